@@ -128,10 +128,10 @@ REFUSALS = [
     ({'defaults': {'joint': 'joint1'}}, ['defaults', "unknown key 'joint'"]),
     ({'joints': {'joint1': {}}}, ['joints', 'give a list']),
     ({'joints': [{}]}, ['joint 0', "'joint' is missing"]),
-    ({'joints': [{'joint': 'a'}, {'joint': 'a'}]}, ['joints', "'a' stands there twice"]),
+    ({'joints': [{'joint': 'a'}, {'joint': 'a'}]}, ['joints', "'a' appears twice"]),
     (
         {'joints': [{'joint': 'a', 'driver_name': 'x'}, {'joint': 'b', 'driver_name': 'x'}]},
-        ['driver_name', "'x' stands there twice"],
+        ['driver_name', "'x' appears twice"],
     ),
     ({'joints': [{'joint': 'a', 'sing': 1}]}, ["joint 'a'", "unknown key 'sing'"]),
     ({'joints': [{'joint': 'a', 'sign': 2}]}, ["joint 'a', sign", 'is 2', 'known: 1.0, -1.0']),

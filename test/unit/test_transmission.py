@@ -214,7 +214,7 @@ PER_JOINT = {'form': 'per_joint', 'topic': '{joint}/command'}
         ([{**WRIST, 'motor_effort_limit': [1.0, 0.0]}], {}, ['motor_effort_limit', 'positive']),
         ([{'joints': ['joint1']}], {}, ["'matrix' is missing"]),
         ([{**WRIST, 'gear': 3}], {}, ["unknown key 'gear'", 'motor_effort_limit']),
-        ([WRIST, SPLINE | {'joints': ['joint2', 'joint3']}], {}, ["'joint2' stands there twice"]),
+        ([WRIST, SPLINE | {'joints': ['joint2', 'joint3']}], {}, ["'joint2' appears twice"]),
         ([{**WRIST, 'joints': ['joint1', 'elbow']}], {}, ['names elbow', 'joint1, joint2']),
         ([WRIST], {'command': PER_JOINT}, ['per_joint', 'one message', 'group or joint_state']),
     ],

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""A posture and a circle for an arm that nobody has configured: comfortable, and within limits.
+r"""Default posture and circular motion for an arm without a configuration, within its limits.
 
-Postures are the best of seeded random ones: the tool moves and turns easily in every direction
-(the smallest singular value of its Jacobian, lengths in units of the arm's), the joints are far
-from their limits, gravity and Coulomb friction leave the drives most of their effort, and nothing
-touches. The circle lies in the plane in which the tool moves most easily there. The largest one
-that some posture allows is taken, and run so slowly that no joint needs more than half of its
-velocity and 60 % of its effort limit: at s times the speed the efforts are
+Postures are the best of random ones with a fixed seed: the smallest singular value of the tool's
+Jacobian is large (lengths relative to that of the arm), the joints are far from their limits,
+gravity and Coulomb friction are small relative to the effort limits, and there is no collision.
+The circle is in the plane in which the tool moves most easily. The largest feasible circle is
+used, at a speed for which no joint needs more than half of its velocity limit and 60 % of its
+effort limit. At s times the speed, the efforts are
 
 .. math:: \tau(s) = g + s^2 (\tau - g) + s\,b v + \tau_c \tanh(s v / v_s).
 """
@@ -35,33 +35,33 @@ from robot_dynamics_ros.kinematics.tool_task import middle, tool_task
 from robot_dynamics_ros.model import RobotTree, frame_motion
 from robot_dynamics_ros.spatial.scalar import Array
 
-VELOCITY_SHARE, EFFORT_SHARE = 0.5, 0.6  # of the limits, at most
-_HOLDING_SHARE = 0.55  # of the effort limits: what a posture may need
-_POSTURES, _ROUNDS = 500, 12  # drawn at once; times
-_TRIED, _BATCHES = 8, 4  # postures of which all circles are tried before the next ones are
-_INNER, _NEAR = 0.7, 0.15  # parts of each joint's range: postures are within, and near others
-_RADII = (0.2, 0.14, 0.1, 0.07, 0.05, 0.035, 0.025, 0.0175, 0.0125)  # of the arm's length
+VELOCITY_SHARE, EFFORT_SHARE = 0.5, 0.6  # largest fractions of the limits
+_HOLDING_SHARE = 0.55  # largest fraction of the effort limits to hold a posture
+_POSTURES, _ROUNDS = 500, 12  # postures per round; rounds
+_TRIED, _BATCHES = 8, 4  # postures per batch, for which all circles are tried; batches
+_INNER, _NEAR = 0.7, 0.15  # fractions of each joint's range: limit, and deviation from others
+_RADII = (0.2, 0.14, 0.1, 0.07, 0.05, 0.035, 0.025, 0.0175, 0.0125)  # relative to the arm's length
 _LAPS, _RAMP = 2.0, 0.6  # turns; s
-_SLOWER = 0.95  # speeds tried, each by the one before
+_SLOWER = 0.95  # ratio of successive speeds
 _SAMPLES, _KNOTS = 100, 75
-_POINTS = 16  # of a circle, looked at before its path is solved
+_POINTS = 16  # points of a circle that are checked before its path is solved
 _SLOWEST = 5e-3  # m/s
 
 
 @dataclass(frozen=True, eq=False)
 class DefaultMotion:
-    """A circle of the tool from a posture.
+    """Circle of the tool that starts at a posture.
 
     Attributes:
         home: The posture, shape (n,), rad or m; the tool is on the circle there.
-        frame: Name of the frame that is led.
-        center: In the base, shape (3,), m.
+        frame: Name of the frame on the circle.
+        center: Centre in the base frame, shape (3,), m.
         radius: m.
         normal, toward: Axis of the circle, and direction from its centre to its start; (3,) each.
-        speed: Along the circle, m/s.
-        ramp: Time of speeding up and of slowing down, s.
-        velocity_share, effort_share: Largest part of the limits that it needs.
-        remarks: What was not looked at.
+        speed: Speed along the circle, m/s.
+        ramp: Duration of each ramp of the speed, s.
+        velocity_share, effort_share: Largest fraction of the limits that the motion needs.
+        remarks: Remarks on checks that were not possible.
     """
 
     home: Array
@@ -77,11 +77,11 @@ class DefaultMotion:
     remarks: tuple[str, ...] = ()
 
     def path(self, tree: RobotTree, laps: float = _LAPS) -> ToolPath:
-        """Return the circle, so often, as a motion of the joints; every lap is the same.
+        """Return the joint motion of a number of laps of the circle, all alike.
 
         Raises:
-            TrajectoryError: It cannot be followed.
-            SingularityError: The tool cannot be led from the posture.
+            TrajectoryError: The circle cannot be followed.
+            SingularityError: The tool cannot be moved from the posture.
         """
         circle = self.circle(laps)
         task = tool_task(tree, self.home, frame=self.frame)
@@ -89,7 +89,7 @@ class DefaultMotion:
         return ToolPath(task, circle, self.speed, self.ramp, self.home, step, tolerance=1e-4)
 
     def circle(self, laps: float) -> Circle:
-        """Return the curve."""
+        """Return the curve of a number of laps."""
         numbers = (self.normal.tolist(), self.toward.tolist())
         return Circle(self.center.tolist(), self.radius, *numbers, laps)
 
@@ -101,14 +101,14 @@ def default_motion(
 
     Args:
         tree: The robot.
-        frame: Name of the frame to lead.
-        obstacles: What stands around it; collisions are looked for where a library can.
+        frame: Name of the frame to move.
+        obstacles: Obstacles around the arm; collisions are checked if a library is available.
 
     Raises:
         UnknownNameError: There is no such frame.
-        ModelError: The tool cannot be led around any circle within the limits; says what is left.
+        ModelError: No circle is feasible within the limits; gives the reason.
 
-    Cost: a second for six joints, some seconds for more. The same result in every call.
+    Cost: one second for six joints, several seconds for more. The result is deterministic.
     """
     tree.frame(frame)
     checker, remarks = make_checker(tree, obstacles)
@@ -129,7 +129,7 @@ def _circle(tree: RobotTree, frame: str, home: Array, radius: float) -> DefaultM
     """Return a circle from a posture, in the plane in which the frame moves most easily.
 
     Raises:
-        ModelError: It moves along a line only.
+        ModelError: The frame moves along a line only.
     """
     motion = frame_motion(tree, home, 0.0 * home, frame)
     directions, sizes, _ = np.linalg.svd(motion.J[:3])
@@ -143,17 +143,17 @@ def _circle(tree: RobotTree, frame: str, home: Array, radius: float) -> DefaultM
 def comfortable_postures(
     tree: RobotTree, frame: str, checker: CollisionChecker | None = None
 ) -> Iterator[Array]:
-    """Yield the postures from which a frame moves best, the best first, shape (n,), rad or m.
+    """Yield the postures from which a frame moves best, best first, shape (n,), rad or m.
 
     Args:
         tree: The robot.
         frame: Name of the frame.
-        checker: Looks whether anything touches; None: nobody does.
+        checker: Collision checker; None: collisions are not checked.
 
     Raises:
-        ModelError: Gravity and Coulomb friction alone take too much of some joint's effort limit
-            everywhere; says which joint, and how much at the best posture. Or something touches
-            in every posture.
+        ModelError: In all postures, gravity and Coulomb friction alone exceed the permitted
+            fraction of a joint's effort limit (names the joint, and the fraction at the best
+            posture), or there is a collision.
     """
     draws, rating = _Draws(tree), _Rating(tree, frame)
     touching, count = None, 0
@@ -179,7 +179,7 @@ def comfortable_postures(
 
 
 class _Draws:
-    """Random postures as parts of the joints' ranges, half of them near ones that can be held."""
+    """Random postures relative to the joints' ranges, half of them near feasible ones."""
 
     def __init__(self, tree: RobotTree) -> None:
         self.held: list[Array] = []
@@ -197,10 +197,10 @@ class _Draws:
 
 
 class _Rating:
-    """How comfortable postures are.
+    """Rating of postures.
 
     Attributes:
-        least: Least share of an effort limit that was needed so far, and the joint's index.
+        least: Smallest fraction of an effort limit that was needed so far, and the joint's index.
     """
 
     def __init__(self, tree: RobotTree, frame: str) -> None:
@@ -212,11 +212,11 @@ class _Rating:
         self._half = upper - self._middle
 
     def posture(self, inside: Array) -> Array:
-        """Return joint positions from parts of the ranges, shape (n,)."""
+        """Return joint positions from values relative to the ranges, shape (n,), rad or m."""
         return self._middle + inside * self._half
 
     def rate(self, inside: Array) -> tuple[float, Array] | None:
-        """Return a mark, the higher the better, with the posture; None if it cannot be held."""
+        """Return a score, higher is better, with the posture; None if it cannot be held."""
         tree, q = self._tree, self.posture(inside)
         gravity = self._model.gravity_forces(q)
         shares = (np.abs(gravity) + self._terms.breakaway(gravity)) / tree.effort_limit
@@ -242,13 +242,13 @@ def _held_by_nothing(tree: RobotTree, share: float, joint: int) -> ModelError:
 def _planned(
     tree: RobotTree, motion: DefaultMotion, checker: CollisionChecker | None
 ) -> DefaultMotion:
-    """Return the motion at a speed that keeps within the shares of the limits.
+    """Return the motion at a speed within the permitted fractions of the limits.
 
     Raises:
-        TrajectoryError: It needs too much at any speed, cannot be followed, or touches something.
-        SingularityError: The tool cannot be led from the posture.
+        TrajectoryError: It needs too much effort at any speed, cannot be followed, or collides.
+        SingularityError: The tool cannot be moved from the posture.
     """
-    fast = tree.with_changes(velocity_limit=np.full(tree.n, math.inf))  # judged here instead
+    fast = tree.with_changes(velocity_limit=np.full(tree.n, math.inf))  # checked in _slowed
     _look_around(fast, motion, checker)
     path = motion.path(fast, laps=1.0)
     motion = _slowed(tree, motion, path)
@@ -258,11 +258,11 @@ def _planned(
 
 
 def _look_around(tree: RobotTree, motion: DefaultMotion, checker: CollisionChecker | None) -> None:
-    """Refuse a circle with a point that the arm cannot reach or hold, or where it touches.
+    """Check that the arm can reach and hold points of a circle without collisions.
 
     Raises:
-        TrajectoryError: Says why.
-        SingularityError: The tool cannot be led from the posture.
+        TrajectoryError: A point is not feasible, with the reason.
+        SingularityError: The tool cannot be moved from the posture.
     """
     task, circle = tool_task(tree, motion.home, frame=motion.frame), motion.circle(1.0)
     model, terms, q = make_formulation('newton_euler', tree), JointTerms.of(tree), motion.home
@@ -283,7 +283,7 @@ def _look_around(tree: RobotTree, motion: DefaultMotion, checker: CollisionCheck
 
 
 def _slowed(tree: RobotTree, motion: DefaultMotion, path: ToolPath) -> DefaultMotion:
-    """Return the motion slowed down, from its joints' motion at the speed that it has."""
+    """Return the motion slowed down to the permitted fractions of velocity and effort limits."""
     q, v, a = path.table(np.linspace(0.0, path.duration, _SAMPLES))
     model, terms = make_formulation('newton_euler', tree), JointTerms.of(tree)
     gravity = np.array([model.gravity_forces(row) for row in q])
@@ -308,7 +308,7 @@ def _slowed(tree: RobotTree, motion: DefaultMotion, path: ToolPath) -> DefaultMo
 
 
 def _length(tree: RobotTree) -> float:
-    """Return the length of the arm, m: the way along its longest chain of joints."""
+    """Return the length of the arm along its longest chain of joints, m."""
     along = np.zeros(tree.bodies)
     for i, parent in enumerate(tree.parent):
         along[i] = float(np.linalg.norm(tree.p_PJ[i])) + (along[parent] if parent >= 0 else 0.0)

@@ -1,20 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""Gains for a program from the model, and how far their loop is from instability.
+r"""Gain design for a program from the model, and stability margins of the loop.
 
-The law makes :math:`\ddot f = u` of the robot, so the gains act on double integrators. Poles may
-be placed row by row. LQR weighs the error against the *efforts*
-:math:`\tau = A\Gamma^{+}u` that it takes to correct it, and so couples the rows as the robot's
-inertia does.
+The law reduces the robot to :math:`\ddot f = u`, so the gains act on double integrators. Poles can
+be placed row by row. LQR weights the error against the *efforts* :math:`\tau = A\Gamma^{+}u` of
+its correction, and so couples the rows like the inertia of the robot does.
 
-For the margins at the plant input the robot is linearized about a point of the program, and so is
-the law. Their loop, opened at the drives, is :math:`L(s) = K\,(sE-A_p)^{-1}B_p\,e^{-sT}` with
+For the margins at the plant input, robot and law are linearized about a point of the program. The
+loop, opened at the drives, is :math:`L(s) = K\,(sE-A_p)^{-1}B_p\,e^{-sT}` with
 :math:`K = -\partial\tau_c/\partial(q,\dot q)`, and :math:`S = (E+L)^{-1}`.
 
-One drive at a time, the others closed: :math:`L_i = 1/S_{ii}-1` has the classical gain, phase
-and delay margin. All drives at once: the disk margin
-:math:`\alpha = 2/\lVert S-T\rVert_\infty`, :math:`T=E-S`, each drive scaled by its effort limit;
-gains may vary together between :math:`\tfrac{2-\alpha}{2+\alpha}` and
-:math:`\tfrac{2+\alpha}{2-\alpha}`, phases by :math:`2\arctan\tfrac\alpha2`.
+For one drive with the others closed, :math:`L_i = 1/S_{ii}-1` has the classical gain, phase and
+delay margins. For all drives together, the disk margin is
+:math:`\alpha = 2/\lVert S-T\rVert_\infty`, :math:`T=E-S`, with each drive scaled by its effort
+limit; all gains may vary between :math:`\tfrac{2-\alpha}{2+\alpha}` and
+:math:`\tfrac{2+\alpha}{2-\alpha}`, all phases by :math:`2\arctan\tfrac\alpha2`.
 
 Source: constraint-stabilization, sections 3.2, (3.5), and 7 (the linearization); Bryson's rule for
 the weights; Seiler, Packard, Gahinet, "An introduction to disk margins", IEEE Control Systems
@@ -53,7 +52,7 @@ class Gains(NamedTuple):
 
 
 def gains_from_poles(poles: Sequence[tuple[complex, complex]]) -> Gains:
-    r"""Place the two poles of every row: :math:`\gamma_0 = p_1p_2,\ \gamma_1 = -(p_1+p_2)`.
+    r"""Return gains that place two poles per row: :math:`\gamma_0=p_1p_2,\ \gamma_1=-(p_1+p_2)`.
 
     Args:
         poles: A pair per row, real or conjugate, with negative real parts, 1/s.
@@ -81,13 +80,13 @@ def gains_from_poles(poles: Sequence[tuple[complex, complex]]) -> Gains:
 def frequency_for(settling_time: float, overshoot: float = 0.0) -> tuple[float, float]:
     r"""Return natural frequency and damping ratio for a settling time and an overshoot.
 
-    :math:`\zeta = -\ln p/\sqrt{\pi^2+\ln^2p}`; the error is within 2 % of its start after the
-    settling time: :math:`e^{-\omega_0T}(1+\omega_0T) = 0.02` for :math:`\zeta=1`,
-    :math:`e^{-\zeta\omega_0T} = 0.02\sqrt{1-\zeta^2}` for less.
+    :math:`\zeta = -\ln p/\sqrt{\pi^2+\ln^2p}`; after the settling time, the error is within 2 % of
+    its initial value: :math:`e^{-\omega_0T}(1+\omega_0T) = 0.02` for :math:`\zeta=1`, else
+    :math:`e^{-\zeta\omega_0T} = 0.02\sqrt{1-\zeta^2}`.
 
     Args:
-        settling_time: s.
-        overshoot: Part of the initial error, in [0, 1).
+        settling_time: T, s.
+        overshoot: p, relative to the initial error, in [0, 1).
 
     Returns:
         Natural frequency, rad/s, and damping ratio.
@@ -117,17 +116,17 @@ def lqr_gains(
     Args:
         program: The program; m <= n.
         path: Its feasibility check.
-        error: Error that is acceptable per row, shape (m,), m or rad: :math:`Q_0` is diagonal
-            with the squares of their inverses (Bryson).
-        rate: Rate of the error that is acceptable per row, shape (m,), m/s or rad/s.
-        effort: Effort that correcting may take per joint, shape (n,), N m or N.
+        error: Acceptable error per row, shape (m,), m or rad; :math:`Q_0` is diagonal with their
+            inverse squares (Bryson's rule).
+        rate: Acceptable rate of the error per row, shape (m,), m/s or rad/s.
+        effort: Acceptable correcting effort per joint, shape (n,), N m or N.
 
     Returns:
         Gains, in general full matrices. All roots of (3.5) are stable.
 
     Raises:
-        ParameterError: An acceptable amount is not positive and finite, or m > n.
-        ShapeError: It has the wrong shape.
+        ParameterError: An acceptable value is not positive and finite, or m > n.
+        ShapeError: An array has the wrong shape.
     """
     m, n = program.m, program.n
     if m > n:
@@ -149,11 +148,11 @@ def lqr_gains(
 
 
 def largest_period(gains: Gains, discretization: str) -> float:
-    """Return the largest control period at which the sampled error is stable, s, to 1 %.
+    """Return the largest control period at which the sampled error is stable, s, within 1 %.
 
     Args:
         gains: The gains.
-        discretization: How the plant advances, see ``look_ahead``.
+        discretization: Time discretization of the plant, see ``LookAhead``.
     """
     low = high = 1e-6
     while sampled_radius(*gains, high, discretization) < 1.0 and high < 1e3:
@@ -185,19 +184,19 @@ def _effort_weight(program: Program, q: Array, t: float, effort: Array) -> Array
     return scaled.T @ scaled
 
 
-_STEP = 1e-5  # of central differences of the law, rad or m
-_LOWEST, _HIGHEST, _COUNT = 1e-2, 1e4, 1500  # of the frequencies that are looked at, rad/s
+_STEP = 1e-5  # step of central differences of the law, rad or m
+_LOWEST, _HIGHEST, _COUNT = 1e-2, 1e4, 1500  # grid of frequencies, rad/s
 
 
 class Margins(NamedTuple):
-    """Margins of a loop at the plant input.
+    """Stability margins of a loop at the plant input.
 
     Attributes:
-        gain: Factor by which the gain of one drive may grow, shape (n,); infinite if any may.
-        phase: Phase that one drive may lose, shape (n,), rad; infinite if its loop gain stays
+        gain: Gain margin of each drive, a factor, shape (n,); infinite if unlimited.
+        phase: Phase margin of each drive, shape (n,), rad; infinite if its loop gain is always
             below 1.
-        delay: Delay that one drive may have, besides the one assumed, shape (n,), s.
-        disk: Disk margin of all drives at once, in [0, 2].
+        delay: Delay margin of each drive, in addition to the assumed delay, shape (n,), s.
+        disk: Disk margin of all drives together, in [0, 2].
         poles: Poles of the closed loop without delay, 1/s.
     """
 
@@ -209,31 +208,31 @@ class Margins(NamedTuple):
 
     @property
     def disk_gain(self) -> float:
-        """Factor by which all gains may grow together; infinite for a disk margin of 2."""
+        """Gain margin of all drives together, a factor; infinite for a disk margin of 2."""
         return (2.0 + self.disk) / (2.0 - self.disk) if self.disk < 2.0 else np.inf
 
     @property
     def disk_phase(self) -> float:
-        """Phase that all drives may lose together, rad."""
+        """Phase margin of all drives together, rad."""
         return 2.0 * float(np.arctan(self.disk / 2.0))
 
 
 def program_margins(
     program: Program, path: FeasibilityCheck, index: int, delay: float = 0.0
 ) -> Margins:
-    """Return the margins of a program's loop about a point of its path.
+    """Return the stability margins of a program's loop about a point of its path.
 
     Args:
         program: The program.
         path: Its feasibility check.
-        index: Which instant of the feasibility check.
-        delay: Delay assumed in the loop, s: hold, computation and transport.
+        index: Index of the instant in the feasibility check.
+        delay: Assumed delay in the loop, s: hold, computation and transport.
 
     Raises:
         ParameterError: The program follows a joint reference, or has joints without a drive.
 
-    Validity: exact model, no friction, small deviations, time frozen: on a moving program the
-        poles differ a little from the designed ones. A null space without posture adds poles at 0.
+    Validity: exact model, no friction, small deviations, frozen time: for a moving program the
+        poles differ slightly from the designed ones. A null space without posture adds poles at 0.
 
     Cost: about 0.1 s.
     """
@@ -267,17 +266,17 @@ def program_margins(
 
 
 def loop_margins(A: Array, B: Array, K: Array, scale: Array, delay: float = 0.0) -> Margins:
-    """Return the margins of state feedback at the plant input.
+    """Return the stability margins of state feedback at the plant input.
 
     Args:
-        A: Plant, shape (k, k).
-        B: Its inputs, shape (k, n).
+        A: System matrix, shape (k, k).
+        B: Input matrix, shape (k, n).
         K: Feedback ``u = -K x``, shape (n, k).
-        scale: Size of each input, by which they are compared, shape (n,).
+        scale: Scale of each input in the disk margin, shape (n,).
         delay: Delay at every input, s.
 
     Returns:
-        See :class:`Margins`. Margins of a loop that is not stable mean nothing: look at the poles.
+        See :class:`Margins`. They are meaningless for an unstable loop: check the poles.
     """
     n, k = B.shape[1], len(A)
     E = np.eye(n)
@@ -296,7 +295,7 @@ def loop_margins(A: Array, B: Array, K: Array, scale: Array, delay: float = 0.0)
 
 
 def _classical(loop: Array) -> tuple[float, float, float]:
-    """Return gain, phase and delay margin of a scalar loop over the frequencies."""
+    """Return gain, phase and delay margins of a scalar loop from its frequency response."""
     size, gain, phase, late = np.abs(loop), np.inf, np.inf, np.inf
     for k in range(len(loop) - 1):
         a, b = loop[k], loop[k + 1]

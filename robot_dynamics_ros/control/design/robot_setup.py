@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parameters of all nodes, and a constraint program, for an arm that nobody has configured.
+"""Parameters of all nodes and a constraint program for an arm without a configuration.
 
-The program holds the tool on a plane, which goes through the tool point at the home posture. Its
-normal is the direction in which the tool moves most easily there, so the condition is regular for
-every arm that can be led around a circle, also for one that moves in a plane only. The plane
-swings along its normal; the null-space task holds the posture with the n - 1 degrees of freedom
-that are left.
+The program holds the tool on a plane through the tool point at the home posture. The normal of the
+plane is the direction in which the tool moves most easily there, so the constraint is regular for
+every arm that can follow a circle, including planar arms. The plane oscillates along its normal;
+the null-space task holds the posture with the remaining n - 1 degrees of freedom.
 """
 
 from __future__ import annotations
@@ -25,20 +24,20 @@ from robot_dynamics_ros.geometry.collisions import Obstacles
 from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.spatial.scalar import Array
 
-_SLOWEST, _FASTEST = 2.0, 12.0  # rad/s: natural frequencies
-_STEPS_PER_RADIAN = 40.0  # control periods in 1 rad of the error's oscillation, at least
-_ERROR = 0.02  # rad or m: the error whose correction may take _SHARE of what gravity leaves
+_SLOWEST, _FASTEST = 2.0, 12.0  # rad/s: range of the natural frequencies
+_STEPS_PER_RADIAN = 40.0  # least number of control periods per rad of the error's oscillation
+_ERROR = 0.02  # rad or m: error whose correction may use _SHARE of the effort left by gravity
 _SHARE = 0.5
-#: rad/s or m/s: Coulomb friction that is fed forward changes its sign within a period then. Ten
-#: times what a stuck joint creeps in MuJoCo; at 1e-3 the reversals are most of the error.
+#: Velocity scale of the friction feed-forward, rad/s or m/s, which reverses within a period. Ten
+#: times the creep of a stuck joint in MuJoCo; at 1e-3 the reversals cause most of the error.
 STICTION_VELOCITY = 1e-5
 
 
 def natural_frequencies(tree: RobotTree, home: Array, period: float) -> Array:
-    """Return natural frequencies of the error that the drives and the rate allow, rad/s, (n,).
+    """Return natural frequencies of the error for the drives and the period, shape (n,), rad/s.
 
-    An error of 0.02 rad (or m) may take half of the effort that gravity leaves at the posture:
-    ``M_ii w^2 e = (limit - |g_i|) / 2``; and the rate allows ``w period <= 1 / 40``.
+    An error of 0.02 rad (or m) may use half of the effort left by gravity at the posture,
+    ``M_ii w^2 e = (limit - |g_i|) / 2``, and ``w period <= 1 / 40``.
     """
     model = make_formulation('newton_euler', tree)
     inertia = np.diag(model.mass_matrix(home)) + tree.armature
@@ -58,14 +57,14 @@ def robot_parameters(
     """Return the parameters of every node by its name, and the motion that they contain.
 
     Args:
-        tree: The robot, as the word ``robot`` loads it.
-        robot: File of the robot, or another word that names it.
-        frame: Name of the frame to lead.
-        period: Of control, s.
-        obstacles: What stands around it.
+        tree: The robot, as loaded from ``robot``.
+        robot: File of the robot, or name of a shipped one.
+        frame: Name of the frame to move.
+        period: Control period, s.
+        obstacles: Obstacles around the arm.
 
     Raises:
-        ModelError: No posture or motion keeps within the limits; names the joint and what is left.
+        ModelError: No posture or motion is within the limits; names the joint and the reason.
         UnknownNameError: There is no such frame.
     """
     obstacles = obstacles or Obstacles()
@@ -113,24 +112,24 @@ def robot_parameters(
     }, motion
 
 
-_SWINGS = (0.5, 0.25, 0.1, 0.0)  # amplitudes, of the circle's radius
+_SWINGS = (0.5, 0.25, 0.1, 0.0)  # amplitudes of the plane, relative to the circle's radius
 _FASTEST_SWING = 0.2  # Hz
-_SPEED_SHARE = 0.5  # of the circle's speed: the plane's, at most
+_SPEED_SHARE = 0.5  # largest speed of the plane, relative to the circle's speed
 _NULL_SPACE = {'damping': 6.0, 'stiffness': 9.0, 'limit_gain': 40.0}  # 1/s, 1/s^2, rad/s^2
 
 
 def default_program(
     tree: RobotTree, motion: DefaultMotion, frequencies: Sequence[float]
 ) -> dict[str, Any]:
-    """Return a program file's content that the arm can hold all along.
+    """Return the content of a program file that is feasible for the arm.
 
     Args:
         tree: The robot.
-        motion: Its planned motion: posture, tool, the size of what it can do.
-        frequencies: Natural frequencies of the joints, rad/s; the least is the program's.
+        motion: Its planned motion, which gives posture, frame, radius and speed.
+        frequencies: Natural frequencies of the joints, rad/s; the program uses the smallest.
 
     Raises:
-        ModelError: None of the swings can be held; says why not the last one.
+        ModelError: No amplitude is feasible; gives the reason for the last one.
     """
     why = ''
     for part in _SWINGS:
@@ -148,7 +147,7 @@ def default_program(
 def _plane(
     tree: RobotTree, motion: DefaultMotion, swing: float, frequency: float
 ) -> dict[str, Any]:
-    """Return the program of a plane that swings by an amplitude, m."""
+    """Return the program of a plane that oscillates with an amplitude, m."""
     home = dict(zip(tree.joint_names, np.round(motion.home, 9).tolist(), strict=True))
     tool = motion.center + motion.radius * motion.toward
     rate = _SPEED_SHARE * motion.speed / (2.0 * math.pi * max(swing, 1e-9))

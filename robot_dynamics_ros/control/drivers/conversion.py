@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A driver profile in numbers for one robot: between a driver's messages and q, v, tau."""
+"""Conversion between a driver's units and q, v, tau of a robot, built from a driver profile."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ class DriverConversion(NamedTuple):
     """Factors and offsets, all of shape (n,), in the order of the model.
 
     Attributes:
-        profile: What it was made from.
+        profile: The driver profile.
         names: The driver's name of each joint of the model.
         order: Index in the model of each effort of a command.
         position_scale, position_zero: ``q = scale * (x - zero)``.
         velocity_scale: ``v = scale * y``.
         effort_scale, effort_offset: ``c = (tau + offset) / scale``.
         measured_scale: ``tau = scale * m``.
-        rate_limit: N m/s or N/s that the driver bears; infinite where any.
-        transmissions: Of joints that share motors: for these all above is that of the motors.
+        rate_limit: Largest rate of change of the effort, N m/s or N/s; infinite if unlimited.
+        transmissions: Transmissions; the values of their joints above are those of the motors.
     """
 
     profile: DriverProfile
@@ -65,35 +65,35 @@ class DriverConversion(NamedTuple):
             return (topic,)
         return tuple(topic.replace('{joint}', name) for name in self.command_names)
 
-    # What the controller does -------------------------------------------------------------------
+    # Driver to model, and commands --------------------------------------------------------------
 
     def position(self, reading: Array) -> Array:
-        """Return positions, rad or m, new array, from the driver's, both in the model's order."""
+        """Convert the driver's positions to rad or m, new array; both in the model's order."""
         q = self.position_scale * (reading - self.position_zero)
         for one in self.transmissions:
             one.positions_of_joints(q)
         return q
 
     def velocity(self, reading: Array) -> Array:
-        """Return velocities, rad/s or m/s, new array."""
+        """Convert the driver's velocities to rad/s or m/s, new array."""
         v = self.velocity_scale * reading
         for one in self.transmissions:
             one.velocities_of_joints(v)
         return v
 
     def measured_effort(self, reading: Array) -> Array:
-        """Return measured efforts, N m or N at the joints, new array."""
+        """Convert the driver's measured efforts to N m or N at the joints, new array."""
         effort = self.measured_scale * reading
         for one in self.transmissions:
             one.efforts_of_joints(effort)
         return effort
 
     def command(self, effort: Array) -> Array:
-        """Return what commands efforts, new array in the driver's unit and the model's order."""
+        """Return the command of efforts, new array in the driver's units and the model's order."""
         return (self.motor_effort(effort) + self.effort_offset) / self.effort_scale
 
     def motor_effort(self, effort: Array) -> Array:
-        """Return efforts at motors where they are shared, else at the joints; new array."""
+        """Convert joint efforts to motor efforts for joints that share motors; new array."""
         values = effort.copy()
         for one in self.transmissions:
             one.efforts_of_motors(values)
@@ -101,34 +101,34 @@ class DriverConversion(NamedTuple):
 
     @property
     def joint_rate_limit(self) -> Array:
-        """Changes of efforts at the joints that the driver bears in any case, shape (n,)."""
+        """Rate limits at the joints that respect those of the motors, shape (n,), N m/s or N/s."""
         rates = self.rate_limit.copy()
         for one in self.transmissions:
             one.rates_of_joints(rates)
         return rates
 
-    # What the driver does -----------------------------------------------------------------------
+    # Model to driver, and received commands -----------------------------------------------------
 
     def position_reading(self, q: Array) -> Array:
-        """Return what the driver reads at positions, new array."""
+        """Return the driver's reading at positions, rad or m, new array."""
         values = q.copy()
         for one in self.transmissions:
             one.positions_of_motors(values)
         return values / self.position_scale + self.position_zero
 
     def velocity_reading(self, v: Array) -> Array:
-        """Return what the driver reads at velocities, new array."""
+        """Return the driver's reading at velocities, rad/s or m/s, new array."""
         values = v.copy()
         for one in self.transmissions:
             one.velocities_of_motors(values)
         return values / self.velocity_scale
 
     def effort_reading(self, effort: Array) -> Array:
-        """Return what the driver tells of efforts, new array."""
+        """Return the driver's reading at efforts, N m or N, new array."""
         return self.motor_effort(effort) / self.measured_scale
 
     def driven_effort(self, command: Array) -> Array:
-        """Return the effort that a command brings, each shared motor within its limit."""
+        """Return the effort that results from a command, with shared motors clipped, N m or N."""
         motors = self.effort_scale * command - self.effort_offset
         for one in self.transmissions:
             one.clip(motors)
@@ -136,7 +136,7 @@ class DriverConversion(NamedTuple):
         return motors
 
     def commanded_effort(self, command: Array) -> Array:
-        """Return the effort that a command asks for, N m or N, new array."""
+        """Return the effort requested by a command, N m or N, new array."""
         effort = self.effort_scale * command - self.effort_offset
         for one in self.transmissions:
             one.efforts_of_joints(effort)
@@ -144,10 +144,10 @@ class DriverConversion(NamedTuple):
 
 
 def effort_limits(profile: DriverProfile) -> EffortLimit:
-    """Return the effort limits that a profile gives, N m or N, as ``load_robot`` takes them.
+    """Return the effort limits of a profile, N m or N, as an argument of ``load_robot``.
 
-    Those of listed joints replace the description's; one for all joints, which are not listed, is
-    for those to which the description gives none.
+    Limits of listed joints override the description. Without listed joints, the default limit
+    applies to joints for which the description has none.
     """
     if not profile.joints:
         return profile.defaults.effort_limit
@@ -156,11 +156,11 @@ def effort_limits(profile: DriverProfile) -> EffortLimit:
 
 
 def bind(profile: DriverProfile, tree: RobotTree) -> DriverConversion:
-    """Return the numbers of a profile for a robot.
+    """Return the conversion of a profile for a robot.
 
     Raises:
-        ConfigurationError: The profile's joints are not those of the robot, a unit is not that of
-            the kind of joint, or a number of the motor is missing or has no effect.
+        ConfigurationError: The profile's joints are not those of the robot, a unit does not match
+            the joint type, or a motor constant is missing or has no effect.
     """
     rows = _rows(profile, tree)
     for row in rows:
@@ -201,7 +201,7 @@ def _transmissions(profile: DriverProfile, tree: RobotTree) -> tuple[Transmissio
 
 
 def _slides(profile: DriverProfile, row: JointProfile, tree: RobotTree) -> bool:
-    """Return whether the row is of something that slides: a joint, or a shared motor."""
+    """Return whether a row is of a prismatic joint or a linear shared motor."""
     if row.joint in profile.coupled:
         return row.position_unit in ('m', 'mm')
     return bool(tree.slides[tree.joint_index(row.joint)])
@@ -247,7 +247,7 @@ def _effort(row: JointProfile, slides: bool, key: str) -> float:
 
 
 def _refuse_useless(row: JointProfile) -> None:
-    """Refuse numbers of the motor that no unit of effort asks for."""
+    """Check that motor constants are given only with effort units that use them."""
     units = {row.effort_unit, row.measured_effort_unit}
     useless = [
         ('gear_ratio', row.gear_ratio != 1.0 and not units & MOTOR_EFFORT_UNITS.keys()),

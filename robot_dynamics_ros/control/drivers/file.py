@@ -29,11 +29,11 @@ def load_driver_profile(source: Source) -> DriverProfile:
     """Load a driver profile.
 
     Args:
-        source: A mapping, the path of a YAML file, its text, or the name of a shipped profile.
+        source: A mapping, the path of a YAML file, YAML text, or the name of a shipped profile.
 
     Raises:
-        ConfigurationError: There is no such file, or a key or value is refused; names the culprit
-            and what would be right.
+        ConfigurationError: There is no such file, or a key or value is rejected; names the
+            culprit and valid values.
     """
     data: Any = source
     if not isinstance(source, Mapping):
@@ -116,7 +116,7 @@ _EFFORT_UNITS = frozenset({'effort_unit', 'measured_effort_unit'})
 
 
 def _values(section: Section, names: set[str]) -> dict[str, Any]:
-    """Return the values that are given, each read as its kind."""
+    """Return the given values, each converted to its type."""
     values = {}
     for name in sorted(names):
         if name in _UNITS:

@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""What a driver's topics carry, in the units of the model; and what the driver gives by itself.
+r"""Conversion of states and commands in the tick, velocity filter, and driver compensation.
 
-Velocity from positions: a difference through a first-order low pass.
+Velocities from positions are finite differences with a first-order low pass:
 
 .. math:: w_k = \alpha w_{k-1} + (1-\alpha)\frac{x_k - x_{k-1}}{h_k}, \qquad
           \alpha = e^{-2\pi f_c h_k}
 
-Where the velocity changes evenly, by a per second, the result is late by
+For a constant acceleration a, the result is delayed by
 
 .. math:: T = \frac{h}{2} + \frac{h\,\alpha}{1-\alpha}
             = \frac{1}{2\pi f_c} + O(2\pi f_c h^2),
 
-half a step from the difference and the rest from the low pass: it is wrong by :math:`aT`. Without
-the low pass (infinite cut-off) encoder steps of size s give velocity noise of the size s/h.
+half a step from the difference and the rest from the low pass; its error is :math:`aT`. Without
+the low pass (infinite cut-off), encoder steps of size s cause velocity noise of size s/h.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ from robot_dynamics_ros.symbolic.kernel import Kernel
 
 
 class FilteredDerivative:
-    """Differentiates samples that need not be evenly spaced.
+    """Filtered derivative of samples with any spacing.
 
     Attributes:
-        value: The derivative, shape (n,), unit of the samples per s; 0 at a start.
+        value: The derivative, shape (n,), unit of the samples per s; 0 after a start.
 
     Args:
         n: Number of components.
-        cutoff_hz: Cut-off frequency, Hz; infinite for the bare difference.
-        longest_gap: Time between two samples beyond which the filter starts anew, s.
+        cutoff_hz: Cut-off frequency, Hz; infinite: no low pass.
+        longest_gap: Longest time between two samples, s; after a longer one, the filter restarts.
 
     Raises:
         ParameterError: The cut-off or the gap is not positive.
@@ -56,16 +56,16 @@ class FilteredDerivative:
         self._time = math.nan
 
     def reset(self) -> None:
-        """Forget what was: the next sample gives 0."""
+        """Restart: the derivative at the next sample is 0."""
         self._time = math.nan
 
     def update(self, t: float, x: Array) -> Array:
-        """Take a sample and return the derivative: ``value`` itself, not a copy.
+        """Process a sample and return the derivative: ``value`` itself, not a copy.
 
         Args:
-            t: Its time, s. At the last one's time nothing changes; a time before that or after a
-                gap starts the filter anew.
-            x: The sample, shape (n,). One that is not finite is left out.
+            t: Its time, s. A duplicate time has no effect; an earlier time or a gap restarts the
+                filter.
+            x: The sample, shape (n,); ignored if non-finite.
 
         Cost: about 3 us; allocates nothing.
         """
@@ -85,7 +85,7 @@ class FilteredDerivative:
         return self.value
 
     def delay(self, period: float) -> float:
-        """Return by how much the result is late where the velocity changes evenly, s.
+        """Return the delay of the result at constant acceleration, s.
 
         Args:
             period: Time between two samples, s.
@@ -95,24 +95,25 @@ class FilteredDerivative:
 
 
 class DriverPort:
-    """Converts between a driver's units and order, and the model's.
+    """Converts states and commands between the driver's and the model's units and order.
 
     Attributes:
-        names: What the driver calls each joint of the model.
+        names: The driver's name of each joint of the model.
         order: Index in the model of each effort of a command, shape (n,).
-        q, v: The last reading, shape (n,), rad or m and rad/s or m/s, in the model's order.
-        command: The last command, shape (n,), in the driver's unit and order.
-        overlaid: Positions over which the driver lays it, likewise; 0 unless it wants any.
-        differentiates: Whether velocities are made of positions; readings have none then.
+        q, v: The last state, shape (n,), rad or m and rad/s or m/s, in the model's order.
+        command: The last command, shape (n,), in the driver's units and order.
+        overlaid: Positions sent with the command, shape (n,), in the driver's units and order; 0
+            unless the form of the command is overlay.
+        differentiates: Whether velocities are derived from positions; ``v`` is not used then.
 
     Args:
         tree: The robot.
-        driver: The driver's profile in numbers; None: the model's own names and SI units.
-        joints: Order of the command for a driver without a profile; empty: the model's.
+        driver: Conversion of a driver profile; None: the model's names and SI units.
+        joints: Order of the command without a driver profile; empty: the model's.
 
     Raises:
         UnknownNameError: A joint does not exist.
-        ParameterError: The order does not name every joint once.
+        ParameterError: The order does not name every joint exactly once.
     """
 
     def __init__(
@@ -133,11 +134,11 @@ class DriverPort:
             self._overlays = driver.profile.command.form == 'overlay'
 
     def read(self, x: Array, y: Array) -> None:
-        """Take over a reading into ``q`` and, unless differentiated, ``v``.
+        """Convert a state into ``q`` and, unless ``differentiates``, ``v``.
 
         Args:
-            x: Positions, shape (n,), in the driver's unit and the model's order.
-            y: Velocities, likewise; not looked at if they are differentiated.
+            x: Positions, shape (n,), in the driver's units and the model's order.
+            y: Velocities, shape (n,), in the same units and order; ignored if ``differentiates``.
         """
         driver = self.driver
         if driver is None:
@@ -155,13 +156,13 @@ class DriverPort:
     def motor_effort(
         self, measured: Array, q: Array, v: Array, compensation: DriverCompensation | None = None
     ) -> Array:
-        """Return what the motors give, new array, shape (n,), N m or N; NaN if unknown.
+        """Return the total motor effort, new array, shape (n,), N m or N; NaN if unknown.
 
         Args:
-            measured: What the driver says of them, shape (n,), N m or N.
-            q: Positions then, shape (n,), rad or m.
-            v: Velocities then, shape (n,), rad/s or m/s.
-            compensation: What the driver compensates by itself.
+            measured: Measured effort of the driver, shape (n,), N m or N.
+            q: Positions of the same state, shape (n,), rad or m.
+            v: Velocities of the same state, shape (n,), rad/s or m/s.
+            compensation: Terms that the driver compensates.
         """
         report = 'total' if self.driver is None else self.driver.profile.state.effort
         if report == 'without_compensation' and compensation is not None:
@@ -169,17 +170,17 @@ class DriverPort:
         return measured.copy() if report != 'none' else np.full(len(measured), np.nan)
 
     def measured_effort(self, z: Array) -> Array:
-        """Return a reading of efforts, in the driver's unit, as N m or N."""
+        """Convert measured efforts from the driver's units to N m or N."""
         return z if self.driver is None else self.driver.measured_effort(z)
 
     def write(self, effort: Array, share: Array | None = None, q: Array | None = None) -> None:
-        """Turn efforts into ``command``, and positions into ``overlaid`` if the driver wants any.
+        """Convert efforts into ``command`` and, for overlays, positions into ``overlaid``.
 
         Args:
-            effort: Shape (n,), N m or N in the model's order. Joints that share motors are scaled
-                there so that no motor passes its limit: what is left is what is commanded.
-            share: What the driver adds by itself, shape (n,), N m or N; None: nothing.
-            q: Where the arm is, shape (n,), rad or m; None: where it was at the last call.
+            effort: Shape (n,), N m or N in the model's order; changed in place: efforts of joints
+                that share motors are scaled to keep the motors within their limits.
+            share: Effort added by the driver, shape (n,), N m or N; None: none.
+            q: Measured positions, shape (n,), rad or m; None: those of the last call.
         """
         driver, motors = self.driver, effort
         if driver is not None and driver.transmissions:
@@ -198,14 +199,14 @@ class DriverPort:
                 np.take(driver.position_reading(q), self.order, out=self.overlaid, mode='clip')
 
     def effort_of_command(self, command: Array) -> Array:
-        """Return the efforts, N m or N in the model's order, of a command, new array, (n,)."""
+        """Return the efforts of a command, new array, (n,), N m or N in the model's order."""
         ordered = np.empty(len(command))
         ordered[self.order] = command
         return ordered if self.driver is None else self.driver.commanded_effort(ordered)
 
 
 def velocity_filter(n: int, driver: DriverConversion | None) -> FilteredDerivative | None:
-    """Return what makes n velocities of positions, if a driver's profile asks for it."""
+    """Return the velocity filter of n joints; None if the driver measures velocities."""
     if driver is None or driver.profile.state.cutoff_hz is None:
         return None
     state = driver.profile.state
@@ -213,7 +214,7 @@ def velocity_filter(n: int, driver: DriverConversion | None) -> FilteredDerivati
 
 
 def command_order(joints: Sequence[str], tree: RobotTree) -> Array:
-    """Return the model index of each commanded joint, shape (n,); refuse an incomplete list."""
+    """Return the model index of each commanded joint, shape (n,); raise on an incomplete list."""
     names = [name for name in joints if name] or list(tree.joint_names)
     order = [tree.joint_index(name) for name in names]
     if sorted(order) != list(range(tree.n)):
@@ -223,22 +224,22 @@ def command_order(joints: Sequence[str], tree: RobotTree) -> Array:
 
 
 class DriverCompensation:
-    r"""What a driver compensates: gravity, friction, both or nothing.
+    r"""Effort that a driver adds to the command: gravity, friction, both or none.
 
     .. math:: \tau_{driver} = g(q) + b\,v + \tau_c \tanh(v / v_s)
 
-    A law computes all that the motors shall give; the driver receives that less its share, at the
-    state of the tick.
+    A law computes the total motor effort; the command is that effort without the driver's share at
+    the state of the tick.
 
-    Validity: as far as the driver's model is ours. The friction is the description's.
+    Validity: the driver's model equals that of the robot; its friction is that of the description.
 
     Attributes:
-        terms: What is compensated.
+        terms: Compensated terms.
+        effort: The last share, shape (n,), N m or N.
 
     Args:
-        tree: Gives friction.
-        gravity_forces: Kernel of the gravity that the driver compensates: with or without what is
-            carried.
+        tree: The robot with friction.
+        gravity_forces: Kernel of the gravity that the driver compensates, with or without payload.
         terms: Any of 'gravity' and 'friction'.
     """
 

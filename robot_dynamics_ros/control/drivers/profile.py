@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""What stands between the model and a driver: names, units, signs, gears, what it does itself.
+r"""Driver profile: topics, names, units, signs and gears of a driver, and what it compensates.
 
-With the driver's numbers x (position), y (velocity), c (command) and m (measured effort) of a
-joint, s its ``sign`` and e its ``effort_sign``:
+With a driver's values x (position), y (velocity), c (command) and m (measured effort) of a joint,
+its ``sign`` s and its ``effort_sign`` e:
 
 .. math::
 
@@ -11,10 +11,10 @@ joint, s its ``sign`` and e its ``effort_sign``:
    K = \begin{cases}e\,u & \text{effort at the joint}\\
                    e\,u\,k_t\,N & \text{effort or current at the motor}\end{cases}
 
-p, w, u: rad or m, rad/s or m/s, N m or N or A (or parts of a rated torque) in one of the driver's
-units; :math:`x_0` ``position_zero``, :math:`\tau_0` ``effort_offset``, :math:`k_t`
-``torque_constant`` (1 where the unit is an effort), N ``gear_ratio``. :math:`K_m` is K with the
-unit of the measured efforts.
+p, w, u are the size of one of the driver's units in rad or m, rad/s or m/s, and N m, N, A or
+fractions of a rated torque; :math:`x_0` is ``position_zero``, :math:`\tau_0` ``effort_offset``,
+:math:`k_t` ``torque_constant`` (1 where the unit is an effort), N ``gear_ratio``. :math:`K_m` is K
+with the unit of the measured efforts.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from robot_dynamics_ros.control.drivers.transmission import TransmissionProfile
 from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.parameters import Parameter
 
-#: rad or m in one unit of position, and whether the unit is that of a joint that slides.
+#: Position units: size in rad or m, and whether the unit is for a prismatic joint.
 POSITION_UNITS: dict[str, tuple[float, bool]] = {
     'rad': (1.0, False),
     'mrad': (1e-3, False),
@@ -36,19 +36,19 @@ POSITION_UNITS: dict[str, tuple[float, bool]] = {
     'm': (1.0, True),
     'mm': (1e-3, True),
 }
-#: The same of velocities; a second is the unit of time, except for rpm.
+#: Velocity units: size in rad/s or m/s, and whether the unit is for a prismatic joint.
 VELOCITY_UNITS: dict[str, tuple[float, bool]] = {
     **{f'{name}/s': unit for name, unit in POSITION_UNITS.items()},
     'rpm': (2.0 * math.pi / 60.0, False),
 }
-#: N m or N at the joint in one unit of effort, and whether it is for a joint that slides.
+#: Effort units at the joint: size in N m or N, and whether the unit is for a prismatic joint.
 JOINT_EFFORT_UNITS: dict[str, tuple[float, bool]] = {
     'N m': (1.0, False),
     'mN m': (1e-3, False),
     'N': (1.0, True),
     'kN': (1e3, True),
 }
-#: N m or, with a ``torque_constant``, A or rated current at the motor; for either kind of joint.
+#: Effort units at the motor: size in N m, A or rated torque; for both kinds of joints.
 MOTOR_EFFORT_UNITS: dict[str, float] = {
     'motor N m': 1.0,
     'motor mN m': 1e-3,
@@ -58,51 +58,53 @@ MOTOR_EFFORT_UNITS: dict[str, float] = {
     'percent': 1e-2,
     'permille': 1e-3,
 }
-#: Units that say nothing of the effort without a ``torque_constant``.
+#: Units that require a ``torque_constant``.
 NEED_CONSTANT = ('A', 'mA', 'rated', 'percent', 'permille')
 _EFFORT_UNITS = {**JOINT_EFFORT_UNITS, **dict.fromkeys(MOTOR_EFFORT_UNITS, (0.0, False))}
 
 COMMAND_FORMS = ('group', 'per_joint', 'joint_state', 'overlay')
-#: The topics of efforts without a profile.
+#: Parameters of the command without a driver profile.
 COMMAND = (
-    Parameter('joints', [''], 'Order of the efforts in the command, which must equal the order of '
-              "the receiving controller's joints; empty: the order of the description.",
+    Parameter('joints', [''], 'Order of the efforts in the command; it must equal the order of '
+              'joints in the receiving controller; empty: the order of the description.',
               fixed=True),
-    Parameter('command_form', 'group', 'group: one Float64MultiArray on '
-              'effort_controller/commands; per_joint: one Float64 on <joint>/cmd_force each.',
-              choices=('group', 'per_joint'), fixed=True),
+    Parameter('command_form', 'group', 'Form of the command: group: one Float64MultiArray on '
+              'effort_controller/commands; per_joint: one Float64 per joint on '
+              '<joint>/cmd_force.', choices=('group', 'per_joint'), fixed=True),
 )  # fmt: skip
 DRIVER_PROFILE = Parameter(
-    'driver_profile', '', 'Driver profile: YAML file, or name of a shipped one; it decides '
+    'driver_profile', '', 'Driver profile: YAML file, or name of a shipped one; it determines '
     'topics, joints, command_form and period, and bounds effort_rate_limit and state_timeout_s; '
     'empty: none.', fixed=True,
 )  # fmt: skip
 VELOCITY_SOURCES = ('message', 'differentiate')
 COMPENSATIONS = ('gravity', 'friction')
-#: What the effort of the driver's joint states is: nothing of use; all that the drive gives; that
-#: less what the driver compensates by itself.
+#: Meaning of the effort in the driver's joint states: not usable; total effort of the drive; total
+#: effort without the driver's own compensation.
 EFFORT_REPORTS = ('none', 'total', 'without_compensation')
 
 
 @dataclass(frozen=True)
 class JointProfile:
-    """One joint of a driver; a unit that is empty is SI.
+    """Profile of one joint; an empty unit is SI.
 
     Attributes:
         joint: Name in the model; empty in a profile's defaults.
-        driver_name: Name in the driver's messages and topics; that of the model if empty.
-        sign: 1, or -1 if the driver counts positions against the model's axis.
-        effort_sign: 1, or -1 if it counts efforts against the model's axis; ``sign`` if 0.
-        position_unit: A key of ``POSITION_UNITS``, or rad or m in one unit of the driver.
-        velocity_unit: A key of ``VELOCITY_UNITS``, or a number; if empty, that of position per s.
-        position_zero: What the driver reads where the model's position is 0, its unit.
-        effort_unit: A key of ``JOINT_EFFORT_UNITS`` or ``MOTOR_EFFORT_UNITS``: of the commands.
-        measured_effort_unit: That of the joint states; ``effort_unit`` if empty.
-        torque_constant: Torque of the motor for 1 A, N m/A, or its rated torque, N m.
-        gear_ratio: Turn of the motor for one of the joint; rad/m where that slides.
-        effort_offset: Added to every effort before it is commanded, N m or N at the joint.
-        effort_limit: Largest magnitude, N m or N at the joint; that of the description if None.
-        effort_rate_limit: Largest change that the driver bears, N m/s or N/s; None for any.
+        driver_name: Name in the driver's messages and topics; empty: that of the model.
+        sign: 1, or -1 if the driver's positions have the opposite sign of the model's.
+        effort_sign: 1, or -1 if the driver's efforts have the opposite sign; 0: ``sign``.
+        position_unit: A key of ``POSITION_UNITS``, or the size of the unit in rad or m.
+        velocity_unit: A key of ``VELOCITY_UNITS``, or the size of the unit in rad/s or m/s; empty:
+            that of position per s.
+        position_zero: Reading at position 0 of the model, in the driver's unit.
+        effort_unit: Unit of commands, a key of ``JOINT_EFFORT_UNITS`` or ``MOTOR_EFFORT_UNITS``.
+        measured_effort_unit: Unit of efforts in the joint states; empty: ``effort_unit``.
+        torque_constant: Torque of the motor at 1 A, N m/A, or its rated torque, N m.
+        gear_ratio: Motor turns per turn of the joint; rad/m for a prismatic joint.
+        effort_offset: Added to every commanded effort, N m or N at the joint.
+        effort_limit: Largest effort, N m or N at the joint; None: that of the description.
+        effort_rate_limit: Largest rate of change that the driver permits, N m/s or N/s; None: no
+            limit.
     """
 
     joint: str = ''
@@ -141,14 +143,14 @@ class JointProfile:
 
 @dataclass(frozen=True)
 class CommandProfile:
-    """How efforts are sent.
+    """Topics and messages of commands.
 
     Attributes:
-        topic: Name; of form per_joint with ``{joint}`` for the driver's name of the joint.
-        form: One of ``COMMAND_FORMS``: a Float64MultiArray for all, a Float64 for each, a
-            JointState with names and efforts, or efforts laid over positions: a Float64MultiArray
-            of each, the positions those where the arm is.
-        topic_of_positions: Name of the topic of these positions; of form overlay only.
+        topic: Name; with form per_joint, ``{joint}`` stands for the driver's name of the joint.
+        form: One of ``COMMAND_FORMS``: a Float64MultiArray for all joints, a Float64 per joint, a
+            JointState with names and efforts, or an overlay: a Float64MultiArray of efforts and
+            one of the measured positions.
+        topic_of_positions: Topic of the positions; with form overlay only.
     """
 
     topic: str = 'effort_controller/commands'
@@ -173,14 +175,14 @@ class CommandProfile:
 
 @dataclass(frozen=True)
 class StateProfile:
-    """How states come.
+    """Topic and properties of states.
 
     Attributes:
-        topic: Name of the joint states.
-        rate_hz: How often they come, Hz; one command answers each.
-        timeout_s: Age of the last one at which the stop action begins, s.
+        topic: Topic of the joint states.
+        rate_hz: Rate of the joint states, Hz; each is answered by one command.
+        timeout_s: Age of the last state at which the stop action begins, s.
         velocity: One of ``VELOCITY_SOURCES``.
-        cutoff_hz: Cut-off of the derivative filter, Hz; None if velocities come.
+        cutoff_hz: Cut-off frequency of the derivative filter, Hz; None: velocities are measured.
         effort: One of ``EFFORT_REPORTS``.
     """
 
@@ -220,17 +222,17 @@ class StateProfile:
 
 @dataclass(frozen=True)
 class DriverProfile:
-    """A driver, in numbers and names.
+    """Profile of a driver.
 
     Attributes:
-        name: Its name.
-        summary: One sentence.
-        command, state: Topics and forms.
+        name: Name of the profile.
+        summary: Description in one sentence.
+        command, state: Topics and messages.
         compensated_by_driver: Which of ``COMPENSATIONS`` the driver adds to every command.
-        payload_known_to_driver: Whether its gravity includes what the arm carries.
-        defaults: What holds for joints that do not say otherwise.
-        joints: In the order of the command; empty: those of the model in its order.
-        transmissions: Joints that share motors; of these the rows are those of the motors.
+        payload_known_to_driver: Whether its gravity compensation includes the payload.
+        defaults: Default values of the joints.
+        joints: Joints in the order of the command; empty: those of the model in its order.
+        transmissions: Joints that share motors; their entries in ``joints`` are for the motors.
     """
 
     name: str
@@ -266,7 +268,7 @@ class DriverProfile:
 def _each_once(place: str, names: tuple[str, ...] | list[str]) -> None:
     for name in names:
         if names.count(name) > 1:
-            raise ConfigurationError(place, f'{name!r} stands there twice', 'name it once')
+            raise ConfigurationError(place, f'{name!r} appears twice', 'name it once')
 
 
 def _one_of(place: str, key: str, value: object, known: tuple[object, ...]) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""Motors that move joints together: ball-screw splines, differential wrists, belts over an elbow.
+r"""Transmissions that couple joints: ball-screw splines, differential wrists, belt drives.
 
 With the motors' positions :math:`\theta` and efforts :math:`\tau_m`,
 
@@ -8,9 +8,9 @@ With the motors' positions :math:`\theta` and efforts :math:`\tau_m`,
    q = A\,\theta + o, \qquad \dot q = A\,\dot\theta, \qquad \tau_m = A^T \tau, \qquad
    \tau_m^T \dot\theta = \tau^T \dot q,
 
-the last by virtual work: no transmission gives or takes power. A limit of each motor makes a
-polytope of the efforts at the joints, :math:`|A^T \tau|_k \le L_k`; a command outside is scaled,
-so that its direction is kept.
+the last by virtual work: a transmission is lossless. The limits of the motors form a polytope of
+joint efforts, :math:`|A^T \tau|_k \le L_k`; a command outside is scaled, which keeps its
+direction.
 """
 
 from __future__ import annotations
@@ -23,19 +23,20 @@ import numpy as np
 from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.spatial.scalar import Array
 
-#: Above this the small differences of large motor efforts would move a joint: no gear is so.
+#: Largest permitted condition number; above it, joint efforts are differences of large numbers.
 WORST_CONDITION = 1e3
 
 
 @dataclass(frozen=True)
 class TransmissionProfile:
-    """Joints that share motors, in a driver profile.
+    """Profile of joints that share motors.
 
     Attributes:
-        joints: Names in the model, m of them; their rows in the profile are those of the motors.
-        matrix: A, m rows of m: rad or m of a joint (row) for 1 rad or m of a motor (column).
-        offset: o, rad or m of each joint where all motors are at 0; empty: 0.
-        motor_effort_limit: Largest magnitude of each motor's effort, N m or N; empty: none.
+        joints: Names of the m joints in the model; their entries in the driver profile are for the
+            motors.
+        matrix: A, shape (m, m): rad or m of a joint (row) per rad or m of a motor (column).
+        offset: o, joint positions where all motors are at 0, rad or m; empty: 0.
+        motor_effort_limit: Largest effort of each motor, N m or N; empty: no limit.
     """
 
     joints: tuple[str, ...]
@@ -68,7 +69,7 @@ class TransmissionProfile:
 
 
 def _condition(a: Array) -> float:
-    """Return the condition of a matrix whatever the units of its rows and columns are."""
+    """Return the condition number of a matrix after scaling of its rows and columns."""
     rows = np.abs(a).max(axis=1, keepdims=True)
     scaled = a / np.where(rows > 0.0, rows, 1.0)
     columns = np.abs(scaled).max(axis=0, keepdims=True)
@@ -77,15 +78,15 @@ def _condition(a: Array) -> float:
 
 
 class Transmission:
-    """One transmission in numbers; vectors are those of all joints, which it changes in place.
+    """One transmission; its methods change vectors of all joints in place.
 
     Attributes:
         places: Index in the model of each of its joints, shape (m,).
-        limit: Largest effort of each motor, shape (m,), N m or N; infinite where any.
+        limit: Largest effort of each motor, shape (m,), N m or N; infinite if unlimited.
 
     Args:
-        profile: What it was made from.
-        joint_names: Of the model.
+        profile: The profile.
+        joint_names: Joint names of the model.
     """
 
     def __init__(self, profile: TransmissionProfile, joint_names: Sequence[str]) -> None:
@@ -99,40 +100,41 @@ class Transmission:
         self._taken, self._mixed = np.zeros(m), np.zeros(m)
 
     def positions_of_joints(self, values: Array) -> None:
-        """Turn positions of motors, shape (..., n), into those of joints."""
+        """Convert positions of motors, shape (..., n), to those of joints."""
         values[..., self.places] = values[..., self.places] @ self._a.T + self._offset
 
     def positions_of_motors(self, values: Array) -> None:
-        """Turn positions of joints, shape (..., n), into those of motors."""
+        """Convert positions of joints, shape (..., n), to those of motors."""
         part = values[..., self.places] - self._offset
         values[..., self.places] = part @ self._inverse.T
 
     def velocities_of_joints(self, values: Array) -> None:
-        """Turn velocities of motors, shape (..., n), into those of joints."""
+        """Convert velocities of motors, shape (..., n), to those of joints."""
         values[..., self.places] = values[..., self.places] @ self._a.T
 
     def velocities_of_motors(self, values: Array) -> None:
-        """Turn velocities of joints, shape (..., n), into those of motors."""
+        """Convert velocities of joints, shape (..., n), to those of motors."""
         values[..., self.places] = values[..., self.places] @ self._inverse.T
 
     def efforts_of_joints(self, values: Array) -> None:
-        """Turn efforts of motors, shape (..., n), into those of joints."""
+        """Convert efforts of motors, shape (..., n), to those of joints."""
         values[..., self.places] = values[..., self.places] @ self._inverse
 
     def efforts_of_motors(self, values: Array) -> None:
-        """Turn efforts of joints, shape (..., n), into those of motors."""
+        """Convert efforts of joints, shape (..., n), to those of motors."""
         values[..., self.places] = values[..., self.places] @ self._a
 
     def clip(self, motors: Array) -> None:
-        """Bring efforts of motors, shape (n,), within their limits."""
+        """Clip efforts of motors, shape (n,), to their limits."""
         motors[self.places] = np.clip(motors[self.places], -self.limit, self.limit)
 
     def rates_of_joints(self, rates: Array) -> None:
-        r"""Turn bounds of the motors' change of effort, shape (n,), into bounds for the joints.
+        r"""Convert effort rate limits of the motors, shape (n,), to limits of the joints.
 
-        They are those of a box within the polytope: each motor's bound in equal parts for the
-        joints that load it. Where motors have limits too, half of it is left for the change that
-        scaling makes: a motor at its limit changes the others by :math:`L_k \dot u_l / L_l`.
+        The result is a box within the polytope: each motor's limit is divided equally among the
+        joints that load it. If motors have effort limits too, half of the rate is reserved for
+        the change due to scaling: a motor at its limit changes the others by
+        :math:`L_k \dot u_l / L_l`.
         """
         most, loads = rates[self.places], np.abs(self._a)
         if np.isfinite(self.limit).all():
@@ -142,14 +144,14 @@ class Transmission:
             rates[self.places] = (shared / loads).min(axis=1)
 
     def within_limits(self, effort: Array, share: Array | None = None) -> float:
-        """Scale the joints' efforts, shape (n,), so that no motor passes its limit.
+        """Scale efforts of the transmission's joints so that no motor exceeds its limit.
 
         Args:
-            effort: Commanded, N m or N.
-            share: What the driver adds by itself, N m or N at the joints; None: nothing.
+            effort: Commanded efforts, shape (n,), N m or N; changed in place.
+            share: Effort added by the driver, shape (n,), N m or N at the joints; None: none.
 
         Returns:
-            The factor, 1 where all are within their limits; 0 where the share alone is not.
+            The factor: 1 if all motors are within their limits, 0 if the share exceeds a limit.
         """
         factor = 1.0
         commanded = self._of_motors(effort)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Motions with a formula: straight from point to point; sums of sinusoids that begin smoothly."""
+"""Analytic motions: point to point, sinusoids and Fourier series."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PEAK_VELOCITY, PEAK_ACCELERATION = 15.0 / 8.0, 10.0 / math.sqrt(3.0)
 
 
 class Quintic(Trajectory):
-    r"""Rest to rest by a quintic step, :math:`q = q_0 + (q_1 - q_0)\,s(t/T)`.
+    r"""Motion from rest to rest by a quintic step, :math:`q = q_0 + (q_1 - q_0)\,s(t/T)`.
 
     All joints start and stop together. The peak velocity is :math:`\tfrac{15}8\Delta/T`, the peak
     acceleration :math:`\tfrac{10}{\sqrt3}\Delta/T^2`.
@@ -27,10 +27,11 @@ class Quintic(Trajectory):
     Args:
         start: Shape (n,), rad or m.
         goal: Shape (n,), rad or m.
-        duration: s, positive.
+        duration: T, s, positive.
 
     Raises:
-        TrajectoryError: The two have different lengths, or a number is not finite or positive.
+        TrajectoryError: Start and goal have different lengths, or a number is not finite or
+            positive.
     """
 
     def __init__(
@@ -56,10 +57,11 @@ class Quintic(Trajectory):
             start: Shape (n,), rad or m.
             goal: Shape (n,), rad or m.
             velocity: Largest velocity, shape (n,) or one for all, rad/s or m/s; positive.
-            acceleration: Largest acceleration, likewise, rad/s^2 or m/s^2.
+            acceleration: Largest acceleration, shape (n,) or one for all, rad/s^2 or m/s^2;
+                positive.
 
         Raises:
-            TrajectoryError: As the constructor, or a bound is not positive, or start is goal.
+            TrajectoryError: See the constructor; or a bound is not positive, or start equals goal.
         """
         a = joint_vector('start', start)
         b = joint_vector('goal', goal, len(a))
@@ -77,7 +79,7 @@ class Quintic(Trajectory):
         return cls(a, b, duration)
 
     def sample(self, t: float, reference: Reference) -> None:
-        """Write the motion at a time, see :class:`Trajectory`."""
+        """Compute the motion at a time; see :class:`Trajectory`."""
         T = self.duration
         s, ds, dds = smooth_step(t / T)
         ds, dds = ds / T, dds / (T * T)
@@ -95,19 +97,19 @@ PerJoint = Sequence[float] | Array | float
 class Sine(Trajectory):
     r"""Sinusoids :math:`q_i = c_i + A_i\sin(2\pi f_i\,\sigma(t) + \varphi_i)`.
 
-    :math:`\sigma` is time that speeds up from standstill during ``ramp`` seconds, and slows down
-    again before the end, so that the motion is C2 and rests at both ends whatever the phase.
+    The time :math:`\sigma` accelerates from standstill during ``ramp`` seconds and decelerates
+    before the end, so that the motion is C2 and at rest at both ends for any phase.
 
     Args:
         centre: Shape (n,), rad or m.
         amplitude: Shape (n,) or one for all joints, rad or m.
         frequency: Shape (n,) or one for all, Hz.
         phase: Shape (n,) or one for all, rad.
-        ramp: Duration of the speeding up and of the slowing down, s.
-        duration: s, at least twice the ramp; infinite by default.
+        ramp: Duration of each ramp, s.
+        duration: Duration of the motion, s, at least twice the ramp; infinite by default.
 
     Raises:
-        TrajectoryError: A length does not fit, or a number is not finite or positive.
+        TrajectoryError: A length is wrong, or a number is not finite or positive.
     """
 
     def __init__(
@@ -131,7 +133,7 @@ class Sine(Trajectory):
         self._joints = tuple(zip(c, A, omega, phi, strict=True))
 
     def sample(self, t: float, reference: Reference) -> None:
-        """Write the motion at a time, see :class:`Trajectory`."""
+        """Compute the motion at a time; see :class:`Trajectory`."""
         s, ds, dds = self._timing.at(t)
         position, velocity = reference.position, reference.velocity
         acceleration = reference.acceleration
@@ -145,11 +147,11 @@ class Sine(Trajectory):
 
 Matrix = Sequence[Sequence[float]] | Array
 
-_REST = 1e-9  # of the sum of the amplitudes, with their harmonics' numbers
+_REST = 1e-9  # tolerance, relative to the weighted sum of the amplitudes
 
 
 class Fourier(Trajectory):
-    r"""Periodic motion of few harmonics, run through a whole number of times.
+    r"""Periodic motion of several harmonics, repeated a whole number of times.
 
     .. math:: q_i(t) = c_i + \sum_{l=1}^{L} [s_{il}\sin(l\omega t) + k_{il}\cos(l\omega t)]
 
@@ -161,11 +163,11 @@ class Fourier(Trajectory):
         sine: s, shape (n, L), rad or m.
         cosine: k, shape (n, L), rad or m.
         period: Duration of one period, s.
-        periods: How often it is run through.
+        periods: Number of periods.
 
     Raises:
-        TrajectoryError: A shape does not fit, a number is not finite or positive, or it does not
-            start at rest; names the joint.
+        TrajectoryError: A shape is wrong, a number is not finite or positive, or the motion does
+            not start at rest; names the joint.
 
     Source: Swevers et al. 1997, (4), with the conditions of rest.
     """
@@ -207,7 +209,7 @@ class Fourier(Trajectory):
         return array
 
     def sample(self, t: float, reference: Reference) -> None:
-        """Write the motion at a time, see :class:`Trajectory`."""
+        """Compute the motion at a time; see :class:`Trajectory`."""
         moving = 0.0 < t < self.duration
         if not moving:
             t = 0.0
@@ -227,7 +229,7 @@ class Fourier(Trajectory):
 
 
 def _refuse_motion(what: str, terms: Array) -> None:
-    """Refuse coefficients whose sum, zero at rest, is not."""
+    """Check that the coefficients of each joint sum to zero, so that the motion starts at rest."""
     size = np.abs(terms).sum(axis=1)
     for i, rest in enumerate(np.abs(terms.sum(axis=1)) > _REST * size):
         if rest:

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""How fast a trajectory is passed through: slower if ordered, or if the efforts do not suffice.
+r"""Speed along a trajectory: scaled on request, or reduced to keep the efforts within limits.
 
-The path :math:`r(s)` is kept, its time s passes at :math:`\dot s = f(t)\,c(s)`. The ordered factor
-f goes smoothly to what is wanted; c is the largest speed up to 1 for which the model's efforts are
-enough. With :math:`x = c^2` and :math:`u = \ddot s` they are linear,
+The path :math:`r(s)` is kept; its time s advances at :math:`\dot s = f(t)\,c(s)`. The requested
+factor f changes smoothly; c is the largest speed, at most 1, for which the efforts of the model
+are within their limits. The efforts are linear in :math:`x = c^2` and :math:`u = \ddot s`,
 
 .. math:: \tau = \underbrace{M r'}_{a}\,u + \underbrace{(M r'' + C r')}_{b}\,x + g(r),
 
-so x is found on a grid, by one pass backwards (from where braking is still possible) and one
-forwards (as far as accelerating allows): Bobrow, Dubowsky, Gibson 1985 and Shin, McKay 1985, with
-the linear form of Pham, Pham 2018 (TOPP-RA). A factor f < 1 keeps the bounds, as gravity does.
+so x is computed on a grid by a backward pass (where braking is still possible) and a forward pass
+(as far as acceleration permits): Bobrow, Dubowsky, Gibson 1985 and Shin, McKay 1985, with the
+linear form of Pham, Pham 2018 (TOPP-RA). A factor f < 1 keeps the bounds, since gravity does.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ from robot_dynamics_ros.control.trajectories.trajectory import Trajectory
 from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.spatial.scalar import Array
 
-#: Double pole of the ordered factor, 1/s; nearer than this it is what was ordered.
+#: Double pole of the requested factor, 1/s, and the tolerance within which it is reached.
 _POLE, _NEAR = 10.0, 1e-6
-#: The longest step of the time of a path, s, and what part of it stamps are rounded by.
+#: Longest step of the path time, s, and the rounding of timestamps as a fraction of it.
 _PART_S, _ROUNDING = 1e-3, 1e-3
-#: The grid: its step, s, and how many there are at least and at most.
+#: Grid: its step, s, and the smallest and largest number of steps.
 _GRID_S, _FEWEST, _MOST = 0.005, 200, 20_000
-#: For so long to both sides the smallest speed holds, and then its mean, s: no effort jumps.
+#: Half width of the minimum filter and of the mean filter of the speed, s; avoids effort jumps.
 _SMOOTH_S = 0.02
-#: Smallest c^2, and part of the limit that is left whatever friction takes.
+#: Smallest c^2, and smallest fraction of the effort limit that remains after friction.
 _SLOWEST, _LEAST_ROOM = 1e-3, 0.05
 
 
 class SpeedLimit:
-    """The square of the largest speed along a path, linear between the nodes of a grid.
+    """Square of the largest speed along a path, linear between the nodes of a grid.
 
     Args:
-        step: Of the grid, s.
-        squares: At its nodes.
+        step: Step of the grid, s.
+        squares: Squares c^2 at its nodes.
     """
 
     def __init__(self, step: float, squares: list[float]) -> None:
@@ -60,16 +60,16 @@ class SpeedLimit:
 def speed_limit(
     trajectory: Trajectory, tree: RobotTree, kernels: Any, limit: Array, moving: bool
 ) -> SpeedLimit | None:
-    """Return how fast a trajectory can be passed through; None where it can be as it is.
+    """Return the speed limit of a trajectory; None if it needs no reduction.
 
     Args:
-        trajectory: With a finite duration.
-        tree: Gives friction and rotor inertia.
+        trajectory: Trajectory with a finite duration.
+        tree: The robot with friction and rotor inertia.
         kernels: With ``inverse_dynamics``.
-        limit: Effort that may be needed, shape (n,), N m or N.
-        moving: Whether it begins in motion, which must not jump.
+        limit: Permitted effort, shape (n,), N m or N.
+        moving: Whether it starts in motion, where the speed must not change.
 
-    Cost: some 10 us for every 5 ms of the trajectory, three times that where it is slowed.
+    Cost: about 10 us per 5 ms of the trajectory, three times that if it is slowed down.
     """
     count = min(max(math.ceil(trajectory.duration / _GRID_S), _FEWEST), _MOST)
     q, v, a = trajectory.table(np.linspace(0.0, trajectory.duration, count + 1))
@@ -84,7 +84,7 @@ def speed_limit(
     momentum = np.array([_effort(kernels, x, still, y) for x, y in zip(q, v, strict=True)]) - g
     momentum += tree.armature * v
     step, speed, around = trajectory.duration / count, np.zeros((count + 1, 1)), 0
-    for _ in range(2):  # viscous friction at the speed that there would be without it
+    for _ in range(2):  # first without viscous friction, then with that of the resulting speed
         room = np.maximum(limit - viscous * speed - tree.coulomb_friction, least)
         kept = 2 * around + 1 if moving else 0
         x = _squares(momentum, b, -room - g, room - g, 2.0 * step, kept)
@@ -94,7 +94,7 @@ def speed_limit(
 
 
 def _windows(x: Array, around: int) -> Array:
-    """Return every number with so many neighbours to both sides, shape (k, 2 around + 1)."""
+    """Return each number with its neighbours on both sides, shape (k, 2 around + 1)."""
     padded = np.pad(x, around, mode='edge')
     return np.lib.stride_tricks.sliding_window_view(padded, 2 * around + 1)
 
@@ -108,11 +108,11 @@ def _effort(kernels: Any, q: Array, v: Array, a: Array) -> Array:
 def _squares(a: Array, b: Array, low: Array, high: Array, step: float, kept: int) -> Array:
     """Return x at the nodes, with low <= a u + b x <= high and x' = 2 u; each shape (k, n).
 
-    From a node to the next, u = (x_next - x) / step; both ends of the way must keep the bounds.
-    At the first ``kept`` nodes x is 1.
+    Between two nodes, u = (x_next - x) / step; the bounds hold at both nodes. At the first
+    ``kept`` nodes x is 1.
     """
-    here = np.hstack([b[:-1] - a[:-1] / step, -a[1:] / step])  # what x takes part with, (k, 2 n)
-    there = np.hstack([a[:-1] / step, b[1:] + a[1:] / step])  # and x_next
+    here = np.hstack([b[:-1] - a[:-1] / step, -a[1:] / step])  # coefficients of x, (k, 2 n)
+    there = np.hstack([a[:-1] / step, b[1:] + a[1:] / step])  # coefficients of x_next
     low, high = (np.hstack([bound[:-1], bound[1:]]) for bound in (low, high))
     x = np.ones(len(a))
     for k in range(len(here) - 1, -1, -1):
@@ -125,23 +125,22 @@ def _squares(a: Array, b: Array, low: Array, high: Array, step: float, kept: int
 
 
 def _largest(factor: Array, low: Array, high: Array) -> float:
-    """Return the largest number up to 1, though no smaller than the slowest, within bounds."""
+    """Return the largest x within the bounds, at most 1 and at least ``_SLOWEST``."""
     bound = np.where(factor > 0.0, high, low)
     reached = np.divide(bound, factor, out=np.ones_like(bound), where=factor != 0.0)
     return float(min(1.0, max(_SLOWEST, reached.min())))
 
 
 class PathSpeed(Trajectory):
-    """A trajectory as seen at the time of the states, while its own time passes more slowly.
+    """Trajectory whose time is scaled, sampled at the time of the states.
 
     Attributes:
-        trajectory: What is passed through; set before a sample.
-        wanted: Ordered factor, 0 to 1.
-        delay: How much later than asked for it is by now, s.
-        plain: Whether its time passes as that of the states.
+        trajectory: The original trajectory; set it before a sample.
+        wanted: Requested factor, 0 to 1.
+        delay: Present delay relative to the original trajectory, s.
 
     Args:
-        trajectory: The first one.
+        trajectory: The first trajectory.
     """
 
     def __init__(self, trajectory: Trajectory) -> None:
@@ -157,13 +156,13 @@ class PathSpeed(Trajectory):
         ordered: bool = False,
         moving: bool = False,
     ) -> None:
-        """Begin with another trajectory.
+        """Start with another trajectory.
 
         Args:
-            begin: Its time, s.
-            limit: Of its speed.
-            ordered: Whether the ordered factor holds for it.
-            moving: Whether it takes over from a motion, which goes on as it is.
+            begin: Time of the trajectory, s.
+            limit: Speed limit; None: none.
+            ordered: Whether the requested factor applies to it.
+            moving: Whether it starts in motion, so that it starts at full speed.
         """
         self._limit, self._ordered, self._rate = limit, ordered, 0.0
         speed = 1.0 if limit is None else limit.at(begin)[0]
@@ -175,22 +174,22 @@ class PathSpeed(Trajectory):
 
     @property
     def factor(self) -> float:
-        """How fast the time of the trajectory passes."""
+        """Rate of the trajectory's time relative to that of the states."""
         return self._now[1]
 
     @property
     def plain(self) -> bool:
-        """Whether the time of the trajectory passes as that of the states."""
+        """Whether the trajectory is not scaled."""
         goal = self.wanted if self._ordered else 1.0
         return self._limit is None and self._factor == goal == 1.0
 
     def advance(self, elapsed: float) -> float:
-        """Return the time of the trajectory, s, at a time since its start, s."""
+        """Advance to a time since the start, s; return the time of the trajectory, s."""
         step, self._elapsed = max(elapsed - self._elapsed, 0.0), elapsed
         if self.plain:
             self._reach(elapsed - self.delay, step)
             return self._now[0]
-        parts = max(math.ceil(step / _PART_S - _ROUNDING), 1)  # lost states leave a gap
+        parts = max(math.ceil(step / _PART_S - _ROUNDING), 1)  # steps are long after lost states
         for _ in range(parts):
             self._pass(step / parts)
         self.delay = elapsed - self._now[0]
@@ -205,7 +204,7 @@ class PathSpeed(Trajectory):
         self._last, self._now, self._step = self._now, self._motion(s), step
 
     def _go_on(self, dt: float) -> None:
-        """Let the factor go on to what is wanted."""
+        """Advance the factor towards the requested one."""
         goal = self.wanted if self._ordered else 1.0
         away = goal - self._factor
         self._rate += dt * _POLE * (_POLE * away - 2.0 * self._rate)
@@ -214,13 +213,13 @@ class PathSpeed(Trajectory):
             self._factor, self._rate = goal, 0.0
 
     def _motion(self, s: float) -> tuple[float, float, float]:
-        """Return the time of the trajectory, its speed, and the rate of that, 1/s."""
+        """Return the time of the trajectory, s, its rate, and the derivative of the rate, 1/s."""
         c, slope = (1.0, 0.0) if self._limit is None else self._limit.at(s)
         f = self._factor
         return s, f * c, self._rate * c + f * f * slope
 
     def sample(self, t: float, reference: Reference) -> None:
-        """Write the motion near the last advance, see :class:`Trajectory`."""
+        """Compute the motion at a time near the last advance; see :class:`Trajectory`."""
         s, speed, rate = self._now
         since = t - s
         if since < 0.0:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The points of trajectories: messages as arrays, whoever made them; and files, read and written.
+"""Conversion of trajectory messages to arrays; trajectory files.
 
-A file has the fields of trajectory_msgs/JointTrajectory as YAML. It can be sent as it is:
+A file has the fields of trajectory_msgs/JointTrajectory as YAML. It can be published directly:
 ``ros2 topic pub --once TOPIC trajectory_msgs/msg/JointTrajectory "$(cat FILE)"``.
 """
 
@@ -30,9 +30,10 @@ from robot_dynamics_ros.yaml_reader.parsing import file_text, parse_yaml
 def read_trajectory(
     msg: Any, joints: Sequence[str], others: Array | None = None
 ) -> tuple[tuple[Array, Array, Array | None, Array | None] | None, int]:
-    """Return what ``trajectory_arrays`` does, None without points, and the stamp of the start.
+    """Return the result of ``trajectory_arrays`` and the start time, ns.
 
-    The stamp is in ns, 0 for now; errors as in ``trajectory_arrays``.
+    The result is None without points, the start time 0 for now. Raises the errors of
+    ``trajectory_arrays``.
     """
     points = trajectory_arrays(msg, joints, others) if len(msg.points) else None
     return points, stamp_ns(msg)
@@ -44,15 +45,16 @@ def trajectory_arrays(
     """Return the points of a JointTrajectory in the order of the model.
 
     Args:
-        msg: trajectory_msgs/JointTrajectory with at least one point.
+        msg: trajectory_msgs/JointTrajectory with at least one point, or an object with its fields.
         joints: The model's joints; the message must name each exactly once.
-        others: Where joints stay that it does not name, shape (n,), rad or m; None: it must.
+        others: Positions of joints that are not named, shape (n,), rad or m; None: all joints must
+            be named.
 
     Returns:
         Times (k,) in s, positions (k, n), velocities (k, n) or None, accelerations (k, n) or None.
 
     Raises:
-        TrajectoryError: Names are missing, unknown or repeated, or a point has a wrong size.
+        TrajectoryError: Names are missing, unknown or duplicate, or a point has a wrong size.
     """
     names = list(msg.joint_names)
     _check_names(names, joints, partial=others is not None)
@@ -73,7 +75,7 @@ def trajectory_arrays(
 
 
 def _completed(rows: Array | None, at: Sequence[int], others: Array) -> Any:
-    """Return rows for all joints, from those for some."""
+    """Expand rows of some joints to all joints."""
     if rows is None:
         return None
     completed = np.tile(others, (len(rows), 1))
@@ -109,7 +111,7 @@ def _rows_of(
             f'point {index}', f'has {sizes[index]} {field}', f'give {len(columns)}, one per joint'
         )
     if all(type(row) is array.array and row.typecode == 'd' for row in rows):
-        # As rclpy has them: their bytes, a fourth of the time of reading row by row.
+        # Arrays of rclpy: joining their bytes is four times as fast as reading row by row.
         table = np.frombuffer(b''.join(rows)).reshape(len(rows), len(columns))
     else:
         table = np.array(rows, dtype=float)
@@ -117,8 +119,8 @@ def _rows_of(
 
 
 _NANO = 1_000_000_000
-_PEAK = 1.875  # largest by mean speed of a quintic from rest to rest
-_BRIEFEST = 0.5  # s, between two way-points
+_PEAK = 1.875  # ratio of peak to mean speed of a quintic from rest to rest
+_BRIEFEST = 0.5  # shortest time between two waypoints, s
 # Files -------------------------------------------------------------------------------------------
 
 _Row = tuple[float, list[float], list[float] | None, list[float] | None]
@@ -128,12 +130,12 @@ def trajectory_text(trajectory: Trajectory, joints: Sequence[str], step: float) 
     """Return a trajectory as the YAML text of a message.
 
     Args:
-        trajectory: With a finite duration.
+        trajectory: Trajectory with a finite duration.
         joints: Names of its joints.
-        step: Time between two points, s; the last one may come sooner.
+        step: Time between two points, s; the last step may be shorter.
 
     Raises:
-        TrajectoryError: The number of joints or the step does not fit.
+        TrajectoryError: The number of joints or the step is invalid.
     """
     if len(joints) != trajectory.n or not 0.0 < step < trajectory.duration:
         raise TrajectoryError(
@@ -148,19 +150,19 @@ def trajectory_text(trajectory: Trajectory, joints: Sequence[str], step: float) 
 
 
 def add_waypoint(path: str, tree: RobotTree, position: Array, share: float) -> int:
-    """Add a point at rest to a trajectory file; the file is replaced at once or not at all.
+    """Append a point at rest to a trajectory file; the file is replaced atomically.
 
     Args:
-        path: The file; it is made if there is none.
-        tree: The robot, of which the file must be.
-        position: Of the joints, shape (n,), rad or m.
-        share: Part of the velocity limits that the quintic from the last point reaches.
+        path: The file; created if it does not exist.
+        tree: The robot of the file.
+        position: Joint positions, shape (n,), rad or m.
+        share: Fraction of the velocity limits that the quintic from the last point reaches.
 
     Returns:
-        How many points there are now.
+        The number of points in the file.
 
     Raises:
-        TrajectoryError: The file is no trajectory of the robot, or cannot be written.
+        TrajectoryError: The file is not a trajectory of the robot, or cannot be written.
     """
     joints, knots = tree.joint_names, list[Knot]()
     if os.path.exists(path):
@@ -178,7 +180,7 @@ def add_waypoint(path: str, tree: RobotTree, position: Array, share: float) -> i
 
 
 def _replace(path: str, text: str) -> None:
-    """Write a file anew such that either the former or the new one is there."""
+    """Replace a file atomically."""
     import tempfile
 
     folder = os.path.dirname(os.path.abspath(path))
@@ -196,7 +198,7 @@ def _replace(path: str, text: str) -> None:
 
 
 def _point(time: float, *arrays: Any) -> dict[str, Any]:
-    """Return a point of a message; arrays that are None are left out."""
+    """Return a point of a message; arrays that are None are omitted."""
     names = ('positions', 'velocities', 'accelerations')
     rows = zip(names, arrays, strict=True)
     point: dict[str, Any] = {name: np.asarray(x).tolist() for name, x in rows if x is not None}
@@ -210,20 +212,20 @@ def _message_text(joints: Sequence[str], points: list[dict[str, Any]]) -> str:
 
 
 def trajectory_of_file(path: str | os.PathLike[str], joints: Sequence[str]) -> JointWaypoints:
-    """Return the trajectory of a file, its joints in the given order.
+    """Return the trajectory of a file, with its joints in the given order.
 
     Args:
         path: YAML of a JointTrajectory whose first point is at time 0.
         joints: Names of the robot's joints.
 
     Raises:
-        TrajectoryError: The file cannot be read, its joints are others, or a rule is broken.
+        TrajectoryError: The file cannot be read, has other joints, or is invalid.
     """
     return JointWaypoints(_read_knots(path, joints), joint_names=joints)
 
 
 def _read_knots(path: str | os.PathLike[str], joints: Sequence[str]) -> list[Knot]:
-    """Return the points of a file, their joints in the given order; errors as above."""
+    """Return the points of a file, with joints in the given order; see ``trajectory_of_file``."""
     culprit = f'trajectory file {shown(os.fspath(path))}'
     with read.reported_as(TrajectoryError):
         message = Section(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the arm follows: a trajectory, one that waits for its start, or a position."""
+"""Reference generator: follows a trajectory or a stream of targets, or holds a position."""
 
 from __future__ import annotations
 
@@ -27,30 +27,30 @@ from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.spatial.scalar import Array
 
 _SECOND_NS = 1_000_000_000
-_NOWHERE = 1e-12  # rad or m: no distance
-# In which a hold brings the reference to rest from the velocity limit, or 1 rad/s or m/s, s.
+_NOWHERE = 1e-12  # rad or m: smaller distances are ignored
+# Time in which a hold brings the reference to rest from the velocity limit, or 1 rad/s or m/s, s.
 _BRAKING_S = 0.2
-#: Where a trajectory begins elsewhere than the reference is, the reference goes over to it with at
-#: most this part of the velocity limit besides, and in no less than this time, s.
+#: Transition from the reference to a trajectory with another start: largest additional speed, as
+#: a fraction of the velocity limit, and shortest duration, s.
 _BRIDGE_SPEED, _SHORTEST_BRIDGE_S = 0.5, 0.3
 
 
 class ReferenceGenerator:
-    """Gives the joint reference of every instant; time is that of the states, in ns.
+    """Computes the joint reference; time is that of the states' timestamps, in ns.
 
     Attributes:
-        reference: Of the last sample.
-        measured: Where the arm is, shape (n,), rad or m, kept up to date; None: not known.
-        start_tolerance: Largest step of the reference that a trajectory may begin with, rad or m.
-        speed_limit: Returns how fast a trajectory can be passed through, given whether it begins
-            in motion; may be replaced.
-        speed: How fast trajectories are passed through.
-        bridges: How often it went over to a trajectory that was elsewhere.
-        changes: How often something else was followed from then on; a trajectory that somebody
-            waits for is not followed any more once this has changed.
+        reference: Reference of the last sample.
+        measured: Measured position, shape (n,), rad or m, updated by the loop; None: unknown.
+        start_tolerance: Largest step of the reference at the start of a trajectory, rad or m.
+        speed_limit: Returns the speed limit of a trajectory, given whether it starts in motion;
+            may be replaced.
+        speed: Speed scaling of trajectories.
+        bridges: Number of transitions to trajectories with another start.
+        changes: Counter that increases whenever something else is followed; the goal of the
+            previous trajectory has then ended.
 
     Args:
-        tree: Gives limits and names.
+        tree: The robot with limits and names.
     """
 
     def __init__(self, tree: RobotTree) -> None:
@@ -67,33 +67,33 @@ class ReferenceGenerator:
         self._fastest = tree.speeds()
 
     def set_sampler(self, sampler: ReferenceSampler) -> None:
-        """Sample in another way from now on."""
+        """Set the sampler of trajectories."""
         self._sampler = sampler
 
     def rest_at(self, q: Array, stamp_ns: int) -> None:
-        """Stay at a position, shape (n,), rad or m, whatever was followed."""
+        """Hold a position, shape (n,), rad or m, without a transition."""
         self._now_ns = stamp_ns
         self._replace(Hold(self._inside(q)), stamp_ns)
         self._trajectory.sample(0.0, self.reference)
 
     def begin_glide(self) -> None:
-        """Stop following, and stay where the reference is until ``glide`` leads it elsewhere."""
+        """Abort the trajectory and hold the reference until ``glide`` moves it."""
         self._replace(Hold(self.reference.position), self._now_ns)
 
     @property
     def resting(self) -> bool:
-        """Whether the reference stays where it is, though a trajectory may wait for its start."""
+        """Whether the reference is held; a trajectory may be scheduled to start."""
         return isinstance(self._trajectory, Hold)
 
     def glide(self, q: Array, dt: float) -> bool:
-        """Lead a resting reference towards a position, no faster than the velocity limits.
+        """Move a held reference towards a position within the velocity limits.
 
         Args:
-            q: Shape (n,), rad or m; what is outside of the limits counts as being at them.
+            q: Shape (n,), rad or m; clamped to the position limits.
             dt: Time since the last sample, s.
 
         Returns:
-            Whether it is there.
+            Whether the reference has reached the position.
         """
         assert isinstance(self._trajectory, Hold)  # see ``resting``
         reference, target = self.reference, self._inside(q)
@@ -111,12 +111,12 @@ class ReferenceGenerator:
         return np.clip(q, self._tree.position_lower, self._tree.position_upper)
 
     def hold(self) -> None:
-        """Stop following: come to rest from the present reference and stay there."""
+        """Abort the trajectory: bring the reference to rest and hold it."""
         position, velocity = self.reference.position, self.reference.velocity
         speed = np.abs(velocity)
         seconds = _BRAKING_S * min(1.0, float((speed / self._fastest).max()))
         limit = np.where(velocity > 0.0, self._tree.position_upper, self._tree.position_lower)
-        # Braking evenly takes half of the distance that the speed would cover in that time.
+        # Constant deceleration takes half of the distance at constant speed in the same time.
         room = np.maximum(np.sign(velocity) * (limit - position), 0.0)
         in_time = np.divide(2.0 * room, speed, out=np.full_like(speed, np.inf), where=speed > 0.0)
         seconds = min(seconds, float(in_time.min()))
@@ -137,44 +137,43 @@ class ReferenceGenerator:
         acceleration: Array | None,
         start_ns: int = 0,
     ) -> int:
-        """Replace what is followed by a trajectory.
+        """Follow a trajectory; it replaces the present one at its start.
 
-        Until it starts, and from its start to its first point, the motion goes on smoothly from
-        the present reference.
+        Until the start the present motion continues; the transition to the first point is smooth.
 
         Args:
             times: Times of the points from the start, shape (k,), s.
             position: Shape (k, n), rad or m.
             velocity: Shape (k, n), rad/s or m/s, or None.
             acceleration: Shape (k, n), rad/s^2 or m/s^2, or None.
-            start_ns: Stamp of the start, ns; 0 for now.
+            start_ns: Timestamp of the start, ns; 0 for now.
 
         Returns:
-            The stamp of the start, ns.
+            The timestamp of the start, ns.
 
         Raises:
-            TrajectoryError: It is over already, leaves the limits, begins with a step, or its
-                points break a rule; names the culprit.
+            TrajectoryError: The trajectory is already over, exceeds the limits, starts with a
+                step, or its points are invalid; names the culprit.
         """
         points = times, position, velocity, acceleration
         return self.commit(self.prepare(self.snapshot(), points, start_ns))
 
     def snapshot(self) -> ReferenceSnapshot:
-        """Return what a trajectory that arrives now is seen from; copied."""
+        """Return a copy of the present state, for the preparation of a trajectory."""
         seen, q = Reference(self._tree.n), self.measured
         seen.rows[:] = self.reference.rows
         return ReferenceSnapshot(seen, None if q is None else q.copy(), self._now_ns, self.changes)
 
     def prepare(self, snapshot: ReferenceSnapshot, points: Points, start_ns: int = 0) -> Prepared:
-        """Do of ``follow`` what takes long; may run in the background.
+        """Do the slow part of ``follow``; may run in the background.
 
         Args:
-            snapshot: When the trajectory arrived.
+            snapshot: State of the generator at the arrival of the trajectory.
             points: Times, positions, velocities and accelerations, see ``follow``.
-            start_ns: Stamp of the start, ns; 0 for now.
+            start_ns: Timestamp of the start, ns; 0 for now.
 
         Raises:
-            TrajectoryError: As of ``follow``.
+            TrajectoryError: See ``follow``.
         """
         tree, reference = self._tree, snapshot.reference
         trajectory = JointWaypoints(KnotTable.alike(*points), reference, tree.joint_names)
@@ -189,16 +188,16 @@ class ReferenceGenerator:
         return prepared._replace(limit=limit)
 
     def commit(self, prepared: Prepared) -> int:
-        """Do the rest of ``follow``, between two ticks; cost: that of one segment.
+        """Do the rest of ``follow`` between two ticks; the cost is that of one segment.
 
-        A start of 0 is now, not when the trajectory arrived: nothing jumps.
+        A start of 0 means the time of this call, not that of the arrival.
 
         Returns:
-            The stamp of the start, ns.
+            The timestamp of the start, ns.
 
         Raises:
-            TrajectoryError: It is over by now, the way from the present reference to its first
-                point leaves the limits, or the loop has begun anew since its snapshot.
+            TrajectoryError: The trajectory is over by now, the motion from the present reference
+                to its first point exceeds the limits, or ``changes`` differs from the snapshot.
         """
         trajectory, start = prepared.trajectory, prepared.start_ns or self._now_ns
         if self._now_ns != prepared.snapshot.now_ns:
@@ -213,7 +212,7 @@ class ReferenceGenerator:
         return start
 
     def _begin(self, prepared: Prepared, begin: float) -> None:
-        """Go over to a trajectory at its time, s."""
+        """Start the transition to a trajectory at its time, s."""
         moving = bool(self.reference.velocity.any())
         self._take_over(begin)
         self.speed.start(begin, prepared.limit, ordered=True, moving=moving)
@@ -226,7 +225,7 @@ class ReferenceGenerator:
         prepared.refuse_past(self._now_ns)
 
     def _reference_at(self, start_ns: int) -> Reference:
-        """Return where the reference will be at the start of a trajectory, if nothing happens."""
+        """Return the planned reference at the start of a trajectory."""
         if start_ns <= self._now_ns:
             return self.reference
         reference = Reference(self._tree.n)
@@ -235,7 +234,7 @@ class ReferenceGenerator:
         return reference
 
     def _meet(self, prepared: Prepared, start: int, reference: Reference) -> None:
-        """Let a trajectory begin at the reference of its start."""
+        """Adapt the start of a trajectory to the reference at that time."""
         late = max(self._now_ns - start, 0) / _SECOND_NS
         prepared.refuse_step(reference, self.measured, self._tree.joint_names)
         opening = prepared.trajectory.opening(reference)
@@ -248,14 +247,14 @@ class ReferenceGenerator:
             prepared.refuse_leap(reference, late, self._tree.joint_names)
 
     def aim(self, target: Array, limits: TargetFilter) -> bool:
-        """Follow a stream of targets; the first one replaces what was followed.
+        """Set the target of a stream; the first target replaces the present trajectory.
 
         Args:
-            target: Shape (n,), rad or m; beyond a limit it counts as being there.
-            limits: Of the stream.
+            target: Shape (n,), rad or m; clamped to the position limits.
+            limits: Limits and filter of the stream.
 
         Returns:
-            Whether it is the first one.
+            Whether it is the first target of the stream.
         """
         stream = self._trajectory if self._pending is None else None
         first = not isinstance(stream, TargetStream)
@@ -270,12 +269,12 @@ class ReferenceGenerator:
 
     @property
     def streaming(self) -> bool:
-        """Whether what is followed, or was last, is a stream."""
+        """Whether the present, or the last, motion is a stream of targets."""
         return isinstance(self._trajectory, TargetStream)
 
     @property
     def target(self) -> Array:
-        """Where the reference is led by a stream, else where it is, shape (n,), rad or m."""
+        """The target of a stream, or else the present reference, shape (n,), rad or m."""
         trajectory = self._trajectory
         if isinstance(trajectory, TargetStream):
             return trajectory.target
@@ -283,7 +282,7 @@ class ReferenceGenerator:
 
     @property
     def progress(self) -> tuple[float, float]:
-        """Time since the start of what is followed, negative before, and its duration, s."""
+        """Time since the start of the trajectory, negative before it, and its duration, s."""
         if self._pending is not None:
             start, awaited = self._pending
             return (self._now_ns - start) / _SECOND_NS, awaited.trajectory.duration
@@ -291,14 +290,14 @@ class ReferenceGenerator:
 
     @property
     def moving(self) -> bool:
-        """Whether a trajectory is being followed or waits for its start."""
+        """Whether a trajectory or stream is followed or scheduled to start."""
         if isinstance(self._trajectory, TargetStream) and self._pending is None:
             return not self._trajectory.resting
         elapsed, duration = self.progress
         return elapsed < duration
 
     def sample(self, stamp_ns: int) -> None:
-        """Write the reference of a state's stamp, ns."""
+        """Compute the reference at a state's timestamp, ns."""
         if self._pending is not None and stamp_ns >= self._pending[0]:
             start, awaited = self._pending
             self._go_on(start)
@@ -322,15 +321,15 @@ class ReferenceGenerator:
             self._trajectory = trajectory.left_at(elapsed)
 
     def _go_on(self, stamp_ns: int) -> None:
-        """Let the reference go on, evenly accelerated, to where it will be at a stamp, ns."""
+        """Extrapolate the reference to a timestamp, ns, at constant acceleration."""
         ahead = (stamp_ns - self._now_ns) / _SECOND_NS
         evenly_accelerated(self.reference.rows.copy(), ahead, self.reference)
 
     def _take_over(self, begin: float) -> None:
-        """Go over smoothly from the present reference to a trajectory that is elsewhere.
+        """Start a smooth transition from the present reference to the trajectory.
 
         Args:
-            begin: Time of the trajectory at which it takes over, s.
+            begin: Time of the trajectory at which the transition starts, s.
         """
         there, now, fastest = Reference(self._tree.n), self.reference, self._fastest
         self._trajectory.sample(begin, there)

@@ -1,30 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""The reference that a loop closed once per period can follow exactly.
+r"""Sampling of trajectories for a discrete-time plant, so that they can be followed exactly.
 
-A law that knows position, velocity and acceleration of a smooth motion at one instant still
-misses it by an error proportional to the period, because the plant holds the effort, and hence
-nearly the acceleration, for a whole period :math:`h`. What it can follow is a *sequence* of
-states that obeys the plant's own step. With :math:`r` the motion and :math:`a_k` the acceleration
-held from :math:`t_k` to :math:`t_{k+1}`:
+If a law uses position, velocity and acceleration of a smooth motion at one instant, the tracking
+error is proportional to the period, because the plant holds the effort, and hence nearly the
+acceleration, for a whole period :math:`h`. It can follow a *sequence* of states that obeys the
+plant's own step. With the motion :math:`r` and the acceleration :math:`a_k` held from
+:math:`t_k` to :math:`t_{k+1}`:
 
 Semi-implicit Euler (MuJoCo, DART, most game engines),
-:math:`v_{k+1} = v_k + h a_k,\; q_{k+1} = q_k + h v_{k+1}`. Asking :math:`q_k = r(t_k)` leaves no
-choice:
+:math:`v_{k+1} = v_k + h a_k,\; q_{k+1} = q_k + h v_{k+1}`. The condition :math:`q_k = r(t_k)`
+determines
 
 .. math:: v_k = \frac{r(t_k) - r(t_k - h)}h, \qquad
           a_k = \frac{r(t_k + h) - 2 r(t_k) + r(t_k - h)}{h^2}.
 
 Zero-order hold on a continuous plant,
-:math:`v_{k+1} = v_k + h a_k,\; q_{k+1} = q_k + h v_k + \tfrac12 h^2 a_k`. Asking
-:math:`q_k = r(t_k)` would make the velocity alternate for ever (the sampled double integrator has
-a zero at :math:`z = -1`). But for *any* sequence :math:`x_k` these states obey the step:
+:math:`v_{k+1} = v_k + h a_k,\; q_{k+1} = q_k + h v_k + \tfrac12 h^2 a_k`. The condition
+:math:`q_k = r(t_k)` would lead to an undamped oscillation of the velocity (the sampled double
+integrator has a zero at :math:`z = -1`). For *any* sequence :math:`x_k`, these states obey the
+step:
 
 .. math:: q_k = \frac{x_k + x_{k-1}}2, \quad v_k = \frac{x_k - x_{k-1}}h, \quad
           a_k = \frac{x_{k+1} - 2 x_k + x_{k-1}}{h^2},
 
 and :math:`x_k = r(t_k + \tfrac h2) - \tfrac{h^2}8\,\ddot r(t_k + \tfrac h2)` makes
-:math:`q_k = r(t_k) - \tfrac{5}{384} h^4 r^{(4)} + \dots`: equal to the motion for every practical
-purpose, and followed exactly.
+:math:`q_k = r(t_k) - \tfrac{5}{384} h^4 r^{(4)} + \dots`, which is practically equal to the
+motion and is followed exactly.
 """
 
 from __future__ import annotations
@@ -43,11 +44,11 @@ from robot_dynamics_ros.symbolic.kernel import Kernel, compile_function
 
 
 class ReferenceSampler:
-    """Samples trajectories so that a loop with a given period and plant can follow exactly.
+    """Samples trajectories so that a loop with a given period and plant follows them exactly.
 
     Args:
         n: Number of joints.
-        discretization: How the plant advances with a held effort: one of ``DISCRETIZATIONS``.
+        discretization: Time discretization of the plant: one of ``DISCRETIZATIONS``.
         period: Time between two commands, s.
 
     Raises:
@@ -66,12 +67,12 @@ class ReferenceSampler:
         self._period = np.array([self.period])
 
     def sample(self, trajectory: Trajectory, t: float, reference: Reference) -> None:
-        """Write the reference of the state at time t and of the acceleration held after it.
+        """Compute the reference state at time t and the acceleration held from then on.
 
         Args:
-            trajectory: What is followed.
+            trajectory: The trajectory.
             t: Time of the state, on the trajectory's clock, s.
-            reference: Written.
+            reference: Receives the result.
 
         Cost: one sample of the trajectory ('continuous', or at rest) or three; allocates no array.
         """
@@ -114,7 +115,7 @@ _WRITERS: dict[str, Callable[..., None]] = {
 
 @cache
 def held_motion(n: int) -> tuple[Kernel, Kernel]:
-    """Return the equations of this module for n joints, compiled: semi-implicit, zero order."""
+    """Compile the equations of this module for n joints: semi-implicit, zero order."""
     joints = dict.fromkeys(('r0', 'r1', 'r2'), n)
     seen = {'r0': n, 'a0': n, 'r1': n, 'a1': n, 'r2': n, 'a2': n, 'h': 1}
     motion = dict.fromkeys(('q', 'v', 'a'), (n,))
@@ -126,7 +127,7 @@ def held_motion(n: int) -> tuple[Kernel, Kernel]:
 
 
 def _differences(last: Array, now: Array, coming: Array, h: Array) -> tuple[Array, Array]:
-    """Return velocity, and acceleration that is held, of three positions a period apart."""
+    """Return velocity and held acceleration from three positions a period apart."""
     step = now - last
     return step / h[0], (coming - now - step) / (h[0] * h[0])
 

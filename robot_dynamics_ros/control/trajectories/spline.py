@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Piecewise polynomials of degree 1, 3 or 5 per joint, read by a cursor."""
+"""Joint splines: piecewise polynomials of degree 1, 3 or 5."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from robot_dynamics_ros.control.trajectories.trajectory import Trajectory, refus
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.kernel import Kernel, compile_function
 
-#: A polynomial of fifth degree shows its extremes to a part in a thousand on so many pieces.
+#: Number of pieces that resolves the extrema of a quintic to 0.1 %.
 MOST_PIECES = 32
 
 
 class Knot(NamedTuple):
-    """The state of all joints at one time.
+    """State of all joints at one time.
 
     Attributes:
-        time: s from the start of the trajectory.
+        time: Time from the start of the trajectory, s.
         position: One number per joint, rad or m.
-        velocity: The same, rad/s or m/s, or None if it is not given.
-        acceleration: The same, rad/s^2 or m/s^2, or None; only beside a velocity.
+        velocity: One number per joint, rad/s or m/s, or None.
+        acceleration: One number per joint, rad/s^2 or m/s^2, or None; requires a velocity.
     """
 
     time: float
@@ -36,15 +36,15 @@ class Knot(NamedTuple):
 
 
 class KnotTable(NamedTuple):
-    """Knots as arrays: what many of them are checked and joined by.
+    """Knots as arrays.
 
     Attributes:
-        time: s from the start of the trajectory, shape (k,).
+        time: Times from the start of the trajectory, shape (k,), s.
         position: Shape (k, n), rad or m.
-        velocity: Shape (k, n), rad/s or m/s; zero where it is not given.
-        acceleration: Shape (k, n), rad/s^2 or m/s^2; zero where it is not given.
-        degree: Of the polynomials that a knot's data allow, shape (k,): 1 without a velocity, 3
-            with one, 5 with an acceleration too.
+        velocity: Shape (k, n), rad/s or m/s; zero if not given.
+        acceleration: Shape (k, n), rad/s^2 or m/s^2; zero if not given.
+        degree: Degree of the polynomials that a knot's data permit, shape (k,): 1 without
+            velocity, 3 with velocity, 5 with velocity and acceleration.
     """
 
     time: Array
@@ -57,10 +57,10 @@ class KnotTable(NamedTuple):
     def alike(
         cls, time: Array, position: Array, velocity: Array | None, acceleration: Array | None
     ) -> KnotTable:
-        """Return knots that all give the same.
+        """Return a table of knots with the same kind of data.
 
         Raises:
-            TrajectoryError: They give an acceleration, but no velocity.
+            TrajectoryError: Accelerations are given without velocities.
         """
         if acceleration is not None and velocity is None:
             refuse_lone_acceleration('point 0')
@@ -76,7 +76,7 @@ class KnotTable(NamedTuple):
 
     @classmethod
     def of(cls, knots: Sequence[Knot]) -> KnotTable:
-        """Return checked knots, each of which gives what it likes."""
+        """Return a table of checked knots, which may have different kinds of data."""
         still = [0.0] * len(knots[0].position)
         return cls(
             np.array([knot.time for knot in knots], dtype=float),
@@ -87,7 +87,7 @@ class KnotTable(NamedTuple):
         )
 
     def after(self, first: Knot) -> KnotTable:
-        """Return the same knots after another one."""
+        """Return the table with another knot in front."""
         head = KnotTable.of([first])
         return KnotTable(
             *(
@@ -97,7 +97,7 @@ class KnotTable(NamedTuple):
         )
 
     def knot(self, k: int) -> Knot:
-        """Return one knot."""
+        """Return knot k."""
         return Knot(
             float(self.time[k]),
             self.position[k].tolist(),
@@ -108,7 +108,7 @@ class KnotTable(NamedTuple):
     def coefficients(self) -> Array:
         """Return the polynomials between the knots, lowest power first, shape (k - 1, n, 6).
 
-        Where both knots carry an acceleration they are quintic, where both carry a velocity cubic,
+        A polynomial is quintic if both knots have an acceleration, cubic if both have a velocity,
         else linear.
         """
         h = np.diff(self.time)[:, None]
@@ -127,7 +127,7 @@ class KnotTable(NamedTuple):
         return self.position, self.velocity, self.acceleration
 
     def _ends(self, rows: Array, count: int) -> tuple[Array, ...]:
-        """Return what is known at the start, then at the end of segments."""
+        """Return the known derivatives at the start, then at the end of segments."""
         known = self.motion[:count]
         return tuple(x[rows] for x in known) + tuple(x[rows + 1] for x in known)
 
@@ -154,7 +154,7 @@ def _quintic(
     h: Array, p: Array, v: Array, a: Array, P: Array, V: Array, A: Array
 ) -> tuple[Array, ...]:
     """Return the quintics from (p, v, a) to (P, V, A) in h seconds, lowest power first."""
-    # What is left after the first three terms, scaled to the unit interval.
+    # Residuals of the first three terms, scaled to the unit interval.
     d = P - p - h * (v + 0.5 * a * h)
     e = (V - v - a * h) * h
     f = (A - a) * h * h
@@ -169,15 +169,15 @@ def _quintic(
     )
 
 
-#: By what the ends of a segment have in common, see ``KnotTable.degree``.
+#: Functions that join two knots, by degree, see ``KnotTable.degree``.
 _JOINED_BY: dict[int, Callable[..., tuple[Array, ...]]] = {1: _linear, 3: _cubic, 5: _quintic}
 
 
 class JointSpline(Trajectory):
-    """Knots joined by polynomials; the caller has checked them.
+    """Trajectory of checked knots joined by polynomials.
 
     Args:
-        knots: At least one, times strictly increasing from 0, as many numbers in each.
+        knots: At least one, with strictly increasing times from 0 and equal numbers of joints.
     """
 
     def __init__(self, knots: Sequence[Knot] | KnotTable) -> None:
@@ -194,7 +194,7 @@ class JointSpline(Trajectory):
         return self._pieces.knots
 
     def sample(self, t: float, reference: Reference) -> None:
-        """Write the motion at a time, see :class:`Trajectory`."""
+        """Compute the motion at a time; see :class:`Trajectory`."""
         if not 0.0 <= t < self.duration:
             self._rest(self._end if t >= self.duration else self._start, reference)
             return
@@ -205,21 +205,22 @@ class JointSpline(Trajectory):
         )
 
     def instants(self, step: float) -> Array:
-        """Return the knots and, between them, 1 to 31 more, see :class:`Trajectory`.
+        """Return the times of the knots and of 1 to 31 points between them.
 
-        However short a segment, its middle is among them: two knots at rest say nothing of it.
+        Even the shortest segment is sampled in its middle, since two knots at rest do not bound
+        the motion between them. See :class:`Trajectory`.
         """
         times = np.array(self._times)
         span = np.diff(times)
         pieces = np.clip(np.ceil(span / step), 2.0, MOST_PIECES)
         counts = pieces.astype(np.intp)
-        # Which of its segment's pieces each instant ends: 1, 2, ... 1, 2, 3, ...
+        # Number of the piece within its segment that ends at each instant: 1, 2, ... 1, 2, 3, ...
         piece = np.arange(1, counts.sum() + 1) - np.repeat(np.cumsum(counts) - counts, counts)
         begin, whole, parts = (np.repeat(x, counts) for x in (times[:-1], span, pieces))
         return np.concatenate([times[:1], begin + whole * piece / parts])
 
     def table(self, times: Array) -> tuple[Array, Array, Array]:
-        """Return positions, velocities and accelerations, all times at once."""
+        """Return positions, velocities and accelerations at times (k,), s, each shape (k, n)."""
         if not len(self._pieces.coefficients):
             return super().table(times)
         position, velocity, acceleration = self._pieces.table(times)
@@ -228,7 +229,7 @@ class JointSpline(Trajectory):
         return position, velocity, acceleration
 
     def open_by(self, opening: JointSpline) -> None:
-        """Replace the first segment by the only one of another spline."""
+        """Replace the first segment by that of another spline with one segment."""
         self._pieces.begin_with(opening._pieces)
         self._start = opening._start
 
@@ -241,9 +242,10 @@ class JointSpline(Trajectory):
 
 @cache
 def polynomials(n: int) -> Kernel:
-    """Return n polynomials of fifth degree with both derivatives, compiled.
+    """Compile n polynomials of fifth degree with their first two derivatives.
 
-    Its arguments: coefficients, shape (6 n,), x, shape (1,); the three results, shape (n,).
+    The kernel's arguments are the coefficients, shape (6 n,), x, shape (1,), and the three
+    results, each shape (n,).
     """
     return compile_function(
         'polynomials',

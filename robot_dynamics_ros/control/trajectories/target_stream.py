@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""Targets that stream, at any rate and with jumps, as a reference that the arm can follow.
+r"""Filter of streamed targets, with any rate and jumps, into a reference that the arm can follow.
 
-Each joint's reference x goes to its target through three equal poles at the bandwidth p,
+Each joint's reference x converges to its target with three equal poles at the bandwidth p,
 
 .. math:: \dot v_d = 3p\,\big(\mathrm{sat}_{a}\{p\,(v_w - \dot x)\} - v_d\big),\quad
    \ddot x = v_d,\quad
    v_w = \mathrm{sgn}(e)\min\big(v_{max}, \tfrac p3|e|, \sqrt{a_{max}|e|}\big),\quad e = x_t - x,
 
-so that position, velocity and acceleration are continuous whatever the target does, speed and
-acceleration keep their limits, and a target at rest is reached without passing it: braking plans
-with half of the acceleration. The states obey the plant's own step (see ``sampling``).
-When no target comes for ``target_timeout_s`` the wanted velocity is zero.
+so that position, velocity and acceleration are continuous for any target, speed and acceleration
+are within their limits, and a constant target is reached without overshoot, since braking is
+planned with half of the acceleration. The states obey the plant's own step (see ``sampling``).
+If no target arrives for ``target_timeout_s``, the wanted velocity is zero.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.parameters import Settings, parameter, parameters_of, spread
 from robot_dynamics_ros.spatial.scalar import Array
 
-_STILL = 1e-6  # rad/s or m/s, rad/s^2 or m/s^2: at rest
-_LONGEST = 20  # periods that a single sample catches up with
-#: Of the effort limit, where the acceleration limit is not set.
+_STILL = 1e-6  # rad/s or m/s, rad/s^2 or m/s^2: smaller values count as rest
+_LONGEST = 20  # largest number of periods per sample
+#: Fraction of the effort limit that gives the acceleration limit if none is set.
 _EFFORT_SHARE = 0.3
-#: The velocity of the linear filter passes its bound by half a percent.
+#: Factor of the speed limit; the linear filter overshoots its bound by half a percent.
 _MARGIN = 0.99
 
 
 @dataclass(frozen=True)
 class TargetSettings(Settings):
-    """How streamed targets are followed.
+    """Settings of streamed targets.
 
     Each field declares the parameter of its name, see ``TARGETS``.
     """
@@ -48,26 +48,26 @@ class TargetSettings(Settings):
         15.0, 'Bandwidth of the filter of streamed targets.', 0.1, 200.0, unit='rad/s'
     )
     target_speed_share: float = parameter(
-        0.5, 'Part of the velocity limits with which streamed targets are followed.', 0.01, 1.0
+        0.5, 'Fraction of the velocity limits for streamed targets.', 0.01, 1.0
     )
     target_acceleration: Any = parameter(
         [0.0],
-        'Largest acceleration towards streamed targets; 0: what 0.3 of the effort limit gives to '
-        'the inertia in the middle of the limits.',
+        'Largest acceleration towards streamed targets; 0: 0.3 of the effort limit divided by the '
+        'inertia in the middle of the position limits.',
         0.0,
         unit='rad/s^2 or m/s^2',
         per_joint=True,
     )
     target_timeout_s: float = parameter(
         0.5,
-        'Age of the last streamed target at which the arm comes to rest.',
+        'Age of the last streamed target at which the arm is brought to rest.',
         1e-3,
         60.0,
         unit='s',
     )
     target_wrench_limit: Any = parameter(
         [100.0, 20.0],
-        'Largest force and torque of streamed wrenches; a larger one keeps its direction.',
+        'Largest force and torque of streamed wrenches; larger ones are scaled down.',
         0.0,
         unit='N and N m',
         size=2,
@@ -75,7 +75,7 @@ class TargetSettings(Settings):
     )
     target_frame: str = parameter(
         'tool',
-        'Link whose pose is the target on ~/target_pose and whose wrench on ~/target_wrench.',
+        'Link to which ~/target_pose and ~/target_wrench apply.',
     )
 
 
@@ -87,7 +87,10 @@ class TargetFilter:
 
     Args:
         tree: The robot.
-        settings: Of the stream.
+        settings: Settings of the stream.
+
+    Attributes:
+        timeout_ns: Timeout of the stream, ns.
     """
 
     def __init__(self, tree: RobotTree, settings: TargetSettings) -> None:
@@ -110,12 +113,12 @@ class TargetFilter:
         """Return the acceleration of joint i for the coming step.
 
         Args:
-            i: The joint.
-            error: From the reference to the target, rad or m.
-            velocity: Of the reference.
-            last: Its acceleration in the last step.
+            i: Index of the joint.
+            error: Target minus reference, rad or m.
+            velocity: Velocity of the reference, rad/s or m/s.
+            last: Its acceleration in the last step, rad/s^2 or m/s^2.
             h: Duration of the step, s.
-            stopping: Whether it shall come to rest instead.
+            stopping: Whether the reference must come to rest.
         """
         p, (fastest, most) = self._p, self._limits[i]
         size = abs(error)
@@ -126,18 +129,19 @@ class TargetFilter:
 
 
 class TargetStream(Trajectory):
-    """The reference that follows streamed targets; has memory, and no end while they come.
+    """Reference that follows streamed targets; stateful, without an end while targets arrive.
 
     Args:
-        filter_: Its limits.
-        reference: Where it begins; copied.
+        filter_: Filter with the limits.
+        reference: Initial reference; copied.
         period: Time between two samples, s.
-        semi_implicit: How the plant steps.
-        now_ns: Stamp of the last state, ns.
+        semi_implicit: Whether the plant is semi-implicit; else zero-order hold.
+        now_ns: Timestamp of the last state, ns.
 
     Attributes:
-        target: Where the joints shall go, shape (n,), rad or m.
-        stopping: Whether no target came for too long.
+        filter: Filter with the limits; may be replaced.
+        target: Target positions, shape (n,), rad or m.
+        stopping: Whether the stream has timed out.
     """
 
     def __init__(
@@ -157,18 +161,18 @@ class TargetStream(Trajectory):
         self._now_ns = self._heard_ns = now_ns
 
     def aim(self, target: Array) -> None:
-        """Go for another target, shape (n,), rad or m, from now on."""
+        """Set the target, shape (n,), rad or m."""
         self.target[:] = target
         self._heard_ns, self.stopping = self._now_ns, False
 
     @property
     def resting(self) -> bool:
-        """Whether the stream has ended and the reference stands still."""
+        """Whether the stream has timed out and the reference is at rest."""
         motion = zip(self._v, self._a, strict=True)
         return self.stopping and all(abs(v) < _STILL and abs(a) < _STILL for v, a in motion)
 
     def advance(self, now_ns: int) -> None:
-        """Go on to the state's stamp, ns, and choose the acceleration that is held from there."""
+        """Advance to a state's timestamp, ns, and compute the acceleration held from then on."""
         elapsed, self._now_ns = 1e-9 * (now_ns - self._now_ns), now_ns
         self.stopping = now_ns - self._heard_ns > self.filter.timeout_ns
         steps = min(max(round(elapsed / self._period), 1), _LONGEST)
@@ -185,7 +189,7 @@ class TargetStream(Trajectory):
             self._a[i] = self.filter.acceleration(i, targets[i] - q, v, a, h, self.stopping)
 
     def sample(self, t: float, reference: Reference) -> None:
-        """Write the present reference, whatever the time, see :class:`Trajectory`."""
+        """Return the present reference, independent of the time; see :class:`Trajectory`."""
         reference.position[:] = self._q
         reference.velocity[:] = self._v
         reference.acceleration[:] = self._a

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tolerances of a trajectory that somebody waits for, and the verdict on how it is followed."""
+"""Tolerances of goals, and the monitor that checks them."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from robot_dynamics_ros.spatial.scalar import Array
 
 P = Parameter
 
-#: When a goal is reached or missed, unless it says otherwise itself.
+#: Default tolerances of goals.
 TOLERANCES = (
-    P('path_tolerance', [0.0], 'Largest position error on the way; 0: not checked.', 0.0,
+    P('path_tolerance', [0.0], 'Largest position error during the motion; 0: not checked.', 0.0,
       unit='rad or m', per_joint=True),
     P('goal_tolerance', [0.0], 'Largest position error at the end; 0: not checked.', 0.0,
       unit='rad or m', per_joint=True),
     P('stopped_velocity_tolerance', [0.01], 'Largest velocity error at the end; 0: not checked.',
       0.0, unit='rad/s or m/s', per_joint=True),
-    P('goal_time_tolerance', 0.0, 'Time after the end in which a goal must be reached; 0: any.',
-      0.0, 3600.0, unit='s'),
+    P('goal_time_tolerance', 0.0, 'Time after the end of the trajectory within which a goal must '
+      'be reached; 0: unlimited.', 0.0, 3600.0, unit='s'),
 )  # fmt: skip
 
 
@@ -42,10 +42,12 @@ class ResultCode(IntEnum):
 
 
 class Outcome(NamedTuple):
-    """How a trajectory ended: the code and, unless it is success, the reason.
+    """Outcome of a goal.
 
     Attributes:
-        canceled: Whether whoever waited asked for it.
+        code: Result code of the action.
+        reason: Reason of a failure or cancellation; empty on success.
+        canceled: Whether the client canceled the goal.
     """
 
     code: ResultCode
@@ -53,7 +55,7 @@ class Outcome(NamedTuple):
     canceled: bool = False
 
     def describe(self) -> str:
-        """Return one sentence."""
+        """Return the outcome as one sentence."""
         if self.canceled:
             return f'goal {self.reason}'
         if self.code is ResultCode.SUCCESSFUL:
@@ -62,7 +64,7 @@ class Outcome(NamedTuple):
 
 
 class JointTolerances(NamedTuple):
-    """Largest errors of position and velocity per joint; infinite where not checked.
+    """Largest permitted errors of position and velocity per joint; infinite if not checked.
 
     Attributes:
         position: rad or m, one per joint.
@@ -80,16 +82,17 @@ class JointTolerances(NamedTuple):
         velocity: Sequence[float] = (),
         of_goal: Mapping[str, tuple[float, float]] | None = None,
     ) -> JointTolerances:
-        """Return tolerances from defaults and what a goal gives.
+        """Return tolerances from defaults and from a goal.
 
         Args:
-            joints: The joints, n of them.
-            position: Default, one for all or n, rad or m; 0: not checked.
-            velocity: Default, likewise, rad/s or m/s; nothing: not checked.
-            of_goal: Position and velocity by joint; 0: the default, negative: not checked.
+            joints: Names of the n joints.
+            position: Default, one for all joints or n, rad or m; 0: not checked.
+            velocity: Default, one for all joints or n, rad/s or m/s; empty or 0: not checked.
+            of_goal: Position and velocity tolerance by joint; 0: the default, negative: not
+                checked.
 
         Raises:
-            TrajectoryError: A joint is unknown, a count wrong, or a number NaN.
+            TrajectoryError: A joint is unknown, a number of values is wrong, or a value is NaN.
         """
         defaults = [_spread(name, values, joints) for name, values in
                     (('position', position), ('velocity', velocity or (0.0,)))]  # fmt: skip
@@ -111,22 +114,22 @@ class JointTolerances(NamedTuple):
 
 
 class TrajectoryWatch:
-    """Compares reference and state while a trajectory is followed, and says how it ended.
+    """Monitors the tracking error of a trajectory, and determines its outcome.
 
-    On the way every error must stay within the path tolerances. After the end the trajectory has
-    succeeded as soon as every error is within the goal tolerances, and has failed if that takes
-    longer than the goal time.
+    During the motion, every error must stay within the path tolerances. After the end, the
+    trajectory succeeds as soon as every error is within the goal tolerances, and fails if that
+    takes longer than the goal time.
 
     Args:
-        joints: Their names.
-        prismatic: Whether each slides; for units in reasons.
-        path: Tolerances on the way.
+        joints: Names of the joints.
+        prismatic: Whether each joint is prismatic, for units in messages.
+        path: Tolerances during the motion.
         goal: Tolerances at the end.
-        goal_time: Time after the end in which the goal must be reached, s; infinite: any.
-        duration: Of the trajectory, s.
+        goal_time: Time after the end within which the goal must be reached, s; may be infinite.
+        duration: Duration of the trajectory, s.
 
     Attributes:
-        duration: As given.
+        duration: Duration of the trajectory, s.
     """
 
     def __init__(
@@ -144,13 +147,13 @@ class TrajectoryWatch:
         self._goal_time, self.duration = goal_time, duration
 
     def verdict(self, elapsed: float, reference: Reference, q: Array, v: Array) -> Outcome | None:
-        """Return how the trajectory has ended, or None while it goes on.
+        """Return the outcome of the trajectory, or None while it continues.
 
         Args:
             elapsed: Time since its start, s; negative before.
-            reference: Where the joints shall be.
-            q: Where they are, shape (n,), rad or m.
-            v: Their velocities, shape (n,), rad/s or m/s.
+            reference: The joint reference.
+            q: Measured positions, shape (n,), rad or m.
+            v: Measured velocities, shape (n,), rad/s or m/s.
         """
         on_the_way = elapsed < self.duration
         worst = self._first_violation(self._path if on_the_way else self._goal, reference, q, v)
@@ -170,7 +173,7 @@ class TrajectoryWatch:
     def _first_violation(
         self, tolerances: JointTolerances, reference: Reference, q: Array, v: Array
     ) -> str:
-        """Name the first joint that is out of tolerance, its error and the tolerance."""
+        """Return a text on the first joint out of tolerance, with error and tolerance; or ''."""
         wanted, wanted_rate = reference.position.tolist(), reference.velocity.tolist()
         actual, rate = q.tolist(), v.tolist()
         for i, (most, fastest) in enumerate(
@@ -190,11 +193,11 @@ class TrajectoryWatch:
 
 
 def goal_time(asked: float, default: float) -> float:
-    """Return the time after the end in which a goal must be reached, s.
+    """Return the time after the end within which a goal must be reached, s.
 
     Args:
-        asked: By the goal, s; 0: the default, negative: any time.
-        default: s; 0: any time.
+        asked: Value of the goal, s; 0: the default, negative: unlimited.
+        default: s; 0: unlimited.
     """
     return _effective(asked, math.inf if default == 0.0 else default)
 

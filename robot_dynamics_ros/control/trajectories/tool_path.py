@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A curve of the tool point, solved for the joints beforehand."""
+"""Joint trajectories along a curve of the tool point, solved in advance."""
 
 from __future__ import annotations
 
@@ -17,36 +17,35 @@ from robot_dynamics_ros.errors import SingularityError, TrajectoryError, Unreach
 from robot_dynamics_ros.kinematics.tool_task import ToolTask
 from robot_dynamics_ros.spatial.scalar import Array, Scalar
 
-#: Most halvings of the time between knots before a path is given up.
+#: Largest number of halvings of the time between knots.
 HALVINGS = 6
 
 
 class ToolPath(JointSpline):
-    """The joints' motion that leads the tool point along a curve.
+    """Joint motion that moves the tool point along a curve.
 
-    Speed rises and falls by quintic steps, so the motion rests at both ends and is C2. The curve
-    is solved when the trajectory is made: at knots, each with the exact position (inverse
-    kinematics), velocity and acceleration (Jacobian and drift), joined by quintics. The time
-    between knots is halved until the tool point between them is on the curve within
-    ``tolerance``. So reach, limits and singularities are known before anything moves, and a
-    sample costs no kinematics.
+    The speed ramps up and down by quintic steps, so the motion is C2 and at rest at both ends. The
+    curve is solved by the constructor at knots with exact position (inverse kinematics), velocity
+    and acceleration (Jacobian and drift), joined by quintics. The time between knots is halved
+    until the tool point between them deviates by no more than ``tolerance``. Reach, limits and
+    singularities are thus checked before the motion, and sampling needs no kinematics.
 
     Attributes:
-        start: Joint positions at the beginning, shape (n,), rad or m.
+        start: Joint positions at the start, shape (n,), rad or m.
 
     Args:
-        task: What is asked of the tool; knows the robot.
-        curve: Three components, in the base, m; finite length.
-        speed: Along the curve between the ramps, in the curve's parameter per second (m/s for
-            lines and circles).
-        ramp: Time of speeding up and of slowing down, s.
-        near: Configuration that chooses the branch at the start, shape (n,), rad or m.
-        step: First time between knots, s.
-        tolerance: m.
+        task: Task of the tool, with the robot.
+        curve: Curve in the base frame, 3 components, m; finite length.
+        speed: Speed along the curve between the ramps, in the curve's parameter per second (m/s
+            for lines and circles).
+        ramp: Duration of each ramp of the speed, s.
+        near: Configuration that selects the branch at the start, shape (n,), rad or m.
+        step: Initial time between knots, s.
+        tolerance: Largest deviation of the tool point, m.
 
     Raises:
-        TrajectoryError: The curve is endless or not in space, or cannot be followed; says where
-            and why (out of reach, joint limit, velocity limit, singularity).
+        TrajectoryError: The curve is not finite or not 3D, or cannot be followed; gives position
+            and reason (out of reach, joint limit, velocity limit, singularity).
     """
 
     def __init__(
@@ -78,8 +77,7 @@ class ToolPath(JointSpline):
         self.start = np.array(self._start)
 
     def _deviation(self, task: ToolTask, curve: Curve, timing: Timing) -> float:
-        """Return how far the joints are from the exact ones midway between knots, in terms of
-        the tool: the task Jacobian times their difference, m."""  # noqa: D205, D209
+        """Return the largest deviation between knots: task Jacobian times joint error, m."""
         reference, worst = Reference(self.n), 0.0
         for before, after in zip(self._times[:-1], self._times[1:], strict=True):
             t = 0.5 * (before + after)
@@ -92,7 +90,7 @@ class ToolPath(JointSpline):
 
 
 def _solve(task: ToolTask, curve: Curve, timing: Timing, near: Array, step: float) -> list[Knot]:
-    """Return knots at most a step apart; the ends of the ramps are among them."""
+    """Return knots at most a step apart, including the ends of the ramps."""
     breaks = [0.0, timing.ramp, timing.duration - timing.ramp, timing.duration]
     knots: list[Knot] = []
     for begin, end in zip(breaks[:-1], breaks[1:], strict=True):
@@ -124,16 +122,16 @@ def _knot(task: ToolTask, curve: Curve, timing: Timing, t: float, near: Array) -
 
 
 class Undulating(Curve):
-    r"""A curve that also rises and falls along a direction, :math:`\tfrac h2(1 - \cos ks)`.
+    r"""Curve with an added wave :math:`\tfrac h2(1 - \cos ks)` along a direction.
 
     Args:
-        curve: The curve in the plane; finite length.
-        direction: Shape (3,).
+        curve: The original curve; finite length.
+        direction: Direction of the wave, shape (3,).
         height: h, m.
-        waves: How often it rises and falls along the length; a whole number ends at height 0.
+        waves: Number of waves along the length; a whole number ends at height 0.
 
     Raises:
-        ParameterError: The direction has no length.
+        ParameterError: The direction is zero.
     """
 
     size = 3

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The contract of a joint trajectory: position, velocity and acceleration at any time.
-
-Trajectories made of others: at rest, one after the other, slowed.
-"""
+"""Base class of joint trajectories, check of limits, and elementary trajectories."""
 
 from __future__ import annotations
 
@@ -22,7 +19,7 @@ from robot_dynamics_ros.spatial.scalar import Array
 
 
 class Trajectory(ABC):
-    """A motion of all joints in time, at rest before its start and after its end.
+    """Base class of joint trajectories: at rest before the start and after the end.
 
     Attributes:
         n: Number of joints.
@@ -34,21 +31,21 @@ class Trajectory(ABC):
 
     @abstractmethod
     def sample(self, t: float, reference: Reference) -> None:
-        """Write position, velocity and acceleration at a time.
+        """Compute position, velocity and acceleration at a time.
 
         Args:
             t: Time since the start of the trajectory, s. Before 0 the start is held, after
                 ``duration`` the end, with velocity and acceleration zero.
-            reference: Written; its arrays have shape (n,).
+            reference: Receives the result; its arrays have shape (n,).
 
-        Cost: no array is allocated; a few microseconds for a handful of joints.
+        Cost: no array is allocated; a few microseconds for a few joints.
         """
 
     def instants(self, step: float) -> Array:
-        """Return times from the start to the end at which a look shows all that matters.
+        """Return times that resolve the motion, from the start to the end.
 
         Args:
-            step: Longest time between two of them, s, where the motion does not allow more.
+            step: Nominal time between two of them, s.
 
         Returns:
             New array, increasing, shape (k,), s.
@@ -56,7 +53,7 @@ class Trajectory(ABC):
         return np.linspace(0.0, self.duration, max(1, math.ceil(self.duration / step)) + 1)
 
     def table(self, times: Array) -> tuple[Array, Array, Array]:
-        """Return positions, velocities and accelerations at times, each shape (k, n)."""
+        """Return positions, velocities and accelerations at times (k,), s, each shape (k, n)."""
         reference, rows = Reference(self.n), np.zeros((3, len(times), self.n))
         for k, t in enumerate(times.tolist()):
             self.sample(t, reference)
@@ -67,18 +64,18 @@ class Trajectory(ABC):
 def check_limits(
     trajectory: Trajectory, tree: RobotTree, step: float = 0.01, outside: Array | float = 0.0
 ) -> None:
-    """Refuse a trajectory that leaves the position or velocity limits of a robot.
+    """Check that a trajectory is within the position and velocity limits of a robot.
 
     Args:
-        trajectory: With a finite duration.
-        tree: The robot, whose joints are in the trajectory's order.
-        step: Time between the instants that are looked at, s.
-        outside: How far outside of its position limits each joint may be before the end, rad or
-            m: as far as it is at the start, so that ways inwards are allowed.
+        trajectory: Trajectory with a finite duration.
+        tree: The robot, with joints in the trajectory's order.
+        step: Nominal time between the checked instants, s.
+        outside: Permitted excess over the position limits before the end, per joint, rad or m; the
+            excess at the start, so that the joint may return.
 
     Raises:
-        TrajectoryError: It has another number of joints, never ends, or leaves a limit; names the
-            joint, the time and the limit.
+        TrajectoryError: It has another number of joints, never ends, or exceeds a limit; names
+            the joint, the time and the limit.
 
     Cost: a few milliseconds for a spline of a thousand knots.
     """
@@ -94,7 +91,7 @@ def check_limits(
     slack = np.full(position.shape, 1e-9)
     slack[:-1] += outside
     inside = (position >= lower - slack) & (position <= upper + slack)
-    for k, i in np.argwhere(~inside)[:1]:  # so that what is not a number is outside
+    for k, i in np.argwhere(~inside)[:1]:  # NaN is outside
         raise TrajectoryError(
             f'joint {tree.joint_names[i]!r}',
             f'is at {position[k, i]:.6g} at t = {times[k]:.4g} s',
@@ -118,8 +115,8 @@ def joint_vector(
     """Return one finite number per joint.
 
     Args:
-        name: What it is, for the error: 'velocity of point 2'.
-        value: Shape (n,); if n is given a single number stands for all joints.
+        name: Name of the value in the error, such as 'velocity of point 2'.
+        value: Shape (n,); if n is given, a single number is used for all joints.
         n: Number of joints; any if None.
         joint_names: Used to name a joint in the error.
 
@@ -146,7 +143,7 @@ def positive(name: str, value: float) -> float:
     """Return a positive finite number.
 
     Raises:
-        TrajectoryError: It is not one.
+        TrajectoryError: The value is not positive and finite.
     """
     if not 0.0 < value < np.inf:
         raise TrajectoryError(name, f'is {value}', 'must be positive and finite')
@@ -154,10 +151,10 @@ def positive(name: str, value: float) -> float:
 
 
 def refuse_lone_acceleration(name: str) -> NoReturn:
-    """Refuse a point that gives accelerations without velocities.
+    """Raise the error of a point with accelerations but without velocities.
 
     Args:
-        name: The point, for the error.
+        name: Name of the point in the error.
 
     Raises:
         TrajectoryError: Always.
@@ -166,14 +163,14 @@ def refuse_lone_acceleration(name: str) -> NoReturn:
 
 
 class Chain(Trajectory):
-    """Trajectories run one after the other, each starting where the last one ended.
+    """Sequence of trajectories, each starting where the previous one ends.
 
     Args:
-        parts: At least one; all but the last have an end.
+        parts: At least one; all except the last have a finite duration.
 
     Raises:
-        TrajectoryError: There is none, one before the last never ends, or one does not start
-            where the one before ends (within 1e-6 rad or m).
+        TrajectoryError: There is none, a part before the last never ends, or a part does not
+            start where the previous one ends (within 1e-6 rad or m).
     """
 
     def __init__(self, parts: Sequence[Trajectory]) -> None:
@@ -188,7 +185,7 @@ class Chain(Trajectory):
         self.duration = self._starts[-1] + parts[-1].duration
 
     def sample(self, t: float, reference: Reference) -> None:
-        """Write the motion at a time, see :class:`Trajectory`."""
+        """Compute the motion at a time; see :class:`Trajectory`."""
         k = max(0, bisect_right(self._starts, t) - 1)
         self._parts[k].sample(t - self._starts[k], reference)
 
@@ -212,13 +209,13 @@ def _check_joint(k: int, part: Trajectory, following: Trajectory) -> None:
 
 
 class Hold(Trajectory):
-    """One position at rest, for ever; its duration is 0.
+    """Holds one position; its duration is 0.
 
     Args:
         position: Shape (n,), rad or m; copied.
 
     Raises:
-        TrajectoryError: The position is empty or not finite.
+        TrajectoryError: The position is empty or non-finite.
     """
 
     duration = 0.0
@@ -231,22 +228,22 @@ class Hold(Trajectory):
         self.position[:] = values
 
     def sample(self, t: float, reference: Reference) -> None:
-        """Write the position at rest, see :class:`Trajectory`."""
+        """Return the position at rest; see :class:`Trajectory`."""
         reference.rows[:] = self._rows
 
 
 class Slowed(Trajectory):
-    r"""A trajectory whose time runs at a constant rate other than 1.
+    r"""Trajectory slowed down by a constant factor.
 
     .. math:: q_s(t) = q(\lambda t), \qquad \dot q_s = \lambda\,\dot q, \qquad
               \ddot q_s = \lambda^2\,\ddot q
 
     Args:
-        motion: What is run.
-        rate: :math:`\lambda`, above 0; 0.25 takes four times as long.
+        motion: The original trajectory.
+        rate: :math:`\lambda`, in (0, 1]; 0.25 takes four times as long.
 
     Raises:
-        TrajectoryError: The rate is not above 0, at most 1.
+        TrajectoryError: The rate is not in (0, 1].
     """
 
     def __init__(self, motion: Trajectory, rate: float) -> None:
@@ -256,11 +253,11 @@ class Slowed(Trajectory):
         self.n, self.duration = motion.n, motion.duration / rate
 
     def sample(self, t: float, reference: Reference) -> None:
-        """Write the motion at a time, see :class:`Trajectory`."""
+        """Compute the motion at a time; see :class:`Trajectory`."""
         self._motion.sample(t * self._rate, reference)
         reference.velocity *= self._rate
         reference.acceleration *= self._rate**2
 
     def instants(self, step: float) -> Array:
-        """Return times at which a look shows all that matters, see :class:`Trajectory`."""
+        """Return times that resolve the motion; see :class:`Trajectory`."""
         return self._motion.instants(step * self._rate) / self._rate

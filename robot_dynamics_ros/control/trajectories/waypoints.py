@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Through given points at given times, by the rules of joint_trajectory_controller.
+"""Trajectories through points by the rules of joint_trajectory_controller, and their preparation.
 
-And a trajectory on its way to be followed: seen from an instant, checked, taken over smoothly.
+``Prepared`` is a checked trajectory; ``TakenOver`` blends from the reference to a trajectory.
 """
 
 from __future__ import annotations
@@ -23,33 +23,33 @@ from robot_dynamics_ros.control.trajectories.trajectory import (
 from robot_dynamics_ros.errors import TrajectoryError
 from robot_dynamics_ros.spatial.scalar import Array
 
-#: A final velocity up to this counts as rest (messages come from single precision arithmetic).
+#: Largest final velocity, rad/s or m/s (messages may be computed in single precision).
 REST = 2.0**-23
-#: No time of a point is this long, in s: more does not fit into a message.
+#: Times of points must be less than this, s: longer ones do not fit into a message.
 LONGEST = 2.0**31
 
 
 class JointWaypoints(JointSpline):
-    """Points joined by lines, cubics or quintics, as the points' data allow.
+    """Waypoints joined by lines, cubics or quintics, depending on their data.
 
-    The rules are those of ros2_controllers' joint_trajectory_controller: every point has a
-    position; between two points that both give velocities the motion is cubic, if both also give
-    accelerations quintic, else a straight line at constant velocity (whose velocity jumps at the
-    points). Times increase strictly and the last velocity, if given, is zero. Unlike there, an
-    acceleration without a velocity is refused instead of ignored.
+    The rules are those of ros2_controllers' joint_trajectory_controller. Every point has a
+    position. Segments are quintic between points with velocities and accelerations, cubic between
+    points with velocities, and linear otherwise (with jumps of the velocity at the points). Times
+    are strictly increasing, and the last velocity, if given, is zero. Unlike in
+    joint_trajectory_controller, accelerations without velocities are rejected, not ignored.
 
     Args:
-        points: At least one; times in s from the start of the trajectory. A table is checked at
-            once, which counts if there are many.
-        start: Where the joints are at time 0; copied. Needed if the first point's time is not 0;
-            otherwise the first point replaces it.
+        points: At least one; times in s from the start of the trajectory. A table is checked as a
+            whole, which is faster for many points.
+        start: Reference at time 0; copied. Required if the first point's time is not 0; otherwise
+            the first point is used.
         joint_names: Used in errors only.
 
     Attributes:
         first: The first point.
 
     Raises:
-        TrajectoryError: A rule is broken; names the point and, where it applies, the joint.
+        TrajectoryError: A rule is violated; names the point and, if applicable, the joint.
     """
 
     def __init__(
@@ -69,22 +69,22 @@ class JointWaypoints(JointSpline):
         super().__init__(table)
 
     def opening(self, start: Reference) -> JointSpline | None:
-        """Return the way from a start to the first point; None if that is at time 0.
+        """Return the segment from a start to the first point; None if that is at time 0.
 
         Args:
-            start: As for the constructor; copied.
+            start: See the constructor; copied.
         """
         if self.first.time > 0.0:
             return JointSpline([self._start_knot(start), self.first])
         return None
 
     def begin_at(self, start: Reference) -> None:
-        """Begin elsewhere; a first point at time 0 stays what it is.
+        """Change the start; no effect if the first point is at time 0.
 
         Args:
-            start: As for the constructor; copied.
+            start: See the constructor; copied.
 
-        Cost: that of one segment, however many there are.
+        Cost: that of one segment, regardless of the number of points.
         """
         opening = self.opening(start)
         if opening is not None:
@@ -102,7 +102,7 @@ class JointWaypoints(JointSpline):
 def _table(
     points: Sequence[Knot] | KnotTable, start: Reference | None, joint_names: Sequence[str] | None
 ) -> KnotTable:
-    """Return the points as arrays, or say which rule one breaks."""
+    """Return the points as arrays, or raise the error of the first violated rule."""
     if isinstance(points, KnotTable):
         n = _joints(points.position.shape[-1], start, joint_names)
         if _is_sound(points, n):
@@ -112,7 +112,7 @@ def _table(
 
 
 def _is_sound(points: KnotTable, n: int) -> bool:
-    """Return whether no rule is broken, all points at once."""
+    """Return whether all points are valid."""
     time, shape = points.time, (len(points.time), n)
     return bool(
         len(time) > 0
@@ -125,7 +125,7 @@ def _is_sound(points: KnotTable, n: int) -> bool:
 
 
 def _joints(columns: int, start: Reference | None, joint_names: Sequence[str] | None) -> int:
-    """Return how many joints points have to have."""
+    """Return the required number of joints per point."""
     if joint_names is not None:
         return len(joint_names)
     return columns if start is None else len(start.position)
@@ -134,7 +134,7 @@ def _joints(columns: int, start: Reference | None, joint_names: Sequence[str] | 
 def _checked(
     points: Sequence[Knot], start: Reference | None, joint_names: Sequence[str] | None
 ) -> list[Knot]:
-    """Return the points as lists of floats, or say which rule one breaks."""
+    """Return the points as lists of floats, or raise the error of the first violated rule."""
     if len(points) == 0:
         raise TrajectoryError('trajectory', 'has no points', 'give at least one, or use a Hold')
     n = _joints(len(points[0].position), start, joint_names)
@@ -180,19 +180,19 @@ def _checked_point(k: int, point: Knot, n: int, joint_names: Sequence[str] | Non
 
 
 _SECOND_NS = 1_000_000_000
-_TAKEN_OVER_S = 2.0  # longer than any period: a sampler looks back
+_TAKEN_OVER_S = 2.0  # longer than any period, since samplers also sample the past
 
-#: Times, positions, velocities and accelerations, see ``ControlLoop.follow``.
+#: Times, positions, velocities and accelerations, see ``ReferenceGenerator.follow``.
 Points = tuple[Array, Array, Array | None, Array | None]
 
 
 class ReferenceSnapshot(NamedTuple):
-    """What a trajectory that arrives now is seen from; nothing changes in it later.
+    """Immutable copy of the generator's state at the arrival of a trajectory.
 
     Attributes:
-        reference: Where the arm shall be.
-        measured: Where it is, shape (n,), rad or m; None if that is not known.
-        now_ns: Stamp of the last state, ns.
+        reference: The joint reference.
+        measured: Measured position, shape (n,), rad or m; None if unknown.
+        now_ns: Timestamp of the last state, ns.
         changes: ``ReferenceGenerator.changes``.
     """
 
@@ -203,15 +203,15 @@ class ReferenceSnapshot(NamedTuple):
 
 
 class Prepared(NamedTuple):
-    """A trajectory that was checked and can be followed at once.
+    """A checked trajectory that can be followed at once.
 
     Attributes:
-        trajectory: From the reference of the snapshot.
-        start_ns: Stamp of its start, ns; 0 for now.
-        snapshot: When it arrived.
+        trajectory: The trajectory, starting at the reference of the snapshot.
+        start_ns: Timestamp of its start, ns; 0 for now.
+        snapshot: State of the generator at its arrival.
         start_tolerance: Largest step of the reference at its start, rad or m.
-        outside: How far outside of its limits each joint may be before the end, (n,), rad or m.
-        limit: Of the speed along it; None: as it is.
+        outside: Permitted excess over the position limits before the end, shape (n,), rad or m.
+        limit: Speed limit along the path; None: no limit.
     """
 
     trajectory: JointWaypoints
@@ -222,10 +222,10 @@ class Prepared(NamedTuple):
     limit: SpeedLimit | None = None
 
     def refuse_past(self, now_ns: int) -> None:
-        """Refuse it if it is over.
+        """Check that the trajectory is not over.
 
         Raises:
-            TrajectoryError: It is.
+            TrajectoryError: It is over.
         """
         start = self.start_ns or now_ns
         late = (now_ns - start) / _SECOND_NS - self.trajectory.duration
@@ -239,15 +239,15 @@ class Prepared(NamedTuple):
     def refuse_step(
         self, reference: Reference, measured: Array | None, names: Sequence[str]
     ) -> None:
-        """Refuse a first point at time 0 that is far from a reference, and from the arm.
+        """Check that a first point at time 0 is near the reference or the measured position.
 
         Args:
-            reference: The reference at its start.
-            measured: Where the arm is, shape (n,), rad or m; None if that is not known.
-            names: Of the joints.
+            reference: The reference at the start of the trajectory.
+            measured: Measured position, shape (n,), rad or m; None if unknown.
+            names: Names of the joints.
 
         Raises:
-            TrajectoryError: It is that far.
+            TrajectoryError: It is farther than the start tolerance from both.
         """
         first, most = self.trajectory.first, self.start_tolerance
         begin = np.array(first.position)
@@ -257,15 +257,20 @@ class Prepared(NamedTuple):
         if first.time == 0.0 and step[worst] > most and not at_arm:
             raise TrajectoryError(
                 'point 0',
-                f'is at time 0 and {step[worst]:.4g} from where joint {names[worst]!r} shall be',
-                f'begin within {most:g}, or give it time to get there',
+                f'is at time 0 and {step[worst]:.4g} from joint {names[worst]!r} of the reference',
+                f'begin within {most:g}, or use a later time',
             )
 
     def refuse_leap(self, reference: Reference, late: float, names: Sequence[str]) -> None:
-        """Refuse it if it began elsewhere some time ago, s; arguments as of ``refuse_step``.
+        """Check that a trajectory that started in the past is near the reference by now.
+
+        Args:
+            reference: The present reference.
+            late: Time since its start, s.
+            names: Names of the joints.
 
         Raises:
-            TrajectoryError: It did.
+            TrajectoryError: It is farther than the start tolerance.
         """
         there = Reference(len(names))
         self.trajectory.sample(late, there)
@@ -274,14 +279,14 @@ class Prepared(NamedTuple):
         if leap[worst] > self.start_tolerance:
             raise TrajectoryError(
                 'header.stamp',
-                f'is {late:.3f} s ago, and the trajectory by now {leap[worst]:.4g} from where '
-                f'joint {names[worst]!r} shall be',
+                f'is {late:.3f} s ago, and the trajectory is by now {leap[worst]:.4g} from '
+                f'joint {names[worst]!r} of the reference',
                 'use a stamp in the future, or 0 for now',
             )
 
 
 def evenly_accelerated(start: Array, t: float, reference: Reference) -> None:
-    """Write the motion that goes on from rows of a reference, shape (3, n), for a time, s."""
+    """Extrapolate rows of a reference, shape (3, n), by a time, s, at constant acceleration."""
     position, velocity, acceleration = start
     reference.position[:] = position + t * (velocity + 0.5 * t * acceleration)
     reference.velocity[:] = velocity + t * acceleration
@@ -289,14 +294,14 @@ def evenly_accelerated(start: Array, t: float, reference: Reference) -> None:
 
 
 class TakenOver(Trajectory):
-    """A trajectory that takes over from a reference in motion, without a jump.
+    """Smooth transition from a moving reference to a trajectory.
 
     Args:
-        trajectory: What is followed.
-        begin: Its time at which it takes over, s.
-        start: Rows of the reference then, shape (3, n): before, it was on its way there, evenly
-            accelerated.
-        offset: By which both are beyond those of the trajectory.
+        trajectory: The trajectory.
+        begin: Its time at which the transition starts, s.
+        start: Rows of the reference at that time, shape (3, n); extrapolated into the past at
+            constant acceleration.
+        offset: Offsets of the reference's position and velocity from those of the trajectory.
         seconds: Time in which the offset goes to 0, s; 0: there is none.
     """
 
@@ -313,7 +318,7 @@ class TakenOver(Trajectory):
         self._offset, self._seconds = offset, seconds
 
     def sample(self, t: float, reference: Reference) -> None:
-        """Write the motion at a time, see :class:`Trajectory`."""
+        """Compute the motion at a time; see :class:`Trajectory`."""
         since = t - self._begin
         if since < 0.0:
             evenly_accelerated(self._start, since, reference)
@@ -326,6 +331,6 @@ class TakenOver(Trajectory):
             reference.acceleration += parts[2]
 
     def left_at(self, t: float) -> Trajectory:
-        """Return what is to be followed at a time, s: in the end the trajectory alone."""
+        """Return what to follow at a time, s: this, or the trajectory after the transition."""
         done = t - self._begin > self._seconds + _TAKEN_OVER_S
         return self._trajectory if done else self
