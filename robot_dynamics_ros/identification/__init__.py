@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From recordings to a better model: excitation, regressor, estimate, validation.
+"""Parameter identification from recordings: excitation, regressor, estimation, validation.
 
-``identify`` does it in one call; ``make_plan``, ``gather`` and ``conclude`` are its three steps,
-for many recordings or many machines.
+``identify`` runs it in one call; ``make_plan``, ``gather`` and ``conclude`` are its three steps,
+for use with many recordings or machines.
 """
 
 from robot_dynamics_ros.identification.base_parameters import BaseParameters

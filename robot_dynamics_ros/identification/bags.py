@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What one bag contributes to an identification, read part by part: on any machine, in any order.
+"""Identification from bags: reduce and evaluate each bag independently.
 
-A failure is a value like any other, so that one bag never stops the rest; everything here can be
-pickled. Memory: that of a part of the bag.
-
-``gather_bags`` and ``prove`` do so for many bags.
+Bags can be processed on any machine and in any order: all types here can be pickled. A bag is
+read in parts, so memory is bounded by the part. A failure is returned as a value, so one bag does
+not stop the others. ``gather_bags`` and ``prove`` process many bags.
 """
 
 from __future__ import annotations
@@ -36,8 +35,8 @@ from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.recordings.reading import RobotChoice
 from robot_dynamics_ros.recordings.recording import Recording
 
-CHUNK_S = 60.0  # of a bag in memory at once
-_MOST_BLOCKS = 400  # of all bags, beyond one for each half of a bag
+CHUNK_S = 60.0  # s, part of a bag in memory at once
+_MOST_BLOCKS = 400  # of all bags together, but at least one for each half of a bag
 
 _STILL = 'no joint moves freely under a known effort'
 
@@ -51,9 +50,9 @@ class Source:
 
     Attributes:
         path: The bag's folder, or one of its files.
-        choice: What its numbers mean, and which part counts.
-        tree: The robot that explains all bags.
-        description: Of that robot, if it was taken from one of them.
+        choice: Conversion of its numbers, and its time range.
+        tree: The robot model for all bags.
+        description: URDF text of that robot, if it was taken from a bag.
     """
 
     path: str
@@ -62,7 +61,11 @@ class Source:
     description: str = ''
 
     def parts(self, notes: list[str], seconds: float | None = None) -> Iterator[Recording]:
-        """Yield the bag in parts; what was unusual is in ``notes`` once all were read.
+        """Yield the bag in parts; append remarks to ``notes`` after the last part.
+
+        Args:
+            notes: Receives the remarks.
+            seconds: Length of a part, s; None for ``CHUNK_S``.
 
         Raises:
             RecordingError: The bag cannot be read.
@@ -75,19 +78,19 @@ class Source:
 
 
 def blamed(bag: str, reason: str) -> str:
-    """Return a reason that names the bag."""
+    """Return a reason, prefixed with the bag if it does not name it."""
     return reason if bag in reason else f'bag {bag!r}: {reason}'
 
 
 @dataclass(frozen=True, eq=False)
 class Gathered:
-    """What a bag says.
+    """Regression data of one bag.
 
     Attributes:
-        halves: Blocks of the first and of the second halves of its parts.
-        notes: What was unusual in it, one sentence each.
-        error: Why it says nothing; empty if it does.
-        efforts: How many count (``USED``) or do not, by reason and joint.
+        halves: Blocks of the first halves and of the second halves of its parts.
+        notes: Remarks, one sentence each.
+        error: Why the bag failed; empty if it did not.
+        efforts: Number of effort samples used (``USED``) or excluded, by reason and joint.
     """
 
     halves: Halves = field(default_factory=lambda: ([], []))
@@ -98,7 +101,7 @@ class Gathered:
 
 @dataclass(frozen=True, eq=False)
 class EvaluatedBag:
-    """How well the nominal and the corrected robot explain a bag; or why nobody knows."""
+    """Residuals of the nominal and the corrected robot on one bag, or the reason of a failure."""
 
     sums: tuple[ResidualSums, ResidualSums] | None = None
     notes: tuple[str, ...] = ()
@@ -106,17 +109,17 @@ class EvaluatedBag:
 
 
 def blocks_per_half(bags: int) -> int:
-    """Return how many blocks are kept of a half of a bag, if there are so many bags."""
+    """Return the number of blocks to keep per half of a bag, for a number of bags."""
     return max(1, _MOST_BLOCKS // (2 * bags))
 
 
 def gather_bag(source: Source, plan: IdentificationPlan, most: int) -> Gathered:
-    """Return what a bag says; a part of it too short to use is left out.
+    """Return the regression data of a bag, without parts that are too short.
 
     Args:
         source: The bag.
-        plan: How it is evaluated.
-        most: Of the blocks kept of either half, see :class:`BlockStore`.
+        plan: The identification plan.
+        most: Limit of the blocks kept per half, see :class:`BlockStore`.
     """
     stores = BlockStore(most), BlockStore(most)
     notes: list[str] = []
@@ -135,12 +138,12 @@ def gather_bag(source: Source, plan: IdentificationPlan, most: int) -> Gathered:
     if not any(halves):
         return Gathered(error=blamed(source.path, short[0] if short else _STILL))
     if count := left_out.pop((GLITCHES, ''), 0):
-        notes.append(f'{count} {GLITCHES}: left out')
+        notes.append(f'{count} {GLITCHES}: excluded')
     return Gathered(halves, tuple(notes), efforts=dict(left_out))
 
 
 def evaluate_bag(source: Source, trial: Trial) -> EvaluatedBag:
-    """Return how well robots explain a bag; a part of it too short to use is left out."""
+    """Return the residuals of the robots of a trial on a bag, without parts that are too short."""
     sums = ResidualSums(trial.nominal.n), ResidualSums(trial.nominal.n)
     notes: list[str] = []
     short: list[str] = []
@@ -158,12 +161,12 @@ def evaluate_bag(source: Source, trial: Trial) -> EvaluatedBag:
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """How well the nominal and the corrected robot explain what nothing was learned from.
+    """Residuals of the nominal and the corrected robot on the validation recordings.
 
     Attributes:
         residuals: Of the nominal and of the corrected robot.
-        series: The same of the first recording, in time.
-        remarks: What else was noticed, one sentence each.
+        series: Time series of both for the first recording.
+        remarks: Further remarks, one sentence each.
     """
 
     residuals: tuple[Residuals, Residuals]
@@ -173,17 +176,17 @@ class Evidence:
 
 @dataclass(frozen=True)
 class BagNews:
-    """What there is to say about one bag.
+    """Results and remarks of one bag.
 
     Attributes:
         bag: Its path.
         learned: Whether the robot was identified from it.
-        validated: Whether the result was evaluated on it.
+        validated: Whether the result was validated on it.
         percent: Residual of each joint in percent of its RMS effort, nominal and corrected, if
-            evaluated; NaN of a joint that never slides.
-        notes: What was unusual in it, one sentence each.
-        error: Why it failed; empty if it did not.
-        efforts: How many were learned from (``USED``) or left out, by reason, of each joint.
+            validated; NaN for a joint that never moves.
+        notes: Remarks, one sentence each.
+        error: Why the bag failed; empty if it did not.
+        efforts: Number of effort samples used (``USED``) or excluded, by reason and joint.
     """
 
     bag: str
@@ -195,7 +198,7 @@ class BagNews:
     efforts: dict[str, dict[str, int]] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return it for JSON."""
+        """Return the results for JSON."""
         percent = dict(zip(('nominal', 'corrected'), self.percent, strict=False))
         return {**vars(self), 'percent': percent, 'notes': list(self.notes)}
 
@@ -203,13 +206,13 @@ class BagNews:
 def gather_bags(
     sources: Sequence[Source], plan: IdentificationPlan, early: dict[int, Gathered], run: Jobs
 ) -> list[Gathered]:
-    """Return what each bag says, in their order.
+    """Return the regression data of all bags, in their order.
 
     Args:
         sources: The bags.
-        plan: How they are evaluated.
-        early: Those that failed already, by their place.
-        run: Reads them: ``shown_jobs`` with so many processes, or a Dask scheduler.
+        plan: The identification plan.
+        early: Bags that failed already, by index.
+        run: Executor: ``shown_jobs`` with local processes or a Dask scheduler.
     """
     left = [place for place in range(len(sources)) if place not in early]
     results = run(
@@ -226,10 +229,10 @@ def gather_bags(
 def prove(
     identified: Identification, sources: Sequence[Source], trial: Trial, run: Jobs
 ) -> tuple[Evidence, list[EvaluatedBag]]:
-    """Return how well the robots of a trial explain bags: all together, and each.
+    """Validate the robots of a trial on bags; return the total evidence and that of each bag.
 
     Raises:
-        RecordingError: None of them can be used.
+        RecordingError: No bag can be used.
     """
     evaluated = run(
         'validating',
@@ -240,13 +243,13 @@ def prove(
     )
     nominal = identified.plan.unknowns.tree
     totals = ResidualSums(nominal.n), ResidualSums(nominal.n)
-    for sums in [bag.sums for bag in evaluated if bag.sums]:  # in their order, to the last digit
+    for sums in [bag.sums for bag in evaluated if bag.sums]:  # fixed order: same rounding
         for total, part in zip(totals, sums, strict=True):
             total.merge(part)
     usable = [source for source, bag in zip(sources, evaluated, strict=True) if not bag.error]
     if not usable:
         reasons = '; '.join(dict.fromkeys(bag.error for bag in evaluated))
-        raise RecordingError('the bags for validation', 'have nothing to prove it on', reasons)
+        raise RecordingError('the bags for validation', 'have no usable data', reasons)
     series, gravity = _first_series(usable[0], identified, trial)
     before, after = (total.residuals(nominal) for total in totals)
     return Evidence((before, after), series, (*after.unproved(), *gravity)), evaluated
@@ -255,12 +258,12 @@ def prove(
 def _first_series(
     source: Source, identified: Identification, trial: Trial
 ) -> tuple[tuple[ResidualSeries, ResidualSeries], tuple[str, ...]]:
-    """Return the residuals of the first part of a bag that can be used, and of its gravity."""
+    """Return the residual series of the first usable part of a bag, and remarks on gravity."""
     for part in source.parts([]):
         for pair in trial.series(part, []):
             plan, fit = identified.plan, None
             with suppress(RobotDynamicsError):
-                if plan.gravity is None:  # else it is estimated already, with all else
+                if plan.gravity is None:  # otherwise the plan has estimated it
                     fit = gravity_mismatch(part, plan.unknowns.tree, plan.preparation)
             if fit is None or fit.verdict in ('agrees', 'perhaps'):
                 return pair, ()
@@ -275,7 +278,7 @@ def bag_news(
     evaluated: Sequence[EvaluatedBag],
     tree: RobotTree,
 ) -> list[BagNews]:
-    """Return what there is to say about each bag; those to learn from come first."""
+    """Return the results of each bag, those used for identification first."""
     news = {
         source.path: BagNews(
             source.path,

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""Base parameters: the combinations of parameters that a set of motions can identify.
+r"""Base parameters: the linear combinations of parameters that a set of motions can identify.
 
-A column of the regressor that is a combination of others cannot be separated from them. With the
+A regressor column that depends linearly on others cannot be separated from them. With the
 independent columns :math:`W_b` and the dependent ones :math:`W_d = W_b K`,
 
 .. math:: W\pi = W_b\,\beta, \qquad \beta = \pi_b + K\,\pi_d = B\,\pi
 
-Columns are taken in their order, so that a parameter is grouped with earlier ones: the mass of a
-link with the moment of inertia of the link that carries it, armature with a link's inertia.
+Columns are processed in order, so a parameter is grouped with earlier ones: the mass of a link
+with the moment of inertia of its parent link, armature with the inertia of a link.
 
 Source: Gautier 1991 (QR decomposition, numerical base parameters); Atkeson, An and Hollerbach 1986
-for the three kinds of parameters: identifiable alone, in combination only, not at all.
+for the three kinds of parameters: identifiable alone, only in combination, not identifiable.
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.spatial.scalar import Array
 
 _STATES_PER_UNKNOWN = 4
-_STRUCTURAL = 1e-9  # relative size of what is left of a column that depends on others
-_EXCITED = 1e-6  # the same of data, whose columns hold noise and rounding
-_NOTHING = 1e-12  # a column of this size, relative to the largest, has no effect
-_SNAP = 1e-9  # coefficients are printed as whole numbers within this
+_STRUCTURAL = 1e-9  # relative remainder after projection below which a column is dependent
+_EXCITED = 1e-6  # the same for data, whose columns contain noise and rounding
+_NOTHING = 1e-12  # relative size below which a column has no effect
+_SNAP = 1e-9  # coefficients this close to an integer are rounded
 
 
 @dataclass(frozen=True, eq=False)
 class BaseParameters:
-    """Combinations of p parameters that can be identified, r of them.
+    """The r identifiable combinations of p parameters.
 
     Attributes:
         parameters: Names of the p parameters.
-        independent: Indices of the columns kept of the matrix that was reduced, shape (r,).
-        leading: Index of the parameter that each combination starts from, shape (r,).
+        independent: Indices of the columns kept from the reduced matrix, shape (r,).
+        leading: Index of the leading parameter of each combination, shape (r,).
         no_effect: Indices of the parameters without any effect.
         B: Shape (r, p), with ``beta = B @ parameters``.
-        gap: Relative size of the smallest column kept, after projection; and of the largest
-            dropped: how clear the cut was.
+        gap: Relative size after projection of the smallest column kept and of the largest column
+            dropped; their ratio shows how clear the rank decision is.
     """
 
     parameters: tuple[str, ...]
@@ -62,27 +62,27 @@ class BaseParameters:
 
     @property
     def alone(self) -> Array:
-        """Indices of the parameters that are identified by themselves."""
+        """Indices of the parameters that are identifiable alone."""
         single = self.B[np.count_nonzero(self.B, axis=1) == 1]
         return np.flatnonzero(single.any(axis=0))
 
     def only(self, kept: Array) -> BaseParameters:
-        """Return some of the combinations, by their indices."""
+        """Return the combinations with the given indices."""
         return replace(
             self, independent=self.independent[kept], leading=self.leading[kept], B=self.B[kept]
         )
 
     def of_data(self, factor: Array) -> BaseParameters:
-        """Return the combinations that data can identify, which may be fewer.
+        """Return the combinations that data can identify, possibly fewer.
 
         Args:
-            factor: Any matrix with the column space of the data, in base columns, shape (k, r).
+            factor: Regressor of the data or its triangular factor, base columns, shape (k, r).
         """
         return reduce_columns(factor, self.parameters, tolerance=_EXCITED, within=self)
 
 
 def combination(row: Array, names: Sequence[str]) -> str:
-    """Return a linear combination in words; coefficients to six digits, 1 left out."""
+    """Return a linear combination as text; coefficients to six digits, 1 omitted."""
     words = []
     for coefficient, name in zip(row.tolist(), names, strict=True):
         if coefficient:
@@ -98,13 +98,13 @@ def reduce_columns(
     tolerance: float = _STRUCTURAL,
     within: BaseParameters | None = None,
 ) -> BaseParameters:
-    """Find the columns that do not depend on earlier ones, and how the others do.
+    """Find the columns that are independent of earlier ones, and express the others by them.
 
     Args:
-        W: Regressor of many states stacked, or its triangular factor, shape (k, p).
-        names: Of the parameters; of the p columns, if ``within`` is not given.
-        tolerance: A column depends on others if less than this is left of it, relatively.
-        within: What the columns belong to, if they are combinations themselves.
+        W: Stacked regressor of many states, or its triangular factor, shape (k, p).
+        names: Names of the parameters; of the p columns, if ``within`` is not given.
+        tolerance: Relative remainder after projection below which a column is dependent.
+        within: The base parameters that the columns belong to, if they are combinations.
 
     Returns:
         The base parameters.
@@ -130,14 +130,14 @@ def reduce_columns(
 def _select(
     R: Array, size: Array, candidates: Array, tolerance: float
 ) -> tuple[list[int], list[int], tuple[float, float]]:
-    """Return the columns kept, those dropped and the gap, by Gram-Schmidt in their order."""
+    """Return the columns kept, those dropped and the gap, by Gram-Schmidt in column order."""
     basis = np.zeros((len(R), 0))
     kept: list[int] = []
     dropped: list[int] = []
     smallest, largest = 1.0, 0.0
     for k in candidates.tolist():
         rest = R[:, k] / size[k]
-        for _ in range(2):  # once more against rounding
+        for _ in range(2):  # reorthogonalize against rounding
             rest = rest - basis @ (basis.T @ rest)
         left = float(np.linalg.norm(rest))
         if left > tolerance:
@@ -151,31 +151,31 @@ def _select(
 
 
 def _tidy(B: Array) -> Array:
-    """Return coefficients without the rounding of what is a whole number."""
+    """Return coefficients with near-integers rounded."""
     nearest = np.round(B)
     return np.where(np.abs(B - nearest) < _SNAP, nearest, B)
 
 
 def structural_base(unknowns: Unknowns) -> BaseParameters:
-    """Return what any motion of a robot can identify, by its geometry and gravity alone.
+    """Return the structurally identifiable base parameters, from geometry and gravity alone.
 
     Args:
-        unknowns: Of the robot.
+        unknowns: The unknowns of the robot.
     """
-    rng = np.random.default_rng(0)  # any seed gives the same answer
+    rng = np.random.default_rng(0)  # any seed gives the same result
     motion = random_motion(unknowns.tree, rng, _STATES_PER_UNKNOWN * len(unknowns))
     columns = unknowns.columns(motion)
     return reduce_columns(columns.reshape(-1, len(unknowns)), unknowns.names)
 
 
 def random_motion(tree: RobotTree, rng: np.random.Generator, count: int) -> JointMotion:
-    """Return states within the position limits, brisk and independent."""
+    """Return independent random states within the position limits; rates of unit variance."""
     shape = (count, tree.n)
     v, q = rng.normal(size=shape), rng.uniform(*position_box(tree), shape)
     return JointMotion(q, v, rng.normal(size=shape), v, np.sign(v))
 
 
 def position_box(tree: RobotTree) -> tuple[Array, Array]:
-    """Return least and largest positions, shape (n,) each, rad or m: one turn if endless."""
+    """Return position limits, shape (n,) each, rad or m; -pi to pi for unlimited joints."""
     lower, upper = tree.position_lower, tree.position_upper
     return np.where(np.isfinite(lower), lower, -np.pi), np.where(np.isfinite(upper), upper, np.pi)

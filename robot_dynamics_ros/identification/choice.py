@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Let the data choose how they are prepared: filter, timing, delay."""
+"""Choose the preparation of recordings from the data: filter, timing, delay."""
 
 from __future__ import annotations
 
@@ -33,22 +33,22 @@ from robot_dynamics_ros.recordings.timing import TIMINGS
 from robot_dynamics_ros.spatial.scalar import Array
 
 AUTO = 'auto'
-_DELAYS = (0, 1, 2, 3)  # periods; a longer delay is to be given
-_LEFT = 0.25  # of the samples of the motion, after filtering
-_HIGHER = 1.3  # times the cut-off
-_CLEAR = 0.05  # the same, from which on samples that tell something are left out
-_SAME = 0.01  # relative difference of residuals that does not tell one way from another
-_STATES = 20_000  # of a recording that are looked at, at its start
-_STANDSTILLS = (1.0, 3.0, 9.0)  # times the speed below which a joint surely rests
+_DELAYS = (0, 1, 2, 3)  # periods tried; a longer delay must be given
+_LEFT = 0.25  # minimum share of the samples in motion that the filter must leave
+_HIGHER = 1.3  # factor by which the cut-off is raised
+_CLEAR = 0.05  # relative increase of the residual accepted to keep slow samples
+_SAME = 0.01  # difference of log residuals below which candidates are equivalent
+_STATES = 20_000  # states used, from the start of a recording
+_STANDSTILLS = (1.0, 3.0, 9.0)  # times the lowest standstill speed
 _CUTOFFS = (2.5, 4.0, 6.0, 10.0, 15.0, 25.0, 40.0)  # Hz
 _STRETCHES = 12
 _LEAST_STRETCHES = 4
-_ENOUGH = 4000  # samples of them that tell one way from another
+_ENOUGH = 4000  # samples that suffice to compare candidates
 
 
 @dataclass(frozen=True)
 class Request:
-    """What the user fixes of the preparation, and what the data shall choose.
+    """Preparation settings: fixed by the user, or 'auto' to choose them from the data.
 
     Attributes:
         timing: One of ``TIMINGS``, or 'auto'.
@@ -67,28 +67,28 @@ class Request:
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """One way to prepare, and the RMS residual of each joint that the best fit leaves."""
+    """A preparation, and the RMS residual of each joint under the best fit, N m or N."""
 
     preparation: Preparation
     noise: Array
 
     @property
     def score(self) -> float:
-        """Mean logarithm of the residuals: the likelihood's measure; less is better."""
+        """Mean logarithm of the residuals, as in the log-likelihood; lower is better."""
         return float(np.mean(np.log(self.noise)))
 
 
 @dataclass(frozen=True, eq=False)
 class Choice:
-    """The preparation chosen, and why.
+    """The chosen preparation and the alternatives.
 
     Attributes:
-        preparation: The one chosen.
-        candidates: All that were tried: the chosen one, then the best first.
-        cutoffs: Every cut-off that was tried, Hz, with the held-out residual that it leaves,
-            relative to the effort; empty if it was not chosen by held-out residuals.
-        standstills: The same of speeds below which a joint counts as at rest, in parts of the
-            least one.
+        preparation: The chosen one.
+        candidates: All candidates: the chosen one, then the others, best first.
+        cutoffs: Every cut-off tried, Hz, with its held-out residual relative to the effort;
+            empty if the cut-off was not chosen by held-out residuals.
+        standstills: The same for the speeds below which a joint counts as at rest, as multiples
+            of the lowest one.
     """
 
     preparation: Preparation
@@ -97,7 +97,7 @@ class Choice:
     standstills: tuple[tuple[float, float], ...] = ()
 
     def sentence(self) -> str:
-        """Say what was chosen, and how clearly."""
+        """Return the chosen preparation and the alternatives as one sentence."""
         chosen = self.preparation
         filtered = 'no filter' if chosen.cutoff is None else f'low-pass at {chosen.cutoff:.3g} Hz'
         text = (
@@ -106,11 +106,11 @@ class Choice:
         )
         if self.cutoffs:
             tried = ', '.join(f'{100 * rest:.3g} % at {hz:.3g} Hz' for hz, rest in self.cutoffs)
-            text += f' (residual of held-out stretches: {tried})'
+            text += f' (residual of held-out segments: {tried})'
         if self.standstills:
             speeds = ', '.join(f'{speed:.2g}' for speed in chosen.standstill)
             tried = ', '.join(f'{100 * rest:.3g} % at {x:g} times' for x, rest in self.standstills)
-            text += f'; at rest below {speeds} rad/s or m/s ({tried} the least speed)'
+            text += f'; at rest below {speeds} rad/s or m/s ({tried} the lowest speed)'
         others = [c for c in self.candidates[1:] if c.preparation.delay == chosen.delay]
         if not others:
             return text
@@ -124,16 +124,16 @@ class Choice:
 def choose_preparation(
     recording: Recording, unknowns: Unknowns, base: BaseParameters, request: Request
 ) -> Choice:
-    """Return the preparation under which a recording obeys an equation of motion best.
+    """Return the preparation under which a recording fits the equation of motion best.
 
     Args:
-        recording: One that moves all joints.
-        unknowns: Of the robot.
-        base: What its structure allows to tell.
-        request: What is fixed.
+        recording: A recording in which all joints move.
+        unknowns: The unknowns of the robot.
+        base: Structurally identifiable base parameters.
+        request: User settings.
 
     Raises:
-        RecordingError: Nothing of the recording can be used.
+        RecordingError: No part of the recording can be used.
     """
     fixed = Preparation(
         cutoff=None if request.cutoff in (None, AUTO) else float(request.cutoff),
@@ -169,11 +169,12 @@ def choose_preparation(
 def _by_evidence(
     recording: Recording, unknowns: Unknowns, base: BaseParameters, fixed: Preparation
 ) -> Choice:
-    """Return the cut-off that explains held-out stretches of measured efforts best.
+    """Return the cut-off and the standstill speeds that predict held-out measured efforts best.
 
-    All are evaluated on the same samples: those of the highest cut-off. Then, at the best, the
-    speeds below which joints count as at rest, on the samples of the middle ones: do slower
-    samples mislead about those that surely slide? The least stay unless others are clearly better.
+    All cut-offs are evaluated on the same samples, those of the highest cut-off. Then, at the best
+    cut-off, the standstill speeds are evaluated on the samples of the middle ones, which tests
+    whether including slower samples degrades the fit of samples that surely slide. The lowest
+    speeds are kept unless others are clearly better.
     """
     longest = max(
         equal_intervals(recording, unknowns.tree, fixed.effort), key=lambda run: len(run.time)
@@ -208,7 +209,7 @@ def _held_out(
     ways: Sequence[Preparation],
     preparation: Preparation,
 ) -> list[tuple[float, Preparation]]:
-    """Return what ways leave of held-out stretches, relative to the effort, on one's samples."""
+    """Return held-out residuals of preparations, relative to the effort, on the samples of one."""
     stretches = [_stretches(recording, unknowns, base, way, times) for way in ways]
     own_stretches = stretches[ways.index(preparation)]
     evaluated, tried = Folds(own_stretches, unknowns, base), []
@@ -225,7 +226,7 @@ def _stretches(
 ) -> list[Block]:
     try:
         samples = prepare(recording, unknowns.tree, way)
-    except RecordingError:  # the memory is longer than the recording
+    except RecordingError:  # the filter is longer than the recording
         return []
     columns = unknowns.columns(samples.motion)[:, :, base.independent]
     effort = samples.effort - unknowns.known(samples.motion)
@@ -237,10 +238,10 @@ def _stretches(
 def _with_short_memory(
     recording: Recording, tree: RobotTree, fixed: Preparation, rate: float
 ) -> Preparation:
-    """Return a preparation whose filter does not lose most of the motion to its reversals.
+    """Raise the cut-off, or drop the filter, until enough samples between reversals remain.
 
-    A filter reaches over every reversal within its memory, where Coulomb friction is not known.
-    What the noise asks for is too much where reversals are frequent.
+    Samples whose filter window contains a reversal are excluded, since Coulomb friction is unknown
+    there. With frequent reversals, the cut-off chosen from the noise would exclude most samples.
     """
     while fixed.cutoff is not None and _left(recording, tree, fixed) < _LEFT:
         higher = _HIGHER * fixed.cutoff
@@ -249,7 +250,7 @@ def _with_short_memory(
 
 
 def _left(recording: Recording, tree: RobotTree, preparation: Preparation) -> float:
-    """Return which share of the motion a filter leaves, in the joint where it is least."""
+    """Return the smallest share over the joints of the moving samples that a filter leaves."""
     speeds = standstill_speeds(recording, tree, preparation)
     plain = prepare(recording, tree, replace(preparation, cutoff=None, standstill=speeds))
     moving = plain.usable.mean(axis=0)
@@ -257,7 +258,7 @@ def _left(recording: Recording, tree: RobotTree, preparation: Preparation) -> fl
         return 1.0
     try:
         usable = prepare(recording, tree, preparation).usable.mean(axis=0)
-    except RecordingError:  # the memory is longer than the recording
+    except RecordingError:  # the filter is longer than the recording
         return 0.0
     return float((usable[moving > 0.0] / moving[moving > 0.0]).min())
 

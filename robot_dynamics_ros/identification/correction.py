@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""An identification as text and numbers: corrected URDF, YAML, rows of tables, JSON.
+r"""Export of an identification: corrected URDF, YAML, table rows, JSON; and drives in currents.
 
-Drives in amperes, where nobody knows the torque that an ampere makes.
+Drives whose torque constants are unknown are identified in the unit of their current,
 
 .. math:: i_j = c_j\,\tau_{l,j} + J_j a_j + b_j v_j + i_{c,j}\,\mathrm{sign}\,v_j + \dots
 
-with the effort :math:`\tau_l` of the rigid bodies as they are described. Each joint has its own
-factor c, so that masses and currents cannot be separated: twice the masses with half of c is the
-same current. Terms beyond viscous and Coulomb friction are taken in where they lower the residual
-of held-out stretches.
+with the effort :math:`\tau_l` of the rigid bodies as described. Each joint has its own factor c,
+so masses and currents cannot be separated: twice the masses with half of c give the same current.
+Terms beyond viscous and Coulomb friction are included if they reduce the held-out residual.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ from robot_dynamics_ros.model.identified import DRIVE_TERMS, STRIBECK_VELOCITY
 from robot_dynamics_ros.spatial.inertia import RigidBodyInertia, shift_inertia
 from robot_dynamics_ros.spatial.scalar import Array
 
-_UNCHANGED = 1e-9  # relative; a body changed by less stays as it is written
+_UNCHANGED = 1e-9  # relative change below which the <inertial> of a body is not rewritten
 
 
 def corrected_links(identified: Identification) -> dict[str, Inertial]:
@@ -84,7 +83,7 @@ def corrected_joints(identified: Identification) -> dict[str, JointDynamics]:
 
 
 def corrected_urdf(identified: Identification) -> str:
-    """Return the robot's URDF text with the identified values; all else as it was.
+    """Return the URDF text of the robot with the identified values, otherwise unchanged.
 
     Raises:
         ConfigurationError: The robot was not made from a URDF.
@@ -96,7 +95,7 @@ def corrected_urdf(identified: Identification) -> str:
 
 
 def parameter_patch(identified: Identification) -> dict[str, Any]:
-    """Return the changed values by link and joint: what the URDF says, and what it cannot."""
+    """Return the changed values by link and joint, including terms that a URDF cannot hold."""
     links = {
         name: {
             'mass': value.mass,
@@ -126,7 +125,7 @@ def parameter_patch(identified: Identification) -> dict[str, Any]:
 
 
 def _further_terms(identified: Identification, i: int) -> dict[str, Any]:
-    """Return what the drive of a joint has beyond a URDF, and how surely all of it is known."""
+    """Return the drive terms of a joint that a URDF cannot hold, and deviations of all terms."""
     unknowns, deviations = identified.plan.unknowns, identified.physical.deviations
     values = {term: float(described(identified.tree, term)[i]) for term in DRIVE_TERMS}
     sizes = {term: float(unknowns.term(deviations, term)[i]) for term in unknowns.terms}
@@ -138,14 +137,14 @@ def _further_terms(identified: Identification, i: int) -> dict[str, Any]:
 
 
 def parameter_text(identified: Identification) -> str:
-    """Return the same as YAML text, with the formula in its header."""
+    """Return :func:`parameter_patch` as YAML text, with the formula in a header comment."""
     values = parameter_patch(identified)
     header = ''.join(f'# {line}\n' for line in values.pop('formula').splitlines())
     return header + yaml.safe_dump(values, sort_keys=False)
 
 
 class Row(NamedTuple):
-    """One value: its name, what the nominal model says, what the data say, and how surely."""
+    """One parameter: name, nominal value, identified value, standard deviation, unit."""
 
     name: str
     nominal: float
@@ -155,7 +154,7 @@ class Row(NamedTuple):
 
 
 def base_rows(identified: Identification) -> list[Row]:
-    """Return the base parameters."""
+    """Return a row per base parameter."""
     unknowns, estimate = identified.plan.unknowns, identified.estimate
     nominal = estimate.base.B @ unknowns.nominal
     units = [unknowns.units[k] for k in estimate.base.leading.tolist()]
@@ -173,7 +172,7 @@ def base_rows(identified: Identification) -> list[Row]:
 
 
 def joint_rows(identified: Identification) -> list[Row]:
-    """Return the terms of the drives, as the corrected robot has them."""
+    """Return a row per drive term of the corrected robot."""
     unknowns = identified.plan.unknowns
     rows = [_row(unknowns, identified, k) for k in range(unknowns.links, len(unknowns))]
     return [row for row in rows if row.deviation or row.nominal or not _further(row.name)]
@@ -223,22 +222,23 @@ def as_dict(identified: Identification) -> dict[str, Any]:
     }
 
 
-#: The factor c, and what takes the place of N m or N in the units of the other terms.
+#: Name of the factor c: current per N m or N.
 PER_EFFORT = 'current_per_effort'
 _ALWAYS = (PER_EFFORT, 'armature', 'damping', 'coulomb_friction')
-_FREE = 100.0  # RMS currents that a term may make: practically free
-_GAIN = 0.01  # of the held-out residual, from which on a term is worth having
+_FREE = 100.0  # prior deviation of a term, in RMS currents: practically uninformative
+_GAIN = 0.01  # relative reduction of the held-out residual required to include a term
 _FOLDS = 6
 
 
 @dataclass(frozen=True)
 class JointCurrent:
-    """What the current of a joint is made of.
+    """Current model of one joint.
 
     Attributes:
-        values: By term, in units of the current by rad or m and s; ``PER_EFFORT`` by N m or N.
-        deviations: Standard deviations of these.
-        held_out: RMS of what held-out stretches leave unexplained, of the RMS current.
+        values: By term, in units of current per powers of rad or m and s; ``PER_EFFORT`` in
+            current per N m or N.
+        deviations: Standard deviations of the values.
+        held_out: RMS residual of held-out segments, relative to the RMS current.
     """
 
     values: dict[str, float]
@@ -247,11 +247,11 @@ class JointCurrent:
 
 
 def joint_currents(samples: Samples, tree: RobotTree) -> list[JointCurrent]:
-    """Return what the currents of all joints are made of.
+    """Return the current models of all joints.
 
     Args:
-        samples: Of all recordings; their efforts are currents.
-        tree: The robot as it is described.
+        samples: Samples of all recordings, with currents as efforts.
+        tree: The robot as described.
     """
     motion = samples.motion
     load = regressor(tree, motion.q, motion.v, motion.a) @ inertial_parameters(tree)
@@ -292,7 +292,7 @@ def _fit(columns: dict[str, Array], terms: Sequence[str], current: Array) -> Rid
 
 
 def _held_out(columns: dict[str, Array], terms: Sequence[str], current: Array) -> float:
-    """Return the residual of each stretch by a fit of the others, of the RMS current."""
+    """Return the cross-validated RMS residual, relative to the RMS current."""
     total = 0.0
     for stretch in np.array_split(np.arange(len(current)), _FOLDS):
         others = np.delete(np.arange(len(current)), stretch)

@@ -1,20 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""Which terms of a drive the data speak for: cross-validation of blocks, joint by joint.
+r"""Selection of drive terms by cross-validation, and ridge regression with jackknife deviations.
 
-The blocks of consecutive samples are dealt into folds in their order. Each fold is explained by
-what the others say; a term is taken into a joint if it lowers the held-out residual there, clearly
-and in most folds. A fit is a ridge, :math:`\min\sum_j |X_j\beta - y_j|^2 / \kappa s_j^2 +
-(\beta - B\pi_0)^T(B\Sigma B^T)^{-1}(\beta - B\pi_0)`, towards the nominal robot, so that it is
-defined whatever the motion excites.
+Cross-validation (:class:`Folds`, :func:`evident_columns`): blocks of consecutive samples are
+assigned to folds in order, and each fold is predicted by a fit of the others. A term is included
+for a joint if it clearly reduces the held-out residual of that joint, in most folds. The fits are
+ridge regressions towards the nominal robot, :math:`\min\sum_j |X_j\beta - y_j|^2 / \kappa s_j^2 +
+(\beta - B\pi_0)^T(B\Sigma B^T)^{-1}(\beta - B\pi_0)`, which are well defined for any excitation.
 
 Source: Stone 1974 (cross-validation); Hoerl and Kennard 1970 (ridge).
 
-Least squares with a stated trust in what was known before, and deviations that can be trusted.
+Ridge regression (:class:`Ridge`) with a prior of stated standard deviation,
 
 .. math:: \min_x \sum_j |y_j - X_j x|^2 / \kappa s_j^2 + |\Sigma^{-1}(x - x_0)|^2
 
-with the deviation :math:`s_j` of each joint's residual. Deviations: by leaving out one stretch of
-consecutive samples at a time (jackknife), and what data and trust together still allow.
+with the deviation :math:`s_j` of each joint's residual. The covariance is the sum of the jackknife
+over segments of consecutive samples and the posterior covariance.
 
 Source: Hoerl and Kennard 1970 (ridge); Efron and Stein 1981 (jackknife).
 """
@@ -32,22 +32,22 @@ from robot_dynamics_ros.spatial.scalar import Array
 
 _FOLDS = 6
 _LEAST_FOLDS = 3
-_GAIN = 0.01  # of the held-out residual, from which on a term is worth having
-_STEEP = ('square_friction', 'cubic_friction')  # grow without bound beyond the recorded speeds,
-_STEEPER = 0.08  # so that they must help by so much more
-_MOST_FOLDS_GAIN = 0.6  # share of the folds in which it must help
+_GAIN = 0.01  # relative reduction of the held-out residual required to include a term
+_STEEP = ('square_friction', 'cubic_friction')  # extrapolate badly beyond the recorded speeds,
+_STEEPER = 0.08  # so an additional reduction is required
+_MOST_FOLDS_GAIN = 0.6  # share of the folds in which the residual must decrease
 _TRUST = 0.5  # standard deviation of the nominal inertia, relative to its size
-_TIED = 10.0  # samples that say what one independent sample would
-_WEAK = 30.0  # RMS efforts that a joint term may make: practically free
+_TIED = 10.0  # correlated samples equivalent to one independent sample
+_WEAK = 30.0  # prior deviation of a joint term, in RMS efforts: practically uninformative
 
 
 class Folds:
-    """Sums of squares of blocks, fold by fold, and ridge fits of any of their columns.
+    """Sums of squares of blocks by fold, and ridge fits of subsets of their columns.
 
     Args:
-        blocks: In the order of the recording; those of other recordings behind them.
-        unknowns: Of the robot with its nominal values.
-        base: What the columns of the blocks are.
+        blocks: In the order of the recording, and one recording after another.
+        unknowns: The unknowns of the robot, with nominal values.
+        base: Base parameters of the columns of the blocks.
     """
 
     def __init__(self, blocks: Sequence[Block], unknowns: Unknowns, base: BaseParameters) -> None:
@@ -73,14 +73,14 @@ class Folds:
         spread[base.leading] = np.where(
             base.leading < unknowns.links, spread[base.leading], _WEAK * size
         )
-        for k, name in enumerate(unknowns.names):  # a rotor's inertia is nobody's guess
+        for k, name in enumerate(unknowns.names):  # there is no prior for a rotor's inertia
             rows = np.flatnonzero(base.B[:, k]) if name.endswith('.armature') else ()
             if len(rows) and k not in base.leading:
                 spread[k] = _WEAK * np.max(size[rows] / np.abs(base.B[rows, k]))
         return (base.B * np.square(spread)) @ base.B.T
 
     def fit(self, kept: Array, folds: Array) -> Array:
-        """Return the values of the kept columns that fit some folds, 0 elsewhere, shape (r,)."""
+        """Return the values of the kept columns fitted to some folds, else 0, shape (r,)."""
         sums = self.sums[folds].sum(axis=0)
         values = np.zeros(len(self._start))
         for _ in range(3):
@@ -98,11 +98,11 @@ class Folds:
         return start + root @ np.linalg.solve(normal, root.T @ (h - H @ start))
 
     def held_out(self, kept: Array, others: Folds | None = None) -> Array:
-        """Return the residual of each fold and joint by a fit of the others, shape (K, n).
+        """Return the held-out residual of each fold and joint, shape (K, n).
 
         Args:
-            kept: Columns that are fitted.
-            others: Folds of the same times to be explained instead of these.
+            kept: Indices of the fitted columns.
+            others: Folds of the same time intervals to predict instead of these.
 
         Returns:
             Sums of squares relative to those of the effort.
@@ -118,7 +118,7 @@ class Folds:
 
 
 def inertial_sizes(unknowns: Unknowns) -> Array:
-    """Return how large each inertial parameter of the nominal bodies may be, shape (10 n,)."""
+    """Return the order of magnitude of each nominal inertial parameter, shape (10 n,)."""
     sizes = []
     for mass, com, tensor in zip(
         unknowns.tree.mass, unknowns.tree.com, unknowns.tree.inertia, strict=True
@@ -141,12 +141,12 @@ def _regular(covariance: Array) -> Array:
 def evident_columns(
     blocks: Sequence[Block], unknowns: Unknowns, base: BaseParameters
 ) -> tuple[Array, list[str]]:
-    """Return the columns of blocks that the data speak for, and what was chosen in words.
+    """Return the columns of blocks that cross-validation supports, and why, in sentences.
 
     Args:
-        blocks: Of all recordings, with columns of ``EVIDENCE_TERMS`` too.
-        unknowns: Of the robot.
-        base: What the columns are.
+        blocks: Blocks of all recordings, including columns of ``EVIDENCE_TERMS``.
+        unknowns: The unknowns of the robot.
+        base: Base parameters of the columns.
     """
     terms = {
         k: unknowns.names[lead].rsplit('.', 1)[1]
@@ -158,7 +158,7 @@ def evident_columns(
     if not open_ones:
         return kept, []
     if len(blocks) < _LEAST_FOLDS:
-        return kept, ['too short to choose terms of friction: viscous and Coulomb only']
+        return kept, ['too short to select friction terms: viscous and Coulomb only']
     folds = Folds(blocks, unknowns, base)
     error, said = folds.held_out(kept), []
     while open_ones:
@@ -169,7 +169,7 @@ def evident_columns(
         error = folds.held_out(kept)
         open_ones -= set(best)
         said += [
-            f'{unknowns.names[base.leading[k]]} lowers the held-out residual by {100 * gain:.2g} %'
+            f'{unknowns.names[base.leading[k]]} reduces held-out residuals by {100 * gain:.2g} %'
             for k, gain in best.items()
         ]
     return kept, said
@@ -183,7 +183,7 @@ def _best_additions(
     base: BaseParameters,
     unknowns: Unknowns,
 ) -> dict[int, float]:
-    """Return the column that helps most of each joint, and by which share; none if it does not."""
+    """Return for each joint the column with the largest sufficient gain, and that gain."""
     best: dict[int, tuple[float, int]] = {}
     by_term: dict[str, list[int]] = {}
     for k in sorted(open_ones):
@@ -203,20 +203,23 @@ def _best_additions(
 
 
 STRETCHES = 12
-TIED = 10.0  # samples that say what one independent sample would
-_FIRST = 0.1  # residual that is assumed at first, relative to the RMS effort
-_EXACT = 1e-6  # the least residual, likewise
+TIED = 10.0  # correlated samples equivalent to one independent sample
+_FIRST = 0.1  # initial residual, relative to the RMS effort
+_EXACT = 1e-6  # minimum residual, relative to the RMS effort
 _ROUNDS = 3
 
 
 class Ridge:
-    """One problem.
+    """Ridge regression of efforts, solved on construction.
+
+    Attributes:
+        values: The solution x, shape (p,).
 
     Args:
-        columns: Effort by a unit of each unknown, shape (N, n, p).
+        columns: Effort per unit of each unknown, shape (N, n, p).
         effort: Shape (N, n), N m or N.
-        usable: Which efforts count, shape (N, n).
-        start: x0, shape (p,).
+        usable: Mask of the efforts to use, shape (N, n).
+        start: Prior x0, shape (p,).
         spread: Standard deviations of x0, shape (p,).
     """
 
@@ -252,14 +255,14 @@ class Ridge:
 
 
 def _squares(columns: Array, rest: Array) -> Array:
-    """Return the sums of squares of ``[columns, rest]`` by stretch and joint, (S, n, p+1, p+1)."""
+    """Return the sums of squares of ``[columns, rest]`` by segment and joint, (S, n, p+1, p+1)."""
     rows = np.concatenate([columns, rest[:, :, np.newaxis]], axis=2).transpose(1, 0, 2)
     cuts = np.array_split(np.arange(rows.shape[1]), STRETCHES)
     return np.array([rows[:, c].transpose(0, 2, 1) @ rows[:, c] for c in cuts]) / TIED
 
 
 def rms_effort(effort: Array, usable: Array) -> Array:
-    """Return the RMS of each joint's usable efforts, shape (n,); a little where there are none."""
+    """Return the RMS of each joint's usable efforts, shape (n,), bounded below to be positive."""
     square = np.square(np.where(usable, effort, 0.0)).sum(axis=0)
     rms = np.sqrt(square / np.maximum(usable.sum(axis=0), 1))
     return np.maximum(rms, _EXACT * max(float(rms.max()), np.finfo(float).tiny))

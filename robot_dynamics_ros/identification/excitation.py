@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""Design a motion from which a robot can be identified well.
+r"""Design of excitation motions for identification.
 
 The motion is a finite Fourier series per joint, at rest at its start and end. It minimizes the
-condition number of the base regressor, friction and armature included: rows weighted by the effort
-limits, columns by what the best of many random motions reaches, so that a motion that is too small
-counts as badly as one in which two columns look alike. It stays within limits of position,
-velocity, effort (of the nominal model) and of where a frame may go.
+condition number of the base regressor, friction and armature included. Rows are weighted by the
+effort limits, columns by the largest sizes among many random motions, which penalizes motions of
+small amplitude as well as nearly dependent columns. The motion satisfies bounds on position,
+velocity, effort (of the nominal model) and the position of a frame.
 
 Source: Swevers et al. 1997; Gautier and Khalil 1992 (condition number).
 """
@@ -29,7 +29,7 @@ from robot_dynamics_ros.identification.unknowns import DEFAULT_TERMS
 from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.spatial.scalar import Array
 
-_RANDOM = 60  # random motions, of which the best is improved
+_RANDOM = 60  # random motions, the best of which is optimized
 _DIFFERENCE = 1e-6
 
 
@@ -42,9 +42,9 @@ class Excitation:
         period: Duration of one period, s.
         centre: Shape (n,), rad or m.
         sine, cosine: Shape (n, L), rad or m.
-        condition: Of the base regressor with columns of unit length.
-        random_condition: The same of random motions within the limits, median.
-        used: Largest share of each limit that the motion uses, by name.
+        condition: Condition number of the base regressor with columns of unit length.
+        random_condition: Median condition number of random motions within the bounds.
+        used: Largest used share of each bound, by name.
     """
 
     joints: tuple[str, ...]
@@ -57,7 +57,7 @@ class Excitation:
     used: dict[str, float] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the numbers for JSON or YAML."""
+        """Return the motion and its condition numbers for JSON or YAML."""
         return {
             'joints': list(self.joints),
             'period': self.period,
@@ -81,27 +81,27 @@ def design_excitation(
     iterations: int = 60,
     checker: CollisionChecker | None = None,
 ) -> Excitation:
-    """Return a motion that excites all that can be identified.
+    """Design a motion that excites all identifiable parameters.
 
     Args:
         tree: The nominal robot.
         period: Duration of one period, s.
         harmonics: Number of harmonics, at least 3.
-        bounds: Where the motion must stay; as given by default.
-        terms: What the drives may add, see ``Unknowns``.
-        seed: Of the random motions to start from.
-        iterations: Most steps of the optimization.
-        checker: Looks whether anything touches; None: nobody does.
+        bounds: Bounds of the motion; default ``Bounds()``.
+        terms: Drive terms to identify, see ``Unknowns``.
+        seed: Seed of the random initial motions.
+        iterations: Maximum number of optimization steps.
+        checker: Collision checker; None for no collision check.
 
     Returns:
-        The motion; within all bounds, checked at 240 instants per harmonic.
+        The motion; within all bounds, checked at 240 times per harmonic.
 
     Raises:
         ParameterError: Period, harmonics or seed are too small.
         UnreachableError: No motion within the bounds was found.
-        UnknownNameError: There is no such frame or term.
+        UnknownNameError: The frame or a term is unknown.
 
-    Cost: some seconds for a four-joint arm.
+    Cost: a few seconds for a four-joint arm.
     """
     if not 0.0 < period < np.inf:
         raise ParameterError('period', period, 'must be positive and finite, in s')
@@ -130,10 +130,10 @@ def design_excitation(
 
 
 def _inside(problem: ExcitationProblem, improved: Array, best: Array) -> Array:
-    """Return the better of two motions, the first made smaller until it keeps all bounds."""
+    """Return the better of two motions, each scaled down until it satisfies all bounds."""
     try:
         smaller = problem.inside(improved)
-    except UnreachableError:  # something touches however small it is
+    except UnreachableError:  # collides at every amplitude
         return problem.inside(best)
     return min((smaller, best), key=problem.condition)
 
@@ -142,7 +142,7 @@ def _random_starts(problem: ExcitationProblem, rng: np.random.Generator) -> list
     """Return random motions within the bounds.
 
     Raises:
-        UnreachableError: None of many was.
+        UnreachableError: None of the generated motions is within the bounds.
     """
     starts: list[Array] = []
     for _ in range(10 * _RANDOM):
@@ -162,12 +162,14 @@ def _random_starts(problem: ExcitationProblem, rng: np.random.Generator) -> list
         if len(starts) == _RANDOM:
             break
     if not starts:
-        raise UnreachableError('exciting motion', 'no random motion keeps the bounds; widen them')
+        raise UnreachableError(
+            'exciting motion', 'no random motion stays within the bounds; widen them'
+        )
     return starts
 
 
 def _fit(problem: ExcitationProblem, parts: Array) -> Array:
-    """Return a motion whose swings just keep the limits of position and velocity."""
+    """Scale the amplitudes of a motion to 95 % of the position and velocity bounds."""
     q, v, _ = problem.motion(parts.ravel(), problem.times)
     centre = parts[:, 0] * problem.half + problem.middle
     room = problem.bounds.position * problem.half - np.abs(centre - problem.middle)
@@ -179,7 +181,7 @@ def _fit(problem: ExcitationProblem, parts: Array) -> Array:
 
 
 def _improve(problem: ExcitationProblem, x: Array, iterations: int) -> Array:
-    """Return a motion of a smaller condition number, by sequential quadratic programming."""
+    """Reduce the condition number of a motion by sequential quadratic programming."""
     from scipy.optimize import minimize
 
     def slope(function: Callable[[Array], Array], at: Array) -> Array:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The optimization problem of an exciting motion: its objective, what bounds it."""
+"""Optimization problem of an excitation motion: objective and constraints."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.kernel import KernelSet, compile_kernel
 
 _SAMPLES = 24  # per harmonic and period while optimizing
-_FINE = 10  # times as many for the final look
-_SMOOTH_SIGN = 0.02  # of the peak velocity: width of the sign of Coulomb friction while optimizing
-_SHARP = 60.0  # of the soft maximum
-_SHRINK, _SHRINK_FREE = 0.98, 0.9  # within the bounds, and clear of everything
-LEAST_SWING = 0.05  # amplitude below which a motion is given up, relative to the first one
+_FINE = 10  # times as many for the final check
+_SMOOTH_SIGN = 0.02  # width of the smoothed Coulomb sign while optimizing, of the peak velocity
+_SHARP = 60.0  # sharpness of the soft maximum
+_SHRINK, _SHRINK_FREE = 0.98, 0.9  # amplitude factors: to satisfy bounds; to avoid collisions
+LEAST_SWING = 0.05  # relative amplitude below which a motion is discarded
 
 
 @dataclass(frozen=True, eq=False)
 class Bounds:
-    """Where a motion must stay.
+    """Bounds of a motion.
 
     Attributes:
-        position: Share of each joint's range that is used, around its middle.
+        position: Share of each joint's range that may be used, around its middle.
         velocity: Share of the velocity limits.
         effort: Share of the effort limits, by the nominal model.
-        frame: The frame whose place is bounded.
-        lower, upper: Corners of the box it must stay in, base frame, shape (3,), m; infinite
-            where there is no bound. A plane that it must stay above is a lower z.
+        frame: The frame whose position is bounded.
+        lower, upper: Corners of the box that must contain its origin, base frame, shape (3,), m;
+            infinite for no bound. A minimum height is a bound on lower z.
         speed: Velocity limit of joints without one, rad/s or m/s.
     """
 
@@ -62,12 +62,16 @@ class Bounds:
 
     @property
     def boxed(self) -> bool:
-        """Whether the frame's place is bounded at all."""
+        """Whether the position of the frame is bounded."""
         return bool(np.isfinite([*self.lower, *self.upper]).any())
 
 
 class ExcitationProblem:
-    """Motions as vectors x: per joint the centre and 2 (L - 1) coordinates, in shares of range."""
+    """Objective and constraints of motions given as vectors x.
+
+    Per joint, x contains the centre and 2 (L - 1) coordinates of the Fourier coefficients of L
+    harmonics, all relative to half the position range.
+    """
 
     def __init__(
         self,
@@ -103,7 +107,7 @@ class ExcitationProblem:
         return compile_kernel(self.tree, outputs=outputs, frame=self.bounds.frame)
 
     def coefficients(self, x: Array) -> tuple[Array, Array, Array]:
-        """Return centre (n,), sine and cosine (n, L) of a motion; of many, shapes (m, ...)."""
+        """Return centre (n,), sine and cosine (n, L) of one motion; (m, ...) of m motions."""
         n, free = self.tree.n, self.harmonics - 1
         parts = x.reshape(*x.shape[:-1], n, 1 + 2 * free)
         half = self.half[:, np.newaxis]
@@ -114,7 +118,7 @@ class ExcitationProblem:
         )
 
     def motion(self, x: Array, times: Array) -> tuple[Array, Array, Array]:
-        """Return q, v, a at times, shape (..., N, n)."""
+        """Return q, v, a at the given times, shape (..., N, n)."""
         centre, s, k = self.coefficients(x)
         w = 2.0 * np.pi * np.arange(1, self.harmonics + 1) / self.period
         angle = np.outer(times, w)
@@ -136,7 +140,7 @@ class ExcitationProblem:
         return columns.reshape(len(x), -1, len(self.base))
 
     def column_sizes(self, x: Array) -> Array:
-        """Return the lengths of the columns of one motion, shape (r,)."""
+        """Return the norms of the regressor columns of one motion, shape (r,)."""
         return np.linalg.norm(self.columns(x[np.newaxis], self.times)[0], axis=0)
 
     def objective(self, x: Array) -> Array:
@@ -147,12 +151,12 @@ class ExcitationProblem:
         return 0.5 * np.log(moments[:, -1] / least)
 
     def condition(self, x: Array) -> float:
-        """Return the condition number of one motion, columns of unit length."""
+        """Return the condition number of one motion, with columns of unit length."""
         X = self.columns(x[np.newaxis], self.times)[0]
         return float(np.linalg.cond(X / np.linalg.norm(X, axis=0)))
 
     def loads(self, x: Array, times: Array) -> dict[str, Array]:
-        """Return what each bound is used of by motions (m, size), shape (m, N, ...); 1 is all."""
+        """Return the used share of each bound by motions (m, size), shape (m, N, ...)."""
         q, v, a = self.motion(x, times)
         m, N, n = q.shape
         flat = [part.reshape(-1, n) for part in (q, v, a)]
@@ -170,28 +174,28 @@ class ExcitationProblem:
         return loads
 
     def _outside(self, p: Array) -> Array:
-        """Return by how much points (..., 3) are outside the box, m; negative inside."""
+        """Return signed distances of points (..., 3) from the box sides, m; negative inside."""
         sides = [p - np.array(self.bounds.upper), np.array(self.bounds.lower) - p]
         both = np.concatenate(sides, axis=-1)
         return np.where(np.isfinite(both), both, -1.0)
 
     def slack(self, x: Array) -> Array:
-        """Return what is left of each bound, softly, of motions (m, size), shape (m, c)."""
+        """Return the smoothed slack of each bound of motions (m, size), shape (m, c)."""
         loads = self.loads(x, self.times)
         peaks = [_soft_maximum(load) for load in loads.values()]
         return 1.0 - np.concatenate(peaks, axis=1)
 
     def used(self, x: Array) -> dict[str, float]:
-        """Return the largest share used of each bound by one motion, on a fine grid."""
+        """Return the largest used share of each bound by one motion, on a fine time grid."""
         times = np.linspace(0.0, self.period, _FINE * len(self.times))
         loads = self.loads(x[np.newaxis], times)
         return {name: float(load.max()) for name, load in loads.items()}
 
     def inside(self, x: Array) -> Array:
-        """Return a motion made smaller until it keeps all bounds.
+        """Scale a motion down until it satisfies all bounds and is free of collisions.
 
         Raises:
-            UnreachableError: It does not, however small.
+            UnreachableError: No amplitude satisfies them.
         """
         swing = 1.0
         while swing > LEAST_SWING:
@@ -200,23 +204,23 @@ class ExcitationProblem:
             if fits and self.is_free(smaller):
                 return smaller
             swing *= _SHRINK_FREE if fits else _SHRINK
-        raise UnreachableError('exciting motion', 'no amplitude keeps the bounds; widen them')
+        raise UnreachableError('exciting motion', 'no amplitude satisfies the bounds; widen them')
 
     def is_free(self, x: Array, times: Array | None = None) -> bool:
-        """Return whether nothing touches in one motion, as far as that is looked at."""
+        """Return whether one motion is free of collisions; True without a checker."""
         if times is None:
             times = np.linspace(0.0, self.period, _FINE * len(self.times))
         return self._checker is None or self._checker.is_free(self.motion(x, times)[0])
 
     def smaller(self, x: Array, swing: float) -> Array:
-        """Return a motion with its swings, but not its centres, scaled."""
+        """Return a motion with scaled amplitudes and unchanged centres."""
         parts = x.reshape(self.tree.n, -1).copy()
         parts[:, 1:] *= swing
         return parts.ravel()
 
 
 def _null_space(row: Array) -> Array:
-    """Return an orthonormal basis of what a row vector maps to 0, shape (L, L - 1)."""
+    """Return an orthonormal basis of the null space of a row vector, shape (L, L - 1)."""
     return np.linalg.svd(row[np.newaxis].astype(float))[2][1:].T
 
 

@@ -1,17 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""The gravity that a recording was made under.
+r"""Estimation of the gravity vector of a recording, in the base frame.
 
-Where the model counts as true but for its gravity, ``gravity_mismatch`` asks the efforts. Measured
-efforts of a model that is unsure ask for more: ``estimate_gravity`` finds direction and size
-together with inertia, friction and rotors.
+``gravity_mismatch`` takes the model as exact except for gravity. ``estimate_gravity`` is for
+measured efforts and an uncertain model: it estimates direction and magnitude of gravity together
+with inertia, friction and rotors.
 
 Effort is bilinear in gravity and the first moments, :math:`\tau = Y(q, v, a; g)\,\pi + F\,f`.
 Around a pair :math:`(g_k, \pi_k)` it is linear,
-:math:`\tau \approx Y(g_k)\,\pi + G(q; \pi_k)\,(g - g_k) + F\,f`; a ridge towards the nominal
-inertia solves for all at once, and the next pair is its solution (Gauss-Newton). Were inertia
-held, its errors would turn gravity; were gravity held, offsets and rotors would take the tilt.
+:math:`\tau \approx Y(g_k)\,\pi + G(q; \pi_k)\,(g - g_k) + F\,f`; a ridge regression towards the
+nominal inertia solves for all unknowns at once, and its solution is the next pair (Gauss-Newton).
+With fixed inertia, errors of the inertia would bias the direction of gravity; with fixed gravity,
+offsets and rotors would absorb a tilt.
 
-Deviations: by leaving out one stretch at a time (jackknife), and what the ridge itself allows.
+Deviations: jackknife over segments, and posterior covariance of the ridge.
 """
 
 from __future__ import annotations
@@ -33,9 +34,9 @@ from robot_dynamics_ros.spatial.linear_algebra import root_mean_square
 from robot_dynamics_ros.spatial.scalar import Array
 
 _TERMS = ('damping', 'coulomb_friction', 'armature', 'offset', 'load_friction')
-_STATES = 1500  # that enter; more tell little more
+_STATES = 1500  # states used; more add little information
 _TRUST = 0.5  # standard deviation of the nominal inertia, relative to its size
-_WEAK = 30.0  # RMS efforts that a joint term may make, m/s^2 that gravity may be off
+_WEAK = 30.0  # prior deviation of a joint term, in RMS efforts; of gravity, m/s^2
 _STEPS = 30
 _SETTLED = 1e-5  # m/s^2
 _SURE = 3.0  # standard deviations
@@ -44,15 +45,15 @@ _NOTICED = math.radians(1.0)
 
 @dataclass(frozen=True, eq=False)
 class GravityEstimate:
-    """The gravity that a recording was made under.
+    """Estimated gravity of a recording.
 
     Attributes:
-        model: As the model has it, shape (3,), m/s^2, base frame.
-        vector: As estimated.
-        deviation: Standard deviations of its components, shape (3,).
+        model: Gravity of the model, shape (3,), m/s^2, base frame.
+        vector: Estimated gravity, shape (3,), m/s^2, base frame.
+        deviation: Standard deviations of its components, shape (3,), m/s^2.
         tilt: Angle between both, rad.
-        tilt_deviation: Its standard deviation, rad.
-        size_deviation: Standard deviation of its size, m/s^2.
+        tilt_deviation: Standard deviation of the tilt, rad.
+        size_deviation: Standard deviation of the magnitude, m/s^2.
     """
 
     model: Array
@@ -64,17 +65,17 @@ class GravityEstimate:
 
     @property
     def tilted(self) -> bool:
-        """Whether it surely points elsewhere than the model's."""
+        """Whether its direction differs significantly from that of the model."""
         return self.tilt > max(_SURE * self.tilt_deviation, _NOTICED)
 
     @property
     def direction(self) -> Array:
-        """The estimated direction with the model's size, shape (3,), m/s^2."""
+        """The estimated direction with the magnitude of the model, shape (3,), m/s^2."""
         size = float(np.linalg.norm(self.model))
         return size * self.vector / float(np.linalg.norm(self.vector))
 
     def sentence(self) -> str:
-        """Say what was found."""
+        """Return the estimate as one sentence."""
         size = float(np.linalg.norm(self.vector))
         angle, sure = math.degrees(self.tilt), math.degrees(self.tilt_deviation)
         text = (
@@ -84,10 +85,10 @@ class GravityEstimate:
         if not self.tilted:
             return text
         argument = ' '.join(f'{x:.4g}' for x in self.direction)
-        return f'the base was tilted: {text}; set it by --gravity {argument}'
+        return f'the base was tilted: {text}; set it with --gravity {argument}'
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the numbers for JSON."""
+        """Return the estimate for JSON."""
         return {
             'vector': self.vector.tolist(),
             'deviation': self.deviation.tolist(),
@@ -100,15 +101,15 @@ class GravityEstimate:
 def estimate_gravity(
     recording: Recording, tree: RobotTree, preparation: Preparation
 ) -> GravityEstimate | None:
-    """Return the gravity of a recording; None if no effort depends on it.
+    """Estimate the gravity of a recording; None if no effort depends on it.
 
     Args:
-        recording: One that moves all joints.
+        recording: A recording in which all joints move.
         tree: The nominal robot.
-        preparation: How samples are made.
+        preparation: Preparation of the samples.
 
     Raises:
-        RecordingError: Nothing of the recording can be used.
+        RecordingError: No part of the recording can be used.
         UnknownNameError: A joint was not recorded.
     """
     samples = prepare(recording, tree, preparation)
@@ -149,7 +150,7 @@ def _estimate(model: Array, gravity: Array, covariance: Array) -> GravityEstimat
 
 
 class _Problem:
-    """Gravity and all unknowns of one recording, around values of both."""
+    """Estimation of gravity and all unknowns of one recording, linearized around given values."""
 
     def __init__(self, samples: Samples, tree: RobotTree) -> None:
         self._samples, self._tree = samples, tree
@@ -179,15 +180,15 @@ def _pulls(samples: Samples, tree: RobotTree) -> list[Array]:
 def gravity_mismatch(
     recording: Recording, tree: RobotTree, preparation: Preparation
 ) -> GravityFit | None:
-    """Return the gravity that explains a recording best; None if no effort depends on it.
+    """Fit the gravity of a recording with a given model; None if no effort depends on it.
 
     Args:
-        recording: Of the robot, with efforts.
-        tree: The model: its masses and its friction count as true here.
-        preparation: How samples are made.
+        recording: A recording of the robot, with efforts.
+        tree: The model, whose masses and friction are assumed exact.
+        preparation: Preparation of the samples.
 
     Raises:
-        RecordingError: Nothing of the recording can be used.
+        RecordingError: No part of the recording can be used.
         UnknownNameError: A joint was not recorded.
     """
     samples = prepare(recording, tree, preparation)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From recordings to a corrected robot: plan, gather, conclude.
+"""Identification in three steps: plan, gather, conclude.
 
-``plan`` looks at one recording and decides how all are prepared; ``gather`` reduces a recording to
-a few kB; ``conclude`` makes an identification of what was gathered. Recordings may be gathered one
-after the other or on many machines: the order of the blocks does not matter beyond rounding.
+``make_plan`` chooses from one recording how all are prepared; ``gather`` reduces a recording to
+regression data of a few kB; ``conclude`` identifies the robot from these. Recordings can be
+gathered in sequence or on many machines: the order of the blocks affects rounding only.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ from robot_dynamics_ros.recordings.recording import Recording
 from robot_dynamics_ros.spatial.scalar import Array
 
 _WELL_CONDITIONED = 100.0
-_ROTORS = 20.0  # nats by which links would have to differ, were it not the rotors' inertia
-_TRUST = (1.0, 3.0, 10.0, 30.0, 100.0)  # times the weight of the nominal links
+_ROTORS = 20.0  # nats by which free rotor inertia must reduce the cost to be accepted
+_TRUST = (1.0, 3.0, 10.0, 30.0, 100.0)  # factors of the prior weight of the nominal links
 USED, GLITCHES = 'used', 'states far from their neighbours (glitches)'
-_FAR = 6.0  # standard deviations of a residual that count as a disturbance
-_VAGUE = 0.3  # relative standard deviation from which on a value is called vague,
-_MATTERS = 1e-3  # if that makes so much of a joint's RMS effort
+_FAR = 6.0  # standard deviations above which a residual is a disturbance
+_VAGUE = 0.3  # relative standard deviation above which a value is reported as uncertain,
+_MATTERS = 1e-3  # if its effect exceeds this share of a joint's RMS effort
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,11 +61,12 @@ class IdentificationPlan:
     """How recordings of one robot are evaluated.
 
     Attributes:
-        unknowns: What is identified, with the nominal values.
-        base: What the structure of the robot allows to tell.
-        choice: How recordings are prepared.
-        gravity: That of the recording the plan was made on; None: not estimated.
-        reference: Values from whose efforts a sample must not be far off, shape (p,); None: any.
+        unknowns: Parameters to identify, with nominal values.
+        base: Structurally identifiable base parameters.
+        choice: Preparation of the recordings.
+        reference: Parameter values for outlier rejection, shape (p,); None for no rejection.
+        gravity: Estimated gravity of the recording that the plan was made from; None if not
+            estimated.
     """
 
     unknowns: Unknowns
@@ -75,31 +76,31 @@ class IdentificationPlan:
     gravity: GravityEstimate | None = None
 
     def refined(self, first: Identification) -> IdentificationPlan:
-        """Return the plan of a second look: gears loaded as was found, far-off samples left out.
+        """Return the plan of a second pass: gear loads from the first, outliers excluded.
 
         Args:
-            first: What the first look found.
+            first: Result of the first pass.
         """
         unknowns = Unknowns(self.unknowns.tree, self.unknowns.terms, first.tree)
         return replace(self, unknowns=unknowns, reference=first.physical.values)
 
     @property
     def preparation(self) -> Preparation:
-        """How recordings are prepared."""
+        """Preparation of the recordings."""
         return self.choice.preparation
 
 
 @dataclass(frozen=True, eq=False)
 class Identification:
-    """What recordings say about a robot.
+    """Result of an identification.
 
     Attributes:
-        plan: How they were evaluated.
-        base: What was identified: the plan's, without the terms that no evidence speaks for.
-        chosen: Why further terms of the drives were taken in, one sentence each.
+        plan: The plan it was made with.
+        base: Identified base parameters: those of the plan without rejected drive terms.
+        chosen: Why further drive terms were included, one sentence each.
         estimate: Base parameters with their standard deviations.
-        physical: All parameters, of a robot that could be built.
-        tree: The corrected robot, with the friction of its drives.
+        physical: All parameters, physically consistent.
+        tree: The corrected robot, including drive friction.
     """
 
     plan: IdentificationPlan
@@ -110,7 +111,7 @@ class Identification:
     tree: RobotTree
 
     def silence(self) -> list[str]:
-        """Say plainly what the data could not tell, one sentence each."""
+        """Return what the data do not determine, one sentence each."""
         unknowns, estimate = self.plan.unknowns, self.estimate
         names = np.array(unknowns.names)
         said = []
@@ -127,7 +128,7 @@ class Identification:
         if estimate.condition > _WELL_CONDITIONED:
             said.append(
                 f'the condition of the regressor is {estimate.condition:.3g}: some combinations '
-                'are told by tiny differences (command excite designs a better motion)'
+                'are poorly determined (command excite designs a better motion)'
             )
         vague = estimate.deviations > _VAGUE * np.abs(estimate.values)
         vague &= estimate.deviations * estimate.influence > _MATTERS
@@ -142,20 +143,20 @@ class Identification:
         held = held[[names[k].rsplit('.', 1)[1] in DEFAULT_TERMS for k in held]]
         if len(held):
             said.append(
-                'kept at its nominal value, since not told apart: ' + ', '.join(names[held])
+                'kept at the nominal value, since not separable: ' + ', '.join(names[held])
             )
         together = np.setdiff1d(np.flatnonzero(estimate.base.B.any(axis=0)), estimate.base.alone)
         together = together[together < unknowns.links]
         if len(together):
             said.append(
-                'known only in combination, split as the nominal model suggests: '
+                'known only in combination, split according to the nominal model: '
                 + ', '.join(names[together])
             )
         silent = estimate.base.no_effect
         silent = silent[silent < unknowns.links]
         if len(silent):
             said.append(
-                'without effect on any effort, as near the nominal robot as a real body can be: '
+                'without effect on any effort, as close to the nominal robot as is physical: '
                 + ', '.join(names[silent])
             )
         return said
@@ -167,17 +168,17 @@ def make_plan(
     terms: Sequence[str] = DEFAULT_TERMS,
     request: Request | None = None,
 ) -> IdentificationPlan:
-    """Return how recordings are evaluated, decided on one of them.
+    """Plan the evaluation of all recordings from one of them.
 
     Args:
-        recording: One that moves all joints.
-        tree: The nominal robot, under the gravity of the recordings.
-        terms: What the drives may add, some of ``TERMS``.
-        request: What is fixed of the preparation; the data choose the rest.
+        recording: A recording in which all joints move.
+        tree: The nominal robot, with the gravity of the recordings.
+        terms: Drive terms to identify, some of ``TERMS``.
+        request: User settings of the preparation; the rest is chosen from the data.
 
     Raises:
-        UnknownNameError: A term, a timing or a joint does not exist.
-        RecordingError: Nothing of the recording can be used.
+        UnknownNameError: A term, a timing or a joint is unknown.
+        RecordingError: No part of the recording can be used.
     """
     unknowns = Unknowns(tree, terms)
     base = structural_base(unknowns)
@@ -193,14 +194,14 @@ def plan_by_evidence(
     *,
     gravity_known: bool,
 ) -> IdentificationPlan:
-    """Return the plan of :func:`make_plan`, with what measured efforts can tell beyond.
+    """Plan as :func:`make_plan`; with measured efforts also estimate gravity.
 
     Args:
-        recording: One that moves all joints.
+        recording: A recording in which all joints move.
         tree: The nominal robot.
-        terms: What the drives may add; None: the default, of measured efforts all of ``TERMS``.
-        request: What is fixed of the preparation.
-        gravity_known: Whether the tree's gravity stays though measured efforts speak of another.
+        terms: Drive terms to identify; None: ``DEFAULT_TERMS``, with measured efforts ``TERMS``.
+        request: User settings of the preparation.
+        gravity_known: Whether to keep the gravity of the tree even if the estimate is tilted.
     """
     measured = effort_source(recording, request.effort) == 'measured'
     if terms is None:
@@ -219,15 +220,15 @@ def gather(
     plan: IdentificationPlan,
     left_out: Counter[tuple[str, str]] | None = None,
 ) -> list[Block]:
-    """Return what a recording says, in a few kB.
+    """Reduce a recording to regression data of a few kB.
 
     Args:
-        recording: Any of the robot.
-        plan: How it is evaluated.
-        left_out: Receives how many samples do not count, by reason and joint; and how many do.
+        recording: A recording of the robot.
+        plan: The identification plan.
+        left_out: Receives the number of excluded samples, by reason and joint, and of used ones.
 
     Raises:
-        RecordingError: Nothing of the recording can be used.
+        RecordingError: No part of the recording can be used.
         UnknownNameError: A joint was not recorded.
     """
     tree, left_out = plan.unknowns.tree, Counter() if left_out is None else left_out
@@ -245,7 +246,7 @@ def gather(
 
 
 def _far_off(samples: Samples, plan: IdentificationPlan) -> Array:
-    """Return which usable efforts no model of this kind explains, shape (N, n)."""
+    """Return the mask of usable efforts that are outliers of the reference model, shape (N, n)."""
     explained = plan.unknowns.columns(samples.motion) @ plan.reference
     rest = np.abs(samples.effort - plan.unknowns.known(samples.motion) - explained)
     usual = np.nanmedian(np.where(samples.usable, rest, np.nan), axis=0)
@@ -255,15 +256,15 @@ def _far_off(samples: Samples, plan: IdentificationPlan) -> Array:
 def conclude(
     blocks: Sequence[Block], plan: IdentificationPlan, prior_weight: float = 1.0
 ) -> Identification:
-    """Return the identification of all that was gathered.
+    """Identify the robot from gathered regression data.
 
     Args:
-        blocks: Of all recordings.
-        plan: The one they were gathered under.
-        prior_weight: How much the nominal inertia counts; 1: as uncertain as it is large.
+        blocks: Blocks of all recordings.
+        plan: The plan they were gathered with.
+        prior_weight: Weight of the nominal inertia; 1: standard deviation equal to its size.
 
     Raises:
-        RecordingError: There is no usable sample at all.
+        RecordingError: There is no usable sample.
         ModelError: The nominal robot is not physical.
     """
     unknowns = plan.unknowns
@@ -278,10 +279,10 @@ def conclude(
 def _trusted(
     fitted: Estimate, plan: IdentificationPlan, prior_weight: float
 ) -> PhysicalParameters:
-    """Return physical parameters; of measured efforts, with links that weigh what links can.
+    """Return physical parameters; with measured efforts, prefer plausible link masses.
 
-    The nominal links count for more, step by step, until no link is far from its nominal mass; if
-    that is no use, the data know better.
+    The weight of the nominal links is increased in steps until every link mass is plausible. If
+    no step achieves this, the result with the original weight is returned.
     """
     first = _with_rotors(fitted, plan.unknowns, prior_weight)
     if plan.preparation.effort != 'measured':
@@ -309,21 +310,21 @@ def identify(
     request: Request | None = None,
     prior_weight: float = 1.0,
 ) -> Identification:
-    """Identify a robot; the first recording decides how all are prepared.
+    """Identify a robot; the preparation of all recordings is chosen from the first.
 
     Args:
-        recordings: Read one at a time.
-        tree: The nominal robot, under the gravity of the recordings.
-        terms: What the drives may add, some of ``TERMS``.
-        request: What is fixed of the preparation; the data choose the rest.
+        recordings: Recordings, read one at a time.
+        tree: The nominal robot, with the gravity of the recordings.
+        terms: Drive terms to identify, some of ``TERMS``.
+        request: User settings of the preparation; the rest is chosen from the data.
         prior_weight: See :func:`conclude`.
 
     Raises:
-        RecordingError: There is no recording, or nothing of it can be used.
-        UnknownNameError: A term, a timing or a joint does not exist.
+        RecordingError: There is no recording, or no part of one can be used.
+        UnknownNameError: A term, a timing or a joint is unknown.
         ModelError: The nominal robot is not physical.
 
-    Cost: a second for a minute at 1 kHz of a four-joint arm; memory of one recording.
+    Cost: 1 s per minute at 1 kHz of a four-joint arm; memory of one recording.
     """
     plan: IdentificationPlan | None = None
     blocks: list[Block] = []
@@ -336,7 +337,7 @@ def identify(
 
 
 def _corrected(unknowns: Unknowns, values: Array) -> RobotTree:
-    """Return the robot with the values in place of the nominal ones."""
+    """Return the robot with the identified values."""
     changes = {term: unknowns.term(values, term).copy() for term in unknowns.terms}
     tree = with_inertial_parameters(unknowns.tree, values[: unknowns.links])
     return with_terms(tree, changes)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The parts of a recording without a gap, at equal intervals, with the effort that acts.
+"""Split a recording at gaps and resample it at equal intervals, with the acting effort.
 
-Stamps of a real arm are not equally spaced: states and measured efforts are interpolated at equal
-intervals on the stamps as they are, across a few missing ones too. Commands are held, not
-interpolated, and a missing state parts the recording there.
+Timestamps of a real arm are not equally spaced. States and measured efforts are interpolated
+linearly at equal intervals, also across a few missing samples. Commands are held, not
+interpolated, and a missing state splits the recording.
 """
 
 from __future__ import annotations
@@ -18,25 +18,33 @@ from robot_dynamics_ros.recordings.recording import Recording
 from robot_dynamics_ros.spatial.linear_algebra import along_lines
 from robot_dynamics_ros.spatial.scalar import Array
 
-#: Which effort of a recording explains it; 'auto': the commanded one where there are commands.
+#: Effort to identify from; 'auto': commanded if the recording has commands, else measured.
 EFFORTS = ('auto', 'commanded', 'measured')
 
-_GAP = 1.5  # periods between two states from which on they do not belong together
-_JITTER = 0.01  # periods; states of a larger jitter are interpolated at equal intervals
-_HOLD = 0.02  # s for which a command is taken to be held when no other came
-SHORTEST = 8  # states in a run worth using
-_BRIDGED = 0.06  # s without a state that are interpolated where efforts are measured
-_NEIGHBOURS = 5  # samples whose median one is compared with
-_STRANGE = 10.0  # times the usual distance from it
-_LARGE = 0.1  # and of the range of the signal, that make a glitch
+_GAP = 1.5  # periods between two states that constitute a gap
+_JITTER = 0.01  # periods; above this jitter, states are interpolated at equal intervals
+_HOLD = 0.02  # s for which a command is held without a new one
+SHORTEST = 8  # minimum states in a run
+_BRIDGED = 0.06  # s without a state that are interpolated if efforts are measured
+_NEIGHBOURS = 5  # samples of the median filter for glitches
+_STRANGE = 10.0  # robust standard deviations from the median, and
+_LARGE = 0.1  # share of the range of the signal, above which a sample is a glitch
 _TOO_FAST = 3.0  # times the velocity limit
-_NO_NUMBER = 1e6  # rad, m and their rates: no sensor reads more
-_FEW = 0.01  # share of the states that may be no number
+_NO_NUMBER = 1e6  # rad, m and their rates: beyond the range of any sensor
+_FEW = 0.01  # accepted share of non-finite states
 
 
 @dataclass(frozen=True, eq=False)
 class EqualIntervals:
-    """States at equal intervals with the effort that acts from each to the next."""
+    """States at equal intervals, with the effort that acts from each state to the next.
+
+    Attributes:
+        time: Shape (N,), s.
+        q: Positions, shape (N, n), rad or m.
+        v: Velocities, shape (N, n), rad/s or m/s.
+        effort: Shape (N, n), N m or N.
+        period: Interval, s.
+    """
 
     time: Array
     q: Array
@@ -46,10 +54,10 @@ class EqualIntervals:
 
 
 def effort_source(recording: Recording, wanted: str = 'auto') -> str:
-    """Return whether the commanded or the measured effort of a recording is used.
+    """Return which effort of a recording to use, 'commanded' or 'measured'.
 
     Raises:
-        UnknownNameError: What is wanted is none of ``EFFORTS``.
+        UnknownNameError: ``wanted`` is not in ``EFFORTS``.
     """
     if wanted not in EFFORTS:
         raise UnknownNameError('effort', wanted, EFFORTS)
@@ -61,15 +69,15 @@ def effort_source(recording: Recording, wanted: str = 'auto') -> str:
 def equal_intervals(
     recording: Recording, tree: RobotTree, effort: str = 'commanded'
 ) -> list[EqualIntervals]:
-    """Return the parts of a recording without a gap, at equal intervals.
+    """Return the gap-free parts of a recording, at equal intervals.
 
     Args:
-        recording: Must name the robot's joints.
+        recording: A recording that contains all joints of the robot.
         tree: The robot.
         effort: 'commanded' or 'measured'.
 
     Raises:
-        RecordingError: There is none.
+        RecordingError: There is no such part, or values are beyond the range of any sensor.
         UnknownNameError: A joint was not recorded.
     """
     run = recording.of_joints(tree.joint_names)
@@ -111,10 +119,10 @@ def _require_states(count: int) -> None:
 
 
 def _refuse_impossible(run: Recording) -> None:
-    """Refuse a recording with numbers that no sensor reads.
+    """Reject a recording with values beyond the range of any sensor, or too many NaN.
 
     Raises:
-        RecordingError: Names the joint and the number.
+        RecordingError: Names the joint and the value.
     """
     for name in ('position', 'velocity'):
         values = getattr(run, name)
@@ -139,10 +147,10 @@ def _refuse_impossible(run: Recording) -> None:
 
 
 def glitches(run: Recording, tree: RobotTree) -> Array:
-    """Return where a state is no measurement, shape (N, n): far from its neighbours or limits.
+    """Return the mask of outliers, shape (N, n): far from neighbouring samples or above limits.
 
     Args:
-        run: Columns in the order of the robot's joints.
+        run: Recording with columns in the joint order of the robot.
         tree: The robot, for its velocity limits.
     """
     limit = np.where(tree.velocity_limit > 0.0, tree.velocity_limit, np.inf)
@@ -168,7 +176,7 @@ def _median(values: Array) -> Array:
 
 
 def _held(time: Array, effort: Array) -> Array:
-    """Return the efforts with the last one in place of a missing one, for a short while."""
+    """Return the efforts with missing ones replaced by the previous one, for up to 20 ms."""
     known = np.isfinite(effort)
     last = np.where(known, np.arange(len(time))[:, np.newaxis], 0)
     last = np.maximum.accumulate(last, axis=0)
@@ -178,7 +186,7 @@ def _held(time: Array, effort: Array) -> Array:
 
 
 def _evenly(run: EqualIntervals, measured: bool) -> EqualIntervals:
-    """Return a run at equal intervals: interpolated, if its stamps are not."""
+    """Return a run at equal intervals, interpolated if its timestamps are irregular."""
     steps = np.diff(run.time)
     if np.max(np.abs(steps - run.period)) <= _JITTER * run.period:
         return run
@@ -190,7 +198,7 @@ def _evenly(run: EqualIntervals, measured: bool) -> EqualIntervals:
 
 
 def delayed(run: EqualIntervals, delay: int) -> EqualIntervals:
-    """Return a run whose commands act so many periods after their states."""
+    """Return a run with its efforts delayed by a number of periods."""
     if delay == 0:
         return run
     late = len(run.time) - delay

@@ -1,22 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""Weighted least squares from triangular factors, with standard deviations that can be trusted.
+r"""Weighted least squares from triangular factors, with jackknife standard deviations.
 
-Every block of consecutive samples is kept as one triangular factor a joint, of regressor and
-effort side by side. The factors of many blocks, bags or machines are simply collected: they hold
-all that the estimate needs, at a few kB a block, and lose no digits as normal equations would.
+Each block of consecutive samples is stored as one triangular (QR) factor per joint of
+``[regressor, effort]``. The factors of many blocks, bags or machines are concatenated: they
+contain all information that the estimate needs, in a few kB per block, without the loss of
+precision of normal equations.
 
-Weights: each joint's rows are divided by the standard deviation of its residual, until that no
-longer changes.
+Weights: the rows of each joint are divided by the standard deviation of its residual, iterated to
+convergence.
 
-Standard deviations: by leaving out one block at a time (jackknife). Residuals are correlated in
-time, from joint to joint and, through the noise of the measured motion, with the regressor; the
-textbook formula knows nothing of it and promises too much.
+Standard deviations: jackknife, leaving out one block at a time. Residuals are correlated in time,
+between joints and, through the noise of the measured motion, with the regressor; the textbook
+formula ignores this and underestimates the deviations.
 
 .. math:: \mathrm{cov}\,\hat\beta = s^2\,\frac{G-1}{G}\sum_{g=1}^{G}
     (\hat\beta_{(-g)} - \hat\beta)(\hat\beta_{(-g)} - \hat\beta)^T
 
-The factor s makes three standard deviations hold 99.73 % of the probability although they are
-known from G blocks only: a third of that quantile of Student's distribution.
+With the factor s, three standard deviations cover 99.73 % probability despite the finite number
+of blocks G: it is a third of that quantile of Student's distribution with G - 1 degrees of
+freedom.
 
 Source: Gautier and Poignet 2001 (weights); Efron and Stein 1981 (jackknife); Cameron and Miller
 2015, section VI (blocks with a leverage).
@@ -36,32 +38,32 @@ from robot_dynamics_ros.identification.preparation import Samples
 from robot_dynamics_ros.identification.unknowns import Unknowns
 from robot_dynamics_ros.spatial.scalar import Array
 
-_MOST_BLOCKS = 40  # a recording; more tell little more
+_MOST_BLOCKS = 40  # per recording; more add little information
 _LEAST_BLOCKS = 10
 _SLAB = 8192  # samples whose columns are in memory at once
-_INDEPENDENT = 3  # memories of the filter that make a block nearly independent of the next
+_INDEPENDENT = 3  # filter lengths per block for nearly independent blocks
 _ITERATIONS = 100
-_SETTLED = 1e-9  # relative change of the weights
-_EXACT = 1e-12  # relative to the effort: residuals below are rounding
-_LEAST = 1e-9  # relative to the largest effort of any joint: a joint with less has none
-_NO_MODEL = 1e-6  # relative to the effort: residuals below are nothing to rely on
+_SETTLED = 1e-9  # relative change of the weights at convergence
+_EXACT = 1e-12  # minimum residual relative to the effort: rounding
+_LEAST = 1e-9  # minimum effort of a joint, relative to the largest of any joint
+_NO_MODEL = 1e-6  # minimum residual relative to the effort that counts as information
 
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """What consecutive samples say about the base parameters.
+    """Regression data of consecutive samples.
 
     Attributes:
         factors: Triangular factors of ``[regressor, effort]`` of each joint's usable rows, shape
             (n, r + 1, r + 1).
-        counts: Usable rows of each joint, shape (n,).
+        counts: Number of usable rows of each joint, shape (n,).
     """
 
     factors: Array
     counts: Array
 
     def only(self, kept: Array) -> Block:
-        """Return what the samples say with some of the columns, by their indices."""
+        """Return the block restricted to the columns with the given indices."""
         columns = np.append(kept, self.factors.shape[2] - 1)
         return Block(self.factors[:, :, columns], self.counts)
 
@@ -70,9 +72,9 @@ def summarize(samples: Samples, unknowns: Unknowns, base: BaseParameters) -> lis
     """Return the blocks of one recording.
 
     Args:
-        samples: Of the recording.
-        unknowns: Of the robot.
-        base: What its structure allows to tell.
+        samples: Samples of the recording.
+        unknowns: The unknowns of the robot.
+        base: Structurally identifiable base parameters.
 
     Cost: that of the regressor, and O(N n r^2).
     """
@@ -90,7 +92,7 @@ def summarize(samples: Samples, unknowns: Unknowns, base: BaseParameters) -> lis
 
 
 def cut_blocks(columns: Array, effort: Array, usable: Array, edges: Array) -> list[Block]:
-    """Return the blocks between edges that have a usable row; arrays as of ``make_block``."""
+    """Return the blocks between edges that have usable rows; arrays as in ``make_block``."""
     return [
         make_block(columns[start:end], effort[start:end], usable[start:end])
         for start, end in pairwise(edges.tolist())
@@ -99,18 +101,18 @@ def cut_blocks(columns: Array, effort: Array, usable: Array, edges: Array) -> li
 
 
 def block_count(samples: Samples) -> int:
-    """Return into how many blocks a recording is cut: nearly independent ones, if possible."""
+    """Return the number of blocks of a recording, nearly independent ones if possible."""
     independent = len(samples.time) // (_INDEPENDENT * samples.memory)
     return min(max(independent, _LEAST_BLOCKS), _MOST_BLOCKS)
 
 
 def make_block(columns: Array, effort: Array, usable: Array) -> Block:
-    """Return what N consecutive samples say.
+    """Return the block of N consecutive samples.
 
     Args:
-        columns: Effort by each unknown, shape (N, n, r).
+        columns: Effort per unit of each unknown, shape (N, n, r).
         effort: Shape (N, n), N m or N.
-        usable: Which efforts count, shape (N, n).
+        usable: Mask of the efforts to use, shape (N, n).
     """
     rows = np.concatenate([columns, effort[:, :, np.newaxis]], axis=2)
     by_joint = [triangular(rows[good, j]) for j, good in enumerate(usable.T)]
@@ -118,19 +120,19 @@ def make_block(columns: Array, effort: Array, usable: Array) -> Block:
 
 
 def merged(blocks: Sequence[Block]) -> Block:
-    """Return one block that says what consecutive blocks say together."""
+    """Return one block equivalent to several consecutive blocks."""
     factors = _join(block.factors for block in blocks)
     return Block(factors, np.sum([block.counts for block in blocks], axis=0))
 
 
 class BlockStore:
-    """Keeps what a stream of blocks says in a number of blocks that does not grow.
+    """Reduces a stream of blocks to a bounded number of blocks.
 
-    Neighbours are merged, always as many as in every other block, so that leaving out one block
-    leaves out the same share of the stream. The result depends on the stream alone.
+    Consecutive blocks are merged, the same number into each, so every stored block represents the
+    same share of the stream. The result depends only on the stream.
 
     Args:
-        most: Twice as many blocks are kept before neighbours are merged.
+        most: Half the number of stored blocks at which neighbours are merged.
     """
 
     def __init__(self, most: int) -> None:
@@ -141,11 +143,11 @@ class BlockStore:
 
     @property
     def blocks(self) -> list[Block]:
-        """What was kept, in the order of the stream."""
+        """The stored blocks, in the order of the stream."""
         return [*self._kept, *([merged(self._waiting)] if self._waiting else [])]
 
     def add(self, blocks: Iterable[Block]) -> None:
-        """Take over the next blocks of the stream."""
+        """Add the next blocks of the stream."""
         for block in blocks:
             self._waiting.append(block)
             if len(self._waiting) == self._share:
@@ -171,21 +173,21 @@ def triangular(rows: Array) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class Estimate:
-    """Base parameters identified from data, r of them.
+    """The r base parameters identified from data.
 
     Attributes:
-        base: What they are combinations of.
+        base: Their definition as combinations of parameters.
         values: Shape (r,).
         covariance: Shape (r, r).
         noise: Standard deviation of each joint's residual, shape (n,), N m or N.
-        counts: Usable rows of each joint, shape (n,).
-        influence: Effort that a unit of each value makes, in parts of the RMS effort of the
-            joint where it makes most, shape (r,).
-        condition: Of the regressor with each joint's rows in parts of its RMS effort and columns
-            of unit length: how well the motion excites, whatever the noise.
+        counts: Number of usable rows of each joint, shape (n,).
+        influence: RMS effort per unit of each value, relative to the RMS effort of the joint,
+            maximum over the joints, shape (r,).
+        condition: Condition number of the regressor with each joint's rows relative to its RMS
+            effort and columns of unit length: quality of the excitation, independent of noise.
         information: Triangular factor of the weighted regressor and effort, columns as in
-            ``values``, shape (r + 1, r + 1); a residual counts as a millionth of the effort at
-            least.
+            ``values``, shape (r + 1, r + 1); the weights assume a residual of at least 1e-6 of
+            the effort.
     """
 
     base: BaseParameters
@@ -204,14 +206,14 @@ class Estimate:
 
 
 def estimate(blocks: Sequence[Block], base: BaseParameters) -> Estimate:
-    """Return the base parameters that fit the blocks best.
+    """Estimate the base parameters from blocks.
 
     Args:
-        blocks: Of all recordings.
-        base: What the robot's structure allows to tell.
+        blocks: Blocks of all recordings.
+        base: Structurally identifiable base parameters.
 
     Raises:
-        RecordingError: There is no usable sample at all.
+        RecordingError: There is no usable sample.
     """
     if not blocks or not len(base):
         raise RecordingError(
@@ -249,7 +251,7 @@ def _join(factors: Iterable[Array]) -> Array:
 
 
 def _rms_effort(joined: Array, counts: Array) -> Array:
-    """Return the RMS effort of each joint, as what its residual is measured by."""
+    """Return the RMS effort of each joint, the scale of its residual; always positive."""
     rms = np.linalg.norm(joined[:, :, -1], axis=1) / np.sqrt(np.maximum(counts, 1))
     largest = float(rms.max())
     return np.maximum(rms, _LEAST * largest) if largest > 0.0 else np.ones(len(rms))
@@ -262,7 +264,7 @@ def _stack(joined: Array, noise: Array) -> Array:
 
 
 def _solve(rows: Array) -> tuple[Array, float]:
-    """Return the least-squares solution of ``[X, y]`` and the condition of X, columns scaled."""
+    """Return the least-squares solution of ``[X, y]`` and the condition number of scaled X."""
     X, y = rows[:, :-1], rows[:, -1]
     size = np.linalg.norm(X, axis=0)
     values, _, _, singular = np.linalg.lstsq(X / size, y, rcond=None)
@@ -271,14 +273,14 @@ def _solve(rows: Array) -> tuple[Array, float]:
 
 
 def _residual_deviation(joined: Array, counts: Array, values: Array) -> Array:
-    """Return the standard deviation of each joint's residual; the unknowns are counted off."""
+    """Return the standard deviation of each joint's residual, corrected for the unknowns."""
     rest = joined[:, :, -1] - joined[:, :, :-1] @ values
     freedom = counts * (1.0 - len(values) / max(1, counts.sum()))
     return np.linalg.norm(rest, axis=1) / np.sqrt(np.maximum(freedom, 1.0))
 
 
 def _jackknife(blocks: Sequence[Array], noise: Array, values: Array) -> Array:
-    """Return the covariance of the values, from leaving out each block in turn."""
+    """Return the jackknife covariance of the values."""
     stacked = [_stack(block, noise) for block in blocks]
     size = np.linalg.norm(np.concatenate([rows[:, :-1] for rows in stacked]), axis=0)
     normal = [(rows[:, :-1] / size).T @ (rows[:, :-1] / size) for rows in stacked]
@@ -295,7 +297,7 @@ def _jackknife(blocks: Sequence[Array], noise: Array, values: Array) -> Array:
 
 
 def student_factor(blocks: int) -> float:
-    """Return by how much standard deviations of so many blocks are widened; 1 for many."""
+    """Return the widening factor s of standard deviations from a number of blocks."""
     from scipy.stats import norm, t
 
     return float(t.ppf(norm.cdf(3.0), blocks - 1) / 3.0)

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""What an arm carries, and what its drives' numbers are worth, from a run with a load.
+r"""Estimation of a load, or of drive gains from a known load, from a loaded run.
 
-The arm was learned from a run without load. What a run with load adds to its effort is linear in
-the ten parameters :math:`\varphi` of the load,
+The arm is identified from a run without load. The additional effort in a run with load is linear
+in the ten parameters :math:`\varphi` of the load,
 
 .. math:: \Delta\tau_j = s_j^{-1}\,(1 + \mu_j\,\mathrm{sign}(\tau_j v_j))\,Y_j\varphi + F_j f
 
-where :math:`s_j` is what the gain of a drive has to be multiplied by, the load presses on the gear
-too, and F is friction that has changed with temperature. With the gains known, :math:`\varphi` is
-estimated; with the mass of the load known, the gains are.
+where :math:`s_j` is the correction factor of the drive gain, the factor in parentheses is the
+load-dependent friction of the gear, and :math:`F f` is the change of friction, with temperature.
+With known gains, :math:`\varphi` is estimated; with a known mass of the load, the gains.
 
 Source: Gautier and Briot 2014 (drive gains from a known load).
 """
@@ -31,24 +31,24 @@ from robot_dynamics_ros.spatial.inertia import RigidBodyInertia, shift_inertia
 from robot_dynamics_ros.spatial.linear_algebra import root_mean_square
 from robot_dynamics_ros.spatial.scalar import Array
 
-_REACH = 0.15  # m: how far the centre of a load may be from its frame
-_HEAVIEST = 1.0  # of the mass of the arm
-_WEAK = 10.0  # RMS efforts that friction may have changed by
-_STILL_TRUSTED = 0.1  # relative deviation of the nominal masses that scale gains
-_CARRIES = 0.02  # of the largest swing of weight: a joint with less scales no gain
-_ALIKE = 0.25  # relative difference of the shapes of weight up to which one scales the other
-_DETERMINED = 0.25  # relative deviation up to which a gain counts as determined by a load
+_REACH = 0.15  # m, prior distance of the centre of mass of a load from its frame
+_HEAVIEST = 1.0  # initial prior mass of a load, relative to the mass of the arm
+_WEAK = 10.0  # prior deviation of a friction change, in RMS efforts
+_STILL_TRUSTED = 0.1  # relative deviation of the nominal masses from which gains are scaled
+_CARRIES = 0.02  # of the largest gravity variation: minimum of a joint to scale its gain
+_ALIKE = 0.25  # maximum relative residual between nominal and identified gravity effort
+_DETERMINED = 0.25  # maximum relative deviation of a gain that a load determines
 _ROUNDS = 30
 
 
 @dataclass(frozen=True, eq=False)
 class DriveGains:
-    """Factors that the drive gains have to be multiplied by.
+    """Correction factors of the drive gains.
 
     Attributes:
-        factor: Shape (n,); 1 where nothing is known.
-        deviation: Shape (n,); infinite where nothing is known.
-        source: One sentence: where they are from.
+        factor: Shape (n,); 1 where unknown.
+        deviation: Standard deviations, shape (n,); infinite where unknown.
+        source: Origin of the factors, one sentence.
     """
 
     factor: Array
@@ -57,20 +57,20 @@ class DriveGains:
 
     @classmethod
     def of_profile(cls, tree: RobotTree) -> DriveGains:
-        """Return the gains as they were given."""
+        """Return uncorrected gains."""
         return cls(np.ones(tree.n), np.zeros(tree.n), 'gains as given')
 
 
 @dataclass(frozen=True, eq=False)
 class LoadEstimate:
-    """A load.
+    """An estimated load, with standard deviations.
 
     Attributes:
-        payload: Mass, centre and inertia in its frame.
+        payload: Mass, centre of mass and inertia in its frame.
         mass_deviation: kg.
         com_deviation: Shape (3,), m.
         inertia_deviation: Shape (3, 3), kg m^2.
-        gains: Those it was weighed with.
+        gains: Drive gains used for the estimate.
     """
 
     payload: Payload
@@ -81,11 +81,11 @@ class LoadEstimate:
 
 
 def gains_by_weight(arm: Identification, recording: Recording) -> DriveGains:
-    """Return the gains with which the arm weighs what its description says.
+    """Return the gains with which the identified weight of the arm matches its description.
 
     Args:
-        arm: What was learned of the arm without load.
-        recording: The same run, or another one of it.
+        arm: Identification of the arm without load.
+        recording: The same run, or another run of the arm without load.
     """
     unknowns, tree = arm.plan.unknowns, arm.plan.unknowns.tree
     q = prepare(recording, tree, arm.plan.preparation).motion.q
@@ -110,7 +110,7 @@ def gains_by_weight(arm: Identification, recording: Recording) -> DriveGains:
 
 
 class _Difference:
-    """What a loaded run adds to the effort of the arm without load."""
+    """Difference between the efforts of a loaded run and the model of the arm without load."""
 
     def __init__(self, arm: Identification, recording: Recording, frame: str) -> None:
         unknowns, tree = arm.plan.unknowns, arm.plan.unknowns.tree
@@ -140,12 +140,12 @@ class _Difference:
         self.drift = _WEAK * np.tile(self.rms, 3) / np.maximum(size, 1e-9)
 
     def spread(self, mass: float) -> Array:
-        """Return how large the parameters of a load of some mass may be, about the body."""
+        """Return the prior deviations of the ten parameters of a load of a given mass, kg."""
         lever = float(np.linalg.norm(self.frame.p_BF)) + _REACH
         return np.array([mass, *3 * [mass * lever], *6 * [mass * lever**2]])
 
     def solve(self, factor: Array, mass: float) -> Ridge:
-        """Return the ridge of the load's parameters with gains, then of friction's change."""
+        """Return the ridge regression of the load parameters, followed by the friction change."""
         pull = self.pull / factor[:, np.newaxis]
         columns = np.concatenate([pull, self.friction], axis=2)
         spread = np.concatenate([self.spread(mass), self.drift])
@@ -156,21 +156,21 @@ class _Difference:
 def estimate_load(
     arm: Identification, loaded: Recording, frame: str, gains: DriveGains
 ) -> LoadEstimate:
-    """Return what an arm carries.
+    """Estimate the load of an arm.
 
     Args:
-        arm: What was learned of the arm without load.
-        loaded: A run with it.
-        frame: The link that carries it.
-        gains: What efforts are to be multiplied by.
+        arm: Identification of the arm without load.
+        loaded: A run with the load.
+        frame: The link that carries the load.
+        gains: Correction factors of the efforts.
 
     Raises:
-        UnknownNameError: There is no such frame.
-        RecordingError: Nothing can be used, or there is no load.
+        UnknownNameError: The frame is unknown.
+        RecordingError: No sample can be used, or there is no load.
     """
     problem = _Difference(arm, loaded, frame)
     mass = _HEAVIEST * float(problem.tree.mass.sum())
-    for _ in range(3):  # the reach of a load depends on its mass
+    for _ in range(3):  # the prior deviations depend on the mass
         ridge = problem.solve(gains.factor, mass)
         mass = 2.0 * max(abs(float(ridge.values[0])), 1e-3)
     covariance = ridge.covariance()[:PER_BODY, :PER_BODY] + _by_gains(problem, gains, mass)
@@ -178,7 +178,7 @@ def estimate_load(
 
 
 def _by_gains(problem: _Difference, gains: DriveGains, mass: float) -> Array:
-    """Return the covariance of a load that the deviations of the gains make, shape (10, 10)."""
+    """Return the covariance of a load due to the deviations of the gains, shape (10, 10)."""
     best = problem.solve(gains.factor, mass).values[:PER_BODY]
     total = np.zeros((PER_BODY, PER_BODY))
     for j, deviation in enumerate(gains.deviation.tolist()):
@@ -193,13 +193,13 @@ def _by_gains(problem: _Difference, gains: DriveGains, mass: float) -> Array:
 def _in_frame(
     problem: _Difference, values: Array, covariance: Array, gains: DriveGains
 ) -> LoadEstimate:
-    """Return a load in its frame; deviations by small changes of every parameter."""
+    """Return a load in its frame; deviations propagated by finite differences."""
     mass = float(values[0])
     if not mass > 0.0 or not np.isfinite(values).all():
         raise RecordingError(
             'the loaded run',
-            f'speaks of a load of {mass:.3g} kg',
-            'give the loaded run as BAG, the other one by --unloaded',
+            f'implies a load of {mass:.3g} kg',
+            'give the loaded run as BAG, the other one with --unloaded',
         )
     flat = _flat(problem, values)
     root = np.linalg.cholesky(covariance + 1e-15 * np.eye(PER_BODY) * np.trace(covariance))
@@ -213,7 +213,7 @@ def _in_frame(
 
 
 def _flat(problem: _Difference, values: Array) -> Array:
-    """Return mass, centre, inertia about it in the load's frame, shape (13,)."""
+    """Return mass, centre of mass and inertia about it, in the frame of the load, shape (13,)."""
     mass, com = values[0], values[1:4] / values[0]
     about = shift_inertia(tensor_of(values), -mass, com)
     frame = problem.frame
@@ -222,7 +222,7 @@ def _flat(problem: _Difference, values: Array) -> Array:
 
 
 def _possible(inertia: Array) -> Array:
-    """Return the nearest tensor of a real body: moments of mass along each axis not negative."""
+    """Return the nearest physical inertia tensor: second moments of mass not negative."""
     symmetric = 0.5 * (inertia + inertia.T)
     second = 0.5 * np.trace(symmetric) * np.eye(3) - symmetric
     sizes, axes = np.linalg.eigh(second)
@@ -234,17 +234,17 @@ def _possible(inertia: Array) -> Array:
 def gains_by_load(
     arm: Identification, loaded: Recording, frame: str, mass: float
 ) -> tuple[DriveGains, list[str]]:
-    """Return the gains with which a load weighs what it does, and the joints that it tells.
+    """Return the gains that match a known load, and the joints whose gains it determines.
 
     Args:
-        arm: What was learned of the arm without load, with the gains as given.
+        arm: Identification of the arm without load, with the gains as given.
         loaded: A run with the load.
-        frame: The link that carries it.
-        mass: Of the load, kg; its centre and inertia are estimated.
+        frame: The link that carries the load.
+        mass: Mass of the load, kg; its centre of mass and inertia are estimated.
 
     Raises:
-        UnknownNameError: There is no such frame.
-        RecordingError: Nothing can be used, or no joint feels the load.
+        UnknownNameError: The frame is unknown.
+        RecordingError: No sample can be used, or the load determines no gain.
     """
     problem = _Difference(arm, loaded, frame)
     n = problem.tree.n
@@ -264,7 +264,7 @@ def gains_by_load(
             break
     if not known.any():
         raise RecordingError(
-            'the loaded run', 'shows no joint that feels the load', 'give the loaded run second'
+            'the loaded run', 'shows no effect of the load', 'give the loaded run second'
         )
     spread = factor**2 * np.where(known, deviation, np.inf)
     by_load = factor**2 * _by_centre(problem, DriveGains(factor, spread, ''), mass)
@@ -279,10 +279,10 @@ def gains_by_load(
 
 
 def _by_centre(problem: _Difference, gains: DriveGains, mass: float) -> Array:
-    """Return deviations of inverse factors, shape (n,), as the load is known by its mass alone.
+    """Return deviations of inverse factors due to the estimated load, shape (n,).
 
-    Its centre and inertia are estimated with these gains: a gain of a joint that feels little but
-    the lever of the load cannot be separated from the lever.
+    Only the mass is known; centre of mass and inertia are estimated with these gains. The gain of
+    a joint whose effort depends mainly on the lever arm of the load is not separable from it.
     """
     ridge = problem.solve(gains.factor, 2.0 * mass)
     known = replace(gains, deviation=np.where(np.isfinite(gains.deviation), gains.deviation, 0.0))

@@ -1,25 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""Full parameters that a real robot can have, closest to the nominal ones where data are silent.
+r"""Physically consistent parameters, close to the nominal ones where the data are uninformative.
 
-The estimate is the minimum of a convex function, of the data's misfit and the divergence from the
-nominal robot, which is infinite at the border of what is physical:
+The estimate minimizes a convex function, the sum of the data misfit and the divergence from the
+nominal robot, which is infinite at the boundary of the physical set:
 
 .. math:: \tfrac12\,\|W(\beta(\pi) - \hat\beta)\|^2
     + \lambda\sum_i\big[\mathrm{tr}(P_{0i}^{-1}P_i) - \log\det P_i\big]
     - \mu\sum_k \log x_k
 
-Newton's method finds it in some ten steps from the nominal robot (the function is
-self-concordant).
+The function is self-concordant; Newton's method converges in about ten steps from the nominal
+robot.
 
 Source: Lee, Wensing and Park 2020 (the function); Nesterov and Nemirovskii 1994 (the method).
 
-The pseudo-inertia of a body, and how far a set of bodies is from a nominal one.
+The pseudo-inertia P of a body is
 
 .. math:: P = \int \begin{pmatrix}x\\1\end{pmatrix}\begin{pmatrix}x\\1\end{pmatrix}^T dm
     = \begin{pmatrix}\tfrac12\mathrm{tr}(I)E - I & m c\\ m c^T & m\end{pmatrix}
 
-A body is physical exactly if :math:`P \succ 0`, which covers positive mass, positive moments and
-the triangle inequality at once. P is linear in the ten parameters.
+A body is physical if and only if :math:`P \succ 0`, which implies positive mass, positive moments
+and the triangle inequality. P is linear in the ten parameters.
 
 Source: Wensing, Kim and Slotine 2018 (pseudo-inertia, linear matrix inequality); Lee, Wensing and
 Park 2020 (entropic divergence as regularization).
@@ -40,9 +40,9 @@ from robot_dynamics_ros.identification.unknowns import Unknowns
 from robot_dynamics_ros.spatial.inertia import pseudo_inertia
 from robot_dynamics_ros.spatial.scalar import Array
 
-_BARRIER = 1e-3  # mu; a scalar at 0 is moved by 3 % of its standard deviation
+_BARRIER = 1e-3  # mu; shifts a scalar at 0 by 3 % of its standard deviation
 _STEPS = 100
-_CONVERGED = 1e-7  # Newton decrement: the function is within its square of the minimum
+_CONVERGED = 1e-7  # Newton decrement; its square bounds the excess over the minimum
 _SIGNED = (
     'offset',
     'root_friction',
@@ -50,22 +50,21 @@ _SIGNED = (
     'cubic_friction',
     'stribeck_friction',
 )
-_PLAUSIBLE = (0.55, 1.9)  # times its nominal mass: what a link may weigh
+_PLAUSIBLE = (0.55, 1.9)  # plausible mass of a link, relative to its nominal mass
 
 
 @dataclass(frozen=True, eq=False)
 class PhysicalParameters:
-    """All p parameters of a robot that could be built.
+    """All p parameters of a robot, physically consistent.
 
     Attributes:
         values: Shape (p,), inertias of whole bodies.
-        deviations: Standard deviations, by data and nominal model together, shape (p,); 0 of
-            what is held.
-        data_share: Share of what is known of a parameter that comes from the data, from 0 (the
+        deviations: Standard deviations given data and nominal model, shape (p,); 0 for held terms.
+        data_share: Share of the information on a parameter that comes from the data, from 0 (the
             nominal model alone) to 1, shape (p,).
-        held: Indices of joint terms that data cannot tell; they keep their nominal values.
-        steps: Newton steps taken.
-        cost: What was minimized: misfit and distance from the nominal robot.
+        held: Indices of joint terms that the data do not determine; kept at nominal values.
+        steps: Number of Newton steps.
+        cost: Minimum of the cost: misfit plus divergence from the nominal robot.
     """
 
     values: Array
@@ -83,22 +82,22 @@ def physical_parameters(
     prior_weight: float = 1.0,
     rotors: bool = False,
 ) -> PhysicalParameters:
-    """Return the physical parameters that explain the data best.
+    """Return the physical parameters that fit the data best.
 
     Args:
-        estimate: What the data say.
-        unknowns: Of the robot with its nominal values.
-        fixed: Inertial parameters of parts of the bodies that are known, shape (10 n,); the rest
-            of each body is estimated and is physical by itself. Nothing is known by default.
-        prior_weight: lambda; 1: as uncertain as the nominal inertia is large.
-        rotors: Whether inertia that a link or a rotor may have is the rotor's as far as the
-            nominal link speaks against the link's; else rotors keep what cannot be separated.
+        estimate: The estimated base parameters.
+        unknowns: The unknowns of the robot, with nominal values.
+        fixed: Inertial parameters of known parts of the bodies, shape (10 n,); the rest of each
+            body is estimated and is itself physical. Default: no known parts.
+        prior_weight: lambda; 1: standard deviation of the nominal inertia equal to its size.
+        rotors: Whether armature that is not separable from link inertia is estimated too, so that
+            the nominal link decides the split; otherwise it keeps its nominal value.
 
     Returns:
         The parameters; always physical.
 
     Raises:
-        ModelError: What is left of a nominal body without its fixed parts is not physical.
+        ModelError: A nominal body without its fixed parts is not physical.
     """
     links = unknowns.links
     known = np.zeros(len(unknowns))
@@ -126,7 +125,7 @@ def physical_parameters(
 
 
 def plausible_masses(values: Array, unknowns: Unknowns) -> bool:
-    """Return whether every body weighs what it may, by its nominal mass."""
+    """Return whether every body mass is within 0.55 to 1.9 times its nominal mass."""
     mass, nominal = (x[: unknowns.links : PER_BODY] for x in (values, unknowns.nominal))
     low, high = _PLAUSIBLE
     return bool(((low * nominal <= mass) & (mass <= high * nominal)).all())
@@ -143,7 +142,7 @@ def _nominal_roots(unknowns: Unknowns, known: Array) -> list[Array]:
             raise ModelError(
                 f'body of link {name!r}',
                 'nominal pseudo-inertia is not positive definite',
-                'give it an inertia that a real body has (command check_model)',
+                'give it a physically consistent inertia (see command check_model)',
             ) from None
     return roots
 
@@ -160,9 +159,9 @@ def _joint_terms(estimate: Estimate, unknowns: Unknowns, rotors: bool) -> tuple[
 
 
 def _sizes(estimate: Estimate, unknowns: Unknowns, free: Array) -> Array:
-    """Return the size of each free joint term: nominal, estimated or its uncertainty."""
+    """Return the scale of each free joint term: nominal, estimated or its uncertainty."""
     B = estimate.base.B
-    at = np.argmax(np.abs(B[:, free]), axis=0)  # where a term is identified, alone or with others
+    at = np.argmax(np.abs(B[:, free]), axis=0)  # combination that contains the term
     share = B[at, free]
     candidates = (
         estimate.values[at] / share,
@@ -186,7 +185,7 @@ def _to_parameters(count: int, roots: Sequence[Array], free: Array, size: Array)
 
 
 def _data(estimate: Estimate) -> tuple[Array, Array]:
-    """Return weight W and W beta; residuals that hang together in time weigh less."""
+    """Return weight W and W beta, reduced for the correlation of residuals in time."""
     R, y = estimate.information[:-1, :-1], estimate.information[:-1, -1]
     promised = np.linalg.norm(np.linalg.pinv(R), axis=1)
     ratio = estimate.deviations / promised
@@ -197,9 +196,9 @@ def _data(estimate: Estimate) -> tuple[Array, Array]:
 def _minimize(A: Array, y: Array, distance: Divergence, x: Array) -> tuple[Array, int]:
     """Minimize ``|A x - y|^2 / 2 + distance(x)``; return x and the number of Newton steps.
 
-    A step is a least-squares problem, so that sharp data do not blur what is weak: the squares of
-    the rows [A; F] make the quadratic model, and with ``F^T f = gradient`` their right-hand sides
-    make the slope.
+    Each step is solved as a least-squares problem with the rows [A; F], which avoids the loss of
+    precision of the normal equations: the Hessian is ``A^T A + F^T F``, and the right-hand side f
+    satisfies ``F^T f = gradient``.
     """
     steps = 0
     while steps < _STEPS:
@@ -221,7 +220,7 @@ def _minimize(A: Array, y: Array, distance: Divergence, x: Array) -> tuple[Array
 def _length(
     along: Array, misfit: Array, distance: Divergence, x: Array, move: Array, decrement: float
 ) -> float:
-    """Return how far to go: as far as the function falls enough; 0 if it falls no more."""
+    """Return the step length of a backtracking line search; 0 if the function cannot decrease."""
     here, length = distance.value(x), 1.0
     while length > 1e-10:
         data = length * float(misfit @ along) + 0.5 * length**2 * float(along @ along)
@@ -232,12 +231,12 @@ def _length(
 
 
 def pseudo_inertia_of(block: Array) -> Array:
-    """Return P (4, 4) of the ten parameters of a body."""
+    """Return the pseudo-inertia P, shape (4, 4), of the ten parameters of a body."""
     return pseudo_inertia(block[0], block[1:4], tensor_of(block))
 
 
 def parameters_of(P: Array) -> Array:
-    """Return the ten parameters of a pseudo-inertia (4, 4), new array of shape (10,)."""
+    """Return the ten parameters of a pseudo-inertia of shape (4, 4), new array of shape (10,)."""
     second = P[:3, :3]
     tensor = np.trace(second) * np.eye(3) - second
     return np.concatenate([[P[3, 3]], P[:3, 3], tensor[np.triu_indices(3)]])
@@ -254,17 +253,18 @@ def symmetric_units() -> Array:
 
 
 class Divergence:
-    r"""Distance from nominal of bodies and scalars in coordinates that are 1 and 0 there.
+    r"""Divergence of bodies and scalars from nominal, in coordinates with Q = 1 at nominal.
 
     .. math:: \lambda\sum_i[\mathrm{tr}\,Q_i - \log\det Q_i] - \mu\sum_k\log x_k,\qquad
         P_i = L_i Q_i L_i^T,\quad P_{0i} = L_i L_i^T
 
     The first sum is the entropic divergence, independent of frames and units and infinite at the
-    border of what is physical; the second keeps friction and armature positive, faintly.
+    boundary of the physical set; the second is a weak barrier that keeps friction and armature
+    positive.
 
     Args:
-        bodies: Number of bodies; ten coordinates each, the elements of Q, come first.
-        positive: Which of the scalars after them must be positive.
+        bodies: Number of bodies; the ten elements of Q of each come first in the coordinates.
+        positive: Mask of the following scalars that must be positive.
         weight: lambda.
         barrier: mu.
     """
@@ -275,7 +275,7 @@ class Divergence:
         self._links = PER_BODY * bodies
 
     def start(self, scalars: Array) -> Array:
-        """Return the coordinates of the nominal bodies and of scalars, those made positive."""
+        """Return the coordinates of the nominal bodies and of scalars, made positive if needed."""
         inside = np.where(self.positive, np.maximum(scalars, 1e-2), scalars)
         return np.concatenate([np.tile([1.0] * 4 + [0.0] * 6, self.bodies), inside])
 
@@ -284,7 +284,7 @@ class Divergence:
         return np.einsum('nk,kij->nij', coordinates, symmetric_units())
 
     def value(self, x: Array) -> float:
-        """Return the function, infinite outside its domain."""
+        """Return the divergence; infinite outside its domain."""
         scalars = x[self._links :][self.positive]
         moments = np.linalg.eigvalsh(self._matrices(x))
         if (scalars <= 0.0).any() or (moments <= 0.0).any():

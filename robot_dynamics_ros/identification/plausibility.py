@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether a recording can be one of this robot, and what was identified a robot at all."""
+"""Plausibility checks: recording against robot model, and identified against nominal model."""
 
 from __future__ import annotations
 
@@ -19,39 +19,39 @@ from robot_dynamics_ros.recordings.recording import Recording
 from robot_dynamics_ros.spatial.linear_algebra import correlation
 from robot_dynamics_ros.spatial.scalar import Array
 
-_STATES = 4000  # of a recording that are looked at
-_OUTSIDE = 0.2  # share of the states beyond a limit that is no accident
-_MARGIN = 0.05  # of a joint's range
+_STATES = 4000  # states of a recording that are checked
+_OUTSIDE = 0.2  # share of the states beyond a limit above which the recording is rejected
+_MARGIN = 0.05  # margin at the position limits, of a joint's range
 _TOO_FAST = 2.0  # times the velocity limit
 _ALIKE, _UNLIKE = 0.9, 0.6  # correlations
-_SAME = 0.2  # relative, within which velocities are the derivatives of positions
-_CURRENT = 0.3  # of the effort that gravity asks for: less is another unit
-_HEAVY = 0.3  # of the largest weight of a joint: friction cannot hide it
-_CARRIES = 0.1  # of the largest weight of a joint: less tells nothing of units
-_TOTAL = (0.5, 1.6)  # times the nominal mass of the whole arm
-_LINK = (0.2, 3.0)  # times that of a link,
-_GROWN = 0.25  # if it grew by so much of the whole arm's
+_SAME = 0.2  # relative tolerance between velocities and derivatives of positions
+_CURRENT = 0.3  # of the gravity effort: lower measured efforts are in another unit
+_HEAVY = 0.3  # of the largest gravity variation of a joint: not masked by friction
+_CARRIES = 0.1  # of the largest gravity variation of a joint: minimum to check units
+_TOTAL = (0.5, 1.6)  # plausible range of the arm's mass, relative to nominal
+_LINK = (0.2, 3.0)  # plausible range of a link's mass, relative to nominal;
+_GROWN = 0.25  # exceeding it matters above this increase, relative to the arm's mass
 _UNEXPLAINED = 60.0  # percent of the effort
-_REACH = 1.5  # times the size of a link: its centre of mass is not so far from its joint
+_REACH = 1.5  # maximum distance of the centre of mass from its joint, in link sizes
 
 
 class StillError(RecordingError):
-    """Too few joints move to tell anything; a later part of the recording may tell."""
+    """Too few joints move in this part of a recording; a later part may be usable."""
 
 
 def check_recording(
     recording: Recording, tree: RobotTree, effort: str = 'auto', *, currents: bool = False
 ) -> None:
-    """Refuse a recording that cannot be one of this robot in SI units.
+    """Reject a recording that cannot be of this robot in SI units.
 
     Args:
-        recording: As the model counts.
+        recording: The recording, in the units and signs of the model.
         tree: The robot.
         effort: One of ``EFFORTS``.
-        currents: Whether efforts are currents, of which none knows the torque.
+        currents: Whether efforts are currents with unknown torque constants.
 
     Raises:
-        RecordingError: Names the joint, what is wrong with it and what may be the cause.
+        RecordingError: Names the joint, the problem and its possible cause.
         StillError: Fewer than two joints move.
         UnknownNameError: A joint was not recorded.
     """
@@ -82,7 +82,7 @@ def _check_efforts(effort: Array, tree: RobotTree) -> None:
         )
     if not np.where(known, effort, 0.0).any():
         raise RecordingError(
-            'the recording', 'has zero efforts only', 'record what the drives really give'
+            'the recording', 'has zero efforts only', 'record the actual efforts of the drives'
         )
     for i, name in enumerate(tree.joint_names):
         if not known[:, i].any():
@@ -101,7 +101,7 @@ def _check_units(q: Array, v: Array, tree: RobotTree) -> None:
                 name,
                 f'is at {q[:, i].min():.4g} to {q[:, i].max():.4g}, its limits are {lower[i]:.4g} '
                 f'to {upper[i]:.4g}',
-                f'are these {unit}, or is it another joint, sign or zero? say so by '
+                f'are these {unit}, or is it another joint, sign or zero? declare it with '
                 '--driver_profile',
             )
         fast = float(np.percentile(np.abs(v[:, i]), 95.0))
@@ -109,7 +109,7 @@ def _check_units(q: Array, v: Array, tree: RobotTree) -> None:
             _refuse(
                 name,
                 f'moves at {fast:.4g}, its limit is {limit[i]:.4g}',
-                f'are these {unit} per second? say so by --driver_profile',
+                f'are these {unit} per second? declare it with --driver_profile',
             )
 
 
@@ -119,7 +119,7 @@ def _check_motion(q: Array, v: Array, period: float, tree: RobotTree) -> None:
         names = ', '.join(np.array(tree.joint_names)[moves]) or 'no joint'
         raise StillError(
             'the recording',
-            f'moves {names} only: nothing can be told of the others',
+            f'moves {names} only: the others cannot be identified',
             'record a motion of all joints (command excite designs one)',
         )
     rate = np.gradient(q, period, axis=0)
@@ -129,23 +129,23 @@ def _check_motion(q: Array, v: Array, period: float, tree: RobotTree) -> None:
         size = max(float(rate[:, i] @ rate[:, i]), np.finfo(float).tiny)
         factor = float(v[:, i] @ rate[:, i]) / size
         if abs(alike[other]) > _ALIKE and abs(alike[i]) < _UNLIKE:
-            remedy = 'are joints in another order? name them by --driver_profile'
+            remedy = 'are joints in another order? name them with --driver_profile'
             _refuse(name, f'has the velocity of {tree.joint_names[other]}', remedy)
         if alike[i] < -_ALIKE:
-            _refuse(name, 'has velocities of the wrong sign', 'correct it by --driver_profile')
+            _refuse(name, 'has velocities of the wrong sign', 'correct it with --driver_profile')
         if alike[i] > _ALIKE and abs(factor - 1.0) > _SAME:
             _refuse(
                 name,
                 f'has velocities that are {factor:.4g} times the derivatives of its positions',
-                'is one of them in another unit? say so by --driver_profile',
+                'is one of them in another unit? declare it with --driver_profile',
             )
 
 
 def _check_load(q: Array, v: Array, effort: Array, tree: RobotTree) -> list[float]:
-    """Refuse efforts that have nothing to do with the weight that a joint carries.
+    """Reject efforts that contradict the gravity effort of a joint.
 
     Returns:
-        What efforts are by the weight, of each joint that carries some.
+        Slopes of the effort over the gravity effort, for joints where both correlate.
     """
     weight = regressor(tree, q, 0.0 * v, 0.0 * v) @ inertial_parameters(tree)
     effort = np.nan_to_num(effort)
@@ -162,13 +162,13 @@ def _check_load(q: Array, v: Array, effort: Array, tree: RobotTree) -> list[floa
             _refuse(
                 name,
                 f'carries a weight that the efforts of {tree.joint_names[other]} hold up',
-                'are efforts in another order? name the joints by --driver_profile',
+                'are efforts in another order? name the joints with --driver_profile',
             )
         if heavy and alike[i] < -_ALIKE:
             _refuse(
                 name,
                 'has efforts that pull its weight down',
-                'is their sign the other, or gravity (--gravity)? see --driver_profile',
+                'is their sign inverted, or gravity (--gravity)? see --driver_profile',
             )
         centred = weight[:, i] - weight[:, i].mean()
         if alike[i] > _UNLIKE:
@@ -180,18 +180,18 @@ def _check_size(slopes: list[float]) -> None:
     if slopes and (max(slopes) < _CURRENT or min(slopes) > 1.0 / _CURRENT):
         raise RecordingError(
             'the efforts of the recording',
-            f'are {np.median(slopes):.2g} times what the weight of the arm asks for',
-            'are these amperes or per cent (give the drive gains by --driver_profile), or is it '
+            f'are {np.median(slopes):.2g} times what the weight of the arm requires',
+            'are these amperes or percent (give the drive gains with --driver_profile), or is it '
             'another robot?',
         )
 
 
 def implausible(identified: Identification, after: Residuals | None = None) -> list[str]:
-    """Return why what was identified cannot be the robot, one sentence each.
+    """Return the reasons why an identified model is implausible; empty if it is plausible.
 
     Args:
         identified: The identification.
-        after: What it leaves unexplained of recordings for validation, if that is known.
+        after: Its residuals on the validation recordings, if known.
     """
     nominal, tree = identified.plan.unknowns.tree, identified.tree
     total, said = float(nominal.mass.sum()), []
@@ -210,19 +210,19 @@ def implausible(identified: Identification, after: Residuals | None = None) -> l
         )
     if after and after.worst > _UNEXPLAINED:
         joint = after.joints[int(np.nanargmax(after.percent))]
-        said.append(f'{after.worst:.3g} % of the effort of {joint} stay unexplained')
+        said.append(f'{after.worst:.3g} % of the effort of {joint} remain unexplained')
     asked = 'check units, gains, the order of joints, gravity, the load and the description'
     return [f'this is no such robot: {"; ".join(said)}: {asked}'] if said else []
 
 
 def _far_centres(nominal: RobotTree, tree: RobotTree) -> Iterator[tuple[str, float, float]]:
-    """Yield links whose mass would lie far outside of them: their lengths are not the robot's.
+    """Yield links whose centre of mass would be far outside, as with wrong link lengths.
 
-    A link reaches to the joints that it carries, and as far as its nominal mass is spread. One
-    that carries no joint may hold a tool of any length.
+    The size of a link is the distance to its child joints, or to the end of its nominal mass
+    distribution. Links without child joints are skipped: they may carry a tool of any length.
 
     Yields:
-        Name, distance of the centre of mass from the joint, m, and how far the link reaches, m.
+        Name, distance of the centre of mass from the joint, m, and size of the link, m.
     """
     for body in sorted({parent for parent in nominal.parent if parent >= 0}):
         joints = [k for k, parent in enumerate(nominal.parent) if parent == body]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""From a recording to states, accelerations and efforts that belong together.
+r"""Preparation of a recording: matching states, accelerations and efforts.
 
-Timing. A command is held from one stamp to the next, so the difference of the velocities is the
-acceleration under it. To which state it belongs depends on how the plant advances:
+Timing: a command is held from one timestamp to the next, so the velocity difference gives the
+acceleration under it. The state it is assigned to depends on the integration of the plant:
 
 ========================  ==================  ==============  =====================
 timing                    state               acceleration    velocity of friction
@@ -15,9 +15,8 @@ timing                    state               acceleration    velocity of fricti
 measured, not held)
 ========================  ==================  ==============  =====================
 
-Coulomb friction of a joint at rest may have any value up to its level, so such samples tell
-nothing and are left out; so are those at a joint limit, whose force is unknown, and those whose
-command is at the effort limit.
+Excluded are samples of a joint at rest, where Coulomb friction may have any value up to its level;
+at a joint limit, whose contact force is unknown; and with a command at the effort limit.
 """
 
 from __future__ import annotations
@@ -42,27 +41,27 @@ from robot_dynamics_ros.recordings.recording import Recording
 from robot_dynamics_ros.recordings.timing import TIMINGS, accelerated
 from robot_dynamics_ros.spatial.scalar import Array
 
-#: Why an effort does not count.
+#: Reasons to exclude an effort.
 NO_EFFORT, SATURATED = 'not recorded', 'at the effort limit'
 AT_LIMIT, AT_REST = 'at a position limit', 'at rest'
 _LIMIT_MARGIN = 1e-3  # share of a joint's range next to a limit
 _SLOW = 5e-3  # share of the peak velocity below which a joint counts as at rest
-_CREEP = 1e-4  # the same, of the velocity limit: simulated joints that stick creep a little
-_SURE = 5.0  # standard deviations of noise from which on a direction is certain
+_CREEP = 1e-4  # the same, of the velocity limit: simulated sticking joints creep slightly
+_SURE = 5.0  # standard deviations of velocity noise above which the direction is certain
 
 
 @dataclass(frozen=True)
 class Preparation:
-    """How a recording is made into samples.
+    """Settings for making samples from a recording.
 
     Attributes:
         timing: One of ``TIMINGS``.
         delay: Periods from a state to the step in which its command acts.
-        cutoff: Of the zero-phase low-pass filter, Hz; None for no filter.
+        cutoff: Cut-off frequency of the zero-phase low-pass filter, Hz; None for no filter.
         standstill: Speed below which a joint counts as at rest, one per joint, rad/s or m/s;
-            empty: half a percent of its peak, five standard deviations of its noise, and a
-            ten-thousandth of its velocity limit.
-        effort: One of ``EFFORTS``; 'auto': commanded where the recording has commands.
+            empty: the maximum of 0.5 % of its peak, five standard deviations of its noise, and
+            1e-4 of its velocity limit.
+        effort: One of ``EFFORTS``; 'auto': commanded if the recording has commands.
     """
 
     timing: str = 'semi_implicit'
@@ -74,14 +73,14 @@ class Preparation:
 
 @dataclass(frozen=True, eq=False)
 class Samples:
-    """Motions, efforts, and which of them count.
+    """Motions and efforts, with masks of the excluded efforts.
 
     Attributes:
         time: Shape (N,), s.
-        motion: Of N instants.
+        motion: Motion at N times.
         effort: Shape (N, n), N m or N.
-        excluded: By reason, which efforts the motion alone does not explain, shape (N, n).
-        memory: Samples that share measurements with a given one, it included.
+        excluded: Masks of the excluded efforts by reason, shape (N, n) each.
+        memory: Number of samples that share measurements with a given one, including itself.
     """
 
     time: Array
@@ -92,11 +91,11 @@ class Samples:
 
     @property
     def usable(self) -> Array:
-        """Whether an effort is explained by the motion alone, shape (N, n)."""
+        """Mask of the efforts that are not excluded, shape (N, n)."""
         return ~np.any(list(self.excluded.values()), axis=0)
 
     def rows(self, rows: slice) -> Samples:
-        """Return some of the instants."""
+        """Return some of the samples."""
         return Samples(
             self.time[rows],
             self.motion.rows(rows),
@@ -107,18 +106,18 @@ class Samples:
 
 
 def prepare(recording: Recording, tree: RobotTree, preparation: Preparation) -> Samples:
-    """Make samples of a recording.
+    """Make samples from a recording.
 
     Args:
-        recording: Must name the robot's joints.
+        recording: A recording that contains all joints of the robot.
         tree: The robot, for its joints and limits.
-        preparation: How.
+        preparation: The settings.
 
     Returns:
-        The samples of all parts of the recording without a gap, one after the other.
+        The samples of all gap-free parts of the recording, concatenated.
 
     Raises:
-        UnknownNameError: There is no such timing or effort, or a joint was not recorded.
+        UnknownNameError: The timing or effort is unknown, or a joint was not recorded.
         ParameterError: The delay or the cut-off is out of range.
         RecordingError: The recording has no states without a gap.
     """
@@ -138,7 +137,7 @@ def prepare(recording: Recording, tree: RobotTree, preparation: Preparation) -> 
     if not parts:
         raise RecordingError(
             'the recording',
-            f'has no {SHORTEST} states in a row that can be used',
+            f'has no {SHORTEST} usable states in a row',
             'record for longer, or choose a higher cut-off',
         )
     return concatenate(parts)
@@ -169,7 +168,7 @@ def _standstill(
     slowest = _CREEP * tree.speeds()
     for run in runs:
         taps = low_pass(preparation.cutoff, 1.0 / run.period).taps
-        left = float(np.linalg.norm(taps))  # what the filter leaves of the noise
+        left = float(np.linalg.norm(taps))  # noise gain of the filter
         noise, peak = white_noise(run.v) * left, np.abs(run.v).max(axis=0)
         slowest = np.maximum(slowest, np.maximum(_SLOW * peak, _SURE * noise))
     return slowest
@@ -195,8 +194,8 @@ def _samples(
     motion = JointMotion(
         smooth(q), smooth(v), smooth(a), smooth(v_friction), smooth(np.sign(speed))
     )
-    # A filtered direction is that of the filtered effort, so that a measured one may span a
-    # reversal; a commanded one is exact elsewhere, and nothing else shall spoil it.
+    # Measured efforts are filtered with the same window as the direction, which may contain a
+    # reversal. Commanded efforts are exact elsewhere, so such windows are excluded.
     measured = preparation.effort == 'measured'
     slides = np.abs(motion.v_friction) > rest if measured else smooth.every(moving)
     excluded = {why: ~smooth.every(which) for why, which in allowed.items()}
@@ -212,14 +211,14 @@ def _samples(
 
 
 def _smoothed(values: Array, taps: Array) -> Array:
-    """Return the filtered values (N, n) at every instant; the ends are held."""
+    """Return the filtered values (N, n) at every sample; the ends are extended."""
     from scipy.ndimage import convolve1d
 
     return convolve1d(values, taps, axis=0, mode='nearest')
 
 
 def _off_limits(q: Array, tree: RobotTree) -> Array:
-    """Return whether joints are clear of their limits, shape (N, n)."""
+    """Return the mask of positions away from their limits, shape (N, n)."""
     margin = _LIMIT_MARGIN * tree.position_range
     return (q > tree.position_lower + margin) & (q < tree.position_upper - margin)
 
@@ -231,7 +230,7 @@ def _nothing(n: int) -> Samples:
 
 
 def concatenate(parts: Sequence[Samples]) -> Samples:
-    """Return the samples of several recordings, one after the other."""
+    """Return the concatenated samples of several recordings."""
 
     def joined(pick: Callable[[Samples], Array]) -> Array:
         return np.concatenate([pick(part) for part in parts])

@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""Inverse dynamics as a matrix times the inertial parameters, for many states at once.
+r"""Inverse-dynamics regressor: effort as a matrix times the inertial parameters, for batches.
 
 .. math:: \tau = M(q)\,a + c(q, v) + g(q) = Y(q, v, a)\,\pi
 
-Ten parameters a body, in the order of ``INERTIAL``: mass, first moment :math:`m\,c` and the
-tensor about the **origin of the body frame**, both in body axes. In these the force and moment of
-a body's motion about its origin are linear,
+Ten parameters per body, in the order of ``INERTIAL``: mass, first moment :math:`m\,c` and the
+inertia tensor about the **origin of the body frame**, both in body axes. The force and the moment
+about the body origin that a motion requires are linear in these,
 
 .. math::
     F = m\,\dot v_O + (\langle\dot\omega\rangle + \langle\omega\rangle^2)\,m c, \qquad
     N = m c \times \dot v_O + I\dot\omega + \omega\times I\omega,
 
 and the effort at joint j is their product with the partial velocities of joint j, summed over the
-bodies that it moves (Kane). Gravity enters as the acceleration :math:`-g` of the base.
+bodies that it moves (Kane). Gravity is included as the acceleration :math:`-g` of the base.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ INERTIAL = ('m', 'mx', 'my', 'mz', 'Ixx', 'Ixy', 'Ixz', 'Iyy', 'Iyz', 'Izz')
 PER_BODY = len(INERTIAL)
 
 _NEXT, _LAST = [1, 2, 0], [2, 0, 1]
-# Where the six elements of the tensor stand in it.
+# Indices of the six tensor elements.
 _ROWS, _COLUMNS = [0, 0, 0, 1, 1, 2], [0, 1, 2, 1, 2, 2]
 
 
 def inertial_parameters(tree: RobotTree) -> Array:
-    r"""Return :math:`\pi` of a robot of b bodies, new array of shape (10 b,): ``INERTIAL``."""
+    r"""Return :math:`\pi` of a robot with b bodies, new array of shape (10 b,)."""
     rows = []
     for mass, com, tensor in zip(tree.mass, tree.com, tree.inertia, strict=True):
         about_origin = shift_inertia(tensor, mass, com)
@@ -52,8 +52,8 @@ def with_inertial_parameters(tree: RobotTree, parameters: Array) -> RobotTree:
         parameters: Shape (10 b,), in the order of ``INERTIAL``.
 
     Raises:
-        ShapeError: Another number of parameters.
-        ModelError: A mass is not positive, so that its centre is nowhere.
+        ShapeError: The number of parameters is wrong.
+        ModelError: A mass is not positive, so its centre of mass is undefined.
     """
     if np.shape(parameters) != (PER_BODY * tree.bodies,):
         raise ShapeError('parameters', np.shape(parameters), (PER_BODY * tree.bodies,))
@@ -71,7 +71,7 @@ def with_inertial_parameters(tree: RobotTree, parameters: Array) -> RobotTree:
 
 
 def tensor_of(block: Array) -> Array:
-    """Return the tensor (3, 3) about the body's origin from its ten parameters, kg m^2."""
+    """Return the inertia tensor (3, 3) about the body origin from ten parameters, kg m^2."""
     tensor = np.empty((3, 3))
     tensor[_ROWS, _COLUMNS] = tensor[_COLUMNS, _ROWS] = block[4:]
     return tensor
@@ -81,19 +81,19 @@ def regressor(tree: RobotTree, q: Array, v: Array, a: Array) -> Array:
     """Return Y with ``tau = Y @ inertial_parameters(tree)`` for N states.
 
     Args:
-        tree: The robot; its inertias do not matter.
+        tree: The robot; its inertias are not used.
         q: Positions, shape (N, n), rad or m.
         v: Velocities, shape (N, n), rad/s or m/s.
         a: Accelerations, shape (N, n), rad/s^2 or m/s^2.
 
     Returns:
-        New array, shape (N, n, 10 b), b bodies (more than n if joints follow others).
+        New array, shape (N, n, 10 b), with b bodies (more than n if there are mimic joints).
 
     Raises:
-        ShapeError: An argument has another shape.
+        ShapeError: An argument has the wrong shape.
 
     Source: conventions of Atkeson, An and Hollerbach 1986, section 2; partial velocities of Kane.
-    Validity: fixed base, rigid bodies, open tree; friction and armature have columns of their own.
+    Validity: fixed base, rigid bodies, open tree; friction and armature are separate columns.
     Cost: 5 us per state of a four-joint arm, in numpy.
     """
     count = len(q)
@@ -123,8 +123,8 @@ class _BodyStates:
     Attributes:
         w: Angular velocity, rad/s.
         dw: Angular acceleration, rad/s^2.
-        dv: Acceleration of the origin minus that of free fall, m/s^2.
-        partial: Partial velocities (linear, angular) by each joint that moves the body.
+        dv: Acceleration of the origin minus gravity, m/s^2.
+        partial: Partial velocities (linear, angular) of each joint that moves the body.
     """
 
     w: Array
@@ -174,7 +174,7 @@ def _placements(tree: RobotTree, i: int, q: Array) -> tuple[Array, Array]:
 
 
 def _cross(a: Array, b: Array) -> Array:
-    """Return the cross products of vectors (N, 3) or (3,), several times as fast as numpy's."""
+    """Return the cross products of vectors (N, 3) or (3,), several times faster than numpy's."""
     return a[..., _NEXT] * b[..., _LAST] - a[..., _LAST] * b[..., _NEXT]
 
 
@@ -189,7 +189,7 @@ def _project(partial: Array, columns: Array) -> Array:
 
 
 def _wrench_columns(body: _BodyStates) -> tuple[Array, Array]:
-    """Return force and moment about the body's origin by each parameter, each (N, 3, 10)."""
+    """Return force and moment about the body origin per parameter, each (N, 3, 10)."""
     force = np.zeros((len(body.w), 3, PER_BODY))
     moment = np.zeros_like(force)
     spin = _skew(body.w)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The report of an identification: what was explained before and after, and how surely.
+"""Report of an identification: residuals before and after, parameters and deviations, plots.
 
-Its figures: effort measured and predicted, and what the rest depends on.
+The plots show measured and predicted efforts, and residuals over time, velocity and load.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ from robot_dynamics_ros.recordings.report.toolkit import (
 )
 from robot_dynamics_ros.spatial.scalar import Array
 
-_FAIR = 10.0  # percent of a joint's effort that may stay unexplained without a word
+_FAIR = 10.0  # percent of a joint's effort that may remain unexplained without a warning
 _LEAST = 1e-9  # percent: rounding
-_MOST_BAGS = 10  # in the table
-_BINS = 60  # of speed along a friction curve
+_MOST_BAGS = 10  # rows of the table of bags
+_BINS = 60  # velocity bins of a friction curve
 _MEASURED, _MODEL, _BEFORE = GREY, COLOURS[0], COLOURS[1]
 _LEGEND = (
-    'A sum is known as a whole, not its parts. Per link, in the frame of its joint: m mass, '
+    'Of a sum, only the total is identified. Per link, in the frame of its joint: m mass, '
     'mx my mz mass times centre of mass, Ixx … Izz moments about the origin of that frame.'
 )
 
@@ -54,14 +54,14 @@ def identification_report(
     remarks: Sequence[str] = (),
     bags: Sequence[BagNews] = (),
 ) -> Report:
-    """Return the report, without figures.
+    """Return the report, without plots.
 
     Args:
         lead: One sentence below the heading.
         result: The identification.
-        evidence: What it explains of recordings for validation.
-        remarks: What else is to be said, one sentence each.
-        bags: What there is to say about each.
+        evidence: Its residuals on the validation recordings.
+        remarks: Further remarks, one sentence each.
+        bags: Results and remarks of each bag.
     """
     before, after = evidence.residuals
     count = f'{len(result.estimate.base)}'
@@ -87,14 +87,14 @@ def identification_report(
         below=[
             _value_table('Friction and armature of the corrected robot', joint_rows(result)),
             _link_table(result),
-            _value_table('What the data tell: base parameters', base_rows(result), _LEGEND),
-            ReportList('What the data could not tell', silence),
+            _value_table('Identified from the data: base parameters', base_rows(result), _LEGEND),
+            ReportList('Not determined by the data', silence),
         ],
     )
 
 
 def _used(after: Residuals) -> str:
-    """Say how much was left for validation, joint by joint."""
+    """Return the number of validation samples of each joint as one sentence."""
     counts = ', '.join(
         f'{joint} {moves} moving and {rests} at rest'
         for joint, moves, rests in zip(after.joints, after.sliding, after.at_rest, strict=True)
@@ -103,10 +103,10 @@ def _used(after: Residuals) -> str:
 
 
 def _light(result: Identification, before: Residuals, after: Residuals) -> MetricRemark:
-    """Return one sentence in the colour of what it means."""
+    """Return the verdict as one sentence with its severity."""
     tilt, name = result.plan.gravity, result.tree.name
     if math.isnan(after.worst):
-        text = 'the recordings for validation have no joint that moves: nothing is proved'
+        text = 'no joint moves in the recordings for validation: nothing is validated'
         return MetricRemark('wrong', text)
     if wrong := implausible(result, after):
         return MetricRemark('wrong', wrong[0])
@@ -130,7 +130,7 @@ def _light(result: Identification, before: Residuals, after: Residuals) -> Metri
 def _residual_table(result: Identification, before: Residuals, after: Residuals) -> ReportTable:
     head = (
         'joint', 'RMS effort', 'unexplained before', 'unexplained after', 'before', 'after',
-        'peak after', 'samples moving', 'at rest, left out',
+        'peak after', 'samples moving', 'at rest, excluded',
     )  # fmt: skip
     units = joint_units(result.tree, 'N m', 'N')
     rows = [
@@ -152,7 +152,7 @@ def _residual_table(result: Identification, before: Residuals, after: Residuals)
 
 
 def _used_table(joints: Sequence[str], bags: Sequence[BagNews]) -> ReportTable:
-    """Return how many efforts of each joint were learned from, or left out and why."""
+    """Return a table of the efforts of each joint that were used, and excluded by reason."""
     reasons = list(dict.fromkeys(why for bag in bags for why in bag.efforts))
     reasons.sort(key=lambda why: why != USED)
     rows = [
@@ -162,12 +162,12 @@ def _used_table(joints: Sequence[str], bags: Sequence[BagNews]) -> ReportTable:
         )
         for joint in joints
     ]
-    title = 'Filtered efforts that were learned from, and those left out by reason'
+    title = 'Filtered efforts used for identification, and excluded ones by reason'
     return ReportTable(('joint', *reasons), rows, title)
 
 
 def _bag_table(bags: Sequence[BagNews]) -> ReportTable:
-    """Return the bags that the corrected robot explains worst."""
+    """Return a table of the bags with the largest residuals of the corrected robot."""
     validated = sorted(
         (bag for bag in bags if bag.validated),
         key=lambda bag: _largest(bag.percent[1]),
@@ -179,7 +179,7 @@ def _bag_table(bags: Sequence[BagNews]) -> ReportTable:
     ]
     failed = sum(bool(bag.error) for bag in bags)
     title = f'{len(bags)} bags, {failed} failed; largest residual of a joint, of its RMS effort'
-    return ReportTable(('bag, the worst first', 'before', 'after'), rows, title)
+    return ReportTable(('bag, worst first', 'before', 'after'), rows, title)
 
 
 def _largest(percent: Sequence[float]) -> float:
@@ -213,7 +213,7 @@ def _change(old: float, new: float) -> str:
 
 
 def _link_table(result: Identification) -> ReportTable:
-    """Return masses and centres of mass, and how much of them the data determined."""
+    """Return a table of masses and centres of mass, with the share determined by the data."""
     head = (
         'link', 'mass before', 'mass after', 'deviation', 'determined by data', 'centre before',
         'centre after',
@@ -245,11 +245,11 @@ def _millimetres(point: Array) -> str:
 def pictures(
     result: Identification, series: tuple[ResidualSeries, ResidualSeries]
 ) -> list[tuple[str, Any]]:
-    """Return the headings and figures of a report.
+    """Return the headings and plots of a report.
 
     Args:
         result: The identification.
-        series: What the nominal and the corrected robot leave unexplained of one recording.
+        series: Residual series of the nominal and the corrected robot for one recording.
 
     Raises:
         MissingDependencyError: The plot library is not installed.
@@ -261,21 +261,21 @@ def pictures(
         PlotLine(after.effort - after.residual, 'predicted', _MODEL, 1.4),
     ]
     residuals = [
-        PlotLine(before.residual, 'by the description', _BEFORE),
-        PlotLine(after.residual, 'by the corrected model', _MODEL),
+        PlotLine(before.residual, 'original description', _BEFORE),
+        PlotLine(after.residual, 'corrected model', _MODEL),
     ]
     dots = [PlotLine(after.residual, '', _MODEL, dots=True)]
     speed, friction = _friction_curve(after)
     data = after.friction + after.residual
     curves = [
-        PlotLine(data, 'measured less rigid bodies', _MEASURED, dots=True),
+        PlotLine(data, 'measured minus rigid bodies', _MEASURED, dots=True),
         PlotLine(friction, 'model, mean at each velocity', _MODEL, 2.5, x=speed),
     ]
     v, load = 'velocity [rad/s or m/s]', 'effort of the rigid bodies [N m or N]'
     limits = result.tree.effort_limit.tolist()
     return [
         (
-            'Effort measured and predicted',
+            'Measured and predicted effort',
             panels(after.time, titles, efforts, limits=limits),
         ),
         (
@@ -290,7 +290,7 @@ def pictures(
 
 
 def _friction_curve(series: ResidualSeries) -> tuple[Array, Array]:
-    """Return mean speeds and frictions of bins of speed, shape (bins, n); NaN of empty ones."""
+    """Return mean velocity and friction of velocity bins, shape (bins, n); NaN if empty."""
     v, friction = series.velocity, series.friction
     curve = np.full((2, _BINS, v.shape[1]), np.nan)
     for i in range(v.shape[1]):

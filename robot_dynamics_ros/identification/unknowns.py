@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""What is to be identified: names, nominal values and columns, links first, then joints.
+r"""Unknowns of an identification: names, nominal values and regressor columns.
+
+Inertial parameters of the links come first, then drive terms of the joints:
 
 .. math::
     \tau_{motor} = Y(q, v, a)\,\pi + b\,v_f + \tau_c\,d + J_a\,a + \tau_0 + \mu\,|\tau_l|\,d
@@ -7,15 +9,13 @@ r"""What is to be identified: names, nominal values and columns, links first, th
 
 with the velocity :math:`v_f` at which friction acts and its direction :math:`d`, which is
 sign(v_f) where the joint slides; :math:`\tau_l` is the effort that loads the gear, that of the
-rigid bodies alone. Rows are efforts of joints, columns are unknowns.
+rigid bodies alone. Rows are joint efforts, columns are unknowns.
 
 Source: Bittencourt and Gunnarsson 2012 (friction that depends on load and speed; Stribeck).
 
-Bodies and the links they are made of: which link takes a correction, which stay as they are.
-
-A body is what moves with a joint: the joint's own link and all links fixed to it. A correction of
-the body goes to one of them, its carrier: the joint's own link if it has an <inertial>, else the
-heaviest. The others keep their inertia.
+A body consists of the child link of a joint and all links fixed to it. A correction of the body
+is applied to one of these, the carrier: the child link if it has an <inertial>, else the heaviest
+link. The others keep their inertia.
 """
 
 from __future__ import annotations
@@ -42,8 +42,7 @@ from robot_dynamics_ros.model.identified import DRIVE_TERMS, STRIBECK_VELOCITY, 
 from robot_dynamics_ros.spatial.inertia import RigidBodyInertia
 from robot_dynamics_ros.spatial.scalar import Array
 
-#: What a joint's drive may add, in the order of the columns; the unit of each, revolute and
-#: prismatic.
+#: Drive terms of a joint, in the order of the columns, with units for revolute and prismatic.
 TERMS = {
     'damping': ('N m s/rad', 'N s/m'),
     'coulomb_friction': ('N m', 'N'),
@@ -56,9 +55,9 @@ TERMS = {
     'stribeck_friction': ('N m', 'N'),
 }
 DEFAULT_TERMS = ('damping', 'coulomb_friction', 'armature')
-#: What real drives add beyond these; chosen joint by joint by held-out evidence.
+#: Further terms of real drives, selected for each joint by cross-validation.
 EVIDENCE_TERMS = DRIVE_TERMS
-#: What a parameter file says so that anybody can compute the effort from it and the URDF.
+#: Formula in the header of parameter files, to compute the effort from the file and the URDF.
 FORMULA = """effort = rnea(q, v, a) + armature a + damping v + coulomb_friction sign(v) + offset
        + load_friction |rnea(q, v, a)| sign(v) + root_friction sqrt(|v|) sign(v)
        + square_friction v |v| + cubic_friction v^3
@@ -72,15 +71,15 @@ _INERTIAL_UNITS = ('kg', *3 * ('kg m',), *6 * ('kg m^2',))
 
 @dataclass(frozen=True, eq=False)
 class JointMotion:
-    """Motion of the joints at N instants, as the columns need it; shape (N, n) each.
+    """Joint motion at N times, as required by the columns; shape (N, n) each.
 
     Attributes:
         q: Positions, rad or m.
         v: Velocities, rad/s or m/s.
         a: Accelerations, rad/s^2 or m/s^2.
         v_friction: Velocities at which friction acts, rad/s or m/s.
-        direction: Of the Coulomb friction: 1 or -1 where the joint slides, in between where a
-            filter spans a reversal.
+        direction: Direction of Coulomb friction: 1 or -1 where the joint slides, in between where
+            the filter window contains a reversal.
     """
 
     q: Array
@@ -90,7 +89,7 @@ class JointMotion:
     direction: Array
 
     def rows(self, rows: Any) -> JointMotion:
-        """Return some of the instants."""
+        """Return the motion at some of the times."""
         return JointMotion(*(array[rows] for array in vars(self).values()))
 
 
@@ -99,19 +98,19 @@ class Unknowns:
 
     Attributes:
         tree: The robot.
-        terms: Which of ``TERMS`` are unknown.
-        names: Such as ``link2.Izz`` and ``joint3.damping``, p of them.
+        terms: The unknown drive terms, in the order of ``TERMS``.
+        names: Names of the p unknowns, such as ``link2.Izz`` and ``joint3.damping``.
         units: Their units.
         nominal: Their values in the tree, shape (p,); an offset is 0.
-        links: Number of the inertial ones, which come first.
+        links: Number of inertial parameters, which come first.
 
     Args:
         tree: The robot.
         terms: Some of ``TERMS``, in any order.
-        loading: The robot whose rigid-body efforts load the gears; the same by default.
+        loading: The robot whose rigid-body efforts load the gears; default ``tree``.
 
     Raises:
-        UnknownNameError: A term does not exist; lists those that do.
+        UnknownNameError: A term is unknown; lists the existing ones.
     """
 
     def __init__(
@@ -142,12 +141,12 @@ class Unknowns:
         return len(self.names)
 
     def term(self, values: Array, term: str) -> Array:
-        """Return one term of every joint from values of all unknowns, shape (n,)."""
+        """Return one term of all joints from the values of all unknowns, shape (n,)."""
         start = self.links + self.terms.index(term) * self.tree.n
         return values[start : start + self.tree.n]
 
     def columns(self, motion: JointMotion) -> Array:
-        """Return the effort by each unknown, new array of shape (N, n, p).
+        """Return the effort per unit of each unknown, new array of shape (N, n, p).
 
         Cost: that of the regressor.
         """
@@ -168,7 +167,7 @@ class Unknowns:
         return FRICTION_TERMS[term](motion.v_friction, motion.direction, load, speed)
 
     def known(self, motion: JointMotion) -> Array:
-        """Return the effort of the terms that are not unknown, by the tree, shape (N, n)."""
+        """Return the effort of the drive terms of the tree that are not unknown, shape (N, n)."""
         effort = np.zeros(motion.q.shape)
         for term in TERMS:
             value = described(self.tree, term)
@@ -183,7 +182,7 @@ class Unknowns:
 
 
 def with_terms(tree: RobotTree, values: Mapping[str, Array]) -> RobotTree:
-    """Return a robot with other terms of its drives, shape (n,) each; the others stay."""
+    """Return a robot with the given drive terms, shape (n,) each; others are unchanged."""
     own = {term: value for term, value in values.items() if term in DEFAULT_TERMS}
     further = {term: values.get(term, described(tree, term)) for term in DRIVE_TERMS}
     further[STRIBECK_VELOCITY] = stribeck_velocity(tree)
@@ -191,7 +190,7 @@ def with_terms(tree: RobotTree, values: Mapping[str, Array]) -> RobotTree:
 
 
 def described(tree: RobotTree, term: str) -> Array:
-    """Return what a robot has of a term, shape (n,)."""
+    """Return the values of a drive term of a robot, shape (n,)."""
     further = tree.drive_friction.get(term, np.zeros(tree.n))
     return getattr(tree, term, further)
 
@@ -209,8 +208,8 @@ class BodyLinks:
     """The links of one body.
 
     Attributes:
-        carrier: Name of the link that takes the correction.
-        fixed: Inertial parameters of all other links, about the body's origin, shape (10,).
+        carrier: Name of the link that receives corrections.
+        fixed: Inertial parameters of all other links, about the body origin, shape (10,).
     """
 
     carrier: str
@@ -221,7 +220,7 @@ def body_links(tree: RobotTree) -> list[BodyLinks]:
     """Return the links of every body, in the order of the tree.
 
     Args:
-        tree: The robot; one without URDF text has bodies of one link each.
+        tree: The robot; without URDF text, each body has one link.
     """
     if not tree.xml:
         return [BodyLinks(name, np.zeros(PER_BODY)) for name in tree.link_names]
@@ -241,7 +240,7 @@ def body_links(tree: RobotTree) -> list[BodyLinks]:
 
 
 def _parameters(tree: RobotTree, inertia: RigidBodyInertia) -> Array:
-    """Return the ten parameters of an inertia given in a body's frame."""
+    """Return the ten parameters of an inertia in the frame of its body."""
     one = tree.with_changes(
         mass=np.array([inertia.mass]),
         com=np.array([inertia.com]),
@@ -251,7 +250,7 @@ def _parameters(tree: RobotTree, inertia: RigidBodyInertia) -> Array:
 
 
 def link_inertial(tree: RobotTree, link: str, inertia: RigidBodyInertia) -> Inertial:
-    """Return an inertia in a body's frame as the <inertial> of a link of that body."""
+    """Convert an inertia in the frame of a body to the <inertial> of a link of that body."""
     frame = tree.frame(link)
     own = inertia.seen_from(frame.R_BF.T, -frame.R_BF.T @ frame.p_BF)
     x, y, z = own.com.tolist()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How well a model explains recorded efforts, joint by joint."""
+"""Validation: residuals between recorded efforts and a model, for each joint."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ from robot_dynamics_ros.recordings.recording import Recording
 from robot_dynamics_ros.recordings.timing import contradictions, find_timing, make_instants
 from robot_dynamics_ros.spatial.scalar import Array
 
-_AT_ONCE = 4096  # instants whose regressor is in memory
-_SLOWEST = 1e-9  # rad/s or m/s: a joint below never moves
+_AT_ONCE = 4096  # samples whose regressor is in memory at once
+_SLOWEST = 1e-9  # rad/s or m/s: a joint below this peak velocity never moves
 
 
 @dataclass(frozen=True, eq=False)
 class ResidualSeries:
-    """Residuals of one recording in time.
+    """Residuals of one recording over time.
 
     Attributes:
         time: Shape (N,), s.
-        effort: Recorded, shape (N, n), N m or N.
-        residual: Recorded minus explained, shape (N, n); at rest what exceeds the Coulomb
-            friction; NaN where the effort is not known (limits, saturation).
-        sliding: Where the joint moves and the residual is complete, shape (N, n).
+        effort: Recorded effort, shape (N, n), N m or N.
+        residual: Recorded minus explained effort, shape (N, n); at rest, the excess over the
+            Coulomb friction; NaN where the effort is unknown (limits, saturation).
+        sliding: Mask of samples where the joint moves and the residual is valid, shape (N, n).
         velocity: Shape (N, n), rad/s or m/s.
-        load: Effort of the rigid bodies by the model, shape (N, n).
-        friction: Of the model, all of its terms, shape (N, n).
+        load: Rigid-body effort of the model, shape (N, n).
+        friction: Friction of the model, all terms, shape (N, n).
     """
 
     time: Array
@@ -52,17 +52,18 @@ class ResidualSeries:
 
 @dataclass(frozen=True)
 class Residuals:
-    """How well a model explains recordings; lists are per joint, N m or N.
+    """Residuals of a model on recordings; lists are per joint, N m or N.
 
     Attributes:
         joints: Joint names.
-        rms_effort: Of the samples in which the joint slides.
-        rms: Residual of the samples in which the joint slides.
+        rms_effort: RMS effort of the samples in which the joint slides.
+        rms: RMS residual of these samples.
         percent: ``rms`` in percent of ``rms_effort``; NaN if the joint never slides.
-        peak: Largest residual of the samples in which the joint slides.
+        peak: Largest residual of these samples.
         sliding: Number of these samples.
         at_rest: Number of samples at rest, where Coulomb friction may have any value up to its
-        level. rms_at_rest: What exceeds that level there.
+            level.
+        rms_at_rest: RMS excess over that level at rest.
     """
 
     joints: list[str]
@@ -80,9 +81,9 @@ class Residuals:
         return max((p for p in self.percent if not math.isnan(p)), default=math.nan)
 
     def unproved(self) -> list[str]:
-        """Return of which joints nothing is known, one sentence each."""
+        """Return the joints that could not be validated, one sentence each."""
         return [
-            f'{joint} never slides in the recordings for validation: nothing is proved of it'
+            f'{joint} never slides in the recordings for validation: it is not validated'
             for joint, count in zip(self.joints, self.sliding, strict=True)
             if count == 0
         ]
@@ -90,18 +91,18 @@ class Residuals:
 
 @dataclass(frozen=True, eq=False)
 class Evaluated:
-    """A recording as it is evaluated, by every command alike.
+    """A recording prepared for evaluation, the same way for every command.
 
     Attributes:
-        time: Of the instants, shape (M,), s.
-        instants: Motions and the efforts that belong to them.
+        time: Shape (M,), s.
+        instants: Motions and the matching efforts at these times.
     """
 
     time: Array
     instants: Instants
 
     def split(self, time: float) -> tuple[Evaluated, Evaluated]:
-        """Return what is before a time, s, and what is not."""
+        """Split at a time, s; return the part before and the rest."""
         before = self.time < time
         first, second = (
             Evaluated(self.time[which], self.instants.take(which)) for which in (before, ~before)
@@ -109,18 +110,18 @@ class Evaluated:
         return first, second
 
     def residuals(self, tree: RobotTree) -> ResidualSeries:
-        """Return what a model leaves unexplained.
+        """Return the residuals of a model.
 
         Args:
             tree: The model: inertias, gravity, friction, armature.
 
         Raises:
-            RecordingError: There is no instant.
+            RecordingError: There is no sample.
         """
         x = self.instants
         if not len(self.time):
             raise RecordingError(
-                'the recording', 'has no states in a row that can be used', 'record for longer'
+                'the recording', 'has no usable states in a row', 'record for longer'
             )
         load = _rigid_efforts(tree, x)
         model = explanation(tree, JointTerms.of(tree), x, load)
@@ -132,12 +133,12 @@ class Evaluated:
 
 
 def evaluated(recording: Recording, tree: RobotTree, preparation: Preparation) -> Evaluated:
-    """Return a recording as it is evaluated.
+    """Prepare a recording for evaluation.
 
-    The timing is that of the preparation; the filter is what the noise asks for.
+    The timing is that of the preparation; the filter is chosen from the noise.
 
     Raises:
-        UnknownNameError: There is no such timing or effort, or a joint was not recorded.
+        UnknownNameError: The timing or effort is unknown, or a joint was not recorded.
     """
     run = recording.of_joints(tree.joint_names)
     run = run.without(contradictions(run))
@@ -161,12 +162,12 @@ def _rigid_efforts(tree: RobotTree, instants: Instants) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class Trial:
-    """The robots that are to explain a bag.
+    """The robots to validate on a bag.
 
     Attributes:
-        nominal: As it was described.
-        preparation: How samples are made.
-        corrected: Robot for all, or for each half of every part.
+        nominal: The robot as described.
+        preparation: Preparation of the samples.
+        corrected: One robot for all, or one for each half of every part.
     """
 
     nominal: RobotTree
@@ -175,7 +176,7 @@ class Trial:
 
     @classmethod
     def of(cls, *identified: Identification) -> Trial:
-        """Return the trial of identifications: one for all, or one for either half."""
+        """Return the trial of identifications: one for all, or one for each half."""
         plan = identified[0].plan
         corrected = tuple(each.tree for each in identified)
         return cls(plan.unknowns.tree, plan.preparation, corrected)
@@ -183,11 +184,11 @@ class Trial:
     def series(
         self, part: Recording, refused: list[str]
     ) -> Iterator[tuple[ResidualSeries, ResidualSeries]]:
-        """Yield what nominal and corrected robot leave of a part, or of each of its halves.
+        """Yield residuals of the nominal and the corrected robot on a part, or on its halves.
 
         Args:
-            part: Of a recording.
-            refused: Gets why something of it could not be used.
+            part: Part of a recording.
+            refused: Receives the reasons why data could not be used.
         """
         whole = evaluated(part, self.nominal, self.preparation)
         middle = halved(part)[1].time[:1]
@@ -200,9 +201,9 @@ class Trial:
 
 
 def halved(recording: Recording) -> tuple[Recording, Recording]:
-    """Return the halves of a recording, between which its joints have gone as far in either.
+    """Split a recording into two parts in which the joints travel equally far.
 
-    A recording that begins or ends with the arm at rest is not cut into motion and rest.
+    This avoids splitting a recording that begins or ends at rest into motion and rest.
     """
     speed = np.abs(np.nan_to_num(recording.velocity))
     gone = np.cumsum((speed / np.maximum(speed.max(axis=0), _SLOWEST)).sum(axis=1))
@@ -213,15 +214,15 @@ def halved(recording: Recording) -> tuple[Recording, Recording]:
 def residual_series(
     recording: Recording, tree: RobotTree, preparation: Preparation
 ) -> ResidualSeries:
-    """Return what a model leaves unexplained of a recording.
+    """Return the residuals of a model on a recording.
 
     Args:
-        recording: Any of the robot.
+        recording: A recording of the robot.
         tree: The model: inertias, gravity, friction, armature.
-        preparation: As for the identification; only its effort, timing and delay count.
+        preparation: As for the identification; only effort, timing and delay are used.
 
     Raises:
-        RecordingError: Nothing of the recording can be used.
+        RecordingError: No part of the recording can be used.
     """
     return evaluated(recording, tree, preparation).residuals(tree)
 
@@ -229,15 +230,16 @@ def residual_series(
 def validate(
     recordings: Iterable[Recording], tree: RobotTree, preparation: Preparation
 ) -> Residuals:
-    """Return how well a model explains recordings, read one at a time.
+    """Return the residuals of a model on recordings.
 
     Args:
-        recordings: Of the robot, best not those it was identified from.
+        recordings: Recordings of the robot, read one at a time, preferably not those that it was
+            identified from.
         tree: The model.
         preparation: As for the identification.
 
     Raises:
-        RecordingError: There is no recording, or nothing of one can be used.
+        RecordingError: There is no recording, or no part of one can be used.
     """
     total = ResidualSums(tree.n)
     for recording in recordings:
@@ -246,7 +248,7 @@ def validate(
 
 
 class ResidualSums:
-    """Sums of squares over recordings, one added after the other.
+    """Accumulates residual statistics over recordings.
 
     Args:
         n: Number of joints.
@@ -257,7 +259,7 @@ class ResidualSums:
         self.instants = 0
 
     def add(self, series: ResidualSeries) -> None:
-        """Take over a recording."""
+        """Add the residuals of a recording."""
         slides = series.sliding
         self.effort.take(series.time, np.where(slides, series.effort, np.nan))
         self.slide.take(series.time, np.where(slides, series.residual, np.nan))
@@ -265,17 +267,17 @@ class ResidualSums:
         self.instants += len(series.time)
 
     def merge(self, other: ResidualSums) -> None:
-        """Take over what was added to another one."""
+        """Add the statistics of another accumulator."""
         self.effort.merge(other.effort)
         self.slide.merge(other.slide)
         self.rest.merge(other.rest)
         self.instants += other.instants
 
     def residuals(self, tree: RobotTree) -> Residuals:
-        """Return the figures of all recordings.
+        """Return the residuals over all recordings.
 
         Raises:
-            RecordingError: There was none.
+            RecordingError: No recording was added.
         """
         if not self.instants:
             raise RecordingError('validation', 'has no recording', 'give at least one')

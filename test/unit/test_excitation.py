@@ -141,7 +141,7 @@ def test_the_same_seed_gives_the_same_motion():
 @pytest.mark.slow
 def test_bounds_that_nothing_can_keep_are_told():
     tree = sample('scara').tree
-    with pytest.raises(UnreachableError, match='no random motion keeps the bounds'):
+    with pytest.raises(UnreachableError, match='no random motion stays within the bounds'):
         design_excitation(tree, bounds=Bounds(lower=(2.0, 2.0, 2.0)), harmonics=3)
 
 

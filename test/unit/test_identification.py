@@ -258,10 +258,10 @@ def test_what_the_data_could_not_tell_is_said():
     assert 'joint2 has no usable sample: its drive is unknown' in said
     assert 'did not excite' in said
     assert 'joint2.damping' in said
-    assert 'kept at its nominal value, since not told apart: ' in said
+    assert 'kept at the nominal value, since not separable: ' in said
     assert 'joint1.armature' in said
     assert (
-        'without effect on any effort, as near the nominal robot as a real body can be: link1.m'
+        'without effect on any effort, as close to the nominal robot as is physical: link1.m'
         in said
     )
 

@@ -267,4 +267,4 @@ def test_the_command_writes_computed_torque_or_one_law(tmp_path, capsys):
     assert 'const double before[ARM_N]' in (tmp_path / 'arm.h').read_text()
     capsys.readouterr()
     assert main([*words, '--program', 'scara_circle']) != 0
-    assert 'is another law than --ramp; ask for one of them' in capsys.readouterr().err
+    assert 'excludes --ramp, another law; give one of them' in capsys.readouterr().err

@@ -192,7 +192,7 @@ def test_a_launch_finds_the_folder_by_its_parameter_file_or_by_a_description(wri
     assert described(str(parameters)) == parameters
     planned = described(str(written.folder / 'robot.urdf'))
     assert load_robot(planned.with_name('robot.urdf')).joint_names == written.tree.joint_names
-    with pytest.raises(ConfigurationError, match='no parameter file with a robot.urdf beside it'):
+    with pytest.raises(ConfigurationError, match='not a parameter file with a robot.urdf'):
         described(str(tmp_path / 'parameters.yaml'))
 
 

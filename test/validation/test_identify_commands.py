@@ -58,13 +58,14 @@ def test_identify_learns_from_one_bag_and_proves_it_on_another(bags, tmp_path, c
     assert efforts['used']['joint1'] > 1000
     assert 0 < efforts['at rest']['joint1'] < 100
     report = (out / 'report.html').read_text()
-    assert 'left out by reason' in report
-    assert 'What the data could not tell' in report
+    assert 'excluded ones by reason' in report
+    assert 'Not determined by the data' in report
     assert 'validated on' in report
     assert "of a joint's effort unexplained" in report
-    assert report.index('Unexplained effort over time') < report.index('What the data could not')
+    places = [report.index(x) for x in ('Unexplained effort over time', 'Not determined by')]
+    assert places[0] < places[1]
     said = capsys.readouterr().out
-    assert 'kept at its nominal value, since not told apart: joint1.armature' in said
+    assert 'kept at the nominal value, since not separable: joint1.armature' in said
 
 
 def test_analyze_computes_with_the_file_that_identify_wrote(tmp_path):

@@ -139,7 +139,7 @@ def test_failing_bags_for_validation_are_told_and_fail_if_there_is_no_other(
     proofs = (runs / 'run1' / 'bag', runs / 'stranger' / 'bag')
     words = (learned, '--output', out, '--jobs', 1, '--validate')
     assert identify(*words, proofs[1]) == 2
-    assert 'have nothing to prove it on' in capsys.readouterr().err
+    assert 'have no usable data' in capsys.readouterr().err
     assert not out.exists()
     assert identify(*words, *proofs) == 1
     numbers = json.loads((out / 'identification.json').read_text())
