@@ -136,7 +136,7 @@ class Envelope:
         low, high = _extremes(values[:whole], values[:whole], self._block)
         self._time = np.append(self._time, time[: whole : self._block])
         self._low, self._high = np.vstack([self._low, low]), np.vstack([self._high, high])
-        while len(self._time) > 2 * self._most:  # an odd block at the end counts as a whole one
+        while len(self._time) > 2 * self._most:  # an incomplete last block is treated as complete
             self._low, self._high = _extremes(self._low, self._high, 2)
             self._time, self._block = self._time[::2], 2 * self._block
 

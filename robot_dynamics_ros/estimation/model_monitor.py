@@ -77,11 +77,11 @@ class Pairing(ABC):
 
     @abstractmethod
     def _begin(self, q: Array, v: Array, effort: Array) -> None:
-        """Start from a state."""
+        """Restart from a state."""
 
     @abstractmethod
     def _advance(self, step: float, q: Array, v: Array, effort: Array) -> Instants:
-        """Return the instant between the last state and this one."""
+        """Return the instant between the previous state and this one."""
 
 
 class SemiImplicit(Pairing):

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From bags to figures: reading, alignment, metrics, replay, comparison, reports."""
+"""Evaluation of bags: reading, alignment, metrics, replay, comparison, reports."""

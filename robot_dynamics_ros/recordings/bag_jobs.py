@@ -104,7 +104,7 @@ def _in_processes(
                 try:
                     result = _submitted(pool, work, items[place]).result()
                 except BrokenProcessPool:
-                    reason = 'its process was killed, perhaps for want of memory'
+                    reason = 'its process was killed, possibly out of memory'
                     result = failed(items[place], reason)
             yield place, result
 
@@ -238,7 +238,7 @@ def shown_jobs(
     Takes the arguments of ``run_jobs``, and ``title``, the label of the progress bar, and
     ``error_of``, which returns why a result is a failure (empty if it is none).
     """
-    from rich.console import Console  # late: a node has no terminal
+    from rich.console import Console  # imported here: nodes do not use it
     from rich.progress import (
         BarColumn,
         MofNCompleteColumn,

@@ -34,7 +34,7 @@ def claim(named: Path | None, usual: Path, *, force: bool, files: Sequence[str] 
 
     Args:
         named: Folder given by the user, or None.
-        usual: Default folder; a number is appended if it exists.
+        usual: Default folder; a number is appended if it exists, unless ``force``.
         force: Whether existing files may be replaced.
         files: Names of the files to write, if the folder may hold others; empty if it must be
             empty.
@@ -106,7 +106,7 @@ def _unwritable(folder: Path, error: OSError) -> ConfigurationError:
     return ConfigurationError(
         f'output {str(folder)!r}',
         f'cannot be written ({error.strerror or error})',
-        'name another folder, or make room',
+        'name another folder, or free disk space',
     )
 
 

@@ -41,8 +41,8 @@ class TimestampAssigner:
 
     Args:
         write: Called with the messages in order.
-        horizon_ns: How far the time of a late message may lie behind the newest state for the
-            message still to be sorted in, ns.
+        horizon_ns: Reordering window: messages up to this much older than the newest state are
+            still sorted by time, ns.
     """
 
     def __init__(self, write: Write, horizon_ns: int = _HORIZON_NS) -> None:

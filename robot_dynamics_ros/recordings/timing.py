@@ -28,9 +28,9 @@ from robot_dynamics_ros.spatial.scalar import Array
 
 #: Correspondences between accelerations, states and efforts.
 TIMINGS = {
-    'semi_implicit': 'the acceleration to the next state belongs to the state before it',
-    'continuous': 'the acceleration between two states belongs to their middle',
-    'sampled': 'the central acceleration belongs to the state, as does the measured effort',
+    'semi_implicit': 'the acceleration between two states is assigned to the first',
+    'continuous': 'the acceleration between two states is assigned to their midpoint',
+    'sampled': 'the central-difference acceleration is assigned to the state, as is the effort',
 }
 _EXACT = 1e-6  # relative residual below which a rule is exact
 _REGULAR = 1e-6  # tolerance of equal steps, as a fraction of the period

@@ -327,7 +327,7 @@ def test_a_worker_that_is_killed_costs_only_its_own_item():
         run_jobs(partial(killed_on, 'poison'), items, lambda item, why: f'{item}: {why}', jobs=2)
     )
     assert [found[place] for place in (0, 1, 3, 4)] == ['A', 'B', 'C', 'D']
-    assert found[2] == 'poison: its process was killed, perhaps for want of memory'
+    assert found[2] == 'poison: its process was killed, possibly out of memory'
 
 
 @pytest.mark.slow

@@ -128,7 +128,7 @@ def test_a_death_leaves_the_others_in_parallel_and_in_their_place():
     found = list(run_jobs(work, items, lambda item, why: f'{item}: {why}', jobs=3))
     assert sorted(place for place, _ in found) == list(range(12))
     for place, result in found:
-        killed = 'poison: its process was killed, perhaps for want of memory'
+        killed = 'poison: its process was killed, possibly out of memory'
         assert result == (killed if place in (2, 7) else f'BAG{place}')
 
 

@@ -196,7 +196,7 @@ def _tiles(figures: Mapping[str, Any]) -> list[tuple[str, str]]:
     tiles.append((f'{rates["jitter_us"]["p99"]:.3g} µs', 'jitter of the period, 99 %'))
     latency = rates['latency_us']
     if latency:
-        tiles.append((f'{latency["p50"]:.4g} µs', f'to the command; 99 %: {latency["p99"]:.4g}'))
+        tiles.append((f'{latency["p50"]:.4g} µs', f'median latency; 99 %: {latency["p99"]:.4g}'))
     return tiles
 
 
