@@ -197,7 +197,7 @@ def test_other_programs_are_told_as_such(tmp_path, capsys):
     other = RecordedArm(3000)
     code, _ = compared(tmp_path / 'out', recorded(tmp_path / 'a'), other.bag(tmp_path / 'b'))
     assert code == 0
-    assert 'is it the same program?' in capsys.readouterr().out
+    assert 'do both runs execute the same program?' in capsys.readouterr().out
 
 
 @pytest.mark.slow
