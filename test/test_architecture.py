@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The walls of the house: imports point upward, ROS stays in one room, guests have one host."""
+"""Imports follow the order of the subpackages; ROS and each heavy library stay in one place."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ import pytest
 
 PACKAGE = Path(__file__).resolve().parents[1] / 'robot_dynamics_ros'
 
-# An import may only point to the same or an earlier room, directly and through others.
-ROOMS = (
+# An import may only refer to the same or an earlier subpackage, directly or transitively.
+SUBPACKAGES = (
     'conventions',
     'errors',
     'parameters',
@@ -41,16 +41,16 @@ ROOMS = (
     'ros',
     'cli',
 )
-# These do not know each other.
-NEIGHBOURS = {'estimation', 'control', 'simulation'}
-# What must not be reached from a module, at any remove.
+# These do not import each other.
+INDEPENDENT = {'estimation', 'control', 'simulation'}
+# What a module must not import, even transitively.
 APART = {
     'simulation.mujoco_plant': 'control.laws',
     'ros.simulator.node': 'control.laws',
     'ros.recorder': 'control.laws',
 }
 # Where a library may be imported: a file, or a folder with a slash.
-HOSTS = {
+ALLOWED_IN = {
     'pinocchio': 'dynamics/pinocchio_reference.py',
     'rosbags': 'recordings/bag/reader.py',
     'plotly': 'recordings/report/',
@@ -90,33 +90,33 @@ def private_names(source: str) -> list[str]:
     return names
 
 
-def room_of(file: str) -> str:
-    """Return the room of a file, such as 'dynamics/kane.py'; the front door sees every room."""
+def subpackage_of(file: str) -> str:
+    """Return the subpackage of a file, such as 'dynamics/kane.py'; top modules are 'cli'."""
     first = file.split('/')[0].removesuffix('.py')
     return {'__main__': 'cli', '__init__': 'cli'}.get(first, first)
 
 
 def violations(file: str, source: str) -> list[str]:
     """Return what is wrong with the imports of a file, given its path within the package."""
-    room, wrong = room_of(file), []
-    if room not in ROOMS:
-        return [f'{file}: {room} is no room; known: {ROOMS}']
+    subpackage, wrong = subpackage_of(file), []
+    if subpackage not in SUBPACKAGES:
+        return [f'{file}: unknown subpackage {subpackage}; known: {SUBPACKAGES}']
     for name in sorted(imported_names(source)):
         top, _, rest = name.partition('.')
         target = rest.split('.')[0]
-        if top == PACKAGE.name and target in ROOMS:
-            if {room, target} <= NEIGHBOURS and room != target:
-                wrong.append(f'{file}: {room} imports its neighbour {target}')
-            elif ROOMS.index(target) > ROOMS.index(room):
-                wrong.append(f'{file}: {room} imports {target}, which is below it')
-        if top == PACKAGE.name and target not in (*ROOMS, '__version__'):
-            wrong.append(f'{file}: imports {target} through the front door')
-        if (top in ROS or top.endswith(ROS_ENDINGS)) and room != 'ros':
+        if top == PACKAGE.name and target in SUBPACKAGES:
+            if {subpackage, target} <= INDEPENDENT and subpackage != target:
+                wrong.append(f'{file}: {subpackage} imports the independent {target}')
+            elif SUBPACKAGES.index(target) > SUBPACKAGES.index(subpackage):
+                wrong.append(f'{file}: {subpackage} imports {target}, a later subpackage')
+        if top == PACKAGE.name and target not in (*SUBPACKAGES, '__version__'):
+            wrong.append(f'{file}: imports {target} from the top of the package')
+        if (top in ROS or top.endswith(ROS_ENDINGS)) and subpackage != 'ros':
             wrong.append(f'{file}: imports {top} outside ros/')
         if top == 'rclpy' and private_names(source) and file != 'ros/rclpy_compat.py':
             wrong.append(f'{file}: uses private rclpy, {private_names(source)}')
-        if top in HOSTS and not file.startswith(HOSTS[top]):
-            wrong.append(f'{file}: imports {top}, which only {HOSTS[top]} may')
+        if top in ALLOWED_IN and not file.startswith(ALLOWED_IN[top]):
+            wrong.append(f'{file}: imports {top}, which only {ALLOWED_IN[top]} may')
     return wrong
 
 
@@ -124,7 +124,7 @@ def package_files() -> list[str]:
     return sorted(path.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob('*.py'))
 
 
-def test_imports_point_upward_and_stay_with_their_hosts():
+def test_imports_follow_the_order_and_libraries_stay_in_one_place():
     sources = {file: (PACKAGE / file).read_text(encoding='utf-8') for file in package_files()}
     assert [line for file, source in sources.items() for line in violations(file, source)] == []
 
@@ -156,7 +156,7 @@ def import_graph() -> dict[str, set[str]]:
 
 
 def reached(graph: dict[str, set[str]], module: str) -> set[str]:
-    """Return every module that a module imports, at any remove."""
+    """Return every module that a module imports, directly or transitively."""
     found: set[str] = set()
     pending = set(graph[module])
     while pending:
@@ -166,15 +166,17 @@ def reached(graph: dict[str, set[str]], module: str) -> set[str]:
     return found
 
 
-def test_no_import_goes_in_a_circle():
+def test_there_is_no_circular_import():
     graph = import_graph()
     assert [module for module in graph if module in reached(graph, module)] == []
 
 
-@pytest.mark.parametrize(('module', 'room'), APART.items())
-def test_what_stays_apart_is_not_reached_through_others(module, room):
+@pytest.mark.parametrize(('module', 'subpackage'), APART.items())
+def test_separate_parts_are_not_imported_even_transitively(module, subpackage):
     graph = import_graph()
-    assert [name for name in reached(graph, module) if f'{name}.'.startswith(f'{room}.')] == []
+    assert [
+        name for name in reached(graph, module) if f'{name}.'.startswith(f'{subpackage}.')
+    ] == []
 
 
 def test_the_node_of_the_controller_stays_thin():
@@ -189,17 +191,21 @@ def test_the_node_of_the_controller_stays_thin():
 @pytest.mark.parametrize(
     ('file', 'source', 'complaint'),
     [
-        ('spatial/a.py', 'from robot_dynamics_ros.model import load_robot', 'below it'),
-        ('model/a.py', 'def f():\n    import robot_dynamics_ros.dynamics.kane', 'below it'),
-        ('control/a.py', 'from robot_dynamics_ros.simulation import plant', 'neighbour'),
+        ('spatial/a.py', 'from robot_dynamics_ros.model import load_robot', 'later subpackage'),
+        (
+            'model/a.py',
+            'def f():\n    import robot_dynamics_ros.dynamics.kane',
+            'later subpackage',
+        ),
+        ('control/a.py', 'from robot_dynamics_ros.simulation import plant', 'independent'),
         ('dynamics/a.py', 'from sensor_msgs.msg import JointState', 'outside ros/'),
         ('cli/a.py', 'import rclpy.node', 'outside ros/'),
         ('dynamics/kane.py', 'import pinocchio as pin', 'only dynamics/pinocchio_reference.py'),
         ('control/a.py', 'def f():\n    import sympy', 'only symbolic/'),
-        ('utils/a.py', 'import math', 'no room'),
+        ('utils/a.py', 'import math', 'unknown subpackage'),
         ('ros/a.py', 'import rclpy\nrclpy.node.Node().executor._guard', 'private rclpy'),
         ('ros/a.py', 'from rclpy.impl import rcutils_logger', 'private rclpy'),
-        ('control/a.py', 'from robot_dynamics_ros import load_robot', 'front door'),
+        ('control/a.py', 'from robot_dynamics_ros import load_robot', 'top of the package'),
     ],
 )
 def test_a_wrong_import_is_seen(file, source, complaint):
@@ -207,13 +213,13 @@ def test_a_wrong_import_is_seen(file, source, complaint):
 
 
 def test_importing_the_mathematics_loads_no_heavy_library():
-    rooms = [room for room in ROOMS if room not in ('ros', 'cli')]
+    subpackages = [subpackage for subpackage in SUBPACKAGES if subpackage not in ('ros', 'cli')]
     code = (
         'import importlib, sys\n'
-        f'for room in {rooms!r}:\n'
-        "    try: importlib.import_module('robot_dynamics_ros.' + room)\n"
+        f'for subpackage in {subpackages!r}:\n'
+        "    try: importlib.import_module('robot_dynamics_ros.' + subpackage)\n"
         '    except ModuleNotFoundError as error:\n'
-        "        if error.name != 'robot_dynamics_ros.' + room: raise\n"
+        "        if error.name != 'robot_dynamics_ros.' + subpackage: raise\n"
         f'print([name for name in {HEAVY!r} if name in sys.modules])\n'
     )
     found = subprocess.run(

@@ -28,7 +28,7 @@ GAINS = {'natural_frequency': 12.0, 'damping_ratio': 1.0}
 
 def rooms() -> str:
     """Return the subpackages in import order."""
-    order = _constant(ROOT / 'test/test_architecture.py', 'ROOMS')
+    order = _constant(ROOT / 'test/test_architecture.py', 'SUBPACKAGES')
     present = [
         (name, _first_sentence(name))
         for name in order
@@ -51,7 +51,7 @@ def _source(room: str) -> Path:
 
 def _first_sentence(room: str) -> str:
     text = ast.get_docstring(ast.parse(_source(room).read_text(encoding='utf-8'))) or ''
-    return text.split('\n\n')[0].replace('\n', ' ').split('. ')[0].rstrip('.')
+    return text.split('\n\n')[0].replace('\n', ' ').replace('``', '').split('. ')[0].rstrip('.')
 
 
 def _constant(file: Path, name: str) -> Any:

@@ -97,8 +97,10 @@ def inverse_kinematics(
     p = array('position', position, (3,))
     if R is not None:
         R = array('R', R, (3, 3))
-    if not 0.0 < tolerance < math.inf or iterations < 1:
-        raise ParameterError('tolerance', tolerance, 'tolerance and iterations must be positive')
+    if not 0.0 < tolerance < math.inf:
+        raise ParameterError('tolerance', tolerance, 'must be positive and finite')
+    if iterations < 1:
+        raise ParameterError('iterations', iterations, 'must be at least 1')
     lower = np.maximum(tree.position_lower, -math.pi)
     upper = np.minimum(tree.position_upper, math.pi)
     q = 0.5 * (lower + upper) if start is None else array('start', start, (tree.n,))

@@ -41,7 +41,6 @@ _KEYWORDS = """
     switch template this thread_local throw true try typedef typeid typename union unsigned
     using virtual void volatile wchar_t while xor xor_eq
 """
-_SPELLED = {'inf': 'INFINITY', 'nan': 'NAN', 'select': 'choose'}
 _LETTERS = {'sin': 's', 'cos': 'c'}
 
 

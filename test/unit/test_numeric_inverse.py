@@ -98,3 +98,10 @@ def test_wrong_arguments_are_refused():
     ):
         with pytest.raises(error):
             inverse_kinematics(tree, **arguments)
+
+
+@pytest.mark.parametrize(('name', 'value'), [('tolerance', 0.0), ('iterations', 0)])
+def test_a_refused_setting_is_named(name, value):
+    arm = sample('scara').tree
+    with pytest.raises(ParameterError, match=f'parameter {name} = {value:g}'):
+        inverse_kinematics(arm, np.array([0.4, 0.0, 0.0]), **{name: value})
