@@ -183,7 +183,7 @@ class _ShallowTree(ElementTree.TreeBuilder):
     def start(self, tag: str, attrs: dict[str, str]) -> Element:
         self.depth += 1
         if self.depth > _MOST_DEPTH:
-            problem = f'more than {_MOST_DEPTH} elements inside each other'
+            problem = f'more than {_MOST_DEPTH} nested elements'
             raise DescriptionError('robot description', problem, 'close each <element>')
         return super().start(tag, attrs)
 

@@ -43,7 +43,7 @@ def make_solids(surfaces: Sequence[Triangles]) -> Solids:
             continue
         return _MujocoSolids(library, surfaces) if name == MUJOCO else _Coal(library, surfaces)
     raise MissingDependencyError(
-        'coal', 'the search for collisions', "install it (pip 'pin' brings it), or MuJoCo"
+        'coal', 'collision checks', "install it (pip 'pin' includes it), or MuJoCo"
     )
 
 

@@ -39,7 +39,7 @@ def stamp_to_ns(stamp: Time) -> int:
 
 
 def ns_to_stamp(nanoseconds: int) -> Time:
-    """Return the message of a timestamp in ns."""
+    """Return a timestamp in ns as a message."""
     return Time(sec=nanoseconds // NANO, nanosec=nanoseconds % NANO)
 
 

@@ -198,7 +198,7 @@ def _named(topic: str) -> Iterator[None]:
         yield
     except (NameValidationException, ParameterException, RuntimeError) as error:
         problem = ' '.join(str(error).partition(', at /')[0].split())
-        remedy = "correct what it is named after, or its 'qos_overrides'"
+        remedy = "correct the names in it, or its 'qos_overrides'"
         raise ConfigurationError(f'topic {topic!r}', problem, remedy) from error
 
 

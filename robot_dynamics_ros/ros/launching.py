@@ -378,7 +378,7 @@ def supervised(actions: Sequence[Any], *essential: Any, spare: Sequence[str] = (
         if event.action in essential:
             return _end_of_scene(end, event.returncode)
         if can_be_spared:
-            return [LogInfo(msg=f'lost: {end}; the scene goes on without it')]
+            return [LogInfo(msg=f'lost: {end}; the scene continues without it')]
         return _end_of_scene(end, event.returncode) if event.returncode else []
 
     return [*actions, RegisterEventHandler(OnProcessExit(on_exit=on_exit))]

@@ -260,7 +260,7 @@ class _DelayLine:
     """A link that transports one message per period with random delays and losses.
 
     Attributes:
-        arrived: Number of messages that have arrived and were not overtaken.
+        arrived: Number of steps in which a message has arrived.
     """
 
     def __init__(self, jitter: int, loss: float, rng: np.random.Generator, first: Array) -> None:

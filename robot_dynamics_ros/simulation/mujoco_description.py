@@ -90,7 +90,7 @@ def _pressed_plane(program: Program) -> Plane:
         if first in pressed and isinstance(part, Plane) and _is_simple(part):
             return part
         first += len(part.rows)
-    problem = "its contact must be on a plane that does not turn, at a frame's origin"
+    problem = "its contact must be on a plane that does not rotate, at a frame's origin"
     raise ParameterError('board_program', program.name, problem)
 
 

@@ -63,7 +63,7 @@ class SessionChanges:
         run_in_background(lambda: prepare(change), self._answer_state, self._watch, WATCH_PERIOD_S)
 
     def commit(self, change: SessionChange) -> str:
-        """Commit a prepared change and publish the session's remarks; return its message."""
+        """Commit a change, publish its remarks, such as an aborted goal; return its message."""
         text = self.session.commit(change)
         self.tell()
         return text

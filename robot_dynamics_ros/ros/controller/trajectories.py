@@ -60,7 +60,7 @@ class ControllerTrajectories:
         except ImportError:
             node.get_logger().info(
                 'control_msgs is not installed: no action ~/follow_joint_trajectory; '
-                'the topic ~/joint_trajectory is there'
+                'the topic ~/joint_trajectory is available'
             )
 
     def announce(self, text: str) -> None:

@@ -83,7 +83,7 @@ class DriverEmulator(Simulator):
     # Commands ------------------------------------------------------------------------------------
 
     def _on_command(self, efforts: Sequence[float], names: Sequence[str]) -> None:
-        """Store a command for all joints in the driver's units, and its order unless named."""
+        """Store a command in the driver's units; without joint names in the driver's order."""
         driver, command = self._driver, np.array(efforts)
         if self._profile.command.form == 'joint_state':
             own = driver.command_names

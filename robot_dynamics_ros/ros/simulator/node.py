@@ -311,7 +311,7 @@ class Simulator(PackageNode):
         if timeout and now - self._answered_at > timeout and self._buffer.effort.any():
             self._buffer.clear()
             self.get_logger().warning(
-                f'{self._peer()}: no command for {timeout:g} s, zero effort acts',
+                f'{self._peer()}: no command for {timeout:g} s, zero effort is applied',
                 throttle_duration_sec=_QUIET_S,
             )
 
