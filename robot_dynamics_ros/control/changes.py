@@ -158,9 +158,9 @@ class ParameterChange(SessionChange):
         try:
             return self._session.make_followers(driven)
         except ParameterError as error:
-            problem = f'law computed_torque, which then holds the arm, cannot be made: {error}'
+            problem = f'law computed_torque, which then holds the arm, cannot be built: {error}'
             names = ', '.join(sorted(self.changed))
-            raise ConfigurationError(names, problem, 'change that before') from error
+            raise ConfigurationError(names, problem, 'correct it first') from error
 
     def commit(self) -> str:
         """Apply the parameters; see :class:`SessionChange`."""
@@ -291,7 +291,7 @@ class LockedJointModel:
     def missing(self) -> str:
         """Return an error text if a position in ``measured`` is unknown; empty otherwise."""
         names = self._session.locked.unknown(self._measured)
-        return f'no position of locked joint {names[0]!r} has come' if names else ''
+        return f'no position of locked joint {names[0]!r} was received' if names else ''
 
     def before_activation(self) -> None:
         """Update the model to the measured positions before activation.
@@ -338,7 +338,7 @@ class WaypointChange(SessionChange):
         """Write the waypoint, which is not undone later; see :class:`SessionChange`."""
         session, path = self._session, self._session.parameters['waypoint_file']
         if not path or not session.heard:
-            problem = 'the arm has told no state' if path else 'waypoint_file is empty'
+            problem = 'no state has been received' if path else 'waypoint_file is empty'
             raise ConfigurationError(self.subject, problem, 'name a file, and wait for states')
         share = session.parameters['guiding_speed_share']
         self._count = add_waypoint(path, session.tree, self._position, share)

@@ -76,8 +76,8 @@ class ContactWatch:
             learned = ', '.join(f'{x:g}' for x in self.detector.thresholds.bandwidth)
             raise ConfigurationError(
                 'contact_thresholds',
-                f'were learned with an observer_bandwidth of {learned} 1/s',
-                'use that, or calibrate anew',
+                f'were calibrated with an observer_bandwidth of {learned} 1/s',
+                'use that, or calibrate again',
             )
 
     def configure(self, parameters: Mapping[str, Any], follower: ControlLaw | None) -> None:

@@ -84,7 +84,7 @@ class GoalTracker:
         """Check the last tick; after a violated tolerance, the arm brakes and holds."""
         loop = self._loop
         if loop.generator.changes != self._changes:
-            self.abort('the loop started anew: a gap or a jump in the time of the states')
+            self.abort('the loop restarted: a gap or a jump in the time of the states')
             return
         outcome = self._watch.verdict(loop.generator.progress[0], loop.reference, loop.q, loop.v)
         if outcome is None:

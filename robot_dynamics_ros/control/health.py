@@ -109,7 +109,7 @@ def _verdict(session: ControllerSession) -> tuple[str, str]:
     if mode is SessionMode.STOPPED:
         return 'error', f'{session.silence()}: stop action {loop.settings.stop_action}'
     if mode in (SessionMode.INACTIVE, SessionMode.ENDED):
-        return ('ok', 'inactive') if session.heard else ('warning', 'inactive: no state has come')
+        return ('ok', 'inactive') if session.heard else ('warning', 'inactive: no state received')
     if session.locked.deviation:
         return 'warning', session.locked.deviation
     if np.any(np.abs(loop.effort) >= loop.limiter.limits):

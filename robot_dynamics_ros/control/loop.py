@@ -222,7 +222,7 @@ class ControlLoop:
             ConfigurationError: The loop was built without a load.
         """
         if self.load is None:
-            raise ConfigurationError('payload', 'the loop has no load', 'make it with one')
+            raise ConfigurationError('payload', 'the loop has no load', 'build it with one')
         self.load.change(payload, self.state.time, duration if self._running else 0.0)
         self.limiter.soften(CHANGE_SLEW)
         self._replace_guard(self.settings.effort_scale)

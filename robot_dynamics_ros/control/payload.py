@@ -95,9 +95,9 @@ class PayloadModel:
         if not ((inertia > 0.0) & (inertia < np.inf)).all():
             raise ModelError(
                 f'payload on {payload.frame!r}',
-                f'mass {payload.mass:g} kg and com {np.asarray(payload.com)} m give a joint no '
-                'finite inertia',
-                'give what an arm can carry',
+                f'mass {payload.mass:g} kg and com {np.asarray(payload.com)} m lead to an '
+                'invalid joint inertia',
+                'reduce mass or com',
             )
         return tree
 

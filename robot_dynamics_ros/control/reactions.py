@@ -55,7 +55,11 @@ class ReactionSettings(Settings):
         fixed=True,
     )
     contact_retract_way: float = parameter(
-        0.05, 'Retraction distance of the joint that moves farthest.', 0.0, 10.0, unit='rad or m'
+        0.05,
+        'Distance of reaction retract, for the joint that moves farthest.',
+        0.0,
+        10.0,
+        unit='rad or m',
     )
     contact_float_damping: float = parameter(
         5.0, 'Damping of reaction float, per inertia of each joint.', 0.0, 1e3, unit='1/s'

@@ -368,7 +368,9 @@ class ControllerSession(ControllerParts):
         if TABLE[self.mode][event][1] is not SessionAction.REFUSE:
             return
         if event is SessionEvent.RELEASE and self.controls:
-            raise ConfigurationError(subject, 'the arm reacts to no contact', 'go on')
+            raise ConfigurationError(
+                subject, 'the arm reacts to no contact', 'resume only after one'
+            )
         problem, remedy = {
             SessionMode.REACTING: self.reacts_to(),
             SessionMode.INACTIVE: ('the controller is not active', 'activate it'),
@@ -388,7 +390,7 @@ class ControllerSession(ControllerParts):
         """Take the stop action after an unexpected error; if that fails too, command zero."""
         self.fault = error
         self.remark('error', f'stopped by an error, {type(error).__name__}: {error}')
-        self.goals.abort('the controller stopped by an error')
+        self.goals.abort('the controller was stopped by an error')
         try:
             return self._handle(SessionEvent.FAULT)
         except Exception:

@@ -59,7 +59,8 @@ class LoopSettings(Settings):
     )
     stop_action: str = parameter(
         'gravity',
-        'Command on state timeout, deactivation and shutdown.',
+        'Command on state timeout, deactivation and shutdown: gravity compensation (gravity), '
+        'the same with damping (damping) or holding the position (hold), or no effort (zero).',
         choices=tuple(STOP_ACTIONS),
     )
     stop_effort_share: float = parameter(

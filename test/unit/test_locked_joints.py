@@ -201,7 +201,7 @@ def test_where_measured_joints_stand_is_known_once_they_have_told():
 def test_the_model_has_measured_joints_before_the_activation():
     session = ControllerSession(robot('measured'), GIVEN)
     model = LockedJointModel(session, at, ('joint2',), session.perform)
-    assert model.missing() == "no position of locked joint 'joint2' has come"
+    assert model.missing() == "no position of locked joint 'joint2' was received"
     with pytest.raises(ConfigurationError, match='joint2'):
         model.before_activation()
     session.on_locked(np.array([-0.78]))

@@ -226,7 +226,7 @@ def test_a_program_that_the_drives_cannot_hold_is_refused():
         'natural_frequency'
     ] == pytest.approx(4.0)
     weak = tree.with_changes(effort_limit=np.full(3, 1e-3))
-    with pytest.raises(ModelError, match=r"holds no plane at its posture; .*joint '"):
+    with pytest.raises(ModelError, match=r"cannot hold a plane at its posture; .*joint '"):
         default_program(weak, motion, [5.0] * 3)
 
 

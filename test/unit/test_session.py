@@ -636,7 +636,7 @@ def test_cancelling_brings_the_reference_to_rest():
         (lambda run: run.silence(), 'no fresh state'),
         (lambda run: run.session.deactivate(), 'deactivated'),
         (lambda run: run.session._fail(ValueError('x')), 'by an error'),
-        (lambda run: run.state(step=3600 * 1000 * MS), 'the loop started anew'),
+        (lambda run: run.state(step=3600 * 1000 * MS), 'the loop restarted'),
     ],
 )
 def test_what_ends_the_motion_ends_the_goal_with_its_reason(end, reason):

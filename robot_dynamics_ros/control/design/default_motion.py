@@ -122,7 +122,9 @@ def default_motion(
                 return replace(_planned(tree, circle, checker), remarks=remarks)
             except (TrajectoryError, SingularityError) as refusal:
                 why[str(refusal)] = None
-    raise _unled(tree, frame, 'follows no circle from its best postures', '; '.join([*why][-2:]))
+    raise _unled(
+        tree, frame, 'cannot follow a circle from its best postures', '; '.join([*why][-2:])
+    )
 
 
 def _circle(tree: RobotTree, frame: str, home: Array, radius: float) -> DefaultMotion:
@@ -172,7 +174,7 @@ def comfortable_postures(
             f'robot {tree.name!r}',
             f'{touching.first!r} and {touching.second!r} are {1e3 * touching.distance:.1f} mm '
             f'apart in its best posture; something touches in all of {_ROUNDS * _POSTURES}',
-            'check the collision geometry, or move what stands around',
+            'check the collision geometry, or move the obstacles',
         )
     if not count:
         raise _held_by_nothing(tree, *rating.least)
@@ -277,7 +279,9 @@ def _look_around(tree: RobotTree, motion: DefaultMotion, checker: CollisionCheck
         if held[i] > EFFORT_SHARE * tree.effort_limit[i]:
             share = held[i] / tree.effort_limit[i]
             needed = f'gravity and friction take {share:.0%} of the limit of joint'
-            raise TrajectoryError('circle', f'{needed} {tree.joint_names[i]!r}', 'carry less')
+            raise TrajectoryError(
+                'circle', f'{needed} {tree.joint_names[i]!r}', 'reduce the payload'
+            )
         if checker is not None:
             checker.require_free('circle', [q])
 
@@ -304,7 +308,7 @@ def _slowed(tree: RobotTree, motion: DefaultMotion, path: ToolPath) -> DefaultMo
         slow *= _SLOWER
     i = int(np.argmax(np.max(np.abs(tau), axis=0) / tree.effort_limit))
     needed = f'{effort:.0%} of the effort limit of joint {tree.joint_names[i]!r}'
-    raise TrajectoryError('circle', f'needs {needed} at any speed', 'give it less to carry')
+    raise TrajectoryError('circle', f'needs {needed} at any speed', 'reduce the payload')
 
 
 def _length(tree: RobotTree) -> float:

@@ -141,7 +141,7 @@ def default_program(
         if not remarks:
             return content
         why = remarks[0]
-    raise ModelError(f'robot {tree.name!r}', 'holds no plane at its posture', why)
+    raise ModelError(f'robot {tree.name!r}', 'cannot hold a plane at its posture', why)
 
 
 def _plane(

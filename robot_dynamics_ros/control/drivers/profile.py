@@ -216,7 +216,7 @@ class StateProfile:
             raise ConfigurationError(
                 'state, cutoff_hz',
                 f'{self.cutoff_hz:g} Hz is above half the rate of {self.rate_hz:g} Hz',
-                'positions at that rate tell nothing of faster motion',
+                'give at most half the rate',
             )
 
 
@@ -255,8 +255,8 @@ class DriverProfile:
         if self.coupled and self.command.form == 'per_joint':
             raise ConfigurationError(
                 'command, form',
-                'is per_joint, but motors that move joints together need one message for all',
-                'let it be group or joint_state',
+                'is per_joint, but joints that share motors need one message for all',
+                'use group or joint_state',
             )
 
     @property

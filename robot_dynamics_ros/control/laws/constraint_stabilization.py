@@ -137,9 +137,7 @@ class ConstraintStabilization(ControlLaw):
     def configure(self, parameters: Mapping[str, Any]) -> None:
         """Apply all parameters except the program; see :class:`ControlLaw`."""
         if parameters['program'] != self.parameters['program']:
-            raise ParameterError(
-                'program', parameters['program'], 'make a law with it, and switch to that'
-            )
+            raise ParameterError('program', parameters['program'], 'requires a new law')
         period, discretization = parameters['period'], parameters['discretization']
         self._require_sampled_stability(period, discretization)
         self._look = LookAhead(self.tree.n, discretization, period)

@@ -100,7 +100,7 @@ class HandGuiding(GravityLaw):
         """Apply all parameters except the program; see :class:`ControlLaw`."""
         if parameters['guiding_program'] != self._path:
             raise ParameterError(
-                'guiding_program', parameters['guiding_program'], 'make a law with it'
+                'guiding_program', parameters['guiding_program'], 'requires a new law'
             )
         tree, period = self.tree, parameters['period']
         frequency = self._bounded_frequency(parameters['guiding_wall_frequency'], period)

@@ -138,7 +138,7 @@ class Impedance(ControlLaw):
         n = self.tree.n
         if parameters['impedance_frame'] != self._frame:
             raise ParameterError(
-                'impedance_frame', parameters['impedance_frame'], 'make a law with it'
+                'impedance_frame', parameters['impedance_frame'], 'requires a new law'
             )
         chosen = 'frame_stiffness' if self._frame else 'joint_stiffness'
         stiffness = np.array(spread(parameters[chosen], self._rows))

@@ -60,7 +60,7 @@ def constraint_law_function(
         ParameterError: A curve of the program has no end and no formula, or a row has a contact.
     """
     if law.program.contacts:
-        raise ParameterError('program', law.program.name, 'has a contact, which has a memory')
+        raise ParameterError('program', law.program.name, 'has a contact, which is stateful')
     return _LawFunction(law, formulation).function()
 
 

@@ -83,7 +83,7 @@ def _loaded(entry: EntryPoint, known: Mapping[str, type[ControlLaw]]) -> type[Co
     """
     place, law = f'law {entry.name!r}', entry.load()
     if not (isinstance(law, type) and issubclass(law, ControlLaw)):
-        raise ConfigurationError(place, 'is no ControlLaw', 'name a class derived from it')
+        raise ConfigurationError(place, 'is not a ControlLaw', 'name a class derived from it')
     if entry.name in known or law.name != entry.name:
         raise ConfigurationError(place, f'is named {law.name!r}', 'give it a name of its own')
     declared = {one.name: one for other in known.values() for one in other.declared}

@@ -194,7 +194,7 @@ def _replace(path: str, text: str) -> None:
     except OSError as error:
         culprit = f'trajectory file {shown(path)}'
         problem = f'cannot be written ({error.strerror})'
-        raise TrajectoryError(culprit, problem, 'name another, or make room') from error
+        raise TrajectoryError(culprit, problem, 'name another file, or free disk space') from error
 
 
 def _point(time: float, *arrays: Any) -> dict[str, Any]:

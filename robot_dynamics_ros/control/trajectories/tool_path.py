@@ -72,7 +72,7 @@ class ToolPath(JointSpline):
             step *= 0.5
         else:
             raise TrajectoryError(
-                'tool path', f'cannot be joined within {tolerance:g} m', 'stay off singularities'
+                'tool path', f'cannot be joined within {tolerance:g} m', 'avoid singularities'
             )
         self.start = np.array(self._start)
 
