@@ -111,8 +111,8 @@ class LawMonitor:
     * ``~/constraint`` (JointState): one name per row of f; position is f, velocity its rate,
       effort the multiplier.
     * ``~/constraint_condition`` (Float64MultiArray): smallest singular value of the constraint
-      Jacobian, condition number, whether the inverse is damped, and the fraction of the effort
-      that the effort limits permit.
+      Jacobian, condition number, whether the inverse is damped, and the fraction of the commanded
+      acceleration that the effort limits permit.
     * ``~/effort_components`` (JointState): names ``<joint>/<origin>``, effort the component of
       that origin (inertia, coriolis, gravity, friction, task or feedback, null_space).
 
