@@ -96,7 +96,7 @@ class TargetWrench:
     """Efforts of a filtered wrench at a frame.
 
     Attributes:
-        active: Whether the wrench is not zero.
+        active: Whether a wrench acts.
 
     Args:
         tree: The robot.

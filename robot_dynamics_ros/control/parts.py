@@ -164,7 +164,7 @@ class Followers(NamedTuple):
 
 
 def _renewed(law: ControlLaw | None, new: ControlLaw | None) -> ControlLaw | None:
-    """Return the present law with the parameters of the new one, or the new one if None."""
+    """Return the present law with the parameters of the new one; the new one if either is None."""
     if law is None or new is None:
         return new
     law.set_parameters(new.parameters)

@@ -7,7 +7,7 @@ the guard may use, the largest speed from which the joint can stop is
 .. math:: w_{max}(d) = \begin{cases}\gamma d & d \le a_b/\gamma^2\\
           \sqrt{2 a_b\,(d - a_b/2\gamma^2)} & \text{else}\end{cases}
 
-(linear in the last part, so that the joint stops without a jerk; both parts meet with one slope).
+(linear in the last part, so that the joint stops without a shock; both parts meet with one slope).
 The acceleration towards the limit is bounded so that the speed converges to this curve,
 
 .. math:: a \le \gamma\,(w_{max} - w) - w\,\frac{dw_{max}}{dd},

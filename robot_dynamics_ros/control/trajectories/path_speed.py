@@ -9,7 +9,8 @@ are within their limits. The efforts are linear in :math:`x = c^2` and :math:`u 
 
 so x is computed on a grid by a backward pass (where braking is still possible) and a forward pass
 (as far as acceleration permits): Bobrow, Dubowsky, Gibson 1985 and Shin, McKay 1985, with the
-linear form of Pham, Pham 2018 (TOPP-RA). A factor f < 1 keeps the bounds, since gravity does.
+linear form of Pham, Pham 2018 (TOPP-RA). A factor f < 1 keeps the bounds, because gravity alone is
+within them.
 """
 
 from __future__ import annotations
