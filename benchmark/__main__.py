@@ -10,31 +10,31 @@ from importlib import import_module
 from inspect import signature
 
 BENCHMARKS = {
-    'dynamics': 'inverse dynamics: one call, many states, number of joints, warm start',
-    'c_source': 'generated C against our kernels and pinocchio::rnea, from C and C++',
-    'program': 'constraint stabilization: what each imperfection of the plant costs',
-    'arms': 'every arm of example-robot-data: exactness, time, tracking; writes docs/arms.md',
-    'analysis': 'analyzing a ten-minute recording against only reading it; memory',
-    'control': 'one tick of every law, against one call of Pinocchio',
-    'latency': 'from a state to its command over DDS, and where it goes (ROS 2)',
-    'start': 'from the start of the controller to its first command, beside its imports (ROS 2)',
-    'view': 'what the viewer costs: its processor time, and the round trip beside it (ROS 2)',
+    'dynamics': 'inverse dynamics: one call, batches, number of joints, warm start',
+    'c_source': 'generated C compared with our kernels and pinocchio::rnea, from C and C++',
+    'program': 'constraint stabilization: effect of each imperfection of the plant',
+    'arms': 'every arm of example-robot-data: accuracy, time, tracking; writes docs/arms.md',
+    'analysis': 'analyzing a ten-minute recording compared with only reading it; memory',
+    'control': 'one tick of every law compared with one call of Pinocchio',
+    'latency': 'latency from state to command over DDS, by parts (ROS 2)',
+    'start': 'from the start of the controller to its first command, and its imports (ROS 2)',
+    'view': 'cost of the viewer: its processor time and its effect on the round trip (ROS 2)',
     'trajectories': 'accepting a trajectory message: time per point, ticks meanwhile (ROS 2)',
-    'drivers': 'tracking behind a driver: delay, jitter, losses, encoders, every profile',
-    'comply': 'stiffness and damping by pushes, streamed targets, pressing on boards',
-    'faults': 'seeded faults against the session on the plant: no command breaks a promise',
-    'touch': 'contacts of arms whose model is wrong: false alarms, hits found, links named',
-    'pushes': 'pushes put into a recording of a real arm (--bag): found, and false ones',
-    'soak': 'a long run: memory, threads, descriptors and latency stay as they are (ROS 2)',
-    'fuzz': 'mutated robots, files and command lines: taken, or refused in one line',
+    'drivers': 'tracking with a driver: delay, jitter, losses, encoders, every profile',
+    'comply': 'stiffness and damping under pushes, pressing on boards',
+    'faults': 'seeded faults applied to the session with the plant: no guarantee is violated',
+    'touch': 'contacts with wrong models: false alarms, detected hits, reported links',
+    'pushes': 'pushes added to a recording of a real arm (--bag): detected and false ones',
+    'soak': 'a long run: constant memory, threads, descriptors and latency (ROS 2)',
+    'fuzz': 'mutated robots, files and command lines: accepted, or rejected in one line',
     'gazebo': 'both arms in Gazebo: tracking, achieved rate, start (ROS 2 and Gazebo)',
-    'gazebo_steps': "the same, one command a step: what is the model's (Gazebo, no ROS)",
+    'gazebo_steps': 'the same, one command per step: accuracy of the model (Gazebo, no ROS)',
 }
 _OF_A_FILE = ('pushes',)
 
 
 def main() -> int:
-    """Run what was asked for; return the largest exit code."""
+    """Run the named benchmarks and return the largest exit code."""
     listed = '\n'.join(f'  {name:12} {meaning}' for name, meaning in BENCHMARKS.items())
     parser = argparse.ArgumentParser(
         prog='python -m benchmark',
@@ -67,7 +67,7 @@ def main() -> int:
 
 
 def main_of(name: str) -> Callable[..., int]:
-    """Return what runs a benchmark; some of them take options."""
+    """Return the function that runs a benchmark; some of them take options."""
     main: Callable[..., int] = import_module(f'benchmark.{name}').main
     return main
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Analysis of a ten-minute 1 kHz recording against only deserializing it with rosbags; memory."""
+"""Compare analyzing a ten-minute 1 kHz recording with only deserializing it; time and memory."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from robot_dynamics_ros.symbolic.kernel import compile_kernel
 PERIOD_NS = 1_000_000
 MINUTES = (1.0, 10.0)
 ROUNDS = 2
-_PATIENCE_S = 3600.0  # of one piece of work
+_PATIENCE_S = 3600.0  # timeout of one run
 
 
 def main(arguments: Sequence[str] = ()) -> int:
@@ -44,17 +44,17 @@ def main(arguments: Sequence[str] = ()) -> int:
     title = '1 kHz recording of four joints: states, commands, references'
     show_rows(title, measured, width=120)
     print(
-        'rosbags: only deserializing every message; analyze: figures, rows.csv, report.\n'
-        'Seconds of processors, the least of the rounds; wall: by the clock'
+        'rosbags: only deserializing every message; analyze: metrics, rows.csv, report.\n'
+        'Processor seconds, minimum of the rounds; wall: wall time'
     )
     save('analysis.json', measured)
     return 0
 
 
 def write_bag(path: Path, count: int) -> int:
-    """Write a run of the SCARA of so many states at 1 kHz; return its size in bytes.
+    """Write a run of the SCARA with ``count`` states at 1 kHz; return its size in bytes.
 
-    States obey semi-implicit steps and the efforts are those of the model, as a simulator has it.
+    States follow semi-implicit steps and the efforts are those of the model, as in a simulator.
     """
     tree = load_robot(shipped_robot('scara'))
     kernels = compile_kernel(tree, outputs=('inverse_dynamics',))
@@ -73,10 +73,10 @@ def write_bag(path: Path, count: int) -> int:
 
 
 def measure(bag: Path, rounds: int = ROUNDS) -> dict[str, float]:
-    """Return the least seconds and the peak memory of each, always in a process of its own.
+    """Return the minimum time and the peak memory of each, in separate processes.
 
-    They take turns. Seconds are those in which a processor worked for the process, all threads
-    together, so that others on the machine hardly count; ``wall`` is by the clock.
+    The processes run alternately. Times in s are processor times of all threads, so that other
+    load on the machine has little effect; ``wall`` is wall time.
     """
     contenders = {'rosbags': deserialize, 'analyze': analyze, 'figures': analyze_figures}
     runs: dict[str, list[dict[str, Any]]] = {name: [] for name in contenders}
@@ -107,18 +107,18 @@ def deserialize(bag: Path) -> None:
 
 
 def analyze(bag: Path) -> None:
-    """Do what ``analyze BAG`` does: figures, rows.csv, report."""
+    """Run ``analyze BAG``: metrics, rows.csv, report."""
     with tempfile.TemporaryDirectory() as folder:
         analyze_bag(bag, Task(), Path(folder))
 
 
 def analyze_figures(bag: Path) -> None:
-    """Compute the figures and write nothing."""
+    """Compute the metrics without writing files."""
     analyze_bag(bag, Task())
 
 
 def cost(work: Callable[[Path], None], bag: Path) -> Iterator[dict[str, float]]:
-    """Yield what some work takes: seconds of processors, seconds by the clock, peak memory."""
+    """Yield the cost of ``work``: processor time, s, wall time, s, peak memory, MB."""
     begin = time.process_time(), time.perf_counter()
     work(bag)
     end = time.process_time(), time.perf_counter()
@@ -126,9 +126,9 @@ def cost(work: Callable[[Path], None], bag: Path) -> Iterator[dict[str, float]]:
 
 
 def _peak_memory() -> float:
-    """Return the peak of the resident memory of this process, MB.
+    """Return the peak resident memory of this process, MB.
 
-    Linux counts the parent's into ``ru_maxrss`` of a new process, but not into VmHWM.
+    On Linux ``ru_maxrss`` of a new process includes the parent's memory, VmHWM does not.
     """
     lines = Path('/proc/self/status').read_text(encoding='utf-8').splitlines()
     peak = next(line for line in lines if line.startswith('VmHWM:'))

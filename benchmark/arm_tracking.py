@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How an arm of example-robot-data follows the motion and the program that are planned for it.
+"""Measure how an arm of example-robot-data tracks its planned motion and program.
 
-In lockstep with MuJoCo, 1 kHz, exact model, without noise: PD + gravity, the same with the
-friction of the reference fed forward, and computed torque, all with the same gains; then the
-constraint program, begun off the plane. And as nodes over DDS, from the folder of ``new_robot``.
-Small pictures of robots are drawn from the shapes of their URDF, far triangles first.
+In lockstep with MuJoCo, 1 kHz, exact model, without noise: PD + gravity, the same with
+feed-forward of the reference's friction, and computed torque, all with the same gains; then the
+constraint program, started off the plane. Also as nodes over DDS, from the folder of
+``new_robot``. Small pictures of robots are drawn from the shapes of their URDF, far
+triangles first.
 """
 
 from __future__ import annotations
@@ -40,19 +41,19 @@ from robot_dynamics_ros.spatial.rotation import rotation_from_rpy
 from robot_dynamics_ros.spatial.scalar import Array
 
 PERIOD = 1e-3  # s
-MOVES = (0.05, 0.02)  # rad, m: joints that move by more are compared
+MOVES = (0.05, 0.02)  # rad, m: only joints that move by more are compared
 _OFF = 0.005  # m off the plane at the start of the program
-_DECAY = 10.0  # of the time constant: how long its decay is looked at
+_DECAY = 10.0  # duration of the observed decay, in time constants
 
 
 class ArmGroup(NamedTuple):
-    """Joints of one robot that are controlled together, fixed-base.
+    """Joints of one fixed-base robot that are controlled together.
 
     Attributes:
         file: Path of the URDF in example-robot-data.
-        frame: Name of the link that is led.
-        base: Name of the link at which the chain of joints begins; the root if empty.
-        chain: Whether the joints are those from the base to the frame; else all.
+        frame: Name of the controlled link (tip).
+        base: Name of the base link of the chain; the root if empty.
+        chain: Whether to use only the joints from base to frame; otherwise all.
     """
 
     file: str
@@ -62,7 +63,7 @@ class ArmGroup(NamedTuple):
 
 
 class PdFriction(PdGravity):
-    """PD + gravity with the friction of the reference's motion fed forward."""
+    """PD + gravity with feed-forward of the friction at the reference velocity."""
 
     name: ClassVar[str] = 'pd_gravity_friction'
 
@@ -74,13 +75,14 @@ class PdFriction(PdGravity):
 
 
 def tracking(tree: RobotTree, motion: DefaultMotion, gains: Array) -> dict[str, Any]:
-    """Return how far the joints are from their references, and how near to the effort limits.
+    """Return tracking errors and the margin to the effort limits.
 
     Returns:
-        ``error``: largest error by way under computed torque, without Coulomb friction. ``better``
-        and ``better_fed``: least ratio of the RMS errors of PD + gravity (with friction fed
-        forward) and of computed torque, with the friction of the URDF. ``effort``: largest share
-        of an effort limit. ``stiff``: largest damping by inertia and rate, D h / M.
+        ``error``: largest error relative to the joint's travel under computed torque, without
+        Coulomb friction. ``better`` and ``better_fed``: smallest ratio of the RMS errors of PD +
+        gravity (with friction feed-forward) and of computed torque, with the friction of the URDF.
+        ``effort``: largest share of an effort limit. ``stiff``: largest damping relative to
+        inertia and rate, D h / M.
     """
     smooth = tree.with_changes(coulomb_friction=np.zeros(tree.n))
     w = gains.tolist()
@@ -107,13 +109,13 @@ def tracking(tree: RobotTree, motion: DefaultMotion, gains: Array) -> dict[str, 
 
 
 def _inertia(tree: RobotTree, q: Array) -> Array:
-    """Return the inertia that each drive feels with all others free to give way, shape (n,)."""
+    """Return the inertia of each joint with all others free, 1 / (M^-1)_ii, shape (n,)."""
     M = make_formulation('newton_euler', tree).mass_matrix(q) + np.diag(tree.armature)
     return 1.0 / np.diag(np.linalg.inv(M))
 
 
 def _followed(tree: RobotTree, motion: DefaultMotion, law: ControlLaw) -> dict[str, Array]:
-    """Return way, largest error, RMS error and largest share of the effort limit of each joint."""
+    """Return travel, peak error, RMS error and largest share of the effort limit per joint."""
     run = run_lockstep(MujocoPlant(tree, PERIOD), law, motion.path(tree, laps=1.0))
     begun = run.time > SETTLE
     error = (run.reference_position - run.position)[begun]
@@ -126,11 +128,11 @@ def _followed(tree: RobotTree, motion: DefaultMotion, law: ControlLaw) -> dict[s
 
 
 def program_decay(tree: RobotTree, motion: DefaultMotion, gains: Array) -> dict[str, Any]:
-    """Return how well the planned program is held from 5 mm off its plane.
+    """Return how well the planned program tracks when started 5 mm off its plane.
 
     Returns:
-        ``decay``: largest difference of f from the designed decay, by its first value.
-        ``saturated``: ticks in which the limits scaled the acceleration.
+        ``decay``: largest difference of f from the designed decay, relative to its first value.
+        ``saturated``: number of ticks in which the limits scaled the acceleration.
     """
     smooth = tree.with_changes(coulomb_friction=np.zeros(tree.n))
     content = default_program(tree, motion, gains.tolist())
@@ -157,7 +159,7 @@ def program_decay(tree: RobotTree, motion: DefaultMotion, gains: Array) -> dict[
 
 
 def measure_nodes(path: Path, group: ArmGroup, effort_limit: float) -> Iterator[dict[str, Any]]:
-    """Yield how simulator, controller and trajectory node follow the folder's motion.
+    """Yield how well simulator, controller and trajectory node track the folder's motion.
 
     Raises:
         SceneError: The folder was not written, or a node failed.
@@ -184,7 +186,7 @@ def measure_nodes(path: Path, group: ArmGroup, effort_limit: float) -> Iterator[
         }
 
 
-_SIZE, _FINER, _MARGIN = 180, 3, 0.06  # px of a side; drawn so much finer; part of the side
+_SIZE, _FINER, _MARGIN = 180, 3, 0.06  # side, px; supersampling factor; share of the side
 _FACES = 20_000
 _VIEW = rotation_from_rpy(-1.2, 0.0, 0.0) @ rotation_from_rpy(0.0, 0.0, -0.9)
 _LIGHT = np.array([0.3, 0.5, 0.8]) / np.linalg.norm([0.3, 0.5, 0.8])
@@ -192,12 +194,12 @@ _MOVES, _RESTS = np.array([70.0, 130.0, 180.0]), np.array([215.0, 218.0, 222.0])
 
 
 def draw(tree: RobotTree, q: Array, path: Path) -> None:
-    """Write a picture of a robot, what moves in colour and in its middle.
+    """Write a picture of a robot, centred on its moving links, which are in colour.
 
     Args:
-        tree: The robot; its ``xml`` holds the shapes.
+        tree: The robot; its ``xml`` contains the shapes.
         q: Joint positions, shape (n,), rad or m.
-        path: Of the PNG file.
+        path: Path of the PNG file.
     """
     corners, colours, moving = _triangles(tree, q)
     seen = corners @ _VIEW.T
@@ -216,7 +218,7 @@ def draw(tree: RobotTree, q: Array, path: Path) -> None:
 
 
 def _triangles(tree: RobotTree, q: Array) -> tuple[Array, Array, Array]:
-    """Return corners in the base, (F, 3, 3), m; shaded colours, (F, 3); and what moves, (F,)."""
+    """Return corners in the base, (F, 3, 3), m; shaded colours, (F, 3); moving flags, (F,)."""
     poses = link_poses(tree, q)
     parts = []
     shapes = robot_shapes(tree.xml, _FACES).shapes

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Generated C against our own kernels and Pinocchio in C++: one process, taking turns."""
+"""Compare generated C with our kernels and Pinocchio in C++, alternately in one process."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ _BLOCKS, _CALLS, _STATES = 15, 50_000, 256
 _FLAGS = ('-O2', '-march=native', '-shared', '-fPIC')
 _OUTPUT = 'inverse_dynamics'
 
-# Loops of calls over many states. The kernel is called as Python calls it: with arrays of numpy,
-# which it checks.
+# Loops of calls over many states. The kernel is called as from Python: with numpy arrays, which
+# it checks.
 _OURS = """
 #include "arm.h"
 #define STATES {states}
@@ -49,8 +49,8 @@ void run_kernel(long calls, void *(*kernel)(void *, void **, long), void **argum
 }}
 """
 
-# With the definitions of its own CMake target. It is compiled for any x86-64, as the wheel's
-# library is that it calls.
+# With the definitions of Pinocchio's CMake target. Compiled for generic x86-64, like the library
+# in the wheel that it calls.
 _PINOCCHIO_FLAGS = (
     '-std=c++17',
     '-O2',
@@ -129,7 +129,7 @@ def _row(name: str, figures: dict[str, Any]) -> list[str]:
 
 
 def measure(xml: str, folder: Path, pinocchio: ctypes.CDLL | None) -> dict[str, Any]:
-    """Return medians of the time of one call (ns), and the seconds to generate and compile."""
+    """Return median times of one call, ns, and the times to generate and compile, s."""
     tree = load_robot(xml, _GRAVITY, effort_limit=1.0)
     begin = time.perf_counter()
     write(c_source(tree, (_OUTPUT,), name='arm'), folder)
@@ -149,7 +149,7 @@ def measure(xml: str, folder: Path, pinocchio: ctypes.CDLL | None) -> dict[str, 
     times: dict[str, list[float]] = {name: [] for name in runs}
     for _ in range(_BLOCKS):
         for name, run in runs.items():
-            start = time.process_time()  # of this process alone, whatever else runs
+            start = time.process_time()  # independent of other load
             run(_CALLS)
             times[name].append((time.process_time() - start) / _CALLS * 1e9)
     same = all(np.allclose(result, results[0], rtol=1e-9) for result in results[: len(runs)])
@@ -163,7 +163,7 @@ def measure(xml: str, folder: Path, pinocchio: ctypes.CDLL | None) -> dict[str, 
 
 
 def _kernel_run(library: ctypes.CDLL, tree: Any, states: np.ndarray, tau: np.ndarray) -> Run:
-    """Return calls of the function that LLVM made, without the interpreter between them."""
+    """Return a runner that calls the function compiled by LLVM without the interpreter."""
     backend = MachineBackend(Subject(tree, 'newton_euler', ''), (_OUTPUT,))
     address = backend.address(Arguments.of_output(_OUTPUT, tree.n))
     rows = [(*(np.array(x[k]) for x in states), tau) for k in range(_STATES)]
@@ -185,7 +185,7 @@ def _pinocchio_run(library: ctypes.CDLL, xml: str, states: np.ndarray, tau: np.n
 
 
 def _pinocchio_library(folder: Path) -> tuple[ctypes.CDLL | None, str]:
-    """Return the loop over ``pinocchio::rnea``, or None and what it lacks."""
+    """Return the compiled loop over ``pinocchio::rnea``, or None and the missing dependency."""
     prefix = Path(pin.__file__).parents[4]
     places = (prefix / 'include' / 'eigen3', Path('/usr/include/eigen3'))
     eigen = next((place for place in places if place.is_dir()), None)

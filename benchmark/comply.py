@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compliance in MuJoCo: stiffness and damping by known pushes, streamed targets, pressing."""
+"""Measure compliance in MuJoCo: stiffness and damping under known pushes, and pressing."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ STEP_NS = 1_000_000
 
 
 class PushedArm(SessionOnPlant):
-    """An arm in MuJoCo under a session, one state a millisecond.
+    """An arm in MuJoCo controlled by a session, one state per millisecond.
 
     Attributes:
         push: Generalized force on the arm, shape (n,), N m or N.
 
     Args:
         tree: The arm.
-        start: Where it begins at rest, shape (n,).
-        parameters: Of the controller.
+        start: Initial position at rest, shape (n,), rad or m.
+        parameters: Controller parameters.
     """
 
     plant: MujocoPlant
@@ -53,12 +53,13 @@ class PushedArm(SessionOnPlant):
 
 
 class Measured(NamedTuple):
-    """What pushes show of an impedance, each as a part of what was asked for.
+    """Impedance measured by pushes, relative to the desired values.
 
     Attributes:
         stiffness: One per push.
-        damping: Damping ratios, one per mode that a push moves.
-        frequency: Natural frequencies likewise, those of MuJoCo's mass and the wanted stiffness.
+        damping: Damping ratios, one per mode excited by a push.
+        frequency: Natural frequencies, one per mode excited by a push, relative to those of
+            MuJoCo's mass and the desired stiffness.
     """
 
     stiffness: list[float]
@@ -67,13 +68,13 @@ class Measured(NamedTuple):
 
 
 class Spring:
-    """A wanted stiffness in the joints or at a frame, and what MuJoCo shows of it.
+    """A desired stiffness in the joints or at a frame, evaluated by MuJoCo's kinematics and mass.
 
     Args:
-        pushed: At rest at the reference.
-        frame: Where the stiffness is; empty: in the joints.
-        stiffness: Wanted, shape (n,) or (6,).
-        factor: Wanted mass by the arm's own.
+        pushed: The arm, at rest at the reference.
+        frame: Frame of the stiffness; empty: in the joints.
+        stiffness: Desired stiffness, shape (n,) or (6,).
+        factor: Desired mass divided by the arm's own.
     """
 
     def __init__(
@@ -93,7 +94,7 @@ class Spring:
         return p.copy(), R.reshape(3, 3).copy()
 
     def error(self) -> tuple[Array, Array]:
-        """Return how far the arm is from its reference, and the Jacobian of that."""
+        """Return the deviation of the arm from its reference, and its Jacobian."""
         plant, n = self._arm.plant, self._arm.plant.tree.n
         if self._pose is None:
             return plant.data.qpos - self._home, np.eye(n)
@@ -107,21 +108,21 @@ class Spring:
         return away, np.concatenate([axes.T @ J[0], turning @ J[1]])
 
     def mass(self) -> Array:
-        """Return the wanted mass, from MuJoCo's matrix with armature, shape (n, n)."""
+        """Return the desired mass, from MuJoCo's matrix with armature, shape (n, n)."""
         plant = self._arm.plant
         M = np.zeros((plant.tree.n, plant.tree.n))
         mujoco.mj_fullM(plant.model, plant.data, M)
         return self._factor * M
 
     def modes(self) -> tuple[Array, Array]:
-        """Return natural frequencies, rad/s, and rows that give each mode of a joint motion."""
+        """Return natural frequencies, rad/s, and rows that map a joint motion to the modes."""
         L, (_, J) = np.linalg.cholesky(self.mass()), self.error()
         A = np.linalg.solve(L, J.T * np.sqrt(self.stiffness))
         squares, U = np.linalg.eigh(A @ A.T)
         return np.sqrt(np.maximum(squares, 0.0)), U.T @ L.T
 
     def energy(self) -> float:
-        """Return kinetic energy and that of the spring, J."""
+        """Return the sum of kinetic and spring energy, J."""
         away, _ = self.error()
         v = self._arm.plant.data.qvel
         return 0.5 * float(v @ self.mass() @ v + away @ (self.stiffness * away))
@@ -149,17 +150,17 @@ def pushed(
     directions: Sequence[int] | None = None,
     factor: float = 1.0,
 ) -> Measured:
-    """Push along directions that have a stiffness, wait, let go, and look.
+    """Push along directions with a stiffness, release, and measure the impedance.
 
     Args:
         tree: The arm.
-        start: Where it is held, shape (n,).
-        frame: Where the stiffness is; empty: in the joints.
-        stiffness: Wanted, shape (n,) or (6,).
-        away: How far each push shall bring the arm, of the shape of the stiffness.
-        ratio: Wanted damping ratio.
-        directions: Which entries of the stiffness; all that there are if None.
-        factor: Wanted mass by the arm's own.
+        start: Reference position, shape (n,).
+        frame: Frame of the stiffness; empty: in the joints.
+        stiffness: Desired stiffness, shape (n,) or (6,).
+        away: Desired deflection of each push, of the shape of the stiffness.
+        ratio: Desired damping ratio.
+        directions: Entries of the stiffness to push along; all nonzero ones if None.
+        factor: Desired mass divided by the arm's own.
     """
     pushed, spring = held(tree, start, frame, stiffness, factor, impedance_damping_ratio=ratio)
     result = Measured([], [], [])
@@ -178,14 +179,14 @@ def pushed(
     return result
 
 
-_PUSHED, _FREE = 2500, 600  # steps of a push, and of what is looked at after it
-_OBSERVED, _FORGOTTEN = 1000.0, 0.005  # 1/s of the observer; s, until it forgets a push
+_PUSHED, _FREE = 2500, 600  # steps of a push, and of the observed motion after it
+_OBSERVED, _FORGOTTEN = 1000.0, 0.005  # observer bandwidth, 1/s; its settling time, s
 
 
 def _add_modes(result: Measured, motion: Array, frequency: Array, ratio: float) -> None:
-    """Fit a damped oscillation to each mode that the push has moved.
+    """Fit a damped oscillation to each mode excited by the push.
 
-    A mode sampled once a step obeys x_k+1 = a x_k - b x_k-1 exactly.
+    A mode sampled once per step satisfies x_k+1 = a x_k - b x_k-1 exactly.
     """
     for x, w in zip(motion.T, frequency, strict=True):
         x = x[: int(2000.0 / max(w, 4.0))]
@@ -207,19 +208,19 @@ def energy_made(
     ratio: float = 0.0,
     factor: float = 1.0,
 ) -> float:
-    """Return the most energy that an arm has beyond the work of a push, by the largest it has.
+    """Return the largest energy of an arm beyond the work of a push, relative to its maximum.
 
-    With the wanted mass s M the storage function is that of s M and the spring, and what works is
-    s times the push and 1 - s times the external effort that the law knows.
+    With the desired mass s M the storage function is that of s M and the spring, and the work is
+    that of s times the push plus 1 - s times the external effort known to the law.
 
     Args:
         tree: The arm, without friction.
-        start: Where it is held, shape (n,).
-        frame: Where the stiffness is; empty: in the joints.
-        stiffness: Wanted, shape (n,) or (6,).
-        seed: Of the push to and fro, a sine of up to 30 rad/s for each joint.
-        ratio: Damping ratio; without one, nothing hides what is made.
-        factor: Wanted mass by the arm's own.
+        start: Reference position, shape (n,).
+        frame: Frame of the stiffness; empty: in the joints.
+        stiffness: Desired stiffness, shape (n,) or (6,).
+        seed: Seed of the alternating push, a sine of up to 30 rad/s for each joint.
+        ratio: Damping ratio; with 0 no dissipation hides an energy gain.
+        factor: Desired mass divided by the arm's own.
     """
     none = {'null_space_frequency': 0.0, 'impedance_damping_ratio': ratio}
     pushed, spring = held(tree, start, frame, stiffness, factor, **none)
@@ -245,7 +246,7 @@ ARMS = {
     'four_dof': ('tool', [0.2, -1.0, -0.5, 0.5], [800.0, 800.0, 800.0, 0.0, 0.0, 20.0]),
     'panda': ('panda_hand', [0.1, -0.5, 0.2, -2.0, 0.1, 1.6, 0.3], [800.0] * 3 + [20.0] * 3),
 }
-#: How far a push moves a frame, m and rad, and a joint; small, for a stiffness is a derivative.
+#: Deflection of a frame, m and rad, and of a joint; small because a stiffness is a derivative.
 AWAY, JOINT_AWAY = np.array([0.5e-3] * 3 + [2e-3] * 3), 2e-3
 
 
@@ -262,12 +263,12 @@ def arm(name: str, *, friction: bool = False) -> RobotTree:
 
 
 def known_arms() -> list[str]:
-    """Return those of ``ARMS`` that are installed."""
+    """Return the installed arms of ``ARMS``."""
     return [name for name in ARMS if name != 'panda' or files()]
 
 
 def cases(name: str, tree: RobotTree) -> Iterable[tuple[str, Array, Array]]:
-    """Return frame, stiffness and size of the pushes: in the joints, and at the frame."""
+    """Return frame, stiffness and deflections: in the joints, and at the frame."""
     frame, _, stiffness = ARMS[name]
     slides = np.array(tree.prismatic)
     yield '', np.where(slides, 2000.0, 100.0), np.where(slides, 0.5, 1.0) * JOINT_AWAY
@@ -275,7 +276,7 @@ def cases(name: str, tree: RobotTree) -> Iterable[tuple[str, Array, Array]]:
 
 
 def impedance() -> None:
-    """Print what pushes show of law impedance."""
+    """Print the errors of law impedance measured by pushes."""
     rows = []
     for name in known_arms():
         tree, start = arm(name), np.array(ARMS[name][1])
@@ -290,7 +291,7 @@ def impedance() -> None:
 
 
 def main() -> int:
-    """Run everything and print it."""
+    """Run all measurements and print them."""
     impedance()
     pressing.main()
     return 0

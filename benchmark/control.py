@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cost of one tick of every law, and of observing external efforts after its command."""
+"""Measure the cost of one tick of every law, and of the observer of external efforts."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from robot_dynamics_ros.symbolic.kernel import compile_kernel
 
 _LIMIT_S = 3600.0  # without compiled code
 _KERNELS = ('inverse_dynamics', 'gravity_forces', 'mass_matrix', 'bias_forces')
-#: The arms: the shipped one, and one of seven joints with two fingers that move as one.
+#: The arms: a shipped one, and one of seven joints with two coupled fingers.
 ARMS = ('scara', 'panda_description/urdf/panda.urdf')
-#: Programs with which the constraint law is timed; others follow joint references.
+#: Programs for timing the constraint law; other arms follow joint references.
 PROGRAMS = {'scara': 'scara_circle'}
-#: What is observed after a command.
+#: Parameters of the observations after a command.
 OBSERVING = {
     'external efforts': {'contact_reaction': 'off'},
     'and contacts': {'contact_reaction': 'report'},
 }
-#: A place near the start of its program, rad or m.
+#: A configuration near the start of the arm's program, rad or m.
 PLACES = {'scara': (-0.315, 1.398, 0.12, 1.083)}
 
 
@@ -61,9 +61,9 @@ def main() -> int:
 
 
 def loop_costs(name: str) -> dict[str, dict[str, float]]:
-    """Return the time of one call of every law, of the whole loop around it, and of rnea, us.
+    """Return the times of one call of every law, of the whole loop, and of rnea, us.
 
-    The arm holds a position that its law wants, the ramp is over: what nearly every tick is.
+    The arm is at rest at its reference and the ramp is over, as in nearly every tick.
     """
     tree = _tree(name)
     kernels = compile_kernel(tree, outputs=_KERNELS)
@@ -94,7 +94,7 @@ def loop_costs(name: str) -> dict[str, dict[str, float]]:
 
 
 def observer_costs(name: str) -> dict[str, float]:
-    """Return the time that a session takes to observe a state, without and with contacts, us."""
+    """Return the times of a session's observation of a state, without and with contacts, us."""
     tree, calls = _tree(name), {}
     q = np.clip(0.0, tree.position_lower, tree.position_upper)
     for what, parameters in OBSERVING.items():
@@ -110,7 +110,7 @@ def observer_costs(name: str) -> dict[str, float]:
 
 
 def interpreted_costs(names: Sequence[str]) -> Iterator[dict[str, dict[str, float]]]:
-    """Yield the same of arms, by name, without compiled code."""
+    """Yield the observer costs of arms, by name, without compiled code."""
     interpret()
     for name in names:
         yield {name: observer_costs(name)}
@@ -126,7 +126,7 @@ def _names(law: str) -> set[str]:
 
 
 def _rnea(urdf: str) -> Callable[[], object]:
-    """Return one call of Pinocchio's inverse dynamics of an arm, fingers and all."""
+    """Return one call of Pinocchio's inverse dynamics of an arm, including its fingers."""
     model = pinocchio.buildModelFromXML(urdf)
     still = np.zeros(model.nv)
     return partial(

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An arm behind a driver without ROS and in lockstep: the controller, the link, the drives.
+"""Simulate an arm with a driver without ROS and in lockstep: controller, link and drives.
 
-The pieces are those of the nodes: the controller's session on one side, the plants of the driver
-emulator on the other. Nothing depends on the clock of the wall.
+It uses the parts of the nodes: the controller's session on one side, the plants of the driver
+emulator on the other. Nothing depends on wall time.
 """
 
 from __future__ import annotations
@@ -43,33 +43,33 @@ from robot_dynamics_ros.simulation.imperfections import LinkedPlant
 from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
 from robot_dynamics_ros.spatial.linear_algebra import root_mean_square
 
-#: What is asked of the tool besides its point, as the arms' own parameter files have it.
+#: Tasks of the tool besides its position, as in the parameter files of the arms.
 TASKS = {'scara': ScaraTask, 'four_dof': FourDofTask}
-#: Integration steps per period, as in the driver emulator: a real arm does not move in periods.
+#: Integration steps per period, as in the driver emulator: a real arm moves continuously.
 SUBSTEPS = 4
 SEED = 1
-#: Before the motion starts, s.
+#: Time before the motion starts, s.
 SETTLE_S = 0.5
-#: Of a disturbance, rad/s or m/s, and a deviation that no stable loop gets from it, rad or m.
+#: Size of a disturbance, rad/s or m/s, and a deviation that no stable loop reaches, rad or m.
 PUSH, FAR = 1e-3, 0.05
 
 
 @dataclass(frozen=True)
 class DriverCase:
-    """What is between the controller and the drives; all times are whole periods of the driver.
+    """Properties of the link and the drives; all times are whole periods of the driver.
 
     Attributes:
-        title: For the tables.
-        state_delay, command_delay: By which each is late, ms.
-        state_jitter, command_jitter: Most by which each is late at random besides, ms; what is
-            overtaken is lost.
-        state_loss, command_loss: Probability that one is lost.
+        title: Title for the tables.
+        state_delay, command_delay: Constant delays, ms.
+        state_jitter, command_jitter: Largest additional random delays, ms; out-of-order messages
+            are dropped.
+        state_loss, command_loss: Probabilities of a loss.
         resolution: Size of an encoder step, rad or m.
-        differences: Whether the drive takes velocities from two encoder readings.
-        cutoff_hz: The controller takes them from positions, with this cut-off, Hz; None: the
-            profile decides.
-        stamped_when_measured: Whether states carry the time of measurement, not of arrival.
-        silence_ms: For so long no state arrives, from the middle of the motion on, ms.
+        differences: Whether the drive differentiates encoder readings to get velocities.
+        cutoff_hz: Cut-off of the controller's differentiation of positions, Hz; None: as in the
+            profile.
+        stamped_when_measured: Whether states have the time of measurement instead of arrival.
+        silence_ms: Duration without states, from the middle of the motion on, ms.
     """
 
     title: str = ''
@@ -87,7 +87,7 @@ class DriverCase:
 
     @classmethod
     def delayed(cls, total_ms: float, period_ms: float) -> DriverCase:
-        """Return a delay that states and commands share, the odd period with the states."""
+        """Return a delay split between states and commands, an odd period in the states."""
         periods = whole_periods(total_ms, period_ms)
         half = periods // 2
         return cls(
@@ -99,13 +99,13 @@ class DriverCase:
 
 @dataclass(frozen=True, eq=False)
 class DriverArm:
-    """An arm behind a driver, and the motion that it is asked for.
+    """An arm with a driver, and its desired motion.
 
     Attributes:
         tree: The robot, with the limits of the profile.
-        driver: The profile in numbers.
-        settings: Parameters of the controller, as the arm's parameter file has them.
-        motion: What is followed.
+        driver: The conversions of the profile.
+        settings: Parameters of the controller, as in the arm's parameter file.
+        motion: The desired motion.
     """
 
     tree: RobotTree
@@ -123,7 +123,7 @@ def whole_periods(time_ms: float, period_ms: float) -> int:
     """Return a time as a number of periods.
 
     Raises:
-        ParameterError: It is not a whole one.
+        ParameterError: The time is not a whole number of periods.
     """
     periods = round(time_ms / period_ms)
     if abs(periods * period_ms - time_ms) > 1e-9:
@@ -133,15 +133,15 @@ def whole_periods(time_ms: float, period_ms: float) -> int:
 
 @cache
 def make_arm(robot: str, profile: str = 'generic_ros2_control', laps: float = 2.0) -> DriverArm:
-    """Return a shipped arm behind a shipped driver, on the circle of its parameter file.
+    """Return a shipped arm with a shipped driver profile, on the circle of its parameter file.
 
     Args:
         robot: Name of the arm.
         profile: Name of the driver profile.
-        laps: How often the circle is run.
+        laps: Number of laps of the circle.
 
     Raises:
-        ConfigurationError: The profile is not one of this arm.
+        ConfigurationError: The profile does not fit this arm.
     """
     driver, parameters = load_driver_profile(profile), shipped_parameters(robot)
     settings = {**DEFAULTS, **parameters['controller']}
@@ -161,7 +161,7 @@ def make_arm(robot: str, profile: str = 'generic_ros2_control', laps: float = 2.
 def make_plant(
     arm: DriverArm, case: DriverCase, q: np.ndarray, v: np.ndarray | None = None
 ) -> tuple[MujocoPlant, DrivenPlant, LinkedPlant]:
-    """Return the arm itself, the same behind its drives, and at the other end of the link."""
+    """Return the plant itself, the plant with its drives, and the plant with drives and link."""
     period_ms = 1e3 * arm.period
     settings = {
         **defaults(EMULATOR),
@@ -184,7 +184,7 @@ def make_plant(
 
 
 def start_of(arm: DriverArm) -> np.ndarray:
-    """Return where the motion begins, shape (n,), rad or m."""
+    """Return the initial position of the motion, shape (n,), rad or m."""
     start = Reference(arm.tree.n)
     arm.motion.sample(0.0, start)
     return start.position
@@ -192,15 +192,15 @@ def start_of(arm: DriverArm) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class DriverTrace(Recording):
-    """One run: the true states, where the arm should be at that very time, and the commands.
+    """One run: the true states, the reference at the same times, and the commands.
 
     Attributes:
-        arm: Which.
-        start, end: Of the motion, s.
-        acting: What acted in the period after a row, the driver's own share included, N m or N.
-        answered: Whether the controller answered a state.
-        stopped: Whether its stop action was on.
-        refused: States that the controller did not believe.
+        arm: The arm.
+        start, end: Times of the motion, s.
+        acting: Applied efforts in the period after each row, with the driver's share, N m or N.
+        answered: Whether the controller answered a state, per row.
+        stopped: Whether its stop action was on, per row.
+        refused: Number of states that the controller rejected.
     """
 
     arm: DriverArm
@@ -212,27 +212,27 @@ class DriverTrace(Recording):
     refused: int
 
     def metrics(self) -> TrackingMetrics:
-        """Return how well the motion was followed."""
+        """Return the tracking metrics of the motion."""
         return tracking_metrics(self, self.arm.tree, (self.start, self.end))
 
     def unrest(self) -> float:
-        """Return the RMS step of the command per period, by its limit, of the worst joint."""
+        """Return the RMS step of the command per period, relative to its limit, worst joint."""
         rows = self.effort[(self.time >= self.start) & (self.time <= self.end)]
         steps = np.diff(rows, axis=0) / self.arm.tree.effort_limit
         return float(root_mean_square(steps).max())
 
     def tool(self, rows: slice | int) -> np.ndarray:
-        """Return the tool's points in rows, shape (k, 3), m."""
+        """Return the tool's positions in rows, shape (k, 3), m."""
         return tool_path(self.arm.tree, np.atleast_2d(self.position[rows]))
 
 
 def run(
     arm: DriverArm, case: DriverCase | None = None, law: str = 'computed_torque'
 ) -> DriverTrace:
-    """Run the motion of an arm once; without a case nothing is late, lost or rounded.
+    """Run the motion of an arm once; without a case there are no delays, losses or rounding.
 
     Raises:
-        DivergenceError: The simulation left the range of finite numbers.
+        DivergenceError: The simulation became non-finite.
     """
     case, n, h_ns = case or DriverCase(), arm.tree.n, round(arm.period * NANO)
     steps = round((SETTLE_S + arm.motion.duration) / arm.period)
@@ -275,7 +275,7 @@ def run(
 
 
 def make_loop(arm: DriverArm, case: DriverCase, law: str, plant: LinkedPlant) -> SessionOnPlant:
-    """Return the controller of an arm at its end of the link."""
+    """Return the controller of an arm, connected to the link."""
     driver, settings = arm.driver, {**arm.settings, 'law': law, 'state_timeout_s': 1e9}
     if case.cutoff_hz is not None:
         state = replace(driver.profile.state, velocity='differentiate', cutoff_hz=case.cutoff_hz)
@@ -285,11 +285,11 @@ def make_loop(arm: DriverArm, case: DriverCase, law: str, plant: LinkedPlant) ->
 
 
 def is_unstable(arm: DriverArm, delay_ms: float, law: str, seconds: float = 6.0) -> bool:
-    """Return whether a small disturbance of an arm at rest grows.
+    """Return whether a small disturbance of an arm at rest grows with delayed states.
 
-    The states are late. Coulomb friction, which would hide small motions, is left out on both
-    sides. The disturbance grows if the largest deviation of the last quarter of the time is above
-    that of the second quarter, or if it gets beyond ``FAR``.
+    Coulomb friction, which would hide small motions, is disabled in plant and model. The
+    disturbance grows if the largest deviation of the last quarter of the time is above that of
+    the second quarter, or if it exceeds ``FAR``.
     """
     smooth = replace(arm, tree=arm.tree.with_changes(coulomb_friction=np.zeros(arm.tree.n)))
     place = start_of(arm)
@@ -313,7 +313,7 @@ def is_unstable(arm: DriverArm, delay_ms: float, law: str, seconds: float = 6.0)
 
 
 def stability_limit(arm: DriverArm, law: str) -> float:
-    """Return the least delay, in whole periods, at which the loop is unstable, ms."""
+    """Return the smallest delay, in whole periods, at which the loop is unstable, ms."""
     period_ms = 1e3 * arm.period
     stable, unstable = 0, round(128.0 / period_ms)
     while unstable - stable > 1:
@@ -325,7 +325,7 @@ def stability_limit(arm: DriverArm, law: str) -> float:
 
 @cache
 def _plan(arm: DriverArm, begin_ns: int, steps: int) -> tuple[tuple[np.ndarray, ...], np.ndarray]:
-    """Return the points of the motion, and where the arm should be in each period."""
+    """Return the points of the motion, and the reference position in each period."""
     times = arm.motion.instants(0.01)
     points = (times, *arm.motion.table(times))
     generator, period_ns = ReferenceGenerator(arm.tree), round(arm.period * NANO)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tracking behind a driver: against delay, jitter, losses, encoders, and every shipped profile.
+"""Measure tracking with a driver: delay, jitter, losses, encoders, and every shipped profile.
 
-Without ROS and in lockstep, so that the figures are the same anywhere; see ``driver_run``.
+Without ROS and in lockstep, so that the results are the same on any machine; see ``driver_run``.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from robot_dynamics_ros.recordings.report.figures import COLOURS, styled, subplo
 from robot_dynamics_ros.recordings.report.toolkit import Report, joint_units
 
 LAWS = ('computed_torque', 'pd_gravity')
-#: Delays in total, ms: those of a table, those beyond, and those that every rate can have.
+#: Total delays, ms: those of a table, larger ones, and those that are possible at every rate.
 DELAYS, BEYOND, EVEN = (0, 1, 2, 4, 6, 8, 10), (20, 30, 40, 50, 60), (0, 2, 4, 6, 8, 10)
 ENCODER = 2e-5  # rad or m
 USUAL = DriverCase(
@@ -72,11 +72,11 @@ SILENCES = (10, 40, 60, 200)  # ms
 
 
 _TITLES = {
-    'delay': 'RMS against delay, half in the states, half in the commands, 1 kHz; –: unstable',
-    'link': 'RMS against what else the link and the encoder do, 1 kHz; –: unstable',
-    'profiles': 'RMS of the tool behind every profile against delay, mm; –: unstable or no period',
-    'limits': 'Where the loop becomes unstable, about rest, 1 kHz',
-    'silence': 'States absent from the middle on; timeout 50 ms, stop action gravity',
+    'delay': 'RMS by delay, half in the states, half in the commands, 1 kHz; –: unstable',
+    'link': 'RMS by other properties of link and encoder, 1 kHz; –: unstable',
+    'profiles': 'RMS of the tool by profile and delay, mm; –: unstable or no period',
+    'limits': 'Stability limit of the loop at rest, 1 kHz',
+    'silence': 'Missing states from the middle on; timeout 50 ms, stop action gravity',
 }
 _TOOL, _LIMIT = 'tool, mm', 'unstable from, ms'
 
@@ -95,7 +95,7 @@ def main() -> int:
 
 
 def rows() -> Iterator[tuple[str, Callable[[], dict[str, Any]]]]:
-    """Yield every row: its table, and what measures it."""
+    """Yield every row: its table, and the function that measures it."""
     sweep = [DriverCase.delayed(total, 1.0) for total in (*DELAYS, *BEYOND)]
     for robot in ROBOTS:
         for table, cases in (('delay', sweep), ('link', CASES)):
@@ -114,7 +114,7 @@ def of_robot(table: Iterable[dict[str, Any]], robot: str) -> list[dict[str, Any]
 
 
 def tracking_row(robot: str, case: DriverCase) -> dict[str, Any]:
-    """Return the figures of a case under every law."""
+    """Return the results of a case under every law."""
     ours, pd = (tracked(make_arm(robot), case, law) for law in LAWS)
     row = {'arm': robot, 'case': case.title, **ours}
     return {**row, f'PD: {_TOOL}': pd[_TOOL], LAWS[0]: ours, LAWS[1]: pd}
@@ -133,8 +133,8 @@ def profiles_of(robot: str) -> list[str]:
 def tracked(arm: DriverArm, case: DriverCase, law: str) -> dict[str, float | None]:
     """Return the RMS errors of a run, mrad or mm, and the steps of its efforts, %.
 
-    All are None where the loop is lost: the simulation diverges, the controller believes no state
-    any more, or the efforts of a joint are at their limit for a tenth of the time.
+    All are None if the loop is unstable: the simulation diverges, the controller rejects all
+    states, or the efforts of a joint are at their limit for a tenth of the time.
     """
     named = zip(arm.tree.joint_names, joint_units(arm.tree, 'mrad', 'mm'), strict=True)
     headings = (*map(', '.join, named), _TOOL, 'effort step, %')
@@ -151,7 +151,7 @@ def tracked(arm: DriverArm, case: DriverCase, law: str) -> dict[str, float | Non
 
 
 def profile_row(robot: str, name: str) -> dict[str, Any]:
-    """Return the tool's errors behind a profile against delay, and where it is unstable."""
+    """Return the tool's errors with a profile for each delay, and the stability limit."""
     arm, errors = make_arm(robot, name), dict.fromkeys([f'{total} ms' for total in EVEN])
     profile = arm.driver.profile
     cutoff = profile.state.cutoff_hz
@@ -172,7 +172,7 @@ def profile_row(robot: str, name: str) -> dict[str, Any]:
 
 
 def limit_row(robot: str, law: str) -> dict[str, Any]:
-    """Return at which delay a law is unstable, as measured and by the margin of its joints."""
+    """Return the delay at which a law is unstable, measured and by the margin of its joints."""
     arm = make_arm(robot)
     crossover, phase, delay = margin(arm, stiffening(arm, law))
     return {
@@ -187,11 +187,11 @@ def limit_row(robot: str, law: str) -> dict[str, Any]:
 
 
 def margin(arm: DriverArm, factor: float = 1.0) -> tuple[float, float, float]:
-    """Return crossover, rad/s, phase margin, rad, and delay margin, s, of a joint of its own.
+    """Return crossover, rad/s, phase margin, rad, and delay margin, s, of a decoupled joint.
 
     Args:
-        arm: Gives natural frequency and damping.
-        factor: By which the gains per inertia are above those that were asked for.
+        arm: Arm with the natural frequency and damping.
+        factor: Ratio of the gains per inertia to the desired ones.
     """
     w, zeta = arm.settings['natural_frequency'][0], arm.settings['damping_ratio'][0]
     A, B = np.array([[0.0, 1.0], [0.0, 0.0]]), np.array([[0.0], [factor]])
@@ -201,10 +201,10 @@ def margin(arm: DriverArm, factor: float = 1.0) -> tuple[float, float, float]:
 
 
 def stiffening(arm: DriverArm, law: str) -> float:
-    """Return by how much the gains per inertia are above those asked for, in the worst direction.
+    """Return the ratio of the gains per inertia to the desired ones, in the worst direction.
 
-    Computed torque divides by the inertia where the arm is. PD has the diagonal of the mass
-    matrix at one place; with it the largest eigenvalue of ``M(q)^-1 diag(m)`` counts.
+    Computed torque uses the inertia of the current configuration. PD uses the diagonal of the mass
+    matrix of one configuration: the ratio is the largest eigenvalue of ``M(q)^-1 diag(m)``.
     """
     if law != 'pd_gravity':
         return 1.0
@@ -216,7 +216,7 @@ def stiffening(arm: DriverArm, law: str) -> float:
 
 
 def silence_row(arm: DriverArm, silence_ms: float) -> dict[str, Any]:
-    """Return what a silence of the states in the middle of the motion brings about."""
+    """Return the effect of missing states in the middle of the motion."""
     trace = run(arm, DriverCase(silence_ms=silence_ms))
     quiet = np.flatnonzero(~trace.answered)
     last, back = int(quiet[0]) - 1, int(quiet[-1]) + 1
@@ -241,13 +241,13 @@ def silence_row(arm: DriverArm, silence_ms: float) -> dict[str, Any]:
 
 
 def tool_errors(trace: DriverTrace) -> np.ndarray:
-    """Return the distances of the tool from where it should be, mm."""
+    """Return the distances of the tool from its reference, mm."""
     wanted = replace(trace, position=trace.reference_position).tool(slice(None))
     return 1e3 * np.linalg.norm(trace.tool(slice(None)) - wanted, axis=1)
 
 
 def distance(trace: DriverTrace, first: int, last: int) -> float:
-    """Return how far the tool is between two rows, mm."""
+    """Return the distance of the tool's positions in two rows, mm."""
     return 1e3 * float(np.linalg.norm(trace.tool(last) - trace.tool(first)))
 
 
@@ -255,17 +255,17 @@ def distance(trace: DriverTrace, first: int, last: int) -> float:
 
 
 def explanation(measured: dict[str, Any]) -> str:
-    """Return why the loop becomes unstable where it does."""
+    """Return an explanation of the stability limit."""
     row = measured['limits'][0]
     return (
-        f'The loop of a joint crosses over at {row["crossover, rad/s"]:.1f} rad/s with '
-        f'{row["phase margin, deg"]:.0f} degrees of phase in hand, and a delay of '
-        f'{row["delay margin, ms"]:.0f} ms turns it by as much.'
+        f'The loop of a joint has its crossover at {row["crossover, rad/s"]:.1f} rad/s with a '
+        f'phase margin of {row["phase margin, deg"]:.0f} degrees, which a delay of '
+        f'{row["delay margin, ms"]:.0f} ms uses up.'
     )
 
 
 def chart(measured: dict[str, Any]) -> str:
-    """Return a page that needs no network: error against delay, profiles, silences."""
+    """Return an offline page: error by delay, profiles, missing states."""
     errors = []
     for robot, law in product(ROBOTS, LAWS):
         figures = [row[law][_TOOL] for row in of_robot(measured['delay'], robot)]
@@ -290,11 +290,11 @@ def chart(measured: dict[str, Any]) -> str:
     silence = _panels(away, ROBOTS, *axes).update_yaxes(type='log').update_traces(mode='lines')
     profiles = _panels(behind, ('',), 'delay in total [ms]', 'tool RMS [mm]')
     figures = [
-        ('Tracking against delay; dashed: where the loop is unstable', styled(delay, 460)),
+        ('Tracking by delay; dashed: stability limit', styled(delay, 460)),
         ('Every driver profile, computed torque', styled(profiles, 460)),
-        ('States absent for a while, computed torque', styled(silence, 460)),
+        ('Missing states, computed torque', styled(silence, 460)),
     ]
-    return Report('Tracking behind a driver', explanation(measured), figures=figures).html()
+    return Report('Tracking with a driver', explanation(measured), figures=figures).html()
 
 
 def _panels(lines: list[tuple[str, str, Any, Any]], panels: Any, x: str, y: str) -> Any:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Inverse dynamics: one call, many states, number of joints, warm start."""
+"""Measure inverse dynamics: one call, batches, number of joints, warm start."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from robot_dynamics_ros.recordings.report.figures import styled, subplots
 from robot_dynamics_ros.recordings.report.toolkit import Report
 from robot_dynamics_ros.symbolic.outputs import Subject, trace_output
 
-# One of the libraries has this gravity built in.
+# One of the libraries has this fixed gravity.
 _GRAVITY = np.array([0.0, 0.0, -9.80665])
 _STATES = 100_000
-_LOOP = 5_000  # states of a Python loop; its time per state does not depend on their number
+_LOOP = 5_000  # states of a Python loop; the time per state does not depend on this number
 _JOINTS = (4, 6, 8, 12, 16, 24, 32)
 _OURS = 'this package'
 _STARTS = 5
 
-# Prints the seconds that a new process takes from its first import of the package to its first
-# effort, and of these the seconds from a loaded robot to the effort.
+# Prints the time of a new process from its first import of the package to its first effort, s,
+# and the time from the loaded robot to the effort, s.
 _START = """
 import time
 begin = time.perf_counter()
@@ -64,13 +64,13 @@ def main() -> int:
 def measure(
     xml: str, states: int = _STATES, rounds: int = 40, without: str = ''
 ) -> dict[str, Any]:
-    """Return the times of one call (ns) in every library, and of a state of many (ns).
+    """Return the times of one call in every library, and per state of a batch, ns.
 
     Args:
-        xml: The robot.
-        states: How many there are.
-        rounds: Blocks for each.
-        without: Library that is left out.
+        xml: The robot as URDF text.
+        states: Number of states of a batch.
+        rounds: Number of blocks per library.
+        without: Library to exclude.
     """
     tree = load_robot(xml, _GRAVITY, effort_limit=1.0)
     kernels, seconds = compiled(tree)
@@ -87,7 +87,7 @@ def measure(
 
 
 def measure_arm(xml: str) -> dict[str, Any]:
-    """Return the figures of an arm, and the time of a state in a loop over Pinocchio's calls."""
+    """Return the times of an arm, and the time per state of a loop over Pinocchio's calls."""
     figures = measure(xml)
     n = figures['joints']
     many = np.random.default_rng(0).uniform(-1, 1, size=(3, _LOOP, n))
@@ -100,8 +100,8 @@ def measure_arm(xml: str) -> dict[str, Any]:
 
 
 def measure_chain(n: int) -> dict[str, float]:
-    """Return times (ns) for a chain of n joints, its operations, and the seconds to compile it."""
-    # The toolbox takes milliseconds, and says nothing new here.
+    """Return times for a chain of n joints, ns, its operations, and its compile time, s."""
+    # Without the toolbox, which takes milliseconds per call.
     figures = measure(chain(n), max(_STATES // n, 4096), 15, without='roboticstoolbox')
     tree = load_robot(chain(n), _GRAVITY)
     operations = trace_output('inverse_dynamics', Subject(tree, 'newton_euler', 'link1'))
@@ -114,7 +114,7 @@ def measure_chain(n: int) -> dict[str, float]:
 
 
 def measure_start() -> dict[str, dict[str, float]]:
-    """Return the seconds of a process from nothing to its first effort, cold and warm."""
+    """Return the time of a new process to its first effort, s, with cold and warm cache."""
     seconds = {}
     with tempfile.TemporaryDirectory() as place:
         for kind, starts in (('cold', 1), ('warm', _STARTS)):
@@ -174,7 +174,7 @@ def _chart(joints: dict[int, dict[str, float]]) -> str:
     return Report(heading, lead, figures=[('', styled(figure, 560))]).html()
 
 
-# Other libraries, each called in the fastest way that its Python offers --------------------------
+# Other libraries, each called by its fastest Python interface ------------------------------------
 
 #: Largest difference to Pinocchio, relative to its largest effort, of a library that is timed.
 _SAME = 1e-6
@@ -183,7 +183,7 @@ _SAME = 1e-6
 def contenders(
     xml: str, gravity: np.ndarray, q: np.ndarray, v: np.ndarray, a: np.ndarray
 ) -> tuple[dict[str, Contender], dict[str, str]]:
-    """Return the libraries that are installed and give the right answer, and why others are not.
+    """Return the installed libraries with correct results, and why others are excluded.
 
     Args:
         xml: The robot as URDF text.
@@ -202,7 +202,7 @@ def contenders(
         except ImportError:
             left_out[name] = 'not installed'
             continue
-        except Exception as error:  # a library that cannot read the robot is no contender
+        except Exception as error:  # a library that cannot load the robot is excluded
             left_out[name] = f'{type(error).__name__}: {error}'.splitlines()[0]
             continue
         if expected is None:
@@ -260,7 +260,7 @@ def _drake(xml: str, gravity: Any, q: Any, v: Any, a: Any) -> Contender:
     plant = MultibodyPlant(0.0)
     Parser(plant).AddModelsFromString(xml, 'urdf')
     root = load_robot(xml, effort_limit=1.0).base_link
-    if root != 'world':  # that link is the library's own world
+    if root != 'world':  # in Drake that link is the world itself
         plant.WeldFrames(plant.world_frame(), plant.GetBodyByName(root).body_frame())
     plant.mutable_gravity_field().set_gravity_vector(gravity)
     plant.Finalize()

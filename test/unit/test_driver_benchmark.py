@@ -240,7 +240,7 @@ def test_every_table_and_the_page_come_of_what_was_measured(monkeypatch, tmp_pat
     assert (row['arm'], row['case']) == ('scara', 'delay 2 ms')
     error = row['computed_torque']['tool, mm']
     assert error == run(short(), DriverCase.delayed(2, 1.0)).metrics().tool_rms_mm
-    assert 'crosses over at 24.7 rad/s with 76 degrees' in capsys.readouterr().out
+    assert 'crossover at 24.7 rad/s with a phase margin of 76 degrees' in capsys.readouterr().out
     html = (tmp_path / 'drivers.html').read_text(encoding='utf-8')
     assert '<script src=' not in html
     assert 'computed_torque: 57 ms' in html
