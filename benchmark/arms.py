@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every robot, arm and hand of the package example-robot-data, into ``docs/arms.md``.
+"""Measure every robot, arm and hand of example-robot-data and write ``docs/arms.md``.
 
-Fixed-base, effort limits given where the files are silent. Of files: what is said of them. Of arms
-and hands: how exact, how fast; of arms also how they follow what is planned for them. Where the
-mass matrix is not positive definite, the joint that is named is locked, and the robot is loaded
-again.
+With a fixed base, and default effort limits where the files have none. Files: their remarks. Arms
+and hands: accuracy and time; arms also tracking of their planned motions. If the mass matrix is
+not positive definite, the reported joint is locked, and the robot is loaded again.
 """
 
 from __future__ import annotations
@@ -54,13 +53,13 @@ GROUPS = {
     kind: {name: ArmGroup(**group) for name, group in groups.items()}
     for kind, groups in read_yaml(Path(__file__).with_suffix('.yaml'), 'arms').items()
 }
-#: Arms whose folder, as ``new_robot`` writes it, is run as nodes over DDS.
+#: Arms whose folder written by ``new_robot`` is run as nodes over DDS.
 OVER_DDS = ('Panda', 'UR5', 'xArm 7', 'TIAGo', 'SO-101')
-_EFFORT = 100.0  # N m or N, where a file gives none
+_EFFORT = 100.0  # N m or N, default effort limit
 _STATES = 20
 _GRAVITY = (0.0, 0.0, -9.81)
 _PAGE = Path(__file__).resolve().parents[1] / 'docs' / 'arms.md'
-_PICTURES = 'images/arms'  # beside the page
+_PICTURES = 'images/arms'  # relative to the page
 _FIGURES = 'arms.json'
 _FILE = {
     'joints': 'joints (bodies)',
@@ -100,7 +99,7 @@ _NODES = {
     'better': 'PD ratio',
     'note': '',
 }
-#: Of each kind: what one is called, what stands above the table, columns.
+#: For each kind: heading of the first column, text above the table, columns.
 _SECTIONS = {
     'arms': ('arm', '', _ARM),
     'hands': ('hand', '## Hands\n\n', _HAND),
@@ -150,7 +149,7 @@ the planned gains and an exact model.
 
 
 def load(path: Path) -> tuple[RobotTree, tuple[str, ...]]:
-    """Return a robot, and the joints that had to be locked to give it a mass matrix."""
+    """Return a robot, and the joints locked to make its mass matrix positive definite."""
     locked: dict[str, float] = {}
     while True:
         try:
@@ -164,7 +163,7 @@ def load(path: Path) -> tuple[RobotTree, tuple[str, ...]]:
 
 
 class Pinocchio:
-    """Pinocchio's own reading of a robot's text, every joint independent."""
+    """Pinocchio's model of a robot's text, with every joint independent."""
 
     def __init__(self, tree: RobotTree) -> None:
         import pinocchio
@@ -202,7 +201,7 @@ class Pinocchio:
 
 
 def measure(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield the figures of one file, or why it is refused."""
+    """Yield the results of one file, or the reason of its rejection."""
     check = check_model(path, effort_limit=_EFFORT)
     try:
         tree, locked = load(path)
@@ -227,7 +226,7 @@ def measure(path: Path) -> Iterator[dict[str, Any]]:
 def measure_group(
     path: Path, group: ArmGroup, leads: bool, picture: Path | None = None
 ) -> Iterator[dict[str, Any]]:
-    """Yield the figures of an arm or, if it leads nothing, of others; draw its picture."""
+    """Yield the results of an arm or, without a tip link, of a hand or body; draw its picture."""
     begin = time.perf_counter()
     chain = {'base': group.base, 'tip': group.frame} if group.chain else {}
     tree = load_robot(path, _GRAVITY, effort_limit=_EFFORT, **chain)
@@ -290,15 +289,15 @@ def _motions(tree: RobotTree) -> Iterator[Any]:
 
 
 def main(arguments: Sequence[str] = ()) -> int:
-    """Measure all, print the arms, write the page and ``out/benchmark/arms.json``."""
+    """Measure all robots, print the arms, write the page and ``out/benchmark/arms.json``."""
     parser = argparse.ArgumentParser(prog='python -m benchmark arms', description=__doc__)
-    parser.add_argument('--jobs', type=int, default=1, help='processes at the same time')
-    parser.add_argument('--limit', type=float, default=300.0, help='for each robot, s')
+    parser.add_argument('--jobs', type=int, default=1, help='number of parallel processes')
+    parser.add_argument('--limit', type=float, default=300.0, help='time limit for each robot, s')
     parser.add_argument(
         '--only',
         nargs='+',
         choices=_SECTIONS,
-        help='measure these, keep the last figures of the rest',
+        help='measure only these, keep the previous results of the others',
     )
     args = parser.parse_args(arguments)
     kept = json.loads((OUT / _FIGURES).read_text(encoding='utf-8')) if args.only else {}
@@ -310,7 +309,7 @@ def main(arguments: Sequence[str] = ()) -> int:
 
 
 def _work() -> Iterator[tuple[str, str, Any]]:
-    """Yield kind, name and what measures it, with its arguments."""
+    """Yield kind, name, and the measuring function with its arguments."""
     known = files()
     for kind, groups in GROUPS.items():
         for name, one in groups.items():
@@ -330,7 +329,7 @@ def _measured(
     jobs: int,
     limit_s: float,
 ) -> dict[str, dict[str, Any]]:
-    """Return all figures by kind and name; page and JSON are written as they come."""
+    """Return all results by kind and name; page and JSON are updated as they come."""
     measured: dict[str, dict[str, Any]] = {**kept, **{kind: {} for kind, _, _ in work}}
     begin = time.monotonic()
     with ThreadPoolExecutor(jobs) as threads:
@@ -344,7 +343,7 @@ def _measured(
 
 
 def page(measured: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> str:
-    """Return the page of the documentation from what was measured."""
+    """Return the documentation page of the results."""
     head = _HEAD.format(
         version=metadata.version('example-robot-data'),
         limit=_EFFORT,
@@ -370,7 +369,7 @@ def page(measured: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> str:
 
 
 def _verdict(row: Mapping[str, Any]) -> str:
-    """Return the note of an arm, and what it misses of what is demanded."""
+    """Return the note of an arm, and the requirements that it does not meet."""
     missed = [
         f'{_ARM.get(name, name)} {row[name]:.2g} instead of at {word} {limit:g}'
         for word, limits in (('most', _AT_MOST), ('least', _AT_LEAST))

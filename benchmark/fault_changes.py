@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is asked of a session while faults happen: changes, wrong ones among them."""
+"""Random changes, valid and invalid, applied to a session during faults."""
 
 from __future__ import annotations
 
@@ -55,10 +55,10 @@ HOSTILE: Mapping[str, tuple[Any, ...]] = {
 
 
 class FaultChanges(FaultEvaluator):
-    """What may be asked for, by name."""
+    """The changes, one method each, selected by name."""
 
     def _try(self, change: Callable[[np.random.Generator], None], rng: Any) -> None:
-        """Ask for something, which may be refused with a reason, and not with anything else."""
+        """Apply a change, which may only be accepted or rejected with an error of this package."""
         try:
             change(rng)
         except RobotDynamicsError:
@@ -87,7 +87,7 @@ class FaultChanges(FaultEvaluator):
             self._try(partial(self._put, {name: values[rng.integers(len(values))]}), rng)
 
     def hostile_parameters(self, rng: np.random.Generator) -> None:
-        """Send what no parameter can be."""
+        """Set invalid parameter values."""
         for name, values in HOSTILE.items():
             law = {'law': 'constraint_stabilization'} if name == 'program' else {}
             value = values[rng.integers(len(values))]
@@ -100,7 +100,7 @@ class FaultChanges(FaultEvaluator):
             self._set(law=str(name))
 
     def guiding(self, rng: np.random.Generator) -> None:
-        """Press the switch of law hand_guiding, once; let it go, or lapse."""
+        """Press the enabling switch of law hand_guiding once; release it, or let it time out."""
         self.stopped_at = self.now * 1e-9
         self._set(law='hand_guiding', guiding_timeout_s=float(rng.uniform(0.01, 0.1)))
         for pressed in (False, True, *rng.choice([False, True], 2)):
@@ -111,33 +111,33 @@ class FaultChanges(FaultEvaluator):
         self._set(stop_action=str(rng.choice(list(STOP_ACTIONS))))
 
     def programs(self, rng: np.random.Generator) -> None:
-        """Run a program, or leave it."""
+        """Start a program, or switch to another law."""
         self.stopped_at = self.now * 1e-9
         names = (*PROGRAMS.get(self.scenario.arm, ()), '')
         self._set(law='constraint_stabilization', program=str(rng.choice(names)))
 
     def payloads(self, rng: np.random.Generator) -> None:
-        """Take something, and drop it."""
+        """Add a payload, and remove it."""
         self.heavy = True
         self._set(payload_mass=float(rng.choice([0.2, 1.0])))
         self.session.perform(PayloadChange(self.session, bool(rng.integers(2))))
 
     def trajectories(self, rng: np.random.Generator) -> None:
-        """Send trajectories that begin now, later, some time ago, or elsewhere, and wrong ones."""
+        """Send trajectories that begin now, later, in the past, or elsewhere, and invalid ones."""
         for _ in range(rng.integers(1, 4)):
             self._try(self.trajectory, rng)
 
     def trajectory(self, rng: np.random.Generator) -> None:
-        """Send one, smooth, with a goal within reach."""
+        """Send a smooth trajectory with a reachable goal."""
         self.session.perform(TrajectoryChange(self.session, partial(self._motion, rng)))
 
     def goals(self, rng: np.random.Generator) -> None:
-        """Send goals as of the action, some of them with tolerances that are violated."""
+        """Send action goals, some of them with tolerances that are violated."""
         for _ in range(rng.integers(1, 3)):
             self._try(self.goal, rng)
 
     def goal(self, rng: np.random.Generator) -> None:
-        """Send one; a tolerance that is violated stops the arm."""
+        """Send an action goal; a violated tolerance stops the arm."""
         (times, *rows), start = self._motion(rng)
         names = ('positions', 'velocities', 'accelerations')
         points = [
@@ -156,14 +156,14 @@ class FaultChanges(FaultEvaluator):
             goal_tolerance=(), goal_time_tolerance=_duration(float(rng.choice([0.0, 0.1]))),
         )  # fmt: skip
         self.session.perform(GoalChange(self.session, request, self._ended))
-        self.energy = None  # one that it replaces has ended without a stop
+        self.energy = None  # a replaced goal ends without a stop
 
     def _ended(self, outcome: Outcome) -> None:
         if outcome.canceled or outcome.code is not ResultCode.SUCCESSFUL:
             self._after_hold(True)
 
     def speeds(self, rng: np.random.Generator) -> None:
-        """Order speeds, and what is none."""
+        """Send speed overrides, and invalid ones."""
         for factor in rng.choice([0.0, 0.2, 1.0, math.nan, -1.0, 7.0], 2):
             self._try(lambda _, f=factor: self.session.perform(SpeedChange(self.session, f)), rng)
 
@@ -184,7 +184,7 @@ class FaultChanges(FaultEvaluator):
         return read, start
 
     def contacts(self, rng: np.random.Generator) -> None:
-        """Let a hand push a link for a while, and the arm react."""
+        """Push a link for a while, under a contact reaction."""
         self._set(contact_reaction=str(rng.choice(list(REACTIONS))))
         frames = [name for name, frame in self.tree.frames.items() if frame.body >= 0]
         frame, w = str(rng.choice(frames)), rng.normal(size=6)
@@ -192,17 +192,17 @@ class FaultChanges(FaultEvaluator):
         self._lasting(rng, 1, lambda: self.plant.push(frame, wrench))
 
     def _bearable(self, frame: str) -> float:
-        """Return what force, N, or moment, N m, at a frame no joint's limit is less than."""
+        """Return the largest force, N, or moment, N m, at a frame within all effort limits."""
         columns = np.linalg.norm(frame_jacobian(self.tree, self.q, frame), axis=0)
         return float((self.tree.effort_limit / np.maximum(columns, 1e-3)).min())
 
     def resume(self, rng: np.random.Generator) -> None:
-        """Tell the arm to go back to work."""
+        """Resume after a contact reaction."""
         self.session.perform(ReleaseChange(self.session))
         self.stopped_at = self.now * 1e-9
 
     def targets(self, rng: np.random.Generator) -> None:
-        """Stream targets, with jumps and nonsense among them, that cease."""
+        """Stream targets for a while, including jumps and invalid ones."""
         kind = rng.choice([self._target_joint, self._target_pose, self._target_wrench])
         self._lasting(rng, int(rng.choice([1, 10, 50])), lambda: self._try(kind, rng))
 
@@ -223,7 +223,7 @@ class FaultChanges(FaultEvaluator):
         self.session.perform(WrenchChange(self.session, read))
 
     def sensed(self, rng: np.random.Generator) -> None:
-        """Let a force sensor at the tool tell what it likes."""
+        """Send random measurements of a force sensor at the tool."""
         self._lasting(rng, 1, lambda: self._try(self._sensed, rng))
 
     def _sensed(self, rng: np.random.Generator) -> None:
@@ -231,17 +231,17 @@ class FaultChanges(FaultEvaluator):
         self.session.perform(MeasuredWrench(self.session, 'tool', wrench))
 
     def _odd(self, values: Any, rng: np.random.Generator) -> Any:
-        """Return numbers, now and then with one that means nothing."""
+        """Return the values, occasionally with an invalid one."""
         if rng.random() < 0.1:
             values[rng.integers(len(values))] = rng.choice([math.nan, math.inf, 1e300, 5e-324])
         return values
 
     def _lasting(self, rng: np.random.Generator, every: int, act: Callable[[], None]) -> None:
-        """Do something in every so many steps for a while."""
+        """Call ``act`` every ``every`` steps for a while."""
         self.lasting.append((self.step + int(rng.integers(20, 150)), every, act))
 
     def hold(self, rng: np.random.Generator) -> None:
-        """Give up what is followed."""
+        """Hold: end the current motion."""
         moving = self.loop.generator.moving
         self.session.perform(TrajectoryChange(self.session, lambda: (None, 0)))
         self._after_hold(moving)
@@ -253,7 +253,7 @@ class FaultChanges(FaultEvaluator):
             self._after_hold(True)
 
     def cancel(self, rng: np.random.Generator) -> None:
-        """Cancel what is followed."""
+        """Cancel the current motion."""
         self.session.cancel_goal()
 
     def _after_hold(self, moving: bool) -> None:
@@ -263,11 +263,11 @@ class FaultChanges(FaultEvaluator):
             self._note_stop(fresh=True)
 
     def time_ahead(self, rng: np.random.Generator) -> None:
-        """Let the stamps be ahead by a gap, or by an hour."""
+        """Let the timestamps jump ahead by a gap, or by an hour."""
         self.shift += int(rng.choice([150_000_000, 3600 * NS]))
 
     def time_back(self, rng: np.random.Generator) -> None:
-        """Let the stamps go back."""
+        """Let the timestamps jump back."""
         self.shift -= 10 * NS
 
     def restart(self, rng: np.random.Generator) -> None:
@@ -277,7 +277,7 @@ class FaultChanges(FaultEvaluator):
         self.energy = None
 
     def limits(self, rng: np.random.Generator) -> None:
-        """Let the arm be found beyond a limit, in motion."""
+        """Put the arm beyond a limit, in motion."""
         if self.scenario.arm in CLOSED:
             return  # not every position closes a loop
         q = self.middle + 0.5 * self.half * rng.uniform(-1, 1, self.tree.n)

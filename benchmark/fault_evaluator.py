@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is demanded of every command of a session on the plant.
+"""Checks of every command of a session on the plant.
 
-What a breach is stands in ``docs/reliability.md``. The evaluator has numbers of its own: gravity
-and mass matrix are MuJoCo's, limits and rates those of model and parameters. The robots have no
-Coulomb friction, whose compensation is a step that belongs to a law.
+``docs/reliability.md`` defines the guarantees. The evaluator computes independently: gravity and
+mass matrix are MuJoCo's, limits and rates those of model and parameters. The robots have no
+Coulomb friction, because its compensation is a legitimate step of a law.
 """
 
 from __future__ import annotations
@@ -28,28 +28,28 @@ from robot_dynamics_ros.model import RobotTree, load_robot
 from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
 
 NS = 1_000_000_000
-#: Natural frequency of what the laws regulate, rad/s, by a driver of this rate, Hz; a stiffer law
-#: steps by itself. Less by the rate of a slower one: at 15 rad/s and 200 Hz pd_gravity swings
-#: without any fault, where the inertia that a pair of joints feels is less than that of each.
+#: Natural frequency of the laws, rad/s, with a driver of this rate, Hz; a stiffer law makes steps
+#: itself. Scaled by the rate of a slower driver: at 15 rad/s and 200 Hz pd_gravity oscillates
+#: without any fault, where the inertia of a combined motion of two joints is less than of each.
 FREQUENCY, RATE = 15.0, 1000.0
-#: As declared, in parts of each limit per s: after a change, after a stop; of the reference, in
-#: parts of the velocity limits.
+#: Guaranteed bounds, in parts of each limit per s: after a change, after a stop; of the reference,
+#: in parts of the velocity limits.
 CHANGE, STOP, REFERENCE = 50.0, 200.0, 1.5
-#: What braking and damping answer a change of the momentum with, 1/s.
+#: Gain of braking and damping on a change of the momentum, 1/s.
 FEEDBACK = 100.0
-#: A longer time between two states counts as this, s; so long a stop takes until it brakes, s.
+#: Upper bound of the time between two states, s; time until a stop brakes, s.
 LONGEST, STOP_LASTS = 0.05, 0.06
-#: Clean states at the end, s, in which a session must be back.
+#: Duration of undisturbed states at the end, in which a session must recover, s.
 TAIL = 0.5
-#: After the last change and the longest ramp, s, a law acts alone.
+#: Time after the last change and the longest ramp from which a law acts alone, s.
 RAMPED = 0.05
-#: Of the stamps, between an activation and the state after it, ns.
+#: Jump of the timestamps between an activation and the next state, ns.
 SHIFTS = (0, 0, 0, 200_000_000, -10 * NS, 10**18, -(10**18))
-#: From this damping times the time between two states on it swings by itself.
+#: Damping times the time between two states from which the loop oscillates by itself.
 UNSTABLE = 2.0
-#: Below this part of the velocity limits a stop has brought the arm to rest.
+#: Share of the velocity limits below which the arm is at rest after a stop.
 AT_REST = 0.01
-#: After a hand has let go, a law needs so long to bring the arm back, in parts of 1/frequency.
+#: Time that a law needs to return the arm after a push, in parts of 1/frequency.
 _SETTLES = 5.0
 #: Energy of an arm that comes to rest under its law, J.
 SETTLING = 1e-3
@@ -57,14 +57,14 @@ ROUNDING = 1.0 + 1e-9
 
 
 class BreachError(AssertionError):
-    """A promise was not kept; says at which step."""
+    """A guarantee was violated; the message contains the step."""
 
 
-#: Closed loops; what no model of the loop brakes is not evaluated.
+#: Closed loops; guarantees that need a model of the loop for braking are not evaluated.
 CLOSED = tuple(MECHANISMS)
 
 
-#: The joints that a loop moves have no drive; what pins the loops, as their nodes are told.
+#: Joints moved by a loop have no drive; the pins of the loops, as in the nodes' parameters.
 _UNDRIVEN = {'upper_arm_joint': 1.0, 'rod_joint': 1.0}
 _PINS = [('arm_pin', 'rod_pin')]
 
@@ -85,14 +85,14 @@ def _frequency(driver: DriverConversion | None) -> float:
 
 
 def _stiffness(tree: RobotTree, w: float) -> list[float]:
-    """Return the stiffness that gives each joint alone a natural frequency w, rad/s."""
+    """Return the stiffness that gives each joint alone the natural frequency w, rad/s."""
     middle = 0.5 * (tree.position_lower + tree.position_upper)
     inertia = make_formulation('newton_euler', tree).mass_matrix(middle).diagonal()
     return [float(w**2 * (i + j)) for i, j in zip(inertia, tree.armature, strict=True)]
 
 
 class FaultEvaluator:
-    """A session and its plant, and what is demanded of every command."""
+    """A session with its plant, and the checks of every command."""
 
     def __init__(self, scenario: Scenario) -> None:
         self.scenario, rng = scenario, np.random.default_rng(scenario.seed)
@@ -127,7 +127,7 @@ class FaultEvaluator:
         self.step, self.shift, self.now = 0, 50 * NS, 50 * NS
         self.truth: dict[int, tuple[Vector, Vector]] = {}
         self.active: list[Distortion] = []
-        self.disturbed = 0  # time at which a hand last pushed, or a target streamed
+        self.disturbed = 0  # time of the last push or streamed target
         self.lasting: list[tuple[int, int, Callable[[], None]]] = []
         self.answered = self.struck_at = 0
         self.braking = False
@@ -137,23 +137,23 @@ class FaultEvaluator:
         self.fresh_start, self.restarts = True, 0
         self.guarded, self.acting = np.zeros(self.tree.n), np.zeros(self.tree.n, dtype=bool)
         self.rated_at = self.strayed = -math.inf
-        self.alone = False  # whether the law must act alone by now
+        self.alone = False  # whether the law must act alone
         self.activation_shift = int(rng.choice(SHIFTS))
 
     @property
     def loop(self) -> Any:
-        """The tick of the session."""
+        """The control loop of the session."""
         return self.session.loop
 
     def breach(self, said: str, *numbers: Any) -> None:
-        """Raise a breach."""
+        """Raise a :class:`BreachError`."""
         text = ' '.join(np.array2string(np.asarray(x), precision=4) for x in numbers)
         where = f'step {self.step}, {self.loop.law.name}, {self.session.mode.value}'
         raise BreachError(f'{said}: {text} ({where})')
 
     def _evaluate(self, dt: float, elapsed: float = LONGEST, *, silent: bool = False,
                final: bool = False) -> None:  # fmt: skip
-        """Demand of a command what holds for every one."""
+        """Check a command: finite, within its limits, no jump."""
         session, loop, limit = self.session, self.loop, self.tree.effort_limit
         if session.fault is not None:
             self.breach(f'stopped by {type(session.fault).__name__}: {session.fault}')
@@ -186,7 +186,7 @@ class FaultEvaluator:
         self.effort, self.momentum = effort, self._momentum()
 
     def _begins(self) -> None:
-        """Demand that the reference begins where the arm is believed to be."""
+        """Check that the reference begins at the last accepted position of the arm."""
         q = np.clip(self.loop.q, self.tree.position_lower, self.tree.position_upper)
         away = np.abs(self.loop.reference.position - q) / self.tree.velocity_limit
         if (away > REFERENCE * LONGEST).any():
@@ -194,27 +194,27 @@ class FaultEvaluator:
         self.rated_at = self.now * 1e-9 + self.loop.settings.activation_ramp_s
 
     def _smooth(self, step: Vector, elapsed: float, at_sum: Vector) -> None:
-        """Demand that neither the command nor the reference jumps."""
+        """Check that neither the command nor the reference jumps."""
         session = self.session
         moved = np.abs(self.loop.reference.position - self.reference) / self.tree.velocity_limit
         if (moved > REFERENCE * elapsed * (1 + 1e-6) + 1e-9).any():
             self.breach('the reference jumps', moved, elapsed)
         lower, upper = self.tree.position_lower, self.tree.position_upper
         if not ((lower < self.q) & (self.q < upper)).all():
-            self.true_ticks = 0  # an end stop throws the arm back: its state steps
+            self.true_ticks = 0  # an end stop throws the arm back, with a step of its state
             self.struck_at = self.now
         acted, count = self.acting, self.loop.guard.active
         self.acting, self.guarded[:] = count != self.guarded, count
         guards = acted | self.acting
-        since = 40 if session.port.differentiates else 3  # the filter forgets within 40
-        rates = self.loop.settings.rates(self.tree.n)  # which make what was false last longer
+        since = 40 if session.port.differentiates else 3  # memory of the filter: 40
+        rates = self.loop.settings.rates(self.tree.n)  # which extend the effect of false states
         since += int((2.0 * self.tree.effort_limit / rates).max() / self.h)
         slowed = self.scenario.arm in CLOSED and not self.loop.generator.speed.plain
         damping = self._damping()
         if self._strays() or damping * elapsed > UNSTABLE:
             self.strayed = self.step
         if self.true_ticks < since or slowed or self.step - self.strayed < since + 40:
-            return  # a law may step where its states do
+            return  # a law may step if its states do
         if self.braking and (np.abs(self.v) > AT_REST * self.tree.velocity_limit).any():
             self.stopped_at = self.now * 1e-9
         else:
@@ -227,13 +227,13 @@ class FaultEvaluator:
             self.breach('the command jumps', step, most)
 
     def _damping(self) -> float:
-        """Return the largest damping of a program that acts or is being left, 1/s; 0 for none."""
+        """Return the largest damping of an active or fading program, 1/s; 0 for none."""
         laws = self.loop.law, self.loop._transition.former
         gains = [one.program.G1 for one in laws if hasattr(one, 'program')]
         return max((float(np.abs(gain).max()) for gain in gains), default=0.0)
 
     def _strays(self) -> bool:
-        """Return whether a program, or one that is being left, is not followed.
+        """Return whether an active or fading program is not followed.
 
         It is singular or beyond the effort limits there, or the guard acts.
         """
@@ -243,19 +243,19 @@ class FaultEvaluator:
         return bool(guards or any(one.damped or one.scale < 1.0 for one in programs))
 
     def _silent(self) -> None:
-        """Demand that silence has led to the stop action."""
+        """Check that missing states have led to the stop action."""
         session = self.session
         running = session.mode in (SessionMode.HOLDING, SessionMode.FOLLOWING)
         if running and session.is_silent(self.now):
             self.breach('no stop action though the states are silent')
 
     def _recovered(self) -> None:
-        """Demand that clean states are answered at the end, and that the arm has come to rest."""
+        """Check that valid states are answered at the end, and that the arm has come to rest."""
         mode = self.session.mode
         waits = self.session.waits_for_enabling
         struck = self.now - self.struck_at < TAIL * NS  # an end stop is a contact
         swings = self.session.port.differentiates and self.now * 1e-9 - self.rated_at < TAIL
-        # The model knows neither that nor what is carried, and filtered velocities are late.
+        # The model contains neither end stops nor payloads, and filtered velocities are delayed.
         waits |= (self.heavy or struck or swings) and mode is SessionMode.REACTING
         if mode not in (SessionMode.HOLDING, SessionMode.FOLLOWING) and not waits:
             self.breach('has not recovered')
@@ -263,19 +263,19 @@ class FaultEvaluator:
             self.breach('does not answer clean states')
         fast = np.abs(self.v) > 0.1 * self.tree.velocity_limit
         free = not self.heavy and self.now * 1e-9 - self.rated_at > 0.5 * TAIL
-        free &= self.loop.added is None  # a wrench that streamed decays as slowly as it came
+        free &= self.loop.added is None  # a streamed wrench decays as slowly as it rose
         free &= (self.now - self.disturbed) * 1e-9 * self.frequency > _SETTLES
         if self.loop.law.follows_reference and free and fast.any():
             self.breach('has not come to rest', self.v)
 
     def _acts(self) -> None:
-        """Demand that the law acts alone, where nothing limits it."""
+        """Check that the law acts alone, where nothing limits it."""
         loop, mode = self.loop, self.session.mode
         rated = self.now * 1e-9 - self.rated_at < RAMPED
         if mode not in (SessionMode.HOLDING, SessionMode.FOLLOWING) or loop.braking or rated:
             return
         if self.programmed and loop.law.answers_force:
-            return  # asked twice, what presses has moved on
+            return  # a second evaluation would advance the contact's state
         limit, share = self.tree.effort_limit, loop.motor_effort() - loop.effort
         wanted = np.clip(sum(loop.decompose().values()), -limit, limit)
         wanted = np.clip(wanted - share, -limit, limit)
@@ -293,7 +293,7 @@ class FaultEvaluator:
         return self.data.qfrc_bias.copy()
 
     def _driven(self, q: Vector, v: Vector) -> Vector:
-        """Return what the driver gives by itself; there is no Coulomb friction."""
+        """Return the driver's own share, N m or N; there is no Coulomb friction."""
         share = np.zeros(self.tree.n)
         terms = () if self.driver is None else self.driver.profile.compensated_by_driver
         if 'gravity' in terms:
@@ -312,7 +312,7 @@ class FaultEvaluator:
         return float(0.5 * self.v @ self._momentum())
 
     def _note_stop(self, *, fresh: bool) -> None:
-        """Note that a stop begins at the present state, and how much energy it may have."""
+        """Record that a stop begins at the present state, and its allowed energy."""
         self.braking = fresh
         if fresh:
             self.stopped_at = self.now * 1e-9
@@ -327,17 +327,17 @@ class FaultEvaluator:
 
     @property
     def programmed(self) -> bool:
-        """Whether a program moves the arm, by itself."""
+        """Whether a program moves the arm."""
         law = self.loop.law.name == 'constraint_stabilization'
         return bool(law and self.session.parameters['program'])
 
     @property
     def active_lies(self) -> bool:
-        """Whether states are not what they say, or may be late."""
+        """Whether states are false or may be delayed."""
         return any(one.kind != 'silence' for one in self.active)
 
     def _energy(self) -> None:
-        """Demand that the energy of the motion does not grow after a stop."""
+        """Check that the kinetic energy does not grow after a stop."""
         if self.energy is None or self.step - self.energy[0] > 0.3 / self.h:
             self.energy = None
             return
@@ -345,7 +345,7 @@ class FaultEvaluator:
         limit, rates = self.tree.effort_limit, self.loop.settings.rates(self.tree.n)
         since = (self.step - begin + 1) * self.h
         slew = np.minimum(rates, STOP * limit) if fresh else rates
-        left = np.clip(2.0 * limit - slew * since, 0.0, None)  # not yet what the stop asks for
+        left = np.clip(2.0 * limit - slew * since, 0.0, None)  # not yet the stop's effort
         if not fresh:
             zero = np.zeros(self.tree.n)
             left += np.abs(self._at(self.q, zero) - self._at(self.loop.q, zero))

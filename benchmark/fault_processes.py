@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Faults of real processes over DDS: kills, stops (SIGSTOP), floods, second publishers.
 
-A controller and a simulator in real time; every command that comes is checked: finite, within its
-limit. After each fault the arm must be controlled again, by a controller that is active.
+A controller and a simulator in real time; every received command must be finite and within its
+limit. After each fault the arm must be controlled again by an active controller.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from robot_dynamics_ros.errors import PeerTimeoutError
 from robot_dynamics_ros.model import load_robot
 
 _ARM, _PATIENCE_S, _ENOUGH = 'scara', 90.0, 50
-#: The controller knows the rest from the arm's parameter file.
+#: The controller's other parameters are in the arm's parameter file.
 _PARAMETERS: dict[str, dict[str, Any]] = {
     'controller': {'use_sim_time': False, 'state_timeout_s': 0.2},
     'simulator': {},
@@ -42,18 +42,18 @@ _ACTIVE = 3
 
 
 def wrong(effort: Any, limit: Any) -> str:
-    """Say what is wrong with a command, N m or N, or nothing."""
+    """Return the violation by a command, N m or N, or an empty string."""
     within = effort.shape == limit.shape and bool((np.abs(effort) <= limit * (1.0 + 1e-9)).all())
     return '' if within else f'command {effort} beyond {limit}'
 
 
 class ProcessTrial:
-    """Two processes in a domain, what is done to them, and a check of every command.
+    """Two processes in a domain, the faults applied to them, and a check of every command.
 
     Args:
         domain: ROS domain.
-        nodes: Where the processes are started.
-        seed: Of what is drawn.
+        nodes: Starts the processes.
+        seed: Seed of the random numbers.
     """
 
     def __init__(self, domain: int, nodes: SceneProcesses, seed: int) -> None:
@@ -79,10 +79,10 @@ class ProcessTrial:
         self._wrong = self._wrong or wrong(np.array(msg.data), self._tree.effort_limit)
 
     def run(self, kind: str) -> None:
-        """Do something, and demand that the arm is controlled again.
+        """Apply a fault, and check that the arm is controlled again.
 
         Raises:
-            BreachError: It is not, or a command was wrong.
+            BreachError: The arm is not controlled, or a command was invalid.
         """
         getattr(self, kind)()
         with suppress(PeerTimeoutError):
@@ -93,10 +93,10 @@ class ProcessTrial:
         raise BreachError(f'{kind}: {self._wrong or "not controlled any more"}; {logs}')
 
     def await_control(self) -> None:
-        """Wait until commands flow, of a controller that is active.
+        """Wait for commands of an active controller.
 
         Raises:
-            PeerTimeoutError: They do not.
+            PeerTimeoutError: No commands arrive.
         """
         end, first = time.monotonic() + _PATIENCE_S, self.commands
         while time.monotonic() < end:
@@ -112,36 +112,36 @@ class ProcessTrial:
     # Faults -------------------------------------------------------------------------------------
 
     def _stop(self, name: str) -> None:
-        """Let a process stand still for longer than the timeout of the states."""
+        """Suspend a process for longer than the timeout of the states."""
         pid = self._nodes.pid(name)
         os.kill(pid, signal.SIGSTOP)
         self.spinner.spin(float(self._rng.uniform(0.3, 1.0)))
         os.kill(pid, signal.SIGCONT)
 
     def _kill(self, name: str) -> None:
-        """End a process at once, and start another one."""
+        """Kill a process, and start a new one."""
         os.kill(self._nodes.pid(name), signal.SIGKILL)
         self.spinner.spin(float(self._rng.uniform(0.0, 1.0)))
         self._start(name)
 
     def stop_simulator(self) -> None:
-        """Let the simulator stand still."""
+        """Suspend the simulator."""
         self._stop('simulator')
 
     def stop_controller(self) -> None:
-        """Let the controller stand still."""
+        """Suspend the controller."""
         self._stop('controller')
 
     def kill_simulator(self) -> None:
-        """Replace the simulator: time goes back, the arm is elsewhere."""
+        """Restart the simulator: time jumps back, the arm is at another position."""
         self._kill('simulator')
 
     def kill_controller(self) -> None:
-        """Replace the controller; the killed one is still discovered for a while."""
+        """Restart the controller; the killed one is still discovered for a while."""
         self._kill('controller')
 
     def contradict(self) -> None:
-        """Publish states of another arm, impossible ones among them."""
+        """Publish states of another arm, including impossible ones."""
         n = self._tree.n
         for k in range(200):
             now = self.spinner.node.get_clock().now().to_msg()
@@ -154,7 +154,7 @@ class ProcessTrial:
             self.spinner.spin(0.002)
 
     def flood(self) -> None:
-        """Send trajectories and parameters, right and wrong, as fast as they go."""
+        """Send valid and invalid trajectories and parameters at the maximum rate."""
         names, n = list(self._tree.joint_names), self._tree.n
         middle = 0.5 * (self._tree.position_lower + self._tree.position_upper)
         for _ in range(100):
@@ -173,10 +173,10 @@ KINDS = ('stop_simulator', 'contradict', 'kill_simulator', 'stop_controller', 'f
 
 
 def campaign(rounds: int, seed: int, folder: Path, tell: Callable[[str], None] = print) -> int:
-    """Do so many things to the processes, one after the other; return how many commands came.
+    """Apply a number of faults to the processes; return the number of received commands.
 
     Raises:
-        BreachError: A promise was not kept; says which.
+        BreachError: A guarantee was violated; the message says which.
         SceneError: A process ended by itself.
     """
     with own_domain() as domain, SceneProcesses(folder / 'logs', domain) as nodes:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a scenario of the campaign of faults is, and what happens to the states in it."""
+"""Scenarios of the fault campaign, and distortions of the states."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ State = tuple[int, Vector, Vector]
 
 @dataclass(frozen=True)
 class Fault:
-    """What goes wrong, or is asked for, from a step on; ``seed`` decides the rest of it."""
+    """A distortion or a change from a step on; ``seed`` determines its details."""
 
     step: int
     kind: str
@@ -24,7 +24,7 @@ class Fault:
 
 @dataclass(frozen=True)
 class Scenario:
-    """What is run; faults can be left out and steps cut off without a change of the others."""
+    """A scenario; faults and steps can be removed without changing the others."""
 
     arm: str
     law: str
@@ -37,13 +37,13 @@ class Scenario:
 
 @dataclass
 class Distortion:
-    """What happens to the states for a while.
+    """A distortion of the states for a while.
 
     Attributes:
-        kind: Name of a method, which takes the states of a step and returns what arrives.
-        rng: For what is drawn.
+        kind: Name of a method that takes the state of a step and returns the delivered states.
+        rng: Random number generator.
         until: Step at which it ends.
-        kept: States that come later.
+        kept: States to deliver later.
     """
 
     kind: str
@@ -73,46 +73,46 @@ class Distortion:
         return arrived
 
     def repeated(self, state: State) -> list[State]:
-        """Deliver one state over and over."""
+        """Deliver the same state repeatedly."""
         self.kept = self.kept or [state]
         return self.kept
 
     def jumping(self, state: State) -> list[State]:
-        """Let positions be elsewhere now and then."""
+        """Let positions jump occasionally."""
         return [self._moved(state, 0.5)] if self.rng.random() < 0.2 else [state]
 
     def contradicting(self, state: State) -> list[State]:
-        """Let another publisher tell of another arm."""
+        """Add states of another arm from a second publisher."""
         other = np.random.default_rng(self.until).normal(size=len(state[1])) * 0.3
         return [state, (state[0] + 1000, state[1] + other, np.zeros(len(other)))]
 
     def nan(self, state: State) -> list[State]:
-        """Spoil a number."""
+        """Replace a value by a non-finite one."""
         return [self._spoiled(state, (math.nan, math.inf, -math.inf))]
 
     def huge(self, state: State) -> list[State]:
-        """Put in a number that no arm has."""
+        """Replace a value by an impossibly large one."""
         return [self._spoiled(state, (1e300, -1e300, 1e154, 1e7))]
 
     def denormal(self, state: State) -> list[State]:
-        """Put in a number next to nothing."""
+        """Replace a value by a denormal one."""
         return [self._spoiled(state, (5e-324, -5e-324, 1e-310))]
 
     def frozen(self, state: State) -> list[State]:
-        """Let the values stand still while stamps go on."""
+        """Keep the values constant while timestamps advance."""
         self.kept = self.kept or [state]
         return [(state[0], *self.kept[0][1:])]
 
     def inconsistent(self, state: State) -> list[State]:
-        """Tell velocities that are not those of the positions."""
+        """Deliver velocities that contradict the positions."""
         return [(state[0], state[1], state[2] + self.rng.normal(size=len(state[2])))]
 
     def jitter(self, state: State) -> list[State]:
-        """Shift stamps by up to half a period."""
+        """Shift timestamps by up to half a period."""
         return [(state[0] + int(self.rng.integers(-400_000, 400_000)), *state[1:])]
 
     def silence(self, state: State) -> list[State]:
-        """Let nothing arrive."""
+        """Deliver no states."""
         return []
 
     def _moved(self, state: State, scale: float) -> State:
@@ -124,7 +124,7 @@ class Distortion:
         return state[0], row[0], row[1]
 
 
-#: Of the states: how many periods each lasts at least and at most.
+#: Distortions of the states: minimum and maximum duration, periods.
 STATE_FAULTS = {
     'lost': (5, 60), 'late': (10, 80), 'doubled': (5, 50), 'reordered': (6, 50),
     'repeated': (2, 15), 'jumping': (2, 40), 'contradicting': (5, 60), 'nan': (1, 15),

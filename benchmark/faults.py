@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Seeded faults against the session on the plant: every arm, law, stop action, driver profile.
+"""Apply seeded faults to the session with the plant: every arm, law, stop action and profile.
 
-Each is a session on the MuJoCo plant, in lockstep. What is demanded of every command is in
-``fault_evaluator``. A scenario that breaks one is shrunk,
-to fewer faults and fewer steps, and printed as a line that runs it again.
+Each scenario is a session on the MuJoCo plant, in lockstep. ``fault_evaluator`` checks every
+command. A scenario with a violation is reduced to fewer faults and fewer steps, and printed as a
+command line that reproduces it.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ _WORKING = (SessionMode.HOLDING, SessionMode.FOLLOWING)
 
 
 class FaultTrial(FaultChanges):
-    """A scenario, step by step."""
+    """Runs a scenario step by step."""
 
     def run(self) -> None:
         """Run the scenario.
 
         Raises:
-            BreachError: A promise was not kept.
+            BreachError: A guarantee was violated.
         """
         todo = sorted(self.scenario.faults, key=lambda one: one.step)
         for _ in range(self.scenario.steps):
@@ -55,7 +55,7 @@ class FaultTrial(FaultChanges):
             self._advance()
         self.active.clear()
         self.lasting.clear()
-        # It may take 30 states until they are believed again.
+        # It may take 30 states until they are accepted again.
         self._go_on(30 + round((self.loop.settings.activation_ramp_s + RAMPED) / self.h))
         self.alone = True
         self._go_on(1)
@@ -79,7 +79,7 @@ class FaultTrial(FaultChanges):
             self._try(getattr(self, fault.kind), rng)
 
     def _last_on(self) -> None:
-        """Go on with what lasts: hands that push, targets that stream."""
+        """Continue lasting changes: pushes, streamed targets."""
         self.plant.push(self.tree.base_link, np.zeros(6))
         self.lasting = [one for one in self.lasting if one[0] > self.step]
         for until, every, act in self.lasting:
@@ -90,7 +90,7 @@ class FaultTrial(FaultChanges):
             self.energy = None
 
     def _advance(self) -> None:
-        """Go on by a period of the driver."""
+        """Advance by one period of the driver."""
         self.plant.read(self.q, self.v)
         self._last_on()
         self.now += self.period
@@ -143,7 +143,7 @@ class FaultTrial(FaultChanges):
         if reacts or (back and not self.fresh_start):
             self._note_stop(fresh=True)
         if restarts != self.restarts and session.port.differentiates:
-            self.true_ticks = 0  # velocities begin anew
+            self.true_ticks = 0  # differentiated velocities restart
         self.restarts, self.answered = restarts, stamp
         self._evaluate(self.h if back else elapsed, elapsed=max(elapsed, self.h))
         if self.alone:
@@ -158,7 +158,7 @@ class FaultTrial(FaultChanges):
             self._note_stop(fresh=True)
 
     def _believed(self, stamp: int) -> None:
-        """Count how many believed states in a row were those of the arm; none may be no number."""
+        """Count consecutive accepted states that were those of the arm; all must be finite."""
         if not (np.abs([self.loop.q, self.loop.v]) <= 1e6).all():
             self.breach('an impossible state is believed', self.loop.q, self.loop.v)
         true = self.truth.get(stamp)
@@ -175,23 +175,23 @@ def _equal(a: Vector, b: Vector) -> bool:
 
 
 def breach_of(scenario: Scenario) -> str:
-    """Run a scenario; return what was not kept, or nothing."""
+    """Run a scenario; return its violation, or an empty string."""
     try:
         FaultTrial(scenario).run()
     except BreachError as breach:
         return str(breach)
-    except Exception as error:  # nothing may leave a session
+    except Exception as error:  # a session must not raise
         return f'{type(error).__name__}: {error}'
     return ''
 
 
-#: A scenario's steps at most, and its faults at least and at most.
+#: Maximum steps of a scenario; minimum and maximum number of its faults.
 STEPS, FEWEST, MOST = 400, 3, 7
 
 
 @cache
 def combinations() -> tuple[tuple[str, str, str, str], ...]:
-    """Return every arm, law, stop action and driver profile that go together."""
+    """Return every compatible combination of arm, law, stop action and driver profile."""
     fitting = [
         (arm, law, action, profile)
         for arm in (*ROBOTS, *CLOSED)
@@ -204,7 +204,7 @@ def combinations() -> tuple[tuple[str, str, str, str], ...]:
 
 
 def _fits(arm: str, profile: str) -> bool:
-    """Return whether a profile is one for an arm."""
+    """Return whether a profile fits an arm."""
     try:
         tree = load_robot(shipped_robot(arm), effort_limit=1.0)
         bind(load_driver_profile(profile), tree) if profile != 'none' else None
@@ -214,7 +214,7 @@ def _fits(arm: str, profile: str) -> bool:
 
 
 def scenario_of(index: int, seed: int) -> Scenario:
-    """Return a scenario; the same for the same numbers."""
+    """Return the scenario of an index and a seed, deterministically."""
     rng = np.random.default_rng([seed, index])
     steps = int(rng.integers(200, STEPS))
     count = int(rng.integers(FEWEST, MOST, endpoint=True))
@@ -224,20 +224,20 @@ def scenario_of(index: int, seed: int) -> Scenario:
         Fault(step, str(kind), int(rng.integers(2**31)))
         for step, kind in zip(at, kinds, strict=True)
     )
-    known = combinations()  # each round of them begins a third later: a thousand are balanced
+    known = combinations()  # each round begins a third later to balance 1000 scenarios
     turn, place = divmod(index, len(known))
     chosen = known[(place + turn * (len(known) // 3)) % len(known)]
     return Scenario(*chosen, int(rng.integers(2**31)), steps, faults)
 
 
 def chosen(scenario: Scenario, only: Iterable[int] | None, steps: int | None) -> Scenario:
-    """Return a scenario with some of its faults, and no more than some of its steps."""
+    """Return a scenario with a subset of its faults and a limited number of steps."""
     faults = scenario.faults if only is None else tuple(scenario.faults[i] for i in only)
     return replace(scenario, faults=faults, steps=min(steps or STEPS, scenario.steps))
 
 
 def shrunk(scenario: Scenario) -> tuple[list[int], int, str]:
-    """Return which faults of a scenario are needed, its steps, and the breach that is left."""
+    """Return the necessary faults of a scenario, its steps, and the remaining violation."""
     said, only, steps = breach_of(scenario), list(range(len(scenario.faults))), scenario.steps
     sort = said.partition(':')[0]
     for i in list(only):
@@ -253,25 +253,25 @@ def shrunk(scenario: Scenario) -> tuple[list[int], int, str]:
 
 
 def rerun(index: int, seed: int, only: Sequence[int], steps: int) -> str:
-    """Return the command that runs a shrunk scenario again."""
+    """Return the command that reproduces a reduced scenario."""
     kept = ','.join(map(str, only))
     return f'python -m benchmark faults --seed {seed} --first {index} --scenarios 1 --only {kept} --steps {steps}'  # noqa: E501
 
 
 def breach_at(index: int, seed: int, *, interpreted: bool = False) -> str:
-    """Run a scenario by its index; return what was not kept, or nothing."""
+    """Run a scenario by its index; return its violation, or an empty string."""
     if interpreted:
         interpret()
     return breach_of(scenario_of(index, seed))
 
 
 def interpret() -> None:
-    """Let this process run laws and shell interpreted, as where llvmlite is not installed."""
+    """Run laws and shell interpreted in this process, as without llvmlite."""
     sys.modules['llvmlite'] = None  # type: ignore[assignment]
 
 
 def run(indices: range, seed: int, *, interpreted: bool, jobs: int = 0) -> list[tuple[int, str]]:
-    """Run scenarios in processes, with progress; return the breaches by index."""
+    """Run scenarios in processes, with progress; return the violations by index."""
     work = partial(breach_at, seed=seed, interpreted=interpreted)
     results = run_jobs(work, indices, lambda _, reason: reason, jobs=jobs)
     shown = with_progress(results, 'scenarios', len(indices), lambda result: bool(result[1]))
@@ -279,7 +279,7 @@ def run(indices: range, seed: int, *, interpreted: bool, jobs: int = 0) -> list[
 
 
 def counts(indices: range, seed: int) -> dict[str, Counter[str]]:
-    """Return in how many scenarios each arm, law, stop action, profile and fault takes part."""
+    """Return the number of scenarios of each arm, law, stop action, profile and fault."""
     counters: dict[str, Counter[str]] = {
         name: Counter() for name in ('arm', 'law', 'stop action', 'profile', 'fault')
     }
@@ -293,16 +293,16 @@ def counts(indices: range, seed: int) -> dict[str, Counter[str]]:
 
 
 def main(arguments: Sequence[str] = ()) -> int:
-    """Run the campaign, print and write ``out/benchmark/faults.json``; 1 at a breach."""
+    """Run the campaign, print and write ``out/benchmark/faults.json``; 1 on a violation."""
     parser = argparse.ArgumentParser(prog='python -m benchmark faults', description=__doc__)
     parser.add_argument('--scenarios', type=int, default=1000)
     parser.add_argument('--seed', type=int, default=1)
     parser.add_argument('--first', type=int, default=0, help='index of the first scenario')
-    parser.add_argument('--only', help='of one scenario: which of its faults, such as 0,2')
-    parser.add_argument('--steps', type=int, help='of one scenario: how many steps')
-    parser.add_argument('--processes', type=int, metavar='N', help='instead: so many faults of '
-                        'real processes, kills and stops among them (ROS 2)')  # fmt: skip
-    parser.add_argument('--jobs', type=int, default=0, help='processes; default: one a processor')
+    parser.add_argument('--only', help='for one scenario: indices of its faults, such as 0,2')
+    parser.add_argument('--steps', type=int, help='for one scenario: number of steps')
+    parser.add_argument('--processes', type=int, metavar='N', help='instead: number of faults of '
+                        'real processes, including kills and stops (ROS 2)')  # fmt: skip
+    parser.add_argument('--jobs', type=int, default=0, help='processes; default: all processors')
     parser.add_argument('--interpreted', action='store_true', help='without compiled code')
     args = parser.parse_args(arguments)
     if args.interpreted:
@@ -320,7 +320,7 @@ def main(arguments: Sequence[str] = ()) -> int:
 
 
 def processes(rounds: int, seed: int) -> int:
-    """Run the campaign over real processes; return 1 at a breach."""
+    """Run the campaign with real processes; return 1 on a violation."""
     from benchmark import fault_processes
 
     with TemporaryDirectory() as folder:
@@ -334,11 +334,11 @@ def processes(rounds: int, seed: int) -> int:
 
 
 def campaign(indices: range, seed: int, *, interpreted: bool, jobs: int = 0) -> int:
-    """Run scenarios, shrink those that fail, print and write; return 1 if one fails."""
+    """Run scenarios, reduce those that fail, print and write; return 1 if one fails."""
     begin, breaches = time.perf_counter(), run(indices, seed, interpreted=interpreted, jobs=jobs)
     tried, lines = counts(indices, seed), {}
     rows = ((what, *pair) for what, counter in tried.items() for pair in sorted(counter.items()))
-    show('scenarios in which each takes part', ('what', 'which', 'scenarios'), rows)
+    show('number of scenarios of each', ('what', 'which', 'scenarios'), rows)
     for index, said in breaches[:MOST]:
         only, steps, left = shrunk(scenario_of(index, seed))
         lines[rerun(index, seed, only, steps)] = left or said

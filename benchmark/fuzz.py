@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Mutated robots, programs, loops, profiles, parameters, trajectories, bags, command lines.
+"""Fuzz robots, programs, loops, profiles, parameters, trajectories, bags, command lines.
 
-Every input must be taken, or refused in one clear line: an error of this package. Whatever else
-happens is a breach: another exception, a message of several lines or of thousands of characters,
-more than ten seconds of the processor, more than a gigabyte. Every input has a generator of
-random numbers of its own, so ``--kind KIND --first I --inputs 1`` makes one of them again.
+Every input must be accepted, or rejected in one clear line: an error of this package. Anything
+else is a violation: another exception, a message of several lines or of thousands of characters,
+more than ten seconds of processor time, more than a gigabyte. Every input has its own random
+number generator, so ``--kind KIND --first I --inputs 1`` reproduces a single one.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ _CHUNK = 250
 
 @dataclass
 class Tally:
-    """What became of the inputs of a kind.
+    """Results of the inputs of a kind.
 
     Attributes:
-        accepted, refused: How many were.
-        slowest: Longest time of the processor for one, s.
-        breaches: Index of an input and what it did.
+        accepted, refused: Number of accepted and of rejected inputs.
+        slowest: Longest processor time of an input, s.
+        breaches: Index and description of each violation.
     """
 
     accepted: int = 0
@@ -53,7 +53,7 @@ class Tally:
     breaches: list[tuple[int, str]] = field(default_factory=list)
 
     def count(self, index: int, verdict: str, said: str, seconds: float) -> None:
-        """Count an input: 'accepted', 'refused' or 'breach', what was said, and how long, s."""
+        """Count an input: 'accepted', 'refused' or 'breach', its message, and its time, s."""
         self.slowest = max(self.slowest, seconds)
         if verdict == 'breach':
             self.breaches.append((index, ' '.join(said.split())[:300]))
@@ -61,7 +61,7 @@ class Tally:
             setattr(self, verdict, getattr(self, verdict) + 1)
 
     def add(self, other: Tally) -> None:
-        """Take in what became of further inputs."""
+        """Add the results of further inputs."""
         self.accepted += other.accepted
         self.refused += other.refused
         self.slowest = max(self.slowest, other.slowest)
@@ -69,7 +69,7 @@ class Tally:
 
 
 def text_of(kind: str, index: int, seed: int) -> tuple[str, int]:
-    """Return an input of the campaign, and which of the seeds it was made of."""
+    """Return an input of the campaign, and the index of its seed text."""
     rng = np.random.default_rng([seed, list(KINDS).index(kind), index])
     seeds = KINDS[kind].seeds()
     origin = int(rng.integers(len(seeds)))
@@ -77,7 +77,7 @@ def text_of(kind: str, index: int, seed: int) -> tuple[str, int]:
 
 
 def evaluate(kind: str, text: str, origin: int) -> tuple[str, str]:
-    """Return 'accepted', 'refused' or 'breach' of an input, and what was said."""
+    """Return 'accepted', 'refused' or 'breach' of an input, and its message."""
     try:
         with _time_limit(LONGEST_S), warnings.catch_warnings():
             warnings.simplefilter('ignore')
@@ -93,7 +93,7 @@ def evaluate(kind: str, text: str, origin: int) -> tuple[str, str]:
 
 @contextlib.contextmanager
 def _time_limit(seconds: float) -> Iterator[None]:
-    """Stop after a time of the processor, or after ten times that on the clock of the wall."""
+    """Stop after a processor time, s, or after ten times that wall time."""
 
     def stop(*_: object) -> None:
         raise TimeoutError(f'longer than {seconds:g} s')
@@ -112,14 +112,14 @@ def _time_limit(seconds: float) -> Iterator[None]:
 
 @cache
 def _warm_up(kind: str) -> None:
-    """Read every seed as it is, so that no input pays for what is imported and loaded once."""
+    """Read every seed unchanged, so that no input includes the time of imports and loading."""
     for origin, text in enumerate(KINDS[kind].seeds()):
         with contextlib.suppress(RobotDynamicsError):
             KINDS[kind].read(text, origin)
 
 
 def run_chunk(chunk: tuple[str, range], seed: int) -> Tally:
-    """Read some inputs of a kind, in a folder of their own; nothing may be written elsewhere."""
+    """Read some inputs of a kind in a separate folder; nothing may be written elsewhere."""
     (kind, indices), tally = chunk, Tally()
     with memory_limited(), own_folder():
         _warm_up(kind)
@@ -132,9 +132,9 @@ def run_chunk(chunk: tuple[str, range], seed: int) -> Tally:
 
 @contextlib.contextmanager
 def own_folder() -> Iterator[None]:
-    """Work deep in a folder that is removed; temporary files go there too."""
+    """Work deep inside a temporary folder that also holds temporary files."""
     with tempfile.TemporaryDirectory() as folder:
-        work = Path(folder, 'a', 'b', 'here')  # a way upward leads nowhere else
+        work = Path(folder, 'a', 'b', 'here')  # paths upwards stay inside
         work.mkdir(parents=True)
         with contextlib.chdir(work), patch.object(tempfile, 'tempdir', folder):
             yield
@@ -142,9 +142,9 @@ def own_folder() -> Iterator[None]:
 
 @contextlib.contextmanager
 def memory_limited() -> Iterator[None]:
-    """Let a process have a gigabyte more than it begins with: past that, a ``MemoryError``."""
+    """Limit a process to a gigabyte more than it begins with: beyond, a ``MemoryError``."""
     with contextlib.suppress(ImportError):
-        import_module('llvmlite.binding')  # its library alone takes a tenth of it
+        import_module('llvmlite.binding')  # its library alone uses a tenth of it
     limits = resource.getrlimit(resource.RLIMIT_AS)
     most = psutil.Process().memory_info().vms + MOST_BYTES
     resource.setrlimit(resource.RLIMIT_AS, (most, limits[1]))
@@ -155,12 +155,12 @@ def memory_limited() -> Iterator[None]:
 
 
 def run(kinds: Sequence[str], inputs: int, seed: int, first: int = 0) -> dict[str, Tally]:
-    """Run a campaign in all processors; return what became of it by kind.
+    """Run a campaign on all processors; return the results by kind.
 
     Args:
-        kinds: Which of ``KINDS``.
-        inputs: Of each.
-        seed: Of all random numbers.
+        kinds: Keys of ``KINDS``.
+        inputs: Number of inputs of each kind.
+        seed: Seed of all random numbers.
         first: Index of the first input.
     """
     indices = range(first, first + inputs)
@@ -177,12 +177,12 @@ def _killed(chunk: tuple[str, range], reason: str) -> Tally:
 
 
 def breaches_of(result: tuple[Any, Tally]) -> int:
-    """Return how many breaches a result has, which a tally is the last part of."""
+    """Return the number of violations of a result, whose last part is a tally."""
     return len(result[1].breaches)
 
 
 def report(tallies: dict[str, Tally]) -> None:
-    """Print a table, and how to make each sort of breach again."""
+    """Print a table, and how to reproduce each kind of violation."""
     headings = ('kind', 'inputs', 'accepted', 'refused', 'breaches', 'slowest, s')
     rows = []
     for kind, tally in tallies.items():
@@ -197,14 +197,14 @@ def report(tallies: dict[str, Tally]) -> None:
 
 
 def main(arguments: Sequence[str] = ()) -> int:
-    """Run the campaign and print it; return 1 if there is a breach."""
+    """Run the campaign and print it; return 1 if there is a violation."""
     parser = argparse.ArgumentParser(prog='python -m benchmark fuzz', description=__doc__)
     parser.add_argument('--inputs', type=int, default=15_000, help='of each kind')
     parser.add_argument('--seed', type=int, default=1)
     parser.add_argument('--first', type=int, default=0, help='index of the first input')
     parser.add_argument('--kind', action='append', choices=KINDS, help='default: all')
-    parser.add_argument('--processes', type=int, metavar='N', help='instead: so many of all kinds '
-                        'as processes of the command line (ROS 2)')  # fmt: skip
+    parser.add_argument('--processes', type=int, metavar='N', help='instead: number of inputs '
+                        'of all kinds passed to the real command line (ROS 2)')  # fmt: skip
     parser.add_argument('--show', action='store_true', help='print the first input instead')
     args = parser.parse_args(arguments)
     kinds = args.kind or list(KINDS)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kinds of input of the campaign of mutations: their seeds, who reads them, and which command."""
+"""Kinds of fuzzed input: their seed texts, readers and commands."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def _read_bag(text: str, origin: int) -> None:
 
 
 def _read_command_line(text: str, _: int) -> None:
-    """Run a command whose file is not there or no robot; what it prints is one error."""
+    """Run a command whose file is missing or not a robot; it must print one error."""
     printed = io.StringIO()
     words = [word for word in text.split(' ') if word]
     words = ['bag.yaml' if word == 'FILE' else word for word in words]
@@ -116,7 +116,7 @@ def _read_command_line(text: str, _: int) -> None:
     with (
         contextlib.redirect_stdout(io.StringIO()),
         contextlib.redirect_stderr(printed),
-        patch.object(executables, 'run_executable', return_value=0),  # a node would go on
+        patch.object(executables, 'run_executable', return_value=0),  # a node would keep running
     ):
         try:
             code = command_line(words)
@@ -137,9 +137,9 @@ def _motion() -> str:
     return f'joint_names: [{names}]\npoints:\n{points}'
 
 
-#: What stands between ``metadata.yaml`` and the storage file of a bag that is one text.
+#: Separator of ``metadata.yaml`` and the storage file in the text form of a bag.
 _STORAGE = '\0storage\0'
-#: Name of the file, storage, version of the metadata, compression and what is compressed.
+#: Name of the file, storage, version of the metadata, compression and compression mode.
 _BAGS = (
     ('bag.mcap', 'mcap', 9, None, 'none'),
     ('bag.db3', 'sqlite3', 8, None, 'none'),
@@ -151,7 +151,7 @@ _BAGS = (
 
 @cache
 def _bags() -> tuple[str, ...]:
-    """Return a short bag in every form, each as one text."""
+    """Return a short bag in every format, each as one text."""
     from rosbags.convert import convert
     from rosbags.typesys import Stores, get_typestore
 
@@ -186,12 +186,12 @@ class InputKind:
     """A kind of input.
 
     Attributes:
-        seeds: Return what is mutated.
-        read: Reads an input, given which of the seeds it was made of.
-        file: Its name, where it is a file.
-        command: Words of a command that reads it: FILE stands for it, ROBOT for the robot of
-            which it is, BAG for a good bag; empty: the input is the words.
-        mutate: Mutates a seed.
+        seeds: Returns the seed texts.
+        read: Reads an input, given the index of its seed text.
+        file: File name, if the input is a file.
+        command: Words of a command that reads it, with FILE for the input, ROBOT for its
+            robot, BAG for a valid bag; empty: the input itself is the words.
+        mutate: Mutates a seed text.
     """
 
     seeds: Callable[[], Sequence[str]]
@@ -202,7 +202,7 @@ class InputKind:
 
 
 def write_input(kind: str, text: str, origin: int, folder: Path) -> Path:
-    """Write an input into a folder, as its readers take it; return where it is."""
+    """Write an input into a folder in the form that its readers expect; return its path."""
     path = folder / KINDS[kind].file
     if kind == 'bag':
         shutil.rmtree(path, ignore_errors=True)
@@ -215,7 +215,7 @@ def write_input(kind: str, text: str, origin: int, folder: Path) -> Path:
 
 
 def robot_of(kind: str, origin: int) -> str:
-    """Return the shipped robot that an input is for."""
+    """Return the shipped robot of an input."""
     if kind == 'program':
         return list(PROGRAMS.values())[origin]
     return list(MECHANISMS)[origin] if kind == 'loops' else 'scara'

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Texts that are mutated, their content, their characters, or both; and bytes."""
+"""Mutations of texts, by content, by characters or both, and of bytes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import yaml
 from robot_dynamics_ros.errors import RobotDynamicsError
 from robot_dynamics_ros.yaml_reader.parsing import parse_yaml
 
-#: What replaces numbers, words and whole values.
+#: Replacements of numbers, words and whole values.
 HOSTILE = (
     '', ' ', '0', '-0.0', '1e-320', '5e-324', '1e308', '-1e308', '1e400', '.inf', '-.inf', '.nan',
     'nan', 'inf', '9' * 400, '0b_', '0x_', '0o7', '1_0', '190:20:30', '2001-99-99', '2001-01-01',
@@ -29,7 +29,7 @@ HOSTILE = (
     '!!python/object/apply:os.system ["touch taken"]', '&lol11;', '&outside;', '<a>' * 300,
     'http://nowhere/x.dae', 'file:///dev/zero', 'package://nowhere/x.stl',
 )  # fmt: skip
-#: What replaces values of a content that stays well formed.
+#: Replacements of values in content that stays well formed.
 VALUES: tuple[Any, ...] = (
     None, True, False, 0, -1, 1, 2, 7, 10**6, -(10**18), 10**400, 0.0, -0.0, 0.5, -0.5, 1e-320,
     1e-12, 1e-3, 1e3, 1e12, 1e60, 1e154, 1e200, 1e308, -1e308, math.inf, -math.inf, math.nan, '',
@@ -53,7 +53,7 @@ def mutated(text: str, rng: np.random.Generator) -> str:
 
 
 def _content_mutated(text: str, rng: np.random.Generator) -> str:
-    """Return a text that is still XML or YAML, with another value, key or structure in it."""
+    """Return a text that is still XML or YAML, with a changed value, key or structure."""
     if text.lstrip().startswith('<'):
         return _xml_mutated(text, rng)
     try:
@@ -69,14 +69,14 @@ def _content_mutated(text: str, rng: np.random.Generator) -> str:
 
 
 def _plain(content: Any) -> Any:
-    """Return a content that can be written again."""
+    """Return content that can be serialized."""
     if isinstance(content, dict):
         return {key: _plain(value) for key, value in content.items()}
     return [_plain(value) for value in content] if isinstance(content, list) else content
 
 
 def _places(content: Any) -> Iterator[tuple[Any, Any]]:
-    """Yield every mapping or list of a content with each of its keys or indices."""
+    """Yield every mapping or list in the content with each of its keys or indices."""
     for key in list(content) if isinstance(content, dict) else range(len(content)):
         yield content, key
         if isinstance(content[key], (dict, list)):
@@ -84,7 +84,7 @@ def _places(content: Any) -> Iterator[tuple[Any, Any]]:
 
 
 def _change(inner: Any, key: Any, rng: np.random.Generator) -> None:
-    """Replace, drop, double or rename one entry."""
+    """Replace, drop, duplicate or rename one entry."""
     kind, value = rng.integers(8), VALUES[rng.integers(len(VALUES))]
     if kind < 5:
         inner[key] = value
@@ -97,7 +97,7 @@ def _change(inner: Any, key: Any, rng: np.random.Generator) -> None:
 
 
 def _xml_mutated(text: str, rng: np.random.Generator) -> str:
-    """Return XML with an attribute set or dropped, or an element dropped, doubled or moved."""
+    """Return XML with an attribute set or dropped, or an element dropped, duplicated or moved."""
     try:
         root = ElementTree.fromstring(text)
     except (ElementTree.ParseError, ValueError):
@@ -118,7 +118,7 @@ def _xml_mutated(text: str, rng: np.random.Generator) -> str:
 
 
 def _attribute(value: str, rng: np.random.Generator) -> str:
-    """Return another value of an attribute: one of its numbers changed, or all of it."""
+    """Return a changed attribute value: one of its numbers, or all of it."""
     hostile = str(VALUES[rng.integers(len(VALUES))])
     words = value.split()
     if words and rng.random() < 0.6:
@@ -136,7 +136,7 @@ def _replace_token(text: str, rng: np.random.Generator) -> str:
 
 
 def _replace_value(text: str, rng: np.random.Generator) -> str:
-    """Replace what stands behind a colon or between quotes."""
+    """Replace the text after a colon or between quotes."""
     values = list(re.finditer(r'(?<=: )[^\n]+|(?<=")[^"\n]*(?=")', text))
     if not values:
         return _replace_token(text, rng)
@@ -145,7 +145,7 @@ def _replace_value(text: str, rng: np.random.Generator) -> str:
 
 
 def _edit_lines(text: str, rng: np.random.Generator) -> str:
-    """Drop, double, move or indent a line."""
+    """Drop, duplicate, move or indent a line."""
     lines = text.splitlines()
     if not lines:
         return text
@@ -176,7 +176,7 @@ def _cut(text: str, rng: np.random.Generator) -> str:
 
 
 def _bomb(text: str, rng: np.random.Generator) -> str:
-    """Put what grows without bound, or a file from outside, before a text and into it."""
+    """Insert an unbounded expansion, or an external file, before a text and into it."""
     if not text.lstrip().startswith('<'):
         lines = [f'a{k}: &a{k} [{", ".join([f"*a{k - 1}"] * 9)}]' for k in range(1, 12)]
         return '\n'.join(['a0: &a0 [x]', *lines, text])
@@ -214,7 +214,7 @@ _NUMBERS = tuple(struct.pack('<d', x) for x in (math.nan, math.inf, 1e300, 5e-32
 
 
 def mutated_bytes(data: bytes, rng: np.random.Generator) -> bytes:
-    """Return bytes of which some were flipped, replaced, cut off, cut out, moved or doubled."""
+    """Return bytes with some flipped, replaced, truncated, cut out, moved or duplicated."""
     for _ in range(rng.integers(1, 4)):
         changed, size = bytearray(data), len(data)
         a, b = sorted(rng.integers(0, size + 1, 2).tolist())

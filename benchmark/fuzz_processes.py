@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Mutated inputs given to the real command line, each as a process of its own.
+"""Pass mutated inputs to the real command line, each in a separate process.
 
-A process must end with 0 or 1, or with 2 and one line of error; within a time of the processor and
-a gigabyte; leave no process and no temporary file; and write only where it says so, below the
-folder that it works in. A node that does not end by itself is told to, by SIGINT, at any moment.
+A process must end with 0 or 1, or with 2 and one line of error; within a processor time and a
+gigabyte; leave no process and no temporary file; and write only the files that it reports, below
+its working folder. A node that does not end by itself receives SIGINT at a random time.
 """
 
 from __future__ import annotations
@@ -38,21 +38,21 @@ from robot_dynamics_ros.cli.processes import own_domain
 from robot_dynamics_ros.description.shipped import robot_file
 from robot_dynamics_ros.disk_cache import LOCATION, cache_directory
 
-_NODE_S = 6.0  # after which a node that has said something is told to end
-_ORDERLY_S = 5.0  # in which helpers of a process end that notice its end
-_WALL = 12.0  # times the processor's time
+_NODE_S = 6.0  # s after which a node with output is interrupted
+_ORDERLY_S = 5.0  # s in which helper processes must detect the end and exit
+_WALL = 12.0  # wall time limit, in multiples of the processor time limit
 
 
 @dataclass(frozen=True)
 class Ended:
-    """How a process ended.
+    """Result of a process.
 
     Attributes:
-        code: Of its exit; negative: the signal.
-        out, error: What it printed.
-        seconds: Of the processor.
-        memory: Most that it had, bytes.
-        left: Processes, and files that it wrote without a word, that are left.
+        code: Exit code; negative: the signal.
+        out, error: Its output on stdout and stderr.
+        seconds: Processor time, s.
+        memory: Peak memory, bytes.
+        left: Remaining processes, and unreported files.
     """
 
     code: int
@@ -64,7 +64,7 @@ class Ended:
 
 
 def verdict(ended: Ended, longest: float = LONGEST_S) -> tuple[str, str]:
-    """Return 'accepted', 'refused' or 'breach' of a process, and what was said."""
+    """Return 'accepted', 'refused' or 'breach' of a process, and its message."""
     errors = [line for line in ended.error.splitlines() if 'error: ' in line]
     said = errors[-1].partition('error: ')[2] if errors else ended.error.strip()
     for wrong, problem in (
@@ -83,13 +83,13 @@ def verdict(ended: Ended, longest: float = LONGEST_S) -> tuple[str, str]:
 
 
 class CommandLine:
-    """Runs commands one after the other, deep in a folder of their own and in a ROS domain.
+    """Runs commands one after the other, deep inside a separate folder and in a ROS domain.
 
-    An arm that stands still publishes its states there, and hears of trajectories.
+    An arm at rest publishes its states there, and subscribes to trajectories.
 
     Args:
-        root: Folder; what a path upward leads to is still in it.
-        domain: Of ROS.
+        root: Folder; paths upwards from the working folder stay in it.
+        domain: ROS domain.
     """
 
     def __init__(self, root: Path, domain: int) -> None:
@@ -125,7 +125,7 @@ class CommandLine:
         node.create_timer(0.02, publish)
 
     def close(self) -> None:
-        """End the arm."""
+        """Stop the arm's node."""
         self._spinner.close()
 
     def words(self, kind: str, text: str, origin: int) -> list[str]:
@@ -143,7 +143,7 @@ class CommandLine:
         ]
 
     def run(self, words: Sequence[str], longest: float) -> Ended:
-        """Run a command; ``longest`` is the processor's time that it may take, s."""
+        """Run a command; ``longest`` is its processor time limit, s."""
         before, begin = self._content(), time.monotonic()
         output = [self._root / name for name in ('out', 'error')]
         with output[0].open('wb') as out, output[1].open('wb') as error:
@@ -180,7 +180,7 @@ class CommandLine:
         }
 
     def _unsaid(self, before: dict[str, str], said: str) -> list[str]:
-        """Return what was changed, and what is new that was not spoken of; remove what is new."""
+        """Return changed files and unreported new files; remove the new ones."""
         after = self._content()
         wrong = [f'changed {name}' for name in before if after.get(name) != before[name]]
         work = str(self._work.relative_to(self._root / 'files'))
@@ -196,7 +196,7 @@ class CommandLine:
 
 
 def _end_session(session: int) -> list[str]:
-    """Wait until nothing of a session is left, and end what does not end; return its names."""
+    """Wait until all processes of a session end, kill the others, and return their names."""
     end = time.monotonic() + _ORDERLY_S
     while (left := _session(session)) and time.monotonic() < end:
         time.sleep(0.02)
@@ -217,7 +217,7 @@ def _session(session: int) -> dict[int, str]:
 
 
 class _Worker:
-    """Judges inputs with a command line of its own."""
+    """Evaluates inputs with its own :class:`CommandLine`."""
 
     def __init__(self) -> None:
         self._folder, self._domain = tempfile.TemporaryDirectory(), own_domain()
@@ -231,7 +231,7 @@ class _Worker:
         self._folder.cleanup()
 
     def evaluate(self, kind: str, index: int, seed: int) -> Tally:
-        """Run the command of an input; what its seed takes, such as compiling, counts besides."""
+        """Run the command of an input; time for its seed, such as compiling, is allowed extra."""
         tally, (text, origin) = Tally(), text_of(kind, index, seed)
         if (kind, origin) not in self._usual:
             words = self._line.words(kind, KINDS[kind].seeds()[origin], origin)
@@ -239,7 +239,7 @@ class _Worker:
         longest = LONGEST_S + self._usual[kind, origin]
         try:
             ended = self._line.run(self._line.words(kind, text, origin), longest)
-        except (ValueError, OSError):  # what no process can be given, and no file called
+        except (ValueError, OSError):  # invalid as an argument or a file name
             tally.count(index, 'refused', '', 0.0)
         else:
             tally.count(index, *verdict(ended, longest), ended.seconds)
@@ -247,12 +247,12 @@ class _Worker:
 
 
 def run(kinds: Sequence[str], inputs: int, seed: int, first: int = 0) -> dict[str, Tally]:
-    """Run a campaign; return what became of it by kind.
+    """Run a campaign; return the results by kind.
 
     Args:
-        kinds: Which of ``KINDS``, in turns.
-        inputs: Of all kinds together.
-        seed: Of all random numbers.
+        kinds: Keys of ``KINDS``, alternately.
+        inputs: Number of inputs of all kinds together.
+        seed: Seed of all random numbers.
         first: Index of the first input of each kind.
     """
     tallies, workers = {kind: Tally() for kind in kinds}, dict[int, _Worker]()

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Both arms in Gazebo, free-running: tracking, achieved rate, real-time factor, start.
+"""Measure both arms in free-running Gazebo: tracking, achieved rate, real-time factor, start.
 
-Needs a sourced ROS 2 with this package, ros_gz_bridge and Gazebo; each run is what
-``ros2 launch robot_dynamics_ros gazebo.launch.py`` starts.
+Needs a sourced ROS 2 with this package, ros_gz_bridge and Gazebo; each run starts
+``ros2 launch robot_dynamics_ros gazebo.launch.py``.
 """
 
 from __future__ import annotations
@@ -43,16 +43,16 @@ _READY_SECONDS, _SLOWEST, _END_SECONDS = 90.0, 2.0, 30.0
 
 @dataclass(frozen=True)
 class GazeboRun:
-    """One run and what came of it.
+    """One run and its results.
 
     Attributes:
         robot, law, coulomb_friction: As launched.
         metrics: Tracking from the end of the approach to the end of the motion.
-        start_deviation: Largest way of any joint before its motion, rad or m.
-        rate_hz: Commands per second of Gazebo's time.
-        answered: Part of Gazebo's states, 1 kHz, that got a command of their own.
+        start_deviation: Largest displacement of any joint before its motion, rad or m.
+        rate_hz: Commands per second of simulated time.
+        answered: Share of Gazebo's states, 1 kHz, that got their own command.
         gap_p99_ms: 99th percentile of the time from one command to the next, ms.
-        real_time_factor: Gazebo's time per time of the wall.
+        real_time_factor: Simulated time per wall time.
     """
 
     robot: str
@@ -67,9 +67,9 @@ class GazeboRun:
 
 
 def main() -> int:
-    """Run every arm, print and write ``out/benchmark/gazebo.json``; 0 where Gazebo is absent."""
+    """Run every arm, print and write ``out/benchmark/gazebo.json``; 0 without Gazebo."""
     if shutil.which('ros2') is None or shutil.which('gz') is None:
-        note('gazebo: left out; it needs a sourced ROS 2 and Gazebo (docs/gazebo.md)')
+        note('gazebo: skipped; it needs a sourced ROS 2 and Gazebo (docs/gazebo.md)')
         return 0
     runs = []
     for robot, law, coulomb_friction in RUNS:
@@ -85,7 +85,7 @@ def measure(robot: str, law: str, coulomb_friction: bool) -> GazeboRun:
     """Launch one arm, let it finish its motion, and evaluate the bag.
 
     Raises:
-        SceneError: The launch failed or did not get through.
+        SceneError: The launch failed or did not finish.
     """
     name = f'{robot}_{law}_{"dry" if coulomb_friction else "smooth"}'
     folder = OUT / 'gazebo' / name
@@ -120,7 +120,7 @@ def measure(robot: str, law: str, coulomb_friction: bool) -> GazeboRun:
 
 
 def _launch(folder: Path, *arguments: str) -> tuple[float, float, float]:
-    """Run one launch until its motion is over; return start, end and approach of it, s."""
+    """Run one launch until its motion is over; return its start, end and approach time, s."""
     command = ['ros2', 'launch', 'robot_dynamics_ros', 'gazebo.launch.py', 'gui:=false']
     log = folder / 'launch.log'
     with log.open('wb') as out:
@@ -145,7 +145,7 @@ def _launch(folder: Path, *arguments: str) -> tuple[float, float, float]:
 
 
 def _pairs(bag: BagReader, tree: RobotTree) -> tuple[Recording, np.ndarray]:
-    """Return the states that have a reference of their very stamp, and the times of all, s."""
+    """Return the states that have a reference with the same timestamp, and all times, s."""
     states, references = {}, {}
     topics = {'/joint_states': states, '/controller/reference': references}
     for topic, _, message in bag.messages(*topics):
@@ -169,14 +169,14 @@ def _pairs(bag: BagReader, tree: RobotTree) -> tuple[Recording, np.ndarray]:
 
 
 def _real_time_factor(bag: BagReader) -> float:
-    """Return it from the diagnostics, which come once a second of the wall with Gazebo's time."""
+    """Return it from the diagnostics, sent once per second of wall time with simulated time."""
     times = [1e-9 * stamp_ns(message) for _, _, message in bag.messages('/diagnostics')]
     running = [a for a, b in zip(times, times[1:], strict=False) if a > 0.0 and b > a]
     return (running[-1] - running[0]) / (len(running) - 1)
 
 
 def _row(run: GazeboRun) -> dict[str, str]:
-    """Return the figures of a run as they are printed."""
+    """Return the results of a run as printed."""
     metrics, friction = run.metrics, '' if run.coulomb_friction else 'no '
     joints = zip(metrics.joints, metrics.rms_error, metrics.peak_error, strict=True)
     return {

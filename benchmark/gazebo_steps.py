@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An arm in Gazebo that waits for its controller: one command, one step, whatever the load.
+"""Run an arm in Gazebo in lockstep with its controller: one step per command, at any load.
 
-Without the wall clock in the way, what is left of the tracking error is the model's. Gazebo's own
-Python bindings carry states and forces, no ROS; the loop is the controller node's, the step that
-of ``gazebo.launch.py lockstep:=true``.
+Independent of wall time, the remaining tracking error is that of the model. Gazebo's own Python
+bindings transfer states and forces, without ROS; the loop is that of the controller node, the step
+that of ``gazebo.launch.py lockstep:=true``.
 """
 
 from __future__ import annotations
@@ -51,22 +51,22 @@ from robot_dynamics_ros.symbolic.kernel import compile_kernel
 
 STEP_NS = 1_000_000
 PARTITION = 'robot_dynamics_ros_steps'
-#: The arm rests before its motion, s.
+#: Rest before the motion, s.
 SETTLE_S = 0.05
-#: Longest wait for any answer of Gazebo, s; and between two attempts to be heard, s.
+#: Timeout of any answer of Gazebo, s; time between two attempts to connect, s.
 _PATIENCE_S, _AGAIN_S = 60.0, 1.0
 
 
 @dataclass(frozen=True)
 class StepCase:
-    """What is between the model of the controller and Gazebo.
+    """Differences between the controller's model and Gazebo.
 
     Attributes:
         robot: Name of the arm.
-        title: For the table.
+        title: Title for the table.
         coulomb_friction: Whether the joints have it; the controller then compensates it.
-        late: Steps by which a command is late.
-        as_dart: Whether friction is compensated as DART applies it where there is damping too.
+        late: Delay of a command, steps.
+        as_dart: Whether friction is compensated as DART applies it together with damping.
     """
 
     robot: str
@@ -92,9 +92,9 @@ CASES = (
 
 
 def main() -> int:
-    """Run all cases, print and write the errors; 0 where Gazebo or its bindings are absent."""
+    """Run all cases, print and write the errors; 0 without Gazebo or its bindings."""
     if not is_available():
-        note('gazebo_steps: left out; it needs Gazebo and its Python bindings')
+        note('gazebo_steps: skipped; it needs Gazebo and its Python bindings')
         return 0
     runs, rows = [], []
     for case in CASES:
@@ -108,7 +108,7 @@ def main() -> int:
         rows.append((f'{case.robot}, {case.title}', *cells))
         runs.append({'case': vars(case), 'rms': rms.tolist(), 'peak': peak.tolist()})
     headings = ('', *(f'joint{i}, rad or m' for i in range(1, 5)))
-    show('error RMS / peak on the circle, one command a step', headings, rows)
+    show('error RMS / peak on the circle, one command per step', headings, rows)
     save('gazebo_steps.json', {'machine': machine(), 'runs': runs})
     return 0
 
@@ -123,19 +123,19 @@ def is_available() -> bool:
 
 
 def run(case: StepCase, motion: Trajectory) -> np.ndarray:
-    """Run a motion in a Gazebo of its own.
+    """Run a motion in a separate Gazebo.
 
     Args:
-        case: What is run.
-        motion: It starts where Gazebo's joints begin: at 0.
+        case: The case.
+        motion: Motion that starts at Gazebo's initial joint positions: 0.
 
     Returns:
-        Reference less position in each step, shape (steps, n), rad or m.
+        Reference minus position in each step, shape (steps, n), rad or m.
 
     Raises:
-        MissingDependencyError: Gazebo or its Python bindings are absent.
-        PeerTimeoutError: It did not answer.
-        SceneError: It refused the robot.
+        MissingDependencyError: Gazebo or its Python bindings are missing.
+        PeerTimeoutError: Gazebo did not answer.
+        SceneError: Gazebo rejected the robot.
     """
     mappings = {
         'gazebo': 'native',
@@ -159,13 +159,13 @@ def run(case: StepCase, motion: Trajectory) -> np.ndarray:
             loop.tick()
             error[k] = loop.reference.position - gazebo.position
             under_way.append(loop.effort + share(loop) if share else loop.effort.copy())
-            # Until the first command arrives, an arm at rest is held by it all the same.
+            # The first command also holds the resting arm until it arrives.
             gazebo.step(under_way.popleft() if k >= case.late else under_way[0])
     return error
 
 
 def _build(robot: str, tree: RobotTree) -> BuiltLoop:
-    """Return the loop of the arm's parameter file, in force from its first tick on."""
+    """Return the loop of the arm's parameter file, at full effort from its first tick on."""
     own = {'activation_ramp_s': 0.0, 'state_timeout_s': 1e9}
     return build_loop(tree, {**DEFAULTS, **shipped_parameters(robot)['controller'], **own})
 
@@ -176,14 +176,14 @@ def _follow(loop: ControlLoop, motion: Trajectory) -> None:
 
 
 def _observe(loop: ControlLoop, gazebo: SteppedGazebo) -> None:
-    """Hand a state over; for the loop time begins at 1 ms, since a start at 0 means now."""
+    """Pass a state to the loop; its time begins at 1 ms, because a start at 0 means now."""
     seen = loop.observe(gazebo.stamp_ns + STEP_NS, gazebo.position, gazebo.velocity)
     if seen is not Observation.NEW:
         raise SceneError('the state', 'was not believed', loop.state.last_refusal or seen.value)
 
 
 def _dart_share(tree: RobotTree) -> Callable[[ControlLoop], np.ndarray]:
-    """Return what Coulomb friction f does in DART beyond f where there is damping: h D M^-1 f."""
+    """Return DART's additional effect of Coulomb friction f with damping: h D M^-1 f, N m or N."""
     h, M = STEP_NS * 1e-9, np.zeros((tree.n, tree.n))
     mass_matrix = compile_kernel(tree, outputs=('mass_matrix',)).mass_matrix
     dry = JointTerms.of(tree.with_changes(damping=np.zeros(tree.n)))
@@ -197,7 +197,7 @@ def _dart_share(tree: RobotTree) -> Callable[[ControlLoop], np.ndarray]:
 
 
 class SteppedGazebo:
-    """Gazebo's server with one arm, paused; a context that ends it.
+    """Context manager of a paused Gazebo server with one arm.
 
     Args:
         robot: Name of the arm, which has a file ``config/ros_gz_bridge_<robot>.yaml``.
@@ -246,7 +246,7 @@ class SteppedGazebo:
         self._exits.close()
 
     def step(self, effort: np.ndarray) -> None:
-        """Let efforts act for one step, shape (n,), N m or N; the state is then the next one."""
+        """Apply efforts for one step, shape (n,), N m or N, and read the next state."""
         self._world.step(effort.tolist())
         self._read(self.stamp_ns + STEP_NS)
 
@@ -271,12 +271,12 @@ class SteppedGazebo:
         self._world.request(create, 'EntityFactory', sdf_filename=str(file), name=self._robot)
 
     def _read(self, stamp_ns: int) -> None:
-        """Wait for the state of a time and take it over."""
+        """Wait for the state with a timestamp, and store it."""
         self._until(lambda: self._state and _stamp(self._state) >= stamp_ns, 'state')
         state = self._state
         self.stamp_ns = _stamp(state)
         if self.stamp_ns != stamp_ns:
-            raise SceneError('Gazebo', f'went on to {self.stamp_ns} ns', 'somebody else steps it')
+            raise SceneError('Gazebo', f'went on to {self.stamp_ns} ns', 'something else steps it')
         axes = {joint.name: joint.axis1 for joint in state.joint}
         self.position[:] = [axes[name].position for name in self._joints]
         self.velocity[:] = [axes[name].velocity for name in self._joints]
@@ -287,7 +287,7 @@ class SteppedGazebo:
         what: str,
         repeat: Callable[[], Any] = lambda: None,
     ) -> None:
-        """Wait until something holds; repeat something meanwhile, at once and every second."""
+        """Wait until a condition holds; repeat a request meanwhile, at once and every second."""
         end, again = time.monotonic() + _PATIENCE_S, 0.0
         with self._news:
             while not predicate():

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a state to its command over DDS, against echoes of the same messages; where it goes.
+"""Measure the latency from a state to its command over DDS, by parts, compared with echoes.
 
-The peers run in processes of their own and are asked in turns, in blocks; the median of the
-blocks counts, so that what disturbs one disturbs the others.
+The peers run in separate processes and are measured alternately, in blocks; the medians of the
+blocks are reported, so that disturbances affect all peers.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ EXECUTORS = ('events', 'single')
 _PERIOD = 1e-3
 _BASE = 'typed echo'
 _WATCHED = 'controller, monitor and recorder on'
-#: Most that a watched round trip may take of the typed echo's.
+#: Upper limit of a watched round trip, relative to the typed echo's.
 MOST_WATCHED = 1.15
-#: Trips in turn before another peer is asked, and those at the beginning that do not count.
+#: Round trips before switching to another peer, and warm-up trips that are not counted.
 _SPAN, _WAKING = 50, 5
-#: How far the sum of the parts may be from the whole.
+#: Allowed relative deviation of the sum of the parts from the whole.
 CLOSED = 0.1
-#: A program that keeps a processor busy, and how many of them run beside.
+#: A program that keeps a processor busy, and the number of instances.
 _BUSY, _BUSY_LOOPS = (sys.executable, '-c', 'while True: pass'), 3
 
 
 def main(arguments: Sequence[str] = ()) -> int:
     """Measure, print and write ``out/benchmark/latency.json``; 1 if a budget does not add up."""
     parser = argparse.ArgumentParser(prog='python -m benchmark latency', description=__doc__)
-    parser.add_argument('--budget', action='store_true', help='where the time goes, by stamps')
+    parser.add_argument('--budget', action='store_true', help='parts of the time, by timestamps')
     parser.add_argument(
         '--watched', action='store_true', help='with monitor, recorder and diagnostics'
     )
@@ -68,9 +68,9 @@ def main(arguments: Sequence[str] = ()) -> int:
 
 
 def comparison(executor: str, blocks: int, messages: int) -> dict[str, Any]:
-    """Return times of round trips, us: one after the other, at a pace, and beside busy loops.
+    """Return times of round trips, us: one after the other, periodic, and with busy loops.
 
-    Late is what takes longer than a period, one after the other longer than 1 ms.
+    Trips longer than a period are late; one after the other those longer than 1 ms.
     """
     peers = {kind: Peer(kind, executor) for kind in (*KINDS, SEVERAL)}
     results: dict[str, Any] = {}
@@ -89,7 +89,7 @@ def comparison(executor: str, blocks: int, messages: int) -> dict[str, Any]:
 
 
 def watched(executor: str, blocks: int, messages: int) -> dict[str, Any]:
-    """Return the same of a controller that monitor and recorder listen to, beside one alone."""
+    """Return times of round trips with and without monitor and recorder, us."""
     peers = {kind: Peer(kind, executor) for kind in (_BASE, 'controller')}
     peer = peers[_WATCHED] = Peer('controller', executor, title='watched')
     results: dict[str, Any] = {}
@@ -104,13 +104,13 @@ def watched(executor: str, blocks: int, messages: int) -> dict[str, Any]:
     for title, rows in results.items():
         _show_trips(f'{title}, {executor} executor, us', rows)
         ratio = rows[_WATCHED]['p50'] / rows[_BASE]['p50']
-        note(f'watched: {ratio:.2f} of the typed echo, at most {MOST_WATCHED} is wanted')
+        note(f'watched: {ratio:.2f} of the typed echo, at most {MOST_WATCHED} allowed')
     return results
 
 
 @contextmanager
 def _answering(peers: Mapping[str, Peer]) -> Iterator[dict[str, Probe]]:
-    """Run peers, and give the probe of each once it answers."""
+    """Run peers, and yield the probe of each once it answers."""
     with processes([peer.command() for peer in peers.values()]):
         probes = {name: Probe(peer.arms) for name, peer in peers.items()}
         for probe in probes.values():
@@ -121,7 +121,7 @@ def _answering(peers: Mapping[str, Peer]) -> Iterator[dict[str, Probe]]:
 def _turns(
     probes: Mapping[str, Probe], blocks: int, messages: int, *, period: float | None = None
 ) -> dict[str, dict[str, float]]:
-    """Return figures of each peer; within each block they are asked in short turns."""
+    """Return figures of each peer, measured alternately for a few trips within each block."""
     times: dict[str, list[Array]] = {name: [] for name in probes}
     for _ in range(blocks):
         spans: dict[str, list[Array]] = {name: [] for name in probes}
@@ -156,9 +156,9 @@ def _show_trips(title: str, rows: Mapping[str, Mapping[str, float]]) -> None:
 
 
 def budget(executor: str, blocks: int, messages: int) -> dict[str, Any]:
-    """Return where the time of a round trip goes, by stamps on every answer, us.
+    """Return the parts of a round trip, by timestamps on every answer, us.
 
-    Beside every peer with stamps stands one without, which says what the stamps cost.
+    For every peer with timestamps there is one without, to measure the cost of timestamps.
     """
     with tempfile.TemporaryDirectory() as folder:
         files = {kind: Path(folder) / f'{kind}.json' for kind in KINDS}
@@ -225,15 +225,15 @@ _BELOW = (_WHOLE, _PLAIN, *_TAIL, _LATER)  # the sum
 
 
 def _separate_conversion(parts: dict[str, dict[str, float]]) -> None:
-    """Tell what it costs to make a state a Python object, by leaving it out: the raw echo."""
+    """Separate the cost of converting a state to a Python object, absent in the raw echo."""
     saved = parts['typed echo'][_TAKE] - parts['raw echo'][_TAKE]
     for kind, row in parts.items():
-        row[_CONVERSION] = saved if kind == 'typed echo' else 0.0  # the controller takes bytes
+        row[_CONVERSION] = saved if kind == 'typed echo' else 0.0  # the controller receives bytes
         row[_TAKE] -= row[_CONVERSION]
 
 
 def _show_budget(parts: dict[str, dict[str, float]], executor: str) -> dict[str, Any]:
-    """Print the parts side by side; return them, and whether they add up to the whole."""
+    """Print the parts of all peers; return them, and whether they add up to the whole."""
     names = [name for name in parts['controller'] if name not in _BELOW]
     names.insert(names.index(_TAKE) + 1, names.pop(names.index(_CONVERSION)))
     sums = {kind: sum(row.get(name, 0.0) for name in names) for kind, row in parts.items()}
@@ -252,7 +252,7 @@ def _show_budget(parts: dict[str, dict[str, float]], executor: str) -> dict[str,
         rows,
     )
     off = {kind: sums[kind] / row[_WHOLE] - 1.0 for kind, row in parts.items()}
-    note('sum against the whole: ' + ', '.join(f'{kind} {x:+.1%}' for kind, x in off.items()))
+    note('sum relative to the whole: ' + ', '.join(f'{kind} {x:+.1%}' for kind, x in off.items()))
     return {
         'parts_us': parts,
         'above_us': above,

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What answers the probe of ``latency``, in a process of its own: echoes, and the controller.
+"""Peers of the probe of ``latency``, each in a separate process: echoes, and the controller.
 
 ``python -m benchmark.latency_nodes KIND EXECUTOR STAMPS [ROS arguments]``. With a file for STAMPS
-('' for none) every answer leaves a row there: when its state was sent, received, and given to the
-callback, how long each part of the callback took, when its command was published.
+('' for none) a row is written per answer: the times when its state was sent, received, and passed
+to the callback, the duration of each part of the callback, and the time when its command was
+published.
 """
 
 from __future__ import annotations
@@ -41,9 +42,9 @@ from robot_dynamics_ros.ros.executors import StatesFirstExecutor
 from robot_dynamics_ros.ros.spinning import make_executor, run, spare_what_stays
 
 COMMAND_TOPIC = 'effort_controller/commands'
-#: A process with several controllers, and how many.
+#: Name of the process with several controllers, and their number.
 SEVERAL, ARMS = 'four controllers', 4
-#: Methods of the controller whose time is a part of its own.
+#: Methods of the controller that are timed as separate parts.
 PARTS = {
     'names and numbers': (SerializedStateReader, 'read'),
     'driver units': (DriverPort, 'read'),
@@ -53,7 +54,7 @@ PARTS = {
     'driver units back': (DriverPort, 'write'),
     'conversion back': (EffortWriter, 'publish'),
 }
-#: Parts that are within another one.
+#: Parts that are included in another one.
 WITHIN = {
     'session': ('driver units', 'checks', 'loop', 'driver units back'),
     'conversion back': ('published',),
@@ -66,11 +67,11 @@ def arm_namespace(process: str, k: int) -> str:
 
 
 class Stamps:
-    """Times of each answer on the system's clock, ns, and durations of its parts.
+    """Times of each answer on the system's clock, and durations of its parts, ns.
 
     Args:
-        informed: Whether callbacks get what the middleware knows of a message. With the events
-            executor of rclpy 7.1, and under ours, they must not ask for it.
+        informed: Whether callbacks receive the middleware's message info. With the events
+            executor of rclpy 7.1, and with ours, they must not request it.
     """
 
     def __init__(self, *, informed: bool) -> None:
@@ -79,23 +80,23 @@ class Stamps:
         self._row: dict[str, int] = {}
 
     def enter(self, sent: int, received: int) -> None:
-        """Note that a callback has begun to answer the state that was stamped ``sent``.
+        """Record that a callback has begun to answer the state with timestamp ``sent``.
 
         Args:
-            sent: ns.
-            received: When the middleware received it, ns; 0 if unknown.
+            sent: Timestamp of the state, ns.
+            received: Time of reception by the middleware, ns; 0 if unknown.
         """
         self._row = {'sent': sent, 'received': received, 'entered': time.time_ns()}
 
     def leave(self) -> None:
-        """Note that it has ended; keep the row if it has sent a command."""
+        """Record the end of the callback; keep the row if it has sent a command."""
         self._row['left'] = time.time_ns()
         if 'publishing' in self._row:
             self.rows.append(self._row)
         self._row = {}
 
     def time(self, owner: Any, method: str, name: str) -> None:
-        """Add up what a method takes in an answer."""
+        """Measure the total time of a method per answer."""
         inner = getattr(owner, method)
 
         def timed(*args: Any, **options: Any) -> Any:
@@ -107,7 +108,7 @@ class Stamps:
         setattr(owner, method, timed)
 
     def time_publishing(self) -> None:
-        """Note when the first command of an answer is published, by whatever publisher."""
+        """Record when the first command of an answer is published, by any publisher."""
         inner = Publisher.publish
 
         def publish(publisher: Any, message: Any) -> None:
@@ -122,12 +123,12 @@ class Stamps:
 
 
 def known_of(info: Any, name: str) -> int:
-    """Return a time that the middleware gives with a message, ns."""
+    """Return a time from the middleware's message info, ns."""
     return int(info[name] if isinstance(info, dict) else getattr(info, name))
 
 
 def stamp_of(state: Any) -> int:
-    """Return the stamp of a state, as a message or as little-endian bytes, ns."""
+    """Return the timestamp of a state, given as message or as little-endian bytes, ns."""
     if isinstance(state, bytes):
         seconds, nanoseconds = struct.unpack_from('<iI', state, 4)
         return int(seconds) * 1_000_000_000 + int(nanoseconds)
@@ -135,11 +136,11 @@ def stamp_of(state: Any) -> int:
 
 
 def echo(stamps: Stamps | None, *, raw: bool) -> Node:
-    """Return the least that a Python node can do: answer every state with its positions.
+    """Return a minimal Python node that answers every state with its positions.
 
     Args:
-        stamps: Where times go.
-        raw: Whether bytes are received and, always the same, sent.
+        stamps: Collects the times.
+        raw: Whether to receive bytes and send constant bytes.
     """
     node, answer = Node('echo'), Float64MultiArray(data=array.array('d', [0.0] * 4))
     publisher, fixed = node.create_publisher(Float64MultiArray, COMMAND_TOPIC, 1), b''
@@ -159,7 +160,7 @@ def echo(stamps: Stamps | None, *, raw: bool) -> Node:
 
 
 def _stamped(stamps: Stamps, on_state: Callable[[Any], None]) -> Callable[..., None]:
-    """Return a callback between two stamps."""
+    """Return a callback with timestamps at its begin and end."""
 
     def informed(state: Any, info: Any) -> None:
         stamps.enter(stamp_of(state), known_of(info, 'received_timestamp'))
@@ -175,7 +176,7 @@ def _stamped(stamps: Stamps, on_state: Callable[[Any], None]) -> Callable[..., N
 
 
 def controller(stamps: Stamps | None) -> Node:
-    """Return the controller; with stamps the callback of its states is between two of them."""
+    """Return the controller, with timestamps around the callback of its states if given."""
     if stamps is None:
         return Controller()
     for name, (owner, method) in PARTS.items():
@@ -194,7 +195,7 @@ def controller(stamps: Stamps | None) -> Node:
 
 
 def run_several(namespace: str, *ros_arguments: str) -> int:
-    """Run controllers of as many arms as ``ARMS`` on one executor, until the process is ended."""
+    """Run controllers of ``ARMS`` arms on one executor, until the process is terminated."""
     rclpy.init(args=['node', *ros_arguments], signal_handler_options=SignalHandlerOptions.NO)
     executor, begin = make_executor(), vars(LifecycleNode)['__init__']
     for k in range(ARMS):
@@ -214,7 +215,7 @@ KINDS: dict[str, Callable[[Stamps | None], Node]] = {
 
 
 def main(kind: str, executor: str, file: str, *ros_arguments: str) -> int:
-    """Run a node until it is ended; return its exit code."""
+    """Run a node until it is terminated; return its exit code."""
     if kind == SEVERAL:
         return run_several(f'{kind}_{executor}'.replace(' ', '_'), *ros_arguments)
     informed = executor == 'single' and kind != 'controller'

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The other side of ``latency_nodes``: sends states, and times the commands that answer them."""
+"""Probe for ``latency_nodes``: sends states, and times the commands that answer them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from benchmark.latency_nodes import ARMS, COMMAND_TOPIC, SEVERAL, arm_namespace,
 from robot_dynamics_ros.ros.conversions import ns_to_stamp
 from robot_dynamics_ros.spatial.scalar import Array
 
-#: A domain of its own for each run, among those whose ports are free everywhere.
+#: ROS domain of this run, from the range whose ports are free on all systems.
 _ENVIRONMENT = {
     'ROS_DOMAIN_ID': str(20 + os.getpid() % 80),
     'ROS_AUTOMATIC_DISCOVERY_RANGE': 'LOCALHOST',
@@ -30,7 +30,7 @@ _ENVIRONMENT = {
 _PARAMETERS = ('use_sim_time:=false', 'state_timeout_s:=5.0', 'share_command_topic:=true')
 
 
-#: Draws of blocks that say how sure a ratio is.
+#: Resamplings of the blocks to estimate the uncertainty of a ratio.
 _DRAWS = 1000
 
 
@@ -40,8 +40,8 @@ class Peer(NamedTuple):
     Attributes:
         kind: One of ``latency_nodes.KINDS``.
         executor: 'events' or 'single'.
-        stamps: File of its stamps; empty: none.
-        title: Tells it from others of its kind.
+        stamps: File of its timestamps; empty: none.
+        title: Distinguishes it from others of its kind.
     """
 
     kind: str
@@ -51,7 +51,7 @@ class Peer(NamedTuple):
 
     @property
     def namespace(self) -> str:
-        """A name for its topics."""
+        """Namespace of its topics."""
         words = (self.kind, self.executor, 'stamped' * bool(self.stamps), self.title)
         return '_'.join(word for word in words if word).replace(' ', '_')
 
@@ -63,7 +63,7 @@ class Peer(NamedTuple):
         return [arm_namespace(self.namespace, k) for k in range(ARMS)]
 
     def listeners(self, folder: str) -> list[list[str]]:
-        """Return the command lines of a monitor and a recorder, which records below a folder."""
+        """Return the command lines of a monitor and a recorder that writes to a folder."""
         node = [sys.executable, '-m', 'robot_dynamics_ros']
         common = ['--namespace', self.namespace, '-p', 'use_sim_time:=false']
         settings = (f'bag:={folder}/bag', 'best_effort:=true', 'fail_on_loss:=false')
@@ -80,13 +80,13 @@ class Peer(NamedTuple):
 
 
 def use_own_domain() -> None:
-    """Keep what this process and its peers send apart from everything else."""
+    """Isolate this process and its peers in their own ROS domain."""
     os.environ.update(_ENVIRONMENT)
 
 
 @contextmanager
 def processes(commands: Sequence[Sequence[str]]) -> Iterator[None]:
-    """Run commands in processes of their own for as long as a block lasts."""
+    """Run commands in separate processes for the duration of a ``with`` block."""
     running = [subprocess.Popen(command) for command in commands]
     try:
         yield
@@ -101,12 +101,12 @@ class Probe:
     """Publishes joint states, of all arms at once, and waits for the commands that answer them.
 
     Attributes:
-        rows: For each round trip: when the state was begun ('sent') and had been published
-            ('gone'), when the command was sent ('answered'), received ('heard') and given to the
-            callback ('ended'), ns; and how long it 'took' by a clock of its own.
+        rows: For each round trip the times, ns, before ('sent') and after ('gone') publishing the
+            state, when the command was sent ('answered'), received ('heard') and passed to the
+            callback ('ended'); and the duration ('took') on a separate clock.
 
     Args:
-        namespaces: Of the peer's topics, one for each arm.
+        namespaces: Namespaces of the peer's topics, one per arm.
     """
 
     def __init__(self, namespaces: Sequence[str]) -> None:
@@ -137,10 +137,10 @@ class Probe:
         self._answered += 1
 
     def wait_for_peer(self, seconds: float = 60.0) -> None:
-        """Publish at 50 Hz until an answer of each arm comes to one state.
+        """Publish at 50 Hz until all arms answer the same state.
 
         Raises:
-            TimeoutError: There is none.
+            TimeoutError: An answer is missing.
         """
         end = time.monotonic() + seconds
         before = self._answered
@@ -153,19 +153,19 @@ class Probe:
                 self._executor.spin_once(timeout_sec=0.02)
 
     def _lacks(self, before: int) -> bool:
-        """Return whether an answer is missing of those since a count of them."""
+        """Return whether an answer is missing since a previous count."""
         return self._answered - before < len(self._publishers)
 
     def wait_for_listeners(self, count: int = 2, seconds: float = 60.0) -> None:
-        """Wait until so many others than the peer hear its states.
+        """Wait until ``count`` nodes besides the peer subscribe to its states.
 
         Raises:
-            TimeoutError: They do not come.
+            TimeoutError: They do not subscribe in time.
         """
         end = time.monotonic() + seconds
         while self._publishers[0].get_subscription_count() <= count:
             if time.monotonic() > end:
-                raise TimeoutError('monitor and recorder do not listen')
+                raise TimeoutError('monitor and recorder do not subscribe')
             time.sleep(0.1)
 
     def measure(self, count: int) -> Array:
@@ -184,11 +184,11 @@ class Probe:
         return np.array(times)
 
     def keep_pace(self, count: int, period: float) -> Array:
-        """Return the times of round trips begun at an even pace, shape (count,), us.
+        """Return the times of periodic round trips, shape (count,), us.
 
         Args:
-            count: How many.
-            period: From one state to the next, s. What is not answered by then counts as missed,
+            count: Number of round trips.
+            period: Time between two states, s. A trip without an answer by then counts as missed,
                 with the time until the next answer.
         """
         times, due = [], time.perf_counter()
@@ -206,7 +206,7 @@ class Probe:
         return np.array(times)
 
     def _publish(self) -> int:
-        """Send a state; return when that began, which is also its stamp, ns."""
+        """Send a state; return the time before sending, which is also its timestamp, ns."""
         now = time.time_ns()
         self._state.header.stamp = ns_to_stamp(now)
         for publisher in self._publishers:
@@ -217,8 +217,8 @@ class Probe:
 def trip_figures(blocks: list[Array], base: list[Array], period: float) -> dict[str, float]:
     """Return medians over blocks of their percentiles, us, the worst, and missed periods.
 
-    ``low`` and ``high`` hold the ratio of p99 to that of the typed echo in nine of ten draws of
-    blocks, the same ones of both: what one disturbance in one block could make of it.
+    ``low`` and ``high`` are the bounds of the ratio of p99 to that of the typed echo in nine of
+    ten resamplings of the blocks, the same for both: the influence of disturbances.
     """
     every = np.concatenate(blocks)
     p50, p99 = np.percentile(blocks, [50, 99], axis=1)

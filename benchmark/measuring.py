@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What benchmarks share: the machine, its robots, times of short calls, tables and files.
+"""Shared parts of the benchmarks: the machine, robots, times of short calls, tables and files.
 
-Contenders take turns in short blocks and the shortest block of each counts: what disturbs one
-disturbs the others, and a block without disturbance is found for each.
+Contenders are measured alternately in short blocks and the shortest block of each counts:
+disturbances affect all, and each has a block without disturbance.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ from robot_dynamics_ros.symbolic.kernel import KernelSet, compile_kernel
 OUT = Path('out/benchmark')
 Result = TypeVar('Result')
 _QUARTER = 1.5707963267948966
-_END_S = 20.0  # in which a process of its own may end what it has started
+_END_S = 20.0  # s for a child process to end its own children
 
 _PACKAGES = ('numpy', 'llvmlite', 'pin', 'mujoco', 'drake', 'dynibo', 'roboticstoolbox-python')
 
 
 def machine() -> dict[str, str | int | float]:
-    """Return processor, system and versions, and how busy the machine is."""
+    """Return processor, system and versions, and the load of the machine."""
     versions: dict[str, str | int | float] = {
         'processor': _processor(),
         'processors': len(os.sched_getaffinity(0)),
@@ -65,7 +65,7 @@ def _processor() -> str:
 
 
 class Contender(NamedTuple):
-    """A statement to be timed, and the names in it."""
+    """A statement to time, and its names."""
 
     statement: str
     names: dict[str, Any]
@@ -77,9 +77,9 @@ def race(
     """Return the shortest mean time of each statement, ns.
 
     Args:
-        contenders: What to time, by name.
-        seconds: Least length of a block.
-        rounds: Blocks for each.
+        contenders: Statements to time, by name.
+        seconds: Minimum duration of a block, s.
+        rounds: Number of blocks for each.
     """
     timers = {
         name: timeit.Timer(contender.statement, globals=contender.names)
@@ -104,7 +104,7 @@ def _calls(timer: timeit.Timer, seconds: float) -> int:
 
 
 def files() -> dict[str, Path]:
-    """Return the robots of example-robot-data, by their path in it; none without the package."""
+    """Return the robots of example-robot-data by relative path; none without the package."""
     try:
         listed = metadata.files('example-robot-data') or ()
     except metadata.PackageNotFoundError:
@@ -123,7 +123,7 @@ def arms() -> dict[str, str]:
 
 
 def _rigid_bodies(text: str) -> str:
-    """Return a robot without meshes, friction and drives, which not all libraries count alike."""
+    """Return a robot without meshes, friction and drives, which libraries treat differently."""
     root = ElementTree.fromstring(text)
     for parent in root.iter():
         for tag in ('visual', 'collision', 'dynamics', 'transmission', 'gazebo'):
@@ -133,7 +133,7 @@ def _rigid_bodies(text: str) -> str:
 
 
 def chain(n: int) -> str:
-    """Return a serial arm of n turning joints, axes across each other, no constant zero."""
+    """Return a serial arm of n revolute joints with perpendicular axes and no zero constants."""
     elements = ['<link name="link0"/>']
     for i in range(1, n + 1):
         turn = _QUARTER if i % 2 else -_QUARTER
@@ -165,15 +165,16 @@ def compiled(tree: RobotTree) -> tuple[KernelSet, float]:
 def apart(
     measure: Callable[..., Iterable[dict[str, Any]]], *arguments: Any, limit_s: float
 ) -> dict[str, Any]:
-    """Return the figures that a generator yields in a process of its own, joined.
+    """Run a generator in a separate process and return its figures, merged.
 
     Args:
-        measure: Yields figures by name, in parts; importable.
-        arguments: Of it.
-        limit_s: How long it may take, s.
+        measure: Importable generator function of mappings of figures by name.
+        arguments: Its arguments.
+        limit_s: Timeout, s.
 
     Returns:
-        What came; ``note`` says why not all did: its error, its end by a signal, or the time.
+        The received figures; ``note`` is the reason if some are missing: the error, a signal, or
+        the timeout.
     """
     context = multiprocessing.get_context('spawn')
     ours, theirs = context.Pipe(duplex=False)
@@ -196,7 +197,7 @@ def apart(
 
 
 def _send(pipe: Any, measure: Callable[..., Iterable[dict[str, Any]]], *arguments: Any) -> None:
-    # So that what it has started itself ends with it.
+    # Its child processes end with it.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     try:
         for figures in measure(*arguments):
@@ -209,7 +210,7 @@ def _send(pipe: Any, measure: Callable[..., Iterable[dict[str, Any]]], *argument
 def with_progress(
     results: Iterable[Result], title: str, total: int, breaches: Callable[[Result], int]
 ) -> Iterator[Result]:
-    """Yield results of a campaign as they come, and show how many there are and the breaches."""
+    """Yield results of a campaign as they come, and show their number and that of violations."""
     count = 0
     with Progress() as progress:
         task = progress.add_task(title, total=total)
@@ -220,7 +221,7 @@ def with_progress(
 
 
 def note(text: str) -> None:
-    """Print what is going on, or what was left out."""
+    """Print a progress note, or what was skipped."""
     Console().print(text, style='dim', markup=False)
 
 
@@ -230,13 +231,13 @@ def show(
     rows: Iterable[Iterable[object]],
     width: int | None = None,
 ) -> None:
-    """Print a table: the first column to the left, figures to the right.
+    """Print a table with the first column left-aligned and the others right-aligned.
 
     Args:
-        title: Above it.
-        headings: Of the columns.
-        rows: Cells; numbers that are not whole get three digits.
-        width: Of the page; None: that of the terminal.
+        title: Title above the table.
+        headings: Headings of the columns.
+        rows: Cells; non-integer numbers have three digits.
+        width: Page width, characters; None: that of the terminal.
     """
     table = Table(title=f'\n{title}', title_justify='left')
     for k, heading in enumerate(headings):
@@ -247,26 +248,26 @@ def show(
 
 
 def show_rows(title: str, rows: Sequence[Mapping[str, Any]], width: int | None = None) -> None:
-    """Print rows that have figures by the headings of their columns, as they are saved.
+    """Print rows given as mappings from column headings to values.
 
     Args:
-        title: Above the table.
-        rows: Lists and mappings in them are left out.
-        width: Of the page; None: that of the terminal.
+        title: Title above the table.
+        rows: The rows; lists and mappings in them are omitted.
+        width: Page width, characters; None: that of the terminal.
     """
     headings = [key for key, value in rows[0].items() if not isinstance(value, (list, dict))]
     show(title, headings, ([row[key] for key in headings] for row in rows), width)
 
 
 def cell(value: object, digits: int = 3) -> str:
-    """Return a figure as it stands in a table, a dash for None."""
+    """Return a value formatted for a table, a dash for None."""
     if isinstance(value, float):
         return f'{value:.{digits}g}'
     return '–' if value is None else str(value)
 
 
 def save(name: str, content: Any) -> None:
-    """Write ``out/benchmark/NAME``: a text as it is, anything else as JSON."""
+    """Write ``out/benchmark/NAME``: a text unchanged, anything else as JSON."""
     text = content if isinstance(content, str) else json.dumps(content, indent=2)
     OUT.mkdir(parents=True, exist_ok=True)
     (OUT / name).write_text(f'{text}\n', encoding='utf-8')

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arms that press on a board on a spring in MuJoCo, as programs with a contact ask for it."""
+"""Measure arms that press on a board on a spring in MuJoCo, under programs with a contact."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from robot_dynamics_ros.simulation.mujoco_description import Board
 from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
 from robot_dynamics_ros.spatial.scalar import Array
 
-_DRAWS = 2200  # step from which on a scene draws
-_ABOVE = 0.005  # m: where the arm begins above the board
+_DRAWS = 2200  # step at which the drawing begins
+_ABOVE = 0.005  # m, initial height above the board
 NAMES = ('scara_press', 'four_dof_board')
 
 
 class PressingScene(NamedTuple):
-    """An arm that presses.
+    """An arm and its program with contact.
 
     Attributes:
         tree: The arm.
-        program: Shipped program.
-        near: Joint positions near its start, shape (n,).
-        along: Rows of f along the board.
+        program: Name of the shipped program.
+        near: Joint positions near its start, shape (n,), rad or m.
+        along: Indices of the rows of f along the board.
     """
 
     tree: RobotTree
@@ -41,7 +41,7 @@ class PressingScene(NamedTuple):
 
 
 def scene(name: str, *, friction: bool) -> PressingScene:
-    """Return a scene, one of ``NAMES``, with or without joint friction."""
+    """Return a scene of ``NAMES``, with or without joint friction."""
     if name == 'scara_press':
         tree, along = load_robot(shipped_robot('scara')), (0, 1)
         near = [-0.4, 1.55, 0.11, 1.15]
@@ -62,7 +62,7 @@ def make_board(scene: PressingScene, stiffness: float, friction: float) -> Board
 
 
 def above(program: Program, near: Array) -> Array:
-    """Return joint positions at which f is 0 but for the contact's row, a little above."""
+    """Return joint positions with f = 0 except in the contact's row, slightly above the board."""
     wanted, q = np.zeros(program.m), near
     for row, _ in program.contacts:
         wanted[row] = _ABOVE
@@ -73,17 +73,17 @@ def above(program: Program, near: Array) -> Array:
 
 
 class Pressing(SessionOnPlant):
-    """A scene that runs, one state a millisecond, five steps of integration each.
+    """Runs a scene with one state per millisecond and five integration steps each.
 
     Attributes:
         force: Force of the board on the arm along the normal, one per step, N.
-        f: Values of the program, likewise.
-        efforts: Commands, likewise.
+        f: Values of the program, one row per step, m or rad.
+        efforts: Commands, one row per step, N m or N.
 
     Args:
         scene: The scene.
-        board: What it presses on; None: nothing.
-        sensed: Whether a sensor tells the force.
+        board: The board; None: no contact.
+        sensed: Whether a sensor measures the force.
         more: Further parameters of the controller.
     """
 
@@ -106,20 +106,20 @@ class Pressing(SessionOnPlant):
 
     @property
     def law(self) -> ConstraintStabilization:
-        """The law, which must not have been changed."""
+        """The active law, which must not have changed."""
         law = self.session.loop.law
         assert isinstance(law, ConstraintStabilization)
         return law
 
     def answer(self) -> None:
-        """Tell the session the force, if a sensor does, and then the state."""
+        """Pass the measured force, if there is a sensor, and then the state to the session."""
         if self.sensed:
             wrench = self.plant.board_wrench().tolist()
             self.session.perform(MeasuredWrench(self.session, 'tool', wrench))
         super().answer()
 
     def act(self) -> None:
-        """Let the last command act for a period, and note what follows."""
+        """Apply the last command for a period, and record the result."""
         super().act()
         self.force.append(float(self._normal @ self.plant.board_force))
         self.efforts.append(self.effort)
@@ -128,12 +128,12 @@ class Pressing(SessionOnPlant):
 
 
 class Figures(NamedTuple):
-    """What a run of a scene shows, while it draws but for the peak.
+    """Results of a run of a scene; all but the overshoot are for the drawing.
 
     Attributes:
-        overshoot: Largest force at all by the wanted one, less 1.
-        mean: Of the force, N.
-        deviation: RMS of its difference from the wanted one, N.
+        overshoot: Largest force of the whole run divided by the desired one, minus 1.
+        mean: Mean force, N.
+        deviation: RMS of its difference from the desired one, N.
         along: RMS distance from the program along the board, mm.
     """
 
@@ -152,7 +152,7 @@ def pressed(
     sensed: bool = True,
     seconds: float = 4.0,
 ) -> Figures:
-    """Run a scene and return what it shows from 2.2 s on, when it draws."""
+    """Run a scene and return its results from 2.2 s on, when it draws."""
     here = scene(name, friction=joint_friction)
     board = None if stiffness is None else make_board(here, stiffness, friction)
     pressing = Pressing(here, board, sensed=sensed)
@@ -168,7 +168,7 @@ def pressed(
     )
 
 
-#: Stiffness, friction of the board, friction of the joints, sensor; the cases that are printed.
+#: Printed cases: stiffness of the board, N/m, its friction, joint friction, sensor.
 CASES = (
     (1e4, 0.0, True, True),
     *((stiffness, 0.3, True, True) for stiffness in (1e3, 1e4, 1e5)),
@@ -178,7 +178,7 @@ CASES = (
 
 
 def main() -> None:
-    """Print the figures of both scenes."""
+    """Print the results of both scenes."""
     rows = []
     for name in NAMES:
         free = pressed(name, None, seconds=3.2)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The circle at 0.5 m/s under the constraint-stabilization law: what each imperfection costs."""
+"""Measure the effect of imperfections on the circle under the constraint-stabilization law."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from robot_dynamics_ros.spatial.scalar import Array
 PROGRAM = 'scara_circle'
 PERIOD_S, DURATION_S, SETTLED_S = 1e-3, 6.0, 3.0
 PERIODS_MS = (0.5, 1.0, 2.0, 4.0)
-#: On the circle's start and off by centimetres, rad and m.
+#: Initial positions on the circle's start, and centimetres away, rad and m.
 ON, OFF = (-0.315, 1.398, 0.12, 1.083), (-0.30, 1.28, 0.10, 0.90)
 #: Natural frequency of the PD law, rad/s: that of the program's circle.
 FREQUENCY = 20.0
@@ -37,12 +37,12 @@ class ProgramCase:
     """A plant and a law.
 
     Attributes:
-        title: For the table.
+        title: Title for the table.
         mass: Factor on the plant's masses and inertias.
         coulomb_friction: Factor on the plant's Coulomb friction.
         damping: Factor on its viscous friction.
         friction: Whether the law compensates the friction of the description.
-        delay: Periods by which measured states are late.
+        delay: Delay of the measured states, periods.
     """
 
     title: str
@@ -63,7 +63,7 @@ CASES = (
 
 
 def main() -> int:
-    """Measure, print and write ``out/benchmark/program.json``; lockstep, the same anywhere."""
+    """Measure, print and write ``out/benchmark/program.json``; deterministic."""
     tree = load_robot(shipped_robot('scara'))
     program = {case.title: run(tree, case, law_of(tree, case))[0] for case in CASES}
     _, path = run(tree, CASES[0], law_of(tree, CASES[0]))
@@ -76,7 +76,7 @@ def main() -> int:
         ((title, program[title], pd[title]) for title in program),
     )
     rows = ((f'{t:g}', f'{f:.3e}', f'{f / t:.3e}') for t, f in floors.items())
-    show('floor of f against the period', ('period, ms', 'RMS of f, m', 'per ms'), rows)
+    show('floor of f by period', ('period, ms', 'RMS of f, m', 'per ms'), rows)
     results = {'constraint_stabilization_mm': program, 'pd_gravity_mm': pd, 'floor_m': floors}
     save('program.json', results)
     return 0
@@ -85,7 +85,7 @@ def main() -> int:
 def law_of(
     tree: RobotTree, case: ProgramCase, period: float = PERIOD_S
 ) -> ConstraintStabilization:
-    """Return the law of a case; without friction compensation it still knows the drives."""
+    """Return the law of a case; without friction compensation it still includes the drives."""
     return make_law(
         'constraint_stabilization',
         tree,
@@ -109,20 +109,20 @@ def run(
     Args:
         tree: The robot of the law.
         case: Its plant.
-        law: Of this period.
-        period: s.
-        start: Joint positions, rad or m.
-        path: What a joint law follows, shape (N, 2, n); None: the law needs no reference.
+        law: The law, created for this period.
+        period: Sampling period, s.
+        start: Initial joint positions, rad or m.
+        path: Reference of a joint law, shape (N, 2, n); None: the law needs no reference.
 
     Returns:
         RMS distance of the tool from its path after the transient, mm; and the true states, shape
-        (N, 2, n), which can be a path.
+        (N, 2, n), which can be used as a path.
     """
     wrong = Mismatch(mass=case.mass, coulomb_friction=case.coulomb_friction, damping=case.damping)
     exact = MujocoPlant(with_mismatch(tree, wrong), period)
     exact.reset(np.array(start))
     plant = ImperfectPlant(exact, Imperfections(measurement_delay=case.delay))
-    probe, reference = law_of(tree, case, period), Reference(tree.n)  # evaluates f where it is
+    probe, reference = law_of(tree, case, period), Reference(tree.n)  # evaluates f of the plant
     q, v, tau = (np.zeros(tree.n) for _ in range(3))
     steps = round(DURATION_S / period)
     errors, states = np.zeros((steps, 3)), np.zeros((steps, 2, tree.n))
@@ -140,5 +140,5 @@ def run(
 
 
 def floor(tree: RobotTree, period: float) -> float:
-    """Return the RMS of f over the settled part of a run that began off the path, m."""
+    """Return the RMS of f over the settled part of a run that started off the path, m."""
     return 1e-3 * run(tree, CASES[0], law_of(tree, CASES[0], period), period, OFF)[0]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pushes put into a recording of a real arm: how many ``analyze`` finds, and what besides.
+"""Add pushes to a recording of a real arm and count detected ones and false alarms of ``analyze``.
 
-The recording is cut into thirds. Each in turn is analyzed with what ``identify`` and
-``calibrate`` make of the other two: as it is, and with smooth pushes on links, by Pinocchio's
+The recording is cut into thirds. Each is analyzed with the results of ``identify`` and
+``calibrate`` of the other two: unchanged, and with smooth pushes on links, by Pinocchio's
 Jacobians, added to the recorded currents.
 """
 
@@ -30,13 +30,13 @@ from robot_dynamics_ros.spatial.scalar import Array
 
 FORCE, LASTS, APART = (10.0, 40.0), (0.3, 1.5), (1.3, 1.8)  # N, s, s
 STRONG = 20.0  # N
-_LATE, _FADES = 0.2, 0.6  # s: until when a push is found, and what it leaves is no other event
-_LINKS = 4  # the outermost ones that a joint moves
+_LATE, _FADES = 0.2, 0.6  # s after a push: for its detection; without counting false alarms
+_LINKS = 4  # number of outermost moving links
 _THIRDS = 3
 
 
 class Push(NamedTuple):
-    """A push: begin and end, s from the first state on, and its largest force, N."""
+    """A push: begin and end, s from the first state, and its peak force, N."""
 
     begin: float
     end: float
@@ -45,13 +45,13 @@ class Push(NamedTuple):
 
 @dataclass
 class PushScore:
-    """What was found in all thirds.
+    """Detection results of all thirds.
 
     Attributes:
-        detected, pushes: Pushes that were found, and all.
-        strong_detected, strong: Those of ``STRONG`` or more.
-        false: Contacts where nobody pushed.
-        seconds: Time that was analyzed, s.
+        detected, pushes: Number of detected pushes, and of all.
+        strong_detected, strong: The same for forces of ``STRONG`` or more.
+        false: False alarms: contacts without a push.
+        seconds: Analyzed time, s.
     """
 
     detected: int = 0
@@ -75,17 +75,17 @@ class PushScore:
 
     @property
     def false_by_minute(self) -> float:
-        """Contacts where nobody pushed, 1/min."""
+        """Rate of false alarms, 1/min."""
         return 60.0 * self.false / self.seconds
 
 
 class PushTrial:
-    """A recording in amperes, its thirds, and what is learned of them.
+    """A recording in amperes, its thirds, and the models and thresholds learned from them.
 
     Args:
         bag: The recording, with the description of its robot.
-        profile: Driver profile, each joint with its ``torque_constant``.
-        folder: For what is written.
+        profile: Driver profile with a ``torque_constant`` for each joint.
+        folder: Output folder.
     """
 
     def __init__(self, bag: Path, profile: Path, folder: Path) -> None:
@@ -121,7 +121,7 @@ class PushTrial:
             raise RuntimeError(f'{words[0]} ended with {code}: {said.getvalue()}')
 
     def pushed(self, i: int, seed: int) -> tuple[Recording, list[Push]]:
-        """Return a third with pushes that are drawn, and the pushes."""
+        """Return a third with random pushes, and the pushes."""
         rng, run, pushes = np.random.default_rng([seed, i]), self._run, []
         effort, begin = run.measured_effort.copy(), self._cuts[i]
         while (begin := begin + rng.uniform(*APART)) + LASTS[1] < self._cuts[i + 1] - 1.0:
@@ -148,7 +148,7 @@ class PushTrial:
         return np.asarray(J[:3].T @ force)[self._columns]
 
     def score(self, seeds: int, *, identified: bool) -> PushScore:
-        """Return what is found with a model that ``identify`` made, or with the description's."""
+        """Return the score with the model of ``identify``, or with that of the description."""
         score = PushScore()
         for i, bag in enumerate(self._bags):
             rest = [other for other in self._bags if other is not bag]
@@ -174,7 +174,7 @@ class PushTrial:
 
 
 def main(arguments: Sequence[str] = ()) -> int:
-    """Print what is found."""
+    """Print the detection rates."""
     parser = argparse.ArgumentParser(prog='python -m benchmark pushes', description=__doc__)
     parser.add_argument('--bag', type=Path, required=True, help='recording without contact')
     parser.add_argument('--driver_profile', type=Path, required=True, help='with torque constants')
@@ -187,6 +187,6 @@ def main(arguments: Sequence[str] = ()) -> int:
             detected, strong = score.detected / score.pushes, score.strong_detected / score.strong
             model = 'identified' if identified else 'described'
             rows.append((model, score.pushes, 100 * detected, 100 * strong, score.false_by_minute))
-    heads = ('model', 'pushes', 'found (%)', f'of {STRONG:g} N and more (%)', 'false a minute')
+    heads = ('model', 'pushes', 'found (%)', f'of {STRONG:g} N and more (%)', 'false per minute')
     show('Pushes in a recording', heads, rows)
     return 0

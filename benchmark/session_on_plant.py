@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A controller's session and a plant in lockstep, without ROS: one command for each state."""
+"""Run a controller's session and a plant in lockstep, without ROS: one command per state."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from robot_dynamics_ros.yaml_reader.parsing import read_yaml
 
 @cache
 def shipped_parameters(robot: str) -> dict[str, dict[str, Any]]:
-    """Return the parameters of an arm's own file, by node; nothing where it has none."""
+    """Return the parameters of an arm's file by node; empty if it has none."""
     path = share_directory() / 'config' / f'{robot}.yaml'
     content = read_yaml(path, robot) if path.is_file() else {}
     return {node.rpartition('/')[2]: row['ros__parameters'] for node, row in content.items()}
@@ -31,19 +31,19 @@ class SessionOnPlant:
 
     Attributes:
         session: The controller.
-        plant: What it commands.
-        q, v: The last state that was read, shape (n,).
-        effort: What the last command asks the driver for, shape (n,), N m or N.
+        plant: The commanded plant.
+        q, v: The last state, shape (n,), rad or m and rad/s or m/s.
+        effort: The last command to the driver, shape (n,), N m or N.
         now_ns: Time of the last state, ns.
-        period_ns: From one state to the next, ns.
-        refused: States that the session did not answer.
+        period_ns: Time between two states, ns.
+        refused: Number of states that the session did not answer.
 
     Args:
-        plant: At its initial state.
+        plant: The plant, in its initial state.
         tree: The robot of the controller.
-        parameters: Of the controller.
-        driver: What stands between them; None: nothing.
-        late_ns: By which stamps are older than the arrival, ns.
+        parameters: Parameters of the controller.
+        driver: Conversions of the driver; None: no driver.
+        late_ns: Age of the timestamps at arrival, ns.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class SessionOnPlant:
         self.refused = 0
 
     def answer(self) -> None:
-        """Let the session answer the state that has arrived."""
+        """Let the session answer the current state."""
         self.plant.read(self.q, self.v)
         driver, now, x, y = self._driver, self.now_ns, self.q, self.v
         if driver is not None:
@@ -79,7 +79,7 @@ class SessionOnPlant:
             self.refused += 1
 
     def watch(self) -> None:
-        """Let the stop action begin, and repeat it, once states are absent for too long."""
+        """Start and repeat the stop action when states are missing for too long."""
         if self.now_ns >= self._watched_ns:
             if self.session.watch(self.now_ns):
                 self._send()
@@ -89,11 +89,11 @@ class SessionOnPlant:
         self.effort = self.session.port.effort_of_command(self.session.command)
 
     def act(self) -> None:
-        """Let the last command act for a period."""
+        """Apply the last command for a period."""
         self.plant.step(self.effort)
 
     def run(self, steps: int) -> Iterator[int]:
-        """Go on, every state answered; yield the number of the step after each."""
+        """Run steps, answering every state; yield the step number after each."""
         for k in range(steps):
             self.now_ns += self.period_ns
             self.answer()
@@ -101,6 +101,6 @@ class SessionOnPlant:
             yield k
 
     def settle(self, seconds: float) -> None:
-        """Go on for a time, s."""
+        """Run for a time, s."""
         for _ in self.run(round(seconds * NANO / self.period_ns)):
             pass

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A long run in lockstep: controller, simulator, monitor and recorder under change after change.
+"""Run controller, simulator, monitor and recorder in lockstep for a long time with many changes.
 
-Trajectories and changes of gains go in all the time. The system tells what each process
-holds, /diagnostics the latency; in the last quarter none of it may be more than in the second.
+Trajectories and gain changes are sent continuously. Resources of each process come from the
+system, the latency from /diagnostics; in the last quarter none may exceed that of the second.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ from robot_dynamics_ros.errors import PeerTimeoutError
 from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.ros.controller.parameters import in_lockstep
 
-#: What may grow from the second to the last quarter of a run, as a part; threads and descriptors
-#: not at all.
+#: Allowed relative growth from the second to the last quarter of a run; threads and descriptors
+#: must not grow.
 GROWTH = {'memory, MB': 0.03, 'threads': 0.0, 'descriptors': 0.0, 'latency, us': 0.5}
 _NODES = {'controller': 'control', 'simulator': 'simulate', 'monitor': 'monitor',
           'recorder': 'record'}  # fmt: skip
 _PATIENCE_S, _SAMPLE_S, _STILL_S = 60.0, 2.0, 60.0
-#: Samples of the shortest run: one for each of its quarters.
+#: Minimum number of samples: one for each quarter.
 _FEWEST = 4
 _ARM = 'scara'
 
 
 class ProcessSample(NamedTuple):
-    """What a process holds: memory in MB, threads, open descriptors."""
+    """Resources of a process: memory, MB, threads, open descriptors."""
 
     memory: float
     threads: float
@@ -56,13 +56,13 @@ class ProcessSample(NamedTuple):
 
     @classmethod
     def of(cls, pid: int) -> ProcessSample:
-        """Ask the system."""
+        """Return the current resources of a process."""
         one = psutil.Process(pid)
         return cls(one.memory_info().rss / 1024.0**2, one.num_threads(), one.num_fds())
 
 
 class Disturber:
-    """A node that lets the arm move and its controller change, and hears how that is doing.
+    """A node that sends motions and parameter changes, and receives commands and diagnostics.
 
     Args:
         node: The node.
@@ -90,7 +90,7 @@ class Disturber:
             self.latency = float(values.get('latency_p50_us', self.latency))
 
     def disturb(self) -> None:
-        """Send another trajectory, and set other gains."""
+        """Send a new trajectory, and set new gains."""
         message = JointTrajectory(joint_names=list(self._tree.joint_names))
         point = JointTrajectoryPoint(positions=next(self._places), velocities=[0.0] * 4)
         point.time_from_start.sec = 2
@@ -112,7 +112,7 @@ class Spinner:
         self._executor.add_node(self.node)
 
     def spin(self, seconds: float) -> None:
-        """Handle what comes within a time, s."""
+        """Process callbacks for a time, s."""
         end = time.monotonic() + seconds
         while (left := end - time.monotonic()) > 0.0:
             self._executor.spin_once(timeout_sec=left)
@@ -121,7 +121,7 @@ class Spinner:
         """Return the answer of a service.
 
         Raises:
-            PeerTimeoutError: It does not come.
+            PeerTimeoutError: The service does not answer.
         """
         client = self.node.create_client(kind, name)
         end = time.monotonic() + _PATIENCE_S
@@ -143,7 +143,7 @@ class Spinner:
 
 @contextmanager
 def _running(folder: Path) -> Iterator[tuple[SceneProcesses, Spinner]]:
-    """Yield the processes, in lockstep once time runs, and a node among them."""
+    """Yield the processes, in lockstep with time running, and a node in their domain."""
     with own_domain() as domain, SceneProcesses(folder / 'logs', domain) as nodes:
         simulated = {'mode': 'lockstep', 'start_paused': True}
         controlled = {'law': 'computed_torque', 'await_listeners': ['recorder'], **in_lockstep()}
@@ -165,10 +165,10 @@ def _running(folder: Path) -> Iterator[tuple[SceneProcesses, Spinner]]:
 
 
 def soak(ticks: int, folder: Path) -> tuple[dict[str, list[ProcessSample]], list[float], float]:
-    """Run at least so many ticks; return samples by process, of the latency, and ticks per second.
+    """Run at least ``ticks``; return samples by process, latencies, us, and ticks per second.
 
     Raises:
-        PeerTimeoutError: The controller stands still.
+        PeerTimeoutError: The controller stopped.
         SceneError: A process ended.
     """
     samples: dict[str, list[ProcessSample]] = {name: [] for name in _NODES}
@@ -199,7 +199,7 @@ def quarters(values: Sequence[float]) -> tuple[float, float]:
 
 
 def grown(figure: str, second: float, last: float) -> bool:
-    """Return whether a figure is larger at the end than it may be."""
+    """Return whether a figure has grown beyond its limit."""
     return not last <= second * (1.0 + GROWTH[figure])
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From the start of the controller's process until it waits for states, and until it commands.
+"""Measure the start of the controller's process, until it waits for states and until it commands.
 
-Beside it, in turns, a process that imports rclpy, numpy and the controller's message packages.
-Both find their modules compiled to bytecode, as those of an installed package are.
+It alternates with a process that imports rclpy, numpy and the controller's message packages.
+Both find their modules compiled to bytecode, as in an installed package.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _UNTIL = (
     'processor time: controller waits for states',
 )
 _IMPORTS = f'import numpy, rclpy.lifecycle, {", ".join(_PACKAGES)}'
-#: What the installed executable ``controller`` does.
+#: Code of the installed executable ``controller``.
 _CONTROLLER = 'from robot_dynamics_ros.ros.executables import controller; controller()'
 
 
@@ -65,9 +65,9 @@ def main() -> int:
 
 
 def _one_start(k: int) -> tuple[float, ...]:
-    """Return how long imports took, the controller until ready, and until it commanded, s.
+    """Return wall times, s: imports, controller until ready, controller until commanding.
 
-    And processor time, s: of the imports, and of the controller until it was ready.
+    Then processor times, s: imports, controller until ready.
     """
     begin, used = time.perf_counter(), os.times()
     subprocess.run([sys.executable, '-c', _IMPORTS], check=True)

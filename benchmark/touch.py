@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Contacts of arms whose model is wrong: false alarms in motion, hits found, links named, stops.
+"""Measure contact detection with wrong models: false alarms, detected hits, links, stops.
 
-Thresholds are learned on seeds of their own. What is done to the arms is in ``touch_run``. Each
-arm is written when it is done; ``--resume`` leaves out those that were, with the same options.
+Thresholds are learned on separate seeds. ``touch_run`` contains the trials. Results are written
+arm by arm; ``--resume`` skips completed arms with the same options.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from robot_dynamics_ros.contact.detector import ContactThresholds
 from robot_dynamics_ros.recordings.bag_jobs import end_with_parent
 
 ALARMS_PER_HOUR = 0.1
-_OTHER_SEEDS = 1000  # those of the thresholds
-_PER_TRIAL = 25  # hits
+_OTHER_SEEDS = 1000  # offset of the seeds for the thresholds
+_PER_TRIAL = 25  # hits per trial
 _RESULT = 'touch.json'
 _COLUMNS = {
     'minutes': 'minutes of\nmotion',
@@ -47,7 +47,7 @@ _COLUMNS = {
 
 
 def learn_one(name: str, seconds: float, seed: int) -> tuple[CalibrationSamples, Any]:
-    """Return what the detector of one arm saw without contact, and the observer's bandwidth."""
+    """Return the detector's samples of one arm without contact, and the observer's bandwidth."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / 'coarse.yaml'
         tree = arm(name)
@@ -59,7 +59,7 @@ def learn_one(name: str, seconds: float, seed: int) -> tuple[CalibrationSamples,
 
 
 def learn(name: str, seconds: float, seeds: Sequence[int], path: Path, run: Any = map) -> None:
-    """Learn thresholds from so much motion of each seed, s, and write them."""
+    """Learn thresholds from ``seconds`` of motion of each seed, and write them."""
     samples, parts = CalibrationSamples(), list(run(partial(learn_one, name, seconds), seeds))
     for one, _ in parts:
         samples.join(one)
@@ -68,20 +68,20 @@ def learn(name: str, seconds: float, seeds: Sequence[int], path: Path, run: Any 
 
 
 def alarms(name: str, seconds: float, path: Path, seed: int) -> tuple[int, float, float]:
-    """Return false alarms, largest effort by its limit, and time in motion, s."""
+    """Return number of false alarms, largest effort / limit, and time in motion, s."""
     trial = TouchTrial(name, seed, {'contact_thresholds': str(path)})
     return trial.move(seconds), trial.reached, trial.moved
 
 
 def hits(name: str, count: int, path: Path, seed: int) -> list[HitResult]:
-    """Return what became of hits on one arm."""
+    """Return the results of hits on one arm."""
     parameters = {'contact_thresholds': str(path), 'contact_reaction': 'stop'}
     trial = TouchTrial(name, seed, parameters)
     return [trial.hit() for _ in range(count)]
 
 
 def summary(results: Sequence[HitResult]) -> dict[str, Any]:
-    """Return figures of hits."""
+    """Return the statistics of hits."""
     delays = np.array([one.delay for one in results])
     levered = [one for one in results if one.lever > LEVER and np.isfinite(one.delay)]
     ways = np.array([one.way for one in results if np.isfinite(one.delay)])
@@ -98,7 +98,7 @@ def summary(results: Sequence[HitResult]) -> dict[str, Any]:
 
 
 def campaign(args: argparse.Namespace, name: str, pool: Any) -> tuple[dict[str, Any], list[Any]]:
-    """Return the figures of one arm, and its hits."""
+    """Return the statistics of one arm, and its hits."""
 
     def run(what: str, work: Any, seeds: Sequence[int]) -> list[Any]:
         done = pool.map(work, seeds)
@@ -119,15 +119,15 @@ def campaign(args: argparse.Namespace, name: str, pool: Any) -> tuple[dict[str, 
 
 
 def main(options: Sequence[str] = ()) -> int:
-    """Run the campaign; return 1 if an arm does not do what is demanded."""
+    """Run the campaign; return 1 if an arm does not meet the requirements."""
     parser = argparse.ArgumentParser(prog='python -m benchmark touch')
     parser.add_argument('--arms', nargs='+', choices=ARMS, default=ARMS)
     parser.add_argument('--seeds', type=int, default=20, help='wrong models (default: 20)')
-    parser.add_argument('--minutes', type=float, default=10.0, help='of motion (default: 10)')
+    parser.add_argument('--minutes', type=float, default=10.0, help='minutes of motion (default: 10)')
     parser.add_argument('--learn', type=float, default=10.0, help='minutes (default: 10)')
-    parser.add_argument('--hits', type=int, default=1000, help='on each arm (default: 1000)')
+    parser.add_argument('--hits', type=int, default=1000, help='hits on each arm (default: 1000)')
     parser.add_argument('--jobs', type=int, default=2, help='processes (default: 2)')
-    parser.add_argument('--resume', action='store_true', help='leave out arms that are done')
+    parser.add_argument('--resume', action='store_true', help='skip completed arms')
     args = parser.parse_args(list(options))
     size = {key: getattr(args, key) for key in ('seeds', 'minutes', 'learn', 'hits')}
     result = done(size) if args.resume else {}
@@ -139,12 +139,12 @@ def main(options: Sequence[str] = ()) -> int:
     cells = [[name, *(row[key] for key in _COLUMNS)] for name, row in rows.items()]
     show('Contacts', ['arm', *_COLUMNS.values()], cells, width=140)
     failed = [name for name, row in rows.items() if not good(row)]
-    note(f'demands not kept by: {", ".join(failed) or "none"}')
+    note(f'requirements not met by: {", ".join(failed) or "none"}')
     return 1 if failed else 0
 
 
 def done(size: dict[str, Any]) -> dict[str, Any]:
-    """Return what an earlier campaign of the same size has written, or nothing."""
+    """Return the results of an earlier campaign of the same size, or an empty mapping."""
     try:
         result: dict[str, Any] = json.loads((OUT / _RESULT).read_text('utf-8'))
     except FileNotFoundError:
@@ -153,6 +153,6 @@ def done(size: dict[str, Any]) -> dict[str, Any]:
 
 
 def good(row: dict[str, Any]) -> bool:
-    """Return whether figures are what is demanded."""
+    """Return whether the statistics of an arm meet the requirements."""
     reached = row['found'] >= 99.0 and row['named'] >= 90.0 and row['stopped'] == 100.0
     return bool(row['alarms'] == 0 and reached)

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One arm of the campaign of contacts: wrong model, encoders, friction, delay, motions, hits.
+"""Contact trials of one arm: wrong model, encoders, friction, delay, motions, hits.
 
-Every mass, centre and inertia of the plant differs from the session's model by up to 5 %, each by
-itself. Positions are read in encoder steps, velocities are their differences, and 2 ms lie between
-a command and the state that shows it. The arm goes from one random posture to the next, as fast
-as 60 % of an effort limit, or 80 % of a velocity limit, allow.
+Every mass, centre of mass and inertia of the plant differs independently from the session's model
+by up to 5 %. Positions are quantized to encoder steps, velocities are their differences, and the
+delay from a command to the state that shows it is 2 ms. The arm moves between random postures as
+fast as 60 % of the effort limits and 80 % of the velocity limits allow.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
 from robot_dynamics_ros.symbolic.kernel import compile_kernel
 
 ARMS = ('scara', 'four_dof', 'panda')
-ERROR, ENCODER = 0.05, 1e-5  # of masses, centres, inertias; rad or m
-DELAY = 0.002  # s, as known from the driver
-EFFORT, SPEED = 0.6, 0.8  # of the limits
+ERROR, ENCODER = 0.05, 1e-5  # relative error of masses, centres, inertias; encoder step, rad or m
+DELAY = 0.002  # s, a property of the driver
+EFFORT, SPEED = 0.6, 0.8  # shares of the limits
 PARAMETERS = {'law': 'computed_torque', 'natural_frequency': [12.0], 'activation_ramp_s': 0.1}
 FORCE, OVER = 15.0, 1.5  # N; times the dead band
 HIT_LASTS, DETECTED_WITHIN, LEVER = 0.03, 0.020, 0.05  # s, s, m
-WAY = 1.2  # of a stop, by that of the declared braking
+WAY = 1.2  # allowed stopping distance / that of the declared braking
 _SAMPLES = np.linspace(0.02, 0.98, 25)
-_BRIEFEST = 0.1  # s, of a motion
+_BRIEFEST = 0.1  # s, minimum duration of a motion
 _BEGINS = 5  # steps: a stop begins with the state after the contact
-_SLIDE = 2.0 * LEVER  # m: at a sliding joint half of the force along it counts as that lever
-_LARGEST = 500.0  # N: a hit that would have to be harder is felt by no joint, and is drawn again
+_SLIDE = 2.0 * LEVER  # m: at a prismatic joint half of the force along it counts as that lever
+_LARGEST = 500.0  # N: a hit that needs a larger force is not detectable, and is drawn again
 
 Vector = Any
 
@@ -59,7 +59,7 @@ def arm(name: str) -> RobotTree:
 
 
 def perturbed(tree: RobotTree, rng: np.random.Generator) -> RobotTree:
-    """Return the arm with every mass, centre and inertia off by up to 5 %."""
+    """Return the arm with every mass, centre of mass and inertia changed by up to 5 %."""
 
     def factor(*shape: int) -> Vector:
         return 1.0 + ERROR * rng.uniform(-1.0, 1.0, shape)
@@ -74,20 +74,20 @@ def perturbed(tree: RobotTree, rng: np.random.Generator) -> RobotTree:
 
 @dataclass(frozen=True)
 class HitResult:
-    """What became of a hit.
+    """Result of a hit.
 
     Attributes:
         link: The link that was hit.
-        lever: Of the force about that link's own joint, m.
-        force: N.
-        delay: Time until it was found, s; infinite if it was not.
-        named: The link that was named.
-        far: Bodies outwards from the link that was hit to the one that was named; -1: inwards, or
-            on another branch.
-        way: Way until the arm was at rest, by what is allowed: 1.2 times that of a twin under the
-            same hit, which the declared braking stops at once, two periods and the delay of the
-            joint's speed, and two encoder steps; the largest of the joints. The speed is the
-            largest of the twin, for the hit goes on.
+        lever: Lever arm of the force about that link's own joint, m.
+        force: Size of the force, N.
+        delay: Time until detection, s; infinite if not detected.
+        named: The reported link.
+        far: Number of bodies outwards from the hit link to the reported one; -1: inwards, or on
+            another branch.
+        way: Stopping distance divided by the allowed one, largest of the joints. Allowed: 1.2
+            times that of a twin under the same hit, which the declared braking stops at once,
+            plus two periods and the delay times the joint's speed, plus two encoder steps. The
+            speed is the largest of the twin, because the hit continues.
     """
 
     link: str
@@ -103,14 +103,14 @@ class TouchTrial(SessionOnPlant):
     """A session and its imperfect plant, in motion.
 
     Attributes:
-        samples: What its detector saw.
-        reached: Largest effort by its limit.
+        samples: Samples of its detector.
+        reached: Largest effort / limit.
         moved: Time in motion, s.
 
     Args:
         name: One of ``ARMS``.
-        seed: Of the wrong model and of the motions.
-        more: Parameters besides ``PARAMETERS``.
+        seed: Seed of the wrong model and of the motions.
+        more: Parameters in addition to ``PARAMETERS``.
     """
 
     def __init__(self, name: str, seed: int, more: Mapping[str, Any] | None = None) -> None:
@@ -130,7 +130,7 @@ class TouchTrial(SessionOnPlant):
         self.terms = JointTerms.of(tree)
         self.samples, self.reached, self.moved = CalibrationSamples(), 0.0, 0.0
         self.activate()
-        for _ in range(300):  # the plant is held from here on; until it rests
+        for _ in range(300):  # until the arm rests
             self.step()
         self.samples = CalibrationSamples()
 
@@ -146,9 +146,9 @@ class TouchTrial(SessionOnPlant):
         self.answer()
 
     def set_out(self) -> float:
-        """Begin a motion to another posture; return how long it takes, s."""
+        """Begin a motion to another posture; return its duration, s."""
         start = self.session.loop.reference.position.copy()
-        # Short ways are fast in effort, long ones in speed.
+        # Short motions are limited by effort, long ones by speed.
         goal = start + self.rng.uniform() ** 2 * (self._posture() - start)
         duration = self._duration(start, goal)
         still = np.zeros((1, self.tree.n))
@@ -157,7 +157,7 @@ class TouchTrial(SessionOnPlant):
         return duration
 
     def _duration(self, start: Vector, goal: Vector) -> float:
-        """Return the least duration of a quintic that the limits allow, s."""
+        """Return the smallest duration of a quintic within the limits, s."""
         way = goal - start
         limit = np.where(np.isfinite(self.tree.velocity_limit), self.tree.velocity_limit, 2.0)
         duration = max(_BRIEFEST, float((1.875 * np.abs(way) / (SPEED * limit)).max()))
@@ -168,7 +168,7 @@ class TouchTrial(SessionOnPlant):
         return duration
 
     def _load(self, start: Vector, way: Vector, duration: float) -> float:
-        """Return the largest effort of a quintic by its limit."""
+        """Return the largest effort of a quintic relative to its limit."""
         x = _SAMPLES[:, np.newaxis]
         q = start + way * x**3 * (10.0 - 15.0 * x + 6.0 * x**2)
         v = way * 30.0 * x**2 * (1.0 - x) ** 2 / duration
@@ -178,7 +178,7 @@ class TouchTrial(SessionOnPlant):
         return float((effort / self.tree.effort_limit).max())
 
     def move(self, seconds: float, *, learn: bool = False) -> int:
-        """Move for a time, s; return the contacts that are found, or learn that there are none."""
+        """Move for a time, s; return the number of contacts, or learn from the motion."""
         detector, before = self.session.contact.detector, self.session.contact.detector.count
         end = self.moved + seconds
         while self.moved < end:
@@ -197,7 +197,7 @@ class TouchTrial(SessionOnPlant):
     # Hits ---------------------------------------------------------------------------------------
 
     def hit(self) -> HitResult:
-        """Hit the arm in motion, let it stop, and let it go on."""
+        """Hit the arm in motion, let it stop, and resume."""
         self._go_on()
         duration = self.set_out()
         for _ in range(round(1e3 * duration * self.rng.uniform(0.2, 0.8))):
@@ -222,7 +222,7 @@ class TouchTrial(SessionOnPlant):
         return HitResult(link, lever, force, delay, named, self._outwards(body, named), way)
 
     def _draw(self) -> tuple[int, Vector, float]:
-        """Return a body, a wrench in its axes about its origin, and the lever at its joint."""
+        """Draw a body, a wrench in its axes about its origin, and the lever at its joint, m."""
         tree, loop = self.tree, self.session.loop
         detector = self.session.contact.detector
         bands = (detector.thresholds.coefficients[0] * detector.growth).sum(axis=1)
@@ -243,7 +243,7 @@ class TouchTrial(SessionOnPlant):
                 return body, force * unit, own
 
     def _end(self, body: int) -> Vector:
-        """Return where a body ends: at the next joint, or twice as far as its centre of mass."""
+        """Return the end of a body: the next joint, or twice its centre of mass, shape (3,), m."""
         following = [i for i in range(self.tree.bodies) if self.tree.parent[i] == body]
         own = 2.0 * self.tree.com[body]
         ends = [own, *(self.tree.p_PJ[i] for i in following)]
@@ -256,7 +256,7 @@ class TouchTrial(SessionOnPlant):
         return path.index(path[-1]) - path.index(body) if body in path else -1
 
     def _stopped(self, link: str, wrench: Vector, left: int) -> float:
-        """Let the arm stop, hit for so many more steps; return its way by what is allowed."""
+        """Continue the hit for ``left`` steps until the arm stops; return distance / allowed."""
         if self.session.mode is not SessionMode.REACTING:
             return np.inf
         q, v = np.zeros(self.tree.n), np.zeros(self.tree.n)
@@ -270,7 +270,7 @@ class TouchTrial(SessionOnPlant):
         declared, gone = np.zeros(self.tree.n), np.zeros(self.tree.n)
         for k in range(400):
             if k > _BEGINS and not self.session.loop.braking:
-                break  # what follows is how a law with a wrong model holds, not a stop
+                break  # afterwards a law with a wrong model holds the arm
             if k == left:
                 twin.push(link, np.zeros(6))
                 self.inner.push(link, np.zeros(6))
@@ -286,7 +286,7 @@ class TouchTrial(SessionOnPlant):
         return float((gone / allowed).max())
 
     def _go_on(self) -> None:
-        """Let the arm come to rest and go back to work, until nothing is felt any more."""
+        """Let the arm come to rest and resume, until no contact is detected."""
         for k in range(4000):
             self.step()
             if k % 300 == 299:

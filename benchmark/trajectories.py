@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Accepting a trajectory message: processor time per point, and the ticks meanwhile."""
+"""Measure accepting a trajectory message: processor time per point, and the ticks meanwhile."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ RATE_HZ, PERIOD_S, TOLERANCE, ROUNDS = 100.0, 1e-3, 0.05, 7
 def main() -> int:
     """Measure, print and write ``out/benchmark/trajectories.json``."""
     measured = [measure(count) for count in COUNTS]
-    show_rows('Accepting a JointTrajectory of four joints; a state each ms', measured)
+    show_rows('Accepting a JointTrajectory of four joints; one state per ms', measured)
     save('trajectories.json', measured)
     return 0
 
 
 def measure(count: int) -> dict[str, float]:
-    """Return the figures of a message of so many points, by the heading of their column."""
+    """Return the times for a message of ``count`` points, by column heading."""
     tree = load_robot(shipped_robot('four_dof'))
     generator = ReferenceGenerator(tree)
     generator.start_tolerance = TOLERANCE
@@ -67,7 +67,7 @@ def measure(count: int) -> dict[str, float]:
 
 
 def message(joints: tuple[str, ...], count: int) -> bytes:
-    """Return a motion of so many points as it comes over the network."""
+    """Return a serialized motion of ``count`` points."""
     times = np.arange(1, count + 1) / RATE_HZ
     rows = Quintic(BEGIN, END, float(times[-1])).table(times)
     points = [
@@ -83,7 +83,7 @@ def message(joints: tuple[str, ...], count: int) -> bytes:
 
 
 def commit_after(generator: ReferenceGenerator, prepared: Prepared) -> float:
-    """Return the processor time of the commit, a tick after the trajectory came, s."""
+    """Return the processor time of the commit, one tick after the trajectory arrived, s."""
     generator.sample(prepared.snapshot.now_ns + round(PERIOD_S * 1e9))
     begin = time.process_time()
     generator.commit(prepared)
@@ -91,7 +91,7 @@ def commit_after(generator: ReferenceGenerator, prepared: Prepared) -> float:
 
 
 def shortest(work: Callable[[], object]) -> float:
-    """Return the processor time of the shortest of some calls, s."""
+    """Return the minimum processor time of several calls, s."""
     times = []
     for _ in range(ROUNDS):
         begin = time.process_time()
@@ -101,7 +101,7 @@ def shortest(work: Callable[[], object]) -> float:
 
 
 def ticks_meanwhile(work: Callable[[], object]) -> tuple[int, float]:
-    """Return how many states, one a period, are answered beside work, and the longest gap, s."""
+    """Return the number of periodic states answered during ``work``, and the longest gap, s."""
     begin = time.perf_counter()
     answers = [begin]
 

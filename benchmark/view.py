@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the viewer costs: its own processor time, and the controller's round trip beside it."""
+"""Measure the cost of the viewer: its processor time, and its effect on the round trip."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _MOST_SHARE, _MOST_RATIO = 0.25, 1.05
 
 
 def main() -> int:
-    """Measure, print and save; return 1 if the viewer costs more than it may."""
+    """Measure, print and save; return 1 if the viewer exceeds its limits."""
     console = Console()
     cost, ratio = own_cost(console), round_trip(console)
     save('view', {'machine': machine(), 'share_of_a_core': cost, 'round_trip_ratio': ratio})
@@ -47,7 +47,7 @@ def main() -> int:
 
 
 def own_cost(console: Console) -> float:
-    """Return the share of a core of the viewer of two 7-joint arms at 30 Hz, with one client."""
+    """Return the viewer's share of a core for two 7-joint arms at 30 Hz, with one client."""
     context = multiprocessing.get_context('spawn')
     with own_domain() as domain, scene('view_cost', domain) as nodes:
         moving = context.Process(target=publish, args=(domain,), daemon=True)
@@ -69,11 +69,11 @@ def own_cost(console: Console) -> float:
 
 
 def round_trip(console: Console) -> float:
-    """Return the round trip of a controller beside three clients over that without the viewer.
+    """Return the ratio of a controller's round trip with three clients to that without viewer.
 
-    In lockstep, simulated time per wall time is the round trip. Both kinds take turns, so that
+    In lockstep the round trip is the wall time per period. Both kinds alternate, so that
     each round with the viewer is compared with the mean of the rounds before and after it; the
-    median of these ratios knows neither drift nor outliers of the machine.
+    median of these ratios is insensitive to drift and outliers of the machine.
     """
     without, watched = [], []
     with own_domain() as domain, ExitStack() as stack:
@@ -103,7 +103,7 @@ def round_trip(console: Console) -> float:
 
 @contextmanager
 def scene(name: str, domain: int) -> Iterator[SceneProcesses]:
-    """Yield a starter of processes whose output goes to a folder of its own."""
+    """Yield a starter of processes with a separate output folder."""
     with SceneProcesses(OUT / name, domain) as nodes:
         yield nodes
 
@@ -121,7 +121,7 @@ def start_viewer(nodes: SceneProcesses) -> tuple[psutil.Process, str]:
 
 @contextmanager
 def clients(count: int, address: str) -> Iterator[list[int]]:
-    """Yield the bytes that so many clients have received, which speak but do not draw."""
+    """Yield the received bytes of ``count`` clients that respond but do not draw."""
     import viser
     from websockets.exceptions import ConnectionClosed
     from websockets.sync.client import connect
@@ -164,7 +164,7 @@ def listening(domain: int) -> Iterator[Any]:
 
 
 def _period(newest: Any) -> float:
-    """Return the wall time of a period of 1 ms over some seconds, s; the least of its parts."""
+    """Return the minimum wall time of a 1 ms period over parts of some seconds, s."""
     parts = []
     for _ in range(8):
         stamp, begin = newest(), time.monotonic()
@@ -174,7 +174,7 @@ def _period(newest: Any) -> float:
 
 
 def publish(domain: int) -> None:
-    """Publish states, references and efforts of two 7-joint arms that move, as controllers do."""
+    """Publish states, references and efforts of two moving 7-joint arms, like controllers."""
     os.environ |= {'ROS_DOMAIN_ID': str(domain), 'ROS_AUTOMATIC_DISCOVERY_RANGE': 'LOCALHOST'}
     rclpy.init()
     node = rclpy.create_node('arms')
