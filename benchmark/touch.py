@@ -123,7 +123,7 @@ def main(options: Sequence[str] = ()) -> int:
     parser = argparse.ArgumentParser(prog='python -m benchmark touch')
     parser.add_argument('--arms', nargs='+', choices=ARMS, default=ARMS)
     parser.add_argument('--seeds', type=int, default=20, help='wrong models (default: 20)')
-    parser.add_argument('--minutes', type=float, default=10.0, help='minutes of motion (default: 10)')
+    parser.add_argument('--minutes', type=float, default=10.0, help='motion, min (default: 10)')
     parser.add_argument('--learn', type=float, default=10.0, help='minutes (default: 10)')
     parser.add_argument('--hits', type=int, default=1000, help='hits on each arm (default: 1000)')
     parser.add_argument('--jobs', type=int, default=2, help='processes (default: 2)')
