@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A driver profile checked by what the arm does: poses, efforts, the likely fault by name."""
+"""Verification of a driver profile from poses and efforts of the arm, with likely faults."""

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""What a driver tells of an arm, in its own numbers, with what is believed about their meaning.
+r"""Driver samples in raw units with their assumed conversion, and checks of the motion.
 
-What the motion of an arm tells of its driver, without any model of its masses.
-
-Positions stay within their limits. Velocities are the derivatives of positions. And whatever is
-not gravity does no negative work from rest to rest: :math:`\int (\tau - g)\,v\,dt \ge 0`, since
-friction only takes; for joints that carry no weight this is the only hint at the sign of efforts.
+The checks need no model of the masses: positions stay within their limits; velocities are the
+derivatives of positions; and, since friction dissipates, the efforts minus gravity do no negative
+work from rest to rest, :math:`\int (\tau - g)\,v\,dt \ge 0`. For joints without gravity load, the
+last is the only check of the sign of efforts.
 """
 
 from __future__ import annotations
@@ -25,26 +24,27 @@ from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.kernel import compile_kernel
 
 _COLUMNS = ('time', 'position', 'velocity', 'effort')
-_MOVED = 20.0  # range of a joint by its noise, from which it counts as moved
-_REST = 0.02  # part of its top speed, up to which a joint counts as at rest
-_DISTINCT = 0.05  # part of a joint's range, by which two poses differ
+_MOVED = 20.0  # ratio of range to noise above which a joint counts as moved
+_REST = 0.02  # share of its peak speed below which a joint counts as at rest
+_DISTINCT = 0.05  # share of a joint's recorded range by which two poses differ
 
 
 @dataclass(frozen=True, eq=False)
 class DriverSamples:
-    """States of an arm, one row each, columns in the order of the model.
+    """Raw states of an arm, one per row, with joints in the order of the model.
 
-    ``q = scale * (position - zero)`` and ``effort = effort_scale * effort`` are the beliefs.
+    The assumed conversion is ``q = scale * (position - zero)``, ``v = velocity_scale * velocity``
+    and ``tau = effort_scale * effort``.
 
     Attributes:
         time: Shape (N,), s.
-        position: As the driver counts, shape (N, n).
-        velocity: Likewise; NaN where it gives none.
-        effort: Likewise; NaN where it gives none.
-        scale: rad or m in one unit of position, signed, shape (n,).
-        zero: Reading at the model's zero, shape (n,).
-        velocity_scale: rad/s or m/s in one unit of velocity, signed, shape (n,).
-        effort_scale: N m or N in one unit of effort, signed, shape (n,).
+        position: In driver units, shape (N, n).
+        velocity: In driver units, shape (N, n); NaN if the driver reports none.
+        effort: In driver units, shape (N, n); NaN if the driver reports none.
+        scale: rad or m per unit of position, signed, shape (n,).
+        zero: Driver position at the zero of the model, shape (n,).
+        velocity_scale: rad/s or m/s per unit of velocity, signed, shape (n,).
+        effort_scale: N m or N per unit of effort, signed, shape (n,).
     """
 
     time: Array
@@ -58,35 +58,35 @@ class DriverSamples:
 
     @property
     def q(self) -> Array:
-        """Positions as believed, shape (N, n), rad or m."""
+        """Converted positions, shape (N, n), rad or m."""
         return self.scale * (self.position - self.zero)
 
     @property
     def v(self) -> Array:
-        """Velocities as believed, shape (N, n)."""
+        """Converted velocities, shape (N, n), rad/s or m/s."""
         return self.velocity_scale * self.velocity
 
     @property
     def tau(self) -> Array:
-        """Efforts as believed, shape (N, n), N m or N."""
+        """Converted efforts, shape (N, n), N m or N."""
         return self.effort_scale * self.effort
 
     def scaled(
         self, joints: Sequence[int] | Array, factor: float, unit: str = 'scale'
     ) -> DriverSamples:
-        """Return the samples with another unit of some joints, by default that of position."""
+        """Return the samples with a scale of some joints multiplied, by default of position."""
         scale = getattr(self, unit).copy()
         scale[joints] *= factor
         return replace(self, **{unit: scale})
 
     def effort_scaled(self, joints: Sequence[int] | Array, factor: float) -> DriverSamples:
-        """Return the samples with another belief of the effort unit of some joints."""
+        """Return the samples with the effort scale of some joints multiplied."""
         return self.scaled(joints, factor, 'effort_scale')
 
     def swapped(
         self, i: int, j: int, *, positions: bool = True, efforts: bool = True
     ) -> DriverSamples:
-        """Return the samples as if two joints had been taken for each other."""
+        """Return the samples with the columns of two joints exchanged."""
         order = np.arange(len(self.scale))
         order[[i, j]] = j, i
         changed = self
@@ -103,20 +103,20 @@ class DriverSamples:
         return replace(self, **{name: getattr(self, name)[rows] for name in _COLUMNS})
 
     def poses(self, shortest: float = 0.3) -> DriverSamples:
-        """Return the mean of every rest that lasts, one row each.
+        """Return the mean of each period of rest, one row each.
 
-        Rest is decided by each joint's own range and speed, so that wrong units do not matter.
+        Rest is detected relative to each joint's range and speed, independent of units.
 
         Args:
-            shortest: Least time at rest, s; the first third of it is left out, so that the arm
-                has settled.
+            shortest: Minimum duration of rest, s. The first third of a period is excluded, so
+                that the arm has settled.
 
         Raises:
-            RecordingError: There is no rest.
+            RecordingError: The arm never rests.
         """
         time = self.time
         if len(time) < 3:
-            raise RecordingError('samples', f'hold {len(time)} states', 'listen longer')
+            raise RecordingError('samples', f'hold {len(time)} states', 'sample for longer')
         smooth = _smooth(self.position, time)
         speed = np.abs(np.gradient(smooth, time, axis=0))
         noise = (self.position - smooth).std(axis=0)
@@ -137,7 +137,7 @@ class DriverSamples:
         return replace(self, **kept)
 
     def distinct(self) -> DriverSamples:
-        """Return the rows without those whose pose was there before."""
+        """Return the rows without repeated poses."""
         x = self.position
         least = _DISTINCT * np.ptp(x, axis=0)
         kept: list[int] = []
@@ -156,16 +156,17 @@ def driver_samples(
     *,
     commanded: bool = False,
 ) -> DriverSamples:
-    """Return samples with what a profile believes of them.
+    """Return samples with the conversion that a profile declares.
 
-    Where joints share motors, what stands there is of the joints, SI, by the transmission.
+    For joints that share motors, the samples are converted to joint values in SI units by the
+    transmission.
 
     Args:
-        driver: The profile in numbers.
+        driver: The conversion of the profile.
         time: Shape (N,), s.
-        position: As the driver counts, shape (N, n).
-        velocity: Likewise.
-        effort: Likewise.
+        position: In driver units, shape (N, n).
+        velocity: In driver units, shape (N, n).
+        effort: In driver units, shape (N, n).
         commanded: Whether the efforts are commands.
     """
     scale = driver.effort_scale if commanded else driver.measured_scale
@@ -188,7 +189,7 @@ def driver_samples(
 
 
 def gravity_of(tree: RobotTree) -> Callable[[DriverSamples], Array]:
-    """Return what gives the gravity of a robot at positions as believed, shape (N, n)."""
+    """Return the function from samples to gravity efforts, shape (N, n), N m or N."""
     kernels = compile_kernel(tree, outputs=('gravity_forces',))
 
     def gravity(samples: DriverSamples) -> Array:
@@ -198,7 +199,7 @@ def gravity_of(tree: RobotTree) -> Callable[[DriverSamples], Array]:
 
 
 def _smooth(q: Array, time: Array) -> Array:
-    """Return positions averaged over about 50 ms, so that encoder steps are no motion."""
+    """Return positions averaged over about 50 ms, to smooth encoder steps."""
     step = float(np.median(np.diff(time)))
     width = max(1, round(0.05 / step)) if step > 0.0 else 1
     if width == 1 or len(q) < 2 * width:
@@ -209,20 +210,20 @@ def _smooth(q: Array, time: Array) -> Array:
 
 
 def _stretches(flags: Array) -> list[tuple[int, int]]:
-    """Return begin and end of every stretch of True."""
+    """Return start and end indices of every run of True."""
     edges = np.flatnonzero(np.diff(np.concatenate([[0], flags.astype(int), [0]])))
     return [(int(a), int(b)) for a, b in edges.reshape(-1, 2)]
 
 
-_LIMIT_MARGIN = 0.05  # part of a joint's range by which samples may be beyond its limits
-_ALIKE = 0.9  # correlation from which two signals are the same but for a factor
+_LIMIT_MARGIN = 0.05  # accepted excess over the position limits, as a share of the range
+_ALIKE = 0.9  # correlation above which two signals are equal up to a factor
 _UNLIKE = 0.5
-_SAME = 0.15  # relative, within which a factor counts as known
-_WORK = 0.25  # part of the work without regard to direction, from which its sign tells
+_SAME = 0.15  # relative tolerance of a factor
+_WORK = 0.25  # share of the absolute work above which the sign of the work is significant
 
 
 def check_limits(tree: RobotTree, samples: DriverSamples) -> list[Finding]:
-    """Return the joints whose positions are beyond their limits, and the unit that would fit."""
+    """Return a finding per joint with positions beyond its limits, with the likely cause."""
     q, findings = samples.q, []
     lower, upper = tree.position_lower, tree.position_upper
     margin = _LIMIT_MARGIN * tree.position_range
@@ -248,9 +249,9 @@ def check_limits(tree: RobotTree, samples: DriverSamples) -> list[Finding]:
 
 
 def _likely(q: Array, i: int, slides: bool, outside: Callable[[Array, int], bool]) -> str:
-    """Say which single mistake would bring the positions within their limits.
+    """Return the single fault whose correction brings the positions within their limits.
 
-    The sign comes first: a smaller unit brings almost anything near 0, and within limits.
+    The sign is tried first: a smaller unit brings almost any position near 0 and within limits.
     """
     factor, unit = (1e-3, 'millimetres') if slides else (math.pi / 180.0, 'degrees')
     if not outside(-q, i):
@@ -261,7 +262,7 @@ def _likely(q: Array, i: int, slides: bool, outside: Callable[[Array, int], bool
 
 
 def check_velocities(tree: RobotTree, samples: DriverSamples) -> list[Finding]:
-    """Return the joints whose velocities are not the derivatives of their positions."""
+    """Return a finding per joint whose velocity is not the derivative of its position."""
     if len(samples.time) < 10 or not np.isfinite(samples.velocity).all():
         return []
     rate = np.gradient(samples.q, samples.time, axis=0)
@@ -295,7 +296,7 @@ def check_velocities(tree: RobotTree, samples: DriverSamples) -> list[Finding]:
 
 
 def check_work(tree: RobotTree, samples: DriverSamples) -> list[Finding]:
-    """Return the joints whose efforts, gravity apart, work against their motion."""
+    """Return a finding per joint whose effort minus gravity does negative work."""
     if len(samples.time) < 10 or not np.isfinite(samples.tau).all():
         return []
     gravity = gravity_of(tree)(samples)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hypotheses of what is wrong with a driver's profile, each with the words for it."""
+"""Fault hypotheses about a driver profile, each with its finding."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from robot_dynamics_ros.model.findings import Finding
 from robot_dynamics_ros.spatial.scalar import Array
 
 _DEGREE = math.pi / 180.0
-_WHOLE = 1.25  # price of an explanation that changes a number freely, against a definite one
-_PAIR = 1.1  # price of an exchange, against a sign
-_ALIKE = 0.8  # cosine of what is reported and what is expected, from which a factor makes sense
-_SAME = 0.15  # relative, within which a factor counts as 1
+_WHOLE = 1.25  # penalty factor of hypotheses with a free number, relative to a sign
+_PAIR = 1.1  # penalty factor of exchanges, relative to a sign
+_ALIKE = 0.8  # cosine between reported and expected efforts above which a factor is tried
+_SAME = 0.15  # relative tolerance within which a factor counts as 1
 
 
 @dataclass(frozen=True, eq=False)
 class Belief:
-    """What is believed: the readings' meaning, and what the efforts hold.
+    """Assumptions about a driver: conversion of its samples, and content of its efforts.
 
     Attributes:
-        samples: With their scales.
-        gravity: How much of gravity, 1.0 or 0.0.
-        offset: What is in the efforts of every pose besides, shape (n,), N m or N.
+        samples: The samples with their assumed scales.
+        gravity: Share of gravity in the efforts, 1.0 or 0.0.
+        offset: Constant offset of the efforts, shape (n,), N m or N.
     """
 
     samples: DriverSamples
@@ -37,13 +37,13 @@ class Belief:
     offset: Array
 
     def expected(self, gravity: Array) -> Array:
-        """Return the efforts that hold the arm as believed, shape (N, n), N m or N."""
+        """Return the expected efforts of the held arm, shape (N, n), N m or N."""
         return gravity * self.gravity + self.offset
 
 
 @dataclass(frozen=True, eq=False)
 class FaultHypothesis:
-    """One cause: how it is described, what would be believed without it, and its price."""
+    """A possible fault: its finding, the corrected assumptions, and its penalty factor."""
 
     finding: Finding
     belief: Belief
@@ -53,13 +53,13 @@ class FaultHypothesis:
 def fault_hypotheses(
     tree: RobotTree, belief: Belief, expected: Array, *, commanded: bool
 ) -> list[FaultHypothesis]:
-    """Return every cause that is thought of.
+    """Return all fault hypotheses.
 
     Args:
         tree: The robot.
-        belief: As it is.
-        expected: Efforts as they would be, shape (N, n), N m or N.
-        commanded: Whether the efforts are our commands.
+        belief: The current assumptions.
+        expected: Expected efforts, shape (N, n), N m or N.
+        commanded: Whether the efforts are the commands of the controller.
     """
     return [
         *_signs(tree, belief),
@@ -72,7 +72,7 @@ def fault_hypotheses(
 
 
 def named(joints: Sequence[str]) -> str:
-    """Return joints as a finding names them."""
+    """Return joint names in the form used by findings."""
     return f'joint {joints[0]!r}' if len(joints) == 1 else f'joints {", ".join(joints)}'
 
 
@@ -84,7 +84,7 @@ def _misread(
     samples: DriverSamples,
     price: float = 1.0,
 ) -> FaultHypothesis:
-    """Return the cause that the samples mean something else."""
+    """Return the hypothesis that the samples have another conversion."""
     finding = Finding('error', culprit, problem, remedy)
     return FaultHypothesis(finding, replace(belief, samples=samples), price)
 
@@ -152,7 +152,7 @@ def _effort_units(tree: RobotTree, belief: Belief, expected: Array) -> Iterator[
 
 
 def _effort_words(factor: float) -> tuple[str, str]:
-    """Return problem and remedy of efforts that want to be multiplied by a factor."""
+    """Return problem and remedy of efforts that must be multiplied by a factor."""
     for thousand, unit in ((1e-3, 'mN m'), (1e3, 'kN')):
         if abs(factor / thousand - 1.0) < _SAME:
             return (

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Is a driver understood? Efforts of a held arm against gravity, and the likely cause if not.
+"""Compare the efforts of a held arm with gravity, and diagnose deviations.
 
-An arm that is held at rest, by its own controller or by ours, needs the effort of gravity, known
-from the model for every pose. If the efforts of several poses are not those of gravity, each
-simple fault (a sign, an exchange of joints, a unit, gravity counted twice or not at
-all) is tried in turn, and the one that explains the poses is named. Several are found one after
-the other.
+The effort of an arm held at rest, by its own controller or ours, equals the gravity effort of the
+model in every pose. If the efforts of several poses deviate, each simple fault is tried (a sign,
+an exchange of joints, a unit, gravity counted twice or not at all), and the one that explains the
+poses is reported. Multiple faults are found one after another.
 """
 
 from __future__ import annotations
@@ -27,25 +26,24 @@ from robot_dynamics_ros.model.findings import Finding
 from robot_dynamics_ros.spatial.scalar import Array
 
 FEW_POSES = 4
-_GOOD = 1.5  # RMS of the residual by the tolerance, up to which a joint is understood
-_BETTER = 0.3  # part of the score that is left by an explanation that is worth naming
-_MOST = 25.0  # square of the relative residual at which one number tells no more
-_LOADED = 3.0  # range of gravity by the tolerance, from which a joint is checked
+_GOOD = 1.5  # maximum RMS residual of a joint without fault, relative to the tolerance
+_BETTER = 0.3  # maximum relative score that a reported hypothesis leaves
+_MOST = 25.0  # saturation of squared relative residuals
+_LOADED = 3.0  # minimum range of gravity to check a joint, relative to the tolerance
 
 
 @dataclass(frozen=True, eq=False)
 class Commissioning:
-    """What a check has found; arrays of shape (n,) unless said otherwise, N m or N.
+    """Result of a check; arrays have shape (n,) unless stated otherwise, N m or N.
 
     Attributes:
-        findings: What is wrong, with the likely cause, the strongest first; and what could not
-            be checked.
+        findings: Faults with their likely causes, strongest first; then what was not checked.
         poses: Number of distinct poses.
-        loaded: Whether gravity changes enough at each joint to check it.
-        slope: Of the efforts over the expected ones; NaN where not loaded.
-        offset: Their mean difference.
-        residual: RMS of the difference.
-        correlation: Of the effort of joint i (row) with the expected one of joint j, shape
+        loaded: Whether gravity varies enough at each joint to check it.
+        slope: Slope of the efforts over gravity; NaN where not loaded.
+        offset: Mean difference between the efforts and the expected ones.
+        residual: RMS of that difference.
+        correlation: Correlation of the effort of joint i (row) with gravity at joint j, shape
             (n, n); NaN where not loaded.
     """
 
@@ -59,7 +57,7 @@ class Commissioning:
 
     @property
     def errors(self) -> tuple[Finding, ...]:
-        """The findings that say that something is wrong."""
+        """The findings of severity 'error'."""
         return tuple(x for x in self.findings if x.severity == 'error')
 
 
@@ -73,11 +71,11 @@ def check_held(
     """Compare the efforts of a held arm with gravity.
 
     Args:
-        tree: The robot, with what it carries.
+        tree: The robot, including its payload.
         poses: One row per pose, at rest.
-        gravity_expected: Whether the efforts are expected to hold gravity: not if the driver
-            compensates it by itself, so that reports or commands leave it out.
-        commanded: Whether the efforts are commands of ours; else they are the driver's.
+        gravity_expected: Whether the efforts should include gravity; False if the driver
+            compensates gravity, so that its reports or the commands exclude it.
+        commanded: Whether the efforts are the commands of the controller; else measured.
 
     Raises:
         RecordingError: A pose has no efforts.
@@ -93,7 +91,7 @@ def check_held(
             break
         causes = score.best_explanation(belief, commanded)
         if not causes:
-            # What was named before explains a part by chance, perhaps.
+            # Earlier findings may explain a part of the deviation by chance.
             findings = [
                 score.unexplained(belief),
                 *(cause._replace(severity='warning') for cause in findings),
@@ -106,18 +104,18 @@ def check_held(
 
 
 class _HypothesisScore:
-    """Scores beliefs about the samples of one robot."""
+    """Scores assumptions about the samples of one robot."""
 
     def __init__(self, tree: RobotTree) -> None:
         self._tree = tree
         self.gravity = gravity_of(tree)
 
     def tolerance(self) -> Array:
-        """Return what friction and a decent model leave, shape (n,), N m or N."""
+        """Return the tolerance for friction and model errors, shape (n,), N m or N."""
         return np.maximum(self._tree.coulomb_friction, 0.01 * self._tree.effort_limit)
 
     def score(self, belief: Belief) -> float:
-        """Return how badly a belief explains the efforts; poses out of reach count as bad."""
+        """Return the mean squared relative residual; poses beyond limits count as saturated."""
         q, tree = belief.samples.q, self._tree
         relative = np.square(self._residual(belief) / self.tolerance())
         margin = 0.05 * tree.position_range
@@ -131,10 +129,7 @@ class _HypothesisScore:
         return within and self.score(belief) <= _GOOD * _GOOD
 
     def best_explanation(self, belief: Belief, commanded: bool) -> list[FaultHypothesis]:
-        """Return the fault, or two together, that explain the poses best.
-
-        Nothing if none of them is worth naming.
-        """
+        """Return the one or two faults that explain the poses best; empty if insufficient."""
         goal = _BETTER * self.score(belief)
         single = self._candidates(belief, commanded)
         scores = [self.score(x.belief) * x.price for x in single]
@@ -162,7 +157,7 @@ class _HypothesisScore:
         )
 
     def notes(self, belief: Belief) -> list[Finding]:
-        """Return what could not be checked."""
+        """Return warnings about what could not be checked."""
         samples, tree = belief.samples, self._tree
         findings = []
         if len(samples.time) < FEW_POSES:
@@ -182,18 +177,18 @@ class _HypothesisScore:
                     'warning',
                     named(silent),
                     'gravity does not change there: sign and unit were not checked',
-                    'choose other poses, or check by moving: see docs/commissioning.md',
+                    'choose other poses, or check it in motion: see docs/commissioning.md',
                 )
             )
         return findings
 
     def loaded(self, samples: DriverSamples) -> Array:
-        """Return whether gravity changes enough at each joint, shape (n,)."""
+        """Return whether gravity varies enough at each joint, shape (n,)."""
         gravity = self.gravity(samples)
         return np.ptp(gravity, axis=0) > _LOADED * self.tolerance()
 
     def statistics(self, belief: Belief) -> tuple[Array, Array, Array, Array, Array]:
-        """Return loaded, slope, offset, residual and correlation as believed."""
+        """Return loaded, slope, offset, residual and correlation under the assumptions."""
         samples, n = belief.samples, self._tree.n
         gravity, tau = self.gravity(samples), samples.tau
         loaded = self.loaded(samples)

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the world does to the arm: external efforts without a sensor, contacts."""
+"""Sensorless estimation of external efforts, and contact detection."""

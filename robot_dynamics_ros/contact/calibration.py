@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""Dead bands from recordings without contact, for a stated rate of false alarms.
+r"""Calibration of dead bands from contact-free recordings, for a given false-alarm rate.
 
-The coefficients c of a joint are those of the smallest dead band on the average that holds all of
-the recorded external efforts e,
+The coefficients c of a joint define the dead band with the smallest mean that contains all
+recorded external efforts e,
 
 .. math:: \min_{c \ge 0}\ \mathrm{mean}(F c)\quad\text{so that}\quad F_k c \ge |e_k| ,
 
-with what it grows with, F: a linear program. At rest friction may be anything up to the Coulomb
-friction, so that :math:`d_f \ge 1`. Then each is widened by a factor s: the largest
-ratios :math:`|e|/Fc` of stretches of equal length are taken to be Gumbel distributed, and the rate
-at which they exceed s is the joint's share of the rate that is asked for. Every other
-stretch is judged by the coefficients of the rest: what was learned by heart is no proof.
+a linear program, where F are the growth variables (``GROWTH``). At rest, friction may have any
+value up to the Coulomb friction, so :math:`d_f \ge 1`. Each dead band is then widened by a factor
+s: the maxima of the ratio :math:`|e|/Fc` in segments of equal length are assumed to be Gumbel
+distributed, and the rate at which they exceed s is the joint's share of the given rate. The
+segments are evaluated with coefficients from the other half of the segments (even and odd).
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ from robot_dynamics_ros.contact.effort_fit import EffortFit
 from robot_dynamics_ros.errors import RecordingError
 from robot_dynamics_ros.spatial.scalar import Array
 
-STRETCH = 2.0  # s: long against the memory of the filters
-_FEWEST = 5  # stretches
-_LEAST = 2.0  # base, of the RMS effort: also where a motion was not seen
-_SURE = 0.3  # of the samples, those of the surest friction; its RMS tells of rest otherwise
-_MOST = 3.0  # what a dead band may grow by, of the largest effort: growth seen once is no law
+STRETCH = 2.0  # s, length of a segment, long compared with the filter time constants
+_FEWEST = 5  # segments
+_LEAST = 2.0  # minimum base, in RMS efforts: covers motions that were not recorded
+_SURE = 0.3  # share of the samples, with the most certain friction, whose RMS bounds the base
+_MOST = 3.0  # maximum growth of a dead band, in maximum efforts: limits extrapolation
 _ADDED, _ROUNDS = 200, 30
 _TIGHT = 1e-6
 
 
 @dataclass
 class CalibrationSamples:
-    """What a detector saw in recordings without contact.
+    """Detector signals of contact-free recordings.
 
     Attributes:
-        bands: External efforts, rows of shape (2, n).
-        growth: What their dead bands grow with, rows of shape (n, 4).
-        stretch: Number of the stretch of each row.
+        bands: External efforts by kind, rows of shape (2, n), N m or N.
+        growth: Growth variables of their dead bands, rows of shape (n, 4).
+        stretch: Segment number of each row.
     """
 
     bands: list[Array] = field(default_factory=list)
@@ -51,7 +51,7 @@ class CalibrationSamples:
     _next: int = 0
 
     def join(self, other: CalibrationSamples) -> None:
-        """Add what a detector saw in another recording."""
+        """Add the signals of another recording."""
         self.interrupt()
         self.bands += other.bands
         self.growth += other.growth
@@ -60,11 +60,11 @@ class CalibrationSamples:
         self.interrupt()
 
     def interrupt(self) -> None:
-        """A gap: the next row begins another stretch."""
+        """Start a new segment with the next row, after a gap."""
         self._elapsed, self._next = 0.0, self._next + 1
 
     def take(self, step: float, detector: ContactDetector) -> None:
-        """Add what a detector has just seen, a step (s) after the row before."""
+        """Add the current signals of a detector, a step (s) after the previous row."""
         self._elapsed += step
         if self._elapsed >= STRETCH:
             self.interrupt()
@@ -75,12 +75,12 @@ class CalibrationSamples:
 
 @dataclass(frozen=True, eq=False)
 class CalibrationResult:
-    """Dead bands and where they come from.
+    """Calibrated dead bands.
 
     Attributes:
         thresholds: The dead bands.
-        factor: Median of s, by which they are wider than what was recorded.
-        stretches: Number of stretches.
+        factor: Median of the widening factor s.
+        stretches: Number of segments.
     """
 
     thresholds: ContactThresholds
@@ -95,14 +95,14 @@ def calibrate(
     delay: float = 0.0,
     fit: EffortFit | None = None,
 ) -> CalibrationResult:
-    """Return dead bands.
+    """Calibrate dead bands.
 
     Args:
-        samples: Of all recordings.
-        bandwidth: K of the observer that saw them, shape (n,), 1/s.
-        alarms_per_hour: Rate of false alarms of the whole robot.
-        delay: Of the commands, with which it saw them, s.
-        fit: Of the efforts, with which it saw them.
+        samples: Samples of all recordings.
+        bandwidth: Bandwidth K of the observer that produced them, shape (n,), 1/s.
+        alarms_per_hour: False-alarm rate of the whole robot, 1/h.
+        delay: Command delay assumed by that observer, s.
+        fit: Effort fit used by that observer.
 
     Raises:
         RecordingError: There are too few samples.
@@ -111,18 +111,18 @@ def calibrate(
     if len(numbers) < _FEWEST:
         raise RecordingError(
             'recordings without contact',
-            f'last {len(numbers)} stretches of {STRETCH:g} s',
-            f'give {_FEWEST * STRETCH:g} s at least; an hour is better',
+            f'have {len(numbers)} segments of {STRETCH:g} s',
+            f'give at least {_FEWEST * STRETCH:g} s; an hour is better',
         )
     efforts, growth = np.abs(np.array(samples.bands)), np.array(samples.growth)
     stretch = np.searchsorted(numbers, samples.stretch)
     first, sure = stretch % 2 == 0, 1.0 if fit is None else _SURE
     largest = np.zeros((len(numbers), *efforts.shape[1:]))
-    for own in (first, ~first):  # every other stretch is judged by the dead bands of the rest
+    for own in (first, ~first):  # evaluate each half with the dead bands of the other
         bands = _bands(_envelopes(efforts[~own], growth[~own], sure), growth[own])
         np.maximum.at(largest, stretch[own], efforts[own] / bands)
     rate = alarms_per_hour * STRETCH / 3600.0 / largest[0].size
-    # The largest of N stretches is no bound of the next one, and less so the fewer they are.
+    # The maximum of N segments does not bound the next one, the less so the smaller N.
     factor = np.maximum(1.0 + 1.0 / len(numbers), gumbel_level(largest, rate))
     coefficients = factor[:, :, np.newaxis] * _envelopes(efforts, growth, sure)
     bandwidth = np.asarray(bandwidth, dtype=float)
@@ -145,17 +145,18 @@ def _bands(coefficients: Array, growth: Array) -> Array:
 
 
 def envelope(growth: Array, effort: Array, sure: float = 1.0) -> Array:
-    """Return the coefficients of the least dead band that holds all efforts.
+    """Return the coefficients of the smallest dead band that contains all efforts.
 
     Args:
         growth: F, shape (M, 4).
-        effort: Sizes of the efforts, shape (M,).
-        sure: Of the samples, those of the surest friction, whose RMS the base exceeds.
+        effort: Magnitudes of the efforts, shape (M,), N m or N.
+        sure: Share of the samples, those with the most certain friction, whose RMS is a lower
+            bound of the base.
 
     Returns:
         New array, shape (4,), not negative, the first positive.
     """
-    from scipy.optimize import linprog  # late: it takes long to load
+    from scipy.optimize import linprog  # deferred: slow to import
 
     scale = np.maximum(growth.max(axis=0), 1e-300)
     columns, cost = growth / scale, (growth / scale).mean(axis=0)
@@ -165,7 +166,7 @@ def envelope(growth: Array, effort: Array, sure: float = 1.0) -> Array:
     friction = float(scale[3])
     bounds = [(least, None), (0.0, most), (0.0, most), (friction, max(most, friction))]
     rows = np.argsort(effort)[-_ADDED:]
-    for _ in range(_ROUNDS):  # the few rows that matter are found one after the other
+    for _ in range(_ROUNDS):  # add violated constraints until all hold
         result = linprog(cost, -columns[rows], -effort[rows], bounds=bounds, method='highs')
         missing = effort - columns @ result.x
         if missing.max() <= _TIGHT * effort.max():
@@ -175,14 +176,14 @@ def envelope(growth: Array, effort: Array, sure: float = 1.0) -> Array:
 
 
 def gumbel_level(largest: Array, rate: float) -> Array:
-    r"""Return the level that the largest value of a stretch exceeds with a small probability.
+    r"""Return the level that the maximum of a segment exceeds with probability p.
 
-    By the moments of the Gumbel distribution, :math:`\beta = \sqrt6\,\sigma/\pi` and
-    :math:`\mu = \bar x - 0.5772\,\beta`: the level is :math:`\mu - \beta\ln(-\ln(1 - p))`.
+    With the moments of the Gumbel distribution, :math:`\beta = \sqrt6\,\sigma/\pi` and
+    :math:`\mu = \bar x - 0.5772\,\beta`, the level is :math:`\mu - \beta\ln(-\ln(1 - p))`.
 
     Args:
-        largest: Largest values of stretches, shape (N, ...).
-        rate: p, expected number of stretches beyond it, by stretch; below 1.
+        largest: Maxima of segments, shape (N, ...).
+        rate: p, expected exceedances per segment; limited to 0.5.
 
     Returns:
         New array of the shape (...).

@@ -1,25 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""Contacts: which joint, in which direction, how strongly, and at which link.
+r"""Contact detection: kind, joint, direction, effort and link of a contact.
 
-The external effort r passes a second low pass, which the steps of encoders do not pass, and is
-split at a low frequency :math:`\omega`: what is slow is a push (low-pass), the rest a hit
-(high-pass); so errors of the model, which are slow, do not hide a hit (Geravand, Flacco, De Luca
-2013). A contact begins when either leaves its dead band at any joint; a push that begins while a
-hit goes on is the same contact, a push by now.
+The external effort r passes a second low-pass filter, which removes encoder steps, and is split at
+a low frequency :math:`\omega`: the slow part (low-pass) indicates a push, the fast part
+(high-pass) a hit, so slow model errors do not mask a hit (Geravand, Flacco, De Luca 2013). A
+contact begins when either part leaves its dead band at any joint. A push that begins during a hit
+is the same contact, reclassified as a push.
 
-A wrench on a link is felt by the joints that carry the link and by no other. So the link is that
-of the outermost joint at which anything is felt (De Luca et al. 2006, IV).
+A wrench on a link affects only the joints between the base and that link. The touched link is
+therefore that of the outermost joint with an external effort (De Luca et al. 2006, IV).
 
-From which external effort on it is a contact: a dead band for each joint and kind of contact.
+Each joint and kind of contact has the dead band
 
 .. math:: d = d_0 + d_v\,|v| + d_a\,|ID(q, v, a) - g(q)| + d_f\,\tau_c\,u(v)
 
-A wrong model errs the more, the faster the arm moves, the more effort its acceleration takes, and
-by Coulomb friction :math:`\tau_c` under the present load (with loaded gears and Stribeck) as
-long as its direction is not sure; a fifth of it, of a fit a twentieth, never is (u, see
-``ContactDetector``). The coefficients are learned from recordings without contact, by command
-``calibrate``: the smallest dead band on the average that holds all of what was recorded, widened
-to the rate of false alarms that is asked for (``calibration``).
+since the model error increases with velocity, with the effort for acceleration, and with the
+Coulomb friction :math:`\tau_c` at the current load (including load-dependent and Stribeck
+friction) while its direction is uncertain. The uncertainty u never falls below 0.2, with an effort
+fit below 0.05 (see ``ContactDetector``). The coefficients are calibrated from contact-free
+recordings with command ``calibrate`` (module ``calibration``).
 """
 
 from __future__ import annotations
@@ -46,20 +45,20 @@ from robot_dynamics_ros.yaml_reader.parsing import read_yaml
 
 #: Kinds of contact: fast changes of the external effort, and slow ones.
 KINDS = ('hit', 'push')
-#: What a dead band grows with, in the order of its coefficients.
+#: Growth variables of a dead band, in the order of its coefficients.
 GROWTH = ('base', 'by_speed', 'by_acceleration', 'by_friction')
-_COARSE = (0.1, 0.0, 0.2, 1.0)  # without calibration; the first of the effort limits
+_COARSE = (0.1, 0.0, 0.2, 1.0)  # without calibration; the first relative to the effort limit
 
 
 class ContactThresholds(NamedTuple):
     """Dead bands of a robot.
 
     Attributes:
-        coefficients: By kind, joint and growth, shape (2, n, 4), in the order of ``KINDS`` and
-            ``GROWTH``; N m or N, and by rad/s or m/s.
-        bandwidth: K of the observer that they hold for, shape (n,), 1/s; zero: any.
-        delay: Time from a command to the states that show it, besides the period, s.
-        fit: How measured efforts follow from the model; None: as described.
+        coefficients: By kind, joint and growth variable, shape (2, n, 4), in the order of
+            ``KINDS`` and ``GROWTH``; N m or N, and per rad/s or m/s.
+        bandwidth: Bandwidth K of the observer that they are valid for, shape (n,), 1/s; zero: any.
+        delay: Time from a command to the states that show it, in addition to the period, s.
+        fit: Fit of measured efforts to the model; None: the model as described.
     """
 
     coefficients: Array
@@ -69,21 +68,21 @@ class ContactThresholds(NamedTuple):
 
     @classmethod
     def coarse(cls, tree: RobotTree) -> ContactThresholds:
-        """Return dead bands for an arm of which nothing is known but its limits."""
+        """Return uncalibrated dead bands, from the effort limits."""
         rows = np.tile(_COARSE, (len(KINDS), tree.n, 1))
         rows[:, :, 0] *= tree.effort_limit
         return cls(rows, np.zeros(tree.n))
 
     @classmethod
     def read(cls, path: str | os.PathLike[str], joints: Sequence[str]) -> ContactThresholds:
-        """Return what command ``calibrate`` wrote.
+        """Read a file written by command ``calibrate``.
 
         Args:
-            path: Its file.
-            joints: Names of the robot's joints, in its order.
+            path: The file.
+            joints: Joint names, in the order of the robot.
 
         Raises:
-            ConfigurationError: The file cannot be read, or lacks a number; names it.
+            ConfigurationError: The file cannot be read, or lacks a number, which is named.
         """
         place = f'contact thresholds in {os.fspath(path)!r}, as of command calibrate'
         file = Section(place, read_yaml(path, 'contact thresholds'))
@@ -99,7 +98,7 @@ class ContactThresholds(NamedTuple):
         return cls(np.array(table), np.array(bandwidth), delay, fit)
 
     def write(self, path: Path, joints: Sequence[str], remarks: dict[str, Any]) -> None:
-        """Write them for ``read``, with remarks about where they come from."""
+        """Write a file for ``read``, with remarks on the calibration."""
         rows = {
             name: {'observer_bandwidth': float(self.bandwidth[j])}
             | {
@@ -120,12 +119,12 @@ class ContactThresholds(NamedTuple):
         return {'fit': {'rigid': rigid, **terms, 'delta': float(self.fit.delta[j])}}
 
     def suits(self, bandwidth: Array) -> bool:
-        """Return whether they hold for an observer of this bandwidth, shape (n,), 1/s."""
+        """Return whether they are valid for an observer bandwidth, shape (n,), 1/s."""
         return bool(np.allclose(self.bandwidth, bandwidth) or not self.bandwidth.any())
 
 
 def _dead_band(section: Section) -> list[float]:
-    """Return the coefficients of ``GROWTH``, of which the first is positive."""
+    """Return the coefficients in the order of ``GROWTH``; the first must be positive."""
     return [
         section.take(key, read.not_negative if k else read.positive)
         for k, key in enumerate(GROWTH)
@@ -141,26 +140,26 @@ def _fit(sections: Sequence[Section], joints: Sequence[str]) -> EffortFit:
     )
 
 
-_SECOND = 1.5  # rate of the second low pass, by the observer's bandwidth
-_LIMIT = 2.0  # rad/s or m/s, where there is no velocity limit
-_BEFORE = 0.025  # s: dead bands are those before a contact, which changes the motion itself
-_FELT = 0.3  # of its dead band: the joint takes part
-_PART = 0.1  # of the ratio at the joint that feels most, at least
-_LEVER = 0.02  # of the largest effort, at least
-_NAMING = 0.008  # s, until which a contact grows and its link is named again
-_OVER = 0.5  # of every dead band: the contact is over
-_FADED = 0.3  # of its peak: what is left dies out
-_AGAIN = 2.0  # times the least since then: it is another contact
-_QUIET = 0.1  # s, for which it stays below that
+_SECOND = 1.5  # rate of the second low-pass filter, relative to the observer's bandwidth
+_LIMIT = 2.0  # rad/s or m/s, for joints without a velocity limit
+_BEFORE = 0.025  # s, delay of the dead bands: a contact changes the motion they depend on
+_FELT = 0.3  # a joint is affected above this share of its dead band,
+_PART = 0.1  # this share of the largest ratio of any joint,
+_LEVER = 0.02  # and this share of the largest effort
+_NAMING = 0.008  # s after its begin during which the link of a contact is updated
+_OVER = 0.5  # a contact may end below this share of every dead band,
+_FADED = 0.3  # or this share of its peak if larger, while the filters decay
+_AGAIN = 2.0  # ratio to the minimum since then above which a new contact begins
+_QUIET = 0.1  # s below these shares after which a contact is over
 
 
 class _Trust(NamedTuple):
-    """How far a model is believed: the description's friction less than one that was fitted.
+    """Assumed accuracy of a model, lower for described than for fitted friction.
 
     Attributes:
         split: omega, 1/s.
-        slow: Of the velocity limit: below, the direction of Coulomb friction is not sure.
-        drift: Of Coulomb friction, which changes with temperature, is not sure at any speed.
+        slow: Share of the velocity limit below which the direction of friction is uncertain.
+        drift: Share of Coulomb friction that is uncertain at any speed, due to temperature.
     """
 
     split: float
@@ -173,15 +172,15 @@ _DESCRIBED, _FITTED = _Trust(2.0, 0.02, 0.2), _Trust(8.0, 0.01, 0.05)
 
 @dataclass
 class ContactEvent:
-    """A contact that begins.
+    """A contact at its begin.
 
     Attributes:
         kind: 'hit' or 'push'.
-        joint: The joint that left its dead band the most.
-        direction: +1 or -1, of the effort of the world on that joint.
-        size: Size of that effort, N m or N.
-        threshold: The dead band at that joint, N m or N.
-        link: The link that was most likely touched; known better some milliseconds later.
+        joint: The joint with the largest ratio of effort to dead band.
+        direction: +1 or -1, sign of the external effort on that joint.
+        size: Magnitude of that effort, N m or N.
+        threshold: Dead band of that joint, N m or N.
+        link: The link that was most likely touched; updated during the first 8 ms.
     """
 
     kind: str
@@ -204,15 +203,15 @@ class ContactDetector:
 
     Attributes:
         bands: Fast and slow part of the external effort, shape (2, n), N m or N.
-        growth: What the dead bands grow with, shape (n, 4); ``GROWTH``.
-        ratio: Each part by its dead band, shape (2, n).
-        count: Contacts that have begun.
-        last: The last one, or None.
+        growth: Growth variables of the dead bands, shape (n, 4), in the order of ``GROWTH``.
+        ratio: Magnitude of each part divided by its dead band, shape (2, n).
+        count: Number of contacts so far.
+        last: The latest contact, or None.
 
     Args:
         tree: The robot.
-        gravity_forces: Kernel, with what it carries.
-        observer: The observer; updated before.
+        gravity_forces: Gravity kernel, including the payload.
+        observer: The observer, which must be updated first.
         thresholds: The dead bands.
     """
 
@@ -244,11 +243,11 @@ class ContactDetector:
 
     @property
     def touched(self) -> bool:
-        """Whether a contact goes on."""
+        """Whether a contact is active."""
         return any(self._touched)
 
     def begin(self) -> None:
-        """Start anew, as the observer did."""
+        """Reset, together with the observer."""
         for array in (self.bands, self._accelerating, self._speed, self._smooth):
             array.fill(0.0)
         self._now[:, 3] = self.growth[:, 3] = self._observer.dry
@@ -257,10 +256,10 @@ class ContactDetector:
         self._touched, self._quiet = [False] * 2, [0.0] * 2
 
     def update(self, step: float) -> ContactEvent | None:
-        """Look at the observer's last state, a step (s) after the one before.
+        """Process the observer's latest state, a step (s) after the previous one.
 
         Returns:
-            The contact that begins, or None.
+            A contact that begins now, or None.
         """
         self._split(step)
         self._grow(step)
@@ -285,7 +284,7 @@ class ContactDetector:
         return event
 
     def _go_on(self, kind: int, ratio: float, step: float) -> None:
-        """Find out whether a contact is over: what is left of it dies out with the filters."""
+        """Update whether an active contact is over, considering the decay of the filters."""
         self._peak[kind] = max(self._peak[kind], ratio)
         over = ratio < max(_OVER, _FADED * self._peak[kind])
         self._quiet[kind] = self._quiet[kind] + step if over else 0.0
@@ -293,16 +292,16 @@ class ContactDetector:
         self._low[kind] = ratio
 
     def _split(self, step: float) -> None:
-        """Split the external effort into what is fast and what is slow."""
+        """Split the external effort into its fast and slow part."""
         observer, smooth, (fast, slow) = self._observer, self._smooth, self.bands
         smooth -= np.expm1(-_SECOND * step * observer.bandwidth) * (observer.effort - smooth)
         slow -= np.expm1(-self._trust.split * step) * (smooth - slow)
         np.subtract(smooth, slow, out=fast)
 
     def _grow(self, step: float) -> None:
-        """Find what the dead bands grow with; speeds and efforts as late as the external effort.
+        """Update the growth variables; speeds and efforts are filtered like the external effort.
 
-        How unsure friction is decays as slowly as the slow part forgets it.
+        The friction uncertainty decays at the rate omega of the slow part.
         """
         observer, growth = self._observer, self._now
         self._gravity_forces(observer.q, self._gravity)
@@ -320,7 +319,7 @@ class ContactDetector:
             self.growth = self._growths.popleft()[1]
 
     def _event(self, kind: int, bands: Array) -> ContactEvent:
-        """Begin a contact of a kind."""
+        """Start a contact and return its event."""
         self.count += 1
         tree, j = self._tree, int(np.argmax(self.ratio[kind]))
         effort, self._naming = float(self.bands[kind, j]), _NAMING
@@ -335,7 +334,7 @@ class ContactDetector:
         return self.last
 
     def _outermost(self, kind: int) -> str:
-        """Return the link of the outermost joint that takes part."""
+        """Return the link of the outermost affected joint."""
         ratio, size, tree = self.ratio[kind], np.abs(self.bands[kind]), self._tree
         least = max(_FELT, _PART * float(ratio.max()))
         felt = np.flatnonzero((ratio > least) & (size > _LEVER * float(size.max())))

@@ -1,20 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""Measured efforts as a fit of what the model says: for drives whose factor is not known well.
+r"""Fit of measured efforts to the model, for drives whose gains are not known accurately.
 
 .. math:: \tau_{measured} = \sum_k C_k\,\tau_{l,k} + J\,a + b\,v + \tau_0
    + (\tau_c + \mu\,|\tau_l| + k\sqrt{|v|})\,z
 
-joint by joint, with the efforts :math:`\tau_{l,k}` of the rigid bodies at all joints, for what a
-wrong mass adds at one is mostly like the effort at another. With a joint's own C the unit of
-the drive becomes that of the joint; so currents will do. Powers of the velocity are left out: they
-go astray beyond the speeds that were seen.
+for each joint, with the rigid-body efforts :math:`\tau_{l,k}` of all joints, since the error of a
+wrong mass at one joint mostly resembles the effort at another. The own coefficient C of a joint
+converts the unit of its drive to that of the joint, so measured currents can be used. Higher
+powers of the velocity are omitted, since they extrapolate badly beyond the recorded speeds.
 
-Friction turns with the way since the motion did (Dahl 1968),
+The direction z of friction follows the Dahl model (1968),
 
 .. math:: dz = (\mathrm{sign}\,dq - z)\,|dq| / \delta ,
 
-where :math:`\delta` is the one of a few that explains most. Left and right pass the observer's
-low pass before they are compared. A joint that stands tells nothing: its friction may be anything.
+where :math:`\delta` is the best of several values. Both sides pass the observer's low-pass filter
+before they are compared. A joint at rest is almost excluded, since its friction is undetermined.
 """
 
 from __future__ import annotations
@@ -29,24 +29,24 @@ import numpy as np
 from robot_dynamics_ros.errors import RecordingError
 from robot_dynamics_ros.spatial.scalar import Array
 
-#: Terms besides the efforts of the rigid bodies; the last three turn with the motion.
+#: Terms besides the rigid-body efforts; the last three are multiplied by the direction z.
 TERMS = ('armature', 'damping', 'offset', 'coulomb_friction', 'load_friction', 'root_friction')
 _DELTAS = (1e-4, 2e-4, 4e-4, 8e-4, 16e-4, 32e-4)  # rad or m
-_STANDS, _LATELY = 0.02, 5.0  # mean speed, rad/s or m/s, of about 1/5 s
-_IDLE = 1e-3  # weight of a joint that stands
-_OTHERS, _FREE = 0.1, 100.0  # of the RMS effort: what C of another joint may make, and other terms
-_NOISE, _ROUNDS = 0.1, 3  # of the RMS effort, until the residual is known
-_TIED = 20.0  # samples that tell what one would
-_EXACT, _NOTHING = 1e-12, 1e-24  # of the power of the effort: the least residual; of any column
+_STANDS, _LATELY = 0.02, 5.0  # mean speed at rest, rad/s or m/s; rate of its filter, 1/s
+_IDLE = 1e-3  # weight of a joint at rest
+_OTHERS, _FREE = 0.1, 100.0  # prior effort of other joints' C; of other terms; in RMS efforts
+_NOISE, _ROUNDS = 0.1, 3  # initial residual, in RMS efforts; iterations
+_TIED = 20.0  # correlated samples equivalent to one independent sample
+_EXACT, _NOTHING = 1e-12, 1e-24  # minimum power: of the residual, relative; of any column
 _FEWEST = 300  # samples
-_BLOCK = 100  # samples that are summed up together
-_FEW, _MANY, _LONG = 4, 20, 5  # parts of one recording that are held out, and blocks of one
-_LEFT = 20.0  # s, at least, when a whole recording is held out
-_ODD = 4.0  # times the median of C: a joint that nothing loads counts as usual
+_BLOCK = 100  # samples per block
+_FEW, _MANY, _LONG = 4, 20, 5  # held-out parts of one recording: min, max; blocks per part
+_LEFT = 20.0  # s, minimum of the others when a whole recording is held out
+_ODD = 4.0  # ratio to the median C beyond which a joint's C is replaced: it is not loaded
 
 
 def turn(z: Array, way: Array, delta: Array) -> None:
-    """Let z, the direction of friction from -1 to 1, follow a way, rad or m; in place."""
+    """Update z, the direction of friction in [-1, 1], for a displacement, rad or m; in place."""
     z -= (np.sign(way) - z) * np.expm1(-np.abs(way) / delta)
 
 
@@ -60,10 +60,10 @@ def _turning(model: Array, v: Array) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class EffortFit:
-    """A fit of every joint.
+    """Fitted coefficients of all joints.
 
     Attributes:
-        coupling: C, joints by efforts of the rigid bodies, shape (n, n).
+        coupling: C, shape (n, n): rows are joints, columns rigid-body efforts.
         terms: In the order of ``TERMS``, shape (6, n).
         delta: Shape (n,), rad or m.
     """
@@ -74,18 +74,18 @@ class EffortFit:
 
     @cached_property
     def factor(self) -> Array:
-        """Measured by real effort, shape (n,)."""
+        """Ratio of measured to actual effort, shape (n,)."""
         c = np.diag(self.coupling)
         usual = float(np.median(c))
         return np.where((c > usual / _ODD) & (c < usual * _ODD), c, usual if usual > 0.0 else 1.0)
 
     def external(self, model: Array, a: Array, v: Array, z: Array, measured: Array) -> Array:
-        """Return what the measured efforts lack, shape (n,), N m or N."""
+        """Return the external efforts: model minus measured, shape (n,), N m or N."""
         rest = (self.terms[:3] * _steady(a, v)).sum(axis=0) + self._rubs(model, v) * z - measured
         return np.asarray((self.coupling @ model + rest) / self.factor)
 
     def dry(self, model: Array) -> Array:
-        """Return the friction of a start under efforts of the rigid bodies, (n,), N m or N."""
+        """Return the breakaway friction under rigid-body efforts, shape (n,), N m or N."""
         return np.abs(self._rubs(model, np.zeros(len(model)))) / self.factor
 
     def _rubs(self, model: Array, v: Array) -> Array:
@@ -93,7 +93,7 @@ class EffortFit:
 
 
 class FitSamples:
-    """What an observer sees, summed up for a fit.
+    """Accumulates observer samples for a fit.
 
     Attributes:
         count: Number of samples.
@@ -107,7 +107,7 @@ class FitSamples:
         self._deltas = np.array(_DELTAS)[:, np.newaxis, np.newaxis]
 
     def held_out(self) -> list[EffortFit]:
-        """Return for each part the fit of the others.
+        """Return for each part the fit to the other parts.
 
         Raises:
             RecordingError: There are too few samples.
@@ -116,9 +116,9 @@ class FitSamples:
         return [self.fit(part != k) for k in range(int(part.max()) + 1)]
 
     def part(self, sample: Any) -> Any:
-        """Return the part that a sample is in, by its number: its recording, or one of a few.
+        """Return the part index of a sample index.
 
-        A recording is held out as a whole if the others are long enough to learn from.
+        Parts are whole recordings if the others are long enough to fit, else parts of the total.
         """
         if sum(self._seconds) - max(self._seconds) >= _LEFT:
             return np.searchsorted(self._recordings, sample, side='right') - 1
@@ -126,13 +126,13 @@ class FitSamples:
         return np.minimum(sample // _BLOCK * count // len(self._sums), count - 1)
 
     def next_recording(self) -> None:
-        """What follows is of another recording."""
+        """Start a new recording."""
         if self.count > self._recordings[-1]:
             self._recordings.append(self.count)
             self._seconds.append(0.0)
 
     def begin(self) -> None:
-        """Start anew, as the observer does."""
+        """Reset the filters, together with the observer."""
         self._now = None
 
     def take(
@@ -145,16 +145,16 @@ class FitSamples:
         effort: Array,
         share: Array,
     ) -> None:
-        """Add an instant of ``MomentumObserver``.
+        """Add a sample of ``MomentumObserver``.
 
         Args:
-            step: Time since the one before, s.
-            way: Of the joints in that time, shape (n,), rad or m.
-            model: Efforts of the rigid bodies, shape (n,), N m or N.
-            a: Accelerations, shape (n,).
-            v: Velocities, shape (n,).
-            effort: What was measured, shape (n,).
-            share: Of the observer's low pass, shape (n,).
+            step: Time since the previous sample, s.
+            way: Displacement of the joints in that time, shape (n,), rad or m.
+            model: Rigid-body efforts, shape (n,), N m or N.
+            a: Accelerations, shape (n,), rad/s^2 or m/s^2.
+            v: Velocities, shape (n,), rad/s or m/s.
+            effort: Measured efforts, shape (n,), in the unit of the drives.
+            share: Filter coefficient of the observer, shape (n,).
         """
         n, deltas = len(v), len(_DELTAS)
         if self._now is None:
@@ -179,7 +179,7 @@ class FitSamples:
         self.count, self._seconds[-1] = self.count + 1, self._seconds[-1] + step
 
     def fit(self, some: Any = slice(None)) -> EffortFit:
-        """Return the fit of every joint to some of the blocks.
+        """Fit all joints to some of the blocks.
 
         Raises:
             RecordingError: There are too few samples.
@@ -188,7 +188,7 @@ class FitSamples:
             raise RecordingError(
                 'recordings without contact',
                 f'have {self.count} samples',
-                f'give {_FEWEST} at least',
+                f'give at least {_FEWEST} samples',
             )
         sums = np.array(self._sums)[some].sum(axis=0)
         rows, delta = [], np.zeros(len(sums))
@@ -204,9 +204,9 @@ class FitSamples:
 def _solved(squares: Array, j: int, n: int) -> tuple[Array, float]:
     """Return the coefficients of joint j of n, and the residual, from sums of squares.
 
-    A ridge: couplings are small, the other coefficients practically free.
+    Ridge regression with a small prior deviation of couplings and large ones of other terms.
     """
-    count = float(squares[n + 2, n + 2])  # of the offset's column, which is one
+    count = float(squares[n + 2, n + 2])  # column of the offset, all ones
     A, b, power = squares[:-1, :-1] / count, squares[:-1, -1] / count, squares[-1, -1] / count
     size = np.sqrt(np.maximum(np.diag(A), _NOTHING))
     rms = math.sqrt(max(power, _NOTHING))

@@ -1,46 +1,45 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""External efforts without a sensor: an observer of the generalized momentum.
+r"""Generalized-momentum observer of external efforts, and estimation of an external wrench.
 
-With the momentum :math:`p = (M + J_a)\,\dot q` and friction f the arm obeys
+With the momentum :math:`p = (M + J_a)\,\dot q` and friction f, the equation of motion is
 
 .. math:: \dot p = \tau + C^T \dot q - g - f + \tau_{ext},
 
 and :math:`\dot r = K\,(\tau_{ext} - r)` estimates :math:`\tau_{ext}` without an acceleration
-(De Luca, Albu-Schäffer, Haddadin, Hirzinger 2006). Integrated over the time h between
-two states, with an effort that is held meanwhile,
+(De Luca, Albu-Schäffer, Haddadin, Hirzinger 2006). Integrated over the time h between two states,
+with the effort held constant,
 
 .. math:: r_{k+1} = r_k + (1 - e^{-K h})\,(w_k - r_k), \qquad
    h\,w_k = \Delta p - h\,(\tau + \overline{C^T \dot q - g - f}).
 
-The means are taken at one state :math:`(q_*, v_*)` between both, where
-:math:`\Delta p - h\,C^T v_* = M\,\Delta v + h\,c` up to :math:`h^3`, so that one inverse dynamics
-gives
+The means are evaluated at one state :math:`(q_*, v_*)` between both, where
+:math:`\Delta p - h\,C^T v_* = M\,\Delta v + h\,c` up to :math:`h^3`, so one evaluation of inverse
+dynamics gives
 
 .. math:: w_k = ID(q_*, v_*, \Delta v / h) + J_a\,\Delta v / h + f(v_f) - \tau .
 
-Where measured efforts were fitted, w is the median of the last three: a velocity that jumps where
-the arm stops gives an acceleration of one state that no push has.
+With an effort fit, r is updated with the median of the last three w: a velocity step when the arm
+stops causes an acceleration spike of one sample, unlike a push.
 
-No :math:`\dot M` and no C is needed, any formulation will do, and what enters r is
-:math:`(1 - e^{-Kh})\,M\Delta v/h \approx K M \Delta v`: nothing is differentiated. The states are
+Neither :math:`\dot M` nor C is needed, any formulation can be used, and r is updated by
+:math:`(1 - e^{-Kh})\,M\Delta v/h \approx K M \Delta v`, without differentiation. The states are
 
 ``zero_order``, ``continuous``
-    :math:`q_*, v_*, v_f` in the middle: exact to second order in h.
+    :math:`q_*, v_*, v_f` at the midpoint: exact to second order in h.
 ``semi_implicit``
-    :math:`q_* = q_k,\ v_* = v_k,\ v_f = v_{k+1}`, which are those of the plant: exact. If states
-    were lost, the middle of the steps that the plant made meanwhile.
+    :math:`q_* = q_k,\ v_* = v_k,\ v_f = v_{k+1}`, as in the plant: exact. If states were lost,
+    the midpoint of the steps of the plant in between.
 
-The wrench at a frame that explains external efforts, and the efforts that none explains.
-
-Of all wrenches F the most probable one, small forces and smaller moments at a frame that a hand or
-a tool touches,
+External wrench: external efforts are explained by the wrench F at a frame with the smallest
+forces and moments, weighted by W,
 
 .. math:: F = W J\,(J^T W J + \epsilon E)^{-1}\,\tau_{ext}, \qquad
    \tau_{rest} = \tau_{ext} - J^T F,
 
-with W = diag(1, 1, 1, l^2, l^2, l^2) and the lever l of a moment. With six joints or more this is
-the least-squares wrench, with fewer the least that gives the efforts; :math:`\epsilon` bounds it
-near singular positions.
+with W = diag(1, 1, 1, l^2, l^2, l^2) and the lever arm l of a moment. With six joints or more this
+is the least-squares wrench, with fewer the minimum wrench that gives the efforts;
+:math:`\epsilon` bounds it near singular configurations. :math:`\tau_{rest}` is the unexplained
+part.
 """
 
 from __future__ import annotations
@@ -60,9 +59,9 @@ from robot_dynamics_ros.symbolic.kernel import Kernel, compile_function
 
 @dataclass(frozen=True)
 class ObserverSettings(Settings):
-    """How external efforts are observed.
+    """Settings of the observer.
 
-    Each field declares the parameter of its name, see ``OBSERVER``.
+    Each field declares the parameter of the same name, see ``OBSERVER``.
     """
 
     observer_bandwidth: Any = parameter(
@@ -75,12 +74,12 @@ class ObserverSettings(Settings):
     )
     observer_effort: str = parameter(
         'commanded',
-        'Effort that the observer believes to act: commanded, or measured by the driver.',
+        'Effort used by the observer: commanded, or measured by the driver.',
         choices=('commanded', 'measured'),
     )
     wrench_frame: str = parameter(
         '',
-        "Link at which external efforts are explained by a wrench; '': none.",
+        "Link at which the external wrench is estimated from external efforts; '': none.",
         fixed=True,
     )
 
@@ -92,22 +91,23 @@ class MomentumObserver:
     """Estimates external efforts from states and the efforts between them.
 
     Attributes:
-        effort: r, the external effort, shape (n,), N m or N; 0 at a start.
-        raw: w, its mean since the state before, unfiltered, shape (n,), N m or N.
-        model: Efforts of the rigid bodies at the last instant, shape (n,), N m or N.
-        q, v, a: The state and the acceleration of that instant, shape (n,).
-        dry: Friction that turns with the motion, at that instant's load, shape (n,), N m or N.
-        explain: Takes the place of the robot's friction and armature; None: as the module says.
-        share: The part :math:`1 - e^{-Kh}` of the last step, shape (n,); 0 at a start.
+        effort: r, the external effort, shape (n,), N m or N; 0 after a start.
+        raw: w, its unfiltered mean since the previous state, shape (n,), N m or N.
+        model: Rigid-body efforts at the last evaluated state, shape (n,), N m or N.
+        q, v, a: That state and its acceleration, shape (n,).
+        dry: Breakaway friction at the load of that state, shape (n,), N m or N.
+        explain: Effort fit that replaces friction and armature of the robot; None: not used.
+        share: Filter coefficient :math:`1 - e^{-Kh}` of the last step, shape (n,); 0 after a
+            start.
 
     Args:
         tree: The robot, for friction and armature.
-        inverse_dynamics: Kernel of its rigid bodies, with what it carries.
-        settings: Of which the bandwidth counts here.
+        inverse_dynamics: Rigid-body kernel, including the payload.
+        settings: Settings, of which only the bandwidth is used.
         discretization: How the plant holds an effort, see the module.
         period: Time between two commands, s.
 
-    Cost: one inverse dynamics and about 1 us; allocates nothing while steps are of one length.
+    Cost: one inverse dynamics and about 1 us; no allocation while the step length is constant.
     """
 
     def __init__(
@@ -139,7 +139,7 @@ class MomentumObserver:
         self._step = 0.0
 
     def begin(self, q: Array, v: Array) -> None:
-        """Start at a state, or start anew after a gap: nothing is known of external efforts."""
+        """Start at a state, or restart after a gap, with zero external effort."""
         self._q[:], self._v[:] = q, v
         self.effort.fill(0.0)
         self.raw.fill(0.0)
@@ -150,13 +150,13 @@ class MomentumObserver:
             self.dry[:] = self.explain.dry(np.zeros(len(q)))
 
     def update(self, step: float, q: Array, v: Array, effort: Array) -> None:
-        """Take over a state.
+        """Update the estimate with a new state.
 
         Args:
-            step: Time since the last one, s; positive, whatever was lost in between.
+            step: Time since the previous state, s; positive, also if states were lost.
             q: Positions, shape (n,), rad or m; copied.
             v: Velocities, shape (n,), rad/s or m/s; copied.
-            effort: What the motors gave in that time, shape (n,), N m or N.
+            effort: Motor efforts in that time, shape (n,), N m or N.
         """
         if step != self._step:
             self._step, self.share = step, -np.expm1(-step * self.bandwidth)
@@ -209,11 +209,11 @@ def state_between(
     """Return :math:`q_*, v_*`, acceleration and :math:`v_f` of two states; numbers or symbols.
 
     Args:
-        q_before: Positions of the first one, shape (n,).
+        q_before: Positions of the first state, shape (n,).
         v_before: Its velocities.
-        q: Positions of the second one.
+        q: Positions of the second state.
         v: Its velocities.
-        times: From one to the other, and from :math:`q_*` to the middle, s.
+        times: Time between the states, and time from :math:`q_*` to the midpoint, s.
     """
     step, middle = times
     a = (v - v_before) * (1.0 / step)
@@ -231,31 +231,31 @@ def observed_effort(
     before: Array,
     share: Array,
 ) -> tuple[Array, Array, Array]:
-    """Return w and r after a step, and the friction of a start; numbers or symbols.
+    """Return w and r after a step, and the breakaway friction; numbers or symbols.
 
     Args:
         terms: Friction and armature.
-        model: Efforts of the rigid bodies, shape (n,), N m or N.
+        model: Rigid-body efforts, shape (n,), N m or N.
         a: Acceleration, shape (n,).
         v_end: Velocity at which friction acts, shape (n,).
-        effort: What the motors gave, shape (n,), N m or N.
-        before: r before, shape (n,), N m or N.
-        share: The part of the difference that is taken over, shape (n,).
+        effort: Motor efforts, shape (n,), N m or N.
+        before: Previous r, shape (n,), N m or N.
+        share: Filter coefficient, shape (n,).
     """
     raw = model + terms.effort(v_end, a, model) - effort
     return raw, before + share * (raw - before), terms.breakaway(model)
 
 
-_LEVER = 0.1  # l, m: a hand's breadth
-_DAMPING = 1e-6  # of the largest entry of the matrix
+_LEVER = 0.1  # l, m
+_DAMPING = 1e-6  # epsilon, relative to the largest matrix entry
 
 
 class WrenchEstimate:
-    r"""Explains external efforts by a wrench at a frame.
+    r"""Estimates the external wrench at a frame from external efforts.
 
     Attributes:
-        wrench: F, force on the robot and moment about the frame's origin, ``[F; M]``, in the
-            frame's axes, shape (6,), N and N m.
+        wrench: F, force on the robot and moment about the frame origin, ``[F; M]``, in the axes
+            of the frame, shape (6,), N and N m.
         rest: :math:`\tau_{rest}`, shape (n,), N m or N.
 
     Args:
@@ -271,7 +271,7 @@ class WrenchEstimate:
         self.wrench, self.rest = np.zeros(6), np.zeros(n)
 
     def update(self, q: Array, effort: Array) -> None:
-        """Explain external efforts, shape (n,), N m or N, at positions q."""
+        """Update the wrench from external efforts, shape (n,), N m or N, at positions q."""
         self._frame_motion(q, self._still, self._R, self._p, self._J, self._drift)
         weighted = self._weight * self._J
         A = self._J.T @ weighted
