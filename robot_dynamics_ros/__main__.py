@@ -40,7 +40,7 @@ COMMANDS = {
     'emulate': 'simulate an arm behind the topics, units and behaviour of a driver',
     'commission': 'check a driver profile against an arm, without sending commands',
     'view': 'show arms, programs and efforts in a browser, live or from recordings',
-    'derive': 'print the equations of motion of a robot, or generate C functions',
+    'derive': 'print the equations of motion of a robot as formulas',
     'compare': 'compare all formulations on a robot, or two recordings of a program',
     'analyze': 'analyze recordings: tracking, torque residual, energy, rates, report',
     'replay': 'run the control loop on a recording and compare its efforts',

@@ -259,7 +259,7 @@ def shown(one: Parameter) -> str:
 
 def _allowed(one: Parameter) -> str:
     text = one.wanted().removeprefix('must be ').removeprefix('give ')
-    return f'{text}; at startup only' if one.fixed else text
+    return f'{text}; at the start only' if one.fixed else text
 
 
 def counted(count: int, noun: str) -> str:

@@ -64,8 +64,8 @@ MEANINGS = {
     '~/controller_state': 'state of the motion, as published by joint_trajectory_controller, if '
     '`control_msgs` is installed',
     '~/coriolis': 'centrifugal and Coriolis effort according to the model',
-    '~/difference': 'acting minus explained effort',
-    '~/effort': 'the acting effort',
+    '~/difference': 'effort by the first minus effort by the second formulation',
+    '~/effort': 'effort according to the model',
     '~/effort_components': 'components of the command: feedforward, feedback, friction',
     '~/enable_guiding': 'whether the enabling switch of `hand_guiding` is pressed, streamed',
     '~/error': 'reference minus measured position and velocity',
@@ -77,16 +77,17 @@ MEANINGS = {
     '~/joint_trajectory': 'a motion, with the rules of joint_trajectory_controller',
     '~/measured_wrench': 'external wrench on the arm, measured by a force sensor, in the axes of '
     "the sensor's link",
-    '~/other': 'the other effort (measured or commanded), if both are known',
+    '~/other': 'effort according to the second formulation, if one is configured',
     '~/parameters': 'all parameters as YAML, latched, published at every change',
     '~/pause': 'pause or resume',
     '~/push': 'external wrench on the robot, in the axes and about the origin of the link '
     '`header.frame_id`, for `push_timeout_s`',
-    '~/ready': 'succeeds once every recorded topic has a publisher',
+    '~/ready': 'succeeds once states and commands have been received, and parameters and '
+    'description if they are published',
     '~/recover': 'end a reflex of the emulated robot',
     '~/reference': 'position, velocity, and command as effort, of the tick',
     '~/reset': 'return to the initial state',
-    '~/residual': 'the filtered difference that the monitor evaluates',
+    '~/residual': 'recorded effort minus effort according to the model',
     '~/resume': 'resume after a reaction to a contact',
     '~/speed_scaling_input': 'speed factor of trajectories, 0 to 1, if control_msgs '
     'is installed; latched',

@@ -50,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         '--fit',
         action=argparse.BooleanOptionalAction,
-        help='fit efforts to the model first (default: if efforts are measured)',
+        help='fit efforts to the model first (default: only measured efforts)',
     )
     add_recording_arguments(parser)
 

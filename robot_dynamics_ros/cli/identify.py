@@ -173,7 +173,7 @@ def _require_constants(args: argparse.Namespace) -> None:
         raise ConfigurationError(
             f'driver profile {args.driver_profile!r}',
             f'is in {unit} without any torque_constant',
-            'give each joint an initial value, which --gains corrects; loads require it',
+            'give each joint a first one: a load corrects it, but is not weighed without',
         )
 
 

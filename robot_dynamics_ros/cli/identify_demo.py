@@ -179,15 +179,15 @@ def _track(
 
 def _excite(console: Console, out: Path, nominal: RobotTree, real: RobotTree) -> Recording:
     """Design, run and record an excitation motion; return the recording."""
-    with console.status('designing the excitation motion'):
+    with console.status('designing the exciting motion'):
         excitation = design_excitation(nominal, checker=make_checker(nominal)[0])
     write_excitation(out, nominal, excitation, 1)
     console.print(
-        f'excitation motion: condition {excitation.condition:.3g}, random motions '
+        f'exciting motion: condition {excitation.condition:.3g}, random motions '
         f'{excitation.random_condition:.3g}'
     )
     motion = excitation_trajectory(excitation)
-    recording = _simulate(console, 'recording the excitation motion', nominal, real, motion)
+    recording = _simulate(console, 'recording the exciting motion', nominal, real, motion)
     write_recording(out / 'bag', recording)
     return recording
 

@@ -78,7 +78,7 @@ def deliver_results(
         'remarks': list(remarks),
     }
     learned = listed([short_name(Path(bag.bag)) for bag in bags if bag.learned])
-    lead = f'Identified from {learned}; {remarks[0]}.'
+    lead = f'Learned from {learned}; {remarks[0]}.'
     report = identification_report(
         lead, result, evidence, [*remarks[1:], *_bag_sentences(bags)], bags
     )

@@ -156,10 +156,10 @@ def _document(
     if course.unanswered:
         notes.append(
             f'{course.unanswered} states were not answered, or neither command nor reference was '
-            'recorded: not replayed'
+            'recorded: not shown to the loop'
         )
     if course.refused:
-        notes.append(f'{course.refused} answered states are rejected by the replayed loop')
+        notes.append(f'{course.refused} states that were answered are refused by the loop')
     if course.reference_error > _REFERENCE_TOLERANCE:
         notes.append(
             f'the reference differs from the recorded one by up to {course.reference_error:.3g}: '

@@ -188,7 +188,7 @@ class FitSamples:
             raise RecordingError(
                 'recordings without contact',
                 f'have {self.count} samples',
-                f'give {_FEWEST} samples or more',
+                f'give at least {_FEWEST} samples',
             )
         sums = np.array(self._sums)[some].sum(axis=0)
         rows, delta = [], np.zeros(len(sums))

@@ -27,8 +27,7 @@ from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.kernel import KernelSet
 
-#: Rate at which the command moves to a new value after a change or a stop, as a multiple of each
-#: effort limit per s, so that it does not jump.
+#: Rate limit of the command after a change and after a stop, in effort limits per s.
 CHANGE_SLEW, STOP_SLEW = 50.0, 200.0
 
 
@@ -62,8 +61,7 @@ class ControlLoop:
         q, v: Its positions and velocities, shape (n,), rad or m and rad/s or m/s.
         generator: Reference generator.
         reference: Joint reference of the last tick.
-        effort: The last command, shape (n,), N m or N, without the driver's share; finite and
-            within the limits.
+        effort: The last command, shape (n,), N m or N, finite and limited, without driver share.
         measured_effort: Last measured motor effort, shape (n,), N m or N; NaN if never measured.
         added: Streamed wrench that is added to the law's efforts; None: none.
         force: External force on the arm, for laws that use it.
@@ -267,8 +265,9 @@ class ControlLoop:
         """Start control: hold the last valid position, ramp from the initial effort."""
         self.state.validator.begin()  # a repetition of the present state is answered too
         self._running = self._just_started = True
-        self.stopping.active = self.braking = False
-        self.reaction = None
+        self.stopping.active, self.braking, self.reaction = False, False, None
+        if self.load is not None:
+            self.load.advance(math.inf)  # a change made while inactive needs no transition
         share = self._share(self.v)
         self._begin_law(self.state.time)
         self._kernels.gravity_forces(self.q, self._gravity)

@@ -257,9 +257,8 @@ class ControllerSession(ControllerParts):
         except RobotDynamicsError:
             raise
         except Exception as error:  # nothing has changed yet
-            raise ConfigurationError(
-                change.subject, f'{type(error).__name__}: {error}'[:_LONGEST], 'give another'
-            ) from error
+            text = f'{type(error).__name__}: {error}'[:_LONGEST]
+            raise ConfigurationError(change.subject, text, 'give another') from error
 
     def commit(self, change: SessionChange) -> str:
         """Apply a prepared change between two ticks; return a sentence that describes it.
@@ -309,9 +308,8 @@ class ControllerSession(ControllerParts):
     def waits_for_enabling(self) -> bool:
         """Whether the arm is held until its law is enabled."""
         held = self.enabling.holding
-        return (
-            self.mode is SessionMode.REACTING and held is not None and self.loop.reaction is held
-        )
+        reacting = self.mode is SessionMode.REACTING
+        return reacting and held is not None and self.loop.reaction is held
 
     # Modes --------------------------------------------------------------------------------------
 
@@ -368,9 +366,7 @@ class ControllerSession(ControllerParts):
         if TABLE[self.mode][event][1] is not SessionAction.REFUSE:
             return
         if event is SessionEvent.RELEASE and self.controls:
-            raise ConfigurationError(
-                subject, 'the arm reacts to no contact', 'resume only after one'
-            )
+            raise ConfigurationError(subject, 'the arm reacts to no contact', 'resume after one')
         problem, remedy = {
             SessionMode.REACTING: self.reacts_to(),
             SessionMode.INACTIVE: ('the controller is not active', 'activate it'),

@@ -138,7 +138,7 @@ def gather_bag(source: Source, plan: IdentificationPlan, most: int) -> Gathered:
     if not any(halves):
         return Gathered(error=blamed(source.path, short[0] if short else _STILL))
     if count := left_out.pop((GLITCHES, ''), 0):
-        notes.append(f'{count} {GLITCHES}: left out')
+        notes.append(f'{count} {GLITCHES}: excluded')
     return Gathered(halves, tuple(notes), efforts=dict(left_out))
 
 

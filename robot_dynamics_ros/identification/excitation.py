@@ -35,7 +35,7 @@ _DIFFERENCE = 1e-6
 
 @dataclass(frozen=True, eq=False)
 class Excitation:
-    """A motion for identification; coefficients as in ``control.trajectories.motions``.
+    """A motion for identification; coefficients as in ``control.trajectories.fourier``.
 
     Attributes:
         joints: Joint names.
@@ -163,7 +163,7 @@ def _random_starts(problem: ExcitationProblem, rng: np.random.Generator) -> list
             break
     if not starts:
         raise UnreachableError(
-            'excitation', 'no random motion stays within the bounds; widen them'
+            'exciting motion', 'no random motion stays within the bounds; widen them'
         )
     return starts
 

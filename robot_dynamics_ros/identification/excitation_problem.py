@@ -204,7 +204,7 @@ class ExcitationProblem:
             if fits and self.is_free(smaller):
                 return smaller
             swing *= _SHRINK_FREE if fits else _SHRINK
-        raise UnreachableError('excitation', 'no amplitude satisfies the bounds; widen them')
+        raise UnreachableError('exciting motion', 'no amplitude satisfies the bounds; widen them')
 
     def is_free(self, x: Array, times: Array | None = None) -> bool:
         """Return whether one motion is free of collisions; True without a checker."""

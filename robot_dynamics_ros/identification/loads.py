@@ -105,7 +105,7 @@ def gains_by_weight(arm: Identification, recording: Recording) -> DriveGains:
     rest = rest / np.sqrt(np.maximum(np.square(felt).mean(axis=0), np.finfo(float).tiny))
     relative = np.where(carries, np.hypot(_STILL_TRUSTED, 0.5 * rest), _DETERMINED)
     names = ', '.join(np.array(tree.joint_names)[carries])
-    source = f"gains scaled by the arm's own weight at {names}, the others by the median"
+    source = f"gains scaled by the arm's own weight at {names}, those of the others alike"
     return DriveGains(factor, factor * relative, source)
 
 

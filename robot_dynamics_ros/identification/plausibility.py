@@ -161,13 +161,13 @@ def _check_load(q: Array, v: Array, effort: Array, tree: RobotTree) -> list[floa
         if heavy and abs(alike[other]) > _ALIKE and abs(alike[i]) < 0.5 * _UNLIKE:
             _refuse(
                 name,
-                f'has a gravity load that the efforts of {tree.joint_names[other]} balance',
+                f'carries a weight that the efforts of {tree.joint_names[other]} hold up',
                 'are efforts in another order? name the joints with --driver_profile',
             )
         if heavy and alike[i] < -_ALIKE:
             _refuse(
                 name,
-                'has efforts with the wrong sign against gravity',
+                'has efforts that pull its weight down',
                 'is their sign inverted, or gravity (--gravity)? see --driver_profile',
             )
         centred = weight[:, i] - weight[:, i].mean()

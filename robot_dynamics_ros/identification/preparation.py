@@ -137,7 +137,7 @@ def prepare(recording: Recording, tree: RobotTree, preparation: Preparation) -> 
     if not parts:
         raise RecordingError(
             'the recording',
-            f'has no {SHORTEST} states in a row that can be used',
+            f'has no {SHORTEST} usable states in a row',
             'record for longer, or choose a higher cut-off',
         )
     return concatenate(parts)

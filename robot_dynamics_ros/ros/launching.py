@@ -86,9 +86,7 @@ PARAMS_FILE = Argument(
     'params_file', '', 'Parameter file of the nodes; empty: config/<robot>.yaml of this package.'
 )
 RECORD = Argument('record', 'false', 'Record an mcap bag.', SWITCH)
-BAG = Argument(
-    'bag', '', 'Folder of the bag, which must not exist yet; empty: named after date and time.'
-)
+BAG = Argument('bag', '', 'Folder of the bag, must not exist yet; empty: named after the time.')
 MONITOR = Argument(
     'monitor',
     'false',

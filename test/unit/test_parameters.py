@@ -131,7 +131,7 @@ def test_table_and_help_say_everything_of_a_parameter():
         '| `gain` | `[10.0]` | one finite number from 0 to 100 for all joints, or one per joint '
         '| Gain [1/s]. |'
     )
-    assert '| one of round, flat; at startup only |' in table([KIND])
+    assert '| one of round, flat; at the start only |' in table([KIND])
     told = help_text(ALL)
     assert all(f'  {one.name} = ' in told for one in ALL)
     assert 'switch = true   (true or false)\n      Whether it is on.' in told

@@ -188,6 +188,22 @@ def test_a_change_at_once_is_held_back_by_the_rate_limit():
     assert np.abs(np.diff(free, axis=0)).max() > 1.0  # without the limit it is a step
 
 
+def test_a_payload_attached_while_inactive_is_there_when_control_starts_again():
+    tree, load, kernels = loaded('four_dof')
+    law = make_law('gravity_compensation', tree, kernels)
+    loop = ControlLoop(tree, kernels, law, LoopSettings(activation_ramp_s=0.0), load=load)
+    for k in range(1, 4):
+        loop.observe(k * PERIOD_NS, PLACE, np.zeros(4))
+        if k != 2:  # between the two starts it is inactive
+            loop.start()
+            loop.tick()
+        else:
+            loop.set_payload(LOAD, 2.0)
+    still = np.zeros(4)
+    with_load = expected(pinocchio_model('four_dof', LOAD), PLACE, still, still)
+    np.testing.assert_allclose(loop.effort, with_load, atol=1e-9)
+
+
 def test_a_loop_without_a_load_refuses_one():
     tree = sample('four_dof').tree
     kernels = compile_kernel(tree)
