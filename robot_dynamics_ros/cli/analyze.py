@@ -32,11 +32,16 @@ from robot_dynamics_ros.cli.tables import (
 from robot_dynamics_ros.dynamics import FORMULATIONS
 from robot_dynamics_ros.errors import ConfigurationError, RobotDynamicsError
 from robot_dynamics_ros.recordings.bag.files import short_name
-from robot_dynamics_ros.recordings.bag_jobs import find_bags, shown_jobs
+from robot_dynamics_ros.recordings.bag_jobs import find_bags, run_with_progress
 from robot_dynamics_ros.recordings.metrics.bag_analysis import BagResult, Task, analyze_bag
 from robot_dynamics_ros.recordings.metrics.evaluator import EFFORTS, Choices
 from robot_dynamics_ros.recordings.metrics.metric import parse_threshold
-from robot_dynamics_ros.recordings.output_folder import claim, filled, json_ready, write_json
+from robot_dynamics_ros.recordings.output_folder import (
+    atomic_folder,
+    choose_folder,
+    json_ready,
+    write_json,
+)
 from robot_dynamics_ros.recordings.report.toolkit import ReportTable, quantity
 from robot_dynamics_ros.recordings.timing import TIMINGS
 
@@ -140,10 +145,10 @@ def run(args: argparse.Namespace) -> int:
     task = _task(args, len(bags))
     single = len(bags) == 1
     usual = _USUAL_OUTPUT / (short_name(bags[0]) if single else 'bags')
-    output = claim(args.output, usual, force=args.force)
+    output = choose_folder(args.output, usual, force=args.force)
     folders = [output] if single else [output / name for name in _names(bags)]
     jobs = [_Job(bag, task, folder) for bag, folder in zip(bags, folders, strict=True)]
-    results = shown_jobs(
+    results = run_with_progress(
         'analyzing',
         analyze_job,
         jobs,
@@ -167,7 +172,7 @@ def run(args: argparse.Namespace) -> int:
 def analyze_job(job: _Job) -> BagResult:
     """Analyze one bag and write its folder; a failure is returned as a result."""
     try:
-        with filled(job.folder) as work:
+        with atomic_folder(job.folder) as work:
             return analyze_bag(job.bag, job.task, work)
     except RobotDynamicsError as error:
         return BagResult(str(job.bag), error=str(error))
@@ -229,7 +234,7 @@ def _print_many(results: Sequence[BagResult], output: Path) -> None:
             console.print(result.bag, highlight=False, markup=False)
             print_findings(wrong)
         print_thresholds(result.verdicts, f'{result.bag}: ')
-    with filled(output) as work:
+    with atomic_folder(output) as work:
         write_json(work / 'summary.json', {'bags': [_summary(result) for result in results]})
         _write_summary(work / 'summary.csv', rows)
     bad = sum(bool(result.error) for result in results)

@@ -45,9 +45,9 @@ from robot_dynamics_ros.recordings.comparison import (
     comparison_figures,
     comparison_report,
 )
-from robot_dynamics_ros.recordings.metrics.metric import check, parse_threshold
+from robot_dynamics_ros.recordings.metrics.metric import check_thresholds, parse_threshold
 from robot_dynamics_ros.recordings.metrics.tracking import tool_frame
-from robot_dynamics_ros.recordings.output_folder import claim, filled, write_json
+from robot_dynamics_ros.recordings.output_folder import atomic_folder, choose_folder, write_json
 from robot_dynamics_ros.recordings.reading import RobotChoice
 from robot_dynamics_ros.recordings.recording import Recording, current_unit
 from robot_dynamics_ros.recordings.report.toolkit import ReportTable
@@ -283,17 +283,17 @@ def compare_bags(words: list[str], args: argparse.Namespace) -> int:
     thresholds = [] if listing else [parse_threshold(text) for text in args.threshold]
     names = _names(bags)
     usual = _USUAL_OUTPUT / f'{names[0]}_{names[1]}'
-    output = claim(args.output, usual, force=args.force)
+    output = choose_folder(args.output, usual, force=args.force)
     choice = recording_choice(args)
     first, tree = _read(bags[0], choice)
     second, _ = _read(bags[1], choice, tree)
     notes = _notes(names, (first, second), described=bool(args.described_by))
     frame = tool_frame(tree, args.frame)
     comparison = compare_runs(first, second, tree, frame, args.align)
-    verdicts = check(thresholds, comparison.figures, tree.joint_names)
+    verdicts = check_thresholds(thresholds, comparison.figures, tree.joint_names)
     unit = current_unit(args.driver_profile)
     report = comparison_report(names, tree, comparison, notes, unit)
-    with filled(output) as work:
+    with atomic_folder(output) as work:
         bags_named = dict(zip(('first_bag', 'second_bag'), words, strict=True))
         write_json(work / 'comparison.json', bags_named | comparison.figures | {'notes': notes})
         figures = comparison_figures(names, tree, comparison, unit)

@@ -21,7 +21,7 @@ from robot_dynamics_ros.geometry.collisions import make_checker
 from robot_dynamics_ros.identification import Bounds, Excitation, design_excitation
 from robot_dynamics_ros.identification.unknowns import DEFAULT_TERMS, TERMS
 from robot_dynamics_ros.model import RobotTree
-from robot_dynamics_ros.recordings.output_folder import claim, write_json
+from robot_dynamics_ros.recordings.output_folder import choose_folder, write_json
 
 #: Files written to the output folder.
 FILES = ('trajectory.yaml', 'excitation.json')
@@ -81,7 +81,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Design, check and write the motion; return 0."""
     console = wide_console()
-    claim(args.output, args.output, force=args.force, files=FILES)
+    choose_folder(args.output, args.output, force=args.force, files=FILES)
     tree = robot_of(args, args.effort_limit)
     checker, remarks = make_checker(tree, obstacles_of(args))
     for remark in remarks:

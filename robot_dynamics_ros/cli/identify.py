@@ -56,8 +56,8 @@ from robot_dynamics_ros.identification.plausibility import (
 from robot_dynamics_ros.identification.unknowns import DEFAULT_TERMS, TERMS
 from robot_dynamics_ros.identification.validation import Trial
 from robot_dynamics_ros.model.check import check_model
-from robot_dynamics_ros.recordings.bag_jobs import find_bags, shown_jobs
-from robot_dynamics_ros.recordings.output_folder import claim
+from robot_dynamics_ros.recordings.bag_jobs import find_bags, run_with_progress
+from robot_dynamics_ros.recordings.output_folder import choose_folder
 from robot_dynamics_ros.recordings.recording import WHOLE, Recording, current_unit
 from robot_dynamics_ros.recordings.timing import TIMINGS
 
@@ -136,7 +136,7 @@ def run(args: argparse.Namespace) -> int:
         return weigh(args, partial(_learn, args))
     if not args.bags:
         raise ConfigurationError('BAG', 'is missing', 'name the recordings to identify from')
-    claim(args.output, args.output, force=args.force, files=FILES)
+    choose_folder(args.output, args.output, force=args.force, files=FILES)
     if not (args.prior_weight > 0.0 and math.isfinite(args.prior_weight)):
         raise ConfigurationError(
             '--prior-weight', f'is {args.prior_weight:g}', 'give a positive number'
@@ -197,7 +197,7 @@ def _learn(args: argparse.Namespace, bags: Sequence[Path]) -> Learned:
 
 def _jobs(args: argparse.Namespace) -> Jobs:
     """Return the executor of bag jobs: local processes, or the workers of a scheduler."""
-    return partial(shown_jobs, jobs=args.jobs, scheduler=args.scheduler)
+    return partial(run_with_progress, jobs=args.jobs, scheduler=args.scheduler)
 
 
 def _halves(gathered: Sequence[Gathered]) -> tuple[list[Block], list[Block]]:

@@ -45,7 +45,7 @@ from robot_dynamics_ros.identification.report import identification_report, pict
 from robot_dynamics_ros.identification.unknowns import FORMULA, TERMS, stribeck_velocity
 from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.recordings.bag.files import short_name
-from robot_dynamics_ros.recordings.output_folder import claim, filled, write_json
+from robot_dynamics_ros.recordings.output_folder import atomic_folder, choose_folder, write_json
 from robot_dynamics_ros.recordings.recording import Recording, current_unit
 from robot_dynamics_ros.recordings.report.toolkit import ReportTable
 from robot_dynamics_ros.yaml_reader.parsing import read_yaml
@@ -82,7 +82,7 @@ def deliver_results(
     report = identification_report(
         lead, result, evidence, [*remarks[1:], *_bag_sentences(bags)], bags
     )
-    with filled(output) as folder:
+    with atomic_folder(output) as folder:
         urdf, patch, numbers, page = (folder / name for name in FILES)
         urdf.write_text(corrected_urdf(result), encoding='utf-8')
         patch.write_text(parameter_text(result), encoding='utf-8')
@@ -125,7 +125,7 @@ def identify_currents(args: argparse.Namespace, bags: Sequence[Path], request: R
             'need efforts, and the driver profile has no torque_constant',
             'omit them: held-out segments of the bags validate and select the terms',
         )
-    output = claim(args.output, args.output, force=args.force)
+    output = choose_folder(args.output, args.output, force=args.force)
     choice, preparation, parts = recording_choice(args), None, []
     for bag in bags:
         with choice.read(bag) as reader:
@@ -137,7 +137,7 @@ def identify_currents(args: argparse.Namespace, bags: Sequence[Path], request: R
                 parts.append(prepare(part, tree, preparation))
     currents = joint_currents(concatenate(parts), tree)
     unit = current_unit(args.driver_profile)
-    with filled(output) as folder:
+    with atomic_folder(output) as folder:
         text = currents_text(tree, currents, unit)
         (folder / 'parameters.yaml').write_text(text, encoding='utf-8')
     _print(tree, currents, unit)
@@ -258,9 +258,9 @@ def weigh(args: argparse.Namespace, learn: Learn) -> int:
         RobotDynamicsError: Nothing can be estimated; states why.
     """
     name = _PROFILE if args.gains else _PAYLOAD
-    claim(args.output, args.output, force=args.force, files=[name])
+    choose_folder(args.output, args.output, force=args.force, files=[name])
     text, said = _gains(args, learn) if args.gains else _payload(args, learn)
-    with filled(args.output) as folder:
+    with atomic_folder(args.output) as folder:
         (folder / name).write_text(text, encoding='utf-8')
     print(*said, f'written: {args.output / name}', sep='\n')
     return 0

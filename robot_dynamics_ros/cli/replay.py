@@ -16,13 +16,13 @@ from robot_dynamics_ros.control.laws.registry import known_laws
 from robot_dynamics_ros.control.setup import PARAMETERS
 from robot_dynamics_ros.dynamics import FORMULATIONS
 from robot_dynamics_ros.errors import RecordingError
-from robot_dynamics_ros.estimation.accumulate import Spread
+from robot_dynamics_ros.estimation.accumulate import RmsPeak
 from robot_dynamics_ros.parameters import help_text, require_known
 from robot_dynamics_ros.recordings.bag.files import short_name
 from robot_dynamics_ros.recordings.output_folder import (
     CsvTable,
-    claim,
-    filled,
+    atomic_folder,
+    choose_folder,
     flat_columns,
     write_json,
 )
@@ -93,16 +93,16 @@ def _tolerance(text: str) -> float:
 def run(args: argparse.Namespace) -> int:
     """Replay, print and write; return 1 if an effort differs by more than the tolerance."""
     bag: Path = args.bag
-    output = claim(args.output, _USUAL_OUTPUT / short_name(bag), force=args.force)
+    output = choose_folder(args.output, _USUAL_OUTPUT / short_name(bag), force=args.force)
     changes = _changes(args)
     source = ReplaySource(
         args.bag, changes, namespace=args.namespace, description=args.description or ''
     )
     own = source.recorded and not changes and not args.description
     tolerance = args.tolerance if args.tolerance is not None else (TOLERANCE if own else np.inf)
-    with filled(output) as work, CsvTable(work / 'rows.csv') as table:
+    with atomic_folder(output) as work, CsvTable(work / 'rows.csv') as table:
         n = source.tree.n
-        curves, difference, size = Curves(n), Spread(n), Spread(n)
+        curves, difference, size = Curves(n), RmsPeak(n), RmsPeak(n)
 
         def sink(chunk: Recording, efforts: Array) -> None:
             difference.take(chunk.time, efforts - chunk.effort)
@@ -141,8 +141,8 @@ def _changes(args: argparse.Namespace) -> dict[str, Any]:
 def _document(
     source: ReplaySource,
     course: ReplayResult,
-    difference: Spread,
-    size: Spread,
+    difference: RmsPeak,
+    size: RmsPeak,
     tolerance: float,
     changes: Mapping[str, Any],
 ) -> dict[str, Any]:

@@ -33,8 +33,8 @@ from robot_dynamics_ros.constraints.program_file import load_program
 from robot_dynamics_ros.errors import UnknownNameError
 from robot_dynamics_ros.model import frame_jacobian, load_robot
 from robot_dynamics_ros.recordings.metrics.program import (
+    contact_forces,
     evaluate_program,
-    pressed_forces,
     read_program_run,
 )
 from robot_dynamics_ros.recordings.metrics.tracking import tool_frame
@@ -283,7 +283,7 @@ def _evaluate(scene: Scene, bag: Path, out: Path) -> tuple[dict[str, Any], Repor
     run = read_program_run(bag)
     program = load_program(scene.program, tree, check=False)
     metrics, design = evaluate_program(run, program)
-    forces = pressed_forces(run, program, scene.settled)
+    forces = contact_forces(run, program, scene.settled)
     share = float(np.nanmax(np.abs(recording.effort) / tree.effort_limit))
     document = vars(metrics) | {'largest_effort_share': share}
     document['forces'] = [asdict(force) for force in forces]

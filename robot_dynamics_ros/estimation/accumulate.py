@@ -28,7 +28,7 @@ class ColumnTable:
         return cls(*(np.concatenate(column) for column in columns))
 
 
-class Spread:
+class RmsPeak:
     """Root mean square and peak of columns; non-finite values are ignored.
 
     Attributes:
@@ -57,7 +57,7 @@ class Spread:
         self.peak[higher] = largest[higher]
         self.peak_time[higher] = time[row][higher]
 
-    def merge(self, other: Spread) -> None:
+    def merge(self, other: RmsPeak) -> None:
         """Add the values of another instance, whose times are later."""
         self.count += other.count
         self._squares += other._squares
@@ -168,7 +168,7 @@ def _extremes(low: Array, high: Array, block: int) -> tuple[Array, Array]:
     return np.fmin.reduceat(low, starts, axis=0), np.fmax.reduceat(high, starts, axis=0)
 
 
-class Thinned:
+class DecimatedSeries:
     """Decimate a long series to rows at regular intervals.
 
     Args:

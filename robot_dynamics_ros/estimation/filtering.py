@@ -143,7 +143,7 @@ def noise_cutoff(velocity: Array, rate: float) -> float | None:
     return None if cutoff > 0.25 * rate else cutoff
 
 
-def moving(q: Array, v: Array) -> Array:
+def moving_joints(q: Array, v: Array) -> Array:
     """Return a mask of the joints that move by more than their noise, shape (n,).
 
     Args:
@@ -172,17 +172,17 @@ def white_noise(values: Array) -> Array:
     return np.array(medians) / 0.6745 / np.sqrt(20.0)
 
 
-def standard_deviation(cutoff: float) -> float:
+def window_deviation(cutoff: float) -> float:
     """Return the standard deviation of the window for a cutoff in Hz, s."""
     return math.sqrt(math.log(2.0)) / (2.0 * math.pi * cutoff)
 
 
-def reach(cutoff: float) -> float:
+def half_width(cutoff: float) -> float:
     """Return the half width of the window for a cutoff in Hz, s."""
-    return _REACH * standard_deviation(cutoff)
+    return _REACH * window_deviation(cutoff)
 
 
-def slopes(time: Array, values: Array, cutoff: float, period: float) -> Array:
+def differentiate(time: Array, values: Array, cutoff: float, period: float) -> Array:
     """Differentiate samples with a weighted line fit around each of them.
 
     Args:
@@ -194,8 +194,8 @@ def slopes(time: Array, values: Array, cutoff: float, period: float) -> Array:
     Returns:
         New array of shape (N, n); NaN for samples without neighbours in their window.
     """
-    half = max(1, math.ceil(reach(cutoff) / period))
-    sigma = standard_deviation(cutoff)
+    half = max(1, math.ceil(half_width(cutoff) / period))
+    sigma = window_deviation(cutoff)
     # Pad both ends with samples of zero weight.
     padding = np.full(half, np.nan)
     t = np.concatenate([padding, time, padding])

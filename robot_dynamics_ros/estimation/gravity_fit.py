@@ -73,7 +73,7 @@ class GravityFit:
         return 'tilt' if abs(size - own) < _SAME_SIZE * own else 'perhaps'
 
     @property
-    def is_known(self) -> bool:
+    def is_common_value(self) -> bool:
         """Whether the verdict is 'mismatch' and the magnitude is common in simulators."""
         size = float(np.linalg.norm(self.fitted))
         known = any(abs(size - value) < _KNOWN_TO for value in _KNOWN)

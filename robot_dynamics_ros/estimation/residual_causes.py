@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from robot_dynamics_ros.estimation.accumulate import Spread
+from robot_dynamics_ros.estimation.accumulate import RmsPeak
 from robot_dynamics_ros.estimation.effort_model import (
     ORIGINS,
     EffortModel,
@@ -285,8 +285,8 @@ class EffortResidual:
     def __init__(self, model: EffortModel, frame: str = '') -> None:
         n, self.model = model.tree.n, model
         self.count = 0
-        self.residual, self.effort, self.excess = Spread(n), Spread(n), Spread(n)
-        self.parts = {origin: Spread(n) for origin in ORIGINS}
+        self.residual, self.effort, self.excess = RmsPeak(n), RmsPeak(n), RmsPeak(n)
+        self.parts = {origin: RmsPeak(n) for origin in ORIGINS}
         self.excluded: dict[str, Array] = {}
         self.causes, self._gravity = ResidualCauses(model, frame), GravitySums(n)
 

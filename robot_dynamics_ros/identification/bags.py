@@ -212,7 +212,7 @@ def gather_bags(
         sources: The bags.
         plan: The identification plan.
         early: Bags that failed already, by index.
-        run: Executor: ``shown_jobs`` with local processes or a Dask scheduler.
+        run: Executor: ``run_with_progress`` with local processes or a Dask scheduler.
     """
     left = [place for place in range(len(sources)) if place not in early]
     results = run(

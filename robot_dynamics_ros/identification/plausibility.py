@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from robot_dynamics_ros.errors import RecordingError
-from robot_dynamics_ros.estimation.filtering import moving
+from robot_dynamics_ros.estimation.filtering import moving_joints
 from robot_dynamics_ros.identification.identify import Identification
 from robot_dynamics_ros.identification.intervals import effort_source, equal_intervals
 from robot_dynamics_ros.identification.regressor import inertial_parameters, regressor
@@ -114,7 +114,7 @@ def _check_units(q: Array, v: Array, tree: RobotTree) -> None:
 
 
 def _check_motion(q: Array, v: Array, period: float, tree: RobotTree) -> None:
-    moves = moving(q, v)
+    moves = moving_joints(q, v)
     if tree.n > 1 and moves.sum() < 2:
         names = ', '.join(np.array(tree.joint_names)[moves]) or 'no joint'
         raise StillError(

@@ -11,7 +11,7 @@ import numpy as np
 
 from robot_dynamics_ros.dynamics.joint_terms import JointTerms
 from robot_dynamics_ros.errors import RecordingError
-from robot_dynamics_ros.estimation.accumulate import Spread
+from robot_dynamics_ros.estimation.accumulate import RmsPeak
 from robot_dynamics_ros.estimation.effort_model import Instants, explanation
 from robot_dynamics_ros.identification.identify import Identification
 from robot_dynamics_ros.identification.intervals import effort_source
@@ -19,7 +19,7 @@ from robot_dynamics_ros.identification.preparation import Preparation
 from robot_dynamics_ros.identification.regressor import inertial_parameters, regressor
 from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.recordings.recording import Recording
-from robot_dynamics_ros.recordings.timing import contradictions, find_timing, make_instants
+from robot_dynamics_ros.recordings.timing import find_outliers, find_timing, make_instants
 from robot_dynamics_ros.spatial.scalar import Array
 
 _AT_ONCE = 4096  # samples whose regressor is in memory at once
@@ -141,7 +141,7 @@ def evaluated(recording: Recording, tree: RobotTree, preparation: Preparation) -
         UnknownNameError: The timing or effort is unknown, or a joint was not recorded.
     """
     run = recording.of_joints(tree.joint_names)
-    run = run.without(contradictions(run))
+    run = run.without(find_outliers(run))
     measured = effort_source(run, preparation.effort) == 'measured'
     effort = run.measured_effort if measured else run.effort
     late = preparation.delay
@@ -255,7 +255,7 @@ class ResidualSums:
     """
 
     def __init__(self, n: int) -> None:
-        self.effort, self.slide, self.rest = Spread(n), Spread(n), Spread(n)
+        self.effort, self.slide, self.rest = RmsPeak(n), RmsPeak(n), RmsPeak(n)
         self.instants = 0
 
     def add(self, series: ResidualSeries) -> None:

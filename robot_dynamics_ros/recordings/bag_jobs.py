@@ -223,7 +223,7 @@ def _on_cluster(
                 yield place, failed(items[place], f'its worker failed: {problem!r}')
 
 
-def shown_jobs(
+def run_with_progress(
     title: str,
     work: Callable[[Any], Result],
     items: Sequence[Any],

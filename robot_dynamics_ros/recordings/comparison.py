@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from robot_dynamics_ros.estimation.accumulate import Envelope, Spread
+from robot_dynamics_ros.estimation.accumulate import Envelope, RmsPeak
 from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.recordings.alignment import Alignment, align, at_times
 from robot_dynamics_ros.recordings.metrics.metric import MetricRemark
@@ -102,7 +102,7 @@ def _acting(run: Recording) -> Recording:
 
 def _run_figures(run: Recording, tree: RobotTree, frame: str) -> dict[str, Any]:
     """Return errors and efforts of one run; NaN where it has no reference."""
-    tracking, effort = Tracking(tree, frame), Spread(tree.n)
+    tracking, effort = Tracking(tree, frame), RmsPeak(tree.n)
     tracking.add(run)
     effort.take(run.time, run.effort)
     unknown, nothing = float('nan'), [float('nan')] * tree.n
@@ -120,7 +120,7 @@ def _run_figures(run: Recording, tree: RobotTree, frame: str) -> dict[str, Any]:
 def _difference(one: Recording, other: Recording, tools: Sequence[Array]) -> dict[str, Any]:
     """Return the differences of positions, tool positions and efforts of two runs."""
     n = len(one.joints)
-    position, apart, effort = Spread(n), Spread(1), Spread(n)
+    position, apart, effort = RmsPeak(n), RmsPeak(1), RmsPeak(n)
     position.take(one.time, other.position - one.position)
     apart.take(one.time, np.linalg.norm(tools[1] - tools[0], axis=1)[:, np.newaxis])
     effort.take(one.time, other.effort - one.effort)

@@ -29,7 +29,9 @@ _AXES = ('x', 'y', 'z')
 _BLOCK = 1000  # rows formatted at once
 
 
-def claim(named: Path | None, usual: Path, *, force: bool, files: Sequence[str] = ()) -> Path:
+def choose_folder(
+    named: Path | None, usual: Path, *, force: bool, files: Sequence[str] = ()
+) -> Path:
     """Choose the output folder.
 
     Args:
@@ -62,7 +64,7 @@ def claim(named: Path | None, usual: Path, *, force: bool, files: Sequence[str] 
 
 
 @contextlib.contextmanager
-def filled(folder: Path) -> Iterator[Path]:
+def atomic_folder(folder: Path) -> Iterator[Path]:
     """Yield a temporary folder; move its files to their destination when the body completes.
 
     If the body raises, the temporary folder is removed and the destination stays unchanged.

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from robot_dynamics_ros.errors import RecordingError
-from robot_dynamics_ros.estimation.filtering import reach, slopes
+from robot_dynamics_ros.estimation.filtering import differentiate, half_width
 from robot_dynamics_ros.messages import NANO
 from robot_dynamics_ros.recordings.bag.reader import BagReader
 from robot_dynamics_ros.recordings.bag_layout import (
@@ -300,10 +300,10 @@ class _RecordingBuilder:
         if not cutoff:
             return rows.velocity
         first = rows.stamp_ns[0]
-        margin = 2 * reach(cutoff) * NANO
+        margin = 2 * half_width(cutoff) * NANO
         before = self._before.take(self._before.stamp_ns >= first - margin)
         behind = rest.take(rest.stamp_ns <= rows.stamp_ns[-1] + margin)
         near = Rows.joined([before, rows, behind])
         time = (near.stamp_ns - first) / NANO
-        velocity = slopes(time, near.position, cutoff, self._layout.period or _LONG_S)
+        velocity = differentiate(time, near.position, cutoff, self._layout.period or _LONG_S)
         return velocity[len(before.stamp_ns) : len(before.stamp_ns) + len(rows.stamp_ns)]

@@ -169,7 +169,7 @@ def _cutoff(recording: Recording, period: float) -> float | None:
     return noise_cutoff(v, 1.0 / period)
 
 
-def contradictions(recording: Recording) -> Array:
+def find_outliers(recording: Recording) -> Array:
     """Return a mask of outlier states (sensor glitches), shape (N,).
 
     On both sides of an outlier, the position change contradicts the velocities by far more than

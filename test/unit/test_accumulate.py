@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from robot_dynamics_ros.estimation.accumulate import Envelope, Quantiles, Spread, Thinned
+from robot_dynamics_ros.estimation.accumulate import DecimatedSeries, Envelope, Quantiles, RmsPeak
 
 
 def in_parts(rng, count, parts=7):
@@ -19,7 +19,7 @@ def test_spread_gives_rms_and_peak_of_all_finite_values(rng):
     values, time = rng.normal(size=(1000, 3)), np.arange(1000.0)
     values[10:20, 1] = np.nan
     values[700, 2] = -50.0
-    spread = Spread(3)
+    spread = RmsPeak(3)
     for part in in_parts(rng, 1000):
         spread.take(time[part], values[part])
     assert spread.rms == pytest.approx(np.sqrt(np.nanmean(values**2, axis=0)), rel=1e-12)
@@ -29,7 +29,7 @@ def test_spread_gives_rms_and_peak_of_all_finite_values(rng):
 
 
 def test_spread_without_values_is_nan():
-    spread = Spread(2)
+    spread = RmsPeak(2)
     spread.take(np.zeros(0), np.zeros((0, 2)))
     spread.take(np.zeros(1), np.full((1, 2), np.nan))
     assert np.isnan(spread.rms).all()
@@ -37,7 +37,7 @@ def test_spread_without_values_is_nan():
 
 
 def test_a_peak_of_zero_has_a_time():
-    spread = Spread(1)
+    spread = RmsPeak(1)
     spread.take(np.array([3.0, 4.0]), np.zeros((2, 1)))
     assert spread.peak_time.tolist() == [3.0]
 
@@ -109,7 +109,7 @@ def test_an_envelope_tells_where_there_is_no_value():
 
 def test_thinned_rows_are_at_regular_intervals_whatever_the_parts(rng):
     values, time = rng.normal(size=(10_000, 2)), np.arange(10_000.0)
-    one, many = Thinned(2, points=300), Thinned(2, points=300)
+    one, many = DecimatedSeries(2, points=300), DecimatedSeries(2, points=300)
     one.take(time, values)
     for part in in_parts(rng, 10_000, 50):
         many.take(time[part], values[part])

@@ -25,7 +25,7 @@ from robot_dynamics_ros.errors import (
     RecordingError,
 )
 from robot_dynamics_ros.recordings.bag_jobs import find_bags, run_jobs
-from robot_dynamics_ros.recordings.output_folder import claim, filled
+from robot_dynamics_ros.recordings.output_folder import atomic_folder, choose_folder
 
 
 @pytest.fixture
@@ -110,16 +110,16 @@ def test_a_failure_leaves_nothing_behind(bag, tmp_path, capsys):
 
 def test_without_a_name_the_next_free_one_is_taken(tmp_path):
     usual = tmp_path / 'analysis' / 'run'
-    assert claim(None, usual, force=False) == usual
+    assert choose_folder(None, usual, force=False) == usual
     usual.mkdir(parents=True)
-    assert claim(None, usual, force=False).name == 'run-2'
+    assert choose_folder(None, usual, force=False).name == 'run-2'
     (tmp_path / 'analysis' / 'run-2').mkdir()
-    assert claim(None, usual, force=False).name == 'run-3'
-    assert claim(None, usual, force=True) == usual
+    assert choose_folder(None, usual, force=False).name == 'run-3'
+    assert choose_folder(None, usual, force=True) == usual
     file = tmp_path / 'file'
     file.write_text('x', encoding='utf-8')
     with pytest.raises(ConfigurationError, match='is a file'):
-        claim(file, usual, force=True)
+        choose_folder(file, usual, force=True)
 
 
 def test_a_folder_that_cannot_be_written_is_told_in_one_line(bag, tmp_path, capsys):
@@ -130,7 +130,7 @@ def test_a_folder_that_cannot_be_written_is_told_in_one_line(bag, tmp_path, caps
     assert error.startswith(f'error: output {str(file / "out")!r}: cannot be written (')
     assert error.count('\n') == 1
     assert file.read_text('utf-8') == 'mine'
-    with pytest.raises(ConfigurationError, match='No space left'), filled(tmp_path / 'out'):
+    with pytest.raises(ConfigurationError, match='No space left'), atomic_folder(tmp_path / 'out'):
         raise OSError(errno.ENOSPC, 'No space left on device')
     assert {path.name for path in tmp_path.iterdir()} == {'file', 'run'}
 
@@ -139,14 +139,14 @@ def test_files_get_to_their_place_only_once_all_are_written(tmp_path):
     out = tmp_path / 'out'
 
     def interrupted():
-        with filled(out) as work:
+        with atomic_folder(out) as work:
             (work / 'a').write_text('half', encoding='utf-8')
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         interrupted()
     assert list(tmp_path.iterdir()) == []
-    with filled(out) as work:
+    with atomic_folder(out) as work:
         (work / 'a').write_text('whole', encoding='utf-8')
         assert not out.exists()
     assert contents(tmp_path) == {'out/a': b'whole'}
@@ -164,7 +164,7 @@ def test_files_are_written_on_the_disk_of_the_folder(there, tmp_path):
     before = contents(target)
 
     def interrupted():
-        with filled(link) as work:
+        with atomic_folder(link) as work:
             (work / 'a').write_text('half', encoding='utf-8')
             assert work.parent == (target if there else target.parent)
             raise KeyboardInterrupt
@@ -173,7 +173,7 @@ def test_files_are_written_on_the_disk_of_the_folder(there, tmp_path):
         interrupted()
     assert contents(target) == before
     assert sorted(tmp_path.rglob('.*')) == []
-    with filled(link) as work:
+    with atomic_folder(link) as work:
         (work / 'a').write_text('whole', encoding='utf-8')
         assert contents(target).get('a', b'mine') == b'mine'
     assert contents(target) == {'a': b'whole'}

@@ -16,7 +16,7 @@ from recorded_arm import RecordedArm
 from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.recordings.metrics.evaluator import Choices, Evaluator
 from robot_dynamics_ros.recordings.reading import read_recording
-from robot_dynamics_ros.recordings.timing import contradictions, find_timing
+from robot_dynamics_ros.recordings.timing import find_outliers, find_timing
 
 DATA = Path(__file__).resolve().parents[2].parent / 'shared' / 'data'
 #: Drive gains of the UR10e that a published study uses, N m per A, pan to last wrist.
@@ -125,11 +125,11 @@ def test_noise_is_filtered_at_irregular_times_too(rng, tmp_path):
 
 def test_a_glitch_is_found_and_its_neighbours_are_not(rng, tmp_path):
     recording, _ = arm_at(0.01 * np.arange(800.0), tmp_path)
-    assert not contradictions(recording).any()
+    assert not find_outliers(recording).any()
     position, velocity = recording.position.copy(), recording.velocity.copy()
     position[200, 1] += 0.5
     velocity[500, 0] -= 50.0
-    found = contradictions(replace(recording, position=position, velocity=velocity))
+    found = find_outliers(replace(recording, position=position, velocity=velocity))
     assert np.flatnonzero(found).tolist() == [200, 500]
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from bags import MS, Motion, state, write
 
-from robot_dynamics_ros.estimation.filtering import reach, slopes
+from robot_dynamics_ros.estimation.filtering import differentiate, half_width
 from robot_dynamics_ros.recordings.reading import read_chunks, read_recording
 
 PERIOD = 1e-3
@@ -16,7 +16,7 @@ PERIOD = 1e-3
 def test_the_slope_of_a_line_is_exact_at_any_stamps_and_at_the_ends(rng):
     time = np.cumsum(rng.uniform(0.5e-3, 1.5e-3, 400))
     values = np.column_stack([2.0 * time - 1.0, -3.0 * time])
-    assert slopes(time, values, 20.0, PERIOD) == pytest.approx(
+    assert differentiate(time, values, 20.0, PERIOD) == pytest.approx(
         np.tile([2.0, -3.0], (400, 1)), abs=1e-9
     )
 
@@ -26,7 +26,7 @@ def test_the_response_is_the_derivative_times_the_gaussian(frequency):
     """Slope of sin(wt) = w cos(wt) exp(-s^2 w^2 / 2); at the cut-off 1/sqrt(2), nothing late."""
     time, cutoff = PERIOD * np.arange(2000), 20.0
     w = 2.0 * np.pi * frequency
-    found = slopes(time, np.sin(w * time)[:, np.newaxis], cutoff, PERIOD)[:, 0]
+    found = differentiate(time, np.sin(w * time)[:, np.newaxis], cutoff, PERIOD)[:, 0]
     inner = slice(100, -100)
     gain = 2.0 ** (-0.5 * (frequency / cutoff) ** 2)
     expected = gain * w * np.cos(w * time)
@@ -35,7 +35,9 @@ def test_the_response_is_the_derivative_times_the_gaussian(frequency):
 
 
 def test_a_sample_alone_has_no_slope():
-    found = slopes(np.array([0.0, 10.0, 10.001]), np.array([[1.0], [2.0], [3.0]]), 20.0, PERIOD)
+    found = differentiate(
+        np.array([0.0, 10.0, 10.001]), np.array([[1.0], [2.0], [3.0]]), 20.0, PERIOD
+    )
     assert np.isnan(found[0, 0])
     assert found[1:, 0] == pytest.approx(1000.0)
 
@@ -61,6 +63,6 @@ def test_missing_velocities_are_taken_from_the_positions_and_told(tmp_path):
 
 
 def test_the_window_reaches_four_standard_deviations():
-    assert reach(20.0) == pytest.approx(4.0 * np.sqrt(np.log(2.0)) / (2.0 * np.pi * 20.0))
-    assert reach(20.0) < 1.0, 'chunks hold a second more than they give'
+    assert half_width(20.0) == pytest.approx(4.0 * np.sqrt(np.log(2.0)) / (2.0 * np.pi * 20.0))
+    assert half_width(20.0) < 1.0, 'chunks hold a second more than they give'
     assert MS * 1e-9 == PERIOD

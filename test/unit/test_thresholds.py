@@ -8,7 +8,11 @@ import math
 import pytest
 
 from robot_dynamics_ros.errors import ConfigurationError, UnknownNameError
-from robot_dynamics_ros.recordings.metrics.metric import check, flat_figures, parse_threshold
+from robot_dynamics_ros.recordings.metrics.metric import (
+    check_thresholds,
+    flat_figures,
+    parse_threshold,
+)
 
 FIGURES = {
     'tracking': {'rms_error': [0.1, 0.3], 'tool_rms_mm': 2.0, 'frame': 'tool'},
@@ -19,7 +23,7 @@ JOINTS = ('a', 'b')
 
 
 def verdict(text):
-    (found,) = check([parse_threshold(text)], FIGURES, JOINTS)
+    (found,) = check_thresholds([parse_threshold(text)], FIGURES, JOINTS)
     return found
 
 

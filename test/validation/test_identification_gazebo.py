@@ -72,7 +72,7 @@ def test_the_nominal_model_explains_the_nominal_plant_to_rounding(nominal_run, n
 def test_the_other_gravity_of_gazebo_is_found_and_named(nominal_run):
     usual = load_robot(DATA / 'scara_recorded.urdf')
     fit = gravity_mismatch(nominal_run, usual, Preparation())
-    assert fit.is_known
+    assert fit.is_common_value
     np.testing.assert_allclose(fit.fitted, GAZEBO, rtol=0, atol=1e-9)
     assert "the model has 9.8100 (Gazebo's own default is 9.8)" in fit.sentence()
     right = gravity_mismatch(nominal_run, usual.with_gravity(GAZEBO), Preparation())

@@ -24,7 +24,7 @@ from robot_dynamics_ros.recordings.metrics.metric import (
     MetricRemark,
     Threshold,
     ThresholdResult,
-    check,
+    check_thresholds,
 )
 from robot_dynamics_ros.recordings.output_folder import (
     CsvTable,
@@ -165,7 +165,7 @@ def analyze_bag(bag: str | os.PathLike[str], task: Task, folder: Path | None = N
             )
         if not limited:
             notes.append('the description gives no effort limits: saturation is not evaluated')
-        verdicts = tuple(check(task.thresholds, figures, tree.joint_names))
+        verdicts = tuple(check_thresholds(task.thresholds, figures, tree.joint_names))
     rates = figures['rates']
     lead = (
         f'{bag}: {tree.name}, {rates["duration_s"]:.4g} s, {rates["states"]} states at '

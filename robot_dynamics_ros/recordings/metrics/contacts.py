@@ -12,9 +12,9 @@ import numpy as np
 from robot_dynamics_ros.contact.detector import ContactDetector, ContactEvent, ContactThresholds
 from robot_dynamics_ros.contact.effort_fit import FitSamples
 from robot_dynamics_ros.contact.observer import MomentumObserver, ObserverSettings
-from robot_dynamics_ros.estimation.accumulate import Spread
+from robot_dynamics_ros.estimation.accumulate import RmsPeak
 from robot_dynamics_ros.model.robot_tree import RobotTree
-from robot_dynamics_ros.recordings.metrics.metric import Metric, MetricRemark, Window, at
+from robot_dynamics_ros.recordings.metrics.metric import Metric, MetricRemark, Window, format_time
 from robot_dynamics_ros.recordings.recording import Recording
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.kernel import compile_kernel
@@ -40,7 +40,7 @@ class Contacts(Metric):
         self._tree, self._bands = tree, ContactThresholds.read(path, tree.joint_names)
         self._stream: ContactStream | None = None
         self._events: list[tuple[float, ContactEvent]] = []
-        self._external, self._seconds = Spread(tree.n), 0.0
+        self._external, self._seconds = RmsPeak(tree.n), 0.0
 
     def take(self, window: Window) -> dict[str, Array]:
         """Detect contacts in a chunk, see :meth:`Metric.take`."""
@@ -71,7 +71,7 @@ class Contacts(Metric):
     def findings(self) -> list[MetricRemark]:
         """Return one remark for each of the first contacts."""
         remarks = [
-            MetricRemark('look', f'contact at {at(time)}: {event}')
+            MetricRemark('look', f'contact at {format_time(time)}: {event}')
             for time, event in self._events[:_LISTED]
         ]
         more = len(self._events) - len(remarks)

@@ -111,7 +111,7 @@ class Effort(Metric):
     def _causes(self) -> list[MetricRemark]:
         """Report the cause of the residual, if one explains it better than all others."""
         fit, causes = self._sums.gravity, self._sums.causes
-        if fit is not None and (fit.is_known or causes.is_gravity) and fit.sentence():
+        if fit is not None and (fit.is_common_value or causes.is_gravity) and fit.sentence():
             return [MetricRemark('wrong', fit.sentence())]
         return [MetricRemark(*cause) for cause in causes.causes()]
 

@@ -13,7 +13,7 @@ import numpy as np
 from robot_dynamics_ros.constraints.program import Program
 from robot_dynamics_ros.errors import RecordingError, UnknownNameError
 from robot_dynamics_ros.estimation.effort_model import EffortModel
-from robot_dynamics_ros.estimation.filtering import moving
+from robot_dynamics_ros.estimation.filtering import moving_joints
 from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.recordings.metrics.contacts import Contacts
 from robot_dynamics_ros.recordings.metrics.effort import CrossCheck, Effort, Energy
@@ -22,14 +22,14 @@ from robot_dynamics_ros.recordings.metrics.metric import (
     Metric,
     MetricRemark,
     Window,
-    at,
+    format_time,
 )
 from robot_dynamics_ros.recordings.metrics.program import ProgramMetric
 from robot_dynamics_ros.recordings.metrics.tracking import Limits, Rates, Tracking, tool_frame
 from robot_dynamics_ros.recordings.recording import Recording
 from robot_dynamics_ros.recordings.timing import (
     SampleTiming,
-    contradictions,
+    find_outliers,
     find_timing,
     make_instants,
     with_neighbours,
@@ -123,7 +123,7 @@ class Evaluator:
         chosen = (chunk.of_joints(self._tree.joint_names) for chunk in chunks)
         filled = (chunk for chunk in chosen if len(chunk.time))
         decisive, held = _until_motion(filled)
-        self._begin(decisive.without(contradictions(decisive)))
+        self._begin(decisive.without(find_outliers(decisive)))
         reach = 2 * self.timing.half + 2
         before: Recording | None = None
         sinks = tuple(sinks)
@@ -157,7 +157,7 @@ class Evaluator:
         """Return the remarks of all metrics, most severe first."""
         remarks = [finding for metric in self._metrics for finding in metric.findings()]
         if self._contradictions:
-            count, first = len(self._contradictions), at(self._contradictions[0])
+            count, first = len(self._contradictions), format_time(self._contradictions[0])
             text = (
                 f'{count} states contradict their neighbours, the first at {first}: positions are '
                 'inconsistent with the velocities; left out'
@@ -212,7 +212,7 @@ class Evaluator:
         return int(sizes[1] < _CLEARLY**2 * sizes[0])
 
     def _window(self, run: Recording, own: slice, before: Recording | None) -> Window:
-        odd = contradictions(run)
+        odd = find_outliers(run)
         if odd.any():
             self._contradictions += run.time[own][odd[own]].tolist()
             run = run.without(odd)
@@ -245,7 +245,7 @@ def _until_motion(chunks: Iterator[Recording]) -> tuple[Recording, list[Recordin
     held: list[Recording] = []
     for chunk in islice(chunks, _MOST_HELD):
         held.append(chunk)
-        if len(chunk.time) >= _FEWEST and moving(chunk.position, chunk.velocity).any():
+        if len(chunk.time) >= _FEWEST and moving_joints(chunk.position, chunk.velocity).any():
             return chunk, held
     if not held:
         raise RecordingError('the recording', 'holds no state', 'record for longer')

@@ -22,7 +22,7 @@ SEVERITIES = ('wrong', 'look', 'good')
 _FORM = re.compile(r'^([\w.\-/ ]+?)\s*(<=|>=|=)\s*([-+0-9.eE]+|inf)$')
 
 
-def at(time: float) -> str:
+def format_time(time: float) -> str:
     """Format a time, s, to the microsecond, also for times since 1970."""
     return f'{time:.6f}'.rstrip('0').rstrip('.') + ' s'
 
@@ -151,7 +151,7 @@ def parse_threshold(text: str) -> Threshold:
     )
 
 
-def check(
+def check_thresholds(
     thresholds: Iterable[Threshold], figures: Mapping[str, Any], joints: Sequence[str]
 ) -> list[ThresholdResult]:
     """Check figures against thresholds.

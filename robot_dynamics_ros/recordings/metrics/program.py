@@ -13,10 +13,10 @@ from robot_dynamics_ros.constraints.error_dynamics import DecayComparison, compa
 from robot_dynamics_ros.constraints.program import Program
 from robot_dynamics_ros.constraints.program_kernel import ProgramKernel
 from robot_dynamics_ros.errors import RecordingError
-from robot_dynamics_ros.estimation.accumulate import Spread
+from robot_dynamics_ros.estimation.accumulate import RmsPeak
 from robot_dynamics_ros.messages import stamp_ns
 from robot_dynamics_ros.recordings.bag.reader import BagReader
-from robot_dynamics_ros.recordings.metrics.metric import Metric, MetricRemark, Window, at
+from robot_dynamics_ros.recordings.metrics.metric import Metric, MetricRemark, Window, format_time
 from robot_dynamics_ros.recordings.recording import NANO
 from robot_dynamics_ros.spatial.linear_algebra import root_mean_square
 from robot_dynamics_ros.spatial.scalar import Array
@@ -40,7 +40,7 @@ class ProgramMetric(Metric):
         self.program, self._start = program, start
         self._kernel = ProgramKernel(program)
         self._every = max(1, int(_CLOSE_S / period)) if period else 1
-        self._value, self._rate = Spread(program.m), Spread(program.m)
+        self._value, self._rate = RmsPeak(program.m), RmsPeak(program.m)
         self._sigma, self._sigma_at = np.inf, float('nan')
         self._count = 0
         parts = program.stack.constraints
@@ -99,7 +99,7 @@ class ProgramMetric(Metric):
         if self._sigma < self.program.singularity.threshold:
             text = (
                 f'program {self.program.name!r} comes near a singularity at '
-                f'{at(self._sigma_at)} (singular value {self._sigma:.2g})'
+                f'{format_time(self._sigma_at)} (singular value {self._sigma:.2g})'
             )
             return [MetricRemark('look', text)]
         return []
@@ -186,7 +186,7 @@ def _by_tick(stamps: list[int], received: list[int], rows: list[list[float]]) ->
 
 
 @dataclass(frozen=True)
-class PressedForce:
+class ContactForce:
     """Contact force of a program, compared with its setpoint.
 
     Attributes:
@@ -213,7 +213,7 @@ class PressedForce:
         )
 
 
-def pressed_forces(run: ProgramRun, program: Program, since: float) -> list[PressedForce]:
+def contact_forces(run: ProgramRun, program: Program, since: float) -> list[ContactForce]:
     """Evaluate the forces of a program's contacts from program time ``since``, s, on."""
     late = run.time - run.time[0] >= since
     pressed = [row for row, _ in program.contacts]
@@ -225,7 +225,7 @@ def pressed_forces(run: ProgramRun, program: Program, since: float) -> list[Pres
         deviation = float(np.sqrt(np.mean(np.square(force[late] - wanted))))
         overshoot = float(force.max()) / wanted - 1.0
         mean = float(force[late].mean())
-        forces.append(PressedForce(run.rows[row], wanted, mean, deviation, overshoot, off))
+        forces.append(ContactForce(run.rows[row], wanted, mean, deviation, overshoot, off))
     return forces
 
 

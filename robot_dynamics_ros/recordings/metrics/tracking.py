@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from robot_dynamics_ros.estimation.accumulate import Quantiles, Spread
+from robot_dynamics_ros.estimation.accumulate import Quantiles, RmsPeak
 from robot_dynamics_ros.model import RobotTree
-from robot_dynamics_ros.recordings.metrics.metric import Metric, MetricRemark, Window, at
+from robot_dynamics_ros.recordings.metrics.metric import Metric, MetricRemark, Window, format_time
 from robot_dynamics_ros.recordings.recording import NANO, Recording
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.kernel import compile_kernel
@@ -59,8 +59,8 @@ class Tracking(Metric):
 
     def __init__(self, tree: RobotTree, frame: str) -> None:
         self._tree, self._frame = tree, frame
-        self._position, self._velocity = Spread(tree.n), Spread(tree.n)
-        self._tool = Spread(1)
+        self._position, self._velocity = RmsPeak(tree.n), RmsPeak(tree.n)
+        self._tool = RmsPeak(1)
 
     def take(self, window: Window) -> dict[str, Array]:
         """Evaluate a chunk, see :meth:`Metric.take`."""
@@ -112,7 +112,7 @@ class Limits(Metric):
 
     def __init__(self, tree: RobotTree, efforts: bool) -> None:
         n, self._tree, self._efforts = tree.n, tree, efforts
-        self._effort, self._velocity = Spread(n), Spread(n)
+        self._effort, self._velocity = RmsPeak(n), RmsPeak(n)
         self._margin = np.full(n, np.inf)
         self._saturated, self._outside = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
         self._ticks = 0
@@ -317,7 +317,7 @@ class Rates(Metric):
         if self._gaps:
             text = (
                 f'{self._gaps} gaps between states, the longest {1e3 * self._longest:.3g} ms at '
-                f'{at(self._longest_at)}'
+                f'{format_time(self._longest_at)}'
             )
             remarks.append(MetricRemark('look', text))
         noted = f'{self._commands} latency_p99_us' in self._remarks

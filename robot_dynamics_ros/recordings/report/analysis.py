@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from robot_dynamics_ros.estimation.accumulate import Envelope, Thinned
+from robot_dynamics_ros.estimation.accumulate import DecimatedSeries, Envelope
 from robot_dynamics_ros.estimation.effort_model import ORIGINS
 from robot_dynamics_ros.model import RobotTree
-from robot_dynamics_ros.recordings.metrics.metric import MetricRemark, at
+from robot_dynamics_ros.recordings.metrics.metric import MetricRemark, format_time
 from robot_dynamics_ros.recordings.recording import Recording
 from robot_dynamics_ros.recordings.report.figures import COLOURS, GREY, PlotLine, panels
 from robot_dynamics_ros.recordings.report.toolkit import (
@@ -34,7 +34,7 @@ class Curves:
     """Collects the plotted curves of a run chunk by chunk, decimated but with all peaks."""
 
     def __init__(self, n: int) -> None:
-        self._envelope, self._positions = Envelope(500), Thinned(2 * n)
+        self._envelope, self._positions = Envelope(500), DecimatedSeries(2 * n)
 
     def __call__(self, recording: Recording, columns: Mapping[str, Array]) -> None:
         """Add the rows of a chunk and the columns of the metrics."""
@@ -236,7 +236,7 @@ def _program_table(program: Mapping[str, Any]) -> list[ReportTable]:
     if not program:
         return []
     rows = [
-        [row, f'{program["rms"][i]:.4g}', f'{program["peak"][i]:.4g}', at(when)]
+        [row, f'{program["rms"][i]:.4g}', f'{program["peak"][i]:.4g}', format_time(when)]
         for i, (row, when) in enumerate(zip(program['rows'], program['peak_at'], strict=True))
     ]
     head = (f'constraint of {program["program"]}', 'RMS of f, m or rad', 'peak', 'at')

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from robot_dynamics_ros.errors import MissingDependencyError
-from robot_dynamics_ros.recordings.metrics.metric import at
+from robot_dynamics_ros.recordings.metrics.metric import format_time
 from robot_dynamics_ros.spatial.scalar import Array
 
 #: Colours legible on white and on black.
@@ -136,7 +136,7 @@ def panels(
 
 def time_title(time: Array) -> str:
     """Return the title of a time axis with its origin at the first time."""
-    return f'time since {at(time[0])} [s]' if len(time) and time[0] else 'time [s]'
+    return f'time since {format_time(time[0])} [s]' if len(time) and time[0] else 'time [s]'
 
 
 def _panel_layout(titles: Sequence[str], x_title: str, *, banded: bool) -> dict[str, Any]:

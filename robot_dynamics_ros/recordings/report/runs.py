@@ -12,7 +12,7 @@ import numpy as np
 
 from robot_dynamics_ros.constraints.error_dynamics import DecayComparison
 from robot_dynamics_ros.model import RobotTree
-from robot_dynamics_ros.recordings.metrics.metric import MetricRemark, at
+from robot_dynamics_ros.recordings.metrics.metric import MetricRemark, format_time
 from robot_dynamics_ros.recordings.metrics.program import ProgramMetrics, ProgramRun
 from robot_dynamics_ros.recordings.metrics.tracking import TrackingMetrics, tool_frame, tool_path
 from robot_dynamics_ros.recordings.recording import Recording
@@ -114,7 +114,7 @@ def replay_report(
         [
             joint,
             *(f'{document[key][i]:.4g} {forces[i]}' for key in ('effort_rms', 'rms', 'peak')),
-            at(document['peak_at'][i]),
+            format_time(document['peak_at'][i]),
         ]
         for i, joint in enumerate(document['joints'])
     ]
@@ -165,10 +165,12 @@ def _verdict(document: Mapping[str, Any]) -> list[MetricRemark]:
     """Report whether the commands agree with the recorded ones; empty without a tolerance."""
     tolerance = document['tolerance']
     if document['first_difference_at'] is not None and not document['within_tolerance']:
+        first, last = (
+            format_time(document[f'{which}_difference_at']) for which in ('first', 'last')
+        )
         text = (
             f'{document["commands_beyond"]} of {document["commands"]} commands differ by more '
-            f'than {tolerance:g}, the first at {at(document["first_difference_at"])}, the last '
-            f'at {at(document["last_difference_at"])}'
+            f'than {tolerance:g}, the first at {first}, the last at {last}'
         )
         return [MetricRemark('wrong', text)]
     if math.isfinite(tolerance):
