@@ -79,5 +79,5 @@ def test_too_few_samples_are_refused(rng):
     samples = FitSamples()
     for row, _ in motion(1.0, rng):
         samples.take(*row)
-    with pytest.raises(RecordingError, match='give 300'):
+    with pytest.raises(RecordingError, match='give at least 300'):
         samples.fit()

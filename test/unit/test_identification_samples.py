@@ -268,11 +268,11 @@ def test_wrong_requests_are_refused_by_name(free, run):
         prepare(run, free, Preparation(effort='felt'))
     with pytest.raises(ParameterError, match='delay'):
         prepare(run, free, Preparation(delay=-1))
-    with pytest.raises(RecordingError, match='no 8 states in a row'):
+    with pytest.raises(RecordingError, match='no 8 usable states in a row'):
         prepare(run, free, Preparation(delay=10_000))
     with pytest.raises(ParameterError, match='standstill'):
         prepare(run, free, Preparation(standstill=(0.1,)))
-    with pytest.raises(RecordingError, match='no 8 states in a row'):
+    with pytest.raises(RecordingError, match='no 8 usable states in a row'):
         prepare(run, free, Preparation(cutoff=0.5))
     with pytest.raises(RecordingError, match='has 3 states'):
         prepare(run.between(0.0, 3 * STEP), free, Preparation())

@@ -232,7 +232,7 @@ def test_a_closed_spline_has_a_formula_if_it_ends():
     spline = Spline(points, closed=True, laps=2.5)
     for s in np.linspace(0.0, spline.length * 0.999, 50):
         np.testing.assert_allclose(spline.symbolic(s), spline.at(s), rtol=0, atol=1e-12)
-    with pytest.raises(ParameterError, match='laps = inf refused: as a formula'):
+    with pytest.raises(ParameterError, match='laps = inf refused: must be finite'):
         Spline(points, closed=True).symbolic(0.0)
 
 

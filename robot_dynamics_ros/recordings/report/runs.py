@@ -47,7 +47,7 @@ def program_report(title: str, lead: str, metrics: ProgramMetrics) -> Report:
         lead: One sentence below it.
         metrics: Metrics of the constraints.
     """
-    head = ('row of f', 'at start', 'largest deviation', 'relative to start', 'final RMS')
+    head = ('row of f', 'at start', 'largest deviation', 'of largest start', 'final RMS')
     rows = [
         (
             name,
