@@ -245,7 +245,7 @@ def run(
     for k in range(steps):
         exact.read(position[k], velocity[k])
         loop.now_ns += h_ns
-        answered[k] = not plant.silent and k not in quiet
+        answered[k] = not plant.stale and k not in quiet
         if k == 0:
             loop.activate()
             loop.session.perform(TrajectoryChange(loop.session, lambda: (points, begin_ns)))

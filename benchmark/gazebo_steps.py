@@ -44,7 +44,7 @@ from robot_dynamics_ros.ros.gazebo_lockstep import (
     SteppedWorld,
     bindings,
     gazebo_messages,
-    listening_world,
+    lockstep_world,
 )
 from robot_dynamics_ros.spatial.linear_algebra import root_mean_square
 from robot_dynamics_ros.symbolic.kernel import compile_kernel
@@ -238,7 +238,7 @@ class SteppedGazebo:
             stack.callback(self._world.node.unsubscribe, self._states)
             self._insert(folder)
             self._read(0)
-            self._until(self._world.meet, 'answer to a mark', self._world.greet)
+            self._until(self._world.check_connection, 'answer to a mark', self._world.send_mark)
             self._exits = stack.pop_all()
         return self
 
@@ -251,7 +251,7 @@ class SteppedGazebo:
         self._read(self.stamp_ns + STEP_NS)
 
     def _start(self) -> subprocess.Popen[bytes]:
-        world = listening_world(str(share_directory() / 'worlds' / 'arm.sdf'))
+        world = lockstep_world(str(share_directory() / 'worlds' / 'arm.sdf'))
         return subprocess.Popen(
             ['gz', 'sim', '-s', str(world)],
             env=os.environ | {'GZ_PARTITION': self._partition},

@@ -39,7 +39,7 @@ from robot_dynamics_ros.ros.controller.running import RunningController
 from robot_dynamics_ros.ros.conversions import EffortWriter, SerializedStateReader, stamp_to_ns
 from robot_dynamics_ros.ros.driver_connection import STATE_QOS
 from robot_dynamics_ros.ros.executors import StatesFirstExecutor
-from robot_dynamics_ros.ros.spinning import make_executor, run, spare_what_stays
+from robot_dynamics_ros.ros.spinning import freeze_objects, make_executor, run
 
 COMMAND_TOPIC = 'effort_controller/commands'
 #: Name of the process with several controllers, and their number.
@@ -202,7 +202,7 @@ def run_several(namespace: str, *ros_arguments: str) -> int:
         within = partialmethod(begin, namespace=arm_namespace(namespace, k))
         setattr(LifecycleNode, '__init__', within)  # noqa: B010
         executor.add_node(Controller())
-    spare_what_stays()
+    freeze_objects()
     executor.spin_until_future_complete(Future(), timeout_sec=1e6)  # as ``run`` does
     return 0
 

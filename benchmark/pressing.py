@@ -58,7 +58,7 @@ def make_board(scene: PressingScene, stiffness: float, friction: float) -> Board
     """Return the board of a scene, of 1 kg, on a spring with a damping ratio of 2 %."""
     program = load_program(scene.program, scene.tree, check=False)
     damping = 0.04 * float(np.sqrt(stiffness))
-    return Board.expected_by(program, stiffness=stiffness, friction=friction, damping=damping)
+    return Board.for_program(program, stiffness=stiffness, friction=friction, damping=damping)
 
 
 def above(program: Program, near: Array) -> Array:

@@ -34,7 +34,7 @@ from robot_dynamics_ros.cli.processes import SceneProcesses, own_domain
 from robot_dynamics_ros.description.shipped import shipped_robot
 from robot_dynamics_ros.errors import PeerTimeoutError
 from robot_dynamics_ros.model import load_robot
-from robot_dynamics_ros.ros.controller.parameters import in_lockstep
+from robot_dynamics_ros.ros.controller.parameters import lockstep_parameters
 
 #: Allowed relative growth from the second to the last quarter of a run; threads and descriptors
 #: must not grow.
@@ -146,7 +146,11 @@ def _running(folder: Path) -> Iterator[tuple[SceneProcesses, Spinner]]:
     """Yield the processes, in lockstep with time running, and a node in their domain."""
     with own_domain() as domain, SceneProcesses(folder / 'logs', domain) as nodes:
         simulated = {'mode': 'lockstep', 'start_paused': True}
-        controlled = {'law': 'computed_torque', 'await_listeners': ['recorder'], **in_lockstep()}
+        controlled = {
+            'law': 'computed_torque',
+            'await_listeners': ['recorder'],
+            **lockstep_parameters(),
+        }
         watched = {'effort_source': 'measured', 'use_sim_time': True}
         settings = {'simulator': simulated, 'controller': controlled, 'monitor': watched,
                     'recorder': {'bag': str(folder / 'bag'), 'fail_on_loss': False}}  # fmt: skip

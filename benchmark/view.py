@@ -26,7 +26,7 @@ from benchmark.measuring import OUT, chain, machine, save
 from benchmark.soak import Spinner
 from robot_dynamics_ros.cli.processes import SceneProcesses, own_domain
 from robot_dynamics_ros.model import load_robot
-from robot_dynamics_ros.ros.controller.parameters import in_lockstep
+from robot_dynamics_ros.ros.controller.parameters import lockstep_parameters
 from robot_dynamics_ros.ros.node import LATCHED
 from robot_dynamics_ros.ros.rclpy_compat import take_message
 
@@ -79,7 +79,7 @@ def round_trip(console: Console) -> float:
     with own_domain() as domain, ExitStack() as stack:
         nodes = stack.enter_context(scene('view_round_trip', domain))
         nodes.start('simulator', 'simulate', {'mode': 'lockstep'}, 'scara')
-        nodes.start('controller', 'control', in_lockstep(), 'scara')
+        nodes.start('controller', 'control', lockstep_parameters(), 'scara')
         newest = stack.enter_context(listening(domain))
         for _ in range(_ROUNDS):
             without.append(_period(newest))

@@ -178,7 +178,7 @@ def _by_listening(args: argparse.Namespace, driver: DriverConversion) -> Any:
         raise MissingDependencyError(
             missing.name or 'rclpy', 'subscribing to a driver', 'source ROS 2, or give --bag'
         ) from missing
-    return node.listen(driver, args.seconds, commands=args.commands, args=ros)
+    return node.collect_states(driver, args.seconds, commands=args.commands, args=ros)
 
 
 # Output ----------------------------------------------------------------------------------------

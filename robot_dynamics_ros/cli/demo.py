@@ -37,7 +37,7 @@ from robot_dynamics_ros.recordings.metrics.tracking import (
 from robot_dynamics_ros.recordings.output_folder import write_json
 from robot_dynamics_ros.recordings.reading import read_recording
 from robot_dynamics_ros.recordings.report.runs import write_tracking_report
-from robot_dynamics_ros.ros.controller.parameters import in_lockstep
+from robot_dynamics_ros.ros.controller.parameters import lockstep_parameters
 
 #: Start time of the trajectory, s; before it, the controller is activated and settles.
 START_S = 0.5
@@ -173,7 +173,7 @@ def _start(robot: str | Path, law: str, nodes: SceneProcesses, bag: Path) -> flo
     """Start the nodes of a scene; return its end time, s, once the simulation runs."""
     lockstep = {'mode': 'lockstep', 'start_paused': True, 'on_end': 'exit'}
     nodes.start('recorder', 'record', {'bag': str(bag), 'progress': True}, robot)
-    control = {'law': law, 'await_listeners': ['recorder'], **in_lockstep()}
+    control = {'law': law, 'await_listeners': ['recorder'], **lockstep_parameters()}
     nodes.start('controller', 'control', control, robot)
     nodes.start('simulator', 'simulate', lockstep, robot)
     begin_motion(nodes, robot, {'start_time_s': START_S, 'end_simulator': True})

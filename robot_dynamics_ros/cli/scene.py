@@ -43,7 +43,7 @@ from robot_dynamics_ros.recordings.reading import read_recording
 from robot_dynamics_ros.recordings.report.figures import COLOURS
 from robot_dynamics_ros.recordings.report.runs import program_figures, program_report
 from robot_dynamics_ros.recordings.report.toolkit import ArmAnimation, ArmMotion, Report
-from robot_dynamics_ros.ros.controller.parameters import in_lockstep
+from robot_dynamics_ros.ros.controller.parameters import lockstep_parameters
 from robot_dynamics_ros.yaml_reader.parsing import read_yaml
 
 _RUN_SECONDS = 600.0
@@ -256,7 +256,7 @@ def _start(scene: Scene, nodes: SceneProcesses, bag: Path) -> float:
         'activation_ramp_s': 0.0,
         'lead_in': 0.0,  # a scene measures the decay of the initial error
         'await_listeners': ['recorder'],
-        **in_lockstep(),
+        **lockstep_parameters(),
     }
     plant = {
         'mode': 'lockstep',

@@ -31,7 +31,7 @@ from robot_dynamics_ros.description.shipped import share_directory
 from robot_dynamics_ros.errors import ProgramError, shown
 from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.spatial.scalar import Array
-from robot_dynamics_ros.yaml_reader import Section, blaming
+from robot_dynamics_ros.yaml_reader import Section, located_errors
 from robot_dynamics_ros.yaml_reader.parsing import read_yaml
 
 Source = str | os.PathLike[str] | Mapping[str, Any]
@@ -103,7 +103,7 @@ def _program(section: Section, tree: RobotTree) -> Program:
     )
     position = {'position': _per_joint(tree, read.number)}
     start = read.built(Start, position, {'tolerance': read.positive})
-    with blaming(section.place):
+    with located_errors(section.place):
         program = Program(
             name=name,
             stack=stack,
@@ -166,7 +166,7 @@ def _constraint(place: str, value: Any, tree: RobotTree) -> _Part:
     kind = section.take('kind', read.text)
     name = section.take('name', read.text, kind)
     section.place = f'constraint {name!r}'
-    with blaming(section.place):
+    with located_errors(section.place):
         constraint = make_constraint(kind, tree, name, section)
     m = constraint.m
     weights = section.take('weight', each(read.positive, m), np.ones(m))
@@ -194,7 +194,7 @@ def _mechanical(parts: list[_Part]) -> tuple[int, ...]:
 
 
 def _joints(place: str, value: Any, tree: RobotTree) -> tuple[int, ...]:
-    with blaming(place):
+    with located_errors(place):
         return tuple(tree.joint_index(joint) for joint in read.names(place, value))
 
 
@@ -247,7 +247,7 @@ def _per_joint(tree: RobotTree, check: Callable[[str, Any], float]) -> Callable[
     def reader(place: str, value: Any) -> Array:
         if not isinstance(value, dict):
             return listed(place, value)
-        with blaming(place):
+        with located_errors(place):
             for joint in value:
                 tree.joint_index(joint)
         missing = [joint for joint in tree.joint_names if joint not in value]

@@ -57,7 +57,7 @@ from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.yaml_reader import (
     Readers,
     Section,
-    blaming,
+    located_errors,
     mappings,
     names,
     reported_as,
@@ -101,7 +101,7 @@ def moving_frame(place: str, value: Any) -> MovingFrame:
     turn = read.built(pair, {'axis': read.vector3, 'angle': signal})
     axis, angle = section.take('turn', turn, ([0.0, 0.0, 1.0], None))
     section.close()
-    with read.blaming(place):
+    with read.located_errors(place):
         return MovingFrame(origin, rotation if z is None else with_z(z), axis, angle)
 
 
@@ -195,7 +195,7 @@ def _gain(place: str, value: Any, m: int) -> Array:
         gain = read.rows(place, value)
     else:
         gain = read.numbers(place, value)
-    with blaming(place):
+    with located_errors(place):
         return gain_matrix(place.rpartition(', ')[2], gain, m)
 
 
@@ -298,7 +298,7 @@ def make_constraint(kind: str, tree: RobotTree, name: str, data: Any) -> Constra
     if kind not in CONSTRAINTS:
         raise UnknownNameError('constraint kind', kind, CONSTRAINTS)
     section = data if isinstance(data, Section) else Section(f'constraint {name!r}', data)
-    with reported_as(ProgramError), blaming(section.place):
+    with reported_as(ProgramError), located_errors(section.place):
         chosen = CONSTRAINTS[kind]
         constraint = section.build(partial(chosen, tree, name), *arguments(chosen))
     if section is not data:

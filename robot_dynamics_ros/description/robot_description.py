@@ -29,7 +29,7 @@ class Inertial(NamedTuple):
     izz: float
 
     @property
-    def is_nothing(self) -> bool:
+    def is_zero(self) -> bool:
         """Whether mass and tensor are all 0, as in some files for links that are only frames."""
         tensor = (self.ixx, self.ixy, self.ixz, self.iyy, self.iyz, self.izz)
         return self.mass == 0.0 and not any(tensor)

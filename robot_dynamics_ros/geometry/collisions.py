@@ -22,7 +22,7 @@ from robot_dynamics_ros.spatial.scalar import Array
 
 #: Minimum distance to obstacles, and between links, which are designed to pass each other
 #: closely, m.
-CLEARANCE, BETWEEN_LINKS = 0.005, 0.0005
+CLEARANCE, LINK_CLEARANCE = 0.005, 0.0005
 _STEP = 0.002  # relative motion of a pair between two measurements, m
 _NEAR = 0.05  # distance of the bounding spheres below which the solids are measured, m
 GROUND = 'the ground'
@@ -30,7 +30,7 @@ _SAMPLES = 100  # random postures used to detect pairs that always touch
 _GROUND = (20.0, 20.0, 1.0)  # size of a slab whose top is the ground, m
 
 
-class Near(NamedTuple):
+class ClosePair(NamedTuple):
     """A pair of links or obstacles that are too close, by name, and their distance, m."""
 
     first: str
@@ -76,7 +76,7 @@ class CollisionChecker:
     pairs that are too close in each of 100 random postures.
 
     Attributes:
-        left_out: Names of the excluded pairs, except those of one body.
+        excluded: Names of the excluded pairs, except those of one body.
         remarks: Shapes that could not be read.
 
     Args:
@@ -113,7 +113,7 @@ class CollisionChecker:
         self._left, self._right = np.array(
             [pair for pair in pairs if pair not in always], dtype=int
         ).reshape(-1, 2).T  # fmt: skip
-        self.left_out = tuple(sorted({self._named(pair) for pair in {*always, *adjacent}}))
+        self.excluded = tuple(sorted({self._named(pair) for pair in {*always, *adjacent}}))
         self.remarks = link_shapes.remarks
         self._motion = self._relative_motion(_reach(tree, names, surfaces))
 
@@ -121,7 +121,7 @@ class CollisionChecker:
         first, second = sorted(self._names[i] for i in pair)
         return first, second
 
-    def nearest(self, q: Array) -> Near | None:
+    def find_close_pair(self, q: Array) -> ClosePair | None:
         """Return the first pair found closer than the clearance at q, shape (n,), or None."""
         return self._measure(q, np.zeros(len(self._left)))
 
@@ -141,7 +141,7 @@ class CollisionChecker:
                 what,
                 f'leaves {1e3 * max(near.distance, 0.0):.1f} mm between {near.first!r} and '
                 f'{near.second!r} at q = {np.round(q, 3).tolist()}',
-                f'{1e3 * BETWEEN_LINKS:g} mm are required between links, {1e3 * CLEARANCE:g} mm '
+                f'{1e3 * LINK_CLEARANCE:g} mm are required between links, {1e3 * CLEARANCE:g} mm '
                 'elsewhere; change the motion, or start from another posture',
             )
 
@@ -149,7 +149,7 @@ class CollisionChecker:
         """Return whether a motion is free of collisions, see :meth:`require_free`."""
         return self._first_near(positions) is None
 
-    def _first_near(self, positions: Iterable[Array]) -> tuple[Near, Array] | None:
+    def _first_near(self, positions: Iterable[Array]) -> tuple[ClosePair, Array] | None:
         """Return the first pair that comes too close during a motion, and the posture.
 
         A pair is measured again once its relative motion may have used up the remaining distance,
@@ -169,7 +169,7 @@ class CollisionChecker:
             before = q
         return None
 
-    def _measure(self, q: Array, left: Array) -> Near | None:
+    def _measure(self, q: Array, left: Array) -> ClosePair | None:
         """Measure the pairs with no remaining distance; return the first that is too close."""
         due = np.flatnonzero(left <= 0.0)
         if not len(due):
@@ -182,7 +182,7 @@ class CollisionChecker:
             distance = self._solids.distance(i, poses[i], j, poses[j])
             left[k] = max(distance - self._clearance(i, j), _STEP)
             if distance < self._clearance(i, j):
-                return Near(self._names[i], self._names[j], distance)
+                return ClosePair(self._names[i], self._names[j], distance)
         return None
 
     def _poses(self, q: Array) -> list[FramePose]:
@@ -193,7 +193,7 @@ class CollisionChecker:
         )
 
     def _clearance(self, i: int, j: int) -> float:
-        return BETWEEN_LINKS if max(i, j) < self._own else CLEARANCE
+        return LINK_CLEARANCE if max(i, j) < self._own else CLEARANCE
 
     def _close(
         self, poses: list[FramePose], left: Array, right: Array

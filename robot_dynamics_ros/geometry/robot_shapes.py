@@ -32,7 +32,7 @@ from robot_dynamics_ros.spatial.rotation import rotation_from_rpy
 _GREY: Colour = (0.72, 0.74, 0.77, 1.0)
 _OF_INERTIA: Colour = (0.55, 0.62, 0.70, 0.6)
 #: Number of triangles per robot that a browser renders smoothly.
-MOST_FACES = 60_000
+MAX_FACES = 60_000
 _FEWEST = 32  # minimum number of triangles kept for each part
 
 
@@ -56,7 +56,7 @@ class RobotShapes(NamedTuple):
     remarks: tuple[str, ...]
 
 
-def robot_shapes(xml: str, most_faces: int = MOST_FACES) -> RobotShapes:
+def robot_shapes(xml: str, max_faces: int = MAX_FACES) -> RobotShapes:
     """Return the surfaces that show a robot.
 
     A link is shown by its ``<visual>`` elements. If there are none, or none can be read, it is
@@ -66,7 +66,7 @@ def robot_shapes(xml: str, most_faces: int = MOST_FACES) -> RobotShapes:
     Args:
         xml: URDF text, such as ``RobotTree.xml``, with meshes named ``package://PACKAGE/PATH``,
             ``file://PATH`` or by an absolute path (as ``read_description`` returns them).
-        most_faces: Maximum number of triangles of the whole robot.
+        max_faces: Maximum number of triangles of the whole robot.
 
     Returns:
         The surfaces, links in the order of the file.
@@ -79,7 +79,7 @@ def robot_shapes(xml: str, most_faces: int = MOST_FACES) -> RobotShapes:
     for link, elements in _written(xml, ('visual', 'collision'), remarks):
         parts = [part for element in elements for part in element] or list(_by_inertia(link))
         shapes += [LinkShape(x.vertices, x.faces, x.colour or _GREY, link.name) for x in parts]
-    return RobotShapes(_within(shapes, most_faces), tuple(dict.fromkeys(remarks)))
+    return RobotShapes(_within(shapes, max_faces), tuple(dict.fromkeys(remarks)))
 
 
 def collision_shapes(xml: str) -> RobotShapes:
@@ -120,13 +120,13 @@ def _written(
         yield link, [parts for parts in read if parts]
 
 
-def _within(shapes: list[LinkShape], most_faces: int) -> tuple[LinkShape, ...]:
-    """Return shapes with at most ``most_faces`` triangles, reduced by the same factor."""
+def _within(shapes: list[LinkShape], max_faces: int) -> tuple[LinkShape, ...]:
+    """Return shapes with at most ``max_faces`` triangles, reduced by the same factor."""
     total = sum(len(shape.faces) for shape in shapes)
-    if total <= most_faces:
+    if total <= max_faces:
         return tuple(shapes)
     small = sum(min(len(shape.faces), _FEWEST) for shape in shapes)
-    share = max(most_faces - small, 0) / (total - small)
+    share = max(max_faces - small, 0) / (total - small)
     result = []
     for shape in shapes:
         kept = min(len(shape.faces), _FEWEST)

@@ -122,28 +122,28 @@ def inertia_box(mass: float, tensor: Array) -> tuple[Array, Array]:
     return np.maximum(edges, 0.1 * edges.max()), axes * np.linalg.det(axes)
 
 
-def decimated(surface: Triangles, most_faces: int) -> Triangles:
+def decimated(surface: Triangles, max_faces: int) -> Triangles:
     """Return a coarser surface by clustering vertices in a cubic grid.
 
     The vertices of each cell are replaced by their mean; degenerate and duplicate triangles are
-    dropped. Bisection finds the finest grid that yields at most ``most_faces`` triangles
+    dropped. Bisection finds the finest grid that yields at most ``max_faces`` triangles
     (Rossignac and Borrel 1993).
 
     Args:
         surface: The surface, with finite vertices.
-        most_faces: Maximum number of triangles.
+        max_faces: Maximum number of triangles.
 
     Returns:
         The coarser surface; the given one if it is small enough.
     """
-    if len(surface.faces) <= most_faces:
+    if len(surface.faces) <= max_faces:
         return surface
     low, high = 1.0, float(_MOST_CELLS)
     best = _clustered(surface, low)
     for _ in range(_BISECTIONS):
         middle = math.sqrt(low * high)
         coarse = _clustered(surface, middle)
-        if len(coarse.faces) <= most_faces:
+        if len(coarse.faces) <= max_faces:
             low, best = middle, coarse
         else:
             high = middle

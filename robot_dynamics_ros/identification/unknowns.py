@@ -227,7 +227,7 @@ def body_links(tree: RobotTree) -> list[BodyLinks]:
     parts: list[dict[str, Array]] = [{} for _ in range(tree.bodies)]
     for link in parse_urdf(tree.xml).links:
         frame = tree.frame(link.name)
-        if link.inertial is None or frame.body < 0 or link.inertial.is_nothing:
+        if link.inertial is None or frame.body < 0 or link.inertial.is_zero:
             continue
         inertia = link_inertia(link.inertial)
         parts[frame.body][link.name] = _parameters(tree, inertia.seen_from(frame.R_BF, frame.p_BF))

@@ -320,7 +320,7 @@ def _lump_inertias(
     parts: list[list[RigidBodyInertia]] = [[] for _ in range(count)]
     for link in description.links:
         F = frames[link.name]
-        if link.inertial is None or F.body < 0 or link.inertial.is_nothing:
+        if link.inertial is None or F.body < 0 or link.inertial.is_zero:
             continue
         parts[F.body].append(link_inertia(link.inertial).seen_from(F.R_BF, F.p_BF))
     nothing = RigidBodyInertia(0.0, np.zeros(3), np.zeros((3, 3)))

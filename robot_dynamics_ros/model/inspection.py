@@ -152,7 +152,7 @@ def _check_links(description: RobotDescription) -> tuple[list[LinkReport], list[
         if link.inertial is None:
             continue
         mover = movers[link.name]
-        if link.inertial.is_nothing and (mover is None or mover.child != link.name):
+        if link.inertial.is_zero and (mover is None or mover.child != link.name):
             findings.append(_frame_with_inertial(link.name))
             continue
         report = report_link(link, mover.name if mover else '')

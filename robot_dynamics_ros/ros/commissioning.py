@@ -28,7 +28,7 @@ _PATIENCE_S = 10.0
 Columns = tuple[Array, Array, Array, Array]
 
 
-class Listener(PackageNode):
+class StateCollector(PackageNode):
     """Collects states for a given time.
 
     Attributes:
@@ -87,7 +87,7 @@ class Listener(PackageNode):
             print(f'{len(self.rows)} states, {left:.0f} s left', file=sys.stderr, flush=True)
 
 
-def listen(
+def collect_states(
     driver: DriverConversion, seconds: float, *, commands: bool, args: list[str]
 ) -> Columns | int:
     """Collect the states of a driver.
@@ -102,10 +102,10 @@ def listen(
         Times (N,), s; positions, velocities and efforts (N, n) in the units and signs of the
         driver, NaN if missing; or the exit code on failure.
     """
-    made: list[Listener] = []
+    made: list[StateCollector] = []
 
-    def make() -> Listener:
-        made.append(Listener(driver, seconds, commands))
+    def make() -> StateCollector:
+        made.append(StateCollector(driver, seconds, commands))
         return made[0]
 
     code = run(make, args)

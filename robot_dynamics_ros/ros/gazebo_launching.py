@@ -17,7 +17,7 @@ from launch_ros.actions import Node
 from robot_dynamics_ros.errors import ConfigurationError, MissingDependencyError
 from robot_dynamics_ros.ros import launching
 from robot_dynamics_ros.ros.gazebo_files import bridge_file
-from robot_dynamics_ros.ros.gazebo_lockstep import listening_world
+from robot_dynamics_ros.ros.gazebo_lockstep import lockstep_world
 
 
 def require_gazebo() -> None:
@@ -39,7 +39,7 @@ def gazebo_server(chosen: SimpleNamespace) -> ExecuteProcess:
     """
     window = [] if chosen.gui else ['-s']
     lockstep = getattr(chosen, 'lockstep', False)
-    world = str(listening_world(chosen.world)) if lockstep else chosen.world
+    world = str(lockstep_world(chosen.world)) if lockstep else chosen.world
     paths = [os.environ.get(name) for name in ('GZ_SIM_SYSTEM_PLUGIN_PATH', 'LD_LIBRARY_PATH')]
     return ExecuteProcess(
         cmd=['gz', 'sim', *window, *chosen.gz_args.split(), world],

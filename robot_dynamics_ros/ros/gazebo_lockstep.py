@@ -49,7 +49,7 @@ _ANSWER_MS, _FIRST_MS = 60_000, 1_000
 _LATE_S = 0.5
 
 
-def listening_world(file: str) -> Path:
+def lockstep_world(file: str) -> Path:
     """Write a copy of a world that also answers marks.
 
     Args:
@@ -114,10 +114,10 @@ class SteppedWorld:
     Attributes:
         node: Node of Gazebo's transport, for further subscriptions.
         steps: Number of requested steps.
-        met: Whether Gazebo receives forces and marks, and its answers are received.
+        connected: Whether Gazebo receives forces and marks, and its answers are received.
 
     Args:
-        world: Name of the world, which answers marks, see :func:`listening_world`.
+        world: Name of the world, which answers marks, see :func:`lockstep_world`.
         topics: Topics of the forces.
         partition: Partition of Gazebo's transport; empty: that of the environment.
 
@@ -139,21 +139,21 @@ class SteppedWorld:
         )
         self._lock = threading.Lock()
         self._unanswered = self.steps = 0
-        self._due = self._heard = self.met = False
+        self._due = self._heard = self.connected = False
         self._asked_at = 0.0
         self.node.subscribe(empty, _HEARD, self._on_heard)
 
-    def greet(self) -> None:
+    def send_mark(self) -> None:
         """Send zero forces and a mark if Gazebo subscribes; to be repeated until answered."""
         if all(publisher.has_connections() for publisher, _ in (*self._forces, self._mark)):
             self._send([0.0] * len(self._forces))
 
-    def meet(self) -> bool:
+    def check_connection(self) -> bool:
         """Return whether Gazebo is connected and answers to earlier marks have ceased."""
-        if self._heard and not self.met and time.monotonic() - self._asked_at > _LATE_S:
+        if self._heard and not self.connected and time.monotonic() - self._asked_at > _LATE_S:
             with self._lock:
-                self._unanswered, self.met = 0, True
-        return self.met
+                self._unanswered, self.connected = 0, True
+        return self.connected
 
     def step(self, efforts: Sequence[float]) -> None:
         """Apply efforts, shape (n,), N m or N, for one step; return before it is executed.
@@ -204,7 +204,7 @@ class SteppedWorld:
         self._heard = True
         with self._lock:
             self._unanswered -= 1
-            due = self.met and self._due and self._unanswered == 0
+            due = self.connected and self._due and self._unanswered == 0
             self._due = self._due and not due
         if due:
             self.steps += 1

@@ -52,7 +52,7 @@ class CommandedWorld:
     Non-finite commands are ignored; others are clamped to the effort limits of the description.
 
     Attributes:
-        world: The stepped world; it is not stepped until its connection is established (``met``).
+        world: The stepped world; it is not stepped until it is ``connected``.
 
     Args:
         node: The node that subscribes and logs.
@@ -108,7 +108,7 @@ class CommandedWorld:
         self._step_if_due()
 
     def _step_if_due(self) -> None:
-        if not self._missing and self.world.met:
+        if not self._missing and self.world.connected:
             self._missing = set(range(len(self._efforts)))
             self.world.step(self._efforts)
 
@@ -228,7 +228,9 @@ class GazeboRobot(SequenceNode):
         if self._settings['await_motion']:
             yield from self._until_motion(self._settings['wait_for'][0])
         world = commands.world
-        yield from self._until(world.meet, 'Gazebo', 'answer to a mark', world.greet)
+        yield from self._until(
+            world.check_connection, 'Gazebo', 'answer to a mark', world.send_mark
+        )
         commands.begin()
         while True:
             yield from _wait(_REPORT_S)

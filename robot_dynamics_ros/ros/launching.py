@@ -41,7 +41,7 @@ from launch_ros.parameter_descriptions import ParameterValue
 from robot_dynamics_ros.control.laws.registry import LAWS
 from robot_dynamics_ros.description.shipped import PACKAGE, ROBOTS, share_directory
 from robot_dynamics_ros.errors import ConfigurationError, MissingDependencyError, SceneError
-from robot_dynamics_ros.ros.controller.parameters import in_lockstep
+from robot_dynamics_ros.ros.controller.parameters import lockstep_parameters
 
 SWITCH = ('true', 'false')
 #: Executables whose end does not end the scene.
@@ -238,7 +238,7 @@ def law(chosen: SimpleNamespace, in_step: Sequence[str] = ()) -> dict[str, Any]:
         in_step: Topics of the commands if the simulation runs in lockstep with them.
     """
     space = f'/{chosen.namespace.strip("/")}'.rstrip('/')
-    patient = in_lockstep(*(f'{space}/{topic}' for topic in in_step)) if in_step else {}
+    patient = lockstep_parameters(*(f'{space}/{topic}' for topic in in_step)) if in_step else {}
     return {'law': chosen.law, 'program': chosen.program, **patient}
 
 

@@ -20,7 +20,7 @@ from rclpy.impl import rcutils_logger
 from rclpy.impl.implementation_singleton import rclpy_implementation
 
 
-def start_lightly() -> None:
+def reduce_startup_work() -> None:
     """Skip unnecessary work of rclpy; to be called before a node is created.
 
     The first message would import a parser of interface files, which is not needed. The first log

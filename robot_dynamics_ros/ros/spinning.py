@@ -32,7 +32,7 @@ from rclpy.task import Future
 
 from robot_dynamics_ros.errors import ConfigurationError, RobotDynamicsError
 from robot_dynamics_ros.ros.executors import StatesFirstExecutor
-from robot_dynamics_ros.ros.rclpy_compat import start_lightly
+from robot_dynamics_ros.ros.rclpy_compat import reduce_startup_work
 from robot_dynamics_ros.yaml_reader.parsing import file_text
 
 #: Exit codes of :func:`run` besides 0.
@@ -126,7 +126,7 @@ def _initialize(args: Sequence[str]) -> None:
     for option, file in pairwise(args):
         if option == '--params-file':
             file_text(file, 'parameter file')
-    start_lightly()
+    reduce_startup_work()
     try:
         rclpy.init(args=list(args), signal_handler_options=SignalHandlerOptions.NO)
     except RuntimeError as error:  # rclpy has no public name for its argument errors
@@ -146,7 +146,7 @@ def _made(make_node: Callable[[], Node]) -> Node:
         raise ConfigurationError('node', ' '.join(str(error).split()), 'correct it') from error
 
 
-def spare_what_stays() -> None:
+def freeze_objects() -> None:
     """Exclude all existing objects from garbage collection.
 
     The objects of a node are permanent, and a collection of all of them takes tens of
@@ -166,7 +166,7 @@ def _spin(node: Node, executor: Executor, stop: Future) -> int:
         finished.add_done_callback(lambda _: _complete(stop))
     try:
         executor.add_node(node)
-        spare_what_stays()
+        freeze_objects()
         gc.enable()
         while not stop.done() and rclpy.ok():
             executor.spin_until_future_complete(stop, timeout_sec=_LONG_WAIT_SECONDS)

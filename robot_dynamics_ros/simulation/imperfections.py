@@ -206,7 +206,7 @@ class LinkedPlant(WrappedPlant):
 
     Attributes:
         plant: The plant inside.
-        silent: Whether no state arrived in the last step: ``read`` gives the previous one.
+        stale: Whether no state arrived in the last step: ``read`` gives the previous one.
 
     Args:
         plant: The plant, at its initial state.
@@ -236,7 +236,7 @@ class LinkedPlant(WrappedPlant):
         self._advance(self._commands.delayed(command))
         before = self._states.arrived
         self._state = self._states.delayed(self._measured())
-        self.silent = self._states.arrived == before
+        self.stale = self._states.arrived == before
 
     def read(self, q: Array, v: Array) -> None:
         """Write the last received state; see :meth:`Plant.read`."""
@@ -248,7 +248,7 @@ class LinkedPlant(WrappedPlant):
         self._commands = _DelayLine(link.command_jitter, link.command_loss, rng, still)
         self._state = self._measured()
         self._states = _DelayLine(link.state_jitter, link.state_loss, rng, self._state)
-        self.silent = False
+        self.stale = False
 
     def _measured(self) -> Array:
         state = np.zeros((2, self.tree.n))

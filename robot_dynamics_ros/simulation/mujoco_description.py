@@ -59,7 +59,7 @@ class Board:
                 raise ParameterError(f'board {name}', getattr(self, name), 'must not be negative')
 
     @classmethod
-    def expected_by(cls, program: Program, *, offset: float = 0.0, **properties: float) -> Board:
+    def for_program(cls, program: Program, *, offset: float = 0.0, **properties: float) -> Board:
         """Return the board at the location at which a program expects it.
 
         Args:

@@ -92,7 +92,7 @@ class Section:
             if default is None:
                 raise ConfigurationError(self.place, f'{key!r} is missing', 'give it')
             return default
-        with blaming(place):
+        with located_errors(place):
             return read(place, self._data[key])
 
     def maybe(self, key: str, read: Callable[[str, Any], T]) -> T | None:
@@ -173,7 +173,7 @@ def built(
 
 
 @contextmanager
-def blaming(place: str) -> Iterator[None]:
+def located_errors(place: str) -> Iterator[None]:
     """Convert errors of constructors into errors that name the location in the file."""
     try:
         yield

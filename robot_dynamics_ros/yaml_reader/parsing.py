@@ -19,7 +19,7 @@ from yaml.resolver import Resolver
 from robot_dynamics_ros.errors import ConfigurationError, shown
 
 #: Limits: bytes of a file, values (with aliases expanded), nesting levels, digits of an integer.
-MOST_BYTES, MOST_VALUES, MOST_LEVELS, MOST_DIGITS = 20_000_000, 1_000_000, 64, 100
+MAX_BYTES, MAX_VALUES, MAX_LEVELS, MAX_DIGITS = 20_000_000, 1_000_000, 64, 100
 _LONGEST_PATH = 4096
 _Parser = getattr(yaml, 'CSafeLoader', yaml.SafeLoader)
 _BUILD: dict[str, Callable[[Any], Any]] = {
@@ -68,13 +68,13 @@ def file_text(word: str, what: str, shipped: Mapping[str, Path] | None = None) -
         raise ConfigurationError(culprit, 'is not a file', f'give a path{known}')
     try:
         with path.open('rb') as file:
-            content = file.read(MOST_BYTES + 1)
+            content = file.read(MAX_BYTES + 1)
     except OSError as error:
         raise ConfigurationError(
             culprit, f'cannot be read: {error.strerror}', 'give a readable file'
         ) from error
-    if len(content) > MOST_BYTES:
-        raise ConfigurationError(culprit, 'is too large', f'give at most {MOST_BYTES} bytes')
+    if len(content) > MAX_BYTES:
+        raise ConfigurationError(culprit, 'is too large', f'give at most {MAX_BYTES} bytes')
     try:
         return content.decode('utf-8-sig')
     except UnicodeDecodeError as error:
@@ -93,7 +93,7 @@ def _path(word: str) -> Path | None:
         return None
 
 
-class Lined(dict[str, Any]):
+class MappingWithLines(dict[str, Any]):
     """A mapping of a file with the line number of each key, counted from 1."""
 
     def __init__(self) -> None:
@@ -101,11 +101,11 @@ class Lined(dict[str, Any]):
         self.lines: dict[str, int] = {}
 
 
-yaml.SafeDumper.add_representer(Lined, yaml.SafeDumper.represent_dict)
+yaml.SafeDumper.add_representer(MappingWithLines, yaml.SafeDumper.represent_dict)
 
 
 def parse_yaml(text: str, what: str) -> Any:
-    """Return the content of a YAML text; mappings as :class:`Lined`, None for an empty text.
+    """Return the content of a YAML text: mappings as :class:`MappingWithLines`, None if empty.
 
     Args:
         text: The text.
@@ -180,17 +180,17 @@ class _Builder:
 
     def _begin(self, event: Any, line: int) -> None:
         mapping = isinstance(event, yaml.MappingStartEvent)
-        new = _Open(Lined() if mapping else [], event.anchor, self._count)
+        new = _Open(MappingWithLines() if mapping else [], event.anchor, self._count)
         self._add(new.value, line, 1)
         self._stack.append(new)
-        if len(self._stack) > MOST_LEVELS:
-            self._refuse(line, 'is nested too deeply', f'use at most {MOST_LEVELS} levels')
+        if len(self._stack) > MAX_LEVELS:
+            self._refuse(line, 'is nested too deeply', f'use at most {MAX_LEVELS} levels')
 
     def _add(self, value: Any, line: int, size: int) -> None:
         """Add a value to the open list, or to the open mapping as a key or a value."""
         self._count += size
-        if self._count > MOST_VALUES:
-            self._refuse(line, 'has too many values', f'give at most {MOST_VALUES}')
+        if self._count > MAX_VALUES:
+            self._refuse(line, 'has too many values', f'give at most {MAX_VALUES}')
         if not self._stack:
             self.result = value
             return
@@ -202,7 +202,7 @@ class _Builder:
         else:
             top.value[top.key], top.key = value, None
 
-    def _new_key(self, mapping: Lined, key: Any, line: int) -> str:
+    def _new_key(self, mapping: MappingWithLines, key: Any, line: int) -> str:
         if not isinstance(key, str):
             kind = shown(key) if not isinstance(key, (list, dict)) else 'of several values'
             self._refuse(line, f'key {kind} is not a name', 'use text')
@@ -218,7 +218,7 @@ class _Builder:
         tag = self._resolver.resolve(yaml.ScalarNode, text, (True, False))
         if tag not in _BUILD:
             return text  # includes dates
-        if len(text) > MOST_DIGITS and tag.endswith('int'):
+        if len(text) > MAX_DIGITS and tag.endswith('int'):
             self._refuse(line, f'has a number of {len(text)} digits', 'give a finite number')
         try:
             return _BUILD[tag](yaml.ScalarNode(tag, text))

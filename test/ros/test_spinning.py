@@ -14,7 +14,7 @@ from std_msgs.msg import String
 
 from robot_dynamics_ros.ros.executors import StatesFirstExecutor
 from robot_dynamics_ros.ros.recorder import Recorder
-from robot_dynamics_ros.ros.spinning import spare_what_stays
+from robot_dynamics_ros.ros.spinning import freeze_objects
 from robot_dynamics_ros.ros.view import View
 
 # numpy starts threads of its own when it is imported: a signal may arrive in one of them.
@@ -183,8 +183,8 @@ def test_a_node_starts_without_the_parser_of_interfaces_and_logs_without_reading
         'import inspect, sys\n'
         'import rclpy\n'
         'from sensor_msgs.msg import JointState\n'
-        'from robot_dynamics_ros.ros.rclpy_compat import start_lightly\n'
-        'start_lightly()\n'
+        'from robot_dynamics_ros.ros.rclpy_compat import reduce_startup_work\n'
+        'reduce_startup_work()\n'
         'rclpy.init()\n'
         "node = rclpy.create_node('light')\n"
         "node.create_publisher(JointState, 'joint_states', 1)\n"
@@ -212,12 +212,12 @@ def test_garbage_collection_spares_what_stays_and_no_more():
     gc.disable()
     try:
         ring = Ring()
-        spare_what_stays()
+        freeze_objects()
         assert gc.get_freeze_count() > 1000
         alive, ring = weakref.ref(ring), None
         gc.collect()
         assert alive() is not None, 'it was looked through'
-        spare_what_stays()
+        freeze_objects()
         assert alive() is None, 'what a node was made of before is never freed'
     finally:
         gc.unfreeze()

@@ -17,8 +17,8 @@ from robot_dynamics_ros.description.shipped import share_directory, shipped_robo
 from robot_dynamics_ros.errors import ModelError, ParameterError, TrajectoryError
 from robot_dynamics_ros.geometry import solids
 from robot_dynamics_ros.geometry.collisions import (
-    BETWEEN_LINKS,
     GROUND,
+    LINK_CLEARANCE,
     CollisionChecker,
     Obstacles,
     make_checker,
@@ -85,17 +85,17 @@ def test_what_touches_is_what_pinocchio_says():
     )
     geometry.addAllCollisionPairs()
     data, found = model.createData(), geometry.createData()
-    left_out = {frozenset(pair) for pair in checker.left_out}
+    excluded = {frozenset(pair) for pair in checker.excluded}
     clear = touching = 0
     for q in random_postures(tree, 40):
         pin.updateGeometryPlacements(model, data, geometry, found, q)
         expected = False
         for k, pair in enumerate(geometry.collisionPairs):
             names = {geometry.geometryObjects[i].name[:-2] for i in (pair.first, pair.second)}
-            if len(names) == 2 and frozenset(names) not in left_out:
+            if len(names) == 2 and frozenset(names) not in excluded:
                 distance = pin.computeDistance(geometry, found, k).min_distance
-                expected = expected or distance < BETWEEN_LINKS
-        near = checker.nearest(q)
+                expected = expected or distance < LINK_CLEARANCE
+        near = checker.find_close_pair(q)
         own = near is not None and GROUND not in (near.first, near.second)
         assert expected or not own
         assert own or not expected or near is not None  # the ground may be seen first
@@ -105,9 +105,9 @@ def test_what_touches_is_what_pinocchio_says():
 
 
 def test_neighbours_and_what_always_touches_are_left_out_and_said():
-    assert CollisionChecker(load_robot(ELBOW)).left_out == (('base', 'upper'), ('fore', 'upper'))
+    assert CollisionChecker(load_robot(ELBOW)).excluded == (('base', 'upper'), ('fore', 'upper'))
     low = ELBOW.replace('0 0 0.25', '0 0 0.47')  # the lid reaches the upper arm, which carries
-    assert ('base', 'upper') in CollisionChecker(load_robot(low)).left_out
+    assert ('base', 'upper') in CollisionChecker(load_robot(low)).excluded
 
 
 def test_a_box_in_the_way_is_named_with_posture_and_distance():
@@ -115,10 +115,10 @@ def test_a_box_in_the_way_is_named_with_posture_and_distance():
     tree = load_robot(ELBOW)
     wall = Obstacles(boxes=[[2.103, 0.0, 0.5, 0.2, 1.0, 1.0]])
     checker = CollisionChecker(tree, wall)
-    near = checker.nearest(np.zeros(2))
+    near = checker.find_close_pair(np.zeros(2))
     assert (near.first, near.second) == ('fore', 'box 1')
     assert near.distance == pytest.approx(0.003, abs=1e-6)
-    assert CollisionChecker(tree).nearest(np.zeros(2)) is None
+    assert CollisionChecker(tree).find_close_pair(np.zeros(2)) is None
     with pytest.raises(TrajectoryError, match=r"sweep: leaves \d.\d mm between 'fore'"):
         checker.require_free('sweep', np.array([[-1.0, 0.05], [1.0, 0.05]]))
     thin = CollisionChecker(tree, Obstacles(boxes=[[1.5, 0.0, 0.5, 1.0, 0.002, 1.0]]))
@@ -129,10 +129,10 @@ def test_a_box_in_the_way_is_named_with_posture_and_distance():
 def test_the_ground_is_where_the_base_stands_unless_gravity_says_nothing():
     flat = load_robot(ELBOW.replace('0 0 0.5"/><axis xyz="0 0 1"', '0 0 0.5"/><axis xyz="0 1 0"'))
     down = np.array([0.6, 0.0])  # the tip would be 0.63 m below the ground
-    assert CollisionChecker(flat).nearest(down).second == GROUND
-    assert CollisionChecker(flat, Obstacles(ground_below=2.0)).nearest(down) is None
+    assert CollisionChecker(flat).find_close_pair(down).second == GROUND
+    assert CollisionChecker(flat, Obstacles(ground_below=2.0)).find_close_pair(down) is None
     for gravity in ((0.0, 0.0, 9.81), (9.81, 0.0, 0.0), (0.0, 0.0, 0.0)):
-        assert CollisionChecker(flat.with_gravity(gravity)).nearest(down) is None
+        assert CollisionChecker(flat.with_gravity(gravity)).find_close_pair(down) is None
 
 
 def test_boxes_that_are_none_are_refused():

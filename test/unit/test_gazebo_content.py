@@ -19,7 +19,7 @@ from robot_dynamics_ros.description.urdf import read_description
 from robot_dynamics_ros.errors import ConfigurationError, DescriptionError
 from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.ros.gazebo_files import bridge_entries, bridge_file
-from robot_dynamics_ros.ros.gazebo_lockstep import listening_world, step_ns
+from robot_dynamics_ros.ros.gazebo_lockstep import lockstep_world, step_ns
 
 PROJECT = Path(__file__).resolve().parents[2]
 ARMS = ('scara', 'four_dof')
@@ -96,7 +96,7 @@ def test_the_world_for_closed_loops_has_the_solver_that_takes_dependent_conditio
 
 @pytest.mark.parametrize('path', WORLDS, ids=lambda path: path.stem)
 def test_a_world_in_lockstep_is_the_same_and_answers_marks(path):
-    world, plain = world_of(listening_world(str(path))), world_of(path)
+    world, plain = world_of(lockstep_world(str(path))), world_of(path)
     assert step_ns(str(path)) == 1_000_000
     (answering,) = [p for p in world if p.get('name') == 'gz::sim::systems::TriggeredPublisher']
     told = [(e.tag, e.get('type')) for e in answering]
@@ -107,7 +107,7 @@ def test_a_world_in_lockstep_is_the_same_and_answers_marks(path):
 
 def test_a_world_that_cannot_be_read_is_refused():
     with pytest.raises(ConfigurationError, match='nowhere.sdf'):
-        listening_world('nowhere.sdf')
+        lockstep_world('nowhere.sdf')
 
 
 # Descriptions ------------------------------------------------------------------------------------

@@ -84,7 +84,7 @@ def described(name: str) -> tuple[Path, str]:
 def test_meshes_stand_where_an_independent_reader_puts_them(name):
     """Compare the corners' extent, link by link, with what assimp reads for Pinocchio."""
     share, xml = described(name)
-    shapes, remarks = robot_shapes(xml, most_faces=10**9)
+    shapes, remarks = robot_shapes(xml, max_faces=10**9)
     assert remarks == ()
     model = pin.buildModelFromXML(xml)
     theirs: dict[str, list[np.ndarray]] = {}
@@ -118,7 +118,7 @@ def test_colours_are_those_of_the_description_or_of_the_mesh():
 @pytest.mark.parametrize('budget', [20_000, 3_000])
 def test_a_robot_stays_within_its_budget_and_keeps_its_extent(budget):
     xml = described('panda.urdf')[1]
-    whole, _ = robot_shapes(xml, most_faces=10**9)
+    whole, _ = robot_shapes(xml, max_faces=10**9)
     coarse, _ = robot_shapes(xml, budget)
     assert 0.7 * budget < sum(len(shape.faces) for shape in coarse) <= budget
     for before, after in zip(whole, coarse, strict=True):

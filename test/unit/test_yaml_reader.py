@@ -25,8 +25,8 @@ from robot_dynamics_ros.errors import (
 from robot_dynamics_ros.model.mechanism_file import read_mechanism_file
 from robot_dynamics_ros.yaml_reader import Section, number
 from robot_dynamics_ros.yaml_reader.parsing import (
-    MOST_BYTES,
-    MOST_LEVELS,
+    MAX_BYTES,
+    MAX_LEVELS,
     file_text,
     parse_yaml,
     read_yaml,
@@ -50,7 +50,7 @@ HOSTILE = {
     'a: ' + '9' * 400: 'line 1: has a number of 400 digits',
     'a: ' + '9' * 10_000: 'line 1: has a number of 10000 digits',
     'a: ' + '[' * 900 + ']' * 900: 'line 1: is nested too deeply',
-    '\n'.join(' ' * k + 'a:' for k in range(900)): f'line {MOST_LEVELS + 1}: is nested too',
+    '\n'.join(' ' * k + 'a:' for k in range(900)): f'line {MAX_LEVELS + 1}: is nested too',
     'a: 1\na: 2': "line 2: key 'a' is given twice",
     'a:\n  b: 1\n  "b": 2': "line 3: key 'b' is given twice",
     '1: 2': 'line 1: key 1 is not a name',
@@ -161,7 +161,7 @@ def test_a_file_in_another_encoding_too_large_or_forbidden_is_refused(tmp_path):
         file_text(str(path), 'program')
     with pytest.raises(ProgramError, match='program .*not UTF-8 text'):
         load_program(path, sample('scara').tree)
-    path.write_bytes(b'#' * (MOST_BYTES + 1))
+    path.write_bytes(b'#' * (MAX_BYTES + 1))
     with pytest.raises(ConfigurationError, match='is too large'):
         file_text(str(path), 'program')
     os.mkfifo(tmp_path / 'pipe')

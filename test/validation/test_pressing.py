@@ -199,7 +199,7 @@ def test_only_a_single_row_in_metres_can_be_pressed_on():
 def test_a_board_is_where_the_program_expects_it_and_moves_with_it():
     here = scene('four_dof_board', friction=True)
     program = load_program('four_dof_board', here.tree, check=False)
-    board = Board.expected_by(program, offset=0.01, stiffness=1e3)
+    board = Board.for_program(program, offset=0.01, stiffness=1e3)
     # From the file: 10 mm along the normal at 0.3 Hz, from 1.5 s on.
     np.testing.assert_allclose(np.linalg.norm(board.normal), 1.0)
     np.testing.assert_allclose(board.normal, [-0.287348, 0.0, 0.957826], atol=1e-6)
@@ -214,4 +214,4 @@ def test_a_board_is_where_the_program_expects_it_and_moves_with_it():
 def test_a_program_that_presses_on_nothing_makes_no_board():
     tree = scene('scara_press', friction=True).tree
     with pytest.raises(ParameterError, match=r'board_program.*scara_circle'):
-        Board.expected_by(load_program('scara_circle', tree, check=False))
+        Board.for_program(load_program('scara_circle', tree, check=False))

@@ -164,7 +164,7 @@ def comfortable_postures(
         draws.held += [inside for _, inside in rated]
         for _, inside in sorted(rated, key=lambda pair: -pair[0]):
             q = rating.posture(inside)
-            near = None if checker is None else checker.nearest(q)
+            near = None if checker is None else checker.find_close_pair(q)
             touching = touching or near
             if near is None:
                 count += 1

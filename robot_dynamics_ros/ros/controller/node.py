@@ -23,7 +23,7 @@ from robot_dynamics_ros.ros.rclpy_compat import (
     refuse_impossible_transitions,
     undone_by_errors,
 )
-from robot_dynamics_ros.ros.spinning import spare_what_stays
+from robot_dynamics_ros.ros.spinning import freeze_objects
 
 _AUTOSTART_PERIOD_S = 0.02
 _WAITS_FOR_CONFIGURE = 'waiting for the transition configure'
@@ -69,7 +69,7 @@ class Controller(LifecycleNode):
         try:
             if self._run is None:
                 self._configure()
-                spare_what_stays()  # now, because no state is read in the meantime
+                freeze_objects()  # now, because no state is read in the meantime
         except Exception as error:  # rclpy would not report unexpected errors
             kind = '' if isinstance(error, RobotDynamicsError) else f'{type(error).__name__}: '
             self.get_logger().error(f'not configured: {kind}{error}')

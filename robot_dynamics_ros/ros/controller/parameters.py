@@ -112,7 +112,7 @@ NODE = (
 CONTROLLER = (*PARAMETERS, *GOALS, *NODE, *REAL_TIME)
 
 
-def in_lockstep(*topics: str) -> dict[str, float]:
+def lockstep_parameters(*topics: str) -> dict[str, float]:
     """Return controller parameters for lockstep, where the run is the same on a busy machine.
 
     The command history is as deep as the state history, so that a slow recorder loses nothing,

@@ -188,14 +188,14 @@ class DriverEmulator(Simulator):
             self._hold_here()
 
     def _publish_new_state(self) -> None:
-        if not self._linked.silent or not self._run.time_ns:
+        if not self._linked.stale or not self._run.time_ns:
             super()._publish_new_state()
             return
         self.lost_states += 1
 
     def _advance(self) -> None:
         super()._advance()
-        while self._lockstep and self._linked.silent and not self._paused:
+        while self._lockstep and self._linked.stale and not self._paused:
             super()._advance()  # a lost state cannot be answered
 
     def _write_state(self, now: int) -> None:

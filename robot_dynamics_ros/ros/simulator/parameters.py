@@ -172,7 +172,7 @@ def board_from_parameters(tree: RobotTree, settings: Mapping[str, Any]) -> Board
         return None
     program = load_program(settings['board_program'], tree, check=False)
     names = ('stiffness', 'damping', 'mass', 'friction', 'offset')
-    return Board.expected_by(program, **{name: settings[f'board_{name}'] for name in names})
+    return Board.for_program(program, **{name: settings[f'board_{name}'] for name in names})
 
 
 def mistaken(tree: RobotTree, settings: Mapping[str, Any]) -> RobotTree:
