@@ -99,7 +99,7 @@ def observer_costs(name: str) -> dict[str, float]:
     q = np.clip(0.0, tree.position_lower, tree.position_upper)
     for what, parameters in OBSERVING.items():
         session = ControllerSession(tree, {'law': 'computed_torque', **parameters})
-        session.contact.wanted = True
+        session.contact.subscribed = True
         session.on_state(1, 1, q, np.zeros(tree.n))
         session.activate(1)
         for stamp in (1_000_001, 2_000_001):

@@ -24,7 +24,7 @@ from robot_dynamics_ros.control.modes import SessionMode
 from robot_dynamics_ros.control.setup import DEFAULTS
 from robot_dynamics_ros.control.trajectories.reference_generator import ReferenceGenerator
 from robot_dynamics_ros.control.trajectories.sampling import ReferenceSampler
-from robot_dynamics_ros.control.trajectories.tool_path import ToolPath, Undulating
+from robot_dynamics_ros.control.trajectories.tool_path import ToolPath, WavyCurve
 from robot_dynamics_ros.control.trajectories.trajectory import Trajectory
 from robot_dynamics_ros.description.shipped import shipped_robot
 from robot_dynamics_ros.errors import ParameterError
@@ -152,7 +152,7 @@ def make_arm(robot: str, profile: str = 'generic_ros2_control', laps: float = 2.
     curve: Curve = Circle(asked['center'], asked['radius'], asked['normal'], asked['toward'], laps)
     if 'height' in asked:
         waves = asked['waves'] * laps / asked['laps']
-        curve = Undulating(curve, asked['normal'], asked['height'], waves)
+        curve = WavyCurve(curve, asked['normal'], asked['height'], waves)
     task = TASKS[robot](tree, asked['tool_angle'])
     motion = ToolPath(task, curve, asked['speed'], asked['ramp_s'], near)
     return DriverArm(tree, bind(driver, tree), settings, motion)

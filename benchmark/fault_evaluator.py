@@ -209,7 +209,7 @@ class FaultEvaluator:
         since = 40 if session.port.differentiates else 3  # memory of the filter: 40
         rates = self.loop.settings.rates(self.tree.n)  # which extend the effect of false states
         since += int((2.0 * self.tree.effort_limit / rates).max() / self.h)
-        slowed = self.scenario.arm in CLOSED and not self.loop.generator.speed.plain
+        slowed = self.scenario.arm in CLOSED and not self.loop.generator.speed.unscaled
         damping = self._damping()
         if self._strays() or damping * elapsed > UNSTABLE:
             self.strayed = self.step

@@ -191,7 +191,7 @@ class TouchTrial(SessionOnPlant):
                 self.moved += 1e-3
                 if learn:
                     self.samples.take(1e-3, detector)
-        self.samples.interrupt()
+        self.samples.begin_segment()
         return detector.count - before
 
     # Hits ---------------------------------------------------------------------------------------

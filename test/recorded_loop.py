@@ -144,7 +144,7 @@ class RecordedLoop:
             return
         if self.session.on_locked(np.array([stands])):
             self.messages.append(command(time + 100_000, self.loop.effort))
-        if self.session.locked.wants_model:
+        if self.session.locked.needs_model:
             self.session.perform(ModelChange(self.session, self._robot))
             self.given['locked'] = self.session.parameters['locked']
             self._publish_parameters(self._now() + 100_000)

@@ -85,9 +85,9 @@ def run(args: argparse.Namespace) -> int:
             if step > 0.0:
                 samples.take(step, stream.detector)
             else:
-                samples.interrupt()
+                samples.begin_segment()
             if fitting is not None:  # explained by a fit to the other parts
-                stream.observer.explain = others[int(fitting.part(len(samples.bands)))]
+                stream.observer.fit = others[int(fitting.part(len(samples.bands)))]
     result = calibrate(samples, bandwidth, args.alarms_per_hour, args.delay, fit)
     minutes = len(samples.bands) / rate / 60.0
     remarks = {

@@ -25,13 +25,13 @@ from robot_dynamics_ros.contact.effort_fit import EffortFit
 from robot_dynamics_ros.errors import RecordingError
 from robot_dynamics_ros.spatial.scalar import Array
 
-STRETCH = 2.0  # s, length of a segment, long compared with the filter time constants
-_FEWEST = 5  # segments
-_LEAST = 2.0  # minimum base, in RMS efforts: covers motions that were not recorded
-_SURE = 0.3  # share of the samples, with the most certain friction, whose RMS bounds the base
-_MOST = 3.0  # maximum growth of a dead band, in maximum efforts: limits extrapolation
-_ADDED, _ROUNDS = 200, 30
-_TIGHT = 1e-6
+SEGMENT_S = 2.0  # s, length of a segment, long compared with the filter time constants
+_MIN_SEGMENTS = 5  # segments
+_MIN_BASE = 2.0  # minimum base, in RMS efforts: covers motions that were not recorded
+_CERTAIN = 0.3  # share of the samples, with the most certain friction, whose RMS bounds the base
+_MAX_GROWTH = 3.0  # maximum growth of a dead band, in maximum efforts: limits extrapolation
+_ADDED_ROWS, _ROUNDS = 200, 30
+_TOLERANCE = 1e-6
 
 
 @dataclass
@@ -41,36 +41,36 @@ class CalibrationSamples:
     Attributes:
         bands: External efforts by kind, rows of shape (2, n), N m or N.
         growth: Growth variables of their dead bands, rows of shape (n, 4).
-        stretch: Segment number of each row.
+        segment: Segment number of each row.
     """
 
     bands: list[Array] = field(default_factory=list)
     growth: list[Array] = field(default_factory=list)
-    stretch: list[int] = field(default_factory=list)
+    segment: list[int] = field(default_factory=list)
     _elapsed: float = 0.0
     _next: int = 0
 
     def join(self, other: CalibrationSamples) -> None:
         """Add the signals of another recording."""
-        self.interrupt()
+        self.begin_segment()
         self.bands += other.bands
         self.growth += other.growth
-        self.stretch += [number + self._next for number in other.stretch]
+        self.segment += [number + self._next for number in other.segment]
         self._next += other._next
-        self.interrupt()
+        self.begin_segment()
 
-    def interrupt(self) -> None:
+    def begin_segment(self) -> None:
         """Start a new segment with the next row, after a gap."""
         self._elapsed, self._next = 0.0, self._next + 1
 
     def take(self, step: float, detector: ContactDetector) -> None:
         """Add the current signals of a detector, a step (s) after the previous row."""
         self._elapsed += step
-        if self._elapsed >= STRETCH:
-            self.interrupt()
+        if self._elapsed >= SEGMENT_S:
+            self.begin_segment()
         self.bands.append(detector.bands.copy())
         self.growth.append(detector.growth.copy())
-        self.stretch.append(self._next)
+        self.segment.append(self._next)
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,12 +80,12 @@ class CalibrationResult:
     Attributes:
         thresholds: The dead bands.
         factor: Median of the widening factor s.
-        stretches: Number of segments.
+        segments: Number of segments.
     """
 
     thresholds: ContactThresholds
     factor: float
-    stretches: int
+    segments: int
 
 
 def calibrate(
@@ -107,33 +107,33 @@ def calibrate(
     Raises:
         RecordingError: There are too few samples.
     """
-    numbers = np.unique(samples.stretch)
-    if len(numbers) < _FEWEST:
+    numbers = np.unique(samples.segment)
+    if len(numbers) < _MIN_SEGMENTS:
         raise RecordingError(
             'recordings without contact',
-            f'have {len(numbers)} segments of {STRETCH:g} s',
-            f'give at least {_FEWEST * STRETCH:g} s; an hour is better',
+            f'have {len(numbers)} segments of {SEGMENT_S:g} s',
+            f'give at least {_MIN_SEGMENTS * SEGMENT_S:g} s; an hour is better',
         )
     efforts, growth = np.abs(np.array(samples.bands)), np.array(samples.growth)
-    stretch = np.searchsorted(numbers, samples.stretch)
-    first, sure = stretch % 2 == 0, 1.0 if fit is None else _SURE
+    segment = np.searchsorted(numbers, samples.segment)
+    first, certain = segment % 2 == 0, 1.0 if fit is None else _CERTAIN
     largest = np.zeros((len(numbers), *efforts.shape[1:]))
     for own in (first, ~first):  # evaluate each half with the dead bands of the other
-        bands = _bands(_envelopes(efforts[~own], growth[~own], sure), growth[own])
-        np.maximum.at(largest, stretch[own], efforts[own] / bands)
-    rate = alarms_per_hour * STRETCH / 3600.0 / largest[0].size
+        bands = _bands(_envelopes(efforts[~own], growth[~own], certain), growth[own])
+        np.maximum.at(largest, segment[own], efforts[own] / bands)
+    rate = alarms_per_hour * SEGMENT_S / 3600.0 / largest[0].size
     # The maximum of N segments does not bound the next one, the less so the smaller N.
     factor = np.maximum(1.0 + 1.0 / len(numbers), gumbel_level(largest, rate))
-    coefficients = factor[:, :, np.newaxis] * _envelopes(efforts, growth, sure)
+    coefficients = factor[:, :, np.newaxis] * _envelopes(efforts, growth, certain)
     bandwidth = np.asarray(bandwidth, dtype=float)
     thresholds = ContactThresholds(coefficients, bandwidth, delay, fit)
     return CalibrationResult(thresholds, float(np.median(factor)), len(numbers))
 
 
-def _envelopes(efforts: Array, growth: Array, sure: float) -> Array:
+def _envelopes(efforts: Array, growth: Array, certain: float) -> Array:
     """Return the coefficients of all kinds and joints, shape (2, n, 4)."""
     rows = [
-        [envelope(growth[:, j], column, sure) for j, column in enumerate(kind.T)]
+        [envelope(growth[:, j], column, certain) for j, column in enumerate(kind.T)]
         for kind in np.moveaxis(efforts, 1, 0)
     ]
     return np.array(rows)
@@ -144,13 +144,13 @@ def _bands(coefficients: Array, growth: Array) -> Array:
     return np.einsum('kjc,mjc->mkj', coefficients, growth)
 
 
-def envelope(growth: Array, effort: Array, sure: float = 1.0) -> Array:
+def envelope(growth: Array, effort: Array, certain: float = 1.0) -> Array:
     """Return the coefficients of the smallest dead band that contains all efforts.
 
     Args:
         growth: F, shape (M, 4).
         effort: Magnitudes of the efforts, shape (M,), N m or N.
-        sure: Share of the samples, those with the most certain friction, whose RMS is a lower
+        certain: Share of the samples, those with the most certain friction, whose RMS is a lower
             bound of the base.
 
     Returns:
@@ -160,19 +160,19 @@ def envelope(growth: Array, effort: Array, sure: float = 1.0) -> Array:
 
     scale = np.maximum(growth.max(axis=0), 1e-300)
     columns, cost = growth / scale, (growth / scale).mean(axis=0)
-    surest = effort[growth[:, 3] <= np.quantile(growth[:, 3], sure)]
-    least = max(_LEAST * float(np.sqrt(np.square(surest).mean())), 1e-9)
-    most = _MOST * float(effort.max())
+    most_certain = effort[growth[:, 3] <= np.quantile(growth[:, 3], certain)]
+    least = max(_MIN_BASE * float(np.sqrt(np.square(most_certain).mean())), 1e-9)
+    most = _MAX_GROWTH * float(effort.max())
     friction = float(scale[3])
     bounds = [(least, None), (0.0, most), (0.0, most), (friction, max(most, friction))]
-    rows = np.argsort(effort)[-_ADDED:]
+    rows = np.argsort(effort)[-_ADDED_ROWS:]
     for _ in range(_ROUNDS):  # add violated constraints until all hold
         result = linprog(cost, -columns[rows], -effort[rows], bounds=bounds, method='highs')
         missing = effort - columns @ result.x
-        if missing.max() <= _TIGHT * effort.max():
+        if missing.max() <= _TOLERANCE * effort.max():
             break
-        rows = np.union1d(rows, np.argsort(missing)[-_ADDED:])
-    return np.asarray(result.x / scale * (1.0 + _TIGHT))
+        rows = np.union1d(rows, np.argsort(missing)[-_ADDED_ROWS:])
+    return np.asarray(result.x / scale * (1.0 + _TOLERANCE))
 
 
 def gumbel_level(largest: Array, rate: float) -> Array:

@@ -250,7 +250,7 @@ class ContactDetector:
         """Reset, together with the observer."""
         for array in (self.bands, self._accelerating, self._speed, self._smooth):
             array.fill(0.0)
-        self._now[:, 3] = self.growth[:, 3] = self._observer.dry
+        self._now[:, 3] = self.growth[:, 3] = self._observer.breakaway
         self.growth[:, 1:3] = 0.0
         self._growths.clear()
         self._touched, self._quiet = [False] * 2, [0.0] * 2
@@ -311,7 +311,7 @@ class ContactDetector:
         np.abs(self._speed, out=growth[:, 1])
         np.abs(self._accelerating, out=growth[:, 2])
         unsure = 1.0 / (1.0 + np.square(self._speed / self._slow_speed))
-        unsure = observer.dry * np.maximum(unsure, self._trust.drift)
+        unsure = observer.breakaway * np.maximum(unsure, self._trust.drift)
         np.maximum(unsure, np.exp(-self._trust.split * step) * growth[:, 3], out=growth[:, 3])
         self._time += step
         self._growths.append((self._time, growth.copy()))

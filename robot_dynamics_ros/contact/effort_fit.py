@@ -45,7 +45,7 @@ _LEFT = 20.0  # s, minimum of the others when a whole recording is held out
 _ODD = 4.0  # ratio to the median C beyond which a joint's C is replaced: it is not loaded
 
 
-def turn(z: Array, way: Array, delta: Array) -> None:
+def update_direction(z: Array, way: Array, delta: Array) -> None:
     """Update z, the direction of friction in [-1, 1], for a displacement, rad or m; in place."""
     z -= (np.sign(way) - z) * np.expm1(-np.abs(way) / delta)
 
@@ -84,7 +84,7 @@ class EffortFit:
         rest = (self.terms[:3] * _steady(a, v)).sum(axis=0) + self._rubs(model, v) * z - measured
         return np.asarray((self.coupling @ model + rest) / self.factor)
 
-    def dry(self, model: Array) -> Array:
+    def breakaway(self, model: Array) -> Array:
         """Return the breakaway friction under rigid-body efforts, shape (n,), N m or N."""
         return np.abs(self._rubs(model, np.zeros(len(model)))) / self.factor
 
@@ -159,7 +159,7 @@ class FitSamples:
         n, deltas = len(v), len(_DELTAS)
         if self._now is None:
             self._z, self._speed = np.zeros((deltas, 1, n)), np.abs(v)
-        turn(self._z, way, self._deltas)
+        update_direction(self._z, way, self._deltas)
         self._speed = self._speed - np.expm1(-_LATELY * step) * (np.abs(v) - self._speed)
         alike = np.vstack([np.tile(model[:, np.newaxis], n), _steady(a, v)])
         seen = np.concatenate(

@@ -49,7 +49,7 @@ from typing import Any
 
 import numpy as np
 
-from robot_dynamics_ros.contact.effort_fit import EffortFit, turn
+from robot_dynamics_ros.contact.effort_fit import EffortFit, update_direction
 from robot_dynamics_ros.dynamics.joint_terms import JointTerms
 from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.parameters import Settings, parameter, parameters_of
@@ -95,8 +95,8 @@ class MomentumObserver:
         raw: w, its unfiltered mean since the previous state, shape (n,), N m or N.
         model: Rigid-body efforts at the last evaluated state, shape (n,), N m or N.
         q, v, a: That state and its acceleration, shape (n,).
-        dry: Breakaway friction at the load of that state, shape (n,), N m or N.
-        explain: Effort fit that replaces friction and armature of the robot; None: not used.
+        breakaway: Breakaway friction at the load of that state, shape (n,), N m or N.
+        fit: Effort fit that replaces friction and armature of the robot; None: not used.
         share: Filter coefficient :math:`1 - e^{-Kh}` of the last step, shape (n,); 0 after a
             start.
 
@@ -124,8 +124,8 @@ class MomentumObserver:
         self.effort, self.raw, self.share = np.zeros(n), np.zeros(n), np.zeros(n)
         self.model, self.q, self.v, self.a = np.zeros(n), np.zeros(n), np.zeros(n), np.zeros(n)
         self._q, self._v, self._end = np.zeros(n), np.zeros(n), np.zeros(n)
-        self.dry = tree.coulomb_friction.copy()
-        self.explain: EffortFit | None = None
+        self.breakaway = tree.coulomb_friction.copy()
+        self.fit: EffortFit | None = None
         self._z, self._latest = np.zeros(n), np.zeros((3, n))
         self._between, self._missing = observer_functions(n, JointTerms.of(tree))
         self._times, self._step = np.zeros(2), 0.0
@@ -146,8 +146,8 @@ class MomentumObserver:
         self.share, self._step = np.zeros(len(q)), 0.0
         self._z.fill(0.0)
         self._latest.fill(0.0)
-        if self.explain is not None:
-            self.dry[:] = self.explain.dry(np.zeros(len(q)))
+        if self.fit is not None:
+            self.breakaway[:] = self.fit.breakaway(np.zeros(len(q)))
 
     def update(self, step: float, q: Array, v: Array, effort: Array) -> None:
         """Update the estimate with a new state.
@@ -165,15 +165,15 @@ class MomentumObserver:
             self._q, self._v, q, v, self._times, self.q, self.v, self.a, self._end
         )  # fmt: skip
         self._inverse_dynamics(self.q, self.v, self.a, self.model)
-        if self.explain is None:
+        if self.fit is None:
             self._missing(
                 self.model, self.a, self._end, effort, self.effort, self.share,
-                self.raw, self.effort, self.dry,
+                self.raw, self.effort, self.breakaway,
             )  # fmt: skip
         else:
-            turn(self._z, q - self._q, self.explain.delta)
-            self.raw[:] = self.explain.external(self.model, self.a, self._end, self._z, effort)
-            self.dry[:] = self.explain.dry(self.model)
+            update_direction(self._z, q - self._q, self.fit.delta)
+            self.raw[:] = self.fit.external(self.model, self.a, self._end, self._z, effort)
+            self.breakaway[:] = self.fit.breakaway(self.model)
             self._latest[:-1] = self._latest[1:]
             self._latest[-1] = self.raw
             self.effort += self.share * (np.sort(self._latest, axis=0)[1] - self.effort)
@@ -196,7 +196,7 @@ def observer_functions(n: int, terms: JointTerms) -> tuple[Kernel, Kernel]:
     missing = compile_function(
         'observed_effort',
         efforts,
-        {'raw': (n,), 'observed': (n,), 'dry': (n,)},
+        {'raw': (n,), 'observed': (n,), 'breakaway': (n,)},
         lambda *arrays: observed_effort(terms, *arrays),
         fused=False,
     )

@@ -17,10 +17,10 @@ from robot_dynamics_ros.control.parts import DECLARED, Followers
 from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.control.settings import LoopSettings
 from robot_dynamics_ros.control.setup import (
-    LAW_CHANGES,
+    LAW_PARAMETER_NAMES,
     check_laws,
-    concerns_law,
     payload_from_parameters,
+    requires_new_law,
 )
 from robot_dynamics_ros.control.trajectories.points import add_waypoint
 from robot_dynamics_ros.control.trajectories.tolerances import Outcome, ResultCode
@@ -137,7 +137,7 @@ class ParameterChange(SessionChange):
         self.changed = {key for key, x in values.items() if key in old and old[key] != x}
         self._parameters = old | {key: values[key] for key in self.changed}
         # Checking and compiling a program takes about a second.
-        self.slow = not {*LAW_CHANGES, 'contact_reaction'}.isdisjoint(self.changed)
+        self.slow = not {*LAW_PARAMETER_NAMES, 'contact_reaction'}.isdisjoint(self.changed)
 
     def prepare(self) -> None:
         """Check the parameters and build the law; see :class:`SessionChange`."""
@@ -146,7 +146,7 @@ class ParameterChange(SessionChange):
         driven = session.driven(self._parameters)
         self._settings = LoopSettings.of(driven)
         check_laws(session.tree, driven, self.changed)
-        needs_law = concerns_law(driven, self.changed)
+        needs_law = requires_new_law(driven, self.changed)
         self._law = session.built.make_law(driven) if needs_law else None
         self._followers = self._made_followers(driven)
         self._payload = payload_from_parameters(driven)
@@ -180,7 +180,7 @@ class ParameterChange(SessionChange):
             session.loop.limiter.soften(CHANGE_SLEW)
         session.loop.change_settings(self._settings)
         if _SPEED in changed:
-            session.loop.generator.speed.wanted = self._parameters[_SPEED]
+            session.loop.generator.speed.target = self._parameters[_SPEED]
         held = session.waits_for_enabling
         session.configure(self._parameters, self._followers)
         if session.loop.reaction is not None:  # its gains may have changed
@@ -239,7 +239,7 @@ class ModelChange(SessionChange):
     ) -> None:
         super().__init__(session)
         self._load = load
-        self._locked = session.locked.known()
+        self._locked = session.locked.positions()
 
     def prepare(self) -> None:
         """Load the robot, compile its dynamics and build the law; see :class:`SessionChange`."""
@@ -290,7 +290,7 @@ class LockedJointModel:
 
     def missing(self) -> str:
         """Return an error text if a position in ``measured`` is unknown; empty otherwise."""
-        names = self._session.locked.unknown(self._measured)
+        names = self._session.locked.unmeasured(self._measured)
         return f'no position of locked joint {names[0]!r} was received' if names else ''
 
     def before_activation(self) -> None:
@@ -301,7 +301,7 @@ class LockedJointModel:
         """
         if missing := self.missing():
             raise ConfigurationError('not activated', missing, 'publish it in the joint states')
-        if self._session.locked.wants_model or self._session.locked.differs(self._measured):
+        if self._session.locked.needs_model or self._session.locked.differs(self._measured):
             self._perform(ModelChange(self._session, self._load))
 
     def follow(self, now_ns: int) -> str:
@@ -311,7 +311,7 @@ class LockedJointModel:
             now_ns: Time on a steady clock, ns; after a rejection, a retry takes place no earlier
                 than one second later.
         """
-        if not self._session.locked.wants_model or now_ns < self._not_before_ns:
+        if not self._session.locked.needs_model or now_ns < self._not_before_ns:
             return ''
         try:
             return self._perform(ModelChange(self._session, self._load))

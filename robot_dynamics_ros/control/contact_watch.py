@@ -27,7 +27,7 @@ class ContactWatch:
         detector: Contact detector.
         reactions: Reactions of the arm.
         wrench: Estimator of the wrench at ``wrench_frame``; None without such a frame.
-        wanted: Whether external efforts have a subscriber; otherwise they are computed only if
+        subscribed: Whether external efforts have a subscriber; otherwise they are computed only if
             contact detection or the law needs them.
         observing: Whether the observer has processed the last tick.
 
@@ -49,7 +49,7 @@ class ContactWatch:
         self.observer = MomentumObserver(tree, kernels.inverse_dynamics)
         path = parameters['contact_thresholds']
         bands = ContactThresholds.read(path, names) if path else ContactThresholds.coarse(tree)
-        self.observer.explain = bands.fit
+        self.observer.fit = bands.fit
         self.detector = ContactDetector(tree, kernels.gravity_forces, self.observer, bands)
         self.wrench: WrenchEstimate | None = None
         if frame := parameters['wrench_frame']:
@@ -58,7 +58,7 @@ class ContactWatch:
         self.reactions = ContactReactions(loop, kernels)
         self.check(parameters)
         self.configure(parameters, follower)
-        self.wanted = self.observing = False
+        self.subscribed = self.observing = False
         self._commanded: deque[Array] = deque(maxlen=1)
         self._external: deque[Array] = deque(maxlen=1)
         self._measured = np.full(tree.n, np.nan)
@@ -86,7 +86,7 @@ class ContactWatch:
         self.observer.configure(self._settings, loop.discretization, loop.period)
         self.reactions.configure(ReactionSettings.of(parameters), follower)
         brake = self._loop.stopping.brake
-        brake.delay, brake.acting = self.detector.thresholds.delay, self.acting
+        brake.delay, brake.acting_effort = self.detector.thresholds.delay, self.acting_effort
 
     @property
     def reacts(self) -> bool:
@@ -94,7 +94,7 @@ class ContactWatch:
         return self.reactions.settings.contact_reaction not in ('off', 'report')
 
     @property
-    def looks(self) -> bool:
+    def detects(self) -> bool:
         """Whether contact detection is on."""
         return self.reactions.settings.contact_reaction != 'off'
 
@@ -111,7 +111,7 @@ class ContactWatch:
     @property
     def _needed(self) -> bool:
         """Whether external efforts are needed."""
-        return self.wanted or self.looks or self._loop.law.answers_force
+        return self.subscribed or self.detects or self._loop.law.answers_force
 
     def update(self) -> ContactEvent | None:
         """Process the last tick after its command was sent; return a new contact, or None."""
@@ -121,9 +121,9 @@ class ContactWatch:
         loop, observer, event = self._loop, self.observer, None
         step = loop.state.dt
         if self.observing and step > 0.0:
-            observer.update(step, loop.q, loop.v, self._acted())
+            observer.update(step, loop.q, loop.v, self._applied_effort())
             self._external.append(observer.raw.copy())
-            if self.looks:
+            if self.detects:
                 event = self.detector.update(step)
         else:
             observer.begin(loop.q, loop.v)
@@ -131,7 +131,7 @@ class ContactWatch:
             self._begin_delay()
         self.observing = True
         if self.reacts:
-            self.reactions.remember()
+            self.reactions.record_position()
         self._commanded.append(loop.motor_effort())
         self._measured[:] = loop.measured_effort
         return event
@@ -142,7 +142,7 @@ class ContactWatch:
         steps = round(delay / period)
         self._commanded, self._external = deque(maxlen=steps + 1), deque(maxlen=max(steps, 1))
 
-    def acting(self) -> Array | None:
+    def acting_effort(self) -> Array | None:
         """Return the effort that acts until the next command takes effect, shape (n,), N m or N.
 
         It is the mean of the commands in transit plus the mean external effort over the same time;
@@ -152,7 +152,7 @@ class ContactWatch:
             return None
         return np.asarray(np.mean(self._commanded, axis=0) + np.mean(self._external, axis=0))
 
-    def _acted(self) -> Array:
+    def _applied_effort(self) -> Array:
         """Return the efforts since the last state, shape (n,); commanded where not measured.
 
         A simulator measures the effort over the last step, an arm the present one.
@@ -166,7 +166,7 @@ class ContactWatch:
 
     def status(self) -> dict[str, str]:
         """Return the diagnostics of contacts, texts by name; allocates."""
-        if not self.looks:
+        if not self.detects:
             return {}
         ratio, last = self.detector.ratio.max(), self.last
         return {
@@ -176,7 +176,7 @@ class ContactWatch:
             'external_effort_by_dead_band': f'{ratio:.2f}',
         }
 
-    def explain(self) -> None:
+    def update_wrench(self) -> None:
         """Update the estimated wrench, if there is a frame for it."""
         if self.wrench is not None:
             self.wrench.update(self._loop.q, self.observer.effort)

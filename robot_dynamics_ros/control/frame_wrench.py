@@ -65,7 +65,7 @@ class ForceSensor:
         self.frame = ''
         self._wrench, self._now_ns, self._heard_ns = np.zeros(6), 0, -_FRESH_NS
 
-    def feel(self, frame: str, efforts: FrameEfforts, wrench: Array) -> None:
+    def store(self, frame: str, efforts: FrameEfforts, wrench: Array) -> None:
         """Store a wrench measured at a frame, in its axes, shape (6,), N and N m."""
         self.frame, self._efforts = frame, efforts
         self._wrench[:] = wrench

@@ -263,7 +263,7 @@ class ControlLoop:
 
     def start(self) -> None:
         """Start control: hold the last valid position, ramp from the initial effort."""
-        self.state.validator.begin()  # a repetition of the present state is answered too
+        self.state.validator.allow_repeat()  # a repetition of the present state is answered too
         self._running = self._just_started = True
         self.stopping.active, self.braking, self.reaction = False, False, None
         if self.load is not None:
@@ -344,7 +344,7 @@ class ControlLoop:
         """Move the reference to the arm; return control to the law once both are at rest."""
         generator = self.generator
         there = not generator.resting or generator.glide(self.q, dt)
-        if not generator.resting or (there and self.stopping.brake.over(t, self.v)):
+        if not generator.resting or (there and self.stopping.brake.is_over(t, self.v)):
             self.braking = False
             if generator.resting:  # discard the remaining velocity of the glide
                 self.reference.velocity.fill(0.0)

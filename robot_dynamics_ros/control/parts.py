@@ -16,7 +16,7 @@ from robot_dynamics_ros.control.laws.registry import law_class
 from robot_dynamics_ros.control.loop import ControlLoop
 from robot_dynamics_ros.control.reactions import FOLLOWING
 from robot_dynamics_ros.control.settings import EnablingSwitch, LockedJointWatch
-from robot_dynamics_ros.control.setup import PARAMETERS, BuiltLoop, as_driven, build_loop
+from robot_dynamics_ros.control.setup import PARAMETERS, BuiltLoop, build_loop, with_driver
 from robot_dynamics_ros.control.trajectories.reference_generator import ReferenceGenerator
 from robot_dynamics_ros.control.trajectories.target_stream import TargetFilter, TargetSettings
 from robot_dynamics_ros.errors import ConfigurationError
@@ -32,7 +32,7 @@ class StreamedTargets:
     """Converts streamed targets into references or wrenches of a control loop.
 
     ``joints``, ``pose`` and ``wrench`` do not change anything and may run in the background; apply
-    their results with ``follow`` and ``press``.
+    their results with ``follow`` and ``apply_wrench``.
 
     Args:
         loop: The loop.
@@ -126,7 +126,7 @@ class StreamedTargets:
         adder = self._wrench or TargetWrench(self._tree, self._settings)
         return adder, array('target_wrench', wrench, (6,)), in_frame
 
-    def press(self, adder: TargetWrench, wrench: Array, in_frame: bool) -> None:
+    def apply_wrench(self, adder: TargetWrench, wrench: Array, in_frame: bool) -> None:
         """Apply a wrench from now on; raises the errors of :class:`TargetWrench`."""
         self._wrench = adder
         self._loop.added = adder
@@ -219,7 +219,7 @@ class ControllerParts:
         self.locked = LockedJointWatch(tree, self.parameters)
         self.enabling = EnablingSwitch()
         self.enabling.configure(self.parameters, self.followers.guiding)
-        self.loop.generator.speed.wanted = self.parameters['speed_scaling.initial_scaling_factor']
+        self.loop.generator.speed.target = self.parameters['speed_scaling.initial_scaling_factor']
         self.source = 'joint_states'
         self._heard_ns: int | None = None
 
@@ -239,7 +239,7 @@ class ControllerParts:
 
     def driven(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
         """Return parameters with those overridden by the driver profile."""
-        return as_driven(parameters, self._driver)
+        return with_driver(parameters, self._driver)
 
     def built_of(self, tree: RobotTree) -> BuiltLoop:
         """Return a new loop for another model with the same joints and the present parameters.
@@ -260,9 +260,9 @@ class ControllerParts:
         self.loop.change_model(built.loop)
         self.built, self.tree = built._replace(loop=self.loop), built.tree
         self.followers = self.make_followers(self.driven(self.parameters))
-        wanted = self.contact.wanted
+        wanted = self.contact.subscribed
         self.contact = ContactWatch(self.built, self.parameters, self.followers.reacting)
-        self.contact.wanted = wanted
+        self.contact.subscribed = wanted
         self.targets = StreamedTargets(self.loop, self.parameters)
         self.enabling.configure(self.parameters, self.followers.guiding)
         self.locked = LockedJointWatch(built.tree, self.parameters)

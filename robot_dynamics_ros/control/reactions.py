@@ -95,7 +95,7 @@ class ContactReactions:
         damping = (settings.contact_float_damping * inertia).tolist()
         self._float = GravityCompensation(loop.tree, self._kernels, damping=damping)
 
-    def remember(self) -> None:
+    def record_position(self) -> None:
         """Record the position for a way back; call it after every tick."""
         q, least = self._loop.q, self.settings.contact_retract_way / _PARTS
         if not self._past or float(np.abs(q - self._past[-1]).max()) > least:
@@ -112,16 +112,16 @@ class ContactReactions:
         loop.react(loop.law if own or self._follower is None else self._follower)
         if reaction in ('hold', 'retract'):
             way = self.settings.contact_retract_way if reaction == 'retract' else 0.0
-            self._way = way_back([loop.q.copy(), *reversed(self._past)], way)
+            self._way = return_path([loop.q.copy(), *reversed(self._past)], way)
         self._past.clear()
 
-    def go_on(self) -> str:
+    def start_return(self) -> str:
         """Start the way back once the arm is at rest; return the error text if it is rejected."""
         if not self._way or self._loop.braking:
             return ''
         way, self._way = [self._loop.reference.position.copy(), *self._way], []
         try:
-            points = points_along(way, self._loop.tree.velocity_limit)
+            points = return_motion(way, self._loop.tree.velocity_limit)
             if points is not None:
                 self._loop.generator.follow(*points)
         except TrajectoryError as error:
@@ -129,7 +129,7 @@ class ContactReactions:
         return ''
 
 
-def way_back(past: list[Array], way: float) -> list[Array]:
+def return_path(past: list[Array], way: float) -> list[Array]:
     """Return past positions, latest first, up to a path length, rad or m."""
     kept, gone = past[:1], 0.0
     for q in past[1:]:
@@ -140,7 +140,7 @@ def way_back(past: list[Array], way: float) -> list[Array]:
     return kept
 
 
-def points_along(way: list[Array], speed: Array) -> Points | None:
+def return_motion(way: list[Array], speed: Array) -> Points | None:
     """Return a motion from rest to rest along positions; None if they all coincide.
 
     Args:

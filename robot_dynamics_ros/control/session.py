@@ -128,7 +128,7 @@ class ControllerSession(ControllerParts):
         seen = loop.observe(stamp_ns, q, v)
         repeated = seen is Observation.REPEATED
         if repeated and self._simulated_time and self.mode is SessionMode.STOPPED:
-            loop.state.validator.begin()  # paused, but states arrive again
+            loop.state.validator.allow_repeat()  # paused, but states arrive again
             seen = loop.observe(stamp_ns, q, v)
             repeated = seen is Observation.REPEATED
         if seen is Observation.REFUSED or (repeated and not self._simulated_time):
@@ -146,7 +146,7 @@ class ControllerSession(ControllerParts):
             self._changes = loop.generator.changes
             if self.mode is SessionMode.FOLLOWING:
                 self._note_hold('the time of the states jumped', 'holding where the arm is')
-        if self.controls and self.enabling.lapses(stamp_ns):
+        if self.controls and self.enabling.inhibits(stamp_ns):
             self._handle(SessionEvent.LAPSE)
         return self._handle(SessionEvent.STATE)
 
@@ -177,7 +177,7 @@ class ControllerSession(ControllerParts):
             if self.contact.reacts and not self.loop.law.needs_enabling:
                 self._handle(SessionEvent.CONTACT)
         if self.mode is SessionMode.REACTING:
-            problem = self.contact.reactions.go_on()
+            problem = self.contact.reactions.start_return()
             if problem:
                 self.remark('warning', problem)
 
@@ -298,7 +298,7 @@ class ControllerSession(ControllerParts):
 
     def enable(self, pressed: bool) -> None:
         """Process a message of the enabling switch; a press enables the law."""
-        began = self.enabling.tell(pressed, self.loop.state.stamp_ns)
+        began = self.enabling.update(pressed, self.loop.state.stamp_ns)
         if not (began and self.waits_for_enabling):
             return
         self._handle(SessionEvent.RELEASE)

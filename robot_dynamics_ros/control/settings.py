@@ -143,7 +143,7 @@ class EnablingSwitch:
         self._timeout_ns = round(1e9 * parameters['guiding_timeout_s'])
         self.holding = holding
 
-    def tell(self, pressed: bool, stamp_ns: int) -> bool:
+    def update(self, pressed: bool, stamp_ns: int) -> bool:
         """Process a message at the time of the last state, ns; return whether it is a press."""
         began = pressed and not self._pressed
         self.on = pressed and (self.on or began)
@@ -154,7 +154,7 @@ class EnablingSwitch:
         """Switch off, until the next press."""
         self.on = False
 
-    def lapses(self, stamp_ns: int) -> bool:
+    def inhibits(self, stamp_ns: int) -> bool:
         """Return whether the law must not act at a state's timestamp, ns."""
         if not 0 <= stamp_ns - self._heard_ns <= self._timeout_ns:
             self.on = False
@@ -162,7 +162,7 @@ class EnablingSwitch:
 
 
 #: Responses to a locked joint that moves, by name.
-MOVED = {
+LOCKED_JOINT_RESPONSES = {
     'report': 'a warning',
     'stop': 'the stop action until deactivation',
     'update': 'a new model with the joint at its measured position',
@@ -180,8 +180,8 @@ class LockedJointSettings(Settings):
     locked_joint_moved: str = parameter(
         'report',
         'Response to a locked joint that moves: '
-        f'{"; ".join(f"{name}: {does}" for name, does in MOVED.items())}.',
-        choices=tuple(MOVED),
+        f'{"; ".join(f"{name}: {does}" for name, does in LOCKED_JOINT_RESPONSES.items())}.',
+        choices=tuple(LOCKED_JOINT_RESPONSES),
     )
     locked_joint_tolerance: float = parameter(
         0.02,
@@ -222,12 +222,12 @@ class LockedJointWatch:
         self.settings = LockedJointSettings.of(parameters)
 
     @property
-    def wants_model(self) -> bool:
+    def needs_model(self) -> bool:
         """Whether the model must be rebuilt because a joint has moved to a finite position."""
         off = np.isfinite(self.measured) & self._is_off()
         return self.settings.locked_joint_moved == 'update' and bool(off.any())
 
-    def place(self, parameters: Mapping[str, Any]) -> bool:
+    def set_positions(self, parameters: Mapping[str, Any]) -> bool:
         """Apply the positions of parameter ``locked``; return whether one differs.
 
         Raises:
@@ -258,12 +258,12 @@ class LockedJointWatch:
         # NaN (unknown) is no deviation, an infinite position is one.
         return np.abs(self.measured - self.modelled) > self.settings.locked_joint_tolerance
 
-    def known(self) -> dict[str, float]:
+    def positions(self) -> dict[str, float]:
         """Return the positions of the locked joints by name, as measured or else as modelled."""
         positions = np.where(np.isfinite(self.measured), self.measured, self.modelled)
         return dict(zip(self.names, positions.tolist(), strict=True))
 
-    def unknown(self, names: tuple[str, ...]) -> list[str]:
+    def unmeasured(self, names: tuple[str, ...]) -> list[str]:
         """Return those of the given locked joints whose position is unknown."""
         rows = zip(self.names, self.measured.tolist(), strict=True)
         return [name for name, position in rows if name in names and not np.isfinite(position)]

@@ -35,14 +35,14 @@ from robot_dynamics_ros.parameters import checked, defaults
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.kernel import Kernel, KernelSet, compile_kernel
 
-_OF_LAWS = tuple(one for one in law_declared() if one.name not in {own.name for own in LOOP})
+_LAW_SPECIFIC = tuple(one for one in law_declared() if one.name not in {own.name for own in LOOP})
 #: All parameters of a control loop, without those of goals and of the node.
 PARAMETERS = (
     *ROBOT,
     *COMMAND,
     FORMULATION,
     DRIVER_PROFILE,
-    *_OF_LAWS,
+    *_LAW_SPECIFIC,
     *LOOP,
     *PAYLOAD,
     PAYLOAD_TRANSITION,
@@ -57,7 +57,7 @@ PARAMETERS = (
 DEFAULTS: dict[str, Any] = defaults(PARAMETERS)
 
 #: Parameters of any law; checking a change of one may be slow, see ``check_laws``.
-LAW_CHANGES = frozenset(one.name for one in law_declared())
+LAW_PARAMETER_NAMES = frozenset(one.name for one in law_declared())
 
 _OUTPUTS = ('inverse_dynamics', 'gravity_forces', 'bias_forces', 'mass_matrix')
 
@@ -71,7 +71,7 @@ def law_parameters(parameters: Mapping[str, Any]) -> dict[str, Any]:
     return {one.name: parameters[one.name] for one in law_class(parameters['law']).declared}
 
 
-def concerns_law(parameters: Mapping[str, Any], changed: Collection[str]) -> bool:
+def requires_new_law(parameters: Mapping[str, Any], changed: Collection[str]) -> bool:
     """Return whether changed parameters require a new law.
 
     Args:
@@ -97,7 +97,7 @@ def check_laws(tree: RobotTree, parameters: Mapping[str, Any], changed: Collecti
         law.check(tree, {name: parameters[name] for name in own})
 
 
-def as_driven(parameters: Mapping[str, Any], driver: DriverConversion | None) -> dict[str, Any]:
+def with_driver(parameters: Mapping[str, Any], driver: DriverConversion | None) -> dict[str, Any]:
     """Return parameters with a profile applied: its period, and bounds of timeout and rates.
 
     Raises:
@@ -181,7 +181,7 @@ def build_loop(
     Args:
         tree: The robot without payload.
         parameters: By name: ``law`` and its parameters, ``formulation``, payload, and those of
-            ``LoopSettings``; with the driver profile applied, see ``as_driven``.
+            ``LoopSettings``; with the driver profile applied, see ``with_driver``.
         driver: Conversion of a driver profile, or None.
         generator: Reference generator; a trajectory follower if None.
 

@@ -68,7 +68,7 @@ class SpeedChange(SessionChange):
     def commit(self) -> str:
         """Apply the factor; see :class:`SessionChange`."""
         speed = self._session.loop.generator.speed
-        changed, speed.wanted = speed.wanted != self._factor, self._factor
+        changed, speed.target = speed.target != self._factor, self._factor
         ends = changed and self._factor in (0.0, 1.0)
         return f'speed scaling: {self._factor:g}' if ends else ''
 
@@ -95,7 +95,7 @@ class WrenchChange(SessionChange):
 
     def commit(self) -> str:
         """Apply the wrench; see :class:`SessionChange`."""
-        self._session.targets.press(*self._wrench)
+        self._session.targets.apply_wrench(*self._wrench)
         return ''
 
 
@@ -122,7 +122,7 @@ class MeasuredWrench(SessionChange):
 
     def commit(self) -> str:
         """Store the measurement; see :class:`SessionChange`."""
-        self._session.loop.force.feel(self._frame, self._efforts, self._wrench)
+        self._session.loop.force.store(self._frame, self._efforts, self._wrench)
         return ''
 
 

@@ -219,10 +219,10 @@ class ContactMonitor:
     def publish(self, stamp_ns: int) -> None:
         """Publish the estimates of the last tick, after its command."""
         contact = self._session.contact
-        contact.wanted = any([x.listeners for x in self.heard])
+        contact.subscribed = any([x.listeners for x in self.heard])
         if not contact.observing:
             return
-        contact.explain()
+        contact.update_wrench()
         rest = [] if contact.wrench is None else [contact.wrench.rest]
         arrays = [contact.observer.effort, *rest]
         loop = self._session.loop

@@ -14,7 +14,7 @@ from robot_dynamics_ros.constraints.curves import Circle, Curve, Line
 from robot_dynamics_ros.control.laws.control_law import Reference
 from robot_dynamics_ros.control.trajectories.motions import PEAK_VELOCITY, Quintic, Sine
 from robot_dynamics_ros.control.trajectories.points import trajectory_of_file
-from robot_dynamics_ros.control.trajectories.tool_path import ToolPath, Undulating
+from robot_dynamics_ros.control.trajectories.tool_path import ToolPath, WavyCurve
 from robot_dynamics_ros.control.trajectories.trajectory import (
     Chain,
     Slowed,
@@ -217,7 +217,7 @@ def _line(tree: RobotTree, settings: Mapping[str, Any], q: Array) -> Trajectory:
 
 def _tool_path(tree: RobotTree, settings: Mapping[str, Any], q: Array, curve: Curve) -> Trajectory:
     if settings['height']:
-        curve = Undulating(curve, settings['normal'], settings['height'], settings['waves'])
+        curve = WavyCurve(curve, settings['normal'], settings['height'], settings['waves'])
     angle = None if settings['keep_tool_angle'] else settings['tool_angle']
     _check_duration(settings, curve.length / settings['speed'])
     task = tool_task(tree, q, angle, settings['tool_frame'])

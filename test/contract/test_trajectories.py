@@ -13,7 +13,7 @@ from robot_dynamics_ros.constraints.curves import Circle, Line
 from robot_dynamics_ros.control.laws.control_law import Reference
 from robot_dynamics_ros.control.trajectories.motions import Fourier, Quintic, Sine
 from robot_dynamics_ros.control.trajectories.spline import Knot
-from robot_dynamics_ros.control.trajectories.tool_path import ToolPath, Undulating
+from robot_dynamics_ros.control.trajectories.tool_path import ToolPath, WavyCurve
 from robot_dynamics_ros.control.trajectories.trajectory import Chain, Hold, Slowed
 from robot_dynamics_ros.control.trajectories.waypoints import JointWaypoints
 from robot_dynamics_ros.kinematics.tool_task import FourDofTask, ScaraTask
@@ -47,7 +47,7 @@ def linear_waypoints():
 @cache
 def scara_path():
     task = ScaraTask(shipped('scara').tree, yaw=0.3)
-    circle = Undulating(Circle([0.4, 0.0, 0.25], 0.1, laps=1), [0, 0, 1], 0.05, 3)
+    circle = WavyCurve(Circle([0.4, 0.0, 0.25], 0.1, laps=1), [0, 0, 1], 0.05, 3)
     return ToolPath(task, circle, speed=0.4, ramp=0.4, near=[0.3, 1.0, 0.1, 0.0])
 
 

@@ -74,7 +74,7 @@ def test_a_shipped_motion_of_few_points_is_what_it_is_of_many(name, profile):
     few, many = (plan_of(robot, begin, **given, sample_rate=rate) for rate in (25.0, 225.0))
     assert len(few.times_ns) < 210
     joined = JointWaypoints(
-        KnotTable.alike(seconds(few), few.position, few.velocity, few.acceleration)
+        KnotTable.uniform(seconds(few), few.position, few.velocity, few.acceleration)
     )
     position, _, acceleration = joined.table(seconds(many))
     np.testing.assert_allclose(position, many.position, rtol=0, atol=3e-7)

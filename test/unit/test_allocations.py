@@ -31,7 +31,7 @@ def followed(law) -> tuple[ControllerSession, int]:
         if k == 0:
             session.activate(now)
         if k == 20:
-            points = KnotTable.alike(
+            points = KnotTable.uniform(
                 np.array([1.0, 60.0]), np.array([PLACE, PLACE + 0.1]), np.zeros((2, 4)), None
             )
             session.loop.generator.follow(points.time, points.position, points.velocity, None)

@@ -191,10 +191,10 @@ def test_commands_from_before_a_gap_are_on_their_way_no_more():
     loop, watch = scene.session.loop, scene.session.contact
     # Nothing touches, and the arm is held: what acts is the command, 4 N m, within 1/400, for the
     # friction that the arm sinks into in its first 25 ms is not that of the model.
-    np.testing.assert_allclose(watch.acting(), loop.effort, atol=0.01)
+    np.testing.assert_allclose(watch.acting_effort(), loop.effort, atol=0.01)
     scene.stamp += 3000 * MS
     assert scene.session.on_state(scene.stamp, scene.stamp, scene.q, scene.v)
-    assert watch.acting() is None
+    assert watch.acting_effort() is None
 
 
 def test_reported_contacts_change_nothing_but_are_told_with_joint_direction_and_link():

@@ -84,7 +84,7 @@ def test_what_a_contact_may_be_taken_for_is_the_friction_of_a_start_under_the_lo
     load = oracle.inverse_dynamics(observer.q, v, np.zeros(4))
     expected = tree.coulomb_friction + np.array(DRIVE['stribeck_friction'])
     expected += np.array(DRIVE['load_friction']) * np.abs(load)
-    np.testing.assert_allclose(observer.dry, expected, rtol=1e-12)
+    np.testing.assert_allclose(observer.breakaway, expected, rtol=1e-12)
 
 
 def test_at_rest_only_the_offset_is_left():

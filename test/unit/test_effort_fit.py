@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from robot_dynamics_ros.contact.effort_fit import FitSamples, turn
+from robot_dynamics_ros.contact.effort_fit import FitSamples, update_direction
 from robot_dynamics_ros.errors import RecordingError
 
 N, STEP, DELTA = 2, 0.01, 8e-4
@@ -17,7 +17,7 @@ VISCOUS, DRY, LOADED, OFFSET = 0.8, 1.5, 0.004, 0.1  # A
 def test_the_direction_of_friction_follows_the_way_as_fine_steps_of_the_equation_do(rng):
     z, expected = np.zeros(N), np.zeros(N)
     for way in rng.normal(size=(20, N)) * DELTA:
-        turn(z, way, DELTA)
+        update_direction(z, way, DELTA)
         for _ in range(2000):
             expected += (np.sign(way) - expected) * np.abs(way / 2000) / DELTA
         np.testing.assert_allclose(z, expected, atol=3e-3)  # Euler: (way / delta)^2 / 4000
@@ -32,7 +32,7 @@ def motion(seconds, rng):
     model = np.array([60.0, 25.0]) * np.cos(q[:, ::-1]) + rng.normal(size=q.shape)
     smooth = model @ COUPLING.T + VISCOUS * v + OFFSET
     for k in range(1, len(t)):
-        turn(z, q[k] - q[k - 1], DELTA)
+        update_direction(z, q[k] - q[k - 1], DELTA)
         effort, share = smooth[k] + (DRY + LOADED * np.abs(model[k])) * z, np.full(N, 0.2)
         yield (STEP, q[k] - q[k - 1], model[k], -w * w * q[k], v[k], effort, share), z.copy()
 

@@ -39,7 +39,7 @@ class PushedArm:
         self.plant.reset(PLACES[name])
         parameters = {'law': law, 'activation_ramp_s': 0.0, 'observer_bandwidth': [K]}
         self.session = ControllerSession(tree, parameters | given)
-        self.session.contact.wanted = True
+        self.session.contact.subscribed = True
         self.q, self.v = np.zeros(tree.n), np.zeros(tree.n)
         self.stamp, self.estimates = 0, []
         self._state()
@@ -131,7 +131,7 @@ def test_after_five_time_constants_a_push_in_mujoco_is_known(name):
     truth = J.T @ np.concatenate([R @ wrench[:3], np.zeros(3)])
     assert np.abs(seen - truth).max() < 0.01 * np.abs(truth).max()
     contact = arm.session.contact
-    contact.explain()
+    contact.update_wrench()
     # Four joints see four of the six; what they see is explained, and nothing is left.
     explained = J.T @ np.concatenate(
         [R @ contact.wrench.wrench[:3], R @ contact.wrench.wrench[3:]]
@@ -143,7 +143,7 @@ def test_after_five_time_constants_a_push_in_mujoco_is_known(name):
 def test_what_no_wrench_at_the_frame_explains_is_the_rest():
     arm = PushedArm('scara', tree=frictionless('scara'), wrench_frame='link1')
     arm.run(400, extra=np.array([2.0, 0.0, 0.0, 0.3]))  # joint 4 lies beyond link 1
-    arm.session.contact.explain()
+    arm.session.contact.update_wrench()
     np.testing.assert_allclose(arm.session.contact.wrench.rest, [0, 0, 0, 0.3], atol=1e-3)
     with pytest.raises(UnknownNameError, match='nowhere'):
         PushedArm('scara', wrench_frame='nowhere')
@@ -243,7 +243,7 @@ def test_one_state_that_is_off_is_no_push_where_efforts_are_fitted(rng):
     kernel = compile_kernel(tree).inverse_dynamics
     observer = MomentumObserver(tree, kernel, ObserverSettings(observer_bandwidth=[K]))
     nothing = np.zeros(tree.n)
-    observer.explain = EffortFit(np.diag(nothing), np.zeros((len(TERMS), tree.n)), nothing + 1e-3)
+    observer.fit = EffortFit(np.diag(nothing), np.zeros((len(TERMS), tree.n)), nothing + 1e-3)
     efforts = rng.normal(size=(60, tree.n))
     for _ in range(2):  # anew after a gap
         observer.begin(PLACES['scara'], nothing)

@@ -86,8 +86,8 @@ def test_an_infinite_reading_stops_the_arm_and_gives_no_model(reading):
     lift = Lift('update')
     lift.session.on_locked(np.array([reading]))
     assert health(lift.session)[0] == 'warning'
-    assert not lift.session.locked.wants_model
-    assert lift.session.locked.known() == {'joint2': -1.0}
+    assert not lift.session.locked.needs_model
+    assert lift.session.locked.positions() == {'joint2': -1.0}
 
 
 def test_a_move_is_told_once_with_its_numbers_until_the_joint_is_back():
@@ -132,10 +132,10 @@ def test_the_model_follows_a_joint_that_has_moved():
     session = lift.session
     assert lift.effort() == pytest.approx(gravity(-1.0), abs=1e-10)
     session.on_locked(np.array([-0.5]))
-    assert session.locked.wants_model
+    assert session.locked.needs_model
     text = session.perform(ModelChange(session, at))
     assert 'joint2:=-0.5' in text
-    assert not session.locked.wants_model
+    assert not session.locked.needs_model
     assert health(session)[0] == 'ok'
     assert session.parameters['locked'] == ['joint2:=-0.5']
     # Nothing blends any more, so only the rounding of two recursions is left.
@@ -188,10 +188,10 @@ def test_a_measured_joint_is_locked_at_rest_until_a_controller_knows_better():
 def test_where_measured_joints_stand_is_known_once_they_have_told():
     session = ControllerSession(robot('measured'), GIVEN)
     names = ('joint2',)
-    assert session.locked.unknown(names) == ['joint2']
+    assert session.locked.unmeasured(names) == ['joint2']
     assert not session.locked.differs(names)
     session.on_locked(np.array([-0.78]))  # within the tolerance, but not where the model has it
-    assert session.locked.unknown(names) == []
+    assert session.locked.unmeasured(names) == []
     assert session.locked.differs(names)
     session.perform(ModelChange(session, at))
     assert session.tree.locked == {'joint2': -0.78}

@@ -106,7 +106,7 @@ def assert_motion_between(trajectory, knots, rng):
 @pytest.mark.parametrize('derivatives', [0, 1, 2])
 def test_a_table_of_points_moves_as_their_polynomials_to_the_digit(derivatives, rng):
     points, start = random_points(rng, derivatives), somewhere()
-    trajectory = JointWaypoints(KnotTable.alike(*points), start)
+    trajectory = JointWaypoints(KnotTable.uniform(*points), start)
     begin = Knot(0.0, *(x.tolist() for x in (start.position, start.velocity, start.acceleration)))
     assert_motion_between(trajectory, [begin, *one_by_one(*points)], rng)
 
@@ -127,7 +127,7 @@ def test_the_instants_are_those_that_are_counted_one_by_one(rng):
     for begin, end in zip(times[:-1], times[1:], strict=True):
         pieces = min(32, max(2, math.ceil((end - begin) / step)))
         expected += [begin + (end - begin) * k / pieces for k in range(1, pieces + 1)]
-    found = JointWaypoints(KnotTable.alike(*points), somewhere()).instants(step)
+    found = JointWaypoints(KnotTable.uniform(*points), somewhere()).instants(step)
     np.testing.assert_array_equal(found, expected)
     assert len(found) > 5 * COUNT
 
@@ -181,7 +181,7 @@ def test_a_table_that_breaks_a_rule_is_refused_as_its_points_are(spoil, texts, r
     points, names = random_points(rng, 2), ('shoulder', 'elbow', 'wrist')
     spoil(points)
     told = []
-    for given in (KnotTable.alike(*points), one_by_one(*points)):
+    for given in (KnotTable.uniform(*points), one_by_one(*points)):
         with pytest.raises(TrajectoryError) as caught:
             JointWaypoints(given, somewhere(), names)
         told.append(str(caught.value))
@@ -192,13 +192,13 @@ def test_a_table_that_breaks_a_rule_is_refused_as_its_points_are(spoil, texts, r
 
 def test_a_table_of_nothing_of_other_joints_or_of_accelerations_alone_is_refused(rng):
     times, position, velocity, acceleration = random_points(rng, 2)
-    nothing = KnotTable.alike(times[:0], position[:0], None, None)
-    others = KnotTable.alike(times, position, velocity[:, :2], None)
+    nothing = KnotTable.uniform(times[:0], position[:0], None, None)
+    others = KnotTable.uniform(times, position, velocity[:, :2], None)
     for given, text in ((nothing, 'has no points'), (others, 'velocity of point 0: has shape')):
         with pytest.raises(TrajectoryError, match=text):
             JointWaypoints(given, somewhere())
     with pytest.raises(TrajectoryError, match='point 0: has accelerations but no velocities'):
-        KnotTable.alike(times, position, None, acceleration)
+        KnotTable.uniform(times, position, None, acceleration)
 
 
 @pytest.mark.parametrize('kind', [list, np.array, lambda row: array.array('d', row)])

@@ -158,8 +158,8 @@ def test_lost_states_change_nothing_of_how_a_path_goes_on():
     motions = []
     for lost in (0, 12):
         speed = PathSpeed(still)
-        speed.start(0.0, SpeedLimit(0.005, squares), ordered=True)
-        speed.wanted = 0.4
+        speed.start(0.0, SpeedLimit(0.005, squares), scalable=True)
+        speed.target = 0.4
         for k in (*range(1, 50), *range(50 + lost, 90)):
             place = speed.advance(1e-3 * k)
         motions.append((place, speed.factor, speed.delay))
@@ -172,4 +172,4 @@ def test_what_is_no_factor_is_refused_and_changes_nothing(factor):
     session = ControllerSession(sample('scara').tree)
     with pytest.raises(ConfigurationError, match='speed_scaling_input.*factor of 0 to 1'):
         session.perform(SpeedChange(session, factor))
-    assert session.loop.generator.speed.wanted == 1.0
+    assert session.loop.generator.speed.target == 1.0

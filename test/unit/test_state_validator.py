@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which measured states are believed, and for how long."""
+"""Which measured states are accepted, and for how long."""
 
 import math
 
@@ -121,8 +121,8 @@ def test_a_single_wrong_state_stops_one_tick_only(monitor):
     assert monitor.dt == pytest.approx(0.002)
 
 
-def test_after_forgetting_the_first_state_restarts(monitor):
-    monitor.forget()
+def test_after_a_reset_the_first_state_restarts(monitor):
+    monitor.reset()
     assert monitor.accept(1.0, Q, V) is StateVerdict.RESTARTED
 
 
@@ -150,10 +150,10 @@ def test_compiled_and_interpreted_judge_the_same_to_the_last_bit(measured_veloci
     rng, n = np.random.default_rng(3), 3
     compiled, state, excess = excess_function(n, measured_velocity), np.zeros(6), np.zeros(3)
     for k in range(200):
-        q, v, believed, plausible = rng.normal(size=(4, 2 * n)) * rng.choice([0.01, 1.0, 1e7])
+        q, v, accepted, plausible = rng.normal(size=(4, 2 * n)) * rng.choice([0.01, 1.0, 1e7])
         if k % 4 == 0:
             v[k // 4 % n] = [math.nan, math.inf, -math.inf, 1e308][k // 4 % 4]
-        given = q[:n], v[:n], believed, plausible, np.full(n, 5.0), np.array([1e-3, 2e-3, 1e-2])
+        given = q[:n], v[:n], accepted, plausible, np.full(n, 5.0), np.array([1e-3, 2e-3, 1e-2])
         compiled(*given, state, excess)
         expected = state_excess(*given, measured_velocity=measured_velocity)
         np.testing.assert_array_equal(state, expected[0].astype(float))

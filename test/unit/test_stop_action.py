@@ -101,7 +101,7 @@ def test_late_states_are_braked_by_the_momentum_that_will_be_there(robot, rng):
     q, v, _ = random_state(tree, rng)
     v, acting = 1e-3 * v, 0.05 * rng.normal(size=4)
     brake, effort = Braking(tree), np.zeros(4)
-    brake.delay, brake.acting = delay, lambda: acting
+    brake.delay, brake.acting_effort = delay, lambda: acting
     brake.effort(q, v, 1e3 * tree.effort_limit, effort)
     oracle, there = PinocchioOracle(robot.xml, robot.gravity, tree.joint_names), q + delay * v
     g, M = oracle.gravity_forces(there), oracle.mass_matrix(there) + np.diag(tree.armature)

@@ -10,7 +10,7 @@ from samples import random_tree, sample, shipped
 
 from robot_dynamics_ros.constraints.curves import Circle, Line, Lissajous
 from robot_dynamics_ros.control.laws.control_law import Reference
-from robot_dynamics_ros.control.trajectories.tool_path import ToolPath, Undulating
+from robot_dynamics_ros.control.trajectories.tool_path import ToolPath, WavyCurve
 from robot_dynamics_ros.errors import SingularityError, TrajectoryError, UnreachableError
 from robot_dynamics_ros.kinematics.tool_task import FourDofTask, FrameTask, ScaraTask
 
@@ -20,7 +20,7 @@ CENTRE = np.array([0.4, 0.0, 0.25])
 
 
 def scara_path(**changes):
-    circle = Undulating(Circle(CENTRE, 0.1, laps=1), [0, 0, 1], 0.05, 3)
+    circle = WavyCurve(Circle(CENTRE, 0.1, laps=1), [0, 0, 1], 0.05, 3)
     arguments = {'speed': 0.4, 'ramp': 0.4, 'near': [0.3, 1.0, 0.1, 0.0], **changes}
     return ToolPath(ScaraTask(SCARA.tree, yaw=0.3), circle, **arguments)
 

@@ -34,7 +34,7 @@ from robot_dynamics_ros.control.laws.control_law import (
     LookAhead,
     Reference,
 )
-from robot_dynamics_ros.control.laws.program_effort import ContactPress, LeadIn, ProgramEffort
+from robot_dynamics_ros.control.laws.program_effort import ContactForces, LeadIn, ProgramEffort
 from robot_dynamics_ros.errors import ParameterError
 from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.parameters import Parameter
@@ -127,7 +127,7 @@ class ConstraintStabilization(ControlLaw):
         self.scale = 1.0
         self._previous = np.zeros(n)
         self._followed = followed_signals(program)
-        self._press = ContactPress(self._kernel, self.external) if program.contacts else None
+        self._contacts = ContactForces(self._kernel, self.external) if program.contacts else None
         self._start: float | None = None
         self._lead: LeadIn | None = None
         self._leading, self._blend = False, program.blend
@@ -190,8 +190,8 @@ class ConstraintStabilization(ControlLaw):
         self.acceleration[:], self._blend = 0.0, blend
         zero = np.zeros(self.program.m)
         self._kernel.set_offset(zero, zero, zero)
-        if self._press is not None:
-            self._press.reset(self.external)
+        if self._contacts is not None:
+            self._contacts.reset(self.external)
         if blend > 0.0:
             self._kernel.run(0.0, q, v)
             self._initial = self.f.copy(), self.f_dot.copy()
@@ -221,8 +221,8 @@ class ConstraintStabilization(ControlLaw):
             q, v = kernel.q, kernel.v
         if not self._effort.write(q, v, self.acceleration, out):
             self._meet_limits(q, v, out)
-        if self._press is not None:
-            self._press.add(out)
+        if self._contacts is not None:
+            self._contacts.add(out)
 
     def _go_to_start(self, t: float, q: Array, v: Array, out: Array) -> None:
         """Compute the efforts of the motion to the start of the program."""
@@ -263,16 +263,16 @@ class ConstraintStabilization(ControlLaw):
                 )
         if self._blend > 0.0:
             self._kernel.set_offset(*quintic_offset(*self._initial, self._blend, time))
-        if self._press is not None:
-            self._press.begin(t)
+        if self._contacts is not None:
+            self._contacts.begin(t)
         self._kernel.run(time, q, v, self._previous)
-        if self._press is not None:
-            self._press.decide()
+        if self._contacts is not None:
+            self._contacts.update_forces()
 
     @property
     def answers_force(self) -> bool:
         """Whether the program has a contact."""
-        return self._press is not None
+        return self._contacts is not None
 
     def decompose(self, t: float, q: Array, v: Array, reference: Reference) -> dict[str, Array]:
         """Return the efforts of the last tick by term; see :class:`ControlLaw`.
@@ -300,9 +300,9 @@ class ConstraintStabilization(ControlLaw):
         if not (within or self._unlimited):
             self._effort.confine(q, v, sent)
         parts['saturation'] = sent - whole
-        if self._press is not None:
+        if self._contacts is not None:
             parts['contact'] = np.zeros(self.tree.n)
-            self._press.add(parts['contact'])
+            self._contacts.add(parts['contact'])
         return parts
 
     def constraints(self) -> ConstraintSnapshot:
@@ -316,7 +316,7 @@ class ConstraintStabilization(ControlLaw):
             self.program.stack.rows,
             kernel.f.copy(),
             kernel.f_dot.copy(),
-            multipliers if self._press is None else self._press.reactions(multipliers),
+            multipliers if self._contacts is None else self._contacts.reactions(multipliers),
             solution.sigma_min,
             solution.condition,
             kernel.damped,
@@ -335,7 +335,7 @@ class ConstraintStabilization(ControlLaw):
             'condition': f'{seen.condition:.3g}',
             'inverse': 'damped' if seen.damped else 'exact',
             'effort_scale': f'{seen.scale:.3f}',
-            **({} if self._press is None else self._press.status()),
+            **({} if self._contacts is None else self._contacts.status()),
         }
 
     def remarks(self) -> tuple[str, ...]:

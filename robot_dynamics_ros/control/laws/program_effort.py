@@ -3,7 +3,7 @@ r"""Efforts for the acceleration commanded by a program, for its contacts, and i
 
 ``ProgramEffort`` handles drives, kinematic loops and effort limits.
 
-``ContactPress`` feeds the contact force forward, :math:`-\Gamma_c^TF`, corrected by the measured
+``ContactForces`` feeds the contact force forward, :math:`-\Gamma_c^TF`, corrected by the measured
 force. The remaining external effort, mainly friction along the surface, is fed forward through a
 low pass, limited to ``FRICTION`` times the normal force.
 
@@ -79,16 +79,16 @@ class ProgramEffort:
         towards = self._kernel.program_velocity
         self._add_drives(out, v, a, towards, self._settings, out, self._excess)
         if self._passive:
-            self.let_the_loop_carry(out)
+            self.transfer_passive_efforts(out)
             return bool(np.all(np.abs(out) <= self._tree.effort_limit))
         return self._excess.item() <= 0.0
 
     def write_gravity(self, q: Array, out: Array) -> None:
         """Compute the efforts that hold the robot at rest."""
         self._inverse_dynamics(q, self._zeros, self._zeros, out)
-        self.let_the_loop_carry(out)
+        self.transfer_passive_efforts(out)
 
-    def let_the_loop_carry(self, out: Array) -> None:
+    def transfer_passive_efforts(self, out: Array) -> None:
         r"""Transfer efforts of passive joints to the drives through the reactions of the loop.
 
         The passive rows of :math:`Q = \tau + \Gamma^TN` give :math:`\Gamma_d^TN = Q_d`, the
@@ -146,7 +146,7 @@ class ProgramEffort:
             self._inverse_dynamics(q, self._zeros, a, parts[name])
             parts[name] += self._tree.armature * a - gravity
         for part in parts.values():
-            self.let_the_loop_carry(part)
+            self.transfer_passive_efforts(part)
         self.write(q, v, sum(accelerations.values(), self._zeros), whole)
         parts['friction'] = whole - sum(parts.values(), self._zeros)
         return parts
@@ -184,7 +184,7 @@ _LOW_PASS = 200.0  # 1/s, bandwidth of the friction along the surface
 _LONGEST = 0.02  # s: longer steps are clamped to it
 
 
-class ContactPress:
+class ContactForces:
     """Force control of the contacts of a program.
 
     Args:
@@ -221,7 +221,7 @@ class ContactPress:
             kernel.set_row_offset(row, control.place, control.rate)
         kernel.external[:] = self._external.effort
 
-    def decide(self) -> None:
+    def update_forces(self) -> None:
         """Update the forces for the coming period, after the program was evaluated."""
         kernel, h, sensed = self._kernel, self._step, self._external.measured
         f, rate, reaction = kernel.f.tolist(), kernel.f_dot.tolist(), kernel.reaction.tolist()

@@ -47,7 +47,7 @@ _GROUP = 'robot_dynamics_ros.laws'
 def known_laws() -> dict[str, type[ControlLaw]]:
     """Return all laws by name; a law that cannot be loaded is omitted with a warning."""
     laws = dict(LAWS)
-    if not _are_brought():
+    if not _has_external_laws():
         return laws
     from importlib.metadata import entry_points
 
@@ -59,7 +59,7 @@ def known_laws() -> dict[str, type[ControlLaw]]:
     return laws
 
 
-def _are_brought() -> bool:
+def _has_external_laws() -> bool:
     """Return whether an installed package mentions the group; faster than reading all of them."""
     for folder in (one or '.' for one in sys.path):
         try:

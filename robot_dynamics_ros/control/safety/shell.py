@@ -113,11 +113,11 @@ class SafeShell:
             wanted[i] = blended(*pair, ramp)
         self.guard.confine(*self._states, wanted)
         if self._driven:
-            leave_to_driver(wanted, share, limiter)
+            subtract_driver_share(wanted, share, limiter)
         limiter.limit(wanted, dt, fallback, out, share if self._driven else None)
 
 
-def leave_to_driver(effort: Array, share: Array, limiter: EffortLimiter) -> None:
+def subtract_driver_share(effort: Array, share: Array, limiter: EffortLimiter) -> None:
     """Convert the wanted motor effort, clipped to the motor limits, into the driver's command.
 
     Args:
@@ -127,7 +127,7 @@ def leave_to_driver(effort: Array, share: Array, limiter: EffortLimiter) -> None
     """
     motor = limiter.bounds[2].tolist()
     for i, row in enumerate(zip(effort.tolist(), share.tolist(), motor, strict=True)):
-        effort[i], clipped = left_to_driver(*row)
+        effort[i], clipped = without_driver_share(*row)
         limiter.saturated[i] += clipped == 1
 
 
@@ -176,7 +176,7 @@ def shell_formulas(
         total = total + tau
         old, limits = LimiterState(*of_state), LimiterBounds(*of_bounds)
         if driven:
-            tau, clipped = left_to_driver(tau, share[i], limits.motor)
+            tau, clipped = without_driver_share(tau, share[i], limits.motor)
             old = old._replace(saturated=old.saturated + clipped)
         new = limited_effort(tau, old, limits, slew, step, share[i] if driven else None)
         columns.append(new)
@@ -194,7 +194,7 @@ def blended(before: Scalar, wanted: Scalar, ramp: Scalar) -> Scalar:
     return select(ramp, 1.0, before + ramp * (wanted - before), wanted)
 
 
-def left_to_driver(tau: Scalar, share: Scalar, motor: Scalar) -> tuple[Scalar, Scalar]:
+def without_driver_share(tau: Scalar, share: Scalar, motor: Scalar) -> tuple[Scalar, Scalar]:
     """Return the clipped motor effort less the driver's share, and 1 if it was clipped, else 0."""
     within = minimum(maximum(tau, -motor), motor)
     return within - share, select(tau, -motor, 1.0, select(motor, tau, 1.0, 0.0))

@@ -16,7 +16,7 @@ from robot_dynamics_ros.spatial.scalar import Array, Scalar, maximum
 from robot_dynamics_ros.symbolic.kernel import Kernel, compile_function
 
 #: Largest plausible position, rad or m; larger values, such as 1e300, are invalid.
-FARTHEST = 1e6
+MAX_POSITION = 1e6
 #: Shortest plausible time to reverse a joint from its greatest plausible speed, s.
 REVERSAL_TIME = 0.2
 
@@ -87,12 +87,12 @@ class StateValidator:
         self._gap = longest_gap
         self.set_timeout(timeout)
         factor = number('velocity_factor', velocity_factor, positive=True)
-        self._fastest = np.minimum(factor * tree.velocity_limit, FARTHEST)
-        self._state, self._plausible, self._believed = np.zeros((3, 2 * tree.n))
+        self._fastest = np.minimum(factor * tree.velocity_limit, MAX_POSITION)
+        self._state, self._plausible, self._accepted = np.zeros((3, 2 * tree.n))
         self._numbers = np.array([0.0, 0.0, number('slack', slack)])
         self._excess, self._measure = np.zeros(3), excess_function(tree.n, measured_velocity)
         self.counts = dict.fromkeys(StateVerdict, 0)
-        self.forget()
+        self.reset()
 
     def set_timeout(self, timeout: float) -> None:
         """Change the timeout, s, and the longest gap if it was not given."""
@@ -100,15 +100,15 @@ class StateValidator:
         gap = self.timeout if self._gap is None else self._gap
         self.longest_gap = number('longest_gap', gap, positive=True)
 
-    def forget(self) -> None:
+    def reset(self) -> None:
         """Discard all states; the counts are kept."""
         self.time, self.dt = math.nan, 0.0
         self._plausible_time = self._late_time = math.nan
-        self._jumped = self._again = False
+        self._jumped = self._repeat_allowed = False
 
-    def begin(self) -> None:
+    def allow_repeat(self) -> None:
         """Accept the next state even if it repeats the last timestamp; other checks remain."""
-        self._again = True
+        self._repeat_allowed = True
 
     def accept(self, stamp: float, q: Array, v: Array) -> StateVerdict:
         """Validate a state, and store it if it is usable.
@@ -120,30 +120,30 @@ class StateValidator:
         """
         verdict = self._evaluate(stamp, q, v)
         if verdict.usable:
-            goes_on = verdict is StateVerdict.ACCEPTED and not self._again
+            goes_on = verdict is StateVerdict.ACCEPTED and not self._repeat_allowed
             self.dt = stamp - self.time if goes_on else 0.0
-            self.time, self._again = stamp, False
+            self.time, self._repeat_allowed = stamp, False
         self.counts[verdict] += 1
         return verdict
 
     def _evaluate(self, stamp: float, q: Array, v: Array) -> StateVerdict:
         numbers, since, step = self._numbers, stamp - self.time, stamp - self._plausible_time
         numbers[0], numbers[1] = since, step
-        before = self._believed, self._plausible
+        before = self._accepted, self._plausible
         self._measure(q, v, *before, self._fastest, numbers, self._state, self._excess)
-        beyond, from_believed, from_plausible = self._excess.tolist()
+        beyond, from_accepted, from_plausible = self._excess.tolist()
         if not beyond <= 0.0:  # NaN fails every comparison
             finite = np.isfinite(q).all() and np.isfinite(v).all()
             return StateVerdict.IMPLAUSIBLE if finite else StateVerdict.NON_FINITE
         if not math.isfinite(stamp):
             return StateVerdict.NON_FINITE
-        again = self._again and step == 0.0
+        again = self._repeat_allowed and step == 0.0
         if not again and (
             step == 0.0 or -self.longest_gap <= step < 0.0 and not stamp > self._late_time
         ):
             self._late_time = stamp
             return StateVerdict.NOT_NEWER
-        follows = 0.0 < since <= self.longest_gap and from_believed <= 0.0
+        follows = 0.0 < since <= self.longest_gap and from_accepted <= 0.0
         restarted = not (
             again or 0.0 < step <= self.longest_gap
         )  # True before the first state, where ``step`` is NaN
@@ -153,7 +153,7 @@ class StateValidator:
         jumped, self._jumped = self._jumped, far
         if far:
             return StateVerdict.JUMPED
-        self._believed[:] = self._state
+        self._accepted[:] = self._state
         if follows:
             return StateVerdict.ACCEPTED
         return StateVerdict.RESTARTED if restarted or jumped else StateVerdict.ACCEPTED
@@ -162,7 +162,7 @@ class StateValidator:
 @cache
 def excess_function(n: int, measured_velocity: bool) -> Kernel:
     """Compile :func:`state_excess` for n joints."""
-    states = {'q': n, 'v': n, 'believed': 2 * n, 'plausible': 2 * n}
+    states = {'q': n, 'v': n, 'accepted': 2 * n, 'plausible': 2 * n}
     return compile_function(
         'state_excess',
         states | {'fastest': n, 'numbers': 3},
@@ -175,7 +175,7 @@ def excess_function(n: int, measured_velocity: bool) -> Kernel:
 def state_excess(
     q: Array,
     v: Array,
-    believed: Array,
+    accepted: Array,
     plausible: Array,
     fastest: Array,
     numbers: Array,
@@ -187,7 +187,7 @@ def state_excess(
     Args:
         q: Positions, shape (n,), rad or m.
         v: Velocities, shape (n,), rad/s or m/s.
-        believed: The last accepted state, shape (2n,).
+        accepted: The last accepted state, shape (2n,).
         plausible: The last plausible state, shape (2n,).
         fastest: Greatest plausible speeds, shape (n,), rad/s or m/s.
         numbers: Times since the accepted and the plausible state, s, and the jump that is always
@@ -202,11 +202,11 @@ def state_excess(
     since, step, slack = numbers
     n = len(q)
     rows = zip(
-        q, v, believed[:n], believed[n:], plausible[:n], plausible[n:], fastest, strict=True
+        q, v, accepted[:n], accepted[n:], plausible[:n], plausible[n:], fastest, strict=True
     )
     beyond, ways, others = list[Scalar](), list[Scalar](), list[Scalar]()
     for x, speed, x1, speed1, x2, speed2, most in rows:
-        beyond += [_size(x) - FARTHEST, _size(speed) - most]
+        beyond += [_size(x) - MAX_POSITION, _size(speed) - most]
         for excess, way, sum_, time in (
             (ways, x - x1, speed + speed1, since),
             (others, x - x2, speed + speed2, step),

@@ -13,7 +13,7 @@ from robot_dynamics_ros.control.drivers.port import DriverCompensation
 from robot_dynamics_ros.control.laws import parameter_checks as check
 from robot_dynamics_ros.control.laws.pd_gravity import joint_inertia
 from robot_dynamics_ros.control.safety.effort_limiter import EffortLimiter
-from robot_dynamics_ros.control.safety.shell import leave_to_driver
+from robot_dynamics_ros.control.safety.shell import subtract_driver_share
 from robot_dynamics_ros.control.safety.state_validator import MeasuredState
 from robot_dynamics_ros.dynamics.joint_terms import JointTerms
 from robot_dynamics_ros.errors import UnknownNameError
@@ -52,8 +52,8 @@ class StopAction:
     """Simple control rule for a stop, which also works without a fresh state.
 
     Attributes:
-        of_motors: Whether the effort is the total motor effort, gravity included; if not, it is
-            the command of the driver, without the terms that the driver compensates.
+        is_motor_effort: Whether the effort is the total motor effort, gravity included; if not, it
+            is the command of the driver, without the terms that the driver compensates.
         holds: Whether it holds the position where the arm comes to rest after braking.
         stiffness, damping: K and D, shape (n,).
 
@@ -80,7 +80,7 @@ class StopAction:
         if name not in STOP_ACTIONS:
             raise UnknownNameError('stop action', name, STOP_ACTIONS)
         self.rule = STOP_ACTIONS[name]
-        self.of_motors, self.holds = self.rule.gravity, self.rule.stiffness
+        self.is_motor_effort, self.holds = self.rule.gravity, self.rule.stiffness
         w = check.per_joint('natural_frequency', natural_frequency, tree.n)
         zeta = check.per_joint('damping_ratio', damping_ratio, tree.n)
         Kp, Kd = check.feedback_gains(w, zeta, 0.0)
@@ -125,8 +125,8 @@ class Braking:
             s; 0 if unknown. Gravity, inertia and momentum are predicted by this time. Without the
             prediction, joints that hardly move are pushed where the mass matrix is nearly
             singular.
-        acting: Returns the motor plus external effort during the delay, shape (n,), N m or N;
-            None: unknown, and the present momentum is used.
+        acting_effort: Returns the motor plus external effort during the delay, shape (n,), N m or
+            N; None: unknown, and the present momentum is used.
 
     Args:
         tree: The robot with effort limits and rotor inertia.
@@ -151,7 +151,7 @@ class Braking:
         self._still, self._impulse = np.zeros(tree.n), np.zeros(tree.n)
         self._gravity, self._ahead = np.zeros(tree.n), np.zeros(tree.n)
         self.delay = self._end = self._slow = 0.0
-        self.acting: Callable[[], Array | None] = lambda: None
+        self.acting_effort: Callable[[], Array | None] = lambda: None
 
     def begin(self, t: float, q: Array, v: Array, limit: Array) -> None:
         """Start to brake at a state.
@@ -168,7 +168,7 @@ class Braking:
         # arm is pushed.
         self._end = t + 2.0 * (1.0 / alpha - math.log(_REST) / self._rate)
 
-    def over(self, t: float, v: Array) -> bool:
+    def is_over(self, t: float, v: Array) -> bool:
         """Return whether the arm is at rest, or the time for braking has elapsed."""
         return t >= self._end or float(np.abs(v).max()) <= self._slow
 
@@ -193,7 +193,7 @@ class Braking:
         self._kernels.inverse_dynamics(ahead, self._still, v, impulse)  # M v + g
         impulse -= gravity
         impulse += self._terms.armature * v
-        acting = self.acting()
+        acting = self.acting_effort()
         if acting is not None:
             impulse += self.delay * (acting - gravity - self._terms.friction(v, gravity))
         # Where gravity needs almost the whole limit, a tenth of the limit is used.
@@ -251,11 +251,11 @@ class Stopping:
         state, brake = self._state, self.brake
         if fresh and self.action.holds and not self._held:
             brake.effort(state.q, state.v, self._limiter.limits, out)
-            if brake.over(state.time, state.v):
+            if brake.is_over(state.time, state.v):
                 self._held = True
                 self.action.begin(state.q)
         else:
             self.action.effort(state.q, state.v, fresh, out)
-        if self._driver is not None and self.action.of_motors:
+        if self._driver is not None and self.action.is_motor_effort:
             share = self._driver.update(state.q, state.v if fresh else self._still)
-            leave_to_driver(out, share, self._limiter)
+            subtract_driver_share(out, share, self._limiter)

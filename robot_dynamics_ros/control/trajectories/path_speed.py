@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 r"""Speed along a trajectory: scaled on request, or reduced to keep the efforts within limits.
 
-The path :math:`r(s)` is kept; its time s advances at :math:`\dot s = f(t)\,c(s)`. The requested
+The path :math:`r(s)` is kept; its time s advances at :math:`\dot s = f(t)\,c(s)`. The target
 factor f changes smoothly; c is the largest speed, at most 1, for which the efforts of the model
 are within their limits. The efforts are linear in :math:`x = c^2` and :math:`u = \ddot s`,
 
@@ -25,7 +25,7 @@ from robot_dynamics_ros.control.trajectories.trajectory import Trajectory
 from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.spatial.scalar import Array
 
-#: Double pole of the requested factor, 1/s, and the tolerance within which it is reached.
+#: Double pole of the target factor, 1/s, and the tolerance within which it is reached.
 _POLE, _NEAR = 10.0, 1e-6
 #: Longest step of the path time, s, and the rounding of timestamps as a fraction of it.
 _PART_S, _ROUNDING = 1e-3, 1e-3
@@ -137,7 +137,7 @@ class PathSpeed(Trajectory):
 
     Attributes:
         trajectory: The original trajectory; set it before a sample.
-        wanted: Requested factor, 0 to 1.
+        target: Requested factor, 0 to 1.
         delay: Present delay relative to the original trajectory, s.
 
     Args:
@@ -145,7 +145,7 @@ class PathSpeed(Trajectory):
     """
 
     def __init__(self, trajectory: Trajectory) -> None:
-        self.n, self.duration, self.wanted = trajectory.n, math.inf, 1.0
+        self.n, self.duration, self.target = trajectory.n, math.inf, 1.0
         self.trajectory = trajectory
         self.start(0.0)
 
@@ -154,7 +154,7 @@ class PathSpeed(Trajectory):
         begin: float,
         limit: SpeedLimit | None = None,
         *,
-        ordered: bool = False,
+        scalable: bool = False,
         moving: bool = False,
     ) -> None:
         """Start with another trajectory.
@@ -162,13 +162,13 @@ class PathSpeed(Trajectory):
         Args:
             begin: Time of the trajectory, s.
             limit: Speed limit; None: none.
-            ordered: Whether the requested factor applies to it.
+            scalable: Whether the target factor applies to it.
             moving: Whether it starts in motion, so that it starts at full speed.
         """
-        self._limit, self._ordered, self._rate = limit, ordered, 0.0
+        self._limit, self._scalable, self._rate = limit, scalable, 0.0
         speed = 1.0 if limit is None else limit.at(begin)[0]
-        self._factor = self.wanted if ordered and not moving else 1.0 / speed
-        if not ordered:
+        self._factor = self.target if scalable and not moving else 1.0 / speed
+        if not scalable:
             self._factor = 1.0
         self.delay, self._elapsed, self._step = 0.0, begin, 0.0
         self._now = self._last = self._motion(begin)
@@ -179,15 +179,15 @@ class PathSpeed(Trajectory):
         return self._now[1]
 
     @property
-    def plain(self) -> bool:
+    def unscaled(self) -> bool:
         """Whether the trajectory is not scaled."""
-        goal = self.wanted if self._ordered else 1.0
+        goal = self.target if self._scalable else 1.0
         return self._limit is None and self._factor == goal == 1.0
 
     def advance(self, elapsed: float) -> float:
         """Advance to a time since the start, s; return the time of the trajectory, s."""
         step, self._elapsed = max(elapsed - self._elapsed, 0.0), elapsed
-        if self.plain:
+        if self.unscaled:
             self._reach(elapsed - self.delay, step)
             return self._now[0]
         parts = max(math.ceil(step / _PART_S - _ROUNDING), 1)  # steps are long after lost states
@@ -205,8 +205,8 @@ class PathSpeed(Trajectory):
         self._last, self._now, self._step = self._now, self._motion(s), step
 
     def _go_on(self, dt: float) -> None:
-        """Advance the factor towards the requested one."""
-        goal = self.wanted if self._ordered else 1.0
+        """Advance the factor towards its target."""
+        goal = self.target if self._scalable else 1.0
         away = goal - self._factor
         self._rate += dt * _POLE * (_POLE * away - 2.0 * self._rate)
         self._factor = max(self._factor + dt * self._rate, 0.0)

@@ -15,11 +15,11 @@ from robot_dynamics_ros.control.trajectories.spline import Knot, KnotTable
 from robot_dynamics_ros.control.trajectories.target_stream import TargetFilter, TargetStream
 from robot_dynamics_ros.control.trajectories.trajectory import Hold, Trajectory, check_limits
 from robot_dynamics_ros.control.trajectories.waypoints import (
+    Blended,
     JointWaypoints,
     Points,
     Prepared,
     ReferenceSnapshot,
-    TakenOver,
     evenly_accelerated,
 )
 from robot_dynamics_ros.errors import TrajectoryError
@@ -176,7 +176,7 @@ class ReferenceGenerator:
             TrajectoryError: See ``follow``.
         """
         tree, reference = self._tree, snapshot.reference
-        trajectory = JointWaypoints(KnotTable.alike(*points), reference, tree.joint_names)
+        trajectory = JointWaypoints(KnotTable.uniform(*points), reference, tree.joint_names)
         outside = self._outside(reference.position)
         if snapshot.measured is not None:
             outside = np.maximum(outside, self._outside(snapshot.measured))
@@ -215,7 +215,7 @@ class ReferenceGenerator:
         """Start the transition to a trajectory at its time, s."""
         moving = bool(self.reference.velocity.any())
         self._take_over(begin)
-        self.speed.start(begin, prepared.limit, ordered=True, moving=moving)
+        self.speed.start(begin, prepared.limit, scalable=True, moving=moving)
 
     def _refuse_old(self, prepared: Prepared) -> None:
         if self.changes != prepared.snapshot.changes:
@@ -237,12 +237,12 @@ class ReferenceGenerator:
         """Adapt the start of a trajectory to the reference at that time."""
         late = max(self._now_ns - start, 0) / _SECOND_NS
         prepared.refuse_step(reference, self.measured, self._tree.joint_names)
-        opening = prepared.trajectory.opening(reference)
-        if opening is not None and not np.array_equal(
+        segment = prepared.trajectory.first_segment(reference)
+        if segment is not None and not np.array_equal(
             reference.rows, prepared.snapshot.reference.rows
         ):
-            check_limits(opening, self._tree, outside=prepared.outside)
-            prepared.trajectory.open_by(opening)
+            check_limits(segment, self._tree, outside=prepared.outside)
+            prepared.trajectory.replace_first_segment(segment)
         if late > 0.0:
             prepared.refuse_leap(reference, late, self._tree.joint_names)
 
@@ -316,9 +316,9 @@ class ReferenceGenerator:
         speed = self.speed
         elapsed = speed.advance((stamp_ns - self._start_ns) / _SECOND_NS)
         speed.trajectory = trajectory
-        self._sampler.sample(trajectory if speed.plain else speed, elapsed, self.reference)
-        if isinstance(trajectory, TakenOver):
-            self._trajectory = trajectory.left_at(elapsed)
+        self._sampler.sample(trajectory if speed.unscaled else speed, elapsed, self.reference)
+        if isinstance(trajectory, Blended):
+            self._trajectory = trajectory.after_blend(elapsed)
 
     def _go_on(self, stamp_ns: int) -> None:
         """Extrapolate the reference to a timestamp, ns, at constant acceleration."""
@@ -341,7 +341,7 @@ class ReferenceGenerator:
             seconds = max(float((times / fastest).max()), _SHORTEST_BRIDGE_S)
             self.bridges += 1
         start = now.rows.copy()
-        self._trajectory = TakenOver(self._trajectory, begin, start, (offset, rate), seconds)
+        self._trajectory = Blended(self._trajectory, begin, start, (offset, rate), seconds)
 
     def _elapsed(self) -> float:
         return (self._now_ns - self._start_ns) / _SECOND_NS - self.speed.delay

@@ -54,7 +54,7 @@ class KnotTable(NamedTuple):
     degree: Array
 
     @classmethod
-    def alike(
+    def uniform(
         cls, time: Array, position: Array, velocity: Array | None, acceleration: Array | None
     ) -> KnotTable:
         """Return a table of knots with the same kind of data.
@@ -228,10 +228,10 @@ class JointSpline(Trajectory):
             position[outside], velocity[outside], acceleration[outside] = rest, 0.0, 0.0
         return position, velocity, acceleration
 
-    def open_by(self, opening: JointSpline) -> None:
+    def replace_first_segment(self, segment: JointSpline) -> None:
         """Replace the first segment by that of another spline with one segment."""
-        self._pieces.begin_with(opening._pieces)
-        self._start = opening._start
+        self._pieces.begin_with(segment._pieces)
+        self._start = segment._start
 
     @staticmethod
     def _rest(position: list[float], reference: Reference) -> None:

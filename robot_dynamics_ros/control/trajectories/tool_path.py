@@ -121,7 +121,7 @@ def _knot(task: ToolTask, curve: Curve, timing: Timing, t: float, near: Array) -
     return Knot(t, q.tolist(), v.tolist(), a.tolist())
 
 
-class Undulating(Curve):
+class WavyCurve(Curve):
     r"""Curve with an added wave :math:`\tfrac h2(1 - \cos ks)` along a direction.
 
     Args:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Trajectories through points by the rules of joint_trajectory_controller, and their preparation.
 
-``Prepared`` is a checked trajectory; ``TakenOver`` blends from the reference to a trajectory.
+``Prepared`` is a checked trajectory; ``Blended`` blends from the reference to a trajectory.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class JointWaypoints(JointSpline):
             table = table.after(self._start_knot(start))
         super().__init__(table)
 
-    def opening(self, start: Reference) -> JointSpline | None:
+    def first_segment(self, start: Reference) -> JointSpline | None:
         """Return the segment from a start to the first point; None if that is at time 0.
 
         Args:
@@ -86,9 +86,9 @@ class JointWaypoints(JointSpline):
 
         Cost: that of one segment, regardless of the number of points.
         """
-        opening = self.opening(start)
-        if opening is not None:
-            self.open_by(opening)
+        segment = self.first_segment(start)
+        if segment is not None:
+            self.replace_first_segment(segment)
 
     def _start_knot(self, start: Reference) -> Knot:
         n = len(self.first.position)
@@ -293,7 +293,7 @@ def evenly_accelerated(start: Array, t: float, reference: Reference) -> None:
     reference.acceleration[:] = acceleration
 
 
-class TakenOver(Trajectory):
+class Blended(Trajectory):
     """Smooth transition from a moving reference to a trajectory.
 
     Args:
@@ -330,7 +330,7 @@ class TakenOver(Trajectory):
             reference.velocity += parts[1]
             reference.acceleration += parts[2]
 
-    def left_at(self, t: float) -> Trajectory:
+    def after_blend(self, t: float) -> Trajectory:
         """Return what to follow at a time, s: this, or the trajectory after the transition."""
         done = t - self._begin > self._seconds + _TAKEN_OVER_S
         return self._trajectory if done else self

@@ -107,7 +107,7 @@ class ContactStream:
         self.observer = MomentumObserver(
             tree, kernels.inverse_dynamics, settings, discretization=discretization
         )
-        self.observer.explain = thresholds.fit
+        self.observer.fit = thresholds.fit
         self.detector = ContactDetector(tree, kernels.gravity_forces, self.observer, thresholds)
         self.measured, self._fitting = measured, fitting
         self._last: Recording | None = None

@@ -111,7 +111,7 @@ def locked_events(
     for _, time, message in reader.bag.messages(reader.topics.states, strict=False):
         while waiting and waiting[0].time <= time:
             watch.configure(waiting[0].content)
-            watch.place(waiting.pop(0).content)
+            watch.set_positions(waiting.pop(0).content)
         if message is None or len(message.position) != len(message.name):
             continue
         heard = dict(zip(message.name, message.position.tolist(), strict=True))

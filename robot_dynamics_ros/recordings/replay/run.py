@@ -244,7 +244,7 @@ class Replay:
     def _follow_locked(self, event: Event) -> None:
         """Move the locked joints of the model to the positions given by new parameters."""
         watch, load = LockedJointWatch(self._session.tree, event.content), self._setup.load
-        if load is not None and watch.names and watch.place(event.content):
+        if load is not None and watch.names and watch.set_positions(event.content):
             words = {'locked': event.content['locked']}
             self._session.on_locked(watch.modelled)
             self._session.perform(ModelChange(self._session, lambda _: load(words)))
