@@ -30,7 +30,7 @@ from robot_dynamics_ros.ros.rclpy_compat import take_message
 from robot_dynamics_ros.ros.trajectory import trajectory_message
 from robot_dynamics_ros.ros.trajectory_plan import MOTION, SampledTrajectory, make_plan
 from robot_dynamics_ros.ros.view_topics import ArmTopics
-from robot_dynamics_ros.viewing.controls import Controls, Tell, add_stop
+from robot_dynamics_ros.viewing.controls import Controls, Reply, add_stop
 from robot_dynamics_ros.viewing.page import ArmView, Page
 
 _UNLIMITED = 1e12  # N m or N, if a description has no effort limit
@@ -40,7 +40,7 @@ _USUAL_SPEED = 1.0  # rad/s or m/s, if a description has no velocity limit
 
 
 class ArmCommands:
-    """Sends requests to the controller and simulator of an arm; see ``viewing.commands.Commands``.
+    """Sends requests to the controller and simulator of an arm; see ``viewing.controls.Commands``.
 
     Methods may be called from any thread: they queue requests, which :meth:`pump` sends.
 
@@ -78,13 +78,13 @@ class ArmCommands:
         if self._pushing is not None:
             self._hand.publish(self._pushing[1])
 
-    def set_controller(self, changes: Mapping[str, Any], tell: Tell) -> None:
+    def set_controller(self, changes: Mapping[str, Any], reply: Reply) -> None:
         """Change parameters of the controller."""
-        self._asked.put(lambda: self._set_parameters('controller', changes, tell))
+        self._asked.put(lambda: self._set_parameters('controller', changes, reply))
 
-    def set_simulator(self, changes: Mapping[str, Any], tell: Tell) -> None:
+    def set_simulator(self, changes: Mapping[str, Any], reply: Reply) -> None:
         """Change parameters of the simulator."""
-        self._asked.put(lambda: self._set_parameters('simulator', changes, tell))
+        self._asked.put(lambda: self._set_parameters('simulator', changes, reply))
 
     def read_simulator(
         self, names: Sequence[str], take: Callable[[Mapping[str, Any]], None]
@@ -98,20 +98,20 @@ class ArmCommands:
 
         self._asked.put(lambda: self._call(self._get, request, done, lambda *_: None))
 
-    def activate(self, tell: Tell) -> None:
+    def activate(self, reply: Reply) -> None:
         """Activate the controller."""
-        self._asked.put(lambda: self._transition(Transition.TRANSITION_ACTIVATE, 'active', tell))
+        self._asked.put(lambda: self._transition(Transition.TRANSITION_ACTIVATE, 'active', reply))
 
-    def deactivate(self, tell: Tell) -> None:
+    def deactivate(self, reply: Reply) -> None:
         """Deactivate the controller."""
         number = Transition.TRANSITION_DEACTIVATE
-        self._asked.put(lambda: self._transition(number, 'inactive', tell))
+        self._asked.put(lambda: self._transition(number, 'inactive', reply))
 
-    def stop(self, tell: Tell) -> None:
+    def stop(self, reply: Reply) -> None:
         """Deactivate the controller; the request is sent immediately, in the calling thread."""
-        self._transition(Transition.TRANSITION_DEACTIVATE, 'inactive', tell)
+        self._transition(Transition.TRANSITION_DEACTIVATE, 'inactive', reply)
 
-    def move_to(self, goal: Mapping[str, float], share: float, client: int, tell: Tell) -> None:
+    def move_to(self, goal: Mapping[str, float], share: float, client: int, reply: Reply) -> None:
         """Plan a point-to-point motion and send it."""
 
         def settings(tree: RobotTree, q: Any) -> dict[str, Any]:
@@ -121,9 +121,9 @@ class ArmCommands:
             seconds = float((_PEAK * np.abs(np.array(end) - q) / fastest).max())
             return {'kind': 'point', 'goal': end, 'duration_s': max(seconds, share * _SHORTEST_S)}
 
-        self._plan(settings, share, client, tell)
+        self._plan(settings, share, client, reply)
 
-    def circle(self, radius: float, share: float, client: int, tell: Tell) -> None:
+    def circle(self, radius: float, share: float, client: int, reply: Reply) -> None:
         """Plan a circle that starts at the current tool position and send it."""
 
         def settings(tree: RobotTree, q: Any) -> dict[str, Any]:
@@ -137,17 +137,17 @@ class ArmCommands:
             own = {'radius': radius, 'center': center, 'toward': outward.tolist()}
             return {'kind': 'circle', 'tool_frame': frame, **own}
 
-        self._plan(settings, share, client, tell)
+        self._plan(settings, share, client, reply)
 
     def push(self, link: str, force: tuple[float, float, float], client: int) -> None:
         """Push a link of the simulated arm until the next call."""
         self._asked.put(lambda: self._push(link, force, client))
 
-    def lapse(self, client: int) -> None:
+    def end_client(self, client: int) -> None:
         """Release the push and stop the motion that a closed page has requested."""
-        self._asked.put(lambda: self._lapse(client))
+        self._asked.put(lambda: self._end_client(client))
 
-    def _set_parameters(self, peer: str, changes: Mapping[str, Any], tell: Tell) -> None:
+    def _set_parameters(self, peer: str, changes: Mapping[str, Any], reply: Reply) -> None:
         request = SetParameters.Request(
             parameters=[Parameter(k, value=x).to_parameter_msg() for k, x in changes.items()]
         )
@@ -155,27 +155,27 @@ class ArmCommands:
 
         def done(future: Any) -> None:
             refused = [x.reason for x in future.result().results if not x.successful]
-            tell(not refused, refused[0] if refused else f'{peer}: {shown}')
+            reply(not refused, refused[0] if refused else f'{peer}: {shown}')
 
-        self._call(self._set[peer], request, done, tell)
+        self._call(self._set[peer], request, done, reply)
 
-    def _transition(self, number: int, label: str, tell: Tell) -> None:
+    def _transition(self, number: int, label: str, reply: Reply) -> None:
         request = ChangeState.Request(transition=Transition(id=number))
 
         def done(future: Any) -> None:
-            taken = bool(future.result().success)
-            tell(taken, label if taken else f'the controller did not become {label}; see its log')
+            ok = bool(future.result().success)
+            reply(ok, label if ok else f'the controller did not become {label}; see its log')
 
-        self._call(self._change, request, done, tell)
+        self._call(self._change, request, done, reply)
 
-    def _call(self, client: Any, request: Any, done: Callable[[Any], None], tell: Tell) -> None:
+    def _call(self, client: Any, request: Any, done: Callable[[Any], None], reply: Reply) -> None:
         if client.service_is_ready():
             client.call_async(request).add_done_callback(done)
         else:
-            tell(False, f'no service {client.srv_name}')
+            reply(False, f'no service {client.srv_name}')
 
     def _plan(
-        self, settings: Callable[..., dict[str, Any]], share: float, client: int, tell: Tell
+        self, settings: Callable[..., dict[str, Any]], share: float, client: int, reply: Reply
     ) -> None:
         """Plan in the thread of the page, which may block; send with the next pump."""
         defaults = {one.name: one.default for one in MOTION}
@@ -185,22 +185,22 @@ class ArmCommands:
             motion = defaults | settings(tree, q) | {'speed_scale': share}
             plan = make_plan(tree, motion, q)
         except KeyError as error:
-            tell(False, f'joint {error} has no position yet')
+            reply(False, f'joint {error} has no position yet')
             return
         except RobotDynamicsError as error:
-            tell(False, str(error))
+            reply(False, str(error))
             return
-        self._asked.put(lambda: self._send_plan(tree, plan, client, tell))
+        self._asked.put(lambda: self._send_plan(tree, plan, client, reply))
 
     def _send_plan(
-        self, tree: RobotTree, plan: SampledTrajectory, client: int, tell: Tell
+        self, tree: RobotTree, plan: SampledTrajectory, client: int, reply: Reply
     ) -> None:
         if not self._send.get_subscription_count():
-            tell(False, f'no subscriber on {self._send.topic_name}')
+            reply(False, f'no subscriber on {self._send.topic_name}')
             return
         self._send.publish(trajectory_message(tree.joint_names, plan))
         self._moving = (client, time.monotonic() + plan.duration)
-        tell(True, f'sent a motion of {plan.duration:.1f} s; the status shows if it was accepted')
+        reply(True, f'sent a motion of {plan.duration:.1f} s; the status shows if it was accepted')
 
     def _push(self, link: str, force: tuple[float, float, float], client: int) -> None:
         message = WrenchStamped()
@@ -210,7 +210,7 @@ class ArmCommands:
         self._pushing = (client, message) if any(force) else None
         self._hand.publish(message)
 
-    def _lapse(self, client: int) -> None:
+    def _end_client(self, client: int) -> None:
         if self._pushing is not None and self._pushing[0] == client:
             self._push(self._pushing[1].header.frame_id, (0.0, 0.0, 0.0), client)
         owner, end = self._moving
@@ -294,12 +294,12 @@ class View(PackageNode):
     def _stop_all(self) -> None:
         """Deactivate all controllers on the page."""
         for space, commands in self._commands.items():
-            commands.stop(self._controls[space].tell)
+            commands.stop(self._controls[space].reply)
 
     def _on_leave(self, client: Any) -> None:
         """End the actions of a page that was closed or no longer responds."""
         for commands in self._commands.values():
-            commands.lapse(client.client_id)
+            commands.end_client(client.client_id)
 
     def _control(self, space: str, topics: ArmTopics, arm: ArmView) -> None:
         """Update the controls of an arm."""
@@ -308,9 +308,9 @@ class View(PackageNode):
             self._controls[space] = Controls(self.page, arm, self._commands[space])
         controls, commands = self._controls[space], self._commands[space]
         controls.show_parameters(topics.parameters)
-        controls.offer_joints()
+        controls.add_joint_sliders()
         if commands.simulated and arm.scene is not None:
-            controls.offer_simulator([link.name for link in arm.scene.tree.links])
+            controls.add_simulator([link.name for link in arm.scene.tree.links])
 
     def _draw(self) -> None:
         """Update the page, with one message to each browser."""
@@ -332,9 +332,9 @@ class View(PackageNode):
         arm = self.page.arm(space.strip('/') or 'arm')
         xml = topics.description or self._xml
         if xml:
-            arm.describe(xml)
+            arm.set_description(xml)
         else:
-            arm.tell(f'waiting for a URDF on {space}robot_description')
+            arm.set_message(f'waiting for a URDF on {space}robot_description')
         now = topics.instant()
         if not xml:
             arm.name_joints(now.position)

@@ -21,8 +21,8 @@ from robot_dynamics_ros.ros.rclpy_compat import take_message
 from robot_dynamics_ros.viewing.instant import (
     ArmInstant,
     ContactFlash,
+    by_origin,
     diagnostic_status,
-    grouped,
 )
 from robot_dynamics_ros.yaml_reader.parsing import yaml_mapping
 
@@ -113,7 +113,7 @@ class ArmTopics:
             if status.name == f'{self._controller}: control loop':
                 self._health = diagnostic_status(status)
                 self._heard = time.monotonic()
-                self._flash.begins(self._health, self._heard)
+                self._flash.update(self._health, self._heard)
 
     def poll(self) -> bool:
         """Take the newest messages; return whether there is a new state."""
@@ -148,7 +148,7 @@ class ArmTopics:
             position=position,
             reference=dict(zip(reference.name, reference.position, strict=False)),
             effort=_efforts(reference) or _efforts(state),
-            components=grouped(parts.name, parts.effort),
+            components=by_origin(parts.name, parts.effort),
             f=dict(zip(constraint.name, constraint.position, strict=False)),
             sigma_min=condition.data[0] if condition and len(condition.data) else math.nan,
             wrenches={

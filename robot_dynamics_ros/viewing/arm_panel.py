@@ -17,7 +17,7 @@ from robot_dynamics_ros.viewing.instant import ArmInstant, Numbers, PlotHistory
 
 #: Colours of curves and of effort components.
 PALETTE = ('#2a6fb0', '#d9822b', '#2e9e5b', '#c0392b', '#7d5ba6', '#8c6239', '#d65db1', '#5f6b73')
-_LEVELS = {'ok': '#2e9e5b', 'warning': '#d9822b', 'error': '#c0392b', '': '#8a949c'}
+_LEVEL_COLOURS = {'ok': '#2e9e5b', 'warning': '#d9822b', 'error': '#c0392b', '': '#8a949c'}
 #: Labels of the diagnostics shown in the summary, by key.
 _LABELS = {
     'following': 'follows',
@@ -31,14 +31,14 @@ _LABELS = {
 _BLOCK = 'font-size:.8em;padding:.25em .9em;font-variant-numeric:tabular-nums'
 _FAINT = 'opacity:.6'
 #: Largest number of curves in a plot.
-MOST_CURVES = 8
-_ROWS = 400  # samples of a live plot
+MAX_CURVES = 8
+_SAMPLES = 400  # samples of a live plot
 _PADDING = (10, 10, 0, 0)  # pixels: top, right, bottom, left
 #: Returns a table of time and columns, and the column names, by the key of a plot.
 Tables = Callable[[str], tuple[Array, list[str]]]
 #: Status keys whose changes are listed as events, and the number of events kept.
 _EVENTS = ('message', 'trajectory', 'alarm', 'saturated', 'last_contact')
-_MOST_EVENTS = 8
+_MAX_EVENTS = 8
 
 
 class Plot:
@@ -52,29 +52,29 @@ class Plot:
 
     def __init__(self, gui: Any, title: str, scale: float = 1.0) -> None:
         self._gui, self._title, self.scale = gui, title, scale
-        self._trace: PlotHistory | None = None
+        self._history: PlotHistory | None = None
         self._handle: Any = None
-        self._drawn: tuple[str, ...] = ()
+        self._drawn_names: tuple[str, ...] = ()
 
     def append(self, time: float, values: Numbers) -> None:
         """Add values at a time, s; names that differ from before restart the plot."""
-        names = tuple(values)[:MOST_CURVES]
-        if names and (self._trace is None or names != self._trace.names):
-            self._trace = PlotHistory(names, _ROWS)
-        if self._trace is not None and names:
+        names = tuple(values)[:MAX_CURVES]
+        if names and (self._history is None or names != self._history.names):
+            self._history = PlotHistory(names, _SAMPLES)
+        if self._history is not None and names:
             scaled = {name: self.scale * values[name] for name in names}
-            self._trace.append(time, scaled)
+            self._history.append(time, scaled)
 
     def show(self, container: Any, table: Array | None = None, names: Sequence[str] = ()) -> None:
         """Draw the added values, or a table of time and named columns."""
         if table is None:
-            if self._trace is None:
+            if self._history is None:
                 return
-            table, names = self._trace.table(), self._trace.names
+            table, names = self._history.table(), self._history.names
         if len(table) < 2 or not names:
             return
         data = tuple(np.ascontiguousarray(column) for column in table.T)
-        if self._handle is not None and self._drawn == tuple(names):
+        if self._handle is not None and self._drawn_names == tuple(names):
             self._handle.data = data
         else:
             self._add(container, data, names)
@@ -86,7 +86,7 @@ class Plot:
 
     def _add(self, container: Any, data: tuple[Array, ...], names: Sequence[str]) -> None:
         self.remove()
-        self._drawn = tuple(names)
+        self._drawn_names = tuple(names)
         colours = (PALETTE[k % len(PALETTE)] for k in range(len(names)))
         curves = [
             {'label': name, 'stroke': colour, 'width': 1.5, 'points': {'show': False}}
@@ -115,15 +115,15 @@ class ArmPanel:
     """
 
     def __init__(self, gui: Any, status: Any, plots: Any, joints: dict[str, Joint]) -> None:
-        self._joints, self._plots_in = joints, plots
+        self._joints, self._plots_container = joints, plots
         with status:
             self._state, self._bars = gui.add_html(''), gui.add_html('')
             self._history = gui.add_html('')
-            self._more = gui.add_folder('diagnostics', expand_by_default=False)
-        with self._more:
+            self._details = gui.add_folder('diagnostics', expand_by_default=False)
+        with self._details:
             self._diagnostics = gui.add_html('')
         self._last_status: dict[str, str] = {}
-        self._events: deque[str] = deque(maxlen=_MOST_EVENTS)
+        self._events: deque[str] = deque(maxlen=_MAX_EVENTS)
         self._plots = {
             'error': Plot(gui, 'tracking error (mrad or mm)', 1e3),
             'f': Plot(gui, 'f of the program (mm or mrad)', 1e3),
@@ -133,17 +133,17 @@ class ArmPanel:
 
     def remove(self) -> None:
         """Remove the panel from the page."""
-        shown = (self._state, self._bars, self._history, self._more)
+        shown = (self._state, self._bars, self._history, self._details)
         for handle in (*shown, *self._plots.values()):
             handle.remove()
 
-    def take(self, now: ArmInstant) -> None:
+    def append(self, now: ArmInstant) -> None:
         """Add an instant to the live plots."""
         error, joints = now.error, self._joints
         rows: dict[str, Numbers] = {
             'error': {name: error[name] for name in joints if name in error},
             'f': now.f,
-            'effort': shares(now.effort, joints),
+            'effort': effort_shares(now.effort, joints),
             'sigma_min': {} if math.isnan(now.sigma_min) else {'sigma_min': now.sigma_min},
         }
         for key, plot in self._plots.items():
@@ -165,23 +165,23 @@ class ArmPanel:
         """Draw the live plots, or tables of the same quantities."""
         for key, plot in self._plots.items():
             if tables is None:
-                plot.show(self._plots_in)
+                plot.show(self._plots_container)
                 continue
             table, names = tables(key)
             if key == 'effort':
-                table, names = self._as_shares(table, names)
+                table, names = self._effort_shares(table, names)
             scaled = np.column_stack([table[:, :1], plot.scale * table[:, 1:]])
-            plot.show(self._plots_in, scaled[:, : 1 + MOST_CURVES], names[:MOST_CURVES])
+            plot.show(self._plots_container, scaled[:, : 1 + MAX_CURVES], names[:MAX_CURVES])
 
-    def _as_shares(self, table: Array, names: Sequence[str]) -> tuple[Array, list[str]]:
+    def _effort_shares(self, table: Array, names: Sequence[str]) -> tuple[Array, list[str]]:
         """Return efforts as fractions of their limits, for the joints with limits."""
         limits = [effort_limit(self._joints[x]) if x in self._joints else 0.0 for x in names]
-        known = [k for k, limit in enumerate(limits) if limit]
-        columns = [table[:, 1 + k] / limits[k] for k in known]
-        return np.column_stack([table[:, 0], *columns]), [names[k] for k in known]
+        limited = [k for k, limit in enumerate(limits) if limit]
+        columns = [table[:, 1 + k] / limits[k] for k in limited]
+        return np.column_stack([table[:, 0], *columns]), [names[k] for k in limited]
 
 
-def shares(efforts: Numbers, joints: dict[str, Joint]) -> dict[str, float]:
+def effort_shares(efforts: Numbers, joints: dict[str, Joint]) -> dict[str, float]:
     """Return efforts as fractions of their limits, for the joints with limits."""
     limits = {name: effort_limit(joint) for name, joint in joints.items()}
     return {
@@ -193,7 +193,7 @@ def state_html(now: ArmInstant) -> str:
     """Return a summary of the controller state as HTML."""
     status = now.status
     message = status.get('message', 'no controller status received yet')
-    colour = _LEVELS.get(status.get('level', ''), _LEVELS[''])
+    colour = _LEVEL_COLOURS.get(status.get('level', ''), _LEVEL_COLOURS[''])
     alarm = f'<div style="color:#c0392b;font-weight:600">{escape(now.alarm)}</div>'
     time = '' if math.isnan(now.time) else f'<span style="float:right">t = {now.time:.2f} s</span>'
     return (
@@ -268,7 +268,7 @@ def joints_html(joints: dict[str, Joint], now: ArmInstant) -> str:
 def _joint_rows(joint: Joint, now: ArmInstant, origins: dict[str, str]) -> str:
     """Return the table row of a joint: name, position in its range, effort and its components."""
     position = now.position.get(joint.name, math.nan)
-    effort, most = now.effort.get(joint.name, math.nan), effort_limit(joint)
+    effort, limit = now.effort.get(joint.name, math.nan), effort_limit(joint)
     unit, force = ('m', 'N') if joint.kind == 'prismatic' else ('rad', 'N m')
     marker = ''
     if span := joint.limit.range if joint.limit else None:
@@ -276,9 +276,9 @@ def _joint_rows(joint: Joint, now: ArmInstant, origins: dict[str, str]) -> str:
     parts = {
         colour: now.components[origin].get(joint.name, 0.0) for origin, colour in origins.items()
     }
-    bars = _bar(effort, most, '#2a6fb0', 6)
-    bars += ''.join(_bar(value, most, colour, 2) for colour, value in parts.items())
-    amount = '' if math.isnan(effort) else f'{effort:.2f} of {most:g} {force}'
+    bars = _bar(effort, limit, '#2a6fb0', 6)
+    bars += ''.join(_bar(value, limit, colour, 2) for colour, value in parts.items())
+    amount = '' if math.isnan(effort) else f'{effort:.2f} of {limit:g} {force}'
     place = 'unknown' if math.isnan(position) else f'{position:.3f} {unit}'
     return (
         f'<tr><td style="width:24%">{escape(joint.name)}</td>'
@@ -303,9 +303,9 @@ def _marker(share: float) -> str:
     )
 
 
-def _bar(value: float, most: float, colour: str, height: int) -> str:
+def _bar(value: float, limit: float, colour: str, height: int) -> str:
     """Return a bar from the centre of a track, whose ends are the limits."""
-    share = value / most if most > 0.0 and math.isfinite(value) else 0.0
+    share = value / limit if limit > 0.0 and math.isfinite(value) else 0.0
     wide = 50.0 * min(abs(share), 1.0)
     left = 50.0 - wide if share < 0.0 else 50.0
     colour = '#d72828' if abs(share) > 0.98 and height > 2 else colour

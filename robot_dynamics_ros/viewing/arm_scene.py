@@ -31,13 +31,13 @@ _TOUCHED: Rgb = (255, 225, 0)
 FORCE_COLOURS: dict[str, Rgb] = {'external': (200, 60, 30), 'push': (240, 150, 20)}
 #: Remaining fractions of a joint's range at which its link changes colour.
 NEAR_SHARE, AT_SHARE = 0.1, 0.02
-_SAME = 2e-3  # rad or m; error up to which the ghost is hidden
-_MOVED = 1e-6  # quaternion or m; smaller changes are not sent
+_LEAST_ERROR = 2e-3  # rad or m; error up to which the ghost is hidden
+_LEAST_MOVE = 1e-6  # quaternion or m; smaller changes are not sent
 _TRAIL = 400  # points of a path
 _LEAST_STEP = 5e-4  # m; least distance between points of a path
 _LEAST_FORCE = 0.5  # N; smaller forces are not shown
 _HALF_FORCE = 30.0  # N; force at half the maximum arrow length
-_CHANGED = 1e-3  # m; smaller changes of an arrow are not sent
+_LEAST_ARROW_CHANGE = 1e-3  # m; smaller changes of an arrow are not sent
 
 
 class ArmScene:
@@ -71,8 +71,8 @@ class ArmScene:
         self._ghost = LinkNodes(scene, f'/{name}/ghost', tree, shapes, ghost=True)
         self._ghost.root.visible = False
         self._shapes = shapes
-        _, self.radius = surroundings(tree, shapes, {})
-        self._tip = scene.add_icosphere(
+        _, self.radius = bounding_sphere(tree, shapes, {})
+        self._tool_marker = scene.add_icosphere(
             f'/{name}/tool', 0.03 * self.radius, TOOL_COLOUR, subdivisions=2
         )
         self.trail = Trail(scene, f'/{name}/trail', TOOL_COLOUR, 2.5)
@@ -82,8 +82,8 @@ class ArmScene:
             kind: ForceArrow(scene, f'/{name}/{kind}', kind, colour, self.radius)
             for kind, colour in FORCE_COLOURS.items()
         }
-        self._places = {link.name: place for place, link in enumerate(tree.links)}
-        self._known: dict[str, float] = {}
+        self._link_index = {link.name: place for place, link in enumerate(tree.links)}
+        self._last_position: dict[str, float] = {}
         self._limits: dict[int, Rgb | None] = {}
         self.trail_grows = True
 
@@ -92,30 +92,30 @@ class ArmScene:
 
         The colour of a link shows a warning of its joint.
         """
-        self._known |= {name: x for name, x in now.position.items() if np.isfinite(x)}
-        relative = self.tree.relative(self._known)
+        self._last_position |= {name: x for name, x in now.position.items() if np.isfinite(x)}
+        relative = self.tree.relative(self._last_position)
         poses = self.tree.poses(relative)
         self._arm.move(relative)
         tip = poses[self.tool].p_WF
-        place(self._tip, tip)
+        set_pose(self._tool_marker, tip)
         if now.position and self.trail_grows:
             self.trail.add(tip)
-        self._warn(now)
-        self._follow(now)
+        self._colour_links(now)
+        self._show_reference(now)
         for kind, arrow in self._forces.items():
             link, wrench = now.wrenches.get(kind, ('', np.zeros(6)))
-            if link in self._places:
-                arrow.show(poses[self._places[link]], wrench[:3])
+            if link in self._link_index:
+                arrow.show(poses[self._link_index[link]], wrench[:3])
             else:
                 arrow.hide()
 
-    def tip(self, positions: Mapping[str, float]) -> Array:
+    def tool_position(self, positions: Mapping[str, float]) -> Array:
         """Return the tool position in the base frame, shape (3,), m."""
         return self.tree.poses(self.tree.relative(positions))[self.tool].p_WF
 
-    def surroundings(self) -> tuple[Array, float]:
+    def bounding_sphere(self) -> tuple[Array, float]:
         """Return centre, shape (3,), and radius of the arm's current bounding sphere, m."""
-        return surroundings(self.tree, self._shapes, self._known)
+        return bounding_sphere(self.tree, self._shapes, self._last_position)
 
     def send_trails(self) -> None:
         """Send changed paths to the browsers."""
@@ -126,27 +126,27 @@ class ArmScene:
         """Remove the arm from the scene."""
         self._root.remove()
 
-    def _follow(self, now: ArmInstant) -> None:
+    def _show_reference(self, now: ArmInstant) -> None:
         error = now.error
-        apart = max((abs(x) for x in error.values() if np.isfinite(x)), default=0.0)
-        visible = apart > _SAME
+        largest = max((abs(x) for x in error.values() if np.isfinite(x)), default=0.0)
+        visible = largest > _LEAST_ERROR
         if self._ghost.root.visible != visible:
             self._ghost.root.visible = visible
         if error:
-            relative = self.tree.relative({**self._known, **now.reference})
+            relative = self.tree.relative({**self._last_position, **now.reference})
             if self.trail_grows:
                 self.reference_trail.add(self.tree.poses(relative)[self.tool].p_WF)
             if visible:
                 self._ghost.move(relative)
 
-    def _warn(self, now: ArmInstant) -> None:
+    def _colour_links(self, now: ArmInstant) -> None:
         """Colour the links: a new contact, else the warning of the joint."""
         for place, link in enumerate(self.tree.links):
             name = '' if link.joint is None else link.joint.name
             if link.joint is not None and name in now.position:
                 self._limits[place] = limit_colour(now.position[name], link.joint.limit)
             touched = link.name == now.touched
-            self._arm.warn(place, _TOUCHED if touched else self._limits.get(place))
+            self._arm.set_warning(place, _TOUCHED if touched else self._limits.get(place))
 
 
 def limit_colour(position: float, limit: Limit | None) -> Rgb | None:
@@ -156,13 +156,13 @@ def limit_colour(position: float, limit: Limit | None) -> Rgb | None:
     if limit is None or limit.range is None:
         return None
     lower, upper = limit.range
-    left = min(position - lower, upper - position) / (upper - lower)
-    if left < AT_SHARE:
+    margin = min(position - lower, upper - position) / (upper - lower)
+    if margin < AT_SHARE:
         return _AT_LIMIT
-    return _NEAR if left < NEAR_SHARE else None
+    return _NEAR if margin < NEAR_SHARE else None
 
 
-def surroundings(
+def bounding_sphere(
     tree: LinkTree, shapes: tuple[LinkShape, ...], positions: Mapping[str, float]
 ) -> tuple[Array, float]:
     """Return centre, shape (3,), and radius of an arm's bounding sphere, m."""
@@ -217,9 +217,9 @@ class LinkNodes:
     def move(self, relative: list[FramePose]) -> None:
         """Set the pose of every link in its parent."""
         for frame, (R, p) in zip(self._frames, relative, strict=True):
-            place(frame, p, R)
+            set_pose(frame, p, R)
 
-    def warn(self, place: int, colour: Rgb | None) -> None:
+    def set_warning(self, place: int, colour: Rgb | None) -> None:
         """Show a link in a warning colour; None for its own colour."""
         if self._warnings[place] != colour:
             self._warnings[place] = colour
@@ -263,11 +263,11 @@ def quaternion(R: Array) -> Array:
     return np.array([np.cos(angle / 2.0), *(half * phi)])
 
 
-def place(node: Any, position: Array, R: Array | None = None) -> None:
+def set_pose(node: Any, position: Array, R: Array | None = None) -> None:
     """Set position and, if given, rotation of a node, if they changed."""
-    if np.abs(node.position - position).max() > _MOVED:
+    if np.abs(node.position - position).max() > _LEAST_MOVE:
         node.position = position
-    if R is not None and np.abs(node.wxyz - (wxyz := quaternion(R))).max() > _MOVED:
+    if R is not None and np.abs(node.wxyz - (wxyz := quaternion(R))).max() > _LEAST_MOVE:
         node.wxyz = wxyz
 
 
@@ -276,9 +276,9 @@ class Trail:
 
     def __init__(self, scene: Any, path: str, colour: Rgb, thickness: float) -> None:
         self._points: list[Array] = []
-        nothing = np.zeros((_TRAIL, 2, 3), dtype=np.float32)
+        empty = np.zeros((_TRAIL, 2, 3), dtype=np.float32)
         self._line = scene.add_line_segments(
-            path, nothing, colour, thickness=thickness, thickness_units='screen'
+            path, empty, colour, thickness=thickness, thickness_units='screen'
         )
         self._sent = 0
 
@@ -320,7 +320,7 @@ class ForceArrow:
 
     def __init__(self, scene: Any, path: str, name: str, colour: Rgb, longest: float) -> None:
         self._name, self._longest = name, longest
-        self._begin = -1.0 if name == 'push' else 0.0
+        self._start = -1.0 if name == 'push' else 0.0
         self._ends = np.array([[[0.0, 0.0, 0.0], [0.0, 0.0, 0.1 * longest]]])
         thick = 0.02 * longest
         self._arrow = scene.add_arrows(
@@ -344,11 +344,11 @@ class ForceArrow:
             self._arrow.visible = self._label.visible = False
 
     def _place(self, pose: FramePose, force: Array, size: float) -> None:
-        way = self._longest / (size + _HALF_FORCE) * (pose.R_WF @ force)
-        ends = pose.p_WF + np.array([[self._begin * way, (self._begin + 1.0) * way]])
-        if np.abs(ends - self._ends).max() > _CHANGED:
+        vector = self._longest / (size + _HALF_FORCE) * (pose.R_WF @ force)
+        ends = pose.p_WF + np.array([[self._start * vector, (self._start + 1.0) * vector]])
+        if np.abs(ends - self._ends).max() > _LEAST_ARROW_CHANGE:
             self._ends = self._arrow.points = ends
-            self._label.position = pose.p_WF + (2.0 * self._begin + 1.0) * way
+            self._label.position = pose.p_WF + (2.0 * self._start + 1.0) * vector
         text = f'{self._name} {size:.0f} N' if size >= 10.0 else f'{self._name} {size:.1f} N'
         if self._label.text != text:
             self._label.text = text

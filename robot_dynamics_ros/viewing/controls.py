@@ -13,28 +13,28 @@ from robot_dynamics_ros.description.robot_description import Joint
 from robot_dynamics_ros.viewing.page import ArmView, Page
 
 #: Reports the result of a command: whether it was accepted, and a message.
-Tell = Callable[[bool, str], None]
+Reply = Callable[[bool, str], None]
 
 
 class Commands(Protocol):
-    """Commands to an arm; methods return immediately and report results by ``tell`` later."""
+    """Commands to an arm; methods return immediately and report results by ``reply`` later."""
 
-    def set_controller(self, changes: Mapping[str, Any], tell: Tell) -> None:
+    def set_controller(self, changes: Mapping[str, Any], reply: Reply) -> None:
         """Change parameters of the controller."""
 
-    def set_simulator(self, changes: Mapping[str, Any], tell: Tell) -> None:
+    def set_simulator(self, changes: Mapping[str, Any], reply: Reply) -> None:
         """Change parameters of the simulator."""
 
-    def activate(self, tell: Tell) -> None:
+    def activate(self, reply: Reply) -> None:
         """Activate the controller."""
 
-    def deactivate(self, tell: Tell) -> None:
+    def deactivate(self, reply: Reply) -> None:
         """Deactivate the controller."""
 
-    def move_to(self, goal: Mapping[str, float], share: float, client: int, tell: Tell) -> None:
+    def move_to(self, goal: Mapping[str, float], share: float, client: int, reply: Reply) -> None:
         """Move the joints to positions, rad or m, at a fraction of the velocity limits."""
 
-    def circle(self, radius: float, share: float, client: int, tell: Tell) -> None:
+    def circle(self, radius: float, share: float, client: int, reply: Reply) -> None:
         """Move the tool once around a circle of a radius, m, at a fraction of the limits."""
 
     def read_simulator(
@@ -45,32 +45,32 @@ class Commands(Protocol):
     def push(self, link: str, force: tuple[float, float, float], client: int) -> None:
         """Apply a force, N in the link's axes, to a simulated link until changed; zero ends it."""
 
-    def lapse(self, client: int) -> None:
+    def end_client(self, client: int) -> None:
         """End all commands of a browser that has disconnected."""
 
 
 _RED, _GREEN = '#c0392b', '#2e9e5b'
 _FIRST_SPEED = 0.25  # initial fraction of the limits
-_FASTEST_GAIN = 60.0  # rad/s
-_HEAVIEST_KG = 10.0
-_STRONGEST_N = 100.0
+_MAX_FREQUENCY = 60.0  # rad/s
+_MAX_PAYLOAD_KG = 10.0
+_MAX_PUSH_N = 100.0
 _FACTORS = (0.0, 3.0, 0.05)
 #: Controller parameters with sliders: label; minimum, maximum and step.
 _GAINS = {
-    'natural_frequency': ('natural frequency, s\u207b\u00b9', (0.0, _FASTEST_GAIN, 0.5)),
+    'natural_frequency': ('natural frequency, s\u207b\u00b9', (0.0, _MAX_FREQUENCY, 0.5)),
     'damping_ratio': ('damping ratio', (0.0, 3.0, 0.05)),
     'effort_scale': ('share of the effort limits', (0.0, 1.0, 0.01)),
-    'payload_mass': ('payload, kg', (0.0, _HEAVIEST_KG, 0.05)),
+    'payload_mass': ('payload, kg', (0.0, _MAX_PAYLOAD_KG, 0.05)),
 }
 #: Simulator parameters with sliders.
 _PLANT = {
-    'payload_mass': ('load, kg', (0.0, _HEAVIEST_KG, 0.05)),
+    'payload_mass': ('load, kg', (0.0, _MAX_PAYLOAD_KG, 0.05)),
     'mass_factor': ('masses', (0.1, 3.0, 0.05)),
     'armature_factor': ('drive inertia', _FACTORS),
     'damping_factor': ('viscous friction', _FACTORS),
     'coulomb_friction_factor': ('Coulomb friction', _FACTORS),
 }
-_CENTRES = 'com_shift'
+_COM_SHIFT = 'com_shift'
 #: Parameters with a value per joint or link; a slider sets all of them.
 _PER_JOINT = (
     *('natural_frequency', 'damping_ratio'),
@@ -91,19 +91,19 @@ class ParameterSliders:
 
     Args:
         gui: The viser GUI.
-        ask: Changes parameters of the node, and reports the result.
-        tell: Displays the result of a change.
+        send: Changes parameters of the node, and reports the result.
+        reply: Displays the result of a change.
         refresh: Called after a rejected change; shows the values of the node.
     """
 
     def __init__(
         self,
         gui: Any,
-        ask: Callable[[Mapping[str, Any], Tell], None],
-        tell: Tell,
+        send: Callable[[Mapping[str, Any], Reply], None],
+        reply: Reply,
         refresh: Callable[[], None],
     ) -> None:
-        self._gui, self._ask, self._tell, self._refresh = gui, ask, tell, refresh
+        self._gui, self._send, self._reply, self._refresh = gui, send, reply, refresh
         self._sliders: dict[str, Any] = {}
 
     def add(self, name: str, label: str, extent: tuple[float, float, float], first: float) -> None:
@@ -127,7 +127,7 @@ class ParameterSliders:
 
     def change(self, changes: Mapping[str, Any]) -> None:
         """Request changes of parameters."""
-        self._ask(changes, self._answered)
+        self._send(changes, self._on_reply)
 
     def show(self, parameters: Mapping[str, Any]) -> None:
         """Set the sliders to the values of the node."""
@@ -135,9 +135,9 @@ class ParameterSliders:
             slider = self._sliders[name]
             slider.value = min(max(first_number(parameters[name]), slider.min), slider.max)
 
-    def _answered(self, taken: bool, text: str) -> None:
-        self._tell(taken, text)
-        if not taken:
+    def _on_reply(self, accepted: bool, text: str) -> None:
+        self._reply(accepted, text)
+        if not accepted:
             self._refresh()
 
 
@@ -153,24 +153,24 @@ class Controls:
     def __init__(self, page: Page, arm: ArmView, commands: Commands) -> None:
         self._gui, self._arm, self._commands = page.server.gui, arm, commands
         self._sliders = ParameterSliders(
-            self._gui, commands.set_controller, self.tell, self._show_again
+            self._gui, commands.set_controller, self.reply, self._refresh
         )
         self._goal: dict[str, Any] = {}
         self._parameters: Mapping[str, Any] = {}
         self._simulator: SimulatorControls | None = None
         self._folder = self._gui.add_folder(f'command {arm.name}')
         with self._folder:
-            self._said = self._gui.add_html('')
+            self._result = self._gui.add_html('')
             self._add_life_cycle()
             self._add_law()
             self._motion = self._gui.add_folder('motion', expand_by_default=False)
         with self._motion:
             self._add_motion()
 
-    def tell(self, taken: bool, text: str) -> None:
+    def reply(self, accepted: bool, text: str) -> None:
         """Display the result of a command."""
-        colour, mark = (_GREEN, '&#10003;') if taken else (_RED, 'refused:')
-        self._said.content = (
+        colour, mark = (_GREEN, '&#10003;') if accepted else (_RED, 'refused:')
+        self._result.content = (
             f'<div style="font-size:.85em;padding:.2em .9em;color:{colour}">'
             f'<b>{mark}</b> {escape(text)}</div>'
         )
@@ -179,9 +179,9 @@ class Controls:
         """Set sliders and menus to the parameters of the controller."""
         if parameters != self._parameters:
             self._parameters = parameters
-            self._show_again()
+            self._refresh()
 
-    def offer_joints(self) -> None:
+    def add_joint_sliders(self) -> None:
         """Add a slider for each joint of the arm, once the joints are known."""
         joints = self._arm.joints
         if self._goal or not joints or self._arm.scene is None:
@@ -194,17 +194,17 @@ class Controls:
                     initial_value=min(max(0.0, low), high),
                 )  # fmt: skip
 
-    def offer_simulator(self, links: list[str]) -> None:
+    def add_simulator(self, links: list[str]) -> None:
         """Add the controls of a simulated arm, once."""
         if self._simulator is None:
             with self._folder:
-                self._simulator = SimulatorControls(self._gui, links, self._commands, self.tell)
+                self._simulator = SimulatorControls(self._gui, links, self._commands, self.reply)
 
     def _add_life_cycle(self) -> None:
         buttons = self._gui.add_button_group('life cycle', ('activate', 'deactivate'))
 
         def act(_: Any) -> None:
-            getattr(self._commands, buttons.value)(self.tell)
+            getattr(self._commands, buttons.value)(self.reply)
 
         buttons.on_click(act)
 
@@ -219,11 +219,11 @@ class Controls:
     def _set_law(self) -> None:
         changes = {'law': self._law.value, 'program': self._program.value}
         if changes['law'] == 'constraint_stabilization' and not changes['program']:
-            self.tell(False, 'law constraint_stabilization requires a program: enter one first')
+            self.reply(False, 'law constraint_stabilization requires a program: enter one first')
             return
         self._sliders.change(changes)
 
-    def _show_again(self) -> None:
+    def _refresh(self) -> None:
         """Set sliders and menus to the last received parameters of the controller."""
         parameters = self._parameters
         if parameters.get('law') in LAWS:
@@ -239,21 +239,21 @@ class Controls:
         )  # fmt: skip
         circle, radius = gui.add_button('circle with the tool'), gui.add_number('radius, m', 0.05)
         here, go = gui.add_button('take the current position'), gui.add_button('move there')
-        here.on_click(lambda _: self._take_posture())
-        go.on_click(self._go)
+        here.on_click(lambda _: self._copy_position())
+        go.on_click(self._move)
         circle.on_click(
             lambda event: self._commands.circle(
-                float(radius.value), self._share.value, client_of(event), self.tell
+                float(radius.value), self._share.value, client_of(event), self.reply
             )
         )
 
-    def _take_posture(self) -> None:
+    def _copy_position(self) -> None:
         for name, slider in self._goal.items():
             slider.value = min(max(self._arm.position.get(name, 0.0), slider.min), slider.max)
 
-    def _go(self, event: Any) -> None:
+    def _move(self, event: Any) -> None:
         goal = {name: float(slider.value) for name, slider in self._goal.items()}
-        self._commands.move_to(goal, self._share.value, client_of(event), self.tell)
+        self._commands.move_to(goal, self._share.value, client_of(event), self.reply)
 
 
 def add_stop(page: Page, stop: Callable[[], None]) -> None:
@@ -284,23 +284,23 @@ class SimulatorControls:
         gui: The viser GUI.
         links: Links that can be pushed.
         commands: Receiver of the commands.
-        tell: Displays the result of a command.
+        reply: Displays the result of a command.
     """
 
-    def __init__(self, gui: Any, links: list[str], commands: Commands, tell: Tell) -> None:
+    def __init__(self, gui: Any, links: list[str], commands: Commands, reply: Reply) -> None:
         self._gui, self._commands = gui, commands
-        self._sliders = ParameterSliders(gui, commands.set_simulator, tell, self._read)
+        self._sliders = ParameterSliders(gui, commands.set_simulator, reply, self._read)
         with gui.add_folder('simulator', expand_by_default=False):
             self._add_push(links)
             for name, (label, extent) in _PLANT.items():
                 self._sliders.add(name, label, extent, 1.0 if name in _PER_JOINT else 0.0)
                 if name == 'payload_mass':
                     gui.add_html(_MODEL_ERROR)
-            self._add_centres()
+            self._add_com_shift()
         self._read()
 
     def _add_push(self, links: list[str]) -> None:
-        gui, most = self._gui, (_STRONGEST_N,) * 3
+        gui, most = self._gui, (_MAX_PUSH_N,) * 3
         link = gui.add_dropdown('push link', tuple(links), initial_value=links[-1])
         force = gui.add_vector3(
             'force, N', (0.0, 0.0, 0.0), min=tuple(-x for x in most), max=most, step=1.0,
@@ -315,7 +315,7 @@ class SimulatorControls:
         for handle in (link, force, push):
             handle.on_update(from_page(act))
 
-    def _add_centres(self) -> None:
+    def _add_com_shift(self) -> None:
         """Add the control to displace the centres of mass."""
         self._shift = self._gui.add_vector3(
             'centres of mass, m', (0.0, 0.0, 0.0), min=(-0.1,) * 3, max=(0.1,) * 3, step=0.001,
@@ -324,26 +324,26 @@ class SimulatorControls:
 
         def act(_: Any) -> None:
             shift = [float(x) for x in self._shift.value]
-            self._sliders.change({_CENTRES: shift})
+            self._sliders.change({_COM_SHIFT: shift})
 
         self._shift.on_update(from_page(act))
 
     def _read(self) -> None:
-        self._commands.read_simulator([*_PLANT, _CENTRES], self._show)
+        self._commands.read_simulator([*_PLANT, _COM_SHIFT], self._show)
 
     def _show(self, parameters: Mapping[str, Any]) -> None:
         """Set the controls to the parameters of the simulator."""
         self._sliders.show(parameters)
-        if len(parameters.get(_CENTRES, ())) == 3:
-            self._shift.value = tuple(parameters[_CENTRES])
+        if len(parameters.get(_COM_SHIFT, ())) == 3:
+            self._shift.value = tuple(parameters[_COM_SHIFT])
 
 
-def from_page(act: Callable[[Any], None]) -> Callable[[Any], None]:
+def from_page(callback: Callable[[Any], None]) -> Callable[[Any], None]:
     """Return a callback that ignores events not caused by a browser."""
 
     def on_update(event: Any) -> None:
         if getattr(event, 'client', None) is not None:
-            act(event)
+            callback(event)
 
     return on_update
 

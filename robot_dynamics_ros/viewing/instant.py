@@ -56,27 +56,27 @@ class ArmInstant:
         """Reference minus position by joint, rad or m; empty if the law follows no reference."""
         if self.status.get('law') == 'constraint_stabilization':
             return {}
-        known = self.reference.keys() & self.position.keys()
-        return {name: self.reference[name] - self.position[name] for name in known}
+        common = self.reference.keys() & self.position.keys()
+        return {name: self.reference[name] - self.position[name] for name in common}
 
 
 class ContactFlash:
     """Detects new contacts by the controller's contact count, and reports their link for 1 s."""
 
     def __init__(self) -> None:
-        self._count, self._begun = '', -math.inf
+        self._count, self._start = '', -math.inf
 
-    def begins(self, status: Mapping[str, str], time: float) -> bool:
+    def update(self, status: Mapping[str, str], time: float) -> bool:
         """Process the status at a time, s; return whether there is a new contact."""
         before, self._count = self._count, status.get('contacts', '')
-        begins = before not in ('', self._count) and self._count not in ('', '0')
-        if begins:
-            self._begun = time
-        return begins
+        is_new = before not in ('', self._count) and self._count not in ('', '0')
+        if is_new:
+            self._start = time
+        return is_new
 
     def link(self, status: Mapping[str, str], time: float) -> str:
         """Return the link with a new contact at a time, s; empty if there is none."""
-        fresh = 0.0 <= time - self._begun < FLASH_S
+        fresh = 0.0 <= time - self._start < FLASH_S
         return status.get('touched_link', '') if fresh else ''
 
 
@@ -111,7 +111,7 @@ class PlotHistory:
         return np.roll(self._rows, -self._count, axis=0)[len(self._rows) - kept :]
 
 
-def grouped(names: Sequence[str], values: Sequence[float]) -> dict[str, dict[str, float]]:
+def by_origin(names: Sequence[str], values: Sequence[float]) -> dict[str, dict[str, float]]:
     """Group values named ``JOINT/ORIGIN`` by origin and joint."""
     result: dict[str, dict[str, float]] = {}
     for name, value in zip(names, values, strict=False):

@@ -33,8 +33,8 @@ from robot_dynamics_ros.viewing.instant import ArmInstant
 from robot_dynamics_ros.viewing.link_tree import LinkTree
 from robot_dynamics_ros.viewing.program_scene import ProgramScene, read_program
 
-_MOST_REMARKS = 5
-_FROM = (0.6, -0.65, 0.45)  # direction from an arm to the camera
+_MAX_REMARKS = 5
+_CAMERA_DIRECTION = (0.6, -0.65, 0.45)  # direction from an arm to the camera
 
 
 class ArmView:
@@ -61,16 +61,16 @@ class ArmView:
         self.scene: ArmScene | None = None
         self.panel: ArmPanel | None = None
         self.program: ProgramScene | None = None
-        self._drawn: Any = None
-        self._looked_at = False
-        self.tell('waiting for the description of the arm')
+        self._drawn_program: Any = None
+        self._in_view = False
+        self.set_message('waiting for the description of the arm')
 
-    def tell(self, text: str) -> None:
+    def set_message(self, text: str) -> None:
         """Show a message above the numbers; empty for none."""
-        self._message.content = '  \n'.join(f'*{plain(line)}*' for line in text.splitlines())
+        self._message.content = '  \n'.join(f'*{escaped(line)}*' for line in text.splitlines())
         self._message.visible = bool(text)
 
-    def describe(self, xml: str) -> None:
+    def set_description(self, xml: str) -> None:
         """Show the arm of a description, and problems as messages on the page."""
         if xml == self.xml:
             return
@@ -78,10 +78,10 @@ class ArmView:
         try:
             tree, (shapes, remarks) = LinkTree(xml), robot_shapes(xml)
         except DescriptionError as error:
-            self.tell(f'the description cannot be shown: {error}')
+            self.set_message(f'the description cannot be shown: {error}')
             return
         if not tree.links:
-            self.tell('the description cannot be shown: it has no link connected to a root')
+            self.set_message('the description cannot be shown: it has no link connected to a root')
             return
         server = self._page.server
         with server.atomic():
@@ -89,10 +89,10 @@ class ArmView:
                 self.scene.remove()
             self.scene = ArmScene(server.scene, self.name, tree, shapes, self._offset)
             self._add_panel(tree.joints)
-        more = len(remarks) - _MOST_REMARKS
-        shown = [*remarks[:_MOST_REMARKS], *([f'and {more} more'] if more > 0 else [])]
-        self.tell('\n'.join(shown))
-        self._looked_at = False
+        more = len(remarks) - _MAX_REMARKS
+        shown = [*remarks[:_MAX_REMARKS], *([f'and {more} more'] if more > 0 else [])]
+        self.set_message('\n'.join(shown))
+        self._in_view = False
 
     def name_joints(self, names: Iterable[str]) -> None:
         """Show the numbers of joints until a description is received."""
@@ -109,17 +109,17 @@ class ArmView:
 
     def draw_program(self, parameters: Mapping[str, Any]) -> None:
         """Draw the program in the controller's parameters; show errors on the page."""
-        named = (parameters.get('law'), parameters.get('program'), self.xml)
-        if self.scene is None or named == self._drawn:
+        key = (parameters.get('law'), parameters.get('program'), self.xml)
+        if self.scene is None or key == self._drawn_program:
             return
-        self._drawn = named
+        self._drawn_program = key
         if self.program is not None:
             self.program.remove()
             self.program = None
         try:
             program = read_program(parameters, self.xml)
         except RobotDynamicsError as error:
-            self.tell(f'the program cannot be drawn: {error}')
+            self.set_message(f'the program cannot be drawn: {error}')
             return
         if program is not None:
             scene = self._page.server.scene
@@ -130,19 +130,19 @@ class ArmView:
         self.position.update((k, x) for k, x in now.position.items() if math.isfinite(x))
         if self.scene is not None:
             self.scene.show(now)
-            if now.position and not self._looked_at:
-                self._looked_at = True
+            if now.position and not self._in_view:
+                self._in_view = True
                 self._page.look_at_arms()
         if self.program is not None:
             self.program.show(now.program_time, now.position)
         if self.panel is not None:
-            self.panel.take(now)
+            self.panel.append(now)
 
-    def surroundings(self) -> tuple[Array, float] | None:
+    def bounding_sphere(self) -> tuple[Array, float] | None:
         """Return centre, shape (3,), and radius of the bounding sphere, m; None if unknown."""
-        if self.scene is None or not self._looked_at:
+        if self.scene is None or not self._in_view:
             return None
-        centre, radius = self.scene.surroundings()
+        centre, radius = self.scene.bounding_sphere()
         return centre + self._offset, radius
 
     def write(self, now: ArmInstant, tables: Tables | None = None) -> None:
@@ -182,8 +182,8 @@ class Page:
             cell_color=(222, 225, 228), section_color=(190, 196, 202), shadow_opacity=0.25,
         )  # fmt: skip
         scene.add_frame('/base', axes_length=0.12, axes_radius=0.004)
-        self._views = [self.server.initial_camera.position]
-        self.server.on_client_connect(self._catch_up)
+        self._camera_positions = [self.server.initial_camera.position]
+        self.server.on_client_connect(self._set_camera)
         self.look_at(np.array([0.0, 0.0, 0.3]), 0.6)
         gui.main_panel.dock_right()
         gui.main_panel.set_width(430)
@@ -204,7 +204,7 @@ class Page:
 
     def look_at_arms(self) -> None:
         """Point the camera of every browser at all arms with known positions."""
-        spheres = [x for arm in self.arms.values() if (x := arm.surroundings()) is not None]
+        spheres = [x for arm in self.arms.values() if (x := arm.bounding_sphere()) is not None]
         lowest = np.min([centre - radius for centre, radius in spheres], axis=0)
         highest = np.max([centre + radius for centre, radius in spheres], axis=0)
         radius = float((highest - lowest).max()) / 2.0
@@ -212,19 +212,19 @@ class Page:
 
     def look_at(self, centre: Array, radius: float) -> None:
         """Point the camera of every browser at a sphere; centre of shape (3,), m."""
-        eye = centre + 3.0 * radius * np.array(_FROM)
+        eye = centre + 3.0 * radius * np.array(_CAMERA_DIRECTION)
         clients = self.server.get_clients().values()
         for camera in (self.server.initial_camera, *(x.camera for x in clients)):
             camera.position, camera.look_at = eye, centre
-        self._views.append(eye)
+        self._camera_positions.append(eye)
 
-    def _catch_up(self, client: Any) -> None:
+    def _set_camera(self, client: Any) -> None:
         """Set the camera of a newly connected browser, which missed calls of :meth:`look_at`.
 
         A view chosen by the user is kept.
         """
         camera, initial = client.camera, self.server.initial_camera
-        if any(np.allclose(camera.position, eye, atol=1e-3) for eye in self._views):
+        if any(np.allclose(camera.position, eye, atol=1e-3) for eye in self._camera_positions):
             camera.position, camera.look_at = initial.position, initial.look_at
 
     def close(self) -> None:
@@ -237,7 +237,7 @@ def _path(name: str) -> str:
     return re.sub(r'[^\w.-]+', '_', name.strip('/')) or 'arm'
 
 
-def plain(text: str) -> str:
+def escaped(text: str) -> str:
     """Escape all Markdown characters of a text."""
     return re.sub(r'([\\`*_{}\[\]()<>#+\-.!|~$&])', r'\\\1', text)
 

@@ -25,14 +25,14 @@ from robot_dynamics_ros.viewing.instant import (
     FLASH_S,
     ArmInstant,
     ContactFlash,
+    by_origin,
     diagnostic_status,
-    grouped,
 )
 from robot_dynamics_ros.viewing.page import ArmView, Page
 
 _NANO = 1e9
-_HEALTH, _ANSWER, _COMPONENTS = '/diagnostics', '/trajectory_status', '/effort_components'
-_MOST_PARTS = 4000  # instants at which effort components are kept
+_DIAGNOSTICS, _RESPONSE, _COMPONENTS = '/diagnostics', '/trajectory_status', '/effort_components'
+_MAX_COMPONENTS = 4000  # instants at which effort components are kept
 
 
 class BagRun:
@@ -68,11 +68,11 @@ class BagRun:
         self.description = run.description
         self.parameters: Mapping[str, Any] = recorded_parameters(run.parameters)
         self.program = _program(path)
-        self._health: list[tuple[float, dict[str, str]]] = []
-        self._answers: list[tuple[float, str]] = []
+        self._diagnostics: list[tuple[float, dict[str, str]]] = []
+        self._responses: list[tuple[float, str]] = []
         self.events: list[tuple[float, str]] = []
-        self._touches: list[tuple[float, str]] = []
-        self._parts: list[tuple[float, Any]] = []
+        self._contacts: list[tuple[float, str]] = []
+        self._component_messages: list[tuple[float, Any]] = []
         self._space = f'/{namespace}/' if (namespace := choices.get('namespace', '')) else '/'
         with BagReader(path) as bag:
             self._read_events(bag)
@@ -100,12 +100,12 @@ class BagRun:
             f=f,
             sigma_min=sigma_min,
             components=self._components(t),
-            touched=next((link for x, link in self._touches if 0.0 <= t - x < FLASH_S), ''),
+            touched=next((link for x, link in self._contacts if 0.0 <= t - x < FLASH_S), ''),
             program_time=float(run.time[k]) - start,
             status=status,
         )
 
-    def instants(self) -> Iterator[tuple[str, float]]:
+    def notable_instants(self) -> Iterator[tuple[str, float]]:
         """Yield names and times, s, of the largest tracking error and of all events."""
         error = np.abs(self._run.reference_position - self._run.position)
         if self.at(self.duration).error and np.isfinite(error).any():
@@ -113,25 +113,25 @@ class BagRun:
             yield f'worst error ({self.joints[worst[1]]})', float(self.time[worst[0]])
         yield from ((text, t) for t, text in self.events)
 
-    def saturation(self, limits: Mapping[str, float]) -> float:
+    def first_saturation(self, limits: Mapping[str, float]) -> float:
         """Return the first time at which an effort is at its limit, s; NaN if there is none.
 
         Args:
             limits: Effort limits by joint, N m or N; 0 if unknown.
         """
-        most = np.array([limits.get(name, 0.0) or math.inf for name in self.joints])
+        limit = np.array([limits.get(name, 0.0) or math.inf for name in self.joints])
         with np.errstate(invalid='ignore'):
-            rows = np.nonzero((np.abs(self._run.effort) >= most * (1.0 - 1e-9)).any(axis=1))[0]
+            rows = np.nonzero((np.abs(self._run.effort) >= limit * (1.0 - 1e-9)).any(axis=1))[0]
         return float(self.time[rows[0]]) if len(rows) else math.nan
 
-    def table(self, key: str, start: float, end: float, most: int) -> tuple[Array, list[str]]:
+    def table(self, key: str, start: float, end: float, max_rows: int) -> tuple[Array, list[str]]:
         """Return a decimated table of time and quantities between two times, and their names.
 
         Args:
             key: ``error``, ``effort``, ``f`` or ``sigma_min``.
             start: First time, s since the first state.
             end: Last time, s since the first state.
-            most: Largest number of rows.
+            max_rows: Largest number of rows.
         """
         run, names, time = self._run, list(self.joints), self.time
         if key == 'error' and not self.at(end).error:
@@ -148,7 +148,7 @@ class BagRun:
             values = of_program[key]
             names = list(self.program.rows) if key == 'f' else [key]
         first, last = np.searchsorted(time, [start, end])
-        rows = np.unique(np.linspace(first, max(last - 1, first), most).astype(int))
+        rows = np.unique(np.linspace(first, max(last - 1, first), max_rows).astype(int))
         rows = rows[rows < len(time)]
         return np.column_stack([time[rows], values[rows]]), names
 
@@ -171,23 +171,23 @@ class BagRun:
         return dict(zip(program.rows, values, strict=True)), float(program.sigma_min[k])
 
     def _status(self, t: float) -> dict[str, str]:
-        before = [status for time, status in self._health if time <= t]
-        said = [text for time, text in self._answers if time <= t]
+        before = [status for time, status in self._diagnostics if time <= t]
+        responses = [text for time, text in self._responses if time <= t]
         status = before[-1] if before else {'message': 'recorded'}
-        return {**status, **({'trajectory': said[-1]} if said else {})}
+        return {**status, **({'trajectory': responses[-1]} if responses else {})}
 
     def _components(self, t: float) -> dict[str, dict[str, float]]:
         """Return the effort components at a time, s; empty if none were recorded just before."""
-        k = bisect_right(self._parts, t, key=lambda part: part[0]) - 1
-        if k < 0 or t - self._parts[k][0] > FLASH_S:
+        k = bisect_right(self._component_messages, t, key=lambda part: part[0]) - 1
+        if k < 0 or t - self._component_messages[k][0] > FLASH_S:
             return {}
-        message = self._parts[k][1]
-        return grouped(message.name, message.effort)
+        message = self._component_messages[k][1]
+        return by_origin(message.name, message.effort)
 
     def _read_components(self, bag: BagReader) -> None:
         """Read the effort components at up to 4000 instants."""
         topics = [x for x in bag.topics if x.startswith(self._space) and x.endswith(_COMPONENTS)]
-        due, step = 0.0, self.duration * _NANO / _MOST_PARTS
+        due, step = 0.0, self.duration * _NANO / _MAX_COMPONENTS
         try:
             for block in bag.blocks(*topics):
                 for topic, time_ns, data in block:
@@ -196,32 +196,32 @@ class BagRun:
                         message = bag.deserialize(data, bag.topics[topic])
                         stamp = message.header.stamp
                         t = stamp.sec + stamp.nanosec / _NANO - self._first
-                        self._parts.append((t, message))
+                        self._component_messages.append((t, message))
         except RecordingError as error:
             self.notes = (*self.notes, str(error))
 
     def _read_events(self, bag: BagReader) -> None:
         """Read diagnostics and trajectory responses of the controller, up to a damaged message."""
-        answers = [x for x in bag.topics if x.startswith(self._space) and x.endswith(_ANSWER)]
+        responses = [x for x in bag.topics if x.startswith(self._space) and x.endswith(_RESPONSE)]
         flash, last = ContactFlash(), ''
         try:
-            for topic, time_ns, message in bag.messages(_HEALTH, *answers):
+            for topic, time_ns, message in bag.messages(_DIAGNOSTICS, *responses):
                 t = max(time_ns / _NANO - self._first, 0.0)
-                if topic != _HEALTH:
-                    self._answers.append((t, message.data))
+                if topic != _DIAGNOSTICS:
+                    self._responses.append((t, message.data))
                     self.events.append((t, message.data))
                     continue
                 for status in message.status:
                     name = f'/{status.name}'
                     if not (name.startswith(self._space) and name.endswith(': control loop')):
                         continue
-                    health = diagnostic_status(status)
-                    self._health.append((t, health))
-                    if flash.begins(health, t):
-                        self._touches.append((t, health.get('touched_link', '')))
-                        self.events.append((t, health['last_contact']))
-                    if health['message'] != last:
-                        last = health['message']
+                    diagnostics = diagnostic_status(status)
+                    self._diagnostics.append((t, diagnostics))
+                    if flash.update(diagnostics, t):
+                        self._contacts.append((t, diagnostics.get('touched_link', '')))
+                        self.events.append((t, diagnostics['last_contact']))
+                    if diagnostics['message'] != last:
+                        last = diagnostics['message']
                         self.events.append((t, last))
         except RecordingError as error:
             self.notes = (*self.notes, str(error))
@@ -239,7 +239,7 @@ _WINDOW_S = 10.0  # time window of the plots
 _ROWS = 400  # samples of a plot
 _RATE_HZ = 30.0  # of the poses
 _WRITE_S = 0.15  # between updates of numbers and plots
-_MOST_INSTANTS = 60
+_MAX_INSTANTS = 60
 _SPEEDS = {'1/10': 0.1, '1/4': 0.25, '1': 1.0, '2': 2.0, '4': 4.0}
 
 
@@ -275,13 +275,13 @@ class Playback:
         arm.name_joints(run.joints)
         xml = run.description or robot
         if xml:
-            arm.describe(xml)
+            arm.set_description(xml)
         else:
-            arm.tell('the bag has no description of the arm: give one with --robot')
+            arm.set_message('the bag has no description of the arm: give one with --robot')
         arm.draw_program(run.parameters)
         if arm.scene is not None:
             rows = [dict(zip(run.joints, q, strict=True)) for q in run.path().tolist()]
-            arm.scene.trail.replace(np.array([arm.scene.tip(row) for row in rows]))
+            arm.scene.trail.replace(np.array([arm.scene.tool_position(row) for row in rows]))
             arm.scene.send_trails()
             arm.scene.trail_grows = False
         return arm
@@ -295,23 +295,23 @@ class Playback:
             )
             self._button = gui.add_button('play')
             self._speed = gui.add_dropdown('speed', tuple(_SPEEDS), initial_value='1')
-            instants = self._instants()
+            instants = self._notable_instants()
             jump = gui.add_dropdown('go to', ('', *instants), initial_value='')
         self._slider.on_update(from_page(lambda _: self.go_to(self._slider.value)))
         self._button.on_click(lambda _: self.play(not self.playing))
         jump.on_update(from_page(lambda _: self.go_to(instants.get(jump.value, self.time))))
 
-    def _instants(self) -> dict[str, float]:
+    def _notable_instants(self) -> dict[str, float]:
         """Return the notable instants of all runs, s, by unique name."""
         by_name: dict[str, float] = {}
         for arm, run in zip(self._arms, self._runs, strict=True):
-            instants = list(run.instants())
+            instants = list(run.notable_instants())
             limits = {name: effort_limit(joint) for name, joint in arm.joints.items()}
-            saturated = run.saturation(limits)
+            saturated = run.first_saturation(limits)
             if not math.isnan(saturated):
                 instants.insert(1, ('first saturation', saturated))
             before = f'{run.name}: ' if len(self._runs) > 1 else ''
-            for name, t in instants[:_MOST_INSTANTS]:
+            for name, t in instants[:_MAX_INSTANTS]:
                 by_name[f'{before}{name[:60]} at {t:.3f} s'] = t
         return by_name
 

@@ -32,13 +32,13 @@ from robot_dynamics_ros.constraints.signals import Signal, instants
 from robot_dynamics_ros.geometry.triangles import box, cylinder, sphere
 from robot_dynamics_ros.model import frame_pose, load_robot
 from robot_dynamics_ros.spatial.scalar import Array
-from robot_dynamics_ros.viewing.arm_scene import place
+from robot_dynamics_ros.viewing.arm_scene import set_pose
 
 _COLOUR = (20, 150, 90)
 _SURFACE_OPACITY = 0.22
 _ROD = 5.0  # pixels
 _SAMPLES = 160  # of a path
-_MOVED = 1e-6  # m; smaller changes are not sent
+_LEAST_MOVE = 1e-6  # m; smaller changes are not sent
 
 #: Updates a drawn object for a program time, s, and joint positions q.
 Mover = Callable[[float, Array], None]
@@ -88,15 +88,15 @@ class ProgramScene:
     def _add(self, path: str, constraint: Constraint) -> None:
         if isinstance(constraint, (Plane, StraightLine)):
             assert constraint.reference is not None
-            self._moving(path, constraint.reference)
+            self._add_frame(path, constraint.reference)
             self._add_flat(path, constraint)
         elif isinstance(constraint, Point):
             self._add_target(path, constraint)
         elif isinstance(constraint, RoundSurface):
-            self._moving(path, constraint.surface)
+            self._add_frame(path, constraint.surface)
             self._add_round(path, constraint)
         elif isinstance(constraint, (Orientation, FullPose)):
-            self._moving(path, constraint.target, axes=True)
+            self._add_frame(path, constraint.target, axes=True)
             if isinstance(constraint, FullPose):
                 self._add_path(f'{path}_path', constraint.target.origin)
         elif isinstance(constraint, (AxisAngle, AxisAlignment)):
@@ -104,19 +104,19 @@ class ProgramScene:
         elif isinstance(constraint, (Distance, Coincidence)):
             self._add_pair(path, constraint)
 
-    def _moving(self, path: str, frame: MovingFrame, *, axes: bool = False) -> None:
+    def _add_frame(self, path: str, frame: MovingFrame, *, axes: bool = False) -> None:
         """Add a node that moves with a frame; draw its axes if ``axes`` or the frame moves."""
-        turns = any(math.isfinite(signal.horizon) and signal.horizon for signal in frame.signals)
+        moves = any(math.isfinite(signal.horizon) and signal.horizon for signal in frame.signals)
         node = self._scene.add_frame(
             path,
-            show_axes=axes or turns,
+            show_axes=axes or moves,
             axes_length=0.15 * self._size,
             axes_radius=0.005 * self._size,
         )
 
         def move(t: float, _: Array) -> None:
             R, p = frame.pose(t)
-            place(node, p, R)
+            set_pose(node, p, R)
 
         self._movers.append(move)
 
@@ -130,20 +130,20 @@ class ProgramScene:
         node = self._surface(f'{path}/plane', box(np.array([1.2, 1.2, 1e-3]) * self._size))
 
         def move(t: float, _: Array) -> None:
-            place(node, np.array([0.0, 0.0, float(distance.at(t)[0][0])]))
+            set_pose(node, np.array([0.0, 0.0, float(distance.at(t)[0][0])]))
 
         self._movers.append(move)
 
     def _add_round(self, path: str, constraint: RoundSurface) -> None:
-        round_ = cylinder(1.0, 1.0) if isinstance(constraint, Cylinder) else sphere(1.0)
-        node = self._surface(f'{path}/surface', round_)
+        shape = cylinder(1.0, 1.0) if isinstance(constraint, Cylinder) else sphere(1.0)
+        node = self._surface(f'{path}/surface', shape)
         radius: Signal = constraint.signals[0]
 
         def move(t: float, _: Array) -> None:
             r = float(radius.at(t)[0][0])
-            long = 2.0 * self._size if isinstance(constraint, Cylinder) else r
-            if node.scale != (r, r, long):
-                node.scale = (r, r, long)
+            length = 2.0 * self._size if isinstance(constraint, Cylinder) else r
+            if node.scale != (r, r, length):
+                node.scale = (r, r, length)
 
         self._movers.append(move)
 
@@ -154,9 +154,9 @@ class ProgramScene:
         if signal.size != 3:
             axes = chosen_axes(''.join(row.split()[-2] for row in constraint.rows))
         if constraint.reference is not None:
-            self._moving(path, constraint.reference)
-        held = [row.split()[-2] for row in constraint.rows]
-        free = [i for i in range(3) if 'xyz'[i] not in held]
+            self._add_frame(path, constraint.reference)
+        fixed = [row.split()[-2] for row in constraint.rows]
+        free = [i for i in range(3) if 'xyz'[i] not in fixed]
         self._add_path(f'{path}/path', signal, axes)
         marker = self._scene.add_icosphere(f'{path}/target', 0.02 * self._size, _COLOUR)
         carrier = self._scene.get_handle_by_name(f'{path}/path')
@@ -170,8 +170,8 @@ class ProgramScene:
                 p[free] = self._point(frame, point, q)[free]
                 offset[free] = p[free]
             if carrier is not None and signal.size != 3:
-                place(carrier, offset)
-            place(marker, p)
+                set_pose(carrier, offset)
+            set_pose(marker, p)
 
         self._movers.append(move)
 
@@ -191,7 +191,7 @@ class ProgramScene:
 
         def move(t: float, q: Array) -> None:
             _, p = frame_pose(self._program.tree, q, constraint.frame)
-            place(node, p, constraint.reference.pose(t)[0])
+            set_pose(node, p, constraint.reference.pose(t)[0])
 
         self._movers.append(move)
 
@@ -208,12 +208,12 @@ class ProgramScene:
             else:
                 ends.append(np.array(constraint.signals[1].at(t)[0]))
             for node, p in zip(balls, ends, strict=True):
-                place(node, p)
+                set_pose(node, p)
             gap = ends[0] - ends[1]
             if isinstance(constraint, Distance):
                 gap *= constraint.signals[0].at(t)[0][0] / max(float(np.linalg.norm(gap)), 1e-9)
             points = np.array([[ends[1], ends[1] + gap]])
-            if np.abs(rod.points - points).max() > _MOVED:
+            if np.abs(rod.points - points).max() > _LEAST_MOVE:
                 rod.points = points
 
         self._movers.append(move)

@@ -167,7 +167,7 @@ def test_what_a_page_has_begun_ends_with_it(processes, peer):
     answers = peer.collect(String, '/controller/trajectory_status', LATCHED)
     page = Page(0, 'test')
     view = page.arm('arm')
-    view.describe(read_description(shipped_robot('scara')).xml)
+    view.set_description(read_description(shipped_robot('scara')).xml)
     peer.spin_until(lambda: states, 10.0, 'states')
     first = dict(zip(states[-1].name, states[-1].position, strict=True))
     view.show(ArmInstant(position=first))
@@ -194,10 +194,10 @@ def test_what_a_page_has_begun_ends_with_it(processes, peer):
     peer.spin_until(
         lambda: (commands.pump(), peer.spin_for(0.2), speed(states) > 0.02)[2], 30.0, 'motion'
     )
-    commands.lapse(2)
+    commands.end_client(2)
     commands.pump()
     assert pushes[-1].wrench.force.y == 5.0
-    commands.lapse(1)
+    commands.end_client(1)
     commands.pump()
     peer.spin_until(lambda: pushes[-1].wrench.force.y == 0.0, 10.0, 'end of the push')
     peer.spin_until(lambda: speed(states) < 1e-3, 30.0, 'rest')

@@ -23,7 +23,7 @@ from robot_dynamics_ros.description.urdf import read_description
 from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.viewing.arm_scene import limit_colour, quaternion
 from robot_dynamics_ros.viewing.controls import add_stop
-from robot_dynamics_ros.viewing.instant import ArmInstant, ContactFlash, PlotHistory, grouped
+from robot_dynamics_ros.viewing.instant import ArmInstant, ContactFlash, PlotHistory, by_origin
 from robot_dynamics_ros.viewing.link_tree import LinkTree
 from robot_dynamics_ros.viewing.page import Page, open_server, refusal
 from robot_dynamics_ros.viewing.playback import BagRun, Playback
@@ -78,7 +78,7 @@ def await_tool(tab: Tab, page: Page, first: float, second: float) -> None:
 @pytest.mark.slow
 def test_the_tool_is_seen_where_the_joint_positions_put_it(page, browser):
     arm = page.arm('planar')
-    arm.describe(planar_arm('first', 'second'))
+    arm.set_description(planar_arm('first', 'second'))
     with Tab(browser, page.address) as tab:
         tab.reads('first')
         for first, second in ((0.3, 0.4), (0.9, -0.7)):
@@ -111,7 +111,7 @@ def test_a_browser_that_is_heard_late_looks_where_the_others_do(monkeypatch):
 def test_what_a_description_says_is_text_and_nothing_else(page, browser):
     name = '&lt;img src=x onerror=document.title=1&gt;'
     arm = page.arm('<b>arm</b>')
-    arm.describe(planar_arm(name))
+    arm.set_description(planar_arm(name))
     now = ArmInstant(status={'level': 'ok', 'message': '<script>document.title=2</script>'})
     arm.show(now)
     arm.write(now)
@@ -124,12 +124,12 @@ def test_what_a_description_says_is_text_and_nothing_else(page, browser):
 @pytest.mark.slow
 def test_what_cannot_be_shown_is_said(page, browser):
     page.arm('none')
-    page.arm('broken').describe('<robot')
+    page.arm('broken').set_description('<robot')
     mesh = '<visual><geometry><mesh filename="package://nowhere/a.stl"/></geometry></visual>'
-    page.arm('mesh').describe(robot('m', f'<link name="a">{mesh}</link>'))
-    page.arm('empty').describe('<robot name="e"/>')
+    page.arm('mesh').set_description(robot('m', f'<link name="a">{mesh}</link>'))
+    page.arm('empty').set_description('<robot name="e"/>')
     many = page.arm('many')
-    many.describe(planar_arm(*(f'j{k}' for k in range(60))))
+    many.set_description(planar_arm(*(f'j{k}' for k in range(60))))
     unknown = ArmInstant(time=1.0, position={f'j{k}': math.nan for k in range(60)})
     many.show(unknown)
     many.write(unknown)
@@ -207,7 +207,7 @@ def test_a_port_that_is_none_is_refused():
 
 def test_only_poses_that_changed_are_sent(page, monkeypatch):
     arm = page.arm('planar')
-    arm.describe(planar_arm('first', 'second'))
+    arm.set_description(planar_arm('first', 'second'))
     sent = []
     arm.show(ArmInstant(position={'first': 0.1, 'second': 0.2}))
     queue = page.server._websock_server.queue_message
@@ -255,7 +255,7 @@ def test_two_points_are_drawn_with_a_rod_of_the_wanted_length_or_their_gap(page)
 
     xml = read_description(shipped_robot('four_dof')).xml
     arm = page.arm('arm')
-    arm.describe(xml)
+    arm.set_description(xml)
     arm.draw_program({'law': 'constraint_stabilization', 'program': TWO_POINTS})
     model = pin.buildModelFromXML(xml)
     q = np.array([0.3, -1.2, -0.4, 0.6])
@@ -276,7 +276,7 @@ def test_two_points_are_drawn_with_a_rod_of_the_wanted_length_or_their_gap(page)
 
 def test_a_force_is_an_arrow_at_its_link_with_its_size_in_words(page):
     arm = page.arm('planar')
-    arm.describe(planar_arm('first', 'second'))
+    arm.set_description(planar_arm('first', 'second'))
     wrench = np.array([0.0, 12.0, 0.0, 0.0, 0.0, 0.5])
     still = {'first': 0.5 * np.pi, 'second': 0.0}
     arm.show(ArmInstant(position=still, wrenches={'external': ('bar1', wrench)}))
@@ -302,7 +302,7 @@ def test_a_force_is_an_arrow_at_its_link_with_its_size_in_words(page):
 def test_a_link_flashes_when_its_contact_begins_and_only_then(page):
     flash = ContactFlash()
     told = [{'contacts': str(count), 'touched_link': 'bar1'} for count in (3, 3, 4, 0)]
-    assert [flash.begins(status, t) for t, status in enumerate(told)] == [
+    assert [flash.update(status, t) for t, status in enumerate(told)] == [
         False,
         False,
         True,
@@ -311,7 +311,7 @@ def test_a_link_flashes_when_its_contact_begins_and_only_then(page):
     assert flash.link(told[2], 2.9) == 'bar1'
     assert flash.link(told[2], 3.1) == ''
     arm = page.arm('planar')
-    arm.describe(planar_arm('first', 'second'))
+    arm.set_description(planar_arm('first', 'second'))
     at_limit = {'first': 0.0, 'second': 3.0}
     colours = []
     for touched in ('', 'bar1', ''):
@@ -356,7 +356,7 @@ def test_a_trace_keeps_the_last_rows_and_forgets_when_time_goes_back():
 
 def test_what_has_happened_is_listed_once_and_the_newest_first(page):
     arm = page.arm('planar')
-    arm.describe(planar_arm('first'))
+    arm.set_description(planar_arm('first'))
     for time_, message in ((1.0, 'active: one'), (2.0, 'active: one'), (3.0, 'inactive <b>')):
         arm.write(ArmInstant(time=time_, status={'message': message}))
     shown = arm.panel._history.content
@@ -367,7 +367,7 @@ def test_what_has_happened_is_listed_once_and_the_newest_first(page):
 def test_components_are_grouped_by_origin():
     names = ['left/arm/gravity', 'right/inertia', 'right/gravity']
     expected = {'gravity': {'left/arm': 1.0, 'right': 3.0}, 'inertia': {'right': 2.0}}
-    assert grouped(names, [1.0, 2.0, 3.0]) == expected
+    assert by_origin(names, [1.0, 2.0, 3.0]) == expected
 
 
 # Recordings --------------------------------------------------------------------------------------
@@ -428,20 +428,20 @@ def test_parts_of_the_efforts_and_contacts_of_a_bag_are_shown(tmp_path):
     assert run.at(0.1).components == {'gravity': {'first': pytest.approx(0.05), 'second': -1.0}}
     assert run.at(0.1).touched == ''
     assert run.at(0.25).touched == 'bar1'
-    assert dict(run.instants())['hit on bar1: +3'] == pytest.approx(0.2)
+    assert dict(run.notable_instants())['hit on bar1: +3'] == pytest.approx(0.2)
 
 
 def test_the_instants_that_are_worth_a_look_are_found(tmp_path):
     bag, motion = recorded(tmp_path / 'run', planar_arm('first', 'second'))
     run = BagRun(bag)
-    found = dict(run.instants())
+    found = dict(run.notable_instants())
     assert 'accepted: 3 points' in found
     assert found['accepted: 3 points'] == pytest.approx(0.2)
     assert any(name.startswith('worst error') for name in found)
     most = 4.0
     first = np.nonzero((np.abs(motion.tau) >= most).any(axis=1))[0][0]
-    assert run.saturation({'first': most, 'second': most}) == pytest.approx(first * 1e-3)
-    assert math.isnan(run.saturation({'first': 0.0}))
+    assert run.first_saturation({'first': most, 'second': most}) == pytest.approx(first * 1e-3)
+    assert math.isnan(run.first_saturation({'first': 0.0}))
 
 
 @pytest.mark.slow
