@@ -127,7 +127,7 @@ class RecordedLoop:
                     assert self.session.fault is None or self.locked
                     self._record(stamp, time)
                     self.session.settle()
-                    self._look_at_locked(stamp, time, stands)
+                    self._check_locked_joints(stamp, time, stands)
                     self.behind.get(self.step, _nothing)(self)
             running = self.step >= self.activated
             plant.step(self.loop.effort if running else self._balance(q))
@@ -138,7 +138,7 @@ class RecordedLoop:
         compile_kernel(self.tree).gravity_forces(q, effort)
         return effort
 
-    def _look_at_locked(self, stamp: int, time: int, stands: float) -> None:
+    def _check_locked_joints(self, stamp: int, time: int, stands: float) -> None:
         """Tell the session of the locked joint, and follow it, as the node does."""
         if not self.tree.locked:
             return

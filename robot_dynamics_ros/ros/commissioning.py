@@ -18,12 +18,12 @@ from robot_dynamics_ros.ros.conversions import (
     stamp_to_ns,
     subscribe_commands,
 )
-from robot_dynamics_ros.ros.node import LISTENING, STEADY, PackageNode
+from robot_dynamics_ros.ros.node import PASSIVE, STEADY, PackageNode
 from robot_dynamics_ros.ros.spinning import run
 from robot_dynamics_ros.spatial.scalar import Array
 
-_PERIOD_S = 1.0
-_PATIENCE_S = 10.0
+_PROGRESS_PERIOD_S = 1.0
+_TIMEOUT_S = 10.0
 
 Columns = tuple[Array, Array, Array, Array]
 
@@ -41,26 +41,26 @@ class StateCollector(PackageNode):
         super().__init__('commissioning')
         self.rows: list[Columns] = []
         n = len(driver.names)
-        self._driver, self._seconds, self._commanded = driver, seconds, commands
+        self._driver, self._seconds, self._use_commands = driver, seconds, commands
         velocity = driver.profile.state.velocity == 'message'
         self._reader = JointStateReader(driver.names, velocity=velocity)
         self._command = np.full(n, np.nan)
-        self._begin, self._first_ns, self._last_ns = time.monotonic(), 0, -1
-        self.create_subscription(JointState, driver.profile.state.topic, self._on_state, LISTENING)
+        self._started_at, self._first_ns, self._last_ns = time.monotonic(), 0, -1
+        self.create_subscription(JointState, driver.profile.state.topic, self._on_state, PASSIVE)
         if commands:
-            self._listen_to_commands()
-        self.create_timer(_PERIOD_S, self._look, clock=STEADY)
+            self._subscribe_commands()
+        self.create_timer(_PROGRESS_PERIOD_S, self._check_progress, clock=STEADY)
 
-    def _listen_to_commands(self) -> None:
+    def _subscribe_commands(self) -> None:
         form, topics = self._driver.profile.command.form, self._driver.command_topics
-        subscribe_commands(self, form, topics, self._on_command, self._on_joint, LISTENING)
+        subscribe_commands(self, form, topics, self._on_command, self._on_joint, PASSIVE)
 
     def _on_command(self, command: Sequence[float], _: Sequence[str]) -> None:
         if len(command) == len(self._command):
             self._command[self._driver.order] = command
 
-    def _on_joint(self, place: int, command: float) -> None:
-        self._command[self._driver.order[place]] = command
+    def _on_joint(self, index: int, command: float) -> None:
+        self._command[self._driver.order[index]] = command
 
     def _on_state(self, msg: JointState) -> None:
         if not self._reader.read(msg):
@@ -70,16 +70,16 @@ class StateCollector(PackageNode):
             return
         self._first_ns = self._first_ns or stamp
         self._last_ns = stamp
-        effort = self._command.copy() if self._commanded else self._reader.effort_of(msg.effort)
+        effort = self._command.copy() if self._use_commands else self._reader.effort_of(msg.effort)
         x, y = self._reader.q.copy(), self._reader.v.copy()
         self.rows.append((np.array([(stamp - self._first_ns) / NANO]), x, y, effort))
 
-    def _look(self) -> None:
-        elapsed = time.monotonic() - self._begin
-        if not self.rows and elapsed > _PATIENCE_S:
-            unseen = ', '.join(self._reader.unseen()) or 'all joints at once'
+    def _check_progress(self) -> None:
+        elapsed = time.monotonic() - self._started_at
+        if not self.rows and elapsed > _TIMEOUT_S:
+            missing = ', '.join(self._reader.missing_joints()) or 'all joints at once'
             topic = self._driver.profile.state.topic
-            self._end(error=PeerTimeoutError(topic, f'state of {unseen}', elapsed))
+            self._end(error=PeerTimeoutError(topic, f'state of {missing}', elapsed))
         elif elapsed > self._seconds:
             self._end()
         else:
@@ -102,14 +102,14 @@ def collect_states(
         Times (N,), s; positions, velocities and efforts (N, n) in the units and signs of the
         driver, NaN if missing; or the exit code on failure.
     """
-    made: list[StateCollector] = []
+    created: list[StateCollector] = []
 
     def make() -> StateCollector:
-        made.append(StateCollector(driver, seconds, commands))
-        return made[0]
+        created.append(StateCollector(driver, seconds, commands))
+        return created[0]
 
     code = run(make, args)
-    if code or not made or not made[0].rows:
+    if code or not created or not created[0].rows:
         return code or 1
-    time_, x, y, effort = (np.array(column) for column in zip(*made[0].rows, strict=True))
+    time_, x, y, effort = (np.array(column) for column in zip(*created[0].rows, strict=True))
     return time_[:, 0], x, y, effort

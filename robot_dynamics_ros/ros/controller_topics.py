@@ -34,30 +34,30 @@ from robot_dynamics_ros.ros.conversions import (
 )
 
 #: Labels of the entries of ``~/constraint_condition``.
-CONDITION = ('sigma_min', 'condition', 'damped', 'scale')
+_LABELS = ('sigma_min', 'condition', 'damped', 'scale')
 #: Deep, so that a temporarily delayed recorder loses no messages.
 MONITOR_QOS = QoSProfile(depth=2000)
-_SELDOM_HZ = 50
-_SELDOM_NS = 1_000_000_000 // _SELDOM_HZ
+_THROTTLED_HZ = 50
+_THROTTLED_NS = 1_000_000_000 // _THROTTLED_HZ
 
 
-class HeardPublisher:
+class CountedPublisher:
     """A publisher with a cached number of subscribers.
 
     Attributes:
         publisher: The publisher.
-        listeners: Number of subscribers at the last :meth:`look`.
+        subscribers: Number of subscribers at the last :meth:`update_count`.
 
     Args:
         publisher: Any publisher.
     """
 
     def __init__(self, publisher: Any) -> None:
-        self.publisher, self.listeners = publisher, 0
+        self.publisher, self.subscribers = publisher, 0
 
-    def look(self) -> None:
+    def update_count(self) -> None:
         """Update the number of subscribers, which takes a microsecond."""
-        self.listeners = self.publisher.get_subscription_count()
+        self.subscribers = self.publisher.get_subscription_count()
 
 
 class ControllerMonitor:
@@ -65,8 +65,8 @@ class ControllerMonitor:
 
     Attributes:
         decimation: Number of ticks per published message; may be changed.
-        heard: The publishers, whose subscriber counts must be updated; to be destroyed with the
-            node's topics.
+        publishers: Their subscriber counts must be updated; to be destroyed with the node's
+            topics.
 
     Args:
         node: The controller.
@@ -75,33 +75,33 @@ class ControllerMonitor:
     """
 
     def __init__(self, node: Node, joints: tuple[str, ...], decimation: int) -> None:
-        self.decimation = self._left = decimation
+        self.decimation = self._countdown = decimation
         self._reference = PreparedMessage(JointStateWriter(joints, effort=True).message)
         self._error = PreparedMessage(JointStateWriter(joints, effort=False).message)
-        self._to_reference, self._to_error = (
-            HeardPublisher(node.create_publisher(JointState, f'~/{name}', MONITOR_QOS))
+        self._reference_publisher, self._error_publisher = (
+            CountedPublisher(node.create_publisher(JointState, f'~/{name}', MONITOR_QOS))
             for name in ('reference', 'error')
         )
         self._law = LawMonitor(node)
-        self.heard = (self._to_reference, self._to_error, *self._law.heard)
+        self.publishers = (self._reference_publisher, self._error_publisher, *self._law.publishers)
 
     def publish(self, loop: ControlLoop, stamp_ns: int) -> None:
         """Publish the last tick, after its command, on the topics that have subscribers."""
-        self._left -= 1
-        if self._left > 0:
+        self._countdown -= 1
+        if self._countdown > 0:
             return
-        self._left = self.decimation
+        self._countdown = self.decimation
         reference = loop.reference
-        if self._to_reference.listeners:
+        if self._reference_publisher.subscribers:
             position, velocity, effort = self._reference.doubles
             position[:], velocity[:] = reference.position, reference.velocity
             effort[:] = loop.effort
-            self._reference.publish(self._to_reference.publisher, stamp_ns)
-        if self._to_error.listeners:
+            self._reference.publish(self._reference_publisher.publisher, stamp_ns)
+        if self._error_publisher.subscribers:
             position, velocity, _ = self._error.doubles
             np.subtract(reference.position, loop.q, out=position)
             np.subtract(reference.velocity, loop.v, out=velocity)
-            self._error.publish(self._to_error.publisher, stamp_ns)
+            self._error.publish(self._error_publisher.publisher, stamp_ns)
         self._law.publish(loop, stamp_ns)
 
 
@@ -117,57 +117,57 @@ class LawMonitor:
       that origin (inertia, coriolis, gravity, friction, task or feedback, null_space).
 
     These cost about as much time as a law. They are published in every tick if any subscriber is
-    reliable, and at ``_SELDOM_HZ`` if all are best effort.
+    reliable, and at ``_THROTTLED_HZ`` if all are best effort.
     """
 
     def __init__(self, node: Node) -> None:
-        self._node, self._seldom = node, False
-        self._listeners: tuple[int, ...] = (0, 0, 0)
+        self._node, self._throttled = node, False
+        self._counts = [0, 0, 0]
         self._next_ns = 0
         self._constraint = node.create_publisher(JointState, '~/constraint', MONITOR_QOS)
         self._condition = node.create_publisher(
             Float64MultiArray, '~/constraint_condition', MONITOR_QOS
         )
         self._components = node.create_publisher(JointState, '~/effort_components', MONITOR_QOS)
-        self.publishers = (self._constraint, self._condition, self._components)
-        self.heard = tuple(HeardPublisher(x) for x in self.publishers)
+        publishers = (self._constraint, self._condition, self._components)
+        self.publishers = tuple(CountedPublisher(x) for x in publishers)
         self._layout = MultiArrayLayout(
-            dim=[MultiArrayDimension(label=','.join(CONDITION), size=len(CONDITION), stride=1)]
+            dim=[MultiArrayDimension(label=','.join(_LABELS), size=len(_LABELS), stride=1)]
         )
 
     def publish(self, loop: ControlLoop, stamp_ns: int) -> None:
         """Publish the topics that have subscribers, after the command."""
-        constraint, condition, components = listeners = tuple([x.listeners for x in self.heard])
-        if listeners != self._listeners:
-            self._listeners, self._seldom = listeners, self._all_may_miss_some()
-        if self._seldom and stamp_ns and 0 < self._next_ns - stamp_ns <= _SELDOM_NS:
+        counts = constraint, condition, components = [x.subscribers for x in self.publishers]
+        if counts != self._counts:
+            self._counts, self._throttled = counts, self._all_best_effort()
+        if self._throttled and stamp_ns and 0 < self._next_ns - stamp_ns <= _THROTTLED_NS:
             return
-        self._next_ns = stamp_ns + _SELDOM_NS
+        self._next_ns = stamp_ns + _THROTTLED_NS
         if constraint or condition:
-            seen = loop.law.constraints()
-            if seen is not None:
-                self._publish_constraint(seen, stamp_ns)
+            snapshot = loop.law.constraints()
+            if snapshot is not None:
+                self._publish_constraint(snapshot, stamp_ns)
         if components:
             self._publish_components(loop, stamp_ns)
 
-    def _all_may_miss_some(self) -> bool:
+    def _all_best_effort(self) -> bool:
         """Return whether all subscribers are best effort."""
-        topics = [publisher.topic_name for publisher in self.publishers]
-        known = [x for topic in topics for x in self._node.get_subscriptions_info_by_topic(topic)]
-        reliability = {info.qos_profile.reliability for info in known}
-        complete = len(known) >= sum(self._listeners)
+        topics = [one.publisher.topic_name for one in self.publishers]
+        infos = [x for topic in topics for x in self._node.get_subscriptions_info_by_topic(topic)]
+        reliability = {info.qos_profile.reliability for info in infos}
+        complete = len(infos) >= sum(self._counts)
         return complete and reliability == {ReliabilityPolicy.BEST_EFFORT}
 
-    def _publish_constraint(self, seen: ConstraintSnapshot, stamp_ns: int) -> None:
+    def _publish_constraint(self, snapshot: ConstraintSnapshot, stamp_ns: int) -> None:
         message = JointState(
-            name=list(seen.rows),
-            position=_doubles(seen.f),
-            velocity=_doubles(seen.f_dot),
-            effort=_doubles(seen.multipliers),
+            name=list(snapshot.rows),
+            position=_doubles(snapshot.f),
+            velocity=_doubles(snapshot.f_dot),
+            effort=_doubles(snapshot.multipliers),
         )
         message.header.stamp = ns_to_stamp(stamp_ns)
         self._constraint.publish(message)
-        values = [seen.sigma_min, seen.condition, float(seen.damped), seen.scale]
+        values = [snapshot.sigma_min, snapshot.condition, float(snapshot.damped), snapshot.scale]
         self._condition.publish(Float64MultiArray(layout=self._layout, data=values))
 
     def _publish_components(self, loop: ControlLoop, stamp_ns: int) -> None:
@@ -192,8 +192,8 @@ class ContactMonitor:
     * ``~/unexplained_effort`` (JointState): the part that no such wrench explains.
 
     Attributes:
-        heard: The publishers, whose subscriber counts must be updated; to be destroyed with the
-            node's topics.
+        publishers: Their subscriber counts must be updated; to be destroyed with the node's
+            topics.
 
     Args:
         node: The controller.
@@ -203,30 +203,30 @@ class ContactMonitor:
     def __init__(self, node: Node, session: ControllerSession) -> None:
         joints = session.tree.joint_names
         self._session, self._frame = session, session.parameters['wrench_frame']
-        self._efforts = [
+        self._messages = [
             PreparedMessage(JointStateWriter(joints, effort=True).message) for _ in range(2)
         ]
         names = ('external_effort', 'unexplained_effort') if self._frame else ('external_effort',)
-        self._joints = [node.create_publisher(JointState, f'~/{x}', MONITOR_QOS) for x in names]
+        self._efforts = [node.create_publisher(JointState, f'~/{x}', MONITOR_QOS) for x in names]
         self._wrench = (
             node.create_publisher(WrenchStamped, '~/external_wrench', MONITOR_QOS)
             if self._frame
             else None
         )
-        publishers = [*self._joints, *([self._wrench] if self._wrench else [])]
-        self.heard = [HeardPublisher(x) for x in publishers]
+        publishers = [*self._efforts, *([self._wrench] if self._wrench else [])]
+        self.publishers = [CountedPublisher(x) for x in publishers]
 
     def publish(self, stamp_ns: int) -> None:
         """Publish the estimates of the last tick, after its command."""
         contact = self._session.contact
-        contact.subscribed = any([x.listeners for x in self.heard])
+        contact.subscribed = any([x.subscribers for x in self.publishers])
         if not contact.observing:
             return
         contact.update_wrench()
         rest = [] if contact.wrench is None else [contact.wrench.rest]
         arrays = [contact.observer.effort, *rest]
         loop = self._session.loop
-        for publisher, message, effort in zip(self._joints, self._efforts, arrays, strict=False):
+        for publisher, message, effort in zip(self._efforts, self._messages, arrays, strict=False):
             for values, new in zip(message.doubles, (loop.q, loop.v, effort), strict=True):
                 values[:] = new
             message.publish(publisher, stamp_ns)
@@ -238,16 +238,16 @@ class ContactMonitor:
 # Streamed inputs ---------------------------------------------------------------------------------
 
 #: Only the newest message matters, and a lost one is soon replaced.
-STREAM = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
+_STREAM_QOS = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
 #: Same QoS as in joint_trajectory_controller.
-SPEED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
-_SECONDS = 5.0  # between two warnings
+_SPEED_QOS = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+_WARNING_PERIOD_S = 5.0  # between two warnings
 _STREAMS: dict[str, tuple[Any, QoSProfile]] = {
-    'target_joint': (JointState, STREAM),
-    'target_pose': (PoseStamped, STREAM),
-    'target_wrench': (WrenchStamped, STREAM),
-    'measured_wrench': (WrenchStamped, STREAM),
-    'enable_guiding': (Bool, STREAM),
+    'target_joint': (JointState, _STREAM_QOS),
+    'target_pose': (PoseStamped, _STREAM_QOS),
+    'target_wrench': (WrenchStamped, _STREAM_QOS),
+    'measured_wrench': (WrenchStamped, _STREAM_QOS),
+    'enable_guiding': (Bool, _STREAM_QOS),
 }
 
 
@@ -275,7 +275,7 @@ def subscribe_streams(
     with suppress(ImportError):
         from control_msgs.msg import SpeedScalingFactor
 
-        streams['speed_scaling_input'] = SpeedScalingFactor, SPEED
+        streams['speed_scaling_input'] = SpeedScalingFactor, _SPEED_QOS
 
     def on_message(name: str, msg: Any) -> None:
         try:
@@ -283,7 +283,7 @@ def subscribe_streams(
             if text:
                 log.info(text)
         except RobotDynamicsError as error:
-            log.warning(f'refused: {error}', throttle_duration_sec=_SECONDS)
+            log.warning(f'refused: {error}', throttle_duration_sec=_WARNING_PERIOD_S)
 
     return [
         node.create_subscription(kind, f'~/{name}', partial(on_message, name), profile)

@@ -57,8 +57,8 @@ class JointStateReader:
         joints: As given.
         q, v: Latest positions and velocities, shape (n,), in the units of the messages.
         missing_velocity: Joints whose last message had a position but no velocity.
-        whole: Whether the last message names all joints.
-        places: Indices in the last message of the joints that it names; shape (n,) if ``whole``.
+        has_all: Whether the last message names all joints.
+        indices: Their indices in the last message, of those that it names; (n,) if ``has_all``.
     """
 
     def __init__(self, joints: Sequence[str], *, velocity: bool = True) -> None:
@@ -69,27 +69,27 @@ class JointStateReader:
         self.missing_velocity: tuple[str, ...] = ()
         self._updated = np.zeros(len(joints), dtype=bool)
         self._names: list[str] = []
-        self._ours = np.zeros(0, dtype=np.intp)
-        self.places = np.zeros(0, dtype=np.intp)
-        self.whole = False
+        self._present = np.zeros(0, dtype=np.intp)
+        self.indices = np.zeros(0, dtype=np.intp)
+        self.has_all = False
 
     def read(self, msg: JointState) -> bool:
         """Read one message; return whether all joints were updated since the last True."""
-        self._recognize(msg.name)
+        self._update_indices(msg.name)
         count = len(self._names)
-        if len(msg.position) != count or not len(self._ours):
+        if len(msg.position) != count or not len(self._present):
             return False
         if self._velocity and len(msg.velocity) != count:
-            self.missing_velocity = tuple(self.joints[i] for i in self._ours)
+            self.missing_velocity = tuple(self.joints[i] for i in self._present)
             return False
         position = np.frombuffer(msg.position)
         velocity = np.frombuffer(msg.velocity) if self._velocity else position
-        if self.whole:
-            self.take(position, velocity, self.places)
+        if self.has_all:
+            self.read_arrays(position, velocity, self.indices)
             return True
-        self.q[self._ours] = position[self.places]
-        self.v[self._ours] = velocity[self.places]
-        self._updated[self._ours] = True
+        self.q[self._present] = position[self.indices]
+        self.v[self._present] = velocity[self.indices]
+        self._updated[self._present] = True
         if not self._updated.all():
             return False
         self._updated[:] = False
@@ -97,15 +97,15 @@ class JointStateReader:
 
     def read_positions(self, names: Sequence[str], position: Array) -> None:
         """Read the positions of those joints that are named."""
-        self._recognize(names)
+        self._update_indices(names)
         if len(position) == len(self._names):
-            self.q[self._ours] = position[self.places]
+            self.q[self._present] = position[self.indices]
 
-    def take(self, position: Array, velocity: Array, places: Array) -> None:
-        """Read the arrays of a message in which the joints are at ``places``, shape (n,)."""
-        position.take(places, out=self.q, mode='clip')
+    def read_arrays(self, position: Array, velocity: Array, indices: Array) -> None:
+        """Read the arrays of a message in which the joints are at ``indices``, shape (n,)."""
+        position.take(indices, out=self.q, mode='clip')
         if self._velocity:
-            velocity.take(places, out=self.v, mode='clip')
+            velocity.take(indices, out=self.v, mode='clip')
 
     def effort_of(self, effort: Any) -> Array:
         """Return the efforts of the last message as a new array in the order of the model.
@@ -117,38 +117,38 @@ class JointStateReader:
             Shape (n,), in the units of the message; NaN if missing.
         """
         efforts = np.full(len(self.joints), np.nan)
-        if len(effort) == len(self._names) and len(self._ours):
-            efforts[self._ours] = np.frombuffer(effort)[self.places]
+        if len(effort) == len(self._names) and len(self._present):
+            efforts[self._present] = np.frombuffer(effort)[self.indices]
         return efforts
 
-    def unseen(self) -> list[str]:
+    def missing_joints(self) -> list[str]:
         """Return the joints that have not been received yet."""
         return [name for name, x in zip(self.joints, self.q, strict=True) if np.isnan(x)]
 
-    def behind(self) -> list[str]:
+    def stale_joints(self) -> list[str]:
         """Return the joints that were not updated while others were."""
         if not self._updated.any():
             return []
         return [name for name, new in zip(self.joints, self._updated, strict=True) if not new]
 
-    def _recognize(self, names: Sequence[str]) -> None:
+    def _update_indices(self, names: Sequence[str]) -> None:
         """Update the index map if the list of names has changed; the last of duplicates counts."""
         if names == self._names:
             return
         self._names = list(names)
-        places = {name: i for i, name in enumerate(self._names)}
-        pairs = [(i, places[name]) for i, name in enumerate(self.joints) if name in places]
-        self._ours = np.array([ours for ours, _ in pairs], dtype=np.intp)
-        self.places = np.array([theirs for _, theirs in pairs], dtype=np.intp)
-        self.whole = len(pairs) == len(self.joints)
+        indices = {name: i for i, name in enumerate(self._names)}
+        pairs = [(i, indices[name]) for i, name in enumerate(self.joints) if name in indices]
+        self._present = np.array([ours for ours, _ in pairs], dtype=np.intp)
+        self.indices = np.array([theirs for _, theirs in pairs], dtype=np.intp)
+        self.has_all = len(pairs) == len(self.joints)
 
 
 def subscribe_commands(
     node: Any,
     form: str,
     topics: Sequence[str],
-    take: Callable[[Sequence[float], Sequence[str]], None],
-    take_one: Callable[[int, float], None],
+    on_command: Callable[[Sequence[float], Sequence[str]], None],
+    on_joint_command: Callable[[int, float], None],
     qos: Any,
     **options: Any,
 ) -> list[Any]:
@@ -159,30 +159,30 @@ def subscribe_commands(
         form: ``group`` and ``overlay`` (Float64MultiArray), ``per_joint`` (Float64) or
             ``joint_state``.
         topics: One topic for all joints, or one per joint.
-        take: Called with the efforts of all joints, and their names if the message has them.
-        take_one: Called with the index of a topic and the effort of its joint.
+        on_command: Called with the efforts of all joints, and their names if the message has them.
+        on_joint_command: Called with the index of a topic and the effort of its joint.
         qos: QoS of the subscriptions.
         options: Further options of the subscriptions.
     """
 
     def on_all(msg: Any) -> None:
         if form == 'joint_state':
-            take(msg.effort, msg.name)
+            on_command(msg.effort, msg.name)
         else:
-            take(msg.data, ())
+            on_command(msg.data, ())
 
-    def on_one(place: int, msg: Float64) -> None:
-        take_one(place, msg.data)
+    def on_one(index: int, msg: Float64) -> None:
+        on_joint_command(index, msg.data)
 
     return [
         node.create_subscription(
             COMMAND_MESSAGES[form],
             topic,
-            partial(on_one, place) if form == 'per_joint' else on_all,
+            partial(on_one, index) if form == 'per_joint' else on_all,
             qos,
             **options,
         )
-        for place, topic in enumerate(topics)
+        for index, topic in enumerate(topics)
     ]
 
 
@@ -231,7 +231,7 @@ class SerializedStateReader:
 
     Attributes:
         reader: Holds the latest values.
-        as_messages: Number of states that were deserialized.
+        deserialized: Number of states that were deserialized.
         unreadable: Number of states that could not be read.
         stamp_ns: Timestamp of the last state, ns.
 
@@ -241,39 +241,39 @@ class SerializedStateReader:
 
     def __init__(self, reader: JointStateReader) -> None:
         self.reader = reader
-        self.as_messages = self.unreadable = self.stamp_ns = 0
-        self._known: MessageBytes | None = None
-        self._places = reader.places
+        self.deserialized = self.unreadable = self.stamp_ns = 0
+        self._layout: MessageBytes | None = None
+        self._indices = reader.indices
         self._message: JointState | None = None
         self._names: Sequence[str] = ()
 
     def read(self, content: bytes) -> bool:
         """Read one message; return whether all joints were updated since the last True."""
-        known = self._known
-        if known is None or not known.take(content):
+        layout = self._layout
+        if layout is None or not layout.take(content):
             return self._read_as_message(content)
-        self._message, self.stamp_ns = None, known.stamp_ns
-        self.reader.take(known.doubles[0], known.doubles[1], self._places)
+        self._message, self.stamp_ns = None, layout.stamp_ns
+        self.reader.read_arrays(layout.doubles[0], layout.doubles[1], self._indices)
         return True
 
     def effort(self) -> Array:
         """Return the efforts of the last message, see ``JointStateReader.effort_of``."""
         if self._message is not None:
             return self.reader.effort_of(self._message.effort)
-        assert self._known is not None  # it read the last message
-        efforts = self._known.doubles[2]
-        return efforts[self._places] if efforts.size else np.full(self._places.size, np.nan)
+        assert self._layout is not None  # it read the last message
+        efforts = self._layout.doubles[2]
+        return efforts[self._indices] if efforts.size else np.full(self._indices.size, np.nan)
 
-    def behind(self) -> list[str]:
-        """Return the joints that are no longer updated, see ``JointStateReader.behind``."""
-        return [] if self._message is None or self.reader.whole else self.reader.behind()
+    def stale_joints(self) -> list[str]:
+        """Return the joints that are no longer updated, see ``JointStateReader.stale_joints``."""
+        return [] if self._message is None or self.reader.has_all else self.reader.stale_joints()
 
-    def positions_of_others(self, reader: JointStateReader) -> None:
+    def copy_positions_to(self, reader: JointStateReader) -> None:
         """Pass the positions of the last message to another reader."""
         if self._message is not None:
             reader.read_positions(self._message.name, np.asarray(self._message.position))
-        elif self._known is not None:
-            reader.read_positions(self._names, self._known.doubles[0])
+        elif self._layout is not None:
+            reader.read_positions(self._names, self._layout.doubles[0])
 
     def _read_as_message(self, content: bytes) -> bool:
         try:
@@ -281,16 +281,16 @@ class SerializedStateReader:
         except RuntimeError:
             self.unreadable += 1
             return False
-        self.as_messages += 1
+        self.deserialized += 1
         self._message, self.stamp_ns = message, stamp_to_ns(message.header.stamp)
         complete = self.reader.read(message)
-        if complete and self.reader.whole:
-            self._known = _agreeing(state_bytes(content), message)
-            self._places, self._names = self.reader.places, message.name
+        if complete and self.reader.has_all:
+            self._layout = _verified(state_bytes(content), message)
+            self._indices, self._names = self.reader.indices, message.name
         return complete
 
 
-def _agreeing(raw: MessageBytes | None, message: JointState) -> MessageBytes | None:
+def _verified(raw: MessageBytes | None, message: JointState) -> MessageBytes | None:
     """Return the layout of a serialized message if its values equal those of the message."""
     fields = (message.position, message.velocity, message.effort)
     if raw is None or list(raw.names) != list(message.name):

@@ -63,7 +63,7 @@ class DriverConnection:
     writer: EffortWriter
     states: Any
     outputs: list[Any]
-    _heard_by, _topic_of_positions = 0, ''
+    _subscriber_count, _topic_of_positions = 0, ''
 
     def __init__(self, port: DriverPort, command_form: str) -> None:
         self.port = port
@@ -96,14 +96,14 @@ class DriverConnection:
         overriding = QoSOverridingOptions([QoSPolicyKind.DEPTH])
         self.outputs = []
         for topic in filter(None, (self._topic_of_positions, *self.command_topics)):
-            with _named(topic):
+            with _naming_topic(topic):
                 output = node.create_publisher(
                     kind, topic, _COMMAND_DEPTH, qos_overriding_options=overriding
                 )
             self.outputs.append(output)
         overlaid = self.port.overlaid if self.command_form == 'overlay' else None
         self.writer = EffortWriter(self.outputs, self._names, self.command_form, overlaid)
-        with _named(self.state_topic):
+        with _naming_topic(self.state_topic):
             self.states = node.create_subscription(
                 JointState,
                 self.state_topic,
@@ -114,44 +114,44 @@ class DriverConnection:
             )
         return [self.states, *self.outputs]
 
-    def absence(self) -> str:
+    def missing_state(self) -> str:
         """Return why there is no complete state, in parentheses; empty if unknown."""
         for what, joints in (
-            ('never seen: ', self.reader.unseen()),
+            ('never seen: ', self.reader.missing_joints()),
             ('no velocity for ', self.reader.missing_velocity),
-            ('no longer seen: ', self.serialized.behind()),
+            ('no longer seen: ', self.serialized.stale_joints()),
         ):
             if joints:
                 return f' ({what}{", ".join(joints)})'
         return ''
 
-    def has_new_listener(self) -> bool:
+    def has_new_subscriber(self) -> bool:
         """Return whether the commands have more subscribers than at the last call."""
-        before, self._heard_by = self._heard_by, self._listeners()
-        return self._heard_by > before
+        before, self._subscriber_count = self._subscriber_count, self._count_subscribers()
+        return self._subscriber_count > before
 
-    def _listeners(self) -> int:
+    def _count_subscribers(self) -> int:
         """Return the smallest number of subscribers of any command topic."""
         return min(output.get_subscription_count() for output in self.outputs)
 
-    def unheard(self, node: Node, awaited: Sequence[str]) -> str:
+    def missing_subscriber(self, node: Node, required: Sequence[str]) -> str:
         """Return which required subscriber of the commands is missing; empty if none is.
 
         Args:
             node: The node that owns the publishers.
-            awaited: Names of nodes that must subscribe, in addition to at least one subscriber.
+            required: Names of nodes that must subscribe, in addition to at least one subscriber.
         """
         for output in self.outputs:
             topic = output.topic_name
-            known = [info.node_name for info in node.get_subscriptions_info_by_topic(topic)]
-            missing = [name for name in awaited if name not in known]
+            subscribers = [info.node_name for info in node.get_subscriptions_info_by_topic(topic)]
+            missing = [name for name in required if name not in subscribers]
             if missing:
                 return f'{", ".join(missing)} does not subscribe to {topic} yet'
-            if output.get_subscription_count() < (max(len(known), 1) if awaited else 1):
+            if output.get_subscription_count() < (max(len(subscribers), 1) if required else 1):
                 return f'{topic} is not connected to a subscriber yet'
         return ''
 
-    def rivals(self, node: Node) -> str:
+    def competitors(self, node: Node) -> str:
         """Return which nodes publish the same command; a killed one counts until its lease ends.
 
         Empty if only this node does.
@@ -163,15 +163,15 @@ class DriverConnection:
                 return f'{len(publishers)} nodes command {output.topic_name}: {", ".join(names)}'
         return ''
 
-    def joint_effort_of_command(self, place: int, command: float) -> tuple[int, float]:
+    def joint_effort_of_command(self, index: int, command: float) -> tuple[int, float]:
         """Return the joint index and the effort, N m or N, of a command for one joint.
 
         Args:
-            place: Index of its topic in ``command_topics``.
+            index: Index of its topic in ``command_topics``.
             command: The command in the units of the driver.
         """
         alone = np.full(len(self._names), command)
-        i = int(self.port.order[place])
+        i = int(self.port.order[index])
         return i, float(self.port.effort_of_command(alone)[i])
 
     def describe(self) -> str:
@@ -186,13 +186,13 @@ class DriverConnection:
         text += f'; driver {profile.name}: it compensates {alone} by itself'
         derivative = velocity_filter(len(self._names), driver)
         if derivative is not None:
-            late = 1e3 * derivative.delay(1.0 / profile.state.rate_hz)
-            text += f'; velocities are differentiated, delayed by {late:.2f} ms'
+            delay_ms = 1e3 * derivative.delay(1.0 / profile.state.rate_hz)
+            text += f'; velocities are differentiated, delayed by {delay_ms:.2f} ms'
         return text
 
 
 @contextmanager
-def _named(topic: str) -> Iterator[None]:
+def _naming_topic(topic: str) -> Iterator[None]:
     """Convert errors of rclpy into errors that name the topic."""
     try:
         yield
@@ -202,7 +202,7 @@ def _named(topic: str) -> Iterator[None]:
         raise ConfigurationError(f'topic {topic!r}', problem, remedy) from error
 
 
-def bound(profile: DriverProfile | None, tree: RobotTree) -> DriverConversion | None:
+def bind_profile(profile: DriverProfile | None, tree: RobotTree) -> DriverConversion | None:
     """Return a profile bound to a robot; None without a profile.
 
     Raises:

@@ -33,16 +33,16 @@ NODES = {
 
 def node_class(executable: str) -> Any:
     """Return the node class of an executable."""
-    return _loaded(NODES[executable][0])
+    return _load(NODES[executable][0])
 
 
 def declared_parameters(executable: str) -> tuple[Parameter, ...]:
     """Return the declared parameters of an executable."""
-    return _loaded(NODES[executable][1])
+    return _load(NODES[executable][1])
 
 
-def _loaded(place: str) -> Any:
-    module, _, name = place.partition(':')
+def _load(path: str) -> Any:
+    module, _, name = path.partition(':')
     return getattr(import_module(f'{__package__}.{module}'), name)
 
 
@@ -58,7 +58,7 @@ def run_executable(executable: str, args: Sequence[str] | None = None) -> int:
     """
     use_one_thread()
     gc.disable()  # until spinning freezes the objects that stay: nearly all that are created here
-    with _interrupted_in_silence():
+    with _exit_on_interrupt():
         spinning, node = import_module(f'{__package__}.spinning'), node_class(executable)
         return int(spinning.run(node, args))
 
@@ -73,7 +73,7 @@ def use_one_thread() -> None:
 
 
 @contextlib.contextmanager
-def _interrupted_in_silence() -> Iterator[None]:
+def _exit_on_interrupt() -> Iterator[None]:
     """Exit immediately with code 0 on an interrupt before the node handles signals itself.
 
     Nothing has started by then, and libraries being imported would print a traceback. After the

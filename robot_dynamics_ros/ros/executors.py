@@ -25,7 +25,7 @@ from rclpy.subscription import Subscription
 from robot_dynamics_ros.ros.rclpy_compat import take_message, wait_for_message
 
 #: Longest time for which everything else waits, s; serving everything takes about 1 % of it.
-PATIENCE_S = 0.02
+_SERVE_PERIOD_S = 0.02
 
 
 class StatesFirstExecutor(SingleThreadedExecutor):
@@ -39,28 +39,28 @@ class StatesFirstExecutor(SingleThreadedExecutor):
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
-        self._served = -PATIENCE_S
+        self._served_at = -_SERVE_PERIOD_S
 
     def spin_once_until_future_complete(self, future: Any, timeout_sec: Any = None) -> None:
         """Answer the urgent message, or serve everything that is ready if that is due."""
         urgent = self._urgent()
         if urgent is None:
-            with _nothing_to_do():
+            with _suppress_idle():
                 self._serve_one(future.done, timeout_sec)
             return
-        left = self._served + PATIENCE_S - time.monotonic()
+        left = self._served_at + _SERVE_PERIOD_S - time.monotonic()
         if left > 0.0:
             wait_for_message(urgent, self, round(1e9 * left))
-            self._answer(urgent)
+            self._handle_urgent(urgent)
         else:
             self._serve(future.done, urgent)
-            self._served = time.monotonic()
+            self._served_at = time.monotonic()
 
     def _urgent(self) -> Any:
         urgent = (getattr(node, 'urgent', None) for node in self.get_nodes())
         return next((subscription for subscription in urgent if subscription is not None), None)
 
-    def _answer(self, urgent: Any) -> None:
+    def _handle_urgent(self, urgent: Any) -> None:
         taken = take_message(urgent)
         if taken is not None:
             urgent.callback(taken[0])
@@ -72,14 +72,14 @@ class StatesFirstExecutor(SingleThreadedExecutor):
 
     def _serve(self, done: Any, urgent: Any = None) -> None:
         """Serve everything that is ready, and urgent messages in between."""
-        with _nothing_to_do():
+        with _suppress_idle():
             while True:
                 self._serve_one(done, 0)
                 if urgent is not None and self._urgent() is urgent:  # else it was destroyed
-                    self._answer(urgent)
+                    self._handle_urgent(urgent)
 
 
-def _nothing_to_do() -> contextlib.AbstractContextManager[None]:
+def _suppress_idle() -> contextlib.AbstractContextManager[None]:
     return contextlib.suppress(TimeoutException, ShutdownException, ConditionReachedException)
 
 
@@ -119,7 +119,7 @@ class PollingExecutor(StatesFirstExecutor):
         self._serve(future.done)
 
 
-def take_waiting(subscriptions: Iterable[Subscription]) -> list[tuple[int, Subscription, Any]]:
+def take_pending(subscriptions: Iterable[Subscription]) -> list[tuple[int, Subscription, Any]]:
     """Take all messages that have arrived; return them with their source times, ns, sorted by it.
 
     The subscriptions are polled until none has a message, so that no message is returned in a

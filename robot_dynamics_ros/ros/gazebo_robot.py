@@ -197,7 +197,7 @@ class GazeboRobot(SequenceNode):
         if settings['unpause'] == 'at_once':
             yield from self._unpause(world)
         for controller in filter(None, settings['wait_for']):
-            yield from self._until_active(controller, _HINT)
+            yield from self._wait_until_active(controller, _HINT)
         if settings['unpause'] == 'ready':
             yield from _wait(_DELIVERY_S)
             if self._commands is None:
@@ -228,7 +228,7 @@ class GazeboRobot(SequenceNode):
         if self._settings['await_motion']:
             yield from self._until_motion(self._settings['wait_for'][0])
         world = commands.world
-        yield from self._until(
+        yield from self._wait_until(
             world.check_connection, 'Gazebo', 'answer to a mark', world.send_mark
         )
         commands.begin()
@@ -241,7 +241,7 @@ class GazeboRobot(SequenceNode):
         answers: list[String] = []
         topic = f'{controller}/trajectory_status'
         self.create_subscription(String, topic, answers.append, LATCHED)
-        yield from self._until(lambda: answers, controller, 'answer to a trajectory')
+        yield from self._wait_until(lambda: answers, controller, 'answer to a trajectory')
 
     # Gazebo --------------------------------------------------------------------------------------
 
@@ -253,7 +253,7 @@ class GazeboRobot(SequenceNode):
         """
         begin = time.monotonic()
         while not (yield from self._is_listed(name, *question)):
-            self._keep_waiting(begin, 'Gazebo', f'{question[0]} {name}')
+            self._check_timeout(begin, 'Gazebo', f'{question[0]} {name}')
 
     def _is_listed(self, name: str, *question: str) -> Steps:
         """Return whether a name is in the answer to a query; False without an answer."""
@@ -287,7 +287,7 @@ class GazeboRobot(SequenceNode):
             if not answer:
                 if again_unless and (yield from self._is_listed(again_unless, 'model', '--list')):
                     return
-                self._keep_waiting(begin, 'Gazebo', f'answer of {service}')
+                self._check_timeout(begin, 'Gazebo', f'answer of {service}')
         if 'data: true' not in answer:
             raise SceneError(f'Gazebo service {service}', 'refused', answer)
 

@@ -44,16 +44,16 @@ from robot_dynamics_ros.ros.conversions import (
 from robot_dynamics_ros.ros.declared import MONITOR
 from robot_dynamics_ros.ros.driver_connection import (
     DriverConnection,
-    bound,
+    bind_profile,
     profile_from_parameters,
 )
-from robot_dynamics_ros.ros.executors import PolledGroup, PollingExecutor, take_waiting
-from robot_dynamics_ros.ros.node import LISTENING, STEADY, PackageNode, diagnostic_array
+from robot_dynamics_ros.ros.executors import PolledGroup, PollingExecutor, take_pending
+from robot_dynamics_ros.ros.node import PASSIVE, STEADY, PackageNode, diagnostic_array
 from robot_dynamics_ros.ros.parameters import on_set_parameters
 from robot_dynamics_ros.symbolic.kernel import compile_kernel
 
 _DEPTH = 1000  # of the publishers: all samples of one poll are published in a burst
-_WAITING = 1000  # maximum number of samples that wait for the effort of their timestamp
+_MAX_PENDING = 1000  # maximum number of samples that wait for the effort of their timestamp
 
 
 class MonitorNode(PackageNode):
@@ -75,7 +75,7 @@ class MonitorNode(PackageNode):
 
     def __init__(self) -> None:
         super().__init__('monitor', MONITOR)
-        self._group, self._listened = PolledGroup(), list[Subscription]()
+        self._group, self._polled = PolledGroup(), list[Subscription]()
         self._stamps, self._instants = list[int](), list[Instants]()
         self._begin_with_robot(self._begin)
 
@@ -86,7 +86,7 @@ class MonitorNode(PackageNode):
         profile = profile_from_parameters(settings)
         limits = None if profile is None else effort_limits(profile)
         self._tree = robot_from_parameters(settings, description, limits)
-        self._driver = bound(profile, self._tree)
+        self._driver = bind_profile(profile, self._tree)
         port = DriverPort(self._tree, self._driver, settings['joints'])
         self._connection = DriverConnection(port, settings['command_form'])
         self._derivative = velocity_filter(self._tree.n, self._driver)
@@ -96,16 +96,16 @@ class MonitorNode(PackageNode):
         self._pairing = make_pairing(
             settings['acceleration'], settings['longest_step'], settings['cutoff_hz']
         )
-        self._take_payload(settings)
+        self._set_payload(settings)
         self._effort = np.full(self._tree.n, np.nan)
         self._origin_ns: int | None = None
         self._last_ns = 0
-        self._waiting: dict[int, Instants] = {}
-        self._commanded: dict[int, Any] = {}
+        self._pending: dict[int, Instants] = {}
+        self._unmatched: dict[int, Any] = {}
         self._create_topics()
         on_set_parameters(self, self._check_change, self._apply_change)
 
-    def _take_payload(self, settings: Mapping[str, Any]) -> None:
+    def _set_payload(self, settings: Mapping[str, Any]) -> None:
         """Build the model of the robot with its payload."""
         payload = payload_from_parameters(settings)
         tree = self._tree if payload is None else with_payload(self._tree, payload)
@@ -127,13 +127,13 @@ class MonitorNode(PackageNode):
 
     def _create_topics(self) -> None:
         names = self._tree.joint_names
-        self._listen(JointState, self._connection.state_topic, self._on_state, raw=True)
-        listen: dict[str, Callable[[], Any]] = {
+        self._subscribe(JointState, self._connection.state_topic, self._on_state, raw=True)
+        subscribe: dict[str, Callable[[], Any]] = {
             'measured': lambda: None,
-            'reference': self._listen_to_reference,
-            'command': self._listen_to_commands,
+            'reference': self._subscribe_reference,
+            'command': self._subscribe_commands,
         }
-        listen[self._settings['effort_source']]()
+        subscribe[self._settings['effort_source']]()
         self._message = JointStateWriter(names, effort=True)
         topics = ('effort', 'other', 'difference', 'residual', *ORIGINS)
         self._topics = {
@@ -142,29 +142,31 @@ class MonitorNode(PackageNode):
         self._diagnostics = self.create_publisher(DiagnosticArray, '/diagnostics', 10)
         self.create_timer(self._settings['diagnostics_period_s'], self._report, clock=STEADY)
 
-    def _listen(self, kind: Any, topic: str, take: Callable[[Any], None], **options: Any) -> None:
+    def _subscribe(
+        self, kind: Any, topic: str, take: Callable[[Any], None], **options: Any
+    ) -> None:
         options['callback_group'] = self._group
-        self._listened.append(self.create_subscription(kind, topic, take, LISTENING, **options))
+        self._polled.append(self.create_subscription(kind, topic, take, PASSIVE, **options))
 
-    def _listen_to_reference(self) -> None:
+    def _subscribe_reference(self) -> None:
         topic = f'{self._settings["controller"]}/reference'
-        self._listen(JointState, topic, self._on_reference)
+        self._subscribe(JointState, topic, self._on_reference)
 
-    def _listen_to_commands(self) -> None:
+    def _subscribe_commands(self) -> None:
         form, topics = self._connection.command_form, self._connection.command_topics
         take = (self._on_command, self._on_joint)
         options = {'callback_group': self._group}
-        self._listened += subscribe_commands(self, form, topics, *take, LISTENING, **options)
+        self._polled += subscribe_commands(self, form, topics, *take, PASSIVE, **options)
 
     # Subscriptions -------------------------------------------------------------------------------
 
     def poll(self) -> None:
         """Take all messages that have arrived and evaluate them as one batch."""
-        for sent, subscription, message in take_waiting(self._listened):
+        for sent, subscription, message in take_pending(self._polled):
             self._sent_ns = sent
             subscription.callback(message)
         if self._stamps:
-            self._explain()
+            self._evaluate_batch()
 
     def _on_state(self, content: bytes) -> None:
         states, port = self._connection.serialized, self._connection.port
@@ -194,36 +196,36 @@ class MonitorNode(PackageNode):
         if len(msg.effort) != self._tree.n:
             return
         stamp = stamp_to_ns(msg.header.stamp)
-        self._effort = self._of_motors(np.array(msg.effort))
-        if stamp in self._waiting:
-            self._add(stamp, _with_effort(self._waiting.pop(stamp), self._effort))
+        self._effort = self._motor_effort(np.array(msg.effort))
+        if stamp in self._pending:
+            self._add(stamp, _with_effort(self._pending.pop(stamp), self._effort))
         else:
-            self._commanded[stamp] = self._effort
-            _forget(self._commanded)
+            self._unmatched[stamp] = self._effort
+            _drop_oldest(self._unmatched)
 
     def _await_effort(self, stamp: int, instant: Instants) -> None:
         """Add a sample once the command with its timestamp has been received."""
-        if stamp in self._commanded:
-            self._add(stamp, _with_effort(instant, self._commanded.pop(stamp)))
+        if stamp in self._unmatched:
+            self._add(stamp, _with_effort(instant, self._unmatched.pop(stamp)))
         else:
-            self._waiting[stamp] = instant
-            _forget(self._waiting)
+            self._pending[stamp] = instant
+            _drop_oldest(self._pending)
 
     def _on_command(self, command: Sequence[float], _: Sequence[str]) -> None:
         if len(command) == self._tree.n:
             effort = self._connection.port.effort_of_command(np.array(command))
-            self._effort = self._of_motors(effort)
+            self._effort = self._motor_effort(effort)
 
-    def _on_joint(self, place: int, command: float) -> None:
+    def _on_joint(self, index: int, command: float) -> None:
         self._effort = self._effort.copy()
-        index, effort = self._connection.joint_effort_of_command(place, command)
-        self._effort[index] = effort + self._share_now()[index]
+        i, effort = self._connection.joint_effort_of_command(index, command)
+        self._effort[i] = effort + self._driver_effort()[i]
 
-    def _of_motors(self, commanded: Any) -> Any:
+    def _motor_effort(self, commanded: Any) -> Any:
         """Return the motor efforts under a command: the command plus the driver compensation."""
-        return commanded + self._share_now()
+        return commanded + self._driver_effort()
 
-    def _share_now(self) -> Any:
+    def _driver_effort(self) -> Any:
         port = self._connection.port
         return np.zeros_like(port.q) if self._share is None else self._share.update(port.q, port.v)
 
@@ -233,19 +235,19 @@ class MonitorNode(PackageNode):
         self._stamps.append(stamp)
         self._instants.append(instant)
 
-    def _explain(self) -> None:
+    def _evaluate_batch(self) -> None:
         """Evaluate the added samples and publish the topics that have subscribers."""
         instants = Instants.joined(self._instants)
         explained, other = self._monitor.explain(instants)
         efforts = {'effort': explained.effort, 'residual': explained.residual, **explained.parts}
         if other is not None:
             efforts |= {'other': other, 'difference': explained.effort - other}
-        heard = [name for name in efforts if self._topics[name].get_subscription_count()]
+        subscribed = [name for name in efforts if self._topics[name].get_subscription_count()]
         message = self._message
-        for k, stamp in enumerate(self._stamps if heard else ()):
+        for k, stamp in enumerate(self._stamps if subscribed else ()):
             message.message.header.stamp = ns_to_stamp(stamp)
             message.position[:], message.velocity[:] = instants.q[k], instants.v[k]
-            for name in heard:
+            for name in subscribed:
                 message.effort[:] = efforts[name][k]
                 self._topics[name].publish(message.message)
         self._stamps.clear()
@@ -254,24 +256,24 @@ class MonitorNode(PackageNode):
     def _report(self) -> None:
         summary = self._monitor.summary()
         verdict = evaluate(summary, self._thresholds, self._tree)
-        reports = {'model': (*verdict, self._figures(summary))}
+        reports = {'model': (*verdict, self._diagnostic_values(summary))}
         compared = self._monitor.compared
         if compared and summary.count:
             names = (self._settings['formulation'], compared)
             reports['formulations'] = (*evaluate_difference(summary, names), {})
         self._diagnostics.publish(diagnostic_array(self, self._tree.name, reports))
 
-    def _figures(self, summary: Summary) -> dict[str, str]:
-        figures = {'instants': str(summary.count), 'gaps': str(self._pairing.gaps)}
+    def _diagnostic_values(self, summary: Summary) -> dict[str, str]:
+        entries = {'instants': str(summary.count), 'gaps': str(self._pairing.gaps)}
         for i, name in enumerate(self._tree.joint_names):
             if summary.known[i]:
-                figures[f'{name} residual rms'] = f'{summary.rms[i]:.3e}'
-                figures[f'{name} residual largest'] = f'{summary.largest[i]:.3e}'
+                entries[f'{name} residual rms'] = f'{summary.rms[i]:.3e}'
+                entries[f'{name} residual largest'] = f'{summary.largest[i]:.3e}'
         if summary.gravity is not None:
             fitted = ', '.join(f'{x:.4f}' for x in summary.gravity.fitted)
-            figures['gravity that fits best'] = fitted
-            figures['residual explained by it'] = f'{100.0 * summary.gravity.explained:.0f} %'
-        return figures
+            entries['gravity that fits best'] = fitted
+            entries['residual explained by it'] = f'{100.0 * summary.gravity.explained:.0f} %'
+        return entries
 
     # Parameters ----------------------------------------------------------------------------------
 
@@ -282,14 +284,14 @@ class MonitorNode(PackageNode):
 
     def _apply_change(self, changes: Mapping[str, Any]) -> None:
         self._settings = self._read_parameters()
-        self._take_payload(self._settings)
+        self._set_payload(self._settings)
 
 
 def _with_effort(instant: Instants, effort: Any) -> Instants:
     return replace(instant, effort=effort[np.newaxis])
 
 
-def _forget(stamps: dict[int, Any]) -> None:
+def _drop_oldest(stamps: dict[int, Any]) -> None:
     """Drop the oldest entries that were never matched."""
-    while len(stamps) > _WAITING:
+    while len(stamps) > _MAX_PENDING:
         del stamps[next(iter(stamps))]

@@ -22,10 +22,10 @@ from robot_dynamics_ros.ros.parameters import declare, values
 
 LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 #: For passive subscribers: best effort, so that no publisher waits for them.
-LISTENING = QoSProfile(depth=1000, reliability=ReliabilityPolicy.BEST_EFFORT)
+PASSIVE = QoSProfile(depth=1000, reliability=ReliabilityPolicy.BEST_EFFORT)
 STEADY = Clock(clock_type=ClockType.STEADY_TIME)
 _TICK_S = 0.02
-_REPEAT_S = _WORD_S = 1.0
+_REPEAT_S = _LOG_S = 1.0
 _ACTIVE = 3  # lifecycle_msgs/State.PRIMARY_STATE_ACTIVE
 
 _LEVELS = ('ok', 'warning', 'error')  # in the order of DiagnosticStatus
@@ -135,7 +135,7 @@ class SequenceNode(PackageNode):
             ends: Whether the node ends after the last step.
         """
         self._steps, self._ends = steps, ends
-        self._open: dict[str, Any] = {}
+        self._client_by_name: dict[str, Any] = {}
         self._timer = self.create_timer(_TICK_S, self._proceed, clock=STEADY)
 
     def _proceed(self) -> None:
@@ -153,7 +153,7 @@ class SequenceNode(PackageNode):
         self._timer.cancel()
         super()._end(code, error)
 
-    def _until(
+    def _wait_until(
         self,
         condition: Callable[[], Any],
         peer: str,
@@ -168,13 +168,13 @@ class SequenceNode(PackageNode):
         begin, again = time.monotonic(), 0.0
         while not condition():
             now = time.monotonic()
-            self._keep_waiting(begin, peer, awaited)
+            self._check_timeout(begin, peer, awaited)
             if now > again:
                 repeat()
                 again = now + _REPEAT_S
             yield
 
-    def _keep_waiting(self, begin: float, peer: str, awaited: str) -> None:
+    def _check_timeout(self, begin: float, peer: str, awaited: str) -> None:
         """Log every second what the node has been waiting for since ``begin``, s, monotonic clock.
 
         Raises:
@@ -183,14 +183,14 @@ class SequenceNode(PackageNode):
         waited, longest = time.monotonic() - begin, self._settings['timeout_s']
         if waited > longest:
             raise PeerTimeoutError(peer, awaited, longest)
-        if waited > _WORD_S:
-            self.get_logger().info(f'waiting for {peer}: {awaited}', throttle_duration_sec=_WORD_S)
+        if waited > _LOG_S:
+            self.get_logger().info(f'waiting for {peer}: {awaited}', throttle_duration_sec=_LOG_S)
 
     def _client(self, kind: Any, name: str) -> Any:
         """Return the client of a service; it is kept, so that it appears in the node's graph."""
-        if name not in self._open:
-            self._open[name] = self.create_client(kind, name)
-        return self._open[name]
+        if name not in self._client_by_name:
+            self._client_by_name[name] = self.create_client(kind, name)
+        return self._client_by_name[name]
 
     def _call(self, kind: Any, name: str, request: Any) -> Steps:
         """Call a service; the generator returns the response.
@@ -200,8 +200,8 @@ class SequenceNode(PackageNode):
         """
         client = self._client(kind, name)
         calls: list[Any] = []
-        yield from self._until(client.service_is_ready, name, 'service')
-        yield from self._until(
+        yield from self._wait_until(client.service_is_ready, name, 'service')
+        yield from self._wait_until(
             lambda: any(call.done() for call in calls),
             name,
             'response',
@@ -209,7 +209,7 @@ class SequenceNode(PackageNode):
         )
         return next(call.result() for call in calls if call.done())
 
-    def _ask_until(self, kind: Any, name: str, problem: Callable[[Any], str]) -> Steps:
+    def _call_until(self, kind: Any, name: str, problem: Callable[[Any], str]) -> Steps:
         """Call a service repeatedly until its response is satisfactory.
 
         Args:
@@ -222,13 +222,13 @@ class SequenceNode(PackageNode):
         """
         begin = time.monotonic()
         while awaited := problem((yield from self._call(kind, name, kind.Request()))):
-            self._keep_waiting(begin, name.removesuffix('/get_state'), awaited)
+            self._check_timeout(begin, name.removesuffix('/get_state'), awaited)
 
-    def _until_active(self, name: str, hint: str = '') -> Steps:
+    def _wait_until_active(self, name: str, hint: str = '') -> Steps:
         """Wait until a lifecycle node is active; the hint is appended to timeout messages."""
 
         def problem(answer: GetState.Response) -> str:
             state = answer.current_state
             return '' if state.id == _ACTIVE else f'activation (it is {state.label}{hint})'
 
-        yield from self._ask_until(GetState, f'{name}/get_state', problem)
+        yield from self._call_until(GetState, f'{name}/get_state', problem)

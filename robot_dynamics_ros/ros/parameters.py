@@ -57,11 +57,11 @@ def declare(node: Any, parameters: Iterable[Parameter]) -> None:
             problem = f'is refused ({str(error).rstrip(".")})'
             remedy = f'give a value such as {one.default!r}: it {one.wanted()}'
             raise ConfigurationError(f'parameter {one.name!r}', problem, remedy) from error
-    _tell_unknown(node, [one.name for one in parameters])
+    _warn_unknown(node, [one.name for one in parameters])
     on_set_parameters(node, lambda changes: checked(parameters, changes), lambda _: None)
 
 
-def _tell_unknown(node: Any, names: list[str]) -> None:
+def _warn_unknown(node: Any, names: list[str]) -> None:
     for name in overridden_parameters(node):
         if not node.has_parameter(name) and not name.startswith(_LATER):
             from difflib import get_close_matches

@@ -51,11 +51,11 @@ def wait_for_message(subscription: Any, executor: Any, timeout_ns: int) -> None:
     """Wait only for a message of a subscription, or for the guard condition of an executor."""
     guard, context = executor._guard, executor.context
     with subscription.handle, guard.handle, context.handle:
-        waiting = rclpy_implementation.WaitSet(1, 1, 0, 0, 0, 0, context.handle)
-        waiting.clear_entities()
-        waiting.add_subscription(subscription.handle)
-        waiting.add_guard_condition(guard.handle)
-        waiting.wait(timeout_ns)
+        wait_set = rclpy_implementation.WaitSet(1, 1, 0, 0, 0, 0, context.handle)
+        wait_set.clear_entities()
+        wait_set.add_subscription(subscription.handle)
+        wait_set.add_guard_condition(guard.handle)
+        wait_set.wait(timeout_ns)
 
 
 def lifecycle_state(node: Any) -> str:
@@ -89,19 +89,19 @@ def refuse_impossible_transitions(node: Any) -> None:
     Args:
         node: A lifecycle node.
     """
-    wrap_service(node, ChangeState, partial(_refusing, node))
+    wrap_service(node, ChangeState, partial(_with_refusal, node))
 
 
-def _refusing(node: Any, change_state: Any) -> Any:
+def _with_refusal(node: Any, change_state: Any) -> Any:
     def on_change_state(
         request: ChangeState.Request, response: ChangeState.Response
     ) -> ChangeState.Response:
-        asked = request.transition.label or request.transition.id
+        requested = request.transition.label or request.transition.id
         possible = possible_transitions(node)
-        if asked in possible or asked in possible.values():
+        if requested in possible or requested in possible.values():
             return change_state(request, response)
         node.get_logger().warning(
-            f'transition {asked} refused: the node is {lifecycle_state(node)}; '
+            f'transition {requested} refused: the node is {lifecycle_state(node)}; '
             f'possible: {", ".join(sorted(possible))}'
         )
         response.success = False
@@ -111,7 +111,7 @@ def _refusing(node: Any, change_state: Any) -> Any:
 
 
 @contextlib.contextmanager
-def undone_by_errors(node: Any) -> Iterator[None]:
+def rollback_on_error(node: Any) -> Iterator[None]:
     """Destroy the entities that a block has created in a node if the block raises."""
     before = _entities(node)
     try:
@@ -127,10 +127,10 @@ def _entities(node: Any) -> list[Any]:
 
 def destroy(node: Any, entities: Iterable[Any]) -> None:
     """Destroy publishers, subscriptions, timers and services of a node."""
-    ways = {
+    destructors = {
         'Subscription': node.destroy_subscription,
         'Timer': node.destroy_timer,
         'Service': node.destroy_service,
     }
     for entity in entities:
-        ways.get(type(entity).__name__, node.destroy_publisher)(entity)
+        destructors.get(type(entity).__name__, node.destroy_publisher)(entity)

@@ -27,7 +27,7 @@ from robot_dynamics_ros.recordings.timestamp_assignment import TimestampAssigner
 from robot_dynamics_ros.recordings.topics import STREAMS, WRENCH
 from robot_dynamics_ros.ros.conversions import NANO
 from robot_dynamics_ros.ros.declared import RECORDER
-from robot_dynamics_ros.ros.executors import PolledGroup, PollingExecutor, take_waiting
+from robot_dynamics_ros.ros.executors import PolledGroup, PollingExecutor, take_pending
 from robot_dynamics_ros.ros.node import STEADY, PackageNode
 from robot_dynamics_ros.ros.spinning import EXIT_FAILED
 
@@ -236,7 +236,7 @@ class Recorder(PackageNode):
 
     def poll(self) -> int:
         """Record all messages that have arrived; return their number."""
-        waiting = take_waiting([stream.subscription for stream in self._streams])
+        waiting = take_pending([stream.subscription for stream in self._streams])
         for sent, subscription, data in waiting:
             subscription.callback(data, sent)
         return len(waiting)

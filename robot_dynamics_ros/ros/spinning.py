@@ -79,12 +79,12 @@ def run(
         1 if it ended with an error of this package. Errors are printed in one line on stderr.
     """
     stop = Future()
-    _pass_on_remarks()
+    _forward_log()
     with _completed_by_signals(stop):
         try:
             try:
                 _initialize(sys.argv if args is None else args)
-                node = _made(make_node)
+                node = _build(make_node)
             except RobotDynamicsError as error:
                 _report(error)
                 return EXIT_REFUSED
@@ -97,7 +97,7 @@ def run(
             rclpy.try_shutdown()
 
 
-class RemarkHandler(logging.Handler):
+class RosLogHandler(logging.Handler):
     """Forwards log records of the modules without ROS to the ROS log."""
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -109,12 +109,12 @@ class RemarkHandler(logging.Handler):
             logger.info(record.getMessage())
 
 
-def _pass_on_remarks() -> None:
-    remarks = logging.getLogger(PACKAGE)
-    if not any(isinstance(handler, RemarkHandler) for handler in remarks.handlers):
-        remarks.addHandler(RemarkHandler())
-        remarks.setLevel(logging.INFO)
-        remarks.propagate = False
+def _forward_log() -> None:
+    logger = logging.getLogger(PACKAGE)
+    if not any(isinstance(handler, RosLogHandler) for handler in logger.handlers):
+        logger.addHandler(RosLogHandler())
+        logger.setLevel(logging.INFO)
+        logger.propagate = False
 
 
 def _initialize(args: Sequence[str]) -> None:
@@ -134,7 +134,7 @@ def _initialize(args: Sequence[str]) -> None:
         raise ConfigurationError('ROS arguments', problem, 'correct them') from error
 
 
-def _made(make_node: Callable[[], Node]) -> Node:
+def _build(make_node: Callable[[], Node]) -> Node:
     """Build the node.
 
     Raises:
@@ -251,17 +251,17 @@ def run_in_background(
     Returns:
         The result of the work; its exceptions are re-raised.
     """
-    usual = sys.getswitchinterval()
+    previous = sys.getswitchinterval()
     sys.setswitchinterval(_SWITCH_S)
     try:
         with ThreadPoolExecutor(1) as pool:
-            result, watched = pool.submit(work), time.perf_counter()
+            result, watched_at = pool.submit(work), time.perf_counter()
             while not result.done():
                 if not tick():
                     time.sleep(_IDLE_S)
-                if time.perf_counter() - watched >= period:
+                if time.perf_counter() - watched_at >= period:
                     watch()
-                    watched = time.perf_counter()
+                    watched_at = time.perf_counter()
             return result.result()
     finally:
-        sys.setswitchinterval(usual)
+        sys.setswitchinterval(previous)

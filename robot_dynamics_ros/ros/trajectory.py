@@ -85,9 +85,9 @@ class TrajectorySender(SequenceNode):
         plan = (yield from self._plan()) if self._moves else None
         settings = self._settings
         if settings['confirm']:
-            yield from self._until_active(settings['controller'])
+            yield from self._wait_until_active(settings['controller'])
         for name in filter(None, settings['ready_services']):
-            yield from self._ask_until(Trigger, name, _unreadiness)
+            yield from self._call_until(Trigger, name, _unreadiness)
         if plan is not None:
             yield from self._send(plan)
         if settings['unpause_simulator']:
@@ -95,15 +95,17 @@ class TrajectorySender(SequenceNode):
 
     def _plan(self) -> Steps:
         """Plan the motion once the robot and its current state are known."""
-        yield from self._until(lambda: self._tree, 'robot_description', 'robot')
-        yield from self._until(
+        yield from self._wait_until(lambda: self._tree, 'robot_description', 'robot')
+        yield from self._wait_until(
             lambda: self._measured is not None, self._settings['state_topic'], 'state'
         )
         return make_plan(self._tree, self._settings, self._measured)
 
     def _send(self, plan: SampledTrajectory) -> Steps:
         settings = self._settings
-        yield from self._until(self._controller_listens, settings['controller'], 'subscription')
+        yield from self._wait_until(
+            self._controller_listens, settings['controller'], 'subscription'
+        )
         message = self._message(plan)
         yield from self._deliver(message)
         start = message.header.stamp.sec + message.header.stamp.nanosec / NANO
@@ -133,7 +135,7 @@ class TrajectorySender(SequenceNode):
             return
         self._statuses.clear()
         controller = self._settings['controller']
-        yield from self._until(
+        yield from self._wait_until(
             lambda: self._statuses,
             controller,
             'answer to the trajectory',

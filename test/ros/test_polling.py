@@ -9,7 +9,7 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64
 
 from robot_dynamics_ros.ros import executors
-from robot_dynamics_ros.ros.executors import PolledGroup, take_waiting
+from robot_dynamics_ros.ros.executors import PolledGroup, take_pending
 
 
 def test_messages_of_several_topics_come_in_the_order_in_which_they_were_sent(peer):
@@ -29,7 +29,7 @@ def test_messages_of_several_topics_come_in_the_order_in_which_they_were_sent(pe
             sent.append((name, k))
     heard = []
     peer.spin_until(
-        lambda: heard.extend(take_waiting(listeners)) or len(heard) >= len(sent), 30.0, 'all'
+        lambda: heard.extend(take_pending(listeners)) or len(heard) >= len(sent), 30.0, 'all'
     )
     assert [listeners[one] for _, one, _ in heard] == [name for name, _ in sent]
     assert sorted(when for when, _, _ in heard) == [when for when, _, _ in heard]
@@ -48,4 +48,4 @@ def test_what_arrives_during_a_look_is_not_overtaken_by_its_answer(monkeypatch):
         return message, {'source_timestamp': sent}
 
     monkeypatch.setattr(executors, 'take_message', take)
-    assert [sent for sent, _, _ in take_waiting(waiting)] == [1, 2, 3]
+    assert [sent for sent, _, _ in take_pending(waiting)] == [1, 2, 3]

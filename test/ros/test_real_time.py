@@ -12,20 +12,20 @@ import pytest
 
 from benchmark.latency_probe import trip_figures
 from robot_dynamics_ros.errors import ConfigurationError
-from robot_dynamics_ros.ros.controller.parameters import claim_real_time
+from robot_dynamics_ros.ros.controller.parameters import apply_real_time
 
 NOBODY = 65534
 #: Asks in a process that has no rights and whose limits are zero.
 ASKING = """
 import os, resource, sys
 from robot_dynamics_ros.errors import ConfigurationError
-from robot_dynamics_ros.ros.controller.parameters import claim_real_time
+from robot_dynamics_ros.ros.controller.parameters import apply_real_time
 for limit in (resource.RLIMIT_RTPRIO, resource.RLIMIT_MEMLOCK):
     resource.setrlimit(limit, (0, 0))
 if os.getuid() == 0:
     os.setuid({nobody})
 try:
-    claim_real_time({arguments})
+    apply_real_time({arguments})
 except ConfigurationError as error:
     print(error)
 """
@@ -55,14 +55,14 @@ def test_the_defaults_ask_for_nothing():
 def test_processors_that_do_not_exist_are_refused_with_those_that_do():
     allowed = os.sched_getaffinity(0)
     with pytest.raises(ConfigurationError, match=f'may use {min(allowed)}'):
-        claim_real_time(0, [4000], False)
+        apply_real_time(0, [4000], False)
     assert os.sched_getaffinity(0) == allowed
 
 
 def test_the_thread_runs_where_it_is_told_to():
     allowed = os.sched_getaffinity(0)
     try:
-        claim_real_time(0, [min(allowed)], False)
+        apply_real_time(0, [min(allowed)], False)
         assert os.sched_getaffinity(0) == {min(allowed)}
     finally:
         os.sched_setaffinity(0, allowed)

@@ -94,9 +94,9 @@ def test_only_the_first_of_equal_messages_becomes_an_object():
     for i in range(10):
         assert reader.read(bytes(serialize_message(state(OTHER, [float(i)] * 4))))
         np.testing.assert_array_equal(reader.reader.q, [float(i)] * 3)
-    assert reader.as_messages == 1
+    assert reader.deserialized == 1
     assert reader.read(bytes(serialize_message(state())))
-    assert reader.as_messages == 2
+    assert reader.deserialized == 2
 
 
 def big_endian(message: JointState) -> bytes:
@@ -129,7 +129,7 @@ def test_another_order_of_bytes_is_read_as_the_middleware_reads_it():
         assert reader.read(big_endian(message))
         np.testing.assert_array_equal(reader.reader.q, [3.0, 2.0, 1.0])
         assert reader.stamp_ns == 7_123_456_789
-    assert reader.as_messages == 2
+    assert reader.deserialized == 2
 
 
 @pytest.mark.parametrize('kind', [b'\x00\x06', b'\x00\x0a', b'\xff\xff'])
@@ -145,7 +145,7 @@ def test_an_unknown_encapsulation_never_serves_as_a_layout(kind):
     for _ in range(2):
         complete = reader.read(changed)
         assert complete == (message is not None and JointStateReader(JOINTS).read(message))
-    assert reader.as_messages + reader.unreadable == 3
+    assert reader.deserialized + reader.unreadable == 3
     assert reader.read(usual)
 
 

@@ -49,7 +49,7 @@ class SessionChanges:
         self._log = node.get_logger()
         self.announce: Callable[[str], None] = self._log.debug
         self.services = [
-            self._serve(SetBool, 'carry_payload', lambda ask: PayloadChange(session, ask.data)),
+            self._serve(SetBool, 'carry_payload', lambda x: PayloadChange(session, x.data)),
             self._serve(Trigger, 'resume', lambda _: ReleaseChange(session)),
             self._serve(Trigger, 'add_waypoint', lambda _: WaypointChange(session)),
         ]
@@ -65,7 +65,7 @@ class SessionChanges:
     def commit(self, change: SessionChange) -> str:
         """Commit a change, publish its remarks, such as an aborted goal; return its message."""
         text = self.session.commit(change)
-        self.tell()
+        self.log_remarks()
         return text
 
     def perform(self, change: SessionChange) -> str:
@@ -73,7 +73,7 @@ class SessionChanges:
         self.prepare(change)
         return self.commit(change)
 
-    def tell(self) -> None:
+    def log_remarks(self) -> None:
         """Log the remarks of the session and announce their statuses."""
         remarks = self.session.remarks
         while remarks:
@@ -87,7 +87,7 @@ class SessionChanges:
             if remark.status:
                 self.announce(remark.status)
 
-    def tell_of_law(self) -> None:
+    def log_law_remarks(self) -> None:
         """Log the law's warnings about its parameters."""
         for remark in self.session.loop.law.remarks():
             self._log.warning(remark)

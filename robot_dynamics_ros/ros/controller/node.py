@@ -21,14 +21,14 @@ from robot_dynamics_ros.ros.parameters import declare, on_set_parameters, values
 from robot_dynamics_ros.ros.rclpy_compat import (
     lifecycle_state,
     refuse_impossible_transitions,
-    undone_by_errors,
+    rollback_on_error,
 )
 from robot_dynamics_ros.ros.spinning import freeze_objects
 
 _AUTOSTART_PERIOD_S = 0.02
-_WAITS_FOR_CONFIGURE = 'waiting for the transition configure'
-_WAITS_FOR_ACTIVATE = 'waiting for the transition activate'
-_WORD_EVERY = 250  # autostart periods between two warnings: 5 s
+_WAITING_FOR_CONFIGURE = 'waiting for the transition configure'
+_WAITING_FOR_ACTIVATE = 'waiting for the transition activate'
+_LOG_EVERY = 250  # autostart periods between two warnings: 5 s
 
 
 class Controller(LifecycleNode):
@@ -50,7 +50,7 @@ class Controller(LifecycleNode):
         declare(self, declared.CONTROLLER)
         self._run: RunningController | None = None
         self._constraints = ConstraintParameters(self)
-        self._topic_description, self._waited, self._missing = '', 0, _WAITS_FOR_CONFIGURE
+        self._topic_description, self._waits, self._missing = '', 0, _WAITING_FOR_CONFIGURE
         self._diagnostics = self.create_publisher(DiagnosticArray, '/diagnostics', 10)
         period = self._value('diagnostics_period_s')
         self.create_timer(period, self._report, clock=STEADY)
@@ -133,26 +133,26 @@ class Controller(LifecycleNode):
     def _start_when_ready(self) -> None:
         """Configure and activate once, as soon as everything required is available."""
         if self._run is None and not self._has_description():
-            self._say_what_is_missing('no robot: set robot, or publish robot_description')
+            self._log_missing('no robot: set robot, or publish robot_description')
             return
         if lifecycle_state(self) == 'unconfigured':
             self.trigger_configure()
         if self._run is None:
             self._autostart.cancel()
             return
-        missing = self._run.awaits()
+        missing = self._run.missing()
         if missing:
-            self._say_what_is_missing(missing)
+            self._log_missing(missing)
             return
-        self._missing = _WAITS_FOR_ACTIVATE
+        self._missing = _WAITING_FOR_ACTIVATE
         active = self.trigger_activate() is TransitionCallbackReturn.SUCCESS
-        if active or not self._run.awaits():  # the refusal is permanent
+        if active or not self._run.missing():  # the refusal is permanent
             self._autostart.cancel()
 
-    def _say_what_is_missing(self, missing: str) -> None:
+    def _log_missing(self, missing: str) -> None:
         """Log every few seconds what the node is waiting for."""
-        self._waited, self._missing = self._waited + 1, missing
-        if self._waited % _WORD_EVERY == 0:
+        self._waits, self._missing = self._waits + 1, missing
+        if self._waits % _LOG_EVERY == 0:
             self.get_logger().warning(f'not active yet: {missing}')
 
     def _report(self) -> None:
@@ -167,10 +167,10 @@ class Controller(LifecycleNode):
 
     def _configure(self) -> None:
         parameters = values(self, declared.CONTROLLER)
-        declared.claim_real_time(
+        declared.apply_real_time(
             parameters['thread_priority'], parameters['cpu_affinity'], parameters['lock_memory']
         )
-        with undone_by_errors(self):
+        with rollback_on_error(self):
             self._run = RunningController(
                 self, parameters, self._topic_description, self._constraints, self._report
             )
@@ -178,7 +178,7 @@ class Controller(LifecycleNode):
     def _release(self) -> None:
         if self._run is not None:
             self._run.close()
-        self._run, self._missing = None, _WAITS_FOR_CONFIGURE
+        self._run, self._missing = None, _WAITING_FOR_CONFIGURE
 
     def _check_change(self, changes: Mapping[str, Any]) -> None:
         """Raise an error for a parameter change that cannot be applied."""

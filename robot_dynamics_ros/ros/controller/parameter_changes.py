@@ -42,7 +42,7 @@ class ConstraintParameters:
     def __init__(self, node: Node) -> None:
         self._node, self.own = node, dict[str, Any]()
         self._joints: tuple[str, ...] = ()
-        self._defaults, self._seen = dict[str, Any](), dict[str, Any]()
+        self._defaults, self._latest = dict[str, Any](), dict[str, Any]()
 
     def configure(self, initial: Mapping[str, Any], joints: tuple[str, ...]) -> None:
         """Declare the aliases for joints and apply the values set since the last configuration.
@@ -56,22 +56,22 @@ class ConstraintParameters:
         """
         own = checked(TOLERANCES, {name: initial[name] for name in _OWN}, len(joints))
         if joints != self._joints:
-            self._joints, self._seen, self.own = joints, {}, dict(own)
-        self._places = {
+            self._joints, self._latest, self.own = joints, {}, dict(own)
+        self._aliases = {
             f'constraints.{joint}.{kind}': (name, i)
             for kind, name in (('trajectory', 'path_tolerance'), ('goal', 'goal_tolerance'))
             for i, joint in enumerate(joints)
         }
-        present = own | self._declared()
-        before = own | self._defaults | self._seen
-        self.take({name: x for name, x in present.items() if x != before[name]})
-        self._seen = present
+        current = own | self._declared()
+        before = own | self._defaults | self._latest
+        self.store({name: x for name, x in current.items() if x != before[name]})
+        self._latest = current
 
     def _declared(self) -> dict[str, Any]:
         """Declare the aliases that are not declared yet; return the current values by name."""
         own, node = self.own, self._node
         parameters = [
-            *(self._parameter(name, *place) for name, place in self._places.items()),
+            *(self._parameter(name, *place) for name, place in self._aliases.items()),
             Parameter(_STOPPED, max(own['stopped_velocity_tolerance']),
                       _OWN['stopped_velocity_tolerance'].description, 0.0, unit='rad/s or m/s'),
             Parameter(_TIME, own['goal_time_tolerance'],
@@ -84,36 +84,36 @@ class ConstraintParameters:
         return {one.name: node.get_parameter(one.name).value for one in parameters}
 
     def _parameter(self, name: str, own: str, index: int) -> Parameter:
-        default = self._row(self.own[own])[index]
+        default = self._per_joint(self.own[own])[index]
         return Parameter(name, default, _OWN[own].description, 0.0, unit='rad or m')
 
-    def _row(self, value: list[float]) -> list[float]:
+    def _per_joint(self, value: list[float]) -> list[float]:
         """Return a new list with one number per joint."""
         return [*spread(value, len(self._joints))]
 
-    def translated(self, changes: Mapping[str, Any]) -> dict[str, Any]:
+    def translate(self, changes: Mapping[str, Any]) -> dict[str, Any]:
         """Return parameter changes with ``constraints.*`` translated to the aliased parameters.
 
         Raises:
             ParameterError: A tolerance is invalid.
         """
-        own_names = {name: x for name, x in changes.items() if not name.startswith('constraints.')}
-        own_names = checked(TOLERANCES, own_names, len(self._joints))
+        own = {name: x for name, x in changes.items() if not name.startswith('constraints.')}
+        result = checked(TOLERANCES, own, len(self._joints))
         for name, value in changes.items():
-            if name in self._places:
-                own, index = self._places[name]
-                own_names[own] = self._row(own_names.get(own, self.own[own]))
-                own_names[own][index] = value
+            if name in self._aliases:
+                alias, index = self._aliases[name]
+                result[alias] = self._per_joint(result.get(alias, self.own[alias]))
+                result[alias][index] = value
             elif name == _STOPPED:
-                own_names['stopped_velocity_tolerance'] = [value]
+                result['stopped_velocity_tolerance'] = [value]
             elif name == _TIME:
-                own_names['goal_time_tolerance'] = value
-        return own_names
+                result['goal_time_tolerance'] = value
+        return result
 
-    def take(self, changes: Mapping[str, Any]) -> None:
+    def store(self, changes: Mapping[str, Any]) -> None:
         """Store changes that were made."""
-        self._seen |= {name: x for name, x in changes.items() if name in self._seen}
-        changed = self.translated(changes)
+        self._latest |= {name: x for name, x in changes.items() if name in self._latest}
+        changed = self.translate(changes)
         self.own.update({name: changed[name] for name in changed.keys() & self.own.keys()})
 
 
@@ -140,7 +140,7 @@ class ParameterChanges:
     def check(self, changes: Mapping[str, Any]) -> None:
         """Prepare a parameter change; errors as in ``ControllerSession.prepare``."""
         self._prepared = None
-        change = ParameterChange(self._changes.session, self._constraints.translated(changes))
+        change = ParameterChange(self._changes.session, self._constraints.translate(changes))
         self._changes.prepare(change)
         self._prepared = change
 
@@ -148,13 +148,13 @@ class ParameterChanges:
         """Commit the prepared parameter change, or log why it fails."""
         change, self._prepared = self._prepared, None
         assert change is not None  # rclpy applies only checked changes
-        self._constraints.take(changes)
+        self._constraints.store(changes)
         try:
             self._log.info(self._changes.session.commit(change))
         except RobotDynamicsError as error:  # rclpy would end the node
             self._log.error(str(error))
         if change.slow:
-            self._changes.tell_of_law()
+            self._changes.log_law_remarks()
 
     def publish(self) -> None:
         """Publish the active parameters if they have changed.

@@ -25,7 +25,7 @@ REAL_TIME = (
 _LOCK_ALL = 3  # MCL_CURRENT | MCL_FUTURE
 
 
-def claim_real_time(priority: int, processors: Sequence[int], lock_memory: bool) -> None:
+def apply_real_time(priority: int, processors: Sequence[int], lock_memory: bool) -> None:
     """Apply real-time settings to the calling thread; the defaults change nothing.
 
     Args:
@@ -37,24 +37,24 @@ def claim_real_time(priority: int, processors: Sequence[int], lock_memory: bool)
         ConfigurationError: The system denies a setting; the message names the missing permission.
     """
     if any(x >= 0 for x in processors) and -1 not in processors:
-        _run_on(set(processors))
+        _set_affinity(set(processors))
     if priority > 0:
-        _run_first(priority)
+        _set_priority(priority)
     if lock_memory:
         _lock_memory()
 
 
-def _run_on(processors: set[int]) -> None:
+def _set_affinity(processors: set[int]) -> None:
     try:
-        _of_system('sched_setaffinity')(0, processors)
+        _os_function('sched_setaffinity')(0, processors)
     except OSError as error:
         allowed = ', '.join(map(str, sorted(os.sched_getaffinity(0))))
-        wanted = ', '.join(map(str, sorted(processors)))
-        raise _refusal('cpu_affinity', wanted, error, f'this process may use {allowed}') from error
+        denied = ', '.join(map(str, sorted(processors)))
+        raise _refusal('cpu_affinity', denied, error, f'this process may use {allowed}') from error
 
 
-def _run_first(priority: int) -> None:
-    set_scheduler = _of_system('sched_setscheduler')
+def _set_priority(priority: int) -> None:
+    set_scheduler = _os_function('sched_setscheduler')
     try:
         set_scheduler(0, os.SCHED_FIFO, os.sched_param(priority))
     except OSError as error:
@@ -77,7 +77,7 @@ def _lock_memory() -> None:
         raise _refusal('lock_memory', 'true', OSError(number, os.strerror(number)), remedy)
 
 
-def _of_system(name: str) -> Any:
+def _os_function(name: str) -> Any:
     """Return a function of the module ``os``.
 
     Raises:

@@ -32,13 +32,13 @@ from robot_dynamics_ros.ros.controller_topics import (
 from robot_dynamics_ros.ros.conversions import JointStateReader
 from robot_dynamics_ros.ros.driver_connection import (
     DriverConnection,
-    bound,
+    bind_profile,
     profile_from_parameters,
 )
 from robot_dynamics_ros.ros.node import STEADY
 from robot_dynamics_ros.ros.rclpy_compat import destroy, take_message
 
-_LONGEST = 200  # characters of a parameter in the log
+_MAX_LOGGED = 200  # characters of a parameter in the log
 _DELIVERY_TIMEOUT = Duration(seconds=0.3)
 
 
@@ -50,7 +50,7 @@ class RunningController:
         parameters: Its parameters.
         description: URDF text from the topic; used if the parameters name no robot.
         constraints: Aliases of some parameters.
-        tell_health: Publishes the health immediately.
+        publish_health: Publishes the health immediately.
 
     Attributes:
         session: The controller session.
@@ -66,20 +66,20 @@ class RunningController:
         parameters: Mapping[str, Any],
         description: str,
         constraints: ConstraintParameters,
-        tell_health: Callable[[], None],
+        publish_health: Callable[[], None],
     ) -> None:
         profile = profile_from_parameters(parameters)
         limits = None if profile is None else effort_limits(profile)
         tree = robot_from_parameters(parameters, description, limits)
-        simulated, driver = node.get_parameter('use_sim_time').value, bound(profile, tree)
+        simulated, driver = node.get_parameter('use_sim_time').value, bind_profile(profile, tree)
         constraints.configure(parameters, tree.joint_names)
         parameters = {**parameters, **constraints.own}
         session = ControllerSession(tree, parameters, driver, simulated_time=simulated)
         self.session, self._node, self._log = session, node, node.get_logger()
         self._connection = DriverConnection(session.port, parameters['command_form'])
         self._states = self._connection.serialized
-        self._tell_health, self._health = tell_health, SessionHealth()
-        self._changes = changes = SessionChanges(node, session, self._take, self._watch)
+        self._publish_health, self._health = publish_health, SessionHealth()
+        self._changes = changes = SessionChanges(node, session, self._answer_state, self._watch)
         self._locked = JointStateReader(session.locked.names, velocity=False)
         self._model = LockedJointModel(
             session,
@@ -93,8 +93,8 @@ class RunningController:
         changes.announce = self._trajectories.announce
         self._log.info(f'{tree.name} under {session.loop.law.name}: {self._connection.describe()}')
         for name, value in session.parameters.items():
-            self._log.debug(f'{name}: {str(value)[:_LONGEST]}')
-        changes.tell_of_law()
+            self._log.debug(f'{name}: {str(value)[:_MAX_LOGGED]}')
+        changes.log_law_remarks()
         self.parameters.publish()
 
     def _open(self, node: Node, parameters: Mapping[str, Any]) -> None:
@@ -103,12 +103,12 @@ class RunningController:
             node, self.session.tree.joint_names, parameters['monitor_decimation']
         )
         self._contact = ContactMonitor(node, self.session)
-        self._heard = [*self._monitor.heard, *self._contact.heard]
-        self._next_heard = cycle(self._heard)
+        self._publishers = [*self._monitor.publishers, *self._contact.publishers]
+        self._next_publisher = cycle(self._publishers)
         self._watchdog = node.create_timer(WATCH_PERIOD_S, self._on_timer, clock=STEADY)
         self._entities = [
             *self._connection.open(node, self._on_state),
-            *(one.publisher for one in self._heard),
+            *(one.publisher for one in self._publishers),
             *subscribe_streams(node, self.session, self._changes.perform),
             *(self.parameters.publisher, self._watchdog, *self._changes.services),
         ]
@@ -131,7 +131,7 @@ class RunningController:
         begin = time.perf_counter_ns()
         states, reader, session = self._states, self._connection.reader, self.session
         if not states.read(content):
-            self._look_at_locked()
+            self._check_locked_joints()
             return
         stamp = states.stamp_ns or self._node.get_clock().now().nanoseconds
         effort = states.effort() if session.wants_effort else None
@@ -140,36 +140,36 @@ class RunningController:
             self._health.count(stamp, time.perf_counter_ns() - begin)
             session.settle()
             self._trajectories.publish_feedback()
-            next(self._next_heard).look()
+            next(self._next_publisher).update_count()
             self._monitor.publish(session.loop, states.stamp_ns)
             self._contact.publish(states.stamp_ns)
         elif session.repeats > 1:
-            self._repeat_answer()
-        self._look_at_locked()
+            self._repeat_command()
+        self._check_locked_joints()
         if session.remarks:
-            self._changes.tell()
+            self._changes.log_remarks()
 
-    def _look_at_locked(self) -> None:
+    def _check_locked_joints(self) -> None:
         """Check the positions of the locked joints and react immediately."""
         if self._locked.joints:
-            self._states.positions_of_others(self._locked)
+            self._states.copy_positions_to(self._locked)
             if self.session.on_locked(self._locked.q):
                 self._connection.writer.publish(self.session.command)
         if self._model.has_news():
-            self._changes.tell()
-            self._tell_health()
+            self._changes.log_remarks()
+            self._publish_health()
 
-    def _repeat_answer(self) -> None:
+    def _repeat_command(self) -> None:
         """Repeat the answer to a repeated state if a new subscriber has missed it."""
-        if self.session.controls and self._connection.has_new_listener():
+        if self.session.controls and self._connection.has_new_subscriber():
             self._connection.writer.publish(self.session.command)
-            self._look_for_listeners()
+            self._update_counts()
             self._monitor.publish(self.session.loop, self._states.stamp_ns)
 
-    def _look_for_listeners(self) -> None:
+    def _update_counts(self) -> None:
         """Update all subscriber counts; each tick updates only one of them."""
-        for one in self._heard:
-            one.look()
+        for one in self._publishers:
+            one.update_count()
 
     def _on_timer(self) -> None:
         """Check the age of the states, and update the model."""
@@ -177,29 +177,29 @@ class RunningController:
         if text := self._model.follow(time.perf_counter_ns()):
             self._log.warning(text)
             self.parameters.publish()
-            self._tell_health()
+            self._publish_health()
 
     def _watch(self) -> None:
         """Check the age of the last state; schedule the next check for its timeout."""
-        self._look_for_listeners()
+        self._update_counts()
         session, now = self.session, time.perf_counter_ns()
         if session.mode is SessionMode.ENDED:  # this call was pending when the session was closed
             return
-        session.source = f'{self._connection.states.topic_name}{self._connection.absence()}'
+        session.source = f'{self._connection.states.topic_name}{self._connection.missing_state()}'
         if session.watch(now):
             self._connection.writer.publish(session.command)
-        self._changes.tell()
+        self._changes.log_remarks()
         self._watchdog.timer_period_ns = session.patience_ns(now)
         self._watchdog.reset()
 
-    def awaits(self) -> str:
+    def missing(self) -> str:
         """Return what is missing for the activation; empty if nothing is."""
         self._watch()  # update the message
         if self.session.is_silent(time.perf_counter_ns()):
             return self.session.silence()
-        awaited = self._node.get_parameter('await_listeners').value
-        unheard = self._connection.unheard(self._node, [name for name in awaited if name])
-        return unheard or self._model.missing() or self._rivals()
+        names = self._node.get_parameter('await_listeners').value
+        missing = self._connection.missing_subscriber(self._node, [*filter(None, names)])
+        return missing or self._model.missing() or self._competitors()
 
     def activate(self) -> None:
         """Start control.
@@ -207,24 +207,24 @@ class RunningController:
         Raises:
             ConfigurationError: There is no fresh state, or another node publishes commands.
         """
-        if rivals := self._rivals():
-            raise ConfigurationError('not activated', rivals, 'end it, or set share_command_topic')
+        if others := self._competitors():
+            raise ConfigurationError('not activated', others, 'end it, or set share_command_topic')
         self._watch()  # update the message of a refusal
         self._model.before_activation()
         self.parameters.publish()
         self.session.activate(time.perf_counter_ns())
-        self._connection.has_new_listener()
-        self._changes.tell()
+        self._connection.has_new_subscriber()
+        self._changes.log_remarks()
 
-    def _rivals(self) -> str:
+    def _competitors(self) -> str:
         shared = self._node.get_parameter('share_command_topic').value
-        return '' if shared else self._connection.rivals(self._node)
+        return '' if shared else self._connection.competitors(self._node)
 
     def finish(self) -> None:
         """Send a last safe command if the controller is active, and wait for its delivery."""
         if self.session.deactivate():
             self._connection.writer.publish(self.session.command)
-            self._changes.tell()
+            self._changes.log_remarks()
             self._connection.writer.wait_until_delivered(_DELIVERY_TIMEOUT)
 
     def apply_change(self, changes: Mapping[str, Any]) -> None:
@@ -234,7 +234,7 @@ class RunningController:
         self._watch()
         self.parameters.publish()
 
-    def _take(self) -> bool:
+    def _answer_state(self) -> bool:
         """Answer a pending state; return whether there was one."""
         taken = take_message(self._connection.states)
         if taken is not None:
@@ -244,7 +244,7 @@ class RunningController:
     def report(self) -> HealthReport:
         """Return the health since the last call."""
         report = self._health.report(self.session)
-        report.values['states_read_as_messages'] = self._states.as_messages
+        report.values['states_read_as_messages'] = self._states.deserialized
         report.values['states_unreadable'] = self._states.unreadable
         self._log.debug(f'{report.message}; {report.values}')
         return report
