@@ -292,5 +292,5 @@ class TouchTrial(SessionOnPlant):
             if k % 300 == 299:
                 if self.session.mode is SessionMode.REACTING:
                     self.session.perform(ReleaseChange(self.session))
-                elif not self.session.contact.detector.touched:
+                elif not self.session.contact.detector.in_contact:
                     break

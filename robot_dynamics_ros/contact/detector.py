@@ -140,20 +140,20 @@ def _fit(sections: Sequence[Section], joints: Sequence[str]) -> EffortFit:
     )
 
 
-_SECOND = 1.5  # rate of the second low-pass filter, relative to the observer's bandwidth
-_LIMIT = 2.0  # rad/s or m/s, for joints without a velocity limit
-_BEFORE = 0.025  # s, delay of the dead bands: a contact changes the motion they depend on
-_FELT = 0.3  # a joint is affected above this share of its dead band,
-_PART = 0.1  # this share of the largest ratio of any joint,
-_LEVER = 0.02  # and this share of the largest effort
-_NAMING = 0.008  # s after its begin during which the link of a contact is updated
-_OVER = 0.5  # a contact may end below this share of every dead band,
-_FADED = 0.3  # or this share of its peak if larger, while the filters decay
-_AGAIN = 2.0  # ratio to the minimum since then above which a new contact begins
-_QUIET = 0.1  # s below these shares after which a contact is over
+_FILTER_RATIO = 1.5  # rate of the second low-pass filter, relative to the observer's bandwidth
+_DEFAULT_SPEED = 2.0  # rad/s or m/s, for joints without a velocity limit
+_DELAY_S = 0.025  # s, delay of the dead bands: a contact changes the motion they depend on
+_AFFECTED_RATIO = 0.3  # a joint is affected above this share of its dead band,
+_RATIO_SHARE = 0.1  # this share of the largest ratio of any joint,
+_EFFORT_SHARE = 0.02  # and this share of the largest effort
+_LINK_TIME_S = 0.008  # s after its begin during which the link of a contact is updated
+_END_RATIO = 0.5  # a contact may end below this share of every dead band,
+_END_SHARE = 0.3  # or this share of its peak if larger, while the filters decay
+_REPEAT_RATIO = 2.0  # ratio to the minimum since then above which a new contact begins
+_END_TIME_S = 0.1  # s below these shares after which a contact is over
 
 
-class _Trust(NamedTuple):
+class _ModelAccuracy(NamedTuple):
     """Assumed accuracy of a model, lower for described than for fitted friction.
 
     Attributes:
@@ -167,7 +167,7 @@ class _Trust(NamedTuple):
     drift: float
 
 
-_DESCRIBED, _FITTED = _Trust(2.0, 0.02, 0.2), _Trust(8.0, 0.01, 0.05)
+_DESCRIBED, _FITTED = _ModelAccuracy(2.0, 0.02, 0.2), _ModelAccuracy(8.0, 0.01, 0.05)
 
 
 @dataclass
@@ -225,35 +225,35 @@ class ContactDetector:
         n = tree.n
         self._tree, self._observer, self.thresholds = tree, observer, thresholds
         self._gravity_forces = gravity_forces
-        self._trust = _DESCRIBED if thresholds.fit is None else _FITTED
-        limit = np.where(np.isfinite(tree.velocity_limit), tree.velocity_limit, _LIMIT)
-        self._slow_speed = self._trust.slow * limit
+        self._accuracy = _DESCRIBED if thresholds.fit is None else _FITTED
+        limit = np.where(np.isfinite(tree.velocity_limit), tree.velocity_limit, _DEFAULT_SPEED)
+        self._slow_speed = self._accuracy.slow * limit
         self._gravity: Array = np.zeros(n)
-        self._accelerating: Array = np.zeros(n)
+        self._acceleration_effort: Array = np.zeros(n)
         self._speed: Array = np.zeros(n)
         self._smooth: Array = np.zeros(n)
         self.bands, self.ratio = np.zeros((2, n)), np.zeros((2, n))
         self.growth = np.ones((n, 4))
-        self._now: Array = np.ones((n, 4))
-        self._growths: deque[tuple[float, Array]] = deque()
-        self._time = self._naming = 0.0
-        self._peak, self._low, self.count = [0.0] * 2, [0.0] * 2, 0
-        self._touched, self._quiet = [False] * 2, [0.0] * 2
+        self._latest_growth: Array = np.ones((n, 4))
+        self._growth_history: deque[tuple[float, Array]] = deque()
+        self._time = self._link_time = 0.0
+        self._peak, self._minimum, self.count = [0.0] * 2, [0.0] * 2, 0
+        self._active, self._end_time = [False] * 2, [0.0] * 2
         self.last: ContactEvent | None = None
 
     @property
-    def touched(self) -> bool:
+    def in_contact(self) -> bool:
         """Whether a contact is active."""
-        return any(self._touched)
+        return any(self._active)
 
     def begin(self) -> None:
         """Reset, together with the observer."""
-        for array in (self.bands, self._accelerating, self._speed, self._smooth):
+        for array in (self.bands, self._acceleration_effort, self._speed, self._smooth):
             array.fill(0.0)
-        self._now[:, 3] = self.growth[:, 3] = self._observer.breakaway
+        self._latest_growth[:, 3] = self.growth[:, 3] = self._observer.breakaway
         self.growth[:, 1:3] = 0.0
-        self._growths.clear()
-        self._touched, self._quiet = [False] * 2, [0.0] * 2
+        self._growth_history.clear()
+        self._active, self._end_time = [False] * 2, [0.0] * 2
 
     def update(self, step: float) -> ContactEvent | None:
         """Process the observer's latest state, a step (s) after the previous one.
@@ -262,67 +262,67 @@ class ContactDetector:
             A contact that begins now, or None.
         """
         self._split(step)
-        self._grow(step)
+        self._update_growth(step)
         bands = (self.thresholds.coefficients * self.growth).sum(axis=2)
         np.divide(np.abs(self.bands), bands, out=self.ratio)
-        if self._naming > 0.0 and self.last is not None:
-            self._naming -= step
+        if self._link_time > 0.0 and self.last is not None:
+            self._link_time -= step
             self.last.link = self._outermost(KINDS.index(self.last.kind))
         worst, event = self.ratio.max(axis=1).tolist(), None
         for kind, ratio in enumerate(worst):
-            if self._touched[kind]:
-                self._go_on(kind, ratio, step)
+            if self._active[kind]:
+                self._update_active(kind, ratio, step)
             else:
-                self._low[kind] = min(self._low[kind], ratio)
-                if ratio > max(1.0, _AGAIN * self._low[kind]):
-                    goes_on, self._touched[kind] = kind > 0 and self._touched[0], True
-                    self._quiet[kind] = self._peak[kind] = 0.0
-                    if not goes_on:
+                self._minimum[kind] = min(self._minimum[kind], ratio)
+                if ratio > max(1.0, _REPEAT_RATIO * self._minimum[kind]):
+                    continues, self._active[kind] = kind > 0 and self._active[0], True
+                    self._end_time[kind] = self._peak[kind] = 0.0
+                    if not continues:
                         event = self._event(kind, bands[kind])
-                    elif self.last is not None and self._naming <= 0.0:
+                    elif self.last is not None and self._link_time <= 0.0:
                         self.last.kind = KINDS[kind]
         return event
 
-    def _go_on(self, kind: int, ratio: float, step: float) -> None:
+    def _update_active(self, kind: int, ratio: float, step: float) -> None:
         """Update whether an active contact is over, considering the decay of the filters."""
         self._peak[kind] = max(self._peak[kind], ratio)
-        over = ratio < max(_OVER, _FADED * self._peak[kind])
-        self._quiet[kind] = self._quiet[kind] + step if over else 0.0
-        self._touched[kind] = self._quiet[kind] < _QUIET
-        self._low[kind] = ratio
+        over = ratio < max(_END_RATIO, _END_SHARE * self._peak[kind])
+        self._end_time[kind] = self._end_time[kind] + step if over else 0.0
+        self._active[kind] = self._end_time[kind] < _END_TIME_S
+        self._minimum[kind] = ratio
 
     def _split(self, step: float) -> None:
         """Split the external effort into its fast and slow part."""
         observer, smooth, (fast, slow) = self._observer, self._smooth, self.bands
-        smooth -= np.expm1(-_SECOND * step * observer.bandwidth) * (observer.effort - smooth)
-        slow -= np.expm1(-self._trust.split * step) * (smooth - slow)
+        smooth -= np.expm1(-_FILTER_RATIO * step * observer.bandwidth) * (observer.effort - smooth)
+        slow -= np.expm1(-self._accuracy.split * step) * (smooth - slow)
         np.subtract(smooth, slow, out=fast)
 
-    def _grow(self, step: float) -> None:
+    def _update_growth(self, step: float) -> None:
         """Update the growth variables; speeds and efforts are filtered like the external effort.
 
         The friction uncertainty decays at the rate omega of the slow part.
         """
-        observer, growth = self._observer, self._now
+        observer, growth = self._observer, self._latest_growth
         self._gravity_forces(observer.q, self._gravity)
         model = observer.model - self._gravity
-        self._accelerating += observer.share * (model - self._accelerating)
-        self._speed += observer.share * (observer.v - self._speed)
+        self._acceleration_effort += observer.gain * (model - self._acceleration_effort)
+        self._speed += observer.gain * (observer.v - self._speed)
         np.abs(self._speed, out=growth[:, 1])
-        np.abs(self._accelerating, out=growth[:, 2])
+        np.abs(self._acceleration_effort, out=growth[:, 2])
         unsure = 1.0 / (1.0 + np.square(self._speed / self._slow_speed))
-        unsure = observer.breakaway * np.maximum(unsure, self._trust.drift)
-        np.maximum(unsure, np.exp(-self._trust.split * step) * growth[:, 3], out=growth[:, 3])
+        unsure = observer.breakaway * np.maximum(unsure, self._accuracy.drift)
+        np.maximum(unsure, np.exp(-self._accuracy.split * step) * growth[:, 3], out=growth[:, 3])
         self._time += step
-        self._growths.append((self._time, growth.copy()))
-        while self._growths[0][0] <= self._time - _BEFORE:
-            self.growth = self._growths.popleft()[1]
+        self._growth_history.append((self._time, growth.copy()))
+        while self._growth_history[0][0] <= self._time - _DELAY_S:
+            self.growth = self._growth_history.popleft()[1]
 
     def _event(self, kind: int, bands: Array) -> ContactEvent:
         """Start a contact and return its event."""
         self.count += 1
         tree, j = self._tree, int(np.argmax(self.ratio[kind]))
-        effort, self._naming = float(self.bands[kind, j]), _NAMING
+        effort, self._link_time = float(self.bands[kind, j]), _LINK_TIME_S
         self.last = ContactEvent(
             KINDS[kind],
             tree.joint_names[j],
@@ -336,9 +336,9 @@ class ContactDetector:
     def _outermost(self, kind: int) -> str:
         """Return the link of the outermost affected joint."""
         ratio, size, tree = self.ratio[kind], np.abs(self.bands[kind]), self._tree
-        least = max(_FELT, _PART * float(ratio.max()))
-        felt = np.flatnonzero((ratio > least) & (size > _LEVER * float(size.max())))
-        if not len(felt):
-            felt = np.argmax(ratio, keepdims=True)
-        bodies = [tree.open.joint_names.index(tree.joint_names[i]) for i in felt]
+        least = max(_AFFECTED_RATIO, _RATIO_SHARE * float(ratio.max()))
+        affected = np.flatnonzero((ratio > least) & (size > _EFFORT_SHARE * float(size.max())))
+        if not len(affected):
+            affected = np.argmax(ratio, keepdims=True)
+        bodies = [tree.open.joint_names.index(tree.joint_names[i]) for i in affected]
         return tree.link_names[max(bodies, key=lambda body: len(tree.path(body)))]

@@ -97,7 +97,7 @@ class MomentumObserver:
         q, v, a: That state and its acceleration, shape (n,).
         breakaway: Breakaway friction at the load of that state, shape (n,), N m or N.
         fit: Effort fit that replaces friction and armature of the robot; None: not used.
-        share: Filter coefficient :math:`1 - e^{-Kh}` of the last step, shape (n,); 0 after a
+        gain: Filter coefficient :math:`1 - e^{-Kh}` of the last step, shape (n,); 0 after a
             start.
 
     Args:
@@ -121,13 +121,13 @@ class MomentumObserver:
     ) -> None:
         n = tree.n
         self._inverse_dynamics = inverse_dynamics
-        self.effort, self.raw, self.share = np.zeros(n), np.zeros(n), np.zeros(n)
+        self.effort, self.raw, self.gain = np.zeros(n), np.zeros(n), np.zeros(n)
         self.model, self.q, self.v, self.a = np.zeros(n), np.zeros(n), np.zeros(n), np.zeros(n)
         self._q, self._v, self._end = np.zeros(n), np.zeros(n), np.zeros(n)
         self.breakaway = tree.coulomb_friction.copy()
         self.fit: EffortFit | None = None
         self._z, self._latest = np.zeros(n), np.zeros((3, n))
-        self._between, self._missing = observer_functions(n, JointTerms.of(tree))
+        self._state_between, self._observed_effort = observer_functions(n, JointTerms.of(tree))
         self._times, self._step = np.zeros(2), 0.0
         self.configure(settings or ObserverSettings(), discretization, period)
 
@@ -143,7 +143,7 @@ class MomentumObserver:
         self._q[:], self._v[:] = q, v
         self.effort.fill(0.0)
         self.raw.fill(0.0)
-        self.share, self._step = np.zeros(len(q)), 0.0
+        self.gain, self._step = np.zeros(len(q)), 0.0
         self._z.fill(0.0)
         self._latest.fill(0.0)
         if self.fit is not None:
@@ -159,15 +159,15 @@ class MomentumObserver:
             effort: Motor efforts in that time, shape (n,), N m or N.
         """
         if step != self._step:
-            self._step, self.share = step, -np.expm1(-step * self.bandwidth)
+            self._step, self.gain = step, -np.expm1(-step * self.bandwidth)
             self._times[:] = step, 0.5 * min(step, self._lag)
-        self._between(
+        self._state_between(
             self._q, self._v, q, v, self._times, self.q, self.v, self.a, self._end
         )  # fmt: skip
         self._inverse_dynamics(self.q, self.v, self.a, self.model)
         if self.fit is None:
-            self._missing(
-                self.model, self.a, self._end, effort, self.effort, self.share,
+            self._observed_effort(
+                self.model, self.a, self._end, effort, self.effort, self.gain,
                 self.raw, self.effort, self.breakaway,
             )  # fmt: skip
         else:
@@ -176,7 +176,7 @@ class MomentumObserver:
             self.breakaway[:] = self.fit.breakaway(self.model)
             self._latest[:-1] = self._latest[1:]
             self._latest[-1] = self.raw
-            self.effort += self.share * (np.sort(self._latest, axis=0)[1] - self.effort)
+            self.effort += self.gain * (np.sort(self._latest, axis=0)[1] - self.effort)
         self._q[:], self._v[:] = q, v
 
 
@@ -189,18 +189,18 @@ def observer_functions(n: int, terms: JointTerms) -> tuple[Kernel, Kernel]:
     """
     states = dict.fromkeys(('q_before', 'v_before', 'q', 'v'), n)
     instant = dict.fromkeys(('q_between', 'v_between', 'a', 'v_end'), (n,))
-    efforts = dict.fromkeys(('model', 'a', 'v_end', 'effort', 'before', 'share'), n)
+    efforts = dict.fromkeys(('model', 'a', 'v_end', 'effort', 'before', 'gain'), n)
     between = compile_function(
         'state_between', states | {'times': 2}, instant, state_between, fused=False
     )
-    missing = compile_function(
+    observed = compile_function(
         'observed_effort',
         efforts,
         {'raw': (n,), 'observed': (n,), 'breakaway': (n,)},
         lambda *arrays: observed_effort(terms, *arrays),
         fused=False,
     )
-    return between, missing
+    return between, observed
 
 
 def state_between(
@@ -229,7 +229,7 @@ def observed_effort(
     v_end: Array,
     effort: Array,
     before: Array,
-    share: Array,
+    gain: Array,
 ) -> tuple[Array, Array, Array]:
     """Return w and r after a step, and the breakaway friction; numbers or symbols.
 
@@ -240,10 +240,10 @@ def observed_effort(
         v_end: Velocity at which friction acts, shape (n,).
         effort: Motor efforts, shape (n,), N m or N.
         before: Previous r, shape (n,), N m or N.
-        share: Filter coefficient, shape (n,).
+        gain: Filter coefficient, shape (n,).
     """
     raw = model + terms.effort(v_end, a, model) - effort
-    return raw, before + share * (raw - before), terms.breakaway(model)
+    return raw, before + gain * (raw - before), terms.breakaway(model)
 
 
 _LEVER = 0.1  # l, m
@@ -256,7 +256,7 @@ class WrenchEstimate:
     Attributes:
         wrench: F, force on the robot and moment about the frame origin, ``[F; M]``, in the axes
             of the frame, shape (6,), N and N m.
-        rest: :math:`\tau_{rest}`, shape (n,), N m or N.
+        residual: :math:`\tau_{rest}`, shape (n,), N m or N.
 
     Args:
         frame_motion: Kernel ``(q, v, R, p, J, drift)`` of the frame.
@@ -268,7 +268,7 @@ class WrenchEstimate:
         self._R, self._p, self._drift = np.zeros((3, 3)), np.zeros(3), np.zeros(6)
         self._J, self._still = np.zeros((6, n)), np.zeros(n)
         self._weight = np.array([1.0] * 3 + [_LEVER**2] * 3)[:, np.newaxis]
-        self.wrench, self.rest = np.zeros(6), np.zeros(n)
+        self.wrench, self.residual = np.zeros(6), np.zeros(n)
 
     def update(self, q: Array, effort: Array) -> None:
         """Update the wrench from external efforts, shape (n,), N m or N, at positions q."""
@@ -277,5 +277,5 @@ class WrenchEstimate:
         A = self._J.T @ weighted
         A[np.diag_indices_from(A)] += _DAMPING * np.abs(A).max() + 1e-300
         wrench = weighted @ np.linalg.solve(A, effort)
-        np.subtract(effort, self._J.T @ wrench, out=self.rest)
+        np.subtract(effort, self._J.T @ wrench, out=self.residual)
         self.wrench[:3], self.wrench[3:] = self._R.T @ wrench[:3], self._R.T @ wrench[3:]

@@ -73,10 +73,10 @@ class ContactWatch:
         if parameters['contact_reaction'] != 'off' and not self.detector.thresholds.suits(
             bandwidth
         ):
-            learned = ', '.join(f'{x:g}' for x in self.detector.thresholds.bandwidth)
+            calibrated = ', '.join(f'{x:g}' for x in self.detector.thresholds.bandwidth)
             raise ConfigurationError(
                 'contact_thresholds',
-                f'were calibrated with an observer_bandwidth of {learned} 1/s',
+                f'were calibrated with an observer_bandwidth of {calibrated} 1/s',
                 'use that, or calibrate again',
             )
 
@@ -128,7 +128,7 @@ class ContactWatch:
         else:
             observer.begin(loop.q, loop.v)
             self.detector.begin()
-            self._begin_delay()
+            self._clear_histories()
         self.observing = True
         if self.reacts:
             self.reactions.record_position()
@@ -136,7 +136,7 @@ class ContactWatch:
         self._measured[:] = loop.measured_effort
         return event
 
-    def _begin_delay(self) -> None:
+    def _clear_histories(self) -> None:
         """Clear the histories; they span the delay from a command to its effect."""
         delay, period = self.detector.thresholds.delay, self._loop.settings.period
         steps = round(delay / period)

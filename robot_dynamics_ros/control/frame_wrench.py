@@ -15,7 +15,7 @@ from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.kernel import compile_kernel
 
 #: Timeout of a force-torque sensor.
-_FRESH_NS = 100_000_000
+_TIMEOUT_NS = 100_000_000
 _SMALL = 1e-9  # N, N m: a smaller wrench is not applied any more
 
 
@@ -63,13 +63,13 @@ class ForceSensor:
         self.tree, self.external = tree, ExternalEffort(tree.n)
         self._efforts: FrameEfforts | None = None
         self.frame = ''
-        self._wrench, self._now_ns, self._heard_ns = np.zeros(6), 0, -_FRESH_NS
+        self._wrench, self._now_ns, self._received_ns = np.zeros(6), 0, -_TIMEOUT_NS
 
     def store(self, frame: str, efforts: FrameEfforts, wrench: Array) -> None:
         """Store a wrench measured at a frame, in its axes, shape (6,), N and N m."""
         self.frame, self._efforts = frame, efforts
         self._wrench[:] = wrench
-        self._heard_ns = self._now_ns
+        self._received_ns = self._now_ns
 
     def efforts(self, frame: str) -> FrameEfforts:
         """Return the converter of wrenches at a frame; a new frame is compiled."""
@@ -78,10 +78,10 @@ class ForceSensor:
 
     def update(self, now_ns: int, q: Array) -> None:
         """Update ``external`` by the last measured wrench at a state's timestamp, ns."""
-        self._now_ns, external = now_ns, self.external
-        external.measured = self._efforts is not None and 0 <= now_ns - self._heard_ns < _FRESH_NS
-        if external.measured and self._efforts is not None:
-            self._efforts.write(q, self._wrench, True, external.effort)
+        self._now_ns, external, efforts = now_ns, self.external, self._efforts
+        external.measured = efforts is not None and 0 <= now_ns - self._received_ns < _TIMEOUT_NS
+        if external.measured and efforts is not None:
+            efforts.write(q, self._wrench, True, external.effort)
             external.known = True
 
     def observe(self, effort: Array, known: bool) -> None:
@@ -108,13 +108,13 @@ class TargetWrench:
 
     def __init__(self, tree: RobotTree, settings: TargetSettings) -> None:
         self._efforts = FrameEfforts(tree, settings.target_frame)
-        self._target, self._middle, self._wrench = np.zeros(6), np.zeros(6), np.zeros(6)
+        self._target, self._first_stage, self._wrench = np.zeros(6), np.zeros(6), np.zeros(6)
         self._effort = np.zeros(tree.n)
-        self._most = tuple(settings.target_wrench_limit)
+        self._limits = tuple(settings.target_wrench_limit)
         self._bandwidth = settings.target_bandwidth
         self._timeout_ns = round(1e9 * settings.target_timeout_s)
         self._in_frame, self.active = False, False
-        self._now_ns = self._heard_ns = 0
+        self._now_ns = self._received_ns = 0
 
     def aim(self, wrench: Array, in_frame: bool) -> None:
         """Set the target wrench.
@@ -131,21 +131,21 @@ class TargetWrench:
                 'target_wrench', 'changes its axes while it acts', 'keep the frame_id'
             )
         self._in_frame = in_frame
-        for part, most in zip((slice(3), slice(3, 6)), self._most, strict=True):
+        for part, limit in zip((slice(3), slice(3, 6)), self._limits, strict=True):
             size = float(np.linalg.norm(wrench[part]))
-            self._target[part] = wrench[part] * (most / size if size > most else 1.0)
-        self._heard_ns, self.active = self._now_ns, True
+            self._target[part] = wrench[part] * (limit / size if size > limit else 1.0)
+        self._received_ns, self.active = self._now_ns, True
 
     def add(self, now_ns: int, q: Array, effort: Array, gain: float = 1.0) -> None:
         """Add the wrench's efforts at a timestamp, ns, times a gain, to ``effort``, shape (n,)."""
         h, self._now_ns = 1e-9 * (now_ns - self._now_ns), now_ns
         if not self.active:
             return
-        if now_ns - self._heard_ns > self._timeout_ns:
+        if now_ns - self._received_ns > self._timeout_ns:
             self._target.fill(0.0)
         part = -math.expm1(-self._bandwidth * min(max(h, 0.0), 0.02))
-        self._middle += part * (self._target - self._middle)
-        self._wrench += part * (self._middle - self._wrench)
+        self._first_stage += part * (self._target - self._first_stage)
+        self._wrench += part * (self._first_stage - self._wrench)
         if not self._target.any() and np.abs(self._wrench).max() < _SMALL:
             self.active = False
         self._efforts.write(q, self._wrench, self._in_frame, self._effort)

@@ -162,8 +162,8 @@ def _watch(tree: RobotTree, request: Any, parameters: Mapping[str, Any]) -> Traj
         parameters['stopped_velocity_tolerance'],
         _by_joint(request.goal_tolerance),
     )
-    asked = request.goal_time_tolerance
-    late = goal_time(asked.sec + 1e-9 * asked.nanosec, parameters['goal_time_tolerance'])
+    requested = request.goal_time_tolerance
+    late = goal_time(requested.sec + 1e-9 * requested.nanosec, parameters['goal_time_tolerance'])
     return TrajectoryWatch(names, tree.slides, path, end, late, duration=0.0)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from robot_dynamics_ros.control.modes import SessionMode
 from robot_dynamics_ros.control.session import ControllerSession
 
-_RING = 8192
+_CAPACITY = 8192
 
 
 class HealthReport(NamedTuple):
@@ -31,43 +31,43 @@ class SessionHealth:
     """Records the timing of commands at low cost, and summarizes it on request."""
 
     def __init__(self) -> None:
-        self._latency_ns = np.zeros(_RING, dtype=np.int64)
-        self._stamps_ns = np.zeros(_RING, dtype=np.int64)
+        self._latency_ns = np.zeros(_CAPACITY, dtype=np.int64)
+        self._stamps_ns = np.zeros(_CAPACITY, dtype=np.int64)
         self._ticks = self._reported = self._missed = 0
 
     def count(self, stamp_ns: int, latency_ns: int) -> None:
         """Record the timestamp of a command's state, ns, and its latency to publication, ns."""
-        slot = self._ticks % _RING
+        slot = self._ticks % _CAPACITY
         self._latency_ns[slot] = latency_ns
         self._stamps_ns[slot] = stamp_ns
         self._ticks += 1
 
     def report(self, session: ControllerSession) -> HealthReport:
         """Return a report on the time since the last call."""
-        fresh = min(self._ticks - self._reported, _RING)
+        new = min(self._ticks - self._reported, _CAPACITY)
         self._reported = self._ticks
-        timing = self._timing(fresh, session.loop.settings.period)
-        known = {
+        timing = self._timing(new, session.loop.settings.period)
+        counts = {
             'commands': self._ticks,
             'state_timeouts': session.timeouts,
             'missed_periods': self._missed,
         }
-        return HealthReport(*_verdict(session), known | timing | _safety(session))
+        return HealthReport(*_summary(session), counts | timing | _safety(session))
 
-    def _timing(self, fresh: int, period: float) -> dict[str, Any]:
-        if fresh < 2:
+    def _timing(self, new: int, period: float) -> dict[str, Any]:
+        if new < 2:
             return {}
-        last = (self._ticks - 1 - np.arange(fresh)) % _RING
+        last = (self._ticks - 1 - np.arange(new)) % _CAPACITY
         latency = np.sort(self._latency_ns[last]) * 1e-3
         steps = -np.diff(self._stamps_ns[last]) * 1e-9
         mean = float(steps.mean())
-        passed = np.rint(steps / period)
-        self._missed += int((passed[passed > 1.0] - 1.0).sum())
+        periods = np.rint(steps / period)
+        self._missed += int((periods[periods > 1.0] - 1.0).sum())
         return {
             'rate_hz': f'{1.0 / mean:.1f}' if mean > 0.0 else 'time jumped',
             'period_jitter_ms': f'{1e3 * float(steps.std()):.3f}',
-            'latency_p50_us': f'{latency[fresh // 2]:.0f}',
-            'latency_p99_us': f'{latency[int(0.99 * (fresh - 1))]:.0f}',
+            'latency_p50_us': f'{latency[new // 2]:.0f}',
+            'latency_p99_us': f'{latency[int(0.99 * (new - 1))]:.0f}',
             'latency_worst_us': f'{latency[-1]:.0f}',
         }
 
@@ -100,7 +100,7 @@ def _safety(session: ControllerSession) -> dict[str, Any]:
     }
 
 
-def _verdict(session: ControllerSession) -> tuple[str, str]:
+def _summary(session: ControllerSession) -> tuple[str, str]:
     loop, mode = session.loop, session.mode
     if mode is SessionMode.FAULTED:
         return 'error', f'stopped by an error: {session.fault}'

@@ -92,18 +92,18 @@ class ControlLoop:
         self.reference = self.generator.reference
         self.effort: Array = np.zeros(n)
         self.added: TargetWrench | None = None
-        self._gravity, self._wanted, self._fallback = np.zeros(n), np.zeros(n), np.zeros(n)
+        self._gravity, self._desired, self._fallback = np.zeros(n), np.zeros(n), np.zeros(n)
         self._transition = Transition(n)
         self.force = ForceSensor(tree)
         law.external = self.force.external
         self.reaction: ControlLaw | None = None
-        self._bridges, self._still = 0, np.zeros(n)
+        self._bridges, self._zeros = 0, np.zeros(n)
         self.measured_effort = np.full(n, np.nan)
         self.braking = self._running = self._just_started = self._from_zero = self._resumed = False
         self.limiter = EffortLimiter(tree.effort_limit)
         self.stopping = Stopping(self.state, self.limiter)
         self.guard = self._make_guard(1.0)
-        states, efforts = (self.q, self.v, self._gravity), (self._wanted, self._transition.effort)
+        states, efforts = (self.q, self.v, self._gravity), (self._desired, self._transition.effort)
         self._shell = SafeShell(states, efforts, self.limiter, self.guard, driven=bool(driver))
         self.change_settings(settings or LoopSettings())
 
@@ -165,7 +165,7 @@ class ControlLoop:
         if law.follows_reference and not former.follows_reference:
             self.brake()
         else:
-            self._transition.leave(t, former)
+            self._transition.start_from(t, former)
 
     def change_model(self, other: ControlLoop) -> None:
         """Continue with the model, law and load of another loop, blended in.
@@ -232,7 +232,7 @@ class ControlLoop:
 
     def _make_guard(self, effort_scale: float) -> JointLimitGuard:
         """Return a guard that brakes with half of the permitted effort."""
-        inertia = joint_inertia(self.tree if self.load is None else self.load.tree, self._still)
+        inertia = joint_inertia(self.tree if self.load is None else self.load.tree, self._zeros)
         return JointLimitGuard(self.tree, inertia, braking=0.5 * effort_scale)
 
     # States -------------------------------------------------------------------------------------
@@ -268,7 +268,7 @@ class ControlLoop:
         self.stopping.active, self.braking, self.reaction = False, False, None
         if self.load is not None:
             self.load.advance(math.inf)  # a change made while inactive needs no transition
-        share = self._share(self.v)
+        share = self._driver_share(self.v)
         self._begin_law(self.state.time)
         self._kernels.gravity_forces(self.q, self._gravity)
         efforts = {'gravity': self._gravity, 'measured': self.measured_effort, 'zero': share}
@@ -277,7 +277,7 @@ class ControlLoop:
         self.limiter.reset(initial - share)
         self._from_zero = self.settings.activation_effort == 'zero'
         base = share if self._from_zero else self._gravity
-        self._transition.keep(self.limiter.last + share, base)
+        self._transition.set_offset(self.limiter.last + share, base)
         self.limiter.soften(math.inf)  # the ramp already prevents a jump
         self.generator.rest_at(self.q, self.state.stamp_ns)
         self.generator.measured = self.q
@@ -317,34 +317,34 @@ class ControlLoop:
         if self.generator.bridges != self._bridges:
             self._bridges = self.generator.bridges
             self.limiter.soften(CHANGE_SLEW)
-        q, v, wanted, ramp = self.q, self.v, self._wanted, 1.0
+        q, v, effort, ramp = self.q, self.v, self._desired, 1.0
         self._kernels.gravity_forces(q, self._gravity)
         if self.braking:
-            self._go_on_braking(t, dt)
+            self._update_braking(t, dt)
         self.force.update(self.state.stamp_ns, q)
         if self.braking:
-            self.stopping.brake.effort(q, v, self.limiter.limits, wanted)
+            self.stopping.brake.effort(q, v, self.limiter.limits, effort)
         else:
-            self._acting.effort(t, q, v, self.reference, wanted)
+            self._acting.effort(t, q, v, self.reference, effort)
             ramp = self._transition.ramp.share(t)
             if ramp < 1.0:
-                base = self._share(v) if self._from_zero else self._gravity
+                base = self._driver_share(v) if self._from_zero else self._gravity
                 self._transition.write(t, q, v, self.reference, base)
             if self.added is not None and self.reaction is None:
                 # Added to both blended efforts, so that the ramp does not scale it.
                 gain = self.law.force_gain
-                self.added.add(self.state.stamp_ns, q, wanted, gain)
+                self.added.add(self.state.stamp_ns, q, effort, gain)
                 self.added.add(self.state.stamp_ns, q, self._transition.effort, gain)
-        shell, share = self._shell, self._share(v)
+        shell, share = self._shell, self._driver_share(v)
         if not shell.run(ramp, share, dt, self.effort):
             self.stopping.write(self._fallback, fresh=True)
             shell.interpret(ramp, share, dt, self.effort, self._fallback)
 
-    def _go_on_braking(self, t: float, dt: float) -> None:
+    def _update_braking(self, t: float, dt: float) -> None:
         """Move the reference to the arm; return control to the law once both are at rest."""
         generator = self.generator
-        there = not generator.resting or generator.glide(self.q, dt)
-        if not generator.resting or (there and self.stopping.brake.is_over(t, self.v)):
+        arrived = not generator.resting or generator.glide(self.q, dt)
+        if not generator.resting or (arrived and self.stopping.brake.is_over(t, self.v)):
             self.braking = False
             if generator.resting:  # discard the remaining velocity of the glide
                 self.reference.velocity.fill(0.0)
@@ -366,14 +366,14 @@ class ControlLoop:
         if not self.stopping.active:
             self.stopping.begin()
             self.limiter.soften(STOP_SLEW if fresh else math.inf)
-        self.stopping.write(self._wanted, fresh=fresh)
+        self.stopping.write(self._desired, fresh=fresh)
         if final:
-            self.limiter.reset(self._wanted)
-        self.limiter.limit(self._wanted, dt or self.settings.period, None, self.effort)
+            self.limiter.reset(self._desired)
+        self.limiter.limit(self._desired, dt or self.settings.period, None, self.effort)
 
-    def _share(self, v: Array) -> Array:
+    def _driver_share(self, v: Array) -> Array:
         """Return the effort that the driver adds itself, shape (n,), N m or N."""
-        return self._still if self._driver is None else self._driver.update(self.q, v)
+        return self._zeros if self._driver is None else self._driver.update(self.q, v)
 
     def motor_effort(self) -> Array:
         """Return a new array: total motor effort of the last tick, shape (n,), N m or N."""

@@ -89,7 +89,7 @@ class SessionAction(Enum):
 
 
 #: Modes in which the arm is not being stopped.
-CALM = (SessionMode.INACTIVE, SessionMode.HOLDING, SessionMode.FOLLOWING)
+UNSTOPPED = (SessionMode.INACTIVE, SessionMode.HOLDING, SessionMode.FOLLOWING)
 #: Actions other than a tick that compute an effort.
 COMMANDING = (
     SessionAction.RECOVER,

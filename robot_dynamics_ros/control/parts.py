@@ -65,7 +65,7 @@ class StreamedTargets:
             UnknownNameError: There is no such joint.
             ConfigurationError: The law follows no reference, or the number of positions is wrong.
         """
-        self._require_follower('target_joint')
+        self._require_reference('target_joint')
         tree, values = self._tree, numbers('target_joint', position)
         named = tuple(names) or tree.joint_names
         if values.shape != (len(named),):
@@ -92,7 +92,7 @@ class StreamedTargets:
             ConfigurationError: The law follows no reference, or the pose is invalid.
             UnknownNameError: There is no such frame.
         """
-        self._require_follower('target_pose')
+        self._require_reference('target_pose')
         self._require_base('target_pose', axes)
         p, quat = numbers('target_pose', position), numbers('target_pose', quaternion)
         R = rotation_from_quaternion(quat) if quat.any() else None
@@ -132,7 +132,7 @@ class StreamedTargets:
         self._loop.added = adder
         adder.aim(wrench, in_frame)
 
-    def _require_follower(self, subject: str) -> None:
+    def _require_reference(self, subject: str) -> None:
         law = self._loop.law
         if not law.follows_reference:
             raise ConfigurationError(
@@ -163,7 +163,7 @@ class Followers(NamedTuple):
     reacting: ControlLaw | None
 
 
-def _renewed(law: ControlLaw | None, new: ControlLaw | None) -> ControlLaw | None:
+def _updated(law: ControlLaw | None, new: ControlLaw | None) -> ControlLaw | None:
     """Return the present law with the parameters of the new one; the new one if either is None."""
     if law is None or new is None:
         return new
@@ -221,7 +221,7 @@ class ControllerParts:
         self.enabling.configure(self.parameters, self.followers.guiding)
         self.loop.generator.speed.target = self.parameters['speed_scaling.initial_scaling_factor']
         self.source = 'joint_states'
-        self._heard_ns: int | None = None
+        self._received_ns: int | None = None
 
     def configure(self, parameters: dict[str, Any], followers: Followers) -> None:
         """Apply changed parameters to all parts except the loop.
@@ -231,7 +231,7 @@ class ControllerParts:
             followers: Built from them; existing followers are kept with the new parameters.
         """
         self.parameters = parameters
-        self.followers = Followers(*map(_renewed, self.followers, followers))
+        self.followers = Followers(*map(_updated, self.followers, followers))
         self.targets.configure(parameters)
         self.contact.configure(parameters, self.followers.reacting)
         self.locked.configure(parameters)
@@ -278,23 +278,23 @@ class ControllerParts:
         """
         guided = law_class(driven['law']).needs_enabling
         needed = guided, driven['contact_reaction'] in FOLLOWING
-        of_follower = {**driven, 'law': 'computed_torque'}
-        return Followers(*(self.built.make_law(of_follower) if x else None for x in needed))
+        follower = {**driven, 'law': 'computed_torque'}
+        return Followers(*(self.built.make_law(follower) if x else None for x in needed))
 
     @property
     def heard(self) -> bool:
         """Whether a valid state has ever been received."""
-        return self._heard_ns is not None
+        return self._received_ns is not None
 
     def patience_ns(self, now_ns: int) -> int:
         """Return the time until the next call of ``watch``, ns."""
-        if self._heard_ns is None or self.is_silent(now_ns):
+        if self._received_ns is None or self.is_silent(now_ns):
             return STOP_PERIOD_NS
-        return self._timeout_ns - (now_ns - self._heard_ns)
+        return self._timeout_ns - (now_ns - self._received_ns)
 
     def is_silent(self, now_ns: int) -> bool:
         """Return whether the last state has timed out at a time on the arrivals' clock, ns."""
-        return self._heard_ns is None or now_ns - self._heard_ns >= self._timeout_ns
+        return self._received_ns is None or now_ns - self._received_ns >= self._timeout_ns
 
     def silence(self) -> str:
         """Return the error text of a state timeout, with the reason if it is known."""

@@ -60,7 +60,7 @@ class PayloadModel:
             'load_effort',
             {'q': n, 'v': n, 'a': n, 'tau': n, 'load': _SIZE * bodies},
             {'out': (n,)},
-            lambda q, v, a, tau, load: (tau + _effort_of(load, tree, q, v, a),),
+            lambda q, v, a, tau, load: (tau + _load_effort(load, tree, q, v, a),),
         )
         self._load = np.zeros(_SIZE * bodies)
         self._old, self._new, self._now = (np.zeros((bodies, 10)) for _ in range(3))
@@ -117,7 +117,7 @@ class PayloadModel:
             self._now = self._new
         self.carrying = bool(self._now[:, 0].any())
         for i, row in enumerate(self._now):
-            self._load[_SIZE * i : _SIZE * (i + 1)] = _body(row)
+            self._load[_SIZE * i : _SIZE * (i + 1)] = _body_parameters(row)
 
     def kernels(self, bare: KernelSet) -> LoadedKernels:
         """Return the kernels of the robot with the load, from those without load."""
@@ -202,7 +202,7 @@ class LoadedKernels(KernelSet):
         return loaded_mass_matrix
 
 
-def _effort_of(load: Array, tree: RobotTree, q: Array, v: Array, a: Array) -> Array:
+def _load_effort(load: Array, tree: RobotTree, q: Array, v: Array, a: Array) -> Array:
     """Return the inverse dynamics of bodies that consist of the loads alone; traceable."""
     bodies = load.reshape(tree.bodies, _SIZE)
     loads = tree.with_changes(
@@ -213,7 +213,7 @@ def _effort_of(load: Array, tree: RobotTree, q: Array, v: Array, a: Array) -> Ar
     return make_formulation('newton_euler', loads).inverse_dynamics(q, v, a)
 
 
-def _body(row: Array) -> Array:
+def _body_parameters(row: Array) -> Array:
     """Return mass, centre of mass and inertia about it of a body, shape (13,)."""
     body = np.zeros(_SIZE)
     mass = row[0]

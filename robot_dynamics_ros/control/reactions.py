@@ -29,10 +29,10 @@ REACTIONS = {
 }
 #: Reactions that follow the reference.
 FOLLOWING = ('stop', 'hold', 'retract')
-_KEPT, _PARTS = 400, 50  # past positions; their number per ``contact_retract_way``
-_SPEED = 0.25  # fraction of the velocity limits for the way back
+_MAX_POSITIONS, _STEPS = 400, 50  # past positions; their number per ``contact_retract_way``
+_SPEED = 0.25  # fraction of the velocity limits for the return path
 _PEAK = 1.875  # ratio of peak to mean speed of a quintic from rest to rest
-_BRIEFEST = 0.5  # shortest duration of the way back, s
+_MIN_DURATION_S = 0.5  # shortest duration of the return path, s
 _POINTS = 21
 
 
@@ -79,8 +79,8 @@ class ContactReactions:
 
     def __init__(self, loop: ControlLoop, kernels: KernelSet) -> None:
         self._loop, self._kernels = loop, kernels
-        self._past: deque[Array] = deque(maxlen=_KEPT)
-        self._way: list[Array] = []
+        self._positions: deque[Array] = deque(maxlen=_MAX_POSITIONS)
+        self._path: list[Array] = []
         self.configure(ReactionSettings(), None)
 
     def configure(self, settings: ReactionSettings, follower: ControlLaw | None) -> None:
@@ -96,32 +96,32 @@ class ContactReactions:
         self._float = GravityCompensation(loop.tree, self._kernels, damping=damping)
 
     def record_position(self) -> None:
-        """Record the position for a way back; call it after every tick."""
-        q, least = self._loop.q, self.settings.contact_retract_way / _PARTS
-        if not self._past or float(np.abs(q - self._past[-1]).max()) > least:
-            self._past.append(q.copy())
+        """Record the position for a return path; call it after every tick."""
+        q, least = self._loop.q, self.settings.contact_retract_way / _STEPS
+        if not self._positions or float(np.abs(q - self._positions[-1]).max()) > least:
+            self._positions.append(q.copy())
 
     def begin(self) -> None:
         """Start the reaction to a contact at the present state."""
         loop, reaction = self._loop, self.settings.contact_reaction
-        self._way = []
+        self._path = []
         if reaction == 'float':
             loop.react(self._float)
             return
         own = loop.law.follows_reference
         loop.react(loop.law if own or self._follower is None else self._follower)
         if reaction in ('hold', 'retract'):
-            way = self.settings.contact_retract_way if reaction == 'retract' else 0.0
-            self._way = return_path([loop.q.copy(), *reversed(self._past)], way)
-        self._past.clear()
+            length = self.settings.contact_retract_way if reaction == 'retract' else 0.0
+            self._path = return_path([loop.q.copy(), *reversed(self._positions)], length)
+        self._positions.clear()
 
     def start_return(self) -> str:
-        """Start the way back once the arm is at rest; return the error text if it is rejected."""
-        if not self._way or self._loop.braking:
+        """Start the return once the arm is at rest; return the error text if it is rejected."""
+        if not self._path or self._loop.braking:
             return ''
-        way, self._way = [self._loop.reference.position.copy(), *self._way], []
+        path, self._path = [self._loop.reference.position.copy(), *self._path], []
         try:
-            points = return_motion(way, self._loop.tree.velocity_limit)
+            points = return_motion(path, self._loop.tree.velocity_limit)
             if points is not None:
                 self._loop.generator.follow(*points)
         except TrajectoryError as error:
@@ -129,28 +129,28 @@ class ContactReactions:
         return ''
 
 
-def return_path(past: list[Array], way: float) -> list[Array]:
+def return_path(positions: list[Array], length: float) -> list[Array]:
     """Return past positions, latest first, up to a path length, rad or m."""
-    kept, gone = past[:1], 0.0
-    for q in past[1:]:
-        if gone >= way:
+    path, covered = positions[:1], 0.0
+    for q in positions[1:]:
+        if covered >= length:
             break
-        gone += float(np.abs(q - kept[-1]).max())
-        kept.append(q)
-    return kept
+        covered += float(np.abs(q - path[-1]).max())
+        path.append(q)
+    return path
 
 
-def return_motion(way: list[Array], speed: Array) -> Points | None:
+def return_motion(path: list[Array], speed: Array) -> Points | None:
     """Return a motion from rest to rest along positions; None if they all coincide.
 
     Args:
-        way: Positions, shape (n,) each, rad or m.
+        path: Positions, shape (n,) each, rad or m.
         speed: Velocity limits, shape (n,), rad/s or m/s; infinite ones count as 1.
 
     Returns:
         Times, positions, velocities, accelerations, see ``ReferenceGenerator.follow``.
     """
-    table = np.array(way)
+    table = np.array(path)
     lengths = np.abs(np.diff(table, axis=0)).max(axis=1)
     moved = np.concatenate([[True], lengths > 1e-9])
     table, lengths = table[moved], lengths[moved[1:]]
@@ -160,7 +160,7 @@ def return_motion(way: list[Array], speed: Array) -> Points | None:
     slopes = np.abs(np.diff(table, axis=0)) / lengths[:, np.newaxis]
     limit = np.where(np.isfinite(speed), speed, 1.0)
     fastest = _SPEED * float((limit / np.maximum(slopes.max(axis=0), 1e-9)).min())
-    duration = max(_BRIEFEST, _PEAK * float(along[-1]) / fastest)
+    duration = max(_MIN_DURATION_S, _PEAK * float(along[-1]) / fastest)
     x = np.linspace(0.0, 1.0, _POINTS)
     share = x**3 * (10.0 - 15.0 * x + 6.0 * x**2)
     columns = [np.interp(share * along[-1], along, column) for column in table.T]

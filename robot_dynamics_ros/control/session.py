@@ -15,9 +15,9 @@ from typing import Any
 
 from robot_dynamics_ros.control.drivers.conversion import DriverConversion
 from robot_dynamics_ros.control.modes import (
-    CALM,
     COMMANDING,
     TABLE,
+    UNSTOPPED,
     SessionAction,
     SessionChange,
     SessionEvent,
@@ -32,8 +32,8 @@ from robot_dynamics_ros.errors import ConfigurationError, ModelError, RobotDynam
 from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.spatial.scalar import Array
 
-_KEPT = 100  # remarks that have not been fetched
-_LONGEST = 500  # characters of the text of an unexpected error
+_MAX_REMARKS = 100  # remarks that have not been fetched
+_MAX_TEXT = 500  # characters of the text of an unexpected error
 
 
 class ControllerSession(ControllerParts):
@@ -75,7 +75,7 @@ class ControllerSession(ControllerParts):
         super().__init__(tree, parameters, driver, generator)
         self.command, self.mode = self.port.command, SessionMode.INACTIVE
         self.timeouts = self.repeats = 0
-        self.remarks: deque[SessionRemark] = deque(maxlen=_KEPT)
+        self.remarks: deque[SessionRemark] = deque(maxlen=_MAX_REMARKS)
         self.fault: Exception | None = None
         self._simulated_time, self._changes = simulated_time, self.loop.generator.changes
 
@@ -117,11 +117,11 @@ class ControllerSession(ControllerParts):
     ) -> bool:
         """Process a state in rad, rad/s and N m, or m, m/s and N; see ``on_reading``."""
         try:
-            return self._take(stamp_ns, arrival_ns, q, v, effort)
+            return self._process(stamp_ns, arrival_ns, q, v, effort)
         except Exception as error:
             return self._fail(error)
 
-    def _take(
+    def _process(
         self, stamp_ns: int, arrival_ns: int, q: Array, v: Array, effort: Array | None
     ) -> bool:
         loop = self.loop
@@ -133,7 +133,7 @@ class ControllerSession(ControllerParts):
             repeated = seen is Observation.REPEATED
         if seen is Observation.REFUSED or (repeated and not self._simulated_time):
             return False
-        self._heard_ns = arrival_ns
+        self._received_ns = arrival_ns
         if effort is not None and self.wants_effort:
             share = self.built.share
             loop.measured_effort[:] = self.port.motor_effort(effort, loop.q, loop.v, share)
@@ -145,7 +145,7 @@ class ControllerSession(ControllerParts):
             # A gap or a jump of the time between two states has aborted the trajectory.
             self._changes = loop.generator.changes
             if self.mode is SessionMode.FOLLOWING:
-                self._note_hold('the time of the states jumped', 'holding where the arm is')
+                self._report_hold('the time of the states jumped', 'holding where the arm is')
         if self.controls and self.enabling.inhibits(stamp_ns):
             self._handle(SessionEvent.LAPSE)
         return self._handle(SessionEvent.STATE)
@@ -153,23 +153,23 @@ class ControllerSession(ControllerParts):
     def settle(self) -> None:
         """Evaluate contacts and goals after a tick; call it after its command has been sent."""
         try:
-            self._watch_contacts()
+            self._check_contacts()
             self.loop.force.observe(self.contact.observer.effort, self.contact.observing)
             if self.goals.active:
                 self.goals.evaluate()
             if self.mode is SessionMode.FOLLOWING and not self.loop.generator.moving:
                 if self.loop.generator.streaming:
-                    silent = f'no target within {self.parameters["target_timeout_s"]:g} s'
-                    self._note_hold(silent, 'braked to rest, holding')
+                    reason = f'no target within {self.parameters["target_timeout_s"]:g} s'
+                    self._report_hold(reason, 'braked to rest, holding')
                 self._handle(SessionEvent.REST)
             self._changes = self.loop.generator.changes
         except Exception as error:
             self._fail(error)
 
-    def _note_hold(self, reason: str, action: str) -> None:
+    def _report_hold(self, reason: str, action: str) -> None:
         self.remark('warning', f'{reason}: {action}', f'held: {reason}')
 
-    def _watch_contacts(self) -> None:
+    def _check_contacts(self) -> None:
         """Check the last tick for contacts; a reaction acts from the next tick on."""
         event = self.contact.update()
         if event is not None:
@@ -257,7 +257,7 @@ class ControllerSession(ControllerParts):
         except RobotDynamicsError:
             raise
         except Exception as error:  # nothing has changed yet
-            text = f'{type(error).__name__}: {error}'[:_LONGEST]
+            text = f'{type(error).__name__}: {error}'[:_MAX_TEXT]
             raise ConfigurationError(change.subject, text, 'give another') from error
 
     def commit(self, change: SessionChange) -> str:
@@ -290,7 +290,7 @@ class ControllerSession(ControllerParts):
         Raises:
             ConfigurationError: The arm is braking, reacting to a contact or under the stop action.
         """
-        if self.mode not in CALM or (self.controls and self.loop.braking):
+        if self.mode not in UNSTOPPED or (self.controls and self.loop.braking):
             raise ConfigurationError('model', 'the arm is being stopped', 'wait')
         measured = self.locked.measured
         super().take_model(built)
@@ -298,8 +298,8 @@ class ControllerSession(ControllerParts):
 
     def enable(self, pressed: bool) -> None:
         """Process a message of the enabling switch; a press enables the law."""
-        began = self.enabling.update(pressed, self.loop.state.stamp_ns)
-        if not (began and self.waits_for_enabling):
+        is_press = self.enabling.update(pressed, self.loop.state.stamp_ns)
+        if not (is_press and self.waits_for_enabling):
             return
         self._handle(SessionEvent.RELEASE)
         self.remark('info', 'guiding is enabled')
@@ -350,12 +350,12 @@ class ControllerSession(ControllerParts):
             self.remark('info', text, 'ended: the controller was deactivated')
         elif action in COMMANDING:
             if action is SessionAction.STOP:
-                self._note_silence()
+                self._report_timeout()
             fresh = action is SessionAction.BRAKE
             loop.stop(fresh=fresh, dt=None if fresh else 1e-9 * STOP_PERIOD_NS)
         return action in COMMANDING
 
-    def _note_silence(self) -> None:
+    def _report_timeout(self) -> None:
         self.timeouts += 1
         self.enabling.release()
         self.remark('error', f'{self.silence()}: stop action {self.loop.settings.stop_action}')

@@ -136,7 +136,7 @@ class EnablingSwitch:
     def __init__(self) -> None:
         self.holding: ControlLaw | None = None
         self.on = self._pressed = False
-        self._heard_ns = self._timeout_ns = 0
+        self._received_ns = self._timeout_ns = 0
 
     def configure(self, parameters: Mapping[str, Any], holding: ControlLaw | None) -> None:
         """Apply parameters, and set the law that holds the arm while the switch is off."""
@@ -147,7 +147,7 @@ class EnablingSwitch:
         """Process a message at the time of the last state, ns; return whether it is a press."""
         began = pressed and not self._pressed
         self.on = pressed and (self.on or began)
-        self._pressed, self._heard_ns = pressed, stamp_ns
+        self._pressed, self._received_ns = pressed, stamp_ns
         return began
 
     def release(self) -> None:
@@ -156,7 +156,7 @@ class EnablingSwitch:
 
     def inhibits(self, stamp_ns: int) -> bool:
         """Return whether the law must not act at a state's timestamp, ns."""
-        if not 0 <= stamp_ns - self._heard_ns <= self._timeout_ns:
+        if not 0 <= stamp_ns - self._received_ns <= self._timeout_ns:
             self.on = False
         return self.holding is not None and not self.on
 
@@ -167,7 +167,7 @@ LOCKED_JOINT_RESPONSES = {
     'stop': 'the stop action until deactivation',
     'update': 'a new model with the joint at its measured position',
 }
-_EXACT = 1e-6  # rad or m: smaller deviations do not require a new model
+_MODEL_TOLERANCE = 1e-6  # rad or m: smaller deviations do not require a new model
 
 
 @dataclass(frozen=True)
@@ -270,5 +270,5 @@ class LockedJointWatch:
 
     def differs(self, names: tuple[str, ...]) -> bool:
         """Return whether one of the given locked joints deviates from the model."""
-        off = np.abs(self.measured - self.modelled) > _EXACT
+        off = np.abs(self.measured - self.modelled) > _MODEL_TOLERANCE
         return any(far and name in names for name, far in zip(self.names, off, strict=True))

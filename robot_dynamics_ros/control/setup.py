@@ -112,17 +112,17 @@ def with_driver(parameters: Mapping[str, Any], driver: DriverConversion | None) 
         **parameters,
         'period': 1.0 / state.rate_hz,
         'state_timeout_s': min(parameters['state_timeout_s'], state.timeout_s),
-        'effort_rate_limit': _rates(parameters['effort_rate_limit'], driver.joint_rate_limit),
+        'effort_rate_limit': _min_rates(parameters['effort_rate_limit'], driver.joint_rate_limit),
     }
 
 
-def _rates(limits: list[float], most: Array) -> list[float]:
+def _min_rates(limits: list[float], most: Array) -> list[float]:
     """Return the stricter of two rate limits per joint; 0 means no limit."""
-    wanted = np.asarray(limits, dtype=float)
-    if wanted.size not in (1, most.size) or not np.isfinite(most).any():
+    requested = np.asarray(limits, dtype=float)
+    if requested.size not in (1, most.size) or not np.isfinite(most).any():
         return limits
-    wanted = np.where(wanted == 0.0, np.inf, wanted)
-    strict = np.minimum(wanted, most)
+    requested = np.where(requested == 0.0, np.inf, requested)
+    strict = np.minimum(requested, most)
     return np.where(np.isinf(strict), 0.0, strict).tolist()
 
 

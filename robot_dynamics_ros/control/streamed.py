@@ -69,8 +69,8 @@ class SpeedChange(SessionChange):
         """Apply the factor; see :class:`SessionChange`."""
         speed = self._session.loop.generator.speed
         changed, speed.target = speed.target != self._factor, self._factor
-        ends = changed and self._factor in (0.0, 1.0)
-        return f'speed scaling: {self._factor:g}' if ends else ''
+        at_end = changed and self._factor in (0.0, 1.0)
+        return f'speed scaling: {self._factor:g}' if at_end else ''
 
 
 class WrenchChange(SessionChange):
@@ -152,8 +152,8 @@ def _joint(session: ControllerSession, msg: Any) -> TargetChange:
 
 def _pose(session: ControllerSession, msg: Any) -> TargetChange:
     p, x = msg.pose.position, msg.pose.orientation
-    place, turn = (p.x, p.y, p.z), (x.x, x.y, x.z, x.w)
-    read = partial(session.targets.pose, msg.header.frame_id, place, turn)
+    position, quaternion = (p.x, p.y, p.z), (x.x, x.y, x.z, x.w)
+    read = partial(session.targets.pose, msg.header.frame_id, position, quaternion)
     return TargetChange(session, read, slow=True)
 
 

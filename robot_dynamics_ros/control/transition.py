@@ -71,15 +71,15 @@ class Transition:
         self.former: ControlLaw | None = None
 
     def start(self, t: float) -> None:
-        """Start the ramp at a time, s, from the stored effort, see ``keep``."""
+        """Start the ramp at a time, s, from the stored effort, see ``set_offset``."""
         self.former = None
         self.ramp.start(t)
 
-    def keep(self, effort: Array, base: Array) -> None:
+    def set_offset(self, effort: Array, base: Array) -> None:
         """Store the initial effort as an offset to a base effort, shape (n,) each, N m or N."""
         np.subtract(effort, base, out=self._offset)
 
-    def leave(self, t: float, former: ControlLaw) -> None:
+    def start_from(self, t: float, former: ControlLaw) -> None:
         """Start the ramp at a time, s, from the previous law."""
         self.former = former
         self.ramp.start(t)
@@ -92,7 +92,7 @@ class Transition:
             q: Positions, shape (n,), rad or m.
             v: Velocities, shape (n,), rad/s or m/s.
             reference: The joint reference.
-            base: Base effort at this state, shape (n,), N m or N, see ``keep``.
+            base: Base effort at this state, shape (n,), N m or N, see ``set_offset``.
         """
         if self.former is not None:
             self.former.effort(t, q, v, reference, self.effort)

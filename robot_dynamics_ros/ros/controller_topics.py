@@ -223,7 +223,7 @@ class ContactMonitor:
         if not contact.observing:
             return
         contact.update_wrench()
-        rest = [] if contact.wrench is None else [contact.wrench.rest]
+        rest = [] if contact.wrench is None else [contact.wrench.residual]
         arrays = [contact.observer.effort, *rest]
         loop = self._session.loop
         for publisher, message, effort in zip(self._efforts, self._messages, arrays, strict=False):

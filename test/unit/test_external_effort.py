@@ -137,14 +137,14 @@ def test_after_five_time_constants_a_push_in_mujoco_is_known(name):
         [R @ contact.wrench.wrench[:3], R @ contact.wrench.wrench[3:]]
     )
     np.testing.assert_allclose(explained, seen, atol=1e-3 * np.abs(seen).max())
-    assert np.abs(contact.wrench.rest).max() < 1e-3 * np.abs(seen).max()
+    assert np.abs(contact.wrench.residual).max() < 1e-3 * np.abs(seen).max()
 
 
 def test_what_no_wrench_at_the_frame_explains_is_the_rest():
     arm = PushedArm('scara', tree=frictionless('scara'), wrench_frame='link1')
     arm.run(400, extra=np.array([2.0, 0.0, 0.0, 0.3]))  # joint 4 lies beyond link 1
     arm.session.contact.update_wrench()
-    np.testing.assert_allclose(arm.session.contact.wrench.rest, [0, 0, 0, 0.3], atol=1e-3)
+    np.testing.assert_allclose(arm.session.contact.wrench.residual, [0, 0, 0, 0.3], atol=1e-3)
     with pytest.raises(UnknownNameError, match='nowhere'):
         PushedArm('scara', wrench_frame='nowhere')
 

@@ -150,7 +150,7 @@ class Braking:
         self._rate = min(FASTEST_RATE, RATE_PER_PERIOD / period)
         self._still, self._impulse = np.zeros(tree.n), np.zeros(tree.n)
         self._gravity, self._ahead = np.zeros(tree.n), np.zeros(tree.n)
-        self.delay = self._end = self._slow = 0.0
+        self.delay = self._end = self._rest_speed = 0.0
         self.acting_effort: Callable[[], Array | None] = lambda: None
 
     def begin(self, t: float, q: Array, v: Array, limit: Array) -> None:
@@ -162,15 +162,15 @@ class Braking:
             v: Velocities, shape (n,), rad/s or m/s.
             limit: Effort limits L, shape (n,), N m or N.
         """
-        alpha = self._strength(q, v, limit)
-        self._slow = _REST * float(np.abs(v).max())
+        alpha = self._decay_rate(q, v, limit)
+        self._rest_speed = _REST * float(np.abs(v).max())
         # At constant effort, the speed reaches 0 within 1/alpha; twice that suffices unless the
         # arm is pushed.
         self._end = t + 2.0 * (1.0 / alpha - math.log(_REST) / self._rate)
 
     def is_over(self, t: float, v: Array) -> bool:
         """Return whether the arm is at rest, or the time for braking has elapsed."""
-        return t >= self._end or float(np.abs(v).max()) <= self._slow
+        return t >= self._end or float(np.abs(v).max()) <= self._rest_speed
 
     def effort(self, q: Array, v: Array, limit: Array, out: Array) -> None:
         """Compute the efforts.
@@ -181,10 +181,10 @@ class Braking:
             limit: Effort limits L, shape (n,), N m or N.
             out: Receives the efforts, shape (n,), N m or N.
         """
-        alpha = self._strength(q, v, limit)
+        alpha = self._decay_rate(q, v, limit)
         out[:] = self._gravity - alpha * self._impulse
 
-    def _strength(self, q: Array, v: Array, limit: Array) -> float:
+    def _decay_rate(self, q: Array, v: Array, limit: Array) -> float:
         """Return alpha, 1/s; updates gravity and momentum."""
         gravity, impulse, ahead = self._gravity, self._impulse, self._ahead
         np.multiply(v, self.delay, out=ahead)
@@ -218,7 +218,7 @@ class Stopping:
     def __init__(self, state: MeasuredState, limiter: EffortLimiter) -> None:
         self._state, self._limiter = state, limiter
         self._still = np.zeros_like(state.v)
-        self.active = self._held = False
+        self.active = self._braked = False
 
     def configure(
         self, action: StopAction, brake: Braking, driver: DriverCompensation | None
@@ -233,7 +233,7 @@ class Stopping:
 
     def begin(self) -> None:
         """Start the action at the present position."""
-        self.active, self._held = True, False
+        self.active, self._braked = True, False
         self.action.begin(self._state.q)
         self.begin_braking()
 
@@ -249,10 +249,10 @@ class Stopping:
             fresh: Whether the state is current, so that feedback may be used.
         """
         state, brake = self._state, self.brake
-        if fresh and self.action.holds and not self._held:
+        if fresh and self.action.holds and not self._braked:
             brake.effort(state.q, state.v, self._limiter.limits, out)
             if brake.is_over(state.time, state.v):
-                self._held = True
+                self._braked = True
                 self.action.begin(state.q)
         else:
             self.action.effort(state.q, state.v, fresh, out)

@@ -120,7 +120,7 @@ def _rows_of(
 
 _NANO = 1_000_000_000
 _PEAK = 1.875  # ratio of peak to mean speed of a quintic from rest to rest
-_BRIEFEST = 0.5  # shortest time between two waypoints, s
+_MIN_DURATION_S = 0.5  # shortest time between two waypoints, s
 # Files -------------------------------------------------------------------------------------------
 
 _Row = tuple[float, list[float], list[float] | None, list[float] | None]
@@ -171,7 +171,7 @@ def add_waypoint(path: str, tree: RobotTree, position: Array, share: float) -> i
     time = 0.0
     if knots:
         way = np.abs(position - np.asarray(knots[-1].position)) / (share * tree.speeds())
-        time = knots[-1].time + max(_BRIEFEST, _PEAK * float(way.max()))
+        time = knots[-1].time + max(_MIN_DURATION_S, _PEAK * float(way.max()))
     still = np.zeros(tree.n)
     points = [_point(k.time, k.position, k.velocity, k.acceleration) for k in knots]
     points.append(_point(time, position, still, still))

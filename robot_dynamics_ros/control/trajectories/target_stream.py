@@ -158,12 +158,12 @@ class TargetStream(Trajectory):
         self._a = reference.acceleration.tolist()
         self.target = reference.position.copy()
         self.stopping = False
-        self._now_ns = self._heard_ns = now_ns
+        self._now_ns = self._received_ns = now_ns
 
     def aim(self, target: Array) -> None:
         """Set the target, shape (n,), rad or m."""
         self.target[:] = target
-        self._heard_ns, self.stopping = self._now_ns, False
+        self._received_ns, self.stopping = self._now_ns, False
 
     @property
     def resting(self) -> bool:
@@ -174,7 +174,7 @@ class TargetStream(Trajectory):
     def advance(self, now_ns: int) -> None:
         """Advance to a state's timestamp, ns, and compute the acceleration held from then on."""
         elapsed, self._now_ns = 1e-9 * (now_ns - self._now_ns), now_ns
-        self.stopping = now_ns - self._heard_ns > self.filter.timeout_ns
+        self.stopping = now_ns - self._received_ns > self.filter.timeout_ns
         steps = min(max(round(elapsed / self._period), 1), _LONGEST)
         h = min(max(elapsed / steps, 0.0), 2.0 * self._period)
         for _ in range(steps):

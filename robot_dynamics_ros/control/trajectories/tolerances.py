@@ -155,9 +155,9 @@ class TrajectoryWatch:
             q: Measured positions, shape (n,), rad or m.
             v: Measured velocities, shape (n,), rad/s or m/s.
         """
-        on_the_way = elapsed < self.duration
-        worst = self._first_violation(self._path if on_the_way else self._goal, reference, q, v)
-        if on_the_way:
+        moving = elapsed < self.duration
+        worst = self._first_violation(self._path if moving else self._goal, reference, q, v)
+        if moving:
             if not worst:
                 return None
             reason = f'{worst} path tolerance at {elapsed:.3f} s'
@@ -174,14 +174,14 @@ class TrajectoryWatch:
         self, tolerances: JointTolerances, reference: Reference, q: Array, v: Array
     ) -> str:
         """Return a text on the first joint out of tolerance, with error and tolerance; or ''."""
-        wanted, wanted_rate = reference.position.tolist(), reference.velocity.tolist()
+        desired, desired_rate = reference.position.tolist(), reference.velocity.tolist()
         actual, rate = q.tolist(), v.tolist()
         for i, (most, fastest) in enumerate(
             zip(tolerances.position, tolerances.velocity, strict=True)
         ):
             for what, unit, error, tolerance in (
-                ('position', '', wanted[i] - actual[i], most),
-                ('velocity', '/s', wanted_rate[i] - rate[i], fastest),
+                ('position', '', desired[i] - actual[i], most),
+                ('velocity', '/s', desired_rate[i] - rate[i], fastest),
             ):
                 if not abs(error) <= tolerance:
                     return (
@@ -192,14 +192,14 @@ class TrajectoryWatch:
         return ''
 
 
-def goal_time(asked: float, default: float) -> float:
+def goal_time(requested: float, default: float) -> float:
     """Return the time after the end within which a goal must be reached, s.
 
     Args:
-        asked: Value of the goal, s; 0: the default, negative: unlimited.
+        requested: Value of the goal, s; 0: the default, negative: unlimited.
         default: s; 0: unlimited.
     """
-    return _effective(asked, math.inf if default == 0.0 else default)
+    return _effective(requested, math.inf if default == 0.0 else default)
 
 
 def _spread(name: str, values: Sequence[float], joints: Sequence[str]) -> Array:
@@ -211,7 +211,7 @@ def _spread(name: str, values: Sequence[float], joints: Sequence[str]) -> Array:
     return np.where(numbers > 0.0, numbers, math.inf) * np.ones(len(joints))
 
 
-def _effective(asked: float, default: float) -> float:
-    if asked == 0.0:
+def _effective(requested: float, default: float) -> float:
+    if requested == 0.0:
         return float(default)
-    return float(asked) if asked > 0.0 else math.inf
+    return float(requested) if requested > 0.0 else math.inf

@@ -132,7 +132,7 @@ class ContactStream:
             self.observer.update(step, whole.position[k], whole.velocity[k], acted)
             if self._fitting is not None:
                 seen, way = self.observer, whole.position[k] - whole.position[k - 1]
-                self._fitting.take(step, way, seen.model, seen.a, seen.v, acted, seen.share)
+                self._fitting.take(step, way, seen.model, seen.a, seen.v, acted, seen.gain)
             yield float(whole.time[k]), step, self.detector.update(step)
         self._last = whole.rows(slice(len(whole.time) - 1, None))
 
