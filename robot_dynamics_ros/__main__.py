@@ -143,17 +143,17 @@ def _ended_by_interrupt() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.signal(signal.SIGINT, signal.SIG_DFL)
+    previous = signal.signal(signal.SIGINT, signal.SIG_DFL)
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.signal(signal.SIGINT, previous)
 
 
 def _name() -> str:
     """Return the program name as the user invoked it."""
-    called = Path(sys.argv[0]).stem
-    return called if called == 'robot-dynamics' else 'python -m robot_dynamics_ros'
+    program = Path(sys.argv[0]).stem
+    return program if program == 'robot-dynamics' else 'python -m robot_dynamics_ros'
 
 
 def _module(command: str) -> ModuleType:

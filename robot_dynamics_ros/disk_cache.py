@@ -14,7 +14,7 @@ import os
 from pathlib import Path
 
 LOCATION = 'ROBOT_DYNAMICS_CACHE'
-_KEPT = 4000  # files per folder, about 200 MB; beyond that, the least recently used are deleted
+_MAX_FILES = 4000  # per folder, about 200 MB; beyond that, the least recently used are deleted
 
 _log = logging.getLogger(__name__)
 
@@ -25,9 +25,9 @@ def cache_directory() -> Path:
     The value of the environment variable ROBOT_DYNAMICS_CACHE if set, otherwise
     ``robot_dynamics_ros`` in XDG_CACHE_HOME, or in ``~/.cache``.
     """
-    chosen = os.environ.get(LOCATION)
-    if chosen:
-        return Path(chosen).expanduser()
+    configured = os.environ.get(LOCATION)
+    if configured:
+        return Path(configured).expanduser()
     return Path(os.environ.get('XDG_CACHE_HOME') or '~/.cache').expanduser() / 'robot_dynamics_ros'
 
 
@@ -40,7 +40,7 @@ def load(name: str) -> bytes | None:
         return None
     with contextlib.suppress(OSError):  # a read-only file
         os.utime(file)
-    return content if first == _first_line(content) else None
+    return content if first == _header(content) else None
 
 
 def store(name: str, content: bytes) -> None:
@@ -52,22 +52,22 @@ def store(name: str, content: bytes) -> None:
         for folder in (cache_directory(), file.parent):  # mkdir: mode of the last one only
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         handle, temporary = tempfile.mkstemp(dir=file.parent, prefix='.')
-        with os.fdopen(handle, 'wb') as opened:
-            opened.write(_first_line(content) + b'\n' + content)
+        with os.fdopen(handle, 'wb') as stream:
+            stream.write(_header(content) + b'\n' + content)
         os.replace(temporary, file)
-        _forget_oldest(file.parent)
+        _delete_oldest(file.parent)
     except OSError as error:
         _log.warning('generated content not cached, %s: the next start takes longer', error)
 
 
-def _first_line(content: bytes) -> bytes:
+def _header(content: bytes) -> bytes:
     return f'# sha256 {hashlib.sha256(content).hexdigest()}'.encode()
 
 
-def _forget_oldest(directory: Path) -> None:
+def _delete_oldest(directory: Path) -> None:
     files = [entry for entry in os.scandir(directory) if entry.is_file()]
-    if len(files) > _KEPT:
+    if len(files) > _MAX_FILES:
         files.sort(key=lambda entry: entry.stat().st_mtime)
-        for entry in files[: len(files) - _KEPT]:
+        for entry in files[: len(files) - _MAX_FILES]:
             with contextlib.suppress(OSError):
                 os.unlink(entry)

@@ -11,16 +11,16 @@ from __future__ import annotations
 import reprlib
 from collections.abc import Callable, Iterable
 
-_LONGEST = 1000  # characters of one part of a message
-_SHORT = reprlib.Repr()
-_SHORT.maxlevel = 3
-_SHORT.maxstring = _SHORT.maxother = _SHORT.maxlong = 80
+_MAX_LENGTH = 1000  # characters of one part of a message
+_REPR = reprlib.Repr()
+_REPR.maxlevel = 3
+_REPR.maxstring = _REPR.maxother = _REPR.maxlong = 80
 
 
 def shown(value: object) -> str:
     """Return a value as one line of text for a message, truncated if it is long."""
     try:
-        return ' '.join(_SHORT.repr(value).split())
+        return ' '.join(_REPR.repr(value).split())
     except ValueError:  # an integer of thousands of digits
         return f'a {type(value).__name__} of enormous size'
 
@@ -28,7 +28,7 @@ def shown(value: object) -> str:
 def brief(text: str) -> str:
     """Return a text on one line, with its middle omitted if it is very long."""
     line = ' '.join(text.splitlines())
-    return line if len(line) <= _LONGEST else f'{line[: _LONGEST - 250]} ... {line[-200:]}'
+    return line if len(line) <= _MAX_LENGTH else f'{line[: _MAX_LENGTH - 250]} ... {line[-200:]}'
 
 
 class RobotDynamicsError(Exception):

@@ -32,7 +32,7 @@ from robot_dynamics_ros.spatial.scalar import Array
 Deserialize = Callable[[Any], Any]
 
 NANO = 1_000_000_000
-_MOST_LAYOUTS = 32
+_MAX_LAYOUTS = 32
 
 
 class States(NamedTuple):
@@ -95,7 +95,7 @@ class MessageLayout(NamedTuple):
         return sec * NANO + nanosec
 
 
-class _Walk:
+class _FieldReader:
     """Steps through the fields of one message and marks the fixed bytes."""
 
     def __init__(self, data: bytes) -> None:
@@ -150,31 +150,31 @@ class Columns(ABC):
         for size in np.unique(sizes).tolist():
             index = np.flatnonzero(sizes == size)
             joined = b''.join(messages[i] for i in index.tolist())
-            self._take(index, np.frombuffer(joined, np.uint8).reshape(len(index), size), groups)
+            self._decode(index, np.frombuffer(joined, np.uint8).reshape(len(index), size), groups)
         return groups
 
-    def _take(self, index: Array, rows: Array, groups: list[Any]) -> None:
+    def _decode(self, index: Array, rows: Array, groups: list[Any]) -> None:
         """Decode messages of one size; determine new layouts as needed."""
-        known = self._layouts.setdefault(rows.shape[1], [])
-        for layout in known:
+        layouts = self._layouts.setdefault(rows.shape[1], [])
+        for layout in layouts:
             fits = layout.fits(rows)
             if fits.any():
                 groups.append(self._columns(layout, index[fits], rows[fits]))
                 index, rows = index[~fits], rows[~fits]
         while len(index):
             first = rows[0].tobytes()
-            learnt = self._learn(first) if len(known) < _MOST_LAYOUTS else None
-            if learnt is None:
-                one = self._one(index[0], first)
-                groups += [] if one is None else [one]
+            new = self._new_layout(first) if len(layouts) < _MAX_LAYOUTS else None
+            if new is None:
+                columns = self._decode_one(index[0], first)
+                groups += [] if columns is None else [columns]
                 index, rows = index[1:], rows[1:]
                 continue
-            known.append(learnt)
-            fits = learnt.fits(rows)
-            groups.append(self._columns(learnt, index[fits], rows[fits]))
+            layouts.append(new)
+            fits = new.fits(rows)
+            groups.append(self._columns(new, index[fits], rows[fits]))
             index, rows = index[~fits], rows[~fits]
 
-    def _learn(self, data: bytes) -> MessageLayout | None:
+    def _new_layout(self, data: bytes) -> MessageLayout | None:
         """Return the layout of a message; None if it disagrees with the library's decoding."""
         try:
             layout = self._layout(data)
@@ -182,9 +182,9 @@ class Columns(ABC):
         except (RecordingError, struct.error, IndexError, UnicodeDecodeError):
             return None
         row = np.frombuffer(data, np.uint8)[np.newaxis]
-        return layout if self._same(layout, row, message) else None
+        return layout if self._agrees(layout, row, message) else None
 
-    def _one(self, place: int, data: bytes) -> Any:
+    def _decode_one(self, place: int, data: bytes) -> Any:
         """Return the columns of a message that the library decodes; None if it is unusable."""
         try:
             return self._read(place, self._deserialize(data))
@@ -200,7 +200,7 @@ class Columns(ABC):
         """Return the columns of one deserialized message; None if it is unusable."""
 
     @abstractmethod
-    def _same(self, layout: MessageLayout, row: Array, message: Any) -> bool:
+    def _agrees(self, layout: MessageLayout, row: Array, message: Any) -> bool:
         """Return whether a layout yields the same values as the deserialized message."""
 
     @abstractmethod
@@ -214,12 +214,12 @@ def state_layout(data: bytes) -> MessageLayout:
     Raises:
         struct.error, IndexError, UnicodeDecodeError: The bytes are not such a message.
     """
-    walk = _Walk(data)
-    walk.at += 8  # timestamp
-    walk.text()  # frame_id
-    names = tuple(walk.text() for _ in range(walk.number()))
-    spans = (walk.doubles(), walk.doubles(), walk.doubles())
-    return MessageLayout(names, np.frombuffer(data, np.uint8), walk.fixed, spans, walk.order)
+    reader = _FieldReader(data)
+    reader.at += 8  # timestamp
+    reader.text()  # frame_id
+    names = tuple(reader.text() for _ in range(reader.number()))
+    spans = (reader.doubles(), reader.doubles(), reader.doubles())
+    return MessageLayout(names, np.frombuffer(data, np.uint8), reader.fixed, spans, reader.order)
 
 
 def number_layout(data: bytes, *, single: bool) -> MessageLayout:
@@ -228,17 +228,17 @@ def number_layout(data: bytes, *, single: bool) -> MessageLayout:
     Raises:
         struct.error, IndexError, UnicodeDecodeError: The bytes are not such a message.
     """
-    walk = _Walk(data)
+    reader = _FieldReader(data)
     if single:
-        span = (walk.at, 1)
+        span = (reader.at, 1)
     else:
-        for _ in range(walk.number()):
-            walk.text()
-            walk.number()
-            walk.number()
-        walk.number()
-        span = walk.doubles()
-    return MessageLayout((), np.frombuffer(data, np.uint8), walk.fixed, (span,), walk.order)
+        for _ in range(reader.number()):
+            reader.text()
+            reader.number()
+            reader.number()
+        reader.number()
+        span = reader.doubles()
+    return MessageLayout((), np.frombuffer(data, np.uint8), reader.fixed, (span,), reader.order)
 
 
 class StateColumns(Columns):
@@ -251,7 +251,7 @@ class StateColumns(Columns):
     def _layout(self, data: bytes) -> MessageLayout:
         return state_layout(data)
 
-    def _same(self, layout: MessageLayout, row: Array, message: Any) -> bool:
+    def _agrees(self, layout: MessageLayout, row: Array, message: Any) -> bool:
         fields = (message.position, message.velocity, message.effort)
         counts = [count for _, count in layout.spans]
         n = len(layout.names)
@@ -293,7 +293,7 @@ class NumberColumns(Columns):
     def _layout(self, data: bytes) -> MessageLayout:
         return number_layout(data, single=self._single)
 
-    def _same(self, layout: MessageLayout, row: Array, message: Any) -> bool:
+    def _agrees(self, layout: MessageLayout, row: Array, message: Any) -> bool:
         values = np.atleast_1d(np.asarray(message.data, dtype=float))
         return layout.doubles(row, 0).tobytes() == values.tobytes()
 
@@ -314,7 +314,7 @@ def stamp_ns(message: Any) -> int:
 #: Encapsulation header of plain little-endian CDR: representation identifier, options (none).
 PLAIN = b'\x00\x01\x00\x00'
 _STAMP = struct.Struct('<iI')
-_STAMP_AT = 4
+_STAMP_OFFSET = 4
 _DAMAGED = (struct.error, IndexError, UnicodeDecodeError)
 
 
@@ -334,7 +334,7 @@ class MessageBytes:
         self.names, self._size = layout.names, len(data)
         # Numbers are aligned relative to the fourth byte.
         aligned = np.zeros(1 + -(-len(data) // 8), dtype=float).view(np.uint8)
-        stored = aligned[_STAMP_AT : _STAMP_AT + len(data)]
+        stored = aligned[_STAMP_OFFSET : _STAMP_OFFSET + len(data)]
         self._bytes = stored.data
         self._bytes[:] = data
         self.doubles: tuple[Array, ...] = tuple(
@@ -356,12 +356,12 @@ class MessageBytes:
     @property
     def stamp_ns(self) -> int:
         """Header timestamp of joint states, ns."""
-        seconds, nanoseconds = _STAMP.unpack_from(self._bytes, _STAMP_AT)
+        seconds, nanoseconds = _STAMP.unpack_from(self._bytes, _STAMP_OFFSET)
         return int(seconds) * NANO + int(nanoseconds)
 
     @stamp_ns.setter
     def stamp_ns(self, stamp_ns: int) -> None:
-        _STAMP.pack_into(self._bytes, _STAMP_AT, stamp_ns // NANO, stamp_ns % NANO)
+        _STAMP.pack_into(self._bytes, _STAMP_OFFSET, stamp_ns // NANO, stamp_ns % NANO)
 
     def content(self) -> bytes:
         """Return a copy of the message."""

@@ -89,12 +89,12 @@ class Parameter:
         entries = value.tolist() if isinstance(value, np.ndarray) else value
         if self.per_joint and not isinstance(entries, (list, tuple)):
             entries = [entries]
-        listed = isinstance(entries, (list, tuple)) and self._counts(len(entries), n)
+        listed = isinstance(entries, (list, tuple)) and self._accepts_count(len(entries), n)
         if listed and all(self._accepts(entry) for entry in entries):
             return [self.kind(entry) for entry in entries]
         raise ParameterError(self.name, value, self.wanted(n))
 
-    def _counts(self, count: int, n: int | None) -> bool:
+    def _accepts_count(self, count: int, n: int | None) -> bool:
         if self.size is not None:
             return count == self.size
         return not self.per_joint or (count > 0 if n is None else count in (1, n))
@@ -162,14 +162,14 @@ def parameter(default: Any, description: str, *bounds: float | None, **more: Any
     return field(default=default, metadata=metadata)
 
 
-_S = TypeVar('_S', bound='Settings')
+_Settings = TypeVar('_Settings', bound='Settings')
 
 
 class Settings:
     """Base of dataclasses whose fields declare parameters of the same names."""
 
     @classmethod
-    def of(cls: type[_S], values: Mapping[str, Any]) -> _S:
+    def of(cls: type[_Settings], values: Mapping[str, Any]) -> _Settings:
         """Return the settings from a mapping of parameters; other names are ignored."""
         names = (one.name for one in parameters_of(cls))
         return cls(**{name: values[name] for name in names if name in values})

@@ -102,13 +102,13 @@ class DriverSamples:
         """Return some of the rows."""
         return replace(self, **{name: getattr(self, name)[rows] for name in _COLUMNS})
 
-    def poses(self, shortest: float = 0.3) -> DriverSamples:
+    def poses(self, min_duration: float = 0.3) -> DriverSamples:
         """Return the mean of each period of rest, one row each.
 
         Rest is detected relative to each joint's range and speed, independent of units.
 
         Args:
-            shortest: Minimum duration of rest, s. The first third of a period is excluded, so
+            min_duration: Minimum duration of rest, s. The first third of a period is excluded, so
                 that the arm has settled.
 
         Raises:
@@ -123,28 +123,28 @@ class DriverSamples:
         moved = np.ptp(smooth, axis=0) > _MOVED * noise
         resting = (speed <= _REST * speed.max(axis=0))[:, moved].all(axis=1)
         means = []
-        for begin, end in _stretches(resting):
-            if time[end - 1] - time[begin] >= shortest:
+        for begin, end in _runs(resting):
+            if time[end - 1] - time[begin] >= min_duration:
                 settled = begin + (end - begin) // 3
                 means.append(self.rows(slice(settled, end)))
         if not means:
             raise RecordingError(
-                'samples', f'the arm never rests for {shortest:g} s', 'let it hold each pose'
+                'samples', f'the arm never rests for {min_duration:g} s', 'let it hold each pose'
             )
-        kept = {
+        columns = {
             name: np.array([getattr(m, name).mean(axis=0) for m in means]) for name in _COLUMNS
         }
-        return replace(self, **kept)
+        return replace(self, **columns)
 
     def distinct(self) -> DriverSamples:
         """Return the rows without repeated poses."""
         x = self.position
-        least = _DISTINCT * np.ptp(x, axis=0)
-        kept: list[int] = []
+        threshold = _DISTINCT * np.ptp(x, axis=0)
+        distinct: list[int] = []
         for k in range(len(x)):
-            if all((np.abs(x[k] - x[j]) > least).any() for j in kept):
-                kept.append(k)
-        return self.rows(np.array(kept, dtype=int))
+            if all((np.abs(x[k] - x[j]) > threshold).any() for j in distinct):
+                distinct.append(k)
+        return self.rows(np.array(distinct, dtype=int))
 
 
 def driver_samples(
@@ -170,25 +170,25 @@ def driver_samples(
         commanded: Whether the efforts are commands.
     """
     scale = driver.effort_scale if commanded else driver.measured_scale
-    beliefs = [driver.position_scale, driver.position_zero, driver.velocity_scale, scale]
+    conversion = [driver.position_scale, driver.position_zero, driver.velocity_scale, scale]
     samples = [position, velocity, effort]
     if driver.transmissions:
         places = np.concatenate([one.places for one in driver.transmissions])
         efforts = driver.commanded_effort if commanded else driver.measured_effort
-        beliefs, of_joints = [x.copy() for x in beliefs], []
+        conversion, converted = [x.copy() for x in conversion], []
         for values, convert in zip(
             samples, (driver.position, driver.velocity, efforts), strict=True
         ):
             mixed = values.copy()
             mixed[:, places] = convert(values)[:, places]
-            of_joints.append(mixed)
-        samples = of_joints
-        for values, neutral in zip(beliefs, (1.0, 0.0, 1.0, 1.0), strict=True):
+            converted.append(mixed)
+        samples = converted
+        for values, neutral in zip(conversion, (1.0, 0.0, 1.0, 1.0), strict=True):
             values[places] = neutral
-    return DriverSamples(time, *samples, *beliefs)
+    return DriverSamples(time, *samples, *conversion)
 
 
-def gravity_of(tree: RobotTree) -> Callable[[DriverSamples], Array]:
+def gravity_function(tree: RobotTree) -> Callable[[DriverSamples], Array]:
     """Return the function from samples to gravity efforts, shape (N, n), N m or N."""
     kernels = compile_kernel(tree, outputs=('gravity_forces',))
 
@@ -209,15 +209,15 @@ def _smooth(q: Array, time: Array) -> Array:
     return (total[width:] - total[:-width]) / width
 
 
-def _stretches(flags: Array) -> list[tuple[int, int]]:
+def _runs(flags: Array) -> list[tuple[int, int]]:
     """Return start and end indices of every run of True."""
     edges = np.flatnonzero(np.diff(np.concatenate([[0], flags.astype(int), [0]])))
     return [(int(a), int(b)) for a, b in edges.reshape(-1, 2)]
 
 
 _LIMIT_MARGIN = 0.05  # accepted excess over the position limits, as a share of the range
-_ALIKE = 0.9  # correlation above which two signals are equal up to a factor
-_UNLIKE = 0.5
+_HIGH = 0.9  # correlation above which two signals are equal up to a factor
+_LOW = 0.5
 _SAME = 0.15  # relative tolerance of a factor
 _WORK = 0.25  # share of the absolute work above which the sign of the work is significant
 
@@ -236,19 +236,19 @@ def check_limits(tree: RobotTree, samples: DriverSamples) -> list[Finding]:
             continue
         unit = 'm' if tree.prismatic[i] else 'rad'
         findings.append(
-            _wrong(
+            _error(
                 tree,
                 i,
                 f'it is read at {q[:, i].min():.4g} to {q[:, i].max():.4g} {unit}, but its limits '
                 f'are {lower[i]:.4g} to {upper[i]:.4g}: '
-                + _likely(q[:, i], i, tree.prismatic[i], outside),
+                + _likely_cause(q[:, i], i, tree.prismatic[i], outside),
                 'correct position_unit, sign, position_zero or driver_name in the profile',
             )
         )
     return findings
 
 
-def _likely(q: Array, i: int, slides: bool, outside: Callable[[Array, int], bool]) -> str:
+def _likely_cause(q: Array, i: int, slides: bool, outside: Callable[[Array, int], bool]) -> str:
     """Return the single fault whose correction brings the positions within their limits.
 
     The sign is tried first: a smaller unit brings almost any position near 0 and within limits.
@@ -269,22 +269,22 @@ def check_velocities(tree: RobotTree, samples: DriverSamples) -> list[Finding]:
     velocity, findings = samples.v, []
     moved = _moved(samples)
     for i in map(int, np.flatnonzero(moved)):
-        alike = [correlation(velocity[:, i], rate[:, j]) for j in range(tree.n)]
-        own, best = alike[i], int(np.argmax(np.abs(alike)))
-        if abs(alike[best]) > _ALIKE and abs(own) < _ALIKE * abs(alike[best]):
+        match = [correlation(velocity[:, i], rate[:, j]) for j in range(tree.n)]
+        own, best = match[i], int(np.argmax(np.abs(match)))
+        if abs(match[best]) > _HIGH and abs(own) < _HIGH * abs(match[best]):
             other = tree.joint_names[best]
             remedy = 'swapped joints: correct driver_name, or the order of joints'
-            findings.append(_wrong(tree, i, f'its velocities are those of {other}', remedy))
+            findings.append(_error(tree, i, f'its velocities are those of {other}', remedy))
             continue
         size = float(rate[:, i] @ rate[:, i])
         factor = float(velocity[:, i] @ rate[:, i]) / size
-        if own < -_UNLIKE:
+        if own < -_LOW:
             findings.append(
-                _wrong(tree, i, 'its velocities have the wrong sign', 'check the driver')
+                _error(tree, i, 'its velocities have the wrong sign', 'check the driver')
             )
-        elif abs(abs(factor) - 1.0) > _SAME and abs(own) > _ALIKE:
+        elif abs(abs(factor) - 1.0) > _SAME and abs(own) > _HIGH:
             findings.append(
-                _wrong(
+                _error(
                     tree,
                     i,
                     f'wrong unit of velocity: they are {factor:.4g} times the derivatives of the '
@@ -299,7 +299,7 @@ def check_work(tree: RobotTree, samples: DriverSamples) -> list[Finding]:
     """Return a finding per joint whose effort minus gravity does negative work."""
     if len(samples.time) < 10 or not np.isfinite(samples.tau).all():
         return []
-    gravity = gravity_of(tree)(samples)
+    gravity = gravity_function(tree)(samples)
     rate = np.gradient(samples.q, samples.time, axis=0)
     power = (samples.tau - gravity) * rate
     work, throughput = power.sum(axis=0), np.abs(power).sum(axis=0)
@@ -307,7 +307,7 @@ def check_work(tree: RobotTree, samples: DriverSamples) -> list[Finding]:
     weightless = range_of_gravity < 0.05 * tree.effort_limit
     suspicious = weightless & _moved(samples) & (work < -_WORK * throughput)
     return [
-        _wrong(
+        _error(
             tree,
             int(i),
             'wrong sign of its effort: it pushes against its own motion',
@@ -317,7 +317,7 @@ def check_work(tree: RobotTree, samples: DriverSamples) -> list[Finding]:
     ]
 
 
-def _wrong(tree: RobotTree, i: int, problem: str, remedy: str) -> Finding:
+def _error(tree: RobotTree, i: int, problem: str, remedy: str) -> Finding:
     return Finding('error', f'joint {tree.joint_names[i]!r}', problem, remedy)
 
 

@@ -16,14 +16,14 @@ from robot_dynamics_ros.model.findings import Finding
 from robot_dynamics_ros.spatial.scalar import Array
 
 _DEGREE = math.pi / 180.0
-_WHOLE = 1.25  # penalty factor of hypotheses with a free number, relative to a sign
-_PAIR = 1.1  # penalty factor of exchanges, relative to a sign
-_ALIKE = 0.8  # cosine between reported and expected efforts above which a factor is tried
+_FITTED = 1.25  # penalty factor of hypotheses with a free number, relative to a sign
+_SWAP = 1.1  # penalty factor of exchanges, relative to a sign
+_SIMILAR = 0.8  # cosine between reported and expected efforts above which a factor is tried
 _SAME = 0.15  # relative tolerance within which a factor counts as 1
 
 
 @dataclass(frozen=True, eq=False)
-class Belief:
+class Assumptions:
     """Assumptions about a driver: conversion of its samples, and content of its efforts.
 
     Attributes:
@@ -46,28 +46,28 @@ class FaultHypothesis:
     """A possible fault: its finding, the corrected assumptions, and its penalty factor."""
 
     finding: Finding
-    belief: Belief
-    price: float = 1.0
+    assumed: Assumptions
+    penalty: float = 1.0
 
 
 def fault_hypotheses(
-    tree: RobotTree, belief: Belief, expected: Array, *, commanded: bool
+    tree: RobotTree, assumed: Assumptions, expected: Array, *, commanded: bool
 ) -> list[FaultHypothesis]:
     """Return all fault hypotheses.
 
     Args:
         tree: The robot.
-        belief: The current assumptions.
+        assumed: The current assumptions.
         expected: Expected efforts, shape (N, n), N m or N.
         commanded: Whether the efforts are the commands of the controller.
     """
     return [
-        *_signs(tree, belief),
-        *_position_units(tree, belief),
-        *_effort_units(tree, belief, expected),
-        *_exchanges(tree, belief, commanded),
-        *_offsets(tree, belief, expected),
-        _gravity(belief, commanded),
+        *_signs(tree, assumed),
+        *_position_units(tree, assumed),
+        *_effort_units(tree, assumed, expected),
+        *_swaps(tree, assumed, commanded),
+        *_offsets(tree, assumed, expected),
+        _gravity(assumed, commanded),
     ]
 
 
@@ -76,37 +76,37 @@ def named(joints: Sequence[str]) -> str:
     return f'joint {joints[0]!r}' if len(joints) == 1 else f'joints {", ".join(joints)}'
 
 
-def _misread(
-    belief: Belief,
+def _conversion(
+    assumed: Assumptions,
     culprit: str,
     problem: str,
     remedy: str,
     samples: DriverSamples,
-    price: float = 1.0,
+    penalty: float = 1.0,
 ) -> FaultHypothesis:
     """Return the hypothesis that the samples have another conversion."""
     finding = Finding('error', culprit, problem, remedy)
-    return FaultHypothesis(finding, replace(belief, samples=samples), price)
+    return FaultHypothesis(finding, replace(assumed, samples=samples), penalty)
 
 
 def _joint(tree: RobotTree, i: int) -> str:
     return f'joint {tree.joint_names[i]!r}'
 
 
-def _signs(tree: RobotTree, belief: Belief) -> Iterator[FaultHypothesis]:
-    samples = belief.samples
+def _signs(tree: RobotTree, assumed: Assumptions) -> Iterator[FaultHypothesis]:
+    samples = assumed.samples
     for i in range(tree.n):
-        turned = samples.scaled([i], -1.0)
+        negated = samples.scaled([i], -1.0)
         for problem, remedy, changed in (
             (
                 'wrong sign: the driver counts against the axis of the model',
                 'give it sign: -1 in the profile, or +1 if it has -1',
-                turned.effort_scaled([i], -1.0),
+                negated.effort_scaled([i], -1.0),
             ),
             (
                 'wrong sign of its position: efforts have the right one',
                 'change sign in the profile, and write effort_sign so that it stays',
-                turned,
+                negated,
             ),
             (
                 'wrong sign of its effort: positions have the right one',
@@ -114,10 +114,10 @@ def _signs(tree: RobotTree, belief: Belief) -> Iterator[FaultHypothesis]:
                 samples.effort_scaled([i], -1.0),
             ),
         ):
-            yield _misread(belief, _joint(tree, i), problem, remedy, changed)
+            yield _conversion(assumed, _joint(tree, i), problem, remedy, changed)
 
 
-def _position_units(tree: RobotTree, belief: Belief) -> Iterator[FaultHypothesis]:
+def _position_units(tree: RobotTree, assumed: Assumptions) -> Iterator[FaultHypothesis]:
     slides = np.array(tree.prismatic)
     for kind, factor, problem, unit in (
         (False, _DEGREE, 'degrees are taken for radians', 'deg'),
@@ -127,31 +127,33 @@ def _position_units(tree: RobotTree, belief: Belief) -> Iterator[FaultHypothesis
     ):
         which = np.flatnonzero(slides == kind)
         for joints in [which, *which.reshape(-1, 1)] if len(which) > 1 else which.reshape(-1, 1):
-            yield _misread(
-                belief,
+            yield _conversion(
+                assumed,
                 named([tree.joint_names[i] for i in joints]),
                 f'wrong unit of position: {problem}',
                 f'write position_unit: {unit} in the profile',
-                belief.samples.scaled(joints, factor),
+                assumed.samples.scaled(joints, factor),
             )
 
 
-def _effort_units(tree: RobotTree, belief: Belief, expected: Array) -> Iterator[FaultHypothesis]:
-    tau = belief.samples.tau
+def _effort_units(
+    tree: RobotTree, assumed: Assumptions, expected: Array
+) -> Iterator[FaultHypothesis]:
+    tau = assumed.samples.tau
     for joints in [np.arange(tree.n), *np.arange(tree.n).reshape(-1, 1)]:
-        measured, wanted = tau[:, joints], expected[:, joints]
-        size, common = float(np.square(measured).sum()), float((measured * wanted).sum())
-        alike = common > _ALIKE * math.sqrt(size * float(np.square(wanted).sum()))
-        if not alike or abs(common / size - 1.0) < _SAME:
+        measured, predicted = tau[:, joints], expected[:, joints]
+        square, product = float(np.square(measured).sum()), float((measured * predicted).sum())
+        similar = product > _SIMILAR * math.sqrt(square * float(np.square(predicted).sum()))
+        if not similar or abs(product / square - 1.0) < _SAME:
             continue
-        factor = common / size
+        factor = product / square
         names = [tree.joint_names[i] for i in joints]
-        problem, remedy = _effort_words(factor)
-        changed = belief.samples.effort_scaled(joints, factor)
-        yield _misread(belief, named(names), problem, remedy, changed, _WHOLE)
+        problem, remedy = _effort_fault(factor)
+        changed = assumed.samples.effort_scaled(joints, factor)
+        yield _conversion(assumed, named(names), problem, remedy, changed, _FITTED)
 
 
-def _effort_words(factor: float) -> tuple[str, str]:
+def _effort_fault(factor: float) -> tuple[str, str]:
     """Return problem and remedy of efforts that must be multiplied by a factor."""
     for thousand, unit in ((1e-3, 'mN m'), (1e3, 'kN')):
         if abs(factor / thousand - 1.0) < _SAME:
@@ -171,27 +173,27 @@ def _effort_words(factor: float) -> tuple[str, str]:
     )
 
 
-def _exchanges(tree: RobotTree, belief: Belief, commanded: bool) -> Iterator[FaultHypothesis]:
-    samples = belief.samples
+def _swaps(tree: RobotTree, assumed: Assumptions, commanded: bool) -> Iterator[FaultHypothesis]:
+    samples = assumed.samples
     remedy = 'correct driver_name, or the order of joints, in the profile'
     for i, j in combinations(range(tree.n), 2):
-        both = f'joints {tree.joint_names[i]}, {tree.joint_names[j]}'
+        culprit = f'joints {tree.joint_names[i]}, {tree.joint_names[j]}'
         efforts = samples.swapped(i, j, positions=False)
         if commanded:
-            yield _misread(belief, both, 'commands are swapped', remedy, efforts, _PAIR)
+            yield _conversion(assumed, culprit, 'commands are swapped', remedy, efforts, _SWAP)
             continue
         for problem, changed in (
             ('swapped: each is taken for the other', samples.swapped(i, j)),
             ('positions are swapped, efforts are not', samples.swapped(i, j, efforts=False)),
             ('efforts are swapped, positions are not', efforts),
         ):
-            yield _misread(belief, both, problem, remedy, changed, _PAIR)
+            yield _conversion(assumed, culprit, problem, remedy, changed, _SWAP)
 
 
-def _offsets(tree: RobotTree, belief: Belief, expected: Array) -> Iterator[FaultHypothesis]:
-    mean = (belief.samples.tau - expected).mean(axis=0)
+def _offsets(tree: RobotTree, assumed: Assumptions, expected: Array) -> Iterator[FaultHypothesis]:
+    mean = (assumed.samples.tau - expected).mean(axis=0)
     for i in range(tree.n):
-        offset = belief.offset.copy()
+        offset = assumed.offset.copy()
         offset[i] += mean[i]
         unit = 'N' if tree.prismatic[i] else 'N m'
         yield FaultHypothesis(
@@ -201,35 +203,35 @@ def _offsets(tree: RobotTree, belief: Belief, expected: Array) -> Iterator[Fault
                 f'its efforts are {mean[i]:+.3g} {unit} off in every pose',
                 'an offset of the sensor; if commands show it too, effort_offset in the profile',
             ),
-            replace(belief, offset=offset),
-            _WHOLE,
+            replace(assumed, offset=offset),
+            _FITTED,
         )
 
 
-def _gravity(belief: Belief, commanded: bool) -> FaultHypothesis:
-    if belief.gravity and commanded:
-        words = (
+def _gravity(assumed: Assumptions, commanded: bool) -> FaultHypothesis:
+    if assumed.gravity and commanded:
+        texts = (
             'would be counted twice: the commands that hold the arm have none, so the driver '
             'compensates it by itself',
             'write compensated_by_driver: [gravity] in the profile',
         )
-    elif belief.gravity:
-        words = (
+    elif assumed.gravity:
+        texts = (
             'is left out of the efforts that the driver tells: it compensates it by itself, and '
             'gravity would be counted twice',
             'write effort: without_compensation and compensated_by_driver: [gravity]',
         )
     elif commanded:
-        words = (
+        texts = (
             'would not be counted at all: the commands that hold the arm have it, so the driver '
             'does not compensate it',
             'take gravity out of compensated_by_driver in the profile',
         )
     else:
-        words = (
+        texts = (
             'is in the efforts that the driver tells, against the profile',
             'write effort: total in the profile, and find out by commands whether the driver '
             'compensates gravity at all',
         )
-    changed = replace(belief, gravity=1.0 - belief.gravity)
-    return FaultHypothesis(Finding('error', 'gravity', *words), changed)
+    changed = replace(assumed, gravity=1.0 - assumed.gravity)
+    return FaultHypothesis(Finding('error', 'gravity', *texts), changed)

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from robot_dynamics_ros.commissioning.driver_samples import DriverSamples, gravity_of
+from robot_dynamics_ros.commissioning.driver_samples import DriverSamples, gravity_function
 from robot_dynamics_ros.commissioning.fault_hypotheses import (
-    Belief,
+    Assumptions,
     FaultHypothesis,
     fault_hypotheses,
     named,
@@ -26,9 +26,9 @@ from robot_dynamics_ros.model.findings import Finding
 from robot_dynamics_ros.spatial.scalar import Array
 
 FEW_POSES = 4
-_GOOD = 1.5  # maximum RMS residual of a joint without fault, relative to the tolerance
-_BETTER = 0.3  # maximum relative score that a reported hypothesis leaves
-_MOST = 25.0  # saturation of squared relative residuals
+_ACCEPTED = 1.5  # maximum RMS residual of a joint without fault, relative to the tolerance
+_IMPROVEMENT = 0.3  # maximum relative score that a reported hypothesis leaves
+_CAP = 25.0  # saturation of squared relative residuals
 _LOADED = 3.0  # minimum range of gravity to check a joint, relative to the tolerance
 
 
@@ -81,26 +81,26 @@ def check_held(
         RecordingError: A pose has no efforts.
     """
     score = _HypothesisScore(tree)
-    belief = Belief(poses.distinct(), float(gravity_expected), np.zeros(tree.n))
-    if not np.isfinite(belief.samples.tau).all():
+    assumed = Assumptions(poses.distinct(), float(gravity_expected), np.zeros(tree.n))
+    if not np.isfinite(assumed.samples.tau).all():
         raise RecordingError('samples', 'hold no efforts', 'compare commands instead')
-    first = score.statistics(belief)
+    statistics = score.statistics(assumed)
     findings: list[Finding] = []
     for _ in range(2 * tree.n):
-        if score.understood(belief):
+        if score.explained(assumed):
             break
-        causes = score.best_explanation(belief, commanded)
+        causes = score.best_explanation(assumed, commanded)
         if not causes:
             # Earlier findings may explain a part of the deviation by chance.
             findings = [
-                score.unexplained(belief),
+                score.unexplained_effort(assumed),
                 *(cause._replace(severity='warning') for cause in findings),
             ]
             break
         findings += [cause.finding for cause in causes]
-        belief = causes[-1].belief
-    findings += score.notes(belief)
-    return Commissioning(tuple(findings), len(belief.samples.time), *first)
+        assumed = causes[-1].assumed
+    findings += score.unchecked(assumed)
+    return Commissioning(tuple(findings), len(assumed.samples.time), *statistics)
 
 
 class _HypothesisScore:
@@ -108,45 +108,45 @@ class _HypothesisScore:
 
     def __init__(self, tree: RobotTree) -> None:
         self._tree = tree
-        self.gravity = gravity_of(tree)
+        self.gravity = gravity_function(tree)
 
     def tolerance(self) -> Array:
         """Return the tolerance for friction and model errors, shape (n,), N m or N."""
         return np.maximum(self._tree.coulomb_friction, 0.01 * self._tree.effort_limit)
 
-    def score(self, belief: Belief) -> float:
+    def score(self, assumed: Assumptions) -> float:
         """Return the mean squared relative residual; poses beyond limits count as saturated."""
-        q, tree = belief.samples.q, self._tree
-        relative = np.square(self._residual(belief) / self.tolerance())
+        q, tree = assumed.samples.q, self._tree
+        relative = np.square(self._residual(assumed) / self.tolerance())
         margin = 0.05 * tree.position_range
         outside = (q < tree.position_lower - margin) | (q > tree.position_upper + margin)
-        relative = np.where(outside, _MOST, np.minimum(relative, _MOST))
+        relative = np.where(outside, _CAP, np.minimum(relative, _CAP))
         return float(relative.mean())
 
-    def understood(self, belief: Belief) -> bool:
-        relative = np.minimum(np.square(self._residual(belief) / self.tolerance()), _MOST)
-        within = bool((np.sqrt(relative.mean(axis=0)) <= _GOOD).all())
-        return within and self.score(belief) <= _GOOD * _GOOD
+    def explained(self, assumed: Assumptions) -> bool:
+        relative = np.minimum(np.square(self._residual(assumed) / self.tolerance()), _CAP)
+        within = bool((np.sqrt(relative.mean(axis=0)) <= _ACCEPTED).all())
+        return within and self.score(assumed) <= _ACCEPTED * _ACCEPTED
 
-    def best_explanation(self, belief: Belief, commanded: bool) -> list[FaultHypothesis]:
+    def best_explanation(self, assumed: Assumptions, commanded: bool) -> list[FaultHypothesis]:
         """Return the one or two faults that explain the poses best; empty if insufficient."""
-        goal = _BETTER * self.score(belief)
-        single = self._candidates(belief, commanded)
-        scores = [self.score(x.belief) * x.price for x in single]
+        goal = _IMPROVEMENT * self.score(assumed)
+        single = self._candidates(assumed, commanded)
+        scores = [self.score(x.assumed) * x.penalty for x in single]
         best = int(np.argmin(scores))
         if scores[best] <= goal:
             return [single[best]]
-        pairs = [(a, b) for a in single for b in self._candidates(a.belief, commanded)]
-        scores = [self.score(b.belief) * a.price * b.price for a, b in pairs]
+        pairs = [(a, b) for a in single for b in self._candidates(a.assumed, commanded)]
+        scores = [self.score(b.assumed) * a.penalty * b.penalty for a, b in pairs]
         best = int(np.argmin(scores))
-        return list(pairs[best]) if scores[best] <= goal * _BETTER else []
+        return list(pairs[best]) if scores[best] <= goal * _IMPROVEMENT else []
 
-    def _candidates(self, belief: Belief, commanded: bool) -> list[FaultHypothesis]:
-        expected = belief.expected(self.gravity(belief.samples))
-        return fault_hypotheses(self._tree, belief, expected, commanded=commanded)
+    def _candidates(self, assumed: Assumptions, commanded: bool) -> list[FaultHypothesis]:
+        expected = assumed.expected(self.gravity(assumed.samples))
+        return fault_hypotheses(self._tree, assumed, expected, commanded=commanded)
 
-    def unexplained(self, belief: Belief) -> Finding:
-        residual = np.sqrt(np.square(self._residual(belief)).mean(axis=0))
+    def unexplained_effort(self, assumed: Assumptions) -> Finding:
+        residual = np.sqrt(np.square(self._residual(assumed)).mean(axis=0))
         worst = int(np.argmax(residual / self.tolerance()))
         return Finding(
             'error',
@@ -156,9 +156,9 @@ class _HypothesisScore:
             'check the model (masses, base orientation, payload), then repeat',
         )
 
-    def notes(self, belief: Belief) -> list[Finding]:
+    def unchecked(self, assumed: Assumptions) -> list[Finding]:
         """Return warnings about what could not be checked."""
-        samples, tree = belief.samples, self._tree
+        samples, tree = assumed.samples, self._tree
         findings = []
         if len(samples.time) < FEW_POSES:
             findings.append(
@@ -170,12 +170,12 @@ class _HypothesisScore:
                 )
             )
         loaded = self.loaded(samples)
-        silent = [name for name, x in zip(tree.joint_names, loaded, strict=True) if not x]
-        if silent:
+        unloaded = [name for name, x in zip(tree.joint_names, loaded, strict=True) if not x]
+        if unloaded:
             findings.append(
                 Finding(
                     'warning',
-                    named(silent),
+                    named(unloaded),
                     'gravity does not change there: sign and unit were not checked',
                     'choose other poses, or check it in motion: see docs/commissioning.md',
                 )
@@ -187,9 +187,9 @@ class _HypothesisScore:
         gravity = self.gravity(samples)
         return np.ptp(gravity, axis=0) > _LOADED * self.tolerance()
 
-    def statistics(self, belief: Belief) -> tuple[Array, Array, Array, Array, Array]:
+    def statistics(self, assumed: Assumptions) -> tuple[Array, Array, Array, Array, Array]:
         """Return loaded, slope, offset, residual and correlation under the assumptions."""
-        samples, n = belief.samples, self._tree.n
+        samples, n = assumed.samples, self._tree.n
         gravity, tau = self.gravity(samples), samples.tau
         loaded = self.loaded(samples)
         g, t = gravity - gravity.mean(axis=0), tau - tau.mean(axis=0)
@@ -198,13 +198,13 @@ class _HypothesisScore:
             slope[j] = (g[:, j] @ t[:, j]) / (g[:, j] @ g[:, j])
             size = np.sqrt(np.square(t).sum(axis=0) * np.square(g[:, j]).sum())
             np.divide(g[:, j] @ t, size, out=correlation[:, j], where=size > 0.0)
-        residual = self._residual(belief)
+        residual = self._residual(assumed)
         rms = np.sqrt(np.square(residual).mean(axis=0))
         return loaded, slope, residual.mean(axis=0), rms, correlation
 
-    def _residual(self, belief: Belief) -> Array:
-        samples = belief.samples
-        return samples.tau - belief.expected(self.gravity(samples))
+    def _residual(self, assumed: Assumptions) -> Array:
+        samples = assumed.samples
+        return samples.tau - assumed.expected(self.gravity(samples))
 
     def _unit(self, i: int) -> str:
         return 'N' if self._tree.prismatic[i] else 'N m'

@@ -204,7 +204,7 @@ class Motion:
             direction: The direction in the frame, shape (3,).
         """
         F = self.frame(frame)
-        return self._turning(F, F.R_WF @ np.asarray(direction, dtype=float))
+        return self._rotating(F, F.R_WF @ np.asarray(direction, dtype=float))
 
     def joints(self, coefficients: Array) -> Jet:
         """Return the jet of linear combinations of the joint positions, shape (k,).
@@ -212,14 +212,14 @@ class Motion:
         Args:
             coefficients: One row per combination, shape (k, n).
         """
-        still = zeros(len(coefficients), float)
-        return Jet(coefficients @ self.q, coefficients @ self.v, coefficients, still)
+        no_drift = zeros(len(coefficients), float)
+        return Jet(coefficients @ self.q, coefficients @ self.v, coefficients, no_drift)
 
     def fixed(self, value: Sequence[float] | Array) -> Jet:
         """Return a constant as a jet."""
         return constant(np.asarray(value, dtype=float), self.n)
 
-    def _turning(self, F: FrameMotion, u: Array) -> Jet:
+    def _rotating(self, F: FrameMotion, u: Array) -> Jet:
         """Return the jet of a vector u that rotates with a frame, in base axes."""
         w = F.J[3:] @ self.v
         rate = cross(w, u)
@@ -264,10 +264,10 @@ class MovingFrame:
         self.angle.require_size('angle', 1)
         C0 = np.eye(3) if rotation is None else rotation
         k = unit('axis', axis)
-        along = np.outer(k, k)
+        projector = np.outer(k, k)
         # Columns are the axes of the frame; rows are base components.
-        self._fixed = along @ C0
-        self._cosine = (np.eye(3) - along) @ C0
+        self._fixed = projector @ C0
+        self._cosine = (np.eye(3) - projector) @ C0
         self._sine = cross_matrix(k) @ C0
 
     @property
@@ -285,10 +285,10 @@ class MovingFrame:
         """Return origin and axes, given the jets of the two signals."""
         a = angle.value[0]
         c, s = cos(a), sin(a)
-        turn = stack([compose(angle, c, -s, -c), compose(angle, s, c, -s)])
-        x, y, z = (self._axis(i, turn, motion) for i in range(3))
+        cos_sin = stack([compose(angle, c, -s, -c), compose(angle, s, c, -s)])
+        x, y, z = (self._axis(i, cos_sin, motion) for i in range(3))
         return FrameJets(origin, (x, y, z))
 
-    def _axis(self, i: int, turn: Jet, motion: Motion) -> Jet:
+    def _axis(self, i: int, cos_sin: Jet, motion: Motion) -> Jet:
         parts = np.column_stack([self._cosine[:, i], self._sine[:, i]])
-        return parts @ turn + motion.fixed(self._fixed[:, i])
+        return parts @ cos_sin + motion.fixed(self._fixed[:, i])

@@ -27,15 +27,16 @@ from robot_dynamics_ros.yaml_reader import Section, not_negative, positive, text
 
 #: Responses to a lost contact.
 LOST = ('retract', 'approach')
-_SLOPE = 0.5  # acceleration limit of the reference speed along the normal, m/s^2
-_STALLED, _STALL_S = 0.3, 0.05  # below this fraction of the reference speed for this time: contact
-_GONE_S = 0.02  # time without force after which the contact counts as lost
+_ACCELERATION = 0.5  # acceleration limit of the reference speed along the normal, m/s^2
+#: A speed below this fraction of the reference for this time means contact.
+_STALL_RATIO, _STALL_S = 0.3, 0.05
+_LOSS_S = 0.02  # time without force after which the contact counts as lost
 #: Force error, N, that breaks a joint out of stiction like a reference velocity of 1 m/s.
-_PER_SPEED = 100.0
-_FALLEN_S = 0.1  # the same for falling, if no force is measured
-_ABOVE = 2.0  # 1/s: increase of the approach speed per metre above the clearance
-_BACK, _ARRIVES = 0.1, 10.0  # m/s and 1/s: speed limit and position gain of the retraction
-_RELEASED_S = 0.02  # ramp-down time of the reference force after a lost contact
+_FORCE_PER_SPEED = 100.0
+_FALL_S = 0.1  # the same for falling, if no force is measured
+_APPROACH_GAIN = 2.0  # 1/s: increase of the approach speed per metre above the clearance
+_RETRACT_SPEED, _RETRACT_GAIN = 0.1, 10.0  # speed limit, m/s, and position gain, 1/s
+_RELEASE_S = 0.02  # ramp-down time of the reference force after a lost contact
 
 
 class Contact(NamedTuple):
@@ -91,7 +92,7 @@ def read_contact(place: str, value: Any) -> Contact:
         section.take('threshold', positive, max(0.05 * force, 0.5)),
         section.take('depth', positive, 0.03),
         section.take('ramp', positive, 0.3),
-        section.take('lost', _lost, 'retract'),
+        section.take('lost', _loss_response, 'retract'),
     )
     section.close()
     if contact.most < force:
@@ -99,7 +100,7 @@ def read_contact(place: str, value: Any) -> Contact:
     return contact
 
 
-def _lost(place: str, value: Any) -> str:
+def _loss_response(place: str, value: Any) -> str:
     if text(place, value) not in LOST:
         raise UnknownNameError(f'{place}: response to a lost contact', value, LOST)
     return str(value)
@@ -140,7 +141,7 @@ class ContactControl:
         """Restart with the approach."""
         self.phase, self.touches = ContactPhase.APPROACHING, 0
         self.force = self.held = self.place = self.rate = self.wish = 0.0
-        self._sum = self._since = self._slow = self._gone = self._left = 0.0
+        self._integral = self._press_s = self._stall_s = self._loss_s = self._fading = 0.0
         self._moved = False
 
     def advance(self, h: float, f: float, f_dot: float, measured: float, *, sensed: bool) -> None:
@@ -153,60 +154,61 @@ class ContactControl:
             measured: Force of the surface on the arm along the normal, N.
             sensed: Whether a sensor measures the force; an observer's estimate is not fed back.
         """
-        self._left = max(self._left - h / _RELEASED_S * self.contact.force, 0.0)
-        self.force = self._left
+        self._fading = max(self._fading - h / _RELEASE_S * self.contact.force, 0.0)
+        self.force = self._fading
         if self.phase is ContactPhase.APPROACHING:
-            self._come_down(h, f, f_dot, measured, sensed)
+            self._approach(h, f, f_dot, measured, sensed)
         elif self.phase is ContactPhase.PRESSING:
             self._press(h, f, f_dot, measured, sensed)
         else:
-            self._go_back(h)
+            self._retract(h)
 
-    def _come_down(self, h: float, f: float, f_dot: float, measured: float, sensed: bool) -> None:
-        wanted = self.contact.speed + _ABOVE * max(f - self.contact.clearance, 0.0)
-        self.rate = max(self.rate - _SLOPE * h, -wanted)
+    def _approach(self, h: float, f: float, f_dot: float, measured: float, sensed: bool) -> None:
+        speed = self.contact.speed + _APPROACH_GAIN * max(f - self.contact.clearance, 0.0)
+        self.rate = max(self.rate - _ACCELERATION * h, -speed)
         self.wish = 0.0
-        slow = self._moved and -f_dot < _STALLED * -self.rate
-        self._slow = self._slow + h if slow else 0.0
+        stalled = self._moved and -f_dot < _STALL_RATIO * -self.rate
+        self._stall_s = self._stall_s + h if stalled else 0.0
         self._moved = self._moved or -f_dot > 0.7 * self.contact.speed
-        met = sensed and measured > self.contact.threshold
-        if met or self._slow > _STALL_S:
+        touched = sensed and measured > self.contact.threshold
+        if touched or self._stall_s > _STALL_S:
             self.phase, self.touches = ContactPhase.PRESSING, self.touches + 1
-            self._sum = self._since = self._gone = 0.0
+            self._integral = self._press_s = self._loss_s = 0.0
         elif f < -self.contact.depth:
-            self._retract(f)
+            self._start_retraction(f)
 
     def _press(self, h: float, f: float, f_dot: float, measured: float, sensed: bool) -> None:
         contact = self.contact
-        self._since += h
-        x = min(self._since / contact.ramp, 1.0)
-        wanted = x * x * (3.0 - 2.0 * x) * contact.force
+        self._press_s += h
+        x = min(self._press_s / contact.ramp, 1.0)
+        reference = x * x * (3.0 - 2.0 * x) * contact.force
         self.rate *= max(1.0 - 50.0 * h, 0.0)
-        error = wanted - measured if sensed else 0.0
-        if self._since > 2.0 * contact.ramp:  # do not integrate the lag of a soft surface
-            self._sum += contact.rate * h * error
-        self._sum = max(-wanted, min(contact.most - wanted, self._sum))
-        self.force, self.wish = self._left + wanted + self._sum, -error / _PER_SPEED
+        error = reference - measured if sensed else 0.0
+        if self._press_s > 2.0 * contact.ramp:  # do not integrate the lag of a soft surface
+            self._integral += contact.rate * h * error
+        self._integral = max(-reference, min(contact.most - reference, self._integral))
+        self.force = self._fading + reference + self._integral
+        self.wish = -error / _FORCE_PER_SPEED
         # The contact is lost if there is no force or, without a sensor, if the tool falls.
-        gone = measured < 0.1 * wanted if sensed else -f_dot > 3.0 * contact.speed
-        self._gone = self._gone + h if gone and x == 1.0 else 0.0
-        if self._gone > (_GONE_S if sensed else _FALLEN_S):
-            self._lose(f)
+        lost = measured < 0.1 * reference if sensed else -f_dot > 3.0 * contact.speed
+        self._loss_s = self._loss_s + h if lost and x == 1.0 else 0.0
+        if self._loss_s > (_LOSS_S if sensed else _FALL_S):
+            self._handle_loss(f)
 
-    def _lose(self, f: float) -> None:
-        self._left = self.force
+    def _handle_loss(self, f: float) -> None:
+        self._fading = self.force
         if self.contact.lost == 'retract':
-            self._retract(f)
+            self._start_retraction(f)
             return
         self.phase, self._moved = ContactPhase.APPROACHING, False
-        self.wish = self._slow = 0.0
+        self.wish = self._stall_s = 0.0
 
-    def _retract(self, f: float) -> None:
+    def _start_retraction(self, f: float) -> None:
         """Start the retraction at the current f, so that the reference does not jump."""
         self.phase, self.held, self.place, self.wish = ContactPhase.RETRACTED, 1.0, f, 0.0
 
-    def _go_back(self, h: float) -> None:
-        away = self.contact.clearance - self.place
-        fastest = max(-_BACK, min(_BACK, _ARRIVES * away))
-        self.rate += max(-_SLOPE * h, min(_SLOPE * h, fastest - self.rate))
+    def _retract(self, h: float) -> None:
+        distance = self.contact.clearance - self.place
+        speed = max(-_RETRACT_SPEED, min(_RETRACT_SPEED, _RETRACT_GAIN * distance))
+        self.rate += max(-_ACCELERATION * h, min(_ACCELERATION * h, speed - self.rate))
         self.place += self.rate * h

@@ -68,12 +68,12 @@ class Line(Curve):
         if not self.length > 0.0:
             raise ParameterError('to', list(end), 'must differ from the start of the line')
         self.direction = (step / self.length).tolist()
-        self._rest = [0.0] * self.size
+        self._zeros = [0.0] * self.size
 
     def at(self, s: Scalar) -> tuple[Point, Point, Point]:
         """Return p, dp/ds and d2p/ds2."""
         point = [a + s * d for a, d in zip(self.start, self.direction, strict=True)]
-        return point, self.direction, self._rest
+        return point, self.direction, self._zeros
 
 
 class Linear(Curve):
@@ -85,7 +85,7 @@ class Linear(Curve):
         self.start = numbers('from', start)
         self.rate = numbers('rate', rate, len(self.start))
         self.size = len(self.start)
-        self._rest = [0.0] * self.size
+        self._zeros = [0.0] * self.size
 
     @property
     def lap(self) -> float:
@@ -100,7 +100,7 @@ class Linear(Curve):
     def at(self, s: Scalar) -> tuple[Point, Point, Point]:
         """Return p, dp/ds and d2p/ds2."""
         point = [a + s * d for a, d in zip(self.start, self.rate, strict=True)]
-        return point, self.rate, self._rest
+        return point, self.rate, self._zeros
 
 
 class Circle(Curve):
@@ -149,10 +149,10 @@ class Circle(Curve):
         """Return p, dp/ds and d2p/ds2."""
         k = 1.0 / self.radius
         c, d = cos(s * k), sin(s * k)
-        out = [c * e + d * g for e, g in zip(self._e, self._g, strict=True)]
-        along = [k * (c * g - d * e) for e, g in zip(self._e, self._g, strict=True)]
-        point = [m + r for m, r in zip(self.center, out, strict=True)]
-        return point, along, [-k * k * r for r in out]
+        radial = [c * e + d * g for e, g in zip(self._e, self._g, strict=True)]
+        tangent = [k * (c * g - d * e) for e, g in zip(self._e, self._g, strict=True)]
+        point = [m + r for m, r in zip(self.center, radial, strict=True)]
+        return point, tangent, [-k * k * r for r in radial]
 
 
 class Lissajous(Curve):
@@ -181,8 +181,8 @@ class Lissajous(Curve):
         phase = numbers('phase', phase or [0.0] * self.size, self.size)
         omega = [2.0 * math.pi * x for x in nu]
         self._rows = list(zip(self.center, amplitude, omega, phase, strict=True))
-        moving = [abs(x) for x, a in zip(nu, amplitude, strict=True) if x and a] or [1.0]
-        self._lap, self._grain = 1.0 / min(moving), 1.0 / (PARTS * max(moving))
+        frequencies = [abs(x) for x, a in zip(nu, amplitude, strict=True) if x and a] or [1.0]
+        self._lap, self._grain = 1.0 / min(frequencies), 1.0 / (PARTS * max(frequencies))
 
     @property
     def lap(self) -> float:
@@ -198,13 +198,13 @@ class Lissajous(Curve):
 
     def at(self, s: Scalar) -> tuple[Point, Point, Point]:
         """Return p, dp/ds and d2p/ds2."""
-        point, along, bend = [], [], []
+        point, tangent, curvature = [], [], []
         for c, A, w, phase in self._rows:
             sine, cosine = A * sin(w * s + phase), A * cos(w * s + phase)
             point.append(c + sine)
-            along.append(w * cosine)
-            bend.append(-w * w * sine)
-        return point, along, bend
+            tangent.append(w * cosine)
+            curvature.append(-w * w * sine)
+        return point, tangent, curvature
 
 
 def unit(name: str, direction: Sequence[float] | Array) -> Array:

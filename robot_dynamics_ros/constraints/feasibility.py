@@ -37,7 +37,7 @@ from robot_dynamics_ros.spatial.scalar import Array
 SOLVED = 1e-8
 _ITERATIONS, _HALVINGS, _RESTARTS, _SECTIONS = 40, 6, 30, 20
 # The continuation is exact wherever the control law is, and damped below.
-_GENTLE = Singularity(1e-4, 1e-3)
+_DAMPED = Singularity(1e-4, 1e-3)
 
 
 class FeasibilityCheck(NamedTuple):
@@ -60,7 +60,7 @@ class FeasibilityCheck(NamedTuple):
     remarks: tuple[str, ...] = ()
 
 
-class _Place(NamedTuple):
+class _PathPoint(NamedTuple):
     """The path at an instant."""
 
     q: Array
@@ -71,8 +71,8 @@ class _Place(NamedTuple):
     def guess(self, program: Program, step: float) -> Array:
         """Predict the configuration one step later; free joints do not overshoot."""
         task = program.null_space
-        settle = step if task is None else min(step, task.settling_time(self.q))
-        return self.q + step * (self.v - self.settling) + settle * self.settling
+        settling_time = step if task is None else min(step, task.settling_time(self.q))
+        return self.q + step * (self.v - self.settling) + settling_time * self.settling
 
 
 def check_feasibility(
@@ -98,20 +98,20 @@ def check_feasibility(
     """
     horizon = max(program.horizon, 1e-3)
     times = instants(program.stack.signals, horizon, samples)
-    places = [_visit(program, starting_configuration(program, home), 0.0)]
+    points = [_checked_point(program, starting_configuration(program, home), 0.0)]
     for before, t in itertools.pairwise(times.tolist()):
-        places.append(_visit(program, places[-1].guess(program, t - before), t))
-    sigma = np.array([place.sigma_min for place in places])
+        points.append(_checked_point(program, points[-1].guess(program, t - before), t))
+    sigma = np.array([point.sigma_min for point in points])
     for k in range(1, len(times) - 1):
         if sigma[k] < 20.0 * program.refuse_below and sigma[k] == sigma[k - 1 : k + 2].min():
-            _approach_minimum(program, places[k - 1], times[k - 1], times[k + 1])
-    q, v = np.array([place.q for place in places]), np.array([place.v for place in places])
+            _search_minimum(program, points[k - 1], times[k - 1], times[k + 1])
+    q, v = np.array([point.q for point in points]), np.array([point.v for point in points])
     effort = path_efforts(program, times, q, v)
-    remarks = [*_unseen(times, horizon), *effort_remarks(program.tree, times, effort)]
+    remarks = [*_unchecked_part(times, horizon), *effort_remarks(program.tree, times, effort)]
     return FeasibilityCheck(times, q, v, sigma, effort, tuple(remarks))
 
 
-def _unseen(times: Array, horizon: float) -> list[str]:
+def _unchecked_part(times: Array, horizon: float) -> list[str]:
     if times[-1] >= horizon:
         return []
     return [
@@ -120,24 +120,24 @@ def _unseen(times: Array, horizon: float) -> list[str]:
     ]
 
 
-def _visit(program: Program, guess: Array, t: float) -> _Place:
+def _checked_point(program: Program, guess: Array, t: float) -> _PathPoint:
     """Return and check the path at an instant, near an initial guess."""
     q, f = _solve(program, guess, t)
     _require_reached(program, f, q, t)
-    v, settling, solution = _rates(program, q, t)
+    v, settling, solution = _path_velocity(program, q, t)
     _require_rank(program, solution, q, t)
     _require_limits(program.tree, q, v, t)
     _require_projected_stability(program, q, t)
-    return _Place(q, v, settling, solution.sigma_min)
+    return _PathPoint(q, v, settling, solution.sigma_min)
 
 
-def _approach_minimum(program: Program, first: _Place, start: float, end: float) -> None:
+def _search_minimum(program: Program, first: _PathPoint, start: float, end: float) -> None:
     """Search for the smallest singular value between two instants, by golden section."""
     ratio = 0.5 * (np.sqrt(5.0) - 1.0)
     low, high = start, end
 
     def sigma(t: float) -> float:
-        return _visit(program, first.guess(program, t - start), t).sigma_min
+        return _checked_point(program, first.guess(program, t - start), t).sigma_min
 
     a, b = high - ratio * (high - low), low + ratio * (high - low)
     at_a, at_b = sigma(a), sigma(b)
@@ -189,33 +189,33 @@ def starting_configuration(program: Program, home: Array | None = None) -> Array
 
 def _solve(program: Program, q: Array, t: float) -> tuple[Array, Array]:
     """Minimize f from q by Gauss-Newton steps with step halving; return q and f."""
-    still = np.zeros(program.n)
-    f, _, Gamma, _ = program.stack.evaluate(q, still, t)
+    at_rest = np.zeros(program.n)
+    f, _, Gamma, _ = program.stack.evaluate(q, at_rest, t)
     for _ in range(_ITERATIONS):
         if np.abs(f).max() < SOLVED:
             break
-        step = TaskInverse(Gamma, None, program.weights, _GENTLE).solve(-f)
+        step = TaskInverse(Gamma, None, program.weights, _DAMPED).solve(-f)
         scale = min(1.0, 0.5 / max(float(np.abs(step).max()), 1e-12))
         for _ in range(_HALVINGS):
             trial = q + scale * step
-            there = program.stack.evaluate(trial, still, t)
-            if np.linalg.norm(there.f) < np.linalg.norm(f):
+            evaluation = program.stack.evaluate(trial, at_rest, t)
+            if np.linalg.norm(evaluation.f) < np.linalg.norm(f):
                 break
             scale *= 0.5
         else:
             break
-        q, f, Gamma = trial, there.f, there.Gamma
+        q, f, Gamma = trial, evaluation.f, evaluation.Gamma
     return q, f
 
 
-def _rates(program: Program, q: Array, t: float) -> tuple[Array, Array, TaskInverse]:
+def _path_velocity(program: Program, q: Array, t: float) -> tuple[Array, Array, TaskInverse]:
     """Return the velocity along the path, its null-space part, and the inverse used."""
-    still = np.zeros(program.n)
-    _, f_t, Gamma, _ = program.stack.evaluate(q, still, t)
-    solution = TaskInverse(Gamma, None, program.weights, _GENTLE)
-    settling = still
+    at_rest = np.zeros(program.n)
+    _, f_t, Gamma, _ = program.stack.evaluate(q, at_rest, t)
+    solution = TaskInverse(Gamma, None, program.weights, _DAMPED)
+    settling = at_rest
     if program.null_space is not None:
-        settling = solution.project(program.settling_velocity(q, still))
+        settling = solution.project(program.settling_velocity(q, at_rest))
     return solution.solve(-f_t) + settling, settling, solution
 
 
@@ -236,7 +236,7 @@ def _require_reached(program: Program, f: Array, q: Array, t: float) -> None:
         raise ProgramError(
             program.stack.rows[worst],
             f'cannot be reached at t = {t:.3f} s: the residual is {abs(f[worst]):.4g} at '
-            f'q = {_list(q)}',
+            f'q = {_vector_text(q)}',
             'move the path into the reach of the arm, or correct contradicting conditions',
         )
 
@@ -246,7 +246,7 @@ def _require_rank(program: Program, solution: TaskInverse, q: Array, t: float) -
         raise ProgramError(
             f'program {program.name!r}',
             f'is singular at t = {t:.3f} s: the smallest singular value of its Jacobian is '
-            f'{solution.sigma_min:.3g} at q = {_list(q)}',
+            f'{solution.sigma_min:.3g} at q = {_vector_text(q)}',
             'route the path around it, drop a dependent row, or lower singularity, refuse_below '
             f'({program.refuse_below:g})',
         )
@@ -284,7 +284,7 @@ def _require_projected_stability(program: Program, q: Array, t: float) -> None:
         )
 
 
-def _list(q: Array) -> str:
+def _vector_text(q: Array) -> str:
     return '(' + ', '.join(f'{x:.4g}' for x in q) + ')'
 
 
@@ -308,19 +308,19 @@ def path_efforts(program: Program, times: Array, q: Array, v: Array) -> Array:
         a = TaskInverse(Gamma, program.metric, weights, program.singularity).solve(-beta)
         load = dynamics.inverse_dynamics(position, velocity, a)
         tau = load + terms.effort(velocity, a, load)
-        efforts.append(_through_the_loop(program, Gamma, tau))
+        efforts.append(_with_passive_joints(program, Gamma, tau))
     return np.array(efforts)
 
 
-def _through_the_loop(program: Program, Gamma: Array, tau: Array) -> Array:
+def _with_passive_joints(program: Program, Gamma: Array, tau: Array) -> Array:
     r"""Return :math:`\tau - \Gamma_c^TN` with N such that passive joints need no effort."""
     if not program.passive:
         return tau
     rows, passive = Gamma[list(program.mechanical)], list(program.passive)
     N = np.linalg.lstsq(rows[:, passive].T, tau[passive], rcond=None)[0]
-    carried = tau - rows.T @ N
-    carried[passive] = 0.0
-    return carried
+    effort = tau - rows.T @ N
+    effort[passive] = 0.0
+    return effort
 
 
 def effort_remarks(tree: RobotTree, times: Array, effort: Array) -> list[str]:
@@ -328,10 +328,10 @@ def effort_remarks(tree: RobotTree, times: Array, effort: Array) -> list[str]:
     remarks = []
     for i, joint in enumerate(tree.joint_names):
         worst = int(np.argmax(np.abs(effort[:, i])))
-        needed, limit = abs(effort[worst, i]), tree.effort_limit[i]
-        if needed > limit:
+        peak, limit = abs(effort[worst, i]), tree.effort_limit[i]
+        if peak > limit:
             remarks.append(
-                f'joint {joint!r} needs an effort of {needed:.4g} at t = {times[worst]:.3f} s and '
+                f'joint {joint!r} needs an effort of {peak:.4g} at t = {times[worst]:.3f} s and '
                 f'its limit is {limit:.4g}: the arm will leave the path; run it slower'
             )
     return remarks

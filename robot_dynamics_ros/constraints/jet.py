@@ -97,8 +97,8 @@ def timed(value: Any, rate: Any, acceleration: Any, n: int) -> Jet:
 def constant(value: Any, n: int) -> Jet:
     """Return the jet of a constant, shape (k,)."""
     value = np.asarray(value)
-    still = zeros(len(value), value.dtype)
-    return timed(value, still, still, n)
+    zero = zeros(len(value), value.dtype)
+    return timed(value, zero, zero, n)
 
 
 def stack(jets: Sequence[Jet]) -> Jet:
@@ -192,11 +192,11 @@ def arctangent_ratio(z: Scalar) -> tuple[Scalar, Scalar, Scalar]:
     last, dlast, ddlast = 1, 0, 0
     a, da, dda = _C[0], 0, 0
     for c in _C[1:]:
-        following = x * W - last
-        dfollowing = x * dW + 4 * W - dlast
-        ddfollowing = x * ddW + 8 * dW - ddlast
+        new = x * W - last
+        dnew = x * dW + 4 * W - dlast
+        ddnew = x * ddW + 8 * dW - ddlast
         last, dlast, ddlast = W, dW, ddW
-        W, dW, ddW = following, dfollowing, ddfollowing
+        W, dW, ddW = new, dnew, ddnew
         a, da, dda = a + c * W, da + c * dW, dda + c * ddW
     return a, da, dda
 

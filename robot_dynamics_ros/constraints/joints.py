@@ -50,16 +50,16 @@ class JointProgram(Constraint):
         joints: Sequence[str] | None = None,
     ) -> None:
         names = list(tree.joint_names) if joints is None else list(joints)
-        chosen = [tree.joint_index(joint) for joint in names]
+        indices = [tree.joint_index(joint) for joint in names]
         if isinstance(position, str):
-            lower, upper = tree.position_lower[chosen], tree.position_upper[chosen]
+            lower, upper = tree.position_lower[indices], tree.position_upper[indices]
             middle = 0.5 * (np.maximum(lower, -3.0) + np.minimum(upper, 3.0))
             position = Followed(middle.tolist())
-        self.joints = tuple(chosen)
-        size = len(chosen)
+        self.joints = tuple(indices)
+        size = len(indices)
         position.require_size('position', size, f'{size} numbers, one per joint')
-        self._rows = np.eye(tree.n)[chosen]
-        units = ['m' if tree.prismatic[i] else 'rad' for i in chosen]
+        self._rows = np.eye(tree.n)[indices]
+        units = ['m' if tree.prismatic[i] else 'rad' for i in indices]
         rows = [f'{joint} ({unit})' for joint, unit in zip(names, units, strict=True)]
         super().__init__(tree, name, rows, (position,))
 

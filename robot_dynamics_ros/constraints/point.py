@@ -69,7 +69,7 @@ class Point(Constraint):
         reference: MovingFrame | None = None,
     ) -> None:
         tree.frame(frame)
-        self._chosen, size = chosen_axes(axes), len(axes)
+        self._indices, size = chosen_axes(axes), len(axes)
         if target.size != 3:
             target.require_size('target', size, f'{size} components, one per axis, or 3')
         self.frame, self.point = frame, tuple(point)
@@ -81,13 +81,13 @@ class Point(Constraint):
     def residual(self, motion: Motion, inputs: Sequence[Jet]) -> Jet:
         """Return the coordinates minus their targets, m."""
         p, target = motion.point(self.frame, self.point), inputs[0]
-        if len(target.value) > len(self._chosen):
-            target = target[self._chosen]
+        if len(target.value) > len(self._indices):
+            target = target[self._indices]
         if self.reference is None:
-            return p[self._chosen] - target
-        seen = self.reference.jets(motion, inputs[1], inputs[2])
-        arm = p - seen.origin
-        return stack([dot(seen.axes[i], arm) for i in self._chosen]) - target
+            return p[self._indices] - target
+        reference = self.reference.jets(motion, inputs[1], inputs[2])
+        offset = p - reference.origin
+        return stack([dot(reference.axes[i], offset) for i in self._indices]) - target
 
 
 class Plane(Point):
@@ -236,7 +236,7 @@ class Coincidence(Constraint):
     ) -> None:
         tree.frame(frame)
         tree.frame(other_frame)
-        self._chosen = chosen_axes(axes)
+        self._indices = chosen_axes(axes)
         self.frame, self.point = frame, tuple(point)
         self.other_frame, self.other_point = other_frame, tuple(other_point)
         rows = [f'{frame} from {other_frame} {axis} (m)' for axis in axes]
@@ -245,7 +245,7 @@ class Coincidence(Constraint):
     def residual(self, motion: Motion, inputs: Sequence[Jet]) -> Jet:
         """Return the gap between the points, m."""
         gap = motion.point(self.frame, self.point)
-        return (gap - motion.point(self.other_frame, self.other_point))[self._chosen]
+        return (gap - motion.point(self.other_frame, self.other_point))[self._indices]
 
 
 class RoundSurface(Constraint):
@@ -286,11 +286,11 @@ class RoundSurface(Constraint):
     def residual(self, motion: Motion, inputs: Sequence[Jet]) -> Jet:
         """Return distance minus radius, m; positive outside."""
         radius, origin, angle = inputs
-        arm = motion.point(self.frame, self.point) - origin
+        offset = motion.point(self.frame, self.point) - origin
         if len(self.across) < 3:
-            seen = self.surface.jets(motion, origin, angle)
-            arm = stack([dot(seen.axes[i], arm) for i in self.across])
-        return norm(arm) - radius
+            surface = self.surface.jets(motion, origin, angle)
+            offset = stack([dot(surface.axes[i], offset) for i in self.across])
+        return norm(offset) - radius
 
 
 class Sphere(RoundSurface):

@@ -221,8 +221,8 @@ class NullSpaceTask(NamedTuple):
         A joint without damping keeps its velocity v.
         """
         damped = self.damping > 0.0
-        balanced = self.pull(q) / np.where(damped, self.damping, 1.0)
-        pairs = zip(damped, balanced, v, strict=True)
+        equilibrium = self.pull(q) / np.where(damped, self.damping, 1.0)
+        pairs = zip(damped, equilibrium, v, strict=True)
         return np.array([x if flag else y for flag, x, y in pairs])
 
     def settling_time(self, q: Array) -> float:
@@ -230,8 +230,8 @@ class NullSpaceTask(NamedTuple):
         depth = np.maximum(0.0, 1.0 - (q - self.lower) / self.limit_margin)
         depth += np.maximum(0.0, 1.0 - (self.upper - q) / self.limit_margin)
         rate = self.stiffness + 2.0 * self.limit_gain * depth / self.limit_margin
-        fast = (self.damping > 0.0) & (rate > 0.0)
-        return float((self.damping[fast] / rate[fast]).min()) if fast.any() else np.inf
+        active = (self.damping > 0.0) & (rate > 0.0)
+        return float((self.damping[active] / rate[active]).min()) if active.any() else np.inf
 
     def pull(self, q: Array) -> Array:
         """Return the position-dependent part, new array of shape (n,)."""

@@ -183,8 +183,8 @@ def _constraint(place: str, value: Any, tree: RobotTree) -> _Part:
 
 def _contacts(parts: list[_Part]) -> tuple[tuple[int, Contact], ...]:
     """Return the indices of the force-controlled rows, each with its parameters."""
-    wanted = [part.contact for part in parts for _ in range(part.constraint.m)]
-    return tuple((i, contact) for i, contact in enumerate(wanted) if contact is not None)
+    contacts = [part.contact for part in parts for _ in range(part.constraint.m)]
+    return tuple((i, contact) for i, contact in enumerate(contacts) if contact is not None)
 
 
 def _mechanical(parts: list[_Part]) -> tuple[int, ...]:
@@ -242,18 +242,18 @@ def _null_space(place: str, value: Any, tree: RobotTree) -> NullSpaceTask:
 
 def _per_joint(tree: RobotTree, check: Callable[[str, Any], float]) -> Callable[[str, Any], Array]:
     """Return a reader for one number for all joints, a list, or a mapping from joint names."""
-    listed = each(check, tree.n, 'joint')
+    read_list = each(check, tree.n, 'joint')
 
     def reader(place: str, value: Any) -> Array:
         if not isinstance(value, dict):
-            return listed(place, value)
+            return read_list(place, value)
         with located_errors(place):
             for joint in value:
                 tree.joint_index(joint)
         missing = [joint for joint in tree.joint_names if joint not in value]
         if missing:
             raise ProgramError(place, f'has no value for {", ".join(missing)}', 'name every joint')
-        return listed(place, [value[joint] for joint in tree.joint_names])
+        return read_list(place, [value[joint] for joint in tree.joint_names])
 
     return reader
 

@@ -87,19 +87,19 @@ class ProgramKernel:
             'seen': (min(m, n),),
         }
         varying = [signal for signal in program.stack.signals if signal.count]
-        *places, signals = accumulate((signal.count for signal in varying), initial=0)
+        *starts, signals = accumulate((signal.count for signal in varying), initial=0)
         writers = [Struct(f'{signal.count}d').pack_into for signal in varying]
-        self._varying = list(zip(varying, writers, (8 * k for k in places), strict=True))
+        self._varying = list(zip(varying, writers, (8 * k for k in starts), strict=True))
         c = len(program.contacts)
         size = signals + 3 * m + 2 + (2 * c + n if c else 0)
         self._inputs = np.zeros(size)
         self._bytes = self._inputs.data
         self._offset = self._inputs[signals : signals + 3 * m]
-        self._look, rest = np.split(self._inputs[signals + 3 * m :], [2])
+        self._prediction, rest = np.split(self._inputs[signals + 3 * m :], [2])
         self.held, self.wish, self.external = rest[:c], rest[c : 2 * c], rest[2 * c :]
         if c:
             shapes['reaction'] = (m,)
-        self._still = np.zeros(n)
+        self._zeros = np.zeros(n)
         self._results = {name: np.zeros(shape) for name, shape in shapes.items()}
         for name, array in self._results.items():
             setattr(self, name, array)
@@ -137,7 +137,7 @@ class ProgramKernel:
             time: :math:`\tau`, s.
             lead: :math:`\ell`, s.
         """
-        self._look[:] = time, lead
+        self._prediction[:] = time, lead
 
     def run(self, t: float, q: Array, v: Array, a: Array | None = None) -> None:
         """Compute all attributes.
@@ -150,9 +150,9 @@ class ProgramKernel:
 
         Cost: 1 to 3 us for four joints; allocates no array.
         """
-        for signal, write, place in self._varying:
-            write(self._bytes, place, *signal.numbers(t))
-        self._function(q, v, self._still if a is None else a, self._inputs, *self._arrays)
+        for signal, write, start in self._varying:
+            write(self._bytes, start, *signal.numbers(t))
+        self._function(q, v, self._zeros if a is None else a, self._inputs, *self._arrays)
 
     @property
     def damped(self) -> bool:
@@ -208,10 +208,10 @@ def program_formulas(
     f = program.stack.residual(Motion(program.tree, q, v), _jets(program, numbers))
     offset, offset_rate, offset_acceleration = numbers[-3 * m - 2 : -2].reshape(3, m)
     error, error_rate = f.value - offset, f.rate - offset_rate
-    sought = error_rate
+    rate_error = error_rate
     for k, (row, _) in enumerate(program.contacts):
         error[row] = held[k] * error[row]
-        sought = sought - np.eye(m)[row] * wish[k]
+        rate_error = rate_error - np.eye(m)[row] * wish[k]
     u = offset_acceleration + task_acceleration(f.drift, error, error_rate, program.G0, program.G1)
     settling = np.linalg.pinv(program.G1) @ program.G0
     free, metric = program.free_acceleration(q, v), _metric(program, q)
@@ -227,13 +227,13 @@ def program_formulas(
         free,
         inverse.solve(u) + inverse.project(free),
         v
-        - inverse.solve(sought + settling @ error)
+        - inverse.solve(rate_error + settling @ error)
         - inverse.project(v - program.settling_velocity(q, v)),
         np.eye(n) if metric is None else metric,
         _transmission(program, f.J),
         inverse.sigma,
         inverse.seen,
-        *([inverse.explain(external)] if c else []),
+        *([inverse.reactions(external)] if c else []),
     )
 
 
@@ -255,38 +255,38 @@ class _Inverse:
             self._right, self._left = singular_value_decomposition(scaled)
         else:
             self._left, self._right = singular_value_decomposition(scaled.T)
-        long = self._right if m <= n else self._left
-        square = np.array([column @ column for column in long.T])
-        plain = metric is None and weights is None
-        unit = 1 if plain else (squares(scaled) + TINY) / (squares(Gamma) + TINY)
+        scaled_basis = self._right if m <= n else self._left
+        square = np.array([column @ column for column in scaled_basis.T])
+        unweighted = metric is None and weights is None
+        ratio = 1 if unweighted else (squares(scaled) + TINY) / (squares(Gamma) + TINY)
         # Singular values in the Jacobian's own unit, for comparison with the threshold.
-        self.seen = np.array([sqrt(x / unit) for x in square])
-        self.sigma = self.seen if plain else _singular_values(Gamma)
+        self.seen = np.array([sqrt(x / ratio) for x in square])
+        self.sigma = self.seen if unweighted else _singular_values(Gamma)
         damping = [
-            unit
+            ratio
             * singularity.largest_damping**2
-            * positive_part(1 - x / (unit * singularity.threshold**2))
+            * positive_part(1 - x / (ratio * singularity.threshold**2))
             for x in square
         ]
-        lost = RANK_TOLERANCE**2 * sum(square) + TINY
-        self._solving = 1 / (square + np.array(damping) + TINY)
+        floor = RANK_TOLERANCE**2 * sum(square) + TINY
+        self._inversion = 1 / (square + np.array(damping) + TINY)
         # One of the two bases is scaled by the singular values, the other is orthonormal.
-        self._keeping = 1 / (square + lost) if m <= n else square / (square + lost)
+        self._projection = 1 / (square + floor) if m <= n else square / (square + floor)
 
     def solve(self, u: Array) -> Array:
         """Return the joint acceleration of a task acceleration."""
-        along = self._solving * (self._left.T @ (self._R * u))
-        return backward(self._L, self._right @ along)
+        components = self._inversion * (self._left.T @ (self._R * u))
+        return backward(self._L, self._right @ components)
 
-    def explain(self, effort: Array) -> Array:
+    def reactions(self, effort: Array) -> Array:
         r"""Return :math:`\Gamma^{\#T}\tau`, the reactions of joint efforts."""
-        along = self._solving * (self._right.T @ forward(self._L, effort))
-        return self._R * (self._left @ along)
+        components = self._inversion * (self._right.T @ forward(self._L, effort))
+        return self._R * (self._left @ components)
 
     def project(self, v: Array) -> Array:
         """Project a joint acceleration into the null space of the task."""
-        seen = self._L.T @ v
-        return backward(self._L, seen - self._right @ (self._keeping * (self._right.T @ seen)))
+        w = self._L.T @ v
+        return backward(self._L, w - self._right @ (self._projection * (self._right.T @ w)))
 
 
 def _singular_values(Gamma: Array) -> Array:
@@ -317,9 +317,9 @@ def _metric(program: Program, q: Array) -> Array | None:
 def _transmission(program: Program, Gamma: Array) -> Array:
     r"""Return :math:`\Gamma_a^T\Gamma_d^{-T}` of the rows enforced by the mechanism."""
     rows, passive = list(program.mechanical), list(program.passive)
-    driven = [i for i in range(program.n) if i not in passive]
+    actuated = [i for i in range(program.n) if i not in passive]
     if not passive:
-        return np.zeros((len(driven), 0))
-    of_passive = _Inverse(Gamma[np.ix_(rows, passive)], None, None, program.singularity)
-    columns = [of_passive.solve(Gamma[rows, i]) for i in driven]
+        return np.zeros((len(actuated), 0))
+    inverse = _Inverse(Gamma[np.ix_(rows, passive)], None, None, program.singularity)
+    columns = [inverse.solve(Gamma[rows, i]) for i in actuated]
     return np.array(columns)

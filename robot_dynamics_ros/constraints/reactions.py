@@ -52,7 +52,7 @@ def reactions(A: Array, b: Array, Q: Array, Gamma: Array, beta: Array) -> Array:
         avoids the loss of digits from squaring the condition number.
     """
     b, Q, beta, L, X = _scaled(A, b, Q, Gamma, beta)
-    factor, R = _independent(X)
+    factor, R = _independent_qr(X)
     free = factor.T @ np.linalg.solve(L, Q - b)
     return -np.linalg.solve(R, free + np.linalg.solve(R.T, beta))
 
@@ -87,9 +87,9 @@ def constraint_force(
     U, sigma, Vt = np.linalg.svd(X, full_matrices=False)
     keep = sigma > tolerance * sigma[0]
     U, sigma, Vt = U[:, keep], sigma[keep], Vt[keep]
-    demand = -beta - X.T @ np.linalg.solve(L, Q - b)
-    along = (Vt @ demand) / sigma
-    return L @ (U @ along), Vt.T @ (along / sigma)
+    required = -beta - X.T @ np.linalg.solve(L, Q - b)
+    components = (Vt @ required) / sigma
+    return L @ (U @ components), Vt.T @ (components / sigma)
 
 
 class ReactionDerivatives(NamedTuple):
@@ -149,12 +149,12 @@ def reaction_derivatives(
     A, B, K = (array(name, x, (n, n)) for name, x in (('A', A), ('B', B), ('K', K)))
     C_q, C_v = array('C_q', C_q, (m, n)), array('C_v', C_v, (m, n))
     L = metric_root('A', A, n)
-    factor, R = _independent(np.linalg.solve(L, Gamma.T))
+    factor, R = _independent_qr(np.linalg.solve(L, Gamma.T))
 
     def multiplier(force: Array, drift: Array) -> Array:
         """Return -D^-1 (Gamma A^-1 force + drift)."""
-        seen = factor.T @ np.linalg.solve(L, force)
-        return -np.linalg.solve(R, seen + np.linalg.solve(R.T, drift))
+        projected = factor.T @ np.linalg.solve(L, force)
+        return -np.linalg.solve(R, projected + np.linalg.solve(R.T, drift))
 
     N_q, N_v = multiplier(-K, C_q), multiplier(-B, C_v)
     N_Q = multiplier(np.eye(n), np.zeros((m, n)))
@@ -172,7 +172,7 @@ def reaction_derivatives(
     )
 
 
-def _independent(X: Array) -> tuple[Array, Array]:
+def _independent_qr(X: Array) -> tuple[Array, Array]:
     """Return the QR factors of the scaled Jacobian's transpose; reject dependent constraints."""
     if X.shape[0] < X.shape[1]:
         raise SingularityError(

@@ -221,11 +221,11 @@ def require_stabilizing(program: Program) -> None:
     for part, rows in program.stack.slices().items():
         G0, G1 = program.G0[rows, rows], program.G1[rows, rows]
         if not stabilizing(G0, G1):
-            raise _unstable(f'gains of constraint {part!r}', G0, G1)
-    raise _unstable(f'gains of program {program.name!r}', program.G0, program.G1)
+            raise _unstable_error(f'gains of constraint {part!r}', G0, G1)
+    raise _unstable_error(f'gains of program {program.name!r}', program.G0, program.G1)
 
 
-def _unstable(culprit: str, G0: Array, G1: Array) -> ProgramError:
+def _unstable_error(culprit: str, G0: Array, G1: Array) -> ProgramError:
     worst = roots(G0, G1)[0]
     return ProgramError(
         culprit,

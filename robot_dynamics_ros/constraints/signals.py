@@ -76,23 +76,23 @@ class Timing:
 
     def at(self, t: Scalar) -> Rates:
         """Return the parameter and its first two time derivatives at a time t, s."""
-        since = t - self.start
-        if 2 * since > self.duration:
-            s, ds, dds = self._rising(self.duration - since)
+        elapsed = t - self.start
+        if 2 * elapsed > self.duration:
+            s, ds, dds = self._rising(self.duration - elapsed)
             return self.length - s, ds, -dds
-        return self._rising(since)
+        return self._rising(elapsed)
 
     def formula(self, t: Scalar) -> Rates:
         """Return the same for a symbol t: the sum of both ramps and the constant-rate part."""
         T, steady = self.ramp, self.duration - 2 * self.ramp
-        since = t - self.start
-        x = clamped(since / T, 1.0)
+        elapsed = t - self.start
+        x = clamped(elapsed / T, 1.0)
         r, dr = _ramp(x)
-        s = T * _covered(x) + clamped(since - T, steady)
+        s = T * _ramp_integral(x) + clamped(elapsed - T, steady)
         if math.isfinite(steady):
-            y = clamped((since - T - steady) / T, 1.0)
+            y = clamped((elapsed - T - steady) / T, 1.0)
             r_down, dr_down = _ramp(y)
-            s, r, dr = s + T * (y - _covered(y)), r - r_down, dr - dr_down
+            s, r, dr = s + T * (y - _ramp_integral(y)), r - r_down, dr - dr_down
         return self.rate * s, self.rate * r, self.rate / T * dr
 
     def _rising(self, t: Scalar) -> Rates:
@@ -102,7 +102,7 @@ class Timing:
             return self.rate * (t - self.ramp / 2), self.rate, 0.0
         x = t / self.ramp
         r, dr = _ramp(x)
-        return self.rate * self.ramp * _covered(x), self.rate * r, self.rate / self.ramp * dr
+        return self.rate * self.ramp * _ramp_integral(x), self.rate * r, self.rate / self.ramp * dr
 
 
 def clamped(x: Scalar, most: float) -> Scalar:
@@ -117,7 +117,7 @@ def _ramp(x: Scalar) -> tuple[Scalar, Scalar]:
     return x * x * x * (10 + x * (6 * x - 15)), 30 * x * x * y * y
 
 
-def _covered(x: Scalar) -> Scalar:
+def _ramp_integral(x: Scalar) -> Scalar:
     """Return the integral of the quintic step from 0 to x in [0, 1]."""
     return x * x * x * x * (2.5 + x * (x - 3))
 
@@ -140,17 +140,17 @@ class Clock:
 
     def at(self, t: Scalar) -> Rates:
         """Return the parameter and its first two time derivatives at a time t, s."""
-        since = t - self.start
-        return (since, 1.0, 0.0) if 0 < since < self.duration else self._rest(since)
+        elapsed = t - self.start
+        return (elapsed, 1.0, 0.0) if 0 < elapsed < self.duration else self._rest(elapsed)
 
     def formula(self, t: Scalar) -> Rates:
         """Return the same for a symbol t."""
-        since = t - self.start
-        runs = select(0.0, since, select(since, self.duration, 1.0, 0.0), 0.0)
-        return clamped(since, self.duration), runs, 0.0
+        elapsed = t - self.start
+        rate = select(0.0, elapsed, select(elapsed, self.duration, 1.0, 0.0), 0.0)
+        return clamped(elapsed, self.duration), rate, 0.0
 
-    def _rest(self, since: Scalar) -> Rates:
-        return (0.0, 0.0, 0.0) if since <= 0 else (self.duration, 0.0, 0.0)
+    def _rest(self, elapsed: Scalar) -> Rates:
+        return (0.0, 0.0, 0.0) if elapsed <= 0 else (self.duration, 0.0, 0.0)
 
 
 def quintic_offset(value: Array, rate: Array, duration: float, t: Scalar) -> tuple[Array, ...]:
@@ -301,29 +301,29 @@ class Timed(Signal):
         rates = self.timing.at(t)
         if self.curve.formula:
             return rates
-        return [x for row in self._along(self.curve.at(rates[0]), *rates[1:]) for x in row]
+        return [x for row in self._derivatives(self.curve.at(rates[0]), *rates[1:]) for x in row]
 
     def formula(self, t: Scalar) -> Sequence[Scalar]:
         """Return the same numbers as expressions in a symbol t."""
         s, *rates = self.timing.formula(t)
         if self.curve.formula:
             return s, *rates
-        return [x for row in self._along(self.curve.symbolic(s), *rates) for x in row]
+        return [x for row in self._derivatives(self.curve.symbolic(s), *rates) for x in row]
 
     def sample(self, numbers: Sequence[Scalar]) -> Sample:
         """Return value and two time derivatives."""
         if self.curve.formula:
             s, *rates = numbers
-            return self._along(self.curve.at(s), *rates)
-        return _thirds(numbers, self.size)
+            return self._derivatives(self.curve.at(s), *rates)
+        return _split(numbers, self.size)
 
-    def _along(self, curve: tuple[Point, Point, Point], ds: Scalar, dds: Scalar) -> Sample:
-        p, along, bend = curve
+    def _derivatives(self, curve: tuple[Point, Point, Point], ds: Scalar, dds: Scalar) -> Sample:
+        p, tangent, curvature = curve
         ds2 = ds * ds
         return (
             p,
-            [ds * x for x in along],
-            [ds2 * y + dds * x for x, y in zip(along, bend, strict=True)],
+            [ds * x for x in tangent],
+            [ds2 * y + dds * x for x, y in zip(tangent, curvature, strict=True)],
         )
 
 
@@ -355,10 +355,10 @@ class Followed(Signal):
 
     def sample(self, numbers: Sequence[Scalar]) -> Sample:
         """Return value and two time derivatives."""
-        return _thirds(numbers, self.size)
+        return _split(numbers, self.size)
 
 
-def _thirds(numbers: Sequence[Scalar], size: int) -> Sample:
+def _split(numbers: Sequence[Scalar], size: int) -> Sample:
     """Split concatenated numbers into value and two time derivatives."""
     return list(numbers[:size]), list(numbers[size : 2 * size]), list(numbers[2 * size :])
 
@@ -378,13 +378,13 @@ def instants(signals: Sequence[Signal], horizon: float, samples: int) -> Array:
     Returns:
         New array, increasing, s; it ends before the horizon if MOST_INSTANTS do not suffice.
     """
-    widest = horizon / (samples - 1)
+    largest_step = horizon / (samples - 1)
     changes = {t for signal in signals for t in signal.changes if 0.0 < t < horizon}
-    stops = [*sorted(changes), horizon]
+    breakpoints = [*sorted(changes), horizon]
     times = [0.0]
     while times[-1] < horizon and len(times) < max(MOST_INSTANTS, samples):
         t = times[-1]
-        step = min([widest, *(signal.step(t) for signal in signals)])
-        stop = stops[bisect.bisect_right(stops, t)]
+        step = min([largest_step, *(signal.step(t) for signal in signals)])
+        stop = breakpoints[bisect.bisect_right(breakpoints, t)]
         times.append(stop if stop - t < 1.001 * step else t + step)
     return np.array(times)

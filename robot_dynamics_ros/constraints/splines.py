@@ -69,8 +69,8 @@ class Spline(Curve):
         if not math.isfinite(self.length):
             raise ParameterError('laps', math.inf, 'must be finite for a symbolic closed spline')
         ends = [k * self._lap for k in range(1, math.ceil(self.length / self._lap - 1e-12))]
-        gone = sum((select(s, end, 0.0, self._lap) for end in ends), start=0)
-        return self._pieces.formula(s - gone)
+        completed = sum((select(s, end, 0.0, self._lap) for end in ends), start=0)
+        return self._pieces.formula(s - completed)
 
 
 class Waypoints(Curve):
@@ -139,7 +139,7 @@ class PiecewisePolynomial:
     def __init__(self, knots: Array, coefficients: Array) -> None:
         self.knots: list[float] = knots.tolist()
         self.coefficients = coefficients
-        self._piece(0)
+        self._select(0)
 
     @classmethod
     def of(cls, function: Callable[..., Array], knots: Array, degree: int) -> PiecewisePolynomial:
@@ -161,10 +161,10 @@ class PiecewisePolynomial:
         knots, k = self.knots, self._cursor
         if not knots[k] <= s < knots[k + 1]:
             if k + 2 < len(knots) and knots[k + 1] <= s < knots[k + 2]:
-                self._piece(k + 1)
+                self._select(k + 1)
             else:
                 last = max(len(knots) - 2, 0)
-                self._piece(min(max(bisect_right(knots, s) - 1, 0), last))
+                self._select(min(max(bisect_right(knots, s) - 1, 0), last))
         return s - knots[self._cursor]
 
     def at(self, s: float) -> tuple[list[float], list[float], list[float]]:
@@ -177,27 +177,27 @@ class PiecewisePolynomial:
 
         Cost: 6 selections for each component of each piece.
         """
-        begin: Scalar = self.knots[0]
-        chosen = self.coefficients[0].tolist()
+        start: Scalar = self.knots[0]
+        selected = self.coefficients[0].tolist()
         for knot, piece in zip(self.knots[1:-1], self.coefficients[1:].tolist(), strict=True):
-            begin = select(s, knot, begin, knot)
-            chosen = [
+            start = select(s, knot, start, knot)
+            selected = [
                 [c if c == new else select(s, knot, c, new) for c, new in zip(*rows, strict=True)]
-                for rows in zip(chosen, piece, strict=True)
+                for rows in zip(selected, piece, strict=True)
             ]
-        return self.evaluated(s - begin, chosen)
+        return self.evaluated(s - start, selected)
 
     @staticmethod
     def evaluated(
         x: Scalar, rows: Sequence[Sequence[Scalar]] | Array
     ) -> tuple[list[Scalar], list[Scalar], list[Scalar]]:
         """Evaluate polynomials of given coefficients and their first two derivatives at x."""
-        point, along, bend = [], [], []
+        point, tangent, curvature = [], [], []
         for c0, c1, c2, c3, c4, c5 in rows:
             point.append(c0 + x * (c1 + x * (c2 + x * (c3 + x * (c4 + x * c5)))))
-            along.append(c1 + x * (2 * c2 + x * (3 * c3 + x * (4 * c4 + x * 5 * c5))))
-            bend.append(2 * c2 + x * (6 * c3 + x * (12 * c4 + x * 20 * c5)))
-        return point, along, bend
+            tangent.append(c1 + x * (2 * c2 + x * (3 * c3 + x * (4 * c4 + x * 5 * c5))))
+            curvature.append(2 * c2 + x * (6 * c3 + x * (12 * c4 + x * 20 * c5)))
+        return point, tangent, curvature
 
     def table(self, abscissae: Array) -> tuple[Array, Array, Array]:
         """Return p, dp/ds and d2p/ds2 at many abscissae, each of shape (k, components)."""
@@ -214,9 +214,9 @@ class PiecewisePolynomial:
     def begin_with(self, other: PiecewisePolynomial) -> None:
         """Replace the first piece by the first piece of another polynomial."""
         self.coefficients[:1] = other.coefficients[:1]
-        self._piece(0)
+        self._select(0)
 
-    def _piece(self, k: int) -> None:
+    def _select(self, k: int) -> None:
         """Select piece k."""
         self._cursor = k
         self.rows = self.coefficients[k] if len(self.coefficients) else np.zeros((0, 6))

@@ -177,10 +177,10 @@ def largest_scale(keep: Array, task: Array, limit: Array) -> float:
         s; 0 if ``keep`` alone reaches a limit in a joint and the task part increases the excess.
     """
     scale = 1.0
-    for kept, wanted, most in zip(keep.tolist(), task.tolist(), limit.tolist(), strict=True):
-        room = most - kept if wanted > 0.0 else most + kept
-        if wanted != 0.0 and abs(wanted) * scale > room:
-            scale = max(room, 0.0) / abs(wanted)
+    for base, part, bound in zip(keep.tolist(), task.tolist(), limit.tolist(), strict=True):
+        margin = bound - base if part > 0.0 else bound + base
+        if part != 0.0 and abs(part) * scale > margin:
+            scale = max(margin, 0.0) / abs(part)
     return scale
 
 
@@ -249,18 +249,18 @@ class TaskInverse:
         self._R = np.eye(m) if weights is None else metric_root('weights', weights, m).T
         scaled = np.linalg.solve(self._L, (self._R @ Gamma).T).T
         self._U, self._s, self._Vt = np.linalg.svd(scaled, full_matrices=False)
-        plain = metric is None and weights is None
-        self.sigma = self._s if plain else np.linalg.svd(Gamma, compute_uv=False)
+        unweighted = metric is None and weights is None
+        self.sigma = self._s if unweighted else np.linalg.svd(Gamma, compute_uv=False)
         # The threshold is in the unit of the unscaled Jacobian.
-        unit = 1.0 if plain else _ratio(self._s, self.sigma)
-        threshold = unit * singularity.threshold
-        damping = unit * singularity.largest_damping
+        ratio = 1.0 if unweighted else _ratio(self._s, self.sigma)
+        threshold = ratio * singularity.threshold
+        damping = ratio * singularity.largest_damping
         below = self._s < threshold
         self.damped = bool(below.any())
         square = np.where(below, damping**2 * (1.0 - (self._s / threshold) ** 2), 0.0)
         self._phi = self._s / (self._s**2 + square)
-        lost = (RANK_TOLERANCE * np.linalg.norm(self._s)) ** 2 + TINY
-        self._psi = self._s**2 / (self._s**2 + lost)
+        floor = (RANK_TOLERANCE * np.linalg.norm(self._s)) ** 2 + TINY
+        self._psi = self._s**2 / (self._s**2 + floor)
 
     @property
     def sigma_min(self) -> float:
@@ -278,16 +278,16 @@ class TaskInverse:
 
     def project(self, v: Array) -> Array:
         r"""Return :math:`Pv`, the null-space part of a joint acceleration."""
-        seen = self._L.T @ v
-        felt = self._Vt.T @ (self._psi * (self._Vt @ seen))
-        return np.linalg.solve(self._L.T, seen - felt)
+        scaled = self._L.T @ v
+        row_part = self._Vt.T @ (self._psi * (self._Vt @ scaled))
+        return np.linalg.solve(self._L.T, scaled - row_part)
 
     def matrix(self) -> Array:
         r"""Return the matrix :math:`\Gamma^{\#}`, shape (n, m)."""
         return np.column_stack([self.solve(e) for e in np.eye(len(self._R))])
 
 
-def _ratio(scaled: Array, own: Array) -> float:
+def _ratio(scaled: Array, unscaled: Array) -> float:
     """Return the ratio of the Frobenius norms of the scaled and the unscaled Jacobian."""
-    size = float(np.linalg.norm(own))
+    size = float(np.linalg.norm(unscaled))
     return float(np.linalg.norm(scaled)) / size if size > 0.0 else 1.0

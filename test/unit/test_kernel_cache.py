@@ -169,8 +169,8 @@ def test_the_cache_moves_with_the_environment(tmp_path, monkeypatch):
     assert disk_cache.cache_directory() == tmp_path / 'elsewhere'
 
 
-def test_old_files_are_forgotten(place, monkeypatch):
-    monkeypatch.setattr(disk_cache, '_KEPT', 3)
+def test_old_files_are_deleted(place, monkeypatch):
+    monkeypatch.setattr(disk_cache, '_MAX_FILES', 3)
     for k in range(5):
         disk_cache.store(f'{k}.py', b'x')
         os.utime(place / f'{k}.py', (k, k))
