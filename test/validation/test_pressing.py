@@ -79,7 +79,7 @@ def test_the_reaction_2_19_of_the_commanded_efforts_is_the_wanted_force(name, da
     law.reset(0.0, q, v)
     out, reference = np.zeros(tree.n), Reference(tree.n)
     law.effort(0.0, q, v, reference, out)
-    [control] = law._press.controls
+    [control] = law._contacts.controls
     control.phase, control.rate, control.contact = (
         ContactPhase.PRESSING,
         0.0,
@@ -111,7 +111,7 @@ def test_beyond_an_edge_it_stops_pressing_and_goes_back_above_the_board(sensed):
     lowest = []
     for _ in pressing.run(3500):
         lowest.append(pressing.f[-1][2])
-    [control] = pressing.law._press.controls
+    [control] = pressing.law._contacts.controls
     assert max(pressing.force[1200:2000]) > 15.0
     assert control.phase is ContactPhase.RETRACTED
     assert control.force == 0.0
@@ -192,7 +192,7 @@ def test_a_wrong_contact_is_refused_with_its_name(name):
 def test_only_a_single_row_in_metres_can_be_pressed_on():
     point = {'kind': 'point', 'frame': 'tool', 'axes': 'xy', 'target': [0.3, 0.1]}
     tree = scene('scara_press', friction=True).tree
-    with pytest.raises(ProgramError, match='single row in metres'):
+    with pytest.raises(ProgramError, match='single non-mechanical row in metres'):
         load_program({'constraints': [{**point, 'contact': {'force': 1.0}}]}, tree, check=False)
 
 
