@@ -25,7 +25,7 @@ from robot_dynamics_ros.symbolic.kernel import compile_kernel
 PERIOD_NS = 1_000_000
 MINUTES = (1.0, 10.0)
 ROUNDS = 2
-_PATIENCE_S = 3600.0  # timeout of one run
+_TIMEOUT_S = 3600.0  # timeout of one run
 
 
 def main(arguments: Sequence[str] = ()) -> int:
@@ -82,7 +82,7 @@ def measure(bag: Path, rounds: int = ROUNDS) -> dict[str, float]:
     runs: dict[str, list[dict[str, Any]]] = {name: [] for name in contenders}
     for _ in range(rounds):
         for name, work in contenders.items():
-            figures = apart(cost, work, bag, limit_s=_PATIENCE_S)
+            figures = apart(cost, work, bag, limit_s=_TIMEOUT_S)
             if reason := figures.get('note'):
                 raise RecordingError(f'bag {str(bag)!r}', f'was not read by {name}', reason)
             runs[name].append(figures)

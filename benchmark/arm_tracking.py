@@ -87,20 +87,20 @@ def tracking(tree: RobotTree, motion: DefaultMotion, gains: Array) -> dict[str, 
     smooth = tree.with_changes(coulomb_friction=np.zeros(tree.n))
     w = gains.tolist()
     home = motion.home.tolist()
-    exact = _followed(smooth, motion, ComputedTorque(smooth, natural_frequency=w, period=PERIOD))
+    exact = _track(smooth, motion, ComputedTorque(smooth, natural_frequency=w, period=PERIOD))
     torque = exact
     if tree.coulomb_friction.any():
         law = ComputedTorque(
             tree, natural_frequency=w, period=PERIOD, stiction_velocity=STICTION_VELOCITY
         )
-        torque = _followed(tree, motion, law)
+        torque = _track(tree, motion, law)
     pd, fed = (
-        _followed(tree, motion, kind(tree, natural_frequency=w, home=home, period=PERIOD))
+        _track(tree, motion, kind(tree, natural_frequency=w, home=home, period=PERIOD))
         for kind in (PdGravity, PdFriction)
     )
-    moves = exact['way'] > np.where(tree.slides, MOVES[1], MOVES[0])
+    moves = exact['travel'] > np.where(tree.slides, MOVES[1], MOVES[0])
     return {
-        'error': float(np.max(exact['peak'][moves] / exact['way'][moves])),
+        'error': float(np.max(exact['peak'][moves] / exact['travel'][moves])),
         'better': float(np.min(pd['rms'][moves] / torque['rms'][moves])),
         'better_fed': float(np.min(fed['rms'][moves] / torque['rms'][moves])),
         'effort': float(max(run['share'].max() for run in (exact, torque))),
@@ -114,13 +114,13 @@ def _inertia(tree: RobotTree, q: Array) -> Array:
     return 1.0 / np.diag(np.linalg.inv(M))
 
 
-def _followed(tree: RobotTree, motion: DefaultMotion, law: ControlLaw) -> dict[str, Array]:
+def _track(tree: RobotTree, motion: DefaultMotion, law: ControlLaw) -> dict[str, Array]:
     """Return travel, peak error, RMS error and largest share of the effort limit per joint."""
     run = run_lockstep(MujocoPlant(tree, PERIOD), law, motion.path(tree, laps=1.0))
     begun = run.time > SETTLE
     error = (run.reference_position - run.position)[begun]
     return {
-        'way': np.ptp(run.reference_position[begun], axis=0),
+        'travel': np.ptp(run.reference_position[begun], axis=0),
         'peak': np.max(np.abs(error), axis=0),
         'rms': root_mean_square(error),
         'share': np.max(np.abs(run.effort[begun]), axis=0) / tree.effort_limit,
@@ -169,7 +169,7 @@ def measure_nodes(path: Path, group: ArmGroup, effort_limit: float) -> Iterator[
         base = ['--base', group.base] if group.base else []
         limit = ['--effort-limit', f'{effort_limit:g}', '--out', str(folder)]
         if command(['new_robot', str(path), *base, '--tip', group.frame, *limit]):
-            raise SceneError('new_robot', 'wrote no folder', 'its last line says why')
+            raise SceneError('new_robot', 'wrote no folder', 'its last line gives the reason')
         arm = Arm('arm', folder / PARAMETERS, group.frame)
         pd, torque = (
             run_scene(arm, law, Path(place) / law, lambda now, end: None).metrics for law in LAWS

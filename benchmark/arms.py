@@ -206,7 +206,7 @@ def measure(path: Path) -> Iterator[dict[str, Any]]:
     try:
         tree, locked = load(path)
     except RobotDynamicsError as error:
-        yield {'errors': len(check.errors), 'note': f'refused: {error}'}
+        yield {'errors': len(check.errors), 'note': f'rejected: {error}'}
         return
     yield {
         'joints': _joints(tree),
@@ -352,7 +352,7 @@ def page(measured: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> str:
         groups=sum(map(len, GROUPS.values())),
     )
     counts = Counter(
-        re.sub(r"'.*?'", '...', row['note']).split(';')[0] or 'loads as it is'
+        re.sub(r"'.*?'", '...', row['note']).split(';')[0] or 'loads unchanged'
         for row in measured['files'].values()
     )
     reasons = '\n'.join(f'* {count}: {reason}' for reason, count in counts.most_common())

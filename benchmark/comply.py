@@ -83,9 +83,9 @@ class Spring:
         self._arm, self._frame, self.stiffness = pushed, frame, stiffness
         self._factor = factor
         self._home, self._pose = pushed.plant.data.qpos.copy(), None
-        self._pose = self._here() if frame else None
+        self._pose = self._frame_pose() if frame else None
 
-    def _here(self) -> tuple[Array, Array]:
+    def _frame_pose(self) -> tuple[Array, Array]:
         plant = self._arm.plant
         mujoco.mj_kinematics(plant.model, plant.data)
         mujoco.mj_comPos(plant.model, plant.data)
@@ -98,13 +98,13 @@ class Spring:
         plant, n = self._arm.plant, self._arm.plant.tree.n
         if self._pose is None:
             return plant.data.qpos - self._home, np.eye(n)
-        (p, R), (wanted, axes) = self._here(), self._pose
+        (p, R), (origin, axes) = self._frame_pose(), self._pose
         J = np.zeros((2, 3, n))
         site = plant.model.site(self._frame).id
         mujoco.mj_jacSite(plant.model, plant.data, J[0], J[1], site)
         turned = rotation_vector(axes.T @ R)
         turning = right_jacobian_inverse(turned) @ R.T
-        away = np.concatenate([axes.T @ (p - wanted), turned])
+        away = np.concatenate([axes.T @ (p - origin), turned])
         return away, np.concatenate([axes.T @ J[0], turning @ J[1]])
 
     def mass(self) -> Array:
@@ -134,7 +134,7 @@ def held(
     """Return an arm at rest under law impedance, and its spring."""
     place = 'frame_stiffness' if frame else 'joint_stiffness'
     parameters = {'law': 'impedance', 'impedance_frame': frame, place: stiffness.tolist(), **more}
-    parameters |= {'impedance_mass_factor': factor, 'observer_bandwidth': [_OBSERVED]}
+    parameters |= {'impedance_mass_factor': factor, 'observer_bandwidth': [_BANDWIDTH]}
     pushed = PushedArm(tree, start, parameters)
     pushed.settle(0.3)
     return pushed, Spring(pushed, frame, stiffness, factor)
@@ -171,7 +171,7 @@ def pushed(
         error, _ = spring.error()
         result.stiffness.append(float(wrench @ error / (error @ (stiffness * error))))
         pushed.push[:] = 0.0
-        pushed.settle(0.0 if factor == 1.0 else _FORGOTTEN)
+        pushed.settle(0.0 if factor == 1.0 else _SETTLING)
         frequency, rows = spring.modes()
         motion = [rows @ (pushed.plant.data.qpos - start) for _ in pushed.run(_FREE)]
         _add_modes(result, np.array(motion), frequency, ratio)
@@ -180,7 +180,7 @@ def pushed(
 
 
 _PUSHED, _FREE = 2500, 600  # steps of a push, and of the observed motion after it
-_OBSERVED, _FORGOTTEN = 1000.0, 0.005  # observer bandwidth, 1/s; its settling time, s
+_BANDWIDTH, _SETTLING = 1000.0, 0.005  # observer bandwidth, 1/s; its settling time, s
 
 
 def _add_modes(result: Measured, motion: Array, frequency: Array, ratio: float) -> None:
@@ -194,12 +194,12 @@ def _add_modes(result: Measured, motion: Array, frequency: Array, ratio: float) 
             continue
         (a, b), *_ = np.linalg.lstsq(np.column_stack([x[1:-1], -x[:-2]]), x[2:], rcond=None)
         roots = np.log(np.roots([1.0, -a, b]).astype(complex)) / (1e-9 * STEP_NS)
-        seen = float(np.sqrt(np.abs(roots[0] * roots[1])))
-        result.frequency.append(seen / w)
-        result.damping.append(-float(roots.sum().real) / (2.0 * seen * ratio))
+        measured = float(np.sqrt(np.abs(roots[0] * roots[1])))
+        result.frequency.append(measured / w)
+        result.damping.append(-float(roots.sum().real) / (2.0 * measured * ratio))
 
 
-def energy_made(
+def energy_gain(
     tree: RobotTree,
     start: Array,
     frame: str,
@@ -247,7 +247,7 @@ ARMS = {
     'panda': ('panda_hand', [0.1, -0.5, 0.2, -2.0, 0.1, 1.6, 0.3], [800.0] * 3 + [20.0] * 3),
 }
 #: Deflection of a frame, m and rad, and of a joint; small because a stiffness is a derivative.
-AWAY, JOINT_AWAY = np.array([0.5e-3] * 3 + [2e-3] * 3), 2e-3
+DEFLECTION, JOINT_DEFLECTION = np.array([0.5e-3] * 3 + [2e-3] * 3), 2e-3
 
 
 def arm(name: str, *, friction: bool = False) -> RobotTree:
@@ -262,7 +262,7 @@ def arm(name: str, *, friction: bool = False) -> RobotTree:
     return tree if friction else tree.with_changes(coulomb_friction=none, damping=none)
 
 
-def known_arms() -> list[str]:
+def installed_arms() -> list[str]:
     """Return the installed arms of ``ARMS``."""
     return [name for name in ARMS if name != 'panda' or files()]
 
@@ -271,19 +271,19 @@ def cases(name: str, tree: RobotTree) -> Iterable[tuple[str, Array, Array]]:
     """Return frame, stiffness and deflections: in the joints, and at the frame."""
     frame, _, stiffness = ARMS[name]
     slides = np.array(tree.prismatic)
-    yield '', np.where(slides, 2000.0, 100.0), np.where(slides, 0.5, 1.0) * JOINT_AWAY
-    yield frame, np.array(stiffness), AWAY
+    yield '', np.where(slides, 2000.0, 100.0), np.where(slides, 0.5, 1.0) * JOINT_DEFLECTION
+    yield frame, np.array(stiffness), DEFLECTION
 
 
 def impedance() -> None:
     """Print the errors of law impedance measured by pushes."""
     rows = []
-    for name in known_arms():
+    for name in installed_arms():
         tree, start = arm(name), np.array(ARMS[name][1])
         for frame, stiffness, away in cases(name, tree):
-            seen = pushed(tree, start, frame, stiffness, away)._asdict()
-            made = (energy_made(tree, start, frame, stiffness, 1, r) for r in (0.0, 0.3))
-            worst = {key: float(np.abs(np.array(x) - 1.0).max()) for key, x in seen.items()}
+            measured = pushed(tree, start, frame, stiffness, away)._asdict()
+            made = (energy_gain(tree, start, frame, stiffness, 1, r) for r in (0.0, 0.3))
+            worst = {key: float(np.abs(np.array(x) - 1.0).max()) for key, x in measured.items()}
             worst |= zip(('energy undamped', 'damped 0.3'), made, strict=True)
             percent = {key: 100.0 * x for key, x in worst.items()}
             rows.append({'': f'{name}, {frame or "joints"}', **percent})

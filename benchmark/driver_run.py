@@ -69,7 +69,7 @@ class DriverCase:
         cutoff_hz: Cut-off of the controller's differentiation of positions, Hz; None: as in the
             profile.
         stamped_when_measured: Whether states have the time of measurement instead of arrival.
-        silence_ms: Duration without states, from the middle of the motion on, ms.
+        gap_ms: Duration without states, from the middle of the motion on, ms.
     """
 
     title: str = ''
@@ -83,7 +83,7 @@ class DriverCase:
     differences: bool = False
     cutoff_hz: float | None = None
     stamped_when_measured: bool = False
-    silence_ms: float = 0.0
+    gap_ms: float = 0.0
 
     @classmethod
     def delayed(cls, total_ms: float, period_ms: float) -> DriverCase:
@@ -215,7 +215,7 @@ class DriverTrace(Recording):
         """Return the tracking metrics of the motion."""
         return tracking_metrics(self, self.arm.tree, (self.start, self.end))
 
-    def unrest(self) -> float:
+    def effort_step(self) -> float:
         """Return the RMS step of the command per period, relative to its limit, worst joint."""
         rows = self.effort[(self.time >= self.start) & (self.time <= self.end)]
         steps = np.diff(rows, axis=0) / self.arm.tree.effort_limit
@@ -342,4 +342,4 @@ def _plan(arm: DriverArm, begin_ns: int, steps: int) -> tuple[tuple[np.ndarray, 
 
 def _silent_steps(arm: DriverArm, case: DriverCase) -> range:
     middle = round((SETTLE_S + 0.5 * arm.motion.duration) / arm.period)
-    return range(middle, middle + round(1e-3 * case.silence_ms / arm.period))
+    return range(middle, middle + round(1e-3 * case.gap_ms / arm.period))

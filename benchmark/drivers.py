@@ -37,16 +37,17 @@ from robot_dynamics_ros.recordings.report.figures import COLOURS, styled, subplo
 from robot_dynamics_ros.recordings.report.toolkit import Report, joint_units
 
 LAWS = ('computed_torque', 'pd_gravity')
-#: Total delays, ms: those of a table, larger ones, and those that are possible at every rate.
-DELAYS, BEYOND, EVEN = (0, 1, 2, 4, 6, 8, 10), (20, 30, 40, 50, 60), (0, 2, 4, 6, 8, 10)
+#: Total delays, ms: those of the table, larger ones, and those that are possible at every rate.
+DELAYS, LARGE_DELAYS = (0, 1, 2, 4, 6, 8, 10), (20, 30, 40, 50, 60)
+PROFILE_DELAYS = (0, 2, 4, 6, 8, 10)
 ENCODER = 2e-5  # rad or m
-USUAL = DriverCase(
-    'all of it: 2 ms, jitter 2 ms, 5 % lost, 2e-5, 80 Hz',
+COMBINED = DriverCase(
+    'combined: 2 ms, jitter 2 ms, 5 % lost, 2e-5, 80 Hz',
     state_delay=1, command_delay=1, state_jitter=1, command_jitter=1,
     state_loss=0.05, command_loss=0.05, resolution=ENCODER, cutoff_hz=80.0,
 )  # fmt: skip
 CASES = (
-    DriverCase('nothing'),
+    DriverCase('ideal'),
     DriverCase('10 ms, all in the states', state_delay=10),
     DriverCase('the same, stamped when measured', state_delay=10, stamped_when_measured=True),
     DriverCase('10 ms, all in the commands', command_delay=10),
@@ -61,14 +62,14 @@ CASES = (
     DriverCase('20 % of both lost', state_loss=0.2, command_loss=0.2),
     DriverCase('encoder 2e-5 rad or m', resolution=ENCODER),
     DriverCase('encoder 2e-4 rad or m', resolution=10 * ENCODER),
-    DriverCase('velocity: bare differences of 2e-5', resolution=ENCODER, differences=True),
+    DriverCase('velocity: unfiltered differences of 2e-5', resolution=ENCODER, differences=True),
     DriverCase('velocity: cut-off 200 Hz of 2e-5', resolution=ENCODER, cutoff_hz=200.0),
     DriverCase('velocity: cut-off 80 Hz of 2e-5', resolution=ENCODER, cutoff_hz=80.0),
     DriverCase('velocity: cut-off 20 Hz of 2e-5', resolution=ENCODER, cutoff_hz=20.0),
     DriverCase('velocity: cut-off 5 Hz of 2e-5', resolution=ENCODER, cutoff_hz=5.0),
-    USUAL,
+    COMBINED,
 )
-SILENCES = (10, 40, 60, 200)  # ms
+GAPS = (10, 40, 60, 200)  # ms
 
 
 _TITLES = {
@@ -76,7 +77,7 @@ _TITLES = {
     'link': 'RMS by other properties of link and encoder, 1 kHz; –: unstable',
     'profiles': 'RMS of the tool by profile and delay, mm; –: unstable or no period',
     'limits': 'Stability limit of the loop at rest, 1 kHz',
-    'silence': 'Missing states from the middle on; timeout 50 ms, stop action gravity',
+    'gap': 'Missing states from the middle on; timeout 50 ms, stop action gravity',
 }
 _TOOL, _LIMIT = 'tool, mm', 'unstable from, ms'
 
@@ -84,7 +85,7 @@ _TOOL, _LIMIT = 'tool, mm', 'unstable from, ms'
 def main() -> int:
     """Measure, print, and write ``out/benchmark/drivers.json`` and ``drivers.html``."""
     measured: dict[str, list[dict[str, Any]]] = {}
-    for table, row in track(list(rows()), 'behind drivers', transient=True):
+    for table, row in track(list(rows()), 'driver benchmark', transient=True):
         measured.setdefault(table, []).append(row())
     for (table, title), robot in product(_TITLES.items(), ROBOTS):
         show_rows(f'{robot}: {title}', of_robot(measured[table], robot))
@@ -96,7 +97,7 @@ def main() -> int:
 
 def rows() -> Iterator[tuple[str, Callable[[], dict[str, Any]]]]:
     """Yield every row: its table, and the function that measures it."""
-    sweep = [DriverCase.delayed(total, 1.0) for total in (*DELAYS, *BEYOND)]
+    sweep = [DriverCase.delayed(total, 1.0) for total in (*DELAYS, *LARGE_DELAYS)]
     for robot in ROBOTS:
         for table, cases in (('delay', sweep), ('link', CASES)):
             yield from ((table, partial(tracking_row, robot, case)) for case in cases)
@@ -104,8 +105,8 @@ def rows() -> Iterator[tuple[str, Callable[[], dict[str, Any]]]]:
             yield 'profiles', partial(profile_row, robot, name)
     for robot, law in product(ROBOTS, LAWS):
         yield 'limits', partial(limit_row, robot, law)
-    for robot, silence in product(ROBOTS, SILENCES):
-        yield 'silence', partial(silence_row, make_arm(robot), silence)
+    for robot, gap in product(ROBOTS, GAPS):
+        yield 'gap', partial(gap_row, make_arm(robot), gap)
 
 
 def of_robot(table: Iterable[dict[str, Any]], robot: str) -> list[dict[str, Any]]:
@@ -147,15 +148,16 @@ def tracked(arm: DriverArm, case: DriverCase, law: str) -> dict[str, float | Non
     if trace.stopped.any() or max(metrics.saturated_ticks) > 0.1 * metrics.commands:
         return lost
     joints = (1e3 * error for error in metrics.rms_error)
-    return dict(zip(headings, (*joints, metrics.tool_rms_mm, 100.0 * trace.unrest()), strict=True))
+    figures = (*joints, metrics.tool_rms_mm, 100.0 * trace.effort_step())
+    return dict(zip(headings, figures, strict=True))
 
 
 def profile_row(robot: str, name: str) -> dict[str, Any]:
     """Return the tool's errors with a profile for each delay, and the stability limit."""
-    arm, errors = make_arm(robot, name), dict.fromkeys([f'{total} ms' for total in EVEN])
+    arm, errors = make_arm(robot, name), dict.fromkeys([f'{total} ms' for total in PROFILE_DELAYS])
     profile = arm.driver.profile
     cutoff = profile.state.cutoff_hz
-    for total in EVEN:
+    for total in PROFILE_DELAYS:
         with contextlib.suppress(ParameterError):  # no whole number of periods
             case = DriverCase.delayed(total, 1e3 * arm.period)
             errors[f'{total} ms'] = tracked(arm, case, LAWS[0])[_TOOL]
@@ -164,7 +166,7 @@ def profile_row(robot: str, name: str) -> dict[str, Any]:
         'profile': name,
         'rate, Hz': f'{profile.state.rate_hz:g}',
         'velocity': 'message' if cutoff is None else f'{cutoff:g} Hz',
-        'driver gives': ', '.join(profile.compensated_by_driver) or 'nothing',
+        'compensated by driver': ', '.join(profile.compensated_by_driver) or 'nothing',
         **errors,
         'delayed': errors,
         _LIMIT: stability_limit(arm, LAWS[0]),
@@ -174,11 +176,11 @@ def profile_row(robot: str, name: str) -> dict[str, Any]:
 def limit_row(robot: str, law: str) -> dict[str, Any]:
     """Return the delay at which a law is unstable, measured and by the margin of its joints."""
     arm = make_arm(robot)
-    crossover, phase, delay = margin(arm, stiffening(arm, law))
+    crossover, phase, delay = margin(arm, gain_factor(arm, law))
     return {
         'arm': robot,
         'law': law,
-        'gains by': stiffening(arm, law),
+        'gain factor': gain_factor(arm, law),
         'crossover, rad/s': crossover,
         'phase margin, deg': float(np.degrees(phase)),
         'delay margin, ms': 1e3 * delay,
@@ -200,7 +202,7 @@ def margin(arm: DriverArm, factor: float = 1.0) -> tuple[float, float, float]:
     return phase / delay, phase, delay
 
 
-def stiffening(arm: DriverArm, law: str) -> float:
+def gain_factor(arm: DriverArm, law: str) -> float:
     """Return the ratio of the gains per inertia to the desired ones, in the worst direction.
 
     Computed torque uses the inertia of the current configuration. PD uses the diagonal of the mass
@@ -215,35 +217,35 @@ def stiffening(arm: DriverArm, law: str) -> float:
                  .real.max())  # fmt: skip
 
 
-def silence_row(arm: DriverArm, silence_ms: float) -> dict[str, Any]:
+def gap_row(arm: DriverArm, gap_ms: float) -> dict[str, Any]:
     """Return the effect of missing states in the middle of the motion."""
-    trace = run(arm, DriverCase(silence_ms=silence_ms))
-    quiet = np.flatnonzero(~trace.answered)
-    last, back = int(quiet[0]) - 1, int(quiet[-1]) + 1
-    begun = np.flatnonzero(trace.stopped)
-    off = tool_errors(trace)
-    stop = 1e3 * float(trace.time[begun[0]] - trace.time[last]) if len(begun) else None
-    rest = min(back + round(0.5 / arm.period), len(off) - 1)
-    step = np.abs(trace.effort[back] - trace.effort[back - 1]) / arm.tree.effort_limit
+    trace = run(arm, DriverCase(gap_ms=gap_ms))
+    unanswered = np.flatnonzero(~trace.answered)
+    last, resumed = int(unanswered[0]) - 1, int(unanswered[-1]) + 1
+    stopped = np.flatnonzero(trace.stopped)
+    errors = tool_errors(trace)
+    stop = 1e3 * float(trace.time[stopped[0]] - trace.time[last]) if len(stopped) else None
+    rest = min(resumed + round(0.5 / arm.period), len(errors) - 1)
+    step = np.abs(trace.effort[resumed] - trace.effort[resumed - 1]) / arm.tree.effort_limit
     return {
         'arm': arm.tree.name,
-        'silence, ms': silence_ms,
+        'gap, ms': gap_ms,
         'stop action after, ms': stop,
-        'tool travels meanwhile, mm': distance(trace, last, back),
-        'off its path at the return, mm': float(off[back]),
-        'effort step there, %': 100.0 * float(step.max()),
-        'then': 'holds' if len(begun) else 'goes on',
-        'off its path at the end, mm': float(off[-1]),
-        'moves from 0.5 s after, mm': distance(trace, rest, len(off) - 1),
+        'tool travel, mm': distance(trace, last, resumed),
+        'path error at resumption, mm': float(errors[resumed]),
+        'effort step at resumption, %': 100.0 * float(step.max()),
+        'after the gap': 'holds' if len(stopped) else 'continues',
+        'path error at the end, mm': float(errors[-1]),
+        'motion from 0.5 s after the gap, mm': distance(trace, rest, len(errors) - 1),
         'time': (trace.time[::4] - trace.start).tolist(),
-        'off_mm': off[::4].tolist(),
+        'off_mm': errors[::4].tolist(),
     }
 
 
 def tool_errors(trace: DriverTrace) -> np.ndarray:
     """Return the distances of the tool from its reference, mm."""
-    wanted = replace(trace, position=trace.reference_position).tool(slice(None))
-    return 1e3 * np.linalg.norm(trace.tool(slice(None)) - wanted, axis=1)
+    reference = replace(trace, position=trace.reference_position).tool(slice(None))
+    return 1e3 * np.linalg.norm(trace.tool(slice(None)) - reference, axis=1)
 
 
 def distance(trace: DriverTrace, first: int, last: int) -> float:
@@ -259,8 +261,8 @@ def explanation(measured: dict[str, Any]) -> str:
     row = measured['limits'][0]
     return (
         f'The loop of a joint has its crossover at {row["crossover, rad/s"]:.1f} rad/s with a '
-        f'phase margin of {row["phase margin, deg"]:.0f} degrees, which a delay of '
-        f'{row["delay margin, ms"]:.0f} ms uses up.'
+        f'phase margin of {row["phase margin, deg"]:.0f} degrees, equal to a delay of '
+        f'{row["delay margin, ms"]:.0f} ms.'
     )
 
 
@@ -269,7 +271,7 @@ def chart(measured: dict[str, Any]) -> str:
     errors = []
     for robot, law in product(ROBOTS, LAWS):
         figures = [row[law][_TOOL] for row in of_robot(measured['delay'], robot)]
-        errors.append((robot, law, [*DELAYS, *BEYOND], figures))
+        errors.append((robot, law, [*DELAYS, *LARGE_DELAYS], figures))
     delay = _panels(errors, ROBOTS, 'delay in total [ms]', 'tool RMS [mm]')
     for row in measured['limits']:
         text, column = f'{row["law"]}: {row[_LIMIT]:g} ms', ROBOTS.index(row['arm']) + 1
@@ -279,20 +281,20 @@ def chart(measured: dict[str, Any]) -> str:
         )  # fmt: skip
     delay.update_yaxes(type='log')
     behind = [
-        ('', f'{row["arm"]}, {row["profile"]}', EVEN, list(row['delayed'].values()))
+        ('', f'{row["arm"]}, {row["profile"]}', PROFILE_DELAYS, list(row['delayed'].values()))
         for row in measured['profiles']
     ]
     away = [
-        (row['arm'], f'{row["silence, ms"]:g} ms', row['time'], row['off_mm'])
-        for row in measured['silence']
+        (row['arm'], f'{row["gap, ms"]:g} ms', row['time'], row['off_mm'])
+        for row in measured['gap']
     ]
     axes = 'time since the start of the motion [s]', 'tool from its reference [mm]'
-    silence = _panels(away, ROBOTS, *axes).update_yaxes(type='log').update_traces(mode='lines')
+    gaps = _panels(away, ROBOTS, *axes).update_yaxes(type='log').update_traces(mode='lines')
     profiles = _panels(behind, ('',), 'delay in total [ms]', 'tool RMS [mm]')
     figures = [
         ('Tracking by delay; dashed: stability limit', styled(delay, 460)),
         ('Every driver profile, computed torque', styled(profiles, 460)),
-        ('Missing states, computed torque', styled(silence, 460)),
+        ('Missing states, computed torque', styled(gaps, 460)),
     ]
     return Report('Tracking with a driver', explanation(measured), figures=figures).html()
 

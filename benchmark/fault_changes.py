@@ -118,7 +118,7 @@ class FaultChanges(FaultEvaluator):
 
     def payloads(self, rng: np.random.Generator) -> None:
         """Add a payload, and remove it."""
-        self.heavy = True
+        self.loaded = True
         self._set(payload_mass=float(rng.choice([0.2, 1.0])))
         self.session.perform(PayloadChange(self.session, bool(rng.integers(2))))
 

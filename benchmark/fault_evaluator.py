@@ -131,12 +131,12 @@ class FaultEvaluator:
         self.lasting: list[tuple[int, int, Callable[[], None]]] = []
         self.answered = self.struck_at = 0
         self.braking = False
-        self.stopped_at, self.true_ticks, self.heavy = -math.inf, 0, closed
+        self.stopped_at, self.true_ticks, self.loaded = -math.inf, 0, closed
         self.energy: tuple[int, float, float] | None = None
         self.effort, self.momentum = np.zeros(self.tree.n), np.zeros(self.tree.n)
         self.fresh_start, self.restarts = True, 0
         self.guarded, self.acting = np.zeros(self.tree.n), np.zeros(self.tree.n, dtype=bool)
-        self.rated_at = self.strayed = -math.inf
+        self.rated_at = self.off_program_step = -math.inf
         self.alone = False  # whether the law must act alone
         self.activation_shift = int(rng.choice(SHIFTS))
 
@@ -145,11 +145,11 @@ class FaultEvaluator:
         """The control loop of the session."""
         return self.session.loop
 
-    def breach(self, said: str, *numbers: Any) -> None:
+    def breach(self, problem: str, *numbers: Any) -> None:
         """Raise a :class:`BreachError`."""
         text = ' '.join(np.array2string(np.asarray(x), precision=4) for x in numbers)
         where = f'step {self.step}, {self.loop.law.name}, {self.session.mode.value}'
-        raise BreachError(f'{said}: {text} ({where})')
+        raise BreachError(f'{problem}: {text} ({where})')
 
     def _evaluate(self, dt: float, elapsed: float = LONGEST, *, silent: bool = False,
                final: bool = False) -> None:  # fmt: skip
@@ -165,12 +165,12 @@ class FaultEvaluator:
             self.breach('beyond the limit', effort, limit)
         share = self._driven(loop.q, loop.v)
         at_sum = (share != 0.0) & (np.abs(np.abs(effort + share) - limit) < 1e-6 * limit)
-        check_sum = not self.heavy
+        check_sum = not self.loaded
         if check_sum and not (np.abs(effort + share) <= limit * (1 + 1e-6)).all():
             self.breach('beyond the motor limit with the share of the driver', effort + share)
         step = np.abs(effort - self.effort)
         if self.fresh_start and not final:
-            self._begins()
+            self._check_start()
         if not (self.fresh_start or final):
             rates = loop.settings.rates(self.tree.n)
             most = rates * min(max(dt, 0.0), 0.1) * ROUNDING + 1e-9
@@ -180,20 +180,20 @@ class FaultEvaluator:
                 self.rated_at = max(self.rated_at, self.now * 1e-9)
             if not silent:
                 longest = max(LONGEST, loop.settings.state_timeout_s)
-                self._smooth(step / limit, min(elapsed, longest), at_sum)
+                self._check_continuity(step / limit, min(elapsed, longest), at_sum)
         self.reference = loop.reference.position.copy()
         self.fresh_start &= silent  # until a state is answered
         self.effort, self.momentum = effort, self._momentum()
 
-    def _begins(self) -> None:
+    def _check_start(self) -> None:
         """Check that the reference begins at the last accepted position of the arm."""
         q = np.clip(self.loop.q, self.tree.position_lower, self.tree.position_upper)
         away = np.abs(self.loop.reference.position - q) / self.tree.velocity_limit
         if (away > REFERENCE * LONGEST).any():
-            self.breach('the reference begins elsewhere', away)
+            self.breach('the reference does not begin at the position of the arm', away)
         self.rated_at = self.now * 1e-9 + self.loop.settings.activation_ramp_s
 
-    def _smooth(self, step: Vector, elapsed: float, at_sum: Vector) -> None:
+    def _check_continuity(self, step: Vector, elapsed: float, at_sum: Vector) -> None:
         """Check that neither the command nor the reference jumps."""
         session = self.session
         moved = np.abs(self.loop.reference.position - self.reference) / self.tree.velocity_limit
@@ -211,9 +211,9 @@ class FaultEvaluator:
         since += int((2.0 * self.tree.effort_limit / rates).max() / self.h)
         slowed = self.scenario.arm in CLOSED and not self.loop.generator.speed.unscaled
         damping = self._damping()
-        if self._strays() or damping * elapsed > UNSTABLE:
-            self.strayed = self.step
-        if self.true_ticks < since or slowed or self.step - self.strayed < since + 40:
+        if self._is_off_program() or damping * elapsed > UNSTABLE:
+            self.off_program_step = self.step
+        if self.true_ticks < since or slowed or self.step - self.off_program_step < since + 40:
             return  # a law may step if its states do
         if self.braking and (np.abs(self.v) > AT_REST * self.tree.velocity_limit).any():
             self.stopped_at = self.now * 1e-9
@@ -232,7 +232,7 @@ class FaultEvaluator:
         gains = [one.program.G1 for one in laws if hasattr(one, 'program')]
         return max((float(np.abs(gain).max()) for gain in gains), default=0.0)
 
-    def _strays(self) -> bool:
+    def _is_off_program(self) -> bool:
         """Return whether an active or fading program is not followed.
 
         It is singular or beyond the effort limits there, or the guard acts.
@@ -242,33 +242,33 @@ class FaultEvaluator:
         guards = bool(programs) and self.acting.any()
         return bool(guards or any(one.damped or one.scale < 1.0 for one in programs))
 
-    def _silent(self) -> None:
+    def _check_timeout(self) -> None:
         """Check that missing states have led to the stop action."""
         session = self.session
         running = session.mode in (SessionMode.HOLDING, SessionMode.FOLLOWING)
         if running and session.is_silent(self.now):
-            self.breach('no stop action though the states are silent')
+            self.breach('no stop action although states are missing')
 
-    def _recovered(self) -> None:
+    def _check_recovery(self) -> None:
         """Check that valid states are answered at the end, and that the arm has come to rest."""
         mode = self.session.mode
         waits = self.session.waits_for_enabling
         struck = self.now - self.struck_at < TAIL * NS  # an end stop is a contact
         swings = self.session.port.differentiates and self.now * 1e-9 - self.rated_at < TAIL
         # The model contains neither end stops nor payloads, and filtered velocities are delayed.
-        waits |= (self.heavy or struck or swings) and mode is SessionMode.REACTING
+        waits |= (self.loaded or struck or swings) and mode is SessionMode.REACTING
         if mode not in (SessionMode.HOLDING, SessionMode.FOLLOWING) and not waits:
             self.breach('has not recovered')
         if self.now + self.shift - self.answered > 2 * self.period:
             self.breach('does not answer clean states')
         fast = np.abs(self.v) > 0.1 * self.tree.velocity_limit
-        free = not self.heavy and self.now * 1e-9 - self.rated_at > 0.5 * TAIL
+        free = not self.loaded and self.now * 1e-9 - self.rated_at > 0.5 * TAIL
         free &= self.loop.added is None  # a streamed wrench decays as slowly as it rose
         free &= (self.now - self.disturbed) * 1e-9 * self.frequency > _SETTLES
         if self.loop.law.follows_reference and free and fast.any():
             self.breach('has not come to rest', self.v)
 
-    def _acts(self) -> None:
+    def _check_law_effort(self) -> None:
         """Check that the law acts alone, where nothing limits it."""
         loop, mode = self.loop, self.session.mode
         rated = self.now * 1e-9 - self.rated_at < RAMPED
@@ -277,16 +277,16 @@ class FaultEvaluator:
         if self.programmed and loop.law.answers_force:
             return  # a second evaluation would advance the contact's state
         limit, share = self.tree.effort_limit, loop.motor_effort() - loop.effort
-        wanted = np.clip(sum(loop.decompose().values()), -limit, limit)
-        wanted = np.clip(wanted - share, -limit, limit)
-        away = np.abs(loop.effort - wanted) / limit
+        expected = np.clip(sum(loop.decompose().values()), -limit, limit)
+        expected = np.clip(expected - share, -limit, limit)
+        away = np.abs(loop.effort - expected) / limit
         free = ~self.acting & self.driven_joints & (loop.added is None)
         if (away[free] > 1e-9).any():
-            self.breach('the law does not act', loop.effort, wanted)
+            self.breach('the effort is not that of the law', loop.effort, expected)
 
     # Energy -------------------------------------------------------------------------------------
 
-    def _at(self, q: Vector, v: Vector) -> Vector:
+    def _bias(self, q: Vector, v: Vector) -> Vector:
         """Return MuJoCo's bias forces at a state."""
         self.data.qpos[:], self.data.qvel[:] = q, v
         mujoco.mj_forward(self.plant.model, self.data)
@@ -297,13 +297,13 @@ class FaultEvaluator:
         share = np.zeros(self.tree.n)
         terms = () if self.driver is None else self.driver.profile.compensated_by_driver
         if 'gravity' in terms:
-            share += self._at(q, share)
+            share += self._bias(q, share)
         if 'friction' in terms:
             share += self.tree.damping * v
         return share
 
     def _momentum(self) -> Vector:
-        self._at(self.q, self.v)
+        self._bias(self.q, self.v)
         momentum = np.zeros(self.tree.n)
         mujoco.mj_mulM(self.plant.model, self.data, momentum, self.v)
         return momentum
@@ -317,11 +317,11 @@ class FaultEvaluator:
         if fresh:
             self.stopped_at = self.now * 1e-9
         settings, limit = self.loop.settings, self.tree.effort_limit
-        gravity = np.abs(self._at(self.loop.q, np.zeros(self.tree.n)))
+        gravity = np.abs(self._bias(self.loop.q, np.zeros(self.tree.n)))
         bears = (gravity < 0.9 * settings.effort_scale * limit).all()
         counts = not self.programmed if fresh else settings.stop_action != 'zero'
         self.energy = None
-        if counts and bears and self.true_ticks > 2 and not self.heavy and not self.active_lies:
+        if counts and bears and self.true_ticks > 2 and not self.loaded and not self.distorted:
             work = float(np.abs(self.v) @ limit) * self.h * 2
             self.energy = self.step, self._kinetic() + work + SETTLING, 1.0 if fresh else 0.0
 
@@ -332,7 +332,7 @@ class FaultEvaluator:
         return bool(law and self.session.parameters['program'])
 
     @property
-    def active_lies(self) -> bool:
+    def distorted(self) -> bool:
         """Whether states are false or may be delayed."""
         return any(one.kind != 'silence' for one in self.active)
 
@@ -348,7 +348,7 @@ class FaultEvaluator:
         left = np.clip(2.0 * limit - slew * since, 0.0, None)  # not yet the stop's effort
         if not fresh:
             zero = np.zeros(self.tree.n)
-            left += np.abs(self._at(self.q, zero) - self._at(self.loop.q, zero))
+            left += np.abs(self._bias(self.q, zero) - self._bias(self.loop.q, zero))
         most += float(np.abs(self.v) @ left) * self.h
         self.energy = begin, most, fresh
         if self._kinetic() > most * 1.01:

@@ -31,7 +31,7 @@ from robot_dynamics_ros.description.shipped import shipped_robot
 from robot_dynamics_ros.errors import PeerTimeoutError
 from robot_dynamics_ros.model import load_robot
 
-_ARM, _PATIENCE_S, _ENOUGH = 'scara', 90.0, 50
+_ARM, _TIMEOUT_S, _ENOUGH = 'scara', 90.0, 50
 #: The controller's other parameters are in the arm's parameter file.
 _PARAMETERS: dict[str, dict[str, Any]] = {
     'controller': {'use_sim_time': False, 'state_timeout_s': 0.2},
@@ -41,7 +41,7 @@ _COMMANDS = {'controller': 'control', 'simulator': 'simulate'}
 _ACTIVE = 3
 
 
-def wrong(effort: Any, limit: Any) -> str:
+def violation(effort: Any, limit: Any) -> str:
     """Return the violation by a command, N m or N, or an empty string."""
     within = effort.shape == limit.shape and bool((np.abs(effort) <= limit * (1.0 + 1e-9)).all())
     return '' if within else f'command {effort} beyond {limit}'
@@ -63,12 +63,12 @@ class ProcessTrial:
             self._start(name)
         self.spinner = Spinner(domain)
         node = self.spinner.node
-        self.commands, self._wrong = 0, ''
+        self.commands, self._violation = 0, ''
         node.create_subscription(
             Float64MultiArray, 'effort_controller/commands', self._on_command, 1000
         )
         self._states = node.create_publisher(JointState, 'joint_states', 100)
-        self._way = node.create_publisher(JointTrajectory, 'controller/joint_trajectory', 10)
+        self._motion = node.create_publisher(JointTrajectory, 'controller/joint_trajectory', 10)
         self._parameters = node.create_client(SetParameters, 'controller/set_parameters')
 
     def _start(self, name: str) -> None:
@@ -76,7 +76,7 @@ class ProcessTrial:
 
     def _on_command(self, msg: Float64MultiArray) -> None:
         self.commands += 1
-        self._wrong = self._wrong or wrong(np.array(msg.data), self._tree.effort_limit)
+        self._violation = self._violation or violation(np.array(msg.data), self._tree.effort_limit)
 
     def run(self, kind: str) -> None:
         """Apply a fault, and check that the arm is controlled again.
@@ -87,10 +87,10 @@ class ProcessTrial:
         getattr(self, kind)()
         with suppress(PeerTimeoutError):
             self.await_control()
-            if not self._wrong:
+            if not self._violation:
                 return
         logs = self._nodes.output('controller').splitlines()[-5:]
-        raise BreachError(f'{kind}: {self._wrong or "not controlled any more"}; {logs}')
+        raise BreachError(f'{kind}: {self._violation or "not controlled any more"}; {logs}')
 
     def await_control(self) -> None:
         """Wait for commands of an active controller.
@@ -98,7 +98,7 @@ class ProcessTrial:
         Raises:
             PeerTimeoutError: No commands arrive.
         """
-        end, first = time.monotonic() + _PATIENCE_S, self.commands
+        end, first = time.monotonic() + _TIMEOUT_S, self.commands
         while time.monotonic() < end:
             self.spinner.spin(0.2)
             self._nodes.check()
@@ -107,7 +107,7 @@ class ProcessTrial:
             state = self.spinner.call(GetState, 'controller/get_state', GetState.Request())
             if state.current_state.id == _ACTIVE:
                 return
-        raise PeerTimeoutError('controller', 'command', _PATIENCE_S)
+        raise PeerTimeoutError('controller', 'command', _TIMEOUT_S)
 
     # Faults -------------------------------------------------------------------------------------
 
@@ -161,7 +161,7 @@ class ProcessTrial:
             goal = middle + self._rng.choice([0.05, 1e300, math.nan]) * self._rng.normal(size=n)
             point = JointTrajectoryPoint(positions=goal.tolist())
             point.time_from_start.sec = int(self._rng.integers(0, 4))
-            self._way.publish(JointTrajectory(joint_names=names, points=[point]))
+            self._motion.publish(JointTrajectory(joint_names=names, points=[point]))
             value = [float(self._rng.choice([8.0, 15.0, -1.0, math.nan]))] * n
             changed = Parameter('natural_frequency', value=value).to_parameter_msg()
             self._parameters.call_async(SetParameters.Request(parameters=[changed]))

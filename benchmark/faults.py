@@ -56,16 +56,16 @@ class FaultTrial(FaultChanges):
         self.active.clear()
         self.lasting.clear()
         # It may take 30 states until they are accepted again.
-        self._go_on(30 + round((self.loop.settings.activation_ramp_s + RAMPED) / self.h))
+        self._advance_steps(30 + round((self.loop.settings.activation_ramp_s + RAMPED) / self.h))
         self.alone = True
-        self._go_on(1)
+        self._advance_steps(1)
         self.alone = False
         for change in (self.resume, self.hold):
             self._try(change, np.random.default_rng(0))
-        self._go_on(round(TAIL / self.h) - 30)
-        self._recovered()
+        self._advance_steps(round(TAIL / self.h) - 30)
+        self._check_recovery()
 
-    def _go_on(self, steps: int) -> None:
+    def _advance_steps(self, steps: int) -> None:
         for _ in range(steps):
             self._advance()
 
@@ -78,7 +78,7 @@ class FaultTrial(FaultChanges):
         else:
             self._try(getattr(self, fault.kind), rng)
 
-    def _last_on(self) -> None:
+    def _continue_changes(self) -> None:
         """Continue lasting changes: pushes, streamed targets."""
         self.plant.push(self.tree.base_link, np.zeros(6))
         self.lasting = [one for one in self.lasting if one[0] > self.step]
@@ -92,7 +92,7 @@ class FaultTrial(FaultChanges):
     def _advance(self) -> None:
         """Advance by one period of the driver."""
         self.plant.read(self.q, self.v)
-        self._last_on()
+        self._continue_changes()
         self.now += self.period
         stamp = self.now + self.shift
         self.truth[stamp] = self.q.copy(), self.v.copy()
@@ -107,7 +107,7 @@ class FaultTrial(FaultChanges):
             self._evaluate(0.02, silent=True)
             if mode is not SessionMode.STOPPED:
                 self._note_stop(fresh=False)
-        self._silent()
+        self._check_timeout()
         self._energy()
         self.plant.step(np.clip(self.effort + self._driven(self.q, self.v), *self._limits()))
         self.step += 1
@@ -133,8 +133,8 @@ class FaultTrial(FaultChanges):
         if not sent:
             return
         if mode is SessionMode.REACTING and session.mode in _WORKING:
-            self.breach('goes back to work untold')
-        self._believed(stamp)
+            self.breach('resumes without a command')
+        self._check_accepted(stamp)
         elapsed = abs(stamp - self.answered) / NS
         gap = not 0 < stamp - self.answered <= self.loop.settings.state_timeout_s * NS
         restarts = self.loop.state.validator.counts[StateVerdict.RESTARTED]
@@ -147,7 +147,7 @@ class FaultTrial(FaultChanges):
         self.restarts, self.answered = restarts, stamp
         self._evaluate(self.h if back else elapsed, elapsed=max(elapsed, self.h))
         if self.alone:
-            self._acts()
+            self._check_law_effort()
         if (
             self.loop.generator.changes != changes and not back
         ):  # a tolerance, or the end of a glide
@@ -157,20 +157,20 @@ class FaultTrial(FaultChanges):
         if session.mode is not mode and session.mode is SessionMode.REACTING:
             self._note_stop(fresh=True)
 
-    def _believed(self, stamp: int) -> None:
+    def _check_accepted(self, stamp: int) -> None:
         """Count consecutive accepted states that were those of the arm; all must be finite."""
         if not (np.abs([self.loop.q, self.loop.v]) <= 1e6).all():
-            self.breach('an impossible state is believed', self.loop.q, self.loop.v)
+            self.breach('an implausible state is accepted', self.loop.q, self.loop.v)
         true = self.truth.get(stamp)
-        same = true is not None and _equal(self.loop.q, true[0])
+        same = true is not None and _close(self.loop.q, true[0])
         if same and true is not None and not self.session.port.differentiates:
-            same = _equal(self.loop.v, true[1])
+            same = _close(self.loop.v, true[1])
         self.true_ticks = self.true_ticks + 1 if same else 0
         if not same:
             self.energy = None
 
 
-def _equal(a: Vector, b: Vector) -> bool:
+def _close(a: Vector, b: Vector) -> bool:
     return bool((np.abs(a - b) <= 1e-9 + 1e-5 * np.abs(b)).all())
 
 
@@ -236,17 +236,17 @@ def chosen(scenario: Scenario, only: Iterable[int] | None, steps: int | None) ->
     return replace(scenario, faults=faults, steps=min(steps or STEPS, scenario.steps))
 
 
-def shrunk(scenario: Scenario) -> tuple[list[int], int, str]:
+def reduced(scenario: Scenario) -> tuple[list[int], int, str]:
     """Return the necessary faults of a scenario, its steps, and the remaining violation."""
-    said, only, steps = breach_of(scenario), list(range(len(scenario.faults))), scenario.steps
-    sort = said.partition(':')[0]
+    violation, only, steps = breach_of(scenario), list(range(len(scenario.faults))), scenario.steps
+    category = violation.partition(':')[0]
     for i in list(only):
         fewer = [k for k in only if k != i]
-        if breach_of(chosen(scenario, fewer, steps)).startswith(sort):
+        if breach_of(chosen(scenario, fewer, steps)).startswith(category):
             only = fewer
     while steps > 10:
         shorter = int(0.8 * steps)
-        if not breach_of(chosen(scenario, only, shorter)).startswith(sort):
+        if not breach_of(chosen(scenario, only, shorter)).startswith(category):
             break
         steps = shorter
     return only, steps, breach_of(chosen(scenario, only, steps))
@@ -275,7 +275,7 @@ def run(indices: range, seed: int, *, interpreted: bool, jobs: int = 0) -> list[
     work = partial(breach_at, seed=seed, interpreted=interpreted)
     results = run_jobs(work, indices, lambda _, reason: reason, jobs=jobs)
     shown = with_progress(results, 'scenarios', len(indices), lambda result: bool(result[1]))
-    return sorted((indices[place], said) for place, said in shown if said)
+    return sorted((indices[place], violation) for place, violation in shown if violation)
 
 
 def counts(indices: range, seed: int) -> dict[str, Counter[str]]:
@@ -312,9 +312,9 @@ def main(arguments: Sequence[str] = ()) -> int:
     if args.only is not None or args.steps:
         only = None if args.only is None else [int(i) for i in args.only.split(',') if i]
         one = chosen(scenario_of(args.first, args.seed), only, args.steps)
-        said = breach_of(one)
-        print(f'{one}\n{said or "no breach"}')
-        return int(bool(said))
+        violation = breach_of(one)
+        print(f'{one}\n{violation or "no breach"}')
+        return int(bool(violation))
     indices = range(args.first, args.first + args.scenarios)
     return campaign(indices, args.seed, interpreted=args.interpreted, jobs=args.jobs)
 
@@ -339,13 +339,13 @@ def campaign(indices: range, seed: int, *, interpreted: bool, jobs: int = 0) -> 
     tried, lines = counts(indices, seed), {}
     rows = ((what, *pair) for what, counter in tried.items() for pair in sorted(counter.items()))
     show('number of scenarios of each', ('what', 'which', 'scenarios'), rows)
-    for index, said in breaches[:MOST]:
-        only, steps, left = shrunk(scenario_of(index, seed))
-        lines[rerun(index, seed, only, steps)] = left or said
-    for line, said in lines.items():
-        print(f'{said}\n  {line}')
+    for index, violation in breaches[:MOST]:
+        only, steps, left = reduced(scenario_of(index, seed))
+        lines[rerun(index, seed, only, steps)] = left or violation
+    for line, violation in lines.items():
+        print(f'{violation}\n  {line}')
     seconds = time.perf_counter() - begin
     print(f'{len(indices)} scenarios, seed {seed}: {len(breaches)} breaches, {seconds:.0f} s')
     result = {'scenarios': len(indices), 'seed': seed, 'seconds': seconds, 'tried': tried}
-    save('faults.json', result | {'breaches': breaches, 'shrunk': lines})
+    save('faults.json', result | {'breaches': breaches, 'reduced': lines})
     return int(bool(breaches))

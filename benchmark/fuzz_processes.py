@@ -71,7 +71,7 @@ def verdict(ended: Ended, longest: float = LONGEST_S) -> tuple[str, str]:
         ('Traceback' in ended.error, 'traceback'),
         (ended.code not in (0, 1, 2), f'exit code {ended.code}'),
         (len(errors) > 1 or ended.code == 2 and not errors, f'{len(errors)} lines of error'),
-        (ended.code == 2 and not ended.error.rstrip().endswith(said), 'lines behind the error'),
+        (ended.code == 2 and not ended.error.rstrip().endswith(said), 'lines after the error'),
         (len(ended.error) > LONGEST_MESSAGE, f'{len(ended.error)} characters'),
         (ended.seconds > longest, f'{ended.seconds:.1f} s of the processor'),
         (ended.memory > MOST_BYTES, f'{ended.memory} bytes of memory'),

@@ -131,10 +131,10 @@ def _launch(folder: Path, *arguments: str) -> tuple[float, float, float]:
         deadline = time.monotonic() + _READY_SECONDS
         while True:
             sent = _SENT.search(log.read_text(encoding='utf-8'))
-            if sent and 'time runs' in log.read_text(encoding='utf-8'):
+            if sent and 'world unpaused' in log.read_text(encoding='utf-8'):
                 break
             if process.poll() is not None or time.monotonic() > deadline:
-                raise SceneError('the launch', 'did not get ready', f'see {log}')
+                raise SceneError('the launch', 'did not become ready', f'see {log}')
             time.sleep(0.2)
         start, end, approach = map(float, sent.groups())
         time.sleep(_SLOWEST * end)

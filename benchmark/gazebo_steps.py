@@ -54,7 +54,7 @@ PARTITION = 'robot_dynamics_ros_steps'
 #: Rest before the motion, s.
 SETTLE_S = 0.05
 #: Timeout of any answer of Gazebo, s; time between two attempts to connect, s.
-_PATIENCE_S, _AGAIN_S = 60.0, 1.0
+_TIMEOUT_S, _RETRY_S = 60.0, 1.0
 
 
 @dataclass(frozen=True)
@@ -179,7 +179,7 @@ def _observe(loop: ControlLoop, gazebo: SteppedGazebo) -> None:
     """Pass a state to the loop; its time begins at 1 ms, because a start at 0 means now."""
     seen = loop.observe(gazebo.stamp_ns + STEP_NS, gazebo.position, gazebo.velocity)
     if seen is not Observation.NEW:
-        raise SceneError('the state', 'was not believed', loop.state.last_refusal or seen.value)
+        raise SceneError('the state', 'was rejected', loop.state.last_refusal or seen.value)
 
 
 def _dart_share(tree: RobotTree) -> Callable[[ControlLoop], np.ndarray]:
@@ -276,7 +276,7 @@ class SteppedGazebo:
         state = self._state
         self.stamp_ns = _stamp(state)
         if self.stamp_ns != stamp_ns:
-            raise SceneError('Gazebo', f'went on to {self.stamp_ns} ns', 'something else steps it')
+            raise SceneError('Gazebo', f'advanced to {self.stamp_ns} ns', 'another process steps')
         axes = {joint.name: joint.axis1 for joint in state.joint}
         self.position[:] = [axes[name].position for name in self._joints]
         self.velocity[:] = [axes[name].velocity for name in self._joints]
@@ -288,16 +288,16 @@ class SteppedGazebo:
         repeat: Callable[[], Any] = lambda: None,
     ) -> None:
         """Wait until a condition holds; repeat a request meanwhile, at once and every second."""
-        end, again = time.monotonic() + _PATIENCE_S, 0.0
+        end, again = time.monotonic() + _TIMEOUT_S, 0.0
         with self._news:
             while not predicate():
                 self._world.check()
                 now = time.monotonic()
                 if now > end:
-                    raise PeerTimeoutError('Gazebo', what, _PATIENCE_S)
+                    raise PeerTimeoutError('Gazebo', what, _TIMEOUT_S)
                 if now > again:
                     repeat()
-                    again = now + _AGAIN_S
+                    again = now + _RETRY_S
                 self._news.wait(0.1)
 
     def _on_state(self, message: Any) -> None:

@@ -45,9 +45,9 @@ def main(arguments: Sequence[str] = ()) -> int:
     parser.add_argument(
         '--watched', action='store_true', help='with monitor, recorder and diagnostics'
     )
-    parser.add_argument('--executor', choices=EXECUTORS, help='only with this one')
-    parser.add_argument('--blocks', type=int, default=9, help='for each peer')
-    parser.add_argument('--messages', type=int, default=400, help='in a block')
+    parser.add_argument('--executor', choices=EXECUTORS, help='only this executor')
+    parser.add_argument('--blocks', type=int, default=9, help='blocks per peer')
+    parser.add_argument('--messages', type=int, default=400, help='messages per block')
     args = parser.parse_args(arguments)
     use_own_domain()
     rclpy.init()
@@ -76,13 +76,13 @@ def comparison(executor: str, blocks: int, messages: int) -> dict[str, Any]:
     results: dict[str, Any] = {}
     with _answering(peers) as probes:
         several = probes.pop(SEVERAL)
-        results['one after the other'] = _turns(probes, blocks, messages)
+        results['one after the other'] = _alternate(probes, blocks, messages)
         probes[SEVERAL] = several
         for hertz in (1000, 2000):
-            results[f'at {hertz} Hz'] = _turns(probes, blocks, messages, period=1.0 / hertz)
+            results[f'at {hertz} Hz'] = _alternate(probes, blocks, messages, period=1.0 / hertz)
         with processes([_BUSY] * _BUSY_LOOPS):
-            busy = f'at 1000 Hz, {_BUSY_LOOPS} busy loops beside it'
-            results[busy] = _turns(probes, blocks, messages, period=1e-3)
+            busy = f'at 1000 Hz, {_BUSY_LOOPS} busy loops in parallel'
+            results[busy] = _alternate(probes, blocks, messages, period=1e-3)
     for title, rows in results.items():
         _show_trips(f'{title}, {executor} executor, us', rows)
     return results
@@ -99,8 +99,8 @@ def watched(executor: str, blocks: int, messages: int) -> dict[str, Any]:
         processes(peer.listeners(folder)),
     ):
         probes[_WATCHED].wait_for_listeners()
-        results['at 1000 Hz'] = _turns(probes, blocks, messages, period=_PERIOD)
-        results['one after the other'] = _turns(probes, blocks, messages)
+        results['at 1000 Hz'] = _alternate(probes, blocks, messages, period=_PERIOD)
+        results['one after the other'] = _alternate(probes, blocks, messages)
     for title, rows in results.items():
         _show_trips(f'{title}, {executor} executor, us', rows)
         ratio = rows[_WATCHED]['p50'] / rows[_BASE]['p50']
@@ -118,7 +118,7 @@ def _answering(peers: Mapping[str, Peer]) -> Iterator[dict[str, Probe]]:
         yield probes
 
 
-def _turns(
+def _alternate(
     probes: Mapping[str, Probe], blocks: int, messages: int, *, period: float | None = None
 ) -> dict[str, dict[str, float]]:
     """Return figures of each peer, measured alternately for a few trips within each block."""
@@ -128,7 +128,7 @@ def _turns(
         for _ in range(max(1, messages // _SPAN)):
             for name, probe in probes.items():
                 count = min(_SPAN, messages) + _WAKING
-                span = probe.keep_pace(count, period) if period else probe.measure(count)
+                span = probe.measure_periodic(count, period) if period else probe.measure(count)
                 spans[name].append(span[_WAKING:])
         for name, parts in spans.items():
             times[name].append(np.concatenate(parts))
@@ -165,7 +165,7 @@ def budget(executor: str, blocks: int, messages: int) -> dict[str, Any]:
         peers = {kind: Peer(kind, executor, str(file)) for kind, file in files.items()}
         without = {f'{kind}, plain': Peer(kind, executor) for kind in KINDS}
         with _answering(peers | without) as probes:
-            figures = _turns(probes, blocks, messages)
+            figures = _alternate(probes, blocks, messages)
         parts = {
             kind: _parts(probes[kind].rows, json.loads(file.read_text()))
             for kind, file in files.items()
@@ -175,7 +175,7 @@ def budget(executor: str, blocks: int, messages: int) -> dict[str, Any]:
         row.update(
             zip(_TAIL, (plain['p99'], plain['worst'], 100.0 * plain['missed']), strict=True)
         )
-        row[_PLAIN] = _middle([trip['took'] for trip in probes[f'{kind}, plain'].rows])
+        row[_PLAIN] = _middle([trip['duration'] for trip in probes[f'{kind}, plain'].rows])
     _separate_conversion(parts)
     return _show_budget(parts, executor)
 
@@ -184,7 +184,7 @@ def _parts(trips: list[dict[str, int]], answers: list[dict[str, int]]) -> dict[s
     """Return the mean of each part over the middle half of the round trips, us, in order."""
     by_stamp = {row['sent']: row for row in answers}
     pairs = [(trip, by_stamp[trip['sent']]) for trip in trips if trip['sent'] in by_stamp]
-    pairs.sort(key=lambda pair: pair[0]['took'])
+    pairs.sort(key=lambda pair: pair[0]['duration'])
     rows = [_part(*pair) for pair in pairs[len(pairs) // 4 : -(len(pairs) // 4)]]
     return {name: 1e-3 * float(np.mean([row[name] for row in rows])) for name in rows[0]}
 
@@ -202,26 +202,26 @@ def _part(trip: Mapping[str, int], answer: Mapping[str, int]) -> dict[str, int]:
         if name in own:
             own[name] -= sum(own.get(other, 0) for other in others)
     before = sum(ns for name, ns in own.items() if name != 'published')
-    received = answer['received'] or trip['gone']
+    received = answer['received'] or trip['published']
     return {
-        'probe: publish': trip['gone'] - trip['sent'],
-        'state on the wire': received - trip['gone'],
+        'probe: publish': trip['published'] - trip['sent'],
+        'state on the wire': received - trip['published'],
         'executor and take': answer['entered'] - received,
         **{name: ns for name, ns in own.items() if name != 'published'},
-        'callback itself': answer['publishing'] - answer['entered'] - before,
-        'publish': trip['answered'] - answer['publishing'],
-        'command on the wire': trip['heard'] - trip['answered'],
-        'probe: executor and take': trip['ended'] - trip['heard'],
-        _WHOLE: trip['took'],
-        _LATER: answer['left'] - answer['publishing'] - answer['published'],
+        'rest of the callback': answer['publishing'] - answer['entered'] - before,
+        'publish': trip['command_sent'] - answer['publishing'],
+        'command on the wire': trip['command_received'] - trip['command_sent'],
+        'probe: executor and take': trip['callback'] - trip['command_received'],
+        _WHOLE: trip['duration'],
+        _AFTER: answer['left'] - answer['publishing'] - answer['published'],
     }
 
 
 _INSTANTS = ('sent', 'received', 'entered', 'left', 'publishing')
 _TAKE, _CONVERSION = 'executor and take', 'conversion to Python'
-_WHOLE, _PLAIN, _LATER = 'whole', 'whole without stamps', 'after the command, not on its way'
+_WHOLE, _PLAIN, _AFTER = 'whole', 'whole without stamps', 'after the command (not in the latency)'
 _TAIL = ('p99 without stamps', 'worst without stamps', 'above 1 ms without stamps, %')
-_BELOW = (_WHOLE, _PLAIN, *_TAIL, _LATER)  # the sum
+_BELOW = (_WHOLE, _PLAIN, *_TAIL, _AFTER)  # the sum
 
 
 def _separate_conversion(parts: dict[str, dict[str, float]]) -> None:

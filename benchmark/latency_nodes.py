@@ -46,18 +46,18 @@ COMMAND_TOPIC = 'effort_controller/commands'
 SEVERAL, ARMS = 'four controllers', 4
 #: Methods of the controller that are timed as separate parts.
 PARTS = {
-    'names and numbers': (SerializedStateReader, 'read'),
-    'driver units': (DriverPort, 'read'),
-    'checks': (StateValidator, 'accept'),
+    'state decoding': (SerializedStateReader, 'read'),
+    'state to SI units': (DriverPort, 'read'),
+    'state checks': (StateValidator, 'accept'),
     'session': (ControllerSession, 'on_reading'),
     'loop': (ControlLoop, 'tick'),
-    'driver units back': (DriverPort, 'write'),
-    'conversion back': (EffortWriter, 'publish'),
+    'command to driver units': (DriverPort, 'write'),
+    'command encoding': (EffortWriter, 'publish'),
 }
 #: Parts that are included in another one.
 WITHIN = {
-    'session': ('driver units', 'checks', 'loop', 'driver units back'),
-    'conversion back': ('published',),
+    'session': ('state to SI units', 'state checks', 'loop', 'command to driver units'),
+    'command encoding': ('published',),
 }
 
 
@@ -122,7 +122,7 @@ class Stamps:
         setattr(Publisher, 'publish', publish)  # noqa: B010 - mypy: not a plain assignment
 
 
-def known_of(info: Any, name: str) -> int:
+def info_time(info: Any, name: str) -> int:
     """Return a time from the middleware's message info, ns."""
     return int(info[name] if isinstance(info, dict) else getattr(info, name))
 
@@ -163,7 +163,7 @@ def _stamped(stamps: Stamps, on_state: Callable[[Any], None]) -> Callable[..., N
     """Return a callback with timestamps at its begin and end."""
 
     def informed(state: Any, info: Any) -> None:
-        stamps.enter(stamp_of(state), known_of(info, 'received_timestamp'))
+        stamps.enter(stamp_of(state), info_time(info, 'received_timestamp'))
         on_state(state)
         stamps.leave()
 

@@ -18,7 +18,7 @@ from rclpy.node import Node
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray
 
-from benchmark.latency_nodes import ARMS, COMMAND_TOPIC, SEVERAL, arm_namespace, known_of
+from benchmark.latency_nodes import ARMS, COMMAND_TOPIC, SEVERAL, arm_namespace, info_time
 from robot_dynamics_ros.ros.conversions import ns_to_stamp
 from robot_dynamics_ros.spatial.scalar import Array
 
@@ -101,9 +101,10 @@ class Probe:
     """Publishes joint states, of all arms at once, and waits for the commands that answer them.
 
     Attributes:
-        rows: For each round trip the times, ns, before ('sent') and after ('gone') publishing the
-            state, when the command was sent ('answered'), received ('heard') and passed to the
-            callback ('ended'); and the duration ('took') on a separate clock.
+        rows: For each round trip the times, ns, before ('sent') and after ('published') publishing
+            the state, when the command was sent ('command_sent'), received ('command_received')
+            and passed to the callback ('callback'); and the duration ('duration') on a separate
+            clock.
 
     Args:
         namespaces: Namespaces of the peer's topics, one per arm.
@@ -130,9 +131,9 @@ class Probe:
 
     def _on_command(self, _: Any, info: Any) -> None:
         self._row = {
-            'answered': known_of(info, 'source_timestamp'),
-            'heard': known_of(info, 'received_timestamp'),
-            'ended': time.time_ns(),
+            'command_sent': info_time(info, 'source_timestamp'),
+            'command_received': info_time(info, 'received_timestamp'),
+            'callback': time.time_ns(),
         }
         self._answered += 1
 
@@ -144,15 +145,15 @@ class Probe:
         """
         end = time.monotonic() + seconds
         before = self._answered
-        while self._lacks(before):
+        while self._incomplete(before):
             if time.monotonic() > end:
                 raise TimeoutError(f'no answer in {self._node.get_namespace()}')
             before, again = self._answered, time.monotonic() + 0.02
             self._publish()
-            while self._lacks(before) and time.monotonic() < again:
+            while self._incomplete(before) and time.monotonic() < again:
                 self._executor.spin_once(timeout_sec=0.02)
 
-    def _lacks(self, before: int) -> bool:
+    def _incomplete(self, before: int) -> bool:
         """Return whether an answer is missing since a previous count."""
         return self._answered - before < len(self._publishers)
 
@@ -174,16 +175,16 @@ class Probe:
         while len(times) < count:
             before = self._answered
             begin = time.perf_counter()
-            sent, gone = self._publish(), time.time_ns()
-            while self._lacks(before) and time.perf_counter() - begin < 1.0:
+            sent, published = self._publish(), time.time_ns()
+            while self._incomplete(before) and time.perf_counter() - begin < 1.0:
                 self._executor.spin_once(timeout_sec=0.1)
-            took = time.perf_counter() - begin
-            times.append(1e6 * took)
-            row = {'sent': sent, 'gone': gone, 'took': round(1e9 * took)}
+            duration = time.perf_counter() - begin
+            times.append(1e6 * duration)
+            row = {'sent': sent, 'published': published, 'duration': round(1e9 * duration)}
             self.rows.append(row | self._row)
         return np.array(times)
 
-    def keep_pace(self, count: int, period: float) -> Array:
+    def measure_periodic(self, count: int, period: float) -> Array:
         """Return the times of periodic round trips, shape (count,), us.
 
         Args:
@@ -198,7 +199,7 @@ class Probe:
                 time.sleep(left)
             before, begin = self._answered, time.perf_counter()
             self._publish()
-            while self._lacks(before) and time.perf_counter() - begin < 1.0:
+            while self._incomplete(before) and time.perf_counter() - begin < 1.0:
                 self._executor.spin_once(timeout_sec=0.1)
             end = time.perf_counter()
             times.append(1e6 * (end - begin))

@@ -41,7 +41,7 @@ from robot_dynamics_ros.ros.controller.parameters import lockstep_parameters
 GROWTH = {'memory, MB': 0.03, 'threads': 0.0, 'descriptors': 0.0, 'latency, us': 0.5}
 _NODES = {'controller': 'control', 'simulator': 'simulate', 'monitor': 'monitor',
           'recorder': 'record'}  # fmt: skip
-_PATIENCE_S, _SAMPLE_S, _STILL_S = 60.0, 2.0, 60.0
+_TIMEOUT_S, _SAMPLE_S, _STILL_S = 60.0, 2.0, 60.0
 #: Minimum number of samples: one for each quarter.
 _FEWEST = 4
 _ARM = 'scara'
@@ -124,7 +124,7 @@ class Spinner:
             PeerTimeoutError: The service does not answer.
         """
         client = self.node.create_client(kind, name)
-        end = time.monotonic() + _PATIENCE_S
+        end = time.monotonic() + _TIMEOUT_S
         while time.monotonic() < end:
             if client.service_is_ready():
                 future = client.call_async(request)
@@ -132,7 +132,7 @@ class Spinner:
                 if future.done():
                     return future.result()
             self.spin(0.1)
-        raise PeerTimeoutError(name, 'answer', _PATIENCE_S)
+        raise PeerTimeoutError(name, 'answer', _TIMEOUT_S)
 
     def close(self) -> None:
         """End the node."""

@@ -33,15 +33,15 @@ _PER_TRIAL = 25  # hits per trial
 _RESULT = 'touch.json'
 _COLUMNS = {
     'minutes': 'minutes of\nmotion',
-    'reached': 'largest effort\nby its limit',
+    'reached': 'largest effort\n/ limit',
     'alarms': 'false\nalarms',
     'hits': 'hits',
     'found': f'found within\n{1e3 * DETECTED_WITHIN:g} ms, %',
     'median_ms': 'median\nms',
     'named': f'link named, %\n(lever > {100 * LEVER:g} cm)',
-    'levered': 'of so\nmany hits',
-    'stopped': 'stopped within the\nway allowed, %',
-    'way': 'largest way\nby that',
+    'levered': 'number of\nsuch hits',
+    'stopped': 'stopped within the\nallowed travel, %',
+    'way': 'largest travel\n/ allowed',
     'force': 'median\nforce, N',
 }
 

@@ -40,8 +40,8 @@ FORCE, OVER = 15.0, 1.5  # N; times the dead band
 HIT_LASTS, DETECTED_WITHIN, LEVER = 0.03, 0.020, 0.05  # s, s, m
 WAY = 1.2  # allowed stopping distance / that of the declared braking
 _SAMPLES = np.linspace(0.02, 0.98, 25)
-_BRIEFEST = 0.1  # s, minimum duration of a motion
-_BEGINS = 5  # steps: a stop begins with the state after the contact
+_SHORTEST = 0.1  # s, minimum duration of a motion
+_STOP_DELAY = 5  # steps: a stop begins with the state after the contact
 _SLIDE = 2.0 * LEVER  # m: at a prismatic joint half of the force along it counts as that lever
 _LARGEST = 500.0  # N: a hit that needs a larger force is not detectable, and is drawn again
 
@@ -145,7 +145,7 @@ class TouchTrial(SessionOnPlant):
         self.now_ns += self.period_ns
         self.answer()
 
-    def set_out(self) -> float:
+    def begin_motion(self) -> float:
         """Begin a motion to another posture; return its duration, s."""
         start = self.session.loop.reference.position.copy()
         # Short motions are limited by effort, long ones by speed.
@@ -160,7 +160,7 @@ class TouchTrial(SessionOnPlant):
         """Return the smallest duration of a quintic within the limits, s."""
         way = goal - start
         limit = np.where(np.isfinite(self.tree.velocity_limit), self.tree.velocity_limit, 2.0)
-        duration = max(_BRIEFEST, float((1.875 * np.abs(way) / (SPEED * limit)).max()))
+        duration = max(_SHORTEST, float((1.875 * np.abs(way) / (SPEED * limit)).max()))
         for _ in range(12):
             if self._load(start, way, duration) <= EFFORT:
                 break
@@ -182,7 +182,7 @@ class TouchTrial(SessionOnPlant):
         detector, before = self.session.contact.detector, self.session.contact.detector.count
         end = self.moved + seconds
         while self.moved < end:
-            steps = round(1e3 * self.set_out()) + 50
+            steps = round(1e3 * self.begin_motion()) + 50
             stopped = int(self.rng.uniform(0.1, 0.9) * steps) if self.rng.random() < 0.2 else -1
             for k in range(steps):
                 if k == stopped:  # as a user may
@@ -198,8 +198,8 @@ class TouchTrial(SessionOnPlant):
 
     def hit(self) -> HitResult:
         """Hit the arm in motion, let it stop, and resume."""
-        self._go_on()
-        duration = self.set_out()
+        self._resume()
+        duration = self.begin_motion()
         for _ in range(round(1e3 * duration * self.rng.uniform(0.2, 0.8))):
             self.step()
         body, wrench, lever = self._draw()
@@ -219,7 +219,7 @@ class TouchTrial(SessionOnPlant):
         event = contact.last
         named = event.link if event is not None and np.isfinite(delay) else ''
         force = float(np.linalg.norm(wrench[:3]))
-        return HitResult(link, lever, force, delay, named, self._outwards(body, named), way)
+        return HitResult(link, lever, force, delay, named, self._bodies_outwards(body, named), way)
 
     def _draw(self) -> tuple[int, Vector, float]:
         """Draw a body, a wrench in its axes about its origin, and the lever at its joint, m."""
@@ -236,10 +236,10 @@ class TouchTrial(SessionOnPlant):
             frame = tree.frame(tree.link_names[body])
             R, _ = frame_pose(tree, loop.q, frame)
             J = frame_jacobian(tree, loop.q, frame)
-            felt = J.T @ np.concatenate([R @ unit[:3], R @ unit[3:]])
-            force = max(FORCE, OVER / max(float((np.abs(felt) / bands).max()), 1e-9))
+            efforts = J.T @ np.concatenate([R @ unit[:3], R @ unit[3:]])
+            force = max(FORCE, OVER / max(float((np.abs(efforts) / bands).max()), 1e-9))
             if force <= _LARGEST:
-                own = abs(float(felt[body])) * (_SLIDE if tree.prismatic[body] else 1.0)
+                own = abs(float(efforts[body])) * (_SLIDE if tree.prismatic[body] else 1.0)
                 return body, force * unit, own
 
     def _end(self, body: int) -> Vector:
@@ -249,7 +249,7 @@ class TouchTrial(SessionOnPlant):
         ends = [own, *(self.tree.p_PJ[i] for i in following)]
         return max(ends, key=lambda p: float(np.linalg.norm(p)))
 
-    def _outwards(self, body: int, named: str) -> int:
+    def _bodies_outwards(self, body: int, named: str) -> int:
         if named not in self.tree.link_names:
             return -1
         path = self.tree.path(self.tree.link_names.index(named))
@@ -267,9 +267,9 @@ class TouchTrial(SessionOnPlant):
         effort, limit = self.session.loop.effort.copy(), self.tree.effort_limit
         brake, wanted, most = Braking(self.tree), np.zeros(self.tree.n), 1e-3 * STOP_SLEW * limit
         start, speed = q.copy(), np.abs(v)
-        declared, gone = np.zeros(self.tree.n), np.zeros(self.tree.n)
+        declared, travel = np.zeros(self.tree.n), np.zeros(self.tree.n)
         for k in range(400):
-            if k > _BEGINS and not self.session.loop.braking:
+            if k > _STOP_DELAY and not self.session.loop.braking:
                 break  # afterwards a law with a wrong model holds the arm
             if k == left:
                 twin.push(link, np.zeros(6))
@@ -281,11 +281,11 @@ class TouchTrial(SessionOnPlant):
             twin.step(effort)
             self.step()
             self.inner.read(q, v)
-            gone = np.maximum(gone, np.abs(q - start))
+            travel = np.maximum(travel, np.abs(q - start))
         allowed = WAY * declared + (2e-3 + DELAY) * speed + 2.0 * ENCODER
-        return float((gone / allowed).max())
+        return float((travel / allowed).max())
 
-    def _go_on(self) -> None:
+    def _resume(self) -> None:
         """Let the arm come to rest and resume, until no contact is detected."""
         for k in range(4000):
             self.step()

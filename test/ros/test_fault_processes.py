@@ -20,5 +20,5 @@ def test_after_kills_stops_and_floods_the_arm_is_controlled_again(tmp_path):
 @pytest.mark.parametrize('effort', [[1.0, np.nan], [3.1, 0.0], [-np.inf, 0.0], [1.0]])
 def test_a_wrong_command_is_noticed(effort):
     limit = np.array([3.0, 2.0])
-    assert fault_processes.wrong(np.array([-3.0, 2.0]), limit) == ''
-    assert 'beyond' in fault_processes.wrong(np.array(effort), limit)
+    assert fault_processes.violation(np.array([-3.0, 2.0]), limit) == ''
+    assert 'beyond' in fault_processes.violation(np.array(effort), limit)

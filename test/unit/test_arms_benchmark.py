@@ -69,8 +69,8 @@ def test_the_page_has_a_row_for_each_and_counts_the_reasons():
         'hands': {'B': {'joints': '1'}},
         'files': {
             'a.urdf': {'joints': '6', 'note': ''},
-            'b.urdf': {'note': "refused: robot 'b': has no moving joint; give one"},
-            'c.urdf': {'note': "refused: robot 'c': has no moving joint; give one"},
+            'b.urdf': {'note': "rejected: robot 'b': has no moving joint; give one"},
+            'c.urdf': {'note': "rejected: robot 'c': has no moving joint; give one"},
         },
     }
     text = page(measured)
@@ -78,8 +78,8 @@ def test_the_page_has_a_row_for_each_and_counts_the_reasons():
     assert '1.2e-13' in text
     assert 'PD ratio 7 instead of at least 20' in text
     assert '| B | 1 |' in text
-    assert '* 2: refused: robot ...: has no moving joint' in text
-    assert '* 1: loads as it is' in text
+    assert '* 2: rejected: robot ...: has no moving joint' in text
+    assert '* 1: loads unchanged' in text
 
 
 @pytest.mark.parametrize(

@@ -109,11 +109,11 @@ def test_what_the_driver_gives_by_itself_is_not_commanded():
     np.testing.assert_allclose(shared.effort, plain.effort - gravity, atol=1e-9)
 
 
-# Silence ---------------------------------------------------------------------------------------
+# Gaps ------------------------------------------------------------------------------------------
 
 
 def test_a_silence_within_the_timeout_is_ridden_out():
-    trace = run(short(), DriverCase(silence_ms=40))
+    trace = run(short(), DriverCase(gap_ms=40))
     quiet = np.flatnonzero(~trace.answered)
     assert len(quiet) == 40
     assert not trace.stopped.any()
@@ -125,7 +125,7 @@ def test_a_silence_within_the_timeout_is_ridden_out():
 
 @pytest.mark.parametrize('robot', ROBOTS)
 def test_a_silence_beyond_the_timeout_begins_the_stop_action_and_ends_in_holding(robot):
-    trace = run(short(robot), DriverCase(silence_ms=120))
+    trace = run(short(robot), DriverCase(gap_ms=120))
     quiet = np.flatnonzero(~trace.answered)
     last, back = quiet[0] - 1, quiet[-1] + 1
     stopped = np.flatnonzero(trace.stopped)
@@ -225,8 +225,8 @@ def test_only_the_profiles_of_an_arm_are_run():
 
 @pytest.mark.slow
 def test_every_table_and_the_page_come_of_what_was_measured(monkeypatch, tmp_path, capsys):
-    small = {'ROBOTS': ('scara',), 'DELAYS': (2,), 'BEYOND': (), 'EVEN': (0,),
-             'CASES': (DriverCase('nothing'),), 'SILENCES': (60,)}  # fmt: skip
+    small = {'ROBOTS': ('scara',), 'DELAYS': (2,), 'LARGE_DELAYS': (), 'PROFILE_DELAYS': (0,),
+             'CASES': (DriverCase('ideal'),), 'GAPS': (60,)}  # fmt: skip
     for name, value in small.items():
         monkeypatch.setattr(drivers, name, value)
     monkeypatch.setattr(measuring, 'OUT', tmp_path)

@@ -215,7 +215,7 @@ def test_a_defect_of_the_shell_is_found(defect, monkeypatch):
 @pytest.mark.slow
 def test_a_breach_is_shrunk_to_the_fault_that_makes_it(monkeypatch):
     monkeypatch.setattr(ControllerSession, 'watch', unreported)
-    only, steps, said = faults.shrunk(scenario('doubled', 'silence', 'stop_actions'))
+    only, steps, said = faults.reduced(scenario('doubled', 'silence', 'stop_actions'))
     assert 'no stop action' in said
     assert only == [2]
     assert steps < 420
