@@ -1,13 +1,13 @@
-# Two commands do all the set-up on an empty machine: `make demo` and `make test`.
-# The virtual environment lives in the tree (.venv) and is never mixed into a sourced ROS.
+# `make demo` and `make test` install everything they need on an empty machine.
+# The virtual environment is .venv in the source tree; a sourced ROS is not visible in it.
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 RUN    := env -u PYTHONPATH -u AMENT_PREFIX_PATH $(BIN)/python
-# The tests of a file share what takes long to make, so they go to one worker.
+# The tests of a file share expensive fixtures, so they run in one worker.
 PYTEST := $(RUN) -m pytest --numprocesses logical --maxprocesses 8 \
           --dist loadfile --no-loadscope-reorder
-# An environment is whole when its stamp names the locked versions that it was made from.
+# An environment is complete if its stamp contains the checksum of the locked versions.
 stamp   = $(VENV)/$(1)-$(firstword $(shell cksum < $(1)))
 RUNTIME := $(call stamp,requirements.txt)
 DEV     := $(call stamp,requirements-dev.txt)
@@ -22,7 +22,7 @@ demo: $(RUNTIME)
 identify-demo: $(RUNTIME)
 	$(RUN) -m robot_dynamics_ros identify_demo
 
-# What a change is tried with: contracts, units without the slow ones, style.
+# Quick check of a change: contract tests, fast unit tests, style.
 quick: $(DEV)
 	$(PYTEST) -m 'not slow' test/contract test/unit test/style test/test_architecture.py
 
@@ -35,7 +35,7 @@ benchmark: $(DEV)
 docs: $(DEV)
 	NO_MKDOCS_2_WARNING=1 $(RUN) -m mkdocs build --strict
 
-# Lock the versions of setup.py's dependencies; `make lock UPGRADE=--upgrade` takes newer ones.
+# Lock the versions of setup.py's dependencies; `make lock UPGRADE=--upgrade` updates them.
 lock: $(DEV)
 	$(LOCK) setup.py --extra kernels --extra ros --extra sim --extra recordings \
 	    --extra view --output-file requirements.txt
@@ -46,7 +46,7 @@ $(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 is needed")'
 	$(PYTHON) -m venv $(VENV)
 
-# uv takes a fifth of pip's time; where it is not to be had, pip installs the same files.
+# uv takes a fifth of pip's time; if it is not available, pip installs the same files.
 PIP     := $(BIN)/python -m pip install --disable-pip-version-check
 install = $(PIP) --quiet -r requirements-uv.txt \
 	    && $(BIN)/uv pip install --python $(BIN)/python --compile-bytecode -r $(1) \
@@ -56,7 +56,7 @@ $(RUNTIME): | $(BIN)/python
 	$(call install,requirements.txt)
 	touch $@
 
-# All that the runtime needs is in it, in the same versions.
+# Contains all runtime dependencies, in the same versions.
 $(DEV): | $(BIN)/python
 	$(call install,requirements-dev.txt)
 	touch $(RUNTIME) $@

@@ -20,7 +20,7 @@ NODES = (
 )
 PACKAGE = ElementTree.parse('package.xml').getroot()
 
-# What each extra adds to the library; requirements*.txt say which versions are tested.
+# Dependencies of each extra; requirements*.txt list the tested versions.
 EXTRAS = {
     'kernels': ['llvmlite'],
     'equations': ['sympy'],
@@ -43,7 +43,7 @@ TEST = [
     'playwright',
     'psutil',
     'example-robot-data',
-    'colcon-ros',  # with colcon-bash: builds the package as users do
+    'colcon-ros',  # with colcon-bash: builds the package as a user would
     'colcon-bash',
 ]
 DOCS = ['mkdocs-material', 'mkdocstrings[python]', 'latex2mathml']

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compute the inverse dynamics of one motion by every formulation; they agree to rounding."""
+"""Compute one inverse dynamics by every formulation; they agree to rounding error."""
 
 import numpy as np
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Identify a robot from a recording: a bag if one is given, else a simulated run.
+"""Identify a robot from a recording: a bag if given, else a simulated run.
 
 python examples/identify_robot.py [BAG]
 """

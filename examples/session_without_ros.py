@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run the complete controller without ROS: a session controls a simulated arm, then states stop.
+"""Run the complete controller without ROS on a simulated arm, until no more states arrive.
 
-It needs two times in ns: the state's timestamp, and the steady time of its arrival.
+A state has two times in ns: its timestamp, and the steady time of its arrival.
 """
 
 import numpy as np
@@ -21,7 +21,7 @@ q, v, clock = np.empty(arm.n), np.empty(arm.n), 0
 
 
 def run(seconds: float) -> float:
-    """Answer states for some time in s; return the largest joint error, rad or m."""
+    """Answer states for a duration in s; return the largest joint error, rad or m."""
     global clock
     worst = 0.0
     for _ in range(round(1e9 * seconds / PERIOD_NS)):
@@ -37,7 +37,7 @@ def run(seconds: float) -> float:
 
 
 def there_and_back() -> None:
-    """Send the arm to the goal and back within 2 s, joined by a smooth curve."""
+    """Send a smooth trajectory to the goal and back, 2 s."""
     times, still = np.array([1.0, 2.0]), np.zeros((2, arm.n))
     points = (times, np.array([goal, start]), still, still)
     print(session.perform(TrajectoryChange(session, lambda: (points, 0))))
@@ -50,10 +50,10 @@ for law in ('pd_gravity', 'computed_torque'):
     print(session.perform(ParameterChange(session, {'law': law})))
     there_and_back()
     run(1.0)  # to the goal; the error of the previous law decays
-    print(f'{law}: largest error on the way back {1e3 * run(1.2):.3g} mrad or mm,', end=' ')
+    print(f'{law}: largest error while returning {1e3 * run(1.2):.3g} mrad or mm,', end=' ')
     print(f'then {session.mode.value}')
 
 sent = session.watch(clock + 200 * PERIOD_NS)  # no state for 0.2 s
-print(f'silence: {session.mode.value}, a command is sent: {sent},', session.command)
+print(f'states stop: {session.mode.value}, command sent: {sent},', session.command)
 run(0.1)
 print(f'states return: {session.mode.value}')

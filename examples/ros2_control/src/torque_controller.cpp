@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Holds an arm where it was activated, by computed torque at the rate of the controller manager.
+// Holds an arm at the position of activation by computed torque, at the controller manager's rate.
 #include <cmath>
 #include <cstdio>
 #include <exception>
@@ -110,7 +110,7 @@ public:
   }
 
 private:
-  // State interfaces are in the order in which they were asked for: all of a joint, joint by joint.
+  // State interfaces are in the requested order: position and velocity of joint 1, of joint 2, ...
   bool read_state()
   {
     for (std::size_t i = 0; i < q_.size(); ++i) {
