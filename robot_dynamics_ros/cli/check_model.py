@@ -105,7 +105,7 @@ def _print(
     if check.joints:
         print_table(_joint_table(check, needed))
     print_problems(findings)
-    last = escape(verdict) if findings else '[green]nothing is wrong[/]'
+    last = escape(verdict) if findings else '[green]no problems found[/]'
     console.print(last, highlight=False)
 
 

@@ -193,7 +193,7 @@ def _print(
         print_table(_correlations(tree, held))
     print_problems(findings)
     if not any(finding.severity == 'error' for finding in findings):
-        console.print('[green]nothing speaks against the profile[/]')
+        console.print('[green]no errors found in the profile[/]')
 
 
 def _table(tree: RobotTree, held: Commissioning, source: str) -> ReportTable:

@@ -173,7 +173,7 @@ def _require_constants(args: argparse.Namespace) -> None:
         raise ConfigurationError(
             f'driver profile {args.driver_profile!r}',
             f'is in {unit} without any torque_constant',
-            'give each joint a first one: a load corrects it, but is not weighed without',
+            'give each joint an initial one; a run with a known load (--gains) corrects it',
         )
 
 
@@ -325,7 +325,7 @@ def _problems(identified: Identification, evidence: Evidence, most: float | None
 def _broken(sources: Sequence[Source], gathered: Sequence[Gathered]) -> list[str]:
     """Return one sentence per bag with values beyond the range of any sensor."""
     return [
-        f'{source.path} holds numbers that no sensor reads ({note}): repair the driver'
+        f'{source.path} has values beyond the range of any sensor ({note}): repair the driver'
         for source, bag in zip(sources, gathered, strict=True)
         for note in bag.notes
         if 'with a value beyond' in note

@@ -172,7 +172,7 @@ def set_values(words: Sequence[str]) -> dict[str, Any]:
     for word in words:
         key, separator, value = word.partition('=')
         if not separator:
-            raise ConfigurationError(f'--set {word}', 'sets nothing', 'write KEY=VALUE')
+            raise ConfigurationError(f'--set {word}', 'has no =', 'write KEY=VALUE')
         values[key.strip()] = parse_yaml(value, f'--set {key.strip()}')
     return values
 

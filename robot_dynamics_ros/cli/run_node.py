@@ -58,7 +58,7 @@ def run_node(executable: str, args: argparse.Namespace) -> int:
     chosen = {key: getattr(args, key, None) for key in ('law', 'program')}
     for assignment in [*(f'{key}:={value}' for key, value in chosen.items() if value), *args.set]:
         if ':=' not in assignment:
-            raise ConfigurationError(f'-p {assignment}', 'sets nothing', 'write NAME:=VALUE')
+            raise ConfigurationError(f'-p {assignment}', 'has no :=', 'write NAME:=VALUE')
         ros_args += ['-p', assignment]
     return run_with(executable, ros_args)
 

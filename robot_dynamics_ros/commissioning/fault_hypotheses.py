@@ -158,16 +158,16 @@ def _effort_fault(factor: float) -> tuple[str, str]:
     for thousand, unit in ((1e-3, 'mN m'), (1e3, 'kN')):
         if abs(factor / thousand - 1.0) < _SAME:
             return (
-                f'wrong unit of effort: it wants to be multiplied by {factor:.3g}',
+                f'wrong unit of effort: it must be multiplied by {factor:.3g}',
                 f'write effort_unit: {unit} in the profile, or mA for A',
             )
     if 0.6 < factor < 1.7:
         return (
             f'its efforts are {100.0 / factor:.0f} % of what the model needs',
-            'a load or tool that the model does not know, or a torque_constant that is a bit off',
+            'a load or tool missing in the model, or a slightly wrong torque_constant',
         )
     return (
-        f'wrong unit of effort: it wants to be multiplied by {factor:.4g}',
+        f'wrong unit of effort: it must be multiplied by {factor:.4g}',
         'currents (A) taken for N m, or efforts of the motor for those of the joint: give '
         f'effort_unit, torque_constant and gear_ratio whose product is {factor:.4g}',
     )
@@ -211,25 +211,25 @@ def _offsets(tree: RobotTree, assumed: Assumptions, expected: Array) -> Iterator
 def _gravity(assumed: Assumptions, commanded: bool) -> FaultHypothesis:
     if assumed.gravity and commanded:
         texts = (
-            'would be counted twice: the commands that hold the arm have none, so the driver '
-            'compensates it by itself',
+            'would be counted twice: the commands that hold the arm do not contain it, so the '
+            'driver compensates it',
             'write compensated_by_driver: [gravity] in the profile',
         )
     elif assumed.gravity:
         texts = (
-            'is left out of the efforts that the driver tells: it compensates it by itself, and '
-            'gravity would be counted twice',
+            'is missing from the reported efforts: the driver compensates it, and it would be '
+            'counted twice',
             'write effort: without_compensation and compensated_by_driver: [gravity]',
         )
     elif commanded:
         texts = (
-            'would not be counted at all: the commands that hold the arm have it, so the driver '
-            'does not compensate it',
+            'would not be counted at all: the commands that hold the arm contain it, so the '
+            'driver does not compensate it',
             'take gravity out of compensated_by_driver in the profile',
         )
     else:
         texts = (
-            'is in the efforts that the driver tells, against the profile',
+            'is contained in the reported efforts, contrary to the profile',
             'write effort: total in the profile, and find out by commands whether the driver '
             'compensates gravity at all',
         )

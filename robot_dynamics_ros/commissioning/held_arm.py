@@ -166,7 +166,7 @@ class _HypothesisScore:
                     'warning',
                     'poses',
                     f'there are only {len(samples.time)}',
-                    f'hold the arm in at least {FEW_POSES} that differ',
+                    f'hold the arm in at least {FEW_POSES} different ones',
                 )
             )
         loaded = self.loaded(samples)

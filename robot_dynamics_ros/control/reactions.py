@@ -125,7 +125,7 @@ class ContactReactions:
             if points is not None:
                 self._loop.generator.follow(*points)
         except TrajectoryError as error:
-            return f'no way back from the contact: {error}'
+            return f'no path back from the contact: {error}'
         return ''
 
 

@@ -112,7 +112,7 @@ class GravityFit:
         gazebo = " (Gazebo's own default is 9.8)" if abs(size - 9.8) < 5e-4 else ''
         angle = math.degrees(self.tilt)
         texts = {
-            'mismatch': f'gravity differs: the efforts tell of {size:.4f} m/s², the model has '
+            'mismatch': f'gravity differs: the efforts fit {size:.4f} m/s², the model has '
             f'{own:.4f}{gazebo}; {gone}; {change}',
             'tilt': f'gravity points elsewhere: ({vector}) m/s², {angle:.2f}° from that of the '
             f'model, as if the base were tilted; {gone}; {change}',

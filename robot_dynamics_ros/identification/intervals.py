@@ -131,8 +131,8 @@ def _refuse_impossible(run: Recording) -> None:
         if worst > _NO_NUMBER:
             raise RecordingError(
                 'the recording',
-                f'holds a {name} of {worst:.3g} for joint {run.joints[joint]!r}: no sensor reads '
-                'that',
+                f'has a {name} of {worst:.3g} for joint {run.joints[joint]!r}, beyond the '
+                'range of any sensor',
                 'repair the driver, or cut the recording with --from and --to',
             )
         lost = ~np.isfinite(values).all(axis=1)

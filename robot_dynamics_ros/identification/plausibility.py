@@ -212,7 +212,7 @@ def implausible(identified: Identification, after: Residuals | None = None) -> l
         joint = after.joints[int(np.nanargmax(after.percent))]
         said.append(f'{after.worst:.3g} % of the effort of {joint} remain unexplained')
     asked = 'check units, gains, the order of joints, gravity, the load and the description'
-    return [f'this is no such robot: {"; ".join(said)}: {asked}'] if said else []
+    return [f'the data do not match this robot: {"; ".join(said)}: {asked}'] if said else []
 
 
 def _far_centres(nominal: RobotTree, tree: RobotTree) -> Iterator[tuple[str, float, float]]:

@@ -134,7 +134,7 @@ def inverse_pose(
         and np.linalg.det(R) > 0.0
         and np.isfinite(p).all()
     ):
-        raise UnreachableError('wrist pose', 'R is no rotation matrix or p is not finite')
+        raise UnreachableError('wrist pose', 'R is not a rotation matrix, or p is not finite')
     n_z, o_z, (a_x, a_y, a_z) = float(R[2, 0]), float(R[2, 1]), R[:, 2].tolist()
     if abs(a_z) > tolerance:
         raise UnreachableError(

@@ -89,7 +89,7 @@ def _known(culprit: str, names: Iterable[str], known: Iterable[str], kind: str) 
     for name in names:
         if name not in known:
             raise MechanismError(
-                culprit, f'{name!r} is no {kind}', f'known: {", ".join(known) or "none"}'
+                culprit, f'{name!r} is not a {kind}', f'known: {", ".join(known) or "none"}'
             )
 
 
@@ -106,7 +106,7 @@ def _check_counts(equations: LoopEquations, file: MechanismFile) -> None:
         if i not in inside:
             raise MechanismError(
                 f'joint {tree.joint_names[i]!r}',
-                'is no coordinate and in no loop, so nothing determines it',
+                'is neither a coordinate nor part of a loop, so it is undetermined',
                 'add it to the coordinates, or fix it in the URDF',
             )
     rows = sum(len(loop.rows) for loop in file.loops)

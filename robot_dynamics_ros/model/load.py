@@ -322,7 +322,7 @@ def assignments(what: str, words: Iterable[str]) -> dict[str, str]:
     """
     for word in words:
         if word and ':=' not in word:
-            raise ConfigurationError(f'{what} {word!r}', 'sets nothing', 'write NAME:=VALUE')
+            raise ConfigurationError(f'{what} {word!r}', 'has no :=', 'write NAME:=VALUE')
     return dict(word.split(':=', 1) for word in words if word)
 
 
@@ -338,7 +338,7 @@ def _number(name: str, text: str) -> LockedPosition:
     try:
         return float(text)
     except ValueError:
-        problem = f'position {text!r} is no number'
+        problem = f'position {text!r} is not a number'
         raise ConfigurationError(
             f'locked joint {name!r}', problem, 'rad or m, or measured'
         ) from None

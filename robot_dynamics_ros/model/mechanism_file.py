@@ -145,7 +145,7 @@ def _loop(name: str, section: Section) -> Loop:
     frames = section.take('frames', _names)
     if len(frames) != 2:
         raise ConfigurationError(
-            section.place, f'has {len(frames)} frames', 'give the two that meet'
+            section.place, f'has {len(frames)} frames', 'give the two to join'
         )
     position = section.take('position', _axes, AXES)
     rotation = section.take('rotation', _axes, '')
@@ -160,7 +160,7 @@ def _axes(place: str, value: Any) -> str:
     text = '' if value == 'none' else value
     if not isinstance(text, str) or sorted(set(text)) != sorted(text) or set(text) - set(AXES):
         raise ConfigurationError(
-            place, f'{shown(value)} is no choice of axes', "give a part of 'xyz'"
+            place, f'{shown(value)} is not a set of axes', "give letters out of 'xyz'"
         )
     return ''.join(sorted(text))
 
@@ -168,7 +168,7 @@ def _axes(place: str, value: Any) -> str:
 def _actuator(name: str, section: Section) -> Actuator:
     rate = section.maybe('rate', _rates) or {}
     if not any(rate.values()):
-        raise ConfigurationError(section.place, 'drives nothing', 'give rate: {joint: factor}')
+        raise ConfigurationError(section.place, 'drives no joint', 'give rate: {joint: factor}')
     return Actuator(name, rate, section.maybe('effort_limit', read.positive))
 
 

@@ -185,7 +185,7 @@ def _leader(
 def _astray(joint: Joint, position: float) -> str:
     assert joint.mimic is not None  # callers pass followers only
     return (
-        f'joint {joint.name!r}: follows {joint.mimic.leader!r}, which is no moving joint or '
+        f'joint {joint.name!r}: follows {joint.mimic.leader!r}, which is not a moving joint, or '
         f'closes a cycle of followers; it is locked at {position:g}'
     )
 

@@ -76,7 +76,7 @@ GAZEBO_ROBOT = (
     P('pose', [0.0] * 6, 'Initial pose in the world: x, y, z in m; roll, pitch, yaw in rad.',
       size=6, entries='x, y, z, roll, pitch, yaw', fixed=True),
     P('publish_description', True, 'Publish the topic robot_description.', fixed=True),
-    P('wait_for', ['controller'], 'Lifecycle nodes that must be active before time runs.',
+    P('wait_for', ['controller'], 'Lifecycle nodes that must be active before unpausing.',
       fixed=True),
     P('pause_first', False, 'Pause a running world before the robot is inserted; otherwise the '
       'robot falls until its controller is active.', fixed=True),

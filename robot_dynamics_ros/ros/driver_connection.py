@@ -183,7 +183,7 @@ class DriverConnection:
             return text
         profile = driver.profile
         alone = ' and '.join(profile.compensated_by_driver) or 'nothing'
-        text += f'; driver {profile.name}: it compensates {alone} by itself'
+        text += f'; driver {profile.name} compensates {alone}'
         derivative = velocity_filter(len(self._names), driver)
         if derivative is not None:
             delay_ms = 1e3 * derivative.delay(1.0 / profile.state.rate_hz)

@@ -221,7 +221,7 @@ class GazeboRobot(SequenceNode):
 
     def _unpause(self, world: str) -> Steps:
         yield from self._request(f'{world}/control', 'WorldControl', 'pause: false')
-        self.get_logger().info('time runs')
+        self.get_logger().info('world unpaused')
 
     def _go_in_step(self, commands: CommandedWorld) -> Steps:
         """Step with every command from now on, indefinitely; log the real-time factor."""

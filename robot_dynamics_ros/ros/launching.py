@@ -226,7 +226,7 @@ def mappings(chosen: SimpleNamespace) -> dict[str, str]:
     remedy = 'write NAME:=VALUE, spaces between'
     for word in (words := chosen.mappings.split()):
         if ':=' not in word:
-            raise ConfigurationError('mappings', f'{word!r} sets nothing', remedy)
+            raise ConfigurationError('mappings', f'{word!r} has no :=', remedy)
     return dict(word.split(':=', 1) for word in words)
 
 

@@ -83,7 +83,7 @@ _MODEL_ERROR = (
 _STYLE = """<style>button[style*="mantine-color-red"]{height:4.2em!important}
 button[style*="mantine-color-red"] span{font-size:1.15em;font-weight:800!important}</style>
 <div style="font-size:.8em;padding:0 .9em .4em">STOP deactivates every
-controller. <b>It is no emergency stop</b>: keep that of the arm in reach.</div>"""
+controller. <b>It is not an emergency stop</b>: keep that of the arm in reach.</div>"""
 
 
 class ParameterSliders:

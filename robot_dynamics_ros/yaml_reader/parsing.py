@@ -64,7 +64,7 @@ def file_text(word: str, what: str, shipped: Mapping[str, Path] | None = None) -
     culprit = f'{what} {shown(word)}'
     path = (shipped or {}).get(word.removesuffix('.yaml')) or _path(word)
     if path is None:
-        known = f', or one of those that ship: {", ".join(shipped)}' if shipped else ''
+        known = f', or the name of a shipped one: {", ".join(shipped)}' if shipped else ''
         raise ConfigurationError(culprit, 'is not a file', f'give a path{known}')
     try:
         with path.open('rb') as file:

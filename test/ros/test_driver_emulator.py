@@ -451,7 +451,7 @@ def test_a_driver_without_commands_holds_again(processes, peer, tmp_path):
 @pytest.mark.parametrize(
     ('parameters', 'text'),
     [
-        ({'driver_profile': 'nobody'}, 'is not a file; give a path, or one of those that ship'),
+        ({'driver_profile': 'nobody'}, 'is not a file; give a path, or the name of a shipped one'),
         ({'own_controller': 'magic'}, "unknown own controller 'magic'; known: hold, none"),
         ({'breakaway': [0.5]}, 'of at least 1'),
         ({'cogging': [-1.0]}, 'finite and not negative'),

@@ -104,7 +104,7 @@ def test_an_arm_does_not_fall_at_the_start_and_tracks_its_motion(
     launch = launches.launch(
         'gazebo', robot=robot, gui=False, world=slow_world('arm'), record=True, bag='bag'
     )
-    launch.says('time runs', 60.0)
+    launch.says('world unpaused', 60.0)
     launch.says('sent circle', 60.0)
     arm.until(3.5)
     times, q = arm.positions()
@@ -131,7 +131,7 @@ def test_no_force_is_left_in_a_gazebo_that_goes_on(launches, peer):
     gazebo = launches.command('gz', 'sim', '-s', str(world))
     launch = launches.launch('gazebo', gui=False, start_world=False, motion=False)
     arm = Arm(peer)
-    launch.says('time runs', 60.0)
+    launch.says('world unpaused', 60.0)
     arm.until(1.0)
     assert np.abs(arm.positions()[1][-1]).max() < 1e-6
     launch.interrupt()
@@ -163,7 +163,7 @@ def test_a_pd_controller_needs_no_more_than_another_word(launches, peer):
 def test_two_arms_share_a_world_and_its_time(launches, peer):
     arms = {side: Arm(peer, f'/{side}') for side in ('left', 'right')}
     launch = launches.launch('two_robots', simulator='gazebo', gui=False)
-    launch.says('time runs', 60.0)
+    launch.says('world unpaused', 60.0)
     launch.says('sent circle', 60.0, times=2)
     for side, arm in arms.items():
         peer.spin_for(0.1)
@@ -179,7 +179,7 @@ def test_the_loop_stays_closed_while_the_tool_is_led(launches, peer, slow_world)
     """Oracle: the parallelogram's closed form (Ma, Xu, Li 1988, section 3.2)."""
     arm = Arm(peer)
     launch = launches.launch('four_bar', gui=False, world=slow_world('four_bar'))
-    launch.says('time runs', 60.0)
+    launch.says('world unpaused', 60.0)
     arm.until(2.5)
     answer = peer.call(GetState, 'controller/get_state', GetState.Request())
     assert answer.current_state.label == 'active'
@@ -228,5 +228,5 @@ def test_a_controller_that_never_gets_active_is_told_by_name(launches):
     launch = launches.launch('gazebo', gui=False, wait_for='nobody')
     launch.says('is in the world', 60.0)
     wait_until(lambda: 'active: computed_torque' in launch.output, 30.0, 'the controller')
-    assert 'time runs' not in launch.output
+    assert 'world unpaused' not in launch.output
     launch.interrupt()

@@ -57,7 +57,7 @@ def test_time_runs_only_once_the_controller_is_active(processes, peer, gazebo):
     peer.spin_for(1.0)
     assert not gazebo.asked('/control')
     controller.active = True
-    peer.spin_until(lambda: 'time runs' in node.output, 20.0, 'running time')
+    peer.spin_until(lambda: 'world unpaused' in node.output, 20.0, 'unpaused world')
     (request,) = gazebo.asked('/world/arm/control')
     assert 'gz.msgs.WorldControl' in request
     assert 'pause: false' in request
@@ -70,7 +70,7 @@ def test_a_question_that_is_never_answered_is_asked_again(processes, peer, tmp_p
     Controller(peer).active = True
     gazebo = Gazebo(tmp_path, hangs=True)
     node = processes.start('gazebo_robot', ARM, env=gazebo.env)
-    peer.spin_until(lambda: 'time runs' in node.output, 40.0, 'running time')
+    peer.spin_until(lambda: 'world unpaused' in node.output, 40.0, 'unpaused world')
     assert len(gazebo.asked('model --list')) >= 2
 
 
@@ -78,14 +78,14 @@ def test_an_insertion_that_is_not_answered_is_asked_for_again(processes, peer, t
     Controller(peer).active = True
     gazebo = Gazebo(tmp_path, unanswered=2)
     node = processes.start('gazebo_robot', ARM, env=gazebo.env)
-    peer.spin_until(lambda: 'time runs' in node.output, 40.0, 'running time')
+    peer.spin_until(lambda: 'world unpaused' in node.output, 40.0, 'unpaused world')
     assert len(gazebo.asked('EntityFactory')) == 3
 
 
 def test_its_last_act_is_to_set_every_force_to_zero(processes, peer, gazebo):
     Controller(peer).active = True
     node = processes.start('gazebo_robot', ARM, env=gazebo.env)
-    peer.spin_until(lambda: 'time runs' in node.output, 20.0, 'running time')
+    peer.spin_until(lambda: 'world unpaused' in node.output, 20.0, 'unpaused world')
     assert not gazebo.asked('cmd_force')
     assert node.stop() == 0
     expected = [f'topic -t {topic} -m gz.msgs.Double -p data: 0.0' for topic in TOPICS]
@@ -95,7 +95,7 @@ def test_its_last_act_is_to_set_every_force_to_zero(processes, peer, gazebo):
 def test_no_force_is_left_by_one_that_is_killed(processes, peer, gazebo):
     Controller(peer).active = True
     node = processes.start('gazebo_robot', ARM, env=gazebo.env)
-    peer.spin_until(lambda: 'time runs' in node.output, 20.0, 'running time')
+    peer.spin_until(lambda: 'world unpaused' in node.output, 20.0, 'unpaused world')
     assert not gazebo.asked('cmd_force')
     os.kill(node.pid, signal.SIGKILL)
     expected = {f'topic -t {topic} -m gz.msgs.Double -p data: 0.0' for topic in TOPICS}
@@ -108,7 +108,7 @@ def test_no_force_is_left_by_one_that_is_killed(processes, peer, gazebo):
 def test_in_a_world_that_runs_time_stands_still_before_the_robot_is_there(processes, peer, gazebo):
     Controller(peer).active = True
     node = processes.start('gazebo_robot', ARM | {'pause_first': True}, env=gazebo.env)
-    peer.spin_until(lambda: 'time runs' in node.output, 20.0, 'running time')
+    peer.spin_until(lambda: 'world unpaused' in node.output, 20.0, 'unpaused world')
     asked = [line for line in gazebo.asked('/world/arm/') if 'service -s' in line]
     words = ['pause: true', 'EntityFactory', 'pause: false']
     assert [word in line for word, line in zip(words, asked, strict=True)] == [True] * 3
@@ -126,7 +126,7 @@ def test_it_may_end_once_time_runs_and_leave_the_forces_to_others(processes, pee
 def test_time_may_run_before_the_controller_is_active(processes, peer, gazebo):
     Controller(peer)
     node = processes.start('gazebo_robot', ARM | {'unpause': 'at_once'}, env=gazebo.env)
-    peer.spin_until(lambda: 'time runs' in node.output, 20.0, 'running time')
+    peer.spin_until(lambda: 'world unpaused' in node.output, 20.0, 'unpaused world')
 
 
 def test_who_does_not_get_active_is_named_with_its_state(processes, peer, gazebo):

@@ -160,7 +160,7 @@ def test_the_standard_gravity_is_found_to_be_wrong_and_diagnostics_name_it(proce
     np.testing.assert_allclose(quill, 0.0187, atol=1e-9)
     status = feed.verdict('model', count)
     assert status.level == b'\x01'
-    text = 'gravity differs: the efforts tell of 9.8000 m/s², the model has 9.8100'
+    text = 'gravity differs: the efforts fit 9.8000 m/s², the model has 9.8100'
     assert text in status.message
     assert "Gazebo's own default is 9.8" in status.message
     assert told(status)['gravity that fits best'].endswith('-9.8000')

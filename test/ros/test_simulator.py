@@ -113,7 +113,7 @@ def test_lockstep_over_dds_equals_the_loop_in_one_process_bit_for_bit(processes,
     np.testing.assert_array_equal(acted[1:], np.clip(efforts, -limit, limit))
     np.testing.assert_array_equal(acted[0], np.zeros(4))
     assert simulator.stop() == 0
-    assert '300 steps to t = 0.300000 s; commands: 300 taken, 0 refused' in simulator.output
+    assert '300 steps to t = 0.300000 s; commands: 300 accepted, 0 refused' in simulator.output
 
 
 def test_a_push_by_topic_moves_the_robot_and_one_on_no_link_is_refused(processes, peer):
@@ -176,7 +176,7 @@ def test_a_paused_simulator_can_be_stepped_and_reset(processes, peer):
         assert answer.success, answer.message
         peer.spin_until(lambda count=count: len(driver.answers) == count, 20, 'next state')
     assert peer.call(Trigger, 'simulator/reset', Trigger.Request()).success
-    simulator.says('2 steps to t = 0.002000 s; commands: 3 taken', 10.0)
+    simulator.says('2 steps to t = 0.002000 s; commands: 3 accepted', 10.0)
     peer.spin_until(lambda: len(driver.states) == 4, 20, 'first state again')
     np.testing.assert_array_equal(
         arrays(driver.states)[[0, 1, 2, 3]], in_process_loop(2)[0][[0, 1, 2, 0]]
@@ -204,7 +204,7 @@ def test_a_command_that_is_not_finite_or_of_wrong_size_is_refused_and_never_appl
     peer.spin_until(lambda: len(driver.states) == 2, 20, 'a step')
     np.testing.assert_array_equal(arrays(driver.states), in_process_loop(1)[0])
     assert simulator.stop(signal.SIGTERM) == 0
-    assert '1 taken, 4 refused' in simulator.output
+    assert '1 accepted, 4 refused' in simulator.output
 
 
 def test_a_second_answer_to_a_state_does_not_answer_the_next(processes, peer):
@@ -219,7 +219,7 @@ def test_a_second_answer_to_a_state_does_not_answer_the_next(processes, peer):
     peer.spin_until(lambda: len(driver.states) == 301, 60, '300 steps')
     simulator.stop()
     # Some of the 300 second answers leave only after the next state; most wait in the queue.
-    assert ' 0 superfluous' not in simulator.output
+    assert ' 0 dropped' not in simulator.output
 
 
 def test_a_missing_peer_is_named_and_a_late_one_goes_on(processes, peer):

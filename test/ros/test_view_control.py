@@ -132,7 +132,7 @@ def test_stop_deactivates_within_a_fifth_of_a_simulated_second(arm, tries, peer,
     waited = []
     with Tab(browser, arm, NARROW) as tab:
         tab.reads('active: computed_torque')
-        tab.reads('It is no emergency stop')
+        tab.reads('It is not an emergency stop')
         peer.spin_until(lambda: states and commands, 10.0, 'states and references')
         while not waited or (min(waited) > 0.2 and len(waited) < tries):
             waited.append(stopping_time(tab, peer, states, commands))

@@ -70,7 +70,7 @@ def test_the_gravity_of_gazebo_is_found_and_named_without_being_told():
     assert gravity['residual_before'][2] == pytest.approx((1.15 + 0.72) * 0.01, abs=1e-9)
     assert result.findings[0].severity == 'wrong'
     assert (
-        "gravity differs: the efforts tell of 9.8000 m/s², the model has 9.8100 (Gazebo's own "
+        "gravity differs: the efforts fit 9.8000 m/s², the model has 9.8100 (Gazebo's own "
         'default is 9.8)' in result.findings[0].text
     )
     assert result.findings[0].text.endswith('--gravity 0 0 -9.8')

@@ -217,7 +217,7 @@ def test_the_command_prints_figures_and_ends_well_for_a_sound_robot(capsys):
     assert run('scara') == 0
     out = capsys.readouterr().out
     assert 'scara: 4 moving joints, 11.97 kg in motion' in out
-    assert 'nothing is wrong' in out
+    assert 'no problems found' in out
     assert '6.25' in out
 
 
@@ -254,7 +254,7 @@ def test_a_sound_robot_of_which_a_refused_part_is_asked_for_ends_with_1(
     assert run(file_of(arm(dynamics=dynamics)), *words, '--json', tmp_path / 'check.json') == 1
     out = capsys.readouterr().out
     assert complaint in out.splitlines()[-1]
-    assert 'nothing is wrong' not in out
+    assert 'no problems found' not in out
     found = json.loads((tmp_path / 'check.json').read_text())['findings']
     assert any(entry['severity'] == 'error' and complaint in entry['problem'] for entry in found)
 
@@ -281,7 +281,7 @@ def test_the_command_writes_its_result_as_json(tmp_path, file_of):
 def test_the_command_passes_arguments_to_xacro(capsys):
     assert run('four_dof', 'limits_profile:=wide', 'prefix:=left_') == 0
     assert 'left_joint1' in capsys.readouterr().out
-    with pytest.raises(ConfigurationError, match="'wide': sets nothing; write NAME:=VALUE"):
+    with pytest.raises(ConfigurationError, match="'wide': has no :=; write NAME:=VALUE"):
         run('four_dof', 'wide')
 
 
@@ -318,7 +318,7 @@ def test_a_spanning_tree_alone_is_refused_with_the_way_out():
     ('before', 'after', 'complaint'),
     [
         ('coordinates:', 'coordinate:', "unknown key 'coordinate'"),
-        ('arm_pin', 'palm_pin', "'palm_pin' is no frame"),
+        ('arm_pin', 'palm_pin', "'palm_pin' is not a frame"),
         ('crank_joint', 'wing_joint', "'wing_joint' is no"),
     ],
 )

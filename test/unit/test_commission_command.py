@@ -72,7 +72,7 @@ def test_a_true_profile_ends_in_0(bag, tmp_path, capsys):
     assert commission(bag, tmp_path, '--json', str(file)) == 0
     printed = plain(capsys.readouterr().out)
     assert f'Efforts, measured, against gravity in {POSES} poses' in printed
-    assert 'nothing speaks against the profile' in printed
+    assert 'no errors found in the profile' in printed
     found = json.loads(file.read_text())
     assert found['poses'] == POSES
     assert found['joints']['joint1']['slope'] is None  # its axis is vertical
@@ -110,7 +110,7 @@ WRONG = {
             'state': {'effort': 'without_compensation'},
             'compensated_by_driver': ['gravity'],
         },
-        'gravity: is in the efforts that the driver tells',
+        'gravity: is contained in the reported efforts',
     ),
 }
 
@@ -122,7 +122,7 @@ def test_a_wrong_profile_ends_in_1_and_its_cause_is_named(bag, tmp_path, capsys,
     assert commission(bag, tmp_path, '--json', str(file), **keys) == 1
     printed = plain(capsys.readouterr().out)
     assert text in printed
-    assert 'nothing speaks against' not in printed
+    assert 'no errors found' not in printed
     errors = [f for f in json.loads(file.read_text())['findings'] if f['severity'] == 'error']
     assert any(text in f'{f["culprit"]}: {f["problem"]}; {f["remedy"]}' for f in errors)
 

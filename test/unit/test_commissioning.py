@@ -155,9 +155,9 @@ def test_gravity_counted_twice_or_not_at_all_is_told_by_the_commands():
 def test_gravity_that_a_driver_leaves_out_of_its_report_is_told_by_its_efforts():
     q, tau = held()
     (error,) = told(q, 0.0 * tau)
-    assert error.startswith('gravity: is left out of the efforts that the driver tells')
+    assert error.startswith('gravity: is missing from the reported efforts')
     (error,) = told(q, tau, gravity_expected=False)
-    assert error.startswith('gravity: is in the efforts that the driver tells')
+    assert error.startswith('gravity: is contained in the reported efforts')
 
 
 def test_two_mistakes_are_both_named():

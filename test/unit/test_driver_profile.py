@@ -164,7 +164,7 @@ def test_a_wrong_profile_is_refused_by_the_name_of_the_culprit(keys, texts):
 def test_a_profile_without_a_name_or_that_does_not_exist_is_refused():
     with pytest.raises(ConfigurationError, match="'name' is missing"):
         load_driver_profile({})
-    with pytest.raises(ConfigurationError, match='is not a file; .* those that ship: .*franka'):
+    with pytest.raises(ConfigurationError, match='is not a file; .* a shipped one: .*franka'):
         load_driver_profile('nobody')
 
 

@@ -282,8 +282,8 @@ def test_what_cannot_be_reached_is_said_with_the_reason():
         (lambda: four_dof.inverse([0.1, 0.1, 0.0], 0.0, small), 'reach is 0.2 to 0.4 m'),
         (lambda: four_dof.inverse_pose(R, p + 0.01 * R[:, 2]), 'm off the plane'),
         (lambda: four_dof.inverse_pose(R @ roll, p), 'keep the wrist axis horizontal'),
-        (lambda: four_dof.inverse_pose(1.01 * R, p), 'no rotation matrix'),
-        (lambda: four_dof.inverse_pose(R @ np.diag([1, 1, -1]), p), 'no rotation matrix'),
+        (lambda: four_dof.inverse_pose(1.01 * R, p), 'not a rotation matrix'),
+        (lambda: four_dof.inverse_pose(R @ np.diag([1, 1, -1]), p), 'not a rotation matrix'),
         (lambda: four_dof.inverse([math.nan, 0, 0], 0.0), 'not finite'),
     ):
         with pytest.raises(UnreachableError) as caught:

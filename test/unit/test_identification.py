@@ -411,7 +411,7 @@ def test_the_gravity_that_differs_is_told_in_a_sentence():
     tree = free_of_limits(sample('scara').tree).with_changes(**terms)
     run = exact_run(robot, drives, 2.0)
     sentence = gravity_mismatch(run, tree, EXACT_PREPARATION).sentence('give --gravity {}')
-    assert 'the efforts tell of 9.8000 m/s², the model has 9.8100' in sentence
+    assert 'the efforts fit 9.8000 m/s², the model has 9.8100' in sentence
     assert "Gazebo's own default" in sentence
     assert 'give --gravity 0 0 -9.8' in sentence
     tilted = tree.with_gravity((0.5, 0.0, -9.787))

@@ -377,9 +377,9 @@ def test_a_profile_without_efforts_is_compared_by_its_commands(monkeypatch, tmp_
 @pytest.mark.parametrize(
     ('given', 'told'),
     [
-        ({'driver_profile': 'nobody'}, 'is not a file; give a path, or one of those that ship'),
+        ({'driver_profile': 'nobody'}, 'is not a file; give a path, or the name of a shipped one'),
         ({'description': 'no.urdf'}, 'no.urdf'),
-        ({'mappings': 'left'}, "'left' sets nothing; write NAME:=VALUE"),
+        ({'mappings': 'left'}, "'left' has no :=; write NAME:=VALUE"),
         ({'stage': 'slow', 'effort_scale': 'half'}, "is 'half'; give a number"),
         ({'stage': 'slow', 'effort_scale': '1.5'}, 'must be above 0, at most 1'),
         ({'stage': 'gravity', 'effort_scale': '0.05'}, "of joint 'joint3'; write effort_scale:="),

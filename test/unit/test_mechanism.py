@@ -453,7 +453,7 @@ REFUSED = {
     ),
     'unknown joint': (
         PIN + 'coordinates: [lower_arm_joint, elbow]\n',
-        "coordinates: 'elbow' is no joint; known: lower_arm_joint, upper_arm_joint",
+        "coordinates: 'elbow' is not a joint; known: lower_arm_joint, upper_arm_joint",
     ),
     'unknown loop key': (
         'loops: {pin: {frames: [arm_pin, rod_pin], axes: xy}}\n' + U,
@@ -461,11 +461,11 @@ REFUSED = {
     ),
     'unknown frame': (
         'loops: {pin: {frames: [arm_pin, rod_tip]}}\n' + U,
-        "loop 'pin': 'rod_tip' is no frame; known: .*rod_pin",
+        "loop 'pin': 'rod_tip' is not a frame; known: .*rod_pin",
     ),
     'three frames': (
         'loops: {pin: {frames: [arm_pin, rod_pin, tool]}}\n' + U,
-        "loop 'pin': has 3 frames; give the two that meet",
+        "loop 'pin': has 3 frames; give the two to join",
     ),
     'frames of one body': (
         'loops: {pin: {frames: [arm_pin, tool]}}\n' + U,
@@ -477,7 +477,7 @@ REFUSED = {
     ),
     'wrong axes': (
         'loops: {pin: {frames: [arm_pin, rod_pin], position: xx}}\n' + U,
-        "loop 'pin', position .line 1.: 'xx' is no choice of axes",
+        "loop 'pin', position .line 1.: 'xx' is not a set of axes",
     ),
     'too few equations': (
         'loops: {pin: {frames: [arm_pin, rod_pin], position: x}}\n' + U,
@@ -505,7 +505,7 @@ REFUSED = {
     'joint in no loop': (
         'loops: {pin: {frames: [frame0, rod_pin], position: xy}}\n'
         'coordinates: [lower_arm_joint]\n',
-        "joint 'upper_arm_joint': is no coordinate and in no loop",
+        "joint 'upper_arm_joint': is neither a coordinate nor part of a loop",
     ),
     'too many actuators': (
         PIN + U + 'actuators: {a: {rate: {crank_joint: 1}}}\n',
@@ -513,15 +513,15 @@ REFUSED = {
     ),
     'actuator of an unknown joint': (
         PIN + U + 'actuators: {a: {rate: {elbow: 1}}, b: {rate: {crank_joint: 1}}}\n',
-        "actuator 'a': 'elbow' is no joint",
+        "actuator 'a': 'elbow' is not a joint",
     ),
     'actuator of nothing': (
         PIN + U + 'actuators: {a: {rate: {crank_joint: 0}}, b: {rate: {crank_joint: 1}}}\n',
-        "actuator 'a': drives nothing",
+        "actuator 'a': drives no joint",
     ),
     'unknown actuator key': (
         PIN + U + 'actuators: {a: {drives: crank_joint}}\n',
-        "actuator 'a': drives nothing; give rate",
+        "actuator 'a': drives no joint; give rate",
     ),
     'actuators that fight': (
         PIN + U + 'actuators: {a: {rate: {crank_joint: 1}}, b: {rate: {crank_joint: 2}}}\n',
@@ -550,7 +550,7 @@ REFUSED = {
     ),
     'guess of a coordinate': (
         PIN + U + 'assembly: {guess: {crank_joint: 0}}\n',
-        "assembly guess: 'crank_joint' is no dependent joint",
+        "assembly guess: 'crank_joint' is not a dependent joint",
     ),
     'guess infinite': (
         PIN + U + 'assembly: {guess: {rod_joint: .inf}}\n',
@@ -576,7 +576,7 @@ REFUSED = {
     ),
     'closed form of a dependent joint by another': (
         PIN + U + 'closed_form: {rod_joint: {rate: {upper_arm_joint: -1}}}\n',
-        "closed_form 'rod_joint': 'upper_arm_joint' is no coordinate",
+        "closed_form 'rod_joint': 'upper_arm_joint' is not a coordinate",
     ),
     'threshold zero': (PIN + U + 'singular_below: 0\n', 'singular_below .line 3.: is 0; must be'),
 }

@@ -176,7 +176,7 @@ def test_a_shipped_name_and_a_home_folder_are_understood(tmp_path, monkeypatch):
     shipped = {'known': tmp_path / 'mine.yaml'}
     for name in ('known', 'known.yaml'):
         assert read_yaml(name, 'file', shipped) == {'a': 1}
-    with pytest.raises(ConfigurationError, match='give a path, or one of those that ship: known'):
+    with pytest.raises(ConfigurationError, match='or the name of a shipped one: known'):
         read_yaml('other', 'file', shipped)
 
 

@@ -217,7 +217,7 @@ def no_number(run):
         (other_order, 'study', 'order'),
         (five, 'study', 'at least 8 are needed'),
         (one_joint, 'study', 'shoulder_lift_joint only'),
-        (huge, 'study', 'no sensor reads'),
+        (huge, 'study', 'range of any sensor'),
         (no_number, 'study', 'no efforts'),
         (lambda run: run, '', 'amperes'),
     ],
@@ -258,7 +258,7 @@ def test_a_robot_of_another_geometry_is_refused_in_one_sentence(tmp_path, capsys
              '--output', str(tmp_path / 'out')]  # fmt: skip
     assert main(words) != 0
     (sentence, _) = capsys.readouterr().err.strip().splitlines()
-    assert sentence.startswith('error: this is no such robot: ')
+    assert sentence.startswith('error: the data do not match this robot: ')
     assert 'the description' in sentence
     assert not (tmp_path / 'out').exists()
 

@@ -9,13 +9,13 @@ import pytest
 from oracles import PinocchioOracle
 from samples import sample
 
-from benchmark.comply import ARMS, arm, cases, energy_made, held, known_arms, pushed
+from benchmark.comply import ARMS, arm, cases, energy_gain, held, installed_arms, pushed
 from robot_dynamics_ros.control.changes import ParameterChange
 from robot_dynamics_ros.control.laws.control_law import Reference
 from robot_dynamics_ros.control.laws.registry import make_law
 from robot_dynamics_ros.errors import ParameterError, UnknownNameError
 
-CASES = [(name, place) for name in known_arms() for place in (0, 1)]
+CASES = [(name, place) for name in installed_arms() for place in (0, 1)]
 
 
 def case(name, place):
@@ -69,7 +69,7 @@ def test_where_nothing_tells_a_force_the_mass_is_its_own_and_diagnostics_say_so(
         efforts.append(np.zeros(tree.n))
         law.effort(0.0, start, 0.0 * start, reference, efforts[-1])
     np.testing.assert_array_equal(*efforts)
-    assert law.status() == {'felt_mass': 'its own: nothing tells a force'}
+    assert law.status() == {'felt_mass': 'its own: no external effort'}
     law.external.known = True
     law.external.effort[:] = rng.normal(size=tree.n)
     law.effort(0.0, start, 0.0 * start, reference, efforts[0])
@@ -84,8 +84,8 @@ def test_where_nothing_tells_a_force_the_mass_is_its_own_and_diagnostics_say_so(
 def test_no_energy_is_made(name, place):
     tree, start, frame, stiffness, _ = case(name, place)
     # Undamped, the plant's step gives and takes energy: 30 rad/s by 1 ms is 3 %, of which half.
-    assert energy_made(tree, start, frame, stiffness, 1) < 0.02
-    assert energy_made(tree, start, frame, stiffness, 2, ratio=0.3) < 1e-4
+    assert energy_gain(tree, start, frame, stiffness, 1) < 0.02
+    assert energy_gain(tree, start, frame, stiffness, 2, ratio=0.3) < 1e-4
 
 
 @pytest.mark.slow
@@ -94,12 +94,12 @@ def test_no_energy_is_made(name, place):
 def test_another_mass_makes_no_energy(name, place, factor):
     tree, start, frame, stiffness, _ = case(name, place)
     # As above, for modes that are by the root of the factor faster.
-    assert energy_made(tree, start, frame, stiffness, 1, 0.0, factor) < 0.02 / factor**0.5
-    assert energy_made(tree, start, frame, stiffness, 2, 0.3, factor) < 1e-4
+    assert energy_gain(tree, start, frame, stiffness, 1, 0.0, factor) < 0.02 / factor**0.5
+    assert energy_gain(tree, start, frame, stiffness, 2, 0.3, factor) < 1e-4
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize('name', known_arms())
+@pytest.mark.parametrize('name', installed_arms())
 def test_a_fifth_of_the_mass_keeps_the_limits_under_a_push_that_asks_for_more(name):
     tree, start, frame, stiffness, _ = case(name, 0)
     stiffness = 0.2 * stiffness  # modes as fast as the arm's own

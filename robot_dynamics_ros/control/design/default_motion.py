@@ -173,7 +173,7 @@ def comfortable_postures(
         raise ModelError(
             f'robot {tree.name!r}',
             f'{touching.first!r} and {touching.second!r} are {1e3 * touching.distance:.1f} mm '
-            f'apart in its best posture; something touches in all of {_ROUNDS * _POSTURES}',
+            f'apart in its best posture; all {_ROUNDS * _POSTURES} are in collision',
             'check the collision geometry, or move the obstacles',
         )
     if not count:

@@ -184,7 +184,7 @@ class Impedance(ControlLaw):
             return {}
         source = 'measured' if self.external.measured else 'observed'
         shaped = f'{self._factor:g} times its own, by {source} external efforts'
-        return {'felt_mass': shaped if self.external.known else 'its own: nothing tells a force'}
+        return {'felt_mass': shaped if self.external.known else 'its own: no external effort'}
 
     def effort(self, t: float, q: Array, v: Array, reference: Reference, out: Array) -> None:
         """Compute the efforts for the coming period; see :class:`ControlLaw`."""

@@ -85,12 +85,12 @@ def _loaded(entry: EntryPoint, known: Mapping[str, type[ControlLaw]]) -> type[Co
     if not (isinstance(law, type) and issubclass(law, ControlLaw)):
         raise ConfigurationError(place, 'is not a ControlLaw', 'name a class derived from it')
     if entry.name in known or law.name != entry.name:
-        raise ConfigurationError(place, f'is named {law.name!r}', 'give it a name of its own')
+        raise ConfigurationError(place, f'is named {law.name!r}', 'give it a unique name')
     declared = {one.name: one for other in known.values() for one in other.declared}
     for one in law.declared:
         if declared.get(one.name, one) != one:
             raise ConfigurationError(
-                place, f'declares {one.name!r} unlike another law', 'choose another name'
+                place, f'declares {one.name!r} differently from another law', 'choose another name'
             )
     return law
 

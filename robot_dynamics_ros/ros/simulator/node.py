@@ -6,8 +6,8 @@ Lockstep protocol
     that answers it, applies it for one period, publishes state k + 1, and so on, as fast as
     possible; the result depends neither on clocks nor on the machine. A command answers a state if
     it arrives after the state was published; commands already in the queue (of a stop action, for
-    example) are superfluous and dropped. Non-finite commands and commands of the wrong size are
-    rejected and counted. An unanswered state is published again with the same timestamp every
+    example) are dropped. Non-finite commands and commands of the wrong size are rejected and
+    counted. An unanswered state is published again with the same timestamp every
     ``republish_period_s`` of wall time, so that a peer that starts late or restarts can continue;
     after ``lockstep_timeout_s`` the missing peer is named.
 
@@ -80,7 +80,7 @@ class Simulator(PackageNode):
 
     def __init__(self) -> None:
         super().__init__(self.NAME, self.PARAMETERS)
-        self._superfluous = self._refusals_logged = 0
+        self._dropped = self._refusals_logged = 0
         self._begin_with_robot(self._begin)
 
     def on_stop(self) -> None:
@@ -93,10 +93,10 @@ class Simulator(PackageNode):
         buffer, run = self._buffer, self._run
         self.get_logger().info(
             f'{run.plant.steps} steps to t = {run.time:.6f} s; commands: {buffer.accepted} '
-            f'taken, {buffer.refused} refused, {self._superfluous} superfluous; '
+            f'accepted, {buffer.refused} refused, {self._dropped} dropped; '
             f'{self._pace.lost} steps of real time lost'
         )
-        buffer.accepted = buffer.refused = self._superfluous = self._pace.lost = 0
+        buffer.accepted = buffer.refused = self._dropped = self._pace.lost = 0
 
     # Building ------------------------------------------------------------------------------------
 
@@ -188,12 +188,12 @@ class Simulator(PackageNode):
                 throttle_duration_sec=_QUIET_S,
             )
 
-    def _drop_superfluous(self) -> None:
+    def _drop_queued(self) -> None:
         """Drop all queued commands: those sent before a state is published do not answer it."""
         self._buffer.expect()
         for subscription in self._commands:
             while take_message(subscription) is not None:
-                self._superfluous += 1
+                self._dropped += 1
 
     def _on_push(self, msg: WrenchStamped) -> None:
         """Apply a push until the next message, at most for ``push_timeout_s``."""
@@ -237,7 +237,7 @@ class Simulator(PackageNode):
         self._timeouts = 0
         self._published_at = self._sent_at = time.monotonic()
         if self._lockstep:
-            self._drop_superfluous()
+            self._drop_queued()
         self._publish_wrench()
         self._states.publish(self._state.message)
         if self._clock_publisher is not None and now >= self._next_clock:
