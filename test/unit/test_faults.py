@@ -55,7 +55,7 @@ def ungated(self, original, ramp, share, dt, out):
 
 
 def believes_all(self, stamp, q, v):
-    self._believed = self._plausible = (q, v)
+    self._accepted = self._plausible = (q, v)
     self._plausible_time = stamp
     return StateVerdict.ACCEPTED
 

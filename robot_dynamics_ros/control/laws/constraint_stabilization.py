@@ -54,7 +54,7 @@ LEAD_IN = Parameter(
     'moves the joints to the start of the program, if the program cannot start at the measured '
     'position because of a singularity or the effort limits; 0: never.', 0.0, 1.0,
 )  # fmt: skip
-_LED_BLEND_S = 0.3  # time over which the remaining error after a lead-in is blended out
+_LEAD_IN_BLEND_S = 0.3  # time over which the remaining error after a lead-in is blended out
 
 
 class ConstraintStabilization(ControlLaw):
@@ -140,13 +140,13 @@ class ConstraintStabilization(ControlLaw):
             raise ParameterError('program', parameters['program'], 'requires a new law')
         period, discretization = parameters['period'], parameters['discretization']
         self._require_sampled_stability(period, discretization)
-        self._look = LookAhead(self.tree.n, discretization, period)
-        self._kernel.look_ahead(self._look.time, self._look.lead)
-        self._effort.configure(self._look.end, parameters)
+        self._ahead = LookAhead(self.tree.n, discretization, period)
+        self._kernel.look_ahead(self._ahead.time, self._ahead.lead)
+        self._effort.configure(self._ahead.end, parameters)
         self._unlimited = not parameters['limit_effort']
         share = parameters['lead_in']
-        led = share and not (self._unlimited or self._followed or self.program.passive)
-        self._lead = LeadIn.to(self.program, share) if led else None
+        leads_in = share and not (self._unlimited or self._followed or self.program.passive)
+        self._lead = LeadIn.to(self.program, share) if leads_in else None
 
     @property
     def follows_reference(self) -> bool:
@@ -210,21 +210,21 @@ class ConstraintStabilization(ControlLaw):
         if self._start is None:
             self.reset(t, q, v)
         if self._leading:
-            self._go_to_start(t, q, v, out)
+            self._move_to_start(t, q, v, out)
             return
         self._previous, self.acceleration = self.acceleration, self._previous
         self._evaluate(t, q, v, reference)
         kernel = self._kernel
         self.acceleration[:] = kernel.acceleration
         self.scale = 1.0
-        if self._look.time > 0.0:
+        if self._ahead.time > 0.0:
             q, v = kernel.q, kernel.v
         if not self._effort.write(q, v, self.acceleration, out):
-            self._meet_limits(q, v, out)
+            self._apply_limits(q, v, out)
         if self._contacts is not None:
             self._contacts.add(out)
 
-    def _go_to_start(self, t: float, q: Array, v: Array, out: Array) -> None:
+    def _move_to_start(self, t: float, q: Array, v: Array, out: Array) -> None:
         """Compute the efforts of the motion to the start of the program."""
         lead, kernel = self._lead, self._kernel
         assert lead is not None
@@ -234,12 +234,12 @@ class ConstraintStabilization(ControlLaw):
         self.acceleration[:] = lead.acceleration(t - self._start + lead.duration, q, v)
         kernel.program_velocity[:] = lead.velocity
         if not self._effort.write(q, v, self.acceleration, out):
-            self._meet_limits(q, v, out)
+            self._apply_limits(q, v, out)
         if t >= self._start:
             self._leading = False
-            self._begin_program(q, v, max(self.program.blend, _LED_BLEND_S))
+            self._begin_program(q, v, max(self.program.blend, _LEAD_IN_BLEND_S))
 
-    def _meet_limits(self, q: Array, v: Array, out: Array) -> None:
+    def _apply_limits(self, q: Array, v: Array, out: Array) -> None:
         """Scale efforts into their limits; discard the acceleration if it is not finite."""
         if not math.isfinite(sum(out.tolist())):
             self.acceleration.fill(0.0)
@@ -249,11 +249,11 @@ class ConstraintStabilization(ControlLaw):
 
     def _evaluate(self, t: float, q: Array, v: Array, reference: Reference) -> None:
         """Evaluate the program at the state and time for which the effort is computed."""
-        look = self._look
-        time = t - (self._start or 0.0) + look.time
+        ahead = self._ahead
+        time = t - (self._start or 0.0) + ahead.time
         if self._followed:
-            look.see(reference.position, reference.velocity, reference.acceleration)
-            followed_q, followed_v = look.q.tolist(), look.v.tolist()
+            ahead.see(reference.position, reference.velocity, reference.acceleration)
+            followed_q, followed_v = ahead.q.tolist(), ahead.v.tolist()
             followed_a = reference.acceleration.tolist()
             for signal, joints in self._followed:
                 signal.give(
@@ -287,7 +287,7 @@ class ConstraintStabilization(ControlLaw):
         if self._leading:
             return self._effort.split(q, v, {'inertia': self.acceleration})
         self._evaluate(t, q, v, reference)
-        if self._look.time > 0.0:
+        if self._ahead.time > 0.0:
             q, v = self._kernel.q.copy(), self._kernel.v.copy()
         a, solution = self._kernel.acceleration.copy(), self._kernel.inverse()
         planned = solution.solve(self._kernel.feed_forward())

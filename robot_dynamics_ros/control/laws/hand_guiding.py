@@ -112,7 +112,7 @@ class HandGuiding(GravityLaw):
         columns = (
             parameters['guiding_damping'] * self._inertia,
             speed,
-            _within(_BRAKE, period) * self._inertia,
+            _stable_rate(_BRAKE, period) * self._inertia,
             frequency**2 * self._inertia,
             tree.position_lower + width,
             tree.position_upper - width,
@@ -151,7 +151,7 @@ class HandGuiding(GravityLaw):
             self._add_surfaces(q, v, out)
         joints = zip(q.tolist(), v.tolist(), out.tolist(), self._joints, strict=True)
         for i, (x, w, effort, joint) in enumerate(joints):
-            out[i] = effort + _moving(w, joint) + _walls(x, w, joint)
+            out[i] = effort + _damping(w, joint) + _wall_effort(x, w, joint)
 
     def _add_surfaces(self, q: Array, v: Array, out: Array) -> None:
         """Add the efforts of the surfaces, N m or N."""
@@ -160,7 +160,7 @@ class HandGuiding(GravityLaw):
         kernel.run(0.0, q, v)
         f, rates = kernel.f.tolist(), kernel.Gamma.dot(v).tolist()
         for row, _ in kernel.program.contacts:
-            force = _push(self._stiffness, -f[row], -rates[row], _SURFACE_SPEED)
+            force = _force(self._stiffness, -f[row], -rates[row], _SURFACE_SPEED)
             if force > 0.0:
                 out += force * kernel.Gamma[row]
 
@@ -170,8 +170,8 @@ class HandGuiding(GravityLaw):
         if self._surfaces is not None:
             self._add_surfaces(q, v, surfaces)
         states = list(zip(q.tolist(), v.tolist(), self._joints, strict=True))
-        walls = np.array([_walls(x, w, joint) for x, w, joint in states])
-        gravity, moving = self.gravity(q), np.array([_moving(w, joint) for _, w, joint in states])
+        walls = np.array([_wall_effort(x, w, joint) for x, w, joint in states])
+        gravity, moving = self.gravity(q), np.array([_damping(w, joint) for _, w, joint in states])
         moving += self._friction.at(v, gravity)
         return {'gravity': gravity, 'friction': moving, 'walls': walls + surfaces}
 
@@ -189,23 +189,23 @@ def surfaces_of(tree: RobotTree, program: str) -> ProgramKernel:
     return ProgramKernel(loaded)
 
 
-def _within(rate: float, period: float) -> float:
+def _stable_rate(rate: float, period: float) -> float:
     return min(rate, _SAMPLED / period) if period else rate
 
 
-def _moving(w: float, joint: list[float]) -> float:
+def _damping(w: float, joint: list[float]) -> float:
     """Return damping and brake of a joint at a speed, N m or N."""
     viscous, speed, brake, *_ = joint
     beyond = w - max(-speed, min(speed, w))
     return -viscous * w - brake * beyond
 
 
-def _walls(x: float, w: float, joint: list[float]) -> float:
+def _wall_effort(x: float, w: float, joint: list[float]) -> float:
     """Return the effort of both walls of a joint, N m or N."""
     _, speed, _, stiffness, lower, upper = joint
-    return _push(stiffness, lower - x, -w, speed) - _push(stiffness, x - upper, w, speed)
+    return _force(stiffness, lower - x, -w, speed) - _force(stiffness, x - upper, w, speed)
 
 
-def _push(stiffness: float, depth: float, rate: float, speed: float) -> float:
+def _force(stiffness: float, depth: float, rate: float, speed: float) -> float:
     """Return the force of a wall at a penetration depth and its rate; never negative."""
     return stiffness * max(depth, 0.0) * max(1.0 + rate / speed, 0.0)

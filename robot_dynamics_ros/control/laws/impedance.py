@@ -64,7 +64,7 @@ FRAME = P(
 )
 _OUTPUTS = ('inverse_dynamics', 'gravity_forces', 'mass_matrix')
 _TINY = 1e-150  # avoids division by zero; below the square of any relevant number
-_LOST = 1e-12  # relative to the sum of squared singular values: below it, no stiffness
+_NO_STIFFNESS = 1e-12  # relative to the sum of squared singular values: below it, no stiffness
 _AXES = ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0))
 
 
@@ -148,7 +148,7 @@ class Impedance(ControlLaw):
         self._factor, self._stiffness[:] = factor, stiffness
         w, free = parameters['null_space_frequency'], parameters['null_space_damping_ratio']
         self._numbers[self._rows :] = ratio, 2.0 * free * w, w * w
-        self._look = LookAhead(n, parameters['discretization'], period)
+        self._ahead = LookAhead(n, parameters['discretization'], period)
         part = float(parameters['friction_compensation'])
         self._friction.configure(parameters['stiction_velocity'], part)
 
@@ -188,13 +188,13 @@ class Impedance(ControlLaw):
 
     def effort(self, t: float, q: Array, v: Array, reference: Reference, out: Array) -> None:
         """Compute the efforts for the coming period; see :class:`ControlLaw`."""
-        self._see_acceleration(t, v)
+        self._update_acceleration(t, v)
         self._write(q, v, reference, out)
         for part in (self._spring, self._damper, self._free, self._shaping):
             out += part
         out += self._friction_at(v, reference.acceleration, out)
 
-    def _see_acceleration(self, t: float, v: Array) -> None:
+    def _update_acceleration(self, t: float, v: Array) -> None:
         """Compute the acceleration from the last two velocities; 0 after a gap of two periods."""
         elapsed, a = t - self._time, self._acceleration
         period = self.parameters['period']
@@ -206,7 +206,7 @@ class Impedance(ControlLaw):
 
     def _write(self, q: Array, v: Array, reference: Reference, out: Array) -> None:
         """Compute the effort of the reference's motion, spring, damper and null-space motion."""
-        kernels, look, external = self._kernels, self._look, self.external
+        kernels, ahead, external = self._kernels, self._ahead, self.external
         self.force_gain = 1.0 / self._factor if external.known else 1.0
         np.multiply(self._stiffness, self.force_gain, out=self._numbers[: self._rows])
         np.multiply(external.effort, self.force_gain - 1.0, out=self._shaping)
@@ -226,10 +226,10 @@ class Impedance(ControlLaw):
         kernels.mass_matrix(q, self._mass)
         for i, armature in enumerate(self._armature):
             self._mass[i, i] += armature
-        look.see(q, v, self._acceleration)
+        ahead.see(q, v, self._acceleration)
         self._springs(
-            look.q,
-            look.v,
+            ahead.q,
+            ahead.v,
             reference.position,
             v_r,
             self._mass.reshape(-1),
@@ -244,7 +244,7 @@ class Impedance(ControlLaw):
 
         The load of the gears is the motor effort without the share of the armature.
         """
-        np.multiply(self._acceleration, self._look.end, out=self._sliding)
+        np.multiply(self._acceleration, self._ahead.end, out=self._sliding)
         self._sliding += v
         np.multiply(self.tree.armature, a_r, out=self._load)
         np.subtract(motor, self._load, out=self._load)
@@ -328,9 +328,9 @@ def spring_formulas(
     error_rate = L.T @ (v - v_r)
     along = U.T @ error_rate
     damper = L @ (U @ (2 * ratio * lengths * along))
-    wish = L.T @ (free_damping * (v - v_r) + free_stiffness * (q - q_r))
-    reached = lengths * lengths / (lengths * lengths + _LOST * squares(lengths) + _TINY)
-    free = L @ (wish - U @ (reached * (U.T @ wish)))
+    desired = L.T @ (free_damping * (v - v_r) + free_stiffness * (q - q_r))
+    reached = lengths * lengths / (lengths * lengths + _NO_STIFFNESS * squares(lengths) + _TINY)
+    free = L @ (desired - U @ (reached * (U.T @ desired)))
     return -(f.J.T @ (stiffness * f.value)), -damper, -free
 
 
@@ -350,11 +350,11 @@ def _error(tree: RobotTree, frame: str, q: Array, v: Array, q_r: Array, v_r: Arr
     motion = Motion(tree, q, v)
     if not frame:
         return motion.joints(np.eye(tree.n)) - timed(q_r, v_r, np.zeros(tree.n), tree.n)
-    wanted = Motion(tree, q_r, v_r)
-    away = motion.point(frame) - _as_input(wanted.point(frame))
-    axes = [_as_input(wanted.axis(frame, np.array(axis))) for axis in _AXES]
+    target = Motion(tree, q_r, v_r)
+    offset = motion.point(frame) - _as_input(target.point(frame))
+    axes = [_as_input(target.axis(frame, np.array(axis))) for axis in _AXES]
     x, y, z = (motion.axis(frame, np.array(axis)) for axis in _AXES)
-    position = stack([dot(axis, away) for axis in axes])
+    position = stack([dot(axis, offset) for axis in axes])
     return stack([position, rotation_error((axes[0], axes[1], axes[2]), (x, y, z))])
 
 

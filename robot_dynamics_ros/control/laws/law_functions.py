@@ -119,8 +119,8 @@ class _LawFunction:
     def __init__(self, law: ConstraintStabilization, formulation: str) -> None:
         self._law, self._tree, self._program = law, law.tree, law.program
         parameters = law.parameters
-        self._look = LookAhead(law.tree.n, parameters['discretization'], parameters['period'])
-        self._settings = np.array(drive_settings(self._look.end, parameters))
+        self._ahead = LookAhead(law.tree.n, parameters['discretization'], parameters['period'])
+        self._settings = np.array(drive_settings(self._ahead.end, parameters))
         self._followed = dict(followed_signals(self._program))
         self._model = make_formulation(formulation, law.tree)
 
@@ -137,7 +137,7 @@ class _LawFunction:
 
     def _inputs(self) -> dict[str, int]:
         n, inputs = self._tree.n, {'t': 1, 'q': self._tree.n, 'v': self._tree.n}
-        if self._look.lead > 0.0:
+        if self._ahead.lead > 0.0:
             inputs['previous'] = n
         if self._followed:
             inputs['reference'] = 3 * n
@@ -146,7 +146,7 @@ class _LawFunction:
         return inputs
 
     def _compute(self, t: Array, q: Array, v: Array, *others: Array) -> tuple[Array, ...]:
-        n, look = self._tree.n, self._look
+        n, look = self._tree.n, self._ahead
         inputs = dict(zip(list(self._inputs())[3:], others, strict=True))
         time = t[0] + look.time
         numbers = [*self._numbers(time, inputs), *self._offset(time, inputs), look.time, look.lead]
@@ -170,7 +170,7 @@ class _LawFunction:
 
     def _reference(self, joints: Sequence[int], reference: Array) -> list[Scalar]:
         q, v, a = reference.reshape(3, -1)[:, list(joints)]
-        time, lead = self._look.time, self._look.lead
+        time, lead = self._ahead.time, self._ahead.lead
         return [*(q + time * (v + 0.5 * time * a)), *(v + lead * a), *a]
 
     def _offset(self, time: Scalar, inputs: dict[str, Array]) -> list[Scalar]:
@@ -192,13 +192,13 @@ class _LawFunction:
         def effort(acceleration: Array) -> Array:
             model = self._model.inverse_dynamics(q, v, acceleration)
             drives = (model, v, acceleration, towards, self._settings)
-            return self._carried(drive_effort(self._tree, *drives)[0], transmission)
+            return self._transferred(drive_effort(self._tree, *drives)[0], transmission)
 
         tau = effort(a)
         if not self._law.parameters['limit_effort']:
             return tau, 1
         keep = effort(still)
-        gravity = self._carried(self._model.inverse_dynamics(q, still, still), transmission)
+        gravity = self._transferred(self._model.inverse_dynamics(q, still, still), transmission)
         scale = _largest_scale(keep, tau - keep, limit)
         slower = _largest_scale(gravity, keep - gravity, limit)
         beyond, keep_beyond = _excess(tau, limit), _excess(keep, limit)
@@ -214,7 +214,7 @@ class _LawFunction:
         left = select(0.0, beyond, select(0.0, keep_beyond, 0.0, scale), 1.0)
         return np.array(out, dtype=object), left
 
-    def _carried(self, effort: Array, transmission: Array) -> Array:
+    def _transferred(self, effort: Array, transmission: Array) -> Array:
         """Return efforts transferred from passive joints to the drives, see ``ProgramEffort``."""
         passive = list(self._program.passive)
         driven = [i for i in range(self._tree.n) if i not in passive]

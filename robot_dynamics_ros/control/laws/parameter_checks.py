@@ -56,8 +56,8 @@ def per_joint(name: str, value: Any, n: int, *, zero_allowed: bool = True) -> li
     numbers = finite_vector(name, value, n)
     for i, number in enumerate(numbers):
         if number < 0.0 or (number == 0.0 and not zero_allowed):
-            wanted = 'must not be negative' if zero_allowed else 'must be positive'
-            raise ParameterError(name, value, f'value {number:g} of joint {i} {wanted}')
+            requirement = 'must not be negative' if zero_allowed else 'must be positive'
+            raise ParameterError(name, value, f'value {number:g} of joint {i} {requirement}')
     return numbers
 
 
@@ -86,11 +86,11 @@ def number(name: str, value: Any, *, positive: bool = False) -> float:
     Raises:
         ParameterError: The value is something else.
     """
-    wanted = 'positive' if positive else 'zero or positive'
+    requirement = 'positive' if positive else 'zero or positive'
     if isinstance(value, bool) or not isinstance(value, (int, float, np.number)):
-        raise ParameterError(name, value, f'must be a number, {wanted}')
+        raise ParameterError(name, value, f'must be a number, {requirement}')
     if not math.isfinite(value) or value < 0.0 or (positive and value == 0.0):
-        raise ParameterError(name, value, f'must be finite and {wanted}')
+        raise ParameterError(name, value, f'must be finite and {requirement}')
     return float(value)
 
 

@@ -179,9 +179,9 @@ def drive_effort(
 #: Largest plausible friction coefficient of a surface.
 FRICTION = 1.0
 #: Uncertainty of an observed force in addition to that of joint friction, N.
-UNSURE = 0.5
+FORCE_UNCERTAINTY = 0.5
 _LOW_PASS = 200.0  # 1/s, bandwidth of the friction along the surface
-_LONGEST = 0.02  # s: longer steps are clamped to it
+_MAX_STEP_S = 0.02  # s: longer steps are clamped to it
 
 
 class ContactForces:
@@ -213,7 +213,7 @@ class ContactForces:
 
     def begin(self, t: float) -> None:
         """Set the program's targets normal to the surfaces at a time, s."""
-        self._step = min(max(t - self._time, 0.0), _LONGEST) if t > self._time else 0.0
+        self._step = min(max(t - self._time, 0.0), _MAX_STEP_S) if t > self._time else 0.0
         self._time = t
         kernel = self._kernel
         for k, (row, control) in enumerate(zip(self._rows, self.controls, strict=True)):
@@ -225,12 +225,12 @@ class ContactForces:
         """Update the forces for the coming period, after the program was evaluated."""
         kernel, h, sensed = self._kernel, self._step, self._external.measured
         f, rate, reaction = kernel.f.tolist(), kernel.f_dot.tolist(), kernel.reaction.tolist()
-        across = 0.0
+        normal_force = 0.0
         for row, control in zip(self._rows, self.controls, strict=True):
             control.advance(h, f[row], rate[row], reaction[row], sensed=sensed)
             if control.phase is ContactPhase.PRESSING:
-                across += max(reaction[row], 0.0)
-        part, most = -math.expm1(-_LOW_PASS * h), FRICTION * across
+                normal_force += max(reaction[row], 0.0)
+        part, most = -math.expm1(-_LOW_PASS * h), FRICTION * normal_force
         for i in self._along:
             wanted = max(-most, min(most, reaction[i]))
             self._friction[i] += part * (wanted - self._friction[i])
@@ -249,30 +249,30 @@ class ContactForces:
 
     def status(self) -> dict[str, str]:
         """Return phase and forces of each contact as texts."""
-        words, unsure = {}, self.uncertainty()
+        texts, uncertainty = {}, self.uncertainty()
         for row, control in zip(self._rows, self.controls, strict=True):
             name = self._kernel.program.stack.rows[row]
-            words[f'contact {name}'] = (
+            texts[f'contact {name}'] = (
                 f'{control.phase.value}, {self._kernel.reaction[row]:.2f} N, '
-                f'pressing with {control.force:.2f} N +- {unsure[row]:.2f} N'
+                f'pressing with {control.force:.2f} N +- {uncertainty[row]:.2f} N'
             )
-        return words
+        return texts
 
     def uncertainty(self) -> Array:
         r"""Return the uncertainty of the reactions, shape (m,): 0 with a sensor.
 
         Without a sensor, static friction of a joint cannot be distinguished from a contact: the
         uncertainty is the Coulomb friction of all joints, mapped to the rows,
-        :math:`|\Gamma^{\#T}|\,\tau_c`, plus ``UNSURE``.
+        :math:`|\Gamma^{\#T}|\,\tau_c`, plus ``FORCE_UNCERTAINTY``.
         """
         if self._external.measured:
             return np.zeros(len(self._friction))
         matrix, tree = self._kernel.inverse().matrix(), self._kernel.program.tree
-        return np.abs(matrix).T @ tree.coulomb_friction + UNSURE
+        return np.abs(matrix).T @ tree.coulomb_friction + FORCE_UNCERTAINTY
 
 
 _FREQUENCY = 10.0  # rad/s, critically damped: the gains of a law without a program
-_STEEPEST = 1.875  # ratio of peak to mean speed of a quintic
+_PEAK = 1.875  # ratio of peak to mean speed of a quintic
 _SHORTEST_S = 0.5
 _STEPS = 5  # Newton steps, over distances of millimetres
 
@@ -303,7 +303,7 @@ class LeadIn:
             share: Fraction of the velocity limits.
         """
         try:
-            goal = _above(program, starting_configuration(program))
+            goal = _above_contacts(program, starting_configuration(program))
         except ProgramError:
             return None
         return cls(goal, share * program.tree.speeds())
@@ -311,7 +311,7 @@ class LeadIn:
     def begin(self, q: Array, v: Array) -> None:
         """Start the motion at a state, each of shape (n,)."""
         self._distance[:], self._rate[:] = q - self._goal, v
-        longest = float((_STEEPEST * np.abs(self._distance) / self._speed).max())
+        longest = float((_PEAK * np.abs(self._distance) / self._speed).max())
         self.duration = max(longest, _SHORTEST_S)
 
     def acceleration(self, time: float, q: Array, v: Array) -> Array:
@@ -324,7 +324,7 @@ class LeadIn:
         return acceleration + _FREQUENCY * (2.0 * error_rate + _FREQUENCY * error)
 
 
-def _above(program: Program, q: Array) -> Array:
+def _above_contacts(program: Program, q: Array) -> Array:
     """Return a start with the rows of contacts at their clearance, shape (n,), rad or m."""
     wanted = np.zeros(program.m)
     for row, contact in program.contacts:

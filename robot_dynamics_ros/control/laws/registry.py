@@ -53,7 +53,7 @@ def known_laws() -> dict[str, type[ControlLaw]]:
 
     for entry in entry_points(group=_GROUP):
         try:
-            laws[entry.name] = _loaded(entry, laws)
+            laws[entry.name] = _load(entry, laws)
         except Exception as error:  # third-party code may raise anything
             warnings.warn(f'law {entry.name!r} ({entry.value}) is left out: {error}', stacklevel=2)
     return laws
@@ -75,7 +75,7 @@ def _has_external_laws() -> bool:
     return False
 
 
-def _loaded(entry: EntryPoint, known: Mapping[str, type[ControlLaw]]) -> type[ControlLaw]:
+def _load(entry: EntryPoint, known: Mapping[str, type[ControlLaw]]) -> type[ControlLaw]:
     """Return the law of an entry point.
 
     Raises:

@@ -22,7 +22,7 @@ class EffortLimiter:
     * Each joint is clipped to its limit.
     * Each joint changes by at most ``rate * dt`` since the last command. A non-positive or NaN dt
       permits no change; dt is clamped to ``longest_step``.
-    * After ``soften``, each joint changes at a lower rate until it has reached the wanted effort.
+    * After ``soften``, each joint changes at a lower rate until it has reached the desired effort.
     * If a driver adds its own share, the sum is clipped to the motor's limit, after the rate.
 
     For any input, the command is finite and within the limits. The order (rate after limit) is
@@ -109,7 +109,7 @@ class EffortLimiter:
         self.bounds[1] = values
 
     def soften(self, slew: float) -> None:
-        """Limit the rate to ``slew`` until each joint has reached the wanted effort.
+        """Limit the rate to ``slew`` until each joint has reached the desired effort.
 
         Args:
             slew: Rate, as a multiple of each limit per s.
@@ -143,7 +143,7 @@ class EffortLimiter:
         """Compute a safe command.
 
         Args:
-            effort: Wanted effort, shape (n,), N m or N; may contain any values.
+            effort: Desired effort, shape (n,), N m or N; may contain any values.
             dt: Time since the last command, s.
             fallback: Used if an effort is non-finite, shape (n,); may be None or non-finite.
             out: Receives the command, shape (n,), N m or N; may be ``effort`` itself.
@@ -152,30 +152,30 @@ class EffortLimiter:
         Returns:
             Whether all efforts were finite.
         """
-        wanted = effort.tolist()
-        finite = all(map(math.isfinite, wanted))
+        desired = effort.tolist()
+        finite = all(map(math.isfinite, desired))
         if not finite:
-            wanted = self._instead(wanted, dt, fallback)
+            desired = self._replacement(desired, dt, fallback)
         step, slew, states = self.step(dt), self.slew, self.state
-        for i, x in enumerate(wanted):
+        for i, x in enumerate(desired):
             state = LimiterState(*states[:, i].tolist())
             bounds = LimiterBounds(*self.bounds[:, i].tolist())
-            own = None if share is None else float(share[i])
-            states[:, i] = limited_effort(x, state, bounds, slew, step, own)
+            driver = None if share is None else float(share[i])
+            states[:, i] = limited_effort(x, state, bounds, slew, step, driver)
         out[:] = self.last
         self.ticks += 1
         return finite
 
-    def _instead(self, wanted: list[float], dt: float, fallback: Array | None) -> list[float]:
-        for i, x in enumerate(wanted):
+    def _replacement(self, desired: list[float], dt: float, fallback: Array | None) -> list[float]:
+        for i, x in enumerate(desired):
             if not math.isfinite(x):
                 self.non_finite[i] += 1
         if fallback is not None:
-            other: list[float] = fallback.tolist()
-            if all(map(math.isfinite, other)):
-                return other
-        keep = math.exp(-min(dt, self.longest_step) / self.decay_time) if dt > 0.0 else 1.0
-        return [x * keep for x in self.last.tolist()]
+            replacement: list[float] = fallback.tolist()
+            if all(map(math.isfinite, replacement)):
+                return replacement
+        decay = math.exp(-min(dt, self.longest_step) / self.decay_time) if dt > 0.0 else 1.0
+        return [x * decay for x in self.last.tolist()]
 
 
 class LimiterBounds(NamedTuple):
@@ -191,7 +191,7 @@ class LimiterState(NamedTuple):
 
     Attributes:
         last: The last command, N m or N.
-        soft: 1 after ``soften`` until the wanted effort has been reached, else 0.
+        soft: 1 after ``soften`` until the desired effort has been reached, else 0.
         saturated, rate_limited: Numbers of ticks.
     """
 
@@ -212,7 +212,7 @@ def limited_effort(
     """Return the state of a joint after a tick; its ``last`` is the command.
 
     Args:
-        x: Wanted effort, N m or N; NaN gives NaN.
+        x: Desired effort, N m or N; NaN gives NaN.
         state: State before the tick.
         bounds: Limits of the joint.
         slew: Rate while ``soft``, as a multiple of the limit per s.
@@ -223,22 +223,22 @@ def limited_effort(
     clipped = minimum(maximum(x, -limit), limit)
     saturated = select(x, -limit, 1.0, select(limit, x, 1.0, 0.0))
     most = slew * limit
-    gentle = select(most, bounds.rate, state.soft, 0.0)
-    reach = select(0.0, gentle, most, bounds.rate)
-    way = select(0.0, step, reach * step, 0.0)
+    softened = select(most, bounds.rate, state.soft, 0.0)
+    rate = select(0.0, softened, most, bounds.rate)
+    largest = select(0.0, step, rate * step, 0.0)
     change = clipped - last
-    there = last + select(last, clipped, way, -way)
-    beyond = select(change, -way, 1.0, select(way, change, 1.0, 0.0))
-    bounded = select(reach, math.inf, 1.0, 0.0)
-    slowed = beyond * bounded
-    command = select(0.0, slowed, there, clipped)
+    limited = last + select(last, clipped, largest, -largest)
+    exceeds = select(change, -largest, 1.0, select(largest, change, 1.0, 0.0))
+    finite = select(rate, math.inf, 1.0, 0.0)
+    is_limited = exceeds * finite
+    command = select(0.0, is_limited, limited, clipped)
     if share is not None:
         command = within_sum(command, bounds, share)
     return LimiterState(
         command,
-        state.soft * select(0.0, bounded, beyond, 1.0),
+        state.soft * select(0.0, finite, exceeds, 1.0),
         state.saturated + saturated,
-        state.rate_limited + select(0.0, gentle, 0.0, slowed),
+        state.rate_limited + select(0.0, softened, 0.0, is_limited),
     )
 
 

@@ -74,16 +74,16 @@ class JointLimitGuard:
             raise ParameterError('limit_braking', braking, 'must be above 0, at most 1')
         self.bounds = np.zeros((len(GuardBounds._fields), tree.n))
         friction = zip(tree.damping.tolist(), tree.coulomb_friction.tolist(), strict=True)
-        for i, (mass, room, (b, dry)) in enumerate(zip(masses, margins, friction, strict=True)):
+        for i, (mass, room, (b, c)) in enumerate(zip(masses, margins, friction, strict=True)):
             lower = float(tree.position_lower[i]) + room
             upper = float(tree.position_upper[i]) - room
             if room < 0.0 or not lower < upper:
                 raise ParameterError('limit_margin', margin, f'joint {i}: no range is left')
             brake = braking * float(tree.effort_limit[i]) / mass
-            back = min(RETURN_SPEED * float(tree.velocity_limit[i]), brake / self._rate)
-            stretch = brake / (self._rate * self._rate)
+            return_speed = min(RETURN_SPEED * float(tree.velocity_limit[i]), brake / self._rate)
+            linear = brake / (self._rate * self._rate)
             self.bounds[:, i] = GuardBounds(
-                mass, lower, upper, brake, stretch, back, b, dry, self._rate
+                mass, lower, upper, brake, linear, return_speed, b, c, self._rate
             )
         self.table = self.bounds.reshape(-1)
         self.active = np.zeros(tree.n)
@@ -119,9 +119,9 @@ class GuardBounds(NamedTuple):
         mass: Effective inertia, kg m^2 or kg.
         lower, upper: Ends of the guarded range, rad or m; infinite without a limit.
         brake: Largest deceleration a_b, rad/s^2 or m/s^2.
-        stretch: Length of the linear part, brake / rate^2, rad or m.
-        back: Speed of the return from beyond the limit, rad/s or m/s.
-        damping, dry: Viscous and Coulomb friction, N m s and N m, or N s/m and N.
+        linear: Length of the linear part, brake / rate^2, rad or m.
+        return_speed: Speed of the return from beyond the limit, rad/s or m/s.
+        damping, coulomb: Viscous and Coulomb friction, N m s and N m, or N s/m and N.
         rate: gamma, 1/s.
     """
 
@@ -129,10 +129,10 @@ class GuardBounds(NamedTuple):
     lower: Scalar
     upper: Scalar
     brake: Scalar
-    stretch: Scalar
-    back: Scalar
+    linear: Scalar
+    return_speed: Scalar
     damping: Scalar
-    dry: Scalar
+    coulomb: Scalar
     rate: Scalar
 
 
@@ -148,17 +148,17 @@ def confined_effort(
         tau: Effort, N m or N; NaN is returned as NaN.
         joint: Parameters of the joint.
     """
-    rubbing = joint.damping * w
+    viscous = joint.damping * w
     most = g + joint.mass * acceleration_bound(joint.upper - x, w, joint)
-    spare = _spare(joint.upper - x, w, joint, rubbing + joint.dry)
-    lowered = select(most, tau, minimum(tau, most + spare), tau)
+    extension = _friction_extension(joint.upper - x, w, joint, viscous + joint.coulomb)
+    lowered = select(most, tau, minimum(tau, most + extension), tau)
     # The bound is positive while the joint is inside and does not move towards the limit.
     confined = select(
         g, tau, lowered, select(0.0, w, lowered, select(joint.upper, x, lowered, tau))
     )
     least = g - joint.mass * acceleration_bound(x - joint.lower, -w, joint)
-    spare = _spare(x - joint.lower, -w, joint, joint.dry - rubbing)
-    raised = select(confined, least, maximum(confined, least - spare), confined)
+    extension = _friction_extension(x - joint.lower, -w, joint, joint.coulomb - viscous)
+    raised = select(confined, least, maximum(confined, least - extension), confined)
     falling = select(w, 0.0, raised, select(x, joint.lower, raised, confined))
     confined = select(tau, g, raised, falling)
     return confined, select(confined, tau, 1.0, select(tau, confined, 1.0, 0.0))
@@ -167,13 +167,13 @@ def confined_effort(
 def acceleration_bound(d: Scalar, w: Scalar, joint: GuardBounds) -> Scalar:
     """Return the largest acceleration towards a limit, at distance d and speed w towards it."""
     most, slope = _fastest(d, joint)
-    returning = -joint.back
+    returning = -joint.return_speed
     slope = select(returning, most, slope, 0.0)
     most = maximum(most, returning)
     return maximum(joint.rate * (most - w) - slope * w, -joint.brake)
 
 
-def _spare(d: Scalar, w: Scalar, joint: GuardBounds, friction: Scalar) -> Scalar:
+def _friction_extension(d: Scalar, w: Scalar, joint: GuardBounds, friction: Scalar) -> Scalar:
     """Return the extension of the bound by friction, N m or N.
 
     The full friction up to half of the largest speed, decreasing to 0 at the largest speed, and 0
@@ -187,10 +187,10 @@ def _spare(d: Scalar, w: Scalar, joint: GuardBounds, friction: Scalar) -> Scalar
 
 def _fastest(d: Scalar, joint: GuardBounds) -> tuple[Scalar, Scalar]:
     """Return the largest speed from which a joint can stop within d, and its derivative by d."""
-    square = 2.0 * joint.brake * (d - 0.5 * joint.stretch)
+    square = 2.0 * joint.brake * (d - 0.5 * joint.linear)
     root = sqrt(maximum(square, 0.0))
     # The root is 0 where the square underflows.
     steep = minimum(joint.rate, joint.brake / select(0.0, root, root, 1.0))
     slope = select(0.0, root, steep, joint.rate)
-    near = joint.stretch
+    near = joint.linear
     return select(near, d, root, joint.rate * d), select(near, d, slope, joint.rate)

@@ -60,7 +60,7 @@ class SafeShell:
         self._limiter, self.guard, n = limiter, guard, len(states[0])
         self._numbers, self._sum = np.zeros(3), np.zeros(1)
         self._state, self._active = np.zeros(_STATE * n), np.zeros(n)
-        sizes = {'q': n, 'v': n, 'gravity': n, 'wanted': n, 'before': n, 'share': n, 'numbers': 3}
+        sizes = {'q': n, 'v': n, 'gravity': n, 'desired': n, 'before': n, 'share': n, 'numbers': 3}
         tables = {'guard': _GUARD * n, 'active': n, 'state': _STATE * n, 'bounds': _BOUNDS * n}
         self._function = compile_function(
             'safe_shell',
@@ -108,17 +108,17 @@ class SafeShell:
             out: See :meth:`run`.
             fallback: Used if an effort is non-finite, see :class:`EffortLimiter`.
         """
-        (wanted, before), limiter = self._efforts, self._limiter
-        for i, pair in enumerate(zip(before.tolist(), wanted.tolist(), strict=True)):
-            wanted[i] = blended(*pair, ramp)
-        self.guard.confine(*self._states, wanted)
+        (desired, before), limiter = self._efforts, self._limiter
+        for i, pair in enumerate(zip(before.tolist(), desired.tolist(), strict=True)):
+            desired[i] = blended(*pair, ramp)
+        self.guard.confine(*self._states, desired)
         if self._driven:
-            subtract_driver_share(wanted, share, limiter)
-        limiter.limit(wanted, dt, fallback, out, share if self._driven else None)
+            subtract_driver_share(desired, share, limiter)
+        limiter.limit(desired, dt, fallback, out, share if self._driven else None)
 
 
 def subtract_driver_share(effort: Array, share: Array, limiter: EffortLimiter) -> None:
-    """Convert the wanted motor effort, clipped to the motor limits, into the driver's command.
+    """Convert the desired motor effort, clipped to the motor limits, into the driver's command.
 
     Args:
         effort: Motor effort, shape (n,), N m or N; changed in place.
@@ -135,7 +135,7 @@ def shell_formulas(
     q: Array,
     v: Array,
     gravity: Array,
-    wanted: Array,
+    desired: Array,
     before: Array,
     share: Array,
     numbers: Array,
@@ -152,7 +152,7 @@ def shell_formulas(
         q: Positions, shape (n,).
         v: Velocities, shape (n,).
         gravity: Gravity forces, shape (n,).
-        wanted: Efforts of the law, shape (n,).
+        desired: Efforts of the law, shape (n,).
         before: Efforts before the ramp, shape (n,).
         share: Efforts added by the driver, shape (n,).
         numbers: Weight of the law, slew while soft, time since the last command.
@@ -171,7 +171,7 @@ def shell_formulas(
     counts: list[Scalar] = []
     total: Scalar = 0.0
     for i, (of_guard, of_state, of_bounds) in enumerate(tables):
-        tau = blended(before[i], wanted[i], ramp)
+        tau = blended(before[i], desired[i], ramp)
         tau, counted = confined_effort(q[i], v[i], gravity[i], tau, GuardBounds(*of_guard))
         total = total + tau
         old, limits = LimiterState(*of_state), LimiterBounds(*of_bounds)
@@ -189,9 +189,9 @@ def _array(values: Sequence[object]) -> Array:
     return np.array(values, dtype=object)
 
 
-def blended(before: Scalar, wanted: Scalar, ramp: Scalar) -> Scalar:
+def blended(before: Scalar, desired: Scalar, ramp: Scalar) -> Scalar:
     """Return the blend of two efforts with weight ``ramp`` of the second."""
-    return select(ramp, 1.0, before + ramp * (wanted - before), wanted)
+    return select(ramp, 1.0, before + ramp * (desired - before), desired)
 
 
 def without_driver_share(tau: Scalar, share: Scalar, motor: Scalar) -> tuple[Scalar, Scalar]:

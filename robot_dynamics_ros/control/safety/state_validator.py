@@ -90,7 +90,7 @@ class StateValidator:
         self._fastest = np.minimum(factor * tree.velocity_limit, MAX_POSITION)
         self._state, self._plausible, self._accepted = np.zeros((3, 2 * tree.n))
         self._numbers = np.array([0.0, 0.0, number('slack', slack)])
-        self._excess, self._measure = np.zeros(3), excess_function(tree.n, measured_velocity)
+        self._excess, self._kernel = np.zeros(3), excess_function(tree.n, measured_velocity)
         self.counts = dict.fromkeys(StateVerdict, 0)
         self.reset()
 
@@ -120,8 +120,8 @@ class StateValidator:
         """
         verdict = self._evaluate(stamp, q, v)
         if verdict.usable:
-            goes_on = verdict is StateVerdict.ACCEPTED and not self._repeat_allowed
-            self.dt = stamp - self.time if goes_on else 0.0
+            continues = verdict is StateVerdict.ACCEPTED and not self._repeat_allowed
+            self.dt = stamp - self.time if continues else 0.0
             self.time, self._repeat_allowed = stamp, False
         self.counts[verdict] += 1
         return verdict
@@ -130,31 +130,31 @@ class StateValidator:
         numbers, since, step = self._numbers, stamp - self.time, stamp - self._plausible_time
         numbers[0], numbers[1] = since, step
         before = self._accepted, self._plausible
-        self._measure(q, v, *before, self._fastest, numbers, self._state, self._excess)
-        beyond, from_accepted, from_plausible = self._excess.tolist()
-        if not beyond <= 0.0:  # NaN fails every comparison
+        self._kernel(q, v, *before, self._fastest, numbers, self._state, self._excess)
+        over_range, from_accepted, from_plausible = self._excess.tolist()
+        if not over_range <= 0.0:  # NaN fails every comparison
             finite = np.isfinite(q).all() and np.isfinite(v).all()
             return StateVerdict.IMPLAUSIBLE if finite else StateVerdict.NON_FINITE
         if not math.isfinite(stamp):
             return StateVerdict.NON_FINITE
-        again = self._repeat_allowed and step == 0.0
-        if not again and (
+        repeat = self._repeat_allowed and step == 0.0
+        if not repeat and (
             step == 0.0 or -self.longest_gap <= step < 0.0 and not stamp > self._late_time
         ):
             self._late_time = stamp
             return StateVerdict.NOT_NEWER
-        follows = 0.0 < since <= self.longest_gap and from_accepted <= 0.0
+        consistent = 0.0 < since <= self.longest_gap and from_accepted <= 0.0
         restarted = not (
-            again or 0.0 < step <= self.longest_gap
+            repeat or 0.0 < step <= self.longest_gap
         )  # True before the first state, where ``step`` is NaN
-        far = not follows and not restarted and from_plausible > 0.0
+        jumps = not consistent and not restarted and from_plausible > 0.0
         self._plausible[:] = self._state
         self._plausible_time, self._late_time = stamp, math.nan
-        jumped, self._jumped = self._jumped, far
-        if far:
+        jumped, self._jumped = self._jumped, jumps
+        if jumps:
             return StateVerdict.JUMPED
         self._accepted[:] = self._state
-        if follows:
+        if consistent:
             return StateVerdict.ACCEPTED
         return StateVerdict.RESTARTED if restarted or jumped else StateVerdict.ACCEPTED
 
@@ -204,19 +204,19 @@ def state_excess(
     rows = zip(
         q, v, accepted[:n], accepted[n:], plausible[:n], plausible[n:], fastest, strict=True
     )
-    beyond, ways, others = list[Scalar](), list[Scalar](), list[Scalar]()
+    over_range, from_accepted, from_plausible = list[Scalar](), list[Scalar](), list[Scalar]()
     for x, speed, x1, speed1, x2, speed2, most in rows:
-        beyond += [_size(x) - MAX_POSITION, _size(speed) - most]
-        for excess, way, sum_, time in (
-            (ways, x - x1, speed + speed1, since),
-            (others, x - x2, speed + speed2, step),
+        over_range += [_size(x) - MAX_POSITION, _size(speed) - most]
+        for excess, distance, sum_, time in (
+            (from_accepted, x - x1, speed + speed1, since),
+            (from_plausible, x - x2, speed + speed2, step),
         ):
             farthest = most * time
-            excess.append(_size(way) - (slack + farthest))
+            excess.append(_size(distance) - (slack + farthest))
             if measured_velocity:
                 allowed = slack + farthest * time / REVERSAL_TIME
-                excess.append(_size(way - 0.5 * sum_ * time) - allowed)
-    greatest = [reduce(maximum, excess) for excess in (beyond, ways, others)]
+                excess.append(_size(distance - 0.5 * sum_ * time) - allowed)
+    greatest = [reduce(maximum, excess) for excess in (over_range, from_accepted, from_plausible)]
     return np.array([*q, *v], dtype=object), np.array(greatest, dtype=object)
 
 
@@ -281,8 +281,8 @@ class MeasuredState:
         if not verdict.usable:
             self.last_refusal = verdict.value
             return Observation.REFUSED
-        goes_on = self.validator.dt > 0.0
-        self.dt = (stamp_ns - self.stamp_ns) / _SECOND_NS if goes_on else 0.0
+        continues = self.validator.dt > 0.0
+        self.dt = (stamp_ns - self.stamp_ns) / _SECOND_NS if continues else 0.0
         self.stamp_ns, self.restarted = stamp_ns, verdict is StateVerdict.RESTARTED
         self.q[:], self.v[:] = q, v
         if self._derivative is not None:  # of valid positions only
