@@ -35,22 +35,22 @@ ARGUMENTS = (
 )
 
 
-def actions(chosen):
+def actions(args):
     """Return Gazebo, bridge and nodes; the launch ends with Gazebo or the controller."""
     gazebo_launching.require_gazebo()
     file, _ = shipped_mechanism(ROBOT)
     tree, closed = (read_description(file, {'gazebo': kind}).xml for kind in ('none', 'native'))
-    world = gazebo_launching.gazebo_server(chosen)
+    world = gazebo_launching.gazebo_server(args)
     controller = package_node(
-        'controller', chosen, {'robot_description': tree, 'program': chosen.program}
+        'controller', args, {'robot_description': tree, 'program': args.program}
     )
     nodes = [
         world,
-        *gazebo_launching.gazebo_bridge(chosen, ROBOT),
+        *gazebo_launching.gazebo_bridge(args, ROBOT),
         controller,
-        gazebo_launching.robot_in_world(chosen, closed, publish_description=False),
-        *launching.recorder(chosen),
-        *launching.viewer(chosen),
+        gazebo_launching.robot_in_world(args, closed, publish_description=False),
+        *launching.recorder(args),
+        *launching.viewer(args),
     ]
     return launching.supervised(nodes, world, controller)
 

@@ -94,100 +94,100 @@ ARGUMENTS = (
 )
 
 
-def actions(chosen):
+def actions(args):
     """Return Gazebo, bridge and nodes; the launch ends with Gazebo or the controller."""
     gazebo_launching.require_gazebo()
-    _choose_robot(chosen)
-    native = chosen.interface == 'native'
-    if chosen.lockstep:
-        _require_lockstep(chosen)
-    urdf = _description(chosen)
-    world = [gazebo_launching.gazebo_server(chosen)] if chosen.start_world else []
-    chosen.remappings = launching.own_clock(chosen) if native else []
-    controller = _controller(chosen, urdf)
-    carried, clock = (chosen.bridge if native else ''), chosen.clock
+    _choose_robot(args)
+    native = args.interface == 'native'
+    if args.lockstep:
+        _require_lockstep(args)
+    urdf = _description(args)
+    world = [gazebo_launching.gazebo_server(args)] if args.start_world else []
+    args.remappings = launching.own_clock(args) if native else []
+    controller = _controller(args, urdf)
+    bridged, clock = (args.bridge if native else ''), args.clock
     monitored = _robot_parameters(urdf) | {'acceleration': 'filtered'}
-    extra = {'extra_topics': list(map(' '.join, _forces(chosen).items())) if native else ['']}
+    extra = {'extra_topics': list(map(' '.join, _forces(args).items())) if native else ['']}
     nodes = [
         *world,
         *gazebo_launching.gazebo_bridge(
-            chosen,
-            carried,
-            chosen.prefix,
+            args,
+            bridged,
+            args.prefix,
             clock=clock,
-            forces=not chosen.lockstep,
-            remappings=chosen.remappings,
+            forces=not args.lockstep,
+            remappings=args.remappings,
         ),
         controller,
-        *(_native(chosen, urdf) if native else _ros2_control(chosen, urdf)),
-        *_motion(chosen, urdf),
-        *launching.monitor(chosen, monitored, chosen.remappings),
-        *launching.recorder(chosen, extra, chosen.remappings),
-        *launching.viewer(chosen),
+        *(_native(args, urdf) if native else _ros2_control(args, urdf)),
+        *_motion(args, urdf),
+        *launching.monitor(args, monitored, args.remappings),
+        *launching.recorder(args, extra, args.remappings),
+        *launching.viewer(args),
     ]
     return launching.supervised(nodes, *world, controller)
 
 
-def _choose_robot(chosen):
+def _choose_robot(args):
     """Set the robot's tree (None: shipped), folder, bridge file and model name in the world.
 
     Raises:
         ConfigurationError: A prefix is given with a description, which defines its own names.
     """
-    chosen.tree, chosen.folder, chosen.bridge = None, None, chosen.robot
-    if not chosen.description:
+    args.tree, args.folder, args.bridge = None, None, args.robot
+    if not args.description:
         return
-    if chosen.prefix:
+    if args.prefix:
         raise ConfigurationError('prefix', 'is for shipped arms', 'write it into the description')
-    file = described(chosen.description, launching.mappings(chosen))
-    chosen.folder, chosen.bridge = file.parent, str(file.with_name(BRIDGE))
-    chosen.tree = load_robot(file.with_name(URDF))
-    chosen.robot = model_name(chosen.tree)
-    chosen.params_file = chosen.params_file or str(file)
+    file = described(args.description, launching.mappings(args))
+    args.folder, args.bridge = file.parent, str(file.with_name(BRIDGE))
+    args.tree = load_robot(file.with_name(URDF))
+    args.robot = model_name(args.tree)
+    args.params_file = args.params_file or str(file)
 
 
-def _require_lockstep(chosen):
+def _require_lockstep(args):
     """Check that lockstep is possible.
 
     Raises:
         ConfigurationError: Another process controls time, or ``wait_for`` is empty.
         MissingDependencyError: Gazebo's Python bindings are not installed.
     """
-    needed = {'interface': 'native', 'start_world': True}
-    for name, value in needed.items():
-        if getattr(chosen, name) != value:
+    required = {'interface': 'native', 'start_world': True}
+    for name, value in required.items():
+        if getattr(args, name) != value:
             problem = f'needs {name}:={str(value).lower()}'
             raise ConfigurationError('lockstep', problem, 'another process controls time')
-    if not chosen.wait_for:
+    if not args.wait_for:
         raise ConfigurationError('lockstep', 'needs wait_for', 'name the controllers')
     gazebo_lockstep.bindings()
 
 
-def _description(chosen):
+def _description(args):
     """Return the URDF text for Gazebo and the controller."""
     mappings = {
-        'prefix': chosen.prefix,
-        'gazebo': chosen.interface,
-        'coulomb_friction': 'true' if chosen.coulomb_friction else 'false',
+        'prefix': args.prefix,
+        'gazebo': args.interface,
+        'coulomb_friction': 'true' if args.coulomb_friction else 'false',
         'limits_profile': 'wide',
     }
-    if chosen.interface == 'ros2_control':
-        (file,) = launching.parameter_file(chosen)
+    if args.interface == 'ros2_control':
+        (file,) = launching.parameter_file(args)
         nodes = read_yaml(file, 'parameter file')
         start = nodes['/**/simulator']['ros__parameters']['initial_position']
         mappings['initial_position'] = ' '.join(map(str, start))
-        mappings['controllers_file'] = _controllers_file(chosen)
-        mappings['namespace'] = chosen.namespace
-    if chosen.tree:
-        return gazebo_description(chosen.tree, mappings)
-    mappings |= launching.mappings(chosen)
-    return read_description(shipped_robot(chosen.robot), mappings).xml
+        mappings['controllers_file'] = _controllers_file(args)
+        mappings['namespace'] = args.namespace
+    if args.tree:
+        return gazebo_description(args.tree, mappings)
+    mappings |= launching.mappings(args)
+    return read_description(shipped_robot(args.robot), mappings).xml
 
 
-def _controllers_file(chosen):
-    if chosen.folder:
-        return str(chosen.folder / CONTROLLERS)
-    return str(SHARE / 'config' / f'{chosen.robot}_ros2_control.yaml')
+def _controllers_file(args):
+    if args.folder:
+        return str(args.folder / CONTROLLERS)
+    return str(SHARE / 'config' / f'{args.robot}_ros2_control.yaml')
 
 
 def _robot_parameters(urdf):
@@ -195,99 +195,99 @@ def _robot_parameters(urdf):
     return {'robot': '', 'limits_profile': '', 'robot_description': urdf}
 
 
-def _controller(chosen, urdf):
-    form = 'per_joint' if chosen.interface == 'native' else 'group'
-    law = launching.law(chosen, _forces(chosen) if chosen.lockstep else ())
+def _controller(args, urdf):
+    form = 'per_joint' if args.interface == 'native' else 'group'
+    law = launching.law(args, _forces(args) if args.lockstep else ())
     own = {**law, 'command_form': form}
-    return package_node('controller', chosen, _robot_parameters(urdf) | own, chosen.remappings)
+    return package_node('controller', args, _robot_parameters(urdf) | own, args.remappings)
 
 
-def _place(chosen):
+def _insertion(args):
     """Return name and pose of the arm in the world, and the controllers to wait for."""
     return {
-        'model': f'{chosen.prefix}{chosen.robot}',
-        'pose': [float(x) for x in (chosen.x, chosen.y, chosen.z, 0.0, 0.0, chosen.yaw)],
-        'wait_for': chosen.wait_for.split(','),
+        'model': f'{args.prefix}{args.robot}',
+        'pose': [float(x) for x in (args.x, args.y, args.z, 0.0, 0.0, args.yaw)],
+        'wait_for': args.wait_for.split(','),
     }
 
 
-def _native(chosen, urdf):
+def _native(args, urdf):
     """Return RViz and the node that inserts the arm and resets its forces at the end."""
     robot = gazebo_launching.robot_in_world(
-        chosen,
+        args,
         urdf,
-        **_place(chosen),
-        pause_first=bool(chosen.wait_for) and not chosen.start_world,
-        unpause='ready' if chosen.wait_for else 'never',
-        publish_description=not chosen.rviz,
-        lockstep=chosen.lockstep,
-        step_ns=gazebo_lockstep.step_ns(chosen.world),
-        await_motion=chosen.lockstep and _moves(chosen),
+        **_insertion(args),
+        pause_first=bool(args.wait_for) and not args.start_world,
+        unpause='ready' if args.wait_for else 'never',
+        publish_description=not args.rviz,
+        lockstep=args.lockstep,
+        step_ns=gazebo_lockstep.step_ns(args.world),
+        await_motion=args.lockstep and _has_motion(args),
     )
-    return [robot, *launching.visualization(chosen, urdf, 'world', chosen.remappings)]
+    return [robot, *launching.visualization(args, urdf, 'world', args.remappings)]
 
 
-def _ros2_control(chosen, urdf):
+def _ros2_control(args, urdf):
     """Return the node that inserts the arm, and the spawners.
 
     The controller manager uses simulated time, so time starts at once and gz_ros2_control holds
     the joints: the state broadcaster is spawned first, the effort controller after ``robot`` ends.
     """
     launching.require(ROS2_CONTROL, 'interface:=ros2_control')
-    if chosen.prefix:
+    if args.prefix:
         raise ConfigurationError(
             'prefix', 'is for interface:=native', 'ros2_control takes its names from its YAML file'
         )
     robot = gazebo_launching.robot_in_world(
-        chosen,
+        args,
         urdf,
-        **_place(chosen),
-        unpause='at_once' if chosen.wait_for else 'never',
+        **_insertion(args),
+        unpause='at_once' if args.wait_for else 'never',
         publish_description=False,
         stay=False,
     )
-    shown = launching.visualization(chosen, urdf, 'world')
-    commands = OnProcessExit(target_action=robot, on_exit=[_spawner(chosen, 'effort_controller')])
+    shown = launching.visualization(args, urdf, 'world')
+    commands = OnProcessExit(target_action=robot, on_exit=[_spawner(args, 'effort_controller')])
     return [
         robot,
-        *(shown or [launching.state_publisher(chosen, urdf)]),
-        _spawner(chosen, 'joint_state_broadcaster'),
+        *(shown or [launching.state_publisher(args, urdf)]),
+        _spawner(args, 'joint_state_broadcaster'),
         RegisterEventHandler(commands),
     ]
 
 
-def _spawner(chosen, controller):
+def _spawner(args, controller):
     options = {
         '--controller-manager': 'controller_manager',
         '--controller-manager-timeout': '60',
         '--switch-timeout': '60',
-        '--param-file': _controllers_file(chosen),
+        '--param-file': _controllers_file(args),
     }
     return Node(
         package='controller_manager',
         executable='spawner',
-        namespace=chosen.namespace,
+        namespace=args.namespace,
         output='screen',
         arguments=[controller, *(word for option in options.items() for word in option)],
     )
 
 
-def _moves(chosen):
-    return chosen.motion and launching.follows_motion(chosen)
+def _has_motion(args):
+    return args.motion and launching.follows_motion(args)
 
 
-def _motion(chosen, urdf):
+def _motion(args, urdf):
     """Return the node that sends the motion, for laws that follow one."""
-    if not _moves(chosen):
+    if not _has_motion(args):
         return []
-    frame = {} if chosen.tree else {'tool_frame': f'{chosen.prefix}tool'}
+    frame = {} if args.tree else {'tool_frame': f'{args.prefix}tool'}
     parameters = _robot_parameters(urdf) | frame
-    return [package_node('trajectory', chosen, parameters, chosen.remappings)]
+    return [package_node('trajectory', args, parameters, args.remappings)]
 
 
-def _forces(chosen):
+def _forces(args):
     """Return the message types of the command topics, which are recorded too, by topic."""
-    entries = bridge_entries(chosen.bridge, chosen.prefix)
+    entries = bridge_entries(args.bridge, args.prefix)
     sent = [entry for entry in entries if entry['direction'] == 'ROS_TO_GZ']
     return {entry['ros_topic_name']: entry['ros_type_name'] for entry in sent}
 

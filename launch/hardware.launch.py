@@ -84,76 +84,76 @@ ARGUMENTS = (
 )
 
 
-def actions(chosen):
+def actions(args):
     """Return the nodes of a stage; the launch ends with the controller, or with the monitor.
 
     All errors in the arguments are raised before anything is started.
     """
-    chosen.tuned = bool(chosen.params_file)  # by its owner, for the real arm
-    if chosen.description.endswith('.yaml'):
-        file = described(chosen.description)
-        chosen.description = str(file.with_name(URDF))
-        chosen.params_file = chosen.params_file or str(file)
-    profile = load_driver_profile(chosen.driver_profile)
-    chosen.robot = '' if chosen.description else chosen.robot
-    urdf = _description(chosen)
+    args.tuned = bool(args.params_file)  # by its owner, for the real arm
+    if args.description.endswith('.yaml'):
+        file = described(args.description)
+        args.description = str(file.with_name(URDF))
+        args.params_file = args.params_file or str(file)
+    profile = load_driver_profile(args.driver_profile)
+    args.robot = '' if args.description else args.robot
+    urdf = _description(args)
     tree = load_robot(urdf, effort_limit=effort_limits(profile))
     driver = bind(profile, tree)
     robot = {
         'robot': '',
         'limits_profile': '',
         'robot_description': urdf,
-        'driver_profile': chosen.driver_profile,
+        'driver_profile': args.driver_profile,
         'use_sim_time': False,
     }
-    announcement, acting = _stage(chosen, profile, tree)
-    listening = _monitor(chosen, profile, robot)
-    emulator = _emulator(chosen, robot)
-    controller = [package_node('controller', chosen, {**robot, **acting})] if acting else []
-    recorder = launching.recorder(chosen, *_recorded(driver))
+    text, control = _stage(args, profile, tree)
+    monitor = _monitor(args, profile, robot)
+    emulator = _emulator(args, robot)
+    controller = [package_node('controller', args, {**robot, **control})] if control else []
+    recorder = launching.recorder(args, *_recorded(driver))
     shown = [('joint_states', 'monitor/effort')]
     nodes = [
-        LogInfo(msg=announcement),
+        LogInfo(msg=text),
         *emulator,
         *controller,
-        *listening,
+        *monitor,
         *recorder,
-        *(_motion(chosen, robot) if acting else []),
-        *launching.visualization(chosen, urdf, tree.base_link, shown, sim_time=False),
-        *launching.viewer(chosen, states='monitor/effort', robot=urdf),
+        *(_motion(args, robot) if control else []),
+        *launching.visualization(args, urdf, tree.base_link, shown, sim_time=False),
+        *launching.viewer(args, states='monitor/effort', robot=urdf),
     ]
-    essential = (*emulator, *(controller or listening))
-    return launching.supervised(nodes, *essential, spare=('recorder', 'trajectory'))
+    essential = (*emulator, *(controller or monitor))
+    return launching.supervised(nodes, *essential, optional=('recorder', 'trajectory'))
 
 
-def _description(chosen):
+def _description(args):
     """Return the URDF text of the arm."""
-    named = launching.mappings(chosen)
-    if chosen.description:
-        return read_description(chosen.description, named).xml
-    return read_description(shipped_robot(chosen.robot), {'limits_profile': 'wide', **named}).xml
+    mappings = launching.mappings(args)
+    if args.description:
+        return read_description(args.description, mappings).xml
+    return read_description(shipped_robot(args.robot), {'limits_profile': 'wide', **mappings}).xml
 
 
-def _stage(chosen, profile, tree):
+def _stage(args, profile, tree):
     """Return the log text of the stage, and the controller's parameters (None: no controller)."""
-    if STAGES[chosen.stage] is None:
+    if STAGES[args.stage] is None:
         return 'stage monitor: nothing is commanded', None
-    part, speed = STAGES[chosen.stage]
-    law = launching.law(chosen)
+    scale, speed = STAGES[args.stage]
+    law = launching.law(args)
     if not speed:
         law = {'law': 'gravity_compensation', 'program': ''}
-    elif speed < 1.0 and not launching.follows_motion(chosen) and chosen.program:
+    elif speed < 1.0 and not launching.follows_motion(args) and args.program:
         raise ConfigurationError(
-            'program', f'cannot be slowed down in stage {chosen.stage}', 'leave it out until full'
+            'program', f'cannot be slowed down in stage {args.stage}', 'leave it out until full'
         )
-    part = _number('effort_scale', chosen.effort_scale) if chosen.effort_scale else part
-    if not 0.0 < part <= 1.0:
-        raise ConfigurationError('effort_scale', f'is {part:g}', 'must be above 0, at most 1')
+    scale = _number('effort_scale', args.effort_scale) if args.effort_scale else scale
+    if not 0.0 < scale <= 1.0:
+        raise ConfigurationError('effort_scale', f'is {scale:g}', 'must be above 0, at most 1')
     if 'gravity' not in profile.compensated_by_driver:
-        _check_weight(tree, part)
-    text = f'stage {chosen.stage}: {law["law"]} at {100.0 * part:.0f} % of the effort limits'
-    real = {} if chosen.tuned else REAL
-    return text, {**law, **real, 'effort_scale': part}
+        _check_weight(tree, scale)
+    text = f'stage {args.stage}: {law["law"]} at {100.0 * scale:.0f} % of the effort limits'
+    real = {} if args.tuned else REAL
+    return text, {**law, **real, 'effort_scale': scale}
 
 
 def _number(name, text):
@@ -163,37 +163,35 @@ def _number(name, text):
         raise ConfigurationError(name, f'is {text!r}', 'give a number') from None
 
 
-def _check_weight(tree, part):
+def _check_weight(tree, scale):
     """Reject a share of the limits that cannot support the arm against gravity."""
     needed = largest_gravity_forces(tree) / tree.effort_limit
     joint = int(needed.argmax())
-    if needed[joint] > part:
+    if needed[joint] > scale:
         raise ConfigurationError(
             'effort_scale',
-            f'{part:g} of the limits cannot hold the arm everywhere: gravity alone needs '
+            f'{scale:g} of the limits cannot hold the arm everywhere: gravity alone needs '
             f'{needed[joint]:.2f} of that of joint {tree.joint_names[joint]!r}',
             f'write effort_scale:={min(1.0, needed[joint] + 0.1):.2f}',
         )
 
 
-def _emulator(chosen, robot):
+def _emulator(args, robot):
     """Return the emulated driver, in real time, which holds the arm at first."""
-    if not chosen.emulator:
+    if not args.emulator:
         return []
-    return [package_node('driver_emulator', chosen, {**robot, 'mode': 'real_time'})]
+    return [package_node('driver_emulator', args, {**robot, 'mode': 'real_time'})]
 
 
-def _monitor(chosen, profile, robot):
+def _monitor(args, profile, robot):
     """Return the monitor in its stage, on request, and where its values are displayed."""
-    chosen.monitor = (
-        chosen.monitor or chosen.rviz or chosen.view != 'false' or chosen.stage == 'monitor'
-    )
-    commanded = profile.state.effort == 'none' and chosen.stage != 'monitor'
+    args.monitor = args.monitor or args.rviz or args.view != 'false' or args.stage == 'monitor'
+    commanded = profile.state.effort == 'none' and args.stage != 'monitor'
     source = {
         'effort_source': 'reference' if commanded else 'measured',
         'acceleration': 'filtered',
     }
-    return launching.monitor(chosen, {**robot, **source})
+    return launching.monitor(args, {**robot, **source})
 
 
 def _recorded(driver):
@@ -214,20 +212,20 @@ def _recorded(driver):
     return {'extra_topics': [f'{topic} {kind}' for topic in driver.command_topics]}, [states]
 
 
-def _motion(chosen, robot):
+def _motion(args, robot):
     """Return the node that sends the motion of the parameter file, at the speed of the stage.
 
     It begins at the position held by the controller, in the names and units of the model.
     """
-    speed = STAGES[chosen.stage][1]
-    if not (chosen.motion and speed and launching.follows_motion(chosen)):
+    speed = STAGES[args.stage][1]
+    if not (args.motion and speed and launching.follows_motion(args)):
         return []
-    if not launching.parameter_file(chosen):
+    if not launching.parameter_file(args):
         raise ConfigurationError('motion', 'none is described', 'write params_file:=FILE')
     own = {key: value for key, value in robot.items() if key != 'driver_profile'}
     begin = {'state_topic': 'controller/reference', 'speed_scale': speed}
-    rate = {} if chosen.tuned else {'sample_rate': REAL_SAMPLE_RATE}
-    return [package_node('trajectory', chosen, {**own, **begin, **rate})]
+    rate = {} if args.tuned else {'sample_rate': REAL_SAMPLE_RATE}
+    return [package_node('trajectory', args, {**own, **begin, **rate})]
 
 
 def generate_launch_description():

@@ -34,38 +34,38 @@ ARGUMENTS = (
 )
 
 
-def actions(chosen):
+def actions(args):
     """Return player, monitor and RViz; the launch ends with the bag."""
-    if not chosen.bag:
+    if not args.bag:
         raise ConfigurationError('bag', 'none is given', 'write bag:=FOLDER')
-    urdf = _description(chosen)
+    urdf = _description(args)
     launching.require(['ros2bag'], 'replay')
-    chosen.params_file = chosen.robot = ''
+    args.params_file = args.robot = ''
     player = ExecuteProcess(
-        cmd=['ros2', 'bag', 'play', chosen.bag, '--clock', '100', '--rate', chosen.rate],
+        cmd=['ros2', 'bag', 'play', args.bag, '--clock', '100', '--rate', args.rate],
         name='player',
         output='screen',
     )
     monitor = package_node(
         'monitor',
-        chosen,
+        args,
         {
             'robot_description': urdf,
-            'effort_source': chosen.effort_source,
-            'gravity': [0.0, 0.0, float(chosen.gravity)],
+            'effort_source': args.effort_source,
+            'gravity': [0.0, 0.0, float(args.gravity)],
             'use_sim_time': True,
         },
     )
-    shown = launching.visualization(chosen, urdf, 'world')
-    return launching.supervised([monitor, *shown, *launching.viewer(chosen), player], player)
+    shown = launching.visualization(args, urdf, 'world')
+    return launching.supervised([monitor, *shown, *launching.viewer(args), player], player)
 
 
-def _description(chosen):
+def _description(args):
     """Return the URDF text of the recorded arm."""
-    if chosen.robot:
-        return read_description(shipped_robot(chosen.robot), {'limits_profile': 'wide'}).xml
-    with BagReader(chosen.bag) as bag:
-        own = f'/{chosen.namespace.strip("/")}/robot_description'.replace('//', '/')
+    if args.robot:
+        return read_description(shipped_robot(args.robot), {'limits_profile': 'wide'}).xml
+    with BagReader(args.bag) as bag:
+        own = f'/{args.namespace.strip("/")}/robot_description'.replace('//', '/')
         named = [topic for topic in bag.topics if topic.endswith('/robot_description')]
         topic = own if own in named else next(iter(sorted(named)), '')
         message = bag.first(topic)

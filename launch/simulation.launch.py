@@ -36,54 +36,54 @@ ARGUMENTS = (
 )
 
 
-def actions(chosen):
+def actions(args):
     """Return the nodes; the launch ends with the simulator or the controller.
 
     In a namespace the clock is that of the namespace: every simulation has its own time.
     """
-    named = launching.mappings(chosen)
-    robot = {'prefix': chosen.prefix}
-    if chosen.description:
-        file = described(chosen.description, named)
-        chosen.robot = str(file.with_name(URDF))
-        chosen.params_file = chosen.params_file or str(file)
-        robot['robot'] = chosen.robot
-    elif named:
-        robot['arguments'] = chosen.mappings.split()
-    clock = launching.own_clock(chosen)
-    node = partial(launching.package_node, chosen=chosen, remappings=clock)
-    simulator = node('simulator', parameters=robot | {'mode': chosen.mode, 'start_paused': True})
-    law = launching.law(chosen, [CommandProfile().topic] if chosen.mode == 'lockstep' else ())
+    mappings = launching.mappings(args)
+    robot = {'prefix': args.prefix}
+    if args.description:
+        file = described(args.description, mappings)
+        args.robot = str(file.with_name(URDF))
+        args.params_file = args.params_file or str(file)
+        robot['robot'] = args.robot
+    elif mappings:
+        robot['arguments'] = args.mappings.split()
+    clock = launching.own_clock(args)
+    node = partial(launching.package_node, args=args, remappings=clock)
+    simulator = node('simulator', parameters=robot | {'mode': args.mode, 'start_paused': True})
+    law = launching.law(args, [CommandProfile().topic] if args.mode == 'lockstep' else ())
     controller = node('controller', parameters=robot | law)
     nodes = [
         simulator,
         controller,
-        node('trajectory', parameters=robot | _motion(chosen)),
-        *launching.recorder(chosen, remappings=clock),
-        *launching.monitor(chosen, robot | {'robot': chosen.robot}, clock),
-        *launching.visualization(chosen, *_shown(chosen, named), clock),
-        *launching.viewer(chosen),
+        node('trajectory', parameters=robot | _motion(args)),
+        *launching.recorder(args, remappings=clock),
+        *launching.monitor(args, robot | {'robot': args.robot}, clock),
+        *launching.visualization(args, *_shown(args, mappings), clock),
+        *launching.viewer(args),
     ]
     return supervised(nodes, simulator, controller)
 
 
-def _motion(chosen):
+def _motion(args):
     """Return the parameters of the trajectory node, in addition to those of the file."""
     return {
-        **({} if launching.follows_motion(chosen) else {'kind': 'none'}),
-        **({} if chosen.description else {'tool_frame': f'{chosen.prefix}tool'}),
-        'ready_services': ['recorder/ready'] if chosen.record else [''],
+        **({} if launching.follows_motion(args) else {'kind': 'none'}),
+        **({} if args.description else {'tool_frame': f'{args.prefix}tool'}),
+        'ready_services': ['recorder/ready'] if args.record else [''],
         'unpause_simulator': True,
     }
 
 
-def _shown(chosen, named):
+def _shown(args, mappings):
     """Return the URDF text that RViz shows, and its root link."""
-    if chosen.description:
-        tree = load_robot(chosen.robot)
+    if args.description:
+        tree = load_robot(args.robot)
         return tree.xml, tree.base_link
-    urdf = read_description(robot_file(chosen.robot), {'prefix': chosen.prefix, **named}).xml
-    return urdf, f'{chosen.prefix}world'
+    urdf = read_description(robot_file(args.robot), {'prefix': args.prefix, **mappings}).xml
+    return urdf, f'{args.prefix}world'
 
 
 def generate_launch_description():

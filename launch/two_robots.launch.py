@@ -31,34 +31,34 @@ ARGUMENTS = (
 )  # fmt: skip
 
 
-def actions(chosen):
+def actions(args):
     """Return both arms and the viewer; in Gazebo time starts once both controllers are active."""
-    chosen.namespace = chosen.robot = ''
-    return [*(_arm(chosen, side) for side in SIDES), *launching.viewer(chosen)]
+    args.namespace = args.robot = ''
+    return [*(_arm(args, side) for side in SIDES), *launching.viewer(args)]
 
 
-def _arm(chosen, side):
+def _arm(args, side):
     arguments = {
-        'robot': getattr(chosen, side),
-        'law': chosen.law,
+        'robot': getattr(args, side),
+        'law': args.law,
         'namespace': side,
         'prefix': f'{side}_',
-        'record': 'true' if chosen.record else 'false',
-        'bag': f'{chosen.bag}_{side}',
-        'params_file': chosen.params_file,
-        'log_level': chosen.log_level,
+        'record': 'true' if args.record else 'false',
+        'bag': f'{args.bag}_{side}',
+        'params_file': args.params_file,
+        'log_level': args.log_level,
     }
-    if chosen.simulator == 'gazebo':
+    if args.simulator == 'gazebo':
         first = side == 'left'
         arguments |= {
-            'gui': 'true' if chosen.gui else 'false',
-            'world': chosen.world,
-            'gz_args': chosen.gz_args,
+            'gui': 'true' if args.gui else 'false',
+            'world': args.world,
+            'gz_args': args.gz_args,
             'y': str(SIDES[side]),
             'start_world': 'true' if first else 'false',
             'wait_for': 'controller,/right/controller' if first else '',
         }
-    scene = 'gazebo' if chosen.simulator == 'gazebo' else 'simulation'
+    scene = 'gazebo' if args.simulator == 'gazebo' else 'simulation'
     source = PythonLaunchDescriptionSource(str(HERE / f'{scene}.launch.py'))
     return GroupAction([IncludeLaunchDescription(source, launch_arguments=arguments.items())])
 

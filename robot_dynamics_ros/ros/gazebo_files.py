@@ -86,22 +86,22 @@ def ros2_control_text(tree: RobotTree) -> str:
     sliders = (n for n, slides in zip(tree.joint_names, tree.slides, strict=True) if slides)
     return _ROS2_CONTROL.format(
         model=model_name(tree),
-        joints=', '.join(map(_word, tree.joint_names)),
+        joints=', '.join(map(_yaml_name, tree.joint_names)),
         units='N m' + ''.join(f'; {name}: N' for name in sliders),
     )
 
 
 def _entry(ros: str, gazebo: str, kind: tuple[str, str, str], remark: str = '') -> str:
     ros_type, gz_type, direction = kind
-    shown = f'{_word(ros):<22}  # {remark}' if remark else _word(ros)
+    shown = f'{_yaml_name(ros):<22}  # {remark}' if remark else _yaml_name(ros)
     return (
-        f'- ros_topic_name: {shown}\n  gz_topic_name: {_word(gazebo)}\n'
+        f'- ros_topic_name: {shown}\n  gz_topic_name: {_yaml_name(gazebo)}\n'
         f'  ros_type_name: {ros_type}\n  gz_type_name: {gz_type}\n  direction: {direction}\n'
         '  subscriber_queue: 1\n  publisher_queue: 1\n'
     )
 
 
-def _word(name: str) -> str:
+def _yaml_name(name: str) -> str:
     """Return a name as YAML text, quoted if necessary."""
     return yaml.safe_dump([name], default_flow_style=True, allow_unicode=True, width=1000)[1:-2]
 
@@ -122,13 +122,13 @@ def gazebo_description(tree: RobotTree, mappings: Mapping[str, str]) -> str:
         DescriptionError: An argument is invalid.
     """
     root = parse_xml(tree.xml)
-    chosen = {key: mappings[key] for key in _ARGUMENTS if key in mappings}
+    selected = {key: mappings[key] for key in _ARGUMENTS if key in mappings}
     names = {'robot': model_name(tree), 'joints': '|'.join(tree.joint_names)}
     file = share_directory() / 'urdf' / 'gazebo_parts.urdf.xacro'
-    parts = parse_xml(read_description(file, chosen | names).xml)
+    parts = parse_xml(read_description(file, selected | names).xml)
     for element in [*root.findall('ros2_control'), *root.findall('gazebo[plugin]')]:
         root.remove(element)
-    _tie_to_world(root, parts)
+    _fix_to_world(root, parts)
     root.extend(part for part in parts if part.tag != 'link')
     for dynamics in root.iter('dynamics'):
         dynamics.attrib.pop('armature', None)
@@ -137,7 +137,7 @@ def gazebo_description(tree: RobotTree, mappings: Mapping[str, str]) -> str:
     return ElementTree.tostring(root, encoding='unicode')
 
 
-def _tie_to_world(root: ElementTree.Element, parts: ElementTree.Element) -> None:
+def _fix_to_world(root: ElementTree.Element, parts: ElementTree.Element) -> None:
     """Fix the robot's root link to a new link ``world``, unless the root has this name."""
     children = {child.get('link') for child in root.iterfind('joint/child')}
     names = [link.get('name', '') for link in root.findall('link')]
@@ -168,14 +168,14 @@ def bridge_entries(
     Raises:
         ConfigurationError: The robot has no such file.
     """
-    entries = yaml.safe_load(_shipped(robot or 'scara').read_text(encoding='utf-8'))
-    chosen = [
+    entries = yaml.safe_load(_bridge_path(robot or 'scara').read_text(encoding='utf-8'))
+    selected = [
         entry
         for entry in entries
         if (clock if entry['ros_topic_name'] == '/clock' else bool(robot))
         and (forces or entry['direction'] == 'GZ_TO_ROS')
     ]
-    return [_prefixed(entry, robot, prefix) for entry in chosen] if prefix else chosen
+    return [_prefixed(entry, robot, prefix) for entry in selected] if prefix else selected
 
 
 def bridge_file(
@@ -190,7 +190,7 @@ def bridge_file(
     if not entries:
         return None
     if robot and clock and forces and not prefix:
-        return _shipped(robot)
+        return _bridge_path(robot)
     with tempfile.NamedTemporaryFile(
         'w', prefix='ros_gz_bridge_', suffix='.yaml', encoding='utf-8', delete=False
     ) as file:
@@ -200,7 +200,7 @@ def bridge_file(
     return path
 
 
-def _shipped(robot: str) -> Path:
+def _bridge_path(robot: str) -> Path:
     path = Path(robot)
     if path.suffix != '.yaml':
         path = share_directory() / 'config' / f'ros_gz_bridge_{robot}.yaml'

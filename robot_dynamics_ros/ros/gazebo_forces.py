@@ -19,11 +19,11 @@ from collections.abc import Iterator, Sequence
 from xml.etree import ElementTree
 
 #: Timeout of Gazebo's command line, s; it takes about 0.3 s, longer on a busy machine.
-CALL_S = 5.0
+CALL_TIMEOUT_S = 5.0
 #: Number of zero messages: a busy machine may lose one, because its sender exits immediately.
 _ROUNDS = 2
 #: After a kill, other nodes may command until the launch has ended them, s.
-_AFTERMATH_S = 12.0
+_AFTER_KILL_S = 12.0
 _IN_ORDER = 'in order'
 
 
@@ -60,7 +60,7 @@ class ForceGuard:
     def release(self) -> None:
         """Set the forces to zero; return when done."""
         with contextlib.suppress(subprocess.TimeoutExpired, BrokenPipeError):
-            self._process.communicate(_IN_ORDER, timeout=2.0 * _ROUNDS * CALL_S)
+            self._process.communicate(_IN_ORDER, timeout=2.0 * _ROUNDS * CALL_TIMEOUT_S)
 
 
 def start_gz(arguments: Sequence[str]) -> subprocess.Popen[str]:
@@ -82,7 +82,7 @@ def kill_gz(call: subprocess.Popen[str]) -> None:
 
 def _set_to_zero(topics: Sequence[str]) -> None:
     """Publish zero for all forces concurrently."""
-    end = time.monotonic() + CALL_S
+    end = time.monotonic() + CALL_TIMEOUT_S
     calls = [
         start_gz(['topic', '-t', topic, '-m', 'gz.msgs.Double', '-p', 'data: 0.0'])
         for topic in topics
@@ -96,7 +96,7 @@ def _set_to_zero(topics: Sequence[str]) -> None:
 
 def _rounds(in_order: bool) -> Iterator[None]:
     """Yield each time zeros must be published."""
-    end = time.monotonic() + (0.0 if in_order else _AFTERMATH_S)
+    end = time.monotonic() + (0.0 if in_order else _AFTER_KILL_S)
     for _ in range(_ROUNDS):
         yield
     while time.monotonic() < end:

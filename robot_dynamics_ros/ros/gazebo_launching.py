@@ -28,21 +28,21 @@ def require_gazebo() -> None:
     """
     launching.require(['ros_gz_bridge'], 'Gazebo', 'ros_gz')
     if shutil.which('gz') is None:
-        raise MissingDependencyError('the command gz', 'Gazebo', launching.apt_line('ros_gz'))
+        raise MissingDependencyError('the command gz', 'Gazebo', launching.apt_command('ros_gz'))
 
 
-def gazebo_server(chosen: SimpleNamespace) -> ExecuteProcess:
+def gazebo_server(args: SimpleNamespace) -> ExecuteProcess:
     """Return the process of the paused Gazebo.
 
     Args:
-        chosen: Launch arguments with ``world``, ``gui``, ``gz_args`` and optionally ``lockstep``.
+        args: Launch arguments with ``world``, ``gui``, ``gz_args`` and optionally ``lockstep``.
     """
-    window = [] if chosen.gui else ['-s']
-    lockstep = getattr(chosen, 'lockstep', False)
-    world = str(lockstep_world(chosen.world)) if lockstep else chosen.world
+    window = [] if args.gui else ['-s']
+    lockstep = getattr(args, 'lockstep', False)
+    world = str(lockstep_world(args.world)) if lockstep else args.world
     paths = [os.environ.get(name) for name in ('GZ_SIM_SYSTEM_PLUGIN_PATH', 'LD_LIBRARY_PATH')]
     return ExecuteProcess(
-        cmd=['gz', 'sim', *window, *chosen.gz_args.split(), world],
+        cmd=['gz', 'sim', *window, *args.gz_args.split(), world],
         name='gazebo',
         output='screen',
         additional_env={'GZ_SIM_SYSTEM_PLUGIN_PATH': os.pathsep.join(filter(None, paths))},
@@ -51,7 +51,7 @@ def gazebo_server(chosen: SimpleNamespace) -> ExecuteProcess:
 
 
 def gazebo_bridge(
-    chosen: SimpleNamespace,
+    args: SimpleNamespace,
     robot: str,
     prefix: str = '',
     *,
@@ -62,7 +62,7 @@ def gazebo_bridge(
     """Return the bridge node.
 
     Args:
-        chosen: Launch arguments with ``namespace``.
+        args: Launch arguments with ``namespace``.
         robot: A robot with a bridge file; empty: only the clock.
         prefix: Prefix of the robot's names.
         clock: Whether to bridge the clock.
@@ -80,7 +80,7 @@ def gazebo_bridge(
             package='ros_gz_bridge',
             executable='parameter_bridge',
             name='gazebo_bridge',
-            namespace=chosen.namespace,
+            namespace=args.namespace,
             output='screen',
             parameters=[{'config_file': str(file)}],
             remappings=list(remappings),
@@ -88,16 +88,16 @@ def gazebo_bridge(
     ]
 
 
-def robot_in_world(chosen: SimpleNamespace, urdf: str, **parameters: Any) -> Node:
+def robot_in_world(args: SimpleNamespace, urdf: str, **parameters: Any) -> Node:
     """Return the node that inserts the robot.
 
     Args:
-        chosen: Launch arguments with ``world`` and those of :func:`launching.package_node`.
+        args: Launch arguments with ``world`` and those of :func:`launching.package_node`.
         urdf: Description with its Gazebo elements.
         parameters: Further parameters of the node ``gazebo_robot``.
     """
-    parameters = {'world': world_name(chosen.world), 'robot_description': urdf, **parameters}
-    return launching.package_node('gazebo_robot', chosen, parameters)
+    parameters = {'world': world_name(args.world), 'robot_description': urdf, **parameters}
+    return launching.package_node('gazebo_robot', args, parameters)
 
 
 def world_name(file: str) -> str:

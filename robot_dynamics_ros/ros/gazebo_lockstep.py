@@ -34,17 +34,17 @@ from robot_dynamics_ros.yaml_reader.parsing import file_text
 INSTALL = 'apt install python3-gz-transport15 python3-gz-msgs12, or for Harmonic 13 and 10'
 #: Module names of the bindings: Jetty, Ionic, Harmonic.
 _RELEASES = (('transport', 'msgs'), ('transport14', 'msgs11'), ('transport13', 'msgs10'))
-_MARK, _HEARD = '/robot_dynamics_ros/mark', '/robot_dynamics_ros/heard'
-_LISTENER = f"""
+_MARK, _REPLY = '/robot_dynamics_ros/mark', '/robot_dynamics_ros/heard'
+_PLUGIN = f"""
     <plugin filename="gz-sim-triggered-publisher-system"
             name="gz::sim::systems::TriggeredPublisher">
       <input type="gz.msgs.Empty" topic="{_MARK}"/>
-      <output type="gz.msgs.Empty" topic="{_HEARD}"/>
+      <output type="gz.msgs.Empty" topic="{_REPLY}"/>
     </plugin>
 """
 _SNAKE = re.compile(r'(?<!^)(?=[A-Z])')
 _NANO = 1_000_000_000
-_ANSWER_MS, _FIRST_MS = 60_000, 1_000
+_TIMEOUT_MS, _FIRST_TIMEOUT_MS = 60_000, 1_000
 #: Answers to earlier marks may arrive for this long, s.
 _LATE_S = 0.5
 
@@ -65,7 +65,7 @@ def lockstep_world(file: str) -> Path:
     with tempfile.NamedTemporaryFile(
         'w', prefix='lockstep_', suffix='.sdf', encoding='utf-8', delete=False
     ) as copy:
-        copy.write(f'{before}{_LISTENER}  {end}{after}')
+        copy.write(f'{before}{_PLUGIN}  {end}{after}')
     path = Path(copy.name)
     atexit.register(path.unlink, missing_ok=True)
     return path
@@ -139,9 +139,9 @@ class SteppedWorld:
         )
         self._lock = threading.Lock()
         self._unanswered = self.steps = 0
-        self._due = self._heard = self.connected = False
-        self._asked_at = 0.0
-        self.node.subscribe(empty, _HEARD, self._on_heard)
+        self._due = self._answered = self.connected = False
+        self._marked_at = 0.0
+        self.node.subscribe(empty, _REPLY, self._on_answer)
 
     def send_mark(self) -> None:
         """Send zero forces and a mark if Gazebo subscribes; to be repeated until answered."""
@@ -150,7 +150,7 @@ class SteppedWorld:
 
     def check_connection(self) -> bool:
         """Return whether Gazebo is connected and answers to earlier marks have ceased."""
-        if self._heard and not self.connected and time.monotonic() - self._asked_at > _LATE_S:
+        if self._answered and not self.connected and time.monotonic() - self._marked_at > _LATE_S:
             with self._lock:
                 self._unanswered, self.connected = 0, True
         return self.connected
@@ -185,7 +185,7 @@ class SteppedWorld:
 
     def close(self) -> None:
         """End the process that sends the requests."""
-        self.node.unsubscribe(_HEARD)
+        self.node.unsubscribe(_REPLY)
         self._requests.kill()
         self._requests.communicate()
 
@@ -194,14 +194,14 @@ class SteppedWorld:
             message.data = float(effort)
             publisher.publish(message)
         publisher, message = self._mark
-        self._asked_at = time.monotonic()
+        self._marked_at = time.monotonic()
         with self._lock:
             self._unanswered += 1
         publisher.publish(message)
 
-    def _on_heard(self, _: Any) -> None:
+    def _on_answer(self, _: Any) -> None:
         """Request the step that is due, unless a later mark is still unanswered."""
-        self._heard = True
+        self._answered = True
         with self._lock:
             self._unanswered -= 1
             due = self.connected and self._due and self._unanswered == 0
@@ -225,21 +225,21 @@ def main(control: str, partition: str) -> None:
     node, connected = gazebo_node(partition), False
     for line in sys.stdin:
         connected = connected or any(
-            _ask(node, _FIRST_MS, control, 'WorldControl', {'pause': True})[0]
-            for _ in range(_ANSWER_MS // _FIRST_MS)
+            _call(node, _FIRST_TIMEOUT_MS, control, 'WorldControl', {'pause': True})[0]
+            for _ in range(_TIMEOUT_MS // _FIRST_TIMEOUT_MS)
         )
         service, kind, fields = json.loads(line)
-        answered, answer = _ask(node, _ANSWER_MS, service, kind, fields)
+        answered, answer = _call(node, _TIMEOUT_MS, service, kind, fields)
         if not (answered and answer.data):
             why = 'refused' if answered else 'did not answer'
             sys.exit(f'Gazebo service {service} {why}: {fields}')
     os._exit(0)  # the bindings may hang at exit
 
 
-def _ask(node: Any, patience_ms: int, service: str, kind: str, fields: dict) -> tuple[bool, Any]:
+def _call(node: Any, timeout_ms: int, service: str, kind: str, fields: dict) -> tuple[bool, Any]:
     """Call a service; return whether it answered in time, and its answer."""
     request, reply = gazebo_messages(kind, 'Boolean')
-    return node.request(service, request(**fields), request, reply, patience_ms)
+    return node.request(service, request(**fields), request, reply, timeout_ms)
 
 
 if __name__ == '__main__':

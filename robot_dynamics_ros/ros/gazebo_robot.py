@@ -36,7 +36,7 @@ from robot_dynamics_ros.errors import (
 )
 from robot_dynamics_ros.ros.declared import GAZEBO_ROBOT
 from robot_dynamics_ros.ros.gazebo_forces import (
-    CALL_S,
+    CALL_TIMEOUT_S,
     ForceGuard,
     force_topics,
     kill_gz,
@@ -69,7 +69,7 @@ class CommandedWorld:
         self.world, self._log = SteppedWorld(settings['world'], topics), node.get_logger()
         self._efforts, self._missing = [0.0] * len(topics), set(range(len(topics)))
         self._seconds = 1e-9 * settings['step_ns']
-        self._begun = self._reported = (0.0, 0)
+        self._started = self._reported = (0.0, 0)
         limits = _effort_limits(description)
         for place, topic in enumerate(topics):
             *_, joint, force = topic.split('/')
@@ -78,20 +78,20 @@ class CommandedWorld:
 
     def begin(self) -> None:
         """Start stepping; the first step follows at once if its commands have arrived."""
-        self._begun = self._reported = (time.monotonic(), 0)
+        self._started = self._reported = (time.monotonic(), 0)
         self._log.info('lockstep: every command makes one step')
-        self._step_if_due()
+        self._step_if_complete()
 
     def report(self) -> str:
         """Return the real-time factor since the last report and since the start."""
         now, steps = time.monotonic(), self.world.steps
-        (before, made), self._reported = self._reported, (now, steps)
-        if steps == made:
+        (before, steps_before), self._reported = self._reported, (now, steps)
+        if steps == steps_before:
             return f'lockstep: no command for {now - before:.0f} s'
-        lately = self._seconds * (steps - made) / (now - before)
-        whole = self._seconds * steps / (now - self._begun[0])
+        recent = self._seconds * (steps - steps_before) / (now - before)
+        overall = self._seconds * steps / (now - self._started[0])
         time_s = self._seconds * steps
-        return f'lockstep: {time_s:.3f} s; real-time factor {lately:.3f}, {whole:.3f} in all'
+        return f'lockstep: {time_s:.3f} s; real-time factor {recent:.3f}, {overall:.3f} in all'
 
     def close(self) -> None:
         """Log the real-time factor and stop stepping."""
@@ -105,9 +105,9 @@ class CommandedWorld:
             return
         self._efforts[place] = min(max(msg.data, -limit), limit)
         self._missing.discard(place)
-        self._step_if_due()
+        self._step_if_complete()
 
-    def _step_if_due(self) -> None:
+    def _step_if_complete(self) -> None:
         if not self._missing and self.world.connected:
             self._missing = set(range(len(self._efforts)))
             self.world.step(self._efforts)
@@ -127,7 +127,7 @@ INSTALL = 'apt install ros-<distro>-ros-gz, or see https://gazebosim.org/docs'
 _DELIVERY_S = 0.3  # from activation to the first command in Gazebo: two hops of some ms
 _UNANSWERED = 'timed out'  # printed by the command line if a service does not answer
 _REPORT_S = 5.0
-_HINT = '; it needs joint states from Gazebo over the bridge'
+_BRIDGE_HINT = '; it needs joint states from Gazebo over the bridge'
 
 
 def insertion(file: Path, model: str, pose: Sequence[float]) -> str:
@@ -173,8 +173,8 @@ class GazeboRobot(SequenceNode):
         name = ElementTree.fromstring(settings['robot_description']).get('name', '')
         self._model = settings['model'] or name
         self._guard: ForceGuard | None = None
-        in_step = settings['lockstep']
-        self._commands = CommandedWorld(self, self._model, settings) if in_step else None
+        lockstep = settings['lockstep']
+        self._commands = CommandedWorld(self, self._model, settings) if lockstep else None
         if settings['publish_description']:
             self._publish_description(settings['robot_description'])
         self._begin_steps(self._all_steps(), ends=not settings['stay'])
@@ -191,29 +191,29 @@ class GazeboRobot(SequenceNode):
     def _all_steps(self) -> Steps:
         settings, world = self._settings, f'/world/{self._settings["world"]}'
         if settings['pause_first']:
-            yield from self._until_listed(f'{world}/control', 'service', '-l')
+            yield from self._wait_until_listed(f'{world}/control', 'service', '-l')
             yield from self._request(f'{world}/control', 'WorldControl', 'pause: true')
         yield from self._insert(f'{world}/create')
         if settings['unpause'] == 'at_once':
             yield from self._unpause(world)
         for controller in filter(None, settings['wait_for']):
-            yield from self._wait_until_active(controller, _HINT)
+            yield from self._wait_until_active(controller, _BRIDGE_HINT)
         if settings['unpause'] == 'ready':
             yield from _wait(_DELIVERY_S)
             if self._commands is None:
                 yield from self._unpause(world)
             else:
-                yield from self._go_in_step(self._commands)
+                yield from self._run_lockstep(self._commands)
 
     def _insert(self, service: str) -> Steps:
         settings, model = self._settings, self._model
-        yield from self._until_listed(service, 'service', '-l')
+        yield from self._wait_until_listed(service, 'service', '-l')
         with tempfile.TemporaryDirectory() as folder:  # Gazebo reads the file after its answer
             file = Path(folder) / f'{model}.urdf'
             file.write_text(settings['robot_description'], encoding='utf-8')
             request = insertion(file, model, settings['pose'])
-            yield from self._request(service, 'EntityFactory', request, again_unless=model)
-            yield from self._until_listed(model, 'model', '--list')
+            yield from self._request(service, 'EntityFactory', request, unless_model=model)
+            yield from self._wait_until_listed(model, 'model', '--list')
         forces = force_topics(settings['robot_description'], model)
         if settings['stay'] and forces:
             self._guard = ForceGuard(forces)
@@ -223,10 +223,10 @@ class GazeboRobot(SequenceNode):
         yield from self._request(f'{world}/control', 'WorldControl', 'pause: false')
         self.get_logger().info('world unpaused')
 
-    def _go_in_step(self, commands: CommandedWorld) -> Steps:
+    def _run_lockstep(self, commands: CommandedWorld) -> Steps:
         """Step with every command from now on, indefinitely; log the real-time factor."""
         if self._settings['await_motion']:
-            yield from self._until_motion(self._settings['wait_for'][0])
+            yield from self._wait_for_motion(self._settings['wait_for'][0])
         world = commands.world
         yield from self._wait_until(
             world.check_connection, 'Gazebo', 'answer to a mark', world.send_mark
@@ -237,7 +237,7 @@ class GazeboRobot(SequenceNode):
             world.check()
             self.get_logger().info(commands.report())
 
-    def _until_motion(self, controller: str) -> Steps:
+    def _wait_for_motion(self, controller: str) -> Steps:
         answers: list[String] = []
         topic = f'{controller}/trajectory_status'
         self.create_subscription(String, topic, answers.append, LATCHED)
@@ -245,31 +245,31 @@ class GazeboRobot(SequenceNode):
 
     # Gazebo --------------------------------------------------------------------------------------
 
-    def _until_listed(self, name: str, *question: str) -> Steps:
+    def _wait_until_listed(self, name: str, *query: str) -> Steps:
         """Repeat a query until a name is in Gazebo's answer.
 
         Raises:
             PeerTimeoutError: The name does not appear in time.
         """
         begin = time.monotonic()
-        while not (yield from self._is_listed(name, *question)):
-            self._check_timeout(begin, 'Gazebo', f'{question[0]} {name}')
+        while not (yield from self._is_listed(name, *query)):
+            self._check_timeout(begin, 'Gazebo', f'{query[0]} {name}')
 
-    def _is_listed(self, name: str, *question: str) -> Steps:
+    def _is_listed(self, name: str, *query: str) -> Steps:
         """Return whether a name is in the answer to a query; False without an answer."""
         try:
-            return name in (yield from self._gz(*question)).split()
+            return name in (yield from self._gz(*query)).split()
         except PeerTimeoutError:
             return False
 
-    def _request(self, service: str, kind: str, request: str, again_unless: str = '') -> Steps:
+    def _request(self, service: str, kind: str, request: str, unless_model: str = '') -> Steps:
         """Call a service of Gazebo that returns a Boolean, repeatedly until it answers.
 
         Args:
             service: Name of the service.
             kind: Type of the request.
             request: The request as text.
-            again_unless: Name of a model whose existence also counts as an answer, because an
+            unless_model: Name of a model whose existence also counts as an answer, because an
                 unanswered request may have been executed.
 
         Raises:
@@ -281,11 +281,12 @@ class GazeboRobot(SequenceNode):
             with contextlib.suppress(PeerTimeoutError):  # of one call
                 text = yield from self._gz(
                     'service', '-s', service, '--reqtype', f'gz.msgs.{kind}', '--reptype',
-                    'gz.msgs.Boolean', '--timeout', str(int(1e3 * CALL_S)), '--req', request,
+                    'gz.msgs.Boolean', '--timeout', str(int(1e3 * CALL_TIMEOUT_S)),
+                    '--req', request,
                 )  # fmt: skip
                 answer = text.strip()
             if not answer:
-                if again_unless and (yield from self._is_listed(again_unless, 'model', '--list')):
+                if unless_model and (yield from self._is_listed(unless_model, 'model', '--list')):
                     return
                 self._check_timeout(begin, 'Gazebo', f'answer of {service}')
         if 'data: true' not in answer:
@@ -300,17 +301,17 @@ class GazeboRobot(SequenceNode):
             PeerTimeoutError: The command does not end in time.
             SceneError: The command fails.
         """
-        call, late = start_gz(arguments), False
-        end = time.monotonic() + 2.0 * CALL_S
+        call, timed_out = start_gz(arguments), False
+        end = time.monotonic() + 2.0 * CALL_TIMEOUT_S
         try:
-            while call.poll() is None and not late:
+            while call.poll() is None and not timed_out:
                 yield
-                late = time.monotonic() > end
+                timed_out = time.monotonic() > end
         finally:
             kill_gz(call)  # if it still runs: timed out, or the node is stopping
             output, errors = call.communicate()
-        if late:
-            raise PeerTimeoutError(f'gz {" ".join(arguments[:3])}', 'answer', 2.0 * CALL_S)
+        if timed_out:
+            raise PeerTimeoutError(f'gz {" ".join(arguments[:3])}', 'answer', 2.0 * CALL_TIMEOUT_S)
         if call.returncode and _UNANSWERED not in errors:
             raise SceneError(f'gz {" ".join(arguments[:3])}', 'failed', (errors or output).strip())
         return output

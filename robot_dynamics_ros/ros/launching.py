@@ -5,8 +5,8 @@ A launch file lists its arguments, and a function that turns their values into a
 
     ARGUMENTS = (Argument('robot', 'scara', 'Shipped arm.', ('scara', 'four_dof')), ...)
 
-    def actions(chosen):
-        return [package_node('controller', chosen, {'law': chosen.law})]
+    def actions(args):
+        return [package_node('controller', args, {'law': args.law})]
 
     def generate_launch_description():
         return description(ARGUMENTS, actions)
@@ -45,7 +45,7 @@ from robot_dynamics_ros.ros.controller.parameters import lockstep_parameters
 
 SWITCH = ('true', 'false')
 #: Executables whose end does not end the scene.
-_SPARE = ('monitor', 'rviz2', 'robot_state_publisher', 'view')
+_OPTIONAL = ('monitor', 'rviz2', 'robot_state_publisher', 'view')
 SHUTDOWN_SECONDS = 10.0  # time to send the last safe command and to close a bag
 
 
@@ -56,13 +56,13 @@ class Argument:
     Attributes:
         name: Name of the argument.
         default: Default value.
-        sentence: Description, with the unit.
+        description: Description, with the unit.
         choices: Allowed values; any if empty. ``SWITCH`` makes it a bool.
     """
 
     name: str
     default: str
-    sentence: str
+    description: str
     choices: tuple[str, ...] = ()
 
 
@@ -125,7 +125,7 @@ def description(
         DeclareLaunchArgument(
             argument.name,
             default_value=argument.default,
-            description=argument.sentence,
+            description=argument.description,
             choices=list(argument.choices) or None,
         )
         for argument in arguments
@@ -144,7 +144,7 @@ def _values(arguments: Iterable[Argument], context: LaunchContext) -> SimpleName
 
 def package_node(
     executable: str,
-    chosen: SimpleNamespace,
+    args: SimpleNamespace,
     parameters: Mapping[str, Any] | None = None,
     remappings: Sequence[tuple[str, str]] = (),
 ) -> Node:
@@ -152,7 +152,7 @@ def package_node(
 
     Args:
         executable: Name of the executable.
-        chosen: Launch arguments with ``namespace``, ``params_file``, ``log_level`` and ``robot``.
+        args: Launch arguments with ``namespace``, ``params_file``, ``log_level`` and ``robot``.
         parameters: Parameters that override the parameter file; strings stay strings.
         remappings: Pairs of names.
     """
@@ -164,24 +164,24 @@ def package_node(
         package=PACKAGE,
         executable=executable,
         name=executable,
-        namespace=chosen.namespace,
+        namespace=args.namespace,
         output='screen',
-        parameters=[*parameter_file(chosen), *([own] if own else [])],
+        parameters=[*parameter_file(args), *([own] if own else [])],
         remappings=list(remappings),
-        arguments=['--ros-args', '--log-level', f'{executable}:={chosen.log_level}'],
+        arguments=['--ros-args', '--log-level', f'{executable}:={args.log_level}'],
         sigterm_timeout=str(SHUTDOWN_SECONDS),
     )
 
 
-def parameter_file(chosen: SimpleNamespace) -> list[str]:
+def parameter_file(args: SimpleNamespace) -> list[str]:
     """Return the given parameter file, or that of the robot; an empty list without either.
 
     Raises:
         ConfigurationError: The file does not exist.
     """
-    if not (chosen.params_file or chosen.robot):
+    if not (args.params_file or args.robot):
         return []
-    path = Path(chosen.params_file or share_directory() / 'config' / f'{chosen.robot}.yaml')
+    path = Path(args.params_file or share_directory() / 'config' / f'{args.robot}.yaml')
     if not path.is_file():
         raise ConfigurationError(
             f'params_file {str(path)!r}', 'no such file', 'give another, or leave it out'
@@ -204,56 +204,56 @@ def require(packages: Iterable[str], purpose: str, bundle: str = '') -> None:
         try:
             get_package_prefix(package)
         except PackageNotFoundError as error:
-            remedy = apt_line(bundle or package)
+            remedy = apt_command(bundle or package)
             raise MissingDependencyError(f'the package {package}', purpose, remedy) from error
 
 
-def apt_line(package: str) -> str:
+def apt_command(package: str) -> str:
     """Return the command that installs a ROS package of the distribution in use."""
     distro = os.environ.get('ROS_DISTRO', '<distro>')
     return f'sudo apt install ros-{distro}-{package.replace("_", "-")}'
 
 
-def mappings(chosen: SimpleNamespace) -> dict[str, str]:
+def mappings(args: SimpleNamespace) -> dict[str, str]:
     """Return the arguments of the description's xacro file by name.
 
     Raises:
         ConfigurationError: A word is not NAME:=VALUE, or the description is not a xacro file.
     """
-    if chosen.mappings and chosen.description.endswith(('.yaml', '.urdf')):
-        problem = f'{chosen.mappings!r} are for a xacro file, not {chosen.description!r}'
+    if args.mappings and args.description.endswith(('.yaml', '.urdf')):
+        problem = f'{args.mappings!r} are for a xacro file, not {args.description!r}'
         raise ConfigurationError('mappings', problem, 'leave them out')
     remedy = 'write NAME:=VALUE, spaces between'
-    for word in (words := chosen.mappings.split()):
+    for word in (words := args.mappings.split()):
         if ':=' not in word:
             raise ConfigurationError('mappings', f'{word!r} has no :=', remedy)
     return dict(word.split(':=', 1) for word in words)
 
 
-def law(chosen: SimpleNamespace, in_step: Sequence[str] = ()) -> dict[str, Any]:
+def law(args: SimpleNamespace, topics: Sequence[str] = ()) -> dict[str, Any]:
     """Return the controller parameters for the arguments ``law`` and ``program``.
 
     Args:
-        chosen: Launch arguments.
-        in_step: Topics of the commands if the simulation runs in lockstep with them.
+        args: Launch arguments.
+        topics: Topics of the commands if the simulation runs in lockstep with them.
     """
-    space = f'/{chosen.namespace.strip("/")}'.rstrip('/')
-    patient = lockstep_parameters(*(f'{space}/{topic}' for topic in in_step)) if in_step else {}
-    return {'law': chosen.law, 'program': chosen.program, **patient}
+    space = f'/{args.namespace.strip("/")}'.rstrip('/')
+    lockstep = lockstep_parameters(*(f'{space}/{topic}' for topic in topics)) if topics else {}
+    return {'law': args.law, 'program': args.program, **lockstep}
 
 
-def follows_motion(chosen: SimpleNamespace) -> bool:
+def follows_motion(args: SimpleNamespace) -> bool:
     """Return whether the law follows a joint reference: gravity compensation and programs do not.
 
     Args:
-        chosen: Launch arguments with ``law`` and ``program``.
+        args: Launch arguments with ``law`` and ``program``.
     """
-    own_way = chosen.program if chosen.law == 'constraint_stabilization' else False
-    return not own_way and chosen.law != 'gravity_compensation'
+    has_program = args.program if args.law == 'constraint_stabilization' else False
+    return not has_program and args.law != 'gravity_compensation'
 
 
 def recorder(
-    chosen: SimpleNamespace,
+    args: SimpleNamespace,
     parameters: Mapping[str, Any] | None = None,
     remappings: Sequence[tuple[str, str]] = (),
 ) -> list[Node]:
@@ -262,45 +262,43 @@ def recorder(
     Raises:
         ConfigurationError: The bag already exists.
     """
-    if not chosen.record:
+    if not args.record:
         return []
-    if chosen.bag and Path(chosen.bag).exists():
+    if args.bag and Path(args.bag).exists():
         raise ConfigurationError(
-            f'bag {chosen.bag!r}', 'exists already', 'choose another name or remove it'
+            f'bag {args.bag!r}', 'exists already', 'choose another name or remove it'
         )
-    return [
-        package_node('recorder', chosen, {'bag': chosen.bag, **(parameters or {})}, remappings)
-    ]
+    return [package_node('recorder', args, {'bag': args.bag, **(parameters or {})}, remappings)]
 
 
 def monitor(
-    chosen: SimpleNamespace,
+    args: SimpleNamespace,
     parameters: Mapping[str, Any],
     remappings: Sequence[tuple[str, str]] = (),
 ) -> list[Node]:
     """Return the monitor node, which compares the controller's commands, if ``monitor`` is set."""
-    if not chosen.monitor:
+    if not args.monitor:
         return []
     source = {'effort_source': 'reference', 'use_sim_time': True}
-    return [package_node('monitor', chosen, {**source, **parameters}, remappings)]
+    return [package_node('monitor', args, {**source, **parameters}, remappings)]
 
 
-def viewer(chosen: SimpleNamespace, **parameters: Any) -> list[Node]:
+def viewer(args: SimpleNamespace, **parameters: Any) -> list[Node]:
     """Return the viewer node unless ``view`` is 'false'.
 
     Raises:
         MissingDependencyError: viser is not installed.
     """
-    if chosen.view == 'false':
+    if args.view == 'false':
         return []
     if importlib.util.find_spec('viser') is None:
         raise MissingDependencyError('viser', 'view:=true', 'pip install viser')
-    control = {'control': chosen.view == 'control'}
-    return [package_node('view', chosen, {**control, **parameters})]
+    control = {'control': args.view == 'control'}
+    return [package_node('view', args, {**control, **parameters})]
 
 
 def visualization(
-    chosen: SimpleNamespace,
+    args: SimpleNamespace,
     robot_description: str,
     root: str,
     remappings: Sequence[tuple[str, str]] = (),
@@ -310,7 +308,7 @@ def visualization(
     """Return robot_state_publisher and RViz if ``rviz`` is set.
 
     Args:
-        chosen: Launch arguments with ``rviz`` and ``namespace``.
+        args: Launch arguments with ``rviz`` and ``namespace``.
         robot_description: URDF text.
         root: Its root link, the fixed frame of RViz.
         remappings: Pairs of names, for both nodes.
@@ -319,15 +317,15 @@ def visualization(
     Raises:
         MissingDependencyError: One is not installed.
     """
-    if not chosen.rviz:
+    if not args.rviz:
         return []
     require(('robot_state_publisher', 'rviz2'), 'rviz:=true')
     return [
-        state_publisher(chosen, robot_description, remappings, sim_time=sim_time),
+        state_publisher(args, robot_description, remappings, sim_time=sim_time),
         Node(
             package='rviz2',
             executable='rviz2',
-            namespace=chosen.namespace,
+            namespace=args.namespace,
             parameters=[{'use_sim_time': sim_time}],
             remappings=list(remappings),
             arguments=['-d', str(share_directory() / 'config' / 'robot.rviz'), '-f', root],
@@ -336,7 +334,7 @@ def visualization(
 
 
 def state_publisher(
-    chosen: SimpleNamespace,
+    args: SimpleNamespace,
     robot_description: str,
     remappings: Sequence[tuple[str, str]] = (),
     *,
@@ -347,14 +345,14 @@ def state_publisher(
     return Node(
         package='robot_state_publisher',
         executable='robot_state_publisher',
-        namespace=chosen.namespace,
+        namespace=args.namespace,
         output='screen',
         parameters=[{'robot_description': text, 'use_sim_time': sim_time}],
         remappings=list(remappings),
     )
 
 
-def supervised(actions: Sequence[Any], *essential: Any, spare: Sequence[str] = ()) -> list[Any]:
+def supervised(actions: Sequence[Any], *essential: Any, optional: Sequence[str] = ()) -> list[Any]:
     """Return the actions of a scene and the supervision of their processes.
 
     If a process fails, the scene ends and ``ros2 launch`` returns 1. The other processes are shut
@@ -363,19 +361,19 @@ def supervised(actions: Sequence[Any], *essential: Any, spare: Sequence[str] = (
     Args:
         actions: Processes and other actions.
         essential: Processes whose normal exit also ends the scene.
-        spare: Executables whose end is only logged, in addition to those that only display or
+        optional: Executables whose end is only logged, in addition to those that only display or
             compare.
     """
-    watched = [action for action in actions if isinstance(action, ExecuteProcess)]
+    processes = [action for action in actions if isinstance(action, ExecuteProcess)]
 
     def on_exit(event: Any, context: LaunchContext) -> list[Any]:
-        if context.is_shutdown or event.action not in watched:
+        if context.is_shutdown or event.action not in processes:
             return []
         end = f'{event.process_name} ended with {event.returncode}'
-        can_be_spared = getattr(event.action, 'node_executable', '') in (*_SPARE, *spare)
+        is_optional = getattr(event.action, 'node_executable', '') in (*_OPTIONAL, *optional)
         if event.action in essential:
             return _end_of_scene(end, event.returncode)
-        if can_be_spared:
+        if is_optional:
             return [LogInfo(msg=f'lost: {end}; the scene continues without it')]
         return _end_of_scene(end, event.returncode) if event.returncode else []
 
@@ -393,6 +391,6 @@ def _end_of_scene(reason: str, code: int) -> list[Any]:
     return [LogInfo(msg=f'the scene ends: {reason}'), EmitEvent(event=Shutdown(reason=reason))]
 
 
-def own_clock(chosen: SimpleNamespace) -> list[tuple[str, str]]:
+def own_clock(args: SimpleNamespace) -> list[tuple[str, str]]:
     """Return the remapping of /clock to the clock of the namespace, if there is one."""
-    return [('/clock', 'clock')] if chosen.namespace else []
+    return [('/clock', 'clock')] if args.namespace else []

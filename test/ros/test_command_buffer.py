@@ -18,7 +18,7 @@ ORDER = ['joint3', 'joint1', 'joint4', 'joint2']
 
 def test_efforts_go_to_their_joints_in_the_order_of_the_command():
     buffer = CommandBuffer(sample('scara').tree, ORDER)
-    assert buffer.take(array.array('d', [3.0, 1.0, 4.0, 2.0]))
+    assert buffer.store(array.array('d', [3.0, 1.0, 4.0, 2.0]))
     np.testing.assert_array_equal(buffer.effort, [1.0, 2.0, 3.0, 4.0])
     assert (buffer.accepted, buffer.refused) == (1, 0)
 
@@ -34,8 +34,8 @@ def test_efforts_go_to_their_joints_in_the_order_of_the_command():
 )
 def test_a_bad_command_changes_nothing_and_is_counted_with_its_reason(values, reason):
     buffer = CommandBuffer(sample('scara').tree)
-    buffer.take([1.0, 2.0, 3.0, 4.0])
-    assert not buffer.take(values)
+    buffer.store([1.0, 2.0, 3.0, 4.0])
+    assert not buffer.store(values)
     assert reason in buffer.last_refusal
     np.testing.assert_array_equal(buffer.effort, [1.0, 2.0, 3.0, 4.0])
     assert (buffer.accepted, buffer.refused) == (1, 1)
@@ -43,11 +43,11 @@ def test_a_bad_command_changes_nothing_and_is_counted_with_its_reason(values, re
 
 def test_efforts_by_joint_are_complete_only_once_all_have_come_for_the_state():
     buffer = CommandBuffer(sample('scara').tree, ORDER)
-    assert [buffer.take_one(k, float(k)) for k in (0, 1, 0, 2, 3)] == [False] * 4 + [True]
+    assert [buffer.store_joint(k, float(k)) for k in (0, 1, 0, 2, 3)] == [False] * 4 + [True]
     np.testing.assert_array_equal(buffer.effort, [1.0, 3.0, 0.0, 2.0])
     buffer.expect()
-    assert not buffer.take_one(0, math.nan)
-    assert [buffer.take_one(k, 9.0) for k in range(4)] == [False, False, False, True]
+    assert not buffer.store_joint(0, math.nan)
+    assert [buffer.store_joint(k, 9.0) for k in range(4)] == [False, False, False, True]
     assert (buffer.accepted, buffer.refused) == (2, 1)
     assert "joint 'joint3'" in buffer.last_refusal
     buffer.clear()

@@ -33,8 +33,8 @@ class CommandBuffer:
 
     def __init__(self, tree: RobotTree, joints: Sequence[str] = ()) -> None:
         names = [name for name in joints if name] or list(tree.joint_names)
-        self._at = np.array([tree.joint_index(name) for name in names])
-        if sorted(self._at) != list(range(tree.n)):
+        self._indices = np.array([tree.joint_index(name) for name in names])
+        if sorted(self._indices) != list(range(tree.n)):
             known = ', '.join(tree.joint_names)
             raise ParameterError('joints', list(joints), f'must name each of {known} once')
         self.joints = tuple(names)
@@ -47,7 +47,7 @@ class CommandBuffer:
         """Expect a command for a new state; earlier efforts of single joints do not answer it."""
         self._missing = set(range(len(self.joints)))
 
-    def take(self, values: Sequence[float]) -> bool:
+    def store(self, values: Sequence[float]) -> bool:
         """Store a command for all joints.
 
         Args:
@@ -62,11 +62,11 @@ class CommandBuffer:
             )
         if not np.isfinite(values).all():
             return self._refuse(f'not finite: {list(values)}')
-        self.effort[self._at] = values
+        self.effort[self._indices] = values
         self.accepted += 1
         return True
 
-    def take_one(self, index: int, value: float) -> bool:
+    def store_joint(self, index: int, value: float) -> bool:
         """Store a command for one joint, given by its index in ``joints``.
 
         Returns:
@@ -74,7 +74,7 @@ class CommandBuffer:
         """
         if not np.isfinite(value):
             return self._refuse(f'not finite: {value} for joint {self.joints[index]!r}')
-        self.effort[self._at[index]] = value
+        self.effort[self._indices[index]] = value
         self._missing.discard(index)
         if self._missing:
             return False

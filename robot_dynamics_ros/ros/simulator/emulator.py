@@ -32,7 +32,7 @@ from robot_dynamics_ros.spatial.scalar import Array
 
 _OWN_FREQUENCY = 30.0  # natural frequency of the driver's own controller, rad/s
 _ROUNDING = 1e-9  # relative tolerance of the rate limit
-_FAR = 0.1  # largest deviation of the overlaid positions from the arm, rad or m
+_MAX_OVERLAY_ERROR = 0.1  # largest deviation of the overlaid positions from the arm, rad or m
 
 
 class DriverEmulator(Simulator):
@@ -52,7 +52,7 @@ class DriverEmulator(Simulator):
     def _read_parameters(self) -> dict[str, Any]:
         settings = super()._read_parameters()
         self._profile = load_driver_profile(settings['driver_profile'])
-        return declared.as_emulated(settings, self._profile)
+        return declared.with_profile_values(settings, self._profile)
 
     def _robot(self, description: str) -> RobotTree:
         return robot_from_parameters(self._settings, description, effort_limits(self._profile))
@@ -95,12 +95,12 @@ class DriverEmulator(Simulator):
             ordered = np.empty(len(command))
             ordered[driver.order] = command
             ordered = driver.driven_effort(ordered)
-        self._received(self._buffer.take(ordered.tolist()))
+        self._process_command(self._buffer.store(ordered.tolist()))
 
     def _on_joint_command(self, index: int, effort: float) -> None:
         i = int(self._driver.order[index])
         effort = self._driver.effort_scale[i] * effort - self._driver.effort_offset[i]
-        self._received(self._buffer.take_one(i, float(effort)))
+        self._process_command(self._buffer.store_joint(i, float(effort)))
 
     def _on_overlaid(self, message: Float64MultiArray) -> None:
         """Stop with a reflex if the positions sent with the efforts are far from the arm's."""
@@ -108,36 +108,36 @@ class DriverEmulator(Simulator):
         commanded = np.full(len(self._q), np.nan)
         if len(message.data) == len(commanded):
             commanded[self._driver.order] = message.data
-        if not (np.abs(self._driver.position(commanded) - self._q) < _FAR).all():
-            self._react('the positions sent with the efforts are far from those of the arm')
+        if not (np.abs(self._driver.position(commanded) - self._q) < _MAX_OVERLAY_ERROR).all():
+            self._halt('the positions sent with the efforts are far from those of the arm')
 
-    def _received(self, complete: bool) -> None:
+    def _process_command(self, complete: bool) -> None:
         if complete and self._reflex:
             return
         if complete and self._own_holds:
             self._own_holds = False
             self.get_logger().info('commands take over from the own controller')
-        super()._received(complete)
+        super()._process_command(complete)
 
     def _check_rate(self, command: Array) -> None:
         """Stop with a reflex if the command changes faster than the profile allows."""
         command = self._driver.motor_effort(command)
         change = np.abs(command - self._last_command)
-        most = self._driver.rate_limit * self._linked.period
-        too_fast = change > most * (1.0 + _ROUNDING)
+        max_change = self._driver.rate_limit * self._linked.period
+        too_fast = change > max_change * (1.0 + _ROUNDING)
         self._last_command[:] = command
         if too_fast.any():
             i = int(np.argmax(too_fast))
-            self._react(
+            self._halt(
                 f'the command of {self._driver.names[i]} changed by {change[i]:.3g} in one '
-                f'period, more than {most[i]:.3g}'
+                f'period, more than {max_change[i]:.3g}'
             )
 
-    def _react(self, reason: str) -> None:
+    def _halt(self, reason: str) -> None:
         """Hold the arm until ``~/recover`` is called."""
         self._reflex = reason
         self.get_logger().error(f'reflex: {reason}; holding until ~/recover')
-        self._hold_here()
+        self._hold_position()
 
     def _on_recover(self, _: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
         response.success = bool(self._reflex)
@@ -147,7 +147,7 @@ class DriverEmulator(Simulator):
 
     # The driver's own controller -----------------------------------------------------------------
 
-    def _hold_here(self) -> None:
+    def _hold_position(self) -> None:
         self._driven.read(self._q, self._v)
         self._own_anchor[:] = self._q
         self._own_holds = True
@@ -162,8 +162,8 @@ class DriverEmulator(Simulator):
         self._driven.read(q, v)
         goal = declared.own_position(self._driven.plant.tree, self._settings)
         if goal is not None and not self._reflex:
-            reach = self._settings['own_speed'] * self._linked.period
-            self._own_anchor += np.clip(goal - self._own_anchor, -reach, reach)
+            max_step = self._settings['own_speed'] * self._linked.period
+            self._own_anchor += np.clip(goal - self._own_anchor, -max_step, max_step)
         self._own.begin(self._own_anchor)
         self._own.effort(q, v, True, self._own_effort)
         self._own_effort -= self._driven.share
@@ -176,16 +176,16 @@ class DriverEmulator(Simulator):
         timeout = self._settings['command_timeout_s']
         if timeout and not self._own_holds and now - self._answered_at > timeout:
             self.get_logger().warning(
-                f'{self._peer()}: no command for {timeout:g} s, the own controller holds'
+                f'{self._peers()}: no command for {timeout:g} s, the own controller holds'
             )
-            self._hold_here()
+            self._hold_position()
 
     # States --------------------------------------------------------------------------------------
 
-    def _to_first_state(self) -> None:
-        super()._to_first_state()
+    def _restart(self) -> None:
+        super()._restart()
         if self._settings['own_controller'] == 'hold' and not self._lockstep:
-            self._hold_here()
+            self._hold_position()
 
     def _publish_new_state(self) -> None:
         if not self._linked.stale or not self._run.time_ns:

@@ -54,7 +54,7 @@ from robot_dynamics_ros.spatial.scalar import Array
 STATE_QOS = QoSProfile(depth=2000)  # reliable and deep: a delayed recorder loses no messages
 COMMAND_QOS = QoSProfile(depth=10)
 _CATCH_UP = 10
-_QUIET_S = 1.0  # minimum time between two warnings of the same kind
+_WARN_S = 1.0  # minimum time between two warnings of the same kind
 
 
 class Simulator(PackageNode):
@@ -86,9 +86,9 @@ class Simulator(PackageNode):
     def on_stop(self) -> None:
         """Log a summary."""
         if self._ready:
-            self._sum_up()
+            self._log_summary()
 
-    def _sum_up(self) -> None:
+    def _log_summary(self) -> None:
         """Log a summary since the initial state and reset the counters."""
         buffer, run = self._buffer, self._run
         self.get_logger().info(
@@ -108,7 +108,7 @@ class Simulator(PackageNode):
 
     def _begin(self, description: str) -> None:
         settings, tree = self._settings, self._robot(description)
-        plant, self._described = self._make_plant(tree), tree
+        plant, self._nominal_tree = self._make_plant(tree), tree
         first = declared.initial_state(tree, settings)
         self._run = SimulationRun(plant, *first, settings['end_time_s'])
         self._schedule_payload()
@@ -123,7 +123,7 @@ class Simulator(PackageNode):
             f'{tree.name}: {settings["mode"]}, steps of {settings["period"]:g} s'
         )
         on_set_parameters(self, self._check_change, self._apply_change)
-        self._to_first_state()
+        self._restart()
         if settings['publish_description'] and not description:
             self._publish_description(tree.xml)
 
@@ -140,11 +140,11 @@ class Simulator(PackageNode):
         self.create_service(Trigger, '~/reset', self._on_reset)
         self.create_service(Trigger, '~/step', self._on_step)
         topic = settings['wrench_topic']
-        self._sensor = self.create_publisher(WrenchStamped, topic, STATE_QOS) if topic else None
+        self._wrenches = self.create_publisher(WrenchStamped, topic, STATE_QOS) if topic else None
         self.create_subscription(WrenchStamped, 'simulator/push', self._on_push, COMMAND_QOS)
         self.create_timer(settings['republish_period_s'], self._on_idle, clock=STEADY)
         if not self._lockstep:
-            self.create_timer(self._pace.period, self._on_rate, clock=STEADY)
+            self.create_timer(self._pace.period, self._on_step_timer, clock=STEADY)
 
     def _create_robot_topics(self, tree: RobotTree) -> None:
         settings = self._settings
@@ -163,19 +163,19 @@ class Simulator(PackageNode):
     def _publish_wrench(self) -> None:
         """Publish the wrench of the board on the robot."""
         plant, stamp = self._run.plant, self._state.message.header.stamp
-        if self._sensor is not None and plant.board_frame:
+        if self._wrenches is not None and plant.board_frame:
             wrench = wrench_message(plant.board_frame, plant.board_wrench(), stamp)
-            self._sensor.publish(wrench)
+            self._wrenches.publish(wrench)
 
     # Commands ------------------------------------------------------------------------------------
 
     def _on_command(self, efforts: Sequence[float], _: Sequence[str]) -> None:
-        self._received(self._buffer.take(efforts))
+        self._process_command(self._buffer.store(efforts))
 
     def _on_joint_command(self, index: int, effort: float) -> None:
-        self._received(self._buffer.take_one(index, effort))
+        self._process_command(self._buffer.store_joint(index, effort))
 
-    def _received(self, complete: bool) -> None:
+    def _process_command(self, complete: bool) -> None:
         if complete:
             self._answered = True
             self._answered_at = time.monotonic()
@@ -185,7 +185,7 @@ class Simulator(PackageNode):
             self._refusals_logged = self._buffer.refused
             self.get_logger().warning(
                 f'command {self._buffer.refused} refused: {self._buffer.last_refusal}',
-                throttle_duration_sec=_QUIET_S,
+                throttle_duration_sec=_WARN_S,
             )
 
     def _drop_queued(self) -> None:
@@ -200,7 +200,7 @@ class Simulator(PackageNode):
         try:
             self._run.push(msg.header.frame_id, wrench_of(msg), self._settings['push_timeout_s'])
         except RobotDynamicsError as error:
-            self.get_logger().warning(f'push refused: {error}', throttle_duration_sec=_QUIET_S)
+            self.get_logger().warning(f'push refused: {error}', throttle_duration_sec=_WARN_S)
 
     # Time ----------------------------------------------------------------------------------------
 
@@ -222,7 +222,7 @@ class Simulator(PackageNode):
         """Return the efforts of the next step, shape (n,), N m or N."""
         return self._buffer.effort
 
-    def _to_first_state(self) -> None:
+    def _restart(self) -> None:
         self._refusals_logged = self._buffer.refused
         self._run.restart()
         self._buffer.clear()
@@ -273,7 +273,7 @@ class Simulator(PackageNode):
 
     def _on_peer_timeout(self, waited: float) -> None:
         error = PeerTimeoutError(
-            self._peer(), f'command answering the state at t = {self._run.time:.6f} s', waited
+            self._peers(), f'command answering the state at t = {self._run.time:.6f} s', waited
         )
         if self._settings['on_peer_timeout'] == 'exit':
             self._end(error=error)
@@ -283,7 +283,7 @@ class Simulator(PackageNode):
             self._buffer.clear()
             self._advance()
 
-    def _peer(self) -> str:
+    def _peers(self) -> str:
         """Return the names of the command publishers, for messages."""
         topic = self._commands[0].topic_name
         senders = sorted(
@@ -294,7 +294,7 @@ class Simulator(PackageNode):
             return f'{", ".join(senders)}, publisher of {topic}'
         return f'no publisher of {topic}'
 
-    def _on_rate(self) -> None:
+    def _on_step_timer(self) -> None:
         """Execute the steps that are due by wall time."""
         if self._paused:
             self._restart_wall_clock()
@@ -311,8 +311,8 @@ class Simulator(PackageNode):
         if timeout and now - self._answered_at > timeout and self._buffer.effort.any():
             self._buffer.clear()
             self.get_logger().warning(
-                f'{self._peer()}: no command for {timeout:g} s, zero effort is applied',
-                throttle_duration_sec=_QUIET_S,
+                f'{self._peers()}: no command for {timeout:g} s, zero effort is applied',
+                throttle_duration_sec=_WARN_S,
             )
 
     def _restart_wall_clock(self) -> None:
@@ -337,8 +337,8 @@ class Simulator(PackageNode):
 
     def _on_reset(self, _: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
         self._paused = True
-        self._sum_up()
-        self._to_first_state()
+        self._log_summary()
+        self._restart()
         response.success, response.message = True, 'at the first state, paused'
         return response
 
@@ -355,14 +355,14 @@ class Simulator(PackageNode):
 
     def _check_change(self, changes: Mapping[str, Any]) -> None:
         merged = {**self._settings, **changes}
-        declared.mistaken(self._described, merged)
+        declared.with_model_error(self._nominal_tree, merged)
         self._run.check_payload(payload_from_parameters(merged))
 
     def _apply_change(self, changes: Mapping[str, Any]) -> None:
         self._settings = self._read_parameters()
         self._run.end_at(self._settings['end_time_s'])
         if changes.keys() & declared.MISMATCH_NAMES:
-            self._run.set_robot(declared.mistaken(self._described, self._settings))
+            self._run.set_robot(declared.with_model_error(self._nominal_tree, self._settings))
         if changes.keys() & declared.PAYLOAD_NAMES:
             self._schedule_payload()
 

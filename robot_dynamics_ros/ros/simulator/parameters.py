@@ -144,13 +144,13 @@ def plant_from_parameters(tree: RobotTree, settings: Mapping[str, Any]) -> Plant
         ParameterError: A value is invalid.
         ModelError: MuJoCo rejects the model.
     """
-    return imperfect(exact_plant(tree, settings), settings)
+    return with_imperfections(exact_plant(tree, settings), settings)
 
 
 def exact_plant(tree: RobotTree, settings: Mapping[str, Any]) -> MujocoPlant:
     """Return the plant at its initial state, with model error but without imperfections."""
     plant = MujocoPlant(
-        mistaken(tree, settings),
+        with_model_error(tree, settings),
         settings['period'],
         substeps=settings['substeps'],
         integrator=settings['integrator'],
@@ -175,7 +175,7 @@ def board_from_parameters(tree: RobotTree, settings: Mapping[str, Any]) -> Board
     return Board.for_program(program, **{name: settings[f'board_{name}'] for name in names})
 
 
-def mistaken(tree: RobotTree, settings: Mapping[str, Any]) -> RobotTree:
+def with_model_error(tree: RobotTree, settings: Mapping[str, Any]) -> RobotTree:
     """Return the robot with the model error that the parameters describe.
 
     Raises:
@@ -191,7 +191,7 @@ def mistaken(tree: RobotTree, settings: Mapping[str, Any]) -> RobotTree:
     return with_mismatch(tree, mismatch)
 
 
-def imperfect(plant: Plant, settings: Mapping[str, Any]) -> Plant:
+def with_imperfections(plant: Plant, settings: Mapping[str, Any]) -> Plant:
     """Return the plant wrapped in the imperfections that the parameters describe, if any."""
     imperfections = Imperfections(
         position_resolution=settings['position_resolution'],
@@ -238,7 +238,7 @@ def initial_state(tree: RobotTree, settings: Mapping[str, Any]) -> tuple[Array, 
 OWN_CONTROLLERS = ('hold', 'none')
 
 #: Simulator parameters that the profile replaces, and defaults that differ from the simulator's.
-_DECIDED = frozenset({'joints', 'command_form', 'period'})
+_SET_BY_PROFILE = frozenset({'joints', 'command_form', 'period'})
 _DEFAULTS = {
     'mode': 'real_time',
     'publish_clock': False,
@@ -278,13 +278,13 @@ EMULATOR = (
     *(
         replace(one, default=_DEFAULTS.get(one.name, one.default))
         for one in SIMULATOR
-        if one.name not in _DECIDED
+        if one.name not in _SET_BY_PROFILE
     ),
     *DRIVER,
 )
 
 
-def as_emulated(settings: Mapping[str, Any], profile: DriverProfile) -> dict[str, Any]:
+def with_profile_values(settings: Mapping[str, Any], profile: DriverProfile) -> dict[str, Any]:
     """Return the parameters with the values that the profile sets."""
     return {**settings, 'joints': [''], 'period': 1.0 / profile.state.rate_hz}
 
@@ -313,7 +313,7 @@ def emulated_plant(
         settings['state_loss'],
         settings['noise_seed'],
     )
-    return LinkedPlant(imperfect(driven, settings), link), driven
+    return LinkedPlant(with_imperfections(driven, settings), link), driven
 
 
 def own_position(tree: RobotTree, settings: Mapping[str, Any]) -> Array | None:
