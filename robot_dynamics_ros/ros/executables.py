@@ -23,11 +23,11 @@ NODES = {
     'controller': ('controller.node:Controller', 'controller.parameters:CONTROLLER'),
     'simulator': ('simulator.node:Simulator', 'simulator.parameters:SIMULATOR'),
     'trajectory': ('trajectory:TrajectorySender', 'trajectory_plan:TRAJECTORY'),
-    'recorder': ('recorder:Recorder', 'declared:RECORDER'),
-    'monitor': ('monitor:MonitorNode', 'declared:MONITOR'),
+    'recorder': ('recorder:Recorder', 'node_parameters:RECORDER'),
+    'monitor': ('monitor:MonitorNode', 'node_parameters:MONITOR'),
     'driver_emulator': ('simulator.emulator:DriverEmulator', 'simulator.parameters:EMULATOR'),
-    'gazebo_robot': ('gazebo_robot:GazeboRobot', 'declared:GAZEBO_ROBOT'),
-    'view': ('view:View', 'declared:VIEW'),
+    'gazebo_robot': ('gazebo_robot:GazeboRobot', 'node_parameters:GAZEBO_ROBOT'),
+    'view': ('view:View', 'node_parameters:VIEW'),
 }
 
 

@@ -34,7 +34,6 @@ from robot_dynamics_ros.errors import (
     PeerTimeoutError,
     SceneError,
 )
-from robot_dynamics_ros.ros.declared import GAZEBO_ROBOT
 from robot_dynamics_ros.ros.gazebo_forces import (
     CALL_TIMEOUT_S,
     ForceGuard,
@@ -44,6 +43,7 @@ from robot_dynamics_ros.ros.gazebo_forces import (
 )
 from robot_dynamics_ros.ros.gazebo_lockstep import SteppedWorld
 from robot_dynamics_ros.ros.node import LATCHED, SequenceNode, Steps
+from robot_dynamics_ros.ros.node_parameters import GAZEBO_ROBOT
 
 
 class CommandedWorld:

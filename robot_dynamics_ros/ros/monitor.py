@@ -41,7 +41,6 @@ from robot_dynamics_ros.ros.conversions import (
     stamp_to_ns,
     subscribe_commands,
 )
-from robot_dynamics_ros.ros.declared import MONITOR
 from robot_dynamics_ros.ros.driver_connection import (
     DriverConnection,
     bind_profile,
@@ -49,6 +48,7 @@ from robot_dynamics_ros.ros.driver_connection import (
 )
 from robot_dynamics_ros.ros.executors import PolledGroup, PollingExecutor, take_pending
 from robot_dynamics_ros.ros.node import PASSIVE, STEADY, PackageNode, diagnostic_array
+from robot_dynamics_ros.ros.node_parameters import MONITOR
 from robot_dynamics_ros.ros.parameters import on_set_parameters
 from robot_dynamics_ros.symbolic.kernel import compile_kernel
 

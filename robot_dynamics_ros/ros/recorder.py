@@ -26,9 +26,9 @@ from robot_dynamics_ros.recordings.bag.reader import BagWriter
 from robot_dynamics_ros.recordings.timestamp_assignment import TimestampAssigner
 from robot_dynamics_ros.recordings.topics import STREAMS, WRENCH
 from robot_dynamics_ros.ros.conversions import NANO
-from robot_dynamics_ros.ros.declared import RECORDER
 from robot_dynamics_ros.ros.executors import PolledGroup, PollingExecutor, take_pending
 from robot_dynamics_ros.ros.node import STEADY, PackageNode
+from robot_dynamics_ros.ros.node_parameters import RECORDER
 from robot_dynamics_ros.ros.spinning import EXIT_FAILED
 
 _DEPTH = 5000  # default limit of Fast DDS for one reader
@@ -42,7 +42,7 @@ class Topic:
     Attributes:
         name, kind: Topic name and message type.
         latched: Whether late subscribers receive the last message.
-        at_once: Whether publishers send it at startup, so that ``~/ready`` requires it.
+        at_startup: Whether publishers send it at startup, so that ``~/ready`` requires it.
         by_arrival: Whether the header timestamp is unrelated to when the message takes effect.
         periodic: Whether it is published in every control period.
     """
@@ -50,7 +50,7 @@ class Topic:
     name: str
     kind: str
     latched: bool = False
-    at_once: bool = False
+    at_startup: bool = False
     by_arrival: bool = False
     periodic: bool = False
 
@@ -67,8 +67,8 @@ def topics_of(controller: str) -> list[Topic]:
         Topic(f'{controller}/reference', 'sensor_msgs/msg/JointState', periodic=True),
         Topic(f'{controller}/joint_trajectory', 'trajectory_msgs/msg/JointTrajectory'),
         Topic(f'{controller}/trajectory_status', 'std_msgs/msg/String', latched=True),
-        Topic(f'{controller}/parameters', 'std_msgs/msg/String', latched=True, at_once=True),
-        Topic('robot_description', 'std_msgs/msg/String', latched=True, at_once=True),
+        Topic(f'{controller}/parameters', 'std_msgs/msg/String', latched=True, at_startup=True),
+        Topic('robot_description', 'std_msgs/msg/String', latched=True, at_startup=True),
         *(
             Topic(f'{controller}/{name}', kind, name == 'speed_scaling_input', by_arrival=True)
             for name, kind in STREAMS.items()
@@ -139,8 +139,8 @@ class Stream:
         self.lost += event.total_count_change
 
 
-_QUIET_S = 0.1
-_LAST_ROUNDS = 10
+_CHECK_PERIOD_S = 0.1
+_MAX_FINAL_POLLS = 10
 
 
 class Recorder(PackageNode):
@@ -174,16 +174,16 @@ class Recorder(PackageNode):
         for text in extra:
             self._check_name(text[0])
         topics += [Topic(text[0], text[1]) for text in extra if len(text) > 1]
-        self._unknown = [text[0] for text in extra if len(text) == 1]
+        self._untyped = [text[0] for text in extra if len(text) == 1]
         streams = [Stream(topic) for topic in topics]
         self._bag = BagWriter(settings['bag'] or time.strftime('bag_%Y_%m_%d-%H_%M_%S'))
         self._stamper = TimestampAssigner(self._bag.write)
         self._streams, self._group = list[Stream](), PolledGroup()
         for stream in streams:
             stream.reliable = not (settings['best_effort'] and stream.topic.periodic)
-            self._begin(stream)
+            self._add_stream(stream)
         self.create_service(Trigger, '~/ready', self._on_ready)
-        self.create_timer(_QUIET_S, self._look_around, clock=STEADY)
+        self.create_timer(_CHECK_PERIOD_S, self._on_timer, clock=STEADY)
         self.get_logger().info(f'recording to {self._bag.path}')
 
     def _check_name(self, topic: str) -> None:
@@ -200,16 +200,16 @@ class Recorder(PackageNode):
 
     def _close(self) -> int:
         """Record the messages still in transit, close the bag, report; return the exit code."""
-        for _ in range(_LAST_ROUNDS):
-            time.sleep(_QUIET_S)
+        for _ in range(_MAX_FINAL_POLLS):
+            time.sleep(_CHECK_PERIOD_S)
             if not self.poll():
                 break
         self._stamper.close()
-        self._note_latency()
+        self._write_latency()
         self._bag.close()
         return EXIT_FAILED if self._report() and self._fail_on_loss else 0
 
-    def _begin(self, stream: Stream) -> None:
+    def _add_stream(self, stream: Stream) -> None:
         self._subscribe(stream)
         if stream.name in self._bag.counts:
             self.destroy_subscription(stream.subscription)
@@ -236,10 +236,10 @@ class Recorder(PackageNode):
 
     def poll(self) -> int:
         """Record all messages that have arrived; return their number."""
-        waiting = take_pending([stream.subscription for stream in self._streams])
-        for sent, subscription, data in waiting:
+        pending = take_pending([stream.subscription for stream in self._streams])
+        for sent, subscription, data in pending:
             subscription.callback(data, sent)
-        return len(waiting)
+        return len(pending)
 
     def _record(self, stream: Stream, data: bytes, sent: int) -> None:
         stream.received += 1
@@ -259,23 +259,23 @@ class Recorder(PackageNode):
 
     # Peers ---------------------------------------------------------------------------------------
 
-    def _look_around(self) -> None:
+    def _on_timer(self) -> None:
         """Look up unknown types, switch to best effort where required, end if due."""
         if self._end_sent < sys.maxsize:
             self._end(self._close())
             return
         if self._progress:
             print(f'progress {self._newest_ns / NANO:.3f}', flush=True)
-        known = dict(self.get_topic_names_and_types()) if self._unknown else {}
-        for name in tuple(self._unknown):
+        known = dict(self.get_topic_names_and_types()) if self._untyped else {}
+        for name in tuple(self._untyped):
             kinds = known.get(self.resolve_topic_name(name))
             if kinds:
-                self._unknown.remove(name)
-                self._begin(Stream(Topic(name, kinds[0])))
+                self._untyped.remove(name)
+                self._add_stream(Stream(Topic(name, kinds[0])))
         for stream in self._streams:
-            offered = self.get_publishers_info_by_topic(stream.name)
+            infos = self.get_publishers_info_by_topic(stream.name)
             best_effort = any(
-                info.qos_profile.reliability == ReliabilityPolicy.BEST_EFFORT for info in offered
+                info.qos_profile.reliability == ReliabilityPolicy.BEST_EFFORT for info in infos
             )
             if best_effort and stream.reliable:
                 stream.reliable = False
@@ -286,24 +286,24 @@ class Recorder(PackageNode):
         missing = [
             stream.name
             for stream in self._streams
-            if not stream.received and self._is_awaited(stream)
+            if not stream.received and self._is_required(stream)
         ]
         response.success = not missing
         response.message = f'no message yet on {", ".join(missing)}' if missing else 'recording'
         return response
 
-    def _is_awaited(self, stream: Stream) -> bool:
-        offered = stream.topic.at_once and self.count_publishers(stream.name)
-        return bool(offered) or stream.topic in (STATES, COMMANDS)
+    def _is_required(self, stream: Stream) -> bool:
+        publishers = stream.topic.at_startup and self.count_publishers(stream.name)
+        return bool(publishers) or stream.topic in (STATES, COMMANDS)
 
-    def _note_latency(self) -> None:
+    def _write_latency(self) -> None:
         """Write the latencies from state to command to the bag's metadata."""
-        answers = {
+        topics = {
             stream.name
             for stream in self._streams
             if not (stream.stamped or stream.topic.latched or stream.topic.by_arrival)
         }
-        for topic in answers & self._stamper.answer_times.keys():
+        for topic in topics & self._stamper.answer_times.keys():
             times = self._stamper.answer_times[topic]
             ordered = sorted(times)
             for percent in (50, 99):

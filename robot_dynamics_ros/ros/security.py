@@ -49,7 +49,7 @@ def uses(observer: Any) -> dict[tuple[str, str], NodeUse]:
     Args:
         observer: The observing node, which is left out.
     """
-    ask = (
+    queries = (
         observer.get_publisher_names_and_types_by_node,
         observer.get_subscriber_names_and_types_by_node,
         observer.get_service_names_and_types_by_node,
@@ -59,7 +59,7 @@ def uses(observer: Any) -> dict[tuple[str, str], NodeUse]:
     for name, space in observer.get_node_names_and_namespaces():
         with suppress(NodeNameNonExistentError):  # it has just ended
             if name != observer.get_name():
-                rows = [frozenset(x for x, _ in one(name, space)) for one in ask]
+                rows = [frozenset(x for x, _ in query(name, space)) for query in queries]
                 nodes[name, space] = NodeUse(*rows)
     return nodes
 

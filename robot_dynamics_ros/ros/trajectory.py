@@ -51,7 +51,7 @@ class TrajectorySender(SequenceNode):
         controller = self._settings['controller']
         self._moves = self._settings['kind'] != 'none'
         if self._moves:
-            self._begin_with_robot(self._know)
+            self._begin_with_robot(self._load_robot)
         self.create_subscription(
             JointState, self._settings['state_topic'], self._on_state, STATE_QOS
         )
@@ -68,7 +68,7 @@ class TrajectorySender(SequenceNode):
 
     # Subscriptions -------------------------------------------------------------------------------
 
-    def _know(self, description: str) -> None:
+    def _load_robot(self, description: str) -> None:
         self._tree = robot_from_parameters(self._settings, description)
         self._reader = JointStateReader(self._tree.joint_names)
 
@@ -87,7 +87,7 @@ class TrajectorySender(SequenceNode):
         if settings['confirm']:
             yield from self._wait_until_active(settings['controller'])
         for name in filter(None, settings['ready_services']):
-            yield from self._call_until(Trigger, name, _unreadiness)
+            yield from self._call_until(Trigger, name, _not_ready)
         if plan is not None:
             yield from self._send(plan)
         if settings['unpause_simulator']:
@@ -104,7 +104,7 @@ class TrajectorySender(SequenceNode):
     def _send(self, plan: SampledTrajectory) -> Steps:
         settings = self._settings
         yield from self._wait_until(
-            self._controller_listens, settings['controller'], 'subscription'
+            self._controller_subscribed, settings['controller'], 'subscription'
         )
         message = self._message(plan)
         yield from self._deliver(message)
@@ -117,11 +117,11 @@ class TrajectorySender(SequenceNode):
             f't = {start + plan.duration:.6f} s, after an approach of {plan.approach:.6f} s'
         )
 
-    def _controller_listens(self) -> bool:
+    def _controller_subscribed(self) -> bool:
         name = self._settings['controller'].rpartition('/')[2]
         topic = self._publisher.topic_name
-        listeners = [info.node_name for info in self.get_subscriptions_info_by_topic(topic)]
-        return name in listeners and self._publisher.get_subscription_count() >= len(listeners)
+        subscribers = [info.node_name for info in self.get_subscriptions_info_by_topic(topic)]
+        return name in subscribers and self._publisher.get_subscription_count() >= len(subscribers)
 
     def _deliver(self, message: JointTrajectory) -> Steps:
         """Send the trajectory; with ``confirm``, repeat until the controller has answered.
@@ -189,5 +189,5 @@ def trajectory_message(joints: Sequence[str], plan: SampledTrajectory) -> JointT
     return message
 
 
-def _unreadiness(answer: Trigger.Response) -> str:
+def _not_ready(answer: Trigger.Response) -> str:
     return '' if answer.success else f'readiness ({answer.message})'

@@ -38,10 +38,11 @@ from robot_dynamics_ros.spatial.scalar import Array
 P = Parameter
 NANO = 1_000_000_000
 _AT_START = 1e-6  # rad or m: closer to the start, no approach is needed
-_LOOK = 0.02  # s between postures checked for collisions
-_BRANCHES, _OTHER = 12, 0.2  # random starts of the search for branches; their distance, rad or m
-_MOST_POINTS, _LONGEST = 1e6, 1e5  # points in the message; s: about a minute of planning
-_BRIEFEST = 0.5e-9  # s between waypoints: 1 ns, as rounded
+_CHECK_PERIOD = 0.02  # s between postures checked for collisions
+_RANDOM_STARTS = 12  # of the search for branches
+_BRANCH_DISTANCE = 0.2  # minimum distance between branches, rad or m
+_MAX_POINTS, _MAX_DURATION = 1e6, 1e5  # points in the message; s: about a minute of planning
+_MIN_INTERVAL = 0.5e-9  # s between waypoints: 1 ns, as rounded
 _BRANCH_SPEED = 0.5  # fraction of the velocity limits on the way to another branch
 
 
@@ -80,13 +81,13 @@ def make_plan(tree: RobotTree, settings: Mapping[str, Any], q: Array) -> Sampled
         TrajectoryError: The motion leaves the workspace or violates a limit; says where.
     """
     settings = checked(MOTION, settings, tree.n)
-    checker, refusals = _checker(tree, settings), list[TrajectoryError]()
+    checker, errors = _checker(tree, settings), list[TrajectoryError]()
     for posture in _postures(tree, settings, q):
         try:
             return _planned(tree, settings, q, posture, checker)
-        except TrajectoryError as refusal:
-            refusals.append(refusal)
-    raise refusals[0]
+        except TrajectoryError as error:
+            errors.append(error)
+    raise errors[0]
 
 
 def _planned(
@@ -104,15 +105,15 @@ def _planned(
     if np.abs(start.position - q).max() > _AT_START:
         seconds = settings['approach_s']
         if posture is not q:
-            way = PEAK_VELOCITY * np.abs(start.position - q)
-            seconds = max(seconds, float((way / (_BRANCH_SPEED * tree.velocity_limit)).max()))
+            distance = PEAK_VELOCITY * np.abs(start.position - q)
+            seconds = max(seconds, float((distance / (_BRANCH_SPEED * tree.velocity_limit)).max()))
         parts.insert(0, Quintic(q, start.position, seconds))
     whole, scale = Chain(parts), settings['speed_scale']
     _check_duration(settings, whole.duration)
     slow = Slowed(whole, scale)
     check_limits(slow, tree)
     if checker is not None:
-        checker.require_free(settings['kind'], whole.table(whole.instants(_LOOK))[0])
+        checker.require_free(settings['kind'], whole.table(whole.instants(_CHECK_PERIOD))[0])
     return _sampled(
         slow, scale * settings['sample_rate'], (whole.duration - motion.duration) / scale
     )
@@ -120,14 +121,14 @@ def _planned(
 
 def _check_duration(settings: Mapping[str, Any], seconds: float) -> None:
     """Raise an error if a motion that takes this long at full speed, s, is too long to send."""
-    name, rate = _LASTS[settings['kind']], settings['sample_rate']
-    points, lasts = seconds * rate, seconds / settings['speed_scale']
-    if points > _MOST_POINTS or lasts > _LONGEST:
+    name, rate = _DURATION_PARAMETER[settings['kind']], settings['sample_rate']
+    points, duration = seconds * rate, seconds / settings['speed_scale']
+    if points > _MAX_POINTS or duration > _MAX_DURATION:
         raise ParameterError(
             name,
             settings[name],
-            f'the motion would last {lasts:g} s and have {points:g} points by its sample_rate of '
-            f'{rate:g} Hz; at most {_LONGEST:g} s and {_MOST_POINTS:g} points are sent',
+            f'the motion would last {duration:g} s and have {points:g} points by its sample_rate '
+            f'of {rate:g} Hz; at most {_MAX_DURATION:g} s and {_MAX_POINTS:g} points are sent',
         )
 
 
@@ -143,12 +144,13 @@ def _postures(tree: RobotTree, settings: Mapping[str, Any], q: Array) -> Iterato
     frame = settings['tool_frame']
     if settings['kind'] not in ('circle', 'line'):
         return
-    pose, seen = frame_pose(tree, q, frame), [q]
-    for start in random_postures(tree, _BRANCHES):
-        turned = pose.R_WF if tree.n >= 6 else None
-        other = inverse_kinematics(tree, pose.p_WF, turned, frame=frame, start=start, restarts=0)
-        if other.converged and min(np.abs(other.q - one).max() for one in seen) > _OTHER:
-            seen.append(other.q)
+    pose, branches = frame_pose(tree, q, frame), [q]
+    for start in random_postures(tree, _RANDOM_STARTS):
+        rotation = pose.R_WF if tree.n >= 6 else None
+        other = inverse_kinematics(tree, pose.p_WF, rotation, frame=frame, start=start, restarts=0)
+        apart = min(np.abs(other.q - one).max() for one in branches)
+        if other.converged and apart > _BRANCH_DISTANCE:
+            branches.append(other.q)
             yield other.q
 
 
@@ -180,7 +182,7 @@ def _waypoints(tree: RobotTree, settings: Mapping[str, Any], q: Array) -> Trajec
         )
     points = [q, *np.array(flat, dtype=float).reshape(len(times), tree.n)]
     spans = np.diff([0.0, *times])
-    if not (spans > _BRIEFEST).all():
+    if not (spans > _MIN_INTERVAL).all():
         raise ParameterError(
             'waypoint_times', list(times), 'must increase strictly, by at least 1 ns, from above 0'
         )
@@ -239,7 +241,7 @@ KINDS: dict[str, Callable[[RobotTree, Mapping[str, Any], Array], Trajectory]] = 
 }
 
 #: The parameter of each kind that determines its duration.
-_LASTS = {
+_DURATION_PARAMETER = {
     'point': 'duration_s',
     'waypoints': 'waypoint_times',
     'sine': 'duration_s',
@@ -253,7 +255,7 @@ MOTION = (
     P('kind', 'point', 'Kind of motion: point, waypoints, sine, file (joint space); circle, line '
       '(tool path); none: send nothing, for a law without a reference.', choices=(*KINDS, 'none'),
       fixed=True),
-    P('duration_s', 3.0, 'point, sine: duration.', 0.001, _LONGEST, unit='s'),
+    P('duration_s', 3.0, 'point, sine: duration.', 0.001, _MAX_DURATION, unit='s'),
     P('goal', [0.0], 'point: final joint positions.', unit='rad or m', per_joint=True),
     P('waypoints', [0.0], 'waypoints: joint positions, rad or m, point by point in one list; the '
       'arm stops at each point.'),
@@ -298,7 +300,7 @@ MOTION = (
 )  # fmt: skip
 
 #: When the motion is sent, and the peers it waits for.
-WHEN = (
+SENDING = (
     P('start_time_s', 0.0, 'Time on the node clock at which the motion starts, s; 0: '
       'start_delay_s from now.', 0.0, 2.0**31 - 1.0),
     P('start_delay_s', 0.5, 'Time from sending to the start of the motion.', 0.0, 1e6, unit='s'),
@@ -317,4 +319,4 @@ WHEN = (
     P('exit_when_done', True, 'Exit once everything has been sent.', fixed=True),
 )  # fmt: skip
 
-TRAJECTORY = (*NAMED_ROBOT, *MOTION, *WHEN)
+TRAJECTORY = (*NAMED_ROBOT, *MOTION, *SENDING)

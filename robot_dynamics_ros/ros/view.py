@@ -23,9 +23,9 @@ from robot_dynamics_ros.description.shipped import robot_file
 from robot_dynamics_ros.description.urdf import read_description
 from robot_dynamics_ros.errors import ConfigurationError, RobotDynamicsError
 from robot_dynamics_ros.model import RobotTree, frame_pose, load_robot
-from robot_dynamics_ros.ros.declared import VIEW
 from robot_dynamics_ros.ros.executors import PolledGroup, StatesFirstExecutor
 from robot_dynamics_ros.ros.node import STEADY, PackageNode
+from robot_dynamics_ros.ros.node_parameters import VIEW
 from robot_dynamics_ros.ros.rclpy_compat import take_message
 from robot_dynamics_ros.ros.trajectory import trajectory_message
 from robot_dynamics_ros.ros.trajectory_plan import MOTION, SampledTrajectory, make_plan
@@ -36,7 +36,7 @@ from robot_dynamics_ros.viewing.page import ArmView, Page
 _UNLIMITED = 1e12  # N m or N, if a description has no effort limit
 _PEAK = 1.875  # ratio of peak to mean velocity of a quintic
 _SHORTEST_S = 1.0
-_USUAL_SPEED = 1.0  # rad/s or m/s, if a description has no velocity limit
+_DEFAULT_SPEED = 1.0  # rad/s or m/s, if a description has no velocity limit
 
 
 class ArmCommands:
@@ -52,7 +52,7 @@ class ArmCommands:
 
     def __init__(self, node: Any, space: str, arm: ArmView) -> None:
         self._node, self._arm = node, arm
-        self._asked: SimpleQueue[Callable[[], None]] = SimpleQueue()
+        self._queue: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self._set = {
             peer: node.create_client(SetParameters, f'{space}{peer}/set_parameters')
             for peer in ('controller', 'simulator')
@@ -62,9 +62,9 @@ class ArmCommands:
         self._send = node.create_publisher(
             JointTrajectory, f'{space}controller/joint_trajectory', 1
         )
-        self._hand = node.create_publisher(WrenchStamped, f'{space}simulator/push', 1)
-        self._pushing: tuple[int, WrenchStamped] | None = None
-        self._moving = (-1, 0.0)
+        self._push_publisher = node.create_publisher(WrenchStamped, f'{space}simulator/push', 1)
+        self._current_push: tuple[int, WrenchStamped] | None = None
+        self._current_motion = (-1, 0.0)
 
     @property
     def simulated(self) -> bool:
@@ -73,18 +73,18 @@ class ArmCommands:
 
     def pump(self) -> None:
         """Send the queued requests; to be called by the thread that spins the node."""
-        while not self._asked.empty():
-            self._asked.get()()
-        if self._pushing is not None:
-            self._hand.publish(self._pushing[1])
+        while not self._queue.empty():
+            self._queue.get()()
+        if self._current_push is not None:
+            self._push_publisher.publish(self._current_push[1])
 
     def set_controller(self, changes: Mapping[str, Any], reply: Reply) -> None:
         """Change parameters of the controller."""
-        self._asked.put(lambda: self._set_parameters('controller', changes, reply))
+        self._queue.put(lambda: self._set_parameters('controller', changes, reply))
 
     def set_simulator(self, changes: Mapping[str, Any], reply: Reply) -> None:
         """Change parameters of the simulator."""
-        self._asked.put(lambda: self._set_parameters('simulator', changes, reply))
+        self._queue.put(lambda: self._set_parameters('simulator', changes, reply))
 
     def read_simulator(
         self, names: Sequence[str], take: Callable[[Mapping[str, Any]], None]
@@ -96,16 +96,16 @@ class ArmCommands:
             values = [parameter_value_to_python(x) for x in future.result().values]
             take({name: x for name, x in zip(names, values, strict=False) if x is not None})
 
-        self._asked.put(lambda: self._call(self._get, request, done, lambda *_: None))
+        self._queue.put(lambda: self._call(self._get, request, done, lambda *_: None))
 
     def activate(self, reply: Reply) -> None:
         """Activate the controller."""
-        self._asked.put(lambda: self._transition(Transition.TRANSITION_ACTIVATE, 'active', reply))
+        self._queue.put(lambda: self._transition(Transition.TRANSITION_ACTIVATE, 'active', reply))
 
     def deactivate(self, reply: Reply) -> None:
         """Deactivate the controller."""
         number = Transition.TRANSITION_DEACTIVATE
-        self._asked.put(lambda: self._transition(number, 'inactive', reply))
+        self._queue.put(lambda: self._transition(number, 'inactive', reply))
 
     def stop(self, reply: Reply) -> None:
         """Deactivate the controller; the request is sent immediately, in the calling thread."""
@@ -117,7 +117,7 @@ class ArmCommands:
         def settings(tree: RobotTree, q: Any) -> dict[str, Any]:
             held = np.clip(q, tree.position_lower, tree.position_upper).tolist()
             end = [goal.get(name, x) for name, x in zip(tree.joint_names, held, strict=True)]
-            fastest = tree.speeds(_USUAL_SPEED)
+            fastest = tree.speeds(_DEFAULT_SPEED)
             seconds = float((_PEAK * np.abs(np.array(end) - q) / fastest).max())
             return {'kind': 'point', 'goal': end, 'duration_s': max(seconds, share * _SHORTEST_S)}
 
@@ -141,11 +141,11 @@ class ArmCommands:
 
     def push(self, link: str, force: tuple[float, float, float], client: int) -> None:
         """Push a link of the simulated arm until the next call."""
-        self._asked.put(lambda: self._push(link, force, client))
+        self._queue.put(lambda: self._push(link, force, client))
 
     def end_client(self, client: int) -> None:
         """Release the push and stop the motion that a closed page has requested."""
-        self._asked.put(lambda: self._end_client(client))
+        self._queue.put(lambda: self._end_client(client))
 
     def _set_parameters(self, peer: str, changes: Mapping[str, Any], reply: Reply) -> None:
         request = SetParameters.Request(
@@ -190,7 +190,7 @@ class ArmCommands:
         except RobotDynamicsError as error:
             reply(False, str(error))
             return
-        self._asked.put(lambda: self._send_plan(tree, plan, client, reply))
+        self._queue.put(lambda: self._send_plan(tree, plan, client, reply))
 
     def _send_plan(
         self, tree: RobotTree, plan: SampledTrajectory, client: int, reply: Reply
@@ -199,7 +199,7 @@ class ArmCommands:
             reply(False, f'no subscriber on {self._send.topic_name}')
             return
         self._send.publish(trajectory_message(tree.joint_names, plan))
-        self._moving = (client, time.monotonic() + plan.duration)
+        self._current_motion = (client, time.monotonic() + plan.duration)
         reply(True, f'sent a motion of {plan.duration:.1f} s; the status shows if it was accepted')
 
     def _push(self, link: str, force: tuple[float, float, float], client: int) -> None:
@@ -207,24 +207,24 @@ class ArmCommands:
         message.header.frame_id = link
         vector = message.wrench.force
         vector.x, vector.y, vector.z = force
-        self._pushing = (client, message) if any(force) else None
-        self._hand.publish(message)
+        self._current_push = (client, message) if any(force) else None
+        self._push_publisher.publish(message)
 
     def _end_client(self, client: int) -> None:
-        if self._pushing is not None and self._pushing[0] == client:
-            self._push(self._pushing[1].header.frame_id, (0.0, 0.0, 0.0), client)
-        owner, end = self._moving
+        if self._current_push is not None and self._current_push[0] == client:
+            self._push(self._current_push[1].header.frame_id, (0.0, 0.0, 0.0), client)
+        owner, end = self._current_motion
         if owner == client and time.monotonic() < end:
-            self._moving = (-1, 0.0)
+            self._current_motion = (-1, 0.0)
             self._send.publish(JointTrajectory())  # stop and hold
 
 
 _NICENESS = 5  # of all threads; a third of the scheduling weight of a normal process
-_LOOK_AROUND_S = 1.0
-_PATIENT_LOOKS = 3  # without any arm, until one is shown that is not published yet
+_SEARCH_PERIOD_S = 1.0
+_MAX_EMPTY_SEARCHES = 3  # without any arm, until one is shown that is not published yet
 _WRITE_HZ = 8.0  # update rate of numbers, plots and trails
 _STATE = 'sensor_msgs/msg/JointState'
-_HEALTH_QOS = QoSProfile(depth=50, reliability=ReliabilityPolicy.BEST_EFFORT)
+_DIAGNOSTICS_QOS = QoSProfile(depth=50, reliability=ReliabilityPolicy.BEST_EFFORT)
 
 
 class View(PackageNode):
@@ -249,24 +249,24 @@ class View(PackageNode):
         self._states = settings['states'].strip('/')
         self._xml = read_description(robot_file(robot)).xml if robot else ''
         self._group = PolledGroup()
-        self._health = self.create_subscription(
+        self._diagnostics = self.create_subscription(
             DiagnosticArray,
             '/diagnostics',
             lambda _: None,
-            _HEALTH_QOS,
+            _DIAGNOSTICS_QOS,
             callback_group=self._group,
         )
         self._topics: dict[str, ArmTopics] = {}
-        self._looks = 0
+        self._searches = 0
         self.page = Page(settings['port'], 'robot dynamics', settings['spacing'])
         self._ticks, self._write_every = 0, max(1, round(settings['rate_hz'] / _WRITE_HZ))
         self._commands: dict[str, ArmCommands] = {}
         self._controls: dict[str, Controls] = {}
         if settings['control']:
             add_stop(self.page, self._stop_all)
-            self.page.server.on_client_disconnect(self._on_leave)
-        self._look_around()
-        self.create_timer(_LOOK_AROUND_S, self._look_around, clock=STEADY)
+            self.page.server.on_client_disconnect(self._on_disconnect)
+        self._find_arms()
+        self.create_timer(_SEARCH_PERIOD_S, self._find_arms, clock=STEADY)
         self.create_timer(1.0 / settings['rate_hz'], self._draw, clock=STEADY)
         print(f'viewer: open {self.page.address} in a browser on this machine', flush=True)
 
@@ -274,19 +274,19 @@ class View(PackageNode):
         """Stop the server."""
         self.page.close()
 
-    def _look_around(self) -> None:
+    def _find_arms(self) -> None:
         """Find new arms: namespaces with joint states."""
-        wanted = [name for name in self._settings['namespaces'] if name]
-        spaces = {f'/{name.strip("/")}/'.replace('//', '/') for name in wanted}
-        if not wanted:
+        names = [name for name in self._settings['namespaces'] if name]
+        spaces = {f'/{name.strip("/")}/'.replace('//', '/') for name in names}
+        if not names:
             known = self.get_topic_names_and_types()
             spaces = {
                 topic.removesuffix(self._states)
                 for topic, kinds in known
                 if topic.endswith(f'/{self._states}') and _STATE in kinds
             }
-            self._looks += 1
-            if not spaces and self._looks > _PATIENT_LOOKS:
+            self._searches += 1
+            if not spaces and self._searches > _MAX_EMPTY_SEARCHES:
                 spaces = {f'{self.get_namespace().rstrip("/")}/'}
         for space in sorted(spaces - self._topics.keys()):
             self._topics[space] = ArmTopics(self, space, self._states, self._group)
@@ -296,7 +296,7 @@ class View(PackageNode):
         for space, commands in self._commands.items():
             commands.stop(self._controls[space].reply)
 
-    def _on_leave(self, client: Any) -> None:
+    def _on_disconnect(self, client: Any) -> None:
         """End the actions of a page that was closed or no longer responds."""
         for commands in self._commands.values():
             commands.end_client(client.client_id)
@@ -318,16 +318,16 @@ class View(PackageNode):
         for commands in self._commands.values():
             commands.pump()
         writes = self._ticks % self._write_every == 0
-        while (taken := take_message(self._health)) is not None:
+        while (taken := take_message(self._diagnostics)) is not None:
             for topics in self._topics.values():
-                topics.take_health(taken[0])
+                topics.take_diagnostics(taken[0])
         with self.page.server.atomic():
             for space, topics in self._topics.items():
                 self._draw_arm(space, topics, writes)
 
     def _draw_arm(self, space: str, topics: ArmTopics, writes: bool) -> None:
-        news = topics.poll()
-        if not news and not writes:
+        updated = topics.poll()
+        if not updated and not writes:
             return
         arm = self.page.arm(space.strip('/') or 'arm')
         xml = topics.description or self._xml
@@ -342,7 +342,7 @@ class View(PackageNode):
             arm.draw_program(topics.parameters)
             if self._settings['control']:
                 self._control(space, topics, arm)
-        if news:
+        if updated:
             arm.show(now)
         if writes:
             arm.write(now)

@@ -27,9 +27,9 @@ from robot_dynamics_ros.viewing.instant import (
 from robot_dynamics_ros.yaml_reader.parsing import yaml_mapping
 
 _NEWEST = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
-_SILENT_S = 1.0  # maximum age of states
-_PUSHED_S = 0.5  # maximum age of wrenches
-_STALE_S = 3.0  # maximum age of diagnostics and of topics published in each tick
+_STATE_TIMEOUT_S = 1.0  # maximum age of states
+_WRENCH_TIMEOUT_S = 0.5  # maximum age of wrenches
+_TOPIC_TIMEOUT_S = 3.0  # maximum age of diagnostics and of topics published in each tick
 
 
 class Polled:
@@ -37,7 +37,7 @@ class Polled:
 
     def __init__(self, node: Any, kind: Any, topic: str, qos: Any, group: Any) -> None:
         self.message: Any = None
-        self.came = -math.inf
+        self.received_at = -math.inf
         self._node = node
         self.subscription = node.create_subscription(
             kind, topic, lambda _: None, qos, callback_group=group
@@ -45,16 +45,16 @@ class Polled:
 
     def poll(self) -> bool:
         """Take all new messages; return whether there was one."""
-        news = False
+        updated = False
         while (taken := take_message(self.subscription)) is not None:
-            self.message, news = taken[0], True
-        if news:
-            self.came = time.monotonic()
-        return news
+            self.message, updated = taken[0], True
+        if updated:
+            self.received_at = time.monotonic()
+        return updated
 
     def fresh(self, seconds: float) -> Any:
         """Return the newest message if it is younger than ``seconds``, else None."""
-        return self.message if time.monotonic() - self.came < seconds else None
+        return self.message if time.monotonic() - self.received_at < seconds else None
 
     def destroy(self) -> None:
         """Destroy the subscription."""
@@ -105,15 +105,15 @@ class ArmTopics:
         )
         self._flash = ContactFlash()
         self._health: dict[str, str] = {}
-        self._heard = -math.inf
+        self._diagnosed_at = -math.inf
 
-    def take_health(self, message: DiagnosticArray) -> None:
+    def take_diagnostics(self, message: DiagnosticArray) -> None:
         """Extract the status of the arm's controller from a /diagnostics message."""
         for status in message.status:
             if status.name == f'{self._controller}: control loop':
                 self._health = diagnostic_status(status)
-                self._heard = time.monotonic()
-                self._flash.update(self._health, self._heard)
+                self._diagnosed_at = time.monotonic()
+                self._flash.update(self._health, self._diagnosed_at)
 
     def poll(self) -> bool:
         """Take the newest messages; return whether there is a new state."""
@@ -136,10 +136,10 @@ class ArmTopics:
     def instant(self) -> ArmInstant:
         """Return the state of the arm in the newest messages, and what is missing."""
         state = self._states.message or JointState()
-        reference = self._reference.fresh(_STALE_S) or JointState()
-        constraint = self._constraint.fresh(_STALE_S) or JointState()
-        condition = self._condition.fresh(_STALE_S)
-        parts = self._components.fresh(_STALE_S) or JointState()
+        reference = self._reference.fresh(_TOPIC_TIMEOUT_S) or JointState()
+        constraint = self._constraint.fresh(_TOPIC_TIMEOUT_S) or JointState()
+        condition = self._condition.fresh(_TOPIC_TIMEOUT_S)
+        parts = self._components.fresh(_TOPIC_TIMEOUT_S) or JointState()
         health = self._latest_health()
         seconds = stamp_to_ns(state.header.stamp) / NANO
         position = dict(zip(state.name, state.position, strict=False))
@@ -154,7 +154,7 @@ class ArmTopics:
             wrenches={
                 kind: (x.header.frame_id, wrench_of(x))
                 for kind, topic in self._wrenches.items()
-                if (x := topic.fresh(_PUSHED_S))
+                if (x := topic.fresh(_WRENCH_TIMEOUT_S))
             },
             touched=self._flash.link(self._health, time.monotonic()),
             program_time=seconds - _number(health.get('program_start_s')),
@@ -163,20 +163,20 @@ class ArmTopics:
         )
 
     def _alarm(self, position: Mapping[str, float]) -> str:
-        waited = time.monotonic() - self._states.came
-        if waited > _SILENT_S:
-            seconds = '' if math.isinf(waited) else f' for {waited:.0f} s'
+        age = time.monotonic() - self._states.received_at
+        if age > _STATE_TIMEOUT_S:
+            seconds = '' if math.isinf(age) else f' for {age:.0f} s'
             return f'no joint states on {self._states.subscription.topic_name}{seconds}'
         unknown = [name for name, x in position.items() if not math.isfinite(x)]
         return f'non-finite positions: {", ".join(unknown)}' if unknown else ''
 
     def _latest_health(self) -> dict[str, str]:
-        waited = time.monotonic() - self._heard
+        age = time.monotonic() - self._diagnosed_at
         trajectory = {'trajectory': self.status} if self.status else {}
-        if math.isinf(waited):
+        if math.isinf(age):
             return trajectory
-        if waited > _STALE_S:
-            message = f'no diagnostics from {self._controller} for {waited:.0f} s'
+        if age > _TOPIC_TIMEOUT_S:
+            message = f'no diagnostics from {self._controller} for {age:.0f} s'
             return {'level': 'error', 'message': message, **trajectory}
         return {**self._health, **trajectory}
 

@@ -95,7 +95,7 @@ def test_a_push_is_seen_with_its_wrench_and_the_link_that_it_touches(processes, 
     push = WrenchStamped()
     push.header.frame_id, push.wrench.torque = 'link2', Vector3(z=20.0)  # N m: no lever needed
     arm = ArmTopics(peer.node, '/', 'joint_states', PolledGroup())
-    peer.node.create_subscription(DiagnosticArray, '/diagnostics', arm.take_health, 10)
+    peer.node.create_subscription(DiagnosticArray, '/diagnostics', arm.take_diagnostics, 10)
     instants = []
 
     def pushed() -> bool:

@@ -31,7 +31,7 @@ from robot_dynamics_ros.ros.conversions import NANO
 from robot_dynamics_ros.ros.node import LATCHED
 
 #: Messages of more bytes (some hundred points) are deserialized in the background.
-_LONG = 16_384
+_LONG_MESSAGE = 16_384
 _STATE_PERIOD_S = 0.02  # period of ``~/controller_state``
 
 
@@ -81,7 +81,7 @@ class ControllerTrajectories:
 
     def _on_trajectory(self, content: bytes) -> None:
         read = partial(_read, content, self._session.tree.joint_names)
-        change = TrajectoryChange(self._session, read, len(content) > _LONG)
+        change = TrajectoryChange(self._session, read, len(content) > _LONG_MESSAGE)
         try:
             self._changes.prepare(change)
             self.announce(self._changes.commit(change))
@@ -118,11 +118,11 @@ class TrajectoryAction:
 
         self._type, self._cancel, self._goal = FollowJointTrajectory, CancelResponse, GoalResponse
         self._node, self._session, self._changes = node, session, changes
-        self._followed: Any = None
-        self._checked: tuple[GoalChange, Future] | None = None
+        self._active_handle: Any = None
+        self._checked_goal: tuple[GoalChange, Future] | None = None
         self._accepted: dict[bytes, tuple[GoalChange, Future] | None] = {}
         self._state = JointTrajectoryControllerState(joint_names=list(session.tree.joint_names))
-        self._states = node.create_publisher(
+        self._state_publisher = node.create_publisher(
             JointTrajectoryControllerState, '~/controller_state', 1
         )
         self._state_due = 0.0
@@ -141,28 +141,28 @@ class TrajectoryAction:
         """Abort the goal and destroy the server."""
         self._session.goals.abort('the controller was cleaned up')
         self._server.destroy()
-        self._node.destroy_publisher(self._states)
+        self._node.destroy_publisher(self._state_publisher)
 
     def _on_goal(self, request: Any) -> Any:
-        self._checked, ended = None, Future()
+        self._checked_goal, outcome = None, Future()
         if self._session.mode in (SessionMode.STOPPED, SessionMode.FAULTED):
             return self._goal.ACCEPT
-        change = GoalChange(self._session, request, ended.set_result)
+        change = GoalChange(self._session, request, outcome.set_result)
         try:
             self._changes.prepare(change)
         except RobotDynamicsError as error:
             text = f'rejected: {error}'
             self._session.remark('warning', f'goal {text}', text)
             return self._goal.REJECT
-        self._checked = change, ended
+        self._checked_goal = change, outcome
         return self._goal.ACCEPT
 
     def _on_accepted(self, handle: Any) -> None:
-        self._accepted[bytes(handle.goal_id.uuid)] = self._checked
+        self._accepted[bytes(handle.goal_id.uuid)] = self._checked_goal
         handle.execute()
 
     def _on_cancel(self, handle: Any) -> Any:
-        if not self._session.goals.active or self._followed.goal_id != handle.goal_id:
+        if not self._session.goals.active or self._active_handle.goal_id != handle.goal_id:
             return self._cancel.REJECT
         self._session.cancel_goal()
         return self._cancel.ACCEPT
@@ -172,15 +172,15 @@ class TrajectoryAction:
         checked = self._accepted.pop(bytes(handle.goal_id.uuid))
         if checked is None:
             return self._result(handle, Outcome(ResultCode.INVALID_GOAL, self._session.silence()))
-        change, ended = checked
+        change, outcome = checked
         try:
             self._changes.commit(change)
         except RefusedGoalError as error:
             return self._result(handle, Outcome(ResultCode(error.code), error.reason))
         except RobotDynamicsError as error:
             return self._result(handle, Outcome(ResultCode.INVALID_GOAL, str(error)))
-        self._followed = handle
-        return self._result(handle, await ended)
+        self._active_handle = handle
+        return self._result(handle, await outcome)
 
     def _result(self, handle: Any, outcome: Outcome) -> Any:
         result = self._type.Result()
@@ -196,14 +196,14 @@ class TrajectoryAction:
     def publish_feedback(self) -> None:
         """Publish the controller state and the feedback of the goal if they are due."""
         now = time.monotonic()
-        if now >= self._state_due and self._states.get_subscription_count():
+        if now >= self._state_due and self._state_publisher.get_subscription_count():
             self._state_due = now + _STATE_PERIOD_S
             self._publish_state()
-        if not self._session.goals.feedback_due() or self._followed is None:
+        if not self._session.goals.feedback_due() or self._active_handle is None:
             return
         feedback = self._feedback
         feedback.desired, feedback.actual, feedback.error = self._points(feedback.header)
-        self._followed.publish_feedback(feedback)
+        self._active_handle.publish_feedback(feedback)
 
     def _points(self, header: Any) -> tuple[JointTrajectoryPoint, ...]:
         """Set the timestamp of a header; return the reference, the measured point, the error."""
@@ -222,7 +222,7 @@ class TrajectoryAction:
         since = state.reference.time_from_start
         state.output = JointTrajectoryPoint(time_from_start=since, effort=loop.effort.tolist())
         state.speed_scaling_factor = loop.generator.speed.factor
-        self._states.publish(state)
+        self._state_publisher.publish(state)
 
 
 def _point(time: Duration, *arrays: Any) -> JointTrajectoryPoint:
