@@ -35,10 +35,10 @@ from robot_dynamics_ros.errors import (
 Element = ElementTree.Element
 
 #: Maximum nesting depth of elements; descriptions need five levels, plugins some more.
-_MOST_DEPTH = 100
-_LARGEST = 1e50  # in any unit; its powers are still finite
-_FILE_NAME = re.compile(r'(<mesh\b[^>]*?\bfilename\s*=\s*["\'])([^"\'<>]+)(["\'])')
-_LONGEST_QUOTE = 100  # maximum number of characters of a value quoted in a message
+_MAX_DEPTH = 100
+_MAX_NUMBER = 1e50  # in any unit; its powers are still finite
+_MESH_FILE = re.compile(r'(<mesh\b[^>]*?\bfilename\s*=\s*["\'])([^"\'<>]+)(["\'])')
+_MAX_QUOTE = 100  # maximum number of characters of a value quoted in a message
 
 
 def read_description(
@@ -71,10 +71,10 @@ def _urdf_text(path_or_xml: str | os.PathLike[str], mappings: Mapping[str, str])
     if text.endswith('.xacro'):
         expand = _expand_shipped if path.resolve() in shipped_files() else _expand_xacro
         content = expand(path, mappings)
-    return _FILE_NAME.sub(lambda reference: _located(reference, path.resolve().parent), content)
+    return _MESH_FILE.sub(lambda reference: _absolute(reference, path.resolve().parent), content)
 
 
-def _located(reference: re.Match[str], folder: Path) -> str:
+def _absolute(reference: re.Match[str], folder: Path) -> str:
     """Return the mesh reference, absolute if it is relative to the folder of the URDF."""
     before, name, quote = reference.groups()
     path = folder / html.unescape(name)
@@ -98,7 +98,7 @@ def _read_text(path: str) -> str:
 
 
 def _shortened(text: str) -> str:
-    return repr(text if len(text) <= _LONGEST_QUOTE else text[:_LONGEST_QUOTE] + ' …')
+    return repr(text if len(text) <= _MAX_QUOTE else text[:_MAX_QUOTE] + ' …')
 
 
 def _expand_shipped(path: Path, mappings: Mapping[str, str]) -> str:
@@ -107,9 +107,9 @@ def _expand_shipped(path: Path, mappings: Mapping[str, str]) -> str:
     for file in sorted(path.parent.glob('*.xacro')):
         digest.update(file.name.encode() + file.read_bytes())
     name = f'descriptions/{path.stem}-{digest.hexdigest()[:24]}'
-    kept = load(name)
-    if kept is not None:
-        return kept.decode()
+    cached = load(name)
+    if cached is not None:
+        return cached.decode()
     text = _expand_xacro(path, mappings)
     store(name, text.encode())
     return text
@@ -182,8 +182,8 @@ class _ShallowTree(ElementTree.TreeBuilder):
 
     def start(self, tag: str, attrs: dict[str, str]) -> Element:
         self.depth += 1
-        if self.depth > _MOST_DEPTH:
-            problem = f'more than {_MOST_DEPTH} nested elements'
+        if self.depth > _MAX_DEPTH:
+            problem = f'more than {_MAX_DEPTH} nested elements'
             raise DescriptionError('robot description', problem, 'close each <element>')
         return super().start(tag, attrs)
 
@@ -248,7 +248,7 @@ class _Reader:
             value = float(text)
         except ValueError:
             value = math.nan
-        if abs(value) < _LARGEST:
+        if abs(value) < _MAX_NUMBER:
             return value
         if math.isfinite(value):
             self._fault(culprit, f'{value:g} is too large', 'give SI units')

@@ -27,13 +27,13 @@ class _Element:
     """Byte offsets of an element in the text: start, end tag, end, and the child to replace."""
 
     start: int
-    inside: int = 0
+    end_tag: int = 0
     end: int = 0
     child: tuple[int, int] | None = None
 
 
 @dataclass
-class _Places:
+class _Locations:
     """Locations of links and joints in a text, by name."""
 
     links: dict[str, _Element] = field(default_factory=dict)
@@ -61,16 +61,16 @@ def patch_urdf(
         DescriptionError: The text is malformed.
     """
     data = xml.encode('utf-8')
-    places = _find(data)
+    locations = _locate(data)
     edits: list[tuple[int, int, str]] = []
-    for kind, wanted, patched in (
-        ('link', {name: _inertial(value) for name, value in inertials.items()}, places.links),
-        ('joint', {name: _dynamics(value) for name, value in dynamics.items()}, places.joints),
+    for kind, replacements, elements in (
+        ('link', {name: _inertial(value) for name, value in inertials.items()}, locations.links),
+        ('joint', {name: _dynamics(value) for name, value in dynamics.items()}, locations.joints),
     ):
-        for name, text in wanted.items():
-            if name not in patched:
-                raise UnknownNameError(kind, name, patched)
-            edits.append(_edit(data, kind, patched[name], text))
+        for name, text in replacements.items():
+            if name not in elements:
+                raise UnknownNameError(kind, name, elements)
+            edits.append(_edit(data, kind, elements[name], text))
     for start, end, text in sorted(edits, reverse=True):
         data = data[:start] + text.encode('utf-8') + data[end:]
     return data.decode('utf-8')
@@ -121,9 +121,9 @@ def set_effort_limits(xml: str, limits: Mapping[str, float]) -> str:
     return ElementTree.tostring(root, encoding='unicode')
 
 
-def _find(data: bytes) -> _Places:
+def _locate(data: bytes) -> _Locations:
     """Return the locations of the links and joints of the robot."""
-    places, path = _Places(), []
+    locations, path = _Locations(), []
     parser = expat.ParserCreate('utf-8')
     current: list[_Element] = []
     child_start: list[int] = []
@@ -134,8 +134,8 @@ def _find(data: bytes) -> _Places:
         if len(path) == 2 and tag in _CHILD:
             element = _Element(at)
             current[:] = [element]
-            kept = places.links if tag == 'link' else places.joints
-            kept.setdefault(attributes.get('name', ''), element)
+            elements = locations.links if tag == 'link' else locations.joints
+            elements.setdefault(attributes.get('name', ''), element)
         elif len(path) == 3 and current and tag == _CHILD.get(path[1]):
             child_start[:] = [at]
 
@@ -149,7 +149,7 @@ def _find(data: bytes) -> _Places:
             child_start.clear()
         elif len(path) == 2 and current:
             element = current.pop()
-            element.inside, element.end = at, closed
+            element.end_tag, element.end = at, closed
         path.pop()
 
     parser.StartElementHandler, parser.EndElementHandler = start, end
@@ -159,7 +159,7 @@ def _find(data: bytes) -> _Places:
         raise DescriptionError(
             'robot description', f'malformed XML ({error})', 'one <robot> element is expected'
         ) from error
-    return places
+    return locations
 
 
 def _edit(data: bytes, kind: str, element: _Element, text: str) -> tuple[int, int, str]:
@@ -169,7 +169,7 @@ def _edit(data: bytes, kind: str, element: _Element, text: str) -> tuple[int, in
     if data[element.start : element.end].rstrip().endswith(b'/>'):
         slash = data.rindex(b'/>', element.start, element.end)
         return slash, element.end, f'>{text}</{kind}>'
-    return element.inside, element.inside, text
+    return element.end_tag, element.end_tag, text
 
 
 def _inertial(value: Inertial) -> str:

@@ -24,10 +24,10 @@ from robot_dynamics_ros.spatial.scalar import Array
 #: closely, m.
 CLEARANCE, LINK_CLEARANCE = 0.005, 0.0005
 _STEP = 0.002  # relative motion of a pair between two measurements, m
-_NEAR = 0.05  # distance of the bounding spheres below which the solids are measured, m
+_MEASURE_DISTANCE = 0.05  # distance of the bounding spheres below which the solids are measured, m
 GROUND = 'the ground'
-_SAMPLES = 100  # random postures used to detect pairs that always touch
-_GROUND = (20.0, 20.0, 1.0)  # size of a slab whose top is the ground, m
+_SAMPLE_COUNT = 100  # random postures used to detect pairs that always touch
+_GROUND_SIZE = (20.0, 20.0, 1.0)  # size of a slab whose top is the ground, m
 
 
 class ClosePair(NamedTuple):
@@ -94,23 +94,23 @@ class CollisionChecker:
         link_shapes = collision_shapes(tree.xml) if tree.xml else RobotShapes((), ())
         names = [shape.link for shape in link_shapes.shapes]
         surfaces: list[Triangles] = list(link_shapes.shapes)
-        self._own = len(names)
-        for name, surface in [*_surroundings(tree, surfaces, names, obstacles or Obstacles())]:
+        self._n_links = len(names)
+        for name, surface in [*_obstacles(tree, surfaces, names, obstacles or Obstacles())]:
             names.append(name)
             surfaces.append(surface)
         self._names = names
         self._solids: Solids = make_solids(surfaces)
-        middles = [_middle(surface.vertices) for surface in surfaces]
+        centres = [_box_centre(surface.vertices) for surface in surfaces]
         self._radius = np.array(
             [
-                np.linalg.norm(surface.vertices - middle, axis=1).max()
-                for surface, middle in zip(surfaces, middles, strict=True)
+                np.linalg.norm(surface.vertices - centre, axis=1).max()
+                for surface, centre in zip(surfaces, centres, strict=True)
             ]
         )
-        self._centre = np.array(middles).reshape(-1, 3)
+        self._centre = np.array(centres).reshape(-1, 3)
         pairs, adjacent = self._pairs()
-        always = self._always_near(pairs)
-        self._left, self._right = np.array(
+        always = self._always_close(pairs)
+        self._first, self._second = np.array(
             [pair for pair in pairs if pair not in always], dtype=int
         ).reshape(-1, 2).T  # fmt: skip
         self.excluded = tuple(sorted({self._named(pair) for pair in {*always, *adjacent}}))
@@ -123,7 +123,7 @@ class CollisionChecker:
 
     def find_close_pair(self, q: Array) -> ClosePair | None:
         """Return the first pair found closer than the clearance at q, shape (n,), or None."""
-        return self._measure(q, np.zeros(len(self._left)))
+        return self._measure(q, np.zeros(len(self._first)))
 
     def require_free(self, what: str, positions: Iterable[Array]) -> None:
         """Raise an error if any pair comes too close during a motion.
@@ -135,8 +135,8 @@ class CollisionChecker:
         Raises:
             TrajectoryError: A pair is too close; names it, its distance and the posture.
         """
-        if met := self._first_near(positions):
-            near, q = met
+        if violation := self._first_violation(positions):
+            near, q = violation
             raise TrajectoryError(
                 what,
                 f'leaves {1e3 * max(near.distance, 0.0):.1f} mm between {near.first!r} and '
@@ -147,103 +147,102 @@ class CollisionChecker:
 
     def is_free(self, positions: Iterable[Array]) -> bool:
         """Return whether a motion is free of collisions, see :meth:`require_free`."""
-        return self._first_near(positions) is None
+        return self._first_violation(positions) is None
 
-    def _first_near(self, positions: Iterable[Array]) -> tuple[ClosePair, Array] | None:
+    def _first_violation(self, positions: Iterable[Array]) -> tuple[ClosePair, Array] | None:
         """Return the first pair that comes too close during a motion, and the posture.
 
         A pair is measured again once its relative motion may have used up the remaining distance,
         or 2 mm if that is larger.
         """
-        left, before = np.zeros(len(self._left)), None
+        remaining, before = np.zeros(len(self._first)), None
         for q in positions:
             start = q if before is None else before
-            moved = self._motion @ np.abs(q - start)
-            due = moved[moved > left]
+            motion = self._motion @ np.abs(q - start)
+            due = motion[motion > remaining]
             count = max(1, math.ceil(float(due.max(initial=0.0)) / _STEP))
             for k in range(1, count + 1):
                 between = start + k / count * (q - start)
-                left -= moved / count
-                if near := self._measure(between, left):
+                remaining -= motion / count
+                if near := self._measure(between, remaining):
                     return near, between
             before = q
         return None
 
-    def _measure(self, q: Array, left: Array) -> ClosePair | None:
+    def _measure(self, q: Array, remaining: Array) -> ClosePair | None:
         """Measure the pairs with no remaining distance; return the first that is too close."""
-        due = np.flatnonzero(left <= 0.0)
+        due = np.flatnonzero(remaining <= 0.0)
         if not len(due):
             return None
         poses = self._poses(q)
-        gaps = self._gaps(poses, self._left[due], self._right[due])
-        left[due] = gaps - CLEARANCE
-        for k in due[gaps < _NEAR]:
-            i, j = int(self._left[k]), int(self._right[k])
+        gaps = self._gaps(poses, self._first[due], self._second[due])
+        remaining[due] = gaps - CLEARANCE
+        for k in due[gaps < _MEASURE_DISTANCE]:
+            i, j = int(self._first[k]), int(self._second[k])
             distance = self._solids.distance(i, poses[i], j, poses[j])
-            left[k] = max(distance - self._clearance(i, j), _STEP)
+            remaining[k] = max(distance - self._clearance(i, j), _STEP)
             if distance < self._clearance(i, j):
                 return ClosePair(self._names[i], self._names[j], distance)
         return None
 
     def _poses(self, q: Array) -> list[FramePose]:
         links = link_poses(self._tree, q)
-        here = FramePose(np.eye(3), np.zeros(3))
-        return [links.get(name, here) for name in self._names[: self._own]] + [here] * (
-            len(self._names) - self._own
-        )
+        identity = FramePose(np.eye(3), np.zeros(3))
+        poses = [links.get(name, identity) for name in self._names[: self._n_links]]
+        return poses + [identity] * (len(self._names) - self._n_links)
 
     def _clearance(self, i: int, j: int) -> float:
-        return LINK_CLEARANCE if max(i, j) < self._own else CLEARANCE
+        return LINK_CLEARANCE if max(i, j) < self._n_links else CLEARANCE
 
-    def _close(
-        self, poses: list[FramePose], left: Array, right: Array
+    def _close_spheres(
+        self, poses: list[FramePose], first: Array, second: Array
     ) -> Iterator[tuple[int, int]]:
         """Yield the pairs whose bounding spheres are within the clearance."""
-        meet = self._gaps(poses, left, right) < CLEARANCE
-        yield from zip(left[meet].tolist(), right[meet].tolist(), strict=True)
+        close = self._gaps(poses, first, second) < CLEARANCE
+        yield from zip(first[close].tolist(), second[close].tolist(), strict=True)
 
-    def _gaps(self, poses: list[FramePose], left: Array, right: Array) -> Array:
+    def _gaps(self, poses: list[FramePose], first: Array, second: Array) -> Array:
         """Return the distances between the bounding spheres of pairs, m."""
         centres = np.array([R @ c + p for (R, p), c in zip(poses, self._centre, strict=True)])
-        apart = np.linalg.norm(centres[left] - centres[right], axis=1)
-        return apart - self._radius[left] - self._radius[right]
+        apart = np.linalg.norm(centres[first] - centres[second], axis=1)
+        return apart - self._radius[first] - self._radius[second]
 
     def _relative_motion(self, reach: Array) -> Array:
         """Return bounds on the relative motion of pairs per unit of each joint, (pairs, n)."""
         tree = self._tree
-        carried = np.zeros((len(self._names), tree.bodies), dtype=bool)
-        for row, name in zip(carried, self._names[: self._own], strict=False):
+        moves_with = np.zeros((len(self._names), tree.bodies), dtype=bool)
+        for row, name in zip(moves_with, self._names[: self._n_links], strict=False):
             row[list(tree.path(tree.frames[name].body))] = True
-        between = (carried[self._left] != carried[self._right]) * reach
+        between = (moves_with[self._first] != moves_with[self._second]) * reach
         coupling = tree.coupling
         return between if coupling is None else np.asarray(between @ np.abs(coupling.rate))
 
     def _pairs(self) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
         """Return the pairs that may collide, and those of adjacent links."""
         tree, names = self._tree, self._names
-        adjacent = _adjacent(tree, names[: self._own])
-        bodies = [tree.frames[name].body for name in names[: self._own]]
-        bodies += [-1] * (len(names) - self._own)
+        adjacent = _adjacent(tree, names[: self._n_links])
+        bodies = [tree.frames[name].body for name in names[: self._n_links]]
+        bodies += [-1] * (len(names) - self._n_links)
         moving = [(i, j) for i, j in combinations(range(len(names)), 2) if bodies[i] != bodies[j]]
         apart = [frozenset((names[i], names[j])) not in adjacent for i, j in moving]
         pairs = [pair for pair, free in zip(moving, apart, strict=True) if free]
         return pairs, [pair for pair, free in zip(moving, apart, strict=True) if not free]
 
-    def _always_near(self, pairs: list[tuple[int, int]]) -> set[tuple[int, int]]:
+    def _always_close(self, pairs: list[tuple[int, int]]) -> set[tuple[int, int]]:
         """Return the pairs of links that are too close in every sampled posture."""
-        boxes = {i for i in range(self._own, len(self._names)) if self._names[i] != GROUND}
-        suspects = {pair for pair in pairs if not boxes & {*pair}}
-        for q in random_postures(self._tree, _SAMPLES):
-            if not suspects:
+        boxes = {i for i in range(self._n_links, len(self._names)) if self._names[i] != GROUND}
+        candidates = {pair for pair in pairs if not boxes & {*pair}}
+        for q in random_postures(self._tree, _SAMPLE_COUNT):
+            if not candidates:
                 break
             poses = self._poses(q)
-            left, right = np.array(sorted(suspects), dtype=int).T
-            suspects = {
+            first, second = np.array(sorted(candidates), dtype=int).T
+            candidates = {
                 (i, j)
-                for i, j in self._close(poses, left, right)
+                for i, j in self._close_spheres(poses, first, second)
                 if self._solids.distance(i, poses[i], j, poses[j]) < self._clearance(i, j)
             }
-        return suspects
+        return candidates
 
 
 def make_checker(
@@ -279,12 +278,12 @@ def _adjacent(tree: RobotTree, names: Sequence[str]) -> set[frozenset[str]]:
     for body, parent in enumerate(tree.parent):
         carriers = by_body.get(parent, [])
         if parent < 0:
-            carriers = _carriers(tree, body, carriers)
+            carriers = _closest_fixed(tree, body, carriers)
         pairs |= {frozenset((a, b)) for a in carriers for b in by_body.get(body, [])}
     return pairs
 
 
-def _carriers(tree: RobotTree, body: int, fixed: Sequence[str]) -> list[str]:
+def _closest_fixed(tree: RobotTree, body: int, fixed: Sequence[str]) -> list[str]:
     """Return the fixed link with a shape that is closest to a body's joint along the tree."""
     description = parse_urdf(tree.xml, lambda fault: None)
     above = {joint.child: joint.parent for joint in description.joints}
@@ -294,13 +293,13 @@ def _carriers(tree: RobotTree, body: int, fixed: Sequence[str]) -> list[str]:
     return [] if link is None else [link]
 
 
-def _surroundings(
+def _obstacles(
     tree: RobotTree, surfaces: Sequence[Triangles], names: Sequence[str], obstacles: Obstacles
 ) -> Iterator[tuple[str, Triangles]]:
     """Yield the boxes and, if gravity points down, the ground, in the base frame."""
     for k, numbers in enumerate(obstacles.boxes):
         shift = np.array(numbers[:3])
-        yield f'box {k + 1}', box(np.array(numbers[3:])).moved(np.eye(3), shift)
+        yield f'box {k + 1}', box(np.array(numbers[3:])).transformed(np.eye(3), shift)
     down = np.asarray(tree.gravity, dtype=float)
     if not down[2] < -0.99 * float(np.linalg.norm(down)) or not down.any():
         return  # weightless, wall or ceiling mounted: the location of the ground is unknown
@@ -310,8 +309,8 @@ def _surroundings(
         if frame.body < 0:
             points = surface.vertices @ np.asarray(frame.R_BF).T + frame.p_BF
             height = min(height, float(points[:, 2].min()))
-    middle = np.array([0.0, 0.0, height - obstacles.ground_below - _GROUND[2] / 2.0])
-    yield GROUND, box(np.array(_GROUND)).moved(np.eye(3), middle)
+    centre = np.array([0.0, 0.0, height - obstacles.ground_below - _GROUND_SIZE[2] / 2.0])
+    yield GROUND, box(np.array(_GROUND_SIZE)).transformed(np.eye(3), centre)
 
 
 def _reach(tree: RobotTree, names: Sequence[str], surfaces: Sequence[Triangles]) -> Array:
@@ -336,5 +335,5 @@ def _reach(tree: RobotTree, names: Sequence[str], surfaces: Sequence[Triangles])
     return np.where(tree.prismatic, 1.0, farthest)
 
 
-def _middle(points: Array) -> Array:
+def _box_centre(points: Array) -> Array:
     return 0.5 * (points.min(axis=0) + points.max(axis=0))

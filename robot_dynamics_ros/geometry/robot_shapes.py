@@ -30,10 +30,10 @@ from robot_dynamics_ros.model.build import written_tensor
 from robot_dynamics_ros.spatial.rotation import rotation_from_rpy
 
 _GREY: Colour = (0.72, 0.74, 0.77, 1.0)
-_OF_INERTIA: Colour = (0.55, 0.62, 0.70, 0.6)
+_INERTIA_COLOUR: Colour = (0.55, 0.62, 0.70, 0.6)
 #: Number of triangles per robot that a browser renders smoothly.
 MAX_FACES = 60_000
-_FEWEST = 32  # minimum number of triangles kept for each part
+_MIN_FACES = 32  # minimum number of triangles kept for each part
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,10 +76,10 @@ def robot_shapes(xml: str, max_faces: int = MAX_FACES) -> RobotShapes:
     """
     remarks: list[str] = []
     shapes: list[LinkShape] = []
-    for link, elements in _written(xml, ('visual', 'collision'), remarks):
-        parts = [part for element in elements for part in element] or list(_by_inertia(link))
+    for link, elements in _link_surfaces(xml, ('visual', 'collision'), remarks):
+        parts = [part for element in elements for part in element] or list(_inertia_surface(link))
         shapes += [LinkShape(x.vertices, x.faces, x.colour or _GREY, link.name) for x in parts]
-    return RobotShapes(_within(shapes, max_faces), tuple(dict.fromkeys(remarks)))
+    return RobotShapes(_limited(shapes, max_faces), tuple(dict.fromkeys(remarks)))
 
 
 def collision_shapes(xml: str) -> RobotShapes:
@@ -97,13 +97,13 @@ def collision_shapes(xml: str) -> RobotShapes:
     remarks: list[str] = []
     shapes = [
         LinkShape(whole.vertices, whole.faces, link=link.name)
-        for link, elements in _written(xml, ('collision', 'visual'), remarks)
+        for link, elements in _link_surfaces(xml, ('collision', 'visual'), remarks)
         for whole in map(joined, elements)
     ]
     return RobotShapes(tuple(shapes), tuple(dict.fromkeys(remarks)))
 
 
-def _written(
+def _link_surfaces(
     xml: str, kinds: Sequence[str], remarks: list[str]
 ) -> Iterator[tuple[Link, list[list[Triangles]]]]:
     """Yield every link with the surfaces of its elements of the first kind that has any."""
@@ -114,28 +114,28 @@ def _written(
     for link in links:
         for kind in kinds:
             elements_of_kind = elements[link.name].findall(kind)
-            read = [_readable(link.name, x, materials, remarks) for x in elements_of_kind]
+            read = [_read_surfaces(link.name, x, materials, remarks) for x in elements_of_kind]
             if any(read):
                 break
         yield link, [parts for parts in read if parts]
 
 
-def _within(shapes: list[LinkShape], max_faces: int) -> tuple[LinkShape, ...]:
+def _limited(shapes: list[LinkShape], max_faces: int) -> tuple[LinkShape, ...]:
     """Return shapes with at most ``max_faces`` triangles, reduced by the same factor."""
     total = sum(len(shape.faces) for shape in shapes)
     if total <= max_faces:
         return tuple(shapes)
-    small = sum(min(len(shape.faces), _FEWEST) for shape in shapes)
-    share = max(max_faces - small, 0) / (total - small)
+    minimum = sum(min(len(shape.faces), _MIN_FACES) for shape in shapes)
+    share = max(max_faces - minimum, 0) / (total - minimum)
     result = []
     for shape in shapes:
-        kept = min(len(shape.faces), _FEWEST)
+        kept = min(len(shape.faces), _MIN_FACES)
         coarse = decimated(shape, kept + int(share * (len(shape.faces) - kept)))
         result.append(replace(shape, vertices=coarse.vertices, faces=coarse.faces))
     return tuple(result)
 
 
-def _readable(
+def _read_surfaces(
     link: str, element: Element, materials: dict[str, Colour], remarks: list[str]
 ) -> list[Triangles]:
     """Return the surfaces of a <visual> or <collision>; if invalid, none, and add a remark."""
@@ -155,14 +155,14 @@ def _surfaces(element: Element, materials: dict[str, Colour]) -> Iterator[Triang
         colour = _rgba(material) or materials.get(material.get('name', ''))
     for geometry in element.findall('geometry/*'):
         for part in _geometry(geometry):
-            yield replace(part.moved(R, xyz), colour=colour or part.colour)
+            yield replace(part.transformed(R, xyz), colour=colour or part.colour)
 
 
 def _geometry(element: Element) -> list[Triangles]:
     """Return the surfaces of one child of <geometry>."""
     if element.tag == 'mesh':
         scale = np.diag(_numbers(element, 'scale', '1 1 1'))
-        return [part.moved(scale, np.zeros(3)) for part in read_mesh(mesh_path(element))]
+        return [part.transformed(scale, np.zeros(3)) for part in read_mesh(mesh_path(element))]
     if element.tag == 'box':
         return [box(_numbers(element, 'size', ''))]
     if element.tag == 'sphere':
@@ -192,7 +192,7 @@ def mesh_path(element: Element) -> Path:
     return path
 
 
-def _by_inertia(link: Link) -> Iterator[Triangles]:
+def _inertia_surface(link: Link) -> Iterator[Triangles]:
     """Yield the box of a link's inertia if its mass is positive and all numbers are finite."""
     inertial = link.inertial
     if inertial is None or not inertial.mass > 0.0:
@@ -202,8 +202,8 @@ def _by_inertia(link: Link) -> Iterator[Triangles]:
     if np.isfinite(tensor).all() and np.isfinite(numbers).all():
         edges, axes = inertia_box(inertial.mass, tensor)
         R = rotation_from_rpy(*inertial.origin.rpy) @ axes
-        surface = box(edges).moved(R, np.array(inertial.origin.xyz))
-        yield replace(surface, colour=_OF_INERTIA)
+        surface = box(edges).transformed(R, np.array(inertial.origin.xyz))
+        yield replace(surface, colour=_INERTIA_COLOUR)
 
 
 def _rgba(material: Element) -> Colour | None:

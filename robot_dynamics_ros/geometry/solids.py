@@ -18,8 +18,8 @@ from robot_dynamics_ros.errors import MissingDependencyError
 from robot_dynamics_ros.geometry.triangles import Triangles
 from robot_dynamics_ros.model import FramePose
 
-_FAR = 100.0  # largest distance, m
-_FLAT = 1e-4  # thickness added to a surface without volume, m
+_MAX_DISTANCE = 100.0  # largest distance, m
+_PAD = 1e-4  # thickness added to a surface without volume, m
 COAL, MUJOCO = ('coal', 'hppfcl'), 'mujoco'
 
 
@@ -96,7 +96,7 @@ class _MujocoSolids:
         for i, surface in enumerate(surfaces):
             points = surface.vertices
             if not _is_solid(surface):
-                points = np.concatenate([points + _FLAT * np.array(side) for side in _CORNERS])
+                points = np.concatenate([points + _PAD * np.array(side) for side in _CORNERS])
             mesh = spec.add_mesh(name=str(i), inertia=mujoco.mjtMeshInertia.mjMESH_INERTIA_CONVEX)
             mesh.uservert = np.ravel(points)
             spec.worldbody.add_geom(name=str(i), type=mujoco.mjtGeom.mjGEOM_MESH, meshname=str(i))
@@ -112,7 +112,7 @@ class _MujocoSolids:
         for i, (R, p) in ((first, pose), (second, other)):
             self._data.geom_xpos[i] = R @ self._p[i] + p
             self._data.geom_xmat[i] = (R @ self._R[i]).ravel()
-        return float(self._measure(self._model, self._data, first, second, _FAR, None))
+        return float(self._measure(self._model, self._data, first, second, _MAX_DISTANCE, None))
 
 
 _CORNERS = tuple(product((-0.5, 0.5), repeat=3))

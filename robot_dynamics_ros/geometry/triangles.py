@@ -21,8 +21,8 @@ from robot_dynamics_ros.spatial.rotation import rotation_about
 from robot_dynamics_ros.spatial.scalar import Array
 
 Colour = tuple[float, float, float, float]
-_AROUND = 32  # segments of a circle
-_MOST_CELLS = 2048  # maximum number of grid cells along the longest side
+_SEGMENTS = 32  # segments of a circle
+_MAX_CELLS = 2048  # maximum number of grid cells along the longest side
 _BISECTIONS = 10  # determine the number of cells to 1 %
 
 
@@ -40,15 +40,15 @@ class Triangles:
     faces: Array
     colour: Colour | None = None
 
-    def moved(self, R: Array, p: Array) -> Triangles:
+    def transformed(self, R: Array, p: Array) -> Triangles:
         """Return the surface mapped by R, shape (3, 3), then shifted by p, shape (3,), m."""
         return replace(self, vertices=self.vertices @ np.asarray(R).T + p)
 
 
 def joined(surfaces: Sequence[Triangles]) -> Triangles:
     """Return one surface of several, with the colour of the first."""
-    ahead = np.cumsum([0, *(len(part.vertices) for part in surfaces)])
-    faces = [part.faces + first for part, first in zip(surfaces, ahead, strict=False)]
+    offsets = np.cumsum([0, *(len(part.vertices) for part in surfaces)])
+    faces = [part.faces + first for part, first in zip(surfaces, offsets, strict=False)]
     vertices = np.concatenate([part.vertices for part in surfaces])
     return Triangles(vertices, np.concatenate(faces), surfaces[0].colour)
 
@@ -66,32 +66,32 @@ def box(size: Array) -> Triangles:
 def cylinder(radius: float, length: float) -> Triangles:
     """Return a closed cylinder centred at the origin with its axis along z; sizes in m."""
     z = length / 2.0
-    return _turned([(0.0, -z), (radius, -z), (radius, -z), (radius, z), (radius, z), (0.0, z)])
+    return _revolved([(0.0, -z), (radius, -z), (radius, -z), (radius, z), (radius, z), (0.0, z)])
 
 
 def sphere(radius: float) -> Triangles:
     """Return a sphere centred at the origin; radius in m."""
-    angles = np.linspace(-math.pi / 2.0, math.pi / 2.0, _AROUND // 2 + 1)
-    return _turned([(radius * math.cos(x), radius * math.sin(x)) for x in angles])
+    angles = np.linspace(-math.pi / 2.0, math.pi / 2.0, _SEGMENTS // 2 + 1)
+    return _revolved([(radius * math.cos(x), radius * math.sin(x)) for x in angles])
 
 
 def capsule(radius: float, length: float) -> Triangles:
     """Return a cylinder as in :func:`cylinder` with a hemisphere on both ends."""
-    angles = np.linspace(-math.pi / 2.0, math.pi / 2.0, _AROUND // 2 + 2)
+    angles = np.linspace(-math.pi / 2.0, math.pi / 2.0, _SEGMENTS // 2 + 2)
     ends = [math.copysign(length / 2.0, x) for x in angles]
     rows = zip(angles, ends, strict=True)
-    return _turned([(radius * math.cos(x), radius * math.sin(x) + z) for x, z in rows])
+    return _revolved([(radius * math.cos(x), radius * math.sin(x) + z) for x, z in rows])
 
 
-def _turned(outline: list[tuple[float, float]]) -> Triangles:
+def _revolved(outline: list[tuple[float, float]]) -> Triangles:
     """Return the surface of revolution about z of an outline (radius, height), bottom first."""
     radius, height = np.array(outline).T
-    angle = np.linspace(0.0, 2.0 * math.pi, _AROUND, endpoint=False)
+    angle = np.linspace(0.0, 2.0 * math.pi, _SEGMENTS, endpoint=False)
     x, y = radius[:, None] * np.cos(angle), radius[:, None] * np.sin(angle)
     vertices = np.stack([x, y, np.broadcast_to(height[:, None], x.shape)], axis=2)
-    lower = np.arange(len(outline) - 1)[:, None] * _AROUND
-    here, next_ = np.arange(_AROUND), (np.arange(_AROUND) + 1) % _AROUND
-    a, b, c, d = lower + here, lower + next_, lower + _AROUND + next_, lower + _AROUND + here
+    lower = np.arange(len(outline) - 1)[:, None] * _SEGMENTS
+    here, next_ = np.arange(_SEGMENTS), (np.arange(_SEGMENTS) + 1) % _SEGMENTS
+    a, b, c, d = lower + here, lower + next_, lower + _SEGMENTS + next_, lower + _SEGMENTS + here
     faces = np.concatenate([np.stack(corners, axis=-1) for corners in ((a, b, c), (a, c, d))])
     return _without_slivers(Triangles(vertices.reshape(-1, 3), faces.reshape(-1, 3)))
 
@@ -138,7 +138,7 @@ def decimated(surface: Triangles, max_faces: int) -> Triangles:
     """
     if len(surface.faces) <= max_faces:
         return surface
-    low, high = 1.0, float(_MOST_CELLS)
+    low, high = 1.0, float(_MAX_CELLS)
     best = _clustered(surface, low)
     for _ in range(_BISECTIONS):
         middle = math.sqrt(low * high)
@@ -157,9 +157,9 @@ def _clustered(surface: Triangles, cells: float) -> Triangles:
     _, cluster, count = np.unique(_key(cell), return_inverse=True, return_counts=True)
     columns = [np.bincount(cluster, surface.vertices[:, i]) / count for i in range(3)]
     faces = cluster[surface.faces]
-    whole = (np.diff(np.sort(faces, axis=1), axis=1) > 0).all(axis=1)
-    _, first = np.unique(_key(np.sort(faces[whole], axis=1)), return_index=True)
-    return replace(surface, vertices=np.stack(columns, axis=1), faces=faces[whole][np.sort(first)])
+    valid = (np.diff(np.sort(faces, axis=1), axis=1) > 0).all(axis=1)
+    _, first = np.unique(_key(np.sort(faces[valid], axis=1)), return_index=True)
+    return replace(surface, vertices=np.stack(columns, axis=1), faces=faces[valid][np.sort(first)])
 
 
 def _key(rows: Array) -> Array:
@@ -186,7 +186,7 @@ def read_mesh(path: Path) -> list[Triangles]:
         raise DescriptionError(culprit, 'unknown format', f'known: {", ".join(readers)}')
     try:
         parts = reader(path)
-        faulty = [part for part in parts if not _is_sound(part)]
+        faulty = [part for part in parts if not _is_valid(part)]
     except OSError as error:
         problem = f'cannot be read ({error.strerror})'
         raise DescriptionError(culprit, problem, 'give a readable file') from error
@@ -198,7 +198,7 @@ def read_mesh(path: Path) -> list[Triangles]:
     return parts
 
 
-def _is_sound(part: Triangles) -> bool:
+def _is_valid(part: Triangles) -> bool:
     inside = part.faces.min(initial=0) >= 0 and part.faces.max(initial=-1) < len(part.vertices)
     return bool(inside and np.isfinite(part.vertices).all())
 
@@ -219,8 +219,8 @@ def _read_stl(path: Path) -> list[Triangles]:
 
 def _from_corners(corners: np.ndarray) -> list[Triangles]:
     """Return triangles from consecutive groups of three corners; equal vertices are merged."""
-    vertices, places = np.unique(corners.reshape(-1, 3), axis=0, return_inverse=True)
-    return [Triangles(vertices, places.reshape(-1, 3))]
+    vertices, indices = np.unique(corners.reshape(-1, 3), axis=0, return_inverse=True)
+    return [Triangles(vertices, indices.reshape(-1, 3))]
 
 
 def _read_obj(path: Path) -> list[Triangles]:
@@ -294,7 +294,7 @@ class _Document:
     def __init__(self, root: Element) -> None:
         self._by_id = {element.get('id', ''): element for element in root.iter()}
 
-    def _referred(self, element: Element, key: str = 'url') -> Element:
+    def _resolve(self, element: Element, key: str = 'url') -> Element:
         return self._by_id[element.get(key, '').removeprefix('#')]
 
     def surfaces(self, node: Element, T: Array) -> Iterator[Triangles]:
@@ -303,20 +303,20 @@ class _Document:
             T = T @ _transform(element)
         for instance in node.findall('instance_geometry'):
             colours = dict(self._bound_colours(instance))
-            for mesh in self._referred(instance).iter('mesh'):
+            for mesh in self._resolve(instance).iter('mesh'):
                 for symbol, part in self._parts(mesh):
-                    moved = part.moved(T[:3, :3], T[:3, 3])
-                    yield replace(moved, colour=colours.get(symbol))
+                    transformed = part.transformed(T[:3, :3], T[:3, 3])
+                    yield replace(transformed, colour=colours.get(symbol))
         for child in node.findall('node'):
             yield from self.surfaces(child, T)
         for reference in node.findall('instance_node'):
-            yield from self.surfaces(self._referred(reference), T)
+            yield from self.surfaces(self._resolve(reference), T)
 
     def _bound_colours(self, instance: Element) -> Iterator[tuple[str, Colour]]:
         """Yield the material symbols of an instance with their diffuse colours."""
         for bound in instance.iter('instance_material'):
-            effect = self._referred(bound, 'target').find('instance_effect')
-            diffuse = None if effect is None else self._referred(effect).find('.//diffuse/color')
+            effect = self._resolve(bound, 'target').find('instance_effect')
+            diffuse = None if effect is None else self._resolve(effect).find('.//diffuse/color')
             if diffuse is not None and diffuse.text:
                 red, green, blue = (float(x) for x in diffuse.text.split()[:3])
                 yield bound.get('symbol', ''), (red, green, blue, _OPAQUE)
@@ -328,17 +328,17 @@ class _Document:
                 inputs = primitive.findall('input')
                 (corner,) = (x for x in inputs if x.get('semantic') == 'VERTEX')
                 stride = 1 + max(int(x.get('offset', 0)) for x in inputs)
-                chosen = slice(int(corner.get('offset', 0)), None, stride)
-                lists = [_integers(p)[chosen] for p in primitive.findall('p')]
+                vertex_columns = slice(int(corner.get('offset', 0)), None, stride)
+                lists = [_integers(p)[vertex_columns] for p in primitive.findall('p')]
                 faces = _triangulated(lists, primitive)
                 if len(faces):
                     yield primitive.get('material', ''), Triangles(self._positions(corner), faces)
 
     def _positions(self, corner: Element) -> Array:
         """Return the vertices that an input refers to, shape (V, 3)."""
-        vertices = self._referred(corner, 'source')
+        vertices = self._resolve(corner, 'source')
         (position,) = (x for x in vertices.findall('input') if x.get('semantic') == 'POSITION')
-        source = self._referred(position, 'source')
+        source = self._resolve(position, 'source')
         accessor = source.find('.//accessor')
         stride = 3 if accessor is None else int(accessor.get('stride', 3))
         numbers = np.array((source.findtext('float_array') or '').split(), dtype=float)

@@ -73,7 +73,7 @@ class DrivenPlant(WrappedPlant):
 
     def __init__(self, plant: MujocoPlant, drives: Drives, model: RobotTree | None = None) -> None:
         super().__init__(plant)
-        self._drives, self._bare = drives, plant.tree if model is None else model
+        self._drives, self._unloaded = drives, plant.tree if model is None else model
         for term in drives.compensates:
             if term not in COMPENSATIONS:
                 raise ParameterError('compensates', term, f'known: {", ".join(COMPENSATIONS)}')
@@ -83,23 +83,23 @@ class DrivenPlant(WrappedPlant):
         )
         if (self._breakaway < 1.0).any():
             raise ParameterError('breakaway', drives.breakaway, 'must be at least 1')
-        self._friction = JointTerms.of(self._bare.with_changes(drive_friction={}))
-        self._know(self._bare)
+        self._friction = JointTerms.of(self._unloaded.with_changes(drive_friction={}))
+        self._set_gravity_model(self._unloaded)
         n = self.tree.n
         self.share = np.zeros(n)
         self._q, self._v = np.zeros(n), np.zeros(n)
 
-    def _begin(self) -> None:
+    def _reset_state(self) -> None:
         self.share.fill(0.0)
 
     def step(self, effort: Array) -> None:
         """Advance by one period with a command; see :meth:`Plant.step`."""
         q, v = self._q, self._v
-        wanted = self._checked('effort', effort)
+        command = self._checked('effort', effort)
         self.plant.read(q, v)
         self._compensate(q, v)
         angle = self._periods * q
-        acting = (wanted + self.share) * (1.0 + self._ripple * np.sin(angle))
+        acting = (command + self.share) * (1.0 + self._ripple * np.sin(angle))
         acting += self._cogging * np.sin(angle + _COGGING_PHASE)
         if (self._breakaway > 1.0).any():
             slow = np.exp(-np.square(v / _BREAKAWAY_VELOCITY))
@@ -111,11 +111,11 @@ class DrivenPlant(WrappedPlant):
         """Replace the payload; see :meth:`Plant.set_payload`."""
         super().set_payload(payload)
         if self._drives.payload_known and payload is not None:
-            self._know(with_payload(self._bare, payload))
+            self._set_gravity_model(with_payload(self._unloaded, payload))
         else:
-            self._know(self._bare)
+            self._set_gravity_model(self._unloaded)
 
-    def _know(self, model: RobotTree) -> None:
+    def _set_gravity_model(self, model: RobotTree) -> None:
         """Set the model of the driver's gravity compensation."""
         self._gravity = None
         if 'gravity' in self._drives.compensates:

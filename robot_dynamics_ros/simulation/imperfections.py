@@ -75,14 +75,14 @@ class ImperfectPlant(WrappedPlant):
     def __init__(self, plant: Plant, imperfections: Imperfections) -> None:
         super().__init__(plant)
         self._imperfections = imperfections
-        self._step, *noise = (
+        self._resolution, *noise = (
             per_joint(name, getattr(imperfections, name), self.tree.n)
             for name in ('position_resolution', 'position_noise', 'velocity_noise')
         )
         self._noise = np.stack(noise)
         self._delays = [self._delay('measurement_delay'), self._delay('command_delay')]
         self._state = np.zeros((2, self.tree.n))
-        self._begin()
+        self._reset_state()
 
     def step(self, effort: Array) -> None:
         """Advance by one period with the effort that is due now; see :meth:`Plant.step`."""
@@ -94,15 +94,15 @@ class ImperfectPlant(WrappedPlant):
         """Write the measured state, which is constant until the next step."""
         q[:], v[:] = self._measurements[0]
 
-    def _begin(self) -> None:
+    def _reset_state(self) -> None:
         """Fill the delay lines with the initial measurement and zero efforts."""
         self._rng = np.random.default_rng(self._imperfections.seed)
         self.plant.read(*self._state)
         self._encoder = self._quantized(self._state[0])
-        late, slow = self._delays
+        measurement_delay, command_delay = self._delays
         first = self._measure(moved=False)
-        self._measurements = deque([first] * (late + 1), maxlen=late + 1)
-        self._commands = deque(np.zeros((slow, self.tree.n)))
+        self._measurements = deque([first] * (measurement_delay + 1), maxlen=measurement_delay + 1)
+        self._commands = deque(np.zeros((command_delay, self.tree.n)))
 
     def _measure(self, *, moved: bool = True) -> Array:
         """Return the measured position and velocity before the delay, new array (2, n)."""
@@ -119,7 +119,7 @@ class ImperfectPlant(WrappedPlant):
 
     def _quantized(self, position: Array) -> Array:
         """Return the position rounded to encoder steps."""
-        step = self._step
+        step = self._resolution
         counts = np.round(np.divide(position, step, out=np.zeros_like(position), where=step > 0))
         return np.where(step > 0, counts * step, position)
 
@@ -228,24 +228,24 @@ class LinkedPlant(WrappedPlant):
             if not 0.0 <= getattr(link, name) < 1.0:
                 raise ParameterError(name, getattr(link, name), 'a probability below 1')
         self._link = link
-        self._begin()
+        self._reset_state()
 
     def step(self, effort: Array) -> None:
         """Advance by one period with the last received command; see :meth:`Plant.step`."""
         command = np.array(self._checked('effort', effort))
-        self._advance(self._commands.delayed(command))
+        self._advance(self._commands.transmit(command))
         before = self._states.arrived
-        self._state = self._states.delayed(self._measured())
+        self._state = self._states.transmit(self._measured())
         self.stale = self._states.arrived == before
 
     def read(self, q: Array, v: Array) -> None:
         """Write the last received state; see :meth:`Plant.read`."""
         q[:], v[:] = self._state
 
-    def _begin(self) -> None:
+    def _reset_state(self) -> None:
         link, rng = self._link, np.random.default_rng(self._link.seed)
-        still = np.zeros(self.tree.n)
-        self._commands = _DelayLine(link.command_jitter, link.command_loss, rng, still)
+        zero = np.zeros(self.tree.n)
+        self._commands = _DelayLine(link.command_jitter, link.command_loss, rng, zero)
         self._state = self._measured()
         self._states = _DelayLine(link.state_jitter, link.state_loss, rng, self._state)
         self.stale = False
@@ -265,19 +265,19 @@ class _DelayLine:
 
     def __init__(self, jitter: int, loss: float, rng: np.random.Generator, first: Array) -> None:
         self._jitter, self._loss, self._rng = jitter, loss, rng
-        self._on_the_way: deque[tuple[int, Array]] = deque()
+        self._in_transit: deque[tuple[int, Array]] = deque()
         self._newest = first
         self._now = self.arrived = 0
 
-    def delayed(self, message: Array) -> Array:
+    def transmit(self, message: Array) -> Array:
         """Send a message; return the newest one that has arrived."""
         if not (self._loss and self._rng.random() < self._loss):
-            late = int(self._rng.integers(0, self._jitter + 1)) if self._jitter else 0
-            self._on_the_way.append((self._now + late, message))
-        due = [k for k, (when, _) in enumerate(self._on_the_way) if when <= self._now]
+            delay = int(self._rng.integers(0, self._jitter + 1)) if self._jitter else 0
+            self._in_transit.append((self._now + delay, message))
+        due = [k for k, (arrival, _) in enumerate(self._in_transit) if arrival <= self._now]
         if due:
             for _ in range(due[-1] + 1):
-                _, self._newest = self._on_the_way.popleft()
+                _, self._newest = self._in_transit.popleft()
             self.arrived += 1
         self._now += 1
         return self._newest

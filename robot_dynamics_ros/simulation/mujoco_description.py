@@ -70,24 +70,24 @@ class Board:
         Raises:
             ParameterError: The program has no contact on such a plane.
         """
-        plane = _pressed_plane(program)
-        axes, begin = plane.reference.pose(0.0)
+        plane = _contact_plane(program)
+        axes, start = plane.reference.pose(0.0)
         normal = axes[:, 2]
 
         def along(t: float) -> float:
-            place = plane.reference.pose(t)[1]
-            return float(normal @ (place - begin)) + float(plane.target.at(t)[0][0])
+            position = plane.reference.pose(t)[1]
+            return float(normal @ (position - start)) + float(plane.target.at(t)[0][0])
 
-        x, y, z = (begin + offset * normal).tolist()
+        x, y, z = (start + offset * normal).tolist()
         nx, ny, nz = normal.tolist()
         return cls(plane.frame, (x, y, z), (nx, ny, nz), motion=along, **properties)
 
 
-def _pressed_plane(program: Program) -> Plane:
+def _contact_plane(program: Program) -> Plane:
     """Return the plane of a program's contact."""
-    pressed, first = {row for row, _ in program.contacts}, 0
+    contact_rows, first = {row for row, _ in program.contacts}, 0
     for part in program.stack.constraints:
-        if first in pressed and isinstance(part, Plane) and _is_simple(part):
+        if first in contact_rows and isinstance(part, Plane) and _is_simple(part):
             return part
         first += len(part.rows)
     problem = "its contact must be on a plane that does not rotate, at a frame's origin"
@@ -101,12 +101,12 @@ def _is_simple(plane: Plane) -> bool:
 
 BOARD = 'board'
 _TIP = 'tip of the robot'
-_HARD = (0.9999, 0.9999, 0.001, 0.5, 2.0)  # impedance: the maximum that MuJoCo accepts
-_TOUCH_TIME = 1e-3  # time constant of a contact, s: stiffer than any board
+_RIGID_IMPEDANCE = (0.9999, 0.9999, 0.001, 0.5, 2.0)  # impedance: the maximum that MuJoCo accepts
+_CONTACT_TIME = 1e-3  # time constant of a contact, s: stiffer than any board
 _LIMIT_TIME = 0.01  # time constant of a joint limit, s
 _SOLVER_TOLERANCE = 1e-14
-_STIFF = 0.1  # period times damping divided by inertia
-_BALL, _HALF = 0.005, 0.02  # radius of the tip, half of the board's thickness, m
+_STIFF_DAMPING = 0.1  # period times damping divided by inertia
+_TIP_RADIUS, _HALF_THICKNESS = 0.005, 0.02  # radius of the tip, half of the board's thickness, m
 
 
 class MujocoDescription:
@@ -135,8 +135,8 @@ class MujocoDescription:
             mujoco.mjtDisableBit.mjDSBL_CONTACT | mujoco.mjtDisableBit.mjDSBL_AUTORESET
         )
         bodies: list[Any] = []
-        for i, above in enumerate(self._open.parent):
-            parent = spec.worldbody if above < 0 else bodies[above]
+        for i, parent_index in enumerate(self._open.parent):
+            parent = spec.worldbody if parent_index < 0 else bodies[parent_index]
             bodies.append(self._add_body(parent, i))
             self._add_joint(bodies[i], i, joint_limits)
             if self._open.joint_names[i] in tree.joint_names:
@@ -154,14 +154,14 @@ class MujocoDescription:
         normal = np.array(board.normal) / np.linalg.norm(board.normal)
         quat = np.zeros(4)
         mujoco.mju_quatZ2Vec(quat, normal)
-        hard = {
-            'solref': (max(2.0 * self._timestep, _TOUCH_TIME), 1.0),
-            'solimp': _HARD,
+        rigid = {
+            'solref': (max(2.0 * self._timestep, _CONTACT_TIME), 1.0),
+            'solimp': _RIGID_IMPEDANCE,
             'condim': 1,
         }
         plate = spec.worldbody.add_body(
             name=BOARD,
-            pos=np.array(board.origin) - (_BALL + _HALF) * normal,
+            pos=np.array(board.origin) - (_TIP_RADIUS + _HALF_THICKNESS) * normal,
             quat=quat,
             mass=board.mass,
             inertia=np.full(3, board.mass),
@@ -170,12 +170,12 @@ class MujocoDescription:
         )
         slide = plate.add_joint(name=BOARD, type=mujoco.mjtJoint.mjJNT_SLIDE, axis=(0.0, 0.0, 1.0))
         slide.stiffness[0], slide.damping[0] = board.stiffness, board.damping
-        size = (board.size, board.size, _HALF)
-        plate.add_geom(name=BOARD, type=mujoco.mjtGeom.mjGEOM_BOX, size=size, **hard)
+        size = (board.size, board.size, _HALF_THICKNESS)
+        plate.add_geom(name=BOARD, type=mujoco.mjtGeom.mjGEOM_BOX, size=size, **rigid)
         frame = tree.frame(board.frame)
         body = spec.worldbody if frame.body < 0 else spec.body(tree.link_names[frame.body])
         ball = mujoco.mjtGeom.mjGEOM_SPHERE
-        body.add_geom(name=_TIP, type=ball, size=(_BALL, 0.0, 0.0), pos=frame.p_BF, **hard)
+        body.add_geom(name=_TIP, type=ball, size=(_TIP_RADIUS, 0.0, 0.0), pos=frame.p_BF, **rigid)
 
     def add_pin(self, pair: tuple[str, str]) -> None:
         """Pin the origins of two sites together, as rigidly as MuJoCo allows."""
@@ -186,7 +186,7 @@ class MujocoDescription:
             name1=pair[0],
             name2=pair[1],
         )
-        self._harden(pin)
+        self._make_rigid(pin)
 
     def _add_follower(self, i: int) -> None:
         """Couple the joint of body i to its leader, as rigidly as MuJoCo allows."""
@@ -200,12 +200,12 @@ class MujocoDescription:
             name2=self._tree.joint_names[leader],
         )
         gear.data[:2] = coupling.offset[i], coupling.rate[i, leader]
-        self._harden(gear)
+        self._make_rigid(gear)
 
-    def _harden(self, equality: Any) -> None:
+    def _make_rigid(self, equality: Any) -> None:
         """Make an equality constraint as rigid as MuJoCo allows."""
         equality.solref[:2] = (2.0 * self._timestep, 1.0)
-        equality.solimp[:] = _HARD
+        equality.solimp[:] = _RIGID_IMPEDANCE
 
     def _add_body(self, parent: Any, i: int) -> Any:
         tree = self._open
@@ -229,12 +229,12 @@ class MujocoDescription:
             axis=tree.axis[i],
             frictionloss=tree.coulomb_friction[i],
             armature=tree.armature[i],
-            solimp_friction=_HARD,
+            solimp_friction=_RIGID_IMPEDANCE,
             solref_friction=(
                 2.0 * self._timestep,
                 1.0,
             ),  # the smallest stable time constant: stops within a step
-            solimp_limit=_HARD,
+            solimp_limit=_RIGID_IMPEDANCE,
             solref_limit=(_LIMIT_TIME, 1.0),
             limited=False,
         )
@@ -282,8 +282,8 @@ def solve_with_damping(mujoco: Any, model: Any, data: Any) -> None:
     armature and explicit damping, the step is the same, but the forces take the damping into
     account.
     """
-    taken = model.opt.timestep * model.dof_damping
-    if (taken * model.dof_invweight0 > _STIFF).any():
+    damping = model.opt.timestep * model.dof_damping
+    if (damping * model.dof_invweight0 > _STIFF_DAMPING).any():
         model.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_EULERDAMP
-        model.dof_armature[:] += taken
+        model.dof_armature[:] += damping
         mujoco.mj_setConst(model, data)

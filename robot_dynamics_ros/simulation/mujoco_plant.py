@@ -55,8 +55,8 @@ INTEGRATORS = {
     'rk4': 'mjINT_RK4',
 }
 
-_SLOWEST_SLIP = 1e-3  # m/s: below it, friction is proportional to the slip
-_REST = 1e-200  # rad/s or m/s: smaller velocities are set to zero before they underflow
+_MIN_SLIP = 1e-3  # m/s: below it, friction is proportional to the slip
+_MIN_VELOCITY = 1e-200  # rad/s or m/s: smaller velocities are set to zero before they underflow
 
 
 class MujocoPlant(Plant):
@@ -104,7 +104,7 @@ class MujocoPlant(Plant):
             known = ', '.join(sorted(INTEGRATORS))
             raise ParameterError('integrator', integrator, f'known: {known}')
         self._mujoco = _import_mujoco()
-        self._bare = tree
+        self._unloaded = tree
         self._friction: Array | None = None
         self._payload: Payload | None = None
         self._substeps = substeps
@@ -123,8 +123,8 @@ class MujocoPlant(Plant):
         q = zero if q is None else self._checked('q', q)
         v = zero if v is None else self._checked('v', v)
         self._mujoco.mj_resetData(self.model, self.data)
-        self.data.qpos[self._every] = self.tree.joint_positions(q)
-        self.data.qvel[self._every] = self.tree.joint_rates(v)
+        self.data.qpos[self._all_joints] = self.tree.joint_positions(q)
+        self.data.qvel[self._all_joints] = self.tree.joint_rates(v)
         self.effort = np.zeros(self.tree.n)
         self.steps = 0
         self._push, self._load_unknown = None, True
@@ -135,36 +135,36 @@ class MujocoPlant(Plant):
         if self._push is not None:
             self._apply_push(*self._push)
         if self.board is not None and self.board.motion is not None:
-            self.model.qpos_spring[self._board_at] = self.board.motion(self.time + self.period)
-        if self.board is None and not self._further.further:
+            self.model.qpos_spring[self._board_qpos] = self.board.motion(self.time + self.period)
+        if self.board is None and not self._extra_terms.further:
             self._mujoco.mj_step(self.model, self.data, self._substeps)
         else:
-            self._step_singly()
+            self._step_by_substeps()
         self.steps += 1
-        self._refuse_divergence(self.data.qpos, self.data.qvel)
+        self._check_finite(self.data.qpos, self.data.qvel)
         self.effort[:] = self.data.actuator_force
 
     def read(self, q: Array, v: Array) -> None:
         """Write the state, which this plant measures exactly."""
-        q[:], v[:] = self.data.qpos[self._at], self.data.qvel[self._at]
-        v[np.abs(v) < _REST] = 0.0
+        q[:], v[:] = self.data.qpos[self._qpos], self.data.qvel[self._qpos]
+        v[np.abs(v) < _MIN_VELOCITY] = 0.0
 
-    def _step_singly(self) -> None:
+    def _step_by_substeps(self) -> None:
         """Advance by one period, with friction and board forces updated in every substep."""
         self.board_force.fill(0.0)
         for _ in range(self._substeps):
-            if self._further.further:
-                self._rub()
+            if self._extra_terms.further:
+                self._apply_friction()
             self._mujoco.mj_step(self.model, self.data)
             self.data.qfrc_applied[:] = 0.0
             if self.board is not None:
-                pressed, rubbed = self._contact()
-                self.data.qfrc_applied[:] = rubbed @ self._tip_jacobian
-                self.board_force += (pressed + rubbed) / self._substeps
+                force, friction = self._contact()
+                self.data.qfrc_applied[:] = friction @ self._tip_jacobian
+                self.board_force += (force + friction) / self._substeps
 
-    def _rub(self) -> None:
+    def _apply_friction(self) -> None:
         """Apply the friction that the description cannot express to the next step."""
-        data, at = self.data, self._at
+        data, at = self.data, self._qpos
         if self._load_unknown:
             self._mujoco.mj_forward(self.model, data)
             data.qacc[:], self._load_unknown = 0.0, False
@@ -172,13 +172,13 @@ class MujocoPlant(Plant):
         self._mujoco.mj_rne(self.model, data, 1, forces)
         coupling, load = self.tree.coupling, forces[at]
         if coupling is not None:
-            load = coupling.rate.T @ forces[self._every]
-        offset = self._further.offset
-        level = self._further.friction(speed, load, np.ones_like(speed)) - offset
+            load = coupling.rate.T @ forces[self._all_joints]
+        offset = self._extra_terms.offset
+        level = self._extra_terms.friction(speed, load, np.ones_like(speed)) - offset
         level += self.tree.coulomb_friction if self._friction is None else self._friction
         self.model.dof_frictionloss[self._dofs] = np.maximum(level, 0.0)
-        less = np.minimum(np.maximum(-level, 0.0), self.tree.damping * speed)
-        data.qfrc_applied[self._dofs] += np.sign(data.qvel[at]) * less - offset
+        reduction = np.minimum(np.maximum(-level, 0.0), self.tree.damping * speed)
+        data.qfrc_applied[self._dofs] += np.sign(data.qvel[at]) * reduction - offset
 
     def board_wrench(self) -> Array:
         """Return the mean wrench of the last period; see :meth:`Plant.board_wrench`."""
@@ -195,18 +195,18 @@ class MujocoPlant(Plant):
         off the surface at the coefficient times the slip speed.
         """
         mujoco, model, data = self._mujoco, self.model, self.data
-        wrench, pressed = np.zeros(6), np.zeros(3)
+        wrench, force = np.zeros(6), np.zeros(3)
         for k in range(data.ncon):
             mujoco.mj_contactForce(model, data, k, wrench)
-            pressed += wrench[0] * self._normal
-        if self.board is None or not pressed.any():
-            return pressed, np.zeros(3)
+            force += wrench[0] * self._normal
+        if self.board is None or not force.any():
+            return force, np.zeros(3)
         J = self._tip_jacobian
         mujoco.mj_jacSite(model, data, J, None, model.site(self.board.frame).id)
         slip = J[:, :-1] @ data.qvel[:-1]  # the last entry is the velocity of the board
         slip -= (slip @ self._normal) * self._normal
-        size = max(float(np.linalg.norm(slip)), _SLOWEST_SLIP)
-        return pressed, -self.board.friction * float(np.linalg.norm(pressed)) / size * slip
+        size = max(float(np.linalg.norm(slip)), _MIN_SLIP)
+        return force, -self.board.friction * float(np.linalg.norm(force)) / size * slip
 
     def push(self, frame: str, wrench: Array) -> None:
         """Apply an external wrench to the robot; see :meth:`Plant.push`."""
@@ -216,8 +216,8 @@ class MujocoPlant(Plant):
         if not np.isfinite(wrench).all():
             raise NonFiniteError('wrench', wrench)
         self.data.xfrc_applied[:] = 0.0
-        acts = body >= 0 and np.any(wrench)
-        self._push = (frame, np.array(wrench, dtype=float)) if acts else None
+        effective = body >= 0 and np.any(wrench)
+        self._push = (frame, np.array(wrench, dtype=float)) if effective else None
 
     def _apply_push(self, frame: str, wrench: Array) -> None:
         """Convert the push to MuJoCo's convention: base axes, about the body's centre of mass."""
@@ -230,13 +230,13 @@ class MujocoPlant(Plant):
 
     def set_payload(self, payload: Payload | None) -> None:
         """Replace the payload; see :meth:`Plant.set_payload`."""
-        self.tree = self._bare if payload is None else with_payload(self._bare, payload)
+        self.tree = self._unloaded if payload is None else with_payload(self._unloaded, payload)
         self._payload = payload
         self._rebuild(self.data)
 
     def set_robot(self, tree: RobotTree) -> None:
         """Change masses and friction; see :meth:`Plant.set_robot`."""
-        self._bare, self._friction = tree, None
+        self._unloaded, self._friction = tree, None
         self.set_payload(self._payload)
 
     def set_coulomb_friction(self, level: Array) -> None:
@@ -250,35 +250,35 @@ class MujocoPlant(Plant):
         integrator = getattr(mujoco.mjtIntegrator, INTEGRATORS[self._integrator])
         try:
             step = self.period / self._substeps
-            described = MujocoDescription(mujoco, self.tree, step, self._joint_limits)
-            described.spec.option.integrator = integrator
+            description = MujocoDescription(mujoco, self.tree, step, self._joint_limits)
+            description.spec.option.integrator = integrator
             for pair in self._pins:
-                described.add_pin(pair)
+                description.add_pin(pair)
             if self.board is not None:
-                described.add_board(self.board)
-            self.model = described.spec.compile()
+                description.add_board(self.board)
+            self.model = description.spec.compile()
         except ValueError as error:
             raise ModelError(
                 f'robot {self.tree.name!r}', f'MuJoCo: {error}', 'correct the model'
             ) from error
         self.data, self._load_unknown = mujoco.MjData(self.model), True
-        none = np.zeros(self.tree.n)
-        self._further = JointTerms(none, none, none, further=self.tree.drive_friction)
+        zeros = np.zeros(self.tree.n)
+        self._extra_terms = JointTerms(zeros, zeros, zeros, further=self.tree.drive_friction)
         set_inertias(mujoco, self.model, self.data, self.tree)
         if self._integrator == 'euler':
             solve_with_damping(mujoco, self.model, self.data)
         if previous is not None:
             for name in ('time', 'qpos', 'qvel', 'ctrl', 'qacc_warmstart'):
                 setattr(self.data, name, getattr(previous, name))
-        every = [self.model.joint(name) for name in self.tree.open.joint_names]
-        self._every: Array = np.array([joint.qposadr[0] for joint in every])
+        joints = [self.model.joint(name) for name in self.tree.open.joint_names]
+        self._all_joints: Array = np.array([joint.qposadr[0] for joint in joints])
         joints = [self.model.joint(name) for name in self.tree.joint_names]
-        self._at = np.array([joint.qposadr[0] for joint in joints])  # MuJoCo orders depth first
+        self._qpos = np.array([joint.qposadr[0] for joint in joints])  # MuJoCo orders depth first
         self._dofs = np.array([joint.dofadr[0] for joint in joints])
         if self._friction is not None:
             self.model.dof_frictionloss[self._dofs] = self._friction
         if self.board is not None:
-            self._board_at = self.model.joint(BOARD).qposadr[0]
+            self._board_qpos = self.model.joint(BOARD).qposadr[0]
             self._normal = np.array(self.board.normal) / np.linalg.norm(self.board.normal)
             self._tip_jacobian = np.zeros((3, self.model.nv))
 
@@ -291,9 +291,9 @@ def _import_mujoco() -> Any:
             'mujoco', 'the MuJoCo plant', "install it (pip 'mujoco'), or simulate with Gazebo"
         ) from error
     if mujoco.get_mju_user_warning() is None:
-        mujoco.set_mju_user_warning(_ignore)  # no MUJOCO_LOG.TXT: a diverged state raises
+        mujoco.set_mju_user_warning(_ignore_warning)  # no MUJOCO_LOG.TXT: a diverged state raises
     return mujoco
 
 
-def _ignore(_: str) -> None:
+def _ignore_warning(_: str) -> None:
     """Ignore a warning of MuJoCo's C code."""

@@ -129,7 +129,7 @@ class Plant(ABC):
             raise NonFiniteError(name, value)
         return value
 
-    def _refuse_divergence(self, *quantities: Array) -> None:
+    def _check_finite(self, *quantities: Array) -> None:
         if not all(np.isfinite(quantity).all() for quantity in quantities):
             raise DivergenceError(f'the simulation of {self.tree.name!r}', self.time)
 
@@ -156,7 +156,7 @@ class WrappedPlant(Plant):
         self.plant.reset(q, v)
         self.effort = np.zeros(self.tree.n)
         self.steps = 0
-        self._begin()
+        self._reset_state()
 
     def read(self, q: Array, v: Array) -> None:
         """Write the state of the plant; see :meth:`Plant.read`."""
@@ -181,7 +181,7 @@ class WrappedPlant(Plant):
         self.plant.push(frame, wrench)
 
     @abstractmethod
-    def _begin(self) -> None:
+    def _reset_state(self) -> None:
         """Set the state of the wrapper at time 0."""
 
     def _advance(self, effort: Array) -> None:
@@ -221,14 +221,14 @@ class SimulationRun:
 
     def __init__(self, plant: Plant, q: Array, v: Array, end_s: float = 0.0) -> None:
         self.plant = plant
-        self._bare = plant.tree
-        self._first = (q, v)
+        self._unloaded = plant.tree
+        self._initial_state = (q, v)
         self._period_ns = round(plant.period * NANO)
         self.end_at(end_s)
         self._payload: Payload | None = None
         self._payload_ns = 0
         self._payload_due = False
-        self._let_go: tuple[int, str] | None = None
+        self._push_end: tuple[int, str] | None = None
         self.time_ns = 0
         self.restart()
 
@@ -244,8 +244,8 @@ class SimulationRun:
     def restart(self) -> None:
         """Return to the initial state at time 0, with the payload scheduled again."""
         self.plant.set_payload(None)
-        self.plant.reset(*self._first)
-        self.time_ns, self._let_go = 0, None
+        self.plant.reset(*self._initial_state)
+        self.time_ns, self._push_end = 0, None
         self._payload_due = True
 
     def schedule_payload(self, payload: Payload | None, time_s: float) -> None:
@@ -265,18 +265,18 @@ class SimulationRun:
 
     def set_robot(self, tree: RobotTree) -> None:
         """Change masses and friction; see ``Plant.set_robot``."""
-        self._bare = tree
+        self._unloaded = tree
         self.plant.set_robot(tree)
 
     def check_payload(self, payload: Payload | None) -> None:
         """Check a payload; errors as in ``schedule_payload``."""
         if payload is not None:
-            with_payload(self._bare, payload)
+            with_payload(self._unloaded, payload)
 
     def push(self, frame: str, wrench: Array, duration_s: float) -> None:
         """Apply a push for a duration, s, or until the next push; see ``Plant.push``."""
         self.plant.push(frame, wrench)
-        self._let_go = self.time_ns + round(duration_s * NANO), frame
+        self._push_end = self.time_ns + round(duration_s * NANO), frame
 
     def advance(self, effort: Array) -> bool:
         """Step once with an effort, shape (n,), N m or N.
@@ -290,9 +290,9 @@ class SimulationRun:
         if self._payload_due and self.time_ns >= self._payload_ns:
             self._payload_due = False
             self.plant.set_payload(self._payload)
-        if self._let_go is not None and self.time_ns >= self._let_go[0]:
-            self.plant.push(self._let_go[1], np.zeros(6))
-            self._let_go = None
+        if self._push_end is not None and self.time_ns >= self._push_end[0]:
+            self.plant.push(self._push_end[1], np.zeros(6))
+            self._push_end = None
         self.plant.step(effort)
         self.time_ns += self._period_ns
         return 0 < self._end_ns <= self.time_ns < self._end_ns + self._period_ns
@@ -311,7 +311,7 @@ class Pace:
     """
 
     def __init__(self, period: float, most: int) -> None:
-        self.period, self._most = period, most
+        self.period, self._max_steps = period, most
         self.lost = 0
         self.restart(0.0)
 
@@ -322,7 +322,7 @@ class Pace:
     def due(self, now: float) -> int:
         """Return the number of steps to execute at time ``now``, s; they count as executed."""
         late = int((now - self._start) / self.period) - self._steps
-        made = min(late, self._most)
+        made = min(late, self._max_steps)
         self._steps += late
         self.lost += late - made
         return made

@@ -115,8 +115,8 @@ class Section:
             ConfigurationError: A required key is missing, or a value is invalid.
         """
         values = [self.take(key, read) for key, read in required.items()]
-        chosen = {key: self.maybe(key, read) for key, read in (optional or {}).items()}
-        return make(*values, **{key: value for key, value in chosen.items() if key in self})
+        options = {key: self.maybe(key, read) for key, read in (optional or {}).items()}
+        return make(*values, **{key: value for key, value in options.items() if key in self})
 
     def one_of(self, keys: Sequence[str]) -> str:
         """Return which one of several keys is present.
@@ -197,9 +197,9 @@ def located_errors(place: str) -> Iterator[None]:
 def number(place: str, value: Any) -> float:
     """Return a finite number of absolute value up to LARGEST."""
     if isinstance(value, str) and (parts := _EXPONENT.fullmatch(value)):
-        sign, whole, fraction, way, digits = parts.groups()
-        better = f'{sign}{whole or 0}{fraction or ".0"}e{way or "+"}{digits}'
-        remedy = f'YAML needs a decimal point and a sign of the exponent: {better}'
+        sign, whole, fraction, exponent_sign, digits = parts.groups()
+        corrected = f'{sign}{whole or 0}{fraction or ".0"}e{exponent_sign or "+"}{digits}'
+        remedy = f'YAML needs a decimal point and a sign of the exponent: {corrected}'
         raise ConfigurationError(place, f'is the text {value!r}', remedy)
     number = isinstance(value, Real) and not isinstance(value, bool)  # includes NumPy scalars
     if not number or not abs(value) <= LARGEST:

@@ -20,9 +20,9 @@ from robot_dynamics_ros.errors import ConfigurationError, shown
 
 #: Limits: bytes of a file, values (with aliases expanded), nesting levels, digits of an integer.
 MAX_BYTES, MAX_VALUES, MAX_LEVELS, MAX_DIGITS = 20_000_000, 1_000_000, 64, 100
-_LONGEST_PATH = 4096
+_MAX_PATH = 4096
 _Parser = getattr(yaml, 'CSafeLoader', yaml.SafeLoader)
-_BUILD: dict[str, Callable[[Any], Any]] = {
+_CONSTRUCTORS: dict[str, Callable[[Any], Any]] = {
     'tag:yaml.org,2002:null': lambda _: None,
     'tag:yaml.org,2002:bool': SafeConstructor().construct_yaml_bool,
     'tag:yaml.org,2002:int': SafeConstructor().construct_yaml_int,
@@ -44,25 +44,25 @@ def read_yaml(source: Any, what: str, shipped: Mapping[str, Path] | None = None)
     """
     if not isinstance(source, (str, os.PathLike)):
         raise ConfigurationError(what, f'is {shown(source)}', 'give YAML text or a path')
-    word = os.fspath(source)
-    if '\n' in word or ': ' in word or word.endswith(':') or word.lstrip().startswith('{'):
-        return parse_yaml(word, what)
-    return parse_yaml(file_text(word, what, shipped), f'{what} {shown(word)}')
+    source = os.fspath(source)
+    if '\n' in source or ': ' in source or source.endswith(':') or source.lstrip().startswith('{'):
+        return parse_yaml(source, what)
+    return parse_yaml(file_text(source, what, shipped), f'{what} {shown(source)}')
 
 
-def file_text(word: str, what: str, shipped: Mapping[str, Path] | None = None) -> str:
+def file_text(source: str, what: str, shipped: Mapping[str, Path] | None = None) -> str:
     """Return the text of a file given by the user.
 
     Args:
-        word: Path, in which ``~`` and ``~user`` are expanded, or a name of ``shipped``.
+        source: Path, in which ``~`` and ``~user`` are expanded, or a name of ``shipped``.
         what: Type of the content, for errors.
         shipped: Shipped files, by name.
 
     Raises:
         ConfigurationError: The file does not exist, cannot be read, is too large or not UTF-8.
     """
-    culprit = f'{what} {shown(word)}'
-    path = (shipped or {}).get(word.removesuffix('.yaml')) or _path(word)
+    culprit = f'{what} {shown(source)}'
+    path = (shipped or {}).get(source.removesuffix('.yaml')) or _path(source)
     if path is None:
         known = f', or the name of a shipped one: {", ".join(shipped)}' if shipped else ''
         raise ConfigurationError(culprit, 'is not a file', f'give a path{known}')
@@ -82,12 +82,12 @@ def file_text(word: str, what: str, shipped: Mapping[str, Path] | None = None) -
         raise ConfigurationError(culprit, problem, 'save it as UTF-8') from None
 
 
-def _path(word: str) -> Path | None:
+def _path(source: str) -> Path | None:
     """Return the path of an existing file, or None; accepts any string."""
-    if len(word) > _LONGEST_PATH:
+    if len(source) > _MAX_PATH:
         return None
     try:
-        path = Path(word).expanduser()
+        path = Path(source).expanduser()
         return path if path.is_file() else None
     except (OSError, ValueError, RuntimeError):  # name too long, null byte, unknown user
         return None
@@ -139,7 +139,7 @@ def yaml_mapping(text: str) -> dict[str, Any]:
     return content if isinstance(content, dict) else {}
 
 
-class _Open:
+class _OpenNode:
     """A list or mapping under construction, with its anchor and the value count before it."""
 
     def __init__(self, value: Any, anchor: str | None, before: int) -> None:
@@ -153,7 +153,7 @@ class _Builder:
     def __init__(self, what: str) -> None:
         self.result: Any = None
         self._what, self._documents, self._count = what, 0, 0
-        self._stack: list[_Open] = []
+        self._stack: list[_OpenNode] = []
         self._anchors: dict[str, tuple[Any, int]] = {}
         self._resolver = Resolver()
 
@@ -164,15 +164,15 @@ class _Builder:
             self._refuse_tag(event, line)
             value = self._scalar(event, line)
             self._add(value, line, 1)
-            self._name(event.anchor, value, 1)
+            self._store_anchor(event.anchor, value, 1)
         elif isinstance(event, yaml.CollectionStartEvent):
             self._refuse_tag(event, line)
             self._begin(event, line)
         elif isinstance(event, yaml.CollectionEndEvent):
             done = self._stack.pop()
-            self._name(done.anchor, done.value, self._count - done.before)
+            self._store_anchor(done.anchor, done.value, self._count - done.before)
         elif isinstance(event, yaml.AliasEvent):
-            self._repeat(event.anchor, line)
+            self._add_alias(event.anchor, line)
         elif isinstance(event, yaml.DocumentStartEvent):
             self._documents += 1
             if self._documents > 1:
@@ -180,7 +180,7 @@ class _Builder:
 
     def _begin(self, event: Any, line: int) -> None:
         mapping = isinstance(event, yaml.MappingStartEvent)
-        new = _Open(MappingWithLines() if mapping else [], event.anchor, self._count)
+        new = _OpenNode(MappingWithLines() if mapping else [], event.anchor, self._count)
         self._add(new.value, line, 1)
         self._stack.append(new)
         if len(self._stack) > MAX_LEVELS:
@@ -216,23 +216,23 @@ class _Builder:
         if not event.implicit[0]:
             return text
         tag = self._resolver.resolve(yaml.ScalarNode, text, (True, False))
-        if tag not in _BUILD:
+        if tag not in _CONSTRUCTORS:
             return text  # includes dates
         if len(text) > MAX_DIGITS and tag.endswith('int'):
             self._refuse(line, f'has a number of {len(text)} digits', 'give a finite number')
         try:
-            return _BUILD[tag](yaml.ScalarNode(tag, text))
+            return _CONSTRUCTORS[tag](yaml.ScalarNode(tag, text))
         except (ValueError, IndexError, OverflowError):
             self._refuse(
                 line, f'{shown(text)} is not a number', 'give a number, or quote the text'
             )
 
-    def _repeat(self, anchor: str | None, line: int) -> None:
+    def _add_alias(self, anchor: str | None, line: int) -> None:
         if anchor is None or anchor not in self._anchors:
             self._refuse(line, f'*{anchor} is undefined', f'define it first: &{anchor}')
         self._add(self._anchors[anchor][0], line, self._anchors[anchor][1])
 
-    def _name(self, anchor: str | None, value: Any, size: int) -> None:
+    def _store_anchor(self, anchor: str | None, value: Any, size: int) -> None:
         if anchor is not None:
             self._anchors[anchor] = (value, size)
 

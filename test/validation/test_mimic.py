@@ -262,7 +262,7 @@ def test_the_plant_moves_as_the_reduced_equations_say(rng):
     for _ in range(20_000):  # 0.2 s at constant effort
         plant.step(np.array([1.0, 0.1]))
     plant.read(*found)
-    everywhere = plant.data.qpos[plant._every]
+    everywhere = plant.data.qpos[plant._all_joints]
     assert np.allclose(everywhere, tree.joint_positions(found[0]), atol=1e-6)
 
 
