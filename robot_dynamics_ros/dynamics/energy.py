@@ -76,11 +76,11 @@ def kinetic_energy(tree: RobotTree, q: Array, v: Array) -> Scalar:
 
     Source: newton-euler-lagrange, section 4.1.
     """
-    twice = sum(
+    doubled = sum(
         body.mass * (body.v_C @ body.v_C) + body.w @ body.inertia @ body.w
         for body in body_motions(tree, q, v)
     )
-    return twice / 2
+    return doubled / 2
 
 
 def potential_energy(tree: RobotTree, q: Array) -> Scalar:
@@ -142,8 +142,8 @@ def power(
     if isinstance(wrenches, Mapping):
         loads = [(tree.frame(name), wrench) for name, wrench in wrenches.items()]
     else:
-        E, none = identity(3, wrenches.dtype), zeros(3, wrenches.dtype)
-        loads = [(BodyFrame(i, E, none), wrench) for i, wrench in enumerate(wrenches)]
+        E, origin = identity(3, wrenches.dtype), zeros(3, wrenches.dtype)
+        loads = [(BodyFrame(i, E, origin), wrench) for i, wrench in enumerate(wrenches)]
     for frame, wrench in loads:
         motion = frame_motion(tree, q, v, frame)
         velocity = motion.J @ v

@@ -108,17 +108,17 @@ class Formulation(ABC):
     def mass_matrix(self, q: Array) -> Array:
         """Return M(q), shape (n, n): column j is ``ID(q, 0, e_j) - ID(q, 0, 0)``."""
         n, dtype = self.tree.n, self._dtype(q)
-        still, unit = zeros(n, dtype), identity(n, dtype)
-        g = self.inverse_dynamics(q, still, still)
+        zero, unit = zeros(n, dtype), identity(n, dtype)
+        g = self.inverse_dynamics(q, zero, zero)
         M = zeros((n, n), dtype)
         for j in range(n):
-            M[:, j] = self.inverse_dynamics(q, still, unit[j]) - g
+            M[:, j] = self.inverse_dynamics(q, zero, unit[j]) - g
         return M
 
     def gravity_forces(self, q: Array) -> Array:
         """Return g(q), shape (n,): inverse dynamics at rest."""
-        still = zeros(self.tree.n, self._dtype(q))
-        return self.inverse_dynamics(q, still, still)
+        zero = zeros(self.tree.n, self._dtype(q))
+        return self.inverse_dynamics(q, zero, zero)
 
     def bias_forces(self, q: Array, v: Array, wrenches: Wrenches | None = None) -> Array:
         """Return c(q, v) + g(q) - J^T F, shape (n,): inverse dynamics at zero acceleration."""
@@ -132,11 +132,11 @@ class Formulation(ABC):
         :math:`\dot M - 2C` is skew-symmetric.
         """
         n, dtype = self.tree.n, self._dtype(q, v)
-        still, unit = zeros(n, dtype), identity(n, dtype)
+        zero, unit = zeros(n, dtype), identity(n, dtype)
         g = self.gravity_forces(q)
 
         def c(speed: Array) -> Array:
-            return self.inverse_dynamics(q, speed, still) - g
+            return self.inverse_dynamics(q, speed, zero) - g
 
         c_v = c(v)
         C = zeros((n, n), dtype)

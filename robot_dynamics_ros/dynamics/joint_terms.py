@@ -30,10 +30,10 @@ from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.model.identified import STRIBECK_VELOCITY
 from robot_dynamics_ros.spatial.scalar import Array, Scalar, tanh
 
-_TINY = 1e-30  # complex step, exact to rounding error
+_STEP = 1e-30  # complex step, exact to rounding error
 
 
-def _size(v: Array) -> Array:
+def _magnitude(v: Array) -> Array:
     return np.sqrt(v * v)
 
 
@@ -48,9 +48,9 @@ FRICTION_TERMS: dict[str, Callable[[Array, Array, Array, Array], Array]] = {
     'damping': lambda v, d, load, vs: v,
     'coulomb_friction': lambda v, d, load, vs: d,
     'offset': lambda v, d, load, vs: np.ones_like(v),
-    'load_friction': lambda v, d, load, vs: _size(load) * d,
-    'root_friction': lambda v, d, load, vs: np.sqrt(_size(v)) * d,
-    'square_friction': lambda v, d, load, vs: v * _size(v),
+    'load_friction': lambda v, d, load, vs: _magnitude(load) * d,
+    'root_friction': lambda v, d, load, vs: np.sqrt(_magnitude(v)) * d,
+    'square_friction': lambda v, d, load, vs: v * _magnitude(v),
     'cubic_friction': lambda v, d, load, vs: v * v * v,
     'stribeck_friction': lambda v, d, load, vs: _decay(v / vs * (v / vs)) * d,
 }
@@ -153,12 +153,12 @@ def linearize_driven(model: Formulation, q: Array, v: Array, a: Array) -> StateS
     no linearization.
     """
     terms, load = JointTerms.of(model.tree), model.inverse_dynamics(q, v, a)
-    by_v = np.imag(terms.friction(v + 1j * _TINY, load)) / _TINY
-    gear = 1.0 + np.imag(terms.friction(v + 0j, load + 1j * _TINY)) / _TINY
+    by_v = np.imag(terms.friction(v + 1j * _STEP, load)) / _STEP
+    gain = 1.0 + np.imag(terms.friction(v + 0j, load + 1j * _STEP)) / _STEP
     dq, dv, M = model.derivatives(q, v, a)
-    zero, one, gears = np.zeros_like(M), np.eye(len(q)), gear[:, np.newaxis]
-    inertia = gears * M + np.diag(terms.armature)
-    lower = np.linalg.solve(inertia, np.hstack([-gears * dq, -gears * dv - np.diag(by_v), one]))
+    zero, one, gains = np.zeros_like(M), np.eye(len(q)), gain[:, np.newaxis]
+    inertia = gains * M + np.diag(terms.armature)
+    lower = np.linalg.solve(inertia, np.hstack([-gains * dq, -gains * dv - np.diag(by_v), one]))
     rows = np.vstack([np.hstack([zero, one, zero]), lower])
     return StateSpace(rows[:, : 2 * len(q)], rows[:, 2 * len(q) :])
 

@@ -117,11 +117,11 @@ class KaneMechanism(Formulation):
 
     def mass_matrix(self, q: Array) -> Array:
         """Return M(u) computed from the partial velocities, shape (N, N)."""
-        return self._mass_matrix_at(self._still(q))
+        return self._mass_matrix_at(self._rest_state(q))
 
     def gravity_forces(self, q: Array) -> Array:
         """Return g(u), generalized forces, shape (N,)."""
-        return self.contributions_at(self._still(q)).sum(axis=0)
+        return self.contributions_at(self._rest_state(q)).sum(axis=0)
 
     def bias_forces(self, q: Array, v: Array, wrenches: Wrenches | None = None) -> Array:
         """Return c(u, ud) + g(u) - J^T F, generalized forces, shape (N,)."""
@@ -133,14 +133,14 @@ class KaneMechanism(Formulation):
     def coriolis_matrix(self, q: Array, v: Array) -> Array:
         """Return the Coriolis matrix C(u, ud), shape (N, N); see the base class."""
         self._check(q=q, v=v)
-        positions, still = self.mechanism.positions(q), zeros(len(v), common_dtype(v))
+        positions, zero = self.mechanism.positions(q), zeros(len(v), common_dtype(v))
         unit = identity(len(v), common_dtype(v))
 
         def force(speed: Array) -> Array:
-            state = self.mechanism.tree_state_at(positions, speed, still)
+            state = self.mechanism.tree_state_at(positions, speed, zero)
             return self.contributions_at(state).sum(axis=0)
 
-        g = force(still)
+        g = force(zero)
         columns = [(force(v + e) - force(v) - force(e) + g) / 2 for e in unit]
         return np.array(columns).T
 
@@ -169,7 +169,7 @@ class KaneMechanism(Formulation):
         """
         if np.shape(efforts) != (self.tree.n,):
             raise ShapeError('efforts', np.shape(efforts), (self.tree.n,))
-        state = self._still(u)
+        state = self._rest_state(u)
         return self._efforts(state, state.A.T @ efforts)
 
     def loop_forces(
@@ -208,16 +208,16 @@ class KaneMechanism(Formulation):
 
     def _effort_inertia(self, q: Array) -> Array:
         r"""Return :math:`B^{-T}M`, symmetric in general only if B is the identity."""
-        state = self._still(q)
+        state = self._rest_state(q)
         return self._efforts(state, self._mass_matrix_at(state))
 
     def _solve(self, inertia: Array, right: Array) -> Array:
         return solve(inertia, right)
 
-    def _still(self, u: Array) -> TreeState:
+    def _rest_state(self, u: Array) -> TreeState:
         self._check(q=u)
-        still = zeros(len(u), common_dtype(u))
-        return self.tree_state(u, still, still)
+        zero = zeros(len(u), common_dtype(u))
+        return self.tree_state(u, zero, zero)
 
     def _mass_matrix_at(self, state: TreeState) -> Array:
         out = zeros((self.mechanism.n, self.mechanism.n), self._dtype(state.q, state.A))
@@ -225,10 +225,10 @@ class KaneMechanism(Formulation):
 
     def _rates(self, A: Array) -> Rates:
         """Return the sources of the partial velocities; an independent joint has only its own."""
-        own = {i: j for j, i in enumerate(self.mechanism.equations.coordinates)}
-        everything = range(self.mechanism.n)
+        column = {i: j for j, i in enumerate(self.mechanism.equations.coordinates)}
+        columns = range(self.mechanism.n)
         return tuple(
-            {own[i]: 1} if i in own else {j: A[i, j] for j in everything}
+            {column[i]: 1} if i in column else {j: A[i, j] for j in columns}
             for i in range(self.tree.n)
         )
 

@@ -65,17 +65,17 @@ def pin_forces(
         i about its origin, link axes; N, N m; NaN if not determined.
     """
     tree, poses = equations.tree, body_poses(equations.tree, state.q)
-    needed = _inertial(tree, state)
+    required = _inertial(tree, state)
     if external is not None:
-        needed = needed - external
-    efforts = _along_axes(tree, _inward(tree, state.q, needed))
+        required = required - external
+    efforts = _along_axes(tree, _inward(tree, state.q, required))
     multipliers = _multipliers(equations, state.q, efforts - driven)
-    held = _inward(tree, state.q, needed - _on_links(equations, poses, multipliers.value))
-    unknown = np.zeros((tree.n, 6), dtype=bool)
+    transmitted = _inward(tree, state.q, required - _on_links(equations, poses, multipliers.value))
+    indeterminate = np.zeros((tree.n, 6), dtype=bool)
     for k in range(multipliers.free.shape[1]):
         row = _inward(tree, state.q, _on_links(equations, poses, multipliers.free[:, k]))
-        unknown |= np.abs(row) > _DEPENDENT_BELOW
-    return _by_loop(equations, poses, multipliers), np.where(unknown, np.nan, held)
+        indeterminate |= np.abs(row) > _DEPENDENT_BELOW
+    return _by_loop(equations, poses, multipliers), np.where(indeterminate, np.nan, transmitted)
 
 
 def _inertial(tree: RobotTree, state: TreeState) -> Array:
@@ -96,34 +96,34 @@ def _inertial(tree: RobotTree, state: TreeState) -> Array:
     return rows
 
 
-def _inward(tree: RobotTree, q: Array, needed: Array) -> Array:
+def _inward(tree: RobotTree, q: Array, required: Array) -> Array:
     """Return the wrench of the parent on each link if every link requires a given wrench."""
-    held = np.array(needed, dtype=float)
+    transmitted = np.array(required, dtype=float)
     for i in reversed(range(tree.n)):
         p = tree.parent[i]
         if p >= 0:
             R_PB, l = tree.placement(i, q[i])
-            force = R_PB @ held[i, :3]
-            held[p, :3] += force
-            held[p, 3:] += R_PB @ held[i, 3:] + cross(l, force)
-    return held
+            force = R_PB @ transmitted[i, :3]
+            transmitted[p, :3] += force
+            transmitted[p, 3:] += R_PB @ transmitted[i, 3:] + cross(l, force)
+    return transmitted
 
 
-def _along_axes(tree: RobotTree, held: Array) -> Array:
+def _along_axes(tree: RobotTree, transmitted: Array) -> Array:
     slides = np.array(tree.prismatic)[:, None]
-    return np.sum(np.where(slides, held[:, :3], held[:, 3:]) * tree.axis, axis=1)
+    return np.sum(np.where(slides, transmitted[:, :3], transmitted[:, 3:]) * tree.axis, axis=1)
 
 
-def _multipliers(equations: LoopEquations, q: Array, needed: Array) -> _Multipliers:
+def _multipliers(equations: LoopEquations, q: Array, required: Array) -> _Multipliers:
     """Return the multipliers that supply the efforts; zero for redundant equations."""
     J, rows = equations.motion(q, 0.0 * q).J, list(equations.rows or ())
     dependent = list(equations.dependent)
     value = np.zeros(len(J))
     if rows:
-        value[rows] = np.linalg.solve(J[rows][:, dependent].T, needed[dependent])
+        value[rows] = np.linalg.solve(J[rows][:, dependent].T, required[dependent])
     scaled = equations.scaled(q)[1]
-    U, sizes, _ = np.linalg.svd(scaled[:, dependent])
-    rank = int(np.sum(sizes > _DEPENDENT_BELOW))
+    U, sigma, _ = np.linalg.svd(scaled[:, dependent])
+    rank = int(np.sum(sigma > _DEPENDENT_BELOW))
     return _Multipliers(value, equations.scale[:, None] * U[:, rank:])
 
 
@@ -168,8 +168,8 @@ def _on_links(equations: LoopEquations, poses: list[FramePose], multipliers: Arr
             body = tree.frame(frame).body
             if body >= 0:
                 R, p = poses[body]
-                about = moment + cross(two.p_WF - p, force)
-                rows[body] += sign * np.concatenate([R.T @ force, R.T @ about])
+                body_moment = moment + cross(two.p_WF - p, force)
+                rows[body] += sign * np.concatenate([R.T @ force, R.T @ body_moment])
     return rows
 
 

@@ -203,11 +203,11 @@ def agreement(tree: RobotTree, names: Sequence[str], states: int, seed: int = 0)
     rng = np.random.default_rng(seed)
     for _ in range(states):
         state = _random_state(tree, rng)
-        answers = [_answers(model, *state) for model in models]
-        for (i, one), (j, other) in combinations(enumerate(answers), 2):
+        results = [_quantities(model, *state) for model in models]
+        for (i, one), (j, other) in combinations(enumerate(results), 2):
             for quantity in QUANTITIES:
-                matrix, size = deviation[quantity], _deviation(one[quantity], other[quantity])
-                matrix[i, j] = matrix[j, i] = max(matrix[i, j], size)
+                matrix, error = deviation[quantity], _deviation(one[quantity], other[quantity])
+                matrix[i, j] = matrix[j, i] = max(matrix[i, j], error)
     return Agreement(tuple(names), deviation)
 
 
@@ -217,7 +217,7 @@ def _random_state(tree: RobotTree, rng: np.random.Generator) -> tuple[Array, Arr
     return rng.uniform(lower, upper), rng.normal(size=tree.n), rng.normal(size=tree.n)
 
 
-def _answers(model: Formulation, q: Array, v: Array, a: Array) -> dict[str, Array]:
+def _quantities(model: Formulation, q: Array, v: Array, a: Array) -> dict[str, Array]:
     g = model.gravity_forces(q)
     dtau_dq, dtau_dv, _ = model.derivatives(q, v, a)
     values = (

@@ -199,10 +199,10 @@ class Screw(Formulation):
         """
         self._check(q=q, v=v, a=a)
         x, section = self.geometry(q), self._section(frame)
-        external, still = self._body_wrenches(wrenches), zeros(self.tree.n, x.dtype)
+        external, zero = self._body_wrenches(wrenches), zeros(self.tree.n, x.dtype)
         dynamic, static = (
             screw_sections.section_wrench(x, motion, section, distal, carried, external)
-            for motion in (self._twists(x, v, a), self._twists(x, still, still))
+            for motion in (self._twists(x, v, a), self._twists(x, zero, zero))
         )
         return SectionLoad(dynamic, static)
 

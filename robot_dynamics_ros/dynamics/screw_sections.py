@@ -141,7 +141,7 @@ def section_motion(x: ScrewGeometry, motion: Twists, section: BodyFrame) -> Sect
     section axes, the classical acceleration in base axes is :math:`C(v^* + \omega\times v)`.
     """
     pose = frame_pose(x.model.tree, x.q, section)
-    V, dV, _ = _seen_from_body(x, motion, section.body)
+    V, dV, _ = _body_motion(x, motion, section.body)
     L = wrench_transform(section.R_BF, section.p_BF)
     V, dV = L.T @ V, L.T @ dV
     classical = dV[:3] + cross(V[3:], V[:3])
@@ -171,7 +171,7 @@ def section_wrench(
     joints c.
     """
     model, k = x.model, section.body
-    V, dV, l0 = _seen_from_body(x, motion, k)
+    V, dV, l0 = _body_motion(x, motion, k)
     if distal is not None:
         Theta = mises_matrix(distal.mass, distal.com, distal.inertia)
     else:
@@ -180,20 +180,20 @@ def section_wrench(
     if external is not None and k >= 0:
         W = W - external[k]
     W_joint = joint_wrenches(x, motion, external)
-    for c in _beyond(x, k, carried):
+    for c in _distal_joints(x, k, carried):
         W = W + x.L[c] @ W_joint[c]
     return inverse_transform(wrench_transform(section.R_BF, section.p_BF)) @ W
 
 
-def _seen_from_body(x: ScrewGeometry, motion: Twists, k: int) -> tuple[Array, Array, Array]:
+def _body_motion(x: ScrewGeometry, motion: Twists, k: int) -> tuple[Array, Array, Array]:
     """Return twist, its derivative and free-fall acceleration of a body; -1 is the base."""
     if k >= 0:
         return motion.V[k], motion.dV[k], x.l0[k]
-    still = zeros(6, x.dtype)
-    return still, still, x.l0_base
+    zero = zeros(6, x.dtype)
+    return zero, zero, x.l0_base
 
 
-def _beyond(x: ScrewGeometry, k: int, carried: Collection[str] | None) -> list[int]:
+def _distal_joints(x: ScrewGeometry, k: int, carried: Collection[str] | None) -> list[int]:
     """Return the joints on body k that are distal to the cut."""
     tree = x.model.tree
     on_body = [c for c in range(tree.n) if tree.parent[c] == k]

@@ -167,13 +167,13 @@ class ScrewGeometry:
         Source: Zaremba 1990, (2.12), :math:`\Theta_i^{s*} = L_s^i\Theta_s^{s*}L_s^{iT}`.
         """
         model = self.model
-        seen = {(i, i): Theta for i, Theta in enumerate(self.composite)}
+        composites = {(i, i): Theta for i, Theta in enumerate(self.composite)}
         for c in reversed(range(model.tree.n)):
             p = model.tree.parent[c]
             if p >= 0:
                 for s in [c, *model.below[c]]:
-                    seen[p, s] = self.L[c] @ seen[c, s] @ self.L[c].T
-        return seen
+                    composites[p, s] = self.L[c] @ composites[c, s] @ self.L[c].T
+        return composites
 
 
 def mass_matrix(x: ScrewGeometry) -> Array:
@@ -211,7 +211,7 @@ def effective_inertia_rates(x: ScrewGeometry) -> Array:
         for s in model.above[i]:
             D[i, s] = bracket(x.l[i, s]) @ (x.composite[i] @ model.f[i])
         for s in model.below[i]:
-            D[i, s] = _moved(x, i, s, x.composite_seen[i, s]) @ model.f[i]
+            D[i, s] = _inertia_rate(x, i, s, x.composite_seen[i, s]) @ model.f[i]
     return D
 
 
@@ -276,13 +276,13 @@ def _second_rates(x: ScrewGeometry, i: int, D: Array) -> Array:
         for t in [*(t for t in model.above[i] if t >= s), *model.below[i]]:
             Di[s, t] = Di[t, s] = turn @ D[t]
     for t in model.below[i]:
-        first = _moved(x, i, t, x.composite_seen[i, t])
+        first = _inertia_rate(x, i, t, x.composite_seen[i, t])
         for s in (s for s in model.above[t] if s in model.below[i]):
-            Di[s, t] = Di[t, s] = _moved(x, i, s, first) @ model.f[i]
+            Di[s, t] = Di[t, s] = _inertia_rate(x, i, s, first) @ model.f[i]
     return Di
 
 
-def _moved(x: ScrewGeometry, i: int, t: int, M: Array) -> Array:
+def _inertia_rate(x: ScrewGeometry, i: int, t: int, M: Array) -> Array:
     r"""Return :math:`\langle g_i^t\rangle M + M\langle g_i^t\rangle^T` for a symmetric M."""
     half = bracket(x.g[i, t]) @ M
     return half + half.T

@@ -142,10 +142,10 @@ def inverse_pose(
         )
     t1 = math.atan2(-a_x, a_y)
     c1, s1 = math.cos(t1), math.sin(t1)
-    off = -s1 * p[0] + c1 * p[1]
-    if abs(off) > tolerance:
+    offset = -s1 * p[0] + c1 * p[1]
+    if abs(offset) > tolerance:
         raise UnreachableError(
-            'wrist pose', f'the position is {off:.6g} m off the plane across the wrist axis'
+            'wrist pose', f'the position is {offset:.6g} m off the plane across the wrist axis'
         )
     r, z = float(c1 * p[0] + s1 * p[1]), float(p[2]) - float(geometry.height)
     phi = math.atan2(-n_z, -o_z)
@@ -189,18 +189,18 @@ def inverse(
         raise UnreachableError('target', 'it is not finite')
     tool = one_of('point', point, POINTS) == 'tool'
     t_x, t_y, t_z = map(float, geometry.tool) if tool else (0.0, 0.0, 0.0)
-    what = f'{point} at {_text((x, y, z))}'
+    target = f'{point} at {_text((x, y, z))}'
     horizontal = x * x + y * y - t_z * t_z
     reach = float(geometry.a2) + float(geometry.a3)
-    blur = _ROUNDING * (reach + math.hypot(x, y, z) + abs(t_z))  # error of the position, m
-    rounded = blur * (2.0 * math.hypot(x, y) + blur)  # error of ``horizontal``, m^2
-    if horizontal < -rounded:
-        raise UnreachableError(what, f'closer than {abs(t_z):.6g} m to the waist axis')
+    rounding = _ROUNDING * (reach + math.hypot(x, y, z) + abs(t_z))  # error of the position, m
+    margin = rounding * (2.0 * math.hypot(x, y) + rounding)  # error of ``horizontal``, m^2
+    if horizontal < -margin:
+        raise UnreachableError(target, f'closer than {abs(t_z):.6g} m to the waist axis')
     c, s = math.cos(pitch), math.sin(pitch)
     solutions: list[Solution] = []
     reasons: list[str] = []
     horizontal = max(horizontal, 0.0)
-    uncertain = math.sqrt(horizontal + rounded) - math.sqrt(horizontal)
+    uncertain = math.sqrt(horizontal + margin) - math.sqrt(horizontal)
     free = math.sqrt(horizontal) < SHOULDER_SINGULAR * reach
     for eta in (1.0, -1.0):
         r_t = eta * math.sqrt(horizontal)
@@ -212,13 +212,13 @@ def inverse(
         # The derivative of the cosine of theta3 with respect to r is r / (a2 a3).
         slack = tolerance + abs(r) * uncertain / float(geometry.a2 * geometry.a3)
         try:
-            solutions += _planar(t1, r, z_w, pitch, geometry, slack, what, r_t, current)
+            solutions += _planar(t1, r, z_w, pitch, geometry, slack, target, r_t, current)
         except UnreachableError as refusal:
             reasons.append(refusal.reason)
         if free:
             break
     if not solutions:
-        raise UnreachableError(what, ', '.join(dict.fromkeys(reasons)))
+        raise UnreachableError(target, ', '.join(dict.fromkeys(reasons)))
     return solutions
 
 
@@ -229,14 +229,14 @@ def _planar(
     phi: float,
     geometry: FourDofGeometry,
     tolerance: float,
-    what: str,
+    target: str,
     lever: float,
     current: Array | Sequence[float] | None = None,
 ) -> list[Solution]:
     """Return the elbow branches of the planar two-link arm.
 
-    ``lever`` is the signed distance of the reference point from the waist axis; ``what`` names the
-    target in errors.
+    ``lever`` is the signed distance of the reference point from the waist axis; ``target`` is
+    named in errors.
     """
     a2, a3 = float(geometry.a2), float(geometry.a3)
     reach = a2 + a3
@@ -244,7 +244,7 @@ def _planar(
     kappa = (rho * rho - a2 * a2 - a3 * a3) / (2.0 * a2 * a3)
     if abs(kappa) > 1.0 + tolerance:
         raise UnreachableError(
-            what,
+            target,
             f'the wrist would be {rho:.6g} m from the shoulder; '
             f'reach is {abs(a2 - a3):.6g} to {reach:.6g} m',
         )

@@ -107,10 +107,10 @@ def inverse_kinematics(
     q = np.clip(q, tree.position_lower, tree.position_upper)
     rng = np.random.default_rng(seed)
     best: tuple[float, Array] = (math.inf, q)
-    used = attempts = 0
+    total = attempts = 0
     while attempts <= restarts:
         q, error, count = _descend(tree, frame, p, R, q, tolerance, iterations)
-        used, attempts = used + count, attempts + 1
+        total, attempts = total + count, attempts + 1
         size = float(np.linalg.norm(error))
         if size < best[0]:
             best = (size, q)
@@ -121,7 +121,7 @@ def inverse_kinematics(
     error = _error(tree, frame, p, R, q)
     distance, angle = float(np.linalg.norm(error[:3])), float(np.linalg.norm(error[3:]))
     status = _status(tree, q, _reached(error, tolerance))
-    return NumericSolution(q, status, distance, angle, used, attempts)
+    return NumericSolution(q, status, distance, angle, total, attempts)
 
 
 #: Weight of a metre relative to a radian for unreachable poses: position has priority.
@@ -150,15 +150,15 @@ def nearest_configuration(
     """
     p = array('position', position, (3,))
     weight = np.array([_POINT_FIRST] * 3 + ([] if R is None else [1.0] * 3))
-    inside = np.clip(start, tree.position_lower, tree.position_upper)
-    return _descend(tree, frame, p, R, inside, 1e-9, _NEAREST_STEPS, weight)[0]
+    clipped = np.clip(start, tree.position_lower, tree.position_upper)
+    return _descend(tree, frame, p, R, clipped, 1e-9, _NEAREST_STEPS, weight)[0]
 
 
 def _status(tree: RobotTree, q: Array, reached: bool) -> Status:
     if reached:
         return 'converged'
-    resting = (q <= tree.position_lower + 1e-9) | (q >= tree.position_upper - 1e-9)
-    return 'at_limits' if resting.any() else 'not_converged'
+    at_limit = (q <= tree.position_lower + 1e-9) | (q >= tree.position_upper - 1e-9)
+    return 'at_limits' if at_limit.any() else 'not_converged'
 
 
 def _descend(
@@ -174,19 +174,19 @@ def _descend(
     """Run one attempt; return the final configuration, its weighted error and the iterations."""
     damping = 1e-2
     error = weight * _error(tree, frame, p, R, q)
-    still = np.zeros(tree.n)
+    zero = np.zeros(tree.n)
     for count in range(iterations):
         if _reached(error, tolerance):
             return q, error, count
-        J = (weight * frame_motion(tree, q, still, frame).J[: len(error)].T).T
+        J = (weight * frame_motion(tree, q, zero, frame).J[: len(error)].T).T
         free = _free(tree, q, J.T @ error)
         # Least squares of [J; lambda E] dq = [e; 0] avoids squaring the condition number.
         stacked = np.concatenate([J * free, damping * np.eye(tree.n)])
-        step = np.linalg.lstsq(stacked, np.concatenate([error, still]), rcond=None)[0]
+        step = np.linalg.lstsq(stacked, np.concatenate([error, zero]), rcond=None)[0]
         new = np.clip(q + step, tree.position_lower, tree.position_upper)
-        after = weight * _error(tree, frame, p, R, new)
-        if after @ after < error @ error:
-            q, error, damping = new, after, max(0.1 * damping, 1e-9)
+        new_error = weight * _error(tree, frame, p, R, new)
+        if new_error @ new_error < error @ error:
+            q, error, damping = new, new_error, max(0.1 * damping, 1e-9)
         elif damping > 1e3:
             return q, error, count
         else:

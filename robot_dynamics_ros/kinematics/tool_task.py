@@ -183,17 +183,17 @@ class FrameTask(ToolTask):
         size = 3 if self.R is None else 6
         J = frame_motion(tree, q, 0.0 * q, frame).J[:size]
         weights = ranges(tree)
-        left, sizes, _ = np.linalg.svd(J)
-        rank = int(np.sum(sizes > SMALLEST_SINGULAR_VALUE))
+        U, sigma, _ = np.linalg.svd(J)
+        rank = int(np.sum(sigma > SMALLEST_SINGULAR_VALUE))
         if rank == 0 or (rank < size and self.R is not None):
             where = f'{frame} at q = {np.round(q, 4).tolist()}'
             raise SingularityError(
-                'the task Jacobian', float(sizes[-1]), SMALLEST_SINGULAR_VALUE, where
+                'the task Jacobian', float(sigma[-1]), SMALLEST_SINGULAR_VALUE, where
             )
-        self._chosen = left[:, :rank].T if rank < size else np.eye(size)
-        self._rest = np.linalg.svd(J * weights)[2][rank:] / weights
-        self._rest /= np.linalg.norm(self._rest, axis=1)[:, np.newaxis]
-        self._held = self._rest @ q
+        self._basis = U[:, :rank].T if rank < size else np.eye(size)
+        self._redundant = np.linalg.svd(J * weights)[2][rank:] / weights
+        self._redundant /= np.linalg.norm(self._redundant, axis=1)[:, np.newaxis]
+        self._held = self._redundant @ q
 
     def solve(self, p: Array, near: Array) -> Array:
         """Return joint positions, see :class:`ToolTask`."""
@@ -205,9 +205,9 @@ class FrameTask(ToolTask):
             step = np.linalg.lstsq(self.rates(q, 0.0 * q)[0], error, rcond=1e-12)[0]
             q = q + step * min(1.0, _LONGEST_STEP / float(np.abs(step).max()))
         target = f'{self._frame} at {np.round(p, 6).tolist()}'
-        off = float(np.linalg.norm(p - frame_pose(self.tree, q, self._frame).p_WF))
-        if not (np.abs(self._error(p, q)).max() < _SOLVED and off < _REACHED):
-            raise UnreachableError(target, f'the iteration ended {off:.3g} m off')
+        distance = float(np.linalg.norm(p - frame_pose(self.tree, q, self._frame).p_WF))
+        if not (np.abs(self._error(p, q)).max() < _SOLVED and distance < _REACHED):
+            raise UnreachableError(target, f'the iteration ended {distance:.3g} m off')
         for i, name in enumerate(self.tree.joint_names):
             lower, upper = self.tree.position_lower[i], self.tree.position_upper[i]
             if not lower <= q[i] <= upper:
@@ -217,9 +217,9 @@ class FrameTask(ToolTask):
 
     def rates(self, q: Array, v: Array) -> tuple[Array, Array]:
         """Return the task Jacobian and drift, see :class:`ToolTask`."""
-        motion, size = frame_motion(self.tree, q, v, self._frame), self._chosen.shape[1]
-        drift = np.concatenate([self._chosen @ motion.drift[:size], 0.0 * self._held])
-        return np.vstack([self._chosen @ motion.J[:size], self._rest]), drift
+        motion, size = frame_motion(self.tree, q, v, self._frame), self._basis.shape[1]
+        drift = np.concatenate([self._basis @ motion.drift[:size], 0.0 * self._held])
+        return np.vstack([self._basis @ motion.J[:size], self._redundant]), drift
 
     def _error(self, p: Array, q: Array) -> Array:
         """Return the residual of all conditions, shape (n,)."""
@@ -227,11 +227,11 @@ class FrameTask(ToolTask):
         error = p - pose.p_WF
         if self.R is not None:
             error = np.concatenate([error, rotation_vector(self.R @ pose.R_WF.T)])
-        return np.concatenate([self._chosen @ error, self._held - self._rest @ q])
+        return np.concatenate([self._basis @ error, self._held - self._redundant @ q])
 
     def _conditions(self, point: Array) -> Array:
-        turn = np.zeros(self._chosen.shape[1] - 3)
-        return np.concatenate([self._chosen @ [*point, *turn], 0.0 * self._held])
+        turn = np.zeros(self._basis.shape[1] - 3)
+        return np.concatenate([self._basis @ [*point, *turn], 0.0 * self._held])
 
 
 def tool_task(
@@ -262,8 +262,8 @@ def tool_task(
 
 def ranges(tree: RobotTree) -> Array:
     """Return the joint ranges, shape (n,), clipped to one turn (rad) or 1 m."""
-    most = np.where(tree.slides, 1.0, 2.0 * math.pi)
-    return np.clip(tree.position_upper - tree.position_lower, 1e-3, most)
+    largest = np.where(tree.slides, 1.0, 2.0 * math.pi)
+    return np.clip(tree.position_upper - tree.position_lower, 1e-3, largest)
 
 
 def middle(tree: RobotTree) -> Array:

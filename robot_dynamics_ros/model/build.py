@@ -29,7 +29,7 @@ from robot_dynamics_ros.spatial.scalar import Array
 
 MOVING = ('revolute', 'continuous', 'prismatic')
 
-_MOST_LISTED = 50  # maximum number of names in a message
+_MAX_LISTED = 50  # maximum number of names in a message
 
 
 def find_root(description: RobotDescription, on_fault: FaultHandler = raise_fault) -> str | None:
@@ -81,14 +81,14 @@ def parents_first(description: RobotDescription, root: str) -> list[Joint]:
     Joints that are not connected to the root are omitted.
     """
     joints = description.joints
-    on_link: dict[str, list[int]] = {}
+    child_joints: dict[str, list[int]] = {}
     for place, joint in enumerate(joints):
-        on_link.setdefault(joint.parent, []).append(place)
-    ready, order = list(on_link.get(root, ())), []
+        child_joints.setdefault(joint.parent, []).append(place)
+    ready, order = list(child_joints.get(root, ())), []
     while ready:
         joint = joints[heapq.heappop(ready)]
         order.append(joint)
-        for place in on_link.get(joint.child, ()):
+        for place in child_joints.get(joint.child, ()):
             heapq.heappush(ready, place)
     return order
 
@@ -98,8 +98,8 @@ _Fault = Callable[[str, str, str], None]
 
 def _listed(names: Collection[str]) -> str:
     """Return names for a message, truncated to the first 50."""
-    shown = ', '.join(list(names)[:_MOST_LISTED])
-    return shown + ', …' if len(names) > _MOST_LISTED else shown
+    shown = ', '.join(list(names)[:_MAX_LISTED])
+    return shown + ', …' if len(names) > _MAX_LISTED else shown
 
 
 def _check_joint(joint: Joint, names: Collection[str], fault: _Fault) -> None:
@@ -323,8 +323,8 @@ def _lump_inertias(
         if link.inertial is None or F.body < 0 or link.inertial.is_zero:
             continue
         parts[F.body].append(link_inertia(link.inertial).seen_from(F.R_BF, F.p_BF))
-    nothing = RigidBodyInertia(0.0, np.zeros(3), np.zeros((3, 3)))
-    return [combine(links) if links else nothing for links in parts]
+    massless = RigidBodyInertia(0.0, np.zeros(3), np.zeros((3, 3)))
+    return [combine(links) if links else massless for links in parts]
 
 
 def _rotation(pose: Pose) -> Array:

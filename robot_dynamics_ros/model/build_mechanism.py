@@ -40,7 +40,7 @@ def build_mechanism(tree: RobotTree, file: MechanismFile) -> Mechanism:
     closed_form = _closed_form(equations, file)
     q = _guess(equations, file)
     if closed_form is None:
-        q = _assembled(equations, q, file)
+        q = _assemble(equations, q, file)
     else:
         _check_closed_form(equations, closed_form, q)
         q = closed_form[0] @ q[list(coordinates)] + closed_form[1]
@@ -60,10 +60,10 @@ def build_mechanism(tree: RobotTree, file: MechanismFile) -> Mechanism:
 
 
 def _check_names(tree: RobotTree, file: MechanismFile) -> None:
-    _known('coordinates', file.coordinates, tree.joint_names, 'joint')
+    _require_known('coordinates', file.coordinates, tree.joint_names, 'joint')
     for loop in file.loops:
         culprit = f'loop {loop.name!r}'
-        _known(culprit, (loop.first, loop.second), tree.frames, 'frame')
+        _require_known(culprit, (loop.first, loop.second), tree.frames, 'frame')
         if not loop.joints(tree):
             raise MechanismError(
                 culprit,
@@ -71,13 +71,13 @@ def _check_names(tree: RobotTree, file: MechanismFile) -> None:
                 'its frames must be on different bodies',
             )
     for actuator in file.actuators:
-        _known(f'actuator {actuator.name!r}', actuator.rate, tree.joint_names, 'joint')
+        _require_known(f'actuator {actuator.name!r}', actuator.rate, tree.joint_names, 'joint')
     dependent = [name for name in tree.joint_names if name not in file.coordinates]
-    _known('assembly at', file.at, file.coordinates, 'coordinate')
-    _known('assembly guess', file.guess, dependent, 'dependent joint')
-    _known('closed_form', file.closed_form, dependent, 'dependent joint')
+    _require_known('assembly at', file.at, file.coordinates, 'coordinate')
+    _require_known('assembly guess', file.guess, dependent, 'dependent joint')
+    _require_known('closed_form', file.closed_form, dependent, 'dependent joint')
     for name, form in file.closed_form.items():
-        _known(f'closed_form {name!r}', form.rate, file.coordinates, 'coordinate')
+        _require_known(f'closed_form {name!r}', form.rate, file.coordinates, 'coordinate')
     for name in dependent if file.closed_form else ():
         if name not in file.closed_form:
             raise MechanismError(
@@ -85,7 +85,7 @@ def _check_names(tree: RobotTree, file: MechanismFile) -> None:
             )
 
 
-def _known(culprit: str, names: Iterable[str], known: Iterable[str], kind: str) -> None:
+def _require_known(culprit: str, names: Iterable[str], known: Iterable[str], kind: str) -> None:
     for name in names:
         if name not in known:
             raise MechanismError(
@@ -129,7 +129,7 @@ def _guess(equations: LoopEquations, file: MechanismFile) -> Array:
     return np.array([float(values.get(name, 0.0)) for name in equations.tree.joint_names])
 
 
-def _assembled(equations: LoopEquations, q: Array, file: MechanismFile) -> Array:
+def _assemble(equations: LoopEquations, q: Array, file: MechanismFile) -> Array:
     """Return the root of the loop equations found from the guess."""
     if not equations.dependent:
         return q
@@ -184,20 +184,20 @@ def _with_rows(equations: LoopEquations, q: Array) -> LoopEquations:
         return replace(equations, rows=())
     J = equations.scaled(q)[1]
     rank = _rank(J)
-    elsewhere = q + np.random.default_rng(0).uniform(-0.05, 0.05, len(q))
-    if rank < count and _rank(equations.scaled(elsewhere)[1]) == rank:
+    nearby = q + np.random.default_rng(0).uniform(-0.05, 0.05, len(q))
+    if rank < count and _rank(equations.scaled(nearby)[1]) == rank:
         raise _too_few(equations, f'{rank} independent')
     P = J[:, list(equations.dependent)]
-    chosen = replace(equations, rows=independent_rows(P, count))
-    if chosen.regularity(q) < _RANK_TOLERANCE:
+    selected = replace(equations, rows=independent_rows(P, count))
+    if selected.regularity(q) < _RANK_TOLERANCE:
         loops = ', '.join(repr(loop.name) for loop in equations.loops)
         raise SingularityError(
             f'Phi_phi of loop {loops}',
-            chosen.regularity(q),
+            selected.regularity(q),
             _RANK_TOLERANCE,
             'declare the assembly elsewhere, or other coordinates',
         )
-    return chosen
+    return selected
 
 
 def _closed_form(equations: LoopEquations, file: MechanismFile) -> tuple[Array, Array] | None:

@@ -94,14 +94,14 @@ def report_link(link: Link, moved_by: str) -> LinkReport:
 
 
 def link_findings(
-    link: Link, report: LinkReport, joints_on_it: list[Array], longest: float
+    link: Link, report: LinkReport, child_origins: list[Array], longest: float
 ) -> Iterator[Finding]:
     """Yield the errors and warnings for a link's <inertial>.
 
     Args:
         link: The link.
         report: Its inertial properties.
-        joints_on_it: Origins of its child joints in the link frame, each (3,), m.
+        child_origins: Origins of its child joints in the link frame, each (3,), m.
         longest: Largest distance between consecutive joints of the robot, m.
     """
     culprit, inertial = f'link {link.name!r}', link.inertial
@@ -116,11 +116,11 @@ def link_findings(
         yield warning(culprit, f'rpy {inertial.origin.rpy} exceeds a turn', 'angles are in rad')
     if inertial.mass < LIGHTEST_LINK:
         yield warning(culprit, f'mass {inertial.mass:g} kg is below a gram', 'masses are in kg')
-    yield from _size_findings(culprit, report, joints_on_it, longest)
+    yield from _size_findings(culprit, report, child_origins, longest)
 
 
 def _size_findings(
-    culprit: str, report: LinkReport, joints_on_it: list[Array], longest: float
+    culprit: str, report: LinkReport, child_origins: list[Array], longest: float
 ) -> Iterator[Finding]:
     """Yield warnings for an inertia that is implausible for the size of the link or robot."""
     if report.least_density > LEAD:
@@ -132,17 +132,17 @@ def _size_findings(
         )
     if longest <= 0.0:
         return
-    length = max((float(np.linalg.norm(p)) for p in joints_on_it), default=0.0)
+    length = max((float(np.linalg.norm(p)) for p in child_origins), default=0.0)
     edge = float(report.equivalent_box.max())
-    away = _distance(report.com, joints_on_it)
-    if away > max(2.0 * length, edge, 1.5 * longest):
+    distance = _distance(report.com, child_origins)
+    if distance > max(2.0 * length, edge, 1.5 * longest):
         yield warning(
             culprit,
-            f'the centre of mass is {away:.3g} m off the line of its joints; '
+            f'the centre of mass is {distance:.3g} m off the line of its joints; '
             f'the longest link measures {longest:.3g} m',
             'it is in m, in the frame of the link, whose origin is the joint that moves it',
         )
-    if edge > TOO_LONG * max(length, away, longest):
+    if edge > TOO_LONG * max(length, distance, longest):
         a, b, c = report.equivalent_box
         yield warning(
             culprit,
@@ -198,8 +198,8 @@ def mass_matrix_fault(tree: RobotTree, q: Array) -> ModelError | None:
 
     Cost: about 0.1 ms per body.
     """
-    pivots, felt = _pivots(tree, np.array([tree.joint_positions(sample) for sample in q]))
-    weightless = np.flatnonzero((pivots <= _SMALLEST * felt + _LEAST_INERTIA).any(axis=0))
+    pivots, locked = _pivots(tree, np.array([tree.joint_positions(sample) for sample in q]))
+    weightless = np.flatnonzero((pivots <= _SMALLEST * locked + _LEAST_INERTIA).any(axis=0))
     if not len(weightless):
         return None
     if tree.coupling is not None:  # a massless follower is valid if its leader has inertia
@@ -231,19 +231,19 @@ def _pivots(tree: RobotTree, q: Array) -> tuple[Array, Array]:
         ]
     )
     composite = articulated.copy()
-    pivots, felt = np.empty((2, len(q), tree.bodies))
+    pivots, locked = np.empty((2, len(q), tree.bodies))
     for i in reversed(range(tree.bodies)):
         s, parent = axis_vector(tree.axis[i], tree.prismatic[i]), tree.parent[i]
         U = articulated[i] @ s
-        pivots[:, i], felt[:, i] = U @ s, composite[i] @ s @ s
+        pivots[:, i], locked[:, i] = U @ s, composite[i] @ s @ s
         if parent >= 0:
             D = np.where(pivots[:, i] == 0.0, np.inf, pivots[:, i])
-            rest = articulated[i] - U[:, :, None] * U[:, None, :] / D[:, None, None]
+            reduced = articulated[i] - U[:, :, None] * U[:, None, :] / D[:, None, None]
             L = np.array([wrench_transform(*tree.placement(i, x)) for x in q[:, i]])
             L_T = L.transpose(0, 2, 1)
-            articulated[parent] += L @ rest @ L_T
+            articulated[parent] += L @ reduced @ L_T
             composite[parent] += L @ composite[i] @ L_T
-    return pivots, felt
+    return pivots, locked
 
 
 def _coupled_fault(tree: RobotTree, q: Array) -> ModelError | None:

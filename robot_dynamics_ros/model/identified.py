@@ -60,8 +60,8 @@ class IdentifiedParameters(NamedTuple):
         Raises:
             ConfigurationError: The file cannot be read or is not a parameter file.
         """
-        word = os.fspath(path)
-        data = read_yaml(word, 'identified')
+        file = os.fspath(path)
+        data = read_yaml(file, 'identified')
         try:
             if 'effort_unit' in data:
                 raise ValueError(f'its terms are in {data["effort_unit"]}, not in N m or N')
@@ -70,8 +70,8 @@ class IdentifiedParameters(NamedTuple):
             gravity = _vector(data['gravity'])
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             problem = f'is refused: {type(error).__name__} {" ".join(str(error).split())}'
-            raise _fault(word, problem) from error
-        return cls(word, links, joints, gravity)
+            raise _fault(file, problem) from error
+        return cls(file, links, joints, gravity)
 
     def patched(self, xml: str) -> str:
         """Return the URDF text with the identified inertias and dynamics inserted.
@@ -97,7 +97,7 @@ class IdentifiedParameters(NamedTuple):
         missing = [name for name in tree.joint_names if name not in self.joints]
         if missing:
             raise _fault(self.path, f'is of another robot: it lacks joint {missing[0]!r}')
-        every = {
+        terms = {
             term: np.array([self.joints[name][term] for name in tree.joint_names])
             for term in (*DRIVE_TERMS, STRIBECK_VELOCITY)
         }
@@ -105,7 +105,7 @@ class IdentifiedParameters(NamedTuple):
         if math.dist(self.gravity, tree.gravity) > _SAME_GRAVITY:
             written = ' '.join(f'{x:.4g}' for x in self.gravity)
             remarks += (f'{self.path} was identified under another gravity: {written} m/s^2',)
-        return tree.with_changes(drive_friction=terms_in_use(every), remarks=remarks)
+        return tree.with_changes(drive_friction=terms_in_use(terms), remarks=remarks)
 
 
 def terms_in_use(drive: Mapping[str, Array]) -> dict[str, Array]:

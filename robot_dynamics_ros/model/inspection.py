@@ -85,14 +85,14 @@ def inspect(
     find_root(description, all_faults.append)
     findings = [error(fault, fatal=True) for fault in all_faults]
     findings += [] if description.name else [error(nameless())]
-    links, of_part = _check_links(description)
-    findings += of_part
+    links, part_findings = _check_links(description)
+    findings += part_findings
     joints: list[JointReport] = []
     for joint in description.joints:
         if joint.kind in MOVING:
-            report, of_part = check_joint(joint, effort_limit, passive=joint.name in passive)
+            report, part_findings = check_joint(joint, effort_limit, passive=joint.name in passive)
             joints.append(report)
-            findings += of_part
+            findings += part_findings
     return ModelCheck(description.name, tuple(links), tuple(joints), _errors_first(findings))
 
 
@@ -121,33 +121,33 @@ def _errors_first(findings: list[Finding]) -> tuple[Finding, ...]:
 
 def _movers(description: RobotDescription) -> dict[str, Joint | None]:
     """Return the moving joint that carries each link; None in the base or in an invalid tree."""
-    above = {joint.child: joint for joint in description.joints}
+    parent_joints = {joint.child: joint for joint in description.joints}
     movers: dict[str, Joint | None] = {}
     for link in description.links:
-        passed, name = [], link.name
-        joint = above.get(name)
+        visited, name = [], link.name
+        joint = parent_joints.get(name)
         while joint is not None and joint.kind not in MOVING and name not in movers:
-            passed.append(name)
+            visited.append(name)
             movers[name] = None  # placeholder until known; terminates at a closed loop
             name = joint.parent
-            joint = above.get(name)
+            joint = parent_joints.get(name)
         mover = movers.get(name, joint)
-        movers.update(dict.fromkeys([*passed, name], mover))
+        movers.update(dict.fromkeys([*visited, name], mover))
     return movers
 
 
 def _check_links(description: RobotDescription) -> tuple[list[LinkReport], list[Finding]]:
     """Return the reports of the links with an <inertial> and the findings on all links."""
     movers = _movers(description)
-    hanging: dict[str, list[Array]] = {link.name: [] for link in description.links}
+    child_origins: dict[str, list[Array]] = {link.name: [] for link in description.links}
     for joint in description.joints:
-        if joint.parent in hanging and all(map(math.isfinite, joint.origin.xyz)):
-            hanging[joint.parent].append(np.array(joint.origin.xyz))
-    lengths = [float(np.linalg.norm(p)) for points in hanging.values() for p in points]
+        if joint.parent in child_origins and all(map(math.isfinite, joint.origin.xyz)):
+            child_origins[joint.parent].append(np.array(joint.origin.xyz))
+    lengths = [float(np.linalg.norm(p)) for points in child_origins.values() for p in points]
     longest = max(lengths, default=0.0)
     reports: list[LinkReport] = []
     findings: list[Finding] = []
-    carried = set()
+    with_inertia = set()
     for link in description.links:
         if link.inertial is None:
             continue
@@ -157,14 +157,14 @@ def _check_links(description: RobotDescription) -> tuple[list[LinkReport], list[
             continue
         report = report_link(link, mover.name if mover else '')
         reports.append(report)
-        of_link = link_findings(link, report, hanging[link.name], longest)
+        link_faults = link_findings(link, report, child_origins[link.name], longest)
         if mover:
-            carried.add(mover.name)
-            findings += of_link
+            with_inertia.add(mover.name)
+            findings += link_faults
         else:
-            findings += [_unused(finding) for finding in of_link]
+            findings += [_as_unused(finding) for finding in link_faults]
     for joint in description.joints:
-        if joint.kind in MOVING and joint.child in movers and joint.name not in carried:
+        if joint.kind in MOVING and joint.child in movers and joint.name not in with_inertia:
             findings.append(error(_missing_inertial(joint)))
     return reports, findings
 
@@ -186,7 +186,7 @@ def _frame_with_inertial(link: str) -> Finding:
     )
 
 
-def _unused(finding: Finding) -> Finding:
+def _as_unused(finding: Finding) -> Finding:
     """Convert a finding on a link of the base, whose inertia is not used, to a warning."""
     return warning(
         finding.culprit, finding.problem, f'{finding.remedy} (not used: the link does not move)'

@@ -90,8 +90,8 @@ def load_robot(
     if corrected is not None:
         faults.clear()
         description = read_description(corrected.patched(description.xml), None, faults.append)
-    wanted = Wanted(joints, base, tip, locked, mimic)
-    tree = _tree(description, faults, vector('gravity', gravity), effort_limit, wanted, strict)
+    request = Wanted(joints, base, tip, locked, mimic)
+    tree = _tree(description, faults, vector('gravity', gravity), effort_limit, request, strict)
     return tree if corrected is None else corrected.completed(tree)
 
 
@@ -131,8 +131,8 @@ def load_mechanism(
     description = read_description(urdf, mappings, faults.append)
     passive = passive_joints(description, file, effort_limit)
     gravity_vector = vector('gravity', gravity)
-    wanted = Wanted(mimic=mimic)
-    tree = _tree(description, faults, gravity_vector, effort_limit, wanted, passive=passive)
+    request = Wanted(mimic=mimic)
+    tree = _tree(description, faults, gravity_vector, effort_limit, request, passive=passive)
     if tree.coupling is not None:
         raise MechanismError(
             f'robot {tree.name!r}',
@@ -168,14 +168,14 @@ def _tree(
     faults: list[DescriptionError],
     gravity: Any,
     effort_limit: EffortLimit,
-    wanted: Wanted,
+    request: Wanted,
     strict: bool = False,
     passive: Collection[str] = (),
 ) -> RobotTree:
     """Check a description and build its tree; see :func:`load_robot`."""
     if strict:
-        _refuse(inspect(description, faults, effort_limit, passive).errors)
-    written = {joint.name: joint for joint in description.joints}
+        _raise_first(inspect(description, faults, effort_limit, passive).errors)
+    original = {joint.name: joint for joint in description.joints}
     description, remarks = grounded(description)
     try:
         root = find_root(description)
@@ -184,39 +184,39 @@ def _tree(
     assert root is not None  # every fault raises
     for unknown in unknown_joints(effort_limit, description):
         raise unknown
-    chosen = select(description, wanted)
-    check = inspect(chosen.description, (), effort_limit, passive)
-    _refuse(finding for finding in check.errors if finding.fatal)
-    tree = build_tree(chosen.description, root, gravity, effort_limit, chosen.followers)
-    _refuse_unreadable(tree, chosen.description, faults)
+    selection = select(description, request)
+    check = inspect(selection.description, (), effort_limit, passive)
+    _raise_first(finding for finding in check.errors if finding.fatal)
+    tree = build_tree(selection.description, root, gravity, effort_limit, selection.followers)
+    _require_readable(tree, selection.description, faults)
     if fault := mass_matrix_fault(tree, sampled_positions(tree)):
         raise fault
     at_zero = np.clip(0.0, tree.position_lower, tree.position_upper)
     if singular := mass_matrix_fault(tree, at_zero[np.newaxis]):
         remarks = (*remarks, f'near the zero position: {singular}')
-    of_locked = [check_joint(written[name], 1.0)[1] for name in chosen.locked]
+    of_locked = [check_joint(original[name], 1.0)[1] for name in selection.locked]
     findings = [f for of_joint in of_locked for f in of_joint if f.severity == 'error']
-    sentences = [*remarks, *chosen.remarks, *map(str, [*faults, *findings, *check.findings])]
-    return replace(tree, locked=dict(chosen.locked), remarks=tuple(dict.fromkeys(sentences)))
+    sentences = [*remarks, *selection.remarks, *map(str, [*faults, *findings, *check.findings])]
+    return replace(tree, locked=dict(selection.locked), remarks=tuple(dict.fromkeys(sentences)))
 
 
-def _refuse(findings: Iterable[Finding]) -> None:
+def _raise_first(findings: Iterable[Finding]) -> None:
     for finding in findings:
         assert finding.fault is not None  # errors have one
         raise finding.fault
 
 
-def _refuse_unreadable(
+def _require_readable(
     tree: RobotTree, description: RobotDescription, faults: list[DescriptionError]
 ) -> None:
     """Raise the first fault of the text that affects a moving part or the model's arrays."""
-    still = [f'link {name!r}' for name, frame in tree.frames.items() if frame.body < 0]
-    still += [f'joint {joint.name!r}' for joint in description.joints if joint.kind == 'fixed']
-    guilty = [fault for fault in faults if not fault.culprit.startswith(tuple(still))]
-    numbers = [value for value in vars(tree).values() if isinstance(value, np.ndarray)]
-    if not guilty and any(np.isnan(value).any() for value in numbers):
-        guilty = faults
-    for fault in guilty:
+    fixed = [f'link {name!r}' for name, frame in tree.frames.items() if frame.body < 0]
+    fixed += [f'joint {joint.name!r}' for joint in description.joints if joint.kind == 'fixed']
+    relevant = [fault for fault in faults if not fault.culprit.startswith(tuple(fixed))]
+    arrays = [value for value in vars(tree).values() if isinstance(value, np.ndarray)]
+    if not relevant and any(np.isnan(value).any() for value in arrays):
+        relevant = faults
+    for fault in relevant:
         raise fault
 
 

@@ -114,12 +114,12 @@ def loop_motion(tree: RobotTree, loop: Loop, q: Array, v: Array) -> LoopMotion:
     J_w = R @ (two.J[3:] - J_1)
     w_dot = R @ (two.drift[3:] - one.drift[3:]) - cross(R @ w_1, J_w @ v)
     t = [AXES.index(c) for c in loop.position]
-    turned = _rotation_motion(loop, R @ two.R_WF, J_w, J_w @ v, w_dot)
-    J = np.vstack([J_r[t], turned.J])
+    relative_rotation = _rotation_motion(loop, R @ two.R_WF, J_w, J_w @ v, w_dot)
+    J = np.vstack([J_r[t], relative_rotation.J])
     return LoopMotion(
-        np.concatenate([(R @ d)[t], turned.residual]),
+        np.concatenate([(R @ d)[t], relative_rotation.residual]),
         np.where(inside, J, 0 * J),
-        np.concatenate([r_ddot[t], turned.drift]),
+        np.concatenate([r_ddot[t], relative_rotation.drift]),
     )
 
 
@@ -281,13 +281,13 @@ def close(equations: LoopEquations, q: Array, iterations: int = 30) -> Closure:
     return best
 
 
-def assemble(equations: LoopEquations, u: Array, known: Array, singular_below: float) -> Array:
+def assemble(equations: LoopEquations, u: Array, reference: Array, singular_below: float) -> Array:
     """Return the tree positions at coordinates u, on the branch of a known configuration.
 
     Args:
         equations: The loops, with rows selected.
         u: Independent coordinates, shape (N,), rad or m.
-        known: Tree positions, shape (n,), rad or m, that close the loops on the desired branch.
+        reference: Tree positions, shape (n,), rad or m, closing the loops on the desired branch.
         singular_below: Smallest regularity accepted.
 
     Returns:
@@ -297,18 +297,18 @@ def assemble(equations: LoopEquations, u: Array, known: Array, singular_below: f
         SingularityError: The loops close only in a singular configuration.
         MechanismError: The loops cannot be closed at u, or have no unique root on the branch.
     """
-    q = _follow(equations, u, known)
+    q = _continue_branch(equations, u, reference)
     if q is None:
-        q = _search(equations, u, known, singular_below)
+        q = _search(equations, u, reference, singular_below)
     return q
 
 
-def _follow(equations: LoopEquations, u: Array, known: Array) -> Array | None:
+def _continue_branch(equations: LoopEquations, u: Array, reference: Array) -> Array | None:
     """Move linearly from the known configuration to u, in steps that keep the branch."""
     coordinates, dependent = list(equations.coordinates), list(equations.dependent)
-    start, branch, size = known[coordinates], equations.branch(known), equations.length
+    start, branch, size = reference[coordinates], equations.branch(reference), equations.length
     allowed = np.where(np.array(equations.tree.prismatic), size, 1.0) * _FURTHEST_CORRECTION
-    q, done, step = known, 0.0, 1.0
+    q, done, step = reference, 0.0, 1.0
     while done < 1.0:
         step = min(step, 1.0 - done)
         trial = q.copy()
@@ -331,15 +331,15 @@ def _flipped(equations: LoopEquations, q: Array) -> bool:
     return any(is_flipped(equations.tree, loop, q) for loop in equations.loops)
 
 
-def _search(equations: LoopEquations, u: Array, known: Array, singular_below: float) -> Array:
+def _search(equations: LoopEquations, u: Array, reference: Array, singular_below: float) -> Array:
     """Search from random starts for a unique root on the branch of the known configuration."""
     tree, rng = equations.tree, np.random.default_rng(0)
-    dependent, branch = list(equations.dependent), equations.branch(known)
+    dependent, branch = list(equations.dependent), equations.branch(reference)
     turning = ~np.array(tree.prismatic)[dependent]
     reach = np.where(turning, math.pi, equations.length)
-    best, roots = Closure(known, math.inf), list[Array]()
+    best, roots = Closure(reference, math.inf), list[Array]()
     for _ in range(_TRIES):
-        q = known.copy()
+        q = reference.copy()
         q[list(equations.coordinates)] = u
         q[dependent] += rng.uniform(-reach, reach)
         closed = close(equations, q)
@@ -349,7 +349,7 @@ def _search(equations: LoopEquations, u: Array, known: Array, singular_below: fl
         regular = closed.gap < CLOSED and equations.regularity(closed.q) >= singular_below
         if not regular or equations.branch(closed.q) != branch:
             continue
-        turns = np.round((closed.q - known)[dependent] / (2.0 * math.pi)) * turning
+        turns = np.round((closed.q - reference)[dependent] / (2.0 * math.pi)) * turning
         closed.q[dependent] -= 2.0 * math.pi * turns
         if all(np.max(np.abs(closed.q - root)) > 1e-6 for root in roots):
             roots.append(closed.q)

@@ -39,7 +39,7 @@ from robot_dynamics_ros.spatial.linear_algebra import real_values, solve
 from robot_dynamics_ros.spatial.scalar import Array, common_dtype, zeros
 
 #: Newton steps that refine a root from 16 digits to the precision of another number type.
-_POLISHING = 6
+_REFINEMENTS = 6
 
 
 class TreeState(NamedTuple):
@@ -134,7 +134,7 @@ class Mechanism:
             slope, offset = self.closed_form
             return slope @ u + offset
         if not self.equations.dependent:
-            return self._scattered(u, zeros(self.tree.n, u.dtype))
+            return self._with_coordinates(u, zeros(self.tree.n, u.dtype))
         numbers = real_values(u)
         if numbers is None:
             raise MechanismError(
@@ -142,9 +142,9 @@ class Mechanism:
                 'its loops cannot be solved for symbols',
                 'declare a closed_form, or give joint positions to tree_state_at',
             )
-        known = self.assembled if near is None else np.asarray(near, dtype=float)
-        q = assemble(self.equations, numbers, known, self.singular_below)
-        return q if u.dtype.kind in 'fiu' else self._polished(self._scattered(u, q))
+        reference = self.assembled if near is None else np.asarray(near, dtype=float)
+        q = assemble(self.equations, numbers, reference, self.singular_below)
+        return q if u.dtype.kind in 'fiu' else self._refined(self._with_coordinates(u, q))
 
     def require_regular(self, u: Array) -> None:
         """Raise an error if the loops do not determine the dependent joints at u.
@@ -156,7 +156,7 @@ class Mechanism:
             SingularityError: The loops are (nearly) singular at u.
             NonFiniteError, MechanismError: As in ``positions``.
         """
-        self._refuse_singular(self.positions(u))
+        self._reject_singular(self.positions(u))
 
     def tree_state(self, u: Array, ud: Array, udd: Array) -> TreeState:
         """Return the motion of the tree for a motion of the coordinates.
@@ -197,7 +197,7 @@ class Mechanism:
         for name, value in (('ud', ud), ('udd', udd)):
             if np.shape(value) != (self.n,):
                 raise ShapeError(name, np.shape(value), (self.n,))
-        self._refuse_singular(q)
+        self._reject_singular(q)
         if self.closed_form is not None or not self.equations.dependent:
             A = self._unit_rates() if self.closed_form is None else self.closed_form[0]
             v, gamma = A @ ud, zeros(self.tree.n, common_dtype(q, ud))
@@ -205,7 +205,7 @@ class Mechanism:
         A = self._rates(q)
         v = A @ ud
         gamma = zeros(self.tree.n, common_dtype(q, ud))
-        rows, dependent = self._used()
+        rows, dependent = self._square_system()
         motion = self.equations.motion(q, v)
         gamma[dependent] = -solve(motion.J[rows][:, dependent], motion.drift[rows])
         return TreeState(q, v, A @ udd + gamma, A, gamma)
@@ -233,34 +233,34 @@ class Mechanism:
         A[list(self.equations.coordinates), range(self.n)] = 1
         return A
 
-    def _used(self) -> tuple[list[int], list[int]]:
+    def _square_system(self) -> tuple[list[int], list[int]]:
         rows = self.equations.rows
         return list(rows or ()), list(self.equations.dependent)
 
     def _rates(self, q: Array) -> Array:
         r"""Return A, from :math:`A_\varphi = -\Phi_\varphi^{-1}\Phi_u`."""
-        rows, dependent = self._used()
+        rows, dependent = self._square_system()
         J = self.equations.motion(q, 0 * q).J[rows]
         A = self._unit_rates().astype(J.dtype)
         A[dependent] = -solve(J[:, dependent], J[:, list(self.equations.coordinates)])
         return A
 
-    def _scattered(self, u: Array, q: Array) -> Array:
+    def _with_coordinates(self, u: Array, q: Array) -> Array:
         """Return tree positions with the independent ones set to u."""
-        out = q.astype(common_dtype(u, q))
-        out[list(self.equations.coordinates)] = u
-        return out
+        result = q.astype(common_dtype(u, q))
+        result[list(self.equations.coordinates)] = u
+        return result
 
-    def _polished(self, q: Array) -> Array:
+    def _refined(self, q: Array) -> Array:
         """Refine the root to the precision of q's number type (complex, mpmath, dual)."""
-        rows, dependent = self._used()
-        for _ in range(_POLISHING):
+        rows, dependent = self._square_system()
+        for _ in range(_REFINEMENTS):
             motion = self.equations.motion(q, 0 * q)
             step = solve(motion.J[rows][:, dependent], motion.residual[rows])
             q[dependent] = q[dependent] - step
         return q
 
-    def _refuse_singular(self, q: Array) -> None:
+    def _reject_singular(self, q: Array) -> None:
         numbers = real_values(np.asarray(q))
         if numbers is None or not self.equations.dependent:
             return

@@ -142,13 +142,13 @@ class RobotTree:
         coupling = self.coupling
         if coupling is None:
             return self
-        own = [coupling.joint_names.index(name) for name in self.joint_names]
-        others = {'position_lower': -np.inf, 'position_upper': np.inf, 'velocity_limit': np.inf}
-        changes: dict[str, Any] = {'effort_limit': np.inf, 'damping': 0.0, **others}
+        independent = [coupling.joint_names.index(name) for name in self.joint_names]
+        unlimited = {'position_lower': -np.inf, 'position_upper': np.inf, 'velocity_limit': np.inf}
+        changes: dict[str, Any] = {'effort_limit': np.inf, 'damping': 0.0, **unlimited}
         for name in (*changes, 'coulomb_friction', 'armature'):
-            spread = np.full(self.bodies, changes.get(name, 0.0))
-            spread[own] = getattr(self, name)
-            changes[name] = spread
+            expanded = np.full(self.bodies, changes.get(name, 0.0))
+            expanded[independent] = getattr(self, name)
+            changes[name] = expanded
         changes |= {'joint_names': coupling.joint_names, 'coupling': None, 'drive_friction': {}}
         return replace(self, **changes)
 

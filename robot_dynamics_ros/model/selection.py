@@ -71,12 +71,12 @@ def grounded(description: RobotDescription) -> tuple[RobotDescription, tuple[str
     return _fixed(description, poses), remarks
 
 
-def select(description: RobotDescription, wanted: Wanted) -> Selection:
+def select(description: RobotDescription, request: Wanted) -> Selection:
     """Select the joints to control; couple or lock the followers, and lock the rest.
 
     Args:
         description: One tree without floating or planar joints.
-        wanted: The requested selection.
+        request: The requested selection.
 
     Raises:
         UnknownNameError: A joint or link does not exist; the message lists the known names.
@@ -85,11 +85,11 @@ def select(description: RobotDescription, wanted: Wanted) -> Selection:
         NonFiniteError: A locked position is not finite.
     """
     moving = {joint.name: joint for joint in description.joints if joint.kind in MOVING}
-    positions = _locked_positions(wanted.locked or {}, moving)
-    if wanted.mimic not in ('couple', 'lock'):
-        raise UnknownNameError('treatment of mimic joints', wanted.mimic, ('couple', 'lock'))
+    positions = _locked_positions(request.locked or {}, moving)
+    if request.mimic not in ('couple', 'lock'):
+        raise UnknownNameError('treatment of mimic joints', request.mimic, ('couple', 'lock'))
     leaders = {name: _leader(j, moving, positions) for name, j in moving.items() if j.mimic}
-    controlled = _controlled(description, wanted, moving, leaders)
+    controlled = _controlled(description, request, moving, leaders)
     followers, locked, remarks = {}, dict[str, float](), []
     for name, joint in moving.items():
         leader = leaders.get(name)
@@ -98,41 +98,41 @@ def select(description: RobotDescription, wanted: Wanted) -> Selection:
             locked[name] = float(positions[name])
         elif name in controlled:
             continue
-        elif leader is not None and follows and wanted.mimic == 'couple':
+        elif leader is not None and follows and request.mimic == 'couple':
             followers[name] = leader
             continue
         elif leader is not None:
-            ahead = positions.get(leader.leader, _rest(moving[leader.leader]))
-            locked[name] = leader.multiplier * ahead + leader.offset
+            position = positions.get(leader.leader, _default_position(moving[leader.leader]))
+            locked[name] = leader.multiplier * position + leader.offset
         else:
-            locked[name] = _rest(joint)
+            locked[name] = _default_position(joint)
             if joint.mimic is not None:
-                remarks.append(_astray(joint, locked[name]))
-        remarks += _outside(joint, locked[name])
+                remarks.append(_unresolved_leader(joint, locked[name]))
+        remarks += _limit_remarks(joint, locked[name])
     poses = {name: _pose_at(moving[name], position) for name, position in locked.items()}
-    narrowed, of_limits = _narrowed(_fixed(description, poses), followers)
+    narrowed, of_limits = _with_follower_limits(_fixed(description, poses), followers)
     return Selection(narrowed, followers, locked, (*remarks, *of_limits))
 
 
 def _controlled(
     description: RobotDescription,
-    wanted: Wanted,
+    request: Wanted,
     moving: Mapping[str, Joint],
     leaders: Mapping[str, Mimic | None],
 ) -> set[str]:
     """Return the names of the joints to control."""
     independent = {name for name, joint in moving.items() if joint.mimic is None}
-    locked = set(wanted.locked or ())
-    if wanted.joints is None and not wanted.base and not wanted.tip:
-        chosen = independent - locked
+    locked = set(request.locked or ())
+    if request.joints is None and not request.base and not request.tip:
+        controlled = independent - locked
     else:
-        chosen = set(wanted.joints or ())
-        if wanted.base or wanted.tip:
-            chain = _chain(description, wanted.base, wanted.tip)
-            ahead = (leaders.get(name) for name in chain)
-            chosen |= (set(chain) & independent) | {one.leader for one in ahead if one}
-            chosen -= locked
-    for name in sorted(chosen):
+        controlled = set(request.joints or ())
+        if request.base or request.tip:
+            chain = _chain(description, request.base, request.tip)
+            resolved = (leaders.get(name) for name in chain)
+            controlled |= (set(chain) & independent) | {one.leader for one in resolved if one}
+            controlled -= locked
+    for name in sorted(controlled):
         if name not in moving:
             raise UnknownNameError('joint', name, moving)
         if name in locked:
@@ -141,10 +141,10 @@ def _controlled(
         if mimic is not None:
             problem, remedy = f'follows {mimic.leader!r} (<mimic>)', 'control its leader'
             raise ConfigurationError(f'joint {name!r}', problem, remedy)
-    if not chosen:
+    if not controlled:
         known = ', '.join(sorted(independent))
         raise ConfigurationError('joints', 'none is left to control', f'choose from: {known}')
-    return chosen
+    return controlled
 
 
 def _chain(description: RobotDescription, base: str, tip: str) -> list[str]:
@@ -155,10 +155,10 @@ def _chain(description: RobotDescription, base: str, tip: str) -> list[str]:
             raise UnknownNameError('link', name, links)
     if not tip:
         raise ConfigurationError('chain', 'has no tip', 'name the link at its end')
-    above = {joint.child: joint for joint in description.joints}
+    parent_joints = {joint.child: joint for joint in description.joints}
     names, link = [], tip
-    while link != base and link in above:
-        joint = above[link]
+    while link != base and link in parent_joints:
+        joint = parent_joints[link]
         names += [joint.name] if joint.kind in MOVING else []
         link = joint.parent
     if base and link != base:
@@ -171,18 +171,18 @@ def _leader(
     joint: Joint, moving: Mapping[str, Joint], locked: Mapping[str, float]
 ) -> Mimic | None:
     """Resolve a chain of followers to its independent or locked leader; None if invalid."""
-    multiplier, offset, seen = 1.0, 0.0, {joint.name}
-    while joint.mimic is not None and (len(seen) == 1 or joint.name not in locked):
+    multiplier, offset, visited = 1.0, 0.0, {joint.name}
+    while joint.mimic is not None and (len(visited) == 1 or joint.name not in locked):
         offset += multiplier * joint.mimic.offset
         multiplier *= joint.mimic.multiplier
-        if joint.mimic.leader in seen or joint.mimic.leader not in moving:
+        if joint.mimic.leader in visited or joint.mimic.leader not in moving:
             return None
         joint = moving[joint.mimic.leader]
-        seen.add(joint.name)
+        visited.add(joint.name)
     return Mimic(joint.name, multiplier, offset)
 
 
-def _astray(joint: Joint, position: float) -> str:
+def _unresolved_leader(joint: Joint, position: float) -> str:
     assert joint.mimic is not None  # callers pass followers only
     return (
         f'joint {joint.name!r}: follows {joint.mimic.leader!r}, which is not a moving joint, or '
@@ -199,20 +199,20 @@ def _locked_positions(
         if name not in moving:
             raise UnknownNameError('joint in locked', name, moving)
         if position == 'measured':
-            position = _rest(moving[name])
+            position = _default_position(moving[name])
         if not math.isfinite(position):
             raise NonFiniteError(f'locked position of joint {name!r}', position)
         positions[name] = position
     return positions
 
 
-def _rest(joint: Joint) -> float:
+def _default_position(joint: Joint) -> float:
     """Return the default locked position of a joint: 0, or the nearest limit."""
     limit = joint_limit(joint)
     return min(max(0.0, limit.lower or 0.0), limit.upper or 0.0)
 
 
-def _outside(joint: Joint, position: float) -> Iterable[str]:
+def _limit_remarks(joint: Joint, position: float) -> Iterable[str]:
     limit = joint_limit(joint)
     lower, upper = limit.lower or 0.0, limit.upper or 0.0
     if not lower <= position <= upper:
@@ -243,7 +243,7 @@ def _fixed(description: RobotDescription, poses: Mapping[str, Pose]) -> RobotDes
     return description._replace(joints=joints, xml=fix_joints(description.xml, poses))
 
 
-def _narrowed(
+def _with_follower_limits(
     description: RobotDescription, followers: Mapping[str, Mimic]
 ) -> tuple[RobotDescription, list[str]]:
     """Restrict the limits of leaders to those of their followers; return remarks on conflicts."""
@@ -252,17 +252,17 @@ def _narrowed(
     for name, mimic in followers.items():
         own, k = joint_limit(joints[name]), mimic.multiplier
         leader = joint_limit(joints[mimic.leader])
-        ends = sorted((float(end or 0.0) - mimic.offset) / k for end in (own.lower, own.upper))
-        lower, upper = max(ends[0], leader.lower or 0.0), min(ends[1], leader.upper or 0.0)
+        limits = sorted((float(end or 0.0) - mimic.offset) / k for end in (own.lower, own.upper))
+        lower, upper = max(limits[0], leader.lower or 0.0), min(limits[1], leader.upper or 0.0)
         if not lower < upper:
             remarks.append(
                 f'joint {name!r}: its limits leave its leader {mimic.leader!r} no range; those of '
                 'the leader are used'
             )
             lower, upper = leader.lower or 0.0, leader.upper or 0.0
-        speed = min(leader.velocity or math.inf, (own.velocity or math.inf) / abs(k))
-        written = joints[mimic.leader].limit or Limit()
-        narrowed, kind = written._replace(velocity=speed), joints[mimic.leader].kind
+        velocity = min(leader.velocity or math.inf, (own.velocity or math.inf) / abs(k))
+        original = joints[mimic.leader].limit or Limit()
+        narrowed, kind = original._replace(velocity=velocity), joints[mimic.leader].kind
         if math.isfinite(lower) and math.isfinite(upper):
             narrowed = narrowed._replace(lower=lower, upper=upper)
             kind = 'revolute' if kind == 'continuous' else kind

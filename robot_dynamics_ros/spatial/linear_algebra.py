@@ -74,14 +74,14 @@ def _by_elimination(matrix: Array, right: Array) -> Array:
 
 def _by_determinants(matrix: Array, right: Array) -> Array:
     """Solve by Cramer's rule: the only divisor is the determinant of the matrix."""
-    whole, x = determinant(matrix), np.array(right, dtype=object)
+    divisor, x = determinant(matrix), np.array(right, dtype=object)
     columns = x.reshape(len(matrix), -1)
     solved = np.empty_like(columns)
     for k in range(columns.shape[1]):
         for j in range(len(matrix)):
             replaced = np.array(matrix, dtype=object)
             replaced[:, j] = columns[:, k]
-            solved[j, k] = determinant(replaced) / whole
+            solved[j, k] = determinant(replaced) / divisor
     return solved.reshape(x.shape)
 
 
@@ -267,6 +267,6 @@ def correlation(a: Array, b: Array) -> float:
     return float(a @ b) / size if size > 0.0 else 0.0
 
 
-def along_lines(time: Array, known: Array, values: Array) -> Array:
+def along_lines(time: Array, sample_times: Array, values: Array) -> Array:
     """Interpolate values (N, n), known at increasing times (N,), linearly at other times."""
-    return np.column_stack([np.interp(time, known, column) for column in values.T])
+    return np.column_stack([np.interp(time, sample_times, column) for column in values.T])

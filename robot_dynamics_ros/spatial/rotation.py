@@ -17,7 +17,7 @@ from robot_dynamics_ros.spatial.scalar import (
     sin,
 )
 
-_UPRIGHT = 1e-12  # distance of |sin(pitch)| from 1 below which roll and yaw are not separated
+_GIMBAL_LOCK = 1e-12  # distance of |sin(pitch)| from 1 below which roll and yaw are not separated
 _SNAP = 4.0 * sys.float_info.epsilon
 
 
@@ -74,7 +74,7 @@ def roll_pitch_yaw(R: Array) -> tuple[float, float, float]:
     In gimbal lock (roll and yaw about the same axis), yaw is 0.
     """
     pitch = math.asin(max(-1.0, min(1.0, -float(R[2, 0]))))
-    if abs(abs(R[2, 0]) - 1.0) < _UPRIGHT:
+    if abs(abs(R[2, 0]) - 1.0) < _GIMBAL_LOCK:
         sign = -float(np.sign(R[2, 0]))  # +1 at a pitch of a quarter turn
         return math.atan2(sign * float(R[0, 1]), float(R[1, 1])), pitch, 0.0
     return math.atan2(R[2, 1], R[2, 2]), pitch, math.atan2(R[1, 0], R[0, 0])

@@ -39,9 +39,9 @@ def _elementary(name: str) -> Callable[[Scalar], Scalar]:
             return real(x)
         if isinstance(x, complex):
             return complex_(x)
-        own = getattr(x, name, None)
-        if own is not None:
-            return own()
+        method = getattr(x, name, None)
+        if method is not None:
+            return method()
         return getattr(import_module(type(x).__module__.partition('.')[0]), name)(x)
 
     function.__name__ = name
@@ -60,9 +60,9 @@ def select(a: Scalar, b: Scalar, x: Scalar, y: Scalar) -> Scalar:
 
     The value not selected has no effect, even if it is NaN. Both are evaluated beforehand.
     """
-    own = getattr(a, 'select', None) or getattr(b, 'select', None)
-    if own is not None:
-        return own(a, b, x, y)
+    method = getattr(a, 'select', None) or getattr(b, 'select', None)
+    if method is not None:
+        return method(a, b, x, y)
     if a < b:
         return x
     return y if a >= b else math.nan

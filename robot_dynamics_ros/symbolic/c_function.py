@@ -222,11 +222,11 @@ _TEST = """\
 
 #define STATES {states}
 
-static double worst_of(double worst, const double *found, const double *expected, int count,
+static double worst_of(double worst, const double *computed, const double *expected, int count,
                        double size)
 {{
     for (int i = 0; i < count; ++i) {{
-        const double deviation = fabs(found[i] - expected[i]) / size;
+        const double deviation = fabs(computed[i] - expected[i]) / size;
         if (!(deviation <= worst))
             worst = isnan(deviation) ? INFINITY : deviation;
     }}

@@ -96,18 +96,18 @@ def c_source(
         raise ParameterError('formulation', formulation, 'it computes on numbers only')
     if subject.tree.mass.dtype == object:
         raise ParameterError('robot', robot.name, 'C source needs numeric constants, not symbols')
-    made = [*robot_functions(robot, outputs, frames, formulation), *functions]
-    names = [function.code.name for function in made]
+    c_functions = [*robot_functions(robot, outputs, frames, formulation), *functions]
+    names = [function.code.name for function in c_functions]
     for function in names:
         require_identifier('function', function)
         if names.count(function) > 1:
             raise ParameterError('outputs', function, 'is duplicated; names must differ')
-    texts = (_comment(subject), prefix, subject.n, made)
+    arguments = (_comment(subject), prefix, subject.n, c_functions)
     build = {'name': prefix, 'NAME': prefix.upper()}
     return {
-        f'{prefix}.h': _header(*texts),
-        f'{prefix}.c': _source(*texts),
-        f'{prefix}_test.c': self_test(prefix, made),
+        f'{prefix}.h': _header(*arguments),
+        f'{prefix}.c': _source(*arguments),
+        f'{prefix}_test.c': self_test(prefix, c_functions),
         'Makefile': MAKEFILE.format_map(build),
         'CMakeLists.txt': CMAKE.format_map(build),
     }
@@ -130,13 +130,13 @@ def robot_functions(
     kinds = [(output, known_output(output)) for output in outputs]
     if frames and not any(kind.of_frame for _, kind in kinds):
         kinds += [(output, known_output(output)) for output in FRAME_OUTPUTS]
-    made = []
+    functions = []
     for output, kind in kinds:
         if kind.of_frame and not frames:
             raise ParameterError('outputs', output, 'needs a frame; name one or more in frames')
         for frame in frames if kind.of_frame else ('',):
-            made.append(_function(output, kind, Subject(robot, formulation, frame)))
-    return made
+            functions.append(_function(output, kind, Subject(robot, formulation, frame)))
+    return functions
 
 
 def _function(output: str, kind: Output, subject: Subject) -> CFunction:

@@ -84,29 +84,29 @@ def derive(
     Cost: seconds for a planar arm, a minute for a spatial arm of four joints with full inertia
         tensors.
     """
-    tell = progress or (lambda step, done: None)
+    report = progress or (lambda step, done: None)
     tree = robot.tree if isinstance(robot, Mechanism) else robot
     named = name_constants(tree.open)
     model, chosen = _model(robot, formulation, named)
     q, v = named.q[chosen], named.v[chosen]
-    tell('mass matrix', 0.0)
+    report('mass matrix', 0.0)
     M = model.mass_matrix(q)
-    tell('gravity forces', 0.2)
+    report('gravity forces', 0.2)
     G = model.gravity_forces(q)
-    tell('Christoffel matrix', 0.25)
+    report('Christoffel matrix', 0.25)
     C = model.coriolis_matrix(q, v)
     arrays = (M, C, (C @ v).reshape(-1, 1), G.reshape(-1, 1))
     matrices, done, size = [], 0, sum(array.size for array in arrays)
     for array in arrays:
-        short = []
+        entries = []
         for entry in array.ravel():
-            tell('expressions', 0.6 + 0.4 * done / size)
-            short.append(expression(entry))
+            report('expressions', 0.6 + 0.4 * done / size)
+            entries.append(expression(entry))
             done += 1
-        matrices.append(sympy.ImmutableMatrix(*array.shape, short))
+        matrices.append(sympy.ImmutableMatrix(*array.shape, entries))
     if tree.coupling is not None:
         matrices, chosen = _coupled(tree, *matrices)
-    tell('done', 1.0)
+    report('done', 1.0)
     used = {symbol.name for matrix in matrices for symbol in matrix.free_symbols}
     return ClosedForm(
         tree.name,
@@ -127,10 +127,10 @@ def _coupled(
     rate = sympy.Matrix(*coupling.rate.shape, [sympy.nsimplify(x) for x in coupling.rate.ravel()])
     offset = sympy.Matrix([sympy.nsimplify(x) for x in coupling.offset])
     for letter, constant in (('q', offset), ('v', 0 * offset)):
-        every = [sympy.Symbol(f'{letter}{i + 1}') for i in range(tree.bodies)]
-        values = rate * sympy.Matrix([every[i] for i in chosen]) + constant
-        moved = dict(zip(every, values, strict=True))
-        M, C, Cv, G = (matrix.subs(moved, simultaneous=True) for matrix in (M, C, Cv, G))
+        symbols = [sympy.Symbol(f'{letter}{i + 1}') for i in range(tree.bodies)]
+        values = rate * sympy.Matrix([symbols[i] for i in chosen]) + constant
+        substitutions = dict(zip(symbols, values, strict=True))
+        M, C, Cv, G = (matrix.subs(substitutions, simultaneous=True) for matrix in (M, C, Cv, G))
     projected = (rate.T * M * rate, rate.T * C * rate, rate.T * Cv, rate.T * G)
     return [sympy.ImmutableMatrix(matrix) for matrix in projected], chosen
 
@@ -184,7 +184,7 @@ def expression(scalar: TrigPolynomial | float) -> sympy.Expr:
             collected[factors][monomial] = old + term.number
     parts = [
         _coefficient(algebra.ring.from_dict(dict(coefficients)))
-        * sympy.Mul(*(_circular(algebra, factor) for factor in factors))
+        * sympy.Mul(*(_sine_or_cosine(algebra, factor) for factor in factors))
         for factors, coefficients in collected.items()
     ]
     return sympy.Add(*parts)
@@ -231,10 +231,10 @@ def _product_of(one: _Term, other: _Term) -> _Term | None:
     if kind != kind_other:
         return None
     total = [x + y for x, y in zip(k, m, strict=True)]
-    gap = [x - y for x, y in zip(k, m, strict=True)]
-    if any(x % 2 for x in total) or not any(gap) or not any(total):
+    difference = [x - y for x, y in zip(k, m, strict=True)]
+    if any(x % 2 for x in total) or not any(difference) or not any(total):
         return None
-    a, b = tuple(x // 2 for x in total), tuple(x // 2 for x in gap)
+    a, b = tuple(x // 2 for x in total), tuple(x // 2 for x in difference)
     equal = one.number == other.number
     if kind == _COSINE:
         pair = (_COSINE, a), (_COSINE, b)
@@ -246,7 +246,7 @@ def _product_of(one: _Term, other: _Term) -> _Term | None:
         number = 2 * one.number
     factors = []
     for kind, wave in pair:
-        sign, factor = _upright(kind, wave)
+        sign, factor = _normalized(kind, wave)
         number *= sign
         factors.append(factor)
     # The simpler factor is fixed; the other one can still be paired.
@@ -254,7 +254,7 @@ def _product_of(one: _Term, other: _Term) -> _Term | None:
     return _Term(number, tuple(sorted((*one.fixed, factors[0]))), factors[1])
 
 
-def _upright(kind: str, wave: Wave) -> tuple[int, _Factor]:
+def _normalized(kind: str, wave: Wave) -> tuple[int, _Factor]:
     """Return a sign and an equal factor whose first nonzero multiple is positive."""
     if next(x for x in wave if x) > 0:
         return 1, (kind, wave)
@@ -287,7 +287,7 @@ def _with_decimals(coefficient: sympy.Expr) -> sympy.Expr:
     return coefficient.xreplace({number: sympy.Float(number, 12) for number in long})
 
 
-def _circular(algebra: Algebra, factor: _Factor) -> sympy.Expr:
+def _sine_or_cosine(algebra: Algebra, factor: _Factor) -> sympy.Expr:
     kind, wave = factor
     angle = sympy.Add(
         *(k * sympy.Symbol(name) for k, name in zip(wave, algebra.angles, strict=True))

@@ -185,7 +185,7 @@ class KernelSet:
         self._mechanism = mechanism
         for name, expected in arguments.items():
             kernel = backend.kernel(expected)
-            setattr(self, name, kernel if mechanism is None else _checked(mechanism, kernel))
+            setattr(self, name, kernel if mechanism is None else _regular(mechanism, kernel))
 
     def batch(self, name: str, *inputs: Any) -> Any:
         """Compute an output for many states, in parallel.
@@ -261,7 +261,7 @@ def compile_kernel(
     return KernelSet(backend, arguments, tree if isinstance(tree, Mechanism) else None)
 
 
-def _checked(mechanism: Mechanism, kernel: Kernel) -> Kernel:
+def _regular(mechanism: Mechanism, kernel: Kernel) -> Kernel:
     """Return a kernel that rejects coordinates at which the loops are singular."""
 
     def call(u: Array, *others: Array) -> None:
@@ -314,8 +314,8 @@ def _machine_code(code: StraightLineCode, expected: Arguments) -> Kernel:
 
     if problem := unsupported():
         raise RuntimeError(problem)
-    depends = f'{machine()}\n{code.listing()}'.encode()
-    digest = hashlib.sha256(source_digest() + depends).hexdigest()
+    key = f'{machine()}\n{code.listing()}'.encode()
+    digest = hashlib.sha256(source_digest() + key).hexdigest()
     file = f'{code.name}-{digest[:24]}.o'
     binary = load(file)
     if binary is None:

@@ -17,7 +17,7 @@ from robot_dynamics_ros.symbolic.trig_polynomial import Algebra
 _AXES = 'xyz'
 
 #: Values below this fraction of the largest value of their kind are rounding errors of zeros.
-_NOTHING = 1e-12
+_NEGLIGIBLE = 1e-12
 
 #: Maximum number of named fixed angles.
 MOST_ANGLES = 2
@@ -94,7 +94,7 @@ class _Naming:
         self._tree = tree
         self.parameters: dict[str, RobotSymbol] = {}
         self.angles: list[str] = []
-        self._gravity = self._named_gravity()
+        self._gravity = self._gravity_entries()
         self._arrays = {
             'mass': self._array(tree.mass, ('m{i}', 'm_{{{i}}}', 'mass of {link}, kg')),
             'com': self._array(
@@ -121,10 +121,10 @@ class _Naming:
         """Return the robot with its constants as symbols of an algebra."""
 
         def symbols(entries: Array) -> Array:
-            out = np.array(entries, dtype=object)
+            result = np.array(entries, dtype=object)
             for index, entry in np.ndenumerate(entries):
-                out[index] = algebra.symbol(entry) if isinstance(entry, str) else entry
-            return out
+                result[index] = algebra.symbol(entry) if isinstance(entry, str) else entry
+            return result
 
         sign = np.sign(self._tree.gravity).astype(int) if self._gravity.count('g') else 1
         return self._tree.with_changes(
@@ -137,7 +137,7 @@ class _Naming:
     def _array(self, values: Array, templates: tuple[str, str, str]) -> Array:
         """Return names and exact zeros for an array of numbers, indexed by body first."""
         entries = np.zeros(values.shape, dtype=object)
-        floor = _NOTHING * np.max(np.abs(values), initial=0.0)
+        floor = _NEGLIGIBLE * np.max(np.abs(values), initial=0.0)
         for index, value in np.ndenumerate(values):
             i, *place = index
             if abs(value) > floor:
@@ -145,23 +145,23 @@ class _Naming:
                 words = {'a': a, 'i': i + 1}
                 words |= {'link': self._tree.link_names[i], 'joint': self._tree.joint_names[i]}
                 name, latex, meaning = (template.format(**words) for template in templates)
-                entries[index] = self._named(name, latex, float(value), meaning)
+                entries[index] = self._add_symbol(name, latex, float(value), meaning)
         return entries
 
-    def _named(self, name: str, latex: str, value: float, meaning: str) -> str:
+    def _add_symbol(self, name: str, latex: str, value: float, meaning: str) -> str:
         self.parameters[name] = RobotSymbol(name, latex, value, meaning)
         return name
 
-    def _named_gravity(self) -> list[Any]:
+    def _gravity_entries(self) -> list[Any]:
         gravity = self._tree.gravity
-        along = [k for k in range(3) if gravity[k] != 0.0]
+        axes = [k for k in range(3) if gravity[k] != 0.0]
         entries: list[Any] = [0, 0, 0]
-        for k in along:
-            if len(along) == 1:
+        for k in axes:
+            if len(axes) == 1:
                 name, latex, value = 'g', 'g', abs(float(gravity[k]))
             else:
                 name, latex, value = f'g{_AXES[k]}', f'g_{{{_AXES[k]}}}', float(gravity[k])
-            entries[k] = self._named(name, latex, value, 'gravity, m/s^2')
+            entries[k] = self._add_symbol(name, latex, value, 'gravity, m/s^2')
         return entries
 
     def _fixed_angles(self, i: int, R: Array) -> list[int | RobotSymbol]:
@@ -172,9 +172,9 @@ class _Naming:
             if abs(quarters - round(quarters)) < _QUARTER:
                 angles.append(round(quarters))
             else:
-                words = f'{name} of the frame of {self._tree.joint_names[i]}, rad'
+                meaning = f'{name} of the frame of {self._tree.joint_names[i]}, rad'
                 latex = rf'\mathrm{{{name}}}_{{{i + 1}}}'
-                angles.append(RobotSymbol(f'{name}{i + 1}', latex, angle, words))
+                angles.append(RobotSymbol(f'{name}{i + 1}', latex, angle, meaning))
         return angles
 
     def _rotation(self, i: int, algebra: Algebra) -> Array:
@@ -193,8 +193,8 @@ class _Naming:
 
 def _exact(values: Array) -> Array:
     """Convert numbers to fractions: to a short one within 1e-15, otherwise exactly."""
-    out = np.array(values, dtype=object)
+    result = np.array(values, dtype=object)
     for index, value in np.ndenumerate(values):
         short = Fraction(float(value)).limit_denominator(1000)
-        out[index] = short if abs(float(short) - value) < 1e-15 else Fraction(float(value))
-    return out
+        result[index] = short if abs(float(short) - value) < 1e-15 else Fraction(float(value))
+    return result

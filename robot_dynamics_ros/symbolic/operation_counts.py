@@ -79,7 +79,7 @@ def operation_counts(
     if output == 'derivatives':
         raise ParameterError('output', output, 'only traced code computes it; count another one')
     after = Operations.of(trace_output(output, subject).operations())
-    return OperationCounts(_executed(tree, formulation, output), after)
+    return OperationCounts(_executed_operations(tree, formulation, output), after)
 
 
 def placement_operations(tree: RobotTree) -> Operations:
@@ -91,7 +91,7 @@ def placement_operations(tree: RobotTree) -> Operations:
     return Operations.of(tally)
 
 
-def _executed(tree: RobotTree, formulation: str, output: str) -> Operations:
+def _executed_operations(tree: RobotTree, formulation: str, output: str) -> Operations:
     tally: Counter[str] = Counter()
     subject = Subject(_counted_robot(tree, tally), formulation, tree.link_names[-1])
     kind = known_output(output)
@@ -161,23 +161,23 @@ class Counted:
 
     def cos(self) -> Counted:
         """Return the cosine."""
-        return self._noted('cos', math.cos(self.value))
+        return self._record('cos', math.cos(self.value))
 
     def sin(self) -> Counted:
         """Return the sine."""
-        return self._noted('sin', math.sin(self.value))
+        return self._record('sin', math.sin(self.value))
 
     def sqrt(self) -> Counted:
         """Return the square root."""
-        return self._noted('sqrt', math.sqrt(self.value))
+        return self._record('sqrt', math.sqrt(self.value))
 
     def _with(self, operation: str, other: Any, function: Callable[[float, float], float]) -> Any:
         if isinstance(other, Counted):
             other = other.value
         elif not isinstance(other, (int, float)):
             return NotImplemented  # numpy handles arrays
-        return self._noted(operation, function(self.value, other))
+        return self._record(operation, function(self.value, other))
 
-    def _noted(self, operation: str, value: float) -> Counted:
+    def _record(self, operation: str, value: float) -> Counted:
         self.tally[operation] += 1
         return Counted(value, self.tally)

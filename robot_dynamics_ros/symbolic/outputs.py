@@ -281,7 +281,7 @@ class Arguments:
     ) -> None:
         self.name, self.inputs, self.results = name, tuple(inputs), tuple(results)
         self.sizes, self.shapes = tuple(inputs.values()), tuple(results.values())
-        self._all = [*((size,) for size in self.sizes), *self.shapes]
+        self._all_shapes = [*((size,) for size in self.sizes), *self.shapes]
 
     @classmethod
     def of_output(cls, name: str, n: int, bodies: int | None = None) -> Arguments:
@@ -297,9 +297,9 @@ class Arguments:
 
     def fit(self, arrays: Sequence[Any]) -> bool:
         """Return whether arguments can be used without conversion."""
-        return len(arrays) == len(self._all) and all(
+        return len(arrays) == len(self._all_shapes) and all(
             type(array) is np.ndarray and array.dtype == float and array.shape == shape
-            for array, shape in zip(arrays, self._all, strict=True)
+            for array, shape in zip(arrays, self._all_shapes, strict=True)
         )
 
     def checked(self, run: Callable[..., None]) -> Callable[..., None]:
@@ -321,9 +321,9 @@ class Arguments:
             ShapeError: An argument has the wrong shape.
             ParameterError: An argument does not hold real numbers, or a result is not writeable.
         """
-        if len(arrays) != len(self._all):
+        if len(arrays) != len(self._all_shapes):
             listed = ', '.join((*self.inputs, *self.results))
-            raise TypeError(f'{self.name}({listed}) takes {len(self._all)} arrays')
+            raise TypeError(f'{self.name}({listed}) takes {len(self._all_shapes)} arrays')
         count = len(self.inputs)
         inputs = [
             np.array(_real(name, array, (size,)), dtype=float, order='C')

@@ -47,12 +47,12 @@ class StraightLineCode(NamedTuple):
 
     def listing(self) -> str:
         """Return a text of all operations and results that identifies the code."""
-        scalars = [(one.operation, *map(_listed, one.operands)) for one in self.scalars]
-        results = [(name, shape, *map(_listed, flat)) for name, shape, flat in self.results]
+        scalars = [(one.operation, *map(_operand_key, one.operands)) for one in self.scalars]
+        results = [(name, shape, *map(_operand_key, flat)) for name, shape, flat in self.results]
         return repr((self.name, self.inputs, self.sizes, self.fused, scalars, results))
 
 
-def _listed(operand: Any) -> Any:
+def _operand_key(operand: Any) -> Any:
     return operand.order if isinstance(operand, Traced) else operand
 
 
@@ -196,8 +196,8 @@ def assignments(
     statements: list[tuple[str, Expression]] = []
     for scalar in code.scalars:
         expression = _expression(scalar, written)
-        often = uses[scalar] > 1 and scalar.operation != 'constant'
-        if often or len(expression.text) > _LONGEST or scalar.operation == 'input':
+        shared = uses[scalar] > 1 and scalar.operation != 'constant'
+        if shared or len(expression.text) > _LONGEST or scalar.operation == 'input':
             value = f'v{scalar.order}'
             statements.append((f'{{{value}}}', expression))
             expression = Expression(f'{{{value}}}', _ATOM, frozenset({value}))
@@ -234,13 +234,13 @@ def _short_names(statements: list[tuple[str, Expression]]) -> dict[str, str]:
     last_use = {v: i for i, (_, e) in enumerate(statements) for v in e.values}
     names: dict[str, str] = {}
     free: list[str] = []
-    taken = 0
+    created = 0
     for i, (target, expression) in enumerate(statements):
         free += sorted(names[v] for v in expression.values if last_use[v] == i)
         if target.startswith('{'):
             if not free:
-                free.append(f'w{taken}')
-                taken += 1
+                free.append(f'w{created}')
+                created += 1
             names[target[1:-1]] = free.pop()
     return names
 

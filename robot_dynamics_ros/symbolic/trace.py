@@ -208,10 +208,10 @@ class Trace:
         if operation in ('add', 'mul') and operands[0].order > operands[1].order:
             operands = operands[::-1]
         key = (operation, *operands)
-        known = self._nodes.get(key)
-        if known is None:
-            known = self._nodes[key] = Traced(self, operation, operands, len(self._nodes))
-        return known
+        scalar = self._nodes.get(key)
+        if scalar is None:
+            scalar = self._nodes[key] = Traced(self, operation, operands, len(self._nodes))
+        return scalar
 
 
 class Traced:
@@ -334,10 +334,10 @@ def _apply(rule: Callable[[Operand, Operand], Operand], x: Any, y: Any) -> Any:
 def reachable(results: Iterable[Operand]) -> list[Traced]:
     """Return the scalars that results depend on, operands first; dead code is dropped."""
     seen: set[Traced] = set()
-    waiting = [result for result in results if isinstance(result, Traced)]
-    while waiting:
-        scalar = waiting.pop()
+    pending = [result for result in results if isinstance(result, Traced)]
+    while pending:
+        scalar = pending.pop()
         if scalar not in seen:
             seen.add(scalar)
-            waiting.extend(x for x in scalar.operands if isinstance(x, Traced))
+            pending.extend(x for x in scalar.operands if isinstance(x, Traced))
     return sorted(seen, key=lambda scalar: scalar.order)

@@ -67,10 +67,10 @@ class Algebra:
         """Return the sum of waves with given coefficients of cosine and sine."""
         total: dict[Wave, tuple[PolyElement, PolyElement]] = {}
         for wave, cosine, sine in terms:
-            lead = next((k for k in wave if k), 0)
-            if lead < 0:
+            leading = next((k for k in wave if k), 0)
+            if leading < 0:
                 wave, sine = tuple(-k for k in wave), -sine
-            elif lead == 0:
+            elif leading == 0:
                 sine = self.ring.zero
             old = total.get(wave)
             total[wave] = (cosine, sine) if old is None else (old[0] + cosine, old[1] + sine)
@@ -118,13 +118,13 @@ class Angle:
 
     def cos(self) -> TrigPolynomial:
         """Return the cosine."""
-        return self._cosine_after(self._quarters)
+        return self._shifted_cosine(self._quarters)
 
     def sin(self) -> TrigPolynomial:
         """Return the sine, which is the cosine of the angle minus a quarter turn."""
-        return self._cosine_after(self._quarters - 1)
+        return self._shifted_cosine(self._quarters - 1)
 
-    def _cosine_after(self, quarters: int) -> TrigPolynomial:
+    def _shifted_cosine(self, quarters: int) -> TrigPolynomial:
         zero, one = self._algebra.ring.zero, self._algebra.ring.one
         cosine, sine = ((one, zero), (zero, -one), (-one, zero), (zero, one))[quarters % 4]
         return self._algebra.sum([(self._wave, cosine, sine)])
@@ -216,8 +216,8 @@ def _product(
         return [(wave_b, cos_b * cos_a, sin_b * cos_a)]
     cc, ss, sc, cs = cos_a * cos_b, sin_a * sin_b, sin_a * cos_b, cos_a * sin_b
     total = tuple(k + m for k, m in zip(wave_a, wave_b, strict=True))
-    gap = tuple(k - m for k, m in zip(wave_a, wave_b, strict=True))
+    difference = tuple(k - m for k, m in zip(wave_a, wave_b, strict=True))
     return [
         (total, (cc - ss) * _HALF, (sc + cs) * _HALF),
-        (gap, (cc + ss) * _HALF, (sc - cs) * _HALF),
+        (difference, (cc + ss) * _HALF, (sc - cs) * _HALF),
     ]

@@ -74,7 +74,7 @@ class Arithmetic:
         self._builder, self._kind, self._load, self._sincos = builder, kind, load, sincos
         self._values: dict[Traced, ir.Value] = {}
         self._flags: tuple[str, ...] = FUSED
-        self._circular: dict[Traced, tuple[ir.Value, ir.Value]] = {}
+        self._sines_cosines: dict[Traced, tuple[ir.Value, ir.Value]] = {}
 
     def run(self, code: StraightLineCode) -> None:
         """Emit all operations of a code."""
@@ -110,8 +110,8 @@ class Arithmetic:
 
     def _select(self, a: ir.Value, b: ir.Value, x: ir.Value, y: ir.Value) -> ir.Value:
         builder = self._builder
-        otherwise = builder.fcmp_ordered('>=', a, b)
-        y = builder.select(otherwise, y, constant(self._kind, math.nan))
+        not_less = builder.fcmp_ordered('>=', a, b)
+        y = builder.select(not_less, y, constant(self._kind, math.nan))
         return builder.select(builder.fcmp_ordered('<', a, b), x, y)
 
     def _call(self, intrinsic: str, value: ir.Value) -> ir.Value:
@@ -121,17 +121,17 @@ class Arithmetic:
 
     def _sine_and_cosine(self, angle: Traced) -> tuple[ir.Value, ir.Value]:
         """Return both sine and cosine, since code that needs one usually needs the other."""
-        if angle not in self._circular:
+        if angle not in self._sines_cosines:
             builder, x = self._builder, self._values[angle]
             if self._sincos is None:
                 pair = self._call('llvm.sin', x), self._call('llvm.cos', x)
             else:
                 with builder.goto_entry_block():
-                    places = [builder.alloca(self._kind) for _ in range(2)]
-                builder.call(self._sincos, [x, *places])
-                pair = builder.load(places[0]), builder.load(places[1])
-            self._circular[angle] = pair
-        return self._circular[angle]
+                    pointers = [builder.alloca(self._kind) for _ in range(2)]
+                builder.call(self._sincos, [x, *pointers])
+                pair = builder.load(pointers[0]), builder.load(pointers[1])
+            self._sines_cosines[angle] = pair
+        return self._sines_cosines[angle]
 
 
 _INTEGERS = ir.VectorType(INTEGER, LANES)
@@ -210,8 +210,8 @@ def _series(builder: ir.IRBuilder, r: ir.Value) -> tuple[ir.Value, ir.Value]:
     sine = _fused(b, b.fmul(r, z), _horner(b, _SINE, z), r)
     h = b.fmul(_all(0.5), z)
     w = b.fsub(_all(1.0), h)
-    lost = b.fsub(b.fsub(_all(1.0), w), h)
-    cosine = b.fadd(w, _fused(b, b.fmul(z, z), _horner(b, _COSINE, z), lost))
+    correction = b.fsub(b.fsub(_all(1.0), w), h)
+    cosine = b.fadd(w, _fused(b, b.fmul(z, z), _horner(b, _COSINE, z), correction))
     return sine, cosine
 
 

@@ -102,7 +102,7 @@ def _target_machine() -> Any:
     )
 
 
-def _outside_symbols() -> dict[str, int]:
+def _external_symbols() -> dict[str, int]:
     """Return the addresses of the external symbols used in ``functions``."""
     python = ctypes.pythonapi
     return {
@@ -129,15 +129,15 @@ class MachineCode:
     """
 
     def __init__(self, data: bytes) -> None:
-        outside, process = _outside_symbols(), ctypes.CDLL(None)
+        external, process = _external_symbols(), ctypes.CDLL(None)
 
         def address(name: str) -> int:
-            return outside.get(name) or _address(getattr(process, name))
+            return external.get(name) or _address(getattr(process, name))
 
         try:
             self._loaded: LoadedObject | _LoadedByLlvm = LoadedObject(data, address)
         except (ValueError, AttributeError, OSError):
-            self._loaded = _LoadedByLlvm(data, outside)
+            self._loaded = _LoadedByLlvm(data, external)
 
     def call(self, name: str, fallback: Callable[..., None]) -> Callable[..., None]:
         """Return the function for one state, ``(*inputs, *results)``.
@@ -182,12 +182,12 @@ class MachineCode:
 class _LoadedByLlvm:
     """Counterpart of :class:`LoadedObject` for any processor that LLVM supports."""
 
-    def __init__(self, data: bytes, outside: dict[str, int]) -> None:
+    def __init__(self, data: bytes, external: dict[str, int]) -> None:
         import llvmlite.binding as llvm
 
         target = _target_machine()
-        for name, place in outside.items():
-            llvm.add_symbol(name, place)
+        for name, address in external.items():
+            llvm.add_symbol(name, address)
         self._engine: Any = llvm.create_mcjit_compiler(llvm.parse_assembly(''), target)
         self._engine.add_object_file(llvm.object_file.ObjectFileRef.from_data(data))
         self._engine.finalize_object()

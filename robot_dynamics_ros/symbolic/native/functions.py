@@ -44,18 +44,18 @@ def define_call(module: ir.Module, code: StraightLineCode) -> None:
     function.blocks.insert(0, function.blocks.pop())
     builder = ir.IRBuilder(start)
     arity = len(code.inputs) + len(code.results)
-    _go_on_if(builder, builder.icmp_signed('==', count, _integer(arity)), misused)
+    _continue_if(builder, builder.icmp_signed('==', count, _integer(arity)), misused)
     objects = [builder.load(_at(builder, arguments, k)) for k in range(arity)]
     _check_arrays(builder, code, objects, unusual)
     _run(builder, code, objects)
-    none = _outside(module, 'python_none', _BYTE)
+    none = _external(module, 'python_none', _BYTE)
     increment = ir.FunctionType(ir.VoidType(), [_OBJECT])
-    builder.call(_outside(module, 'python_incref', increment), [none])
+    builder.call(_external(module, 'python_incref', increment), [none])
     builder.ret(none)
-    pass_on = ir.FunctionType(_OBJECT, [_OBJECT], var_arg=True)
+    call_type = ir.FunctionType(_OBJECT, [_OBJECT], var_arg=True)
     for block, passed in ((unusual, objects), (misused, [])):
         builder.position_at_end(block)
-        call = _outside(module, 'python_call', pass_on)
+        call = _external(module, 'python_call', call_type)
         builder.ret(builder.call(call, [fallback, *passed, ir.Constant(_OBJECT, None)]))
 
 
@@ -73,7 +73,7 @@ def _check_arrays(
 
     def is_array(k: int) -> ir.Value:
         kind = builder.load(_at(builder, objects[k], HEADER - 8, _OBJECT))
-        return builder.icmp_unsigned('==', kind, _outside(module, 'numpy_array', _BYTE))
+        return builder.icmp_unsigned('==', kind, _external(module, 'numpy_array', _BYTE))
 
     def is_plain(k: int) -> ir.Value:
         needed = CONTIGUOUS | ALIGNED | (WRITEABLE if k >= len(code.inputs) else 0)
@@ -81,24 +81,24 @@ def _check_arrays(
         dtype = _field(builder, objects[k], 'dtype', _OBJECT)
         flags = builder.and_(_field(builder, objects[k], 'flags', _INT32), mask)
         ndim = _field(builder, objects[k], 'ndim', _INT32)
-        right = builder.icmp_unsigned('==', dtype, _outside(module, 'numpy_float64', _BYTE))
-        right = builder.and_(right, builder.icmp_unsigned('==', flags, mask))
+        valid = builder.icmp_unsigned('==', dtype, _external(module, 'numpy_float64', _BYTE))
+        valid = builder.and_(valid, builder.icmp_unsigned('==', flags, mask))
         dimensions = ir.Constant(_INT32, len(shapes[k]))
-        return builder.and_(right, builder.icmp_unsigned('==', ndim, dimensions))
+        return builder.and_(valid, builder.icmp_unsigned('==', ndim, dimensions))
 
     def has_shape(k: int) -> ir.Value:
         sizes = _field(builder, objects[k], 'shape', INTEGER.as_pointer())
-        right: ir.Value = ir.Constant(_BIT, 1)
+        valid: ir.Value = ir.Constant(_BIT, 1)
         for axis, size in enumerate(shapes[k]):
             length = builder.load(_at(builder, sizes, axis))
-            right = builder.and_(right, builder.icmp_unsigned('==', length, _integer(size)))
-        return right
+            valid = builder.and_(valid, builder.icmp_unsigned('==', length, _integer(size)))
+        return valid
 
     for check in (is_array, is_plain, has_shape):
-        right = ir.Constant(_BIT, 1)
+        valid = ir.Constant(_BIT, 1)
         for k in range(len(objects)):
-            right = builder.and_(right, check(k))
-        _go_on_if(builder, right, unusual)
+            valid = builder.and_(valid, check(k))
+        _continue_if(builder, valid, unusual)
 
 
 def _run(builder: ir.IRBuilder, code: StraightLineCode, objects: Sequence[ir.Value]) -> None:
@@ -142,9 +142,9 @@ def define_batch(module: ir.Module, code: StraightLineCode, sincos: ir.Function)
         for name, base, width in zip(names, bases, widths, strict=True)
     }
     _emit_block(builder, code, rows, sincos)
-    following = builder.add(row, _integer(LANES))
-    row.add_incoming(following, builder.block)
-    builder.cbranch(builder.icmp_signed('<', following, last), block, end)
+    next_row = builder.add(row, _integer(LANES))
+    row.add_incoming(next_row, builder.block)
+    builder.cbranch(builder.icmp_signed('<', next_row, last), block, end)
     builder.position_at_end(end)
     builder.ret_void()
 
@@ -174,10 +174,10 @@ def _emit_block(
                 builder.store(builder.extract_element(value, _integer(lane)), address)
 
 
-def _go_on_if(builder: ir.IRBuilder, condition: ir.Value, otherwise: ir.Block) -> None:
-    following = builder.append_basic_block()
-    builder.cbranch(condition, following, otherwise)
-    builder.position_at_end(following)
+def _continue_if(builder: ir.IRBuilder, condition: ir.Value, otherwise: ir.Block) -> None:
+    block = builder.append_basic_block()
+    builder.cbranch(condition, block, otherwise)
+    builder.position_at_end(block)
 
 
 def _integer(value: int) -> ir.Constant:
@@ -196,7 +196,7 @@ def _field(builder: ir.IRBuilder, array: ir.Value, name: str, kind: ir.Type) -> 
     return builder.load(_at(builder, array, HEADER + FIELDS[name], kind))
 
 
-def _outside(module: ir.Module, name: str, kind: ir.Type) -> ir.Value:
+def _external(module: ir.Module, name: str, kind: ir.Type) -> ir.Value:
     """Declare a symbol that the loader supplies: a function, or the address of an object."""
     if name in module.globals:
         return module.globals[name]
