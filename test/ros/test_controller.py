@@ -621,7 +621,7 @@ def test_a_change_that_fails_while_it_begins_to_act_does_not_end_the_node():
     node, changes = Mock(), Mock()
     changes.session.commit.side_effect = ConfigurationError('parameters', 'nobody', 'foresaw it')
     changes.session.parameters = {}
-    parameters = ParameterChanges(node, changes, Mock(translated=dict))
+    parameters = ParameterChanges(node, changes, Mock(translate=dict))
     parameters.check({})
     parameters.apply({})
     node.get_logger().error.assert_called_once_with('parameters: nobody; foresaw it')
