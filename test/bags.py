@@ -24,7 +24,7 @@ STATES, COMMANDS, REFERENCE = (
 )
 DESCRIPTION = '/robot_description'
 
-# Name of the form: storage, compression, version of the metadata.
+# Name of the form: storage, compression, metadata version.
 FORMS = {
     'mcap': (StoragePlugin.MCAP, CompressionMode.NONE, 9),
     'mcap_chunks': (StoragePlugin.MCAP, CompressionMode.STORAGE, 9),
@@ -38,7 +38,7 @@ FORMS = {
 
 @dataclass
 class Message:
-    """What goes into a bag: topic, time in ns, type, message."""
+    """Messages of a bag: topic, time in ns, type, message."""
 
     topic: str
     time: int
@@ -90,9 +90,9 @@ def text(time: int, value: str, topic: str = DESCRIPTION) -> Message:
 
 @dataclass
 class Motion:
-    """A smooth run: columns by name, 1 kHz unless told otherwise.
+    """A smooth run: columns by name, 1 kHz by default.
 
-    The joints move along sines; efforts are any smooth numbers.
+    The joints follow sines; the efforts are arbitrary smooth numbers.
     """
 
     count: int = 500
@@ -123,7 +123,7 @@ class Motion:
 
 
 def write(path: Path, messages: Iterable[Message], form: str = 'mcap') -> Path:
-    """Write messages, in their order, into a bag of some form."""
+    """Write messages, in order, into a bag of the given form."""
     storage, compression, version = FORMS[form]
     writer = Writer(path, version=version, storage_plugin=storage)
     writer.set_compression(compression, CompressionFormat.ZSTD)

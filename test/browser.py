@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A real browser for tests: what it shows as text and as pixels, and where it shows a point."""
+"""A real browser for tests: displayed text, pixels and positions of points."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ _OPTIONS = ['--no-sandbox', '--use-gl=angle', '--use-angle=swiftshader',
             '--enable-unsafe-swiftshader']  # fmt: skip
 _HEIGHT = 750
 _SCALE = 0.5
-#: Seconds on a quiet machine are a minute on a busy one.
+#: An idle machine needs seconds, a busy one a minute.
 PATIENCE_S = 90.0
 
 
 @contextmanager
 def chromium() -> Iterator[Any]:
-    """Yield a browser; skip the test, and say what is missing, where there is none."""
+    """Yield a browser; skip the test with the reason if there is none."""
     if not CHROMIUM:
         pytest.skip('chromium is not installed (apt install chromium)')
     with sync_playwright() as driver:
@@ -45,9 +45,9 @@ def chromium() -> Iterator[Any]:
 
 
 def _favour_other_sessions() -> None:
-    """Let the browser, a session of its own, have its share where sessions share processors.
+    """Raise the priority of the browser's session if the kernel schedules by session.
 
-    Beside two busy loops it got a twentieth. Only root may change that; else it is as it is.
+    Next to two busy loops it got a twentieth of a processor. Without root this has no effect.
     """
     for child in psutil.Process().children(recursive=True):
         with contextlib.suppress(OSError):
@@ -56,7 +56,7 @@ def _favour_other_sessions() -> None:
 
 
 class Tab:
-    """A page that is open in a browser; a context."""
+    """An open page of a browser; a context manager."""
 
     def __init__(self, browser: Any, address: str, width: int = 1300) -> None:
         self._context = browser.new_context(
@@ -75,16 +75,16 @@ class Tab:
         self._context.close()
 
     def close(self) -> None:
-        """Close the page as a person does."""
+        """Close the page as a user does."""
         self.page.close()
 
     @property
     def text(self) -> str:
-        """What can be read on the page."""
+        """Visible text of the page."""
         return str(self.page.inner_text('body'))
 
     def reads(self, text: str, meanwhile: Callable[[], Any] = lambda: None) -> None:
-        """Wait until a text can be read; do something meanwhile, again and again."""
+        """Wait until a text is visible; call a function repeatedly meanwhile."""
         self.until(lambda: text in self.text, f'{text!r} on the page', meanwhile)
 
     def until(

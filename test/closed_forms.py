@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The published closed-form equations of four arms, over numbers or SymPy symbols.
 
-Written down from the (corrected) texts, using nothing of the package under test. Each returns M,
+Typed from the (corrected) texts, without the package under test. Each returns M,
 the Christoffel matrix C and the gravity forces G; g is the scalar 9.81, not a vector.
 """
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every test may ask for; robots are in ``samples``, independent answers in ``oracles``."""
+"""Shared fixtures; robots are in ``samples``, independent references in ``oracles``."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-# As in every command: matrices are small, and threads of BLAS would only wait for each other.
+# As in every command: matrices are small, so BLAS threads would only slow each other down.
 os.environ.setdefault('OPENBLAS_NUM_THREADS', '1')
 
 import numpy as np
 import pytest
 from hypothesis import settings
 
-# Generated code and bytecode last from run to run; the names of both change with their sources.
-# Every process that a test starts would compile its imports anew without the latter.
+# Generated code and bytecode are kept between runs; their names change with their sources.
+# Without the latter every process started by a test would compile its imports again.
 KEPT = Path(__file__).resolve().parents[1] / '.cache'
 os.environ['PYTHONPYCACHEPREFIX'] = sys.pycache_prefix = str(KEPT / 'bytecode')
 os.environ.pop('PYTHONDONTWRITEBYTECODE', None)
 sys.dont_write_bytecode = False
 
-# The helper modules of this folder are importable in whatever way pytest imports the tests.
+# Makes the helper modules of this folder importable, however pytest imports the tests.
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-# The same examples on every machine, and no failure because a machine is busy.
+# The same examples on every machine, and no failures on a busy machine.
 settings.register_profile('reproducible', derandomize=True, deadline=None)
 settings.load_profile('reproducible')
 

@@ -9,7 +9,7 @@ import numpy as np
 
 
 class Counted:
-    """A number whose every product, also with a plain number, is counted on the class."""
+    """A number that counts its products, including those with plain numbers, on the class."""
 
     products = 0
 

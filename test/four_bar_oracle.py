@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import mpmath as mp
 import numpy as np
 
-# The project's numbers for the parallelogram, written out once more.
+# The project's numbers for the parallelogram, repeated here.
 NUMBERS = SimpleNamespace(
     l1=0.55, l2p=0.55, l1p=0.21, l3p=0.21, d1=0.26, d2=0.31, d1p=0.09, d2p=0.27,
     m1=14.0, m2=9.5, m1p=4.2, m2p=3.1, I1z=0.62, I2z=0.85, I1pz=0.041, I2pz=0.115, g=9.81,
@@ -93,7 +93,7 @@ class FreeBodies:
     The coordinates move as ``u + ud t + udd t^2/2``. The loop is closed by intersecting two
     circles; positions of the centres of mass are differentiated by mpmath; the four links are
     free bodies with the five pin forces and the two torques as twelve unknowns. The second motor
-    is at the crank L1' or, if wanted, at J2 between the arms.
+    is at the crank L1' or, optionally, at J2 between the arms.
     """
 
     def __init__(self, p, u, ud, udd, *, motor_at_elbow: bool = False) -> None:

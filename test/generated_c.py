@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Generated C in tests: compiled, loaded, called, and its largest term."""
+"""Compile, load and call generated C in tests, and find its largest term."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SANITIZED = ['-O2', *WARNINGS, '-fsanitize=undefined,address']
 
 
 def run(*command, cwd):
-    """Run a command that must succeed; return what it says, on both streams."""
+    """Run a command that must succeed; return its output of both streams."""
     done = subprocess.run(command, cwd=cwd, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
     return done.stdout + done.stderr
@@ -40,7 +40,7 @@ def call(library, function, inputs):
 
 
 def largest_term(code, inputs):
-    """Return the largest intermediate value of straight-line code, inputs apart."""
+    """Return the largest intermediate value of straight-line code, without the inputs."""
     values, largest = {}, 0.0
     for scalar in code.scalars:
         if scalar.operation == 'input':

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Derivatives of the screw vectors by the product rule, joint by joint: no theorem is used.
+"""Derivatives of the screw vectors by the product rule, joint by joint, without any theorem.
 
 Every coordinate enters through one 6x6 transform, whose derivatives of any order are known in
 closed form (the n-th derivative of cos q is cos(q + n pi/2), a slide is linear). A derivative of

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Small closed-loop mechanisms as text, each with one feature that the shipped ones lack."""
+"""Small closed-loop mechanisms as text, each with a feature missing in the shipped ones."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ TILT = (0.4, -0.3, 0.9)  # no axis of a tilted plane is along an axis of the bas
 
 
 def bar(name, mass=1.5, com=(0.15, 0.02, 0.01)):
-    """Return a link of some mass."""
+    """Return a link of a given mass."""
     return link(name, mass, com, SLENDER)
 
 

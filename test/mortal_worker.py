@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Work for worker processes, in a module that they can import, and what is left of them."""
+"""Tasks for worker processes in an importable module, and a check for remaining processes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _BEGIN_S, _END_S = 180.0, 60.0  # imports take a minute on a busy machine
 
 
 def killed_on(word: str, item: str) -> str:
-    """Do some work, and die of one item as a process without memory does."""
+    """Process items, and kill the process at one of them, as the out-of-memory killer does."""
     if item == word:
         os.kill(os.getpid(), signal.SIGKILL)
     return item.upper()
@@ -26,12 +26,12 @@ def killed_on(word: str, item: str) -> str:
 def errors_when_ended(
     words: Sequence[str], way: int, has_begun: Callable[[list[float]], bool]
 ) -> str:
-    """Start a module, end it by a signal once it has begun; return its errors if nothing is left.
+    """Start a module, end it by a signal once it runs; return its errors if no process remains.
 
     Args:
         words: Module and arguments.
-        way: Signal; as at a terminal, an interrupt is for its workers too.
-        has_begun: Gets the processor's time of each of its processes, s.
+        way: Signal; an interrupt is also sent to its workers, as by a terminal.
+        has_begun: Receives the processor time of each of its processes, s.
     """
     command, pipe = [sys.executable, '-m', *words], subprocess.PIPE
     with subprocess.Popen(command, stdout=pipe, stderr=pipe, start_new_session=True) as parent:
@@ -54,7 +54,7 @@ def _await(condition: Callable[[], bool], what: str, seconds: float) -> None:
 
 
 def _times(group: int) -> list[float]:
-    """Return the processor's times, s, of the living processes of a group."""
+    """Return the processor times, s, of the running processes of a group."""
     found = []
     for entry in Path('/proc').glob('[0-9]*/stat'):
         with contextlib.suppress(OSError):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Independent answers: other libraries that read the URDF text themselves, and derivatives.
+"""Independent references: other libraries that parse the URDF themselves, and derivatives.
 
-Nothing here uses the package under test.
+Independent of the package under test.
 """
 
 from __future__ import annotations
@@ -173,7 +173,7 @@ def complex_step(f: Callable[[np.ndarray], np.ndarray], x: np.ndarray) -> np.nda
     """Return the Jacobian ``df_i/dx_j`` of an analytic function, exact to rounding.
 
     The imaginary part of f(x + i h e_j) / h has an error of order h^2, and no difference is taken:
-    h may be so small that the error is nothing (Squire and Trapp, 1998).
+    h may be so small that the error vanishes (Squire and Trapp, 1998).
     """
     h = 1e-100
     columns = []

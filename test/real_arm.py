@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The recording of a real UR10E, which is not part of the project, and its drive gains."""
+"""A recording of a real UR10E (not part of the project), and its drive gains."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recordings of an arm whose motion is given and whose efforts are Pinocchio's, for tests."""
+"""Recordings of an arm with a prescribed motion and efforts by Pinocchio, for tests."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NAMES = ('shoulder', 'elbow', 'lift')
 
 
 def arm_xml(dynamics: str = '', effort: float = 200.0) -> str:
-    """Return a three-joint arm that feels gravity in every direction; its tool is frame 'tool'."""
+    """Return a three-joint arm loaded by gravity in every direction; its tool is frame 'tool'."""
     return robot(
         'test_arm',
         link('base'),
@@ -38,16 +38,16 @@ def arm_xml(dynamics: str = '', effort: float = 200.0) -> str:
 
 @dataclass
 class RecordedArm:
-    """States along sines with semi-implicit steps; efforts by inverse dynamics, plus what is told.
+    """States along sines with semi-implicit steps; efforts by inverse dynamics plus disturbances.
 
     Attributes:
         count: States.
-        gravity: That acts on the arm.
+        gravity: Gravity that acts on the arm.
         viscous, dry: Friction at the velocity at the end of the step.
         armature: Drive inertia.
-        factor: Recorded efforts by those that act, per joint.
-        measured_late: Whether the states carry efforts, those of the step before.
-        period: Of the states, ns.
+        factor: Recorded effort / acting effort, per joint.
+        measured_late: Whether states contain efforts, namely those of the previous step.
+        period: Period of the states, ns.
     """
 
     count: int = 1500

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A controller's session on a simulated arm, recorded as the recorder node does it, for tests."""
+"""A controller session on a simulated arm, recorded as by the recorder node, for tests."""
 
 from __future__ import annotations
 
@@ -59,15 +59,15 @@ def trajectory_message(
 
 @dataclass
 class RecordedLoop:
-    """Runs a loop on MuJoCo and keeps the messages of the recording.
+    """Runs a session on MuJoCo and collects the messages of the recording.
 
     Attributes:
         given: The controller's parameters.
-        before, behind: By step, what happens before and behind the answer to that state.
-        wall: Whether the times in the bag are wall times, as ``ros2 bag record`` has them.
-        unseen: States that the controller does not see.
-        driver: Profile of a driver in whose names and units the messages are, or None.
-        locked: By step, where the locked joint 4 stands from then on, rad.
+        before, behind: By step, actions before and after the answer to that state.
+        wall: Whether the times in the bag are wall times, as of ``ros2 bag record``.
+        unseen: States that do not reach the controller.
+        driver: Driver profile that defines names and units of the messages, or None.
+        locked: By step, position of the locked joint 4 from then on, rad.
     """
 
     given: Mapping[str, Any] = field(default_factory=lambda: dict(GIVEN))
@@ -139,7 +139,7 @@ class RecordedLoop:
         return effort
 
     def _check_locked_joints(self, stamp: int, time: int, stands: float) -> None:
-        """Tell the session of the locked joint, and follow it, as the node does."""
+        """Pass the locked joint to the session, and follow it, as the node does."""
         if not self.tree.locked:
             return
         if self.session.on_locked(np.array([stands])):
@@ -167,10 +167,10 @@ class RecordedLoop:
     def _now(self) -> int:
         return self._clock(self.step * MS) + (300_000 if self.wall else 0)
 
-    # What may happen ----------------------------------------------------------------------------
+    # Events -------------------------------------------------------------------------------------
 
     def follow(self, times: Any, points: Any, stamp_ns: int = 0) -> None:
-        """Take a trajectory as the node does."""
+        """Accept a trajectory as the node does."""
         message = trajectory_message(self.tree.joint_names, times, points, stamp_ns)
         self.messages.append(Message(TRAJECTORY, self._now(), JOINT_TRAJECTORY, message))
         read = (np.array(times), np.array(points, dtype=float), None, None), stamp_ns
@@ -180,29 +180,29 @@ class RecordedLoop:
             self.say(f'rejected: {error}')
 
     def hold(self) -> None:
-        """Take an empty trajectory."""
+        """Accept an empty trajectory."""
         message = trajectory_message(self.tree.joint_names, [], [], 0)
         self.messages.append(Message(TRAJECTORY, self._now(), JOINT_TRAJECTORY, message))
         self.say(self.session.perform(TrajectoryChange(self.session, lambda: (None, 0))))
 
     def stream(self, name: str, message: Any) -> None:
-        """Take what streams to the controller as the node does."""
+        """Accept streamed targets as the node does."""
         self.messages.append(Message(f'/controller/{name}', self._now(), STREAMS[name], message))
         self.session.perform(STREAMED[name](self.session, message))
 
     def push(self, force: Sequence[float]) -> None:
-        """Let a hand pull at the tool."""
+        """Apply a force at the tool."""
         self.plant.push('tool', np.array([*force, 0.0, 0.0, 0.0]))
 
     def go_on(self) -> None:
-        """Go back to work after a contact, as the node's service does."""
+        """Resume after a contact, as the node's service does."""
         self.session.perform(ReleaseChange(self.session))
         for remark in self.session.remarks:
             if remark.status:
                 self.say(remark.status)
 
     def recover(self) -> None:
-        """Start anew, as after a silence of the states."""
+        """Restart, as after a gap of the states."""
         self.session.fall_silent()
         self.say('held: states returned after a timeout')
 
@@ -220,7 +220,7 @@ class RecordedLoop:
         self.messages.append(text(time or self._clock(0), content, PARAMETERS))
 
     def bag(self, path: Path) -> Path:
-        """Write the recording; what has the same time stays in the order of the run."""
+        """Write the recording; messages of the same time keep their order."""
         return write(path, sorted(self.messages, key=lambda message: message.time))
 
 

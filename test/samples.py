@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The robots that the tests share, each as URDF text that other libraries can read as well."""
+"""Shared robots of the tests, as URDF text that other libraries can read."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MOVING = ('revolute', 'continuous', 'prismatic')
 
 @dataclass(frozen=True)
 class Sample:
-    """A robot as text, and the gravity it is examined in (m/s^2)."""
+    """A robot as text, and the gravity for its tests (m/s^2)."""
 
     name: str
     xml: str
@@ -33,7 +33,7 @@ class Sample:
 
     @cached_property
     def tree(self) -> RobotTree:
-        """The robot as this package reads it; joints whose file gives no effort get 1."""
+        """The robot as loaded by this package; joints without an effort limit get 1."""
         return load_robot(self.xml, self.gravity, effort_limit=1.0)
 
 
@@ -44,7 +44,7 @@ def random_state(tree: RobotTree, rng: np.random.Generator) -> tuple[np.ndarray,
     return rng.uniform(lower, upper), rng.normal(size=tree.n), rng.normal(size=tree.n)
 
 
-# ---- textbook arms: numbers by the names of the formulas they are compared with ----------------
+# ---- textbook arms: numbers named as in the formulas they are compared with --------------------
 
 # RP arm: l1 from axis 1 to its centre of mass. Link 2 in its modified Denavit-Hartenberg frame,
 # z along the slide, so its moment about the axis parallel to z0 is the yy element.
@@ -184,7 +184,7 @@ def random_tree(rng: np.random.Generator, n: int, branching: float = 0.0) -> Sam
     Args:
         rng: The generator.
         n: Number of moving joints.
-        branching: Probability that a body hangs on any earlier one instead of on the last.
+        branching: Probability that the parent is any earlier body instead of the last one.
     """
     elements = [link('base')]
     for i in range(n):
@@ -211,11 +211,11 @@ def random_tree(rng: np.random.Generator, n: int, branching: float = 0.0) -> Sam
     return Sample(f'random_{kind}_{n}', robot(f'random_{kind}_{n}', *elements))
 
 
-# ---- arms of the world --------------------------------------------------------------------------
+# ---- published arms -----------------------------------------------------------------------------
 
 
 def _as_serial_arm(path) -> str | None:
-    """Return the text of a fixed-base serial arm, or None if the file is something else.
+    """Return the text of a fixed-base serial arm, or None if the file is not one.
 
     Shapes are left out, and mimic joints, which this package refuses, are fixed. Both readers,
     this package and the oracle, get the same text.

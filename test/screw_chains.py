@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random chains in motion, on which the printed and the corrected formulas are compared."""
+"""Random moving chains for comparing the printed with the corrected formulas."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Chain:
 
 
 def random_chains():
-    """Return 25 chains of 2 to 6 joints, turning and sliding; the same ones at every call."""
+    """Return 25 chains of 2 to 6 revolute and prismatic joints; the same ones at every call."""
     rng = np.random.default_rng(1990)
     return [Chain(rng, n) for n in (2, 3, 4, 5, 6) for _ in range(5)]
 
@@ -49,10 +49,10 @@ def largest(differences):
 
 
 def fails_as_stated(printed, evidence):
-    """Assert that the printed form misses the truth by about what is stated."""
+    """Assert that the error of the printed form is about as stated."""
     assert largest(printed) > evidence / 5
 
 
 def holds(corrected):
-    """Assert that the corrected form misses the truth by rounding only."""
+    """Assert that the error of the corrected form is only rounding."""
     assert largest(corrected) < ROUNDING

@@ -81,7 +81,7 @@ def rod(mass: Scalar, length: Scalar) -> RigidBodyInertia:
         mass: kg.
         length: h, m.
 
-    Validity: an idealization; a link of its own needs :math:`I_{xx} > 0`.
+    Validity: an idealization; a separate link needs :math:`I_{xx} > 0`.
     """
     _positive(mass=mass, length=length)
     across = mass * length**2 / 12
@@ -195,7 +195,7 @@ def _is_number(value: Scalar) -> bool:
 
 
 def _positive(**arguments: Scalar) -> None:
-    """Refuse numbers that are not positive; symbols pass."""
+    """Reject numbers that are not positive; symbols pass."""
     for name, value in arguments.items():
         if _is_number(value) and not (0.0 < value < float('inf')):
             raise ParameterError(name, value, 'must be a positive number')

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recordings made of formulas: motions known exactly, efforts by Pinocchio, friction by hand.
+"""Synthetic recordings: motions known exactly, efforts by Pinocchio, friction by formulas.
 
-Nothing here uses the regressor or the identification under test.
+Independent of the regressor and the identification under test.
 """
 
 from __future__ import annotations

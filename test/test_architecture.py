@@ -81,7 +81,7 @@ def imported_names(source: str) -> set[str]:
 
 
 def private_names(source: str) -> list[str]:
-    """Return what a node uses of rclpy that is private, or that no page of it promises."""
+    """Return the private or undocumented attributes of rclpy that a node uses."""
     names = [name for name in imported_names(source) if name.startswith('rclpy.impl')]
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Attribute) and re.match(r'_(?!_)|handle$', node.attr):
@@ -97,7 +97,7 @@ def subpackage_of(file: str) -> str:
 
 
 def violations(file: str, source: str) -> list[str]:
-    """Return what is wrong with the imports of a file, given its path within the package."""
+    """Return the violations by imports of a file, given its path within the package."""
     subpackage, wrong = subpackage_of(file), []
     if subpackage not in SUBPACKAGES:
         return [f'{file}: unknown subpackage {subpackage}; known: {SUBPACKAGES}']

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write URDF text, number for number, so that any parser can read the robots of the tests."""
+"""Write URDF text with exact numbers, so that any parser can read the robots of the tests."""
 
 from __future__ import annotations
 

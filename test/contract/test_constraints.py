@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every kind of constraint: Jacobian, rate and drift are the derivatives of its value.
+"""Every kind of constraint: Jacobian, rate and drift are derivatives of its value.
 
 The oracle is the difference quotient in 40 digits (mpmath): the value is evaluated along an
-accelerated path q(s) = q + v s + a s^2/2 while the time runs on, so the total derivatives are
+accelerated path q(s) = q + v s + a s^2/2 while time advances, so the total derivatives are
 differences of one function of s.
 """
 
@@ -19,7 +19,7 @@ from robot_dynamics_ros.constraints.registry import CONSTRAINTS, make_constraint
 from robot_dynamics_ros.errors import ProgramError, ShapeError, UnknownNameError
 
 ROBOTS = ['four_dof', 'rrpr', 'branched']
-TIME = 1.3  # within the ramps of all signals: nothing is at rest
+TIME = 1.3  # within the ramps of all signals, so that all vary
 
 
 def moving(*center, amplitude=0.1):

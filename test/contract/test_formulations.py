@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every formulation promises, on every shared robot.
+"""The contract of every formulation, on every shared robot.
 
-A new formulation is examined as soon as it stands in ``FORMULATIONS``.
+A new formulation is tested as soon as it is in ``FORMULATIONS``.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from robot_dynamics_ros.errors import ShapeError, UnknownNameError
 # neither complex and high precision numbers nor symbols.
 NUMBERS_ONLY = {'pinocchio'}
 
-# Sums of some hundred products of numbers near 1: rounding is about 1e-15 of the largest term,
+# Sums of about a hundred products of numbers near 1: rounding is about 1e-15 of the largest term,
 # and terms may be 100 times the result.
 ROUNDING = 1e-12
 

@@ -125,8 +125,8 @@ BAD = {
     'limit_effort': [1, 'yes', None],
     'lead_in': [-0.1, 1.5, 'slow'],
     'home': [[0.0, 0.0], float('nan'), 'middle'],
-    'program': ['scara_circle', 3, None],  # another one needs another law
-    'impedance_frame': ['tool', 3, None],  # likewise
+    'program': ['scara_circle', 3, None],  # requires a new law
+    'impedance_frame': ['tool', 3, None],  # also
     'joint_stiffness': [-1.0, [1.0, 2.0], float('nan'), 'soft'],
     'frame_stiffness': [-1.0, [1.0] * 5, [float('nan')] * 6, 'soft'],
     'impedance_damping_ratio': [-0.1, 11.0, 'critical', None],
@@ -150,7 +150,7 @@ def test_a_bad_value_is_refused_with_its_name_and_nothing_changes(name, robot, r
     before, values = effort(law, q, v, reference), dict(law.parameters)
     for parameter in values:
         for value in BAD[parameter]:
-            # A good value in the same call must not slip in beside the bad one.
+            # A valid value in the same call must not be applied next to the invalid one.
             good = {k: 3.0 for k in ('natural_frequency', 'damping') if k in law.parameters}
             with pytest.raises((ParameterError, UnknownNameError)) as caught:
                 law.set_parameters({**good, parameter: value})
@@ -200,7 +200,7 @@ def test_every_parameter_is_kept_and_matters(name, robot, rng):
     q, v, _ = random_state(tree, rng)
     reference = random_reference(tree, rng)
     if name in ('computed_torque', 'constraint_stabilization'):
-        # Such that the sign of Coulomb friction and its width show.
+        # Such that the sign of Coulomb friction and its width have an effect.
         reference.velocity[:] = -0.7 * v
     tree = tree.with_changes(coulomb_friction=np.full(4, 0.5), damping=np.full(4, 0.3))
     base = BASE.get(name, {})

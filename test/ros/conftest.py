@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A domain, processes and a peer for every test across processes."""
+"""A ROS domain, processes and a peer for every test with several processes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 pytest.importorskip('rclpy', reason='ROS 2 is not installed')
 
-# The helper modules of this folder are importable in whatever way pytest imports the tests.
+# Makes the helper modules of this folder importable, however pytest imports the tests.
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from peer import Peer
@@ -20,7 +20,7 @@ from processes import Processes, free_domain
 
 @pytest.fixture
 def processes(tmp_path: Path) -> Iterator[Processes]:
-    """Yield a starter of nodes in a domain of their own; none outlives the test."""
+    """Yield a starter of nodes in their own domain; all end with the test."""
     with free_domain() as domain, Processes(tmp_path, domain) as started:
         yield started
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An arm without dynamics: it is where its controller's reference was, as far as it is let."""
+"""An arm without dynamics, whose position is the previous reference of its controller."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from std_msgs.msg import Float64MultiArray
 
 NANO = 1_000_000_000
 PERIOD_NS = 2_000_000
-#: Before the controller listens; afterwards a state is only given up if it must have been lost.
+#: Before the controller subscribes; afterwards a state is repeated only if it must be lost.
 HASTE_S, PATIENCE_S = 0.02, 2.0
 
 
 class EchoArm:
-    """Publishes states 2 ms of its own time apart, each once the last one is answered.
+    """Publishes states 2 ms apart in its own time, each after the answer to the previous one.
 
     Attributes:
-        stuck: Joints that stay where they are.
+        stuck: Joints that do not move.
         offset: Added to every position, rad.
     """
 
@@ -39,7 +39,7 @@ class EchoArm:
         )
 
     def step(self) -> None:
-        """Publish the next state once the last one was answered, or after a while."""
+        """Publish the next state once the previous one is answered, or after a timeout."""
         now = time.monotonic()
         if self._answered < self.stamp and now - self._sent < self._patience:
             return

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A command ``gz`` that notes what it is asked and answers; nothing is simulated."""
+"""A stand-in for the command ``gz``: logs its calls and answers; simulates nothing."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from processes import write_script
 
-# One line of the notes per call; the robot is listed once it was inserted from a file that exists.
+# One log line per call; the robot is listed once it was inserted from an existing file.
 GZ = """
 import pathlib, re, sys, time
 folder = pathlib.Path({folder!r})
@@ -35,7 +35,7 @@ elif words[:2] == ['model', '--list'] and (folder / 'inserted').exists():
 
 
 class Gazebo:
-    """The command, in a folder of its own at the head of the PATH."""
+    """The command, in a folder at the head of the PATH."""
 
     def __init__(
         self,
@@ -59,6 +59,6 @@ class Gazebo:
         self.env = {'PATH': f'{folder}{os.pathsep}{os.environ["PATH"]}'}
 
     def asked(self, text: str) -> list[str]:
-        """Return the calls so far that hold a text."""
+        """Return the calls so far that contain a text."""
         notes = self._notes.read_text(encoding='utf-8') if self._notes.exists() else ''
         return [line for line in notes.splitlines() if text in line]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``ros2 launch`` for tests: the package of this tree, in a prefix and a domain of its own."""
+"""``ros2 launch`` for tests: the package of this tree, in a temporary prefix and domain."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from processes import PROJECT, NodeProcess, Processes, write_script
 
 PACKAGE = 'robot_dynamics_ros'
 BRIDGE = PROJECT.parent / 'shared' / 'tools' / 'gz_bridge.py'
-#: How long launch waits for the end of a process before it sends the next signal, s.
+#: Time after which launch sends the next signal to a process, s.
 _PATIENT = {'sigterm_timeout': 60, 'sigkill_timeout': 60}
 _NODE = """
 from {module} import {function}
@@ -34,7 +34,7 @@ runpy.run_path({bridge!r}, run_name='__main__')
 sys.stdout.flush()
 os._exit(0)  # Gazebo's Python bindings abort where subscriptions live on at the end
 """
-# Plays a bag byte for byte, ten times as fast as it was recorded.
+# Plays a bag byte for byte, ten times faster than recorded.
 _PLAYER = """
 import sys, time
 from importlib import import_module
@@ -65,7 +65,7 @@ time.sleep(1.0)
 
 
 def make_prefix(folder: Path, *, bridge: bool) -> Path:
-    """Make a prefix in which ROS finds this package, and a stand-in for ros_gz_bridge."""
+    """Create a prefix in which ROS finds this package, and a stand-in for ros_gz_bridge."""
     taken: dict = {}
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(PROJECT)
@@ -92,7 +92,7 @@ def make_player(prefix: Path, folder: Path) -> None:
 
 
 def make_package(folder: Path, name: str, executables: Mapping[str, str]) -> None:
-    """Put a package into a prefix: what its executables shall run, by name."""
+    """Install a package into a prefix; executables by name."""
     index = folder / 'share' / 'ament_index' / 'resource_index' / 'packages'
     index.mkdir(parents=True, exist_ok=True)
     (index / name).touch()
@@ -102,7 +102,7 @@ def make_package(folder: Path, name: str, executables: Mapping[str, str]) -> Non
 
 
 class LaunchProcess(NodeProcess):
-    """One launch and all that it starts, in a session of their own."""
+    """One launch and its processes, in a separate session."""
 
     def __init__(self, node: str, command: list[str], env: Mapping[str, str], log: Path):
         self.node, self.log, self._locks = node, log, set()
@@ -113,7 +113,7 @@ class LaunchProcess(NodeProcess):
             )  # fmt: skip
 
     def interrupt(self, seconds: float = 30.0) -> str:
-        """Press Ctrl-C, wait for the end, and return the output; nothing may be left running."""
+        """Press Ctrl-C, wait for the end, and return the output; no process may remain."""
         code = self.stop(signal.SIGINT, seconds)
         assert code == 0, self.output
         assert not self._alive(), f'processes are left of {self.node}\n{self.output}'
@@ -134,7 +134,7 @@ class LaunchProcess(NodeProcess):
 
 
 class Launches(Processes):
-    """The launches of one test, in one domain; a context that leaves no process behind."""
+    """The launches of one test, in one domain; a context manager that ends all processes."""
 
     def __init__(self, folder: Path, domain: int, prefix: Path) -> None:
         super().__init__(folder, domain)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The test itself as a ROS node: it publishes, listens and calls services."""
+"""The test itself as a ROS node: it publishes, subscribes and calls services."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from rclpy.qos import QoSProfile
 from rclpy.signals import SignalHandlerOptions
 
 RELIABLE = QoSProfile(depth=1000)
-_NO_TRANSITION = 'none'  # a label that no transition has: asking for it changes nothing
+_NO_TRANSITION = 'none'  # not the label of any transition: requesting it changes nothing
 
 
 class Peer:
-    """A node in the test's process; nothing happens but while it spins."""
+    """A node in the test's process; callbacks run only while it spins."""
 
     def __init__(self, processes: Processes, name: str = 'test_peer') -> None:
         self._processes, self._name = processes, name
@@ -41,7 +41,7 @@ class Peer:
         self._patch.undo()
 
     def restart(self) -> None:
-        """Begin anew, without the publishers and subscriptions so far."""
+        """Restart without the previous publishers and subscriptions."""
         self._end()
         self._begin()
 
@@ -66,7 +66,7 @@ class Peer:
         self.context.try_shutdown()
 
     def spin_until(self, predicate: Callable[[], Any], seconds: float, what: str) -> Any:
-        """Spin until a predicate is true and return its value; fail with what was awaited."""
+        """Spin until a predicate is true and return its value; fail with the awaited event."""
         end = time.monotonic() + PATIENCE * seconds
         while time.monotonic() < end:
             found = predicate()
@@ -84,7 +84,7 @@ class Peer:
             self._executor.spin_once(timeout_sec=0.02)
 
     def delivered(self, *publishers: Any) -> None:
-        """Spin until everything published so far has arrived at whoever listens reliably."""
+        """Spin until all reliable subscribers have received everything published so far."""
         now = Duration(seconds=0.0)
         self.spin_until(
             lambda: all(p.wait_for_all_acked(now) for p in publishers), 20.0, 'delivery'
@@ -120,7 +120,7 @@ class Peer:
         return found
 
     def change_state(self, node: str, transition: int) -> bool:
-        """Ask a lifecycle node for a transition and return whether it was made."""
+        """Request a transition of a lifecycle node and return whether it succeeded."""
         name = f'{node}/change_state'
         if name not in self._connected:
             nothing = ChangeState.Request(transition=Transition(label=_NO_TRANSITION))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Real processes for tests: started with their own domain, ended whatever happens."""
+"""Real processes for tests: started in their own domain, always ended."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ import yaml
 from robot_dynamics_ros.cli.processes import own_domain
 
 PROJECT = Path(__file__).resolve().parents[2]
-# The demo takes its own above these; higher ones would use ports of other programs.
+# The demo uses higher domains; even higher ones would use ports of other programs.
 _DOMAINS = range(10, 80)
 # The ports, which are few and used again, are named otherwise.
 _SEGMENT = re.compile('/dev/shm/fastrtps_[0-9a-f]{16}_el')
-#: Deadlines are written for a quiet machine; a failure is worth waiting for on a busy one.
+#: Factor on deadlines, which are chosen for an idle machine.
 PATIENCE = 3.0
 # A child ends with its parent even if that is killed: PR_SET_PDEATHSIG is 1.
 _TIED = 'import ctypes, signal; ctypes.CDLL(None).prctl(1, signal.SIGKILL)\n'
@@ -43,20 +43,20 @@ def _domains_of_this_worker() -> range:
     return _DOMAINS[worker % workers :: workers]
 
 
-# A domain is used again only after all others: what a killed node leaves behind is gone by then.
+# A domain is reused only after all others: leftovers of killed nodes are gone by then.
 _OWN = _domains_of_this_worker()
 _TURN = itertools.cycle(_OWN)
 
 
 def free_domain() -> contextlib.AbstractContextManager[int]:
-    """Yield a ROS domain that no other test or test run on this machine uses meanwhile."""
+    """Yield a ROS domain that no other test or test run on this machine uses."""
     return own_domain(itertools.islice(_TURN, len(_OWN)))
 
 
 def write_script(path: Path, code: str, options: str = '') -> None:
     """Write an executable script of Python code.
 
-    A shell starts it: a first line with Python itself bears no space, and only so many letters.
+    A shell starts it: a shebang line allows no spaces and a limited length.
     """
     start = f"#!/bin/sh\n'''exec' \"{sys.executable}\" {options} \"$0\" \"$@\"\n' '''\n"
     path.write_text(start + code, encoding='utf-8')
@@ -64,7 +64,7 @@ def write_script(path: Path, code: str, options: str = '') -> None:
 
 
 def wait_until(predicate: Callable[[], Any], seconds: float, what: str) -> Any:
-    """Return the first true value of a predicate; fail with what was awaited."""
+    """Return the first true value of a predicate; fail with the awaited event."""
     end = time.monotonic() + PATIENCE * seconds
     while time.monotonic() < end:
         found = predicate()
@@ -75,7 +75,7 @@ def wait_until(predicate: Callable[[], Any], seconds: float, what: str) -> Any:
 
 
 def _shared_memory(pid: int) -> set[Path]:
-    """Return the locks of the segments of shared memory that Fast DDS has made for a process."""
+    """Return the locks of the shared-memory segments that Fast DDS created for a process."""
     found = set()
     with contextlib.suppress(OSError):
         for link in Path(f'/proc/{pid}/fd').iterdir():
@@ -85,9 +85,9 @@ def _shared_memory(pid: int) -> set[Path]:
 
 
 def _free_shared_memory(locks: set[Path]) -> None:
-    """Remove what killed processes have left: half a megabyte each.
+    """Remove the shared memory of killed processes: half a megabyte each.
 
-    Every participant that is alive holds the lock of its own segment.
+    Every running participant holds the lock of its segment.
     """
     for path in locks:
         with contextlib.suppress(OSError), path.open('rb') as lock:
@@ -97,7 +97,7 @@ def _free_shared_memory(locks: set[Path]) -> None:
 
 
 class NodeProcess:
-    """One node in a process of its own; its output goes to a file."""
+    """One node in a separate process; its output is written to a file."""
 
     def __init__(self, node: str, command: Sequence[str], env: Mapping[str, str], log: Path):
         self.node, self.log = node, log
@@ -120,7 +120,7 @@ class NodeProcess:
         return self.log.read_text(encoding='utf-8', errors='replace')
 
     def wait(self, seconds: float = 20.0) -> int:
-        """Return the exit code; fail with the output if the process goes on."""
+        """Return the exit code; fail with the output if the process keeps running."""
         try:
             return self._process.wait(PATIENCE * seconds)
         except subprocess.TimeoutExpired:
@@ -133,7 +133,7 @@ class NodeProcess:
         return self.wait(seconds)
 
     def says(self, text: str, seconds: float = 20.0, *, times: int = 1) -> str:
-        """Return the output once it holds a text so many times."""
+        """Return the output once it contains a text a number of times."""
 
         end = time.monotonic() + PATIENCE * seconds
         while self.output.count(text) < times:
@@ -145,7 +145,7 @@ class NodeProcess:
         return self.output
 
     def kill(self) -> None:
-        """End the process at once, if it still runs, and remove what it cannot any more."""
+        """Kill the process, if it still runs, and remove its shared memory."""
         if self._process.poll() is None:
             self._locks |= _shared_memory(self.pid)
             self._process.kill()
@@ -154,7 +154,7 @@ class NodeProcess:
 
 
 class Processes:
-    """The nodes of one test, in one domain; a context that leaves none of them behind."""
+    """The nodes of one test, in one domain; a context manager that ends all of them."""
 
     def __init__(self, folder: Path, domain: int) -> None:
         self._folder = folder
@@ -209,12 +209,12 @@ class Processes:
         return started
 
     def outputs(self) -> str:
-        """Return what every node has written."""
+        """Return the output of every node."""
         return '\n'.join(
             f'--- {node.node} ({node.returncode})\n{node.output}' for node in self.nodes
         )
 
     def fail_if_one_failed(self, what: str) -> None:
-        """Fail if a node has ended with an error of its own."""
+        """Fail if a node has ended with an error."""
         if any(node.returncode in (1, 2) for node in self.nodes):
             raise AssertionError(f'{what}: a node failed\n{self.outputs()}')

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A driver at rest: it publishes states, one at a time, and hears what the controller answers."""
+"""A driver at rest: publishes states, one at a time, and receives the commands."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def stamp_of(msg) -> int:
 class RestingArm:
     """States out, commands in.
 
-    A command carries no stamp; the reference that follows it has that of the state which both
-    answer, and the command as its effort. So the arm knows which state a command answers.
+    A command has no timestamp; the reference that follows it has that of the state which both
+    answer, and the command as its effort, which identifies the state that a command answers.
 
     Attributes:
         commands: Every command so far.
@@ -40,7 +40,7 @@ class RestingArm:
         self._states = peer.node.create_publisher(JointState, 'joint_states', RELIABLE)
 
     def publish(self, q=None, v=None, names=JOINTS, effort=(), step=PERIOD_NS) -> None:
-        """Publish one state, a step later than the last."""
+        """Publish one state, a step after the previous one."""
         self.stamp += step
         msg = JointState(
             name=list(names),
@@ -52,7 +52,7 @@ class RestingArm:
         self._states.publish(msg)
 
     def command(self, *args, **kwargs) -> np.ndarray:
-        """Publish a state until the newest one is answered, and return its command.
+        """Publish states until the newest one is answered, and return its command.
 
         Until the first answer of all, states come fast. Then the next is sent only after a while,
         which doubles, because the last may have been lost or refused: in the end none is left on

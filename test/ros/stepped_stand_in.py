@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A paused world that is stepped, in place of Gazebo, its bridge and its Python bindings.
+"""A stepped world as a stand-in for Gazebo, its bridge and its Python bindings.
 
 What is real here: the messages in order over one connection, forces that act only once they were
 handled, and late. The arm is MuJoCo's.
@@ -75,7 +75,7 @@ class {name}:
     def __init__(self, **fields):
         vars(self).update(fields)
 """
-# The world; as the executable of the bridge, which publishes its states and its time.
+# The world; runs as the executable of the bridge, and publishes its states and time.
 _WORLD = """
 import json, os, random, socket, threading, time
 import numpy as np, rclpy
@@ -152,17 +152,17 @@ while True:
 
 
 class SteppedStandIn:
-    """What Gazebo, ros_gz_bridge and the Python bindings are to a launch.
+    """Stand-ins for Gazebo, ros_gz_bridge and the Python bindings for a launch.
 
     Args:
-        folder: For all of it.
-        prefix: Where ROS looks for packages.
+        folder: Folder of all files.
+        prefix: Prefix in which ROS finds packages.
     """
 
     def __init__(self, folder: Path, prefix: Path) -> None:
         self._rows, messages = folder / 'rows', folder / 'bindings' / 'gz' / 'msgs'
         messages.mkdir(parents=True)
-        (messages.parent / '__init__.py').touch()  # so that no real one is found beside it
+        (messages.parent / '__init__.py').touch()  # so that no real one is found
         (messages.parent / 'transport.py').write_text(_TRANSPORT, encoding='utf-8')
         for name in ('Double', 'Empty', 'Boolean', 'World_Control'):
             file = messages / f'{name.lower()}_pb2.py'
@@ -174,12 +174,12 @@ class SteppedStandIn:
         make_package(prefix, 'ros_gz_bridge', {'parameter_bridge': world})
 
     def join(self, launches: Launches) -> None:
-        """Let what is launched find it."""
+        """Make it visible to launched processes."""
         paths = {'PYTHONPATH': f'{self._bindings}:{launches.env["PYTHONPATH"]}'}
         launches.env |= self.env | paths
 
     def steps(self) -> list[tuple[int, np.ndarray]]:
-        """Return time, ns, and forces of each step that was made."""
+        """Return time, ns, and forces of each step."""
         lines = self._rows.read_text(encoding='utf-8').splitlines() if self._rows.exists() else []
         rows = [json.loads(line) for line in lines if line.endswith(']]')]
         return [(stamp, np.array(forces)) for stamp, forces in rows]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Some benchmarks need ROS; all can be begun where it is."""
+"""Benchmarks that need ROS can be started where it is installed."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Commands are taken complete, finite and of the right size, or not at all."""
+"""Only complete, finite commands of the right size are accepted."""
 
 from __future__ import annotations
 

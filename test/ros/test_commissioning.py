@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command ``commission`` beside a driver that holds the arm: it listens, and commands nothing.
+"""The command ``commission`` next to a driver that holds the arm: it sends no commands.
 
-The driver counts joint 2 against the axis; one of two profiles that are checked knows it.
+The driver counts joint 2 against the axis; one of the two checked profiles accounts for it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ POSES = [
     [0.1, -0.3, -0.4, 0.2],
     [0.3, -1.4, 0.6, 0.9],
 ]
-REST_S = 1.5  # also a starved listener gets enough states of a pose
+REST_S = 1.5  # enough states per pose even for a slow subscriber
 HEARD = re.compile(r'^[1-9]\d* states', re.MULTILINE)  # it found the driver
 
 
@@ -39,7 +39,7 @@ def written(tmp_path, profile) -> str:
 
 
 def listening(processes, tmp_path, believed):
-    """Start the command on a belief, and return it and the file of its findings."""
+    """Start the command with a profile, and return it and the file of its findings."""
     found = tmp_path / f'{believed["name"]}.json'
     words = ['commission', 'four_dof', 'limits_profile:=wide', '--profile',
              written(tmp_path, believed), '--seconds', '600', '--json', str(found)]  # fmt: skip
@@ -48,7 +48,7 @@ def listening(processes, tmp_path, believed):
 
 
 def visit(peer, states) -> None:
-    """Let the driver hold the arm in one pose after the other."""
+    """Let the driver hold the arm in successive poses."""
 
     def stamp() -> float:
         return states[-1].header.stamp.sec + 1e-9 * states[-1].header.stamp.nanosec

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The controller node in a process of its own: what it commands, refuses and survives.
+"""The controller node in a separate process: commands, rejections and recovery.
 
 Oracle of the commands: Pinocchio's gravity and inverse dynamics, built from the URDF text.
 """
@@ -33,7 +33,7 @@ from robot_dynamics_ros.ros.controller.parameter_changes import ParameterChanges
 LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 LIMITS = np.array([15.0, 35.0, 15.0, 3.0])  # N m, urdf/four_dof.urdf.xacro
 PLACE = np.array([0.0, -1.0, -0.5, 0.7])
-#: On a busy machine states come late; where silence is meant, it is SHORT.
+#: On a busy machine states arrive late; for a gap on purpose it is SHORT.
 ARM = {'robot': 'four_dof', 'state_timeout_s': 30.0, 'activation_ramp_s': 0.0}
 SHORT = {'state_timeout_s': 0.3}
 
@@ -44,7 +44,7 @@ def gravity(q) -> np.ndarray:
 
 
 class Arm(RestingArm):
-    """The driver, which also sends trajectories and hears what becomes of them."""
+    """The driver, which also sends trajectories and receives their status."""
 
     def __init__(self, peer) -> None:
         super().__init__(peer, PLACE)
@@ -54,7 +54,7 @@ class Arm(RestingArm):
         )
 
     def send(self, msg: JointTrajectory | bytes) -> str:
-        """Send a trajectory and return what the controller says of it."""
+        """Send a trajectory and return the controller's response."""
         self.peer.spin_until(
             self._trajectories.get_subscription_count, 20.0, 'subscription of trajectories'
         )
@@ -102,7 +102,7 @@ def assert_safe(commands, limits=LIMITS) -> None:
         assert (np.abs(values) <= limits).all()
 
 
-# What it commands ------------------------------------------------------------------------------
+# Commands --------------------------------------------------------------------------------------
 
 
 def test_a_state_is_answered_by_name_whatever_its_order_and_extra_joints(processes, arm):
@@ -140,7 +140,7 @@ def test_every_state_is_answered_once_and_a_repeated_stamp_not_again(processes, 
     for _ in range(3):
         arm.publish(step=0)
         arm.publish(step=0)
-        arm.command()  # also of the repetitions, the answers have come by now
+        arm.command()  # including the repetitions, all answers have arrived by now
         stamps.append(arm.stamp)
     answered = [stamp_of(msg) for msg in arm.references[before[1] :]]
     assert answered == sorted(set(answered))
@@ -179,7 +179,7 @@ def test_a_joint_that_no_topic_can_be_named_after_is_named_and_leaves_nothing_be
     node.says("not configured: topic 'joint-1/cmd_force': Invalid topic name")
     latched.publish(String(data=sample('four_dof').xml))
 
-    def configured() -> bool:  # once the second description has come
+    def configured() -> bool:  # once the second description has arrived
         return peer.change_state('controller', Transition.TRANSITION_CONFIGURE)
 
     peer.spin_until(configured, 30.0, 'configuration')
@@ -204,14 +204,14 @@ def test_external_efforts_and_the_wrench_that_explains_them_are_told_to_listener
     model = pinocchio.buildModelFromXML(sample('four_dof').xml)
     tool = model.getFrameId('tool')
     J = pinocchio.computeFrameJacobian(model, model.createData(), PLACE, tool)  # tool's axes
-    measured = gravity(PLACE) - J.T @ F  # what motors give while the world helps them by J^T F
+    measured = gravity(PLACE) - J.T @ F  # effort of the motors while the environment adds J^T F
 
     def heard() -> bool:
         arm.publish(effort=measured)
         return len(efforts) > 20 and len(rests) > 5 and len(wrenches) > 5
 
     peer.spin_until(heard, 60.0, 'external efforts')
-    # The first ones are the observer's way from 0; with K h = 10 that is a matter of three.
+    # The observer converges from 0 first; with K h = 10 that takes three samples.
     assert efforts[-1].effort == pytest.approx(J.T @ F, abs=1e-6)
     assert (efforts[-1].name, list(efforts[-1].position)) == (list(JOINTS), list(PLACE))
     assert wrenches[-1].header.frame_id == 'tool'
@@ -255,7 +255,7 @@ def test_streamed_targets_lead_the_reference_and_a_wrench_needs_a_law_that_yield
     )
 
 
-# What it survives ------------------------------------------------------------------------------
+# Recovery --------------------------------------------------------------------------------------
 
 
 def test_a_locked_joint_is_measured_and_its_moves_are_told_at_once_and_followed(processes, arm):
@@ -297,7 +297,7 @@ def test_a_wild_but_finite_state_is_answered_within_the_limits(processes, arm):
 
     def wild() -> bool:
         for _ in range(10):
-            # What contradicts itself, such as a velocity without motion, is not believed.
+            # Inconsistent states, such as a velocity without motion, are rejected.
             arm.publish(PLACE + rng.normal(size=4) * 0.002, rng.normal(size=4) * 5.0)
             arm.peer.spin_for(0.001)
         return len(arm.commands) > count + 100
@@ -315,7 +315,7 @@ def test_silence_brings_the_stop_action_and_fresh_states_bring_control_back(proc
     arm.ends_with(np.zeros(4), 0.0)
     arm.command()
     node.says('fresh states again')
-    for _ in range(30):  # by a twentieth of the limits per ms: nothing jumps
+    for _ in range(30):  # by a twentieth of the limits per ms: no jump
         last = arm.command()
     assert last == pytest.approx(gravity(PLACE), abs=1e-6)
     told, missing = diagnosed(arm.peer), 'no longer seen: joint3'
@@ -342,7 +342,7 @@ def test_a_killed_simulator_is_noticed_and_a_new_one_is_taken_up(processes, peer
         30.0,
         'rest',
     )
-    # A busy machine may have been silent for so long before.
+    # On a busy machine states may already have been missing that long.
     stops = controller.output.count('stop action gravity')
     simulator.stop(signal.SIGKILL)
     controller.says('stop action gravity', times=stops + 1)
@@ -371,7 +371,7 @@ def test_time_that_jumps_back_starts_the_loop_anew(processes, arm):
 
 @pytest.mark.parametrize('step', [-50 * NANO, 50 * NANO])
 def test_a_motion_that_a_jump_of_time_ends_does_not_end_in_silence(processes, arm, step):
-    """Whoever sent it must learn that it is not followed any more."""
+    """Its sender must be notified that it is no longer followed."""
     processes.start('controller', ARM)
     arm.stamp = 100 * NANO
     arm.command()
@@ -415,7 +415,7 @@ def test_deactivation_ends_with_the_stop_action_and_silence(processes, arm):
 
 
 def activate(arm) -> None:
-    """Publish states until the controller has heard one and lets itself be activated."""
+    """Publish states until the controller has received one and can be activated."""
 
     def activated() -> bool:
         arm.publish()
@@ -433,7 +433,7 @@ def test_without_a_fresh_state_it_cannot_be_activated(processes, arm):
     activate(arm)
 
 
-#: A controller that is held up for half a second when it first becomes active.
+#: A controller that is delayed by half a second when it first becomes active.
 HELD_UP = """
 import sys, time
 from robot_dynamics_ros.ros.controller.running import RunningController
@@ -565,7 +565,7 @@ def test_of_several_parameters_refused_together_none_acts_later(processes, arm):
     assert arm.command(away) == pytest.approx(gravity(away), abs=1e-12)
 
 
-#: What acts of tolerances that are set by both of their names, before and after a cleanup.
+#: Effective tolerances if set by both of their names, before and after a cleanup.
 BOTH_NAMES = """
 import sys
 import rclpy
@@ -617,7 +617,7 @@ def test_tolerances_act_as_they_were_set_last_by_either_name(processes):
 
 
 def test_a_change_that_fails_while_it_begins_to_act_does_not_end_the_node():
-    """Otherwise rclpy, which has already taken the values, would end it."""
+    """Otherwise rclpy, which has already accepted the values, would end the node."""
     node, changes = Mock(), Mock()
     changes.session.commit.side_effect = ConfigurationError('parameters', 'nobody', 'foresaw it')
     changes.session.parameters = {}
@@ -649,7 +649,7 @@ def test_a_new_law_is_blended_in(processes, arm):
 
 
 def past_the_ramp(arm, q) -> None:
-    """Let more than the ramp's second pass on the clock of the states."""
+    """Let more than the ramp's second pass on the state clock."""
     for _ in range(120):
         arm.command(q, step=10 * PERIOD_NS)
 
@@ -698,7 +698,7 @@ def test_a_trajectory_is_followed_and_an_empty_one_holds(processes, arm):
     assert arm.send(trajectory([])).startswith('held')
     for _ in range(50):
         arm.command(step=10 * PERIOD_NS)
-    # The arm, which has not moved, is where it comes to rest, and the reference with it.
+    # The arm has not moved, so it and the reference come to rest where it is.
     assert np.array(arm.references[-1].position) == pytest.approx(PLACE, abs=1e-12)
     assert not np.any(arm.references[-1].velocity)
     assert len(arm.references[-1].effort) == 4
@@ -733,7 +733,7 @@ def test_in_lockstep_the_paused_simulator_is_not_taken_for_a_dead_one(processes,
     peer.spin_for(3.0)  # longer than state_timeout_s
     assert len(commands) == 1
     assert 'stop action' not in node.output
-    # Whoever comes late hears the answer as well, for there is no other while time stands still.
+    # A late subscriber receives the answer as well; there is no other while time is stopped.
     late = peer.collect(Float64MultiArray, COMMANDS)
     peer.spin_until(lambda: late, 10.0, 'the answer once more')
     assert late[0].data == commands[0].data
@@ -758,7 +758,7 @@ def test_while_another_node_commands_the_arm_it_is_not_activated(processes, peer
 
 
 def test_a_shut_down_controller_leaves_nothing_that_ends_the_node(processes, peer, arm):
-    """Timers that were already waiting find nothing to tell."""
+    """Timers that were already due publish nothing."""
     node = processes.start('controller', ARM | {'diagnostics_period_s': 0.05})
     arm.command()
     assert arm.peer.change_state('controller', Transition.TRANSITION_ACTIVE_SHUTDOWN)
@@ -768,7 +768,7 @@ def test_a_shut_down_controller_leaves_nothing_that_ends_the_node(processes, pee
 
 
 def diagnosed(peer):
-    """Return what collects the levels and messages of the controller's diagnostics."""
+    """Return a collector of levels and messages of the controller's diagnostics."""
     told = peer.collect(DiagnosticArray, '/diagnostics')
     return lambda: [(x.status[0].level, x.status[0].message) for x in told]
 

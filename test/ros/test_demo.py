@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The main job as a user runs it: the demo, its figures, its files, its failures."""
+"""The demo as a user runs it: its figures, files and failures."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from processes import PROJECT, wait_until
 
 # A demo of a minute may take several on a busy machine.
 pytestmark = pytest.mark.timeout(900)
-#: What the demo printed on another machine; lockstep makes it the same everywhere.
+#: Output of the demo on another machine; lockstep makes it the same everywhere.
 FIGURES = json.loads((PROJECT / 'test' / 'data' / 'demo_figures.json').read_text(encoding='utf-8'))
 
 
@@ -80,13 +80,13 @@ def test_it_writes_bags_and_reports_that_need_no_network(demo):
 
 
 def children(pid: int) -> list[str]:
-    """Return the processes that a process has started, whichever of its threads did it."""
+    """Return the child processes of a process, of all its threads."""
     tasks = Path(f'/proc/{pid}/task').glob('*/children')
     return [child for task in tasks for child in task.read_text().split()]
 
 
 def words(pid: str) -> list[str]:
-    """Return the whole command line of a process; `ps` would cut a long one."""
+    """Return the complete command line of a process; `ps` would truncate a long one."""
     try:
         return Path(f'/proc/{pid}/cmdline').read_text(encoding='utf-8').split('\0')
     except FileNotFoundError:  # ended meanwhile

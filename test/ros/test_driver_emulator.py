@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The driver emulator and the controller, each in a process of its own, with the same profile.
+"""The driver emulator and the controller, in separate processes, with the same profile.
 
-What the driver sends and takes is checked in its own units, by numbers written here.
+States and commands are checked in the driver's units, against numbers given here.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def gravity(q) -> np.ndarray:
 
 
 def written(tmp_path, name: str, **changes) -> str:
-    """Return the path of a shipped profile that waits longer, and is otherwise changed."""
+    """Return the path of a shipped profile with a longer timeout and other changes."""
     data = yaml.safe_load(shipped_profiles()[name].read_text(encoding='utf-8'))
     data['state']['timeout_s'] = 20.0  # a loaded machine may be slow
     for key, value in changes.items():
@@ -159,7 +159,7 @@ def test_states_come_in_the_names_units_signs_and_order_of_the_driver(processes,
 
 
 def test_commands_are_taken_in_the_units_of_the_driver(processes, peer, tmp_path):
-    """Joint 3 lifted by a current: 1.87 kg up against 9.81 m/s^2 wants 100 N/A * c."""
+    """Joint 3 lifted by a current: 1.87 kg up against 9.81 m/s^2 needs 100 N/A * c."""
     states = peer.collect(JointState, 'joint_states')
     commands = peer.node.create_publisher(
         Float64MultiArray, 'effort_controller/commands', RELIABLE
@@ -309,7 +309,7 @@ def test_any_number_of_states_in_a_row_may_be_lost_in_lockstep(processes, peer):
     assert 'end of the run: t = 0.500000 s' in driver.output
 
 
-# What the arm carries ---------------------------------------------------------------------------
+# Payload ----------------------------------------------------------------------------------------
 
 WEIGHT = 3.0  # kg
 
@@ -344,11 +344,11 @@ def test_a_payload_at_run_time_makes_no_step_that_the_driver_would_not_bear(
     assert peer.call(SetBool, 'controller/carry_payload', SetBool.Request(data=False)).success
     settled(0.0)
     steps = np.abs(np.diff([msg.data for msg in commands], axis=0))
-    assert steps.max() == pytest.approx(1.0, rel=1e-9)  # as fast as is borne, and no faster
+    assert steps.max() == pytest.approx(1.0, rel=1e-9)  # at the permitted rate, and not faster
     assert 'reflex' not in driver.output
 
 
-# Habits of drivers -----------------------------------------------------------------------------
+# Driver properties -----------------------------------------------------------------------------
 
 
 def start_alone(processes, tmp_path, name='generic_ros2_control', **parameters):

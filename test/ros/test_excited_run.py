@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The file that command excite writes, sent to the simulator and to the driver emulator.
+"""The file written by command excite, sent to the simulator and to the driver emulator.
 
-Each is an arm with other friction than its description says; what is identified from the bag of
-the run is that friction.
+Each is an arm with other friction than its description; the friction identified from the bag of
+the run must equal it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ FACTORS = {'damping_factor': [1.5], 'coulomb_friction_factor': [0.7]}
 
 
 def patient_profile(folder) -> str:
-    """Return the path of a driver's profile that waits for a busy machine."""
+    """Return the path of a driver profile with a timeout for a busy machine."""
     data = yaml.safe_load(shipped_profiles()['generic_ros2_control'].read_text(encoding='utf-8'))
     data['state']['timeout_s'] = 60.0
     path = folder / 'profile.yaml'
@@ -74,13 +74,13 @@ def test_the_file_of_excite_is_run_and_identified_from(processes, peer, excitati
     assert main(['identify', str(bag), '--output', str(out), '--most', '1', '--jobs', '1']) == 0
     corrected, nominal = (out / 'corrected.urdf').read_text(), sample('scara').xml
     for name, factor in (('damping', 1.5), ('friction', 0.7)):
-        # Five percent are asked of friction. Three seconds seen through an encoder, whose
+        # Friction must be within five percent. Three seconds measured by an encoder, whose
         # differences are the velocity, leave nine of the Coulomb friction that is 4 % of an
         # effort.
         tolerance = 0.05 if arm == 'simulator' or name == 'damping' else 0.12
         np.testing.assert_allclose(
             described(name, corrected), factor * described(name, nominal), rtol=tolerance
         )
-    # As the design promised, within what the approach and the columns of the data change.
+    # As designed, except for the effects of the approach and the columns of the data.
     promised = json.loads((excitation.parent / 'excitation.json').read_text())['condition']
     assert json.loads((out / 'identification.json').read_text())['condition'] < 3.0 * promised

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Real processes that are killed, stopped, flooded: commands are right, the arm comes back."""
+"""Processes that are killed, stopped, flooded: commands stay valid, control resumes."""
 
 from __future__ import annotations
 

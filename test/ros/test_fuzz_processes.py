@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A sample of the mutated inputs as processes of the command line, and their judge."""
+"""A sample of the mutated inputs as processes of the command line, and their evaluation."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_the_judge_sees_what_it_looks_for(change, judged):
     assert verdict(replace(REFUSED, **change))[0] == judged
 
 
-#: A package in the place of ours, whose command does what none may.
+#: A package in place of ours, whose command violates all rules.
 _VANDAL = """
 import os, pathlib, subprocess, sys
 pathlib.Path('kept').write_text('other')

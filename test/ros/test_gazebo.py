@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The scenes in Gazebo, run for real: start without a fall, tracking, no force left, closed loop.
+"""The scenes in real Gazebo: start without a fall, tracking, forces reset, closed loop.
 
-Gazebo's server without its window; in place of ros_gz_bridge, where there is none, a stand-in that
+Gazebo's server without its window; if ros_gz_bridge is not installed, a stand-in that
 reads the same file.
 """
 
@@ -59,14 +59,14 @@ def peer(launches):
 
 
 class Arm:
-    """What Gazebo publishes of one arm, as rows in the order of the first message."""
+    """States of one arm published by Gazebo, as rows in the order of the first message."""
 
     def __init__(self, peer, space: str = '') -> None:
         self._peer = peer
         self._states = peer.collect(JointState, f'{space}/joint_states', RELIABLE)
 
     def until(self, seconds: float) -> None:
-        """Wait until so much time has passed in Gazebo, s."""
+        """Wait for a duration of Gazebo's time, s."""
         self._peer.spin_until(lambda: self.time > seconds, 90.0, f'{seconds:g} s in Gazebo')
 
     @property
@@ -83,7 +83,7 @@ class Arm:
 
 @pytest.fixture
 def slow_world(tmp_path):
-    """Shipped worlds at a fifth of real time: a busy machine must not decide on tracking."""
+    """Shipped worlds at a fifth of real time, so that machine load does not affect tracking."""
 
     def make(name: str) -> Path:
         text = (PROJECT / 'worlds' / f'{name}.sdf').read_text(encoding='utf-8')
@@ -224,7 +224,7 @@ def _efforts(bag: Path, end_ns: int) -> dict[int, np.ndarray]:
 
 
 def test_a_controller_that_never_gets_active_is_told_by_name(launches):
-    """No controller runs under this name: time must not run, and the node says why."""
+    """No controller has this name: the world stays paused, and the node reports the reason."""
     launch = launches.launch('gazebo', gui=False, wait_for='nobody')
     launch.says('is in the world', 60.0)
     wait_until(lambda: 'active: computed_torque' in launch.output, 30.0, 'the controller')

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The scene in Gazebo, in lockstep: launched for real, with a stepped world in Gazebo's place.
+"""The lockstep scene in Gazebo: a real launch with a stepped stand-in for Gazebo.
 
 With the real Gazebo the same steps are those of test_gazebo_steps.py.
 """
@@ -23,7 +23,7 @@ STEP_NS = 1_000_000
 
 @pytest.mark.slow
 def test_each_step_is_made_under_the_command_that_answers_its_state(tmp_path):
-    """Forces come late here, some by 3 ms: a step that does not wait for them is seen."""
+    """Forces arrive late, some by 3 ms: a step that does not wait for them is detected."""
     prefix = tmp_path / 'prefix'
     make_prefix(prefix, bridge=False)
     world = SteppedStandIn(tmp_path, prefix)
@@ -114,7 +114,7 @@ def test_what_is_not_a_number_makes_no_step_and_what_is_beyond_a_limit_is_cut(tm
 
 
 class Commands:
-    """Somebody who commands beside the controller."""
+    """A second publisher of commands."""
 
     def __init__(self, peer) -> None:
         from std_msgs.msg import Float64

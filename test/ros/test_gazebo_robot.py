@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The gazebo_robot node against a command ``gz`` that notes what it is asked and answers.
+"""The gazebo_robot node with a stand-in for ``gz`` that logs its calls and answers.
 
 With the real Gazebo: test_gazebo.py.
 """
@@ -66,7 +66,7 @@ def test_time_runs_only_once_the_controller_is_active(processes, peer, gazebo):
 
 
 def test_a_question_that_is_never_answered_is_asked_again(processes, peer, tmp_path):
-    """A busy Gazebo loses one now and then; the first about the model hangs here, for 10 s."""
+    """A busy Gazebo sometimes loses a request; the first about the model hangs here for 10 s."""
     Controller(peer).active = True
     gazebo = Gazebo(tmp_path, hangs=True)
     node = processes.start('gazebo_robot', ARM, env=gazebo.env)
@@ -99,7 +99,7 @@ def test_no_force_is_left_by_one_that_is_killed(processes, peer, gazebo):
     assert not gazebo.asked('cmd_force')
     os.kill(node.pid, signal.SIGKILL)
     expected = {f'topic -t {topic} -m gz.msgs.Double -p data: 0.0' for topic in TOPICS}
-    # Again and again: a controller that is told to end a little later sends a last command.
+    # Repeatedly: a controller that ends a little later sends a last command.
     wait_until(lambda: len(gazebo.asked('cmd_force')) >= 3 * 4, 20.0, 'zeros')
     assert set(gazebo.asked('cmd_force')) == expected
     assert 'gazebo_robot was killed: its forces are set to zero' in node.output

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Guiding by hand over DDS: the switch, its timeout, way-points, and a run that is replayed.
 
-Oracle of the commands: an arm at rest that is guided is given its weight, by Pinocchio; one that
-is held is drawn back besides.
+Reference of the commands: a guided arm at rest receives its weight, by Pinocchio; one that
+is held is also pulled back.
 """
 
 from __future__ import annotations
@@ -33,25 +33,25 @@ def gravity(q) -> np.ndarray:
 
 
 class Hand:
-    """An arm that a hand has moved to a place where it rests, and the enabling switch."""
+    """An arm that was moved by hand to a rest position, and the enabling switch."""
 
     def __init__(self, peer) -> None:
         self.peer, self.arm = peer, RestingArm(peer, PLACE)
         self._switch = peer.node.create_publisher(Bool, 'controller/enable_guiding', 1)
 
     def is_weightless(self, place) -> bool:
-        """Publish a state; return whether the last command holds no more than the weight."""
+        """Publish a state; return whether the last command equals the weight."""
         self.arm.publish(place)
         last = self.arm.commands[-1].data
         return np.allclose(last, gravity(place), rtol=0.0, atol=1e-9)
 
     def tell(self, pressed: bool, place) -> bool:
-        """Tell the switch, publish a state; return whether the arm is weightless."""
+        """Publish switch and state; return whether the arm is weightless."""
         self._switch.publish(Bool(data=pressed))
         return self.is_weightless(place)
 
     def assert_held(self, place) -> None:
-        """Expect that the arm is drawn back from where it was not held."""
+        """Check that the arm is pulled back from where it was not held."""
         # Of the stiffness w^2 = 100 1/s^2 of 2 mrad: hundredths of a newton metre.
         assert np.abs(self.arm.command(place) - gravity(place)).max() > 1e-2
 
@@ -74,7 +74,7 @@ def test_only_a_press_of_the_switch_frees_the_arm_and_silence_stops_it(processes
     for _ in range(20):
         hand.tell(True, PLACE)
         peer.spin_for(0.005)
-    hand.assert_held(PLACE)  # a button that is held frees nothing
+    hand.assert_held(PLACE)  # a button that was already pressed enables nothing
 
     def pressed_anew() -> bool:
         for pressed in (False, True):

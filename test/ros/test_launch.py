@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every launch file that needs no Gazebo, started for real; those with Gazebo: test_gazebo.py.
+"""Every launch file without Gazebo, really started; those with Gazebo: test_gazebo.py.
 
 Oracle of the last command: Pinocchio's gravity forces, built from the URDF text.
 """
@@ -63,7 +63,7 @@ def wait_active(peer: Peer, name: str) -> None:
 
 
 def started(launch) -> dict[str, int]:
-    """Return the process numbers of what a launch has started, by executable."""
+    """Return the process ids started by a launch, by executable."""
     pairs = re.findall(r'\[(\w+)-\d+\]: process started with pid \[(\d+)\]', launch.output)
     return {name: int(pid) for name, pid in pairs}
 
@@ -145,7 +145,7 @@ def gravity(q) -> np.ndarray:
 
 
 def ends_with_gravity(peer, states, commands) -> None:
-    """Wait until the last command holds the arm where it is: all that was sent has come.
+    """Wait until the last command holds the arm in place: all messages have arrived.
 
     The launch has ended by then, with 1 if something was killed.
     """
@@ -160,7 +160,7 @@ def ends_with_gravity(peer, states, commands) -> None:
 
 
 def test_the_simulation_tracks_records_and_ends_with_a_safe_command(launches, peer, listening):
-    """In lockstep, in which a machine that is too slow for real time loses nothing either."""
+    """In lockstep, in which nothing is lost on a machine too slow for real time."""
     states, commands = listening()
     launch = launches.launch('simulation', record=True, bag='bag', mode='lockstep')
     wait_active(peer, 'controller')
@@ -173,7 +173,7 @@ def test_the_simulation_tracks_records_and_ends_with_a_safe_command(launches, pe
     heard = -1
     while len(commands) > heard:  # the controller does not wait for this test, if that is behind
         heard = len(commands)
-        peer.spin_for(4.0)  # the middleware asks every 3 s who has missed a message
+        peer.spin_for(4.0)  # the middleware checks for missed messages every 3 s
     launch.interrupt()
     # The arm moves at 0.45 m/s; between the last state that both have seen and the one that the
     # controller answered lie some ms, in which gravity of the quill does not change at all.
@@ -248,7 +248,7 @@ def test_an_arm_in_motion_survives_the_loss_of_what_only_looks_on(launches, peer
 
 
 def test_when_the_bridge_is_killed_no_force_is_left_in_gazebo(tmp_path):
-    """Gazebo and its bridge are stand-ins: seen is what Gazebo is asked for."""
+    """Gazebo and its bridge are stand-ins: only Gazebo's calls are checked."""
     prefix = tmp_path / 'prefix'
     make_prefix(prefix, bridge=False)
     make_package(prefix, 'ros_gz_bridge', {'parameter_bridge': 'import time\ntime.sleep(1000)'})
@@ -268,7 +268,7 @@ def test_when_the_bridge_is_killed_no_force_is_left_in_gazebo(tmp_path):
 
 @pytest.fixture(scope='module')
 def long_bag(tmp_path_factory) -> Path:
-    """Return a bag of the SCARA that moves for so long that nothing ends meanwhile."""
+    """Return a bag of the SCARA with a motion that outlasts the test."""
     time = np.arange(0.0, 600.0, 0.1)
     q = np.array([0.3, 0.5, 0.05, 0.0]) + 0.1 * np.sin(time)[:, np.newaxis]
     columns = (q, 0.1 * np.cos(time)[:, np.newaxis] + 0.0 * q, 0.0 * q)
@@ -291,7 +291,7 @@ def long_bag(tmp_path_factory) -> Path:
     ],
 )
 def test_every_scene_can_be_seen(tmp_path, long_bag, name, arguments, topics):
-    """Gazebo, its bridge and the player of bags are stand-ins; the viewer is what it is."""
+    """Gazebo, its bridge and the bag player are stand-ins; the viewer is real."""
     prefix = make_prefix(tmp_path / 'prefix', bridge=False)
     make_package(prefix, 'ros_gz_bridge', {'parameter_bridge': 'import time\ntime.sleep(1000)'})
     make_player(prefix, tmp_path)
@@ -309,7 +309,7 @@ def test_every_scene_can_be_seen(tmp_path, long_bag, name, arguments, topics):
 
 
 def readers(peer: Peer, topic: str) -> set[str]:
-    """Return the names of the nodes that listen to a topic."""
+    """Return the names of the nodes that subscribe to a topic."""
     return {info.node_name for info in peer.node.get_subscriptions_info_by_topic(topic)}
 
 
@@ -340,11 +340,11 @@ def test_two_robots_have_their_own_topics_joints_and_time(launches, peer, listen
     assert launch.output.count('process has finished cleanly') == 6
 
 
-# A real arm, for which the emulated driver stands in ---------------------------------------------
+# A real arm, replaced by the emulated driver -----------------------------------------------------
 
 
 def patient(tmp_path, name: str, **changes) -> Path:
-    """Return the path of a shipped driver profile that waits longer: a machine may be slow."""
+    """Return the path of a shipped driver profile with a longer timeout for slow machines."""
     data = yaml.safe_load((PROJECT / 'config' / 'drivers' / f'{name}.yaml').read_text('utf-8'))
     data['state']['timeout_s'] = 5.0
     data |= changes

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Thousands of points while the arm is driven: the ticks go on while they are accepted."""
+"""Thousands of points while the arm is controlled: ticks continue while they are accepted."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ARM = {
 }
 POINTS = 5000
 #: The controller, in which every step of accepting a long one lasts until 20 more states are
-#: answered. However slow the machine is, that happens if, and only if, the ticks go on meanwhile.
+#: answered. However slow the machine is, that happens if, and only if, ticks continue meanwhile.
 SLOW = """
 import sys
 import time
@@ -85,13 +85,13 @@ def trajectory(points) -> JointTrajectory:
 
 
 def long_way(end=PLACE) -> JointTrajectory:
-    """Five thousand points of a way that leads to an end in half a minute, 6 ms each."""
+    """Five thousand points, 6 ms apart, to an end position in half a minute."""
     way = np.linspace(AWAY, end, POINTS)
     return trajectory((0.006 * (k + 100), way[k]) for k in range(POINTS))
 
 
 class Arm(EchoArm):
-    """An arm that sends trajectories and hears what becomes of them and what it shall do."""
+    """An arm that sends trajectories and receives their status and its commands."""
 
     def __init__(self, peer) -> None:
         super().__init__(peer, JOINTS, PLACE)
@@ -130,7 +130,7 @@ def test_the_arm_is_driven_on_while_a_long_trajectory_is_accepted(processes, pee
     answer = arm.send(long_way())
     accepted = re.fullmatch(r'accepted: 5000 points from (\S+) s', answer)
     assert accepted, answer
-    # While it was read, while it was made arrays of, and while it was checked.
+    # While it was read, converted to arrays, and checked.
     assert node.output.count('answered 20 states meanwhile') == 3
     assert float(accepted[1]) > (before + 40 * PERIOD_NS) / NANO  # now, and not when it was sent
     end = len(arm.references) + 400

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The monitor node in a process of its own, fed with a recording of Gazebo and with made-up arms.
+"""The monitor node in a separate process, fed with a recording of Gazebo and synthetic arms.
 
 Oracle of its efforts: Pinocchio, built from the URDF text.
 """
@@ -34,9 +34,9 @@ def excerpt():
 
 
 class Feed:
-    """Publishes states and waits until the monitor has explained them.
+    """Publishes states and waits for the residuals of the monitor.
 
-    A residual has the stamp of the state that it begins with, so that it is known which one it is.
+    A residual has the timestamp of its first state, which identifies it.
     """
 
     def __init__(self, peer, joints=JOINTS, place=(0.0,) * 4) -> None:
@@ -48,7 +48,7 @@ class Feed:
         peer.spin_until(self._gap_noticed, 60.0, 'the monitor hearing states')
 
     def _gap_noticed(self) -> bool:
-        """Publish a state long after the last; return whether the monitor tells of such a gap."""
+        """Publish a state after a long gap; return whether the monitor reports it."""
         self.publish(self._place, [0.0] * 4, step=10 * NANO)
         figures = (told(status) for message in self.diagnostics for status in message.status)
         return any(int(found.get('gaps', '0')) for found in figures)
@@ -78,7 +78,7 @@ class Feed:
         return self.peer.spin_until(found, 30.0, 'a residual')
 
     def steps(self, q, v, v_next, effort) -> list[JointState]:
-        """Publish pairs of states, each pair a motion of its own; return the residuals."""
+        """Publish pairs of states, each pair a separate motion; return the residuals."""
         return [
             self.residual(partial(self._pair, *(x.tolist() for x in row)))
             for row in zip(q, v, v_next, effort, strict=True)
@@ -89,7 +89,7 @@ class Feed:
         self.publish(q, v_next, effort)
 
     def verdict(self, subject: str, after: int = 0):
-        """Return the next status on a subject that tells of instants."""
+        """Return the next status of a subject that is about samples."""
 
         def found():
             for message in self.diagnostics[after:]:
@@ -150,13 +150,13 @@ def test_a_recording_of_gazebo_is_explained_with_its_own_gravity(processes, peer
 
 
 def test_the_standard_gravity_is_found_to_be_wrong_and_diagnostics_name_it(processes, peer):
-    start(processes)  # 9.81, as everybody writes
+    start(processes)  # 9.81, the usual value
     feed = Feed(peer)
     q, v, v_next, effort = excerpt()
     count = len(feed.diagnostics)
     residuals = feed.steps(q, v, v_next, effort)
     quill = np.array([msg.effort[2] for msg in residuals])
-    # The quill and what it carries, 1.87 kg, by 0.01 m/s^2.
+    # The quill and its load, 1.87 kg, times 0.01 m/s^2.
     np.testing.assert_allclose(quill, 0.0187, atol=1e-9)
     status = feed.verdict('model', count)
     assert status.level == b'\x01'
@@ -203,7 +203,7 @@ def test_commands_are_compared_by_the_stamps_of_the_reference(processes, peer):
 
     def publish_step(k: int) -> None:
         feed.publish(q[k].tolist(), v[k].tolist(), step=NANO)
-        if k % 2:  # before or after the state that completes the step: the order cannot matter
+        if k % 2:  # before or after the state that completes the step: the order is irrelevant
             publish_reference(k, feed.stamp)
             peer.spin_for(0.02)
         feed.publish(q[k].tolist(), v_next[k].tolist())
@@ -226,13 +226,13 @@ def test_efforts_of_the_command_topic_are_compared_in_the_drivers_units(processe
     feed = Feed(peer, joints, place)
     peer.spin_until(commands.get_subscription_count, 30.0, 'subscription of the commands')
     # 10 A on each axis: K = 0.05 N m/A * 100, * -1 on axis 2, 0.05 * 2000 rad/m on axis 3, whose
-    # command stands last.
+    # command is last.
     command = Float64MultiArray(data=[10.0, 10.0, 10.0, 0.5])
     expected = np.array([50.0, -50.0, 50.0, 50.0])
 
     def explained() -> bool:
         commands.publish(command)  # best effort, too: the first may be lost
-        feed.publish(place, rest, step=NANO)  # a motion of its own, not one from where it was
+        feed.publish(place, rest, step=NANO)  # a separate motion, not a continuation
         feed.publish(place, rest)
         return bool(feed.heard) and np.isfinite(feed.heard[-1].effort).all()
 

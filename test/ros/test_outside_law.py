@@ -74,7 +74,7 @@ def test_it_runs_with_its_own_parameters_and_shows_its_own_figures(processes, pe
     assert 'give 1 or 4 finite numbers of at least 0' in refused.reason
     assert change([1.0, 2.0, 3.0, 4.0]).successful
     expected = gravity(PLACE) + np.array([1.0, 2.0, 3.0, 4.0]) * (np.array(REST) - PLACE)
-    for _ in range(20):  # the safe shell lets no change of parameters through as a jump
+    for _ in range(20):  # the safe shell turns no change of parameters into a jump
         effort = arm.command()
     np.testing.assert_allclose(effort, expected, atol=1e-12)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A parameter file or a ROS argument that cannot be read ends a node with one clear line."""
+"""An invalid parameter file or ROS argument ends a node with one clear line."""
 
 import pytest
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nodes that only watch: what gathers between two looks is taken whole and in order."""
+"""Polling nodes: messages queued between two polls are taken completely and in order."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_what_arrives_during_a_look_is_not_overtaken_by_its_answer(monkeypatch):
         if not waiting[topic]:
             return None
         sent, message = waiting[topic].popleft()
-        if sent == 1:  # meanwhile a state arrives on the topic that was looked at, and its answer
+        if sent == 1:  # meanwhile a state arrives on the topic that was polled, and its answer
             waiting['states'].append((2, 'state'))
             waiting['commands'].append((3, 'answer'))
         return message, {'source_timestamp': sent}

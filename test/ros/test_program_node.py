@@ -41,7 +41,7 @@ def set_string(peer, name, value):
 
 
 def test_who_may_miss_messages_costs_the_controller_fewer(processes, peer, arm):
-    """Parts of the effort, at 1 kHz: every tick for who listens reliably, each twentieth else."""
+    """Parts of the effort, at 1 kHz: every tick to reliable subscribers, else every 20th."""
     best_effort = QoSProfile(depth=100, reliability=ReliabilityPolicy.BEST_EFFORT)
     parts = peer.collect(JointState, 'controller/effort_components', best_effort)
     processes.start('controller', NODE)
@@ -125,7 +125,7 @@ def test_a_program_that_cannot_be_held_ends_the_start_with_one_line(processes):
 def test_a_hostile_program_is_refused_with_its_reason_whichever_law_runs(
     processes, peer, arm, tmp_path, law
 ):
-    """What YAML's own constructors, the file system or an encoding refuse never ends the node."""
+    """Errors of YAML constructors, the file system or an encoding never end the node."""
     node = processes.start('controller', {**NODE, 'law': law, 'program': ''})
     arm.command()
     latin = tmp_path / 'latin.yaml'

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Another program while the arm is driven: the ticks go on while it is examined and compiled."""
+"""Another program while the arm is controlled: ticks continue while it is checked and compiled."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Driver:
         self.send()
 
     def spin_until(self, predicate, what: str) -> None:
-        """Spin until a predicate is true; send again if a state has found no answer."""
+        """Spin until a predicate is true; send again if a state was not answered."""
         seen = -1
 
         def true() -> bool:
@@ -63,7 +63,7 @@ class Driver:
         self.peer.spin_until(true, 60.0, what)
 
     def run(self, count: int) -> None:
-        """Spin until so many more commands have come."""
+        """Spin until a number of further commands have arrived."""
         end = len(self.answered) + count
         self.spin_until(lambda: len(self.answered) >= end, 'commands')
 
@@ -83,7 +83,7 @@ def test_the_arm_is_driven_while_another_program_is_examined(processes, peer, ra
     )
     before = len(driver.answered)
     driver.spin_until(asked.done, 'an answer')
-    # Examining takes some hundred times as long as a tick; without its thread, none is answered.
+    # Checking takes about a hundred ticks; without its thread, no state is answered.
     assert len(driver.answered) > before + 20
     (result,) = asked.result().results
     if radius > 0.3:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Priority, processors and locked memory are had, or refused with the right that is missing."""
+"""Priority, processors and locked memory are obtained, or refused with the missing right."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.ros.controller.parameters import apply_real_time
 
 NOBODY = 65534
-#: Asks in a process that has no rights and whose limits are zero.
+#: Requests them in a process without rights and with limits of zero.
 ASKING = """
 import os, resource, sys
 from robot_dynamics_ros.errors import ConfigurationError
@@ -32,7 +32,7 @@ except ConfigurationError as error:
 
 
 def said(arguments: str) -> str:
-    """Return why something is refused to nobody."""
+    """Return the refusal for the user nobody."""
     code = ASKING.format(nobody=NOBODY, arguments=arguments)
     done = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True, check=True)
     return done.stdout
@@ -69,7 +69,7 @@ def test_the_thread_runs_where_it_is_told_to():
 
 
 def test_the_ratio_of_two_tails_says_how_sure_it_is():
-    """The same noise twice: 2 and nothing else; one disturbed block of three is no proof of it."""
+    """The same noise twice: the ratio is 2; one disturbed block of three proves nothing."""
     noise = np.random.default_rng(0).exponential(size=(9, 400))
     blocks, slower = list(noise), list(2.0 * noise)
     row = trip_figures(slower, blocks, period=1e-3)

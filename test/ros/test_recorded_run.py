@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A run over ROS, recorded by the recorder node: read whole, replayed to the digit, explained."""
+"""A run over ROS, recorded by the recorder node: complete, replayed exactly, explained."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def trajectory() -> JointTrajectory:
 
 
 def run(processes, peer, bag: Path, controller: dict, during) -> None:
-    """Record a lockstep run; ``during`` acts while it goes on, ``TAIL_S`` later it ends."""
+    """Record a lockstep run; ``during`` is called while it runs, ``TAIL_S`` later it ends."""
     latched = QoSProfile(depth=10, durability=DurabilityPolicy.TRANSIENT_LOCAL)
     statuses = peer.collect(String, 'controller/trajectory_status', latched)
     sender = peer.node.create_publisher(JointTrajectory, 'controller/joint_trajectory', 10)
@@ -50,7 +50,7 @@ def run(processes, peer, bag: Path, controller: dict, during) -> None:
     usual = {
         'robot': 'scara', 'use_sim_time': True, 'state_timeout_s': 60.0,
         'await_listeners': ['recorder'],
-        # A recorder that is held up while the run goes on shall miss nothing.
+        # A recorder that is delayed during the run must not lose anything.
         'qos_overrides./effort_controller/commands.publisher.depth': 2000,
     }  # fmt: skip
     processes.start('controller', usual | controller)
@@ -67,7 +67,7 @@ def run(processes, peer, bag: Path, controller: dict, during) -> None:
     )
     peer.call(SetBool, 'simulator/pause', SetBool.Request(data=False))
     during(peer, sender, statuses)
-    # However long that took, the motion is still to come.
+    # However long that took, the motion has not begun.
     paused = peer.call(SetBool, 'simulator/pause', SetBool.Request(data=True)).message
     end_s = float(paused.rpartition(' ')[2]) + TAIL_S
     assert set_parameter(peer, 'simulator', 'end_time_s', end_s)

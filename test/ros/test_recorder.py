@@ -50,9 +50,9 @@ def decoded(path: Path, topic: str) -> list:
 
 
 class FakeController:
-    """Answers each new state with a command and, after it, a reference; keeps what it heard.
+    """Answers each new state with a command and then a reference; stores what it received.
 
-    It begins once simulator and recorder listen: the simulator sends its first state again.
+    It begins once simulator and recorder subscribe: the simulator repeats its first state.
     """
 
     def __init__(self, peer, last_stamp=10**18):
@@ -103,7 +103,7 @@ def begin(processes, peer, parameters, last_stamp=10**18):
 
 
 def record(processes, peer, path, steps):
-    """Record a lockstep run of some steps; return the recorder and the controller."""
+    """Record a lockstep run of a number of steps; return the recorder and the controller."""
     found = begin(processes, peer, {'bag': str(path)}, last_stamp=(steps - 1) * MS)
     peer.spin_until(lambda: len(found[1].heard) == steps + 1, 60, f'{steps} steps')
     return found
@@ -119,7 +119,7 @@ def test_a_run_is_recorded_without_loss_bit_for_bit_on_the_clock_of_its_states(
     assert '0 lost' in recorder.output
     bag = read(tmp_path / 'bag')
     assert bag[RUN[0]] == [(k * MS, data) for k, data in enumerate(controller.heard)]
-    # A command carries no stamp: it has that of the state that it answers.
+    # A command has no timestamp: it is assigned that of the state it answers.
     assert [stamp for stamp, _ in bag[RUN[1]]] == [k * MS for k in range(steps)]
     recorded = [list(msg.data) for msg in decoded(tmp_path / 'bag', RUN[1])]
     assert recorded == controller.commands
@@ -166,13 +166,13 @@ def test_the_recording_ends_by_itself_after_its_duration(processes, peer, tmp_pa
     assert bag[RUN[0]][-1][0] == 50 * MS
     assert max(stamp for messages in bag.values() for stamp, _ in messages) == 50 * MS
     told = {stamp for stamp, _ in bag['/clock']}
-    # A simulator that waits long for an answer tells the time of its last state once more.
+    # A simulator that waits long for an answer repeats the time of its last state.
     assert set(range(0, 51 * MS, 10 * MS)) <= told <= {stamp for stamp, _ in bag[RUN[0]]}
 
 
 @pytest.mark.parametrize('how', [{'max_duration_s': 0.05}, {}])
 def test_a_loss_fails_the_recorder_however_it_ends(monkeypatch, tmp_path, how):
-    """The middleware cannot be made to lose messages at will: what it would say is said here."""
+    """The middleware cannot be forced to lose messages: its report is simulated here."""
     given = {'bag': str(tmp_path / 'bag'), 'fail_on_loss': True, **how}
 
     def make() -> Recorder:
@@ -224,7 +224,7 @@ def test_further_topics_are_found_whatever_their_type_and_reliability(processes,
         states.publish(state)
 
     def heard() -> bool:
-        """What is offered as best effort is lost until the recorder has found who offers it."""
+        """Best-effort messages are lost until the recorder has discovered their publisher."""
         publish_state(1)
         commands.publish(Float64MultiArray(data=[0.0]))
         return peer.call(Trigger, 'recorder/ready', Trigger.Request()).success

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The scenes of the constraint-stabilization law over ROS 2, judged by an exact solution.
+"""The scenes of the constraint-stabilization law over ROS 2, compared with an exact solution.
 
 Oracle: the matrix exponential of f'' + G1 f' + G0 f = 0, computed here from the program's YAML.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The policy of a launch file names exactly what its nodes use in a run."""
+"""The policy of a launch file lists exactly what its nodes use in a run."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from peer import Peer
 from robot_dynamics_ros.ros.security import PARTS, NodeUse, policy, uses
 
 #: Arguments with which a launch file starts all of ours, its nodes, and how many motions are sent
-#: then. Gazebo, its bridge and ``ros2 bag play`` are stand-ins, which open nothing.
+#: then. Gazebo, its bridge and ``ros2 bag play`` are stand-ins without interfaces.
 SCENES = {
     'simulation': (
         {'record': True, 'bag': 'bag', 'monitor': True, 'mode': 'lockstep'},
@@ -53,11 +53,11 @@ SCENES = {
     'replay': ({'robot': 'scara', 'bag': 'nothing'}, {'monitor'}, 0),
 }  # fmt: skip
 
-#: What the controller has only where control_msgs is installed.
+#: Interfaces that the controller has only if control_msgs is installed.
 _OF_CONTROL_MSGS = re.compile('/follow_joint_trajectory/|/(controller_state|speed_scaling_input)$')
 _CONTROL_MSGS = find_spec('control_msgs') is not None
 _STAND_STILL = 'import time\ntime.sleep(1000)'
-#: It would end when all is sent, maybe before a busy machine has shown what it used.
+#: It would end when all is sent, possibly before a busy machine has listed its interfaces.
 _STAYING = """
 import sys
 from robot_dynamics_ros.ros.executables import trajectory
@@ -84,7 +84,7 @@ def test_a_policy_names_exactly_what_a_run_uses(tmp_path, scene):
             seen: dict[tuple[str, str], NodeUse] = {}
 
             def found() -> dict[tuple[str, str], NodeUse]:
-                """Return what every node has had so far."""
+                """Return the interfaces of every node so far."""
                 for key, use in uses(peer.node).items():
                     before = seen.get(key, use)
                     seen[key] = NodeUse(*(a | b for a, b in zip(before, use, strict=True)))
@@ -100,14 +100,14 @@ def test_a_policy_names_exactly_what_a_run_uses(tmp_path, scene):
                 peer.spin_for(3.0)
                 file.write_text(policy(found()), encoding='utf-8')
             allowed = read_policy(file)
-            with suppress(AssertionError):  # what differs is told below
+            with suppress(AssertionError):  # differences are given below
                 peer.spin_until(lambda: not _differences(found(), allowed), 60.0, file.name)
             assert _differences(found(), allowed) == {}
         launch.interrupt()
 
 
 def read_policy(file: Path) -> dict[tuple[str, str], NodeUse]:
-    """Return what the nodes of a policy may do, by name and namespace."""
+    """Return the permissions of the nodes of a policy, by name and namespace."""
     allowed = {}
     for profile in ElementTree.parse(file).getroot().iter('profile'):
         rows = {
@@ -127,9 +127,9 @@ def read_policy(file: Path) -> dict[tuple[str, str], NodeUse]:
 def _differences(
     seen: dict[tuple[str, str], NodeUse], allowed: dict[tuple[str, str], NodeUse]
 ) -> dict[tuple[str, ...], tuple[frozenset[str], frozenset[str]]]:
-    """Return what nodes lack, and what they have in vain.
+    """Return missing and unused permissions of nodes.
 
-    What is called is looked for when it is needed.
+    Called services are looked up when needed.
     """
     none = NodeUse(*(frozenset() for _ in NodeUse._fields))
     found = {}
@@ -155,7 +155,7 @@ def test_a_policy_that_allows_more_or_less_is_told(publish, called, agrees):
 
 
 def _are_ready(seen: dict[tuple[str, str], NodeUse], nodes: set[str]) -> bool:
-    """Return whether all nodes are there, and controllers configured."""
+    """Return whether all nodes exist and controllers are configured."""
     configured = all(
         any(topic.endswith('/controller/parameters') for topic in use.publish)
         for (name, _), use in seen.items()

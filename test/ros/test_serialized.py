@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""States and commands as bytes say what the same messages say as objects.
+"""Serialized states and commands equal the same messages as objects.
 
 Oracle: rclpy's own serialization, and the reader of messages as objects.
 """
@@ -160,7 +160,7 @@ def test_a_message_that_was_cut_off_is_refused_and_counted(size):
 
 
 class Collector:
-    """Stands where a publisher is: keeps the bytes it is given."""
+    """Replaces a publisher: stores the published bytes."""
 
     def __init__(self) -> None:
         self.contents: list[bytes] = []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The simulator node in a process of its own, driven by the test over DDS."""
+"""The simulator node in a separate process, driven by the test over DDS."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def stamp_of(msg) -> int:
 class Driver:
     """Answers each new state exactly once, as a controller in lockstep must.
 
-    A state that comes before the simulator listens stays unanswered: it will be sent again.
+    A state received before the simulator subscribes stays unanswered: it is repeated.
     """
 
     def __init__(self, peer, *, last_stamp: int = 10**18) -> None:
@@ -74,12 +74,12 @@ class Driver:
         self._publisher.publish(Float64MultiArray(data=values))
 
     def delivered(self) -> None:
-        """Wait until the simulator has all answers: what is asked of it next comes after them."""
+        """Wait until the simulator has all answers, so that later requests come after them."""
         self._peer.delivered(self._publisher)
 
 
 def in_process_loop(steps: int, payload_from: int | None = None):
-    """Return the states (steps + 1, 2, n) and efforts of the same loop without any process."""
+    """Return the states (steps + 1, 2, n) and efforts of the same loop in this process."""
     plant = MujocoPlant(load_robot(sample('scara').xml))
     plant.reset(np.array(FIRST))
     q, v = np.empty((2, 4))
@@ -107,7 +107,7 @@ def test_lockstep_over_dds_equals_the_loop_in_one_process_bit_for_bit(processes,
     np.testing.assert_array_equal(arrays(driver.states), states)
     assert [stamp_of(msg) for msg in driver.states] == [k * 1_000_000 for k in range(301)]
     assert driver.states[0].name == ['joint1', 'joint2', 'joint3', 'joint4']
-    # The effort in a state is what acted during the step before, within its limit.
+    # The effort in a state is that of the previous step, within its limit.
     limit = sample('scara').tree.effort_limit
     acted = np.array([msg.effort for msg in driver.states])
     np.testing.assert_array_equal(acted[1:], np.clip(efforts, -limit, limit))
@@ -162,7 +162,7 @@ def test_a_paused_simulator_can_be_stepped_and_reset(processes, peer):
     simulator = processes.start(
         'simulator', {'robot': 'scara', 'initial_position': FIRST, 'start_paused': True}
     )
-    for service in ('step', 'reset'):  # while nothing can happen: connects the test to both
+    for service in ('step', 'reset'):  # while paused: connects the test to both
         answer = peer.call(Trigger, f'simulator/{service}', Trigger.Request(), 60)
         assert answer.success == (service == 'reset')
         assert answer.message in (
@@ -211,14 +211,14 @@ def test_a_second_answer_to_a_state_does_not_answer_the_next(processes, peer):
     class Stutterer(Driver):
         def effort(self, msg):
             effort = super().effort(msg)
-            self.publish(effort)  # and once more by the caller
+            self.publish(effort)  # and again by the caller
             return effort
 
     driver = Stutterer(peer, last_stamp=299_000_000)
     simulator = processes.start('simulator', {'robot': 'scara', 'initial_position': FIRST})
     peer.spin_until(lambda: len(driver.states) == 301, 60, '300 steps')
     simulator.stop()
-    # Some of the 300 second answers leave only after the next state; most wait in the queue.
+    # Some of the 300 second answers are sent only after the next state; most are in the queue.
     assert ' 0 dropped' not in simulator.output
 
 
@@ -308,7 +308,7 @@ def test_the_end_of_time_is_exact_and_exits_if_told_so(processes, peer):
             'on_end': 'exit',
             'payload_mass': 1.5,
             'payload_time_s': 0.04,
-            # A state that is sent again brings the clock with it, whatever its time.
+            # A repeated state is accompanied by the clock, whatever its time.
             'republish_period_s': 2.0,
         },
     )
@@ -347,7 +347,7 @@ def test_real_time_holds_the_last_command_until_it_is_too_old(processes, peer):
     peer.spin_until(lambda: acting([0.1, 0.2, 0.3, 0.4]), 20, 'the command to act')
     peer.spin_until(lambda: acting([0.0] * 4), 20, 'zero effort')
     steps = np.diff([stamp_of(msg) for msg in states])
-    # A test that reads slower than 2000 states a second misses some of them.
+    # A test that reads fewer than 2000 states per second misses some of them.
     assert (steps > 0).all()
     assert not np.any(steps % 1_000_000)
     peer.spin_until(lambda: description, 20, 'robot_description')

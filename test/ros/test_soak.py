@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The long run, cut short; and that it notices what grows."""
+"""The soak test, shortened; it detects growing quantities."""
 
 from __future__ import annotations
 

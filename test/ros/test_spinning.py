@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A node's process ends in order: last message out, right exit code, one clear line."""
+"""A node's process ends properly: last message sent, right exit code, one clear line."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from robot_dynamics_ros.ros.recorder import Recorder
 from robot_dynamics_ros.ros.spinning import freeze_objects
 from robot_dynamics_ros.ros.view import View
 
-# numpy starts threads of its own when it is imported: a signal may arrive in one of them.
+# numpy starts threads when it is imported: a signal may arrive in one of them.
 NODE = """
 import sys
 import numpy
@@ -87,7 +87,7 @@ def test_a_signal_ends_the_node_in_order_and_its_last_word_arrives(
     assert 'Traceback' not in speaker.output
 
 
-# Python takes its modules apart after its last line, when it takes no signals any more.
+# Python unloads its modules after the last line, and then handles no signals.
 LATE = """
 import os, signal, sys
 from robot_dynamics_ros.ros.executables import run_executable
@@ -150,7 +150,7 @@ def test_a_mistake_in_the_program_is_shown_whole_after_the_orderly_end(processes
 
 
 class CountingFuture(Future):
-    """Counts the callbacks that wait for it."""
+    """Counts the callbacks awaiting it."""
 
     def __init__(self):
         super().__init__()
@@ -202,7 +202,7 @@ def test_a_node_starts_without_the_parser_of_interfaces_and_logs_without_reading
 
 
 class Ring:
-    """Refers to itself, so that only garbage collection ends it."""
+    """References itself, so that only garbage collection deletes it."""
 
     def __init__(self):
         self.itself = self

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The action ~/follow_joint_trajectory of the controller, driven by a client of its own."""
+"""The action ~/follow_joint_trajectory of the controller, called by a client."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ MOVE = {
 
 
 class FakeController:
-    """Becomes active when told, answers trajectories with one text, and never moves."""
+    """Becomes active on request, answers trajectories with one text, and never moves."""
 
     def __init__(self, peer, answer):
         node = peer.node
@@ -172,7 +172,7 @@ def test_a_goal_that_is_set_before_the_robot_comes_is_gone_to(processes, peer):
 
     goal = [0.2, 0.8, 0.1, 0.3]
     assert set_parameter('goal', goal).successful
-    # What the node has begun with cannot change any more.
+    # The node's start values can no longer change.
     for name, value in (('kind', 'none'), ('controller', 'other'), ('exit_when_done', False)):
         assert 'read-only' in set_parameter(name, value).reason
     description = peer.node.create_publisher(String, 'robot_description', LATCHED)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Motions from parameters; Pinocchio says where the tool is."""
+"""Motions from parameters; the tool positions are checked by Pinocchio."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ CIRCLE = {'kind': 'circle', 'center': [0.35, 0.09, 0.3], 'radius': 0.08, 'speed'
 
 
 def shipped_motion(name):
-    """The parameters of the motion of config/<name>.yaml, and where the arm stands first."""
+    """The motion parameters of config/<name>.yaml, and the initial position of the arm."""
     path = share_directory() / 'config' / f'{name}.yaml'
     nodes = yaml.safe_load(path.read_text(encoding='utf-8'))
     given = nodes['/**/trajectory']['ros__parameters']

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The viewer node: what a person reads in a browser while arms come, go and go wrong."""
+"""The viewer node: text in a browser while arms appear, disappear and fail."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_a_controller_that_dies_and_returns_is_seen(processes, browser):
 
 
 def test_a_push_is_seen_with_its_wrench_and_the_link_that_it_touches(processes, peer):
-    """As the viewer takes it from the topics of a running arm, for its arrows and its flash."""
+    """As the viewer reads it from the topics of a running arm, for its arrows and its flash."""
     given = {'contact_reaction': 'report', 'wrench_frame': 'tool', 'diagnostics_period_s': 0.1}
     lockstep = {'robot': 'scara', 'mode': 'lockstep', 'publish_clock': True}
     processes.start('simulator', lockstep)

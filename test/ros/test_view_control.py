@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The viewer's controls: a person in a browser changes, moves and stops a running controller."""
+"""The viewer's controls: a user in a browser changes, moves and stops a running controller."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from robot_dynamics_ros.ros.view import ArmCommands
 from robot_dynamics_ros.viewing.instant import ArmInstant
 from robot_dynamics_ros.viewing.page import Page
 
-NEWEST = QoSProfile(depth=1)  # what waits must not be taken for the present
+NEWEST = QoSProfile(depth=1)  # queued messages must not be taken as current
 NARROW = 880  # pixels: hardly any scene, so that the page answers at once
 
 
@@ -34,7 +34,7 @@ def browser():
         yield opened
 
 
-SLOW = 0.05  # slow motion, in which a busy machine and its browser keep up with the arm
+SLOW = 0.05  # slow motion, so that a busy machine and its browser keep up with the arm
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ def parameter(peer, name: str, node: str = 'controller'):
 
 
 def slider(tab: Tab, label: str):
-    """Return the thumb of a slider by the text beside it."""
+    """Return the thumb of a slider by its label."""
     place = tab.page.locator(f'label:has-text("{label}")').first.get_attribute('for')
     return tab.page.locator(f'[id="{place}"] [role=slider]')
 
@@ -102,7 +102,7 @@ def test_a_simulated_arm_is_pushed_and_made_heavier_from_the_page(arm, peer, bro
         tab.page.get_by_text('simulator', exact=True).first.click()
         masses = slider(tab, 'masses')
         tab.until(lambda: masses.get_attribute('aria-valuenow') == '1', 'the masses')
-        # A key that comes while the folder opens is lost, as a person's would be.
+        # A key pressed while the folder opens is lost, as for a user.
         tab.until(
             lambda: parameter(peer, 'mass_factor', 'simulator') > [1.0],
             'heavier links',
@@ -158,7 +158,7 @@ def stopping_time(tab: Tab, peer, states: list[JointState], commands: list[Joint
 
 @pytest.mark.slow
 def test_what_a_page_has_begun_ends_with_it(processes, peer):
-    """Motion and push of one page end with it, and not with another; the server tells its end."""
+    """Motion and push of one page end with it, and not with another; the server reports it."""
     processes.start('simulator', {'robot': 'scara', 'mode': 'real_time', 'real_time_factor': 0.2})
     controller = processes.start('controller', {'robot': 'scara', 'state_timeout_s': 60.0})
     controller.says('active: computed_torque')
@@ -179,7 +179,7 @@ def test_what_a_page_has_begun_ends_with_it(processes, peer):
     asked = 0.0
 
     def answer() -> list[String]:
-        """Ask again if none comes: the controller may know the page later than that knows it."""
+        """Repeat if there is no answer: the controller may discover the page late."""
         nonlocal asked
         if time.monotonic() > asked + 5.0:
             commands.move_to({'joint1': 2.0}, 0.1, 1, lambda *told: said.append(told))
@@ -190,7 +190,7 @@ def test_what_a_page_has_begun_ends_with_it(processes, peer):
     answered = peer.spin_until(answer, 30.0, 'an answer')
     assert answered[-1].data.startswith('accepted'), answered
     assert said[0][0], said
-    # All states that wait are taken, so that none is old.
+    # All queued states are taken, so that none is old.
     peer.spin_until(
         lambda: (commands.pump(), peer.spin_for(0.2), speed(states) > 0.02)[2], 30.0, 'motion'
     )
@@ -209,7 +209,7 @@ def test_what_a_page_has_begun_ends_with_it(processes, peer):
 
 
 def newest(peer, states: list[JointState]) -> tuple[float, float]:
-    """Return the time on the wall and that of the newest state, s."""
+    """Return the wall time and the time of the newest state, s."""
     peer.spin_for(0.1)
     return time.time(), seconds(states[-1])
 

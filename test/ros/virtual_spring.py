@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A law as another package would bring it: springs to a pose on top of gravity."""
+"""A law as defined by another package: springs to a pose in addition to gravity."""
 
 import numpy as np
 

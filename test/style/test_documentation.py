@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The pages: their commands are understood, their links lead somewhere, the site builds."""
+"""The pages: valid commands, valid links, the site builds."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / 'README.md', ROOT / 'CONTRIBUTING.md', *sorted((ROOT / 'docs').glob('*.md'))]
 OF_ROS = ('ros2', 'sudo', 'rosdep', 'colcon', 'cd')
 OURS = ('python', 'make', 'robot-dynamics')
-# Commands that the documentation may show because they are run here, at once and as they stand.
+# Commands that the documentation may show because they are run here, unchanged.
 AT_ONCE = (
     'check_model four_dof limits_profile:=wide',
     'design_gains scara --program scara_circle',
@@ -32,9 +32,9 @@ AT_ONCE = (
 
 
 def console_blocks(text: str) -> list[tuple[str, list[str]]]:
-    """Return heads and command lines of the blocks that show a console.
+    """Return headers and command lines of the console blocks.
 
-    Where lines begin with a prompt, the others are what the commands print.
+    If lines begin with a prompt, the others are output.
     """
     found = re.findall(r'^```(console[^\n]*)\n(.*?)^```', text, re.MULTILINE | re.DOTALL)
     blocks = [(head, body.splitlines()) for head, body in found]
@@ -43,7 +43,7 @@ def console_blocks(text: str) -> list[tuple[str, list[str]]]:
 
 
 def words_of(line: str) -> list[str]:
-    """Return the words of a command line, without variables before it and what is optional."""
+    """Return the words of a command line, without leading variables and optional words."""
     line = re.sub(r'\s#.*|\[[^\]"]*[A-Z|]*\]\.*(?!")', '', line.removeprefix('$ '))
     words = shlex.split(line.replace('...', '').replace('…', ''))
     while words and (re.match(r'\w+=', words[0]) or words[0] == 'chrt'):
@@ -52,7 +52,7 @@ def words_of(line: str) -> list[str]:
 
 
 def documented() -> list[tuple[str, str]]:
-    """Return every command line of ours with the name of its page."""
+    """Return every command line of this package with the name of its page."""
     found = []
     for page in PAGES:
         text = page.read_text(encoding='utf-8')
@@ -85,7 +85,7 @@ def test_a_documented_command_is_understood(page, line, monkeypatch):
 
 
 def parsed(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> bool:
-    """Return whether the command line is taken; what it would do is not done."""
+    """Return whether the command line is accepted, without executing it."""
     if arguments == ['--help']:
         return True
     name = 'run_node' if arguments[0] in NODE_COMMANDS else arguments[0]
@@ -139,7 +139,7 @@ def test_the_readme_is_short():
 
 
 def test_links_between_sources_lead_to_files():
-    """As a reader of the repository follows them; `extending.md` and such exist in the site."""
+    """As in the repository; generated pages exist only in the site."""
     made = {'commands.md', 'modes.md', 'notation.md', 'parameters.md', 'topics.md'}
     missing = []
     for page in PAGES:
@@ -153,7 +153,7 @@ def test_links_between_sources_lead_to_files():
 
 
 class Links(HTMLParser):
-    """Collects the targets and the anchors of a page, and what a browser would load for it."""
+    """Collects the link targets, anchors and loaded resources of a page."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -203,7 +203,7 @@ def test_the_site_has_no_dead_link(site):
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
 def test_every_topic_of_a_controller_is_explained():
-    """The policies name those too that it has only where control_msgs is installed."""
+    """The policies also list those that it has only if control_msgs is installed."""
     explained = runpy.run_path(str(ROOT / 'docs' / 'site_code' / 'tables.py'))['MEANINGS']
     policy = (ROOT / 'config' / 'security' / 'simulation.policy.xml').read_text('utf-8')
     own = set(re.findall(r'<topic>/controller/(\w+)</topic>', policy)) - {'transition_event'}

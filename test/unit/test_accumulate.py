@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Figures of streams: the same as of the whole, in bounded memory."""
+"""Statistics of streams: the same as of the complete data, in bounded memory."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a tick allocates: no array, a handful of numbers, and nothing that stays."""
+"""Allocations of a tick: no array, a few numbers, nothing permanent."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_a_tick_makes_no_array_and_keeps_nothing(law):
         session.on_state(stamp, stamp, PLACE, still)
         session.settle()
     grown = sys.getallocatedblocks() - before
-    # The stamps kept of the last state, whatever the number of ticks.
+    # The timestamps of the last state, for any number of ticks.
     assert grown < ticks / 2
     tracemalloc.start()
     try:

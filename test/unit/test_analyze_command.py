@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command ``analyze``: exit codes, many bags, outputs never clobbered, plain errors."""
+"""The command ``analyze``: exit codes, many bags, no overwritten outputs, clear errors."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The arm in 3D in a report, as a browser shows it without a network."""
+"""The 3D arm in a report, displayed by a browser without a network."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def browser():
 
 @pytest.fixture(scope='module')
 def page(browser, report):
-    """The report in a browser without a network; nothing is asked of one, nothing fails."""
+    """The report in a browser without a network; no requests, no errors."""
     context = browser.new_context(viewport={'width': 900, 'height': 700}, offline=True)
     page, errors, asked = context.new_page(), [], []
     page.set_default_timeout(PATIENCE_MS)
@@ -88,7 +88,7 @@ def page(browser, report):
 
 
 def shown_at(page, seconds):
-    """Move the slider as a person does; return the picture of the arm."""
+    """Move the slider as a user does; return the picture of the arm."""
     page.locator('.arm input').fill(str(seconds))
     from PIL import Image
 
@@ -190,7 +190,7 @@ def document_of(html):
 
 
 def test_an_arm_that_is_not_known_for_a_while_is_not_shown_then(browser, robot, tmp_path):
-    """Also a label that would end the script is only text."""
+    """A label that would end the script is treated as text."""
     time = np.linspace(0.0, 1.0, 50)
     q = np.zeros((50, robot.n))
     gone = np.where(time[:, np.newaxis] > 0.5, np.nan, q)
@@ -216,7 +216,7 @@ def test_without_a_known_instant_there_is_no_arm(robot):
 def test_the_report_of_an_arm_with_seven_joints_and_meshes_is_no_larger_than_nine_megabytes(
     tmp_path,
 ):
-    """More states than the curves keep: a longer recording makes no larger file."""
+    """More states than curve points: a longer recording does not enlarge the file."""
     robot = load_robot(str(package_file(PANDA)), tip='panda_link8')
     assert robot.n == 7
     shapes, remarks = robot_shapes(robot.xml, MOST_FACES)

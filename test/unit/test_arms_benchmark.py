@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The matrix of arms: its groups exist, the shipped arms reach its figures, its page is whole."""
+"""The arm benchmark: its groups exist, the shipped arms meet its figures, its page is complete."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_a_hand_is_measured_without_leading_anything():
 @pytest.mark.slow
 @pytest.mark.parametrize('name', ['scara', 'four_dof'])
 def test_the_shipped_arms_follow_what_is_planned_for_them(name):
-    """The figures that every arm of the matrix is to reach."""
+    """The figures that every arm must meet."""
     tree = load_robot(shipped_robot(name))
     motion = default_motion(tree, 'tool')
     gains = natural_frequencies(tree, motion.home, PERIOD)

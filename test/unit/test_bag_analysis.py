@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Analysis of recordings: figures against Pinocchio, causes by name, files that tell the same."""
+"""Analysis of recordings: figures against Pinocchio, named causes, consistent files."""
 
 from __future__ import annotations
 
@@ -288,7 +288,7 @@ def test_the_figures_do_not_depend_on_the_chunks(noise, rng, tmp_path):
             evaluator = Evaluator(tree, Choices(timing='continuous'), remarks=reader.remarks)
             evaluator.evaluate(reader.chunks(seconds))
             found.append(evaluator.figures())
-    if noise:  # the cut-off is found in the first chunk, and may differ
+    if noise:  # the cut-off is determined in the first chunk, and may differ
         assert found[0]['timing']['cutoff_hz'] is not None
     else:
         for key in ('residual_rms', 'residual_peak', 'evaluated', 'effort_rms'):
@@ -462,7 +462,7 @@ def test_the_report_and_the_terminal_show_the_constraints(tmp_path, capsys):
 
 
 def test_a_constant_is_drawn_with_zero_beside_it():
-    """Alone in its panel it would seem to be zero, in the middle of it."""
+    """Alone in its panel it would appear as zero in its middle."""
     rows = np.linspace(0.0, 1.0, 50)
     values = np.column_stack([np.full(50, -0.02), np.sin(rows), np.zeros(50)])
     figure = panels(rows, ['1', '2', '3'], [PlotLine(values, 'residual', '#000000')])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bags in every form: storage, compression, splits, byte order; judged by rosbags itself."""
+"""Bags in every form: storage, compression, splits, byte order; compared with rosbags."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ COLUMNS = (
 
 
 def raw(bag: Path) -> list[tuple[str, int, bytes]]:
-    """Return what our reader finds, message by message."""
+    """Return the messages by our reader."""
     with BagReader(bag) as reader:
         return [
             (topic, time, bytes(data))
@@ -62,7 +62,7 @@ def raw(bag: Path) -> list[tuple[str, int, bytes]]:
 
 
 def judged(bag: Path) -> list[tuple[str, int, bytes]]:
-    """Return what rosbags finds."""
+    """Return the messages by rosbags."""
     with AnyReader([bag], default_typestore=STORE) as reader:
         return [(c.topic, time, bytes(data)) for c, time, data in reader.messages()]
 
@@ -331,7 +331,7 @@ def test_messages_that_cannot_be_used_are_counted_and_spoil_no_other(tmp_path):
 
 
 def test_a_type_that_the_bag_itself_defines_is_read_by_that_definition(tmp_path):
-    """A joint state with one field more, as a robot's maker may have it."""
+    """A joint state with an additional field, as of a vendor."""
     store = get_typestore(Stores.EMPTY)
     kind = 'sensor_msgs/msg/JointState'
     own = get_types_from_msg(

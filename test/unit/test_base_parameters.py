@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Base parameters: how many, which, and what they are made of."""
+"""Base parameters: their number, selection and composition."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_the_scara_tells_the_mass_at_its_quill_but_not_how_it_is_shared():
 
 @pytest.mark.parametrize('name', SAMPLES)
 def test_effort_depends_on_the_combinations_alone(name, rng):
-    """Parameters changed along the null space of B leave every effort of Pinocchio as it is."""
+    """Parameter changes in the null space of B do not change any effort of Pinocchio."""
     robot = sample(name)
     base = base_of(name)
     null = np.linalg.svd(base.B)[2][len(base) :]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The benchmarks' own parts; what they measure is printed and never asserted."""
+"""Parts of the benchmarks; measured times are not asserted."""
 
 from __future__ import annotations
 

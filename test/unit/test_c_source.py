@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Generated C: silent under strict compilers and sanitizers, equal to kernels and reference."""
+"""Generated C: no warnings by compilers and sanitizers, equal to kernels and reference."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ ROBOTS = {
     'g1_left_arm': (CORE, 'left_rubber_hand'),
     'g1': (('inverse_dynamics', 'gravity_forces'), ''),
 }
-# One in every test run; the others, which compilers take long for, in the long one.
+# One in every test run; the others, which are slow to compile, in the long one.
 NAMES = [pytest.param(x, marks=[] if x == 'scara' else [pytest.mark.slow]) for x in ROBOTS]
 # Files of the package example-robot-data: a follower (mimic joint), locked joints, 29 joints.
 G1 = 'g1_29dof_rev_1_0'
@@ -104,7 +104,7 @@ def functions_of(name):
 @needs_gcc
 @pytest.mark.parametrize('name', NAMES)
 def test_c_equals_the_compiled_kernel(name, tmp_path, rng):
-    """Within 4 units in the last place of the largest term: both round, only one fuses."""
+    """Within 4 units in the last place of the largest term: both round, only one uses FMA."""
     lib, n = library(files(name), tmp_path), robot(name).n
     outputs, frames, formulation_name = functions_of(name)
     functions = robot_functions(robot(name), outputs, frames, formulation_name)
@@ -258,7 +258,7 @@ def test_cmake_builds_the_target_for_a_library_of_ones_own(tmp_path):
 
 
 def chosen(x):
-    """Return every way to choose, and a constant of each kind that is no number."""
+    """Return every kind of selection, and every kind of non-finite constant."""
     return [np.array([minimum(*x), maximum(*x), select(x[0], x[1], -x[1], x[0])]),
             np.array([math.inf, -math.inf, math.nan])]  # fmt: skip
 
@@ -280,7 +280,7 @@ def test_selection_in_c_is_the_interpreted_one_to_the_last_bit(tmp_path):
     assert run('gcc', *flags, '-c', 'arm.c', cwd=tmp_path) == ''
 
 
-# ---- what is refused, and the command ----------------------------------------------------------
+# ---- rejected inputs, and the command ----------------------------------------------------------
 
 
 @pytest.mark.parametrize('name', ['7arm', 'my-arm', 'double', 'class', '', '_arm', 'a__b', 'é'])

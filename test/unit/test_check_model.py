@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The check of a model: figures against closed forms, suspicions, agreement with the loader."""
+"""The model check: figures against closed forms, warnings, agreement with the loader."""
 
 from __future__ import annotations
 
@@ -177,7 +177,7 @@ def test_known_flaws_of_published_models_are_seen():
     assert culprits == ["link 'wrist_1_link'", "link 'wrist_2_link'", "link 'wrist_3_link'"]
 
 
-# ---- what gravity needs -------------------------------------------------------------------------
+# ---- gravity load -------------------------------------------------------------------------------
 
 
 def test_the_largest_gravity_effort_of_a_pendulum_is_its_weight_times_its_arm():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What colcon builds of a copy of the package, and what a shell that sources it finds."""
+"""A copy of the package built by colcon, and its contents in a shell that sources it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def sourced(workspace: Path, command: str) -> str:
 
 
 def test_ros2_run_finds_every_node(workspace):
-    # `ros2 pkg executables` lists what is executable here.
+    # `ros2 pkg executables` lists the executable files here.
     folder = workspace / 'install' / PACKAGE / 'lib' / PACKAGE
     assert {path.name for path in folder.iterdir()} == {
         'robot-dynamics', 'controller', 'simulator', 'trajectory', 'recorder', 'monitor',

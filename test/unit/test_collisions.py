@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nothing that is planned touches the arm, the ground or a box; Pinocchio and geometry say so."""
+"""Planned motions are free of collisions, checked by Pinocchio and geometry."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ ELBOW = f"""<robot name="elbow">
 
 @pytest.fixture(params=['coal', 'mujoco'])
 def library(request, monkeypatch):
-    """Measure with one library, the other ones not being installed."""
+    """Measure with one library, as if the others were not installed."""
     for name in {*solids.COAL, solids.MUJOCO} - {request.param}:
         monkeypatch.setitem(sys.modules, name, None)
     return request.param
@@ -149,7 +149,7 @@ def test_without_a_library_it_is_said(monkeypatch):
     assert 'collisions are not checked' in remarks[0]
 
 
-# ---- what is planned ----------------------------------------------------------------------------
+# ---- planning -----------------------------------------------------------------------------------
 
 
 def hits(tree, positions, boxes=()):
@@ -188,7 +188,7 @@ def test_a_path_goes_by_another_elbow_where_a_box_is_in_the_way():
 
 
 def test_a_default_motion_keeps_clear_of_a_box(capsys, tmp_path):
-    """The box takes the place of the motion that is planned without it."""
+    """The box is where the motion is planned without it."""
     tree = load_robot(ELBOW)
     plain = default_motion(tree, 'tool')
     middle = plain.center.tolist()

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command ``commission`` on a bag: each wrong profile ends in 1, with the cause in words.
+"""The command ``commission`` on a bag: each wrong profile gives exit code 1 and the cause.
 
-The bag is of a driver that speaks SI and holds the arm by itself, its commands zero; every wrong
-profile believes something else of it. Oracle of gravity: Pinocchio, built from the URDF text.
+The bag is of a driver in SI units that holds the arm itself, with commands of zero; every wrong
+profile contradicts it. Reference of gravity: Pinocchio, built from the URDF text.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def joints(**changes):
 
 
 def plain(text: str) -> str:
-    """Return what was printed, as one line."""
+    """Return the output as one line."""
     return ' '.join(text.split())
 
 
@@ -76,7 +76,7 @@ def test_a_true_profile_ends_in_0(bag, tmp_path, capsys):
     found = json.loads(file.read_text())
     assert found['poses'] == POSES
     assert found['joints']['joint1']['slope'] is None  # its axis is vertical
-    # Coulomb friction of 0.3 N m blurs the 4 N m that joint 2 carries.
+    # Coulomb friction of 0.3 N m masks the 4 N m load of joint 2.
     assert found['joints']['joint2']['slope'] == pytest.approx(1.0, abs=0.1)
 
 
@@ -159,7 +159,7 @@ def test_a_limit_in_another_unit_is_seen_by_the_weight_that_it_cannot_hold(bag, 
 
 
 def test_a_bag_without_poses_is_an_error_in_the_file_too(tmp_path):
-    """An error that was an exception has to become text as well."""
+    """Errors that were exceptions must become text as well."""
     rows = list(zip(*swing(), strict=True))[:40]
     messages = [state(k * PERIOD, JOINTS, *row) for k, row in enumerate(rows)]
     file = tmp_path / 'found.json'

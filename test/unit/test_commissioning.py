@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every fault of a driver's profile is told from the poses of a held arm, by its name.
+"""Every fault of a driver profile is identified from poses of a held arm.
 
 Oracle: gravity by Pinocchio, built from the URDF text; friction holds up to 70 % of its level.
 """
@@ -72,7 +72,7 @@ def test_a_driver_that_is_understood_gives_no_error_and_slopes_of_one():
     assert found.errors == ()
     assert found.poses == 8
     np.testing.assert_array_equal(found.loaded, [False, True, True, True])
-    # Friction blurs what joint 4 carries, 0.15 N m with 0.06 N m of friction.
+    # Friction masks the load of joint 4, 0.15 N m with 0.06 N m of friction.
     np.testing.assert_allclose(found.slope[1:3], 1.0, atol=0.05)
     assert found.correlation[1, 1] > 0.99
     assert (found.residual <= 0.7 * TREE.coulomb_friction).all()

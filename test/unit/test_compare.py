@@ -20,7 +20,7 @@ TRACED = [name for name, kind in FORMULATIONS.items() if not kind.numbers_only]
 
 @pytest.fixture
 def fast(monkeypatch):
-    """Measure times badly but quickly: what they are is not under test."""
+    """Measure times roughly but quickly: their values are not under test."""
     monkeypatch.setattr(compare, '_BLOCK', 0.0)
     monkeypatch.setattr(compare, '_BLOCKS', 1)
     monkeypatch.setattr(compare, '_BATCH', 16)
@@ -35,7 +35,7 @@ def test_the_command_prints_tables_and_writes_the_numbers(fast, tmp_path, capsys
     document = json.loads(file.read_text())
     assert document['formulations'] == list(FORMULATIONS)
     assert set(document['deviation']) == {'worst', *QUANTITIES}
-    # 1e-10 is what the project promises; double precision leaves a hundred-thousandth of it.
+    # The project guarantees 1e-10; double precision gives a hundred-thousandth of it.
     assert np.max(document['deviation']['worst']) < 1e-13
     assert document['operations']['newton_euler']['after']['multiplications'] <= 45
     claim = document['erratum_k7']

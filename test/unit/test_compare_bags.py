@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two recordings of one program: brought together in time, compared, judged."""
+"""Two recordings of one program: aligned in time, compared, checked."""
 
 from __future__ import annotations
 

@@ -197,7 +197,7 @@ def test_states_that_are_no_numbers_raise_nothing_and_leave_nothing(
     np.testing.assert_allclose(effort(law, 0.0, q, v), good, rtol=1e-12)
 
 
-# ---- what there is to see -----------------------------------------------------------------------
+# ---- published quantities -----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize('hold', ['continuous', 'semi_implicit', 'zero_order'])
@@ -292,7 +292,7 @@ def test_a_program_that_cannot_be_used_is_refused(robot):
         make_law(NAME, robot.tree, program=bad)
 
 
-# ---- a loop that the mechanism holds ------------------------------------------------------------
+# ---- a loop held by the mechanism ---------------------------------------------------------------
 
 
 def four_bar():

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An arm that is touched: it stops, goes back or yields, and never goes on by itself.
+"""Reactions of an arm to a contact: it stops, retracts or floats, and never resumes on its own.
 
-The plant is MuJoCo, what a jump is stands in ``docs/reliability.md``.
+The plant is MuJoCo; ``docs/reliability.md`` defines a jump.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ PROGRAM = {'law': 'constraint_stabilization', 'program': 'four_dof_moving_plane'
 
 
 class Scene:
-    """A session on the plant; every command is judged.
+    """A session on the plant; every command is checked.
 
     Attributes:
         ways: Positions of the arm at every step.
@@ -64,7 +64,7 @@ class Scene:
             self.session.settle()
 
     def run(self, steps, spoil=None, lost=()):
-        """Go on for so many ms."""
+        """Continue for a number of ms."""
         limit = self.tree.effort_limit
         for k in range(steps):
             effort = self.session.loop.effort
@@ -81,7 +81,7 @@ class Scene:
             self.ways.append(self.q.copy())
 
     def moving(self):
-        """Set out, and go on until the middle of the motion."""
+        """Start a motion, and continue to its middle."""
         still = np.zeros((1, 4))
         points = np.array([1.2]), GOAL[np.newaxis], still, still
         self.session.perform(TrajectoryChange(self.session, lambda: (points, 0)))
@@ -89,7 +89,7 @@ class Scene:
         return self
 
     def touched(self, push=PUSH, longest=100):
-        """Push until the arm is seen to react."""
+        """Push until the arm reacts."""
         self.plant.push('tool', push)
         for _ in range(longest):
             self.run(1)
@@ -153,7 +153,7 @@ def test_the_arm_stops_where_it_brakes_holds_where_it_was_touched_and_retracts_a
             assert np.abs(ends[reaction]).max() < 0.02  # friction holds against the law's spring
         if reaction == 'retract':
             way = np.abs(before - scene.q).max(axis=1).min()
-            assert way < 0.02  # back on the way that it came
+            assert way < 0.02  # back along its path
             assert 0.07 < np.abs(ends[reaction]).max() < 0.13
     direction = GOAL - START
     assert ends['stop'] @ direction > 0.0 > ends['retract'] @ direction

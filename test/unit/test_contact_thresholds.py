@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Dead bands: learned from what is drawn, written, read, used on recordings and in motion."""
+"""Dead bands: learned from random samples, written, read, used on recordings and in motion."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def recorded(path, pushed, seed):
 
 
 def hands(seed):
-    """Return times and what the hand does to each joint of such an arm, N m or N."""
+    """Return times and the effort of the push at each joint of such an arm, N m or N."""
     oracle = PinocchioOracle(arm_xml(), GRAVITY, NAMES)
     rows = [
         (t, oracle.inverse_dynamics(q, v, a) - oracle.inverse_dynamics(q, v, a, hand))
@@ -91,7 +91,7 @@ def test_pushes_are_found_in_recordings_of_currents_and_nothing_where_nobody_pus
     thresholds = tmp_path / 'contact.yaml'
     arguments = ['--output', str(thresholds), '--alarms-per-hour', '6']
     assert main(['calibrate', *free, *arguments]) == 0
-    assert [len(fits) for fits in parts] == [len(free)]  # each judged by the others
+    assert [len(fits) for fits in parts] == [len(free)]  # each evaluated with the others
     counts = {}
     for name, pushed in (('pushed', True), ('other', False)):
         bag = recorded(tmp_path / name, pushed, 10)
@@ -108,7 +108,7 @@ def test_pushes_are_found_in_recordings_of_currents_and_nothing_where_nobody_pus
 
 
 def test_the_panel_of_external_efforts_shows_what_a_hand_does(tmp_path, monkeypatch):
-    """Drives that are known: what is drawn is Pinocchio's effort of the hand, as K passes it."""
+    """Known drives: the plotted effort is Pinocchio's effort of the push, filtered by K."""
     rate, n = 20.0, len(NAMES)
     terms = np.zeros((len(TERMS), n))
     terms[TERMS.index('damping')], terms[TERMS.index('offset')] = GAIN * VISCOUS, OFFSET
@@ -132,7 +132,7 @@ def test_the_panel_of_external_efforts_shows_what_a_hand_does(tmp_path, monkeypa
     expected = lfilter([1.0 - stays], [1.0, -stays], hand, axis=0)
     edges = [edge for begin in BEGINS for edge in (begin, begin + LASTS)]
     for trace, joint in zip(panel.data, expected.T, strict=True):
-        # What is drawn is the largest of a few states, late by as many.
+        # The plotted value is the largest of a few states, delayed by as many.
         far = np.min([np.abs(trace.x - edge) for edge in edges], axis=0) > 0.1
         error = trace.y - np.interp(trace.x, time, joint)
         assert np.nanmax(np.abs(error[far])) < 0.05 * np.abs(joint).max()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Curves, timings and signals: C2 in time, through their points, at their speed, refusals."""
+"""Curves, timings and signals: C2 in time, through their points, at their speed, rejections."""
 
 import math
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every node declares, as one table: consistent, documented, settable by its own default."""
+"""The declarations of all nodes: consistent, documented, defaults accepted."""
 
 import runpy
 from pathlib import Path

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Friction that only ``identify`` knows: its formula by numbers, its file, plant and laws."""
+"""Friction terms of ``identify`` only: formula, file, plant and laws."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def arm(**changes):
 
 
 def formula(j, v, load, direction):
-    """The friction of joint j beyond the description's, written out number by number."""
+    """The friction of joint j beyond that of the description, in plain numbers."""
     at = {key: value[j] for key, value in DRIVE.items()}
     stribeck = math.exp(-((v / at['stribeck_velocity']) ** 2))
     return (
@@ -205,7 +205,7 @@ def test_every_law_that_compensates_friction_compensates_all_of_it(name, rng):
 
 
 def test_the_plant_needs_what_the_formula_says_to_move_as_it_does():
-    """A step tells the effort that moved the rigid bodies: the rest is friction."""
+    """A step reveals the effort that moved the rigid bodies: the rest is friction."""
     rigid = np.zeros(4)
     tree = arm(coulomb_friction=rigid, damping=rigid, armature=rigid)
     plant, v = MujocoPlant(tree, 1e-4, joint_limits=False), np.array([0.5, -0.4, 0.6, 0.3])
@@ -227,7 +227,7 @@ def test_the_plant_needs_what_the_formula_says_to_move_as_it_does():
 
 
 def test_friction_only_takes_energy():
-    """Under no effort and no gravity, whatever the state: the kinetic energy never grows."""
+    """Without effort and gravity, the kinetic energy never grows in any state."""
     drive = {key: np.array(value) for key, value in DRIVE.items()} | {'offset': np.zeros(4)}
     tree = arm(gravity=np.zeros(3)).with_changes(drive_friction=drive)
     plant = MujocoPlant(tree, joint_limits=False)

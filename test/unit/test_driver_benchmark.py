@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The benchmark behind a driver: what it runs is the controller's loop, and its figures are right.
+"""The driver benchmark runs the controller's loop, and its figures are correct.
 
-Oracles: the lockstep run of the apps for no imperfection at all, the link's own random draws for
-lost commands, eigenvalues of the loop linearized with Pinocchio for the delay that is too long.
+References: the lockstep run of the commands without imperfections, the link's random draws for
+lost commands, eigenvalues of the loop linearized with Pinocchio for the unstable delay.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def test_tracking_gets_worse_with_every_millisecond_as_a_late_double_integrator_
     for total, trace in list(traces.items())[2:]:
         inside = (trace.time >= trace.start) & (trace.time <= trace.end)
         error = late_joint(trace.reference_position[:, 0], total // 2, total // 2)[inside]
-        # Joint 1 is vertical, gravity leaves it alone; what is left is that inertia and friction
+        # Joint 1 is vertical, so without gravity; the remaining error is that inertia and friction
         # are compensated late as well: 3 % here, a tenth at most.
         assert trace.metrics().rms_error[0] == pytest.approx(np.sqrt(np.mean(error**2)), rel=0.1)
 
@@ -136,7 +136,7 @@ def test_a_silence_beyond_the_timeout_begins_the_stop_action_and_ends_in_holding
     expected = np.tile(gravity, (len(stopped), 1))
     np.testing.assert_allclose(trace.effort[stopped], expected, atol=1e-9)
     assert trace.answered[back:].all()
-    # It stays where it was at the return, but for the way it needs to brake: the law fades in
+    # It stays where it was at the return, except for the braking distance: the law fades in
     # over 0.2 s, half of which counts as coasting, and then overshoots by v / (e w).
     moved = np.abs(trace.position[-1] - trace.position[back])
     braking = np.abs(trace.velocity[back]) * (0.5 * 0.2 + 1.0 / (np.e * FREQUENCY))
@@ -144,7 +144,7 @@ def test_a_silence_beyond_the_timeout_begins_the_stop_action_and_ends_in_holding
     assert np.abs(trace.velocity[-1]).max() < np.abs(trace.velocity[last]).max()
 
 
-# Too late --------------------------------------------------------------------------------------
+# Stability -------------------------------------------------------------------------------------
 
 
 def radius(arm, law, delay) -> float:
@@ -208,7 +208,7 @@ def test_the_margin_of_a_joint_is_that_of_the_textbook():
     assert found == pytest.approx((crossover, phase, phase / crossover), rel=1e-3)
 
 
-# The rest --------------------------------------------------------------------------------------
+# Other tests -----------------------------------------------------------------------------------
 
 
 def test_a_delay_that_is_no_whole_number_of_periods_is_refused():

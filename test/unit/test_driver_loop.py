@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The loop before a driver that compensates something itself, at part of its limits, and holding.
+"""The loop with a driver that compensates some terms, with reduced limits, and holding.
 
 Oracle of gravity: Pinocchio, built from the URDF text.
 """
@@ -36,7 +36,7 @@ def friction(v) -> np.ndarray:
 
 
 class Run:
-    """A loop that is fed by hand."""
+    """A loop with prescribed states."""
 
     def __init__(self, law='computed_torque', terms=(), parameters=None, **settings) -> None:
         driver = DriverCompensation(TREE, KERNELS.gravity_forces, terms) if terms else None
@@ -46,7 +46,7 @@ class Run:
         self.stamp, self.started = 0, False
 
     def echo(self) -> np.ndarray:
-        """Tick at the very place of the reference, and as fast."""
+        """Tick at the position and velocity of the reference."""
         reference = self.loop.reference
         return self.tick(reference.position.copy(), reference.velocity.copy())
 
@@ -60,12 +60,12 @@ class Run:
         return self.loop.effort.copy()
 
     def drift(self, q) -> None:
-        """Let the arm move there in half a second; a state that jumps is not believed."""
+        """Move the arm there in half a second; a state that jumps is rejected."""
         for share in np.linspace(0.0, 1.0, 501):
             self.tick(PLACE + share * (q - PLACE), (q - PLACE) / 0.5)
 
 
-# What the driver does itself -------------------------------------------------------------------
+# Terms compensated by the driver ---------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_exactly_what_the_driver_compensates_is_subtracted_at_the_state_of_the_t
     alone, shared = Run(law), Run(law, terms)
     for run in (alone, shared):
         run.tick()
-    # At rest first, then moving: what is subtracted is of the very tick.
+    # At rest first, then moving: the subtracted terms are those of the same tick.
     found = shared.tick(PLACE, SPEED) - alone.tick(PLACE, SPEED)
     np.testing.assert_allclose(found, -share, atol=1e-10)
 
@@ -101,7 +101,7 @@ def test_activation_begins_with_what_the_motors_gave_less_the_share_of_the_drive
     ('action', 'expected'), [('zero', STILL), ('gravity', STILL), ('damping', STILL)]
 )
 def test_a_stop_leaves_gravity_to_a_driver_that_compensates_it(action, expected):
-    """Zero is what the driver is told, not what the motors give: it goes on holding the arm."""
+    """The command is zero, not the effort of the motors: the driver keeps holding the arm."""
     run = Run(terms=('gravity',), stop_action=action)
     run.tick()
     for final in (False, True):

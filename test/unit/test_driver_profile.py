@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Driver profiles: what a file may say, every refusal, and numbers that go there and back."""
+"""Driver profiles: valid files, every rejection, and conversions in both directions."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The fit of measured efforts to the model, by efforts that are put together here."""
+"""The fit of measured efforts to the model, with synthetic efforts."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_the_fit_finds_what_efforts_were_made_of(rng):
         samples.take(*row)
     fit = samples.fit()
     np.testing.assert_array_equal(fit.delta, DELTA)
-    np.testing.assert_allclose(fit.coupling, COUPLING, atol=1e-4)  # what the ridge pulls
+    np.testing.assert_allclose(fit.coupling, COUPLING, atol=1e-4)  # bias of the ridge
     np.testing.assert_allclose(fit.terms[1], VISCOUS, rtol=0.02)
     for part in samples.held_out():
         for (_, _, model, a, v, effort, _), z in rows[::100]:

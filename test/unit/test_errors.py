@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every error says what is wrong and what would be right, and is of a familiar built-in kind."""
+"""Every error names problem and remedy, and derives from a built-in exception."""
 
 from __future__ import annotations
 

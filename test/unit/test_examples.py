@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The scripts of examples/ run as they stand, and what they print is right."""
+"""The scripts of examples/ run unchanged, and their output is correct."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.slow  # each is a process of its own that loads all it needs
+pytestmark = pytest.mark.slow  # each runs in a separate process
 
 ROOT = Path(__file__).resolve().parents[2]
 NUMBER = r'([-+]?\d[\d.]*(?:e[-+]\d+)?)'
 
 
 def run(name: str) -> str:
-    """Return what an example prints."""
+    """Return the output of an example."""
     return run_python(f'examples/{name}.py')
 
 
 def run_python(*words: str) -> str:
-    """Return what Python prints, run from the project's folder."""
+    """Return the output of Python, run in the project's folder."""
     done = subprocess.run(
         [sys.executable, *words],
         cwd=ROOT,
@@ -79,8 +79,8 @@ def test_the_closed_form_has_the_weight_of_quill_and_tool():
 def test_the_program_is_held():
     first, *_, last = run('constraint_program').splitlines()
     rows = [[float(x) for x in re.findall(NUMBER, line.split('=')[-1])] for line in (first, last)]
-    assert max(rows[0]) > 10.0  # mm: it starts beside the path
-    # What is left is MuJoCo's softened Coulomb friction: 6 N on the quill give 0.3 mm.
+    assert max(rows[0]) > 10.0  # mm: it starts off the path
+    # The remaining error is MuJoCo's soft Coulomb friction: 6 N on the quill give 0.3 mm.
     assert max(rows[1]) < 0.5
 
 

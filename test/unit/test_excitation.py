@@ -43,7 +43,7 @@ def test_the_motion_keeps_position_and_velocity_limits():
         0.5 * (tree.position_upper + tree.position_lower),
         0.5 * np.ptp([tree.position_lower, tree.position_upper], axis=0),
     )
-    # Looked at more finely than when it was designed: 1e-3 relative between the instants.
+    # Evaluated on a finer grid than in the design: 1e-3 relative between the instants.
     assert (np.abs(q - middle) <= 0.9 * half * 1.001).all()
     assert (np.abs(v) <= 0.7 * tree.velocity_limit * 1.001).all()
 
@@ -60,7 +60,7 @@ def efforts_by_pinocchio(robot, tree, found):
 @pytest.mark.slow
 @pytest.mark.parametrize('weakness', [1.0, 0.15])
 def test_the_motion_keeps_effort_limits_by_pinocchio(weakness):
-    """Also those of an arm so weak that they bind."""
+    """Also those of an arm so weak that they are active."""
     robot = sample('scara')
     weak = np.array([weakness, weakness, 1.0, 1.0])  # the quill must bear its weight
     tree = robot.tree.with_changes(effort_limit=weak * robot.tree.effort_limit)

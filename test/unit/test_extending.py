@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Test the example classes of docs/extending.md as they are printed there."""
+"""Test the example classes of docs/extending.md as printed there."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PAGE = Path(__file__).resolve().parents[2] / 'docs' / 'extending.md'
 
 
 def shown(name: str, *more: Any) -> Any:
-    """Return a class that the page shows, run among the names of some modules."""
+    """Return a class of the page, executed with the names of some modules."""
     blocks = re.findall(r'```python\n(.*?)```', PAGE.read_text(encoding='utf-8'), re.DOTALL)
     (code,) = (block for block in blocks if f'class {name}(' in block)
     names: dict[str, Any] = {'ClassVar': ClassVar, 'np': np}
@@ -43,7 +43,7 @@ def test_the_formulation_is_right(robot, rng):
     oracle = PinocchioOracle(arm.xml, arm.gravity, arm.tree.joint_names)
     model = shown('VirtualWork', energy, Formulation)(arm.tree)
     q, v, a = random_state(arm.tree, rng)
-    # Sums of some hundred products: rounding is about 1e-15 of the largest term.
+    # Sums of about a hundred products: rounding is about 1e-15 of the largest term.
     assert (
         relative_error(model.inverse_dynamics(q, v, a), oracle.inverse_dynamics(q, v, a)) < 1e-12
     )

@@ -27,10 +27,10 @@ PLACES = {'scara': np.array([0.3, 0.8, 0.1, 0.2]), 'four_dof': np.array([0.2, -1
 
 
 class PushedArm:
-    """A session and a MuJoCo plant, 1 kHz; what pushes is told to the plant alone.
+    """A session and a MuJoCo plant, 1 kHz; pushes are known to the plant only.
 
     Attributes:
-        estimates: What the observer said at each state, shape (N, n).
+        estimates: Estimates of the observer at each state, shape (N, n).
     """
 
     def __init__(self, name, tree=None, law='computed_torque', load=None, **given):
@@ -53,7 +53,7 @@ class PushedArm:
             self.session.settle()
 
     def run(self, steps, extra=0.0, lost=lambda k: False):
-        """Step with efforts, shape (n,), that nobody commanded; return the last estimate."""
+        """Step with external efforts, shape (n,); return the last estimate."""
         for k in range(steps):
             self.plant.step(self.session.loop.effort + extra)
             self.stamp += MS
@@ -113,7 +113,7 @@ def test_a_step_of_effort_gives_the_closed_form_in_motion_at_every_sample(name, 
     arm.run(200, extra=pushed)
     t = 1e-3 * np.arange(1, 201)[:, np.newaxis]
     expected = pushed * -np.expm1(-K * t)
-    # Asked for is 1 %. The plant's Coulomb friction is a soft constraint, 1e-4 of it is missing.
+    # 1 % is required. The plant's Coulomb friction is a soft constraint, 1e-4 of it is missing.
     error = np.abs(np.array(arm.estimates[first:]) - expected)
     assert (error <= 2e-3 * np.abs(pushed)).all()
 
@@ -122,7 +122,7 @@ def test_a_step_of_effort_gives_the_closed_form_in_motion_at_every_sample(name, 
 def test_after_five_time_constants_a_push_in_mujoco_is_known(name):
     arm = PushedArm(name, tree=frictionless(name), wrench_frame='tool')
     oracle = PinocchioOracle(sample(name).xml, arm.tree.gravity, arm.tree.joint_names)
-    assert np.abs(arm.run(100)).max() < 1e-6  # nobody pushes; rounding of (v - v_before) / h
+    assert np.abs(arm.run(100)).max() < 1e-6  # no push; rounding of (v - v_before) / h
     wrench = np.array([6.0, -4.0, 3.0, 0.0, 0.0, 0.0])
     arm.plant.push('tool', wrench)
     seen = arm.run(1000)  # the arm yields and comes to rest: then the torque is constant
@@ -156,7 +156,7 @@ def test_lost_states_do_not_disturb_it():
     pushed = np.array([2.0, 1.0, -1.0, 0.2])
     lost = rng.random(600) < 0.5
     seen = arm.run(600, pushed, lost=lambda k: lost[k] and k < 599)
-    # Efforts are held while nobody answers; the middle of the lost steps is exact to h^2.
+    # Efforts are held during the gap; the middle of the lost steps is exact to h^2.
     assert np.abs(seen - pushed).max() < 2e-3 * np.abs(pushed).max()
 
 
@@ -238,14 +238,14 @@ def test_the_error_falls_with_the_square_of_the_step_if_the_arm_moves_continuous
 
 
 def test_one_state_that_is_off_is_no_push_where_efforts_are_fitted(rng):
-    """What r should be: SciPy's median of three, then the closed form of the low pass."""
+    """The expected r: SciPy's median of three, then the closed form of the low pass."""
     tree, step = sample('scara').tree, 0.01
     kernel = compile_kernel(tree).inverse_dynamics
     observer = MomentumObserver(tree, kernel, ObserverSettings(observer_bandwidth=[K]))
     nothing = np.zeros(tree.n)
     observer.fit = EffortFit(np.diag(nothing), np.zeros((len(TERMS), tree.n)), nothing + 1e-3)
     efforts = rng.normal(size=(60, tree.n))
-    for _ in range(2):  # anew after a gap
+    for _ in range(2):  # restarted after a gap
         observer.begin(PLACES['scara'], nothing)
         seen = []
         for effort in efforts:

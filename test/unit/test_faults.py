@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A sample of the campaign of faults, and that it finds defects put into the shell one by one."""
+"""A sample of the fault campaign; it detects defects injected into the shell one by one."""
 
 import inspect
 
@@ -36,12 +36,12 @@ def test_a_scenario_is_the_same_for_the_same_numbers():
     assert faults.scenario_of(3, seed=5) != faults.scenario_of(3, seed=6)
 
 
-#: Seeds of scenarios with a limit of 500 N m/s, and without; of one whose time begins anew.
+#: Seeds of scenarios with a limit of 500 N m/s, and without; of one whose time restarts.
 LIMITED, UNLIMITED, SHIFTED = 4, 0, 24
 
 
 def scenario(*kinds: str, seed: int = UNLIMITED) -> Scenario:
-    """Return a motion of the SCARA in the middle of which things happen."""
+    """Return a motion of the SCARA with events in its middle."""
     events = [Fault(150 + 40 * k, kind, 7 + k) for k, kind in enumerate(kinds)]
     steps = 150 + 40 * len(kinds) + 150
     first = Fault(110, 'trajectories', 3)
@@ -81,11 +81,11 @@ def thrown(self):
 
 
 def sudden(self, slew):
-    """Let what comes now come at once."""
+    """Apply the present value at once."""
 
 
 def instead(owner, name, change):
-    """Return a method that changes what another one of the shell is given or gives."""
+    """Return a method that changes arguments or results of another one of the shell."""
     original = getattr(owner, name)
     return lambda self, *given, **named: change(self, original, *given, **named)
 

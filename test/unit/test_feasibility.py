@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The walk along a program's path: where it looks, and what the drives need there."""
+"""The check along a program's path: its instants, and the efforts required there."""
 
 from dataclasses import replace
 
@@ -31,11 +31,11 @@ def scara_program(target, height=0.25):
     }
 
 
-# ---- where it looks -----------------------------------------------------------------------------
+# ---- checked instants ---------------------------------------------------------------------------
 
 
 def test_a_short_excursion_after_a_long_rest_is_seen():
-    """0.65 m is out of the reach of 0.6 m, for half a second of an hour."""
+    """0.65 m is beyond the reach of 0.6 m for half a second of an hour."""
     way = {'times': [0, 4, 8], 'points': [[0.5, 0.0], [0.65, 0.0], [0.5, 0.0]]}
     program = scara_program({'waypoints': way, 'start': 3600.0})
     with pytest.raises(ProgramError, match=r'tool x \(m\): cannot be reached at t = 360\d\.'):
@@ -79,7 +79,7 @@ def test_instants_are_close_where_a_signal_moves(signal, longest):
     assert times[1] == 10.0  # at rest until the start, which is an instant itself
     assert np.diff(moving).max() <= longest * 1.002
     assert times[-1] == 20.0
-    # While it speeds up it is looked at ten times, however slow it is.
+    # While it accelerates it is checked ten times, however slow it is.
     assert np.count_nonzero((times > 10.0) & (times <= 11.0)) >= (8 if len(times) > 25 else 1)
 
 
@@ -112,7 +112,7 @@ def test_the_settling_time_is_that_of_the_linearized_pull(rng):
     assert NullSpaceTask.of(tree).settling_time(q) == np.inf
 
 
-# ---- what the drives need -----------------------------------------------------------------------
+# ---- required efforts ---------------------------------------------------------------------------
 
 
 @pytest.mark.slow

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A sample of the mutated inputs: each is taken, or refused in one clear line; and the judge."""
+"""A sample of the mutated inputs: accepted, or rejected in one clear line; and the evaluation."""
 
 import time
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Worlds, descriptions for Gazebo and bridge files agree with each other and with the controller.
+"""Worlds, descriptions for Gazebo and bridge files are consistent with the controller.
 
 Read as text: neither ROS nor Gazebo is needed.
 """
@@ -208,7 +208,7 @@ def test_a_prefixed_arm_is_tied_to_the_world_of_gazebo(robot):
 
 
 def test_the_loop_closes_where_both_ends_meet_at_zero():
-    """The pin turns about the rod's end and is welded to the upper arm as both stand at q = 0."""
+    """The pin rotates about the rod's end and is welded to the upper arm, posed as at q = 0."""
     found = urdf('parallelogram', gazebo='native')
     (weld,) = plugins(found)['gz::sim::systems::DetachableJoint']
     assert weld.findtext('parent_link') == 'upper_arm'

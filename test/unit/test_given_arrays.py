@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The pure functions of matrices: lists are taken, and what does not fit is named."""
+"""Pure functions of matrices accept lists and name invalid arguments."""
 
 import numpy as np
 import pytest

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Periods without a command are counted, and the worst latency is told."""
+"""Periods without a command are counted, and the worst latency is reported."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def test_missed_periods_add_up_and_the_worst_latency_is_of_each_report():
     session = ControllerSession(sample('scara').tree, {'robot': 'scara', 'period': 0.001})
     health, stamp = SessionHealth(), 0
     for k, skipped in enumerate([0, 0, 3, 0, 1, 0]):
-        stamp += (1 + skipped) * MILLISECOND + 100_000 * (k % 2)  # jitter is no loss
+        stamp += (1 + skipped) * MILLISECOND + 100_000 * (k % 2)  # jitter is not a loss
         health.count(stamp, 20_000 + 5_000 * k)
     values = health.report(session).values
     assert values['missed_periods'] == 4

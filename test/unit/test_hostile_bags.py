@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bags that are cut, damaged, empty or strange: what can be read is used, the loss is told."""
+"""Truncated, damaged, empty or unusual bags: readable data are used, losses reported."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def whole(tmp_path_factory):
 
 
 def cut(bag: Path, folder: Path, share: float, *, metadata: bool = True) -> Path:
-    """Copy a bag and cut off what is behind a share of its storage file."""
+    """Copy a bag and truncate its storage file to a share."""
     shutil.copytree(bag, folder)
     file = storage_file(folder)
     data = file.read_bytes()
@@ -59,7 +59,7 @@ def cut(bag: Path, folder: Path, share: float, *, metadata: bool = True) -> Path
 
 
 def run_or_error(bag: Path) -> Any:
-    """Return the run, or the error of our own; any other error fails the test."""
+    """Return the run, or an error of this package; any other error fails the test."""
     try:
         return read_recording(bag)
     except RobotDynamicsError as error:
@@ -81,7 +81,7 @@ def test_of_a_cut_bag_everything_before_the_cut_is_used(whole, form, share, tmp_
     motion = Motion(COUNT)
     run = read_recording(bag)
     count = len(run.time)
-    # The bytes of every state that stand in the file whole; SQLite reads whole pages only.
+    # The bytes of every complete state in the file; SQLite reads complete pages only.
     data, at, expected = storage_file(bag).read_bytes(), 0, 0
     for message in motion.messages()[::3]:
         written = message.cdr()
@@ -150,7 +150,7 @@ def test_damage_in_the_middle_costs_one_chunk_if_there_is_an_index(whole, tmp_pa
 
 @pytest.mark.slow
 def test_noise_in_a_file_never_gives_more_than_one_clear_error(tmp_path, rng):
-    """Bytes changed anywhere: a run, or an error of our own; never another exception."""
+    """Bytes changed anywhere: a run, or an error of this package; never another exception."""
     bags = [
         write(tmp_path / form, [text(0, 'x'), *Motion(30).messages()], form)
         for form in ('mcap', 'mcap_chunks', 'mcap_message', 'sqlite3')
@@ -175,7 +175,7 @@ def test_a_chunk_with_a_wrong_checksum_is_left_out(tmp_path):
     bag = write(tmp_path / 'bag', Motion(COUNT).messages())
     file = storage_file(bag)
     data = bytearray(file.read_bytes())
-    first = data.index(b'\x06', 8)  # the first chunk; its checksum stands behind 24 bytes
+    first = data.index(b'\x06', 8)  # the first chunk; its checksum follows 24 bytes
     data[first + 9 + 24 : first + 9 + 28] = (12345).to_bytes(4, 'little')
     file.write_bytes(data)
     run = read_recording(bag)
@@ -295,7 +295,7 @@ def test_metadata_of_another_shape_is_no_obstacle(key, value, tmp_path):
 
 @pytest.mark.slow
 def test_parameters_that_are_any_text_are_as_none(tmp_path):
-    """A colon's worth of damage makes a date of no calendar, or a number of a list."""
+    """A damaged colon results in an invalid date, or a number instead of a list."""
     messages = Motion(50).messages()
     for place, given in enumerate(('2020-99-99', 'joints: 5', 'gravity: 2020-13-45', '[' * 4000)):
         spoiled = [text(0, given, '/controller/parameters'), *messages]
@@ -318,7 +318,7 @@ def test_a_damaged_definition_of_a_type_is_done_without(tmp_path):
 
 
 def test_a_refused_bag_leaves_nothing_in_the_temporary_folder(tmp_path, monkeypatch):
-    """What was unpacked is removed at once, not when the interpreter gets to it."""
+    """Unpacked files are removed immediately, not by garbage collection."""
     monkeypatch.setattr('tempfile.tempdir', str(tmp_path / 'temporary'))
     (tmp_path / 'temporary').mkdir()
     bag = write(tmp_path / 'bag', Motion(50).messages()[1::3], 'sqlite3_file')
@@ -347,7 +347,7 @@ def test_a_storage_file_that_is_missing_or_was_forgotten_is_told(tmp_path):
     assert 'run_0.mcap: listed in metadata.yaml, but missing' in run.notes
 
 
-# Strange states --------------------------------------------------------------------------------
+# Unusual states --------------------------------------------------------------------------------
 
 
 def test_states_that_are_not_finite_are_left_out_and_counted(tmp_path):
@@ -365,7 +365,7 @@ def test_the_clock_set_back_begins_a_new_stretch_behind_the_first(tmp_path):
     first, second = Motion(300, start=5 * SECOND), Motion(400)
     bag = write(tmp_path / 'bag', first.messages() + second.messages())
     run = read_recording(bag)
-    # The first state behind the jump could be a straggler; the second proves the restart.
+    # The first state after the jump could be late; the second proves the restart.
     assert len(run.time) == 300 + 399
     assert (np.diff(run.stamp_ns) > 0).all()
     assert run.stamp_ns[300] == first.stamps[-1] + SECOND
@@ -447,7 +447,7 @@ def test_renamed_joints_are_told_with_the_names_that_were_recorded(tmp_path):
 
 
 def test_commands_of_another_clock_answer_the_state_that_came_before(tmp_path):
-    """As ``ros2 bag record`` has it: simulated stamps, wall times in the bag."""
+    """As of ``ros2 bag record``: simulated timestamps, wall times in the bag."""
     motion = Motion(300, period=2 * MS)
     wall = 1_700_000_000 * SECOND
     messages = []

@@ -119,7 +119,7 @@ def test_the_corrected_urdf_is_the_corrected_robot_and_explains_the_data(name):
         )
     after = validate([run], free_of_limits(again), found.plan.preparation)
     before = validate([run], tree, found.plan.preparation)
-    # The nominal model pulls at what the data tell by a millionth of its sharpness.
+    # The nominal model biases the estimate by a millionth of its precision.
     assert max(after.percent) < 1e-3
     assert min(before.percent) > 1.0
     assert check_model(corrected_urdf(found), effort_limit=1.0).errors == ()
@@ -184,10 +184,10 @@ def test_rows_are_weighted_by_their_joints_noise_and_deviations_hold(rng):
     truth, noise = np.array([1.0, -2.0, 0.5]), np.array([0.01, 1.0])
     blocks = [linear_block(rng, 100, truth, noise) for _ in range(40)]
     found = estimate(blocks, plain_base(3))
-    np.testing.assert_allclose(found.noise, noise, rtol=0.05)  # 4000 rows tell 1.1 %
+    np.testing.assert_allclose(found.noise, noise, rtol=0.05)  # 4000 rows determine 1.1 %
     rows = 4000 * (1 / noise**2).sum()  # unit columns: the sum of squares over both joints
     expected = student_factor(40) / np.sqrt(rows)
-    # Forty blocks tell a deviation to 11 %; three times that.
+    # Forty blocks determine a deviation to 11 %; three times that.
     np.testing.assert_allclose(found.deviations, expected, rtol=0.35)
     assert (np.abs(found.values - truth) < 3.0 * found.deviations).all()
     assert found.condition == pytest.approx(1.0, abs=0.1)
@@ -329,7 +329,7 @@ def test_sharp_data_win_and_silent_data_leave_the_nominal_values(rng):
     physical = physical_parameters(found, unknowns)
     moved = found.base.B @ physical.values - found.values
     assert (np.abs(moved) < 0.2 * found.deviations).all()
-    # With data that say next to nothing every body stays as it was drawn.
+    # With nearly uninformative data every body stays as drawn.
     _, vague = noisy_estimate(robot, rng, 1.0)
     vague = replace(vague, information=1e-6 * vague.information)
     same = physical_parameters(vague, unknowns).values[:40]
@@ -415,7 +415,7 @@ def test_the_gravity_that_differs_is_told_in_a_sentence():
     assert "Gazebo's own default" in sentence
     assert 'give --gravity 0 0 -9.8' in sentence
     tilted = tree.with_gravity((0.5, 0.0, -9.787))
-    # Only the quill feels gravity, along its axis: what is across it is not felt.
+    # Gravity loads only the quill, along its axis: its other components have no effect.
     assert gravity_mismatch(run, tilted, EXACT_PREPARATION).fitted[2] == pytest.approx(-9.8)
     weightless = exact_run(replace(sample('scara'), gravity=(0.0, 0.0, 0.0)), drives, 2.0)
     compensated = gravity_mismatch(weightless, tree, EXACT_PREPARATION).sentence()
@@ -447,7 +447,7 @@ def test_a_block_keeps_what_least_squares_needs(rng):
 
 
 def test_a_value_that_hardly_matters_is_not_called_vague_but_one_that_does_is(rng):
-    """Noise on the effort of an arm without armature: its value is unsure, and of no weight."""
+    """Noise on the effort of an arm without armature: its value is uncertain and negligible."""
     robot, drives = sample('planar_2r'), Drives([0.6, 0.3], [0.8, 0.4], [0.0] * 2, [0.0] * 2)
     run = exact_run(robot, drives)
     tree = wrong(robot.tree)

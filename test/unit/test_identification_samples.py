@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Filtering and preparation: what is kept, what is left out, what belongs together."""
+"""Filtering and preparation: kept samples, excluded samples, pairing."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_noise_is_measured_on_a_moving_joint(rng):
     clean = np.sin(2 * np.pi * 0.7 * t)
     for deviation in (1e-5, 1e-3, 1e-2):
         noisy = clean + deviation * rng.normal(size=clean.shape)
-        # 8000 samples tell a deviation to about 2 %; five times that.
+        # 8000 samples determine a deviation to about 2 %; five times that.
         assert white_noise(noisy)[0] == pytest.approx(deviation, rel=0.1)
     # Third differences of the sine itself: (2 pi 0.7 / 1000)^3 / sqrt(20).
     assert white_noise(clean)[0] < 1e-7
@@ -174,7 +174,7 @@ def test_the_data_choose_their_timing_and_delay(arm, free, timing, delay):
     assert f'timing {timing}, delay {delay} periods, no filter' in choice.sentence()
 
 
-# ---- what counts --------------------------------------------------------------------------------
+# ---- used samples -------------------------------------------------------------------------------
 
 
 def test_samples_at_rest_at_limits_and_saturated_do_not_count(arm, free, run):

@@ -21,7 +21,7 @@ ROUNDING = 1e-14
 
 
 class Cloud:
-    """Points of mass: what an inertia is by definition."""
+    """Point masses: inertia by its definition."""
 
     def __init__(self, rng, size=12):
         self.weights = rng.uniform(0.1, 1.0, size)

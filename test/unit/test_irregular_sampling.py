@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stamps that jitter, lost samples and glitches cost an analysis little, and never the answer.
+"""Jittering timestamps, lost samples and glitches degrade an analysis only slightly.
 
 Oracle of the synthetic arm's efforts: Pinocchio, on the exact motion.
 """
@@ -61,7 +61,7 @@ def test_gazebo_is_explained_as_well_with_jitter_losses_and_glitches(name, gravi
     residual = np.array(whole['effort']['residual_rms'])
     change = np.abs(np.array(worse['effort']['residual_rms']) - residual)
     # A tenth of the residual; where there is none, a line through 10 000 stamps of 50 us of
-    # jitter tells the period to 5e-8, and accelerations with it.
+    # jitter determines the period to 5e-8, and accelerations with it.
     assert (change < 0.1 * residual + 1e-5).all()
     assert worse['timing']['name'] == 'semi_implicit'
     assert 'treated as equal intervals' in worse['timing']['reason']

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Braking before position limits: a joint pushed with all effort stops at the limit."""
+"""Braking before position limits: a joint pushed with full effort stops at the limit."""
 
 import math
 
@@ -86,7 +86,7 @@ def test_from_beyond_the_limit_the_joint_is_pushed_back_slowly(tree):
     upper = tree.position_upper[0]
     path = run(guard, tree, 0, G[0], upper + 0.2, 1.0)
     assert path[-1, 0] < upper
-    # One joint, exactly the guard's model: no harder and no faster than it may.
+    # One joint, exactly the guard's model: deceleration and speed within their bounds.
     assert np.abs(path[:, 2]).max() <= 0.25 * tree.effort_limit[0] * (1 + 1e-12)
     assert np.abs(path[path[:, 1] < 0, 1]).max() <= 0.05 * tree.velocity_limit[0] * (1 + 1e-9)
 
@@ -162,7 +162,7 @@ def test_a_light_joint_with_much_friction_is_not_held_back_far_from_its_limits(t
     guard = JointLimitGuard(rubbed, np.array([1e-4, 0.5, 3.4, 0.01]))
     v, effort = STILL.copy(), G.copy()
     v[0] = side * 0.5 * tree.velocity_limit[0]
-    effort[0] = wanted = side * (10.0 * abs(v[0]) + 1.0)  # what goes on at this speed
+    effort[0] = wanted = side * (10.0 * abs(v[0]) + 1.0)  # effort needed at this speed
     assert not guard.confine(middle(tree), v, G, effort)
     assert effort[0] == wanted
     # Friction holds a joint that creeps as it holds one at rest.

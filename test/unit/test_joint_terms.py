@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Friction and armature of the joints, beside the rigid-body dynamics."""
+"""Friction and armature of the joints, in addition to the rigid-body dynamics."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is judged instead of refused, which joints are controlled, and where the rest is locked."""
+"""Faults that are only reported, selection of controlled joints, and positions of locked ones."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def remark(tree, *parts) -> bool:
     return any(all(part in text for part in parts) for text in tree.remarks)
 
 
-# id: text, what the remark says, an attribute and what it is taken as
+# id: text, remark, an attribute and its assumed value
 JUDGED = {
     'triangle inequality in the sixth digit': (
         robot('r', BASE, link('arm', 2.0, (0, 0, 0), np.diag([1, 2, 3.000003])), J1),
@@ -228,7 +228,7 @@ def test_a_choice_that_makes_no_sense_is_refused(chosen, kind, message):
         load_robot(GOOD, **chosen)
 
 
-# ---- text that is no robot ----------------------------------------------------------------------
+# ---- text that is not a robot -------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -251,7 +251,7 @@ def test_whatever_is_given_ends_soon_with_one_short_error(text):
     began = time.monotonic()
     with pytest.raises(RobotDynamicsError) as caught:
         load_robot(text)
-    assert time.monotonic() - began < 5.0  # s; the million elements took for ever
+    assert time.monotonic() - began < 5.0  # s; a million elements took unacceptably long
     assert len(str(caught.value)) < 500
     assert check_model(text).errors
 

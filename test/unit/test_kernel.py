@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kernels give what their formulation gives, in every way they can run."""
+"""Kernels agree with their formulation, in all their forms."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from robot_dynamics_ros.symbolic.outputs import OUTPUTS, Arguments, Subject
 from robot_dynamics_ros.symbolic.straight_line import functions
 
 TRACED = [name for name, kind in FORMULATIONS.items() if not kind.numbers_only]
-# Slow where the code of every output is generated anew, after a change of the sources.
+# Slow if the code of every output is regenerated, after a change of the sources.
 SLOW = {
     name: pytest.param(name, marks=pytest.mark.slow)
     for name in ('rrpr', 'branched', 'welding_arm')
@@ -62,7 +62,7 @@ def states(tree, rng):
 
 
 def call(kernels, name, n, *inputs):
-    """Return the results of a kernel for one state, written into arrays of its own."""
+    """Return the results of a kernel for one state, in new arrays."""
     results = [np.full(shape, np.nan) for shape in OUTPUTS[name].shapes(n)]
     getattr(kernels, name)(*inputs, *results)
     return results
@@ -88,7 +88,7 @@ def interpreted(name, model, frame, q, v, x):
 
 @pytest.fixture(scope='module')
 def compiled():
-    """Return the kernels of a robot by a formulation, with all outputs, made once."""
+    """Return the kernels of a robot by a formulation, with all outputs, created once."""
     made = {}
 
     def get(robot, formulation='newton_euler') -> KernelSet:
@@ -245,7 +245,7 @@ def test_generated_python_equals_machine_code(compiled, name, rng):
 
 
 def allocated(kernel, *arrays):
-    """Return the bytes that 1000 calls hold at most, and the blocks that they leave behind."""
+    """Return the peak memory of 1000 calls, bytes, and the number of blocks not released."""
     for _ in repeat(None, 10):
         kernel(*arrays)
     blocks = sys.getallocatedblocks()
@@ -289,7 +289,7 @@ def test_inputs_stay_as_they_are(compiled, rng):
 
 
 class TestUnusualArguments:
-    """What is clear is converted, what is not is refused, nothing is read or written wrongly."""
+    """Unambiguous arguments are converted, others rejected; no invalid memory access."""
 
     @pytest.fixture
     def kernel(self, compiled):
@@ -422,7 +422,7 @@ def mechanism(request):
 
 @pytest.mark.parametrize('elbow_drive', [False, True])
 def test_kernels_of_a_mechanism_equal_the_interpreted_recursion(mechanism, elbow_drive, rng):
-    """Also where a drive turns a dependent joint, so that efforts are no coordinate forces."""
+    """Also if a drive turns a dependent joint, so that efforts are not coordinate forces."""
     if elbow_drive:
         drive = mechanism.drive.copy()
         crank = mechanism.tree.joint_index('crank_joint')

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Generated code on disk: found again, made anew when broken, shared by processes."""
+"""Generated code on disk: reused, regenerated if damaged, shared by processes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from robot_dynamics_ros.symbolic.outputs import Subject
 
 ROOT = Path(__file__).resolve().parents[2]
 
-# What a process of its own does: get kernels, check a result, say how they run and whether the
+# Run in a separate process: get kernels, check a result, print how they run and whether the
 # code that writes LLVM instructions was loaded, which a warm start has no use for.
 PROGRAM = """
 import sys
@@ -182,7 +182,7 @@ def test_old_files_are_deleted(place, monkeypatch):
 def test_several_processes_at_once_share_an_empty_cache(place):
     processes = [start_process(place) for _ in range(4)]
     assert {finish(process)[0] for process in processes} == {'machine code'}
-    # Whoever came last left whole files; no temporary ones remain.
+    # The last process left complete files; no temporary ones remain.
     assert sorted(file.suffix for file in place.glob('*.*')) == ['.o', '.py']
     assert all(disk_cache.load(file.name) is not None for file in place.glob('*.*'))
 
@@ -272,7 +272,7 @@ def test_what_is_compiled_is_said_once_and_not_when_it_is_kept(place, caplog):
 
 @pytest.fixture
 def shipped(tmp_path, monkeypatch):
-    """Return the file of a robot in a copy of the folder of those that ship."""
+    """Return the file of a robot in a copy of the folder of shipped ones."""
     shutil.copytree(ROOT / 'urdf', tmp_path / 'urdf')
     monkeypatch.setattr('robot_dynamics_ros.description.shipped.share_directory', lambda: tmp_path)
     return tmp_path / 'urdf' / 'four_dof.urdf.xacro'

@@ -165,7 +165,7 @@ def executed(name: str, monkeypatch, **given):
 
 
 def scene(name: str, monkeypatch, **given):
-    """Return what a launch file would start, as (package, executable); others by their kind."""
+    """Return the actions of a launch file, as (package, executable); others by their kind."""
     actions = executed(name, monkeypatch, **given)
     from launch_ros.actions import Node
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A help and a refused command line need neither numpy nor ROS."""
+"""Help texts and rejected command lines need neither numpy nor ROS."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ for words in {lines!r}:
 
 
 def imported(*lines: list[str]) -> list[str]:
-    """Return what is printed of command lines, in a process of its own."""
+    """Return the output of command lines, run in a separate process."""
     code = CODE.format(lines=lines)
     return subprocess.run(
         [sys.executable, '-c', code], capture_output=True, text=True, check=True

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a file to a tree: order, lumping, defaults, and the robots that ship."""
+"""From a file to a tree: order, lumping, defaults, and the shipped robots."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ def test_a_well_known_arm_loads_as_its_makers_wrote_it():
     assert 'tool0' in tree.frames
 
 
-# ---- the robots that ship -----------------------------------------------------------------------
+# ---- shipped robots -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize('name', ROBOTS)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Locked joints that move: what is told, what stops, and a model that follows.
+"""Locked joints that move: reports, stops, and a model that follows.
 
 Oracle of the model: Pinocchio's gravity of all joints, read from the same text.
 """
@@ -28,7 +28,7 @@ GIVEN = {'activation_ramp_s': 0.0, 'law': 'gravity_compensation', 'state_timeout
 
 
 def robot(position: Any) -> RobotTree:
-    """Joint 2, which lifts all that follows, is locked."""
+    """Joint 2, which carries all later links, is locked."""
     return load_robot(XML, locked={'joint2': position})
 
 
@@ -44,7 +44,7 @@ def gravity(locked: float) -> np.ndarray:
 
 
 class Lift:
-    """An active session whose locked joint stands at -1 rad."""
+    """An active session whose locked joint is at -1 rad."""
 
     def __init__(self, moved: str) -> None:
         self.session = ControllerSession(robot(-1.0), {**GIVEN, 'locked_joint_moved': moved})
@@ -59,7 +59,7 @@ class Lift:
             self.session.settle()
 
     def effort(self) -> np.ndarray:
-        for _ in range(2000):  # whatever is blended in is over
+        for _ in range(2000):  # all blending is over
             self.tick()
         return self.session.loop.effort
 
@@ -138,7 +138,7 @@ def test_the_model_follows_a_joint_that_has_moved():
     assert not session.locked.needs_model
     assert health(session)[0] == 'ok'
     assert session.parameters['locked'] == ['joint2:=-0.5']
-    # Nothing blends any more, so only the rounding of two recursions is left.
+    # No blending is active, so only the rounding of two recursions remains.
     assert lift.effort() == pytest.approx(gravity(-0.5), abs=1e-10)
     assert session.tree.locked == {'joint2': -0.5}
 

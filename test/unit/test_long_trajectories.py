@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Many points at once are what they are one by one; prepared in the background, what they are now.
+"""Points processed at once equal those one by one, also if prepared in the background.
 
 Oracle of the polynomials: the conditions at both ends, solved joint by joint in plain numbers.
 """
@@ -29,7 +29,7 @@ COUNT, JOINTS = 60, 3
 
 
 def random_points(rng, derivatives):
-    """Times, positions and, as far as asked for, velocities and accelerations; at rest in the end.
+    """Times, positions and, if requested, velocities and accelerations; at rest in the end.
 
     The first point is not at time 0.
     """
@@ -249,7 +249,7 @@ PERIOD = NANO // 1000
 
 
 def moving_generator(ticks=300):
-    """Return a generator under way from ``PLACE``, a second of the clock after it rested."""
+    """Return a generator in motion from ``PLACE``, a second after it rested."""
     generator = ReferenceGenerator(TREE)
     generator.start_tolerance = 0.05
     generator.set_sampler(ReferenceSampler(TREE.n, 'zero_order', 1e-3))
@@ -271,7 +271,7 @@ def run(generator, ticks):
 
 
 def back(first=0.4):
-    """Points of a way back to ``PLACE``."""
+    """Points of a motion back to ``PLACE``."""
     times = np.linspace(first, 2.5, 30)
     still = np.zeros((30, 4))
     return times, np.repeat(PLACE[None], 30, axis=0), still, still
@@ -279,7 +279,7 @@ def back(first=0.4):
 
 @pytest.mark.parametrize('start_ns', [0, NANO + 200 * PERIOD, NANO + 700 * PERIOD])
 def test_committed_later_it_is_what_it_would_be_had_it_come_then(start_ns):
-    """Now, from a start that is past, and from one to come: to the digit."""
+    """Immediately, from a past start, and from a future one: exactly equal."""
     in_background, told = moving_generator(), moving_generator()
     prepared = in_background.prepare(in_background.snapshot(), back(), start_ns)
     assert in_background.changes == told.changes  # nothing has happened yet
@@ -332,7 +332,7 @@ def test_a_way_to_the_first_point_that_has_become_too_fast_is_refused():
 
 
 def test_after_a_hold_that_came_meanwhile_it_is_refused():
-    """Whatever brings an arm to rest, no motion goes on by itself."""
+    """After any stop of an arm, no motion resumes on its own."""
 
     def held(generator):
         run(generator, 10)

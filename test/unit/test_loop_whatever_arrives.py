@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whatever arrives, in whatever order, no command is non-finite or beyond its limit."""
+"""For any input in any order, every command is finite and within its limit."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from robot_dynamics_ros.errors import RobotDynamicsError, TrajectoryError
 from robot_dynamics_ros.model.payload import Payload
 
 ODD = (0.0, -0.0, math.nan, math.inf, -math.inf, 1e300, -1e308, 5e-324, 1e-9, -1e6, 1e154)
-# Forward, also by nothing, backward, by a gap, and by 18 minutes; ns.
+# Forward, also by zero, backward, by a gap, and by 18 minutes; ns.
 STEPS = (10**6, 10**6, 10**6, 10**6, 0, -(10**6), 10**9, -(10**10), 1, 2**40)
 EVENTS = 2000
 
 
 class Storm:
-    """A loop and a source of whatever may be done to it."""
+    """A loop and a source of random events."""
 
     def __init__(self, seed: int) -> None:
         self.rng = np.random.default_rng(seed)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Loops close as declared, rates follow from positions, wrong declarations are refused by name."""
+"""Loops close as declared, rates follow from positions, wrong declarations are rejected."""
 
 from __future__ import annotations
 
@@ -297,7 +297,7 @@ def test_rates_of_a_general_loop_can_be_had_in_symbols(mechanisms):
     np.testing.assert_allclose(values, numeric.A[[1, 3]].ravel(), atol=1e-12)
 
 
-# ---- what is chosen and reported ----------------------------------------------------------------
+# ---- selection and reports ----------------------------------------------------------------------
 
 
 def test_dependent_equations_are_found_and_left_out(mechanisms):
@@ -370,7 +370,7 @@ def test_shipped_mechanism_lists_the_names_that_exist():
         shipped_mechanism('delta')
 
 
-# ---- where there is no answer -------------------------------------------------------------------
+# ---- no solution --------------------------------------------------------------------------------
 
 
 def test_flat_parallelogram_is_singular_and_named(mechanisms):

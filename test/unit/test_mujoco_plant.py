@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The MuJoCo plant moves as the equations say; a reader of its own checks how it was built."""
+"""The MuJoCo plant obeys the equations of motion; an independent reader checks its model."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Damped least squares with restarts: it finds what exists and says what it did not find."""
+"""Damped least squares with restarts: finds existing solutions and reports missing ones."""
 
 import math
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compiled code is put into memory without LLVM, and by LLVM where that cannot be."""
+"""Compiled code is loaded without LLVM, or by LLVM where that is not possible."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ ANGLES, SIZES = {'x': 3, 'y': 3}, {'z': (4,)}
 
 
 def formulas(x, y):
-    """Have what kernels have: constants, functions of the C library, a choice."""
+    """Contains what kernels contain: constants, C library functions, a selection."""
     return (
         np.array(
             [

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a machine says that has ROS and numpy, scipy, yaml and sympy, and nothing else."""
+"""Messages on a machine with ROS, numpy, scipy, yaml and sympy, but nothing else."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 
-# A fresh interpreter in which none of these can be imported, as if they were not installed.
+# A new interpreter in which none of these can be imported, as if they were not installed.
 BARE = """
 import sys
 for name in (
@@ -68,7 +68,7 @@ def test_a_command_names_the_library_it_lacks_in_one_line():
     assert (
         "error: the command derive needs rich, which is not installed; install it (pip 'rich')"
     ) in lines
-    # Each command either prints its help (0) or says in one line what is missing (2).
+    # Each command either prints its help (0) or reports in one line what is missing (2).
     codes = [line for line in lines if line.startswith('code ')]
     errors = [line for line in lines if line.startswith('error: the command ')]
     assert set(codes) == {'code 0', 'code 2'}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Steps by wall time, on a clock of the test's own."""
+"""Steps by wall time, on a clock of the test."""
 
 from __future__ import annotations
 

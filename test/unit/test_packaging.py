@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What pip gets: the wheel's metadata and files, every extra installed, one version everywhere."""
+"""Packaging for pip: metadata and files of the wheel, all extras, one version everywhere."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ PROVIDED = {
     'cluster': {'distributed', 'pyarrow'},
 }
 EVERYTHING = set().union(*PROVIDED.values())
-# Run in a folder that knows nothing of the checkout: the shipped robot is found nevertheless.
+# Run in a folder outside of the checkout: the shipped robot is found nevertheless.
 TRIAL = f"""
 import sys
 from importlib.util import find_spec
@@ -52,7 +52,7 @@ def run(*command: object, cwd: Path) -> str:
 
 @pytest.fixture(scope='module')
 def wheel(tmp_path_factory) -> Path:
-    """Return the wheel of a copy of the sources: building leaves files beside them."""
+    """Return the wheel of a copy of the sources: building leaves files next to them."""
     folder = tmp_path_factory.mktemp('wheel')
     source = folder / 'source'
     kept = shutil.ignore_patterns('.*', 'build', 'install', 'log', 'out', '*.egg-info')
@@ -70,7 +70,7 @@ def metadata(wheel):
 
 
 def required(metadata, extra: str = '') -> set[str]:
-    """Return the names of what an extra adds, in lower case."""
+    """Return the packages of an extra, in lower case."""
     names = set()
     for line in metadata.get_all('Requires-Dist'):
         requirement, _, condition = line.partition(';')

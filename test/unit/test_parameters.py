@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One declaration: what it accepts, what it says, what is derived from it."""
+"""A parameter declaration: accepted values, texts, derived objects."""
 
 from dataclasses import dataclass
 

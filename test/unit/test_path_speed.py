@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trajectories are passed through more slowly where ordered, or where efforts do not suffice.
+"""Trajectories are slowed down on request, or where efforts do not suffice.
 
 The efforts are Pinocchio's, the plant is MuJoCo's; for one joint the shortest time is known.
 """
@@ -39,10 +39,10 @@ def line(begin: Any, end: Any, last: float) -> tuple[Any, ...]:
 
 
 class Motion:
-    """A session that follows a straight line on the plant; rows of what it did by ms.
+    """A session that follows a straight line on the plant; one row per ms.
 
     Attributes:
-        took: How long the trajectory took, ms.
+        took: Duration of the trajectory, ms.
     """
 
     def __init__(self, tree: Any, end: Any, last: float, orders: Any = (), **given: Any) -> None:
@@ -105,7 +105,7 @@ def test_the_path_is_kept_where_the_efforts_do_not_suffice(name):
     needed += tree.armature * a + tree.damping * v + tree.coulomb_friction * np.sign(v)
     most = 0.9 * scale * tree.effort_limit
     assert (np.abs(needed) <= 1.05 * most).all()  # the speed is averaged over 40 ms
-    assert (np.abs(needed) / most).max() > 0.9  # and no slower than that
+    assert (np.abs(needed) / most).max() > 0.9  # and not slower than that
 
 
 def test_one_joint_needs_little_more_than_the_shortest_time():
@@ -115,7 +115,7 @@ def test_one_joint_needs_little_more_than_the_shortest_time():
     tree = load_robot(text)
     shortest = 2e3 * math.sqrt(2.0 * 0.5 / 9.0)
     took = Motion(tree, [2.0], 0.3).took
-    assert shortest < took < 1.15 * shortest  # what keeps the effort from jumping costs the rest
+    assert shortest < took < 1.15 * shortest  # the rest is due to the bounded rate of the effort
 
 
 def test_a_trajectory_that_the_efforts_allow_is_what_it_was():
@@ -152,7 +152,7 @@ def test_a_constant_order_takes_its_part_of_the_time():
 
 
 def test_lost_states_change_nothing_of_how_a_path_goes_on():
-    """Twelve ms at once are the twelve that were lost: the same speed, the same place."""
+    """A step of twelve ms equals twelve lost steps: the same speed, the same position."""
     still = Hold(np.zeros(1))
     squares = np.linspace(1.0, 0.3, 40).tolist()
     motions = []
@@ -164,7 +164,7 @@ def test_lost_states_change_nothing_of_how_a_path_goes_on():
             place = speed.advance(1e-3 * k)
         motions.append((place, speed.factor, speed.delay))
     assert motions[0] == pytest.approx(motions[1], rel=1e-12)
-    assert 0.2 < motions[0][1] < 0.9  # on the way to what was ordered
+    assert 0.2 < motions[0][1] < 0.9  # on the way to the requested factor
 
 
 @pytest.mark.parametrize('factor', [math.nan, math.inf, -0.1, 1.1])

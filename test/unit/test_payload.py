@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A load as an argument of the dynamics: its effort, its way in, and what the loop makes of it.
+"""A load as an argument of the dynamics: its effort, its attachment, and its use in the loop.
 
 Oracle: Pinocchio with the load as one more body in its own model.
 """
@@ -183,7 +183,7 @@ def test_a_payload_comes_in_without_a_step_and_is_held_in_the_end(law):
 def test_a_change_at_once_is_held_back_by_the_rate_limit():
     efforts = run_loop('computed_torque', {200: LOAD}, rate=100.0, duration=0.0)
     steps = np.abs(np.diff(efforts, axis=0))
-    assert steps.max() == pytest.approx(0.1, rel=1e-9)  # 100 N m/s for 1 ms: it did come to that
+    assert steps.max() == pytest.approx(0.1, rel=1e-9)  # 100 N m/s for 1 ms: the limit was reached
     free = run_loop('computed_torque', {200: LOAD}, duration=0.0)
     assert np.abs(np.diff(free, axis=0)).max() > 1.0  # without the limit it is a step
 

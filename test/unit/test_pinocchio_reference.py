@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The library behind the contract agrees with the library reading the file itself."""
+"""Pinocchio behind our interface agrees with Pinocchio reading the file itself."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Imperfections of measurement and transport, and a plant that is not as described."""
+"""Imperfections of measurement and transport, and a plant that differs from its description."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs from YAML: what is read, what is refused and by which name, what is remarked."""
+"""Programs from YAML: valid files, named rejections, remarks."""
 
 import copy
 
@@ -14,7 +14,7 @@ from robot_dynamics_ros.description.shipped import share_directory
 from robot_dynamics_ros.errors import NonFiniteError, ProgramError, ShapeError
 from robot_dynamics_ros.model import load_robot
 
-#: A program that is accepted, to be spoilt by the tests below.
+#: A valid program, modified by the tests below.
 GOOD = {
     'name': 'good',
     'constraints': [
@@ -168,7 +168,7 @@ def test_a_home_that_is_none_is_named(tree):
         load_program(GOOD, tree, home=[np.nan] * 4)
 
 
-# ---- refused for what it would do ---------------------------------------------------------------
+# ---- rejected for its motion --------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -193,7 +193,7 @@ def test_gains_that_do_not_stabilize_are_refused_with_the_root(gains, root, tree
 
 
 def test_full_gains_that_stabilize_only_together_are_accepted(tree):
-    """Coupled rows: no block by itself, but det(s^2 E + s G1 + G0) is stable."""
+    """Coupled rows: no single block, but det(s^2 E + s G1 + G0) is stable."""
     G0 = [[25.0, 30.0, 0.0], [-30.0, 25.0, 0.0], [0.0, 0.0, 25.0]]
     G1 = [[20.0, 0.0, 0.0], [0.0, 20.0, 0.0], [0.0, 0.0, 10.0]]
     program = load_program({**GOOD, 'gains': {'G0': G0, 'G1': G1}}, tree)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The compiled program: equal to the pure functions everywhere, and free of branches."""
+"""The compiled program: equal to the pure functions everywhere, and without branches."""
 
 import numpy as np
 import pytest
@@ -131,7 +131,7 @@ def test_the_kernel_equals_the_pure_function_through_a_singularity(inverse, rng)
         q, v = np.array([0.2, -1.0, theta3, 0.5]), rng.normal(size=4)
         kernel, pure = compare(program, robot, q, v, 0.0)
         scale = np.abs(pure.acceleration).max()
-        # A direction of length 1e-9 is known to 1e-7 of its own length only.
+        # A direction of length 1e-9 is accurate to 1e-7 of its length only.
         np.testing.assert_allclose(kernel.acceleration, pure.acceleration, atol=1e-6 * scale)
         assert abs(kernel.sigma.min() - pure.sigma_min) < 1e-15
         assert kernel.damped == pure.damped

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows without a stamp find the tick that they were computed in."""
+"""Rows without a timestamp are assigned to the tick in which they were computed."""
 
 import numpy as np
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The package's front door: every name is there, and opening it loads nothing."""
+"""The public names of the package: all exist, and the import loads nothing heavy."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ import pytest
 import robot_dynamics_ros
 
 ROOT = Path(__file__).resolve().parents[2]
-# Paths that users hold as well; each shows its own names.
+# Other public import paths; each lists its names.
 DOORS = ('constraints', 'dynamics', 'identification', 'kinematics', 'model')
 
 
 def run_fresh(code: str) -> str:
-    """Return what a new interpreter prints."""
+    """Return the output of a new interpreter."""
     done = subprocess.run([sys.executable, '-c', code], cwd=ROOT, capture_output=True, text=True)
     assert done.stderr == ''
     return done.stdout.strip()
@@ -38,7 +38,7 @@ def test_importing_the_package_loads_neither_numpy_nor_ros():
 
 
 def test_type_checkers_see_the_same_names():
-    """What is imported for them, and what is looked up at run time, are one list."""
+    """The names for type checkers and those resolved at run time are the same."""
     tree = ast.parse(Path(robot_dynamics_ros.__file__).read_text(encoding='utf-8'))
     (block,) = (node for node in tree.body if isinstance(node, ast.If))
     for_checkers = {

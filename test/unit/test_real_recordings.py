@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Identification from measured efforts: friction, tilt, loads, losses; runs made of formulas."""
+"""Identification from measured efforts: friction, tilt, loads, losses; synthetic runs."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def arm_with(load=0.0):
 
 
 def measured(seed, gravity=DOWN_Z, load=0.0, pace=1.0):
-    """A run with efforts by Pinocchio, friction by hand, noise, and stamps that jitter."""
+    """A run with efforts by Pinocchio, friction by formulas, noise, and jittering timestamps."""
     robot = arm_with(load)
     names, n = robot.tree.joint_names, robot.tree.n
     rng = np.random.default_rng(seed)

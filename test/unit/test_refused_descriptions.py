@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every fault of a description is refused where strict, naming the culprit and the remedy.
+"""Every fault of a description is rejected if strict, with culprit and remedy.
 
-One good robot is spoilt in one place at a time. ``check_model`` must complain about the same
-culprit in the same words, and go on. What is only judged otherwise is in ``test_judgement``.
+One valid robot is modified in one place at a time. ``check_model`` must report the same
+culprit in the same words, and continue. Faults that are only reported: ``test_judgement``.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Linear equations over numbers and symbols have the solution that numpy and SymPy find."""
+"""Linear equations over numbers and symbols have the solution of numpy and SymPy."""
 
 from __future__ import annotations
 

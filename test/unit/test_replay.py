@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Replay of recordings: the commands that were recorded, to the last digit; and what if."""
+"""Replay of recordings: exactly the recorded commands; and changed parameters."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def exact(loop: RecordedLoop, folder: Path, *words) -> dict:
     """Record, replay and expect the same commands."""
     code, found = replayed(loop.bag(folder / 'bag'), folder / 'out', *words)
     assert found['commands'] == len(loop.efforts)
-    # The same operations in the same order, on the same machine: not one digit differs.
+    # The same operations in the same order, on the same machine: exactly equal.
     assert found['peak'] == [0.0] * loop.tree.n, found['notes']
     assert code == 0
     return found
@@ -166,7 +166,7 @@ def lost(loop: RecordedLoop) -> Message:
 @pytest.mark.slow
 @pytest.mark.parametrize('side', ['before', 'behind'])
 def test_changes_of_parameters_count_from_the_right_tick_on(side, tmp_path):
-    """The bag has the same times for both orders: the commands tell which it was."""
+    """The bag has the same times for both orders: the commands determine which it was."""
     changes = {
         150: change(natural_frequency=[20.0, 18.0, 16.0, 14.0]),
         300: change(law='pd_gravity'),
@@ -188,7 +188,7 @@ def test_a_recovery_after_silence_starts_anew(tmp_path):
 
 
 def streamed(name: str, value: list[float]):
-    """Return what streams a target of the joints, of the tool, or a wrench there."""
+    """Return a stream of joint targets, tool targets, or wrenches."""
     T = STORE.types
     head = header(0, {'target_pose': '', 'target_joint': ''}.get(name, 'tool'))
 
@@ -261,7 +261,7 @@ def push(*force: float):
 @pytest.mark.slow
 @pytest.mark.parametrize('side', ['before', 'behind'])
 def test_guiding_begins_and_lapses_at_the_same_tick_again(side, tmp_path):
-    """A hand leads the arm; the switch is let go, pressed, silent for too long, held, pressed."""
+    """The arm is guided by hand; the switch is released, pressed, times out, held, pressed."""
     told = {**dict.fromkeys(range(40, 200, 20), True), 200: False, 230: True, 250: True}
     told |= {480: True, 490: False, 500: True}
     inputs = {
@@ -282,7 +282,7 @@ def test_guiding_begins_and_lapses_at_the_same_tick_again(side, tmp_path):
     ('late', 'presses'), [(1, (40, 80)), (3, (40, 80)), (12, range(40, 60)), (30, range(40, 240))]
 )
 def test_a_switch_that_was_on_its_way_for_some_states_counts_when_it_came(late, presses, tmp_path):
-    """Sent to the controller, maybe again and again, it came later than states sent after it."""
+    """Sent to the controller, possibly repeatedly, it arrived after states sent later."""
     press = partial(RecordedLoop.stream, name='enable_guiding', message=STORE.types[BOOL](True))
     given = {**GIVEN, 'law': 'hand_guiding', 'guiding_timeout_s': 5.0}
     hand = {20: push(20.0, -10.0, 15.0)}
@@ -350,7 +350,7 @@ def test_a_bag_in_a_drivers_names_and_units_is_replayed_in_ours(tmp_path):
     loop = RecordedLoop(given, behind={0: follow(30 * MS)}, driver=load_driver_profile(file))
     code, found = replayed(loop.run(STEPS).bag(tmp_path / 'bag'), tmp_path / 'out')
     assert found['commands'] == STEPS
-    # There and back through offset and unit costs the last digit of 30 N m.
+    # Conversion and back with offset and unit loses the last digit of 30 N m.
     assert max(found['peak']) < 1e-13
     assert code == 0
 
@@ -372,7 +372,7 @@ def lines(found: dict) -> str:
 
 @pytest.mark.slow
 def test_a_lost_command_is_ticked_where_the_reference_tells_of_it(tmp_path):
-    """Ticks that are left out would give a rate limit more time, and the next commands differ."""
+    """Omitted ticks would give a rate limit more time, and change the next commands."""
     given = {**GIVEN, 'effort_rate_limit': [120.0]}
     loop = RecordedLoop(given, behind={0: follow(30 * MS)}).run(STEPS)
     lost = [m for m in loop.messages if m.topic == COMMANDS and 100 <= m.time // MS < 111]
@@ -406,7 +406,7 @@ def test_a_recording_of_a_running_controller_follows_the_recorded_reference(tmp_
 
 
 class Garbage(Message):
-    """A message whose bytes are none of its type."""
+    """A message whose bytes are not of its type."""
 
     def cdr(self, **_) -> bytes:
         return b'\x00\x01\x00\x00\xff\xff\xff\x7f'
@@ -424,7 +424,7 @@ def test_what_is_damaged_in_a_bag_is_told_and_left_out(tmp_path):
     assert '1 states with a non-finite position: left out' in lines(found)
 
 
-# What if ----------------------------------------------------------------------------------------
+# Overrides --------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope='module')
@@ -542,7 +542,7 @@ def test_a_bag_without_commands_or_parameters_is_told(recorded, tmp_path, capsys
 
 @pytest.mark.slow
 def test_a_reference_that_nobody_sent_is_noticed(recorded, tmp_path):
-    """A goal of an action is in no topic that is recorded."""
+    """An action goal is not on any recorded topic."""
     loop = RecordedLoop(
         behind={50: follow(), 300: partial(_unrecorded, aim=[[0.2, 0.2, 0.1, 0.2]])}
     ).run(STEPS)

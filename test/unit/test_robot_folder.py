@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The folder of an arm of one's own: every file is loaded by what reads it."""
+"""The folder of a user's arm: every file is loaded by its reader."""
 
 from __future__ import annotations
 

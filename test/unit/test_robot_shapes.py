@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a robot looks like: primitives, mesh files and inertias as triangles."""
+"""Robot geometry: primitives, mesh files and inertias as triangles."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The one word that names a robot, its joints on the command line, and a set-up planned for it."""
+"""Robot and joint arguments of the command line, and the planned setup of a robot."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.model.load import robot_from_parameters
 
 PANDA = next((file.locate() for file in world_files() if file.name == 'panda.urdf'), None)
-LIMIT = 600.0  # N m or N: what the random arms' sliders weigh, several times
+LIMIT = 600.0  # N m or N: several times the weight of the random arms' sliders
 GIVEN = {'robot': '', 'robot_description': '', 'gravity': [0.0, 0.0, -9.81]}
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The example controller without ROS: its law in C++ around generated C, and its files."""
+"""The example controller without ROS: its law in C++ with generated C, and its files."""
 
 from __future__ import annotations
 

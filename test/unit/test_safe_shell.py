@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The compiled shell and its pieces on floats give the same commands, to the last bit."""
+"""The compiled shell and its parts on floats give the same commands, to the last bit."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def tree(request):
 
 
 class Pair:
-    """The same limiter and guard twice, behind the compiled shell and behind its pieces."""
+    """The same limiter and guard twice: in the compiled shell and as separate parts."""
 
     def __init__(self, tree, *, driven: bool, rate: float = math.inf) -> None:
         inertia = np.maximum(joint_inertia(tree, np.zeros(tree.n)), 1e-3)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The shared robots are what the other tests take them for."""
+"""The shared robots have the properties that other tests assume."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ def test_without_feedback_the_plant_follows_exactly(name, hold, h):
 def test_with_feedback_no_error_arises_and_an_initial_one_decays_by_the_discrete_poles(hold):
     h, gains = 0.004, (100.0, 20.0)
     p, w, q, v = follow(MOTIONS['sine'], hold, STEPS[hold], h, gains, offset=0.1)
-    # The error by itself: the same loop around a reference at rest.
+    # The error alone: the same loop with a reference at rest.
     e, de = np.full(2, -0.1), np.zeros(2)
     for k in range(len(p)):
         np.testing.assert_allclose(p[k] - q[k], e, atol=1e-11)

@@ -15,7 +15,7 @@ from robot_dynamics_ros.spatial import scalar
 
 
 class Traced:
-    """A scalar of a tracer: it brings its own functions."""
+    """A scalar of a tracer with its own functions."""
 
     def cos(self):
         return 'traced cos'

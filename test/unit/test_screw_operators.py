@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The 6x6 operators of the screw recursion: their axioms, and what they mean for points."""
+"""The 6x6 operators of the screw recursion: their axioms, and their effect on points."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The controller without ROS: every cell of its table, its clocks, its changes and refusals.
+"""The controller without ROS: every cell of its table, its clocks, changes and rejections.
 
-What the table says is written here once more, by mode, so that a slip of either is seen; what a
-cell does is told by what comes out. Oracle of the stop action: Pinocchio's gravity.
+The table is repeated here, by mode, so that an error in either is detected; the effect of a
+cell is checked by its output. Reference of the stop action: Pinocchio's gravity.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ GIVEN = {'activation_ramp_s': 0.0, 'state_timeout_s': 0.1, 'law': 'gravity_compe
 
 
 class Driven:
-    """A session that is fed by hand; its clock of arrivals is far from that of the stamps."""
+    """A session with prescribed states; arrival clock and timestamps differ widely."""
 
     def __init__(self, given: dict[str, Any] | None = None, **options: Any) -> None:
         self.session = ControllerSession(TREE, GIVEN | (given or {}), **options)
@@ -70,7 +70,7 @@ class Driven:
 
     def reacting(self) -> Driven:
         self.active()
-        self.session._handle(SessionEvent.CONTACT)  # as the watch tells it
+        self.session._handle(SessionEvent.CONTACT)  # as the contact watch does
         return self
 
     def faulted(self) -> Driven:
@@ -109,7 +109,7 @@ def points(seconds: float = 1.0, goal=PLACE + 0.1) -> tuple:
 
 # The table -------------------------------------------------------------------------------------
 
-#: By mode: what each event leads to and whether it gives a command; -: refused.
+#: By mode: next mode of each event and whether it gives a command; -: rejected.
 EXPECTED = """
            state       silence    activate  deactivate  follow     hold     rest      change     contact   lapse     release  fault     end
 inactive   inactive    inactive   holding   inactive    -          -        inactive  inactive   inactive  inactive  -        inactive  ended
@@ -129,7 +129,7 @@ CELLS = [
 
 
 def cause(run: Driven, event: SessionEvent) -> bool:
-    """Let an event happen from outside; return whether it gave a command."""
+    """Trigger an external event; return whether it gave a command."""
     session = run.session
     changes = {
         SessionEvent.FOLLOW: TrajectoryChange(session, lambda: (points(), 0)),
@@ -200,7 +200,7 @@ def test_a_repeated_state_is_a_sign_of_life_only_in_simulated_time():
 
 @pytest.mark.parametrize('simulated', [False, True])
 def test_a_paused_simulator_that_was_held_up_ends_the_silence_with_the_state_it_had(simulated):
-    """Its time stands still, so that no newer state would ever come."""
+    """Its time is stopped, so that no newer state would ever arrive."""
     run = Driven({'velocity': 'differentiate'}, simulated_time=simulated).following()
     run.silence()
     assert run.state(step=0) is simulated
@@ -218,7 +218,7 @@ def test_states_that_return_begin_anew_where_the_arm_is_and_say_so():
     run = Driven({'law': 'computed_torque'}).following()
     run.silence()
     away = PLACE + 0.005
-    for _ in range(10):  # at the velocity limits of 2 rad/s at least, half of that will do
+    for _ in range(10):  # at least at the velocity limits of 2 rad/s; half of that suffices
         assert run.state(away)
     assert run.session.mode is SessionMode.HOLDING
     np.testing.assert_array_equal(run.session.loop.reference.position, away)
@@ -234,7 +234,7 @@ def test_a_jump_of_the_stamps_ends_a_motion_and_says_so():
 
 @pytest.mark.parametrize(('step', 'answered'), [(MS, False), (500 * MS, True)])
 def test_the_reference_begins_where_the_first_answered_state_is(step, answered):
-    """A second publisher is not believed at once; after a gap the arm may be elsewhere."""
+    """A second publisher is not accepted at once; after a gap the arm may be elsewhere."""
     run = Driven({'law': 'pd_gravity'})
     run.state()
     run.session.activate(run.now)
@@ -278,7 +278,7 @@ def test_a_change_of_what_does_not_concern_it_leaves_braking_as_it_is():
     'given', [{'state_timeout_s': 0.2}, {'stop_effort_share': 0.5}, {'stop_action': 'hold'}]
 )
 def test_an_arm_that_is_held_after_an_error_is_held_where_it_is_whatever_changes(given):
-    """At rest the action gives gravity alone, whatever it was before."""
+    """At rest the action gives only gravity, regardless of the previous command."""
     run = Driven({'stop_action': 'zero' if 'stop_action' in given else 'hold'}).faulted()
     assert run.state()
     run.session.perform(ParameterChange(run.session, given))
@@ -303,7 +303,7 @@ def test_the_ramp_begins_where_the_time_of_the_states_begins_anew(jump):
         efforts.append(run.session.loop.effort.copy())
         assert run.session.mode is SessionMode.HOLDING
     assert np.array_equal(*efforts)
-    assert np.abs(efforts[0] - GRAVITY).max() > 0.01  # the law's, no more what was before it
+    assert np.abs(efforts[0] - GRAVITY).max() > 0.01  # the law's, not the previous one
 
 
 def test_without_a_fresh_state_it_is_not_activated_and_says_what_is_missing():
@@ -315,7 +315,7 @@ def test_without_a_fresh_state_it_is_not_activated_and_says_what_is_missing():
         run.session.activate(run.now)
 
 
-# What nobody foresaw ---------------------------------------------------------------------------
+# Unexpected errors -----------------------------------------------------------------------------
 
 
 def test_an_error_that_nobody_foresaw_ends_in_the_stop_action_and_a_named_report():
@@ -326,7 +326,7 @@ def test_an_error_that_nobody_foresaw_ends_in_the_stop_action_and_a_named_report
     report = SessionHealth().report(session)
     assert report.level == 'error'
     assert 'nobody foresaw this' in report.message
-    assert run.state()  # the law is whole again, yet nobody has looked at it
+    assert run.state()  # the law works again, but has not been inspected
     assert session.mode is SessionMode.FAULTED
     session.deactivate()
     session.activate(run.now)
@@ -656,7 +656,7 @@ def test_feedback_comes_at_its_period():
     assert due == 5
 
 
-# Whatever is asked -----------------------------------------------------------------------------
+# Arbitrary requests ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -680,7 +680,7 @@ def test_an_error_that_nobody_foresaw_while_a_change_is_prepared_refuses_it_by_n
     assert run.session.mode is SessionMode.HOLDING
 
 
-# Ways inwards, and goals that begin at the arm ------------------------------------------------
+# Motions inwards, and goals that begin at the arm ---------------------------------------------
 
 
 def test_an_arm_beyond_a_limit_can_be_led_back_and_not_farther_out():
@@ -706,7 +706,7 @@ def test_an_arm_beyond_a_limit_can_be_led_back_and_not_farther_out():
 
 
 def test_a_goal_that_begins_at_the_arm_is_taken_though_the_reference_is_elsewhere():
-    """Hanging 0.27 rad off its reference by friction; the reference goes over smoothly."""
+    """0.27 rad off its reference due to friction; the reference blends over smoothly."""
     run = Driven({'law': 'pd_gravity'}).active()
     hanging = PLACE - 0.27
     for k in range(1, 301):  # as slowly as no state is a jump
@@ -725,7 +725,7 @@ def test_a_goal_that_begins_at_the_arm_is_taken_though_the_reference_is_elsewher
     np.testing.assert_allclose(last, PLACE, atol=1e-12)
 
 
-# What the driver does besides ------------------------------------------------------------------
+# Terms of the driver ---------------------------------------------------------------------------
 
 
 def test_velocities_are_made_of_believed_positions_only():
@@ -754,7 +754,7 @@ def test_to_cancel_where_no_goal_is_followed_does_nothing(mode):
 
 
 def test_a_reference_that_has_come_to_the_arm_stands_still_once_the_law_takes_over():
-    """The arm rests; the law, its error zero, may ask for nothing but gravity from the start."""
+    """The arm rests; with zero error the law must command only gravity from the start."""
     driven = Driven({'law': 'computed_torque', 'natural_frequency': [15.0]})
     elsewhere = PLACE + np.array([0.30003, 0.0, 0.0, 0.0])
     driven.state(elsewhere)

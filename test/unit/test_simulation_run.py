@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A run keeps its time in whole nanoseconds, takes its payload on time, and can begin anew."""
+"""A run counts time in whole nanoseconds, attaches its payload on time, and can restart."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_time_does_not_drift_where_sums_of_the_period_would():
     for _ in range(300):
         run.advance(EFFORT)
     assert run.time_ns == 30_000_000
-    assert sum([1e-4] * 300) != 0.03  # what adding up would have given
+    assert sum([1e-4] * 300) != 0.03  # the result of accumulation
     assert run.time == 0.03
 
 

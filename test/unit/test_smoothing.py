@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Slopes of samples: exact for lines, without delay, with the cut-off that is told."""
+"""Slopes of samples: exact for lines, without delay, with the stated cut-off."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_missing_velocities_are_taken_from_the_positions_and_told(tmp_path):
     whole, *parts = read_chunks(bag, 0.25)
     for part in parts:
         whole = whole.followed_by(part)
-    # A chunk's window has other neighbours of weight 0 only: the same numbers but for rounding.
+    # A chunk's window has other neighbours of weight 0 only: the same numbers up to rounding.
     assert whole.velocity == pytest.approx(run.velocity, rel=1e-9, abs=1e-9)
 
 

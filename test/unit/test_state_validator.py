@@ -20,7 +20,7 @@ Q, V = np.array([0.1, -0.2, 0.1, 0.3]), np.array([0.5, 0.0, 0.1, -1.0])
 
 @pytest.fixture
 def monitor():
-    """A monitor of the SCARA that has seen one state at stamp 1."""
+    """A validator of the SCARA that has accepted one state with timestamp 1."""
     monitor = StateValidator(sample('scara').tree, timeout=0.05)
     assert monitor.accept(1.0, Q, V) is StateVerdict.RESTARTED
     return monitor

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the arm does when the law must not act."""
+"""The behaviour of the arm when the law must not act."""
 
 import numpy as np
 import pytest
@@ -96,7 +96,7 @@ def test_braking_with_late_positions_is_that_of_the_present_ones_if_the_delay_is
 
 
 def test_late_states_are_braked_by_the_momentum_that_will_be_there(robot, rng):
-    """What acts meanwhile, less gravity and friction, changes it; slowly enough: 100 1/s of it."""
+    """The remaining effort, less gravity and friction, changes it slowly enough: 100 1/s of it."""
     tree, delay = robot.tree, 0.003
     q, v, _ = random_state(tree, rng)
     v, acting = 1e-3 * v, 0.05 * rng.normal(size=4)

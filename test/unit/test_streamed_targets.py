@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Targets that stream: limits of the filter, jumps at 10 Hz, a stream that ends, wrenches."""
+"""Streamed targets: limits of the filter, jumps at 10 Hz, a stream that ends, wrenches."""
 
 import math
 
@@ -95,7 +95,7 @@ def test_jumps_of_0_3_m_at_10_hz_and_a_stream_that_ends_step_no_effort(law):
             told.add(session.perform(change))
         efforts.append(session.command.copy())
     steps = np.abs(np.diff(efforts, axis=0)) / tree.effort_limit
-    assert steps.max() < 1 / 20  # docs/reliability.md: what a jump is
+    assert steps.max() < 1 / 20  # docs/reliability.md defines a jump
     assert (np.abs(efforts) <= tree.effort_limit).all()
     assert told == {'following streamed targets', ''}
     assert session.mode is SessionMode.HOLDING
@@ -140,7 +140,7 @@ def test_what_cannot_be_followed_is_refused_and_the_reference_stays():
         floating.perform(TargetChange(floating, lambda: floating.targets.joints((), HERE)))
 
 
-@pytest.mark.parametrize('factor', [1.0, 2.0])  # of the mass that is felt
+@pytest.mark.parametrize('factor', [1.0, 2.0])  # of the apparent mass
 def test_a_streamed_wrench_presses_against_the_spring_and_fades_when_it_ends(factor):
     stiffness = np.array([800.0, 800.0, 800.0, 0.0, 0.0, 20.0])
     pushed, spring = held(arm('scara'), HERE, 'tool', stiffness, factor)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Thresholds: their forms, the worst of joints, and what is refused."""
+"""Thresholds: their forms, the worst joint, and rejections."""
 
 from __future__ import annotations
 

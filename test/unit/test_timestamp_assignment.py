@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Messages get the time of the state they belong to, whatever the order of arrival."""
+"""Messages get the time of their state, regardless of the order of arrival."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_the_order_of_arrival_changes_nothing():
         arrivals = [(100 * k + rng.uniform(0, 2000), 0, k) for k in range(steps)]
         arrivals += [(100 * k + rng.uniform(0, 2000), 1, k) for k in range(steps)]
         arrivals.sort()
-        # Each topic by itself arrives in order, as the middleware guarantees.
+        # Each single topic arrives in order, as the middleware guarantees.
         of_states = iter(range(steps))
         of_commands = iter(range(steps))
         for _, kind, _ in arrivals:

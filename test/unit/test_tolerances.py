@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When a trajectory that somebody waits for has succeeded, failed, or goes on."""
+"""When an action goal has succeeded, failed, or continues."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tool point is where the curve says, at the speed asked for, or the curve is refused."""
+"""The tool point is on the curve at the requested speed, or the curve is rejected."""
 
 import math
 

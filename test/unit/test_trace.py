@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recorded arithmetic: what folds, what is shared, and that values stay what they are."""
+"""Traced arithmetic: folding, sharing, and unchanged values."""
 
 from __future__ import annotations
 
@@ -262,12 +262,12 @@ def test_numbers_are_selected_at_once_and_scalars_by_one_operation(xy):
     assert work(minimum(x, y)) == work(maximum(x, 3.0)) == ['select']
 
 
-# Every class of float, both zeros, neighbours, and the numbers that are none.
+# Every class of float, both zeros, neighbours, and non-finite numbers.
 SPECIAL = (math.nan, -math.inf, -1.5, -5e-324, -0.0, 0.0, 5e-324, 1.0, 1.0 + 2**-52, math.inf)
 
 
 def chosen(x):
-    """Return every way to choose between two numbers."""
+    """Return every kind of selection between two numbers."""
     return [np.array([minimum(*x), maximum(*x), select(x[0], x[1], -x[1], x[0])])]
 
 

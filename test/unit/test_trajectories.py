@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What each trajectory promises, and what it refuses."""
+"""Guarantees and rejections of each trajectory."""
 
 import math
 

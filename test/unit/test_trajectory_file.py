@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fourier series and trajectories in files: round trip, and what is refused."""
+"""Fourier series and trajectories in files: round trip and rejections."""
 
 from __future__ import annotations
 

@@ -160,7 +160,7 @@ def test_rates_of_the_joints_keep_every_motor_within_its_rate():
 
 
 def test_a_session_commands_no_motor_beyond_its_limit_and_says_what_it_commands():
-    limits = np.array([0.02, 0.05])  # less than gravity at the quill asks of the nut
+    limits = np.array([0.02, 0.05])  # less than the nut needs for gravity at the quill
     driver = bound({**SPLINE, 'motor_effort_limit': limits.tolist()})
     settings = {'law': 'gravity_compensation', 'activation_ramp_s': 0.0}
     session = ControllerSession(SCARA, settings, driver)
@@ -227,6 +227,6 @@ def test_what_cannot_be_is_refused_by_the_name_of_the_culprit(transmissions, key
 
 
 def test_units_alone_make_no_matrix_ill_conditioned():
-    """A quill in metres beside a wrist in radians, and motors that count fast."""
+    """A quill in metres next to a wrist in radians, and motors with large readings."""
     bound({**SPLINE, 'matrix': [[1e-6, -1e-6], [0.0, 1.0]]})
     bound({**SPLINE, 'matrix': [[1e-6, -1e-3], [0.0, 1.0]]})

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fourier sums with polynomial coefficients, and the short expressions made of them."""
+"""Fourier sums with polynomial coefficients, and short expressions of them."""
 
 from __future__ import annotations
 

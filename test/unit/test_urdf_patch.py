@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""URDF text with new inertias and joint dynamics: everything else stays, to the character."""
+"""URDF text with new inertias and joint dynamics: everything else is unchanged."""
 
 from __future__ import annotations
 

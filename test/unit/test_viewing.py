@@ -404,7 +404,7 @@ def test_a_run_tells_what_was_known_at_an_instant(tmp_path):
 
 
 def health(time_ns: int, **values: str) -> Message:
-    """Return what a controller tells of itself on /diagnostics."""
+    """Return a controller's status on /diagnostics."""
     pairs = [T['diagnostic_msgs/msg/KeyValue'](key, value) for key, value in values.items()]
     status = T['diagnostic_msgs/msg/DiagnosticStatus'](
         0, 'controller: control loop', 'active: computed_torque', '', pairs

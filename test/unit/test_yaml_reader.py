@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whatever a text or a user's word is: plain values, or one clear line that says where."""
+"""Any YAML text or argument gives plain values, or one clear error line with its location."""
 
 import os
 import time
@@ -32,7 +32,7 @@ from robot_dynamics_ros.yaml_reader.parsing import (
     read_yaml,
 )
 
-#: Texts, what is wrong with them, and in which line.
+#: Texts, their errors, and the lines.
 HOSTILE = {
     'a: 0b_': "line 1: '0b_' is not a number",
     'a: 1\nb: 0x_\n': "line 2: '0x_' is not a number",

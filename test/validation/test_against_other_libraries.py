@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every formulation against Pinocchio and MuJoCo, which read the URDF text by themselves.
 
-So a fault of the parser, of the lumping or of a frame shows here as well.
+This also detects faults of the parser, of the lumping or of a frame.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from robot_dynamics_ros.dynamics.energy import (
     potential_energy,
 )
 
-# The project's promise, relative to the largest entry; what is met is about 1e-14.
+# The project's guarantee, relative to the largest entry; actual: about 1e-14.
 PROMISE = 1e-10
 
 ROBOTS = {name: lambda name=name: sample(name) for name in SAMPLES}

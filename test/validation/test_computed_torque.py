@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Computed torque on an exact plant: the error decays as designed, and nothing else moves."""
+"""Computed torque on an exact plant: the error decays as designed, without other motion."""
 
 import math
 
@@ -149,7 +149,7 @@ def test_pd_with_gravity_settles_at_a_constant_reference_but_lags_behind_a_movin
 
     start = np.concatenate([goal + [0.2, 0.1, -0.2, 0.1], np.zeros(4)])
     end = solve_ivp(plant, (0.0, 3.0), start, 'DOP853', rtol=1e-8, atol=1e-10).y[:, -1]
-    # exp(-12 * 3) of the start is nothing; what is left is the slowest coupled mode.
+    # exp(-12 * 3) of the start is negligible; the slowest coupled mode remains.
     np.testing.assert_allclose(end, [*goal, 0, 0, 0, 0], atol=1e-6)
     # In motion its feed-forward is gravity alone.
     reference.acceleration[:] = 5.0

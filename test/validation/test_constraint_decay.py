@@ -24,7 +24,7 @@ from robot_dynamics_ros.constraints.stabilization import Singularity
 from robot_dynamics_ros.control.laws.control_law import Reference
 from robot_dynamics_ros.control.laws.registry import make_law
 
-# What the issue asks for; the integrator leaves about 1e-11 of 0.1 m.
+# The requirement; the integrator's error is about 1e-11 of 0.1 m.
 TOLERANCE = 1e-9
 DAMPED = {'damping': 4.0, 'stiffness': 4.0}
 
@@ -230,7 +230,7 @@ def test_six_linear_conditions_with_general_gains_decay_but_not_as_designed(rng)
     worst, f = deviation(program, q, v, times)
     assert worst > 0.05 * np.abs(f[0]).max()
     assert np.abs(f[-1]).max() < 0.02 * np.abs(f[0]).max()
-    # The projected error equation, solved by itself.
+    # The projected error equation, solved separately.
     left = np.linalg.pinv(C)
     S = np.block([[np.zeros((4, 4)), np.eye(4)], [-left @ G0 @ C, -left @ G1 @ C]])
     first = program.stack.evaluate(q[0], v[0], 0.0)
@@ -311,7 +311,7 @@ def test_the_counter_example_diverges_although_its_gains_stabilize():
     np.testing.assert_allclose(error, expected, rtol=1e-7)
 
 
-# ---- what f does not show -----------------------------------------------------------------------
+# ---- not visible in f ---------------------------------------------------------------------------
 
 
 def test_the_null_space_drifts_with_v_zero_and_not_with_a_posture():

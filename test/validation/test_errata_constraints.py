@@ -262,7 +262,7 @@ def test_c11_reactions_do_not_exist_for_more_constraints_than_joints(rng):
 
 
 def test_c13_the_deviation_of_the_reactions_has_a_formula(rng):
-    """Shapes here; the numbers against differences stand in test_reactions."""
+    """Shapes here; test_reactions compares the numbers with differences."""
     A, Gamma = np.eye(4), rng.normal(size=(2, 4))
     found = reaction_derivatives(
         A, np.eye(4), np.eye(4), Gamma, rng.normal(size=(2, 4)), rng.normal(size=(2, 4))

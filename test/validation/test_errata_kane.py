@@ -179,7 +179,7 @@ def test_k4_and_k11_all_quantities_of_the_sweep_are_vectors_of_three(parallelogr
 
 @pytest.mark.parametrize(('name', 'numbers'), [('parallelogram', P), ('four_bar', GENERAL)])
 def test_k5_literal_numeric_partial_velocities_fail_on_a_loop(request, name, numbers, rng):
-    """With the unit source delta_ij k the passive joints would stand still."""
+    """With the unit source delta_ij k the passive joints would not move."""
     model = request.getfixturevalue(name)
     literal = ({0: 1}, {}, {1: 1}, {})
     worst = 0.0
@@ -267,7 +267,7 @@ def test_k7_one_sweep_costs_more_multiplications_than_newton_euler(rng):
 
 
 def test_k8_sum_k_is_not_the_torque_of_a_motor_placed_elsewhere(parallelogram, rng):
-    """With the second motor at J2, the base motor must supply what the paper does not say."""
+    """With the second motor at J2, the base motor needs an effort not stated in the paper."""
     urdf, loops = shipped_mechanism('parallelogram')
     placed = make_formulation(
         'kane',

@@ -71,7 +71,7 @@ def test_n6_lagranges_equation_of_a_free_pendulum_is_not_zero_with_k_alone():
     )
     slope = complex_step(lambda x: kinetic_energy(tree, x, v), q)
     Q = momentum_rate - slope
-    # The bob's own moment, 1e-9 kg m^2, is what the formula leaves out.
+    # The formula omits the bob's moment, 1e-9 kg m^2.
     assert Q[0] == pytest.approx(-MASS * 9.81 * LENGTH * np.sin(0.7), rel=1e-8)
     assert Q[0] < -6.0  # printed: 0
 
@@ -85,7 +85,7 @@ def kinetic_slope(tree, q, v):
 
 
 def test_n7_friction_joins_the_equation_on_the_right_side_of_l():
-    """L = T - U stays, and the energy falls by what the friction takes."""
+    """L = T - U is unchanged, and the energy decreases by the work of friction."""
     tree = sample('rrpr').tree
     model, b = Lagrange(tree), np.array([0.4, 0.3, 2.0, 0.1])
     for q, v, _ in states('rrpr', 3):

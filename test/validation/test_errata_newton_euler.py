@@ -2,7 +2,7 @@
 """Errata N1 to N5 of the course notes: the printed form or misreading fails, ours holds.
 
 ``notes`` is the recursion as the notes write it, with every passage that is printed wrongly, or
-can be misread, as a switch. The truth is Pinocchio's reading of the same URDF text. All arms here
+can be misread, as a switch. The reference is Pinocchio's model of the same URDF. All arms here
 have their joint axes along z, as in the notes.
 """
 
@@ -40,7 +40,7 @@ def notes(
         q: Positions.
         v: Velocities.
         a: Accelerations.
-        start: Factor on the upward acceleration that stands for gravity (N1).
+        start: Factor on the upward acceleration that represents gravity (N1).
         left_indices: 'own', or 'printed': turned once more in the lines of the CoM (N2).
         turn: '(R w) x z' or 'R (w x z)' (N3).
         coriolis: Factor of w x d' z for a slider (N4).

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Errata S1 to S11 of the SCARA paper: the printed form or misreading fails, ours holds.
 
-The truth is Pinocchio's reading of the URDF text. S7 (a slip of words) and S12 (what is not
+The reference is Pinocchio's model of the URDF text. S7 (a slip of words) and S12 (what is not
 modelled) have nothing to compute.
 """
 
@@ -175,7 +175,7 @@ def test_s9_gravity_and_two_diagonal_entries_do_not_depend_on_the_angles(tree, s
 
 
 def test_s10_the_potential_energy_is_correct_as_printed(tree, states):
-    """Heights from the origin of {0}, which stands 0.40 m above the base here."""
+    """Heights from the origin of {0}, which is 0.40 m above the base here."""
     # In the link frames C1 = (., 0, -h1), C2 = (., 0, -h2), C3 = (0, 0, -h3), C4 = (., 0, h4).
     m1, h1, h2, h3, h4 = 6.25, 0.035, -0.028, 0.085, 0.047
     for q, _, _ in states:

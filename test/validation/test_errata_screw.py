@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Errata Z1 to Z10 of Zaremba 1990, kinematics: the text as printed fails, ours holds.
 
-The truth is the plain product rule over the joints. The stated size
+The reference is the plain product rule over the joints. The stated size
 of a failure belongs to other random chains of the same masses and lengths (kg, m), so here it
 must reach a fifth of it. Z3 and Z7 concern letters only and have nothing to compute.
 """

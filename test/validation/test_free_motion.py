@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Free motion: what physics keeps constant stays constant, and Hamilton agrees with Newton.
 
-The integrator is SciPy's DOP853; it knows nothing of mechanics, so it conserves nothing by itself.
+The integrator is SciPy's DOP853, which does not conserve any mechanical quantity by design.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def test_the_energy_of_a_free_arm_is_constant(name, arm):
 
 
 def test_a_wrong_coriolis_sign_would_not_conserve_the_energy():
-    """The test above can fail: this is how far."""
+    """The test above can fail: the size of a failure."""
     tree = sample('planar_2r').tree
     right = make_formulation('newton_euler', tree)
 
@@ -179,7 +179,7 @@ def test_a_hanging_pendulum_has_the_printed_hamiltonian():
     square, weight = mass * length**2, mass * G * length
     H = 0.3**2 / (2 * square) - weight * np.cos(0.8)
     dq, dp = model.hamilton_equations(theta, p, np.zeros(1))
-    # The bob's own moment, 1e-12 kg m^2, is what the formula leaves out.
+    # The formula omits the bob's moment, 1e-12 kg m^2.
     assert model.hamiltonian(theta, p) == pytest.approx(H, rel=1e-11)
     assert dq[0] == pytest.approx(0.3 / square, rel=1e-11)
     assert dp[0] == pytest.approx(-weight * np.sin(0.8), rel=1e-11)

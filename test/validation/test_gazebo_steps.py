@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gazebo, one command a step: its arms are those of the model, friction but for DART's share.
+"""Gazebo, one command per step: its arms equal the model, except for DART's share of friction.
 
 The oracle is Gazebo itself (DART). Nothing here depends on load, transport or the clock.
 """
@@ -45,7 +45,7 @@ def test_a_command_that_is_late_costs_in_proportion(robot):
 
 @pytest.mark.parametrize('robot', ROBOTS)
 def test_coulomb_friction_acts_with_damping_as_the_formula_says(robot):
-    """As f + h D M^-1 f; what is left is the smooth sign where the motion begins and ends."""
+    """As f + h D M^-1 f; the rest is the smooth sign where the motion begins and ends."""
     plain, added = (
         np.abs(errors(StepCase(robot, coulomb_friction=True, as_dart=as_dart))).max(axis=0)
         for as_dart in (False, True)

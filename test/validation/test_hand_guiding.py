@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Law hand_guiding, led by a hand in MuJoCo: energy, speed, walls, enabling, way-points."""
+"""Law hand_guiding, guided by forces in MuJoCo: energy, speed, walls, enabling, waypoints."""
 
 import math
 
@@ -27,7 +27,7 @@ TABLE = 0.28  # height of the surface of program scara_press, m
 
 
 class Guided(PushedArm):
-    """An arm led by hand; the switch is told every 50 ms while it is pressed."""
+    """An arm guided by hand; the switch is published every 50 ms while it is pressed."""
 
     def __init__(self, name, *, friction=True, **parameters):
         self.tree, self.start = arm(name, friction=friction), np.array(ARMS[name][1])
@@ -72,7 +72,7 @@ def test_a_hand_that_pushes_never_finds_more_energy_than_it_gave(name, rng):
     guided = Guided(name, friction=True).tell(True)
     seen = guided.energy(random_pushes(guided.tree, rng, 2500))
     assert np.ptp(guided.plant.data.qpos - guided.start) > 0.01  # it was moved
-    # Since any earlier instant; the step of the plant gives and takes by turns.
+    # Since any earlier instant; the step of the plant adds and removes energy alternately.
     assert rise(seen) < 1e-3 * abs(seen.min())
 
 
@@ -143,7 +143,7 @@ def test_a_switch_that_is_not_pressed_holds_the_arm_and_a_press_frees_it():
     held = np.abs(guided.plant.data.qpos - guided.start)
     with pytest.raises(RobotDynamicsError, match='not enabled.*~/enable_guiding'):
         session.perform(TrajectoryChange(session, lambda: (None, 0)))
-    session.perform(ReleaseChange(session))  # tells a contact's reaction to end, not this
+    session.perform(ReleaseChange(session))  # ends a contact reaction, not this
     guided.settle(0.01)
     assert session.mode is SessionMode.REACTING
     guided.tell(True)
@@ -153,7 +153,7 @@ def test_a_switch_that_is_not_pressed_holds_the_arm_and_a_press_frees_it():
 
 
 def moving(name='scara'):
-    """Return an arm in the middle of being led."""
+    """Return an arm while it is guided."""
     guided = Guided(name).tell(True)
     guided.push[:] = 3.0 * guided.tree.coulomb_friction + 0.02 * guided.tree.effort_limit
     guided.settle(0.3)
@@ -194,7 +194,7 @@ def test_whatever_ends_the_enabling_brakes_and_only_a_new_press_frees_it(name, f
     assert session.mode is SessionMode.REACTING
     rest = guided.plant.data.qpos.copy()
     if guided.pressed is None:
-        guided.pressed = True  # a button that was held all the time
+        guided.pressed = True  # a button that was pressed all the time
     guided.settle(0.3)
     efforts = np.array(guided.efforts)
     assert np.isfinite(efforts).all()

@@ -46,19 +46,19 @@ def halves(unknown_run):
 
 @pytest.fixture(scope='module')
 def learned(halves, nominal):
-    """What each half tells."""
+    """Results of each half."""
     return [identify([half], nominal) for half in halves]
 
 
 @pytest.fixture(scope='module')
 def whole(unknown_run, nominal):
-    """What the whole recording tells."""
+    """Results of the whole recording."""
     return identify([unknown_run], nominal)
 
 
 @pytest.fixture(params=[0, 1], ids=['first half', 'second half'])
 def proof(request, halves, learned):
-    """What one half tells, and the other half."""
+    """Results of one half, and the other half."""
     return learned[request.param], halves[1 - request.param]
 
 

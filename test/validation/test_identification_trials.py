@@ -54,7 +54,7 @@ def test_estimates_are_within_three_stated_deviations_in_99_percent_of_trials(no
     errors, _ = trials(noise)
     assert errors.shape == (TRIALS, 11)
     within = (np.abs(errors) < 3.0).mean(axis=0)
-    assert within.min() >= 0.99  # every parameter by itself
+    assert within.min() >= 0.99  # every single parameter
 
 
 @pytest.mark.parametrize('noise', NOISES)
@@ -63,11 +63,11 @@ def test_stated_deviations_are_no_excuse(noise):
     errors, _ = trials(noise)
     spread = np.sqrt(np.mean(np.square(errors), axis=0))
     # The jackknife is cautious by some ten percent, Student's factor by six; two hundred trials
-    # tell a spread to 5 %.
+    # determine a spread to 5 %.
     assert spread.min() > 0.65
     assert spread.max() < 1.15
     # A tenth of a deviation of bias is what the choice of the filter allows, were the columns
-    # independent; two hundred trials tell a mean to 0.07, three times that.
+    # independent; two hundred trials determine a mean to 0.07, three times that.
     assert np.abs(errors.mean(axis=0)).max() < 0.1 + 0.2
 
 

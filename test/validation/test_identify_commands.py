@@ -43,7 +43,7 @@ def test_identify_learns_from_one_bag_and_proves_it_on_another(bags, tmp_path, c
     code = identify(bags / 'one', '--validate', bags / 'two', '--output', out, '--most', 0.1)
     assert code == 0
     robot = load_robot(out / 'corrected.urdf', effort_limit=1000.0)
-    # Exact data, and a nominal model that pulls by a millionth.
+    # Exact data, and a nominal model that biases by a millionth.
     np.testing.assert_allclose(robot.damping, DRIVES.damping, rtol=1e-4)
     np.testing.assert_allclose(robot.coulomb_friction, DRIVES.coulomb_friction, rtol=1e-4)
     patch = yaml.safe_load((out / 'parameters.yaml').read_text())
@@ -86,7 +86,7 @@ def test_analyze_computes_with_the_file_that_identify_wrote(tmp_path):
         figures = json.loads((tmp_path / 'analysis' / 'metrics.json').read_text())
         told.append(max(figures['effort']['residual_share']))
     assert told[0] > 0.05
-    # Exact data: what is left is what identify names as left, to all digits that both share.
+    # Exact data: the residual equals that of identify, to all common digits.
     left = json.loads((out / 'identification.json').read_text())['residuals']['corrected']
     assert 100.0 * told[1] == pytest.approx(max(left['percent']), rel=1e-3)
     assert told[1] < 1e-4
@@ -112,7 +112,7 @@ def test_a_bag_of_motors_that_move_joints_together_needs_no_conversion_by_hand(t
     words = ('--driver_profile', tmp_path / 'driver.yaml', '--output', out, '--jobs', 1)
     assert identify(tmp_path / 'bag', *words) == 0
     robot = load_robot(out / 'corrected.urdf', effort_limit=1000.0)
-    # Exact data: the nominal model pulls by a millionth.
+    # Exact data: the nominal model biases by a millionth.
     np.testing.assert_allclose(robot.damping, DRIVES.damping, rtol=1e-4)
     np.testing.assert_allclose(robot.coulomb_friction, DRIVES.coulomb_friction, rtol=1e-4)
 
@@ -218,7 +218,7 @@ def test_the_demo_makes_the_same_controller_track_far_better(tmp_path, capsys):
     before, after = json.loads((out / 'tracking.json').read_text())['tracking']
     gains = np.array(before['rms_error']) / np.array(after['rms_error'])
     assert gains.min() > 100.0
-    # What was found is the arm as it is simulated, sensor noise notwithstanding.
+    # The result is the simulated arm, despite sensor noise.
     nominal = shipped('scara').tree
     real = with_payload(with_mismatch(nominal, WEAR), tool())
     found = load_robot(out / 'corrected.urdf')

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Command identify on many bags: whoever reads them, the same result; a bad bag stops nothing."""
+"""Command identify on many bags: the same result for any worker; a bad bag stops nothing."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def runs(tmp_path_factory):
 
 @pytest.fixture(scope='module')
 def alone(runs, tmp_path_factory):
-    """What one process makes of them, one bag after the other."""
+    """The result of one process, bag by bag."""
     out = tmp_path_factory.mktemp('alone') / 'out'
     assert identify(runs, '--output', out, '--jobs', 1) == 1
     return out
@@ -122,7 +122,7 @@ def test_a_dask_cluster_gives_the_same_result_and_survives_a_worker_that_dies(
 
 
 def test_a_death_leaves_the_others_in_parallel_and_in_their_place():
-    """Two die of twelve; nothing is lost, nothing is done for them again but those beside."""
+    """Two of twelve workers die; nothing is lost, and only concurrent bags are repeated."""
     items = ['poison' if k in (2, 7) else f'bag{k}' for k in range(12)]
     work = partial(killed_on, 'poison')
     found = list(run_jobs(work, items, lambda item, why: f'{item}: {why}', jobs=3))
@@ -160,7 +160,7 @@ def test_what_was_never_moved_is_not_called_proved(runs, tmp_path, capsys):
 
 
 def test_a_result_worse_than_the_nominal_robot_is_exit_code_1(runs, tmp_path, capsys):
-    """Learned from an arm with friction, proved on one that is as its description says."""
+    """Learned from an arm with friction, validated on one that equals its description."""
     ideal = Drives(*4 * ([0.0, 0.0],))
     q = periodic_motion(11, 2, 3.0, STEP, swing=0.3)
     write_recording(tmp_path / 'ideal', semi_implicit_run(sample('planar_2r'), ideal, q, STEP))
@@ -187,7 +187,7 @@ def test_an_arm_that_rests_at_first_is_learned_from_and_cut_by_its_motion():
     plan = make_plan(run, tree)
     assert plan.preparation.cutoff is not None
     found = conclude(gather(run, plan), plan).tree
-    # What is asked of friction.
+    # The requirement on friction.
     np.testing.assert_allclose(found.damping, DRIVES.damping, rtol=0.05)
     np.testing.assert_allclose(found.coulomb_friction, DRIVES.coulomb_friction, rtol=0.05)
 
@@ -218,7 +218,7 @@ def test_merged_blocks_say_the_same_and_are_no_more_than_allowed(plan):
     full, few = (conclude(blocks, plan).estimate for blocks in (every, store.blocks))
     np.testing.assert_allclose(few.values, full.values, rtol=1e-9)
     np.testing.assert_array_equal(few.counts, full.counts)
-    # Noise is white, so that neither way of cutting is better; 20 blocks tell a deviation to
+    # Noise is white, so neither way of cutting is better; 20 blocks determine a deviation to
     # a sixth (chi square), three times that.
     np.testing.assert_allclose(few.deviations, full.deviations, rtol=0.5)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Identification of a real UR10E, judged from the written files by Pinocchio alone.
+"""Identification of a real UR10E, evaluated from the written files by Pinocchio only.
 
 The recording is not part of the project: see the reason of the skip.
 """
@@ -158,7 +158,7 @@ def test_masses_are_those_of_an_arm_and_rotors_take_what_links_cannot_weigh(lear
     assert ratio.min() > 0.5
     assert ratio.max() < 2.0
     joints = yaml.safe_load((out / 'parameters.yaml').read_text())['joints']
-    # The pan joint turns a rotor of some kg m^2 beside the arm, as published for this arm.
+    # The pan joint also turns a rotor of a few kg m^2, as published for this arm.
     assert 1.0 < joints[JOINTS[0]]['armature'] < 20.0
 
 
@@ -251,7 +251,7 @@ def geometry(text, change):
 
 @pytest.mark.parametrize('change', [*LENGTHS, 'elbow about another axis'])
 def test_a_robot_of_another_geometry_is_refused_in_one_sentence(tmp_path, capsys, change):
-    """The masses are those of the arm; only the effort, or an absurd result, tells."""
+    """The masses are those of the arm; only the effort, or an absurd result, reveals it."""
     (tmp_path / 'other.urdf').write_text(geometry((DATA / 'ur10e.urdf').read_text(), change))
     words = ['identify', str(DATA / 'bag'), '--robot', str(tmp_path / 'other.urdf'), '--jobs', '1',
              '--driver_profile', str(profile_of(GAINS['study'], tmp_path)),
@@ -312,7 +312,7 @@ def test_jitter_losses_and_glitches_hardly_change_the_result(learned, tmp_path, 
 @pytest.mark.parametrize('gains', GAINS.values(), ids=GAINS)
 @pytest.mark.parametrize('axis', [0, 1])
 def test_a_base_turned_by_45_degrees_is_named_with_its_angle(tmp_path, capsys, gains, axis):
-    """The recording stands upright; the description hangs it onto a slanted wall."""
+    """The recorded arm is upright; the description mounts it on a slanted wall."""
     turned = (DATA / 'ur10e.urdf').read_text()
     angle = ['0 0 0', '0 0 0']
     angle[axis] = f'{np.pi / 4} 0 0' if axis == 0 else f'0 {np.pi / 4} 0'
@@ -391,7 +391,7 @@ def test_a_known_load_tells_the_drive_gains(loaded, tmp_path):
     assert main(words) == 0
     rows = yaml.safe_load((tmp_path / 'out' / 'driver_profile.yaml').read_text())['joints']
     found = np.array([row['torque_constant'] for row in rows])
-    # The study's gains are a quarter too large; a load of 2.8 kg is felt best by these.
+    # The study's gains are a quarter too large; a load of 2.8 kg affects these most.
     np.testing.assert_allclose(found[1:4], TRUE_GAINS[1:4], rtol=0.05)
 
 
@@ -408,7 +408,7 @@ def test_the_deviations_of_gains_cover_the_truth_for_any_gains_and_centre():
         loaded = replace(loaded, measured_effort=loaded.measured_effort * given)
         gains, told = gains_by_load(found, loaded, 'wrist_3_link', LOAD)
         assert set(JOINTS[1:4]) <= set(told)
-        assert (gains.deviation[1:4] < 0.03).all()  # they carry the load: not told by a guess
+        assert (gains.deviation[1:4] < 0.03).all()  # they carry the load: not a guess
         errors.append((given * gains.factor - true) / (given * gains.deviation))
     errors = np.nan_to_num(np.array(errors))
     # Two standard deviations hold 95 % of the truth; the seeds share one run and its disturbances.
@@ -437,6 +437,6 @@ def test_without_torque_constants_everything_stays_in_amperes(tmp_path, capsys):
     error = share(current - factor * load - drive(joints, v, a, load), current, v)
     # The masses stay as described, which an identification in N m corrects to 4.4 %.
     assert error.mean() < 0.06
-    # The weight alone says what an ampere is worth: 13.26 and 11.13 N m/A with the study's gains
-    # make this arm a quarter too heavy, as the loaded run tells.
+    # The weight alone determines the gains: 13.26 and 11.13 N m/A with the study's gains
+    # make this arm a quarter too heavy, as the loaded run shows.
     assert 1.0 / factor[1] == pytest.approx(TRUE_GAINS[1], rel=0.1)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Law impedance, pushed by known forces in MuJoCo: stiffness, damping, energy, null space.
 
-Mass, Jacobian and pose are MuJoCo's own; modes are fitted to what the arm does.
+Mass, Jacobian and pose are MuJoCo's; modes are fitted to the motion of the arm.
 """
 
 import numpy as np
@@ -30,7 +30,7 @@ def test_pushes_measure_the_stiffness_and_damping_that_were_asked_for(name, plac
     seen = pushed(*given, directions=np.flatnonzero(given[3])[::2])  # the benchmark takes all
     assert len(seen.stiffness) >= 2
     assert len(seen.damping) >= 2
-    for figures in seen:  # what is asked of the law; seen are 0.05 % and 1.1 %
+    for figures in seen:  # requirements of the law; measured: 0.05 % and 1.1 %
         np.testing.assert_allclose(figures, 1.0, atol=0.02)
 
 
@@ -51,7 +51,7 @@ def test_pushes_measure_the_mass_that_was_asked_for_with_stiffness_and_damping(
     name, place, factor
 ):
     tree, start, frame, stiffness, away = case(name, place)
-    stiffness = min(factor, 1.0) * stiffness  # a mode that is no faster than the arm's own
+    stiffness = min(factor, 1.0) * stiffness  # a mode not faster than the arm's own
     directions = np.flatnonzero(stiffness)[::2]
     seen = pushed(tree, start, frame, stiffness, away, directions=directions, factor=factor)
     assert len(seen.frequency) >= 2
@@ -83,7 +83,7 @@ def test_where_nothing_tells_a_force_the_mass_is_its_own_and_diagnostics_say_so(
 @pytest.mark.parametrize(('name', 'place'), CASES)
 def test_no_energy_is_made(name, place):
     tree, start, frame, stiffness, _ = case(name, place)
-    # Undamped, the plant's step gives and takes energy: 30 rad/s by 1 ms is 3 %, of which half.
+    # Undamped, the plant's step adds and removes energy: 30 rad/s by 1 ms is 3 %, of which half.
     assert energy_gain(tree, start, frame, stiffness, 1) < 0.02
     assert energy_gain(tree, start, frame, stiffness, 2, ratio=0.3) < 1e-4
 
@@ -106,7 +106,7 @@ def test_a_fifth_of_the_mass_keeps_the_limits_under_a_push_that_asks_for_more(na
     pushed, spring = held(tree, start, frame, stiffness, 0.2)
     at_limit = 0
     for k in pushed.run(1500):
-        # The law asks for four times the push.
+        # The law commands four times the push.
         pushed.push[:] = 0.3 * tree.effort_limit * np.sin(0.05 * k) if k < 200 else 0.0
         assert (np.abs(pushed.session.command) <= tree.effort_limit).all()
         at_limit += (np.abs(pushed.session.command) == tree.effort_limit).any()
@@ -143,7 +143,7 @@ def test_the_null_space_accelerates_nothing_that_has_a_stiffness(robot, rng):
     J = axes.T @ oracle.frame_jacobian(frame, q)[:3]
     M = oracle.mass_matrix(q) + np.diag(tree.armature)
     moved = J @ np.linalg.solve(M, free)
-    # Beside the acceleration that the same effort could give; a hundred operations.
+    # Relative to the acceleration that the same effort could give; a hundred operations.
     scale = np.abs(J).max() * np.abs(np.linalg.solve(M, free)).max()
     assert np.abs(free).max() > 1e-3
     assert np.abs(moved[:2]).max() < 1e-9 * scale

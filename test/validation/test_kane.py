@@ -381,7 +381,7 @@ def test_efforts_equal_the_projected_tree_of_pinocchio(kane, name, rng):
 
 
 def test_four_bar_swings_as_in_mujoco(kane):
-    """Both are let go under constant torques; MuJoCo holds the pin with its connect constraint."""
+    """Both move under constant torques; MuJoCo holds the pin with its connect constraint."""
     model = kane['four_bar']
     mechanism, tree = model.mechanism, model.mechanism.tree
     spec = mujoco.MjSpec.from_string(
@@ -425,7 +425,7 @@ def test_four_bar_swings_as_in_mujoco(kane):
         x = x + step / 6 * (k1 + 2 * k2 + 2 * k3 + k4)
     reached = data.qpos[at][list(mechanism.equations.coordinates)]
     assert np.max(np.abs(reached - u)) > 0.2
-    # The constraint gives way by about 1e-4 of what it holds.
+    # The constraint yields by about 1e-4 of its load.
     np.testing.assert_allclose(x[:2], reached, atol=3e-4)
 
 
@@ -556,7 +556,7 @@ def test_same_machine_in_other_coordinates_has_the_same_efforts(kane, rng):
 
 
 def test_base_mounted_drive_of_an_absolute_angle_takes_no_part_of_the_first_joint(kane, rng):
-    """A belt from the base to link 2 of an open arm: what the parallelogram does, without it."""
+    """A belt from the base to link 2 of an open arm has the effect of the parallelogram."""
     urdf, _ = shipped_mechanism('four_bar')
     open_arm = load_mechanism(
         urdf,
@@ -648,7 +648,7 @@ def test_weld_carries_what_the_drives_and_the_weight_need(kane):
     assert weld.determinate.tolist() == [True, True, False, False, False, True]
 
 
-# ---- the door -----------------------------------------------------------------------------------
+# ---- public interface ---------------------------------------------------------------------------
 
 
 def test_make_formulation_takes_a_mechanism_and_lists_what_can_be_had(kane):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A program that an arm could not begin from where it stands: it is led to the start first."""
+"""A program that cannot begin at the arm's position: the arm is moved to the start first."""
 
 from __future__ import annotations
 

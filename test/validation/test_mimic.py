@@ -2,7 +2,7 @@
 """Joints that follow others: against Pinocchio's mimic joints and the elimination by hand.
 
 The hand's elimination takes Pinocchio's model with every joint independent, reads the couplings
-from the text anew, and forms G^T tau(G q + o, G v, G a).
+from the text separately, and forms G^T tau(G q + o, G v, G a).
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ def test_every_formulation_agrees_with_the_elimination_by_hand(case, formulation
     assert relative_error(model.bias_forces(q, v), bias) < ALIKE
     g = by_hand.inverse_dynamics(q, still, still)
     assert relative_error(model.gravity_forces(q), g) < ALIKE
-    if formulation != 'pinocchio':  # its matrix is no Christoffel matrix, but C v is
+    if formulation != 'pinocchio':  # its matrix is not the Christoffel matrix, but C v is equal
         assert relative_error(model.coriolis_matrix(q, v) @ v, bias - g) < ALIKE
     assert relative_error(model.forward_dynamics(q, v, M @ a + bias), a) < 1e-9  # cond(M)
 

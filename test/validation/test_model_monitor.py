@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The monitor's core, replayed over a recording of Gazebo and over motions that are known."""
+"""The monitor's core, applied to a recording of Gazebo and to known motions."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_with_the_standard_gravity_a_warning_names_gravity(recording):
     assert text.endswith('; set the parameter gravity to [0, 0, -9.8]')
 
 
-# Motions that are known ------------------------------------------------------------------------
+# Known motions ---------------------------------------------------------------------------------
 
 
 def motion(t):
@@ -132,7 +132,7 @@ def test_noise_of_the_velocities_is_bounded_by_the_low_pass(four_dof):
 def test_gravity_is_found_through_the_low_pass_as_well(four_dof):
     monitor, _ = explained(four_dof, gravity=9.6)
     summary = monitor.summary()
-    # The 0.03 N m of above are 0.3 % of what the shoulder carries.
+    # The 0.03 N m of above are 0.3 % of the load of the shoulder.
     np.testing.assert_allclose(summary.gravity.fitted, [0.0, 0.0, -9.6], atol=0.03)
     tree, _ = four_dof
     _, text = evaluate(summary, Thresholds.of(tree), tree)

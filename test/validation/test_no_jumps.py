@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whatever is changed, neither the command nor the reference jumps; see docs/reliability.md.
+"""No change makes the command or the reference jump; see docs/reliability.md.
 
-Sessions run on the MuJoCo plant while things are done to them at random times, in motion too. The
-robots have no Coulomb friction, whose compensation is a step that belongs to a law, and the
-trajectories are smooth: what is left of steps is what the changes make.
+Sessions run on the MuJoCo plant with random events at random times, also in motion. The
+robots have no Coulomb friction, whose compensation by a law is a step, and the
+trajectories are smooth: the remaining steps are due to the changes.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def robot(name: str) -> Any:
 
 
 class Arm:
-    """A session on the plant and a source of what may be done to it."""
+    """A session on the plant and a source of random events."""
 
     def __init__(self, name: str, seed: int) -> None:
         self.tree, self.rng = robot(name), np.random.default_rng([seed, len(name)])
@@ -79,7 +79,7 @@ class Arm:
         self.stopping -= 1
         self.plant.step(loop.effort)
 
-    # What may be done ---------------------------------------------------------------------------
+    # Events -------------------------------------------------------------------------------------
 
     def parameters(self) -> None:
         changes = {
@@ -145,7 +145,7 @@ class Arm:
             self.tick(ahead, 'gap')
 
     def silence(self) -> None:
-        """No states for a while; what is then commanded is the stop, which may step."""
+        """No states for a while; the stop is then commanded, which may step."""
         self.now += 300 * MS
         self.session.watch(self.now)
         self.stopping = STOP_TICKS

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a model leaves of the efforts of a bag is one figure, whoever is asked."""
+"""All commands report the same residual of a model for a bag."""
 
 from __future__ import annotations
 

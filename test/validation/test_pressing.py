@@ -36,7 +36,7 @@ MS = 1_000_000
 )
 def test_a_measured_force_is_held_while_drawing_on_a_board_of_unknown_stiffness(name, stiffness):
     seen = pressed(name, stiffness, 0.3, seconds=3.2)
-    assert seen.deviation < 0.5  # what is asked; seen are 0.04 to 0.19 N
+    assert seen.deviation < 0.5  # requirement; measured: 0.04 to 0.19 N
     assert seen.overshoot < 0.3
     assert seen.along < 0.5
 
@@ -75,7 +75,7 @@ def test_the_reaction_2_19_of_the_commanded_efforts_is_the_wanted_force(name, da
     q = np.array(here.near)
     seen = law.program.stack.evaluate(q, 0.0 * q, t)
     moving = seen.f_dot  # at v = 0: the explicit rate of the surface
-    v = -np.linalg.solve(seen.Gamma, moving)  # so that f stands still
+    v = -np.linalg.solve(seen.Gamma, moving)  # so that f is constant
     law.reset(0.0, q, v)
     out, reference = np.zeros(tree.n), Reference(tree.n)
     law.effort(0.0, q, v, reference, out)
@@ -87,7 +87,7 @@ def test_the_reaction_2_19_of_the_commanded_efforts_is_the_wanted_force(name, da
     )
     law.external.measured = True
     row, contact = law.program.contacts[0]
-    law.external.effort[:] = seen.Gamma[row] * contact.force  # what the surface gives then
+    law.external.effort[:] = seen.Gamma[row] * contact.force  # the yielding of the surface
     for time in (t - 1e-3, t):
         law.effort(time, q, v, reference, out)
     oracle = PinocchioOracle(tree.xml, tree.gravity, tree.joint_names)
@@ -96,7 +96,7 @@ def test_the_reaction_2_19_of_the_commanded_efforts_is_the_wanted_force(name, da
     seen = law.program.stack.evaluate(q, v, t)
     one = slice(row, row + 1)
     _, N = constraint_force(A, b, out, seen.Gamma[one], seen.beta[one])
-    assert abs(seen.f_dot[row]) < 1e-3  # the surface has gone on since 0
+    assert abs(seen.f_dot[row]) < 1e-3  # the surface has moved on since 0
     assert control.force == pytest.approx(contact.force, rel=1e-9)
     mass = 1.0 / (seen.Gamma[one] @ np.linalg.solve(A, seen.Gamma[one].T)).item()
     assert N[0] == pytest.approx(contact.force + damping * mass * seen.f_dot[row], rel=1e-9)
@@ -115,7 +115,7 @@ def test_beyond_an_edge_it_stops_pressing_and_goes_back_above_the_board(sensed):
     assert max(pressing.force[1200:2000]) > 15.0
     assert control.phase is ContactPhase.RETRACTED
     assert control.force == 0.0
-    # Seen: 3 mm with a sensor, 11 mm without; the quill falls at 15 cm/s at most.
+    # Measured: 3 mm with a sensor, 11 mm without; the quill falls at 15 cm/s at most.
     assert min(lowest) > (-0.008 if sensed else -0.025)
     assert lowest[-1] == pytest.approx(control.contact.clearance, abs=1e-3)
     steps = np.abs(np.diff(pressing.efforts[1200:], axis=0)) / here.tree.effort_limit
@@ -128,7 +128,7 @@ FAULTS = ('lost states', 'not finite', 'sensor', 'payload', 'law', 'limit')
 @pytest.mark.slow
 @pytest.mark.parametrize('fault', FAULTS)
 def test_faults_while_pressing_keep_every_command_finite_within_limits_and_smooth(fault):
-    # Coulomb friction that is compensated may step by itself, see docs/reliability.md.
+    # The compensation of Coulomb friction may step, see docs/reliability.md.
     here = scene('scara_press', friction=False)
     payload = {'payload_mass': 0.3, 'payload_frame': 'tool'}
     pressing = Pressing(here, make_board(here, 1e4, 0.3), **payload)
@@ -142,14 +142,14 @@ def test_faults_while_pressing_keep_every_command_finite_within_limits_and_smoot
     assert np.isfinite(efforts).all()
     assert (np.abs(efforts) <= limit).all()
     steps = np.abs(np.diff(efforts, axis=0)) / limit
-    # A gap, and a law that takes over a reference that nobody followed, begin with a stop.
+    # A gap, and a law that takes over a reference that was not followed, begin with a stop.
     stops = fault in ('lost states', 'law')
     assert steps.max() <= (1 / 5 if stops else 1 / 20)
     assert session.fault is None
 
 
 def disturb(pressing, fault):
-    """Do something to a session that presses."""
+    """Apply an event to a session that presses."""
     session = pressing.session
     if fault == 'lost states':
         pressing.now_ns += 30 * MS
@@ -162,7 +162,7 @@ def disturb(pressing, fault):
         for wrench in ([np.nan] * 6, [1.0]):
             with pytest.raises(RobotDynamicsError):
                 session.perform(MeasuredWrench(session, 'tool', wrench))
-        pressing.sensed = False  # it falls silent
+        pressing.sensed = False  # its states cease
     elif fault == 'payload':
         session.perform(PayloadChange(session, True))
     elif fault == 'law':

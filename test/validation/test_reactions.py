@@ -85,7 +85,7 @@ def test_redundant_constraints_have_a_force_but_no_unique_reactions(robot, rng):
 
 
 def test_a_unit_normal_has_a_reaction_in_newtons():
-    """The SCARA's tool rests on a table: the table carries what the quill does not."""
+    """The SCARA's tool rests on a table: the table carries the rest of the weight."""
     robot = shipped('scara')
     tree, n = robot.tree, 4
     q, still = np.array([0.3, 0.8, 0.1, 0.2]), np.zeros(4)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pushes in a recording of a real UR10E, found with thresholds learned from other parts of it.
+"""Pushes in a recording of a real UR10E, detected with thresholds from other parts of it.
 
 Pushes are Pinocchio's, in the recorded amperes. The recording is not part of the project: see the
 reason of the skip.

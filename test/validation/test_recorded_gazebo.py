@@ -58,7 +58,7 @@ def recording():
 
 
 def unexplained(model, recording, steps=slice(0, None, 25)):
-    """Return efforts that the model asks for less the recorded ones, and who touches a stop.
+    """Return model efforts less the recorded ones, and the joints at a stop.
 
     DART is semi-implicit: (v[k+1] - v[k]) / dt belongs to q[k], v[k] and command k.
     """
@@ -97,7 +97,7 @@ def test_the_shipped_scara_is_the_recorded_one(recording):
 
 
 def test_the_standard_gravity_does_not_explain_them(recording):
-    """The test above can fail: 0.01 m/s^2 more weight shows on the quill."""
+    """The test above can fail: 0.01 m/s^2 more weight is detected at the quill."""
     q, v, tau, xml = recording
     model = make_formulation('newton_euler', load_robot(xml))
     k = 5000

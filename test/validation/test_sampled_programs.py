@@ -89,7 +89,7 @@ def test_at_1_khz_f_is_within_2_percent_of_the_designed_decay(name):
 
 @pytest.mark.parametrize('name', ['scara_circle', 'four_dof_moving_plane'])
 def test_the_floor_shrinks_with_the_period_or_its_square(name):
-    """Looking at the state as it is: linearly. Looking ahead: with the square."""
+    """With the current state: linearly. With prediction: quadratically."""
     tree = without_friction(robot_of(name))
     floors = {
         hold: [Run(name, tree, h, 3.0, hold).decay().floor for h in PERIODS]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Motion and load of sections, against frames and held joints of Pinocchio's own models."""
+"""Motion and load of sections, against frames and held joints of Pinocchio's models."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every stop on the plant: how far it travels, and that it never adds energy to the motion.
+"""Every stop on the plant: its distance, and that it never adds energy to the motion.
 
-The plant is MuJoCo. The way of the declared braking is computed by another simulation: Pinocchio's
+The plant is MuJoCo. The distance of the declared braking is from another simulation: Pinocchio's
 mass matrix, Coriolis forces and gravity, stepped by Runge-Kutta, without friction, from the same
 state and the same last effort, at the declared slew of a stop.
 """
@@ -78,7 +78,7 @@ class Arm:
 
 
 def declared_way(arm: Arm, last: np.ndarray, seconds: float = 1.5) -> np.ndarray:
-    """Return how far each joint travels at most, and back, under the declared braking, (n,)."""
+    """Return the largest travel of each joint, and back, under the declared braking, (n,)."""
     tree, oracle = arm.tree, arm.oracle()
     limit, J = tree.effort_limit, np.diag(tree.armature)
     q, v, tau = arm.q.copy(), arm.v.copy(), last.copy()
@@ -106,7 +106,7 @@ def declared_way(arm: Arm, last: np.ndarray, seconds: float = 1.5) -> np.ndarray
 
 
 def drawn(robot: str, seed: int) -> tuple[np.random.Generator, np.ndarray, np.ndarray]:
-    """Return a state well inside of the limits, whose gravity leaves half of every effort."""
+    """Return a state well within the limits, where gravity needs less than half of the limits."""
     tree, rng = sample(robot).tree, np.random.default_rng([seed, len(robot)])
     oracle = PinocchioOracle(sample(robot).xml, tree.gravity, tree.joint_names)
     middle = 0.5 * (tree.position_lower + tree.position_upper)
@@ -118,7 +118,7 @@ def drawn(robot: str, seed: int) -> tuple[np.random.Generator, np.ndarray, np.nd
 
 
 def brought_into_motion(robot: str, law: str, seed: int) -> Arm:
-    """Return an arm in the middle of a fast motion, so that its efforts are those of one."""
+    """Return an arm in the middle of a fast motion, with the corresponding efforts."""
     rng, q, speed = drawn(robot, seed)
     ramp = float(rng.choice([0.0, 0.2, 1.0]))
     given = {'law': law, 'activation_ramp_s': ramp, 'natural_frequency': [20.0]}
@@ -141,7 +141,7 @@ def stop(arm: Arm, kind: str) -> None:
         session.perform(TrajectoryChange(session, lambda: (None, 0)))
     elif kind == 'tolerance':
         session.loop.brake()
-    else:  # the states were lost for a while, and are back
+    else:  # states were missing for a while, and have returned
         arm.stamp += 200 * MS
 
 
@@ -161,7 +161,7 @@ def test_a_stop_with_fresh_states_travels_no_farther_than_the_declared_braking(r
             arm.step()
             farthest = np.maximum(farthest, np.abs(arm.q - start))
         excess = farthest - allowed
-        # A micrometre, or as much of a radian: what is left of a motion that has come to rest.
+        # A micrometre or microradian: the remainder of a motion that has come to rest.
         assert (excess <= 1e-6).all(), (seed, farthest, allowed, speed)
         assert np.abs(arm.v).max() < 0.02 * max(speed.max(), 0.05)
         moved += speed.max() > 0.5
@@ -178,7 +178,7 @@ def test_late_states_and_encoder_steps_cost_their_own_way_and_no_more(robot, kin
         arm.plant.read(arm.q, arm.v)
         start, speed = arm.q.copy(), np.abs(arm.v)
         allowed = 1.2 * declared_way(arm, arm.effort.copy()) + (2.0 + delay) * H * speed
-        allowed += 2.0 * encoder + 1e-6  # as where states are fresh
+        allowed += 2.0 * encoder + 1e-6  # as with fresh states
         stop(arm, kind)
         farthest = np.zeros(arm.tree.n)
         for _ in range(800):
@@ -234,7 +234,7 @@ def test_without_states_the_energy_of_motion_never_grows_by_more_than_a_tick_of_
                 arm.session.watch(now + k * MS)
             arm.plant.step(arm.effort)
             arm.plant.read(arm.q, arm.v)
-            # The states are old: gravity has changed on the way, by that much work at most.
+            # The states are old: gravity has changed meanwhile, by at most that much work.
             g, g_held = (arm.oracle().gravity_forces(q) for q in (arm.q, held))
             drift += float(np.abs(arm.v) @ np.abs(g - g_held)) * H
             assert arm.kinetic_energy() <= before + work + drift
@@ -242,7 +242,7 @@ def test_without_states_the_energy_of_motion_never_grows_by_more_than_a_tick_of_
 
 @pytest.mark.parametrize('robot', ROBOTS)
 def test_another_law_keeps_the_reference_and_the_error_is_no_larger_than_of_both(robot):
-    """The errors of both laws alone on the same motion are what counts, not a formula."""
+    """The reference is the errors of both laws alone on the same motion, not a formula."""
     for seed in range(3):
         peaks = {}
         for laws in product(('computed_torque', 'pd_gravity'), repeat=2):
@@ -274,5 +274,5 @@ def test_another_law_keeps_the_reference_and_the_error_is_no_larger_than_of_both
         largest = np.maximum(peaks['computed_torque', 'computed_torque'],
                              peaks['pd_gravity', 'pd_gravity'])  # fmt: skip
         for laws in (('computed_torque', 'pd_gravity'), ('pd_gravity', 'computed_torque')):
-            # The error of the first law decays under the second, which has one of its own.
+            # The error of the first law decays under the second, which has an error itself.
             assert (peaks[laws] <= 1.05 * largest + 1e-5).all(), (seed, laws, peaks)

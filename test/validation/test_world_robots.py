@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every robot of the package example-robot-data loads and agrees with Pinocchio.
 
-Pinocchio reads the same text by itself, with every joint independent; couplings are read from the
-text anew and eliminated by hand.
+Pinocchio reads the same text, with every joint independent; couplings are read from the
+text separately and eliminated by hand.
 """
 
 from __future__ import annotations
