@@ -10,7 +10,7 @@ import numpy as np
 
 from robot_dynamics_ros.spatial.scalar import Array
 
-_KEPT = 1 << 17  # numbers
+_CAPACITY = 1 << 17  # numbers
 _Table = TypeVar('_Table', bound='ColumnTable')
 
 
@@ -81,8 +81,8 @@ class Quantiles:
 
     def __init__(self) -> None:
         self.count, self.largest = 0, float('nan')
-        self._kept: list[Array] = []
-        self._held, self._stride, self._offset = 0, 1, 0
+        self._parts: list[Array] = []
+        self._size, self._stride, self._offset = 0, 1, 0
 
     def take(self, values: Array) -> None:
         """Add numbers of any shape; non-finite ones are ignored."""
@@ -94,17 +94,17 @@ class Quantiles:
         self.largest = float(np.fmax(self.largest, values.max()))
         chosen = values[self._offset :: self._stride]
         self._offset = (self._offset - len(values)) % self._stride
-        self._kept.append(chosen)
-        self._held += len(chosen)
-        while self._held > _KEPT:
-            joined = np.concatenate(self._kept)[::2]
-            self._kept, self._held, self._stride = [joined], len(joined), 2 * self._stride
+        self._parts.append(chosen)
+        self._size += len(chosen)
+        while self._size > _CAPACITY:
+            joined = np.concatenate(self._parts)[::2]
+            self._parts, self._size, self._stride = [joined], len(joined), 2 * self._stride
 
     def at(self, share: float) -> float:
         """Return the quantile of a fraction from 0 to 1; NaN without values."""
-        if not self._kept:
+        if not self._parts:
             return float('nan')
-        kept = np.concatenate(self._kept)
+        kept = np.concatenate(self._parts)
         nearest = round(share * (len(kept) - 1))  # numpy before 1.22 has no nearest-rank quantile
         return float(np.partition(kept, nearest)[nearest])
 
@@ -117,10 +117,10 @@ class Envelope:
     """
 
     def __init__(self, points: int = 1000) -> None:
-        self._most, self._block = points, 1
+        self._points, self._block = points, 1
         self._widths: dict[str, int] = {}
         self._time, self._rest_time = np.zeros(0), np.zeros(0)
-        self._low = self._high = self._rest = np.zeros((0, 0))
+        self._lows = self._highs = self._rest = np.zeros((0, 0))
 
     def take(self, time: Array, columns: Mapping[str, Array]) -> None:
         """Add values of shape (N,) or (N, width) at times (N,), s, under the same names."""
@@ -129,15 +129,15 @@ class Envelope:
         if not self._widths:
             widths = (table.shape[1] for table in tables)
             self._widths = dict(zip(columns, widths, strict=True))
-            self._low = self._high = self._rest = values[:0]
+            self._lows = self._highs = self._rest = values[:0]
         time, values = np.append(self._rest_time, time), np.vstack([self._rest, values])
         whole = len(time) // self._block * self._block
         self._rest_time, self._rest = time[whole:], values[whole:]
         low, high = _extremes(values[:whole], values[:whole], self._block)
         self._time = np.append(self._time, time[: whole : self._block])
-        self._low, self._high = np.vstack([self._low, low]), np.vstack([self._high, high])
-        while len(self._time) > 2 * self._most:  # an incomplete last block is treated as complete
-            self._low, self._high = _extremes(self._low, self._high, 2)
+        self._lows, self._highs = np.vstack([self._lows, low]), np.vstack([self._highs, high])
+        while len(self._time) > 2 * self._points:  # an incomplete last block counts as complete
+            self._lows, self._highs = _extremes(self._lows, self._highs, 2)
             self._time, self._block = self._time[::2], 2 * self._block
 
     def series(self) -> dict[str, Array]:
@@ -148,9 +148,9 @@ class Envelope:
         """
         low, high = _extremes(self._rest, self._rest, max(1, len(self._rest)))
         time = np.append(self._time, self._rest_time[:1])
-        table = low = np.vstack([self._low, low])
+        table = low = np.vstack([self._lows, low])
         if self._block > 1:  # the order of minimum and maximum within a block is not stored
-            table = np.stack([low, np.vstack([self._high, high])], axis=1).reshape(
+            table = np.stack([low, np.vstack([self._highs, high])], axis=1).reshape(
                 -1, low.shape[1]
             )
             time = np.repeat(time, 2)
@@ -177,14 +177,14 @@ class DecimatedSeries:
     """
 
     def __init__(self, width: int, points: int = 1000) -> None:
-        self._most, self._every, self._count = points, 1, 0
+        self._points, self._step, self._count = points, 1, 0
         self.time, self.values = np.zeros(0), np.zeros((0, width))
 
     def take(self, time: Array, values: Array) -> None:
         """Add values of shape (N, width) at times (N,), s."""
-        first = -self._count % self._every
+        first = -self._count % self._step
         self._count += len(time)
-        self.time = np.concatenate([self.time, time[first :: self._every]])
-        self.values = np.vstack([self.values, values[first :: self._every]])
-        while len(self.time) > 2 * self._most:
-            self.time, self.values, self._every = self.time[::2], self.values[::2], 2 * self._every
+        self.time = np.concatenate([self.time, time[first :: self._step]])
+        self.values = np.vstack([self.values, values[first :: self._step]])
+        while len(self.time) > 2 * self._points:
+            self.time, self.values, self._step = self.time[::2], self.values[::2], 2 * self._step

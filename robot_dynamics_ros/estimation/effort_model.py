@@ -60,7 +60,7 @@ def smooth_sign(v: Array) -> Array:
 
 
 @dataclass(frozen=True, eq=False)
-class Explanation:
+class ModelEfforts:
     """Model efforts and residuals at M instants.
 
     Attributes:
@@ -68,17 +68,18 @@ class Explanation:
         effort: Sum of the parts, shape (M, n), N m or N.
         residual: Recorded effort minus model effort, shape (M, n), N m or N; NaN if not recorded.
         excluded: Masks of efforts that the motion does not determine, by reason, shape (M, n).
-        beyond: Residual of a sticking joint beyond its breakaway friction, shape (M, n), N m or N.
+        beyond_friction: Residual of a sticking joint beyond its breakaway friction, shape (M, n),
+            N m or N.
     """
 
     parts: dict[str, Array]
     effort: Array
     residual: Array
     excluded: dict[str, Array]
-    beyond: Array
+    beyond_friction: Array
 
     @property
-    def good(self) -> Array:
+    def determined(self) -> Array:
         """Mask of the efforts that the motion determines, shape (M, n)."""
         return ~np.any(list(self.excluded.values()), axis=0)
 
@@ -93,9 +94,9 @@ class Explanation:
 
         NaN for other joints, and where the effort is excluded for another reason as well.
         """
-        others = [which for why, which in self.excluded.items() if why != STICKING]
+        others = [mask for reason, mask in self.excluded.items() if reason != STICKING]
         sticking = self.excluded[STICKING] & ~np.any(others, axis=0)
-        return np.where(sticking, self.beyond, np.nan)
+        return np.where(sticking, self.beyond_friction, np.nan)
 
 
 def excluded_efforts(tree: RobotTree, instants: Instants, level: Array) -> dict[str, Array]:
@@ -119,9 +120,9 @@ def excluded_efforts(tree: RobotTree, instants: Instants, level: Array) -> dict[
     }
 
 
-def explanation(
+def model_efforts(
     tree: RobotTree, terms: JointTerms, instants: Instants, rigid: Array, *parts: Array
-) -> Explanation:
+) -> ModelEfforts:
     """Add friction and armature to rigid-body efforts, and compute the residuals.
 
     Args:
@@ -135,13 +136,13 @@ def explanation(
     armature, level = terms.armature * instants.a, terms.breakaway(rigid)
     effort = rigid + armature + friction
     residual = instants.effort - effort
-    held = residual + level * instants.sign
-    return Explanation(
+    required = residual + level * instants.sign
+    return ModelEfforts(
         dict(zip(ORIGINS[-len(parts) - 2 :], (*parts, armature, friction), strict=True)),
         effort,
         residual,
         excluded_efforts(tree, instants, level),
-        np.asarray(held - np.clip(held, -level, level)),
+        np.asarray(required - np.clip(required, -level, level)),
     )
 
 
@@ -164,19 +165,19 @@ class EffortModel:
         self._terms = JointTerms.of(tree, friction=friction, armature=friction)
         outputs = ('inverse_dynamics', 'bias_forces', 'gravity_forces', 'energies')
         self._kernels = compile_kernel(tree, formulation, outputs)
-        self._pull = [
+        self._unit_gravity = [
             compile_kernel(tree.with_gravity(unit), formulation, ('gravity_forces',))
             for unit in np.eye(3)
         ]
 
-    def explain(self, instants: Instants) -> Explanation:
+    def evaluate(self, instants: Instants) -> ModelEfforts:
         """Return the model efforts at instants by origin, and the residuals."""
         q, v, a = (np.ascontiguousarray(x) for x in (instants.q, instants.v, instants.a))
         rigid = self._kernels.batch('inverse_dynamics', q, v, a)
         bias = self._kernels.batch('bias_forces', q, v)
         gravity = self._kernels.batch('gravity_forces', q)
         parts = rigid - bias, bias - gravity, gravity
-        return explanation(self.tree, self._terms, instants, rigid, *parts)
+        return model_efforts(self.tree, self._terms, instants, rigid, *parts)
 
     def energy(self, q: Array, v: Array) -> Array:
         """Return kinetic energy (with armature) and potential energy, shape (N, 2), J."""
@@ -189,13 +190,13 @@ class EffortModel:
         motion = (np.ascontiguousarray(x) for x in (q, v, a))
         return self._terms.friction(v_friction, self._kernels.batch('inverse_dynamics', *motion))
 
-    def pull(self, q: Array) -> Array:
+    def gravity_regressor(self, q: Array) -> Array:
         """Return the gravity forces for 1 m/s^2 along x, y and z, shape (N, n, 3)."""
         q = np.ascontiguousarray(q)
-        columns = [kernels.batch('gravity_forces', q) for kernels in self._pull]
+        columns = [kernels.batch('gravity_forces', q) for kernels in self._unit_gravity]
         return np.stack(columns, axis=-1)
 
-    def load(self, instants: Instants, frame: str) -> Array:
+    def load_regressor(self, instants: Instants, frame: str) -> Array:
         r"""Return the effort regressor of a load of negligible extent.
 
         .. math:: \tau_m = J_v^T (a_F - g), \quad \tau_{mc_i} = J_v^T (\alpha\times e_i
@@ -213,15 +214,15 @@ class EffortModel:
         R, _, J, drift = kernels.batch('frame_motion', q, v)
         twist = np.einsum('mij,mj->mi', J, v)
         acceleration = np.einsum('mij,mj->mi', J, instants.a) + drift
-        felt, turn, spin = (
+        specific_force, alpha, omega = (
             acceleration[:, :3] - self.tree.gravity,
             acceleration[:, 3:],
             twist[:, 3:],
         )
-        columns = [np.einsum('mij,mi->mj', J[:, :3], felt)]
+        columns = [np.einsum('mij,mi->mj', J[:, :3], specific_force)]
         for axis in np.moveaxis(R, 2, 0):
-            force = np.cross(turn, axis) + np.cross(spin, np.cross(spin, axis))
-            wrench = np.hstack([force, np.cross(axis, felt)])
+            force = np.cross(alpha, axis) + np.cross(omega, np.cross(omega, axis))
+            wrench = np.hstack([force, np.cross(axis, specific_force)])
             columns.append(np.einsum('mij,mi->mj', J, wrench))
         return np.stack(columns, axis=-1)
 

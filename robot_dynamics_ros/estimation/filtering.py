@@ -33,7 +33,7 @@ _PASSED = 0.254  # passed noise power for a spectrum f^2, in cubes of the cutoff
 _ALLOWED_BIAS = 0.1  # standard deviations, assuming independent regressor columns
 _MOVING = 4.0  # ratio of velocity to noise power above which a joint moves
 _MOVED = 10.0  # ratio of velocity to noise standard deviation above which a joint moves
-_STILL = 1e-6  # rad/s or m/s; slower joints are at rest
+_REST_SPEED = 1e-6  # rad/s or m/s; slower joints are at rest
 _MOTION = 0.99  # fraction of the velocity power attributed to the motion
 _CHANGE = 1e-9  # relative to the largest value; smaller changes are rounding
 _REACH = 4.0  # truncation of the window, standard deviations
@@ -67,14 +67,14 @@ class LowPass:
         smooth = convolve1d(values, self.taps, axis=0)
         return smooth[self.half : len(values) - self.half : self.step]
 
-    def every(self, good: Array) -> Array:
+    def all_valid(self, valid: Array) -> Array:
         """Return a mask of the filtered samples (M, ...) with only good inputs; good (N, ...)."""
         from scipy.ndimage import minimum_filter1d
 
         if self.half == 0:
-            return good
-        whole = minimum_filter1d(good.astype(np.uint8), len(self.taps), axis=0).astype(bool)
-        return whole[self.half : len(good) - self.half : self.step]
+            return valid
+        whole = minimum_filter1d(valid.astype(np.uint8), len(self.taps), axis=0).astype(bool)
+        return whole[self.half : len(valid) - self.half : self.step]
 
 
 def low_pass(cutoff: float | None, rate: float) -> LowPass:
@@ -136,10 +136,10 @@ def noise_cutoff(velocity: Array, rate: float) -> float | None:
     noise = floor * (2.0 * np.pi) ** 2 * _PASSED * frequency[:, np.newaxis] ** 3
     samples = 2.0 * frequency * len(velocity) / rate
     bias = np.sqrt(samples[:, np.newaxis] * noise / np.maximum(signal, noise))
-    harmless = frequency[(bias < _ALLOWED_BIAS).all(axis=1)].max(initial=0.0)
+    unbiased = frequency[(bias < _ALLOWED_BIAS).all(axis=1)].max(initial=0.0)
     share = np.cumsum(power, axis=0) / power.sum(axis=0)
     motion = frequency[np.argmax(share > _MOTION, axis=0)].max()
-    cutoff = float(max(harmless, 2.0 * motion))
+    cutoff = float(max(unbiased, 2.0 * motion))
     return None if cutoff > 0.25 * rate else cutoff
 
 
@@ -151,8 +151,8 @@ def moving_joints(q: Array, v: Array) -> Array:
         v: Velocities, shape (N, n), rad/s or m/s.
     """
     spread, noise = v.std(axis=0), white_noise(v)
-    moves = (spread > _MOVED * noise) & (spread > _STILL)
-    return moves | (np.ptp(q, axis=0) > 100.0 * np.maximum(white_noise(q), _STILL))
+    moves = (spread > _MOVED * noise) & (spread > _REST_SPEED)
+    return moves | (np.ptp(q, axis=0) > 100.0 * np.maximum(white_noise(q), _REST_SPEED))
 
 
 def white_noise(values: Array) -> Array:

@@ -18,17 +18,17 @@ import numpy as np
 from robot_dynamics_ros.spatial.scalar import Array
 
 #: Advice to set the gravity of command ``analyze``.
-ANALYZE = 'analyze with --gravity {}'
-_UNFELT = 1e-9  # fraction of the largest eigenvalue below which a direction is unobservable
-_SURE = 0.9  # least explained fraction to report gravity as the cause
-_HINT = 0.5  # least explained fraction to report gravity as a possible cause
-_PART = 0.1  # fraction of the worst relative residual from which a joint must improve
-_GONE = 0.4  # largest remaining fraction of the residual of such a joint
-_KNOWN = (9.8, 9.80665, 9.81)  # of Gazebo, standard, of MuJoCo; m/s^2
-_KNOWN_TO = 5e-4  # m/s^2
-_SMALL = 1e-4  # smaller differences are not reported, m/s^2
-_NOTHING = 0.05  # fraction of gravity below which it is missing in the efforts
-_LEVEL = math.radians(0.1)  # tilt that is reported
+ADVICE = 'analyze with --gravity {}'
+_UNOBSERVABLE = 1e-9  # fraction of the largest eigenvalue below which a direction is unobservable
+_CERTAIN = 0.9  # least explained fraction to report gravity as the cause
+_POSSIBLE = 0.5  # least explained fraction to report gravity as a possible cause
+_SIGNIFICANT = 0.1  # fraction of the worst relative residual from which a joint must improve
+_REMAINING = 0.4  # largest remaining fraction of the residual of such a joint
+_COMMON = (9.8, 9.80665, 9.81)  # of Gazebo, standard, of MuJoCo; m/s^2
+_COMMON_TOLERANCE = 5e-4  # m/s^2
+_LEAST_CHANGE = 1e-4  # smaller differences are not reported, m/s^2
+_ABSENT = 0.05  # fraction of gravity below which it is missing in the efforts
+_LEAST_TILT = math.radians(0.1)  # tilt that is reported
 _SAME_SIZE = 0.05  # relative tolerance of the magnitude of a tilted gravity
 _ROUNDING = 1e-7  # relative residual without a cause
 
@@ -40,7 +40,7 @@ class GravityFit:
     Attributes:
         model: Gravity of the model, shape (3,), m/s^2, base frame.
         fitted: Gravity fitted to the efforts, shape (3,), m/s^2, base frame.
-        felt: Observable directions in the base frame, one per row, shape (k, 3).
+        observable: Observable directions in the base frame, one per row, shape (k, 3).
         before, after: RMS residual of all joints relative to the effort, before and after the fit.
         before_joints, after_joints: RMS residual of each joint, shape (n,), N m or N.
         effort_joints: RMS effort of each joint, shape (n,), N m or N.
@@ -49,7 +49,7 @@ class GravityFit:
 
     model: Array
     fitted: Array
-    felt: Array
+    observable: Array
     before: float
     after: float
     before_joints: Array
@@ -61,14 +61,14 @@ class GravityFit:
     def verdict(self) -> str:
         """Classification: 'mismatch', 'tilt', 'compensated', 'perhaps', or 'agrees'."""
         change = float(np.linalg.norm(self.fitted - self.model))
-        if self.before < _ROUNDING or change < _SMALL or self.explained < _HINT:
+        if self.before < _ROUNDING or change < _LEAST_CHANGE or self.explained < _POSSIBLE:
             return 'agrees'
-        if self.explained < _SURE or not self.everywhere:
+        if self.explained < _CERTAIN or not self.improves_every_joint:
             return 'perhaps'
         size, own = np.linalg.norm(self.fitted), np.linalg.norm(self.model)
-        if size < _NOTHING * own:
+        if size < _ABSENT * own:
             return 'compensated'
-        if self.tilt < _LEVEL:
+        if self.tilt < _LEAST_TILT:
             return 'mismatch'
         return 'tilt' if abs(size - own) < _SAME_SIZE * own else 'perhaps'
 
@@ -76,16 +76,16 @@ class GravityFit:
     def is_common_value(self) -> bool:
         """Whether the verdict is 'mismatch' and the magnitude is common in simulators."""
         size = float(np.linalg.norm(self.fitted))
-        known = any(abs(size - value) < _KNOWN_TO for value in _KNOWN)
-        return known and self.verdict == 'mismatch'
+        common = any(abs(size - value) < _COMMON_TOLERANCE for value in _COMMON)
+        return common and self.verdict == 'mismatch'
 
     @property
-    def everywhere(self) -> bool:
+    def improves_every_joint(self) -> bool:
         """Whether the fit reduces the residual of every joint with a significant one."""
         size = np.where(self.effort_joints > 0.0, self.effort_joints, np.inf)
         share = self.before_joints / size
-        taking_part = share > _PART * share.max()
-        return bool((self.after_joints < _GONE * self.before_joints)[taking_part].all())
+        significant = share > _SIGNIFICANT * share.max()
+        return bool((self.after_joints < _REMAINING * self.before_joints)[significant].all())
 
     @property
     def tilt(self) -> float:
@@ -95,7 +95,7 @@ class GravityFit:
             return 0.0
         return math.acos(min(1.0, max(-1.0, float(self.fitted @ self.model) / float(sizes))))
 
-    def sentence(self, change: str = ANALYZE, compensated: str = '') -> str:
+    def sentence(self, change: str = ADVICE, compensated: str = '') -> str:
         """Describe the fitted gravity in a sentence; empty if it agrees with the model.
 
         Args:
@@ -106,18 +106,18 @@ class GravityFit:
         vector = ', '.join(f'{x:.4f}' for x in self.fitted)
         comma = ', ' if '[' in change else ' '
         change = change.format(comma.join(f'{round(float(x), 4) + 0.0:g}' for x in self.fitted))
-        gone = (
+        effect = (
             f'with it the residual falls from {self.before:.2g} to {self.after:.2g} of the effort'
         )
         gazebo = " (Gazebo's own default is 9.8)" if abs(size - 9.8) < 5e-4 else ''
         angle = math.degrees(self.tilt)
         texts = {
             'mismatch': f'gravity differs: the efforts fit {size:.4f} m/s², the model has '
-            f'{own:.4f}{gazebo}; {gone}; {change}',
+            f'{own:.4f}{gazebo}; {effect}; {change}',
             'tilt': f'gravity points elsewhere: ({vector}) m/s², {angle:.2f}° from that of the '
-            f'model, as if the base were tilted; {gone}; {change}',
+            f'model, as if the base were tilted; {effect}; {change}',
             'compensated': 'the efforts contain no gravity: the driver compensates it, or '
-            f'gravity does not load the arm; {gone}; {compensated or ANALYZE.format("0 0 0")}',
+            f'gravity does not load the arm; {effect}; {compensated or ADVICE.format("0 0 0")}',
             'perhaps': f'{100 * self.explained:.0f} % of the residual looks like gravity '
             f'({vector}) m/s²: masses or centres of mass may be wrong',
         }
@@ -133,7 +133,7 @@ class GravityFit:
             'explained': self.explained,
             'residual_before': self.before_joints.tolist(),
             'residual_after': self.after_joints.tolist(),
-            'directions_felt': len(self.felt),
+            'directions_felt': len(self.observable),
         }
 
 
@@ -148,22 +148,22 @@ class GravitySums:
         self._A, self._b, self._c = np.zeros((n, 3, 3)), np.zeros((n, 3)), np.zeros(n)
         self._count, self._effort = np.zeros(n), np.zeros(n)
 
-    def take(self, pull: Array, residual: Array, effort: Array, good: Array) -> None:
+    def take(self, regressor: Array, residual: Array, effort: Array, used: Array) -> None:
         """Add instants.
 
         Args:
-            pull: Gravity forces for 1 m/s^2 along each axis, shape (M, n, 3).
+            regressor: Gravity forces for 1 m/s^2 along each axis, shape (M, n, 3).
             residual: Residual, shape (M, n), N m or N.
             effort: Recorded effort, shape (M, n), N m or N.
-            good: Mask of the values to use, shape (M, n).
+            used: Mask of the values to use, shape (M, n).
         """
-        G = np.where(good[:, :, np.newaxis], pull, 0.0)
-        r = np.where(good, residual, 0.0)
+        G = np.where(used[:, :, np.newaxis], regressor, 0.0)
+        r = np.where(used, residual, 0.0)
         self._A += np.einsum('mjk,mjl->jkl', G, G)
         self._b += np.einsum('mjk,mj->jk', G, r)
         self._c += np.square(r).sum(axis=0)
-        self._effort += np.square(np.where(good, effort, 0.0)).sum(axis=0)
-        self._count += good.sum(axis=0)
+        self._effort += np.square(np.where(used, effort, 0.0)).sum(axis=0)
+        self._count += used.sum(axis=0)
 
     def fit(self, model: Array) -> GravityFit | None:
         """Return the fitted gravity; None if gravity loads no joint, or there are no efforts.
@@ -177,11 +177,11 @@ class GravitySums:
         H = np.einsum('j,jkl->kl', weight, self._A)
         h = weight @ self._b
         values, vectors = np.linalg.eigh(H)
-        felt = values > _UNFELT * max(values.max(), 1e-300)
+        observable = values > _UNOBSERVABLE * max(values.max(), 1e-300)
         if not used.any() or not values.max() > 0.0:
             return None
-        basis = vectors[:, felt]
-        change = basis @ ((basis.T @ h) / values[felt])
+        basis = vectors[:, observable]
+        change = basis @ ((basis.T @ h) / values[observable])
         count = np.maximum(self._count, 1.0)
         left = self._c - 2.0 * self._b @ change + np.einsum('jkl,k,l->j', self._A, change, change)
         left = np.maximum(left, 0.0)
@@ -190,7 +190,7 @@ class GravitySums:
         return GravityFit(
             model=np.array(model, dtype=float),
             fitted=np.asarray(model + change),
-            felt=basis.T,
+            observable=basis.T,
             before=math.sqrt(before / samples),
             after=math.sqrt(after / samples),
             before_joints=np.sqrt(self._c / count),

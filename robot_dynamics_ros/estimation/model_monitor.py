@@ -26,9 +26,9 @@ import numpy as np
 from robot_dynamics_ros.errors import ParameterError, UnknownNameError
 from robot_dynamics_ros.estimation.effort_model import (
     EffortModel,
-    Explanation,
     FormulationCheck,
     Instants,
+    ModelEfforts,
 )
 from robot_dynamics_ros.estimation.gravity_fit import GravityFit
 from robot_dynamics_ros.estimation.residual_causes import EffortResidual
@@ -67,16 +67,16 @@ class Pairing(ABC):
         step = t - self._time
         if step == 0.0 or not math.isfinite(q.sum() + v.sum()):
             return None
-        begun = not math.isnan(self._time)
+        has_previous = not math.isnan(self._time)
         self._time = t
         if 0.0 < step <= self._longest:
             return self._advance(step, q, v, effort)
-        self.gaps += begun
-        self._begin(q, v, effort)
+        self.gaps += has_previous
+        self._restart(q, v, effort)
         return None
 
     @abstractmethod
-    def _begin(self, q: Array, v: Array, effort: Array) -> None:
+    def _restart(self, q: Array, v: Array, effort: Array) -> None:
         """Restart from a state."""
 
     @abstractmethod
@@ -89,12 +89,12 @@ class SemiImplicit(Pairing):
 
     name = 'semi_implicit'
 
-    def _begin(self, q: Array, v: Array, effort: Array) -> None:
+    def _restart(self, q: Array, v: Array, effort: Array) -> None:
         self._q, self._v = q.copy(), v.copy()
 
     def _advance(self, step: float, q: Array, v: Array, effort: Array) -> Instants:
         before = self._q, self._v
-        self._begin(q, v, effort)
+        self._restart(q, v, effort)
         return Instants.one(*before, (v - before[1]) / step, v.copy(), effort.copy())
 
 
@@ -114,15 +114,15 @@ class Filtered(Pairing):
             raise ParameterError('cutoff_hz', cutoff_hz, 'must be positive and finite')
         self._rate = 2.0 * math.pi * cutoff_hz
 
-    def _begin(self, q: Array, v: Array, effort: Array) -> None:
+    def _restart(self, q: Array, v: Array, effort: Array) -> None:
         self._first = np.stack([q, v, effort])
         self._second = self._first.copy()
 
     def _advance(self, step: float, q: Array, v: Array, effort: Array) -> Instants:
         share = -math.expm1(-self._rate * step)
-        known = np.isfinite(self._second[2])
-        self._second[2] = np.where(known, self._second[2], effort)
-        self._first[2] = np.where(known, self._first[2], effort)
+        finite = np.isfinite(self._second[2])
+        self._second[2] = np.where(finite, self._second[2], effort)
+        self._first[2] = np.where(finite, self._first[2], effort)
         before = self._second.copy()
         self._first += share * (np.stack([q, v, effort]) - self._first)
         self._second += share * (self._first - self._second)
@@ -155,11 +155,11 @@ def make_pairing(name: str, longest_step: float, cutoff_hz: float) -> Pairing:
 
 
 #: Default thresholds of warning and error, as fractions of the effort limits.
-WARN_PART, ERROR_PART = 0.05, 0.2
+WARN_SHARE, ERROR_SHARE = 0.05, 0.2
 #: Tolerance of the difference of two formulations, relative to the largest effort.
-SAME = 1e-9
-_SET_GRAVITY = 'set the parameter gravity to [{}]'
-_COMPENSATED = 'write compensated_by_driver: [gravity], or it is counted twice'
+FORMULATION_TOLERANCE = 1e-9
+_GRAVITY_ADVICE = 'set the parameter gravity to [{}]'
+_COMPENSATION_ADVICE = 'write compensated_by_driver: [gravity], or it is counted twice'
 
 
 @dataclass(frozen=True, eq=False)
@@ -183,8 +183,8 @@ class Thresholds:
                 warning threshold.
         """
         thresholds = cls(
-            _per_joint('residual_warn', warn, tree, WARN_PART),
-            _per_joint('residual_error', error, tree, ERROR_PART),
+            _per_joint('residual_warn', warn, tree, WARN_SHARE),
+            _per_joint('residual_error', error, tree, ERROR_SHARE),
         )
         if (thresholds.error < thresholds.warn).any():
             raise ParameterError(
@@ -199,7 +199,7 @@ class Summary:
 
     Attributes:
         count: Number of instants.
-        known: Number of evaluated efforts per joint, excluding those at joint limits, shape (n,).
+        evaluated: Number of efforts per joint, excluding those at joint limits, shape (n,).
         rms, largest: RMS and peak residual per joint, shape (n,), N m or N; for a joint at rest
             only the part beyond its Coulomb friction.
         difference: Largest difference of the formulations, relative to the largest effort.
@@ -207,7 +207,7 @@ class Summary:
     """
 
     count: int
-    known: Array
+    evaluated: Array
     rms: Array
     largest: Array
     difference: float
@@ -244,30 +244,30 @@ class ModelMonitor:
         self._check = FormulationCheck(tree, compare_with) if compare_with else None
         self._residual = EffortResidual(self._model)
 
-    def explain(self, instants: Instants) -> tuple[Explanation, Array | None]:
+    def compare(self, instants: Instants) -> tuple[ModelEfforts, Array | None]:
         """Compare M instants with the model, and accumulate the residuals.
 
         Returns:
-            The explanation, and the efforts of the other formulation, shape (M, n), N m or N, or
+            The model efforts, and the efforts of the other formulation, shape (M, n), N m or N, or
             None.
         """
-        explained = self._model.explain(instants)
-        self._residual.take(np.zeros(len(instants.row)), instants, explained)
+        modelled = self._model.evaluate(instants)
+        self._residual.take(np.zeros(len(instants.row)), instants, modelled)
         if self._check is None:
-            return explained, None
-        other = self._check.take(instants, explained.rigid)
-        return explained, other + (explained.effort - explained.rigid)
+            return modelled, None
+        other = self._check.take(instants, modelled.rigid)
+        return modelled, other + (modelled.effort - modelled.rigid)
 
     def summary(self) -> Summary:
         """Return the summary since the previous call, and reset."""
-        seen, self._residual = self._residual, EffortResidual(self._model)
+        residual, self._residual = self._residual, EffortResidual(self._model)
         summary = Summary(
-            seen.count,
-            seen.residual.count + seen.excess.count,
-            np.nan_to_num(np.fmax(seen.residual.rms, seen.excess.rms)),
-            np.maximum(seen.residual.peak, seen.excess.peak),
+            residual.count,
+            residual.residual.count + residual.excess.count,
+            np.nan_to_num(np.fmax(residual.residual.rms, residual.excess.rms)),
+            np.maximum(residual.residual.peak, residual.excess.peak),
             0.0 if self._check is None else self._check.relative,
-            seen.gravity,
+            residual.gravity,
         )
         if self._check is not None:
             self._check.reset()
@@ -278,7 +278,7 @@ def evaluate(summary: Summary, thresholds: Thresholds, tree: RobotTree) -> tuple
     """Return a diagnostic level and a message on residual and gravity."""
     if not summary.count:
         return 'warning', 'no states'
-    if not summary.known.any():
+    if not summary.evaluated.any():
         return 'warning', 'no efforts to compare with'
     level, sentences = 'ok', []
     excess = summary.rms / thresholds.warn
@@ -293,18 +293,18 @@ def evaluate(summary: Summary, thresholds: Thresholds, tree: RobotTree) -> tuple
     fit = summary.gravity
     if fit is not None and fit.verdict not in ('agrees', 'perhaps'):
         level = 'warning' if level == 'ok' else level
-        sentences.append(fit.sentence(_SET_GRAVITY, _COMPENSATED))
+        sentences.append(fit.sentence(_GRAVITY_ADVICE, _COMPENSATION_ADVICE))
     return level, '; '.join(sentences) or 'the model explains the efforts'
 
 
 def evaluate_difference(summary: Summary, names: tuple[str, str]) -> tuple[str, str]:
     """Return a diagnostic level and a message on the difference of two formulations."""
     text = f'{names[0]} and {names[1]} differ by {summary.difference:.1e} of the largest effort'
-    return ('error' if summary.difference > SAME else 'ok'), text
+    return ('error' if summary.difference > FORMULATION_TOLERANCE else 'ok'), text
 
 
-def _per_joint(name: str, value: Any, tree: RobotTree, part: float) -> Array:
+def _per_joint(name: str, value: Any, tree: RobotTree, share: float) -> Array:
     numbers = np.asarray(value, dtype=float).reshape(-1)
     if numbers.size not in (1, tree.n) or not (np.isfinite(numbers) & (numbers >= 0.0)).all():
         raise ParameterError(name, numbers.tolist(), f'give 1 or {tree.n} numbers, 0: default')
-    return np.where(numbers > 0.0, numbers, part * tree.effort_limit)
+    return np.where(numbers > 0.0, numbers, share * tree.effort_limit)

@@ -19,17 +19,17 @@ from robot_dynamics_ros.estimation.accumulate import RmsPeak
 from robot_dynamics_ros.estimation.effort_model import (
     ORIGINS,
     EffortModel,
-    Explanation,
     Instants,
+    ModelEfforts,
 )
 from robot_dynamics_ros.estimation.gravity_fit import GravityFit, GravitySums
 from robot_dynamics_ros.spatial.scalar import Array
 
-_MOST = 2000  # chunks are decimated to at most about twice as many instants
-_FEWEST = 30  # least number of instants per coefficient
-_PART = 0.1  # fraction of the worst relative residual from which a joint is significant
-_LEFT = 0.2  # largest fraction of the squared residual left by a reported cause
-_CLEARLY = 2.0  # least ratio of the squared residuals left by other causes
+_MAX_INSTANTS = 2000  # chunks are decimated to at most about twice as many instants
+_MIN_INSTANTS = 30  # least number of instants per coefficient
+_SIGNIFICANT = 0.1  # fraction of the worst relative residual from which a joint is significant
+_MAX_REMAINING = 0.2  # largest fraction of the squared residual left by a reported cause
+_CLEAR = 2.0  # least ratio of the squared residuals left by other causes
 _ROUNDING = 1e-14  # rounding, relative to the squared efforts
 
 
@@ -75,41 +75,43 @@ class ResidualCauses:
         self._gram = np.zeros((n, _WIDTH + 1, _WIDTH + 1))
         self._effort, self._own, self._cross, self._counts = np.zeros((4, n))
 
-    def take(self, time: Array, pull: Array, instants: Instants, explained: Explanation) -> None:
-        """Add instants at times (M,), s, with gravity regressor (M, n, 3) and explanation."""
-        some = slice(None, None, max(1, len(time) // _MOST))
-        rates: Array = np.zeros(explained.effort.shape)
+    def take(
+        self, time: Array, gravity: Array, instants: Instants, modelled: ModelEfforts
+    ) -> None:
+        """Add instants at times (M,), s, with gravity regressor (M, n, 3) and model efforts."""
+        step = slice(None, None, max(1, len(time) // _MAX_INSTANTS))
+        rates: Array = np.zeros(modelled.effort.shape)
         if len(time) > 1 and (np.diff(time) > 0.0).all():
-            rates = np.gradient(explained.effort, time, axis=0)
-        instants, good = instants.take(some), explained.good[some]
-        columns = self._columns(instants, pull[some], explained.effort[some], rates[some])
-        columns = np.concatenate([columns, explained.residual[some, :, np.newaxis]], axis=-1)
-        columns = np.where(good[:, :, np.newaxis], columns, 0.0).transpose(1, 0, 2)
+            rates = np.gradient(modelled.effort, time, axis=0)
+        instants, determined = instants.take(step), modelled.determined[step]
+        columns = self._columns(instants, gravity[step], modelled.effort[step], rates[step])
+        columns = np.concatenate([columns, modelled.residual[step, :, np.newaxis]], axis=-1)
+        columns = np.where(determined[:, :, np.newaxis], columns, 0.0).transpose(1, 0, 2)
         self._gram += columns.transpose(0, 2, 1) @ columns
-        tau, own = (np.where(good, x, 0.0) for x in (instants.effort, explained.effort[some]))
+        tau, own = (np.where(determined, x, 0.0) for x in (instants.effort, modelled.effort[step]))
         self._effort += np.square(tau).sum(axis=0)
         self._own += np.square(own).sum(axis=0)
         self._cross += (tau * own).sum(axis=0)
-        self._counts += good.sum(axis=0)
+        self._counts += determined.sum(axis=0)
 
-    def _columns(self, instants: Instants, pull: Array, effort: Array, rates: Array) -> Array:
+    def _columns(self, instants: Instants, gravity: Array, effort: Array, rates: Array) -> Array:
         """Return the regressor of all causes, shape (M, n, 13)."""
         load = np.zeros((*effort.shape, 4))
         if self._frame and len(effort):
-            load = self._model.load(instants, self._frame)
+            load = self._model.load_regressor(instants, self._frame)
         single = (effort, instants.a, np.ones_like(effort), instants.v_friction, instants.sign)
-        parts = [pull, rates[:, :, np.newaxis], load, np.stack(single, axis=-1)]
+        parts = [gravity, rates[:, :, np.newaxis], load, np.stack(single, axis=-1)]
         return np.concatenate(parts, axis=-1)
 
-    def left(self, cause: Cause) -> tuple[Array, Array]:
+    def fit(self, cause: Cause) -> tuple[Array, Array]:
         """Return coefficients (n, k) of a cause, and the squared residual it leaves, (n,)."""
         A, b = self._gram[:, cause.columns, cause.columns], self._gram[:, cause.columns, -1]
         if cause.common:
             weight = self._weight
-            common = _solved(np.tensordot(weight, A, 1), weight @ b)
+            common = _least_squares(np.tensordot(weight, A, 1), weight @ b)
             x = np.tile(common, (len(b), 1))
         else:
-            x = np.array([_solved(*pair) for pair in zip(A, b, strict=True)])
+            x = np.array([_least_squares(*pair) for pair in zip(A, b, strict=True)])
         left = self._squares - 2.0 * (b * x).sum(axis=1) + np.einsum('jk,jkl,jl->j', x, A, x)
         return x, np.maximum(left, _ROUNDING * self._effort)
 
@@ -123,12 +125,12 @@ class ResidualCauses:
         return np.where(self._effort > 0.0, 1.0 / np.maximum(self._effort, 1e-300), 0.0)
 
     @property
-    def _taking_part(self) -> Array:
+    def _significant(self) -> Array:
         """Mask of the joints with a significant residual, shape (n,)."""
         share = np.sqrt(self._squares * self._weight)
-        return (share > _PART * share.max()) & (share > np.sqrt(100.0 * _ROUNDING))
+        return (share > _SIGNIFICANT * share.max()) & (share > np.sqrt(100.0 * _ROUNDING))
 
-    def winner(self, joints: Array, *, common: bool) -> Cause | None:
+    def best_cause(self, joints: Array, *, common: bool) -> Cause | None:
         """Return the cause that explains the residual of some joints better than all others.
 
         Args:
@@ -140,24 +142,21 @@ class ResidualCauses:
         """
         if not joints.any() or not np.isfinite(self._gram).all():
             return None
-        some = np.ones(len(joints), dtype=bool) if common else joints
-        tried: list[tuple[float, int, Cause]] = []
+        weighted = np.ones(len(joints), dtype=bool) if common else joints
+        fits: list[tuple[float, int, Cause]] = []
         for cause in CAUSES:
-            x, left = self.left(cause)
+            x, left = self.fit(cause)
             count = x.shape[1] * (1 if cause.common else int(joints.sum()))
-            enough = (self._counts[joints] >= _FEWEST * x.shape[1]).all()
-            explains = (left <= _LEFT * self._squares)[joints].all()
+            enough = (self._counts[joints] >= _MIN_INSTANTS * x.shape[1]).all()
+            explains = (left <= _MAX_REMAINING * self._squares)[joints].all()
             if explains and enough and (common or not cause.common):
-                tried.append((float((self._weight * left)[some].sum()), count, cause))
-        if not tried:
+                fits.append((float((self._weight * left)[weighted].sum()), count, cause))
+        if not fits:
             return None
-        least = min(left for left, _, _ in tried)
-        _, _, best = min(
-            (count, left, cause.name) for left, count, cause in tried if left <= _CLEARLY * least
-        )
-        (winner,) = (cause for _, _, cause in tried if cause.name == best)
-        rivals = [c for left, _, c in tried if left <= _CLEARLY * least and c is not winner]
-        return winner if all(_contains(rival, winner) for rival in rivals) else None
+        least = min(left for left, _, _ in fits)
+        rivals = [fit for fit in fits if fit[0] <= _CLEAR * least]
+        _, _, winner = min(rivals, key=lambda fit: (fit[1], fit[0], fit[2].name))
+        return winner if all(_contains(cause, winner) for _, _, cause in rivals) else None
 
     def figures(self) -> dict[str, Any]:
         """Return coefficients of each joint, and the fraction of the residual left by each cause.
@@ -165,10 +164,10 @@ class ResidualCauses:
         ``factor`` and ``correlation`` relate recorded and model effort; ``viscous``, ``dry`` and
         ``constant`` are fitted to the residual, of which they explain ``friction_share``.
         """
-        friction, left = self.left(CAUSES[-1])
+        friction, left = self.fit(CAUSES[-1])
         total = float((self._weight * self._squares).sum())
         by_cause = {
-            cause.name: float((self._weight * self.left(cause)[1]).sum() / total) if total else 0.0
+            cause.name: float((self._weight * self.fit(cause)[1]).sum() / total) if total else 0.0
             for cause in CAUSES
         }
         with np.errstate(invalid='ignore', divide='ignore'):
@@ -187,25 +186,25 @@ class ResidualCauses:
 
     def causes(self) -> list[tuple[str, str]]:
         """Return severity and sentence of each cause found; empty if it is gravity."""
-        joints = self._taking_part
-        winner = self.winner(joints, common=True)
-        if winner is not None:
-            return self._sentences(winner, joints)
+        joints = self._significant
+        best = self.best_cause(joints, common=True)
+        if best is not None:
+            return self._sentences(best, joints)
         sentences = []
         for j in np.flatnonzero(joints).tolist():
             only = np.arange(len(joints)) == j
-            own = self.winner(only, common=False)
+            own = self.best_cause(only, common=False)
             sentences += [] if own is None else self._sentences(own, only)
         return sentences
 
     @property
     def is_gravity(self) -> bool:
         """Whether another gravity explains the residual better than all other causes."""
-        winner = self.winner(self._taking_part, common=True)
-        return winner is not None and winner.name == 'gravity'
+        best = self.best_cause(self._significant, common=True)
+        return best is not None and best.name == 'gravity'
 
     def _sentences(self, cause: Cause, joints: Array) -> list[tuple[str, str]]:
-        x, left = self.left(cause)
+        x, left = self.fit(cause)
         tree, share = self._model.tree, 100.0 * (1.0 - left / self._squares)
         least = f'{share[joints].min():.0f} % of the residual'
         if cause.name == 'gravity':
@@ -215,15 +214,15 @@ class ResidualCauses:
             text = f'the efforts are {1e3 * abs(x[0, 0]):.3g} ms too {how} for the motion: {least}'
             return [('look', text)]
         if cause.name == 'load':
-            carried = f'{x[0, 0]:.3g} kg more than the model at {self._frame}'
-            return [('wrong', f'the arm moves as if it carried {carried}: {least}')]
+            mass = f'{x[0, 0]:.3g} kg more than the model at {self._frame}'
+            return [('wrong', f'the arm moves as if it carried {mass}: {least}')]
         return [
-            _of_joint(cause, tree.joint_names[j], tree.prismatic[j], x[j], share[j])
+            _joint_sentence(cause, tree.joint_names[j], tree.prismatic[j], x[j], share[j])
             for j in np.flatnonzero(joints).tolist()
         ]
 
 
-def _of_joint(
+def _joint_sentence(
     cause: Cause, joint: str, prismatic: bool, x: Array, share: float
 ) -> tuple[str, str]:
     """Return severity and sentence of a cause at a single joint."""
@@ -254,15 +253,15 @@ def _contains(cause: Cause, other: Cause) -> bool:
     return bool(own.start <= its.start and its.stop <= own.stop)
 
 
-def _solved(A: Array, b: Array) -> Array:
+def _least_squares(A: Array, b: Array) -> Array:
     """Return the least-squares solution of normal equations, 0 in unobservable directions."""
     if not (np.isfinite(A).all() and np.isfinite(b).all()):
         return np.zeros(len(b))
     size = np.sqrt(np.maximum(np.diag(A), 1e-300))
     values, vectors = np.linalg.eigh(A / np.outer(size, size))
-    felt = values > 1e-12 * max(float(values.max()), 1e-300)
-    basis = vectors[:, felt]
-    return (basis @ ((basis.T @ (b / size)) / values[felt])) / size
+    observable = values > 1e-12 * max(float(values.max()), 1e-300)
+    basis = vectors[:, observable]
+    return (basis @ ((basis.T @ (b / size)) / values[observable])) / size
 
 
 class EffortResidual:
@@ -290,21 +289,21 @@ class EffortResidual:
         self.excluded: dict[str, Array] = {}
         self.causes, self._gravity = ResidualCauses(model, frame), GravitySums(n)
 
-    def take(self, time: Array, instants: Instants, explained: Explanation) -> None:
-        """Add instants at times (M,), s, with their explanation by the model."""
-        good = explained.good
+    def take(self, time: Array, instants: Instants, modelled: ModelEfforts) -> None:
+        """Add instants at times (M,), s, with their model efforts."""
+        determined = modelled.determined
         self.count += len(time)
-        self.residual.take(time, np.where(good, explained.residual, np.nan))
-        self.excess.take(time, explained.excess)
-        self.effort.take(time, np.where(good, instants.effort, np.nan))
+        self.residual.take(time, np.where(determined, modelled.residual, np.nan))
+        self.excess.take(time, modelled.excess)
+        self.effort.take(time, np.where(determined, instants.effort, np.nan))
         for origin, spread in self.parts.items():
-            spread.take(time, explained.parts[origin])
-        for why, which in explained.excluded.items():
-            self.excluded[why] = self.excluded.get(why, 0) + which.sum(axis=0)
-        if good.any():
-            pull = self.model.pull(instants.q)
-            self._gravity.take(pull, explained.residual, instants.effort, good)
-            self.causes.take(time, pull, instants, explained)
+            spread.take(time, modelled.parts[origin])
+        for reason, mask in modelled.excluded.items():
+            self.excluded[reason] = self.excluded.get(reason, 0) + mask.sum(axis=0)
+        if determined.any():
+            gravity = self.model.gravity_regressor(instants.q)
+            self._gravity.take(gravity, modelled.residual, instants.effort, determined)
+            self.causes.take(time, gravity, instants, modelled)
 
     @property
     def share(self) -> Array:

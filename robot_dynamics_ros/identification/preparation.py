@@ -197,8 +197,8 @@ def _samples(
     # Measured efforts are filtered with the same window as the direction, which may contain a
     # reversal. Commanded efforts are exact elsewhere, so such windows are excluded.
     measured = preparation.effort == 'measured'
-    slides = np.abs(motion.v_friction) > rest if measured else smooth.every(moving)
-    excluded = {why: ~smooth.every(which) for why, which in allowed.items()}
+    slides = np.abs(motion.v_friction) > rest if measured else smooth.all_valid(moving)
+    excluded = {why: ~smooth.all_valid(which) for why, which in allowed.items()}
     excluded[AT_REST] = ~slides & ~np.any(list(excluded.values()), axis=0)
     middle = slice(smooth.half, len(time) - smooth.half, smooth.step)
     return Samples(

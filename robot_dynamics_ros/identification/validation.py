@@ -12,7 +12,7 @@ import numpy as np
 from robot_dynamics_ros.dynamics.joint_terms import JointTerms
 from robot_dynamics_ros.errors import RecordingError
 from robot_dynamics_ros.estimation.accumulate import RmsPeak
-from robot_dynamics_ros.estimation.effort_model import Instants, explanation
+from robot_dynamics_ros.estimation.effort_model import Instants, model_efforts
 from robot_dynamics_ros.identification.identify import Identification
 from robot_dynamics_ros.identification.intervals import effort_source
 from robot_dynamics_ros.identification.preparation import Preparation
@@ -124,11 +124,11 @@ class Evaluated:
                 'the recording', 'has no usable states in a row', 'record for longer'
             )
         load = _rigid_efforts(tree, x)
-        model = explanation(tree, JointTerms.of(tree), x, load)
-        residual = np.where(model.good, model.residual, model.excess)
+        model = model_efforts(tree, JointTerms.of(tree), x, load)
+        residual = np.where(model.determined, model.residual, model.excess)
         friction = model.parts['friction']
         return ResidualSeries(
-            self.time, x.effort, residual, model.good, x.v_friction, load, friction
+            self.time, x.effort, residual, model.determined, x.v_friction, load, friction
         )
 
 

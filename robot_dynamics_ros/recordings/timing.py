@@ -250,7 +250,7 @@ def _filtered(
     grid = time
     if not (good.all() and np.allclose(np.diff(time), timing.period, rtol=1e-6)):
         grid = np.arange(time[0], time[-1] + 0.5 * timing.period, timing.period)
-    whole = filtering.every(_bridged(time, good, grid, timing.period))
+    whole = filtering.all_valid(_bridged(time, good, grid, timing.period))
     middle = grid[filtering.half : len(grid) - filtering.half]
 
     def smooth(values: Array, known: Array) -> Array:
@@ -265,7 +265,7 @@ def _filtered(
     else:
         effort = np.full(q.shape, np.nan)
         for j, there in enumerate(known.T):
-            reached = filtering.every(_bridged(time, there, grid, timing.period))
+            reached = filtering.all_valid(_bridged(time, there, grid, timing.period))
             effort[reached, j] = smooth(instants.effort[:, j : j + 1], there)[reached, 0]
     return _at_rows(
         instants, time, good, Instants(middle, q, v, a, v_friction, sign, effort), whole

@@ -238,10 +238,10 @@ class MonitorNode(PackageNode):
     def _evaluate_batch(self) -> None:
         """Evaluate the added samples and publish the topics that have subscribers."""
         instants = Instants.joined(self._instants)
-        explained, other = self._monitor.explain(instants)
-        efforts = {'effort': explained.effort, 'residual': explained.residual, **explained.parts}
+        modelled, other = self._monitor.compare(instants)
+        efforts = {'effort': modelled.effort, 'residual': modelled.residual, **modelled.parts}
         if other is not None:
-            efforts |= {'other': other, 'difference': explained.effort - other}
+            efforts |= {'other': other, 'difference': modelled.effort - other}
         subscribed = [name for name in efforts if self._topics[name].get_subscription_count()]
         message = self._message
         for k, stamp in enumerate(self._stamps if subscribed else ()):

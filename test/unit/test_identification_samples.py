@@ -71,7 +71,7 @@ def test_a_bad_sample_spoils_those_within_the_filters_reach_and_no_others():
     good = np.ones((1000, 1), dtype=bool)
     good[500] = False
     kept = np.arange(smooth.half, 1000 - smooth.half, smooth.step)
-    np.testing.assert_array_equal(smooth.every(good)[:, 0], np.abs(kept - 500) > smooth.half)
+    np.testing.assert_array_equal(smooth.all_valid(good)[:, 0], np.abs(kept - 500) > smooth.half)
 
 
 def test_no_cutoff_means_no_filter():

@@ -53,7 +53,7 @@ def replay(recording, gravity, formulation='newton_euler'):
     for stamp in stamps:
         instant = pairing.take(stamp * 1e-9, *states[stamp], acted)
         if instant is not None:
-            monitor.explain(instant)
+            monitor.compare(instant)
         acted = commands.get(stamp, np.full(4, np.nan))
     assert pairing.gaps == 0
     summary = monitor.summary()
@@ -64,7 +64,7 @@ def replay(recording, gravity, formulation='newton_euler'):
 def test_with_gazebos_gravity_the_model_explains_the_whole_recording(recording, formulation):
     summary, verdict = replay(recording, 9.8, formulation)
     assert summary.count == 9999
-    assert (summary.known >= 9990).all()  # less the steps in which the quill is at its stop
+    assert (summary.evaluated >= 9990).all()  # less the steps in which the quill is at its stop
     # A difference of velocities of 1 rad/s over 1 ms leaves 1e-13 rad/s^2.
     assert summary.largest.max() < 1e-9
     assert summary.difference < 1e-13  # rounding of two recursions
@@ -113,7 +113,7 @@ def explained(four_dof, gravity=9.81, noise=0.0, factor=1.0):
         v = v + noise * rng.normal(size=4)
         instant = pairing.take(0.002 * k, q, v, effort)
         if instant is not None and k > 200:
-            largest = max(largest, np.abs(monitor.explain(instant)[0].residual).max())
+            largest = max(largest, np.abs(monitor.compare(instant)[0].residual).max())
     return monitor, largest
 
 
@@ -160,7 +160,7 @@ def test_efforts_that_are_off_by_a_factor_are_an_error_that_names_the_joint(four
 def test_parts_add_up_to_the_effort(rng):
     tree = sample('scara').tree  # with friction
     q, v, a = rng.uniform(0.01, 0.2, 4), rng.normal(size=4), rng.normal(size=4)
-    found, _ = ModelMonitor(tree).explain(Instants.one(q, v, a, v, np.zeros(4)))
+    found, _ = ModelMonitor(tree).compare(Instants.one(q, v, a, v, np.zeros(4)))
     np.testing.assert_allclose(sum(found.parts.values()), found.effort, atol=1e-12)
     model = pinocchio.buildModelFromXML(sample('scara').xml)
     rigid = pinocchio.rnea(model, model.createData(), q, v, a)
@@ -171,12 +171,12 @@ def test_parts_add_up_to_the_effort(rng):
 def test_a_joint_at_its_stop_or_stuck_by_friction_is_left_out():
     tree = sample('scara').tree
     rest = np.zeros(4)
-    found, _ = ModelMonitor(tree).explain(Instants.one(rest, rest, rest, rest, rest))
+    found, _ = ModelMonitor(tree).compare(Instants.one(rest, rest, rest, rest, rest))
     # Joint 3 at its upper stop, all of them at rest with Coulomb friction.
-    assert not found.good.any()
+    assert not found.determined.any()
     moving = np.full(4, 0.1)
-    found, _ = ModelMonitor(tree).explain(Instants.one(moving, moving, rest, moving, rest))
-    assert found.good.all()
+    found, _ = ModelMonitor(tree).compare(Instants.one(moving, moving, rest, moving, rest))
+    assert found.determined.all()
 
 
 # Pairing ---------------------------------------------------------------------------------------
@@ -190,18 +190,18 @@ def test_an_arm_at_rest_is_compared_but_for_what_coulomb_friction_may_hold():
     weight = pinocchio.computeGeneralizedGravity(model, model.createData(), q)
     dry = robot.tree.coulomb_friction
     for part, beyond in ((0.9, 0.0), (-0.9, 0.0), (1.5, 0.5), (-1.5, 0.5)):
-        monitor.explain(Instants.one(q, still, still, still, weight + part * dry))
+        monitor.compare(Instants.one(q, still, still, still, weight + part * dry))
         found = monitor.summary()
-        np.testing.assert_array_equal(found.known, 1)
+        np.testing.assert_array_equal(found.evaluated, 1)
         np.testing.assert_allclose(found.rms, beyond * dry, atol=1e-12)
         assert found.gravity is None, 'friction must not be taken for gravity'
     weak = Thresholds.of(robot.tree, 1e-3 * robot.tree.effort_limit)
-    monitor.explain(Instants.one(q, still, still, still, weight + 0.9 * dry))
+    monitor.compare(Instants.one(q, still, still, still, weight + 0.9 * dry))
     assert evaluate(monitor.summary(), weak, robot.tree) == (
         'ok',
         'the model explains the efforts',
     )
-    monitor.explain(Instants.one(q, still, still, still, -weight))
+    monitor.compare(Instants.one(q, still, still, still, -weight))
     level, text = evaluate(monitor.summary(), Thresholds.of(robot.tree), robot.tree)
     assert level != 'ok'
     assert 'RMS are not explained' in text

@@ -50,7 +50,7 @@ def test_analyze_identify_and_monitor_agree_on_a_recording_of_gazebo():
     acted = np.full(4, np.nan)
     for time, q, v, effort in zip(run.time, run.position, run.velocity, run.effort, strict=True):
         if (instant := pairing.take(time, q, v, acted)) is not None:
-            monitor.explain(instant)
+            monitor.compare(instant)
         acted = effort
     # Stamps as floats: a step of 1 ms is known to 1e-13 of a second of 10.
     np.testing.assert_allclose(monitor.summary().rms, analyzed['residual_rms'], rtol=1e-6)

@@ -45,14 +45,14 @@ class Effort(Metric):
 
     def take(self, window: Window) -> dict[str, Array]:
         """Evaluate a chunk, see :meth:`Metric.take`."""
-        steps, explained = window.steps, window.explained
-        self._sums.take(window.run.time[steps.row], steps, explained)
+        steps, modelled = window.steps, window.modelled
+        self._sums.take(window.run.time[steps.row], steps, modelled)
         columns = {
             'acceleration': steps.a,
             'effort': steps.effort,
-            'model': explained.effort,
-            'residual': np.where(explained.good, explained.residual, np.nan),
-            **explained.parts,
+            'model': modelled.effort,
+            'residual': np.where(modelled.determined, modelled.residual, np.nan),
+            **modelled.parts,
         }
         return {name: window.on_rows(values) for name, values in columns.items()}
 
@@ -141,7 +141,7 @@ class CrossCheck(Metric):
         count = len(window.steps.row)
         if self._check is not None and count:
             some = np.arange(0, count, max(1, count // _PER_CHUNK))
-            self._check.take(window.steps.take(some), window.explained.rigid[some])
+            self._check.take(window.steps.take(some), window.modelled.rigid[some])
         return {}
 
     def figures(self) -> dict[str, Any]:

@@ -205,10 +205,10 @@ class Evaluator:
         sizes = []
         for shift in (0, 1):
             steps = make_instants(first, _shifted(first.measured_effort, shift), self.timing)
-            explained = self._model.explain(steps)
-            good = explained.good
-            residual = np.where(good, explained.residual, 0.0)
-            sizes.append(float(np.square(residual).sum() / max(1, good.sum())))
+            modelled = self._model.evaluate(steps)
+            determined = modelled.determined
+            residual = np.where(determined, modelled.residual, 0.0)
+            sizes.append(float(np.square(residual).sum() / max(1, determined.sum())))
         return int(sizes[1] < _CLEARLY**2 * sizes[0])
 
     def _window(self, run: Recording, own: slice, before: Recording | None) -> Window:
@@ -224,7 +224,7 @@ class Evaluator:
         steps = steps.take(inside)
         steps = replace(steps, row=steps.row - own.start)
         rows = replace(run, effort=acting).rows(own)
-        return Window(rows, before, steps, self._model.explain(steps))
+        return Window(rows, before, steps, self._model.evaluate(steps))
 
 
 def _shifted(values: Array, shift: int) -> Array:

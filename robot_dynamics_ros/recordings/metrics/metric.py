@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from robot_dynamics_ros.errors import ConfigurationError, UnknownNameError
-from robot_dynamics_ros.estimation.effort_model import Explanation, Instants
+from robot_dynamics_ros.estimation.effort_model import Instants, ModelEfforts
 from robot_dynamics_ros.recordings.recording import Recording
 from robot_dynamics_ros.spatial.scalar import Array
 
@@ -48,13 +48,13 @@ class Window:
         run: The rows, with joints in model order; ``effort`` is the evaluated effort.
         before: The last row of the previous chunk, or None.
         steps: Instants of the equation of motion; ``row`` is relative to the first row.
-        explained: Efforts of the model at these instants.
+        modelled: Efforts of the model at these instants.
     """
 
     run: Recording
     before: Recording | None
     steps: Instants
-    explained: Explanation
+    modelled: ModelEfforts
 
     def with_last(self) -> tuple[Recording, int]:
         """Return the rows preceded by ``before``, and the number of preceding rows (0 or 1)."""
