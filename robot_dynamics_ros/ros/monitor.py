@@ -266,7 +266,7 @@ class MonitorNode(PackageNode):
     def _diagnostic_values(self, summary: Summary) -> dict[str, str]:
         entries = {'instants': str(summary.count), 'gaps': str(self._pairing.gaps)}
         for i, name in enumerate(self._tree.joint_names):
-            if summary.known[i]:
+            if summary.evaluated[i]:
                 entries[f'{name} residual rms'] = f'{summary.rms[i]:.3e}'
                 entries[f'{name} residual largest'] = f'{summary.largest[i]:.3e}'
         if summary.gravity is not None:

@@ -136,7 +136,7 @@ def test_gravity_is_found_through_the_low_pass_as_well(four_dof):
     np.testing.assert_allclose(summary.gravity.fitted, [0.0, 0.0, -9.6], atol=0.03)
     tree, _ = four_dof
     _, text = evaluate(summary, Thresholds.of(tree), tree)
-    assert 'gravity differs: the efforts tell of' in text
+    assert 'gravity differs: the efforts fit' in text
 
 
 def test_a_driver_that_compensates_gravity_is_told_from_a_wrong_gravity(four_dof):
