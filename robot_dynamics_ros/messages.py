@@ -99,35 +99,35 @@ class _FieldReader:
     """Steps through the fields of one message and marks the fixed bytes."""
 
     def __init__(self, data: bytes) -> None:
-        self.data, self.at = data, 4
+        self.data, self.offset = data, 4
         self.order = '<' if data[1] & 1 else '>'
         self.fixed = np.zeros(len(data), dtype=bool)
         self.fixed[:4] = True
 
     def align(self, size: int) -> None:
-        self.at += -(self.at - 4) % size
+        self.offset += -(self.offset - 4) % size
 
     def number(self) -> int:
         self.align(4)
-        (value,) = struct.unpack_from(f'{self.order}I', self.data, self.at)
-        self.fixed[self.at : self.at + 4] = True
-        self.at += 4
+        (value,) = struct.unpack_from(f'{self.order}I', self.data, self.offset)
+        self.fixed[self.offset : self.offset + 4] = True
+        self.offset += 4
         return int(value)
 
     def text(self) -> str:
         size = self.number()
-        content = self.data[self.at : self.at + size]
-        self.fixed[self.at : self.at + size] = True
-        self.at += size
+        content = self.data[self.offset : self.offset + size]
+        self.fixed[self.offset : self.offset + size] = True
+        self.offset += size
         return content.rstrip(b'\x00').decode()
 
     def doubles(self) -> tuple[int, int]:
         count = self.number()
         if count:
             self.align(8)
-        start = self.at
-        self.at += 8 * count
-        if self.at > len(self.data):
+        start = self.offset
+        self.offset += 8 * count
+        if self.offset > len(self.data):
             raise struct.error('a sequence is longer than its message')
         return start, count
 
@@ -215,7 +215,7 @@ def state_layout(data: bytes) -> MessageLayout:
         struct.error, IndexError, UnicodeDecodeError: The bytes are not such a message.
     """
     reader = _FieldReader(data)
-    reader.at += 8  # timestamp
+    reader.offset += 8  # timestamp
     reader.text()  # frame_id
     names = tuple(reader.text() for _ in range(reader.number()))
     spans = (reader.doubles(), reader.doubles(), reader.doubles())
@@ -230,7 +230,7 @@ def number_layout(data: bytes, *, single: bool) -> MessageLayout:
     """
     reader = _FieldReader(data)
     if single:
-        span = (reader.at, 1)
+        span = (reader.offset, 1)
     else:
         for _ in range(reader.number()):
             reader.text()

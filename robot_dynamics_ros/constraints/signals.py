@@ -78,9 +78,9 @@ class Timing:
         """Return the parameter and its first two time derivatives at a time t, s."""
         elapsed = t - self.start
         if 2 * elapsed > self.duration:
-            s, ds, dds = self._rising(self.duration - elapsed)
+            s, ds, dds = self._first_half(self.duration - elapsed)
             return self.length - s, ds, -dds
-        return self._rising(elapsed)
+        return self._first_half(elapsed)
 
     def formula(self, t: Scalar) -> Rates:
         """Return the same for a symbol t: the sum of both ramps and the constant-rate part."""
@@ -95,7 +95,7 @@ class Timing:
             s, r, dr = s + T * (y - _ramp_integral(y)), r - r_down, dr - dr_down
         return self.rate * s, self.rate * r, self.rate / T * dr
 
-    def _rising(self, t: Scalar) -> Rates:
+    def _first_half(self, t: Scalar) -> Rates:
         if t <= 0:
             return 0.0, 0.0, 0.0
         if t >= self.ramp:

@@ -43,10 +43,10 @@ class PinForce(NamedTuple):
 
 
 class _Multipliers(NamedTuple):
-    """Multipliers of all loop equations; columns of ``free``: those without effect on motion."""
+    """Multipliers of all loop equations; the columns of ``null_space`` do not affect motion."""
 
     value: Array
-    free: Array
+    null_space: Array
 
 
 def pin_forces(
@@ -72,8 +72,8 @@ def pin_forces(
     multipliers = _multipliers(equations, state.q, efforts - driven)
     transmitted = _inward(tree, state.q, required - _on_links(equations, poses, multipliers.value))
     indeterminate = np.zeros((tree.n, 6), dtype=bool)
-    for k in range(multipliers.free.shape[1]):
-        row = _inward(tree, state.q, _on_links(equations, poses, multipliers.free[:, k]))
+    for k in range(multipliers.null_space.shape[1]):
+        row = _inward(tree, state.q, _on_links(equations, poses, multipliers.null_space[:, k]))
         indeterminate |= np.abs(row) > _DEPENDENT_BELOW
     return _by_loop(equations, poses, multipliers), np.where(indeterminate, np.nan, transmitted)
 
@@ -180,8 +180,8 @@ def _by_loop(
     for loop, part in zip(equations.loops, _slices(equations.loops), strict=True):
         wrench = _wrench(equations.tree, loop, poses, multipliers.value[part])
         determinate = np.ones(6, dtype=bool)
-        for column in multipliers.free[part].T:
-            free = _wrench(equations.tree, loop, poses, column)
-            determinate &= np.abs(free) < _DEPENDENT_BELOW
+        for column in multipliers.null_space[part].T:
+            effect = _wrench(equations.tree, loop, poses, column)
+            determinate &= np.abs(effect) < _DEPENDENT_BELOW
         forces[loop.name] = PinForce(np.where(determinate, wrench, np.nan), determinate)
     return forces

@@ -125,7 +125,7 @@ def inverse_kinematics(
 
 
 #: Weight of a metre relative to a radian for unreachable poses: position has priority.
-_POINT_FIRST = 1e3
+_POSITION_WEIGHT = 1e3
 _NEAREST_STEPS = 30
 
 
@@ -149,7 +149,7 @@ def nearest_configuration(
         ShapeError: The position has the wrong shape.
     """
     p = array('position', position, (3,))
-    weight = np.array([_POINT_FIRST] * 3 + ([] if R is None else [1.0] * 3))
+    weight = np.array([_POSITION_WEIGHT] * 3 + ([] if R is None else [1.0] * 3))
     clipped = np.clip(start, tree.position_lower, tree.position_upper)
     return _descend(tree, frame, p, R, clipped, 1e-9, _NEAREST_STEPS, weight)[0]
 
@@ -179,7 +179,7 @@ def _descend(
         if _reached(error, tolerance):
             return q, error, count
         J = (weight * frame_motion(tree, q, zero, frame).J[: len(error)].T).T
-        free = _free(tree, q, J.T @ error)
+        free = _free_joints(tree, q, J.T @ error)
         # Least squares of [J; lambda E] dq = [e; 0] avoids squaring the condition number.
         stacked = np.concatenate([J * free, damping * np.eye(tree.n)])
         step = np.linalg.lstsq(stacked, np.concatenate([error, zero]), rcond=None)[0]
@@ -194,10 +194,10 @@ def _descend(
     return q, error, iterations
 
 
-def _free(tree: RobotTree, q: Array, downhill: Array) -> Array:
+def _free_joints(tree: RobotTree, q: Array, direction: Array) -> Array:
     """Return 0 for joints at a limit that the step would violate, 1 for the others."""
-    blocked = ((q <= tree.position_lower) & (downhill < 0.0)) | (
-        (q >= tree.position_upper) & (downhill > 0.0)
+    blocked = ((q <= tree.position_lower) & (direction < 0.0)) | (
+        (q >= tree.position_upper) & (direction > 0.0)
     )
     return np.where(blocked, 0.0, 1.0)
 

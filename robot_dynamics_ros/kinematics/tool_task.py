@@ -26,7 +26,7 @@ from robot_dynamics_ros.spatial.scalar import Array
 SMALLEST_SINGULAR_VALUE = 1e-4
 _ITERATIONS, _SOLVED = 50, 1e-11  # m or rad: accumulated rounding error at a scale of 1 m
 _REACHED = 1e-9  # m, also in directions in which the arm cannot move
-_LONGEST_STEP = 0.3  # rad or m per iteration, so that the branch is kept
+_MAX_STEP = 0.3  # rad or m per iteration, so that the branch is kept
 
 
 class ToolTask(ABC):
@@ -203,7 +203,7 @@ class FrameTask(ToolTask):
             if np.abs(error).max() < _SOLVED:
                 break
             step = np.linalg.lstsq(self.rates(q, 0.0 * q)[0], error, rcond=1e-12)[0]
-            q = q + step * min(1.0, _LONGEST_STEP / float(np.abs(step).max()))
+            q = q + step * min(1.0, _MAX_STEP / float(np.abs(step).max()))
         target = f'{self._frame} at {np.round(p, 6).tolist()}'
         distance = float(np.linalg.norm(p - frame_pose(self.tree, q, self._frame).p_WF))
         if not (np.abs(self._error(p, q)).max() < _SOLVED and distance < _REACHED):

@@ -22,7 +22,7 @@ from robot_dynamics_ros.model.mechanism_file import MechanismFile
 from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.spatial.scalar import Array
 
-_FAR_FROM_GUESS = 0.6  # rad: beyond this distance the guess does not determine the branch
+_MAX_GUESS_ERROR = 0.6  # rad: beyond this distance the guess does not determine the branch
 _RANK_TOLERANCE = 1e-9  # of scaled equations: order 1 if independent, 1e-16 if dependent
 
 
@@ -101,9 +101,9 @@ def _check_counts(equations: LoopEquations, file: MechanismFile) -> None:
             f'{len(file.actuators)} for {len(file.coordinates)} coordinates',
             'give one actuator for each coordinate',
         )
-    inside = {i for loop in file.loops for i in loop.joints(tree)}
+    in_loops = {i for loop in file.loops for i in loop.joints(tree)}
     for i in equations.dependent:
-        if i not in inside:
+        if i not in in_loops:
             raise MechanismError(
                 f'joint {tree.joint_names[i]!r}',
                 'is neither a coordinate nor part of a loop, so it is undetermined',
@@ -111,10 +111,10 @@ def _check_counts(equations: LoopEquations, file: MechanismFile) -> None:
             )
     rows = sum(len(loop.rows) for loop in file.loops)
     if rows < len(equations.dependent):
-        raise _too_few(equations, f'{rows}')
+        raise _too_few_error(equations, f'{rows}')
 
 
-def _too_few(equations: LoopEquations, count: str) -> MechanismError:
+def _too_few_error(equations: LoopEquations, count: str) -> MechanismError:
     names = ', '.join(equations.tree.joint_names[i] for i in equations.dependent)
     return MechanismError(
         'coordinates',
@@ -163,7 +163,7 @@ def _assemble(equations: LoopEquations, q: Array, file: MechanismFile) -> Array:
         f'{name}: {value:.4f}' for name, value in zip(names, dependent, strict=True)
     )
     for i, name in zip(equations.dependent, names, strict=True):
-        allowed = _FAR_FROM_GUESS * (equations.length if equations.tree.prismatic[i] else 1.0)
+        allowed = _MAX_GUESS_ERROR * (equations.length if equations.tree.prismatic[i] else 1.0)
         if abs(closed.q[i] - q[i]) > allowed:
             raise MechanismError(
                 'assembly guess',
@@ -186,7 +186,7 @@ def _with_rows(equations: LoopEquations, q: Array) -> LoopEquations:
     rank = _rank(J)
     nearby = q + np.random.default_rng(0).uniform(-0.05, 0.05, len(q))
     if rank < count and _rank(equations.scaled(nearby)[1]) == rank:
-        raise _too_few(equations, f'{rank} independent')
+        raise _too_few_error(equations, f'{rank} independent')
     P = J[:, list(equations.dependent)]
     selected = replace(equations, rows=independent_rows(P, count))
     if selected.regularity(q) < _RANK_TOLERANCE:

@@ -109,7 +109,7 @@ def check_joint(
         joint.friction,
         joint.armature,
     )
-    return report, [*findings, *_suspicions(joint, limit, passive or joint.mimic is not None)]
+    return report, [*findings, *_warnings(joint, limit, passive or joint.mimic is not None)]
 
 
 def _mimic_faults(joint: Joint) -> Iterator[DescriptionError]:
@@ -121,7 +121,7 @@ def _mimic_faults(joint: Joint) -> Iterator[DescriptionError]:
         )
 
 
-def _suspicions(joint: Joint, limit: Limit, passive: bool) -> Iterator[Finding]:
+def _warnings(joint: Joint, limit: Limit, passive: bool) -> Iterator[Finding]:
     culprit = f'joint {joint.name!r}'
     length = math.hypot(*joint.axis)
     if length > 1e-6 and abs(length - 1.0) > 1e-6:
@@ -129,9 +129,9 @@ def _suspicions(joint: Joint, limit: Limit, passive: bool) -> Iterator[Finding]:
             culprit, f'the axis has length {length:.6g}', 'it is scaled to 1; write it so'
         )
     if joint.kind == 'revolute' and limit.lower is not None and limit.upper is not None:
-        widest = max(abs(limit.lower), abs(limit.upper))
-        if widest > MOST_TURNS * FULL_TURN:
-            yield warning(culprit, f'turns as far as {widest:g} rad', 'limits are in rad')
+        largest = max(abs(limit.lower), abs(limit.upper))
+        if largest > MOST_TURNS * FULL_TURN:
+            yield warning(culprit, f'turns as far as {largest:g} rad', 'limits are in rad')
     if max(abs(angle) for angle in joint.origin.rpy) > FULL_TURN:
         yield warning(culprit, f'rpy {joint.origin.rpy} exceeds a turn', 'angles are in rad')
     if limit.velocity is not None and math.isinf(limit.velocity):

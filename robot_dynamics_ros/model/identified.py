@@ -35,7 +35,7 @@ DRIVE_TERMS = (
 STRIBECK_VELOCITY = 'stribeck_velocity'
 _IN_URDF = ('damping', 'coulomb_friction', 'armature')
 _TENSOR = ('ixx', 'ixy', 'ixz', 'iyy', 'iyz', 'izz')
-_SAME_GRAVITY = 0.02  # m/s^2: tolerates Gazebo's default 9.8 instead of 9.81
+_GRAVITY_TOLERANCE = 0.02  # m/s^2: tolerates Gazebo's default 9.8 instead of 9.81
 
 
 class IdentifiedParameters(NamedTuple):
@@ -102,7 +102,7 @@ class IdentifiedParameters(NamedTuple):
             for term in (*DRIVE_TERMS, STRIBECK_VELOCITY)
         }
         remarks = tree.remarks
-        if math.dist(self.gravity, tree.gravity) > _SAME_GRAVITY:
+        if math.dist(self.gravity, tree.gravity) > _GRAVITY_TOLERANCE:
             written = ' '.join(f'{x:.4g}' for x in self.gravity)
             remarks += (f'{self.path} was identified under another gravity: {written} m/s^2',)
         return tree.with_changes(drive_friction=terms_in_use(terms), remarks=remarks)
@@ -131,9 +131,9 @@ def _terms(row: Mapping[str, Any]) -> dict[str, float]:
 
 
 def _inertial(row: Mapping[str, Any]) -> Inertial:
-    place = Pose(*(_vector(row['origin'][key]) for key in ('xyz', 'rpy')))
+    origin = Pose(*(_vector(row['origin'][key]) for key in ('xyz', 'rpy')))
     [mass] = _numbers([row['mass']])
-    return Inertial(mass, place, *_numbers(row['inertia'][key] for key in _TENSOR))
+    return Inertial(mass, origin, *_numbers(row['inertia'][key] for key in _TENSOR))
 
 
 def _vector(values: Iterable[Any]) -> Vector:

@@ -194,8 +194,8 @@ def _tree(
     at_zero = np.clip(0.0, tree.position_lower, tree.position_upper)
     if singular := mass_matrix_fault(tree, at_zero[np.newaxis]):
         remarks = (*remarks, f'near the zero position: {singular}')
-    of_locked = [check_joint(original[name], 1.0)[1] for name in selection.locked]
-    findings = [f for of_joint in of_locked for f in of_joint if f.severity == 'error']
+    locked_findings = [check_joint(original[name], 1.0)[1] for name in selection.locked]
+    findings = [f for of_joint in locked_findings for f in of_joint if f.severity == 'error']
     sentences = [*remarks, *selection.remarks, *map(str, [*faults, *findings, *check.findings])]
     return replace(tree, locked=dict(selection.locked), remarks=tuple(dict.fromkeys(sentences)))
 
@@ -274,8 +274,8 @@ def robot_from_parameters(
     """
     mappings = {key: values[key] for key in ('limits_profile', 'prefix') if values.get(key)}
     mappings |= assignments('argument', values.get('arguments', ()))
-    chosen: dict[str, Any] = {'mappings': mappings, **choice_of_joints(values)}
-    chosen['identified'] = values.get('identified', '')
+    options: dict[str, Any] = {'mappings': mappings, **choice_of_joints(values)}
+    options['identified'] = values.get('identified', '')
     source: Any = values['robot_description'] or topic_description
     if values['robot']:
         source = robot_file(values['robot'])
@@ -286,15 +286,15 @@ def robot_from_parameters(
         )  # fmt: skip
     limits = [float(limit) for limit in values.get('effort_limit', [])]
     if not any(limits):
-        return load_robot(source, values['gravity'], effort_limit=driver_limits, **chosen)
+        return load_robot(source, values['gravity'], effort_limit=driver_limits, **options)
     # The description may lack these limits, so load it with a placeholder to get the joint names.
-    joints = load_robot(source, effort_limit=1.0, **chosen).joint_names
+    joints = load_robot(source, effort_limit=1.0, **options).joint_names
     if len(limits) != len(joints):
         raise ParameterError('effort_limit', limits, f'give {len(joints)} numbers, one per joint')
-    named = {name: x for name, x in zip(joints, limits, strict=True) if x}
+    by_name = {name: x for name, x in zip(joints, limits, strict=True) if x}
     if isinstance(driver_limits, Mapping):
-        named = {**driver_limits, **named}
-    return load_robot(source, values['gravity'], effort_limit=named, **chosen)
+        by_name = {**driver_limits, **by_name}
+    return load_robot(source, values['gravity'], effort_limit=by_name, **options)
 
 
 def choice_of_joints(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -167,9 +167,9 @@ def is_flipped(tree: RobotTree, loop: Loop, q: Array) -> bool:
 
 #: A loop is closed if its gap, relative to the size of the loop, is below this.
 CLOSED = 1e-10
-_FURTHEST_CORRECTION = 0.3  # rad: a larger correction may lead to another branch
-_SMALLEST_STEP = 1.0 / 512.0
-_TRIES = 40
+_MAX_CORRECTION = 0.3  # rad: a larger correction may lead to another branch
+_MIN_STEP = 1.0 / 512.0
+_ATTEMPTS = 40
 
 
 @dataclass(frozen=True, eq=False)
@@ -307,7 +307,7 @@ def _continue_branch(equations: LoopEquations, u: Array, reference: Array) -> Ar
     """Move linearly from the known configuration to u, in steps that keep the branch."""
     coordinates, dependent = list(equations.coordinates), list(equations.dependent)
     start, branch, size = reference[coordinates], equations.branch(reference), equations.length
-    allowed = np.where(np.array(equations.tree.prismatic), size, 1.0) * _FURTHEST_CORRECTION
+    allowed = np.where(np.array(equations.tree.prismatic), size, 1.0) * _MAX_CORRECTION
     q, done, step = reference, 0.0, 1.0
     while done < 1.0:
         step = min(step, 1.0 - done)
@@ -322,7 +322,7 @@ def _continue_branch(equations: LoopEquations, u: Array, reference: Array) -> Ar
             q, done, step = closed.q, done + step, 2.0 * step
         else:
             step = 0.5 * step
-            if step < _SMALLEST_STEP:
+            if step < _MIN_STEP:
                 return None
     return q if not _flipped(equations, q) else None
 
@@ -335,10 +335,10 @@ def _search(equations: LoopEquations, u: Array, reference: Array, singular_below
     """Search from random starts for a unique root on the branch of the known configuration."""
     tree, rng = equations.tree, np.random.default_rng(0)
     dependent, branch = list(equations.dependent), equations.branch(reference)
-    turning = ~np.array(tree.prismatic)[dependent]
-    reach = np.where(turning, math.pi, equations.length)
+    revolute = ~np.array(tree.prismatic)[dependent]
+    reach = np.where(revolute, math.pi, equations.length)
     best, roots = Closure(reference, math.inf), list[Array]()
-    for _ in range(_TRIES):
+    for _ in range(_ATTEMPTS):
         q = reference.copy()
         q[list(equations.coordinates)] = u
         q[dependent] += rng.uniform(-reach, reach)
@@ -349,16 +349,16 @@ def _search(equations: LoopEquations, u: Array, reference: Array, singular_below
         regular = closed.gap < CLOSED and equations.regularity(closed.q) >= singular_below
         if not regular or equations.branch(closed.q) != branch:
             continue
-        turns = np.round((closed.q - reference)[dependent] / (2.0 * math.pi)) * turning
+        turns = np.round((closed.q - reference)[dependent] / (2.0 * math.pi)) * revolute
         closed.q[dependent] -= 2.0 * math.pi * turns
         if all(np.max(np.abs(closed.q - root)) > 1e-6 for root in roots):
             roots.append(closed.q)
     if len(roots) == 1:
         return roots[0]
-    raise _not_assembled(equations, u, best, len(roots), singular_below)
+    raise _assembly_error(equations, u, best, len(roots), singular_below)
 
 
-def _not_assembled(
+def _assembly_error(
     equations: LoopEquations, u: Array, best: Closure, roots: int, singular_below: float
 ) -> MechanismError | SingularityError:
     """Return the error that explains why no configuration was found."""

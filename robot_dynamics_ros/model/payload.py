@@ -86,14 +86,14 @@ def with_payload(tree: RobotTree, payload: Payload) -> RobotTree:
             f'payload on {payload.frame!r}', 'is on the base', 'choose a frame that moves'
         )
     load = RigidBodyInertia(payload.mass, np.asarray(payload.com), np.asarray(payload.inertia))
-    whole = combine(
+    combined = combine(
         [
             RigidBodyInertia(tree.mass[body], tree.com[body], tree.inertia[body]),
             load.seen_from(frame.R_BF, frame.p_BF),
         ]
     )
     mass, com, inertia = tree.mass.copy(), tree.com.copy(), tree.inertia.copy()
-    mass[body], com[body], inertia[body] = whole.mass, whole.com, whole.inertia
+    mass[body], com[body], inertia[body] = combined.mass, combined.com, combined.inertia
     return tree.with_changes(mass=mass, com=com, inertia=inertia)
 
 

@@ -149,7 +149,7 @@ def _chain_rule(y: Traced, rate: dict[Traced, Operand]) -> Operand:
 _SIGN = {'add': '+', 'sub': '-', 'mul': '*', 'div': '/'}
 _RANK = {'add': 1, 'sub': 1, 'mul': 2, 'div': 2, 'neg': 3}
 _ATOM = 4
-_LONGEST = 60  # characters; longer expressions are assigned to a name
+_MAX_TEXT = 60  # characters; longer expressions are assigned to a name
 
 
 class Expression(NamedTuple):
@@ -197,7 +197,7 @@ def assignments(
     for scalar in code.scalars:
         expression = _expression(scalar, written)
         shared = uses[scalar] > 1 and scalar.operation != 'constant'
-        if shared or len(expression.text) > _LONGEST or scalar.operation == 'input':
+        if shared or len(expression.text) > _MAX_TEXT or scalar.operation == 'input':
             value = f'v{scalar.order}'
             statements.append((f'{{{value}}}', expression))
             expression = Expression(f'{{{value}}}', _ATOM, frozenset({value}))

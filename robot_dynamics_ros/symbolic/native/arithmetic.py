@@ -174,7 +174,7 @@ def define_sincos(module: ir.Module) -> ir.Function:
 
 def _all_within_reach(builder: ir.IRBuilder, x: ir.Value) -> ir.Value:
     size = builder.call(declare(builder.module, f'llvm.fabs.v{LANES}f64', VECTOR), [x])
-    lanes = builder.fcmp_ordered('<=', size, _all(LARGEST))
+    lanes = builder.fcmp_ordered('<=', size, _splat(LARGEST))
     bits = ir.IntType(LANES)
     return builder.icmp_unsigned('==', builder.bitcast(lanes, bits), ir.Constant(bits, -1))
 
@@ -186,11 +186,11 @@ def _library_sincos(builder: ir.IRBuilder, x: ir.Value) -> tuple[ir.Value, ir.Va
 
 def _reduced_sincos(builder: ir.IRBuilder, x: ir.Value) -> tuple[ir.Value, ir.Value]:
     b = builder
-    shifted = b.fadd(b.fmul(x, _all(2 / math.pi)), _all(_ROUNDER))
-    k = b.fsub(shifted, _all(_ROUNDER))
+    shifted = b.fadd(b.fmul(x, _splat(2 / math.pi)), _splat(_ROUNDER))
+    k = b.fsub(shifted, _splat(_ROUNDER))
     r = x
     for part in (_HIGH, _MIDDLE, _LOW):
-        r = b.fsub(r, b.fmul(k, _all(float(part)), flags=FUSED), flags=FUSED)
+        r = b.fsub(r, b.fmul(k, _splat(float(part)), flags=FUSED), flags=FUSED)
     sine, cosine = _series(b, r)
     quarter = b.bitcast(shifted, _INTEGERS)
     odd = b.icmp_unsigned('!=', b.and_(quarter, _integers(1)), _integers(0))
@@ -208,17 +208,17 @@ def _series(builder: ir.IRBuilder, r: ir.Value) -> tuple[ir.Value, ir.Value]:
     b = builder
     z = b.fmul(r, r)
     sine = _fused(b, b.fmul(r, z), _horner(b, _SINE, z), r)
-    h = b.fmul(_all(0.5), z)
-    w = b.fsub(_all(1.0), h)
-    correction = b.fsub(b.fsub(_all(1.0), w), h)
+    h = b.fmul(_splat(0.5), z)
+    w = b.fsub(_splat(1.0), h)
+    correction = b.fsub(b.fsub(_splat(1.0), w), h)
     cosine = b.fadd(w, _fused(b, b.fmul(z, z), _horner(b, _COSINE, z), correction))
     return sine, cosine
 
 
 def _horner(builder: ir.IRBuilder, coefficients: Sequence[float], z: ir.Value) -> ir.Value:
-    value = _all(coefficients[-1])
+    value = _splat(coefficients[-1])
     for coefficient in reversed(coefficients[:-1]):
-        value = _fused(builder, value, z, _all(coefficient))
+        value = _fused(builder, value, z, _splat(coefficient))
     return value
 
 
@@ -226,7 +226,7 @@ def _fused(builder: ir.IRBuilder, a: ir.Value, b: ir.Value, c: ir.Value) -> ir.V
     return builder.fadd(builder.fmul(a, b, flags=FUSED), c, flags=FUSED)
 
 
-def _all(value: float) -> ir.Constant:
+def _splat(value: float) -> ir.Constant:
     return constant(VECTOR, value)
 
 
