@@ -195,7 +195,7 @@ DEFECTS = {
     'rests elsewhere': (ReferenceGenerator, 'rest_at', rests_elsewhere, MORE),
     'ramp by the old clock': (ControlLoop, 'observe', ramps_by_the_old_clock,
                               ('doubled',), SHIFTED),
-    'trajectories not joined': (ReferenceGenerator, '_take_over', unbridged, ('hold',)),
+    'trajectories not joined': (ReferenceGenerator, '_start_blend', unbridged, ('hold',)),
 }  # fmt: skip
 
 

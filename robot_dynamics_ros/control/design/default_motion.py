@@ -38,8 +38,8 @@ from robot_dynamics_ros.spatial.scalar import Array
 VELOCITY_SHARE, EFFORT_SHARE = 0.5, 0.6  # largest fractions of the limits
 _HOLDING_SHARE = 0.55  # largest fraction of the effort limits to hold a posture
 _POSTURES, _ROUNDS = 500, 12  # postures per round; rounds
-_TRIED, _BATCHES = 8, 4  # postures per batch, for which all circles are tried; batches
-_INNER, _NEAR = 0.7, 0.15  # fractions of each joint's range: limit, and deviation from others
+_BATCH_SIZE, _BATCHES = 8, 4  # postures per batch, for which all circles are tried; batches
+_INNER, _SPREAD = 0.7, 0.15  # fractions of each joint's range: limit, and deviation from others
 _RADII = (0.2, 0.14, 0.1, 0.07, 0.05, 0.035, 0.025, 0.0175, 0.0125)  # relative to the arm's length
 _LAPS, _RAMP = 2.0, 0.6  # turns; s
 _SLOWER = 0.95  # ratio of successive speeds
@@ -113,17 +113,17 @@ def default_motion(
     tree.frame(frame)
     checker, remarks = make_checker(tree, obstacles)
     postures = comfortable_postures(tree, frame, checker)
-    why: dict[str, None] = {}
+    reasons: dict[str, None] = {}
     for _ in range(_BATCHES):
-        batch = list(islice(postures, _TRIED))
+        batch = list(islice(postures, _BATCH_SIZE))
         for part, home in product(_RADII, batch):
             try:
                 circle = _circle(tree, frame, home, part * _length(tree))
-                return replace(_planned(tree, circle, checker), remarks=remarks)
+                return replace(_plan(tree, circle, checker), remarks=remarks)
             except (TrajectoryError, SingularityError) as refusal:
-                why[str(refusal)] = None
-    raise _unled(
-        tree, frame, 'cannot follow a circle from its best postures', '; '.join([*why][-2:])
+                reasons[str(refusal)] = None
+    raise _no_circle(
+        tree, frame, 'cannot follow a circle from its best postures', '; '.join([*reasons][-2:])
     )
 
 
@@ -136,7 +136,7 @@ def _circle(tree: RobotTree, frame: str, home: Array, radius: float) -> DefaultM
     motion = frame_motion(tree, home, 0.0 * home, frame)
     directions, sizes, _ = np.linalg.svd(motion.J[:3])
     if len(sizes) < 2 or sizes[1] < 1e-3 * _length(tree):
-        raise _unled(tree, frame, 'moves along a line only', 'use kind sine or waypoints')
+        raise _no_circle(tree, frame, 'moves along a line only', 'use kind sine or waypoints')
     toward, normal = directions[:, 0], directions[:, 2]
     center = motion.p_WF - radius * toward
     return DefaultMotion(home, frame, center, radius, normal, toward, math.sqrt(radius))
@@ -157,13 +157,13 @@ def comfortable_postures(
             fraction of a joint's effort limit (names the joint, and the fraction at the best
             posture), or there is a collision.
     """
-    draws, rating = _Draws(tree), _Rating(tree, frame)
+    sampler, rating = _Sampler(tree), _Rating(tree, frame)
     touching, count = None, 0
     for _ in range(_ROUNDS):
-        rated = [pair for inside in draws.draw() if (pair := rating.rate(inside))]
-        draws.held += [inside for _, inside in rated]
-        for _, inside in sorted(rated, key=lambda pair: -pair[0]):
-            q = rating.posture(inside)
+        rated = [pair for relative in sampler.draw() if (pair := rating.rate(relative))]
+        sampler.feasible += [relative for _, relative in rated]
+        for _, relative in sorted(rated, key=lambda pair: -pair[0]):
+            q = rating.posture(relative)
             near = None if checker is None else checker.find_close_pair(q)
             touching = touching or near
             if near is None:
@@ -177,25 +177,25 @@ def comfortable_postures(
             'check the collision geometry, or move the obstacles',
         )
     if not count:
-        raise _held_by_nothing(tree, *rating.least)
+        raise _overload_error(tree, *rating.least)
 
 
-class _Draws:
+class _Sampler:
     """Random postures relative to the joints' ranges, half of them near feasible ones."""
 
     def __init__(self, tree: RobotTree) -> None:
-        self.held: list[Array] = []
+        self.feasible: list[Array] = []
         self._rng, self._n = np.random.default_rng(0), tree.n
 
     def draw(self) -> Array:
         rng, size = self._rng, (_POSTURES, self._n)
-        drawn = rng.uniform(-_INNER, _INNER, size=size)
-        if self.held:
+        samples = rng.uniform(-_INNER, _INNER, size=size)
+        if self.feasible:
             half = _POSTURES // 2
-            chosen = rng.integers(len(self.held), size=half)
-            near = np.array(self.held)[chosen] + rng.normal(0.0, _NEAR, (half, self._n))
-            drawn[:half] = np.clip(near, -_INNER, _INNER)
-        return drawn
+            chosen = rng.integers(len(self.feasible), size=half)
+            near = np.array(self.feasible)[chosen] + rng.normal(0.0, _SPREAD, (half, self._n))
+            samples[:half] = np.clip(near, -_INNER, _INNER)
+        return samples
 
 
 class _Rating:
@@ -213,13 +213,13 @@ class _Rating:
         upper = np.minimum(np.where(np.isfinite(upper), upper, math.pi), self._middle + math.pi)
         self._half = upper - self._middle
 
-    def posture(self, inside: Array) -> Array:
+    def posture(self, relative: Array) -> Array:
         """Return joint positions from values relative to the ranges, shape (n,), rad or m."""
-        return self._middle + inside * self._half
+        return self._middle + relative * self._half
 
-    def rate(self, inside: Array) -> tuple[float, Array] | None:
+    def rate(self, relative: Array) -> tuple[float, Array] | None:
         """Return a score, higher is better, with the posture; None if it cannot be held."""
-        tree, q = self._tree, self.posture(inside)
+        tree, q = self._tree, self.posture(relative)
         gravity = self._model.gravity_forces(q)
         shares = (np.abs(gravity) + self._terms.breakaway(gravity)) / tree.effort_limit
         heaviest = int(np.argmax(shares))
@@ -228,10 +228,10 @@ class _Rating:
             return None
         J = frame_motion(tree, q, 0.0 * q, self._frame).J / self._scale
         sizes = np.linalg.svd(J if tree.n >= 6 else J[:3], compute_uv=False)
-        return float(sizes[sizes > 1e-9][-1]) * (1.0 - float(np.max(np.abs(inside)))), inside
+        return float(sizes[sizes > 1e-9][-1]) * (1.0 - float(np.max(np.abs(relative)))), relative
 
 
-def _held_by_nothing(tree: RobotTree, share: float, joint: int) -> ModelError:
+def _overload_error(tree: RobotTree, share: float, joint: int) -> ModelError:
     dry = tree.coulomb_friction[joint] > 0.0
     cause = 'gravity and Coulomb friction alone take' if dry else 'gravity alone takes'
     return ModelError(
@@ -241,7 +241,7 @@ def _held_by_nothing(tree: RobotTree, share: float, joint: int) -> ModelError:
     )
 
 
-def _planned(
+def _plan(
     tree: RobotTree, motion: DefaultMotion, checker: CollisionChecker | None
 ) -> DefaultMotion:
     """Return the motion at a speed within the permitted fractions of the limits.
@@ -251,7 +251,7 @@ def _planned(
         SingularityError: The tool cannot be moved from the posture.
     """
     fast = tree.with_changes(velocity_limit=np.full(tree.n, math.inf))  # checked in _slowed
-    _look_around(fast, motion, checker)
+    _check_reach(fast, motion, checker)
     path = motion.path(fast, laps=1.0)
     motion = _slowed(tree, motion, path)
     if checker is not None:
@@ -259,7 +259,7 @@ def _planned(
     return motion
 
 
-def _look_around(tree: RobotTree, motion: DefaultMotion, checker: CollisionChecker | None) -> None:
+def _check_reach(tree: RobotTree, motion: DefaultMotion, checker: CollisionChecker | None) -> None:
     """Check that the arm can reach and hold points of a circle without collisions.
 
     Raises:
@@ -319,5 +319,5 @@ def _length(tree: RobotTree) -> float:
     return max(float(along.max()), 0.1)
 
 
-def _unled(tree: RobotTree, frame: str, problem: str, remedy: str) -> ModelError:
+def _no_circle(tree: RobotTree, frame: str, problem: str, remedy: str) -> ModelError:
     return ModelError(f'robot {tree.name!r}', f'its frame {frame!r} {problem}', remedy)

@@ -301,9 +301,9 @@ def _classical(loop: Array) -> tuple[float, float, float]:
         a, b = loop[k], loop[k + 1]
         if (size[k] - 1.0) * (size[k + 1] - 1.0) <= 0.0 and size[k] != size[k + 1]:
             part = (1.0 - size[k]) / (size[k + 1] - size[k])
-            crossing, w = a + part * (b - a), _between(k, part)
-            lost = (np.angle(crossing) + np.pi) % (2.0 * np.pi)
-            phase, late = min(phase, lost), min(late, lost / w)
+            crossing, w = a + part * (b - a), _frequency_at(k, part)
+            margin = (np.angle(crossing) + np.pi) % (2.0 * np.pi)
+            phase, late = min(phase, margin), min(late, margin / w)
         if a.imag * b.imag <= 0.0 and a.imag != b.imag:
             real = a.real - a.imag * (b.real - a.real) / (b.imag - a.imag)
             if -1.0 < real < 0.0:
@@ -311,6 +311,6 @@ def _classical(loop: Array) -> tuple[float, float, float]:
     return float(gain), float(phase), float(late)
 
 
-def _between(k: int, part: float) -> float:
+def _frequency_at(k: int, part: float) -> float:
     ratio = _HIGHEST / _LOWEST
     return float(_LOWEST * ratio ** ((k + part) / (_COUNT - 1)))

@@ -41,10 +41,10 @@ def natural_frequencies(tree: RobotTree, home: Array, period: float) -> Array:
     """
     model = make_formulation('newton_euler', tree)
     inertia = np.diag(model.mass_matrix(home)) + tree.armature
-    left = np.maximum(tree.effort_limit - np.abs(model.gravity_forces(home)), 0.0)
-    wanted = np.sqrt(_SHARE * left / (_ERROR * inertia))
+    remaining = np.maximum(tree.effort_limit - np.abs(model.gravity_forces(home)), 0.0)
+    frequencies = np.sqrt(_SHARE * remaining / (_ERROR * inertia))
     fastest = min(_FASTEST, 1.0 / (_STEPS_PER_RADIAN * period))
-    return np.clip(wanted, min(_SLOWEST, fastest), fastest)
+    return np.clip(frequencies, min(_SLOWEST, fastest), fastest)
 
 
 def robot_parameters(
@@ -131,7 +131,7 @@ def default_program(
     Raises:
         ModelError: No amplitude is feasible; gives the reason for the last one.
     """
-    why = ''
+    reason = ''
     for part in _SWINGS:
         content = _plane(tree, motion, part * motion.radius, float(min(frequencies)))
         try:
@@ -140,8 +140,8 @@ def default_program(
             remarks = (str(refusal),)
         if not remarks:
             return content
-        why = remarks[0]
-    raise ModelError(f'robot {tree.name!r}', 'cannot hold a plane at its posture', why)
+        reason = remarks[0]
+    raise ModelError(f'robot {tree.name!r}', 'cannot hold a plane at its posture', reason)
 
 
 def _plane(

@@ -164,7 +164,7 @@ def bind(profile: DriverProfile, tree: RobotTree) -> DriverConversion:
     """
     rows = _rows(profile, tree)
     for row in rows:
-        _refuse_useless(row)
+        _refuse_unused(row)
     by_name = {row.joint: row for row in rows}
     ordered = [by_name[name] for name in tree.joint_names]
     linear = [_slides(profile, row, tree) for row in ordered]
@@ -246,15 +246,15 @@ def _effort(row: JointProfile, slides: bool, key: str) -> float:
     return sign * MOTOR_EFFORT_UNITS[unit] * (constant or 1.0) * row.gear_ratio
 
 
-def _refuse_useless(row: JointProfile) -> None:
+def _refuse_unused(row: JointProfile) -> None:
     """Check that motor constants are given only with effort units that use them."""
     units = {row.effort_unit, row.measured_effort_unit}
-    useless = [
+    checks = [
         ('gear_ratio', row.gear_ratio != 1.0 and not units & MOTOR_EFFORT_UNITS.keys()),
         ('torque_constant', row.torque_constant is not None and not units & set(NEED_CONSTANT)),
     ]
-    for key, set_in_vain in useless:
-        if set_in_vain:
+    for key, unused in checks:
+        if unused:
             raise ConfigurationError(
                 f'joint {row.joint!r}, {key}',
                 'has no effect: efforts are those of the joint',

@@ -49,7 +49,7 @@ class FilteredDerivative:
         for name, value in (('cutoff_hz', cutoff_hz), ('longest_gap', longest_gap)):
             if not value > 0.0:
                 raise ParameterError(name, value, 'must be positive')
-        self._rate, self._longest = 2.0 * math.pi * cutoff_hz, longest_gap
+        self._rate, self._longest_gap = 2.0 * math.pi * cutoff_hz, longest_gap
         self.value = np.zeros(n)
         self._last = np.zeros(n)
         self._step = np.zeros(n)
@@ -72,11 +72,11 @@ class FilteredDerivative:
         step = t - self._time
         if step == 0.0 or not math.isfinite(x.sum()):
             return self.value
-        if 0.0 < step <= self._longest:
-            keep = math.exp(-self._rate * step)
+        if 0.0 < step <= self._longest_gap:
+            decay = math.exp(-self._rate * step)
             np.subtract(x, self._last, out=self._step)
-            self._step *= (1.0 - keep) / step
-            self.value *= keep
+            self._step *= (1.0 - decay) / step
+            self.value *= decay
             self.value += self._step
         else:
             self.value.fill(0.0)
@@ -90,8 +90,8 @@ class FilteredDerivative:
         Args:
             period: Time between two samples, s.
         """
-        keep = math.exp(-self._rate * period)
-        return 0.5 * period + period * keep / (1.0 - keep)
+        decay = math.exp(-self._rate * period)
+        return 0.5 * period + period * decay / (1.0 - decay)
 
 
 class DriverPort:

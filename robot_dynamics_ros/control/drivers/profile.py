@@ -161,9 +161,9 @@ class CommandProfile:
         _one_of('command', 'form', self.form, COMMAND_FORMS)
         per_joint = self.form == 'per_joint'
         if not self.topic or ('{joint}' in self.topic) != per_joint:
-            wanted = 'have {joint} in it' if per_joint else 'be one name, without {joint}'
+            rule = 'have {joint} in it' if per_joint else 'be one name, without {joint}'
             raise ConfigurationError(
-                'command, topic', f'is {self.topic!r}', f'of form {self.form} it must {wanted}'
+                'command, topic', f'is {self.topic!r}', f'of form {self.form} it must {rule}'
             )
         if (self.form == 'overlay') != bool(self.topic_of_positions):
             raise ConfigurationError(

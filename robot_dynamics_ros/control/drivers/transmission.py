@@ -97,7 +97,7 @@ class Transmission:
         self._transposed = np.ascontiguousarray(self._a.T)
         self._offset = np.array(profile.offset or [0.0] * m)
         self.limit = np.array(profile.motor_effort_limit or [np.inf] * m)
-        self._taken, self._mixed = np.zeros(m), np.zeros(m)
+        self._joint_values, self._motor_values = np.zeros(m), np.zeros(m)
 
     def positions_of_joints(self, values: Array) -> None:
         """Convert positions of motors, shape (..., n), to those of joints."""
@@ -154,8 +154,8 @@ class Transmission:
             The factor: 1 if all motors are within their limits, 0 if the share exceeds a limit.
         """
         factor = 1.0
-        commanded = self._of_motors(effort)
-        added = [0.0] * len(commanded) if share is None else self._of_motors(share)
+        commanded = self._motor_efforts(effort)
+        added = [0.0] * len(commanded) if share is None else self._motor_efforts(share)
         for u, own, limit in zip(commanded, added, self.limit.tolist(), strict=True):
             room = limit - max(own if u > 0.0 else -own, 0.0)
             if abs(u) > room:
@@ -165,7 +165,7 @@ class Transmission:
                 effort[i] *= factor
         return factor
 
-    def _of_motors(self, efforts: Array) -> list[float]:
-        np.take(efforts, self.places, out=self._taken, mode='clip')
-        np.dot(self._transposed, self._taken, out=self._mixed)
-        return self._mixed.tolist()
+    def _motor_efforts(self, efforts: Array) -> list[float]:
+        np.take(efforts, self.places, out=self._joint_values, mode='clip')
+        np.dot(self._transposed, self._joint_values, out=self._motor_values)
+        return self._motor_values.tolist()

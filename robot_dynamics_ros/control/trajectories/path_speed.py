@@ -26,15 +26,15 @@ from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.spatial.scalar import Array
 
 #: Double pole of the target factor, 1/s, and the tolerance within which it is reached.
-_POLE, _NEAR = 10.0, 1e-6
+_POLE, _TOLERANCE = 10.0, 1e-6
 #: Longest step of the path time, s, and the rounding of timestamps as a fraction of it.
-_PART_S, _ROUNDING = 1e-3, 1e-3
+_STEP_S, _ROUNDING = 1e-3, 1e-3
 #: Grid: its step, s, and the smallest and largest number of steps.
-_GRID_S, _FEWEST, _MOST = 0.005, 200, 20_000
+_GRID_S, _MIN_STEPS, _MAX_STEPS = 0.005, 200, 20_000
 #: Half width of the minimum filter and of the mean filter of the speed, s; avoids effort jumps.
 _SMOOTH_S = 0.02
 #: Smallest c^2, and smallest fraction of the effort limit that remains after friction.
-_SLOWEST, _LEAST_ROOM = 1e-3, 0.05
+_MIN_SQUARE, _MIN_ROOM = 1e-3, 0.05
 
 
 class SpeedLimit:
@@ -72,32 +72,32 @@ def speed_limit(
 
     Cost: about 10 us per 5 ms of the trajectory, three times that if it is slowed down.
     """
-    count = min(max(math.ceil(trajectory.duration / _GRID_S), _FEWEST), _MOST)
+    count = min(max(math.ceil(trajectory.duration / _GRID_S), _MIN_STEPS), _MAX_STEPS)
     q, v, a = trajectory.table(np.linspace(0.0, trajectory.duration, count + 1))
     still = np.zeros(tree.n)
     g = np.array([_effort(kernels, x, still, still) for x in q])
     b = np.array([_effort(kernels, *row) for row in zip(q, v, a, strict=True)]) - g
     b += tree.armature * a
     viscous = tree.damping * np.abs(v)
-    least = np.abs(g) + _LEAST_ROOM * limit
+    least = np.abs(g) + _MIN_ROOM * limit
     if (np.abs(b + g) <= np.maximum(limit - viscous - tree.coulomb_friction, least)).all():
         return None
     momentum = np.array([_effort(kernels, x, still, y) for x, y in zip(q, v, strict=True)]) - g
     momentum += tree.armature * v
-    step, speed, around = trajectory.duration / count, np.zeros((count + 1, 1)), 0
+    step, speed, half_width = trajectory.duration / count, np.zeros((count + 1, 1)), 0
     for _ in range(2):  # first without viscous friction, then with that of the resulting speed
         room = np.maximum(limit - viscous * speed - tree.coulomb_friction, least)
-        kept = 2 * around + 1 if moving else 0
-        x = _squares(momentum, b, -room - g, room - g, 2.0 * step, kept)
+        fixed = 2 * half_width + 1 if moving else 0
+        x = _squares(momentum, b, -room - g, room - g, 2.0 * step, fixed)
         speed = np.sqrt(x)[:, np.newaxis]
-        around = math.ceil(_SMOOTH_S / float((step / speed).mean()))
-    return SpeedLimit(step, _windows(_windows(x, around).min(1), around).mean(1).tolist())
+        half_width = math.ceil(_SMOOTH_S / float((step / speed).mean()))
+    return SpeedLimit(step, _windows(_windows(x, half_width).min(1), half_width).mean(1).tolist())
 
 
-def _windows(x: Array, around: int) -> Array:
-    """Return each number with its neighbours on both sides, shape (k, 2 around + 1)."""
-    padded = np.pad(x, around, mode='edge')
-    return np.lib.stride_tricks.sliding_window_view(padded, 2 * around + 1)
+def _windows(x: Array, half_width: int) -> Array:
+    """Return each number with its neighbours on both sides, shape (k, 2 half_width + 1)."""
+    padded = np.pad(x, half_width, mode='edge')
+    return np.lib.stride_tricks.sliding_window_view(padded, 2 * half_width + 1)
 
 
 def _effort(kernels: Any, q: Array, v: Array, a: Array) -> Array:
@@ -106,11 +106,11 @@ def _effort(kernels: Any, q: Array, v: Array, a: Array) -> Array:
     return out
 
 
-def _squares(a: Array, b: Array, low: Array, high: Array, step: float, kept: int) -> Array:
+def _squares(a: Array, b: Array, low: Array, high: Array, step: float, fixed: int) -> Array:
     """Return x at the nodes, with low <= a u + b x <= high and x' = 2 u; each shape (k, n).
 
     Between two nodes, u = (x_next - x) / step; the bounds hold at both nodes. At the first
-    ``kept`` nodes x is 1.
+    ``fixed`` nodes x is 1.
     """
     here = np.hstack([b[:-1] - a[:-1] / step, -a[1:] / step])  # coefficients of x, (k, 2 n)
     there = np.hstack([a[:-1] / step, b[1:] + a[1:] / step])  # coefficients of x_next
@@ -118,18 +118,18 @@ def _squares(a: Array, b: Array, low: Array, high: Array, step: float, kept: int
     x = np.ones(len(a))
     for k in range(len(here) - 1, -1, -1):
         x[k] = _largest(here[k], low[k] - there[k] * x[k + 1], high[k] - there[k] * x[k + 1])
-    x[:kept] = 1.0
-    for k in range(max(kept - 1, 0), len(here)):
+    x[:fixed] = 1.0
+    for k in range(max(fixed - 1, 0), len(here)):
         left = low[k] - here[k] * x[k], high[k] - here[k] * x[k]
         x[k + 1] = min(x[k + 1], _largest(there[k], *left))
     return x
 
 
 def _largest(factor: Array, low: Array, high: Array) -> float:
-    """Return the largest x within the bounds, at most 1 and at least ``_SLOWEST``."""
+    """Return the largest x within the bounds, at most 1 and at least ``_MIN_SQUARE``."""
     bound = np.where(factor > 0.0, high, low)
     reached = np.divide(bound, factor, out=np.ones_like(bound), where=factor != 0.0)
-    return float(min(1.0, max(_SLOWEST, reached.min())))
+    return float(min(1.0, max(_MIN_SQUARE, reached.min())))
 
 
 class PathSpeed(Trajectory):
@@ -188,29 +188,29 @@ class PathSpeed(Trajectory):
         """Advance to a time since the start, s; return the time of the trajectory, s."""
         step, self._elapsed = max(elapsed - self._elapsed, 0.0), elapsed
         if self.unscaled:
-            self._reach(elapsed - self.delay, step)
+            self._move_to(elapsed - self.delay, step)
             return self._now[0]
-        parts = max(math.ceil(step / _PART_S - _ROUNDING), 1)  # steps are long after lost states
+        parts = max(math.ceil(step / _STEP_S - _ROUNDING), 1)  # steps are long after lost states
         for _ in range(parts):
-            self._pass(step / parts)
+            self._advance_step(step / parts)
         self.delay = elapsed - self._now[0]
         return self._now[0]
 
-    def _pass(self, step: float) -> None:
+    def _advance_step(self, step: float) -> None:
         s, speed, rate = self._now
-        self._go_on(min(step, 0.2 / _POLE))
-        self._reach(s + step * (speed + 0.5 * rate * step), step)
+        self._update_factor(min(step, 0.2 / _POLE))
+        self._move_to(s + step * (speed + 0.5 * rate * step), step)
 
-    def _reach(self, s: float, step: float) -> None:
+    def _move_to(self, s: float, step: float) -> None:
         self._last, self._now, self._step = self._now, self._motion(s), step
 
-    def _go_on(self, dt: float) -> None:
+    def _update_factor(self, dt: float) -> None:
         """Advance the factor towards its target."""
         goal = self.target if self._scalable else 1.0
-        away = goal - self._factor
-        self._rate += dt * _POLE * (_POLE * away - 2.0 * self._rate)
+        error = goal - self._factor
+        self._rate += dt * _POLE * (_POLE * error - 2.0 * self._rate)
         self._factor = max(self._factor + dt * self._rate, 0.0)
-        if abs(away) < _NEAR and abs(self._rate) < _NEAR * _POLE:
+        if abs(error) < _TOLERANCE and abs(self._rate) < _TOLERANCE * _POLE:
             self._factor, self._rate = goal, 0.0
 
     def _motion(self, s: float) -> tuple[float, float, float]:

@@ -68,19 +68,19 @@ def trajectory_arrays(
     if others is not None and len(names) < len(joints):
         at = [i for i, name in enumerate(joints) if name in names]
         return times, *(
-            _completed(rows, at, x)
+            _expanded(rows, at, x)
             for rows, x in ((position, others), (velocity, 0 * others), (acceleration, 0 * others))
         )
     return times, position, velocity, acceleration
 
 
-def _completed(rows: Array | None, at: Sequence[int], others: Array) -> Any:
+def _expanded(rows: Array | None, at: Sequence[int], others: Array) -> Any:
     """Expand rows of some joints to all joints."""
     if rows is None:
         return None
-    completed = np.tile(others, (len(rows), 1))
-    completed[:, list(at)] = rows
-    return completed
+    expanded = np.tile(others, (len(rows), 1))
+    expanded[:, list(at)] = rows
+    return expanded
 
 
 def _check_names(names: Sequence[str], joints: Sequence[str], *, partial: bool = False) -> None:

@@ -20,14 +20,14 @@ from robot_dynamics_ros.control.trajectories.waypoints import (
     Points,
     Prepared,
     ReferenceSnapshot,
-    evenly_accelerated,
+    extrapolate,
 )
 from robot_dynamics_ros.errors import TrajectoryError
 from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.spatial.scalar import Array
 
 _SECOND_NS = 1_000_000_000
-_NOWHERE = 1e-12  # rad or m: smaller distances are ignored
+_NEGLIGIBLE = 1e-12  # rad or m: smaller distances are ignored
 # Time in which a hold brings the reference to rest from the velocity limit, or 1 rad/s or m/s, s.
 _BRAKING_S = 0.2
 #: Transition from the reference to a trajectory with another start: largest additional speed, as
@@ -127,7 +127,7 @@ class ReferenceGenerator:
         still = [0.0] * self._tree.n
         rest = Knot(seconds, end.tolist(), still, still)
         self._replace(JointWaypoints([rest], self.reference), self._now_ns)
-        self._take_over(0.0)
+        self._start_blend(0.0)
 
     def follow(
         self,
@@ -160,9 +160,9 @@ class ReferenceGenerator:
 
     def snapshot(self) -> ReferenceSnapshot:
         """Return a copy of the present state, for the preparation of a trajectory."""
-        seen, q = Reference(self._tree.n), self.measured
-        seen.rows[:] = self.reference.rows
-        return ReferenceSnapshot(seen, None if q is None else q.copy(), self._now_ns, self.changes)
+        now, q = Reference(self._tree.n), self.measured
+        now.rows[:] = self.reference.rows
+        return ReferenceSnapshot(now, None if q is None else q.copy(), self._now_ns, self.changes)
 
     def prepare(self, snapshot: ReferenceSnapshot, points: Points, start_ns: int = 0) -> Prepared:
         """Do the slow part of ``follow``; may run in the background.
@@ -201,8 +201,8 @@ class ReferenceGenerator:
         """
         trajectory, start = prepared.trajectory, prepared.start_ns or self._now_ns
         if self._now_ns != prepared.snapshot.now_ns:
-            self._refuse_old(prepared)
-        self._meet(prepared, start, self._reference_at(start))
+            self._refuse_outdated(prepared)
+        self._adapt_start(prepared, start, self._reference_at(start))
         if start > self._now_ns:
             self._pending = (start, prepared)
             self.changes += 1
@@ -214,10 +214,10 @@ class ReferenceGenerator:
     def _begin(self, prepared: Prepared, begin: float) -> None:
         """Start the transition to a trajectory at its time, s."""
         moving = bool(self.reference.velocity.any())
-        self._take_over(begin)
+        self._start_blend(begin)
         self.speed.start(begin, prepared.limit, scalable=True, moving=moving)
 
-    def _refuse_old(self, prepared: Prepared) -> None:
+    def _refuse_outdated(self, prepared: Prepared) -> None:
         if self.changes != prepared.snapshot.changes:
             raise TrajectoryError(
                 'trajectory', 'came before the arm was brought to a hold', 'send it again'
@@ -233,7 +233,7 @@ class ReferenceGenerator:
         self._trajectory.sample(since, reference)
         return reference
 
-    def _meet(self, prepared: Prepared, start: int, reference: Reference) -> None:
+    def _adapt_start(self, prepared: Prepared, start: int, reference: Reference) -> None:
         """Adapt the start of a trajectory to the reference at that time."""
         late = max(self._now_ns - start, 0) / _SECOND_NS
         prepared.refuse_step(reference, self.measured, self._tree.joint_names)
@@ -284,8 +284,8 @@ class ReferenceGenerator:
     def progress(self) -> tuple[float, float]:
         """Time since the start of the trajectory, negative before it, and its duration, s."""
         if self._pending is not None:
-            start, awaited = self._pending
-            return (self._now_ns - start) / _SECOND_NS, awaited.trajectory.duration
+            start, pending = self._pending
+            return (self._now_ns - start) / _SECOND_NS, pending.trajectory.duration
         return self._elapsed(), self._trajectory.duration
 
     @property
@@ -299,11 +299,11 @@ class ReferenceGenerator:
     def sample(self, stamp_ns: int) -> None:
         """Compute the reference at a state's timestamp, ns."""
         if self._pending is not None and stamp_ns >= self._pending[0]:
-            start, awaited = self._pending
-            self._go_on(start)
-            awaited.trajectory.begin_at(self.reference)
-            self._trajectory, self._start_ns, self._pending = awaited.trajectory, start, None
-            self._begin(awaited, 0.0)
+            start, pending = self._pending
+            self._extrapolate(start)
+            pending.trajectory.begin_at(self.reference)
+            self._trajectory, self._start_ns, self._pending = pending.trajectory, start, None
+            self._begin(pending, 0.0)
         self._now_ns = stamp_ns
         trajectory = self._trajectory
         if isinstance(trajectory, Hold):
@@ -320,23 +320,23 @@ class ReferenceGenerator:
         if isinstance(trajectory, Blended):
             self._trajectory = trajectory.after_blend(elapsed)
 
-    def _go_on(self, stamp_ns: int) -> None:
+    def _extrapolate(self, stamp_ns: int) -> None:
         """Extrapolate the reference to a timestamp, ns, at constant acceleration."""
         ahead = (stamp_ns - self._now_ns) / _SECOND_NS
-        evenly_accelerated(self.reference.rows.copy(), ahead, self.reference)
+        extrapolate(self.reference.rows.copy(), ahead, self.reference)
 
-    def _take_over(self, begin: float) -> None:
+    def _start_blend(self, begin: float) -> None:
         """Start a smooth transition from the present reference to the trajectory.
 
         Args:
             begin: Time of the trajectory at which the transition starts, s.
         """
-        there, now, fastest = Reference(self._tree.n), self.reference, self._fastest
-        self._trajectory.sample(begin, there)
-        offset, rate = now.position - there.position, now.velocity - there.velocity
-        opened = isinstance(self._trajectory, JointWaypoints) and self._trajectory.first.time > 0.0
+        goal, now, fastest = Reference(self._tree.n), self.reference, self._fastest
+        self._trajectory.sample(begin, goal)
+        offset, rate = now.position - goal.position, now.velocity - goal.velocity
+        joined = isinstance(self._trajectory, JointWaypoints) and self._trajectory.first.time > 0.0
         seconds = 0.0
-        if np.abs(offset).max() > _NOWHERE or (rate.any() and not opened):
+        if np.abs(offset).max() > _NEGLIGIBLE or (rate.any() and not joined):
             times = PEAK_VELOCITY * np.abs(offset) / _BRIDGE_SPEED + 2 * _BRAKING_S * np.abs(rate)
             seconds = max(float((times / fastest).max()), _SHORTEST_BRIDGE_S)
             self.bridges += 1

@@ -62,7 +62,7 @@ class ReferenceSampler:
         if not 0.0 < period < math.inf:
             raise ParameterError('period', period, 'must be positive and finite, in s')
         self.discretization, self.period = discretization, float(period)
-        self._write, self._held = _WRITERS[discretization], held_motion(n)
+        self._write, self._held = _SAMPLERS[discretization], held_motion(n)
         self._before, self._after = Reference(n), Reference(n)
         self._period = np.array([self.period])
 
@@ -106,7 +106,7 @@ class ReferenceSampler:
         )  # fmt: skip
 
 
-_WRITERS: dict[str, Callable[..., None]] = {
+_SAMPLERS: dict[str, Callable[..., None]] = {
     'semi_implicit': ReferenceSampler._semi_implicit,
     'zero_order': ReferenceSampler._zero_order,
     'continuous': ReferenceSampler._continuous,
@@ -117,24 +117,24 @@ _WRITERS: dict[str, Callable[..., None]] = {
 def held_motion(n: int) -> tuple[Kernel, Kernel]:
     """Compile the equations of this module for n joints: semi-implicit, zero order."""
     joints = dict.fromkeys(('r0', 'r1', 'r2'), n)
-    seen = {'r0': n, 'a0': n, 'r1': n, 'a1': n, 'r2': n, 'a2': n, 'h': 1}
+    inputs = {'r0': n, 'a0': n, 'r1': n, 'a1': n, 'r2': n, 'a2': n, 'h': 1}
     motion = dict.fromkeys(('q', 'v', 'a'), (n,))
     rates = {'v': (n,), 'a': (n,)}
     return (
         compile_function('semi_implicit', joints | {'h': 1}, rates, _differences, fused=False),
-        compile_function('zero_order', seen, motion, _lagged, fused=False),
+        compile_function('zero_order', inputs, motion, _zero_order_hold, fused=False),
     )
 
 
-def _differences(last: Array, now: Array, coming: Array, h: Array) -> tuple[Array, Array]:
+def _differences(last: Array, now: Array, following: Array, h: Array) -> tuple[Array, Array]:
     """Return velocity and held acceleration from three positions a period apart."""
     step = now - last
-    return step / h[0], (coming - now - step) / (h[0] * h[0])
+    return step / h[0], (following - now - step) / (h[0] * h[0])
 
 
-def _lagged(
+def _zero_order_hold(
     r0: Array, a0: Array, r1: Array, a1: Array, r2: Array, a2: Array, h: Array
 ) -> tuple[Array, Array, Array]:
     lead = 0.125 * h[0] * h[0]
-    last, now, coming = r0 - lead * a0, r1 - lead * a1, r2 - lead * a2
-    return (0.5 * (now + last), *_differences(last, now, coming, h))
+    last, now, following = r0 - lead * a0, r1 - lead * a1, r2 - lead * a2
+    return (0.5 * (now + last), *_differences(last, now, following, h))

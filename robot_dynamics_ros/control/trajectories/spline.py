@@ -65,12 +65,12 @@ class KnotTable(NamedTuple):
         if acceleration is not None and velocity is None:
             refuse_lone_acceleration('point 0')
         degree = 1 if velocity is None else 3 if acceleration is None else 5
-        nothing = np.zeros_like(position)
+        zeros = np.zeros_like(position)
         return cls(
             time,
             position,
-            nothing if velocity is None else velocity,
-            nothing if acceleration is None else acceleration,
+            zeros if velocity is None else velocity,
+            zeros if acceleration is None else acceleration,
             np.full(len(time), degree),
         )
 
@@ -116,7 +116,7 @@ class KnotTable(NamedTuple):
         coefficients = np.zeros((*self.position[1:].shape, 6))
         for known in set(degree.tolist()):
             rows = np.flatnonzero(degree == known)
-            terms = _JOINED_BY[known](h[rows], *self._ends(rows, (known + 1) // 2))
+            terms = _POLYNOMIALS[known](h[rows], *self._ends(rows, (known + 1) // 2))
             for power, column in enumerate(terms):
                 coefficients[rows, :, power] = column
         return coefficients
@@ -170,7 +170,7 @@ def _quintic(
 
 
 #: Functions that join two knots, by degree, see ``KnotTable.degree``.
-_JOINED_BY: dict[int, Callable[..., tuple[Array, ...]]] = {1: _linear, 3: _cubic, 5: _quintic}
+_POLYNOMIALS: dict[int, Callable[..., tuple[Array, ...]]] = {1: _linear, 3: _cubic, 5: _quintic}
 
 
 class JointSpline(Trajectory):

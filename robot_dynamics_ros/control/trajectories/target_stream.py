@@ -10,7 +10,7 @@ Each joint's reference x converges to its target with three equal poles at the b
 so that position, velocity and acceleration are continuous for any target, speed and acceleration
 are within their limits, and a constant target is reached without overshoot, since braking is
 planned with half of the acceleration. The states obey the plant's own step (see ``sampling``).
-If no target arrives for ``target_timeout_s``, the wanted velocity is zero.
+If no target arrives for ``target_timeout_s``, the desired velocity is zero.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.parameters import Settings, parameter, parameters_of, spread
 from robot_dynamics_ros.spatial.scalar import Array
 
-_STILL = 1e-6  # rad/s or m/s, rad/s^2 or m/s^2: smaller values count as rest
-_LONGEST = 20  # largest number of periods per sample
+_REST = 1e-6  # rad/s or m/s, rad/s^2 or m/s^2: smaller values count as rest
+_MAX_PERIODS = 20  # largest number of periods per sample
 #: Fraction of the effort limit that gives the acceleration limit if none is set.
 _EFFORT_SHARE = 0.3
 #: Factor of the speed limit; the linear filter overshoots its bound by half a percent.
@@ -96,11 +96,11 @@ class TargetFilter:
     def __init__(self, tree: RobotTree, settings: TargetSettings) -> None:
         inertia = joint_inertia(tree, middle_of_limits(tree))
         acceleration = np.array(spread(settings.target_acceleration, tree.n))
-        usual = _EFFORT_SHARE * tree.effort_limit / inertia
+        default = _EFFORT_SHARE * tree.effort_limit / inertia
         self._limits = tuple(
             zip(
                 (_MARGIN * settings.target_speed_share * tree.speeds()).tolist(),
-                np.where(acceleration > 0.0, acceleration, usual).tolist(),
+                np.where(acceleration > 0.0, acceleration, default).tolist(),
                 strict=True,
             )
         )
@@ -120,12 +120,12 @@ class TargetFilter:
             h: Duration of the step, s.
             stopping: Whether the reference must come to rest.
         """
-        p, (fastest, most) = self._p, self._limits[i]
+        p, (v_max, a_max) = self._p, self._limits[i]
         size = abs(error)
-        speed = 0.0 if stopping else min(fastest, p / 3.0 * size, math.sqrt(most * size))
-        wanted = p * (math.copysign(speed, error) - velocity)
-        wanted = max(-most, min(most, wanted))
-        return last - math.expm1(-3.0 * p * h) * (wanted - last)
+        speed = 0.0 if stopping else min(v_max, p / 3.0 * size, math.sqrt(a_max * size))
+        desired = p * (math.copysign(speed, error) - velocity)
+        desired = max(-a_max, min(a_max, desired))
+        return last - math.expm1(-3.0 * p * h) * (desired - last)
 
 
 class TargetStream(Trajectory):
@@ -169,13 +169,13 @@ class TargetStream(Trajectory):
     def resting(self) -> bool:
         """Whether the stream has timed out and the reference is at rest."""
         motion = zip(self._v, self._a, strict=True)
-        return self.stopping and all(abs(v) < _STILL and abs(a) < _STILL for v, a in motion)
+        return self.stopping and all(abs(v) < _REST and abs(a) < _REST for v, a in motion)
 
     def advance(self, now_ns: int) -> None:
         """Advance to a state's timestamp, ns, and compute the acceleration held from then on."""
         elapsed, self._now_ns = 1e-9 * (now_ns - self._now_ns), now_ns
         self.stopping = now_ns - self._received_ns > self.filter.timeout_ns
-        steps = min(max(round(elapsed / self._period), 1), _LONGEST)
+        steps = min(max(round(elapsed / self._period), 1), _MAX_PERIODS)
         h = min(max(elapsed / steps, 0.0), 2.0 * self._period)
         for _ in range(steps):
             self._step(h)

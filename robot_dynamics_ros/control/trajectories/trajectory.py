@@ -130,8 +130,8 @@ def joint_vector(
     if n is not None and array.ndim == 0:
         array = np.full(n, float(array))
     if array.ndim != 1 or array.size == 0 or (n is not None and array.size != n):
-        wanted = 'a list of numbers' if n is None else f'{n} numbers, one per joint'
-        raise TrajectoryError(name, f'has shape {array.shape}', f'give {wanted}')
+        expected = 'a list of numbers' if n is None else f'{n} numbers, one per joint'
+        raise TrajectoryError(name, f'has shape {array.shape}', f'give {expected}')
     for i, number in enumerate(array.tolist()):
         if not np.isfinite(number):
             joint = joint_names[i] if joint_names else str(i)

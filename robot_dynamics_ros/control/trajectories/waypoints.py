@@ -180,7 +180,7 @@ def _checked_point(k: int, point: Knot, n: int, joint_names: Sequence[str] | Non
 
 
 _SECOND_NS = 1_000_000_000
-_TAKEN_OVER_S = 2.0  # longer than any period, since samplers also sample the past
+_BLEND_MARGIN_S = 2.0  # longer than any period, since samplers also sample the past
 
 #: Times, positions, velocities and accelerations, see ``ReferenceGenerator.follow``.
 Points = tuple[Array, Array, Array | None, Array | None]
@@ -253,8 +253,8 @@ class Prepared(NamedTuple):
         begin = np.array(first.position)
         step = np.abs(begin - reference.position)
         worst = int(np.argmax(step))
-        at_arm = measured is not None and bool((np.abs(begin - measured) <= most).all())
-        if first.time == 0.0 and step[worst] > most and not at_arm:
+        near_arm = measured is not None and bool((np.abs(begin - measured) <= most).all())
+        if first.time == 0.0 and step[worst] > most and not near_arm:
             raise TrajectoryError(
                 'point 0',
                 f'is at time 0 and {step[worst]:.4g} from joint {names[worst]!r} of the reference',
@@ -285,7 +285,7 @@ class Prepared(NamedTuple):
             )
 
 
-def evenly_accelerated(start: Array, t: float, reference: Reference) -> None:
+def extrapolate(start: Array, t: float, reference: Reference) -> None:
     """Extrapolate rows of a reference, shape (3, n), by a time, s, at constant acceleration."""
     position, velocity, acceleration = start
     reference.position[:] = position + t * (velocity + 0.5 * t * acceleration)
@@ -321,7 +321,7 @@ class Blended(Trajectory):
         """Compute the motion at a time; see :class:`Trajectory`."""
         since = t - self._begin
         if since < 0.0:
-            evenly_accelerated(self._start, since, reference)
+            extrapolate(self._start, since, reference)
             return
         self._trajectory.sample(t, reference)
         if since < self._seconds:
@@ -332,5 +332,5 @@ class Blended(Trajectory):
 
     def after_blend(self, t: float) -> Trajectory:
         """Return what to follow at a time, s: this, or the trajectory after the transition."""
-        done = t - self._begin > self._seconds + _TAKEN_OVER_S
+        done = t - self._begin > self._seconds + _BLEND_MARGIN_S
         return self._trajectory if done else self
