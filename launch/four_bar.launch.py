@@ -48,7 +48,7 @@ def actions(args):
         world,
         *gazebo_launching.gazebo_bridge(args, ROBOT),
         controller,
-        gazebo_launching.robot_in_world(args, closed, publish_description=False),
+        gazebo_launching.insertion_node(args, closed, publish_description=False),
         *launching.recorder(args),
         *launching.viewer(args),
     ]

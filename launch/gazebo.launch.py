@@ -103,7 +103,7 @@ def actions(args):
         _require_lockstep(args)
     urdf = _description(args)
     world = [gazebo_launching.gazebo_server(args)] if args.start_world else []
-    args.remappings = launching.own_clock(args) if native else []
+    args.remappings = launching.clock_remapping(args) if native else []
     controller = _controller(args, urdf)
     bridged, clock = (args.bridge if native else ''), args.clock
     monitored = _robot_parameters(urdf) | {'acceleration': 'filtered'}
@@ -213,7 +213,7 @@ def _insertion(args):
 
 def _native(args, urdf):
     """Return RViz and the node that inserts the arm and resets its forces at the end."""
-    robot = gazebo_launching.robot_in_world(
+    robot = gazebo_launching.insertion_node(
         args,
         urdf,
         **_insertion(args),
@@ -238,7 +238,7 @@ def _ros2_control(args, urdf):
         raise ConfigurationError(
             'prefix', 'is for interface:=native', 'ros2_control takes its names from its YAML file'
         )
-    robot = gazebo_launching.robot_in_world(
+    robot = gazebo_launching.insertion_node(
         args,
         urdf,
         **_insertion(args),

@@ -50,7 +50,7 @@ def actions(args):
         robot['robot'] = args.robot
     elif mappings:
         robot['arguments'] = args.mappings.split()
-    clock = launching.own_clock(args)
+    clock = launching.clock_remapping(args)
     node = partial(launching.package_node, args=args, remappings=clock)
     simulator = node('simulator', parameters=robot | {'mode': args.mode, 'start_paused': True})
     law = launching.law(args, [CommandProfile().topic] if args.mode == 'lockstep' else ())

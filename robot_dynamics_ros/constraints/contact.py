@@ -78,7 +78,7 @@ def read_contact(place: str, value: Any) -> Contact:
     """
     section = Section(place, value)
     force = section.take('force', positive)
-    limits = section.maybe('limits', lambda p, x: Section(p, x))
+    limits = section.optional('limits', lambda p, x: Section(p, x))
     most = 2.0 * force
     if limits is not None:
         most = limits.take('force', positive, most)

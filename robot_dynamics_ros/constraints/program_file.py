@@ -92,7 +92,7 @@ def _program(section: Section, tree: RobotTree) -> Program:
     _require_robot(section.place, section.take('robot', read.text, tree.name), tree)
     parts = section.take('constraints', lambda place, value: _constraints(place, value, tree))
     stack = Stack([part.constraint for part in parts], name)
-    G0, G1 = section.maybe('gains', read.built(pair, matrix_gains(stack.m))) or (
+    G0, G1 = section.optional('gains', read.built(pair, matrix_gains(stack.m))) or (
         block_diagonal([p.G0 for p in parts]),
         block_diagonal([p.G1 for p in parts]),
     )
@@ -112,13 +112,13 @@ def _program(section: Section, tree: RobotTree) -> Program:
             weights=np.concatenate([part.weights for part in parts]),
             inverse=inverse,
             metric=metric,
-            null_space=section.maybe('null_space', lambda p, value: _null_space(p, value, tree)),
+            null_space=section.optional('null_space', lambda p, x: _null_space(p, x, tree)),
             singularity=singularity,
             blend=section.take('blend', read.not_negative, 0.0),
             passive=section.take('passive', lambda p, value: _joints(p, value, tree), ()),
             mechanical=_mechanical(parts),
             contacts=_contacts(parts),
-            start=section.maybe('start', start),
+            start=section.optional('start', start),
             refuse_below=refuse_below,
             description=description,
         )
@@ -172,7 +172,7 @@ def _constraint(place: str, value: Any, tree: RobotTree) -> _Part:
     weights = section.take('weight', each(read.positive, m), np.ones(m))
     G0, G1 = constraint_gains(section, m)
     mechanical = section.take('mechanical', read.switch, False)
-    contact = section.maybe('contact', read_contact)
+    contact = section.optional('contact', read_contact)
     if contact is not None and (mechanical or m != 1 or not constraint.rows[0].endswith('(m)')):
         raise ProgramError(
             section.place, 'has a contact', 'only a single non-mechanical row in metres may'
@@ -232,7 +232,7 @@ def _null_space(place: str, value: Any, tree: RobotTree) -> NullSpaceTask:
         tree,
         damping,
         stiffness,
-        section.maybe('posture', _per_joint(tree, read.number)),
+        section.optional('posture', _per_joint(tree, read.number)),
         section.take('limit_gain', gains, zero),
         margin,
     )

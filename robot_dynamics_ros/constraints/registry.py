@@ -93,11 +93,11 @@ def moving_frame(place: str, value: Any) -> MovingFrame:
         ProgramError: A key or value is invalid; the message names it.
     """
     section = Section(place, value)
-    origin = section.maybe('origin', signal)
+    origin = section.optional('origin', signal)
     if 'rpy' in section and 'z' in section:
         raise ProgramError(place, 'has rpy and z', 'give one of them')
     rotation = rotation_from_rpy(*section.take('rpy', read.vector3, [0.0, 0.0, 0.0]))
-    z = section.maybe('z', read.vector3)
+    z = section.optional('z', read.vector3)
     turn = read.built(pair, {'axis': read.vector3, 'angle': signal})
     axis, angle = section.take('turn', turn, ([0.0, 0.0, 1.0], None))
     section.close()
@@ -113,7 +113,7 @@ def with_z(z: Sequence[float]) -> Array:
 
 
 def _timing(section: Section, curve: Curve, start: float) -> Timing:
-    ramp = section.maybe('ramp', read.positive)
+    ramp = section.optional('ramp', read.positive)
     if isinstance(curve, (Lissajous, Linear)):
         return Timing(curve.length, 1.0, ramp or 1.0, start)
     if section.one_of(['speed', 'duration']) == 'duration':

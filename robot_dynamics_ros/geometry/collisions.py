@@ -115,7 +115,7 @@ class CollisionChecker:
         ).reshape(-1, 2).T  # fmt: skip
         self.excluded = tuple(sorted({self._named(pair) for pair in {*always, *adjacent}}))
         self.remarks = link_shapes.remarks
-        self._motion = self._relative_motion(_reach(tree, names, surfaces))
+        self._motion_bounds = self._relative_motion(_reach(tree, names, surfaces))
 
     def _named(self, pair: tuple[int, int]) -> tuple[str, str]:
         first, second = sorted(self._names[i] for i in pair)
@@ -158,7 +158,7 @@ class CollisionChecker:
         remaining, before = np.zeros(len(self._first)), None
         for q in positions:
             start = q if before is None else before
-            motion = self._motion @ np.abs(q - start)
+            motion = self._motion_bounds @ np.abs(q - start)
             due = motion[motion > remaining]
             count = max(1, math.ceil(float(due.max(initial=0.0)) / _STEP))
             for k in range(1, count + 1):

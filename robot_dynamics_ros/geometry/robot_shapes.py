@@ -96,9 +96,9 @@ def collision_shapes(xml: str) -> RobotShapes:
     """
     remarks: list[str] = []
     shapes = [
-        LinkShape(whole.vertices, whole.faces, link=link.name)
+        LinkShape(surface.vertices, surface.faces, link=link.name)
         for link, elements in _link_surfaces(xml, ('collision', 'visual'), remarks)
-        for whole in map(joined, elements)
+        for surface in map(joined, elements)
     ]
     return RobotShapes(tuple(shapes), tuple(dict.fromkeys(remarks)))
 

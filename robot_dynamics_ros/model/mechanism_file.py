@@ -108,16 +108,16 @@ def read_mechanism_file(path_or_text: str | os.PathLike[str]) -> MechanismFile:
 
 
 def _mechanism(section: Section) -> MechanismFile:
-    coordinates = section.maybe('coordinates', _names) or ()
-    assembly = Section('assembly', section.maybe('assembly', _mapping) or {})
+    coordinates = section.optional('coordinates', _names) or ()
+    assembly = Section('assembly', section.optional('assembly', _mapping) or {})
     mechanism = MechanismFile(
-        section.maybe('loops', _each('loop', _loop)) or (),
+        section.optional('loops', _each('loop', _loop)) or (),
         coordinates,
-        section.maybe('actuators', _each('actuator', _actuator))
+        section.optional('actuators', _each('actuator', _actuator))
         or tuple(Actuator(name, {name: 1}) for name in coordinates),
-        assembly.maybe('at', _rates) or {},
-        assembly.maybe('guess', _rates) or {},
-        dict(section.maybe('closed_form', _each('closed_form', _linear)) or ()),
+        assembly.optional('at', _rates) or {},
+        assembly.optional('guess', _rates) or {},
+        dict(section.optional('closed_form', _each('closed_form', _linear)) or ()),
         section.take('singular_below', read.positive, SINGULAR_BELOW),
     )
     assembly.close()
@@ -166,15 +166,15 @@ def _axes(place: str, value: Any) -> str:
 
 
 def _actuator(name: str, section: Section) -> Actuator:
-    rate = section.maybe('rate', _rates) or {}
+    rate = section.optional('rate', _rates) or {}
     if not any(rate.values()):
         raise ConfigurationError(section.place, 'drives no joint', 'give rate: {joint: factor}')
-    return Actuator(name, rate, section.maybe('effort_limit', read.positive))
+    return Actuator(name, rate, section.optional('effort_limit', read.positive))
 
 
 def _linear(name: str, section: Section) -> tuple[str, LinearRate]:
     return name, LinearRate(
-        section.maybe('rate', _rates) or {}, section.maybe('offset', _exact) or 0
+        section.optional('rate', _rates) or {}, section.optional('offset', _exact) or 0
     )
 
 

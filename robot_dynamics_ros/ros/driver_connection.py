@@ -54,7 +54,7 @@ class DriverConnection:
         serialized: Reads the serialized states that ``states`` receives.
         writer: Publishes commands; available after :meth:`open`.
         states: The subscription of the states; available after :meth:`open`.
-        outputs: The publishers of the commands; available after :meth:`open`.
+        publishers: The publishers of the commands; available after :meth:`open`.
         state_topic: Name of the state topic.
         command_topics: Names of the effort topics.
         command_form: Form of the commands.
@@ -62,7 +62,7 @@ class DriverConnection:
 
     writer: EffortWriter
     states: Any
-    outputs: list[Any]
+    publishers: list[Any]
     _subscriber_count, _topic_of_positions = 0, ''
 
     def __init__(self, port: DriverPort, command_form: str) -> None:
@@ -94,15 +94,15 @@ class DriverConnection:
         """
         kind = COMMAND_MESSAGES[self.command_form]
         overriding = QoSOverridingOptions([QoSPolicyKind.DEPTH])
-        self.outputs = []
+        self.publishers = []
         for topic in filter(None, (self._topic_of_positions, *self.command_topics)):
             with _naming_topic(topic):
-                output = node.create_publisher(
+                publisher = node.create_publisher(
                     kind, topic, _COMMAND_DEPTH, qos_overriding_options=overriding
                 )
-            self.outputs.append(output)
+            self.publishers.append(publisher)
         overlaid = self.port.overlaid if self.command_form == 'overlay' else None
-        self.writer = EffortWriter(self.outputs, self._names, self.command_form, overlaid)
+        self.writer = EffortWriter(self.publishers, self._names, self.command_form, overlaid)
         with _naming_topic(self.state_topic):
             self.states = node.create_subscription(
                 JointState,
@@ -112,7 +112,7 @@ class DriverConnection:
                 raw=True,
                 qos_overriding_options=QoSOverridingOptions.with_default_policies(),
             )
-        return [self.states, *self.outputs]
+        return [self.states, *self.publishers]
 
     def missing_state(self) -> str:
         """Return why there is no complete state, in parentheses; empty if unknown."""
@@ -132,7 +132,7 @@ class DriverConnection:
 
     def _count_subscribers(self) -> int:
         """Return the smallest number of subscribers of any command topic."""
-        return min(output.get_subscription_count() for output in self.outputs)
+        return min(publisher.get_subscription_count() for publisher in self.publishers)
 
     def missing_subscriber(self, node: Node, required: Sequence[str]) -> str:
         """Return which required subscriber of the commands is missing; empty if none is.
@@ -141,13 +141,13 @@ class DriverConnection:
             node: The node that owns the publishers.
             required: Names of nodes that must subscribe, in addition to at least one subscriber.
         """
-        for output in self.outputs:
-            topic = output.topic_name
+        for publisher in self.publishers:
+            topic = publisher.topic_name
             subscribers = [info.node_name for info in node.get_subscriptions_info_by_topic(topic)]
             missing = [name for name in required if name not in subscribers]
             if missing:
                 return f'{", ".join(missing)} does not subscribe to {topic} yet'
-            if output.get_subscription_count() < (max(len(subscribers), 1) if required else 1):
+            if publisher.get_subscription_count() < (max(len(subscribers), 1) if required else 1):
                 return f'{topic} is not connected to a subscriber yet'
         return ''
 
@@ -156,11 +156,11 @@ class DriverConnection:
 
         Empty if only this node does.
         """
-        for output in self.outputs:
-            publishers = node.get_publishers_info_by_topic(output.topic_name)
-            if len(publishers) > 1:
-                names = sorted(f'{x.node_namespace.rstrip("/")}/{x.node_name}' for x in publishers)
-                return f'{len(publishers)} nodes command {output.topic_name}: {", ".join(names)}'
+        for publisher in self.publishers:
+            infos = node.get_publishers_info_by_topic(publisher.topic_name)
+            if len(infos) > 1:
+                names = sorted(f'{x.node_namespace.rstrip("/")}/{x.node_name}' for x in infos)
+                return f'{len(infos)} nodes command {publisher.topic_name}: {", ".join(names)}'
         return ''
 
     def joint_effort_of_command(self, index: int, command: float) -> tuple[int, float]:
@@ -177,7 +177,7 @@ class DriverConnection:
     def describe(self) -> str:
         """Return one sentence on the open topics and the driver, for the log."""
         driver = self.port.driver
-        topics = ', '.join(output.topic_name for output in self.outputs)
+        topics = ', '.join(publisher.topic_name for publisher in self.publishers)
         text = f'states on {self.states.topic_name}, efforts on {topics}'
         if driver is None:
             return text

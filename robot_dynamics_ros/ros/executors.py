@@ -129,8 +129,8 @@ def take_pending(subscriptions: Iterable[Subscription]) -> list[tuple[int, Subsc
     count = -1
     while len(messages) > count:
         count = len(messages)
-        for one in subscriptions:
-            while (taken := take_message(one)) is not None:
-                messages.append((taken[1]['source_timestamp'], one, taken[0]))
+        for subscription in subscriptions:
+            while (taken := take_message(subscription)) is not None:
+                messages.append((taken[1]['source_timestamp'], subscription, taken[0]))
     messages.sort(key=itemgetter(0))
     return messages

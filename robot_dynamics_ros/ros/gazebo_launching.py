@@ -88,7 +88,7 @@ def gazebo_bridge(
     ]
 
 
-def robot_in_world(args: SimpleNamespace, urdf: str, **parameters: Any) -> Node:
+def insertion_node(args: SimpleNamespace, urdf: str, **parameters: Any) -> Node:
     """Return the node that inserts the robot.
 
     Args:

@@ -71,9 +71,9 @@ class CommandedWorld:
         self._seconds = 1e-9 * settings['step_ns']
         self._started = self._reported = (0.0, 0)
         limits = _effort_limits(description)
-        for place, topic in enumerate(topics):
+        for index, topic in enumerate(topics):
             *_, joint, force = topic.split('/')
-            on_effort = partial(self._on_effort, place, limits.get(joint, math.inf))
+            on_effort = partial(self._on_effort, index, limits.get(joint, math.inf))
             node.create_subscription(Float64, f'{joint}/{force}', on_effort, 1)
 
     def begin(self) -> None:
@@ -99,12 +99,12 @@ class CommandedWorld:
             self._log.info(self.report())
         self.world.close()
 
-    def _on_effort(self, place: int, limit: float, msg: Float64) -> None:
+    def _on_effort(self, index: int, limit: float, msg: Float64) -> None:
         if not math.isfinite(msg.data):
             self._log.warning('a command is not finite: no step', throttle_duration_sec=5.0)
             return
-        self._efforts[place] = min(max(msg.data, -limit), limit)
-        self._missing.discard(place)
+        self._efforts[index] = min(max(msg.data, -limit), limit)
+        self._missing.discard(index)
         self._step_if_complete()
 
     def _step_if_complete(self) -> None:

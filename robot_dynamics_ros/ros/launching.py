@@ -391,6 +391,6 @@ def _end_of_scene(reason: str, code: int) -> list[Any]:
     return [LogInfo(msg=f'the scene ends: {reason}'), EmitEvent(event=Shutdown(reason=reason))]
 
 
-def own_clock(args: SimpleNamespace) -> list[tuple[str, str]]:
+def clock_remapping(args: SimpleNamespace) -> list[tuple[str, str]]:
     """Return the remapping of /clock to the clock of the namespace, if there is one."""
     return [('/clock', 'clock')] if args.namespace else []

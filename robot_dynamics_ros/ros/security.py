@@ -43,7 +43,7 @@ class NodeUse(NamedTuple):
     request: frozenset[str]
 
 
-def uses(observer: Any) -> dict[tuple[str, str], NodeUse]:
+def node_uses(observer: Any) -> dict[tuple[str, str], NodeUse]:
     """Return the topics and services of all discovered nodes, by name and namespace.
 
     Args:
@@ -90,7 +90,7 @@ def main(file: str) -> None:
     rclpy.init()
     observer = rclpy.create_node('policy_observer')
     time.sleep(_DISCOVERY_S)
-    nodes = uses(observer)
+    nodes = node_uses(observer)
     rclpy.shutdown()
     if not nodes:
         raise ConfigurationError('scene', 'no node runs in this domain', 'launch it first')

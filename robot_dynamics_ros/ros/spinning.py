@@ -80,7 +80,7 @@ def run(
     """
     stop = Future()
     _forward_log()
-    with _completed_by_signals(stop):
+    with _complete_on_signal(stop):
         try:
             try:
                 _initialize(sys.argv if args is None else args)
@@ -191,7 +191,7 @@ def _stop(node: Node) -> None:
 
 
 @contextmanager
-def _completed_by_signals(stop: Future) -> Iterator[None]:
+def _complete_on_signal(stop: Future) -> Iterator[None]:
     """Complete ``stop`` at the first signal, even while the main thread is blocked in C++ code.
 
     Python's C handler writes to a pipe immediately, in the thread that receives the signal; a

@@ -108,14 +108,14 @@ def _planned(
             distance = PEAK_VELOCITY * np.abs(start.position - q)
             seconds = max(seconds, float((distance / (_BRANCH_SPEED * tree.velocity_limit)).max()))
         parts.insert(0, Quintic(q, start.position, seconds))
-    whole, scale = Chain(parts), settings['speed_scale']
-    _check_duration(settings, whole.duration)
-    slow = Slowed(whole, scale)
-    check_limits(slow, tree)
+    chain, scale = Chain(parts), settings['speed_scale']
+    _check_duration(settings, chain.duration)
+    slowed = Slowed(chain, scale)
+    check_limits(slowed, tree)
     if checker is not None:
-        checker.require_free(settings['kind'], whole.table(whole.instants(_CHECK_PERIOD))[0])
+        checker.require_free(settings['kind'], chain.table(chain.instants(_CHECK_PERIOD))[0])
     return _sampled(
-        slow, scale * settings['sample_rate'], (whole.duration - motion.duration) / scale
+        slowed, scale * settings['sample_rate'], (chain.duration - motion.duration) / scale
     )
 
 

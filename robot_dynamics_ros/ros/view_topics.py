@@ -32,7 +32,7 @@ _WRENCH_TIMEOUT_S = 0.5  # maximum age of wrenches
 _TOPIC_TIMEOUT_S = 3.0  # maximum age of diagnostics and of topics published in each tick
 
 
-class Polled:
+class PolledTopic:
     """The newest message of a topic and its time of arrival."""
 
     def __init__(self, node: Any, kind: Any, topic: str, qos: Any, group: Any) -> None:
@@ -52,7 +52,7 @@ class Polled:
             self.received_at = time.monotonic()
         return updated
 
-    def fresh(self, seconds: float) -> Any:
+    def newest(self, seconds: float) -> Any:
         """Return the newest message if it is younger than ``seconds``, else None."""
         return self.message if time.monotonic() - self.received_at < seconds else None
 
@@ -77,8 +77,8 @@ class ArmTopics:
     """
 
     def __init__(self, node: Any, space: str, states: str, group: PolledGroup) -> None:
-        def topic(kind: Any, name: str, qos: Any = _NEWEST) -> Polled:
-            return Polled(node, kind, f'{space}{name}', qos, group)
+        def topic(kind: Any, name: str, qos: Any = _NEWEST) -> PolledTopic:
+            return PolledTopic(node, kind, f'{space}{name}', qos, group)
 
         self.description, self.status = '', ''
         self.parameters: Mapping[str, Any] = {}
@@ -136,10 +136,10 @@ class ArmTopics:
     def instant(self) -> ArmInstant:
         """Return the state of the arm in the newest messages, and what is missing."""
         state = self._states.message or JointState()
-        reference = self._reference.fresh(_TOPIC_TIMEOUT_S) or JointState()
-        constraint = self._constraint.fresh(_TOPIC_TIMEOUT_S) or JointState()
-        condition = self._condition.fresh(_TOPIC_TIMEOUT_S)
-        parts = self._components.fresh(_TOPIC_TIMEOUT_S) or JointState()
+        reference = self._reference.newest(_TOPIC_TIMEOUT_S) or JointState()
+        constraint = self._constraint.newest(_TOPIC_TIMEOUT_S) or JointState()
+        condition = self._condition.newest(_TOPIC_TIMEOUT_S)
+        parts = self._components.newest(_TOPIC_TIMEOUT_S) or JointState()
         health = self._latest_health()
         seconds = stamp_to_ns(state.header.stamp) / NANO
         position = dict(zip(state.name, state.position, strict=False))
@@ -154,7 +154,7 @@ class ArmTopics:
             wrenches={
                 kind: (x.header.frame_id, wrench_of(x))
                 for kind, topic in self._wrenches.items()
-                if (x := topic.fresh(_WRENCH_TIMEOUT_S))
+                if (x := topic.newest(_WRENCH_TIMEOUT_S))
             },
             touched=self._flash.link(self._health, time.monotonic()),
             program_time=seconds - _number(health.get('program_start_s')),

@@ -58,7 +58,7 @@ class DrivenPlant(WrappedPlant):
 
     Attributes:
         plant: The plant inside.
-        share: Internal compensation during the last step, shape (n,), N m or N.
+        compensation: Internal compensation during the last step, shape (n,), N m or N.
 
     Args:
         plant: The plant.
@@ -86,11 +86,11 @@ class DrivenPlant(WrappedPlant):
         self._friction = JointTerms.of(self._unloaded.with_changes(drive_friction={}))
         self._set_gravity_model(self._unloaded)
         n = self.tree.n
-        self.share = np.zeros(n)
+        self.compensation = np.zeros(n)
         self._q, self._v = np.zeros(n), np.zeros(n)
 
     def _reset_state(self) -> None:
-        self.share.fill(0.0)
+        self.compensation.fill(0.0)
 
     def step(self, effort: Array) -> None:
         """Advance by one period with a command; see :meth:`Plant.step`."""
@@ -99,7 +99,7 @@ class DrivenPlant(WrappedPlant):
         self.plant.read(q, v)
         self._compensate(q, v)
         angle = self._periods * q
-        acting = (command + self.share) * (1.0 + self._ripple * np.sin(angle))
+        acting = (command + self.compensation) * (1.0 + self._ripple * np.sin(angle))
         acting += self._cogging * np.sin(angle + _COGGING_PHASE)
         if (self._breakaway > 1.0).any():
             slow = np.exp(-np.square(v / _BREAKAWAY_VELOCITY))
@@ -122,8 +122,8 @@ class DrivenPlant(WrappedPlant):
             self._gravity = compile_kernel(model, outputs=('gravity_forces',)).gravity_forces
 
     def _compensate(self, q: Array, v: Array) -> None:
-        self.share.fill(0.0)
+        self.compensation.fill(0.0)
         if self._gravity is not None:
-            self._gravity(q, self.share)
+            self._gravity(q, self.compensation)
         if 'friction' in self._drives.compensates:
-            self.share += self._friction.friction(v)
+            self.compensation += self._friction.friction(v)

@@ -321,8 +321,8 @@ class Pace:
 
     def due(self, now: float) -> int:
         """Return the number of steps to execute at time ``now``, s; they count as executed."""
-        late = int((now - self._start) / self.period) - self._steps
-        made = min(late, self._max_steps)
-        self._steps += late
-        self.lost += late - made
-        return made
+        due = int((now - self._start) / self.period) - self._steps
+        count = min(due, self._max_steps)
+        self._steps += due
+        self.lost += due - count
+        return count

@@ -95,7 +95,7 @@ class Section:
         with located_errors(place):
             return read(place, self._data[key])
 
-    def maybe(self, key: str, read: Callable[[str, Any], T]) -> T | None:
+    def optional(self, key: str, read: Callable[[str, Any], T]) -> T | None:
         """Return the value of a key, or None if it is absent."""
         self._known.append(key)
         return self.take(key, read) if key in self else None
@@ -115,7 +115,7 @@ class Section:
             ConfigurationError: A required key is missing, or a value is invalid.
         """
         values = [self.take(key, read) for key, read in required.items()]
-        options = {key: self.maybe(key, read) for key, read in (optional or {}).items()}
+        options = {key: self.optional(key, read) for key, read in (optional or {}).items()}
         return make(*values, **{key: value for key, value in options.items() if key in self})
 
     def one_of(self, keys: Sequence[str]) -> str:

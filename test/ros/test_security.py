@@ -19,7 +19,7 @@ from gz_stand_in import Gazebo
 from launches import PACKAGE, Launches, make_package, make_prefix
 from peer import Peer
 
-from robot_dynamics_ros.ros.security import PARTS, NodeUse, policy, uses
+from robot_dynamics_ros.ros.security import PARTS, NodeUse, node_uses, policy
 
 #: Arguments with which a launch file starts all of ours, its nodes, and how many motions are sent
 #: then. Gazebo, its bridge and ``ros2 bag play`` are stand-ins without interfaces.
@@ -85,7 +85,7 @@ def test_a_policy_names_exactly_what_a_run_uses(tmp_path, scene):
 
             def found() -> dict[tuple[str, str], NodeUse]:
                 """Return the interfaces of every node so far."""
-                for key, use in uses(peer.node).items():
+                for key, use in node_uses(peer.node).items():
                     before = seen.get(key, use)
                     seen[key] = NodeUse(*(a | b for a, b in zip(before, use, strict=True)))
                 return seen

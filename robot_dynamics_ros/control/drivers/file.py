@@ -120,10 +120,10 @@ def _values(section: Section, names: set[str]) -> dict[str, Any]:
     values = {}
     for name in sorted(names):
         if name in _UNITS:
-            value: Any = section.maybe(name, _unit)
+            value: Any = section.optional(name, _unit)
         else:
             as_text = name in _TEXTS or name in _EFFORT_UNITS
-            value = section.maybe(name, read.text if as_text else read.number)
+            value = section.optional(name, read.text if as_text else read.number)
         if value is not None:
             values[name] = value
     return values

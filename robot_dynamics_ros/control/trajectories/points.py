@@ -266,8 +266,8 @@ def _row(place: str, point: Any) -> _Row:
     return (
         time,
         section.take('positions', _list),
-        section.maybe('velocities', _list) or None,
-        section.maybe('accelerations', _list) or None,
+        section.optional('velocities', _list) or None,
+        section.optional('accelerations', _list) or None,
     )
 
 

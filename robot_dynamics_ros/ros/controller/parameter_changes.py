@@ -19,7 +19,7 @@ from robot_dynamics_ros.ros.node import LATCHED
 from robot_dynamics_ros.ros.parameters import declare
 
 _DUMPER = getattr(yaml, 'CSafeDumper', yaml.SafeDumper)  # the C version if available
-_TIME, _STOPPED = 'constraints.goal_time', 'constraints.stopped_velocity_tolerance'
+_GOAL_TIME, _STOPPED_VELOCITY = 'constraints.goal_time', 'constraints.stopped_velocity_tolerance'
 _OWN = {one.name: one for one in TOLERANCES}
 
 
@@ -36,11 +36,11 @@ class ConstraintParameters:
         node: The controller.
 
     Attributes:
-        own: Current values of the aliased parameters, by name.
+        aliased: Current values of the aliased parameters, by name.
     """
 
     def __init__(self, node: Node) -> None:
-        self._node, self.own = node, dict[str, Any]()
+        self._node, self.aliased = node, dict[str, Any]()
         self._joints: tuple[str, ...] = ()
         self._defaults, self._latest = dict[str, Any](), dict[str, Any]()
 
@@ -56,7 +56,7 @@ class ConstraintParameters:
         """
         own = checked(TOLERANCES, {name: initial[name] for name in _OWN}, len(joints))
         if joints != self._joints:
-            self._joints, self._latest, self.own = joints, {}, dict(own)
+            self._joints, self._latest, self.aliased = joints, {}, dict(own)
         self._aliases = {
             f'constraints.{joint}.{kind}': (name, i)
             for kind, name in (('trajectory', 'path_tolerance'), ('goal', 'goal_tolerance'))
@@ -69,12 +69,12 @@ class ConstraintParameters:
 
     def _declared(self) -> dict[str, Any]:
         """Declare the aliases that are not declared yet; return the current values by name."""
-        own, node = self.own, self._node
+        own, node = self.aliased, self._node
         parameters = [
             *(self._parameter(name, *place) for name, place in self._aliases.items()),
-            Parameter(_STOPPED, max(own['stopped_velocity_tolerance']),
+            Parameter(_STOPPED_VELOCITY, max(own['stopped_velocity_tolerance']),
                       _OWN['stopped_velocity_tolerance'].description, 0.0, unit='rad/s or m/s'),
-            Parameter(_TIME, own['goal_time_tolerance'],
+            Parameter(_GOAL_TIME, own['goal_time_tolerance'],
                       _OWN['goal_time_tolerance'].description, 0.0, 3600.0, unit='s'),
         ]  # fmt: skip
         new = [one for one in parameters if not node.has_parameter(one.name)]
@@ -84,7 +84,7 @@ class ConstraintParameters:
         return {one.name: node.get_parameter(one.name).value for one in parameters}
 
     def _parameter(self, name: str, own: str, index: int) -> Parameter:
-        default = self._per_joint(self.own[own])[index]
+        default = self._per_joint(self.aliased[own])[index]
         return Parameter(name, default, _OWN[own].description, 0.0, unit='rad or m')
 
     def _per_joint(self, value: list[float]) -> list[float]:
@@ -102,11 +102,11 @@ class ConstraintParameters:
         for name, value in changes.items():
             if name in self._aliases:
                 alias, index = self._aliases[name]
-                result[alias] = self._per_joint(result.get(alias, self.own[alias]))
+                result[alias] = self._per_joint(result.get(alias, self.aliased[alias]))
                 result[alias][index] = value
-            elif name == _STOPPED:
+            elif name == _STOPPED_VELOCITY:
                 result['stopped_velocity_tolerance'] = [value]
-            elif name == _TIME:
+            elif name == _GOAL_TIME:
                 result['goal_time_tolerance'] = value
         return result
 
@@ -114,7 +114,7 @@ class ConstraintParameters:
         """Store changes that were made."""
         self._latest |= {name: x for name, x in changes.items() if name in self._latest}
         changed = self.translate(changes)
-        self.own.update({name: changed[name] for name in changed.keys() & self.own.keys()})
+        self.aliased.update({name: changed[name] for name in changed.keys() & self.aliased.keys()})
 
 
 class ParameterChanges:

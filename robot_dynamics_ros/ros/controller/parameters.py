@@ -121,6 +121,6 @@ def lockstep_parameters(*topics: str) -> dict[str, float]:
     Args:
         topics: Full names of the command topics; none: the default topic.
     """
-    kept = topics or ('/effort_controller/commands',)
-    depths = {f'qos_overrides.{topic}.publisher.depth': 2000 for topic in kept}
+    names = topics or ('/effort_controller/commands',)
+    depths = {f'qos_overrides.{topic}.publisher.depth': 2000 for topic in names}
     return {'state_timeout_s': 60.0, **depths}

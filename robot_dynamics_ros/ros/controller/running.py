@@ -73,7 +73,7 @@ class RunningController:
         tree = robot_from_parameters(parameters, description, limits)
         simulated, driver = node.get_parameter('use_sim_time').value, bind_profile(profile, tree)
         constraints.configure(parameters, tree.joint_names)
-        parameters = {**parameters, **constraints.own}
+        parameters = {**parameters, **constraints.aliased}
         session = ControllerSession(tree, parameters, driver, simulated_time=simulated)
         self.session, self._node, self._log = session, node, node.get_logger()
         self._connection = DriverConnection(session.port, parameters['command_form'])

@@ -234,5 +234,5 @@ def _point(time: Duration, *arrays: Any) -> JointTrajectoryPoint:
 
 
 def _duration(seconds: float) -> Duration:
-    whole = round(max(seconds, 0.0) * NANO)
-    return Duration(sec=whole // NANO, nanosec=whole % NANO)
+    nanoseconds = round(max(seconds, 0.0) * NANO)
+    return Duration(sec=nanoseconds // NANO, nanosec=nanoseconds % NANO)

@@ -88,8 +88,8 @@ class DriverEmulator(Simulator):
         if self._profile.command.form == 'joint_state':
             own = driver.command_names
             complete = len(efforts) == len(names) and sorted(names) == sorted(own)
-            places = [names.index(name) for name in own] if complete else []
-            command = command[places]
+            indices = [names.index(name) for name in own] if complete else []
+            command = command[indices]
         ordered = command
         if len(command) == len(driver.order):
             ordered = np.empty(len(command))
@@ -166,7 +166,7 @@ class DriverEmulator(Simulator):
             self._own_anchor += np.clip(goal - self._own_anchor, -max_step, max_step)
         self._own.begin(self._own_anchor)
         self._own.effort(q, v, True, self._own_effort)
-        self._own_effort -= self._driven.share
+        self._own_effort -= self._driven.compensation
         return self._own_effort
 
     def _drop_stale_command(self, now: float) -> None:
@@ -207,7 +207,7 @@ class DriverEmulator(Simulator):
         if report != 'none':
             effort = self._driven.effort
             if report == 'without_compensation':
-                effort = effort - self._driven.share
+                effort = effort - self._driven.compensation
             state.effort[:] = driver.effort_reading(effort)[order]
         lost = self._pace.lost * round(self._linked.period * 1e9)
         state.message.header.stamp = ns_to_stamp(self._origin_ns + now + lost)

@@ -155,7 +155,7 @@ def exact_plant(tree: RobotTree, settings: Mapping[str, Any]) -> MujocoPlant:
         substeps=settings['substeps'],
         integrator=settings['integrator'],
         joint_limits=settings['joint_limits'],
-        pins=_pairs(settings['pins']),
+        pins=_pin_pairs(settings['pins']),
         board=board_from_parameters(tree, settings),
     )
     plant.reset(*initial_state(tree, settings))
@@ -205,7 +205,7 @@ def with_imperfections(plant: Plant, settings: Mapping[str, Any]) -> Plant:
     return plant if imperfections.perfect else ImperfectPlant(plant, imperfections)
 
 
-def _pairs(names: list[str]) -> list[tuple[str, str]]:
+def _pin_pairs(names: list[str]) -> list[tuple[str, str]]:
     """Return consecutive names as pairs."""
     names = [name for name in names if name]
     if len(names) % 2:
