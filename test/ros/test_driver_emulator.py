@@ -111,7 +111,7 @@ def test_every_profile_drives_its_arm_to_the_goal(processes, peer, tmp_path, nam
     # Encoder steps of 1e-5 and their differences as velocity leave this much, rad and m.
     reached(peer, GOAL, 2e-3)
     assert 'reflex' not in processes.outputs()
-    assert f'driver {name}: it compensates' in controller.output
+    assert f'driver {name} compensates' in controller.output
 
 
 def test_a_hand_at_the_emulator_is_felt_as_a_contact_and_told(processes, peer, tmp_path):
