@@ -118,7 +118,7 @@ class ContactThresholds(NamedTuple):
         terms = dict(zip(TERMS, self.fit.terms[:, j].tolist(), strict=True))
         return {'fit': {'rigid': rigid, **terms, 'delta': float(self.fit.delta[j])}}
 
-    def suits(self, bandwidth: Array) -> bool:
+    def valid_for(self, bandwidth: Array) -> bool:
         """Return whether they are valid for an observer bandwidth, shape (n,), 1/s."""
         return bool(np.allclose(self.bandwidth, bandwidth) or not self.bandwidth.any())
 

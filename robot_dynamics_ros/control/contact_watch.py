@@ -70,7 +70,7 @@ class ContactWatch:
             ConfigurationError: The thresholds are for an observer of another bandwidth.
         """
         bandwidth = np.asarray(parameters['observer_bandwidth'], dtype=float)
-        if parameters['contact_reaction'] != 'off' and not self.detector.thresholds.suits(
+        if parameters['contact_reaction'] != 'off' and not self.detector.thresholds.valid_for(
             bandwidth
         ):
             calibrated = ', '.join(f'{x:g}' for x in self.detector.thresholds.bandwidth)

@@ -73,8 +73,8 @@ class ForceSensor:
 
     def efforts(self, frame: str) -> FrameEfforts:
         """Return the converter of wrenches at a frame; a new frame is compiled."""
-        known = self._efforts is not None and frame == self.frame
-        return self._efforts if known and self._efforts else FrameEfforts(self.tree, frame)
+        efforts = self._efforts if frame == self.frame else None
+        return efforts or FrameEfforts(self.tree, frame)
 
     def update(self, now_ns: int, q: Array) -> None:
         """Update ``external`` by the last measured wrench at a state's timestamp, ns."""

@@ -97,7 +97,7 @@ class ControlLoop:
         self.force = ForceSensor(tree)
         law.external = self.force.external
         self.reaction: ControlLaw | None = None
-        self._bridges, self._zeros = 0, np.zeros(n)
+        self._blends, self._zeros = 0, np.zeros(n)
         self.measured_effort = np.full(n, np.nan)
         self.braking = self._running = self._just_started = self._from_zero = self._resumed = False
         self.limiter = EffortLimiter(tree.effort_limit)
@@ -204,7 +204,7 @@ class ControlLoop:
         self.change_law(law)
 
     @property
-    def _acting(self) -> ControlLaw:
+    def _active_law(self) -> ControlLaw:
         return self.reaction or self.law
 
     def set_payload(self, payload: Payload | None, duration: float = 0.0) -> None:
@@ -251,15 +251,15 @@ class ControlLoop:
         Returns:
             Whether the state is new, repeated or refused.
         """
-        seen = self.state.take(stamp_ns, q, v)
-        if seen is Observation.NEW:
+        result = self.state.take(stamp_ns, q, v)
+        if result is Observation.NEW:
             if self.state.restarted and self._just_started:
                 self._begin_law(self.state.time)
                 self.generator.rest_at(self.q, stamp_ns)
             elif self.state.restarted and self._running:
                 self.resume()
             self._just_started = False
-        return seen
+        return result
 
     def start(self) -> None:
         """Start control: hold the last valid position, ramp from the initial effort."""
@@ -286,7 +286,7 @@ class ControlLoop:
         if self.load is not None:
             self.load.restart(t)
         self._transition.start(t)
-        self._acting.reset(t, self.q, self.v)
+        self._active_law.reset(t, self.q, self.v)
 
     def resume(self) -> None:
         """Restart after a gap or a jump of the time, or after a stop: brake, then hold."""
@@ -314,8 +314,8 @@ class ControlLoop:
         if self.load is not None and self.load.changing:
             self.load.advance(t)
         self.generator.sample(self.state.stamp_ns)
-        if self.generator.bridges != self._bridges:
-            self._bridges = self.generator.bridges
+        if self.generator.blends != self._blends:
+            self._blends = self.generator.blends
             self.limiter.soften(CHANGE_SLEW)
         q, v, effort, ramp = self.q, self.v, self._desired, 1.0
         self._kernels.gravity_forces(q, self._gravity)
@@ -325,7 +325,7 @@ class ControlLoop:
         if self.braking:
             self.stopping.brake.effort(q, v, self.limiter.limits, effort)
         else:
-            self._acting.effort(t, q, v, self.reference, effort)
+            self._active_law.effort(t, q, v, self.reference, effort)
             ramp = self._transition.ramp.share(t)
             if ramp < 1.0:
                 base = self._driver_share(v) if self._from_zero else self._gravity
@@ -348,12 +348,12 @@ class ControlLoop:
             self.braking = False
             if generator.resting:  # discard the remaining velocity of the glide
                 self.reference.velocity.fill(0.0)
-            self._acting.reset(t, self.q, self.v)
+            self._active_law.reset(t, self.q, self.v)
             self.limiter.soften(CHANGE_SLEW)
 
     def decompose(self) -> dict[str, Array]:
         """Return the law's efforts of the last tick by term; allocates, so not for the tick."""
-        return self._acting.decompose(self.state.time, self.q, self.v, self.reference)
+        return self._active_law.decompose(self.state.time, self.q, self.v, self.reference)
 
     def stop(self, *, final: bool = False, fresh: bool = False, dt: float | None = None) -> None:
         """Compute the stop action's effort from the last valid state into ``effort``.
@@ -392,7 +392,7 @@ class ControlLoop:
 
         No effect at rest. With a law that ignores the reference, only the reference comes to rest.
         """
-        if not self._acting.follows_reference:
+        if not self._active_law.follows_reference:
             self.generator.hold()
             self.limiter.soften(CHANGE_SLEW)
         elif self.generator.moving or self.reference.velocity.any():

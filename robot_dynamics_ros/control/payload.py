@@ -155,24 +155,24 @@ class LoadedKernels(KernelSet):
         self.kind = bare.kind
         self._arguments, self._parts = {}, (load, bare)
         n = load.bare.n
-        alone, whole, still = np.zeros(n), np.zeros(n), np.zeros(n)
+        bare_effort, total, still = np.zeros(n), np.zeros(n), np.zeros(n)
         inverse_dynamics, gravity_forces = bare.inverse_dynamics, bare.gravity_forces
 
         def loaded_dynamics(q: Array, v: Array, a: Array, tau: Array) -> None:
             if not load.carrying:
                 inverse_dynamics(q, v, a, tau)
                 return
-            inverse_dynamics(q, v, a, alone)
-            load.add(q, v, a, alone, whole)
-            tau[:] = whole
+            inverse_dynamics(q, v, a, bare_effort)
+            load.add(q, v, a, bare_effort, total)
+            tau[:] = total
 
         def loaded_gravity(q: Array, g: Array) -> None:
             if not load.carrying:
                 gravity_forces(q, g)
                 return
-            gravity_forces(q, alone)
-            load.add(q, still, still, alone, whole)
-            g[:] = whole
+            gravity_forces(q, bare_effort)
+            load.add(q, still, still, bare_effort, total)
+            g[:] = total
 
         self.inverse_dynamics: Kernel = loaded_dynamics
         self.gravity_forces: Kernel = loaded_gravity

@@ -125,13 +125,13 @@ class ControllerSession(ControllerParts):
         self, stamp_ns: int, arrival_ns: int, q: Array, v: Array, effort: Array | None
     ) -> bool:
         loop = self.loop
-        seen = loop.observe(stamp_ns, q, v)
-        repeated = seen is Observation.REPEATED
+        result = loop.observe(stamp_ns, q, v)
+        repeated = result is Observation.REPEATED
         if repeated and self._simulated_time and self.mode is SessionMode.STOPPED:
             loop.state.validator.allow_repeat()  # paused, but states arrive again
-            seen = loop.observe(stamp_ns, q, v)
-            repeated = seen is Observation.REPEATED
-        if seen is Observation.REFUSED or (repeated and not self._simulated_time):
+            result = loop.observe(stamp_ns, q, v)
+            repeated = result is Observation.REPEATED
+        if result is Observation.REFUSED or (repeated and not self._simulated_time):
             return False
         self._received_ns = arrival_ns
         if effort is not None and self.wants_effort:

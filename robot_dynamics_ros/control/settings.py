@@ -236,9 +236,9 @@ class LockedJointWatch:
         locked = choice_of_joints(parameters)['locked']
         locked = {name: x for name, x in locked.items() if x != 'measured'}
         rows = zip(self.names, self.modelled.tolist(), strict=True)
-        places = np.array([locked.get(name, x) for name, x in rows], dtype=float)
-        moved = bool((places != self.modelled).any())
-        self.modelled = places
+        positions = np.array([locked.get(name, x) for name, x in rows], dtype=float)
+        moved = bool((positions != self.modelled).any())
+        self.modelled = positions
         return moved
 
     def update(self, positions: Array) -> bool:

@@ -118,7 +118,7 @@ def test_waypoints_begun_elsewhere_are_those_that_would_have_been_made_there(fir
     there.position[:], there.velocity[:] = [0.4, -0.3], [0.2, 0.1]
     there.acceleration[:] = -0.5, 0.3
     begun, made = JointWaypoints(knots, here), JointWaypoints(knots, there)
-    begun.begin_at(there)
+    begun.set_start(there)
     for t in np.linspace(-0.1, 2.1, 45):
         for found, expected in zip(state(begun, t), state(made, t), strict=True):
             np.testing.assert_array_equal(found, expected)

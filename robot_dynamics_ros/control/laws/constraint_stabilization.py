@@ -201,8 +201,8 @@ class ConstraintStabilization(ControlLaw):
         if self._blend > 0.0:
             self._kernel.set_offset(*quintic_offset(*self._initial, self._blend, 0.0))
         self._kernel.run(0.0, q, v)
-        demand = self._kernel.acceleration.copy()
-        within = self._effort.write(q, v, demand, np.zeros(self.tree.n))
+        acceleration = self._kernel.acceleration.copy()
+        within = self._effort.write(q, v, acceleration, np.zeros(self.tree.n))
         return within and not self._kernel.damped
 
     def effort(self, t: float, q: Array, v: Array, reference: Reference, out: Array) -> None:
@@ -310,8 +310,8 @@ class ConstraintStabilization(ControlLaw):
         kernel, solution = self._kernel, self._kernel.inverse()
         A = self._effort.inertia_matrix(kernel.q)
         # Reactions if the drives provide only the bias force: Q = b in (2.19).
-        none = np.zeros(self.tree.n)
-        _, multipliers = constraint_force(A, none, none, kernel.Gamma, -kernel.u)
+        zeros = np.zeros(self.tree.n)
+        _, multipliers = constraint_force(A, zeros, zeros, kernel.Gamma, -kernel.u)
         return ConstraintSnapshot(
             self.program.stack.rows,
             kernel.f.copy(),
@@ -325,16 +325,16 @@ class ConstraintStabilization(ControlLaw):
 
     def status(self) -> dict[str, str]:
         """Return the program's name, largest error, conditioning and contacts as texts."""
-        seen = self.constraints()
-        worst = int(np.argmax(np.abs(seen.f)))
+        snapshot = self.constraints()
+        worst = int(np.argmax(np.abs(snapshot.f)))
         return {
             'program': self.program.name,
             'program_start_s': f'{self._start or 0.0:.6f}',
-            'largest_f': f'{seen.f[worst]:.3e} ({seen.rows[worst]})',
-            'sigma_min': f'{seen.sigma_min:.3e}',
-            'condition': f'{seen.condition:.3g}',
-            'inverse': 'damped' if seen.damped else 'exact',
-            'effort_scale': f'{seen.scale:.3f}',
+            'largest_f': f'{snapshot.f[worst]:.3e} ({snapshot.rows[worst]})',
+            'sigma_min': f'{snapshot.sigma_min:.3e}',
+            'condition': f'{snapshot.condition:.3g}',
+            'inverse': 'damped' if snapshot.damped else 'exact',
+            'effort_scale': f'{snapshot.scale:.3f}',
             **({} if self._contacts is None else self._contacts.status()),
         }
 

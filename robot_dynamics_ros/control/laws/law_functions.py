@@ -252,9 +252,9 @@ def _clipped(effort: Array, limit: Array) -> list[Scalar]:
 def _largest_scale(keep: Array, task: Array, limit: Array) -> Scalar:
     """Return the result of :func:`stabilization.largest_scale`, for symbols."""
     scale: Scalar = 1.0
-    for kept, wanted, most in zip(keep, task, limit.tolist(), strict=True):
-        size = maximum(wanted, -wanted)
-        room = select(0.0, wanted, most - kept, most + kept)
+    for base, needed, most in zip(keep, task, limit.tolist(), strict=True):
+        size = maximum(needed, -needed)
+        room = select(0.0, needed, most - base, most + base)
         # Where the task effort is 0, no scaling is needed; 1 avoids a division by 0.
         part = maximum(room, 0.0) / select(0.0, size, size, 1.0)
         smaller = select(room, size * scale, part, scale)

@@ -232,8 +232,8 @@ class ContactForces:
                 normal_force += max(reaction[row], 0.0)
         part, most = -math.expm1(-_LOW_PASS * h), FRICTION * normal_force
         for i in self._along:
-            wanted = max(-most, min(most, reaction[i]))
-            self._friction[i] += part * (wanted - self._friction[i])
+            target = max(-most, min(most, reaction[i]))
+            self._friction[i] += part * (target - self._friction[i])
         for row, control in zip(self._rows, self.controls, strict=True):
             self._friction[row] = control.force
 
@@ -326,10 +326,10 @@ class LeadIn:
 
 def _above_contacts(program: Program, q: Array) -> Array:
     """Return a start with the rows of contacts at their clearance, shape (n,), rad or m."""
-    wanted = np.zeros(program.m)
+    target = np.zeros(program.m)
     for row, contact in program.contacts:
-        wanted[row] = contact.clearance
+        target[row] = contact.clearance
     for _ in range(_STEPS if program.contacts else 0):
-        seen = program.stack.evaluate(q, 0.0 * q, 0.0)
-        q = q - np.linalg.lstsq(seen.Gamma, seen.f - wanted, rcond=None)[0]
+        state = program.stack.evaluate(q, 0.0 * q, 0.0)
+        q = q - np.linalg.lstsq(state.Gamma, state.f - target, rcond=None)[0]
     return q

@@ -32,7 +32,7 @@ _NEGLIGIBLE = 1e-12  # rad or m: smaller distances are ignored
 _BRAKING_S = 0.2
 #: Transition from the reference to a trajectory with another start: largest additional speed, as
 #: a fraction of the velocity limit, and shortest duration, s.
-_BRIDGE_SPEED, _SHORTEST_BRIDGE_S = 0.5, 0.3
+_BLEND_SPEED, _MIN_BLEND_S = 0.5, 0.3
 
 
 class ReferenceGenerator:
@@ -45,7 +45,7 @@ class ReferenceGenerator:
         speed_limit: Returns the speed limit of a trajectory, given whether it starts in motion;
             may be replaced.
         speed: Speed scaling of trajectories.
-        bridges: Number of transitions to trajectories with another start.
+        blends: Number of transitions to trajectories with another start.
         changes: Counter that increases whenever something else is followed; the goal of the
             previous trajectory has then ended.
 
@@ -56,7 +56,7 @@ class ReferenceGenerator:
     def __init__(self, tree: RobotTree) -> None:
         self._tree = tree
         self.reference = Reference(tree.n)
-        self.changes = self.bridges = 0
+        self.changes = self.blends = 0
         self._trajectory: Trajectory = Hold(self.reference.position)
         self._start_ns = self._now_ns = 0
         self._pending: tuple[int, Prepared] | None = None
@@ -301,7 +301,7 @@ class ReferenceGenerator:
         if self._pending is not None and stamp_ns >= self._pending[0]:
             start, pending = self._pending
             self._extrapolate(start)
-            pending.trajectory.begin_at(self.reference)
+            pending.trajectory.set_start(self.reference)
             self._trajectory, self._start_ns, self._pending = pending.trajectory, start, None
             self._begin(pending, 0.0)
         self._now_ns = stamp_ns
@@ -337,9 +337,9 @@ class ReferenceGenerator:
         joined = isinstance(self._trajectory, JointWaypoints) and self._trajectory.first.time > 0.0
         seconds = 0.0
         if np.abs(offset).max() > _NEGLIGIBLE or (rate.any() and not joined):
-            times = PEAK_VELOCITY * np.abs(offset) / _BRIDGE_SPEED + 2 * _BRAKING_S * np.abs(rate)
-            seconds = max(float((times / fastest).max()), _SHORTEST_BRIDGE_S)
-            self.bridges += 1
+            times = PEAK_VELOCITY * np.abs(offset) / _BLEND_SPEED + 2 * _BRAKING_S * np.abs(rate)
+            seconds = max(float((times / fastest).max()), _MIN_BLEND_S)
+            self.blends += 1
         start = now.rows.copy()
         self._trajectory = Blended(self._trajectory, begin, start, (offset, rate), seconds)
 

@@ -78,7 +78,7 @@ class JointWaypoints(JointSpline):
             return JointSpline([self._start_knot(start), self.first])
         return None
 
-    def begin_at(self, start: Reference) -> None:
+    def set_start(self, start: Reference) -> None:
         """Change the start; no effect if the first point is at time 0.
 
         Args:
