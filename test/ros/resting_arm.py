@@ -58,7 +58,7 @@ class RestingArm:
         which doubles, because the last may have been lost or refused: in the end none is left on
         its way.
         """
-        heard, answered, known = len(self.commands), len(self.references), bool(self.references)
+        count, answered, known = len(self.commands), len(self.references), bool(self.references)
         patience, next_time = _PATIENCE_S, 0.0
 
         def answer():
@@ -66,7 +66,7 @@ class RestingArm:
             new = self.references[answered:]
             if new and stamp_of(new[-1]) == self.stamp and next_time:
                 effort = sorted(new[-1].effort)
-                return next((c for c in self.commands[heard:] if sorted(c.data) == effort), None)
+                return next((c for c in self.commands[count:] if sorted(c.data) == effort), None)
             if time.monotonic() >= next_time:
                 self.publish(*args, **kwargs)
                 next_time = time.monotonic() + patience

@@ -86,7 +86,7 @@ from robot_dynamics_ros.description.shipped import shipped_robot
 from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
 
-MARK, HEARD = '/robot_dynamics_ros/mark', '/robot_dynamics_ros/heard'
+MARK, REPLY = '/robot_dynamics_ros/mark', '/robot_dynamics_ros/heard'
 rclpy.init()
 node = rclpy.create_node('gazebo_bridge')
 states = node.create_publisher(JointState, 'joint_states', QoSProfile(depth=1))
@@ -126,7 +126,7 @@ def serve(connection):
                 listeners.append((connection, name))
             elif word == 'publish' and name == MARK:
                 for listener, topic in listeners:
-                    listener.sendall((json.dumps(['publish', HEARD]) + '\\n').encode())
+                    listener.sendall((json.dumps(['publish', REPLY]) + '\\n').encode())
             elif word == 'publish':
                 forces[name.split('/')[-2]] = fields['data']
             else:

@@ -54,8 +54,8 @@ def visit(peer, states) -> None:
         return states[-1].header.stamp.sec + 1e-9 * states[-1].header.stamp.nanosec
 
     def near(pose) -> bool:
-        believed = np.array(states[-1].position) * [1.0, -1.0, 1.0, 1.0]
-        return np.allclose(believed, pose, atol=0.02)
+        reported = np.array(states[-1].position) * [1.0, -1.0, 1.0, 1.0]
+        return np.allclose(reported, pose, atol=0.02)
 
     for pose in POSES:
         parameter = Parameter('own_position', value=pose).to_parameter_msg()

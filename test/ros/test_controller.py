@@ -206,11 +206,11 @@ def test_external_efforts_and_the_wrench_that_explains_them_are_told_to_listener
     J = pinocchio.computeFrameJacobian(model, model.createData(), PLACE, tool)  # tool's axes
     measured = gravity(PLACE) - J.T @ F  # effort of the motors while the environment adds J^T F
 
-    def heard() -> bool:
+    def received() -> bool:
         arm.publish(effort=measured)
         return len(efforts) > 20 and len(rests) > 5 and len(wrenches) > 5
 
-    peer.spin_until(heard, 60.0, 'external efforts')
+    peer.spin_until(received, 60.0, 'external efforts')
     # The observer converges from 0 first; with K h = 10 that takes three samples.
     assert efforts[-1].effort == pytest.approx(J.T @ F, abs=1e-6)
     assert (efforts[-1].name, list(efforts[-1].position)) == (list(JOINTS), list(PLACE))
@@ -229,15 +229,15 @@ def test_streamed_targets_lead_the_reference_and_a_wrench_needs_a_law_that_yield
     joints = peer.node.create_publisher(JointState, 'controller/target_joint', 1)
     poses = peer.node.create_publisher(PoseStamped, 'controller/target_pose', 1)
     wrenches = peer.node.create_publisher(WrenchStamped, 'controller/target_wrench', 1)
-    wanted = PLACE + [0.0, 0.05, 0.0, -0.1]
-    message = JointState(name=JOINTS[1:4:2], position=list(wanted[1:4:2]))
+    target = PLACE + [0.0, 0.05, 0.0, -0.1]
+    message = JointState(name=JOINTS[1:4:2], position=list(target[1:4:2]))
 
     def led(sender, message, joint, position) -> bool:
         arm.publish()
         sender.publish(message)
         return bool(references) and abs(references[-1].position[joint] - position) < 1e-3
 
-    peer.spin_until(lambda: led(joints, message, 1, wanted[1]), 60.0, 'target of joints')
+    peer.spin_until(lambda: led(joints, message, 1, target[1]), 60.0, 'target of joints')
     model = pinocchio.buildModelFromXML(sample('four_dof').xml)
     data = model.createData()
     pinocchio.framesForwardKinematics(model, data, PLACE + [0.1, 0.0, 0.0, 0.0])
@@ -259,7 +259,7 @@ def test_streamed_targets_lead_the_reference_and_a_wrench_needs_a_law_that_yield
 
 
 def test_a_locked_joint_is_measured_and_its_moves_are_told_at_once_and_followed(processes, arm):
-    told = arm.peer.collect(DiagnosticArray, '/diagnostics')
+    found = arm.peer.collect(DiagnosticArray, '/diagnostics')
     locked = {'locked': ['joint2:=measured'], 'locked_joint_moved': 'update'}
     law = {'law': 'gravity_compensation', 'diagnostics_period_s': 60.0}
     processes.start('controller', ARM | law | locked)
@@ -270,7 +270,7 @@ def test_a_locked_joint_is_measured_and_its_moves_are_told_at_once_and_followed(
     arm.peer.spin_until(
         lambda: np.abs(arm.command(moved) - expected).max() < 1e-10, 30.0, 'the other model'
     )
-    said = [status.message for array in told for status in array.status]
+    said = [status.message for array in found for status in array.status]
     assert "locked joint 'joint2' stands at -0.6, the model has it at -1" in said
 
 
@@ -318,12 +318,12 @@ def test_silence_brings_the_stop_action_and_fresh_states_bring_control_back(proc
     for _ in range(30):  # by a twentieth of the limits per ms: no jump
         last = arm.command()
     assert last == pytest.approx(gravity(PLACE), abs=1e-6)
-    told, missing = diagnosed(arm.peer), 'no longer seen: joint3'
+    levels, missing = diagnosed(arm.peer), 'no longer seen: joint3'
     others = [joint for joint in JOINTS if joint != 'joint3']
 
     def without_a_joint() -> bool:
         arm.publish(np.delete(PLACE, 2), [0.0] * 3, others)
-        said = [text for level, text in told() if level == DiagnosticStatus.ERROR]
+        said = [text for level, text in levels() if level == DiagnosticStatus.ERROR]
         return missing in node.output and any(missing in text for text in said)
 
     arm.peer.spin_until(without_a_joint, 30.0, f'{missing!r} in log and diagnostics')
@@ -462,8 +462,8 @@ def test_one_that_was_activated_by_hand_is_not_activated_again_once_all_listen(p
     node = processes.start('controller', ARM | {'await_listeners': ['late_peer']})
     activate(arm)
     with Peer(processes, 'late_peer') as late:
-        heard = late.collect(Float64MultiArray, COMMANDS)
-        late.spin_until(lambda: arm.publish() or heard, 20.0, 'a command')
+        received = late.collect(Float64MultiArray, COMMANDS)
+        late.spin_until(lambda: arm.publish() or received, 20.0, 'a command')
         late.spin_for(1.0)  # in which it would be tried 50 times
         assert arm.command() == pytest.approx(gravity(PLACE), abs=1e-6)
         assert arm.peer.change_state('controller', Transition.TRANSITION_DEACTIVATE)
@@ -716,10 +716,10 @@ def test_diagnostics_tell_rate_latency_law_and_saturation(processes, peer, arm):
         return {pair.key: pair.value for pair in message.status[0].values}
 
     peer.spin_until(complete, 30.0, 'diagnostics')
-    told = next(keys(m) for m in reversed(found) if 'rate_hz' in keys(m))
-    assert told['law'] == 'computed_torque'
-    assert float(told['latency_p50_us']) <= float(told['latency_p99_us'])
-    assert told['saturated'] == 'none'
+    last = next(keys(m) for m in reversed(found) if 'rate_hz' in keys(m))
+    assert last['law'] == 'computed_torque'
+    assert float(last['latency_p50_us']) <= float(last['latency_p99_us'])
+    assert last['saturated'] == 'none'
     assert found[-1].status[0].name == 'controller: control loop'
 
 
@@ -769,25 +769,25 @@ def test_a_shut_down_controller_leaves_nothing_that_ends_the_node(processes, pee
 
 def diagnosed(peer):
     """Return a collector of levels and messages of the controller's diagnostics."""
-    told = peer.collect(DiagnosticArray, '/diagnostics')
-    return lambda: [(x.status[0].level, x.status[0].message) for x in told]
+    arrays = peer.collect(DiagnosticArray, '/diagnostics')
+    return lambda: [(x.status[0].level, x.status[0].message) for x in arrays]
 
 
 def test_without_a_robot_it_says_for_what_it_waits(processes, peer):
-    told = diagnosed(peer)
+    seen = diagnosed(peer)
     node = processes.start('controller', {'diagnostics_period_s': 0.2})
     waits = 'no robot: set robot, or publish robot_description'
     expected = (DiagnosticStatus.WARN, f'not active: {waits}')
-    peer.spin_until(lambda: expected in told(), 30.0, 'a warning')
+    peer.spin_until(lambda: expected in seen(), 30.0, 'a warning')
     node.says(f'not active yet: {waits}', 20.0)
 
 
 def test_without_states_it_says_for_what_it_waits(processes, peer):
-    told = diagnosed(peer)
+    seen = diagnosed(peer)
     processes.start('controller', ARM | {'diagnostics_period_s': 0.2})
     expected = 'not active: no fresh state on /joint_states'
     peer.spin_until(
-        lambda: any(level == DiagnosticStatus.WARN and expected in text for level, text in told()),
+        lambda: any(level == DiagnosticStatus.WARN and expected in text for level, text in seen()),
         30.0, 'a warning',
     )  # fmt: skip
 

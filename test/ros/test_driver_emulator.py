@@ -122,19 +122,19 @@ def test_a_hand_at_the_emulator_is_felt_as_a_contact_and_told(processes, peer, t
     push = WrenchStamped()
     push.header.frame_id, push.wrench.torque = 'link2', Vector3(z=20.0)  # N m: no lever needed
 
-    def told() -> dict[str, str]:
+    def shown() -> dict[str, str]:
         loops = [x for message in reports for x in message.status if 'control loop' in x.name]
         return {x.key: x.value for x in loops[-1].values} if loops else {}
 
-    peer.spin_until(lambda: told().get('contacts') == '0', 60.0, 'diagnostics without a contact')
-    assert told()['touched_link'] == 'none'
+    peer.spin_until(lambda: shown().get('contacts') == '0', 60.0, 'diagnostics without a contact')
+    assert shown()['touched_link'] == 'none'
 
     def touched() -> bool:
         hand.publish(push)
-        return told()['contacts'] != '0'
+        return shown()['contacts'] != '0'
 
     peer.spin_until(touched, 60.0, 'a contact on /diagnostics')
-    assert told()['touched_link'] == 'link2'
+    assert shown()['touched_link'] == 'link2'
     controller.says('touched: ')
     assert 'on link2' in controller.output
 
@@ -194,21 +194,21 @@ def test_the_own_gravity_compensation_of_a_driver_is_subtracted_exactly(processe
 def test_a_profile_with_one_topic_per_joint_and_one_with_names(processes, peer, tmp_path):
     per_joint = {'command': {'topic': 'arm/{joint}/effort', 'form': 'per_joint'}}
     profile = written(tmp_path, 'generic_ros2_control', **per_joint)
-    heard = peer.collect(Float64, 'arm/joint3/effort')
+    received = peer.collect(Float64, 'arm/joint3/effort')
     start_pair(processes, profile)
     follow(peer, GOAL, 0.5)
     reached(peer, GOAL, 2e-3)
-    assert heard
+    assert received
 
 
 def test_a_profile_whose_commands_carry_names(processes, peer, tmp_path):
     named = {'command': {'topic': 'arm/efforts', 'form': 'joint_state'}}
     profile = written(tmp_path, 'template', **named)
-    heard = peer.collect(JointState, 'arm/efforts')
+    received = peer.collect(JointState, 'arm/efforts')
     start_pair(processes, profile)
     follow(peer, GOAL, 0.5)
     reached(peer, GOAL, 2e-3)
-    assert list(heard[-1].name) == ['axis_1', 'axis_2', 'axis_4', 'axis_3']
+    assert list(received[-1].name) == ['axis_1', 'axis_2', 'axis_4', 'axis_3']
 
 
 def test_efforts_are_laid_over_the_positions_where_the_arm_is(processes, peer, tmp_path):
@@ -372,7 +372,7 @@ def test_its_own_controller_holds_the_arm_and_goes_where_it_is_told(processes, p
     answer = peer.call(SetParameters, 'driver_emulator/set_parameters', request)
     assert answer.results[0].successful
     peer.spin_until(
-        lambda: np.allclose(states[-1].position, there, atol=5e-3), 20.0, 'where it was told'
+        lambda: np.allclose(states[-1].position, there, atol=5e-3), 20.0, 'the commanded position'
     )
     request.parameters[0].value.double_array_value = [9.0] * 4
     refused = peer.call(SetParameters, 'driver_emulator/set_parameters', request).results[0]

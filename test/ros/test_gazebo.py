@@ -115,14 +115,14 @@ def test_an_arm_does_not_fall_at_the_start_and_tracks_its_motion(
     from robot_dynamics_ros.recordings.reading import read_recording
 
     run = read_recording(launch.log.parent / 'bag')
-    told = np.isfinite(run.reference_position).all(axis=1) & (run.time > 2.6)
-    error = (run.reference_position - run.position)[told]
+    commanded = np.isfinite(run.reference_position).all(axis=1) & (run.time > 2.6)
+    error = (run.reference_position - run.position)[commanded]
     rms = np.sqrt((error**2).mean(axis=0))
     # A quiet machine: below 1e-3, and 12e-3 for the SCARA's wrist, where DART lets Coulomb
     # friction act stronger than described (docs/gazebo.md). A busy one leaves states unanswered.
     # An arm that is not led is off by 0.3 and more. Exact is test_gazebo_steps.py.
     assert rms.max() < 5e-2, rms
-    assert np.abs(np.ptp(run.position[told], axis=0)).max() > 0.1, 'it moved'
+    assert np.abs(np.ptp(run.position[commanded], axis=0)).max() > 0.1, 'it moved'
 
 
 def test_no_force_is_left_in_a_gazebo_that_goes_on(launches, peer):
@@ -137,11 +137,11 @@ def test_no_force_is_left_in_a_gazebo_that_goes_on(launches, peer):
     launch.interrupt()
 
     def quill() -> float:
-        told = subprocess.run(
+        output = subprocess.run(
             ['gz', 'topic', '-e', '-n', '1', '-t', '/model/scara/joint_state', '--json-output'],
             env=launches.env, capture_output=True, text=True, timeout=20.0,
         ).stdout  # fmt: skip
-        first = (told.splitlines() or ['{"joint": []}'])[0]  # "-n 1" gives two now and then
+        first = (output.splitlines() or ['{"joint": []}'])[0]  # "-n 1" gives two now and then
         joints = {joint['name']: joint for joint in json.loads(first)['joint']}
         return joints.get('joint3', {}).get('axis1', {}).get('position', 0.0)
 

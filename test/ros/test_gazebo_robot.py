@@ -141,7 +141,7 @@ def test_who_does_not_get_active_is_named_with_its_state(processes, peer, gazebo
 
 
 @pytest.mark.parametrize(
-    ('given', 'told'),
+    ('given', 'reason'),
     [
         (
             {'services': '/world/other/create'},
@@ -151,27 +151,27 @@ def test_who_does_not_get_active_is_named_with_its_state(processes, peer, gazebo
         ({'model': 'another'}, 'error: Gazebo: no model scara within 1 s'),
     ],
 )
-def test_what_gazebo_does_not_do_is_told(processes, tmp_path, given, told):
+def test_what_gazebo_does_not_do_is_told(processes, tmp_path, given, reason):
     gazebo = Gazebo(tmp_path, **given)
     node = processes.start('gazebo_robot', ARM | {'timeout_s': 1.0}, env=gazebo.env)
     assert node.wait() == 1
-    assert told in node.output
+    assert reason in node.output
     assert 'Traceback' not in node.output
 
 
 @pytest.mark.parametrize(
-    ('parameters', 'told'),
+    ('parameters', 'reason'),
     [
         ({'robot_description': ''}, 'give the URDF text of the robot'),
         ({'pose': [0.0, 1.0]}, 'x, y, z, roll, pitch, yaw'),
         ({'unpause': 'perhaps'}, "unknown unpause 'perhaps'; known: at_once, never, ready"),
     ],
 )
-def test_wrong_parameters_end_the_node_with_one_clear_line(processes, gazebo, parameters, told):
+def test_wrong_parameters_end_the_node_with_one_clear_line(processes, gazebo, parameters, reason):
     node = processes.start('gazebo_robot', ARM | parameters, env=gazebo.env)
     assert node.wait() == 2
     (line,) = [line for line in node.output.splitlines() if line.startswith('error: ')]
-    assert told in line
+    assert reason in line
 
 
 def test_without_gazebo_the_remedy_is_told(processes, tmp_path):

@@ -45,7 +45,7 @@ class Hand:
         last = self.arm.commands[-1].data
         return np.allclose(last, gravity(place), rtol=0.0, atol=1e-9)
 
-    def tell(self, pressed: bool, place) -> bool:
+    def publish_switch(self, pressed: bool, place) -> bool:
         """Publish switch and state; return whether the arm is weightless."""
         self._switch.publish(Bool(data=pressed))
         return self.is_weightless(place)
@@ -62,7 +62,7 @@ def test_only_a_press_of_the_switch_frees_the_arm_and_silence_stops_it(processes
     hand = Hand(peer)
     hand.arm.command(PLACE)
     hand.assert_held(AWAY)
-    peer.spin_until(lambda: hand.tell(True, AWAY), 60.0, 'weightlessness')
+    peer.spin_until(lambda: hand.publish_switch(True, AWAY), 60.0, 'weightlessness')
 
     def lapsed(times: int) -> bool:
         hand.arm.publish(AWAY)
@@ -72,18 +72,18 @@ def test_only_a_press_of_the_switch_frees_the_arm_and_silence_stops_it(processes
     peer.spin_until(lambda: lapsed(before), 60.0, 'a stop after guiding_timeout_s')
     hand.assert_held(PLACE)
     for _ in range(20):
-        hand.tell(True, PLACE)
+        hand.publish_switch(True, PLACE)
         peer.spin_for(0.005)
     hand.assert_held(PLACE)  # a button that was already pressed enables nothing
 
-    def pressed_anew() -> bool:
+    def pressed_again() -> bool:
         for pressed in (False, True):
-            hand.tell(pressed, PLACE)
+            hand.publish_switch(pressed, PLACE)
             peer.spin_for(0.1)
         return hand.is_weightless(PLACE)
 
-    peer.spin_until(pressed_anew, 60.0, 'weightlessness after another press')
-    hand.tell(False, PLACE)
+    peer.spin_until(pressed_again, 60.0, 'weightlessness after another press')
+    hand.publish_switch(False, PLACE)
     peer.spin_until(lambda: lapsed(before + 1), 60.0, 'a stop once the switch is let go')
 
     for k in (1, 2):
@@ -113,12 +113,12 @@ def test_a_guided_run_is_recorded_and_replayed_to_the_digit(processes, peer, tmp
         hand = peer.node.create_publisher(WrenchStamped, 'simulator/push', 1)
         enabled = 'guiding is enabled'
 
-        def told() -> bool:
+        def is_enabled() -> bool:
             hand.publish(push)
             switch.publish(Bool(data=True))
             return enabled in processes.outputs()
 
-        peer.spin_until(told, 60.0, enabled)
+        peer.spin_until(is_enabled, 60.0, enabled)
 
     run(processes, peer, bag, {'law': 'hand_guiding', 'guiding_timeout_s': 5.0}, guide)
     assert main(['replay', str(bag), '--output', str(tmp_path / 'replay')]) == 0

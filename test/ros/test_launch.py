@@ -91,7 +91,7 @@ def test_every_argument_is_shown_with_its_sentence(launches, name):
 
 
 @pytest.mark.parametrize(
-    ('name', 'arguments', 'told'),
+    ('name', 'arguments', 'reason'),
     [
         ('simulation', {'robot': 'nobody'}, "['scara', 'four_dof']"),
         ('simulation', {'law': 'magic'}, 'computed_torque'),
@@ -104,7 +104,7 @@ def test_every_argument_is_shown_with_its_sentence(launches, name):
         ('hardware', {'rviz': True}, 'sudo apt install ros-'),
     ],
 )
-def test_what_cannot_be_is_refused_in_one_line(launches, name, arguments, told):
+def test_what_cannot_be_is_refused_in_one_line(launches, name, arguments, reason):
     """Where ros_gz_bridge or RViz are installed, those refusals cannot be seen."""
     package = {'rviz': 'robot_state_publisher'}.get(next(iter(arguments), ''), '')
     package = package or ('ros_gz_bridge' if name in ('gazebo', 'four_bar') else '')
@@ -113,7 +113,7 @@ def test_what_cannot_be_is_refused_in_one_line(launches, name, arguments, told):
     launch = launches.launch(name, **arguments)
     assert launch.wait(40.0) == 1, launch.output
     (line,) = [line for line in launch.output.splitlines() if 'Caught' in line]
-    assert told in line
+    assert reason in line
     assert 'Traceback' not in launch.output
     assert 'process started' not in launch.output
 
@@ -170,9 +170,9 @@ def test_the_simulation_tracks_records_and_ends_with_a_safe_command(launches, pe
         lambda: states and states[-1].header.stamp.sec >= 2, 40.0, 'two simulated seconds'
     )
     peer.call(SetBool, 'simulator/pause', SetBool.Request(data=True))
-    heard = -1
-    while len(commands) > heard:  # the controller does not wait for this test, if that is behind
-        heard = len(commands)
+    seen = -1
+    while len(commands) > seen:  # the controller does not wait for this test, if that is behind
+        seen = len(commands)
         peer.spin_for(4.0)  # the middleware checks for missed messages every 3 s
     launch.interrupt()
     # The arm moves at 0.45 m/s; between the last state that both have seen and the one that the
@@ -186,8 +186,8 @@ def test_the_simulation_tracks_records_and_ends_with_a_safe_command(launches, pe
 
     recording = read_recording(launch.log.parent / 'bag')
     assert recording.time[-1] >= 2.0
-    told = np.isfinite(recording.reference_position).all(axis=1) & (recording.time > 1.0)
-    error = (recording.reference_position - recording.position)[told]
+    commanded = np.isfinite(recording.reference_position).all(axis=1) & (recording.time > 1.0)
+    error = (recording.reference_position - recording.position)[commanded]
     # A wrong model or law costs far more (PD + gravity: 60 mrad here).
     assert np.sqrt((error**2).mean(axis=0)).max() < 5e-3
 
@@ -208,20 +208,20 @@ def test_the_scene_ends_with_a_node_that_dies(launches, peer):
     launch = launches.launch('simulation')
     wait_active(peer, 'controller')
     os.kill(started(launch)['controller'], signal.SIGKILL)
-    assert launch.wait(30.0) == 1, 'a script can tell'
+    assert launch.wait(30.0) == 1, 'visible to a script'
     assert 'the scene ends: controller-2 ended with -9' in launch.output
     assert 'ERROR' in launch.output
 
 
 @pytest.mark.parametrize(
-    ('law', 'told'),
+    ('law', 'reason'),
     [
         ({'program': 'four_dof_moving_plane'}, "is written for robot 'four_dof', this is 'scara'"),
         ({'law': 'computed_torque', 'params_file': '{folder}/wrong.yaml'}, 'natural_frequency'),
     ],
 )
 def test_a_scene_whose_parameters_a_node_refuses_ends_with_its_reason(
-    launches, tmp_path, law, told
+    launches, tmp_path, law, reason
 ):
     wrong = yaml.safe_load((PROJECT / 'config' / 'scara.yaml').read_text('utf-8'))
     wrong['/**/controller']['ros__parameters']['natural_frequency'] = [-1.0]
@@ -229,7 +229,7 @@ def test_a_scene_whose_parameters_a_node_refuses_ends_with_its_reason(
     given = {key: value.format(folder=tmp_path) for key, value in law.items()}
     launch = launches.launch('simulation', **{'law': 'constraint_stabilization', **given})
     assert launch.wait(40.0) == 1, launch.output
-    assert told in launch.output
+    assert reason in launch.output
     assert 'the scene ends: controller-2 ended with 2' in launch.output
 
 
@@ -239,9 +239,9 @@ def test_an_arm_in_motion_survives_the_loss_of_what_only_looks_on(launches, peer
     launch.says('sent circle', 60.0)
     os.kill(started(launch)['monitor'], signal.SIGKILL)
     launch.says('lost: monitor-5 ended with -9', 20.0)
-    heard = len(commands)
-    both = 'states, of which a busy machine may hear later, and commands'
-    peer.spin_until(lambda: states and len(commands) > heard + 100, 20.0, both)
+    seen = len(commands)
+    both = 'states, possibly delayed on a busy machine, and commands'
+    peer.spin_until(lambda: states and len(commands) > seen + 100, 20.0, both)
     os.kill(started(launch)['recorder'], signal.SIGKILL)
     assert launch.wait(30.0) == 1, 'what was to be recorded is not'
     ends_with_gravity(peer, states, commands)
@@ -322,9 +322,9 @@ def test_a_bag_that_exists_is_refused_before_anything_is_started(launches, tmp_p
 
 
 def test_two_robots_have_their_own_topics_joints_and_time(launches, peer, listening):
-    heard = {side: listening(f'/{side}') for side in ('left', 'right')}
+    received = {side: listening(f'/{side}') for side in ('left', 'right')}
     launch = launches.launch('two_robots')
-    for side, (states, commands) in heard.items():
+    for side, (states, commands) in received.items():
         wait_active(peer, f'/{side}/controller')
         peer.spin_until(
             lambda s=states: s and s[-1].header.stamp.sec >= 1, 60.0, f'{side} to move'
@@ -354,14 +354,14 @@ def patient(tmp_path, name: str, **changes) -> Path:
 
 
 def test_in_the_monitor_stage_an_arm_is_watched_and_nothing_commands(launches, peer):
-    told = peer.collect(DiagnosticArray, '/diagnostics')
+    diagnostics = peer.collect(DiagnosticArray, '/diagnostics')
     launch = launches.launch('hardware', emulator=True, log_level='debug')
     nodes_there(peer, '/driver_emulator', '/monitor')
 
     def verdict() -> list[str]:
         return [
             status.message
-            for array in told
+            for array in diagnostics
             for status in array.status
             if status.name == 'monitor: model' and status.level == DiagnosticStatus.OK
         ]
@@ -375,14 +375,14 @@ def test_in_the_monitor_stage_an_arm_is_watched_and_nothing_commands(launches, p
 
 
 @pytest.mark.parametrize(
-    ('stage', 'told'),
+    ('stage', 'reason'),
     [
         ('gravity', 'stage gravity: gravity_compensation at 30 % of the effort limits'),
         ('slow', 'stage slow: computed_torque at 50 % of the effort limits'),
     ],
 )
 def test_a_stage_takes_over_from_the_driver_and_ends_with_a_safe_command(
-    launches, peer, listening, tmp_path, stage, told
+    launches, peer, listening, tmp_path, stage, reason
 ):
     states, commands = listening()
     launch = launches.launch(
@@ -399,7 +399,7 @@ def test_a_stage_takes_over_from_the_driver_and_ends_with_a_safe_command(
     peer.spin_until(lambda: states and len(commands) > 500, 40.0, 'states and commands')
     launch.interrupt()
     ends_with_gravity(peer, states, commands)
-    assert told in launch.output
+    assert reason in launch.output
     assert launch.output.count('process has finished cleanly') == (3 if stage == 'slow' else 2)
 
 
@@ -440,7 +440,7 @@ def test_a_replayed_bag_is_compared_with_the_model_in_it(tmp_path, gravity, verd
     with free_domain() as domain, Launches(tmp_path, domain, prefix) as launches:
         launches.env['PATH'] = f'{commands}{os.pathsep}{launches.env["PATH"]}'
         with Peer(launches, 'listener') as listener:
-            told = listener.collect(DiagnosticArray, '/diagnostics')
+            diagnostics = listener.collect(DiagnosticArray, '/diagnostics')
             launch = launches.launch(
                 'replay', bag=NOMINAL, effort_source='command', gravity=gravity
             )
@@ -448,7 +448,7 @@ def test_a_replayed_bag_is_compared_with_the_model_in_it(tmp_path, gravity, verd
             def verdicts() -> list[str]:
                 return [
                     status.message
-                    for array in told
+                    for array in diagnostics
                     for status in array.status
                     if status.name == 'monitor: model'
                 ]

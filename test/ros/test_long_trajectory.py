@@ -158,11 +158,11 @@ def test_the_arm_is_driven_on_while_a_long_goal_is_accepted(processes, peer):
     client = ActionClient(peer.node, FollowJointTrajectory, 'controller/follow_joint_trajectory')
     arm.until(lambda: len(arm.commands) > 5, 30.0, 'commands')
     arm.until(client.server_is_ready, 30.0, 'the action server')
-    told = []
+    feedback = []
     sent = client.send_goal_async(
-        FollowJointTrajectory.Goal(trajectory=long_way()), feedback_callback=told.append
+        FollowJointTrajectory.Goal(trajectory=long_way()), feedback_callback=feedback.append
     )
-    arm.until(lambda: told, 120.0, 'feedback')
+    arm.until(lambda: feedback, 120.0, 'feedback')
     assert sent.result().accepted
     assert 'accepted: goal of 5000 points, ' in node.output
     assert node.output.count('answered 20 states meanwhile') == 2  # rclpy itself has read it

@@ -42,7 +42,7 @@ class Feed:
     def __init__(self, peer, joints=JOINTS, place=(0.0,) * 4) -> None:
         self.peer, self.joints, self.stamp = peer, list(joints), NANO
         self._place = list(place)
-        self.heard = peer.collect(JointState, 'monitor/residual')
+        self.residuals = peer.collect(JointState, 'monitor/residual')
         self.diagnostics = peer.collect(DiagnosticArray, '/diagnostics')
         self._states = peer.node.create_publisher(JointState, 'joint_states', RELIABLE)
         peer.spin_until(self._gap_noticed, 60.0, 'the monitor hearing states')
@@ -50,7 +50,7 @@ class Feed:
     def _gap_noticed(self) -> bool:
         """Publish a state after a long gap; return whether the monitor reports it."""
         self.publish(self._place, [0.0] * 4, step=10 * NANO)
-        figures = (told(status) for message in self.diagnostics for status in message.status)
+        figures = (values_of(status) for message in self.diagnostics for status in message.status)
         return any(int(found.get('gaps', '0')) for found in figures)
 
     def publish(self, q, v, effort=(), step=PERIOD_NS) -> None:
@@ -65,15 +65,15 @@ class Feed:
         Args:
             publish: Publishes a pair, a period apart, and returns nothing.
         """
-        again, wanted = 0.0, -1
+        again, stamp_ns = 0.0, -1
 
         def found():
-            nonlocal again, wanted
+            nonlocal again, stamp_ns
             if time.monotonic() > again:
                 again = time.monotonic() + 3.0
                 publish()
-                wanted = self.stamp - PERIOD_NS
-            return next((msg for msg in self.heard if stamp_of(msg) == wanted), None)
+                stamp_ns = self.stamp - PERIOD_NS
+            return next((msg for msg in self.residuals if stamp_of(msg) == stamp_ns), None)
 
         return self.peer.spin_until(found, 30.0, 'a residual')
 
@@ -94,8 +94,8 @@ class Feed:
         def found():
             for message in self.diagnostics[after:]:
                 for status in message.status:
-                    told = {pair.key: pair.value for pair in status.values}
-                    if status.name.endswith(subject) and told.get('instants', '1') != '0':
+                    pairs = {pair.key: pair.value for pair in status.values}
+                    if status.name.endswith(subject) and pairs.get('instants', '1') != '0':
                         return status
             return None
 
@@ -111,7 +111,7 @@ def start(processes, **parameters):
     return processes.start('monitor', given | parameters)
 
 
-def told(status) -> dict[str, str]:
+def values_of(status) -> dict[str, str]:
     return {pair.key: pair.value for pair in status.values}
 
 
@@ -163,7 +163,7 @@ def test_the_standard_gravity_is_found_to_be_wrong_and_diagnostics_name_it(proce
     text = 'gravity differs: the efforts fit 9.8000 m/s², the model has 9.8100'
     assert text in status.message
     assert "Gazebo's own default is 9.8" in status.message
-    assert told(status)['gravity that fits best'].endswith('-9.8000')
+    assert values_of(status)['gravity that fits best'].endswith('-9.8000')
     formulations = feed.verdict('formulations', count)
     assert formulations.level == b'\x00'
     assert 'newton_euler and pinocchio differ by' in formulations.message
@@ -234,10 +234,10 @@ def test_efforts_of_the_command_topic_are_compared_in_the_drivers_units(processe
         commands.publish(command)  # best effort, too: the first may be lost
         feed.publish(place, rest, step=NANO)  # a separate motion, not a continuation
         feed.publish(place, rest)
-        return bool(feed.heard) and np.isfinite(feed.heard[-1].effort).all()
+        return bool(feed.residuals) and np.isfinite(feed.residuals[-1].effort).all()
 
     peer.spin_until(explained, 30.0, 'a residual')
-    found = feed.heard[-1]
+    found = feed.residuals[-1]
     np.testing.assert_allclose(found.position, [0.0, np.deg2rad(-30.0), 0.1, 0.0], atol=1e-12)
     model = pinocchio.buildModelFromXML(sample('scara').xml)
     q = np.array(found.position)

@@ -78,12 +78,12 @@ def test_it_runs_with_its_own_parameters_and_shows_its_own_figures(processes, pe
         effort = arm.command()
     np.testing.assert_allclose(effort, expected, atol=1e-12)
 
-    def told() -> bool:
+    def is_reported() -> bool:
         arm.command()
         values = [(pair.key, pair.value) for m in diagnostics for pair in m.status[0].values]
         return ('stiffest', '4 N m/rad') in values
 
-    peer.spin_until(told, 20.0, "the law's own figure in the diagnostics")
+    peer.spin_until(is_reported, 20.0, "the law's own figure in the diagnostics")
     request = DescribeParameters.Request(names=['law', 'stiffness', 'formulation'])
     law, stiffness, formulation = peer.call(
         DescribeParameters, 'controller/describe_parameters', request

@@ -27,12 +27,12 @@ def test_messages_of_several_topics_come_in_the_order_in_which_they_were_sent(pe
         for name in ('states', 'commands'):
             senders[name].publish(kinds[name]())
             sent.append((name, k))
-    heard = []
+    received = []
     peer.spin_until(
-        lambda: heard.extend(take_pending(listeners)) or len(heard) >= len(sent), 30.0, 'all'
+        lambda: received.extend(take_pending(listeners)) or len(received) >= len(sent), 30.0, 'all'
     )
-    assert [listeners[one] for _, one, _ in heard] == [name for name, _ in sent]
-    assert sorted(when for when, _, _ in heard) == [when for when, _, _ in heard]
+    assert [listeners[one] for _, one, _ in received] == [name for name, _ in sent]
+    assert sorted(when for when, _, _ in received) == [when for when, _, _ in received]
 
 
 def test_what_arrives_during_a_look_is_not_overtaken_by_its_answer(monkeypatch):

@@ -67,8 +67,8 @@ def test_it_shows_f_multipliers_conditioning_and_the_effort_by_origin(processes,
 
     def complete() -> bool:
         arm.command()
-        told = any('sigma_min' in {pair.key for pair in m.status[0].values} for m in found)
-        return bool(constraint and condition and split and told)
+        named = any('sigma_min' in {pair.key for pair in m.status[0].values} for m in found)
+        return bool(constraint and condition and split and named)
 
     peer.spin_until(complete, 60.0, 'all topics of the program')
     assert list(constraint[-1].name)[:3] == ROWS

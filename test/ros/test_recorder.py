@@ -42,10 +42,10 @@ def read(path: Path) -> dict[str, list[tuple[int, bytes]]]:
 
 def decoded(path: Path, topic: str) -> list:
     with AnyReader([path]) as reader:
-        wanted = [connection for connection in reader.connections if connection.topic == topic]
+        recorded = [connection for connection in reader.connections if connection.topic == topic]
         return [
             reader.deserialize(data, connection.msgtype)
-            for connection, _, data in reader.messages(connections=wanted)
+            for connection, _, data in reader.messages(connections=recorded)
         ]
 
 
@@ -59,7 +59,7 @@ class FakeController:
         node = peer.node
         self.last_stamp = last_stamp
         self.commands: list[list[float]] = []
-        self.heard: list[bytes] = []
+        self.received: list[bytes] = []
         self._last = -1
         self._commands = node.create_publisher(Float64MultiArray, RUN[1], 1)
         self._references = node.create_publisher(JointState, RUN[2], 10)
@@ -67,8 +67,8 @@ class FakeController:
         node.create_subscription(JointState, RUN[0], self._on_bytes, RELIABLE, raw=True)
 
     def _on_bytes(self, data):
-        if not self.heard or data != self.heard[-1]:
-            self.heard.append(data)
+        if not self.received or data != self.received[-1]:
+            self.received.append(data)
 
     def _connected(self) -> bool:
         commands, references = self._commands, self._references
@@ -105,7 +105,7 @@ def begin(processes, peer, parameters, last_stamp=10**18):
 def record(processes, peer, path, steps):
     """Record a lockstep run of a number of steps; return the recorder and the controller."""
     found = begin(processes, peer, {'bag': str(path)}, last_stamp=(steps - 1) * MS)
-    peer.spin_until(lambda: len(found[1].heard) == steps + 1, 60, f'{steps} steps')
+    peer.spin_until(lambda: len(found[1].received) == steps + 1, 60, f'{steps} steps')
     return found
 
 
@@ -118,7 +118,7 @@ def test_a_run_is_recorded_without_loss_bit_for_bit_on_the_clock_of_its_states(
     assert f'/joint_states: {steps + 1} recorded' in recorder.output
     assert '0 lost' in recorder.output
     bag = read(tmp_path / 'bag')
-    assert bag[RUN[0]] == [(k * MS, data) for k, data in enumerate(controller.heard)]
+    assert bag[RUN[0]] == [(k * MS, data) for k, data in enumerate(controller.received)]
     # A command has no timestamp: it is assigned that of the state it answers.
     assert [stamp for stamp, _ in bag[RUN[1]]] == [k * MS for k in range(steps)]
     recorded = [list(msg.data) for msg in decoded(tmp_path / 'bag', RUN[1])]
@@ -147,7 +147,7 @@ def test_a_recorder_killed_by_sigterm_in_the_middle_of_a_run_closes_its_bag(
     processes, peer, tmp_path
 ):
     recorder, controller = begin(processes, peer, {'bag': str(tmp_path / 'bag')})
-    peer.spin_until(lambda: len(controller.heard) > 200, 60, '200 steps')
+    peer.spin_until(lambda: len(controller.received) > 200, 60, '200 steps')
     recorder.stop(signal.SIGTERM)
     stamps = [stamp for stamp, _ in read(tmp_path / 'bag')[RUN[0]]]
     assert len(stamps) > 150
@@ -165,9 +165,9 @@ def test_the_recording_ends_by_itself_after_its_duration(processes, peer, tmp_pa
     bag = read(tmp_path / 'bag')
     assert bag[RUN[0]][-1][0] == 50 * MS
     assert max(stamp for messages in bag.values() for stamp, _ in messages) == 50 * MS
-    told = {stamp for stamp, _ in bag['/clock']}
+    clock_stamps = {stamp for stamp, _ in bag['/clock']}
     # A simulator that waits long for an answer repeats the time of its last state.
-    assert set(range(0, 51 * MS, 10 * MS)) <= told <= {stamp for stamp, _ in bag[RUN[0]]}
+    assert set(range(0, 51 * MS, 10 * MS)) <= clock_stamps <= {stamp for stamp, _ in bag[RUN[0]]}
 
 
 @pytest.mark.parametrize('how', [{'max_duration_s': 0.05}, {}])
@@ -223,13 +223,13 @@ def test_further_topics_are_found_whatever_their_type_and_reliability(processes,
         state.header.stamp.sec = k
         states.publish(state)
 
-    def heard() -> bool:
+    def received() -> bool:
         """Best-effort messages are lost until the recorder has discovered their publisher."""
         publish_state(1)
         commands.publish(Float64MultiArray(data=[0.0]))
         return peer.call(Trigger, 'recorder/ready', Trigger.Request()).success
 
-    peer.spin_until(heard, 20, 'the recorder hearing states')
+    peer.spin_until(received, 20, 'the recorder hearing states')
     for k in range(2, 7):
         publish_state(k)
         peer.spin_for(0.05)
@@ -263,7 +263,7 @@ def test_without_acknowledgement_all_is_recorded_and_what_comes_once_is_still_re
         for info in peer.node.get_subscriptions_info_by_topic('/controller/joint_trajectory')
     )
     assert once == ReliabilityPolicy.RELIABLE
-    peer.spin_until(lambda: len(controller.heard) == 201, 60, '200 steps')
+    peer.spin_until(lambda: len(controller.received) == 201, 60, '200 steps')
     assert recorder.stop() == 0
     bag = read(tmp_path / 'bag')
     assert [len(bag[topic]) for topic in RUN] == [201, 200, 200]

@@ -84,15 +84,15 @@ def test_all_scenes_keep_their_band(scenes):
         assert figures['largest_effort_share'] <= 1.0
 
 
-@pytest.mark.parametrize(('name', 'wanted'), [('scara_press', 20.0), ('four_dof_board', 8.0)])
-def test_the_force_sensor_tells_what_is_wanted_and_coulomb_s_friction(scenes, name, wanted):
+@pytest.mark.parametrize(('name', 'desired'), [('scara_press', 20.0), ('four_dof_board', 8.0)])
+def test_the_force_sensor_tells_what_is_wanted_and_coulomb_s_friction(scenes, name, desired):
     wrenches = recorded(scenes[1] / name / 'bag', '/controller/measured_wrench')
     states = recorded(scenes[1] / name / 'bag', '/joint_states')
     assert len(wrenches) >= len(states) - 1  # one before each state
     forces = [message.wrench.force for message in wrenches]
     size = np.linalg.norm([[f.x, f.y, f.z] for f in forces], axis=1)[2500:]
     # The whole is the force across times (1 + 0.3^2)^(1/2) while it slides.
-    assert np.sqrt(np.mean((size / np.hypot(1.0, 0.3) - wanted) ** 2)) < 0.5
+    assert np.sqrt(np.mean((size / np.hypot(1.0, 0.3) - desired) ** 2)) < 0.5
 
 
 def test_the_circle_decays_row_by_row_as_its_program_says(scenes):

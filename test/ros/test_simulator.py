@@ -401,8 +401,8 @@ def test_parameters_are_checked_while_running(processes, peer):
 
 def test_a_parameter_that_does_not_exist_is_told(processes):
     simulator = processes.start('simulator', {'robot': 'scara', 'paylod_mass': 1.0})
-    told = "parameter 'paylod_mass' is unknown and has no effect; did you mean 'payload_mass'?"
-    simulator.says(told, 60)
+    warning = "parameter 'paylod_mass' is unknown and has no effect; did you mean 'payload_mass'?"
+    simulator.says(warning, 60)
     assert simulator.output.count('is unknown') == 1
 
 

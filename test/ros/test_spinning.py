@@ -41,10 +41,10 @@ class Speaker(Node):
             self.make_executor = StatesFirstExecutor
         self.finished = Future()
         self.words = self.create_publisher(String, 'words', 10)
-        self.urgent = self.create_subscription(String, 'enough', self.heard, 10)
+        self.urgent = self.create_subscription(String, 'enough', self.on_message, 10)
         self.create_timer(0.05, self.speak)
 
-    def heard(self, _):
+    def on_message(self, _):
         if not self.finished.done():
             self.finished.set_result(7)
 
@@ -113,12 +113,12 @@ def test_a_node_that_is_finished_gives_its_exit_code(processes, peer, executor):
     words = peer.collect(String, 'words')
     enough = peer.node.create_publisher(String, 'enough', 10)
 
-    def told() -> bool:
+    def is_reported() -> bool:
         if words:
             enough.publish(String(data='enough'))
         return bool(words) and words[-1].data == 'last word'
 
-    peer.spin_until(told, 60, 'the last word')
+    peer.spin_until(is_reported, 60, 'the last word')
     assert speaker.wait() == 7
 
 

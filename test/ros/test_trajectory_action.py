@@ -103,15 +103,15 @@ def test_a_goal_is_followed_to_its_end_with_feedback(client):
     assert found.result.error_string == ''
     client.arm.until(lambda: np.allclose(client.arm.position, GOAL, atol=1e-12), 10.0, 'the end')
     assert len(client.feedback) >= 10  # every 0.05 s of 1 s, less what the network drops
-    told = client.feedback[len(client.feedback) // 2]
-    assert list(told.joint_names) == JOINTS
-    elapsed = told.desired.time_from_start.sec + told.desired.time_from_start.nanosec / NANO
+    shown = client.feedback[len(client.feedback) // 2]
+    assert list(shown.joint_names) == JOINTS
+    elapsed = shown.desired.time_from_start.sec + shown.desired.time_from_start.nanosec / NANO
     assert 0.0 < elapsed < 1.0
-    desired, actual = np.array(told.desired.positions), np.array(told.actual.positions)
+    desired, actual = np.array(shown.desired.positions), np.array(shown.actual.positions)
     assert (desired > PLACE).all()
     assert (desired < GOAL).all()
-    np.testing.assert_allclose(told.error.positions, desired - actual, atol=1e-15)
-    assert len(told.desired.accelerations) == 4
+    np.testing.assert_allclose(shown.error.positions, desired - actual, atol=1e-15)
+    assert len(shown.desired.accelerations) == 4
 
 
 def test_a_joint_that_does_not_follow_is_named_with_error_tolerance_and_time(client):
@@ -120,14 +120,14 @@ def test_a_joint_that_does_not_follow_is_named_with_error_tolerance_and_time(cli
     assert found.status == GoalStatus.STATUS_ABORTED
     assert found.result.error_code == Result.PATH_TOLERANCE_VIOLATED
     reason = found.result.error_string
-    told = re.fullmatch(
+    match = re.fullmatch(
         r"joint 'joint2': position error (\S+) rad exceeds the 0.03 rad of the path tolerance "
         r'at (\S+) s',
         reason,
     )
-    assert told, reason
+    assert match, reason
     # 0.1 rad by a cubic in 1 s pass 0.03 rad at 0.363 s; some states may be lost on the way.
-    error, time = float(told[1]), float(told[2])
+    error, time = float(match[1]), float(match[2])
     assert 0.363 <= time < 0.5
     assert error == pytest.approx(0.1 * time**2 * (3.0 - 2.0 * time), abs=1e-5)  # four digits
 
@@ -283,11 +283,11 @@ def test_the_state_is_told_and_the_speed_ordered_as_of_joint_trajectory_controll
 ):
     states = peer.collect(JointTrajectoryControllerState, 'controller/controller_state')
     client.arm.until(lambda: len(states) > 3, 20.0, 'states')
-    told = states[-1]
-    assert list(told.joint_names) == JOINTS
-    np.testing.assert_allclose(told.reference.positions, PLACE, atol=1e-9)
-    np.testing.assert_allclose(told.feedback.positions, PLACE, atol=1e-9)
-    np.testing.assert_array_equal(told.output.effort, client.arm.commands[-1].data)
+    state = states[-1]
+    assert list(state.joint_names) == JOINTS
+    np.testing.assert_allclose(state.reference.positions, PLACE, atol=1e-9)
+    np.testing.assert_allclose(state.feedback.positions, PLACE, atol=1e-9)
+    np.testing.assert_array_equal(state.output.effort, client.arm.commands[-1].data)
 
     orders = peer.node.create_publisher(
         SpeedScalingFactor, 'controller/speed_scaling_input', LATCHED
@@ -343,6 +343,6 @@ def test_some_of_the_joints_move_if_that_is_allowed(processes, peer, arm):
     request.parameters = [Parameter('allow_partial_joints_goal', value=True).to_parameter_msg()]
     assert peer.call(SetParameters, 'controller/set_parameters', request).results[0].successful
     assert client.run(some).result.error_code == Result.SUCCESSFUL
-    wanted = [*GOAL[:2], *PLACE[2:]]
+    target = [*GOAL[:2], *PLACE[2:]]
     # The goal is reached within its tolerance a few ticks before the reference comes to rest.
-    peer.spin_until(lambda: np.allclose(arm.position, wanted, rtol=0.0, atol=1e-9), 20.0, 'rest')
+    peer.spin_until(lambda: np.allclose(arm.position, target, rtol=0.0, atol=1e-9), 20.0, 'rest')

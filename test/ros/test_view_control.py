@@ -182,7 +182,7 @@ def test_what_a_page_has_begun_ends_with_it(processes, peer):
         """Repeat if there is no answer: the controller may discover the page late."""
         nonlocal asked
         if time.monotonic() > asked + 5.0:
-            commands.move_to({'joint1': 2.0}, 0.1, 1, lambda *told: said.append(told))
+            commands.move_to({'joint1': 2.0}, 0.1, 1, lambda *reply: said.append(reply))
             asked = time.monotonic()
         commands.pump()
         return answers

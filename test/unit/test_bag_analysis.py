@@ -302,18 +302,18 @@ def test_the_figures_do_not_depend_on_the_chunks(noise, rng, tmp_path):
 def test_the_timing_is_told_by_the_first_chunk_that_moves(integrated, rng, tmp_path):
     bag = tmp_path / 'bag'
     RecordedArm(4000).bag(bag) if integrated else smooth_arm(bag, rng, 1e-3, measured=True)
-    run, told = read_recording(bag), []
+    run, evaluations = read_recording(bag), []
     rest = [at_rest(run.rows(slice(1000)), rng, 0.0 if integrated else 1e-3)] * 3
     tree = load_robot(run.description)
     for chunks in ([run], [*rest, run], rest):
         evaluator = Evaluator(tree, Choices())
         evaluator.evaluate(in_sequence(chunks))
-        told.append(evaluator.figures())
-    timing = [figures['timing'] for figures in told]
+        evaluations.append(evaluator.figures())
+    timing = [figures['timing'] for figures in evaluations]
     assert timing[1] == timing[0]
     assert timing[0]['name'] == ('semi_implicit' if integrated else 'sampled')
     assert np.isnan(timing[2]['semi_implicit_remainder']) or timing[2] != timing[0]
-    assert [figures['rates']['states'] for figures in told] == [4000, 7000, 3000]
+    assert [figures['rates']['states'] for figures in evaluations] == [4000, 7000, 3000]
 
 
 def at_rest(run, rng, noise: float):

@@ -52,9 +52,9 @@ def bag(tmp_path_factory):
 
 def commission(bag, tmp_path, *words, robot='four_dof', **keys) -> int:
     """Check the bag against a profile."""
-    told = {'name': 'believed', 'state': {'effort': 'total'}, **keys}
+    profile = {'name': 'believed', 'state': {'effort': 'total'}, **keys}
     file = tmp_path / 'believed.yaml'
-    file.write_text(yaml.safe_dump(told), encoding='utf-8')
+    file.write_text(yaml.safe_dump(profile), encoding='utf-8')
     return main(['commission', str(robot), '--profile', str(file), '--bag', str(bag), *words])
 
 

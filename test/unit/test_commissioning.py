@@ -48,11 +48,11 @@ def samples(position, effort, scale=1.0, effort_scale=1.0) -> DriverSamples:
     )
 
 
-def told(position, effort, *, gravity_expected=True, commanded=False, **beliefs):
+def reported_errors(position, effort, *, gravity_expected=True, commanded=False, **assumptions):
     """Return the errors that a check names, as text."""
     found = check_held(
         TREE,
-        samples(position, effort, **beliefs),
+        samples(position, effort, **assumptions),
         gravity_expected=gravity_expected,
         commanded=commanded,
     )
@@ -95,7 +95,7 @@ def test_a_joint_without_weight_is_said_not_to_be_checked():
 )
 def test_a_wrong_sign_is_named_with_what_it_is_the_sign_of(joint, position, effort, text):
     q, tau = held()
-    (error,) = told(q * but(position, joint), tau * but(effort, joint))
+    (error,) = reported_errors(q * but(position, joint), tau * but(effort, joint))
     assert error.startswith(f"joint 'joint{joint + 1}': {text}")
 
 
@@ -105,74 +105,74 @@ def test_swapped_joints_are_named_and_whether_positions_or_efforts(pair):
     order = np.arange(4)
     order[list(pair)] = pair[::-1]
     names = ', '.join(f'joint{i + 1}' for i in pair)
-    (error,) = told(q[:, order], tau[:, order])
+    (error,) = reported_errors(q[:, order], tau[:, order])
     assert error.startswith(f'joints {names}: swapped: each is taken for the other')
-    (error,) = told(q, tau[:, order])
+    (error,) = reported_errors(q, tau[:, order])
     assert error.startswith(f'joints {names}: efforts are swapped, positions are not')
-    (error,) = told(q, tau[:, order], commanded=True)
+    (error,) = reported_errors(q, tau[:, order], commanded=True)
     assert error.startswith(f'joints {names}: commands are swapped')
 
 
 def test_swapped_joints_with_the_base_are_found_by_its_missing_weight():
     q, tau = held()
-    (error,) = told(q[:, [1, 0, 2, 3]], tau[:, [1, 0, 2, 3]])
+    (error,) = reported_errors(q[:, [1, 0, 2, 3]], tau[:, [1, 0, 2, 3]])
     assert error.startswith('joints joint1, joint2: swapped')
 
 
 def test_degrees_taken_for_radians_and_radians_for_degrees():
     q, tau = held()
-    (error,) = told(q / DEGREE, tau)
+    (error,) = reported_errors(q / DEGREE, tau)
     assert 'degrees are taken for radians; write position_unit: deg' in error
     assert error.startswith('joints joint1, joint2, joint3, joint4')
-    (error,) = told(q, tau, scale=DEGREE)
+    (error,) = reported_errors(q, tau, scale=DEGREE)
     assert 'radians are taken for degrees; write position_unit: rad' in error
-    (error,) = told(q * but(1.0 / DEGREE, 1), tau)
+    (error,) = reported_errors(q * but(1.0 / DEGREE, 1), tau)
     assert error.startswith("joint 'joint2': wrong unit of position")
 
 
 def test_currents_taken_for_efforts_come_with_the_factor():
     q, tau = held()
-    (error,) = told(q, tau / 8.0)
+    (error,) = reported_errors(q, tau / 8.0)
     assert 'wrong unit of effort' in error
     assert 'currents (A) taken for N m' in error
     factor = float(error.split('multiplied by ')[1].split(';')[0])
     assert factor == pytest.approx(8.0, rel=0.02)  # friction of 0.35 in 10 N m
-    (error,) = told(q, tau * but(0.125, 1))
+    (error,) = reported_errors(q, tau * but(0.125, 1))
     assert error.startswith("joint 'joint2': wrong unit of effort")
-    (error,) = told(q, 1e3 * tau)
+    (error,) = reported_errors(q, 1e3 * tau)
     assert 'effort_unit: mN m' in error
 
 
 def test_gravity_counted_twice_or_not_at_all_is_told_by_the_commands():
     q, tau = held()
-    (error,) = told(q, 0.0 * tau, commanded=True)
+    (error,) = reported_errors(q, 0.0 * tau, commanded=True)
     assert error.startswith('gravity: would be counted twice')
     assert 'compensated_by_driver: [gravity]' in error
-    (error,) = told(q, tau, gravity_expected=False, commanded=True)
+    (error,) = reported_errors(q, tau, gravity_expected=False, commanded=True)
     assert error.startswith('gravity: would not be counted at all')
 
 
 def test_gravity_that_a_driver_leaves_out_of_its_report_is_told_by_its_efforts():
     q, tau = held()
-    (error,) = told(q, 0.0 * tau)
+    (error,) = reported_errors(q, 0.0 * tau)
     assert error.startswith('gravity: is missing from the reported efforts')
-    (error,) = told(q, tau, gravity_expected=False)
+    (error,) = reported_errors(q, tau, gravity_expected=False)
     assert error.startswith('gravity: is contained in the reported efforts')
 
 
 def test_two_mistakes_are_both_named():
     q, tau = held()
-    errors = told(q * but(-1.0, 1, 3), tau * but(-1.0, 1, 3))
+    errors = reported_errors(q * but(-1.0, 1, 3), tau * but(-1.0, 1, 3))
     assert len(errors) == 2
     assert {error.split(':')[0] for error in errors} == {"joint 'joint2'", "joint 'joint4'"}
-    errors = told(q[:, [0, 2, 1, 3]] * but(1.0), tau[:, [0, 2, 1, 3]] / 8.0)
+    errors = reported_errors(q[:, [0, 2, 1, 3]] * but(1.0), tau[:, [0, 2, 1, 3]] / 8.0)
     assert any('swapped' in error for error in errors)
     assert any('wrong unit of effort' in error for error in errors)
 
 
 def test_a_load_that_the_model_lacks_is_no_wrong_unit():
     q, tau = held()
-    (error,) = told(q, 1.3 * tau)
+    (error,) = reported_errors(q, 1.3 * tau)
     assert '130 % of what the model needs; a load or tool' in error
 
 
@@ -189,7 +189,7 @@ def test_a_constant_offset_is_a_warning_with_its_size():
 def test_what_nothing_explains_is_called_that():
     q, tau = held()
     noise = 5.0 * np.random.default_rng(2).normal(size=tau.shape)
-    (error,) = told(q, noise)
+    (error,) = reported_errors(q, noise)
     assert 'no single wrong sign, exchange or unit explains them' in error
 
 
@@ -204,7 +204,7 @@ def test_few_poses_are_called_few_and_repeated_ones_count_once():
 def test_poses_without_efforts_are_refused():
     q, tau = held()
     with pytest.raises(RecordingError, match='compare commands instead'):
-        told(q, np.nan * tau)
+        reported_errors(q, np.nan * tau)
 
 
 # Motion ----------------------------------------------------------------------------------------

@@ -230,8 +230,8 @@ def test_the_first_bags_description_is_used_for_a_bag_without_a_sound_one(descri
     code, found = compared(tmp_path / 'out', first, write(tmp_path / 'b', messages))
     assert code == 0
     assert found['difference']['rms_position'] == pytest.approx([0.0] * 3, abs=1e-12)
-    told = any('that of a is used for both' in note for note in found['notes'])
-    assert told == bool(description)
+    noted = any('that of a is used for both' in note for note in found['notes'])
+    assert noted == bool(description)
 
 
 def test_the_figures_that_can_have_a_threshold_are_listed(tmp_path, capsys):

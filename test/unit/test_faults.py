@@ -54,7 +54,7 @@ def ungated(self, original, ramp, share, dt, out):
     return True
 
 
-def believes_all(self, stamp, q, v):
+def accepts_all(self, stamp, q, v):
     self._accepted = self._plausible = (q, v)
     self._plausible_time = stamp
     return StateVerdict.ACCEPTED
@@ -171,7 +171,7 @@ def unbridged(self, begin):
 MORE = ('parameters', 'laws', 'parameters')
 DEFECTS = {
     'limiter left out': (SafeShell, 'run', ungated, ('nan', 'limits'), LIMITED),
-    'states not checked': (StateValidator, '_evaluate', believes_all, ('nan', 'huge')),
+    'states not checked': (StateValidator, '_evaluate', accepts_all, ('nan', 'huge')),
     'rate limit reset at a gap': (ControlLoop, 'resume', from_the_law, ('time_ahead',), LIMITED),
     'effort of the past kept in a stop': (Braking, 'effort', stale_ramp, ('tolerance',)),
     'silence not noticed': (ControllerSession, 'watch', unreported, ('silence',)),

@@ -99,8 +99,8 @@ def test_a_world_in_lockstep_is_the_same_and_answers_marks(path):
     world, plain = world_of(lockstep_world(str(path))), world_of(path)
     assert step_ns(str(path)) == 1_000_000
     (answering,) = [p for p in world if p.get('name') == 'gz::sim::systems::TriggeredPublisher']
-    told = [(e.tag, e.get('type')) for e in answering]
-    assert told == [('input', 'gz.msgs.Empty'), ('output', 'gz.msgs.Empty')]
+    messages = [(e.tag, e.get('type')) for e in answering]
+    assert messages == [('input', 'gz.msgs.Empty'), ('output', 'gz.msgs.Empty')]
     assert len({e.get('topic') for e in answering}) == 2
     assert [e.tag for e in world if e is not answering] == [e.tag for e in plain]
 

@@ -339,11 +339,11 @@ def test_sharp_data_win_and_silent_data_leave_the_nominal_values(rng):
 def test_the_share_that_data_told_is_between_none_and_all(rng):
     unknowns, found = noisy_estimate(sample('scara'), rng, 1e-6)
     physical = physical_parameters(found, unknowns)
-    told = dict(zip(unknowns.names, physical.data_share, strict=True))
-    assert told['link4.Izz'] > 0.999
-    assert told['link1.Ixy'] < 0.01
-    assert told['joint1.armature'] == 0.0  # held
-    assert told['joint2.armature'] == 1.0
+    shares = dict(zip(unknowns.names, physical.data_share, strict=True))
+    assert shares['link4.Izz'] > 0.999
+    assert shares['link1.Ixy'] < 0.01
+    assert shares['joint1.armature'] == 0.0  # held
+    assert shares['joint2.armature'] == 1.0
 
 
 def test_a_nominal_body_that_cannot_exist_is_refused_by_name(rng):

@@ -289,17 +289,17 @@ def test_in_lockstep_a_recorder_that_is_held_up_loses_no_command(monkeypatch, na
 
 
 @pytest.mark.parametrize(
-    ('given', 'told'),
+    ('given', 'problem'),
     [
         ({'interface': 'ros2_control'}, 'lockstep: needs interface:=native'),
         ({'start_world': 'false'}, 'lockstep: needs start_world:=true'),
     ],
 )
-def test_lockstep_is_refused_where_somebody_else_lets_time_run(monkeypatch, given, told):
+def test_lockstep_is_refused_where_somebody_else_lets_time_run(monkeypatch, given, problem):
     pytest.importorskip('launch_ros', reason='launch is not installed')
     from robot_dynamics_ros.errors import ConfigurationError
 
-    with pytest.raises(ConfigurationError, match=told):
+    with pytest.raises(ConfigurationError, match=problem):
         executed('gazebo', monkeypatch, lockstep='true', **given)
 
 
@@ -375,7 +375,7 @@ def test_a_profile_without_efforts_is_compared_by_its_commands(monkeypatch, tmp_
 
 
 @pytest.mark.parametrize(
-    ('given', 'told'),
+    ('given', 'problem'),
     [
         ({'driver_profile': 'nobody'}, 'is not a file; give a path, or the name of a shipped one'),
         ({'description': 'no.urdf'}, 'no.urdf'),
@@ -390,13 +390,13 @@ def test_a_profile_without_efforts_is_compared_by_its_commands(monkeypatch, tmp_
         ({'params_file': 'no.yaml'}, "params_file 'no.yaml': no such file"),
     ],
 )
-def test_what_an_arm_must_not_be_started_with_is_refused(monkeypatch, given, told):
+def test_what_an_arm_must_not_be_started_with_is_refused(monkeypatch, given, problem):
     pytest.importorskip('launch_ros', reason='launch is not installed')
     from robot_dynamics_ros.errors import RobotDynamicsError
 
     with pytest.raises(RobotDynamicsError) as refused:
         scene('hardware', monkeypatch, **given)
-    assert told in str(refused.value)
+    assert problem in str(refused.value)
 
 
 def test_an_arm_of_a_file_wants_to_be_told_its_motion(monkeypatch):

@@ -180,14 +180,14 @@ def break_end(rows):
 def test_a_table_that_breaks_a_rule_is_refused_as_its_points_are(spoil, texts, rng):
     points, names = random_points(rng, 2), ('shoulder', 'elbow', 'wrist')
     spoil(points)
-    told = []
+    errors = []
     for given in (KnotTable.uniform(*points), one_by_one(*points)):
         with pytest.raises(TrajectoryError) as caught:
             JointWaypoints(given, somewhere(), names)
-        told.append(str(caught.value))
-    assert told[0] == told[1]
+        errors.append(str(caught.value))
+    assert errors[0] == errors[1]
     for text in texts:
-        assert text in told[0]
+        assert text in errors[0]
 
 
 def test_a_table_of_nothing_of_other_joints_or_of_accelerations_alone_is_refused(rng):
@@ -280,15 +280,15 @@ def back(first=0.4):
 @pytest.mark.parametrize('start_ns', [0, NANO + 200 * PERIOD, NANO + 700 * PERIOD])
 def test_committed_later_it_is_what_it_would_be_had_it_come_then(start_ns):
     """Immediately, from a past start, and from a future one: exactly equal."""
-    in_background, told = moving_generator(), moving_generator()
+    in_background, immediate = moving_generator(), moving_generator()
     prepared = in_background.prepare(in_background.snapshot(), back(), start_ns)
-    assert in_background.changes == told.changes  # nothing has happened yet
-    np.testing.assert_array_equal(run(in_background, 150), run(told, 150))
+    assert in_background.changes == immediate.changes  # nothing has happened yet
+    np.testing.assert_array_equal(run(in_background, 150), run(immediate, 150))
     start = in_background.commit(prepared)
-    assert start == told.follow(*back(), start_ns)
+    assert start == immediate.follow(*back(), start_ns)
     assert start == (start_ns or NANO + 450 * PERIOD)
-    assert in_background.changes == told.changes
-    np.testing.assert_array_equal(run(in_background, 2500), run(told, 2500))
+    assert in_background.changes == immediate.changes
+    np.testing.assert_array_equal(run(in_background, 2500), run(immediate, 2500))
 
 
 def test_however_long_it_takes_the_reference_does_not_jump():

@@ -74,8 +74,8 @@ def required(metadata, extra: str = '') -> set[str]:
     names = set()
     for line in metadata.get_all('Requires-Dist'):
         requirement, _, condition = line.partition(';')
-        told = re.search(r"""extra == ['"]([\w-]+)""", condition)
-        if (told[1] if told else '') == extra:
+        named = re.search(r"""extra == ['"]([\w-]+)""", condition)
+        if (named[1] if named else '') == extra:
             names.add(re.match(r'[\w-]+', requirement)[0].lower())
     return names
 
@@ -149,8 +149,8 @@ def test_an_install_of_each_extra_brings_its_libraries_and_no_others(extra, whee
     install = (*uv, 'pip', 'install', '--python', python, *locked, f'{wheel}[{extra}]')
     run(*install, cwd=tmp_path)
     expected = EVERYTHING if extra == 'all' else PROVIDED.get(extra, set())
-    told = run(python, '-c', TRIAL, cwd=tmp_path)
-    assert set(told.splitlines()[-1].split()[1:]) == expected
+    output = run(python, '-c', TRIAL, cwd=tmp_path)
+    assert set(output.splitlines()[-1].split()[1:]) == expected
     command = python.with_name('robot-dynamics')
     module = run(python, '-m', 'robot_dynamics_ros', 'check_model', 'four_dof', cwd=tmp_path)
     assert run(command, 'check_model', 'four_dof', cwd=tmp_path) == module

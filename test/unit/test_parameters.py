@@ -132,6 +132,6 @@ def test_table_and_help_say_everything_of_a_parameter():
         '| Gain [1/s]. |'
     )
     assert '| one of round, flat; at the start only |' in table([KIND])
-    told = help_text(ALL)
-    assert all(f'  {one.name} = ' in told for one in ALL)
-    assert 'switch = true   (true or false)\n      Whether it is on.' in told
+    help_page = help_text(ALL)
+    assert all(f'  {one.name} = ' in help_page for one in ALL)
+    assert 'switch = true   (true or false)\n      Whether it is on.' in help_page

@@ -262,11 +262,11 @@ def push(*force: float):
 @pytest.mark.parametrize('side', ['before', 'behind'])
 def test_guiding_begins_and_lapses_at_the_same_tick_again(side, tmp_path):
     """The arm is guided by hand; the switch is released, pressed, times out, held, pressed."""
-    told = {**dict.fromkeys(range(40, 200, 20), True), 200: False, 230: True, 250: True}
-    told |= {480: True, 490: False, 500: True}
+    switch = {**dict.fromkeys(range(40, 200, 20), True), 200: False, 230: True, 250: True}
+    switch |= {480: True, 490: False, 500: True}
     inputs = {
         k: partial(RecordedLoop.stream, name='enable_guiding', message=STORE.types[BOOL](x))
-        for k, x in told.items()
+        for k, x in switch.items()
     }
     given = {**GIVEN, 'law': 'hand_guiding', 'guiding_timeout_s': 0.1}
     other = 'behind' if side == 'before' else 'before'
@@ -491,8 +491,8 @@ def test_a_difference_is_told_with_joint_size_and_time(recorded, tmp_path, capsy
     assert code == 1
     assert found['peak'] == pytest.approx([0.0, 0.25, 0.0, 0.0])
     assert found['peak_at'][1] == found['first_difference_at'] == 0.321
-    told = '1 of 520 commands differ by more than 1e-09, the first at 0.321 s, the last at 0.321 s'
-    assert told in ' '.join(capsys.readouterr().out.split())
+    line = '1 of 520 commands differ by more than 1e-09, the first at 0.321 s, the last at 0.321 s'
+    assert line in ' '.join(capsys.readouterr().out.split())
     with (tmp_path / 'out' / 'rows.csv').open(encoding='utf-8') as file:
         rows = list(csv.DictReader(file))
     assert float(rows[321]['difference.joint2']) == pytest.approx(-0.25)

@@ -449,8 +449,8 @@ def test_a_payload_is_carried_and_put_down_by_the_model():
         run.state()
     np.testing.assert_allclose(run.session.command, GRAVITY, atol=1e-10)
     assert np.abs(with_load - GRAVITY).max() > 1.0
-    told = run.session.perform(PayloadChange(run.session, True))
-    assert told == 'carrying 2 kg on tool'
+    answer = run.session.perform(PayloadChange(run.session, True))
+    assert answer == 'carrying 2 kg on tool'
     for _ in range(50):
         run.state()
     np.testing.assert_allclose(run.session.command, with_load, atol=1e-10)
@@ -553,8 +553,8 @@ def test_the_status_follows_goals_and_deactivation():
     assert statuses(reached) == ['accepted: goal of 1 point, 1.000 s', 'goal reached', ended]
     failed.send(path=[('joint2', 0.03)])
     failed.run(1.0, stuck=1)
-    told = "goal aborted, PATH_TOLERANCE_VIOLATED: joint 'joint2'"
-    assert statuses(failed)[-1].startswith(told)
+    expected = "goal aborted, PATH_TOLERANCE_VIOLATED: joint 'joint2'"
+    assert statuses(failed)[-1].startswith(expected)
     canceled.send()
     canceled.session.cancel_goal()
     assert statuses(canceled)[-1] == 'goal canceled: the arm comes to rest and holds'
@@ -698,11 +698,11 @@ def test_an_arm_beyond_a_limit_can_be_led_back_and_not_farther_out():
                 run.session.perform(
                     TrajectoryChange(run.session, lambda w=worse: (points(1.0, w), 0))
                 )
-        told = run.session.perform(TrajectoryChange(run.session, lambda: (points(), 0)))
-        assert told.startswith('accepted')
+        answer = run.session.perform(TrajectoryChange(run.session, lambda: (points(), 0)))
+        assert answer.startswith('accepted')
         way = (np.array([0.0, 1.0]), np.array([beyond, PLACE]), np.zeros((2, 4)), None)
-        told = run.session.perform(TrajectoryChange(run.session, lambda w=way: (w, 0)))
-        assert told.startswith('accepted')
+        answer = run.session.perform(TrajectoryChange(run.session, lambda w=way: (w, 0)))
+        assert answer.startswith('accepted')
 
 
 def test_a_goal_that_begins_at_the_arm_is_taken_though_the_reference_is_elsewhere():

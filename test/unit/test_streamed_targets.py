@@ -87,17 +87,17 @@ def test_jumps_of_0_3_m_at_10_hz_and_a_stream_that_ends_step_no_effort(law):
     pushed.settle(0.3)
     place = PinocchioOracle(sample('scara').xml, (0.0, 0.0, -9.81), tree.joint_names)
     p = place.frame_pose('tool', HERE)[1]
-    told = set()
+    answers = set()
     for k in pushed.run(2500):
         if k % 100 == 0 and k < 1200:
             goal = p + [0.0, 0.15 * (-1) ** (k // 300), 0.0]
             change = TargetChange(session, lambda: session.targets.pose('', goal, np.zeros(4)))  # noqa: B023
-            told.add(session.perform(change))
+            answers.add(session.perform(change))
         efforts.append(session.command.copy())
     steps = np.abs(np.diff(efforts, axis=0)) / tree.effort_limit
     assert steps.max() < 1 / 20  # docs/reliability.md defines a jump
     assert (np.abs(efforts) <= tree.effort_limit).all()
-    assert told == {'following streamed targets', ''}
+    assert answers == {'following streamed targets', ''}
     assert session.mode is SessionMode.HOLDING
     assert session.remarks[-1].status == 'held: no target within 0.5 s'
     assert not session.loop.reference.velocity.any() or abs(pushed.v).max() < 1e-3

@@ -91,15 +91,15 @@ def test_the_tool_is_seen_where_the_joint_positions_put_it(page, browser):
 
 
 def test_a_browser_that_is_heard_late_looks_where_the_others_do(monkeypatch):
-    heard = []
-    monkeypatch.setattr(viser.ViserServer, 'on_client_connect', lambda _, f: heard.append(f))
+    connected = []
+    monkeypatch.setattr(viser.ViserServer, 'on_client_connect', lambda _, f: connected.append(f))
     page = Page(0, 'test')
     first, chosen = page.server.initial_camera.position, np.array([1.0, 2.0, 3.0])
     page.look_at(np.array([0.0, 1.0, 0.5]), 0.4)
     camera = page.server.initial_camera
     cameras = [SimpleNamespace(position=x, look_at=np.zeros(3)) for x in (first, chosen)]
     for seen in cameras:
-        heard[-1](SimpleNamespace(camera=seen))
+        connected[-1](SimpleNamespace(camera=seen))
     page.close()
     np.testing.assert_array_equal(cameras[0].position, camera.position)
     np.testing.assert_array_equal(cameras[0].look_at, [0.0, 1.0, 0.5])
@@ -161,11 +161,11 @@ def test_the_end_of_a_page_is_noticed(page, browser):
 
 
 def test_no_page_has_a_stop_that_is_not_heard(page, monkeypatch):
-    heard = []
-    monkeypatch.setattr(page.server, 'on_client_connect', heard.append)
+    connected = []
+    monkeypatch.setattr(page.server, 'on_client_connect', connected.append)
     monkeypatch.setattr(page.server.gui, 'add_button', None)  # that of all pages
     add_stop(page, lambda: None)
-    assert len(heard) == 1
+    assert len(connected) == 1
 
 
 @pytest.mark.slow
@@ -301,15 +301,15 @@ def test_a_force_is_an_arrow_at_its_link_with_its_size_in_words(page):
 
 def test_a_link_flashes_when_its_contact_begins_and_only_then(page):
     flash = ContactFlash()
-    told = [{'contacts': str(count), 'touched_link': 'bar1'} for count in (3, 3, 4, 0)]
-    assert [flash.update(status, t) for t, status in enumerate(told)] == [
+    statuses = [{'contacts': str(count), 'touched_link': 'bar1'} for count in (3, 3, 4, 0)]
+    assert [flash.update(status, t) for t, status in enumerate(statuses)] == [
         False,
         False,
         True,
         False,
     ]
-    assert flash.link(told[2], 2.9) == 'bar1'
-    assert flash.link(told[2], 3.1) == ''
+    assert flash.link(statuses[2], 2.9) == 'bar1'
+    assert flash.link(statuses[2], 3.1) == ''
     arm = page.arm('planar')
     arm.set_description(planar_arm('first', 'second'))
     at_limit = {'first': 0.0, 'second': 3.0}
@@ -419,11 +419,11 @@ def test_parts_of_the_efforts_and_contacts_of_a_bag_are_shown(tmp_path):
         state(int(stamp), names, (), (), (0.001 * k, -1.0), topic='/controller/effort_components')
         for k, stamp in enumerate(motion.stamps[:300:2] - motion.start)
     ]
-    told = [
+    statuses = [
         health(100_000_000, contacts='0', last_contact='none', touched_link='none'),
         health(200_000_000, contacts='1', last_contact='hit on bar1: +3', touched_link='bar1'),
     ]
-    messages = sorted([*parts, *told, *motion.messages()], key=lambda x: x.time)
+    messages = sorted([*parts, *statuses, *motion.messages()], key=lambda x: x.time)
     run = BagRun(write(tmp_path / 'run', messages))
     assert run.at(0.1).components == {'gravity': {'first': pytest.approx(0.05), 'second': -1.0}}
     assert run.at(0.1).touched == ''

@@ -183,9 +183,9 @@ def test_a_shipped_name_and_a_home_folder_are_understood(tmp_path, monkeypatch):
 @pytest.mark.parametrize('word', ['a\0b', 'a\ud800'])
 def test_a_word_of_the_command_line_that_is_no_text_is_refused(word, capsys):
     assert main(['analyze', word]) == 2
-    told = capsys.readouterr().err
-    assert told.startswith('error: argument ')
-    assert told.count('\n') == 1
+    error = capsys.readouterr().err
+    assert error.startswith('error: argument ')
+    assert error.count('\n') == 1
 
 
 def test_values_of_megabytes_are_cut_short_in_messages():

@@ -39,7 +39,7 @@ def test_without_coulomb_friction_the_model_is_the_plant(robot):
 @pytest.mark.parametrize('robot', ROBOTS)
 def test_a_command_that_is_late_costs_in_proportion(robot):
     one, two = (rms(errors(StepCase(robot, late=late))) for late in (1, 2))
-    assert one.min() > 1e-6, 'so that the exact run is no accident'
+    assert one.min() > 1e-6, 'the exact run must not be a coincidence'
     np.testing.assert_allclose(two / one, 2.0, rtol=0.1)
 
 

@@ -42,7 +42,7 @@ class Guided(PushedArm):
             self.efforts.append(self.session.command.copy())
             yield k
 
-    def tell(self, pressed):
+    def set_switch(self, pressed):
         self.pressed = pressed
         self.session.perform(EnablingChange(self.session, pressed))
         return self
@@ -69,7 +69,7 @@ def random_pushes(tree, rng, steps):
 
 @pytest.mark.parametrize('name', NAMES)
 def test_a_hand_that_pushes_never_finds_more_energy_than_it_gave(name, rng):
-    guided = Guided(name, friction=True).tell(True)
+    guided = Guided(name, friction=True).set_switch(True)
     seen = guided.energy(random_pushes(guided.tree, rng, 2500))
     assert np.ptp(guided.plant.data.qpos - guided.start) > 0.01  # it was moved
     # Since any earlier instant; the step of the plant adds and removes energy alternately.
@@ -82,7 +82,7 @@ def rise(seen):
 
 def test_what_compensates_more_friction_than_there_is_makes_energy(rng):
     guided = Guided('scara', friction=True, guiding_damping=0.0, guiding_friction_share=1.0)
-    guided.tell(True)
+    guided.set_switch(True)
     guided.plant.model.dof_frictionloss[:] = guided.plant.model.dof_damping[:] = 0.0
     seen = guided.energy(random_pushes(guided.tree, rng, 1000))
     assert rise(seen) > 1e-2  # J; the test above can fail
@@ -104,7 +104,7 @@ def test_speeds_beyond_the_reduced_one_are_braked_by_what_the_law_says(name):
 
 
 def test_a_constant_push_ends_at_the_speed_that_damping_and_brake_give():
-    guided = Guided('scara', friction=False, guiding_speed_share=0.02).tell(True)
+    guided = Guided('scara', friction=False, guiding_speed_share=0.02).set_switch(True)
     law, tree = guided.session.loop.law, guided.tree
     inertia, slow = law._inertia, 0.02 * tree.velocity_limit
     guided.push[2] = inertia[2] * (5.0 * slow[2] + 100.0 * 0.1 * slow[2])
@@ -116,7 +116,7 @@ def test_a_constant_push_ends_at_the_speed_that_damping_and_brake_give():
 
 @pytest.mark.parametrize('name', NAMES)
 def test_walls_stop_a_hand_at_the_reduced_speed_before_the_position_limit(name):
-    guided = Guided(name, friction=False).tell(True)
+    guided = Guided(name, friction=False).set_switch(True)
     tree = guided.tree
     for joint in range(tree.n):
         guided.plant.reset(guided.start)
@@ -146,7 +146,7 @@ def test_a_switch_that_is_not_pressed_holds_the_arm_and_a_press_frees_it():
     session.perform(ReleaseChange(session))  # ends a contact reaction, not this
     guided.settle(0.01)
     assert session.mode is SessionMode.REACTING
-    guided.tell(True)
+    guided.set_switch(True)
     assert session.mode is SessionMode.HOLDING
     guided.settle(0.5)
     assert (np.abs(guided.plant.data.qpos - guided.start) > 2.0 * held).all()
@@ -154,7 +154,7 @@ def test_a_switch_that_is_not_pressed_holds_the_arm_and_a_press_frees_it():
 
 def moving(name='scara'):
     """Return an arm while it is guided."""
-    guided = Guided(name).tell(True)
+    guided = Guided(name).set_switch(True)
     guided.push[:] = 3.0 * guided.tree.coulomb_friction + 0.02 * guided.tree.effort_limit
     guided.settle(0.3)
     assert np.abs(guided.v).max() > 0.05
@@ -167,7 +167,7 @@ def lost(guided):
 
 
 def let_go(guided):
-    guided.tell(False)
+    guided.set_switch(False)
 
 
 def silent(guided):
@@ -202,8 +202,8 @@ def test_whatever_ends_the_enabling_brakes_and_only_a_new_press_frees_it(name, f
     if fault is not let_go:
         assert session.mode is SessionMode.REACTING
         np.testing.assert_allclose(guided.plant.data.qpos, rest, atol=1e-3)
-        guided.tell(False)
-    guided.tell(True)
+        guided.set_switch(False)
+    guided.set_switch(True)
     assert session.mode is SessionMode.HOLDING
 
 
@@ -238,7 +238,7 @@ def test_surfaces_of_a_program_are_walls_with_the_stiffness_asked_for():
 
 def test_way_points_are_a_trajectory_that_the_controller_follows(tmp_path):
     path = tmp_path / 'taught.yaml'
-    guided = Guided('scara', waypoint_file=str(path)).tell(True)
+    guided = Guided('scara', waypoint_file=str(path)).set_switch(True)
     session, places = guided.session, []
     for push in (4.0, -6.0, 3.0):
         guided.push[:] = push * guided.tree.coulomb_friction

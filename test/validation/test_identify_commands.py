@@ -74,7 +74,7 @@ def test_analyze_computes_with_the_file_that_identify_wrote(tmp_path):
     for name, seed in (('one', 1), ('two', 2)):
         q = periodic_motion(seed, 2, 4.0, STEP, swing=0.3)
         write_recording(tmp_path / name, semi_implicit_run(sample('planar_2r'), drives, q, STEP))
-    out, told = tmp_path / 'out', []
+    out, shares = tmp_path / 'out', []
     terms = ('--terms', 'damping', 'coulomb_friction', 'armature', 'offset')
     words = (tmp_path / 'one', *terms, '--validate', tmp_path / 'two', '--output', out)
     assert identify(*words) == 0
@@ -84,12 +84,12 @@ def test_analyze_computes_with_the_file_that_identify_wrote(tmp_path):
                  '--force', '--jobs', '1']  # fmt: skip
         assert main(words) == 0
         figures = json.loads((tmp_path / 'analysis' / 'metrics.json').read_text())
-        told.append(max(figures['effort']['residual_share']))
-    assert told[0] > 0.05
+        shares.append(max(figures['effort']['residual_share']))
+    assert shares[0] > 0.05
     # Exact data: the residual equals that of identify, to all common digits.
     left = json.loads((out / 'identification.json').read_text())['residuals']['corrected']
-    assert 100.0 * told[1] == pytest.approx(max(left['percent']), rel=1e-3)
-    assert told[1] < 1e-4
+    assert 100.0 * shares[1] == pytest.approx(max(left['percent']), rel=1e-3)
+    assert shares[1] < 1e-4
 
 
 def test_a_bag_of_motors_that_move_joints_together_needs_no_conversion_by_hand(tmp_path):
@@ -228,8 +228,8 @@ def test_the_demo_makes_the_same_controller_track_far_better(tmp_path, capsys):
     for name in ('bag', 'trajectory.yaml', 'report.html', 'before.html', 'after.html'):
         assert (out / name).exists()
     summary = (out / 'summary.html').read_text()
-    for told in (f'{before["tool_rms_mm"]:.3g} mm', f'{after["tool_rms_mm"]:.3g} mm'):
-        assert f'<b>{told}</b>' in summary
+    for figure in (f'{before["tool_rms_mm"]:.3g} mm', f'{after["tool_rms_mm"]:.3g} mm'):
+        assert f'<b>{figure}</b>' in summary
     assert 'href="report.html"' in summary
     printed = capsys.readouterr().out
     assert f'{before["rms_error"][2]:.3g} m ' in printed

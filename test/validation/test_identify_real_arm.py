@@ -406,8 +406,8 @@ def test_the_deviations_of_gains_cover_the_truth_for_any_gains_and_centre():
         true = TRUE_GAINS * rng.uniform(0.8, 1.2, 6)
         loaded = loaded_run(true, rng.uniform([-0.05, -0.05, 0.02], [0.05, 0.05, 0.1]))
         loaded = replace(loaded, measured_effort=loaded.measured_effort * given)
-        gains, told = gains_by_load(found, loaded, 'wrist_3_link', LOAD)
-        assert set(JOINTS[1:4]) <= set(told)
+        gains, corrected = gains_by_load(found, loaded, 'wrist_3_link', LOAD)
+        assert set(JOINTS[1:4]) <= set(corrected)
         assert (gains.deviation[1:4] < 0.03).all()  # they carry the load: not a guess
         errors.append((given * gains.factor - true) / (given * gains.deviation))
     errors = np.nan_to_num(np.array(errors))

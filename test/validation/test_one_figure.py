@@ -68,10 +68,10 @@ def test_identify_says_of_a_description_what_analyze_says(tmp_path):
     given = [str(REAL / 'bag'), '--driver_profile', str(tmp_path / 'driver.yaml')]
     words = ['--jobs', '1', '--terms', 'damping', 'coulomb_friction', 'armature']
     assert main(['identify', *given, *words, '--output', str(tmp_path / 'out')]) == 0
-    told = json.loads((tmp_path / 'out' / 'identification.json').read_text())['residuals']
+    residuals = json.loads((tmp_path / 'out' / 'identification.json').read_text())['residuals']
     words = ['--no-report', '--no-tables', '--output', str(tmp_path / 'described')]
     assert main(['analyze', *given, *words]) == 0
     described = json.loads((tmp_path / 'described' / 'metrics.json').read_text())['effort']
-    share = np.array(told['nominal']['percent']) / 100.0
+    share = np.array(residuals['nominal']['percent']) / 100.0
     np.testing.assert_allclose(share, described['residual_share'], rtol=GRID)
-    np.testing.assert_allclose(told['nominal']['rms'], described['residual_rms'], rtol=GRID)
+    np.testing.assert_allclose(residuals['nominal']['rms'], described['residual_rms'], rtol=GRID)

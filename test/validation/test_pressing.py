@@ -46,8 +46,8 @@ def test_without_a_sensor_the_mean_is_within_the_friction_that_is_published():
     here = scene('scara_press', friction=True)
     pressing = Pressing(here, make_board(here, 1e5, 0.3), sensed=False)
     pressing.settle(3.0)
-    told = pressing.law.status()['contact table: tool above the plane (m)']
-    bound = float(told.split()[-2])
+    text = pressing.law.status()['contact table: tool above the plane (m)']
+    bound = float(text.split()[-2])
     # The quill alone moves the tool up and down: its own Coulomb friction of 6 N, and 0.5 N.
     assert bound == pytest.approx(6.5, abs=0.01)
     assert abs(np.mean(pressing.force[2200:]) - 20.0) < bound

@@ -77,7 +77,7 @@ class Arm:
         return 0.5 * float(self.v @ M @ self.v)
 
 
-def declared_way(arm: Arm, last: np.ndarray, seconds: float = 1.5) -> np.ndarray:
+def declared_travel(arm: Arm, last: np.ndarray, seconds: float = 1.5) -> np.ndarray:
     """Return the largest travel of each joint, and back, under the declared braking, (n,)."""
     tree, oracle = arm.tree, arm.oracle()
     limit, J = tree.effort_limit, np.diag(tree.armature)
@@ -154,7 +154,7 @@ def test_a_stop_with_fresh_states_travels_no_farther_than_the_declared_braking(r
         arm = brought_into_motion(robot, law, seed)
         arm.plant.read(arm.q, arm.v)
         start, speed, last = arm.q.copy(), np.abs(arm.v), arm.effort.copy()
-        allowed = 1.2 * declared_way(arm, last) + 2.0 * H * speed
+        allowed = 1.2 * declared_travel(arm, last) + 2.0 * H * speed
         stop(arm, kind)
         farthest = np.zeros(arm.tree.n)
         for _ in range(800):
@@ -177,7 +177,7 @@ def test_late_states_and_encoder_steps_cost_their_own_way_and_no_more(robot, kin
         arm.step(30)
         arm.plant.read(arm.q, arm.v)
         start, speed = arm.q.copy(), np.abs(arm.v)
-        allowed = 1.2 * declared_way(arm, arm.effort.copy()) + (2.0 + delay) * H * speed
+        allowed = 1.2 * declared_travel(arm, arm.effort.copy()) + (2.0 + delay) * H * speed
         allowed += 2.0 * encoder + 1e-6  # as with fresh states
         stop(arm, kind)
         farthest = np.zeros(arm.tree.n)
