@@ -115,14 +115,14 @@ def run(args: argparse.Namespace) -> int:
             curves(chunk, {**columns, 'reference': chunk.reference_position})
             table.add(flat_columns(chunk, columns))
 
-        course = replay(source.setup(args.reference), source.chunks, tolerance, sink)
-        if not course.compared:
+        result = replay(source.setup(args.reference), source.chunks, tolerance, sink)
+        if not result.compared:
             raise RecordingError(
                 f'bag {str(bag)!r}',
                 'holds no command that answers a state',
                 'record the effort command topic',
             )
-        document = _document(source, course, difference, size, tolerance, changes)
+        document = _document(source, result, difference, size, tolerance, changes)
         write_json(work / 'replay.json', document)
         report = replay_report(f'Replay of {short_name(bag)}', source.tree, document, curves)
         report.write(work / 'report.html')
@@ -140,7 +140,7 @@ def _changes(args: argparse.Namespace) -> dict[str, Any]:
 
 def _document(
     source: ReplaySource,
-    course: ReplayResult,
+    result: ReplayResult,
     difference: RmsPeak,
     size: RmsPeak,
     tolerance: float,
@@ -148,21 +148,21 @@ def _document(
 ) -> dict[str, Any]:
     merged = {**source.parameters, **changes}
     worst = float(difference.peak.max())
-    notes = [*source.notes, *course.problems, *source.bag_notes]
-    if course.lost:
+    notes = [*source.notes, *result.problems, *source.bag_notes]
+    if result.lost:
         notes.append(
-            f'{course.lost} answers of the controller have no recorded command: not compared'
+            f'{result.lost} answers of the controller have no recorded command: not compared'
         )
-    if course.unanswered:
+    if result.unanswered:
         notes.append(
-            f'{course.unanswered} states were not answered, or neither command nor reference was '
+            f'{result.unanswered} states were not answered, or neither command nor reference was '
             'recorded: not shown to the loop'
         )
-    if course.refused:
-        notes.append(f'{course.refused} states that were answered are refused by the loop')
-    if course.reference_error > _REFERENCE_TOLERANCE:
+    if result.refused:
+        notes.append(f'{result.refused} states that were answered are refused by the loop')
+    if result.reference_error > _REFERENCE_TOLERANCE:
         notes.append(
-            f'the reference differs from the recorded one by up to {course.reference_error:.3g}: '
+            f'the reference differs from the recorded one by up to {result.reference_error:.3g}: '
             'a trajectory is missing in the bag, perhaps one sent by action; try --reference '
             'recorded'
         )
@@ -172,18 +172,18 @@ def _document(
         'formulation': merged['formulation'],
         'parameters': 'recorded' if source.recorded else 'usual',
         'changes': dict(changes),
-        'commands': course.compared,
-        'commands_lost': course.lost,
-        'states_unanswered': course.unanswered,
+        'commands': result.compared,
+        'commands_lost': result.lost,
+        'states_unanswered': result.unanswered,
         'rms': difference.rms.tolist(),
         'peak': difference.peak.tolist(),
         'peak_at': difference.peak_time.tolist(),
         'effort_rms': size.rms.tolist(),
-        'reference_error': course.reference_error,
-        'first_difference_at': None if course.first is None else course.first[1],
-        'last_difference_at': course.last,
-        'commands_beyond': course.beyond,
+        'reference_error': result.reference_error,
+        'first_difference_at': None if result.first is None else result.first[1],
+        'last_difference_at': result.last,
+        'commands_beyond': result.out_of_tolerance,
         'tolerance': tolerance,
-        'within_tolerance': bool(worst <= tolerance) and not course.refused,
+        'within_tolerance': bool(worst <= tolerance) and not result.refused,
         'notes': notes,
     }

@@ -22,8 +22,8 @@ from robot_dynamics_ros.recordings.bag.reader import BagReader
 from robot_dynamics_ros.recordings.topics import Topics
 from robot_dynamics_ros.spatial.scalar import Array
 
-_ENOUGH = 2000  # states to inspect
-_MOSTLY = 0.5  # fraction of messages that decides
+_SAMPLE_STATES = 2000  # states to inspect
+_MAJORITY = 0.5  # fraction of messages that decides
 _RARE = 0.75  # commands or references per state below which each is held until the next
 _LONGEST_HOLD = 5.0  # longest hold, in median intervals
 _CUTOFF_HZ = 20.0
@@ -38,7 +38,7 @@ class BagLayout:
         joints: Joint names, one per column.
         order: Index of each joint in the effort arrays; empty if no effort array is usable.
         stamped: Whether to use the timestamps of the states, rather than the bag's receive times.
-        answers: Whether a command has the time of the state it was computed from; else commands
+        by_stamp: Whether a command has the time of the state it was computed from; else commands
             are paired with states by arrival.
         command_hold_ns, reference_hold_ns: How long a value is held for later states that have
             none, ns.
@@ -51,7 +51,7 @@ class BagLayout:
     joints: tuple[str, ...]
     order: tuple[int, ...]
     stamped: bool
-    answers: bool
+    by_stamp: bool
     command_hold_ns: int
     reference_hold_ns: int
     cutoff: float
@@ -90,23 +90,23 @@ class _Sample:
 
     def _read(self, bag: BagReader, topics: Topics) -> None:
         """Read until there are enough states, and a command if the bag has any."""
-        awaited = {topics.states, topics.commands, *(topics.joint_commands or {}).values()}
-        awaited = {topic for topic in awaited if bag.counts.get(topic)}
+        missing = {topics.states, topics.commands, *(topics.joint_commands or {}).values()}
+        missing = {topic for topic in missing if bag.counts.get(topic)}
         for parts in run_columns(bag, topics):
             for topic, arrival, groups in parts:
-                awaited.discard(topic)
+                missing.discard(topic)
                 if topic == topics.states:
-                    self._take_states(groups, arrival)
+                    self._add_states(groups, arrival)
                 elif topic == topics.reference:
                     self._references += [group.stamp_ns for group in groups]
                 else:
                     self._commands.append(arrival)
                     if topic == topics.commands:
                         self.sizes |= {group.data.shape[1] for group in groups}
-            if sum(self.names.values()) >= _ENOUGH and not awaited:
+            if sum(self.names.values()) >= _SAMPLE_STATES and not missing:
                 return
 
-    def _take_states(self, groups: Sequence[States], arrival: Array) -> None:
+    def _add_states(self, groups: Sequence[States], arrival: Array) -> None:
         for group in groups:
             self.names[group.names] = self.names.get(group.names, 0) + len(group.places)
             self._stamps.setdefault(group.names, []).append(group.stamp_ns)
@@ -119,7 +119,7 @@ def run_columns(bag: BagReader, topics: Topics) -> Iterator[list[tuple[str, Arra
 
     The columns omit messages that cannot be read.
     """
-    columns = {topic: _message_columns(bag, topics, topic) for topic in topics.of_run()}
+    columns = {topic: _message_columns(bag, topics, topic) for topic in topics.of_states()}
     for block in bag.blocks(*columns):
         yield [(topic, times, columns[topic].groups(data)) for topic, times, data in _split(block)]
 
@@ -187,24 +187,23 @@ def make_layout(
         stamps = arrivals
     period = _interval(stamps)
     cutoff = 0.0
-    if sample.with_velocity < _MOSTLY:
+    if sample.with_velocity < _MAJORITY:
         cutoff = min(_CUTOFF_HZ, _CUTOFF_SHARE / period) if period else _CUTOFF_HZ
         notes.append(
             'velocity is not recorded: differentiated from the positions, zero-phase with a '
             f'cutoff of {cutoff:.3g} Hz'
         )
-    answers = (
-        bool(np.isin(sample.commands, stamps).mean() >= _MOSTLY) if len(sample.commands) else True
-    )
-    if not answers:
+    commands = sample.commands
+    by_stamp = not len(commands) or bool(np.isin(commands, stamps).mean() >= _MAJORITY)
+    if not by_stamp:
         notes.append('commands have no timestamp: each is paired with the last state before it')
     return BagLayout(
         columns,
         _command_order(sample, topics, columns, command_joints or described or columns, notes),
         stamped,
-        answers,
-        _hold(sample.commands, stamps if answers else arrivals, 'commands', notes),
-        _hold(sample.references, stamps, 'references', notes),
+        by_stamp,
+        _hold_ns(commands, stamps if by_stamp else arrivals, 'commands', notes),
+        _hold_ns(sample.references, stamps, 'references', notes),
         cutoff,
         period,
         tuple(notes),
@@ -213,13 +212,13 @@ def make_layout(
 
 def _columns(
     recorded: tuple[str, ...],
-    wanted: tuple[str, ...],
+    requested: tuple[str, ...],
     described: tuple[str, ...],
     notes: list[str],
 ) -> tuple[str, ...]:
     """Return the joints to read, one per column."""
-    if wanted:
-        missing = [name for name in wanted if name not in recorded]
+    if requested:
+        missing = [name for name in requested if name not in recorded]
         if missing:
             raise RecordingError(
                 f'joints {", ".join(missing)}',
@@ -227,7 +226,7 @@ def _columns(
                 f'recorded are {", ".join(recorded)}; name the recorded joints in the order of '
                 'the model',
             )
-        return wanted
+        return requested
     if described and set(described) <= set(recorded):
         others = [name for name in recorded if name not in described]
         if others:
@@ -265,11 +264,11 @@ def _interval(stamps: Array) -> float:
     return float(np.median(steps)) / NANO if len(steps) else 0.0
 
 
-def _hold(times: Array, stamps: Array, what: str, notes: list[str]) -> int:
+def _hold_ns(times: Array, stamps: Array, what: str, notes: list[str]) -> int:
     """Return how long to hold commands or references, ns; 0 if as frequent as the states."""
     if len(times) < 2 or len(stamps) < 2:
         return 0
-    if what == 'references' and np.isin(times, stamps).mean() >= _MOSTLY:
+    if what == 'references' and np.isin(times, stamps).mean() >= _MAJORITY:
         return 0  # each has the timestamp of the state it belongs to
     inside = (stamps >= times.min()) & (stamps <= times.max())
     if len(times) >= _RARE * inside.sum():

@@ -25,7 +25,7 @@ def run_lockstep(
     plant: Plant,
     law: ControlLaw,
     trajectory: Trajectory,
-    tell: Callable[[float], None] | None = None,
+    on_progress: Callable[[float], None] | None = None,
 ) -> Recording:
     """Simulate a trajectory and return its recording, with one command per state.
 
@@ -36,7 +36,7 @@ def run_lockstep(
         plant: The simulated robot; reset here.
         law: The control law; its robot model may differ from the plant's.
         trajectory: A trajectory of finite duration.
-        tell: Progress callback, called about once per simulated second with the completed
+        on_progress: Progress callback, called about once per simulated second with the completed
             fraction.
 
     Returns:
@@ -69,8 +69,8 @@ def run_lockstep(
         reference = loop.reference
         rows[:, k] = q, v, loop.effort, reference.position, reference.velocity
         plant.step(loop.effort)
-        if tell is not None and k % round(1.0 / plant.period) == 0:
-            tell(k / steps)
+        if on_progress is not None and k % round(1.0 / plant.period) == 0:
+            on_progress(k / steps)
     position, velocity, effort, reference_position, reference_velocity = rows
     return Recording(
         tree.joint_names,

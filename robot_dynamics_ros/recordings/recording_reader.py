@@ -33,9 +33,9 @@ from robot_dynamics_ros.yaml_reader.parsing import yaml_mapping
 CHUNK_S = 20.0
 
 #: Longest delay of a command or reference after its state, in the order of the bag, ns.
-_LATEST_NS = NANO
-_MANY = 0.01  # fraction of unpaired commands above which they are reported
-_LONG_S = 20.0  # sample interval if the states give none, s
+_MAX_DELAY_NS = NANO
+_REPORTED_SHARE = 0.01  # fraction of unpaired commands above which they are reported
+_PERIOD_S = 20.0  # sample interval if the states give none, s
 
 
 class RecordingReader:
@@ -54,7 +54,7 @@ class RecordingReader:
         counts: Counts of rejected and unusual states so far.
         remarks: Custom data of the bag.
         period: Median time between states, s.
-        answers: Whether commands have the time of the state they were computed from.
+        by_stamp: Whether commands have the time of the state they were computed from.
         references_held: Whether references are rarer than states, and each is held until the
             next.
 
@@ -81,7 +81,7 @@ class RecordingReader:
     ) -> None:
         self.bag = BagReader(path)
         try:
-            self.topics = self._choose(topics)
+            self.topics = self._choose_topics(topics)
             self.description = self._text(self.topics.description)
             self.parameters = self._text(self.topics.parameters)
             self._layout = make_layout(
@@ -95,16 +95,16 @@ class RecordingReader:
             self.bag.__exit__()
             raise
         self.joints, self.remarks = self._layout.joints, self.bag.remarks
-        self.period, self.answers = self._layout.period, self._layout.answers
+        self.period, self.by_stamp = self._layout.period, self._layout.by_stamp
         self.references_held = self._layout.reference_hold_ns > 0
         self.counts = Counts()
         self._builder: _RecordingBuilder | None = None
 
-    def _choose(self, named: Mapping[str, str]) -> Topics:
+    def _choose_topics(self, names: Mapping[str, str]) -> Topics:
         # Recorders also list subscribed topics without messages: ignore these.
-        sent = {t: kind for t, kind in self.bag.topics.items() if self.bag.counts.get(t)}
+        published = {t: kind for t, kind in self.bag.topics.items() if self.bag.counts.get(t)}
         try:
-            return choose_topics(sent or self.bag.topics, **named)
+            return choose_topics(published or self.bag.topics, **names)
         except RecordingError as error:
             losses = ''.join(f'; {loss}' for loss in self.bag.losses)
             raise RecordingError(
@@ -184,11 +184,11 @@ class _RecordingBuilder:
 
     def __init__(self, bag: BagReader, topics: Topics, layout: BagLayout) -> None:
         self._bag, self._topics, self._layout = bag, topics, layout
-        n, by_arrival = len(layout.joints), not layout.answers
+        n, by_arrival = len(layout.joints), not layout.by_stamp
         self.states = StateAlignment(layout.joints, layout.stamped)
         self._parts: list[Rows] = []
-        self._before = Rows.none(n)
-        self._unreadable = dict.fromkeys(topics.of_run(), 0)
+        self._previous = Rows.empty(n)
+        self._unreadable = dict.fromkeys(topics.of_states(), 0)
         self._references = ValueAlignment(2 * n, layout.reference_hold_ns)
         # Columns filled by each topic of commands.
         fills = {
@@ -212,8 +212,8 @@ class _RecordingBuilder:
             if count
         ]
         for topic, (alignment, _) in self._commands.items():
-            if alignment.unpaired > _MANY * alignment.taken:
-                count = f'{alignment.unpaired} of {alignment.taken} commands on {topic}'
+            if alignment.unpaired > _REPORTED_SHARE * alignment.received:
+                count = f'{alignment.unpaired} of {alignment.received} commands on {topic}'
                 why = 'several for one state, or for a state that is missing'
                 notes.append(f'{count} have no state of their own: {why}')
         return notes
@@ -221,11 +221,11 @@ class _RecordingBuilder:
     def parts(self, seconds: float) -> Iterator[dict[str, Array]]:
         """Yield the rows as columns, in chunks of about ``seconds`` s."""
         for block in run_columns(self._bag, self._topics):
-            self._take(block)
-            while self._span_ns() >= seconds * NANO + 2 * _LATEST_NS:
-                yield self._give(round(seconds * NANO))
+            self._add(block)
+            while self._span_ns() >= seconds * NANO + 2 * _MAX_DELAY_NS:
+                yield self._pop_rows(round(seconds * NANO))
         if self._span_ns() >= 0:
-            yield self._give(None)
+            yield self._pop_rows(None)
 
     def _span_ns(self) -> int:
         """Return the time from the first to the last buffered state, ns; -1 if there is none."""
@@ -233,7 +233,7 @@ class _RecordingBuilder:
             return -1
         return int(self._parts[-1].stamp_ns[-1] - self._parts[0].stamp_ns[0])
 
-    def _take(self, block: list[tuple[str, Array, list[Any]]]) -> None:
+    def _add(self, block: list[tuple[str, Array, list[Any]]]) -> None:
         """Buffer the columns of a block, states first."""
         parts = sorted(block, key=lambda part: part[0] != self._topics.states)
         for topic, arrival, groups in parts:
@@ -243,11 +243,11 @@ class _RecordingBuilder:
                 if len(rows.stamp_ns):
                     self._parts.append(rows)
             elif topic == self._topics.reference:
-                self._take_references(groups, arrival)
+                self._add_references(groups, arrival)
             elif topic in self._commands:
-                self._take_commands(topic, groups, arrival)
+                self._add_commands(topic, groups, arrival)
 
-    def _take_references(self, groups: list[Any], arrival: Array) -> None:
+    def _add_references(self, groups: list[Any], arrival: Array) -> None:
         joints = self._layout.joints
         for group in groups:
             if not set(joints) <= set(group.names):
@@ -257,7 +257,7 @@ class _RecordingBuilder:
             times = group.stamp_ns + self.states.shift_ns
             self._references.take(times, arrival[group.places], values)
 
-    def _take_commands(self, topic: str, groups: list[Any], arrival: Array) -> None:
+    def _add_commands(self, topic: str, groups: list[Any], arrival: Array) -> None:
         alignment, _ = self._commands[topic]
         order = list(self._layout.order) if topic == self._topics.commands else [0]
         for group in groups:
@@ -266,22 +266,22 @@ class _RecordingBuilder:
             arrived = arrival[group.places]
             alignment.take(arrived + self.states.shift_ns, arrived, group.data[:, order])
 
-    def _give(self, span_ns: int | None) -> dict[str, Array]:
+    def _pop_rows(self, span_ns: int | None) -> dict[str, Array]:
         """Remove and return the rows of the first ``span_ns`` ns as columns; all if None."""
-        held = Rows.joined(self._parts)
-        count = len(held.stamp_ns)
+        buffered = Rows.joined(self._parts)
+        count = len(buffered.stamp_ns)
         if span_ns is not None:
-            count = int(np.searchsorted(held.stamp_ns, held.stamp_ns[0] + span_ns, side='left'))
-        rows, rest = held.take(slice(0, count)), held.take(slice(count, None))
+            count = int(np.searchsorted(buffered.stamp_ns, buffered.stamp_ns[0] + span_ns))
+        rows, rest = buffered.take(slice(0, count)), buffered.take(slice(count, None))
         velocity = self._velocity(rows, rest)
         until = int(rest.arrival_ns[0]) if len(rest.arrival_ns) else None
         effort = np.full(rows.position.shape, np.nan)
         answers = np.zeros(len(rows.stamp_ns), dtype=np.int64)
         for alignment, columns in self._commands.values():
-            effort[:, columns], answers = alignment.of(rows, until)
-        reference, _ = self._references.of(rows, until)
+            effort[:, columns], answers = alignment.pair(rows, until)
+        reference, _ = self._references.pair(rows, until)
         n = len(self._layout.joints)
-        self._before, self._parts = rows, [rest] if len(rest.stamp_ns) else []
+        self._previous, self._parts = rows, [rest] if len(rest.stamp_ns) else []
         return {
             'stamp_ns': rows.stamp_ns,
             'arrival_ns': rows.arrival_ns,
@@ -301,9 +301,9 @@ class _RecordingBuilder:
             return rows.velocity
         first = rows.stamp_ns[0]
         margin = 2 * half_width(cutoff) * NANO
-        before = self._before.take(self._before.stamp_ns >= first - margin)
-        behind = rest.take(rest.stamp_ns <= rows.stamp_ns[-1] + margin)
-        near = Rows.joined([before, rows, behind])
+        before = self._previous.take(self._previous.stamp_ns >= first - margin)
+        after = rest.take(rest.stamp_ns <= rows.stamp_ns[-1] + margin)
+        near = Rows.joined([before, rows, after])
         time = (near.stamp_ns - first) / NANO
-        velocity = differentiate(time, near.position, cutoff, self._layout.period or _LONG_S)
+        velocity = differentiate(time, near.position, cutoff, self._layout.period or _PERIOD_S)
         return velocity[len(before.stamp_ns) : len(before.stamp_ns) + len(rows.stamp_ns)]

@@ -12,7 +12,7 @@ from robot_dynamics_ros.estimation.accumulate import ColumnTable
 from robot_dynamics_ros.messages import NANO, States
 from robot_dynamics_ros.spatial.scalar import Array
 
-_ABSURD = 1e9  # rad, rad/s, m, m/s: beyond any sensor
+_LARGEST_VALUE = 1e9  # rad, rad/s, m, m/s: beyond any sensor
 _LATEST_NS = 1 << 61
 _RESTART_GAP_NS = NANO  # between the last state before a restart and the first after it
 
@@ -26,7 +26,7 @@ class Counts:
         repeated: Messages with the timestamp of the previous one; rejected.
         out_of_order: Messages older than the previous one, if the next is newer; rejected.
         not_finite: Messages with a non-finite position; rejected.
-        absurd: Messages with an implausibly large value; rejected.
+        implausible: Messages with an implausibly large value; rejected.
         velocity_unknown: Messages with some velocities NaN; accepted.
         restarts: One sentence per backward jump of the clock.
         restart_ns: First timestamp after each jump, shifted, ns.
@@ -36,7 +36,7 @@ class Counts:
     repeated: int = 0
     out_of_order: int = 0
     not_finite: int = 0
-    absurd: int = 0
+    implausible: int = 0
     velocity_unknown: int = 0
     restarts: list[str] = field(default_factory=list)
     restart_ns: list[int] = field(default_factory=list)
@@ -47,7 +47,7 @@ class Counts:
             (self.repeated, 'with the timestamp of the previous state'),
             (self.out_of_order, 'older than the previous state'),
             (self.not_finite, 'with a non-finite position'),
-            (self.absurd, f'with a value beyond {_ABSURD:g}'),
+            (self.implausible, f'with a value beyond {_LARGEST_VALUE:g}'),
         ]
         left_out = [f'{count} states {what}: left out' for count, what in counts if count]
         if self.velocity_unknown:
@@ -67,7 +67,7 @@ class Rows(ColumnTable):
     effort: Array
 
     @classmethod
-    def none(cls, n: int) -> Rows:
+    def empty(cls, n: int) -> Rows:
         """Return no rows for n joints."""
         empty, times = np.zeros((0, n)), np.zeros(0, dtype=np.int64)
         return cls(times, times, empty, empty, empty)
@@ -76,7 +76,7 @@ class Rows(ColumnTable):
 def _plausible(values: Array) -> Array:
     """Return a mask of the rows with values that a sensor can give."""
     with np.errstate(invalid='ignore'):
-        return np.asarray((np.abs(values) <= _ABSURD).all(axis=1))
+        return np.asarray((np.abs(values) <= _LARGEST_VALUE).all(axis=1))
 
 
 class StateAlignment:
@@ -101,9 +101,9 @@ class StateAlignment:
         self.counts = Counts()
         self.shift_ns = 0
         self._last_ns: int | None = None
-        self._late_ns: int | None = None
-        self._partial = np.full((3, len(self.joints)), np.nan)
-        self._new = np.zeros(len(self.joints), dtype=bool)
+        self._older_ns: int | None = None
+        self._latest = np.full((3, len(self.joints)), np.nan)
+        self._updated = np.zeros(len(self.joints), dtype=bool)
 
     def take(self, groups: Sequence[States], arrival: Array) -> Rows:
         """Add messages and return the rows they complete.
@@ -113,19 +113,19 @@ class StateAlignment:
             arrival: Receive times of the messages, ns.
         """
         self.counts.states += sum(len(group.places) for group in groups)
-        whole = len(groups) == 1 and set(self.joints) <= set(groups[0].names)
-        rows = self._whole(groups[0], arrival) if whole else self._merged(groups, arrival)
+        single = len(groups) == 1 and set(self.joints) <= set(groups[0].names)
+        rows = self._single_group(groups[0], arrival) if single else self._merged(groups, arrival)
         finite = np.isfinite(rows.position).all(axis=1)
-        sane = _plausible(rows.position) & _plausible(np.nan_to_num(rows.velocity))
+        plausible = _plausible(rows.position) & _plausible(np.nan_to_num(rows.velocity))
         unknown = np.isnan(rows.velocity)
         self.counts.not_finite += int((~finite).sum())
-        self.counts.absurd += int((finite & ~sane).sum())
+        self.counts.implausible += int((finite & ~plausible).sum())
         self.counts.velocity_unknown += int((unknown.any(axis=1) & ~unknown.all(axis=1)).sum())
-        if not sane.all():
-            rows = rows.take(sane)
+        if not plausible.all():
+            rows = rows.take(plausible)
         return self._in_order(rows)
 
-    def _whole(self, group: States, arrival: Array) -> Rows:
+    def _single_group(self, group: States, arrival: Array) -> Rows:
         columns = [group.names.index(name) for name in self.joints]
         arrived = arrival[group.places]
         return Rows(
@@ -142,25 +142,25 @@ class StateAlignment:
             (int(place), g, row) for g, group in enumerate(groups) for row, place in
             enumerate(group.places)
         )  # fmt: skip
-        maps = [self._map(group.names) for group in groups]
+        maps = [self._column_map(group.names) for group in groups]
         times: list[tuple[int, int]] = []
         values: list[Array] = []
         for place, g, row in order:
             group, (ours, theirs) = groups[g], maps[g]
             for i, field_ in enumerate((group.position, group.velocity, group.effort)):
-                self._partial[i, ours] = field_[row, theirs]
-            self._new[ours] = True
-            if self._new.all():
-                self._new[:] = False
+                self._latest[i, ours] = field_[row, theirs]
+            self._updated[ours] = True
+            if self._updated.all():
+                self._updated[:] = False
                 arrived = int(arrival[place])
                 times.append((int(group.stamp_ns[row]) if self._stamped else arrived, arrived))
-                values.append(self._partial.copy())
+                values.append(self._latest.copy())
         if not times:
-            return Rows.none(len(self.joints))
+            return Rows.empty(len(self.joints))
         stacked, clocks = np.array(values), np.array(times, dtype=np.int64)
         return Rows(clocks[:, 0], clocks[:, 1], *stacked.transpose(1, 0, 2))
 
-    def _map(self, names: Sequence[str]) -> tuple[list[int], list[int]]:
+    def _column_map(self, names: Sequence[str]) -> tuple[list[int], list[int]]:
         """Return the columns that a message fills, and the indices of their values in it."""
         place = {name: i for i, name in enumerate(names)}
         pairs = [(i, place[name]) for i, name in enumerate(self.joints) if name in place]
@@ -173,11 +173,11 @@ class StateAlignment:
             return rows
         first_is_newer = self._last_ns is None or stamps[0] > self._last_ns
         if first_is_newer and (np.diff(stamps) > 0).all():
-            self._last_ns, self._late_ns = int(stamps[-1]), None
+            self._last_ns, self._older_ns = int(stamps[-1]), None
             return self._shifted(rows, np.full(len(stamps), self.shift_ns))
         keep, shifts = np.zeros(len(stamps), dtype=bool), np.zeros(len(stamps), dtype=np.int64)
         for i, stamp in enumerate(stamps.tolist()):
-            keep[i] = self._goes_forward(stamp)
+            keep[i] = self._accepts(stamp)
             shifts[i] = self.shift_ns
         return self._shifted(rows, shifts).take(keep)
 
@@ -187,16 +187,16 @@ class StateAlignment:
             return rows
         return Rows(rows.stamp_ns + shifts, *list(vars(rows).values())[1:])
 
-    def _goes_forward(self, stamp: int) -> bool:
+    def _accepts(self, stamp: int) -> bool:
         last = self._last_ns
         if last is None or stamp > last:
-            self._last_ns, self._late_ns = stamp, None
+            self._last_ns, self._older_ns = stamp, None
             return True
         if stamp == last:
             self.counts.repeated += 1
             return False
-        late, self._late_ns = self._late_ns, stamp
-        if late is None or stamp <= late:
+        older, self._older_ns = self._older_ns, stamp
+        if older is None or stamp <= older:
             self.counts.out_of_order += 1
             return False
         shift = self.shift_ns + last + _RESTART_GAP_NS - stamp
@@ -209,7 +209,7 @@ class StateAlignment:
             f'later times are shifted by {self.shift_ns / NANO:g} s'
         )
         self.counts.restart_ns.append(stamp + self.shift_ns)
-        self._last_ns, self._late_ns = stamp, None
+        self._last_ns, self._older_ns = stamp, None
         return True
 
 
@@ -217,7 +217,7 @@ class ValueAlignment:
     """Pairs values with states, by timestamp or by order of arrival.
 
     Attributes:
-        taken: Number of values so far.
+        received: Number of values so far.
         unpaired: Number of values without a state: their timestamp matches none, or they are not
             the first for theirs.
 
@@ -234,16 +234,16 @@ class ValueAlignment:
         self._time = self._arrival = np.zeros(0, dtype=np.int64)
         self._values = np.zeros((0, width))
         self._held: tuple[int, Array] | None = None
-        self.taken = self.unpaired = 0
+        self.received = self.unpaired = 0
 
     def take(self, time: Array, arrival: Array, values: Array) -> None:
         """Buffer values (M, width) with their times and receive times (M,), ns."""
-        self.taken += len(time)
+        self.received += len(time)
         self._time = np.concatenate([self._time, arrival if self._by_arrival else time])
         self._arrival = np.concatenate([self._arrival, arrival])
         self._values = np.concatenate([self._values, values])
 
-    def of(self, rows: Rows, until: int | None) -> tuple[Array, Array]:
+    def pair(self, rows: Rows, until: int | None) -> tuple[Array, Array]:
         """Return values and receive times for states, and drop older values.
 
         Args:
@@ -260,31 +260,31 @@ class ValueAlignment:
         order = np.argsort(self._time, kind='stable')
         times = self._time[order]
         place = np.searchsorted(times, starts, side='left')
-        there = place < np.searchsorted(times, ends, side='left')
-        aligned = self._filled(there, order[place[there]], starts)
-        left = self._time >= ends[-1]
-        self.unpaired += int((~left).sum() - there.sum())
-        self._time, self._arrival = self._time[left], self._arrival[left]
-        self._values = self._values[left]
+        paired = place < np.searchsorted(times, ends, side='left')
+        aligned = self._paired_values(paired, order[place[paired]], starts)
+        later = self._time >= ends[-1]
+        self.unpaired += int((~later).sum() - paired.sum())
+        self._time, self._arrival = self._time[later], self._arrival[later]
+        self._values = self._values[later]
         return aligned
 
-    def _filled(self, there: Array, chosen: Array, clock: Array) -> tuple[Array, Array]:
-        values = np.full((len(there), self._values.shape[1]), np.nan)
-        arrived = np.zeros(len(there), dtype=np.int64)
-        values[there], arrived[there] = self._values[chosen], self._arrival[chosen]
+    def _paired_values(self, paired: Array, chosen: Array, clock: Array) -> tuple[Array, Array]:
+        values = np.full((len(paired), self._values.shape[1]), np.nan)
+        arrived = np.zeros(len(paired), dtype=np.int64)
+        values[paired], arrived[paired] = self._values[chosen], self._arrival[chosen]
         if self._hold_ns:
-            self._keep_counting(values, there, clock)
+            self._hold_values(values, paired, clock)
         return values, arrived
 
-    def _keep_counting(self, values: Array, there: Array, clock: Array) -> None:
+    def _hold_values(self, values: Array, paired: Array, clock: Array) -> None:
         """Hold values for later states that have none, in place."""
-        last = np.maximum.accumulate(np.where(there, np.arange(len(there)), -1))
+        last = np.maximum.accumulate(np.where(paired, np.arange(len(paired)), -1))
         if self._held is not None:
             since, value = self._held
             early = (last < 0) & (clock - since <= self._hold_ns)
             values[early] = value
-        lasting = (last >= 0) & ~there
-        lasting[lasting] = clock[lasting] - clock[last[lasting]] <= self._hold_ns
-        values[lasting] = values[last[lasting]]
+        held = (last >= 0) & ~paired
+        held[held] = clock[held] - clock[last[held]] <= self._hold_ns
+        values[held] = values[last[held]]
         if last[-1] >= 0:
             self._held = int(clock[last[-1]]), values[last[-1]].copy()

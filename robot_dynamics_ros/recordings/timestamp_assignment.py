@@ -26,7 +26,7 @@ from collections.abc import Callable
 Write = Callable[[str, int, bytes], None]
 
 _HORIZON_NS = 2_000_000_000
-_MOST_STATES = 100_000
+_MAX_STATES = 100_000
 
 
 class TimestampAssigner:
@@ -36,7 +36,7 @@ class TimestampAssigner:
         states: Number of joint states received.
         jumps: Number of times the timestamps of the states went back.
         repeated: Number of duplicates dropped, by topic.
-        answer_times: Latency from publishing a state to publishing the message computed from it,
+        latencies_ns: Latency from publishing a state to publishing the message computed from it,
             ns, by topic without timestamps; of the last 50,000 messages or more.
 
     Args:
@@ -54,14 +54,14 @@ class TimestampAssigner:
         self._first_stamp = 0
         self._count = 0
         # (source time, count, topic, own timestamp or 0, data), until the next state
-        self._waiting: list[tuple[int, int, str, int, bytes]] = []
+        self._untimed: list[tuple[int, int, str, int, bytes]] = []
         # (time, rank of the topic, source time, count, topic, data)
-        self._ready: list[tuple[int, int, int, int, str, bytes]] = []
+        self._timed: list[tuple[int, int, int, int, str, bytes]] = []
         self.states = 0
         self.jumps = 0
         self.repeated: dict[str, int] = {}
         self._last: dict[str, tuple[int, bytes]] = {}
-        self.answer_times: dict[str, array.array[int]] = {}
+        self.latencies_ns: dict[str, array.array[int]] = {}
 
     def add_topic(self, topic: str) -> None:
         """Declare a topic; messages of the same time are sorted by order of declaration."""
@@ -86,10 +86,10 @@ class TimestampAssigner:
         self.states += 1
         self._sent.append(max(sent, self._sent[-1]) if self._sent else sent)
         self._stamps.append(stamp)
-        if len(self._stamps) > _MOST_STATES:
-            del self._sent[: _MOST_STATES // 2], self._stamps[: _MOST_STATES // 2]
+        if len(self._stamps) > _MAX_STATES:
+            del self._sent[: _MAX_STATES // 2], self._stamps[: _MAX_STATES // 2]
         self._push(stamp, sent, topic, data)
-        self._pair(sent)
+        self._assign_times(sent)
         self._flush(stamp - self._horizon_ns)
 
     def add(self, topic: str, sent: int, stamp: int, data: bytes) -> None:
@@ -102,36 +102,36 @@ class TimestampAssigner:
             data: The serialized message.
         """
         self._count += 1
-        heapq.heappush(self._waiting, (sent, self._count, topic, stamp, data))
+        heapq.heappush(self._untimed, (sent, self._count, topic, stamp, data))
         if self._sent:
-            self._pair(self._sent[-1])
+            self._assign_times(self._sent[-1])
 
     def close(self) -> None:
         """Write all remaining messages."""
-        self._pair(None)
+        self._assign_times(None)
         self._flush(None)
 
     def _restart(self, sent: int) -> None:
         """Restart after time went back, as on a reset of the simulation."""
         self.jumps += 1
-        self._pair(sent)
+        self._assign_times(sent)
         self._flush(None)
         del self._sent[:], self._stamps[:]
 
-    def _pair(self, before: int | None) -> None:
+    def _assign_times(self, before: int | None) -> None:
         """Assign times to the waiting messages sent before a source time, or to all if None."""
-        while self._waiting and (before is None or self._waiting[0][0] < before):
-            sent, _, topic, stamp, data = heapq.heappop(self._waiting)
+        while self._untimed and (before is None or self._untimed[0][0] < before):
+            sent, _, topic, stamp, data = heapq.heappop(self._untimed)
             time = self._time_of(sent, stamp)
             if self._is_repeated(topic, time, data):
                 continue
             self._push(time, sent, topic, data)
             if not stamp and self._sent and sent >= self._sent[0]:
-                answered = self._sent[bisect_right(self._sent, sent) - 1]
-                times = self.answer_times.setdefault(topic, array.array('q'))
-                times.append(sent - answered)
-                if len(times) > _MOST_STATES:
-                    del times[: _MOST_STATES // 2]
+                state_sent = self._sent[bisect_right(self._sent, sent) - 1]
+                times = self.latencies_ns.setdefault(topic, array.array('q'))
+                times.append(sent - state_sent)
+                if len(times) > _MAX_STATES:
+                    del times[: _MAX_STATES // 2]
 
     def _is_repeated(self, topic: str, time: int, data: bytes) -> bool:
         repeated = self._last.get(topic) == (time, data)
@@ -147,9 +147,9 @@ class TimestampAssigner:
 
     def _push(self, time: int, sent: int, topic: str, data: bytes) -> None:
         self._count += 1
-        heapq.heappush(self._ready, (time, self._ranks[topic], sent, self._count, topic, data))
+        heapq.heappush(self._timed, (time, self._ranks[topic], sent, self._count, topic, data))
 
     def _flush(self, until: int | None) -> None:
-        while self._ready and (until is None or self._ready[0][0] < until):
-            time, _, _, _, topic, data = heapq.heappop(self._ready)
+        while self._timed and (until is None or self._timed[0][0] < until):
+            time, _, _, _, topic, data = heapq.heappop(self._timed)
             self._write(topic, time, data)

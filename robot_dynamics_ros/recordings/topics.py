@@ -59,7 +59,7 @@ class Topics:
     status: str = ''
     streams: Mapping[str, str] = field(default_factory=dict)
 
-    def of_run(self) -> tuple[str, ...]:
+    def of_states(self) -> tuple[str, ...]:
         """Return the topics with about one message per state."""
         named = (self.states, self.commands, self.reference, *(self.joint_commands or {}).values())
         return tuple(topic for topic in named if topic)
@@ -89,45 +89,45 @@ def choose_topics(
             message lists them.
         UnknownNameError: A topic that was named is not in the bag; the message lists all topics.
     """
-    bag = _Bag(available)
-    states = bag.named(states, STATE) if states else bag.states(namespace)
+    finder = _TopicFinder(available)
+    states = finder.require(states, STATE) if states else finder.states(namespace)
     space = states.rpartition('/')[0] if not namespace else '/' + namespace.strip('/')
     space = space.rstrip('/')
     commands = (
-        bag.named(commands, ARRAY)
+        finder.require(commands, ARRAY)
         if commands
-        else bag.only(space, ARRAY, 'effort_controller', 'commands')
+        else finder.find(space, ARRAY, 'effort_controller', 'commands')
     )
     reference = (
-        bag.named(reference, STATE)
+        finder.require(reference, STATE)
         if reference
-        else bag.only(space, STATE, 'controller', 'reference')
+        else finder.find(space, STATE, 'controller', 'reference')
     )
     controller = reference.rpartition('/')[0] if reference else f'{space}/controller'
     return Topics(
         states,
         commands,
-        None if commands else bag.joint_commands(space),
+        None if commands else finder.joint_commands(space),
         reference,
-        bag.named(description, TEXT) if description else bag.description(space),
-        bag.there(f'{controller}/parameters', TEXT),
-        bag.there(f'{controller}/joint_trajectory', TRAJECTORY),
-        bag.there(f'{controller}/trajectory_status', TEXT),
+        finder.require(description, TEXT) if description else finder.description(space),
+        finder.existing(f'{controller}/parameters', TEXT),
+        finder.existing(f'{controller}/joint_trajectory', TRAJECTORY),
+        finder.existing(f'{controller}/trajectory_status', TEXT),
         {
             topic: name
             for name, kind in STREAMS.items()
-            if (topic := bag.there(f'{controller}/{name}', kind))
+            if (topic := finder.existing(f'{controller}/{name}', kind))
         },
     )
 
 
-class _Bag:
+class _TopicFinder:
     """Looks topics up by type and name."""
 
     def __init__(self, available: Mapping[str, str]) -> None:
         self._available = available
 
-    def named(self, topic: str, kind: str) -> str:
+    def require(self, topic: str, kind: str) -> str:
         """Return a topic given by name, if its type is right."""
         if topic not in self._available:
             raise UnknownNameError('topic', topic, self._available)
@@ -139,20 +139,20 @@ class _Bag:
             )
         return topic
 
-    def there(self, topic: str, kind: str) -> str:
+    def existing(self, topic: str, kind: str) -> str:
         """Return a topic if the bag has it with the given type, else an empty string."""
         return topic if self._available.get(topic) == kind else ''
 
     def states(self, namespace: str) -> str:
-        topics = [topic for topic in self._of(STATE) if _last(topic) not in _NOT_MEASURED]
+        topics = [topic for topic in self._of(STATE) if _base_name(topic) not in _NOT_MEASURED]
         if namespace:
             space = '/' + namespace.strip('/')
-            wanted = f'{space.rstrip("/")}/joint_states'
-            if wanted in topics:
-                return wanted
+            default = f'{space.rstrip("/")}/joint_states'
+            if default in topics:
+                return default
             topics = [topic for topic in topics if topic.startswith(space)]
         else:
-            topics = [topic for topic in topics if _last(topic) == 'joint_states'] or topics
+            topics = [topic for topic in topics if _base_name(topic) == 'joint_states'] or topics
         if not topics:
             raise self._no_states(namespace)
         if len(topics) > 1:
@@ -173,23 +173,23 @@ class _Bag:
 
     def joint_commands(self, space: str) -> dict[str, str]:
         topics = [topic for topic in self._of(SINGLE) if topic.startswith(f'{space}/')]
-        return {t.split('/')[-2]: t for t in topics if _last(t) == 'cmd_force'}
+        return {t.split('/')[-2]: t for t in topics if _base_name(t) == 'cmd_force'}
 
     def description(self, space: str) -> str:
-        topics = [topic for topic in self._of(TEXT) if _last(topic) == 'robot_description']
+        topics = [topic for topic in self._of(TEXT) if _base_name(topic) == 'robot_description']
         for topic in (f'{space}/robot_description', '/robot_description'):
             if topic in topics:
                 return topic
         return topics[0] if len(topics) == 1 else ''
 
-    def only(self, space: str, kind: str, owner: str, ending: str) -> str:
+    def find(self, space: str, kind: str, owner: str, ending: str) -> str:
         """Return the default topic, else the only one with that ending, else an empty string."""
-        if usual := self.there(f'{space}/{owner}/{ending}', kind):
+        if usual := self.existing(f'{space}/{owner}/{ending}', kind):
             return usual
         topics = [
             topic
             for topic in self._of(kind)
-            if topic.startswith(f'{space}/') and _last(topic) == ending
+            if topic.startswith(f'{space}/') and _base_name(topic) == ending
         ]
         if len(topics) > 1:
             raise RecordingError(
@@ -201,5 +201,5 @@ class _Bag:
         return sorted(topic for topic, available in self._available.items() if available == kind)
 
 
-def _last(topic: str) -> str:
+def _base_name(topic: str) -> str:
     return topic.rpartition('/')[2]

@@ -303,8 +303,8 @@ class Recorder(PackageNode):
             for stream in self._streams
             if not (stream.stamped or stream.topic.latched or stream.topic.by_arrival)
         }
-        for topic in topics & self._stamper.answer_times.keys():
-            times = self._stamper.answer_times[topic]
+        for topic in topics & self._stamper.latencies_ns.keys():
+            times = self._stamper.latencies_ns[topic]
             ordered = sorted(times)
             for percent in (50, 99):
                 value = ordered[percent * (len(ordered) - 1) // 100]

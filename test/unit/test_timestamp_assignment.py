@@ -151,4 +151,4 @@ def test_the_time_from_state_to_command_is_noted_once_for_each():
         recorded.command(k, 1000 * k + 40 + k)
         recorded.command(k, 1000 * k + 500)
     recorded.closed()
-    assert list(recorded.stamper.answer_times['commands']) == [40, 41, 42]
+    assert list(recorded.stamper.latencies_ns['commands']) == [40, 41, 42]

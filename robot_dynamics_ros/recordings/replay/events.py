@@ -54,7 +54,7 @@ class Event:
     certain: bool = False
     stamped: bool = False
 
-    def turned(self) -> Event:
+    def reordered(self) -> Event:
         """Return the event with the opposite order relative to the command."""
         return replace(self, before_tick=not self.before_tick)
 
@@ -72,28 +72,28 @@ def read_events(reader: RecordingReader) -> tuple[list[Event], int]:
     names = [t for t in (topics.parameters, topics.trajectory, topics.status) if t]
     names += topics.streams
     events: list[Event] = []
-    sent: list[tuple[int, Any]] = []
-    answers: list[tuple[int, str]] = []
-    known, unreadable = False, 0
+    trajectories: list[tuple[int, Any]] = []
+    responses: list[tuple[int, str]] = []
+    has_parameters, unreadable = False, 0
     for topic, time, message in reader.bag.messages(*names, strict=False):
         if message is None:
             unreadable += 1
             continue
         if topic == topics.parameters:
-            if known:
+            if has_parameters:
                 events.append(Event('parameters', time, recorded_parameters(message.data)))
-            known = True
+            has_parameters = True
         elif topic in topics.streams:
             events.append(Event(topics.streams[topic], time, message))
         elif topic == topics.trajectory:
-            sent.append((time, message))
+            trajectories.append((time, message))
         else:
-            answers.append((time, str(message.data)))
-    recoveries = [entry for entry in answers if entry[1].startswith(_RECOVERED)]
+            responses.append((time, str(message.data)))
+    recoveries = [entry for entry in responses if entry[1].startswith(_RECOVERED)]
     events += [Event('recovery', time, before_tick=True, certain=True) for time, _ in recoveries]
-    releases = [entry for entry in answers if entry[1].startswith(_RELEASED)]
+    releases = [entry for entry in responses if entry[1].startswith(_RELEASED)]
     events += [Event('release', time) for time, _ in releases]
-    events += _trajectories(sent, answers)
+    events += _trajectories(trajectories, responses)
     return sorted(events, key=lambda event: event.time), unreadable
 
 
@@ -114,35 +114,35 @@ def locked_events(
             watch.set_positions(waiting.pop(0).content)
         if message is None or len(message.position) != len(message.name):
             continue
-        heard = dict(zip(message.name, message.position.tolist(), strict=True))
-        positions = [heard.get(*pair) for pair in zip(watch.names, watch.measured, strict=True)]
+        by_name = dict(zip(message.name, message.position.tolist(), strict=True))
+        positions = [by_name.get(*pair) for pair in zip(watch.names, watch.measured, strict=True)]
         first, before = np.isnan(watch.measured).any(), watch.deviation
         watch.update(np.array(positions))
         if first or bool(before) != bool(watch.deviation):
             yield Event('locked', stamp_ns(message), np.array(positions), stamped=True)
 
 
-def _trajectories(sent: list[tuple[int, Any]], told: list[tuple[int, str]]) -> list[Event]:
+def _trajectories(sent: list[tuple[int, Any]], responses: list[tuple[int, str]]) -> list[Event]:
     """Return events of the accepted trajectories, or of all if none has a response.
 
     Args:
         sent: Time, ns, and message of each trajectory.
-        told: Time, ns, and text of all status messages, including those about action goals.
+        responses: Time, ns, and text of all status messages, including those about action goals.
     """
-    events, answered, waiting = [], False, sent
-    for time, text in told:
+    events, has_response, waiting = [], False, sent
+    for time, text in responses:
         near = (k for k, (begin, _) in enumerate(waiting) if begin <= time + _EARLY_NS)
-        place = next((k for k in near if _answers(text, waiting[k][1])), None)
+        place = next((k for k in near if _is_response(text, waiting[k][1])), None)
         if place is None:
             continue
-        answered, (begin, message) = True, waiting[place]
+        has_response, (begin, message) = True, waiting[place]
         waiting = waiting[place + 1 :]
         if not text.startswith(_REJECTED):
             events.append(_accepted(text, max(begin, time), message))
-    return events if answered else [_trajectory(*entry) for entry in sent]
+    return events if has_response else [_trajectory(*entry) for entry in sent]
 
 
-def _answers(text: str, message: Any) -> bool:
+def _is_response(text: str, message: Any) -> bool:
     """Return whether a status text can be the response to a trajectory."""
     accepted = _ACCEPTED.match(text)
     if accepted:
@@ -178,7 +178,7 @@ class Setup:
         driver: Conversion between model and driver units, or None.
         from_reference: Whether to follow the recorded reference instead of the trajectories.
         by_arrival: Whether to order events and states by receive time, not by timestamp.
-        begins: State at which the controller was activated: 'here', the first state with a
+        activation: State at which the controller was activated: 'here', the first state with a
             command; 'before', the state before that; 'earlier', that of its first reference; or
             'running', the first state with a command, without a ramp, as it ran already. Empty to
             choose 'here' or 'before', whichever state equals the first reference.
@@ -195,7 +195,7 @@ class Setup:
     driver: DriverConversion | None = None
     from_reference: bool = False
     by_arrival: bool = False
-    begins: str = ''
+    activation: str = ''
     first_reference: tuple[int, Array] | None = None
     reference_shows_answer: bool = False
     load: Callable[[Mapping[str, Any]], RobotTree] | None = None
@@ -226,15 +226,15 @@ class RecordedState(NamedTuple):
     reference_acceleration: Array
     answered: bool
 
-    def may_have(self, event: Event) -> bool:
+    def may_include(self, event: Event) -> bool:
         """Return whether this event or later ones may precede the next state."""
         return event.stamped or event.time < self.end
 
-    def is_behind(self, event: Event) -> bool:
+    def is_after(self, event: Event) -> bool:
         """Return whether an event precedes this state."""
         return event.time < (self.stamp if event.stamped else self.now)
 
-    def is_within(self, event: Event) -> bool:
+    def has_before_command(self, event: Event) -> bool:
         """Return whether an event lies between this state and its command."""
         return event.before_tick and event.time < self.end
 
@@ -243,12 +243,12 @@ def recorded_states(
     setup: Setup, chunks: Iterable[Recording]
 ) -> Iterator[tuple[Recording, Iterator[RecordedState]]]:
     """Yield each chunk of a recording with an iterator of its states."""
-    held: Recording | None = None
+    previous: Recording | None = None
     following: Iterable[Recording | None] = chain(chunks, (None,))
     for chunk in following:
-        if held is not None:
-            yield held, _states(setup, held, _acceleration(held, chunk))
-        held = chunk
+        if previous is not None:
+            yield previous, _states(setup, previous, _acceleration(previous, chunk))
+        previous = chunk
 
 
 def _states(setup: Setup, chunk: Recording, acceleration: Array) -> Iterator[RecordedState]:
@@ -292,11 +292,11 @@ class RecordedReference(ReferenceGenerator):
 
     def __init__(self, tree: RobotTree) -> None:
         super().__init__(tree)
-        self._shown = np.zeros((3, tree.n))
+        self._recorded = np.zeros((3, tree.n))
 
-    def show(self, position: Array, velocity: Array, acceleration: Array) -> None:
+    def set_reference(self, position: Array, velocity: Array, acceleration: Array) -> None:
         """Set the reference of the next tick, each of shape (n,)."""
-        self._shown[:] = position, velocity, acceleration
+        self._recorded[:] = position, velocity, acceleration
 
     def glide(self, q: Array, dt: float) -> bool:
         """Return whether the current reference is at rest."""
@@ -306,4 +306,4 @@ class RecordedReference(ReferenceGenerator):
         """Write the current reference."""
         self._now_ns = stamp_ns
         reference = self.reference
-        reference.position[:], reference.velocity[:], reference.acceleration[:] = self._shown
+        reference.position[:], reference.velocity[:], reference.acceleration[:] = self._recorded

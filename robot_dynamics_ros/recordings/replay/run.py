@@ -59,7 +59,7 @@ class ReplayResult:
         first: Row and time, s, of the first command beyond the tolerance, or None.
         first_ns: Time of that state on the clock of the events, ns.
         last: Time of the last command beyond the tolerance, s, or None.
-        beyond: Number of commands beyond the tolerance.
+        out_of_tolerance: Number of commands beyond the tolerance.
         problems: Events that failed, one sentence each.
     """
 
@@ -71,14 +71,14 @@ class ReplayResult:
     first: tuple[int, float] | None = None
     first_ns: int = 0
     last: float | None = None
-    beyond: int = 0
+    out_of_tolerance: int = 0
     problems: list[str] = field(default_factory=list)
 
     def agrees_longer(self, other: ReplayResult) -> bool:
         """Return whether this replay deviates later than another, or equally late but rarer."""
         if self.first is None or other.first is None:
             return self.first is None and other.first is not None
-        return (-self.first[0], self.beyond) < (-other.first[0], other.beyond)
+        return (-self.first[0], self.out_of_tolerance) < (-other.first[0], other.out_of_tolerance)
 
 
 #: Called with a chunk and the replayed efforts, shape (N, n), NaN if none.
@@ -89,7 +89,7 @@ class Replay:
     """One replay of a recording.
 
     Attributes:
-        course: The result so far.
+        result: The result so far.
 
     Args:
         setup: Setup of the replay.
@@ -100,7 +100,7 @@ class Replay:
         self._setup, self._tolerance = setup, tolerance
         self._parameters = {**setup.parameters, **setup.changes}
         self._generator = RecordedReference(setup.tree) if setup.from_reference else None
-        first = {'activation_ramp_s': 0.0} if setup.begins == 'running' else {}
+        first = {'activation_ramp_s': 0.0} if setup.activation == 'running' else {}
         self._session = ControllerSession(
             setup.tree, self._parameters | first, setup.driver, generator=self._generator
         )
@@ -108,7 +108,7 @@ class Replay:
         self._row = 0
         self._last_reference: Array | None = None
         self._known_fault: Exception | None = None  # of a locked joint that moved
-        self.course = ReplayResult()
+        self.result = ReplayResult()
 
     def run(self, chunks: Iterable[Recording], sink: Sink | None = None) -> ReplayResult:
         """Replay a recording with joints in model order, and return the result."""
@@ -120,19 +120,19 @@ class Replay:
                     efforts[k] = step
                     self._compare(state, step)
                 elif self._is_running:
-                    self.course.unanswered += 1
+                    self.result.unanswered += 1
                 self._row += 1
             if sink is not None:
                 sink(chunk, efforts)
-        return self.course
+        return self.result
 
     def _step(self, state: RecordedState) -> Array | None:
         """Return the effort for a state; None if the controller sent no command for it."""
         if self._is_running:
-            self._apply(state, state.is_behind)
+            self._apply(state, state.is_after)
         if state.answered:
-            self._show(state)
-            return self._answer(state)
+            self._set_reference(state)
+            return self._compute_effort(state)
         if not self._is_running:
             self._observe(state)
         return None
@@ -141,13 +141,13 @@ class Replay:
     def _is_running(self) -> bool:
         return self._session.mode is not SessionMode.INACTIVE
 
-    def _answer(self, state: RecordedState) -> Array | None:
+    def _compute_effort(self, state: RecordedState) -> Array | None:
         """Return the session's effort for a state; None if the session rejects it."""
         if not self._is_running:
             self._activate(state)
-        self._apply(state, state.is_within)
+        self._apply(state, state.has_before_command)
         if not self._observe(state):
-            self.course.refused += 1
+            self.result.refused += 1
             return None
         self._session.settle()
         self._check_reference(state.reference)
@@ -159,30 +159,30 @@ class Replay:
         self._last_reference = reference
         if new and np.isfinite(reference).all():
             error = float(np.abs(self._session.loop.reference.position - reference).max())
-            self.course.reference_error = max(self.course.reference_error, error)
+            self.result.reference_error = max(self.result.reference_error, error)
 
     def _activate(self, state: RecordedState) -> None:
-        """Activate the session at the state given by ``begins``.
+        """Activate the session at the state given by ``activation``.
 
         If that is empty: at this state or the previous one, whichever position equals the first
         reference.
         """
-        begins, session = self._setup.begins, self._session
-        if not begins:
+        activation, session = self._setup.activation, self._session
+        if not activation:
             here = bool((state.reference == state.position).all())
             before = not here and bool((state.reference == session.loop.q).all())
-            begins = 'before' if before else 'here'
-        if begins == 'earlier' and self._setup.first_reference is not None:
+            activation = 'before' if before else 'here'
+        if activation == 'earlier' and self._setup.first_reference is not None:
             stamp, position = self._setup.first_reference
             session.on_state(stamp, _ARRIVAL_NS, position, np.zeros(len(position)))
-        elif begins != 'before' or self._row == 0:
+        elif activation != 'before' or self._row == 0:
             self._observe(state)
         for event in self._waiting:
-            if state.is_behind(event) and event.kind == 'parameters':
-                self._follow_locked(event)
+            if state.is_after(event) and event.kind == 'parameters':
+                self._move_locked_joints(event)
         session.activate(_ARRIVAL_NS)
         session.perform(ParameterChange(session, self._parameters))
-        self._apply(state, state.is_behind)
+        self._apply(state, state.is_after)
 
     def _observe(self, state: RecordedState) -> bool:
         """Pass a state to the session; return whether it computed a command."""
@@ -194,41 +194,41 @@ class Replay:
             raise session.fault
         return answered
 
-    def _show(self, state: RecordedState) -> None:
+    def _set_reference(self, state: RecordedState) -> None:
         """Set the recorded reference, if that is followed and known."""
-        known = np.isfinite(state.reference).all() and np.isfinite(state.reference_velocity).all()
-        if self._generator is not None and known:
+        finite = np.isfinite(state.reference).all() and np.isfinite(state.reference_velocity).all()
+        if self._generator is not None and finite:
             acceleration = np.nan_to_num(state.reference_acceleration)
-            self._generator.show(state.reference, state.reference_velocity, acceleration)
+            self._generator.set_reference(state.reference, state.reference_velocity, acceleration)
 
     def _compare(self, state: RecordedState, effort: Array) -> None:
         if not np.isfinite(state.command).all():
-            self.course.lost += 1
+            self.result.lost += 1
             return
-        self.course.compared += 1
+        self.result.compared += 1
         if np.abs(effort - state.command).max() > self._tolerance:
-            self.course.beyond += 1
-            self.course.last = float(state.stamp) / NANO
-            if self.course.first is None:
-                self.course.first = (self._row, self.course.last)
-                self.course.first_ns = state.now
+            self.result.out_of_tolerance += 1
+            self.result.last = float(state.stamp) / NANO
+            if self.result.first is None:
+                self.result.first = (self._row, self.result.last)
+                self.result.first_ns = state.now
 
     # Events -------------------------------------------------------------------------------------
 
     def _apply(self, state: RecordedState, due: Callable[[Event], bool]) -> None:
         """Apply the waiting events that are due."""
-        near = takewhile(state.may_have, self._waiting)
+        near = takewhile(state.may_include, self._waiting)
         for event in [event for event in near if due(event)]:
             self._waiting.remove(event)
             try:
-                self._take(event)
+                self._perform(event)
             except RobotDynamicsError as error:
-                self.course.problems.append(f'{event.kind} at {event.time / NANO:g} s: {error}')
+                self.result.problems.append(f'{event.kind} at {event.time / NANO:g} s: {error}')
 
-    def _take(self, event: Event) -> None:
+    def _perform(self, event: Event) -> None:
         session = self._session
         if event.kind == 'parameters':
-            self._follow_locked(event)
+            self._move_locked_joints(event)
             session.perform(ParameterChange(session, {**event.content, **self._setup.changes}))
         elif event.kind == 'recovery':
             session.fall_silent()
@@ -241,13 +241,13 @@ class Replay:
             # else the effect is part of the recorded reference
             session.perform(self._change(event))
 
-    def _follow_locked(self, event: Event) -> None:
+    def _move_locked_joints(self, event: Event) -> None:
         """Move the locked joints of the model to the positions given by new parameters."""
         watch, load = LockedJointWatch(self._session.tree, event.content), self._setup.load
         if load is not None and watch.names and watch.set_positions(event.content):
-            words = {'locked': event.content['locked']}
+            changes = {'locked': event.content['locked']}
             self._session.on_locked(watch.modelled)
-            self._session.perform(ModelChange(self._session, lambda _: load(words)))
+            self._session.perform(ModelChange(self._session, lambda _: load(changes)))
 
     def _change(self, event: Event) -> SessionChange:
         """Return the session change of a trajectory or a streamed target."""
@@ -260,11 +260,11 @@ class Replay:
 # The order of events -----------------------------------------------------------------------------
 
 _NEAR_NS = 20_000_000  # longest time from a streamed message to a deviation caused by its order
-_AWAY_NS = 200_000_000  # longer than the latency of any message
+_DELAY_NS = 200_000_000  # longer than the latency of any message
 _POSTPONED = 4  # how often to postpone a streamed message past the first deviation
 
 #: Returns a variant of a setup, given the result of its replay.
-_OtherWay = Callable[[Setup, ReplayResult], Setup]
+_Variant = Callable[[Setup, ReplayResult], Setup]
 
 
 def replay(
@@ -290,64 +290,64 @@ def replay(
 def _in_best_order(
     setup: Setup, chunks: Callable[[], Iterable[Recording]], tolerance: float
 ) -> Setup:
-    course = Replay(setup, tolerance).run(chunks())
-    for other_way, event in _other_ways(setup):
-        if course.first is None:
+    result = Replay(setup, tolerance).run(chunks())
+    for variant, event in _variants(setup):
+        if result.first is None:
             break
-        if event is not None and abs(event.time - course.first_ns) > _NEAR_NS:
+        if event is not None and abs(event.time - result.first_ns) > _NEAR_NS:
             continue
-        candidate = other_way(setup, course)
+        candidate = variant(setup, result)
         other = Replay(candidate, tolerance).run(chunks())
-        if other.agrees_longer(course):
-            setup, course = candidate, other
+        if other.agrees_longer(result):
+            setup, result = candidate, other
     return setup
 
 
-def _other_ways(setup: Setup) -> Iterator[tuple[_OtherWay, Event | None]]:
+def _variants(setup: Setup) -> Iterator[tuple[_Variant, Event | None]]:
     """Yield variants of a setup, each with the streamed message it concerns, or None."""
-    for begins in ('before', 'here', *(('earlier',) if setup.first_reference else ())):
-        yield partial(_begun, begins=begins), None
+    for activation in ('before', 'here', *(('earlier',) if setup.first_reference else ())):
+        yield partial(_with_activation, activation=activation), None
     kinds = [event.kind for event in setup.events]
     for kind in sorted(STREAMS.keys() & set(kinds)):
-        yield partial(_turned, places={i for i, one in enumerate(kinds) if one == kind}), None
-        yield partial(_moved_away, kind=kind), None
-        yield partial(_moved_here, kind=kind), None
+        yield partial(_reordered, places={i for i, one in enumerate(kinds) if one == kind}), None
+        yield partial(_delayed, kind=kind), None
+        yield partial(_advanced, kind=kind), None
     for place, event in enumerate(setup.events):
         if not event.certain:
             streamed = event.kind in STREAMS
-            yield partial(_turned, places={place}), event if streamed else None
+            yield partial(_reordered, places={place}), event if streamed else None
             for _ in range(_POSTPONED if streamed else 0):
                 yield partial(_postponed, place=place), event
 
 
-def _begun(setup: Setup, _: ReplayResult, begins: str) -> Setup:
-    return replace(setup, begins=begins)
+def _with_activation(setup: Setup, _: ReplayResult, activation: str) -> Setup:
+    return replace(setup, activation=activation)
 
 
-def _postponed(setup: Setup, course: ReplayResult, place: int) -> Setup:
+def _postponed(setup: Setup, result: ReplayResult, place: int) -> Setup:
     """Return a setup with an event moved after the first command that deviates."""
     events = list(setup.events)
-    time = max(events[place].time, course.first_ns)
+    time = max(events[place].time, result.first_ns)
     events[place] = replace(events[place], time=time, before_tick=False)
     return replace(setup, events=tuple(events))
 
 
-def _moved_away(setup: Setup, course: ReplayResult, kind: str) -> Setup:
+def _delayed(setup: Setup, result: ReplayResult, kind: str) -> Setup:
     """Return a setup with a stream delayed from the first deviation on.
 
     The next deviation then shows when its first message was received.
     """
-    return _moved(setup, kind, course.first_ns - _NEAR_NS, _AWAY_NS)
+    return _shifted(setup, kind, result.first_ns - _NEAR_NS, _DELAY_NS)
 
 
-def _moved_here(setup: Setup, course: ReplayResult, kind: str) -> Setup:
+def _advanced(setup: Setup, result: ReplayResult, kind: str) -> Setup:
     """Return a setup with a stream advanced so that its next message precedes the deviation."""
-    here = course.first_ns - 1
+    here = result.first_ns - 1
     coming = [one.time for one in setup.events if one.kind == kind and one.time > here]
-    return _moved(setup, kind, here, here - min(coming, default=here))
+    return _shifted(setup, kind, here, here - min(coming, default=here))
 
 
-def _moved(setup: Setup, kind: str, since_ns: int, by_ns: int) -> Setup:
+def _shifted(setup: Setup, kind: str, since_ns: int, by_ns: int) -> Setup:
     events = [
         replace(one, time=one.time + by_ns) if one.kind == kind and one.time >= since_ns else one
         for one in setup.events
@@ -355,9 +355,9 @@ def _moved(setup: Setup, kind: str, since_ns: int, by_ns: int) -> Setup:
     return replace(setup, events=tuple(events))
 
 
-def _turned(setup: Setup, _: ReplayResult, places: Collection[int]) -> Setup:
+def _reordered(setup: Setup, _: ReplayResult, places: Collection[int]) -> Setup:
     """Return a setup with some events in the opposite order relative to the command."""
     events = [
-        event.turned() if place in places else event for place, event in enumerate(setup.events)
+        event.reordered() if place in places else event for place, event in enumerate(setup.events)
     ]
     return replace(setup, events=tuple(events))

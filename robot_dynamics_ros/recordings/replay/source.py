@@ -27,21 +27,21 @@ from robot_dynamics_ros.spatial.scalar import Array
 #: References that a replay can follow.
 REFERENCES = ('auto', 'trajectories', 'recorded')
 _NEAR = 1e-6  # rad or m; tolerance of equal positions after conversion from driver units
-_NUMBERS = ('mass', 'com', 'inertia', 'p_PJ', 'R_PJ', 'axis', 'damping', 'coulomb_friction')
+_COMPARED = ('mass', 'com', 'inertia', 'p_PJ', 'R_PJ', 'axis', 'damping', 'coulomb_friction')
 
 
-class _SeenReferences(NamedTuple):
+class _ReferenceSummary(NamedTuple):
     """Properties of the references of a recording.
 
     Attributes:
         stamp_ns: Timestamp of the first state, ns.
-        begins_elsewhere: Whether the first reference differs from the positions of its state and
+        starts_elsewhere: Whether the first reference differs from the positions of its state and
             the previous one.
         moves: Whether the reference moves.
     """
 
     stamp_ns: int
-    begins_elsewhere: bool
+    starts_elsewhere: bool
     moves: bool
 
 
@@ -80,7 +80,7 @@ class ReplaySource:
             stored = recorded_parameters(reader.parameters)
             self.recorded = bool(stored)
             self._events, unreadable = read_events(reader) if stored else ([], 0)
-            recorded, self._by_arrival = reader.description, not reader.answers
+            recorded, self._by_arrival = reader.description, not reader.by_stamp
             self._has_trajectories = any(
                 reader.bag.counts.get(topic)
                 for topic in (reader.topics.trajectory, *reader.topics.streams)
@@ -107,7 +107,7 @@ class ReplaySource:
         limits = None if profile is None else effort_limits(profile)
         if description:
             merged |= {'robot': '', 'robot_description': description}
-        self._load = lambda words: robot_from_parameters({**merged, **words}, recorded, limits)
+        self._load = lambda changed: robot_from_parameters({**merged, **changed}, recorded, limits)
         self.tree: RobotTree = self._load({})
         self._driver: DriverConversion | None = (
             None if profile is None else bind(profile, self.tree)
@@ -120,10 +120,10 @@ class ReplaySource:
             )
         if self.tree.locked and self.recorded:
             watch = LockedJointWatch(self.tree, merged)
-            with RecordingReader(self._bag, **self._choice()) as reader:
+            with RecordingReader(self._bag, **self._reader_arguments()) as reader:
                 self._events += locked_events(reader, watch, self._events)
             self._events.sort(key=lambda event: event.time)
-        if merged['robot'] and recorded and not _is_described(self.tree, recorded):
+        if merged['robot'] and recorded and not _matches(self.tree, recorded):
             self.notes.append(
                 f'the controller used the shipped robot {merged["robot"]!r}, which differs from '
                 'the description in the bag; --description selects another'
@@ -131,12 +131,12 @@ class ReplaySource:
 
     def setup(self, reference: str) -> Setup:
         """Return the setup of the replay; ``reference`` is one of ``REFERENCES``."""
-        from_reference, seen = reference == 'recorded', self._look_at_references()
-        late = self.recorded and seen.begins_elsewhere
-        if late:
+        from_reference, references = reference == 'recorded', self._summarize_references()
+        started_before = self.recorded and references.starts_elsewhere
+        if started_before:
             self.notes.append('the controller began before the first state in the bag')
         if reference == 'auto':
-            from_reference = (late or not self._has_trajectories) and seen.moves
+            from_reference = (started_before or not self._has_trajectories) and references.moves
         if from_reference:
             self.notes.append('the recorded reference is followed, not trajectories')
         return Setup(
@@ -147,38 +147,38 @@ class ReplaySource:
             driver=self._driver,
             from_reference=from_reference,
             by_arrival=self._by_arrival,
-            begins='running' if late else '',
-            first_reference=self._early_reference(seen.stamp_ns),
+            activation='running' if started_before else '',
+            first_reference=self._early_reference(references.stamp_ns),
             reference_shows_answer=self.recorded and not self._references_held,
             load=self._load,
         )
 
-    def _choice(self) -> dict[str, Any]:
+    def _reader_arguments(self) -> dict[str, Any]:
         """Return the arguments of the reader: topics and joint names, by the driver if any."""
-        chosen: dict[str, Any] = {'namespace': self._namespace, 'joints': self.tree.joint_names}
+        arguments: dict[str, Any] = {'namespace': self._namespace, 'joints': self.tree.joint_names}
         if self._driver is not None:
             names, profile = self._driver.names, self._driver.profile
             space = f'/{self._namespace.strip("/")}'.rstrip('/')
-            chosen |= {
+            arguments |= {
                 'joints': names,
                 'states': f'{space}/{profile.state.topic}',
                 'commands': f'{space}/{profile.command.topic}',
                 'command_joints': self._driver.command_names,
             }
-        return chosen
+        return arguments
 
     def chunks(self) -> Iterator[Recording]:
         """Yield the recording in model order and units, up to a restart of the clock."""
-        with RecordingReader(self._bag, **self._choice()) as reader:
+        with RecordingReader(self._bag, **self._reader_arguments()) as reader:
             for chunk in reader.chunks():
                 restarts = reader.counts.restart_ns
-                own = self._converted(chunk)
-                if restarts and own.stamp_ns[-1] >= restarts[0]:
-                    yield own.rows(own.stamp_ns < restarts[0])
+                converted = self._converted(chunk)
+                if restarts and converted.stamp_ns[-1] >= restarts[0]:
+                    yield converted.rows(converted.stamp_ns < restarts[0])
                     note = 'time went back in the bag: replayed up to there'
                     self.notes += [] if note in self.notes else [note]
                     break
-                yield own
+                yield converted
             self.bag_notes = reader.notes
 
     def _converted(self, chunk: Recording) -> Recording:
@@ -199,30 +199,30 @@ class ReplaySource:
         first, joints = self._first_reference, self.tree.joint_names
         if first is None or len(first.position) != len(first.name):
             return None
-        held = dict(zip(first.name, first.position.tolist(), strict=True))
-        if stamp_ns(first) >= first_ns or not set(joints) <= held.keys():
+        by_name = dict(zip(first.name, first.position.tolist(), strict=True))
+        if stamp_ns(first) >= first_ns or not set(joints) <= by_name.keys():
             return None
-        return stamp_ns(first), np.array([held[name] for name in joints])
+        return stamp_ns(first), np.array([by_name[name] for name in joints])
 
-    def _look_at_references(self) -> _SeenReferences:
+    def _summarize_references(self) -> _ReferenceSummary:
         """Read the recording until the reference moves."""
         first_ns, elsewhere = -1, False
-        held: Array | None = None
+        first: Array | None = None
         before: list[Array] = []
         for chunk in self.chunks():
             first_ns = int(chunk.stamp_ns[0]) if first_ns < 0 else first_ns
-            known = np.flatnonzero(np.isfinite(chunk.reference_position).all(axis=1))
-            if held is None and known.size:
-                k, held = known[0], chunk.reference_position[known[0]]
+            finite = np.flatnonzero(np.isfinite(chunk.reference_position).all(axis=1))
+            if first is None and finite.size:
+                k, first = finite[0], chunk.reference_position[finite[0]]
                 near = [chunk.position[k], *(chunk.position[k - 1 : k] if k else before)]
-                elsewhere = all(float(np.abs(held - q).max()) > _NEAR for q in near)
-            if held is not None and (chunk.reference_position[known] != held).any():
-                return _SeenReferences(first_ns, elsewhere, True)
+                elsewhere = all(float(np.abs(first - q).max()) > _NEAR for q in near)
+            if first is not None and (chunk.reference_position[finite] != first).any():
+                return _ReferenceSummary(first_ns, elsewhere, True)
             before = [chunk.position[-1]]
-        return _SeenReferences(first_ns, elsewhere, False)
+        return _ReferenceSummary(first_ns, elsewhere, False)
 
 
-def _is_described(tree: RobotTree, description: str) -> bool:
+def _matches(tree: RobotTree, description: str) -> bool:
     """Return whether a description has the same parameters as a robot, to rounding."""
     try:
         other = load_robot(description, tree.gravity, effort_limit=1.0)
@@ -231,5 +231,5 @@ def _is_described(tree: RobotTree, description: str) -> bool:
     same = tree.joint_names == other.joint_names
     return same and all(
         np.allclose(getattr(tree, name), getattr(other, name), rtol=1e-12, atol=1e-15)
-        for name in _NUMBERS
+        for name in _COMPARED
     )
