@@ -17,7 +17,7 @@ from benchmark.measuring import apart, save, show_rows
 from robot_dynamics_ros.description.shipped import shipped_robot
 from robot_dynamics_ros.errors import RecordingError
 from robot_dynamics_ros.model import load_robot
-from robot_dynamics_ros.recordings.metrics.bag_analysis import Task, analyze_bag
+from robot_dynamics_ros.recordings.metrics.bag_analysis import AnalysisSettings, analyze_bag
 from robot_dynamics_ros.recordings.reading import write_recording
 from robot_dynamics_ros.recordings.recording import Recording
 from robot_dynamics_ros.symbolic.kernel import compile_kernel
@@ -109,12 +109,12 @@ def deserialize(bag: Path) -> None:
 def analyze(bag: Path) -> None:
     """Run ``analyze BAG``: metrics, rows.csv, report."""
     with tempfile.TemporaryDirectory() as folder:
-        analyze_bag(bag, Task(), Path(folder))
+        analyze_bag(bag, AnalysisSettings(), Path(folder))
 
 
 def analyze_figures(bag: Path) -> None:
     """Compute the metrics without writing files."""
-    analyze_bag(bag, Task())
+    analyze_bag(bag, AnalysisSettings())
 
 
 def cost(work: Callable[[Path], None], bag: Path) -> Iterator[dict[str, float]]:

@@ -31,7 +31,7 @@ from robot_dynamics_ros.description.shipped import (
 from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.model import RobotTree, load_mechanism, load_robot
 from robot_dynamics_ros.parameters import checked
-from robot_dynamics_ros.recordings.metrics.bag_analysis import Task, analyze_bag
+from robot_dynamics_ros.recordings.metrics.bag_analysis import AnalysisSettings, analyze_bag
 from robot_dynamics_ros.recordings.reading import read_recording, write_recording
 from robot_dynamics_ros.recordings.recording import Recording
 from robot_dynamics_ros.ros import executables
@@ -103,7 +103,7 @@ def _read_bag(text: str, origin: int) -> None:
     recording = read_recording(path)
     if not np.isfinite(recording.position).all() or (np.diff(recording.stamp_ns) <= 0).any():
         raise ArithmeticError('positions that are not finite, or times that do not grow')
-    analyze_bag(path, Task())
+    analyze_bag(path, AnalysisSettings())
 
 
 def _read_command_line(text: str, _: int) -> None:

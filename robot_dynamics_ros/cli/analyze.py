@@ -33,8 +33,12 @@ from robot_dynamics_ros.dynamics import FORMULATIONS
 from robot_dynamics_ros.errors import ConfigurationError, RobotDynamicsError
 from robot_dynamics_ros.recordings.bag.files import short_name
 from robot_dynamics_ros.recordings.bag_jobs import find_bags, run_with_progress
-from robot_dynamics_ros.recordings.metrics.bag_analysis import BagResult, Task, analyze_bag
-from robot_dynamics_ros.recordings.metrics.evaluator import EFFORTS, Choices
+from robot_dynamics_ros.recordings.metrics.bag_analysis import (
+    AnalysisSettings,
+    BagResult,
+    analyze_bag,
+)
+from robot_dynamics_ros.recordings.metrics.evaluator import EFFORTS, EvaluationSettings
 from robot_dynamics_ros.recordings.metrics.metric import parse_threshold
 from robot_dynamics_ros.recordings.output_folder import (
     atomic_folder,
@@ -135,19 +139,19 @@ class _Job:
     """A bag, its analysis task and its output folder."""
 
     bag: Path
-    task: Task
+    settings: AnalysisSettings
     folder: Path
 
 
 def run(args: argparse.Namespace) -> int:
     """Analyze every bag; return 1 if a threshold is violated, 2 if a bag failed."""
     bags = find_bags(args.bags)
-    task = _task(args, len(bags))
+    settings = _settings(args, len(bags))
     single = len(bags) == 1
     usual = _USUAL_OUTPUT / (short_name(bags[0]) if single else 'bags')
     output = choose_folder(args.output, usual, force=args.force)
     folders = [output] if single else [output / name for name in _names(bags)]
-    jobs = [_Job(bag, task, folder) for bag, folder in zip(bags, folders, strict=True)]
+    jobs = [_Job(bag, settings, folder) for bag, folder in zip(bags, folders, strict=True)]
     results = run_with_progress(
         'analyzing',
         analyze_job,
@@ -173,20 +177,20 @@ def analyze_job(job: _Job) -> BagResult:
     """Analyze one bag and write its folder; a failure is returned as a result."""
     try:
         with atomic_folder(job.folder) as work:
-            return analyze_bag(job.bag, job.task, work)
+            return analyze_bag(job.bag, job.settings, work)
     except RobotDynamicsError as error:
         return BagResult(str(job.bag), error=str(error))
     except OSError as error:
         return BagResult(str(job.bag), error=f'{job.folder}: {error.strerror or error}')
 
 
-def _task(args: argparse.Namespace, count: int) -> Task:
+def _settings(args: argparse.Namespace, count: int) -> AnalysisSettings:
     if args.rows < 0:
         raise ConfigurationError('--rows', f'is {args.rows}', 'give 0 (all) or more')
     listing = args.threshold == ['list']
-    return Task(
+    return AnalysisSettings(
         robot=recording_choice(args),
-        choices=Choices(
+        evaluation=EvaluationSettings(
             formulation=args.formulation,
             effort=args.effort,
             timing=args.timing,

@@ -38,7 +38,7 @@ from robot_dynamics_ros.identification.intervals import (
 from robot_dynamics_ros.identification.unknowns import JointMotion
 from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.recordings.recording import Recording
-from robot_dynamics_ros.recordings.timing import TIMINGS, accelerated
+from robot_dynamics_ros.recordings.timing import TIMINGS, differentiated
 from robot_dynamics_ros.spatial.scalar import Array
 
 #: Reasons to exclude an effort.
@@ -179,7 +179,7 @@ def _samples(
 ) -> Samples:
     smooth = low_pass(preparation.cutoff, 1.0 / run.period)
     h = np.full((len(run.time) - 1, 1), run.period)
-    q, v, a, v_friction, rows = accelerated(preparation.timing, run.q, run.v, h)
+    q, v, a, v_friction, rows = differentiated(preparation.timing, run.q, run.v, h)
     effort, time = run.effort[rows], run.time[rows]
     if len(time) <= 2 * smooth.half + SHORTEST:
         return _nothing(tree.n)

@@ -25,8 +25,8 @@ _COARSE_S = 0.005  # step of the correlation
 _REFINEMENTS = 20
 _FINEST_S = 1e-12
 _SNAP = 0.02  # of a period: shifts this close to a whole number of periods are rounded to it
-_STARTED = 0.02  # of the lower of the two peak speeds: above it the motion has started
-_FEWEST = 8  # states of a run
+_START_SHARE = 0.02  # of the lower of the two peak speeds: above it the motion has started
+_MIN_STATES = 8  # states of a run
 _LARGEST_GRID = 2_000_000  # correlation samples, or ten per state if that is more
 
 
@@ -61,37 +61,37 @@ def align(first: Recording, second: Recording, method: str = 'motion') -> Alignm
         RecordingError: A run is too short, or the runs do not overlap.
     """
     for run in (first, second):
-        if len(run.time) < _FEWEST:
+        if len(run.time) < _MIN_STATES:
             raise RecordingError('a run', f'has {len(run.time)} states', 'record for longer')
-    one, other = _course(first, second)
+    one, other = _motions(first, second)
     moving = one.moves and other.moves
     if method not in METHODS:
-        shift, how = _seconds(method), 'as given'
+        shift, how = _parse_shift(method), 'as given'
     elif method == 'stamps':
         shift, how = 0.0, 'timestamps unshifted'
     elif method == 'start' or not moving:
-        level = _STARTED * min(float(np.abs(course.v).max()) for course in (one, other))
-        shift = _start(other, level) - _start(one, level)
+        level = _START_SHARE * min(float(np.abs(motion.v).max()) for motion in (one, other))
+        shift = _motion_start(other, level) - _motion_start(one, level)
         how = 'start of motion' if moving else 'first states, nothing moves'
     else:
-        shift, how = _refined(one, other, _coarse(one, other)), 'whole motion'
+        shift, how = _refined_shift(one, other, _coarse_shift(one, other)), 'whole motion'
     period = _period(second)
     steps = (shift + first.time[0] - second.time[0]) / period
-    near = abs(steps - round(steps)) <= _SNAP and _even(first) and _even(second)
-    near = near and abs(_period(first) - period) < 1e-6 * period
-    if near and method != 'stamps':
+    snapped = abs(steps - round(steps)) <= _SNAP and _is_even(first) and _is_even(second)
+    snapped = snapped and abs(_period(first) - period) < 1e-6 * period
+    if snapped and method != 'stamps':
         shift = round(steps) * period + float(second.time[0] - first.time[0])
     overlap = min(first.time[-1], second.time[-1] - shift) - max(
         first.time[0], second.time[0] - shift
     )
-    if overlap < _FEWEST * period:
+    if overlap < _MIN_STATES * period:
         raise RecordingError(
             'the runs', f'do not overlap under a shift of {shift:.6g} s', 'choose --align'
         )
-    return Alignment(shift, _correlation(one, other, shift), how, not near)
+    return Alignment(shift, _correlation(one, other, shift), how, not snapped)
 
 
-def at_times(run: Recording, time: Array, *, interpolated: bool) -> Recording:
+def resample(run: Recording, time: Array, *, interpolated: bool) -> Recording:
     """Resample a recording at other times, s, within its own time range.
 
     Args:
@@ -152,19 +152,19 @@ class AlignedMotion:
         return (time >= self.time[0]) & (time <= self.time[-1])
 
 
-def _course(first: Recording, second: Recording) -> tuple[AlignedMotion, AlignedMotion]:
+def _motions(first: Recording, second: Recording) -> tuple[AlignedMotion, AlignedMotion]:
     """Return the reference motions if they move in both runs, else the measured motions."""
     runs = (first, second)
-    courses = [_motion(run.time, run.reference_position, run.reference_velocity) for run in runs]
-    if not all(len(course.time) >= _FEWEST and course.moves for course in courses):
-        courses = [_motion(run.time, run.position, run.velocity) for run in runs]
-    return courses[0], courses[1]
+    motions = [_motion(run.time, run.reference_position, run.reference_velocity) for run in runs]
+    if not all(len(motion.time) >= _MIN_STATES and motion.moves for motion in motions):
+        motions = [_motion(run.time, run.position, run.velocity) for run in runs]
+    return motions[0], motions[1]
 
 
 def _motion(time: Array, q: Array, v: Array) -> AlignedMotion:
     """Return the motion at the times with finite positions."""
-    known = np.isfinite(q).all(axis=1)
-    return AlignedMotion(time[known], q[known], _velocity(time[known], q[known], v[known]))
+    finite = np.isfinite(q).all(axis=1)
+    return AlignedMotion(time[finite], q[finite], _velocity(time[finite], q[finite], v[finite]))
 
 
 def _velocity(time: Array, q: Array, v: Array) -> Array:
@@ -179,12 +179,12 @@ def _period(run: Recording) -> float:
     return float(np.median(np.diff(run.stamp_ns))) / NANO
 
 
-def _even(run: Recording) -> bool:
+def _is_even(run: Recording) -> bool:
     steps = np.diff(run.stamp_ns)
     return bool((np.abs(steps - np.median(steps)) <= 0.01 * np.median(steps)).all())
 
 
-def _seconds(text: str) -> float:
+def _parse_shift(text: str) -> float:
     try:
         shift = float(text)
     except ValueError:
@@ -196,22 +196,22 @@ def _seconds(text: str) -> float:
     return shift
 
 
-def _start(course: AlignedMotion, level: float) -> float:
+def _motion_start(motion: AlignedMotion, level: float) -> float:
     """Return the first time a joint exceeds a speed, or the start time if none does."""
-    moving = np.abs(course.v).max(axis=1) > level
-    return float(course.time[int(moving.argmax())]) if moving.any() else float(course.time[0])
+    moving = np.abs(motion.v).max(axis=1) > level
+    return float(motion.time[int(moving.argmax())]) if moving.any() else float(motion.time[0])
 
 
-def _grid(course: AlignedMotion) -> tuple[Array, Array]:
+def _grid(motion: AlignedMotion) -> tuple[Array, Array]:
     """Return evenly spaced times and the velocities there, each joint divided by its RMS."""
-    _refuse_jump(course.time)
-    time = np.arange(course.time[0], course.time[-1], _COARSE_S)
-    v = course.at(time, course.v)
+    _check_clock(motion.time)
+    time = np.arange(motion.time[0], motion.time[-1], _COARSE_S)
+    v = motion.at(time, motion.v)
     size = np.sqrt(np.square(v).mean(axis=0))
     return time, v / np.where(size > 0.0, size, 1.0)
 
 
-def _refuse_jump(time: Array) -> None:
+def _check_clock(time: Array) -> None:
     """Reject a time range that is too long for its number of samples.
 
     Raises:
@@ -227,7 +227,7 @@ def _refuse_jump(time: Array) -> None:
         )
 
 
-def _coarse(one: AlignedMotion, other: AlignedMotion) -> float:
+def _coarse_shift(one: AlignedMotion, other: AlignedMotion) -> float:
     """Return the shift of the largest velocity correlation, to the grid step."""
     from scipy.signal import fftconvolve
 
@@ -240,7 +240,7 @@ def _coarse(one: AlignedMotion, other: AlignedMotion) -> float:
     return lag + float(t_other[0] - t_one[0])
 
 
-def _refined(one: AlignedMotion, other: AlignedMotion, shift: float) -> float:
+def _refined_shift(one: AlignedMotion, other: AlignedMotion, shift: float) -> float:
     """Refine a shift to minimise the weighted position difference."""
     size = np.sqrt(np.square(one.v).mean(axis=0))
     weight = 1.0 / np.where(size > 0.0, size, np.inf)
@@ -248,10 +248,10 @@ def _refined(one: AlignedMotion, other: AlignedMotion, shift: float) -> float:
         inside = other.overlap(one.time + shift)
         time = one.time[inside] + shift
         q, v = other.at(time, other.q), other.at(time, other.v)
-        below = float((weight * v * weight * v).sum())
-        if not below > 0.0:
+        denominator = float((weight * v * weight * v).sum())
+        if not denominator > 0.0:
             break
-        step = float((weight * (one.q[inside] - q) * weight * v).sum()) / below
+        step = float((weight * (one.q[inside] - q) * weight * v).sum()) / denominator
         shift += float(np.clip(step, -_COARSE_S, _COARSE_S))
         if abs(step) < _FINEST_S:
             break

@@ -11,7 +11,7 @@ import numpy as np
 
 from robot_dynamics_ros.estimation.accumulate import Envelope, RmsPeak
 from robot_dynamics_ros.model import RobotTree
-from robot_dynamics_ros.recordings.alignment import Alignment, align, at_times
+from robot_dynamics_ros.recordings.alignment import Alignment, align, resample
 from robot_dynamics_ros.recordings.metrics.metric import MetricRemark
 from robot_dynamics_ros.recordings.metrics.tracking import Tracking, tool_path
 from robot_dynamics_ros.recordings.recording import Recording
@@ -27,8 +27,8 @@ from robot_dynamics_ros.recordings.report.toolkit import (
 )
 from robot_dynamics_ros.spatial.scalar import Array
 
-_FIRST, _SECOND, _APART = COLOURS[0], COLOURS[1], COLOURS[3]
-_ALIKE = 0.9  # least correlation of runs of the same program
+_FIRST, _SECOND, _DIFFERENCE = COLOURS[0], COLOURS[1], COLOURS[3]
+_LEAST_CORRELATION = 0.9  # least correlation of runs of the same program
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,12 +67,12 @@ def compare_runs(
         UnknownNameError: A joint was not recorded.
         RecordingError: The runs are too short or do not overlap.
     """
-    one, other = (_acting(run.of_joints(tree.joint_names)) for run in (first, second))
+    one, other = (_with_efforts(run.of_joints(tree.joint_names)) for run in (first, second))
     alignment = align(one, other, method)
     inside = one.time + alignment.shift >= other.time[0] - 1e-9
     inside &= one.time + alignment.shift <= other.time[-1] + 1e-9
     one = one.rows(inside)
-    other = at_times(other, one.time + alignment.shift, interpolated=alignment.interpolated)
+    other = resample(other, one.time + alignment.shift, interpolated=alignment.interpolated)
     tools = [tool_path(tree, run.position, frame) for run in (one, other)]
     figures: dict[str, Any] = {
         'joints': list(tree.joint_names),
@@ -94,7 +94,7 @@ def compare_runs(
     return Comparison(alignment, one, other, tools[0], tools[1], figures)
 
 
-def _acting(run: Recording) -> Recording:
+def _with_efforts(run: Recording) -> Recording:
     """Return a run with measured efforts in place of commands if it has no commands."""
     known = np.isfinite(run.effort).any()
     return run if known else replace(run, effort=run.measured_effort)
@@ -120,16 +120,16 @@ def _run_figures(run: Recording, tree: RobotTree, frame: str) -> dict[str, Any]:
 def _difference(one: Recording, other: Recording, tools: Sequence[Array]) -> dict[str, Any]:
     """Return the differences of positions, tool positions and efforts of two runs."""
     n = len(one.joints)
-    position, apart, effort = RmsPeak(n), RmsPeak(1), RmsPeak(n)
+    position, distance, effort = RmsPeak(n), RmsPeak(1), RmsPeak(n)
     position.take(one.time, other.position - one.position)
-    apart.take(one.time, np.linalg.norm(tools[1] - tools[0], axis=1)[:, np.newaxis])
+    distance.take(one.time, np.linalg.norm(tools[1] - tools[0], axis=1)[:, np.newaxis])
     effort.take(one.time, other.effort - one.effort)
     return {
         'rms_position': position.rms.tolist(),
         'peak_position': position.peak.tolist(),
         'peak_position_at': position.peak_time.tolist(),
-        'tool_rms_mm': 1e3 * float(apart.rms[0]),
-        'tool_peak_mm': 1e3 * float(apart.peak[0]),
+        'tool_rms_mm': 1e3 * float(distance.rms[0]),
+        'tool_peak_mm': 1e3 * float(distance.peak[0]),
         'rms_effort': effort.rms.tolist(),
         'peak_effort': effort.peak.tolist(),
     }
@@ -161,7 +161,7 @@ def comparison_report(
         f'states; second shifted by {alignment.shift:.6g} s ({alignment.method}), {how}.'
     )
     findings = []
-    if not alignment.correlation >= _ALIKE:
+    if not alignment.correlation >= _LEAST_CORRELATION:
         text = 'the motions barely correlate: do both runs execute the same program?'
         findings.append(MetricRemark('look', text))
     title = f'{names[0]} against {names[1]}'
@@ -213,14 +213,14 @@ def comparison_figures(
 
     tools = comparison.first_tool, comparison.second_tool
     distance = 1e3 * np.linalg.norm(tools[1] - tools[0], axis=1)[:, np.newaxis]
-    between = [PlotLine(distance, 'distance', _APART)]
+    distances = [PlotLine(distance, 'distance', _DIFFERENCE)]
     reference = PlotLine(series['reference'], 'reference', GREY, 5.0)
-    apart = PlotLine(series['apart'], 'difference', _APART)
+    difference = PlotLine(series['apart'], 'difference', _DIFFERENCE)
     return [
-        ('Between the tools', panels(one.time, ['distance [mm]'], between)),
+        ('Between the tools', panels(one.time, ['distance [mm]'], distances)),
         ('Joint positions', joints([reference, *both('q')], 'rad', 'm')),
         ('Tracking error, reference − measured', joints(both('error'), 'mrad', 'mm')),
-        ('Difference of the positions, second − first', joints([apart], 'mrad', 'mm')),
+        ('Difference of the positions, second − first', joints([difference], 'mrad', 'mm')),
         (
             'Current' if unit else 'Effort',
             joints(both('effort'), unit or 'N m', unit or 'N'),
@@ -230,12 +230,12 @@ def comparison_figures(
 
 def _tiles(comparison: Comparison) -> list[tuple[str, str]]:
     figures = comparison.figures
-    apart = figures['difference']
+    difference = figures['difference']
     tools = f'{figures["first"]["tool_rms_mm"]:.4g}, {figures["second"]["tool_rms_mm"]:.4g} mm'
     tiles = [
         (tools, 'tool error of either run, RMS'),
-        (f'{apart["tool_rms_mm"]:.4g} mm', 'between the tools, RMS'),
-        (f'{apart["tool_peak_mm"]:.4g} mm', 'between the tools, peak'),
+        (f'{difference["tool_rms_mm"]:.4g} mm', 'between the tools, RMS'),
+        (f'{difference["tool_peak_mm"]:.4g} mm', 'between the tools, peak'),
         (f'{comparison.alignment.shift:.6g} s', 'shift in time'),
         (f'{comparison.alignment.correlation:.4f}', 'correlation of the motions'),
     ]
@@ -255,15 +255,15 @@ def _table(
         f'RMS difference of {effort}',
     )  # fmt: skip
     lengths, forces = joint_units(tree, 'rad', 'm'), joint_units(tree, unit or 'N m', unit or 'N')
-    first, second, apart = (figures[name] for name in ('first', 'second', 'difference'))
+    first, second, difference = (figures[name] for name in ('first', 'second', 'difference'))
     columns = (
         (first['rms_error'], lengths),
         (second['rms_error'], lengths),
         (figures['error_ratio'], [''] * tree.n),
-        (apart['rms_position'], lengths),
+        (difference['rms_position'], lengths),
         (first['rms_effort'], forces),
         (second['rms_effort'], forces),
-        (apart['rms_effort'], forces),
+        (difference['rms_effort'], forces),
     )
     cells = [list(map(quantity, values, units)) for values, units in columns]
     return ReportTable(head, list(zip(figures['joints'], *cells, strict=True)))

@@ -24,7 +24,7 @@ from robot_dynamics_ros.errors import ConfigurationError, MissingDependencyError
 from robot_dynamics_ros.recordings.recording import Recording
 from robot_dynamics_ros.spatial.scalar import Array
 
-_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+_DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _AXES = ('x', 'y', 'z')
 _BLOCK = 1000  # rows formatted at once
 
@@ -46,18 +46,18 @@ def choose_folder(
             is a file, or cannot be accessed.
     """
     folder, count = named or usual, 1
-    with _refused(folder):
+    with _as_configuration_error(folder):
         while named is None and folder.exists() and not force:
             count += 1
             folder = usual.with_name(f'{usual.name}-{count}')
         if folder.exists() and not folder.is_dir():
             raise ConfigurationError(f'output {str(folder)!r}', 'is a file', 'name a folder')
-        there = sorted(file.name for file in folder.iterdir()) if folder.exists() else []
-    held = [name for name in files or there[:3] if name in there]
-    if held and not force:
+        existing = sorted(file.name for file in folder.iterdir()) if folder.exists() else []
+    conflicting = [name for name in files or existing[:3] if name in existing]
+    if conflicting and not force:
         raise ConfigurationError(
             f'output {str(folder)!r}',
-            f'holds {", ".join(held)}',
+            f'holds {", ".join(conflicting)}',
             'name another folder, or replace its files with --force',
         )
     return folder
@@ -75,28 +75,28 @@ def atomic_folder(folder: Path) -> Iterator[Path]:
     Raises:
         ConfigurationError: The folder cannot be created, or the disk is full.
     """
-    place = folder.resolve()
-    disk = place if place.is_dir() else place.parent  # a folder may be a mount point
-    with _refused(folder):
+    target = folder.resolve()
+    disk = target if target.is_dir() else target.parent  # a folder may be a mount point
+    with _as_configuration_error(folder):
         disk.mkdir(parents=True, exist_ok=True)
-        work = Path(tempfile.mkdtemp(prefix=f'.{place.name}-', dir=disk))
+        work = Path(tempfile.mkdtemp(prefix=f'.{target.name}-', dir=disk))
     try:
         try:
             yield work
         except OSError as error:
-            if error.errno in _FULL:
+            if error.errno in _DISK_FULL:
                 raise _unwritable(folder, error) from error
             raise
-        with _refused(folder):
-            place.mkdir(exist_ok=True)
+        with _as_configuration_error(folder):
+            target.mkdir(exist_ok=True)
             for file in work.iterdir():
-                os.replace(file, place / file.name)
+                os.replace(file, target / file.name)
     finally:
         shutil.rmtree(work, ignore_errors=True)
 
 
 @contextlib.contextmanager
-def _refused(folder: Path) -> Iterator[None]:
+def _as_configuration_error(folder: Path) -> Iterator[None]:
     """Convert an OSError to a ConfigurationError."""
     try:
         yield

@@ -157,8 +157,8 @@ def recorded_gravity(parameters: Mapping[str, Any]) -> tuple[float, float, float
 
 def recorded_program(parameters: Mapping[str, Any]) -> str:
     """Return the constraint program of the controller; empty if its law has none."""
-    holds = parameters.get('law') == 'constraint_stabilization'
-    return str(parameters.get('program') or '') if holds else ''
+    has_program = parameters.get('law') == 'constraint_stabilization'
+    return str(parameters.get('program') or '') if has_program else ''
 
 
 # Writing -----------------------------------------------------------------------------------------

@@ -34,12 +34,12 @@ TIMINGS = {
 }
 _EXACT = 1e-6  # relative residual below which a rule is exact
 _REGULAR = 1e-6  # tolerance of equal steps, as a fraction of the period
-_BETTER = 0.9  # ratio of residuals below which equal intervals are assumed
-_FEWEST = 16  # steps or states
+_EVEN_RATIO = 0.9  # ratio of residuals below which equal intervals are assumed
+_MIN_STATES = 16  # steps or states
 #: Longest step that is interpolated, in periods; a longer one is a gap.
 BRIDGED = 4.5
-_CONTRADICTION = 30.0  # times the median difference between positions and velocities
-_NOISE = 0.05  # of the 99 % speed: smaller differences are ignored
+_OUTLIER_RATIO = 30.0  # times the median difference between positions and velocities
+_OUTLIER_SHARE = 0.05  # of the 99 % speed: smaller differences are ignored
 
 
 @dataclass(frozen=True)
@@ -51,8 +51,8 @@ class SampleTiming:
         period: Time between two states, s.
         even: Whether states are treated as equally spaced, whatever their timestamps.
         cutoff: Cutoff of the zero-phase low-pass filter on all signals, Hz; None for no filter.
-        remainder: Residual of the semi-implicit rule, RMS relative to the motion; NaN at rest.
-        trapezoid: The same for the trapezoidal rule.
+        residual: Residual of the semi-implicit rule, RMS relative to the motion; NaN at rest.
+        trapezoidal_residual: The same for the trapezoidal rule.
         reason: Why this timing was chosen, one sentence.
     """
 
@@ -60,8 +60,8 @@ class SampleTiming:
     period: float
     even: bool
     cutoff: float | None
-    remainder: float
-    trapezoid: float
+    residual: float
+    trapezoidal_residual: float
     reason: str
 
     @property
@@ -99,23 +99,23 @@ def find_timing(recording: Recording, *, commanded: bool, name: str = 'auto') ->
     """
     if name != 'auto' and name not in TIMINGS:
         raise UnknownNameError('timing', name, ('auto', *TIMINGS))
-    period, even, (remainder, trapezoid), stamps = _intervals(recording)
-    exact = remainder < _EXACT and remainder < 0.01 * trapezoid
+    period, even, (residual, trapezoidal_residual), stamps = _intervals(recording)
+    exact = residual < _EXACT and residual < 0.01 * trapezoidal_residual
     if name != 'auto':
         chosen, why = name, 'as chosen'
     elif exact:
         chosen = 'semi_implicit'
         why = (
             'positions advance by the velocity at the end of each step to within '
-            f'{remainder:.0e} of the motion, a semi-implicit integrator'
+            f'{residual:.0e} of the motion, a semi-implicit integrator'
         )
     else:
         chosen = 'continuous' if commanded else 'sampled'
-        why = _why(remainder, commanded)
+        why = _why(residual, commanded)
     cutoff = None if chosen == 'semi_implicit' else _cutoff(recording, period)
     noise = f'; zero-phase low-pass at {cutoff:.3g} Hz' if cutoff else ''
     reason = f'{why}: {TIMINGS[chosen]}{noise}{stamps}'
-    return SampleTiming(chosen, period, even, cutoff, remainder, trapezoid, reason)
+    return SampleTiming(chosen, period, even, cutoff, residual, trapezoidal_residual, reason)
 
 
 def _intervals(recording: Recording) -> tuple[float, bool, tuple[float, float], str]:
@@ -125,46 +125,46 @@ def _intervals(recording: Recording) -> tuple[float, bool, tuple[float, float], 
     counts = _periods(steps, period)
     single = counts == 1
     if (np.abs(steps - counts * period) <= _REGULAR * period).all():
-        return period, True, _remainders(recording, steps, single), ''
+        return period, True, _residuals(recording, steps, single), ''
     number = np.append(0.0, np.cumsum(counts))
     line = float(np.polyfit(number, (recording.stamp_ns - recording.stamp_ns[0]) / NANO, 1)[0])
-    by_line = _remainders(recording, counts * line, single)
-    by_stamps = _remainders(recording, steps, single)
+    by_line = _residuals(recording, counts * line, single)
+    by_stamps = _residuals(recording, steps, single)
     jitter = float(np.quantile(np.abs(steps - counts * period), 0.99))
     spread = f'; steps differ from {1e3 * period:.4g} ms by up to {100 * jitter / period:.2g} %'
-    if min(by_line) < _BETTER * min(by_stamps):
+    if min(by_line) < _EVEN_RATIO * min(by_stamps):
         how = f'{spread}: treated as equal intervals'
         return line, True, by_line, how
     return period, False, by_stamps, f'{spread}: taken at their own times'
 
 
-def _why(remainder: float, commanded: bool) -> str:
+def _why(residual: float, commanded: bool) -> str:
     efforts = 'commands are held' if commanded else 'efforts are measured'
-    if np.isnan(remainder):
+    if np.isnan(residual):
         return f'the arm is at rest, its integrator is unknown; {efforts}'
-    return f'no semi-implicit integrator (residual {remainder:.0e}); {efforts}'
+    return f'no semi-implicit integrator (residual {residual:.0e}); {efforts}'
 
 
-def _remainders(recording: Recording, steps: Array, good: Array) -> tuple[float, float]:
+def _residuals(recording: Recording, steps: Array, valid: Array) -> tuple[float, float]:
     """Return the residuals of the semi-implicit and of the trapezoidal rule; NaN at rest."""
     v = recording.velocity
-    good = good & np.isfinite(v[1:]).all(axis=1) & np.isfinite(v[:-1]).all(axis=1)
-    moved = np.diff(recording.position, axis=0)[good]
+    valid = valid & np.isfinite(v[1:]).all(axis=1) & np.isfinite(v[:-1]).all(axis=1)
+    moved = np.diff(recording.position, axis=0)[valid]
     size = np.sqrt(np.square(moved).sum(axis=0))
     moving = size > 0.0
-    if good.sum() < _FEWEST or not moving.any():
+    if valid.sum() < _MIN_STATES or not moving.any():
         return float('nan'), float('nan')
-    rests = []
-    for velocity in (v[1:][good], 0.5 * (v[1:] + v[:-1])[good]):
-        rest = np.sqrt(np.square(moved - steps[good, np.newaxis] * velocity).sum(axis=0))
-        rests.append(float((rest[moving] / size[moving]).max()))
-    return rests[0], rests[1]
+    residuals = []
+    for velocity in (v[1:][valid], 0.5 * (v[1:] + v[:-1])[valid]):
+        error = np.sqrt(np.square(moved - steps[valid, np.newaxis] * velocity).sum(axis=0))
+        residuals.append(float((error[moving] / size[moving]).max()))
+    return residuals[0], residuals[1]
 
 
 def _cutoff(recording: Recording, period: float) -> float | None:
     """Return the frequency where the velocity noise begins, Hz; None if there is no noise."""
     v = recording.velocity[np.isfinite(recording.velocity).all(axis=1)]
-    if len(v) < _FEWEST or not period or not v.any():
+    if len(v) < _MIN_STATES or not period or not v.any():
         return None
     return noise_cutoff(v, 1.0 / period)
 
@@ -176,16 +176,16 @@ def find_outliers(recording: Recording) -> Array:
     the median.
     """
     count = len(recording.time)
-    if count < _FEWEST:
+    if count < _MIN_STATES:
         return np.zeros(count, dtype=bool)
     q, v = recording.position, recording.velocity
     steps = (np.diff(recording.stamp_ns) / NANO)[:, np.newaxis]
     difference = np.abs(np.diff(q, axis=0) / steps - 0.5 * (v[1:] + v[:-1]))
-    usual = np.median(np.nan_to_num(difference), axis=0)
+    median = np.median(np.nan_to_num(difference), axis=0)
     speed = np.quantile(np.nan_to_num(np.abs(v)), 0.99, axis=0)
-    large = difference > _CONTRADICTION * usual + _NOISE * speed
-    odd = (large[1:] & large[:-1]).any(axis=1)
-    return np.concatenate([[False], odd, [False]])
+    large = difference > _OUTLIER_RATIO * median + _OUTLIER_SHARE * speed
+    outliers = (large[1:] & large[:-1]).any(axis=1)
+    return np.concatenate([[False], outliers, [False]])
 
 
 def make_instants(run: Recording, effort: Array, timing: SampleTiming) -> Instants:
@@ -201,24 +201,24 @@ def make_instants(run: Recording, effort: Array, timing: SampleTiming) -> Instan
     rows, effort = np.flatnonzero(finite), effort[finite]
     q, v, stamps = run.position[finite], run.velocity[finite], run.stamp_ns[finite]
     steps, single = timing.steps(stamps), timing.single(stamps)
-    q, v, a, v_friction, own = accelerated(timing.name, q, v, steps[:, np.newaxis])
+    q, v, a, v_friction, own = differentiated(timing.name, q, v, steps[:, np.newaxis])
     sign = smooth_sign(v_friction)
     instants = Instants(rows[own], q, v, a, v_friction, sign, effort[own])
     time = np.append(0.0, np.cumsum(steps))
     if timing.name == 'semi_implicit':
         return instants.take(single)
     if timing.name == 'continuous':
-        time, good = 0.5 * (time[1:] + time[:-1]), single
+        time, valid = 0.5 * (time[1:] + time[:-1]), single
     else:
         near = steps <= BRIDGED * timing.period
-        time, good = time[1:-1], near[1:] & near[:-1]
+        time, valid = time[1:-1], near[1:] & near[:-1]
     if timing.cutoff is None or not len(time):
-        return instants.take(good)
+        return instants.take(valid)
     filtering = replace(low_pass(timing.cutoff, 1.0 / timing.period), step=1)
-    return _filtered(instants, time, good, filtering, timing)
+    return _filtered(instants, time, valid, filtering, timing)
 
 
-def accelerated(name: str, q: Array, v: Array, h: Array) -> tuple[Array, ...]:
+def differentiated(name: str, q: Array, v: Array, h: Array) -> tuple[Array, ...]:
     """Differentiate the velocities and evaluate the motion at the matching instants.
 
     Args:
@@ -242,64 +242,64 @@ def accelerated(name: str, q: Array, v: Array, h: Array) -> tuple[Array, ...]:
 
 
 def _filtered(
-    instants: Instants, time: Array, good: Array, filtering: LowPass, timing: SampleTiming
+    instants: Instants, time: Array, valid: Array, filtering: LowPass, timing: SampleTiming
 ) -> Instants:
     """Apply the same filter to all signals, including the smooth sign for dry friction."""
-    if len(good) <= 2 * filtering.half:
-        return instants.take(np.zeros(len(good), dtype=bool))
+    if len(valid) <= 2 * filtering.half:
+        return instants.take(np.zeros(len(valid), dtype=bool))
     grid = time
-    if not (good.all() and np.allclose(np.diff(time), timing.period, rtol=1e-6)):
+    if not (valid.all() and np.allclose(np.diff(time), timing.period, rtol=1e-6)):
         grid = np.arange(time[0], time[-1] + 0.5 * timing.period, timing.period)
-    whole = filtering.all_valid(_bridged(time, good, grid, timing.period))
+    covered = filtering.all_valid(_bridged(time, valid, grid, timing.period))
     middle = grid[filtering.half : len(grid) - filtering.half]
 
-    def smooth(values: Array, known: Array) -> Array:
-        return filtering(_along_lines(time, values, known, grid))
+    def smooth(values: Array, mask: Array) -> Array:
+        return filtering(_along_lines(time, values, mask, grid))
 
     motion = (instants.q, instants.v, instants.a, instants.v_friction)
-    q, v, a, v_friction = (smooth(x, good) for x in motion)
-    sign = smooth(smooth_sign(_along_lines(middle, v_friction, whole, time)), good)
-    known = np.isfinite(instants.effort) & good[:, np.newaxis]
-    if (known == good[:, np.newaxis]).all():
-        effort = smooth(instants.effort, good)
+    q, v, a, v_friction = (smooth(x, valid) for x in motion)
+    sign = smooth(smooth_sign(_along_lines(middle, v_friction, covered, time)), valid)
+    finite = np.isfinite(instants.effort) & valid[:, np.newaxis]
+    if (finite == valid[:, np.newaxis]).all():
+        effort = smooth(instants.effort, valid)
     else:
         effort = np.full(q.shape, np.nan)
-        for j, there in enumerate(known.T):
-            reached = filtering.all_valid(_bridged(time, there, grid, timing.period))
-            effort[reached, j] = smooth(instants.effort[:, j : j + 1], there)[reached, 0]
-    return _at_rows(
-        instants, time, good, Instants(middle, q, v, a, v_friction, sign, effort), whole
+        for j, column in enumerate(finite.T):
+            inside = filtering.all_valid(_bridged(time, column, grid, timing.period))
+            effort[inside, j] = smooth(instants.effort[:, j : j + 1], column)[inside, 0]
+    return _resampled(
+        instants, time, valid, Instants(middle, q, v, a, v_friction, sign, effort), covered
     )
 
 
-def _bridged(time: Array, known: Array, grid: Array, period: float) -> Array:
+def _bridged(time: Array, valid: Array, grid: Array, period: float) -> Array:
     """Return a mask of the grid times between known times that are not across a gap."""
-    times = time[known]
+    times = time[valid]
     if len(times) < 2:
         return np.zeros(len(grid), dtype=bool)
-    behind = np.clip(np.searchsorted(times, grid - 1e-9), 1, len(times) - 1)
-    near = times[behind] - times[behind - 1] <= BRIDGED * period
+    after = np.clip(np.searchsorted(times, grid - 1e-9), 1, len(times) - 1)
+    near = times[after] - times[after - 1] <= BRIDGED * period
     inside = (grid >= times[0] - period) & (grid <= times[-1] + period)
     return near & inside
 
 
-def _along_lines(time: Array, values: Array, known: Array, grid: Array) -> Array:
+def _along_lines(time: Array, values: Array, valid: Array, grid: Array) -> Array:
     """Interpolate the known values (N, n) linearly at other times."""
-    if grid is time and known.all():
+    if grid is time and valid.all():
         return values
-    if not known.any():
+    if not valid.any():
         return np.zeros((len(grid), values.shape[1]))
-    return along_lines(grid, time[known], values[known])
+    return along_lines(grid, time[valid], values[valid])
 
 
-def _at_rows(
-    instants: Instants, time: Array, good: Array, smooth: Instants, whole: Array
+def _resampled(
+    instants: Instants, time: Array, valid: Array, smooth: Instants, covered: Array
 ) -> Instants:
     """Interpolate smoothed instants from a grid at the original times it covers."""
     grid = smooth.row
     at = np.clip(np.searchsorted(grid, time - 1e-9), 1, len(grid) - 1)
     inside = (time >= grid[0] - 1e-9) & (time <= grid[-1] + 1e-9)
-    keep = good & inside & whole[at] & whole[at - 1]
+    keep = valid & inside & covered[at] & covered[at - 1]
     share = ((time - grid[at - 1]) / (grid[at] - grid[at - 1]))[keep, np.newaxis]
 
     def line(values: Array) -> Array:
@@ -310,20 +310,20 @@ def _at_rows(
 
 
 def with_neighbours(
-    chunks: Iterable[Recording], before: int, behind: int
+    chunks: Iterable[Recording], before: int, after: int
 ) -> Iterator[tuple[Recording, slice]]:
     """Yield each chunk padded with rows of its neighbours, and the slice of its own rows.
 
     Args:
         chunks: Successive parts of a recording.
         before: Number of rows needed before a chunk.
-        behind: Number of rows needed after a chunk.
+        after: Number of rows needed after a chunk.
     """
     held: Recording | None = None
     tail: Recording | None = None
     for chunk in chunks:
         if held is not None:
-            yield _joined(tail, held, chunk.rows(slice(0, behind)))
+            yield _joined(tail, held, chunk.rows(slice(0, after)))
             tail = held.rows(slice(max(0, len(held.time) - before), None))
         held = chunk
     if held is not None:

@@ -18,8 +18,8 @@ from robot_dynamics_ros.__main__ import main
 from robot_dynamics_ros.dynamics.registry import FORMULATIONS
 from robot_dynamics_ros.errors import RecordingError, UnknownNameError
 from robot_dynamics_ros.model import load_robot
-from robot_dynamics_ros.recordings.metrics.bag_analysis import Task, analyze_bag
-from robot_dynamics_ros.recordings.metrics.evaluator import Choices, Evaluator
+from robot_dynamics_ros.recordings.metrics.bag_analysis import AnalysisSettings, analyze_bag
+from robot_dynamics_ros.recordings.metrics.evaluator import EvaluationSettings, Evaluator
 from robot_dynamics_ros.recordings.reading import RobotChoice, read_recording
 from robot_dynamics_ros.recordings.recording_reader import RecordingReader
 from robot_dynamics_ros.recordings.report.figures import PlotLine, panels
@@ -29,8 +29,10 @@ NOMINAL, UNKNOWN = DATA / 'gazebo_scara_nominal', DATA / 'gazebo_scara_unknown_p
 
 
 def analyzed(bag: Path, folder: Path | None = None, *, robot=None, program='', **choices):
-    task = Task(robot=robot or RobotChoice(), choices=Choices(**choices), program=program)
-    return analyze_bag(bag, task, folder)
+    settings = AnalysisSettings(
+        robot=robot or RobotChoice(), evaluation=EvaluationSettings(**choices), program=program
+    )
+    return analyze_bag(bag, settings, folder)
 
 
 def needs(bag: Path) -> None:
@@ -285,7 +287,9 @@ def test_the_figures_do_not_depend_on_the_chunks(noise, rng, tmp_path):
     for seconds in (0.9, float('inf')):
         with RecordingReader(bag) as reader:
             tree = load_robot(reader.description)
-            evaluator = Evaluator(tree, Choices(timing='continuous'), remarks=reader.remarks)
+            evaluator = Evaluator(
+                tree, EvaluationSettings(timing='continuous'), remarks=reader.remarks
+            )
             evaluator.evaluate(reader.chunks(seconds))
             found.append(evaluator.figures())
     if noise:  # the cut-off is determined in the first chunk, and may differ
@@ -306,7 +310,7 @@ def test_the_timing_is_told_by_the_first_chunk_that_moves(integrated, rng, tmp_p
     rest = [at_rest(run.rows(slice(1000)), rng, 0.0 if integrated else 1e-3)] * 3
     tree = load_robot(run.description)
     for chunks in ([run], [*rest, run], rest):
-        evaluator = Evaluator(tree, Choices())
+        evaluator = Evaluator(tree, EvaluationSettings())
         evaluator.evaluate(in_sequence(chunks))
         evaluations.append(evaluator.figures())
     timing = [figures['timing'] for figures in evaluations]
@@ -562,7 +566,7 @@ def test_the_table_holds_no_more_rows_than_asked_for(tmp_path):
     bag = RecordedArm(1000).bag(tmp_path / 'bag')
     folder = tmp_path / 'out'
     folder.mkdir()
-    result = analyze_bag(bag, Task(rows=300, report=False), folder)
+    result = analyze_bag(bag, AnalysisSettings(rows=300, report=False), folder)
     lines = (folder / 'rows.csv').read_text('utf-8').splitlines()
     assert len(lines) == 1 + 250
     assert result.figures['rows_csv_every'] == 4
@@ -576,7 +580,7 @@ def test_parquet_holds_every_row(tmp_path):
     folder = tmp_path / 'out'
     folder.mkdir()
     arm = RecordedArm(500)
-    analyze_bag(arm.bag(tmp_path / 'bag'), Task(rows=100), folder)
+    analyze_bag(arm.bag(tmp_path / 'bag'), AnalysisSettings(rows=100), folder)
     table = parquet.read_table(folder / 'rows.parquet')
     assert table.num_rows == 500
     assert table['position.elbow'].to_pylist() == arm.q[:, 1].tolist()

@@ -15,7 +15,7 @@ from recorded_arm import NAMES, RecordedArm, arm_xml
 
 from robot_dynamics_ros.__main__ import main
 from robot_dynamics_ros.errors import ConfigurationError, RecordingError
-from robot_dynamics_ros.recordings.alignment import align, at_times
+from robot_dynamics_ros.recordings.alignment import align, resample
 from robot_dynamics_ros.recordings.reading import read_recording
 
 
@@ -104,7 +104,7 @@ def test_velocities_may_be_missing(late, which, lost, tmp_path):
         found = align(*runs)
         assert found.shift == pytest.approx(late, abs=2e-6)
         assert found.correlation > 0.999
-        moved = at_times(runs[1], first.time[1000:2000] + late, interpolated=found.interpolated)
+        moved = resample(runs[1], first.time[1000:2000] + late, interpolated=found.interpolated)
         # By differences of the positions, h^2/6 times the third derivative (4.3^3): 1e-5 * h/4.
         assert moved.position == pytest.approx(first.position[1000:2000], abs=1e-8)
 
@@ -147,13 +147,13 @@ def test_runs_at_rest_are_laid_side_by_side(tmp_path):
 def test_states_between_two_are_interpolated_by_cubics(tmp_path):
     run = read_recording(recorded(tmp_path / 'a', period=10 * MS, count=400))
     time = np.linspace(1.2, 3.7, 777)
-    found = at_times(run, time, interpolated=True)
+    found = resample(run, time, interpolated=True)
     q, v = program(time)
     # h^4 / 384 times the fourth derivative (4.3^4): 1e-8 * 342 / 384.
     assert found.position == pytest.approx(q, abs=5e-8)
     assert found.velocity == pytest.approx(v, abs=3e-3)
     assert (found.effort[:, 0] == np.floor(time / 0.01 + 1e-9)).all(), 'efforts are held'
-    same = at_times(run, run.time[5:9], interpolated=False)
+    same = resample(run, run.time[5:9], interpolated=False)
     assert same.position.tobytes() == run.position[5:9].tobytes()
 
 

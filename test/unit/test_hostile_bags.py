@@ -28,7 +28,7 @@ from recorded_arm import RecordedArm
 
 from robot_dynamics_ros.errors import RecordingError, RobotDynamicsError
 from robot_dynamics_ros.recordings.bag.files import zstd as zstd_module
-from robot_dynamics_ros.recordings.metrics.bag_analysis import Task, analyze_bag
+from robot_dynamics_ros.recordings.metrics.bag_analysis import AnalysisSettings, analyze_bag
 from robot_dynamics_ros.recordings.reading import read_chunks, read_recording
 from robot_dynamics_ros.recordings.recording_reader import recorded_parameters
 
@@ -290,7 +290,7 @@ def test_metadata_of_another_shape_is_no_obstacle(key, value, tmp_path):
     metadata['rosbag2_bagfile_information'][key] = value
     (bag / 'metadata.yaml').write_text(yaml.safe_dump(metadata), encoding='utf-8')
     assert len(read_recording(bag).time) == 50
-    assert analyze_bag(bag, Task()).figures['rates']['latency_us'] == {}
+    assert analyze_bag(bag, AnalysisSettings()).figures['rates']['latency_us'] == {}
 
 
 @pytest.mark.slow
@@ -498,7 +498,7 @@ def test_a_velocity_beyond_all_measure_is_named_and_spoils_nothing(value, tmp_pa
     messages = arm.messages()
     (state_150,) = [m for m in messages if m.topic == STATES and m.time == 150 * MS]
     state_150.content.velocity[1] = value
-    result = analyze_bag(write(tmp_path / 'bag', messages), Task())
+    result = analyze_bag(write(tmp_path / 'bag', messages), AnalysisSettings())
     known = not np.isnan(value)
     what = 'a value beyond 1e+09: left out' if known else 'an unknown velocity'
     assert f'1 states with {what}' in ' '.join(result.notes)

@@ -19,7 +19,7 @@ from robot_dynamics_ros.constraints.program_file import load_program
 from robot_dynamics_ros.errors import MissingDependencyError, RobotDynamicsError
 from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.recordings.bag.files import short_name
-from robot_dynamics_ros.recordings.metrics.evaluator import Choices, Evaluator, Sink
+from robot_dynamics_ros.recordings.metrics.evaluator import EvaluationSettings, Evaluator, Sink
 from robot_dynamics_ros.recordings.metrics.metric import (
     MetricRemark,
     Threshold,
@@ -42,12 +42,12 @@ from robot_dynamics_ros.spatial.scalar import Array
 
 
 @dataclass(frozen=True)
-class Task:
+class AnalysisSettings:
     """Settings of the analysis of a bag.
 
     Attributes:
         robot: The robot model.
-        choices: Settings of the evaluation.
+        evaluation: Settings of the evaluation.
         program: Constraint program: file, name or text; empty for that of the controller, if any.
         thresholds: Bounds on the figures.
         rows: Maximum number of CSV rows; 0 for all.
@@ -56,7 +56,7 @@ class Task:
     """
 
     robot: RobotChoice = field(default_factory=RobotChoice)
-    choices: Choices = field(default_factory=Choices)
+    evaluation: EvaluationSettings = field(default_factory=EvaluationSettings)
     program: str = ''
     thresholds: tuple[Threshold, ...] = ()
     rows: int = 100_000
@@ -110,12 +110,14 @@ class BagResult:
         }
 
 
-def analyze_bag(bag: str | os.PathLike[str], task: Task, folder: Path | None = None) -> BagResult:
+def analyze_bag(
+    bag: str | os.PathLike[str], settings: AnalysisSettings, folder: Path | None = None
+) -> BagResult:
     """Analyze one recording in bounded memory.
 
     Args:
         bag: The bag's folder, or one of its files.
-        task: Settings of the analysis.
+        settings: Settings of the analysis.
         folder: Existing folder for ``metrics.json``, ``rows.csv``, ``rows.parquet`` (with
             pyarrow) and ``report.html``; None to write nothing.
 
@@ -123,28 +125,28 @@ def analyze_bag(bag: str | os.PathLike[str], task: Task, folder: Path | None = N
         RobotDynamicsError: The bag cannot be analyzed; the message says why.
     """
     begin = time.perf_counter()
-    with task.robot.read(bag) as reader, contextlib.ExitStack() as stack:
-        tree, limited = task.robot.load(reader)
-        choices = replace(task.choices, limited=limited)
-        unit = current_unit(task.robot.driver_profile)
+    with settings.robot.read(bag) as reader, contextlib.ExitStack() as stack:
+        tree, limited = settings.robot.load(reader)
+        evaluation = replace(settings.evaluation, limited=limited)
+        unit = current_unit(settings.robot.driver_profile)
         if unit:
-            choices = replace(choices, contacts='')
+            evaluation = replace(evaluation, contacts='')
         notes: list[str] = []
-        program = _program(task, reader, tree, notes)
+        program = _program(settings, reader, tree, notes)
         commands = reader.topics.commands
-        evaluator = Evaluator(tree, choices, program, reader.remarks, commands)
+        evaluator = Evaluator(tree, evaluation, program, reader.remarks, commands)
         curves, every = Curves(tree.n), 1
         sinks: list[Sink] = []
-        if folder is not None and task.report:
+        if folder is not None and settings.report:
             sinks.append(curves)
-        if folder is not None and task.tables:
-            every = _every(reader, task.rows)
+        if folder is not None and settings.tables:
+            every = _row_step(reader, settings.rows)
             rows = (
                 [row for part in program.stack.constraints for row in part.rows] if program else []
             )
             sinks.append(_table_sink(stack, folder, every, rows))
-        own = program if not task.program else None
-        parts = task.robot.parts(reader, tree)
+        own = program if not settings.program else None
+        parts = settings.robot.parts(reader, tree)
         if unit:
             parts = _without(parts, 'effort', 'measured_effort')
             notes.append(
@@ -155,7 +157,7 @@ def analyze_bag(bag: str | os.PathLike[str], task: Task, folder: Path | None = N
             parts = _without(parts, 'reference_position', 'reference_velocity')
         evaluator.evaluate(parts, sinks)
         figures, findings = evaluator.figures(), tuple(evaluator.findings())
-        if task.tables and folder is not None:
+        if settings.tables and folder is not None:
             figures['rows_csv_every'] = every
         notes += reader.notes
         if own is not None:
@@ -165,7 +167,7 @@ def analyze_bag(bag: str | os.PathLike[str], task: Task, folder: Path | None = N
             )
         if not limited:
             notes.append('the description gives no effort limits: saturation is not evaluated')
-        verdicts = tuple(check_thresholds(task.thresholds, figures, tree.joint_names))
+        verdicts = tuple(check_thresholds(settings.thresholds, figures, tree.joint_names))
     rates = figures['rates']
     lead = (
         f'{bag}: {tree.name}, {rates["duration_s"]:.4g} s, {rates["states"]} states at '
@@ -179,24 +181,24 @@ def analyze_bag(bag: str | os.PathLike[str], task: Task, folder: Path | None = N
     )
     if folder is not None:
         write_json(folder / 'metrics.json', result.as_dict())
-        if task.report:
+        if settings.report:
             arm = curves.arm(tree, evaluator.frame)
-            drawn = replace(report, figures=curves.figures(tree, figures), arm=arm)
-            drawn.write(folder / 'report.html')
+            complete = replace(report, figures=curves.figures(tree, figures), arm=arm)
+            complete.write(folder / 'report.html')
     return result
 
 
 def _program(
-    task: Task, reader: RecordingReader, tree: RobotTree, notes: list[str]
+    settings: AnalysisSettings, reader: RecordingReader, tree: RobotTree, notes: list[str]
 ) -> Program | None:
     """Return the program given by the task, else that of the controller, if any."""
-    if task.program:
-        return load_program(task.program, tree, check=False)
-    held = recorded_program(recorded_parameters(reader.parameters))
-    if not held:
+    if settings.program:
+        return load_program(settings.program, tree, check=False)
+    recorded = recorded_program(recorded_parameters(reader.parameters))
+    if not recorded:
         return None
     try:
-        return load_program(held, tree, check=False)
+        return load_program(recorded, tree, check=False)
     except RobotDynamicsError as error:
         notes.append(f'the program of the controller cannot be evaluated: {error}')
         return None
@@ -205,11 +207,11 @@ def _program(
 def _without(parts: Iterator[Recording], *columns: str) -> Iterator[Recording]:
     """Yield recordings with some of their columns set to NaN."""
     for part in parts:
-        nothing: Any = np.full(part.position.shape, np.nan)
-        yield replace(part, **dict.fromkeys(columns, nothing))
+        missing: Any = np.full(part.position.shape, np.nan)
+        yield replace(part, **dict.fromkeys(columns, missing))
 
 
-def _every(reader: RecordingReader, rows: int) -> int:
+def _row_step(reader: RecordingReader, rows: int) -> int:
     count = reader.bag.counts.get(reader.topics.states, 0)
     return max(1, math.ceil(count / rows)) if rows else 1
 

@@ -19,8 +19,8 @@ from robot_dynamics_ros.recordings.recording import Recording
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.kernel import compile_kernel
 
-_LISTED = 10  # contacts reported individually
-_LONGEST = 0.2  # s; a longer step restarts the observer
+_MAX_LISTED = 10  # contacts reported individually
+_LONGEST_STEP = 0.2  # s; a longer step restarts the observer
 
 
 class Contacts(Metric):
@@ -37,7 +37,7 @@ class Contacts(Metric):
     name = 'contacts'
 
     def __init__(self, tree: RobotTree, path: str) -> None:
-        self._tree, self._bands = tree, ContactThresholds.read(path, tree.joint_names)
+        self._tree, self._thresholds = tree, ContactThresholds.read(path, tree.joint_names)
         self._stream: ContactStream | None = None
         self._events: list[tuple[float, ContactEvent]] = []
         self._external, self._seconds = RmsPeak(tree.n), 0.0
@@ -46,7 +46,7 @@ class Contacts(Metric):
         """Detect contacts in a chunk, see :meth:`Metric.take`."""
         run = window.run
         if self._stream is None:
-            self._stream = ContactStream(self._tree, self._bands, measured=has_measured(run))
+            self._stream = ContactStream(self._tree, self._thresholds, measured=has_measured(run))
         external = np.full(run.position.shape, np.nan)
         for k, (time, step, event) in enumerate(self._stream.take(run)):
             self._seconds += step
@@ -72,7 +72,7 @@ class Contacts(Metric):
         """Return one remark for each of the first contacts."""
         remarks = [
             MetricRemark('look', f'contact at {format_time(time)}: {event}')
-            for time, event in self._events[:_LISTED]
+            for time, event in self._events[:_MAX_LISTED]
         ]
         more = len(self._events) - len(remarks)
         return remarks + ([MetricRemark('look', f'{more} more contacts')] if more else [])
@@ -110,7 +110,7 @@ class ContactStream:
         self.observer.fit = thresholds.fit
         self.detector = ContactDetector(tree, kernels.gravity_forces, self.observer, thresholds)
         self.measured, self._fitting = measured, fitting
-        self._last: Recording | None = None
+        self._previous: Recording | None = None
 
     def take(self, run: Recording) -> Iterator[tuple[float, float, ContactEvent | None]]:
         """Yield time, s, step, s (0 if the observer restarts), and contact for each state.
@@ -118,31 +118,31 @@ class ContactStream:
         Args:
             run: A chunk with the joints in model order.
         """
-        whole = run if self._last is None else self._last.followed_by(run)
+        whole = run if self._previous is None else self._previous.followed_by(run)
         efforts = whole.measured_effort if self.measured else whole.effort
         first = len(whole.time) - len(run.time)
-        steps = np.diff(whole.time, prepend=whole.time[0] - 2.0 * _LONGEST)
+        steps = np.diff(whole.time, prepend=whole.time[0] - 2.0 * _LONGEST_STEP)
         for k in range(first, len(whole.time)):
-            acted = self._acted(efforts, k)
+            applied = self._applied_effort(efforts, k)
             step = float(steps[k])
-            if not (0.0 < step <= _LONGEST and np.isfinite(acted).all()):
-                self._begin(whole.position[k], whole.velocity[k])
+            if not (0.0 < step <= _LONGEST_STEP and np.isfinite(applied).all()):
+                self._restart(whole.position[k], whole.velocity[k])
                 yield float(whole.time[k]), 0.0, None
                 continue
-            self.observer.update(step, whole.position[k], whole.velocity[k], acted)
+            self.observer.update(step, whole.position[k], whole.velocity[k], applied)
             if self._fitting is not None:
-                seen, way = self.observer, whole.position[k] - whole.position[k - 1]
-                self._fitting.take(step, way, seen.model, seen.a, seen.v, acted, seen.gain)
+                obs, dq = self.observer, whole.position[k] - whole.position[k - 1]
+                self._fitting.take(step, dq, obs.model, obs.a, obs.v, applied, obs.gain)
             yield float(whole.time[k]), step, self.detector.update(step)
-        self._last = whole.rows(slice(len(whole.time) - 1, None))
+        self._previous = whole.rows(slice(len(whole.time) - 1, None))
 
-    def _begin(self, q: Array, v: Array) -> None:
+    def _restart(self, q: Array, v: Array) -> None:
         self.observer.begin(q, v)
         self.detector.begin()
         if self._fitting is not None:
             self._fitting.begin()
 
-    def _acted(self, efforts: Array, k: int) -> Array:
+    def _applied_effort(self, efforts: Array, k: int) -> Array:
         """Return the effort that acted between states k - 1 and k, shape (n,)."""
         if k == 0:
             return np.full(efforts.shape[1], np.nan)

@@ -21,11 +21,11 @@ from robot_dynamics_ros.recordings.recording import Recording
 from robot_dynamics_ros.recordings.timing import BRIDGED, SampleTiming
 from robot_dynamics_ros.spatial.scalar import Array
 
-_EXPLAINED = 1e-6  # relative residual due to rounding or solver tolerance
-_POOR = 0.1  # relative residual above which identification is recommended
-_PER_CHUNK = 50  # instants at which formulations are compared
-_DIFFERENT = 1e-9  # relative difference of formulations that is reported
-_LARGE = 0.05  # fraction of unexplained energy that is reported
+_ROUNDING = 1e-6  # relative residual due to rounding or solver tolerance
+_LARGE_RESIDUAL = 0.1  # relative residual above which identification is recommended
+_CHECKED_PER_CHUNK = 50  # instants at which formulations are compared
+_LARGE_DIFFERENCE = 1e-9  # relative difference of formulations that is reported
+_LARGE_SHARE = 0.05  # fraction of unexplained energy that is reported
 
 
 class Effort(Metric):
@@ -97,10 +97,10 @@ class Effort(Metric):
             return [MetricRemark('look', 'the recorded efforts are all zero')]
         worst = int(np.nanargmax(share))
         explained = f'the model explains the efforts to {share[worst]:.1g} of their size'
-        if share[worst] < _EXPLAINED:
+        if share[worst] < _ROUNDING:
             return [MetricRemark('good', explained)]
         remarks = self._causes()
-        if share[worst] > _POOR:
+        if share[worst] > _LARGE_RESIDUAL:
             text = (
                 f'the model misses {100 * share[worst]:.2g} % of the effort of {names[worst]}; '
                 'identify the arm to correct it'
@@ -129,10 +129,10 @@ class CrossCheck(Metric):
 
     def __init__(self, model: EffortModel) -> None:
         self._formulation = model.formulation
-        self._against = 'pinocchio' if model.formulation != 'pinocchio' else 'newton_euler'
+        self._other = 'pinocchio' if model.formulation != 'pinocchio' else 'newton_euler'
         self._check, self._missing = None, ''
         try:
-            self._check = FormulationCheck(model.tree, self._against)
+            self._check = FormulationCheck(model.tree, self._other)
         except MissingDependencyError as error:
             self._missing = str(error)
 
@@ -140,16 +140,16 @@ class CrossCheck(Metric):
         """Evaluate a chunk, see :meth:`Metric.take`."""
         count = len(window.steps.row)
         if self._check is not None and count:
-            some = np.arange(0, count, max(1, count // _PER_CHUNK))
-            self._check.take(window.steps.take(some), window.modelled.rigid[some])
+            rows = np.arange(0, count, max(1, count // _CHECKED_PER_CHUNK))
+            self._check.take(window.steps.take(rows), window.modelled.rigid[rows])
         return {}
 
     def figures(self) -> dict[str, Any]:
         """Return the largest differences, N m or N, and relative."""
         if self._check is None:
-            return {'against': self._against, 'skipped': self._missing}
+            return {'against': self._other, 'skipped': self._missing}
         return {
-            'against': self._against,
+            'against': self._other,
             'states': self._check.count,
             'largest_difference': self._check.largest.tolist(),
             'relative': self._check.relative,
@@ -157,10 +157,10 @@ class CrossCheck(Metric):
 
     def findings(self) -> list[MetricRemark]:
         """Report a disagreement."""
-        if self._check is None or not self._check.relative > _DIFFERENT:
+        if self._check is None or not self._check.relative > _LARGE_DIFFERENCE:
             return []
         text = (
-            f'{self._formulation} and {self._against} differ by {self._check.relative:.1g} of the '
+            f'{self._formulation} and {self._other} differ by {self._check.relative:.1g} of the '
             'effort on the same motion: report this'
         )
         return [MetricRemark('wrong', text)]
@@ -184,23 +184,23 @@ class Energy(Metric):
         """Evaluate a chunk, see :meth:`Metric.take`."""
         run, skip = window.with_last()
         energy = self._model.energy(run.position, run.velocity)
-        work, lost, valid = self._step_work(run)
+        work, dissipated, valid = self._step_work(run)
         gained = np.where(valid, np.diff(energy.sum(axis=1)), 0.0)
         before = self._unexplained
-        course = before + np.cumsum(work - gained - lost)
+        unexplained = before + np.cumsum(work - gained - dissipated)
         self._steps += int(valid.sum())
-        self._sums += [work.sum(), gained.sum(), lost.sum()]
+        self._sums += [work.sum(), gained.sum(), dissipated.sum()]
         self._turnover += float(np.abs(work).sum())
         return {
             'kinetic': energy[skip:, 0],
             'potential': energy[skip:, 1],
-            'unexplained_energy': np.concatenate([[before], course])[skip:],
+            'unexplained_energy': np.concatenate([[before], unexplained])[skip:],
         }
 
     @property
     def _unexplained(self) -> float:
-        work, gained, lost = self._sums
-        return float(work - gained - lost)
+        work, gained, dissipated = self._sums
+        return float(work - gained - dissipated)
 
     def _step_work(self, run: Recording) -> tuple[Array, Array, Array]:
         """Return work of the efforts, friction loss, J, and a mask of the valid steps."""
@@ -210,11 +210,11 @@ class Energy(Metric):
         valid = h <= BRIDGED * self._timing.period
         valid &= np.isfinite(effort).all(axis=1) & np.isfinite(mean).all(axis=1)
         q, a = 0.5 * (run.position[1:] + run.position[:-1]), np.diff(run.velocity, axis=0)
-        at = run.velocity[1:] if self._timing.name == 'semi_implicit' else mean
-        friction = self._model.friction(q, mean, a / np.where(valid, h, np.inf)[:, np.newaxis], at)
+        vf = run.velocity[1:] if self._timing.name == 'semi_implicit' else mean
+        friction = self._model.friction(q, mean, a / np.where(valid, h, np.inf)[:, np.newaxis], vf)
         work = np.where(valid, h * np.einsum('kj,kj->k', effort, mean), 0.0)
-        lost = np.where(valid, h * np.einsum('kj,kj->k', friction, mean), 0.0)
-        return work, lost, valid
+        dissipated = np.where(valid, h * np.einsum('kj,kj->k', friction, mean), 0.0)
+        return work, dissipated, valid
 
     def _efforts(self, effort: Array) -> Array:
         """Return the efforts that act from each state to the next."""
@@ -239,11 +239,11 @@ class Energy(Metric):
     def findings(self) -> list[MetricRemark]:
         """Report energy that the model does not explain."""
         figures = self.figures()
-        if not figures or figures['unexplained_share'] < _LARGE:
+        if not figures or figures['unexplained_share'] < _LARGE_SHARE:
             return []
-        way = 'vanish' if self._unexplained > 0.0 else 'appear'
+        verb = 'vanish' if self._unexplained > 0.0 else 'appear'
         text = (
-            f'{abs(self._unexplained):.3g} J of {self._turnover:.3g} J absolute work {way} '
+            f'{abs(self._unexplained):.3g} J of {self._turnover:.3g} J absolute work {verb} '
             'without a cause in the model'
         )
         return [MetricRemark('look', text)]

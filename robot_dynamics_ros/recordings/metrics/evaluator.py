@@ -38,17 +38,17 @@ from robot_dynamics_ros.spatial.scalar import Array
 
 #: Which efforts are evaluated.
 EFFORTS = ('auto', 'measured', 'commanded')
-_MOSTLY = 0.9  # fraction of finite measured efforts from which they are used
-_FEWEST = 16  # states of a chunk in which motion is detected
-_MOST_HELD = 15  # chunks at rest kept in memory, five minutes
-_CLEARLY = 0.8  # ratio of the residuals below which shifted efforts are assumed
+_COMPLETE = 0.9  # fraction of finite measured efforts from which they are used
+_MIN_STATES = 16  # states of a chunk in which motion is detected
+_MAX_CHUNKS = 15  # chunks at rest kept in memory, five minutes
+_CLEAR_RATIO = 0.8  # ratio of the residuals below which shifted efforts are assumed
 
 #: Called with the rows of a chunk and the columns added by the metrics, by name.
 Sink = Callable[[Recording, Mapping[str, Array]], None]
 
 
 @dataclass(frozen=True)
-class Choices:
+class EvaluationSettings:
     """Settings of the evaluation.
 
     Attributes:
@@ -80,7 +80,7 @@ class Evaluator:
 
     Args:
         tree: The robot.
-        choices: Settings of the evaluation.
+        settings: Settings of the evaluation.
         program: A constraint program to evaluate, or None.
         remarks: Custom data of the bag.
         commands: Topic of the commands.
@@ -95,19 +95,19 @@ class Evaluator:
     def __init__(
         self,
         tree: RobotTree,
-        choices: Choices,
+        settings: EvaluationSettings,
         program: Program | None = None,
         remarks: Mapping[str, str] | None = None,
         commands: str = '',
     ) -> None:
-        if choices.effort not in EFFORTS:
-            raise UnknownNameError('effort', choices.effort, EFFORTS)
-        self._tree, self._choices, self._program = tree, choices, program
+        if settings.effort not in EFFORTS:
+            raise UnknownNameError('effort', settings.effort, EFFORTS)
+        self._tree, self._settings, self._program = tree, settings, program
         self._remarks, self._commands = dict(remarks or {}), commands
-        self._model = EffortModel(tree, choices.formulation)
+        self._model = EffortModel(tree, settings.formulation)
         self._metrics: list[Metric] = []
-        self._shift, self._contradictions = 0, list[float]()
-        self.frame = tool_frame(tree, choices.frame)
+        self._delay, self._outlier_times = 0, list[float]()
+        self.frame = tool_frame(tree, settings.frame)
 
     def evaluate(self, chunks: Iterable[Recording], sinks: Iterable[Sink] = ()) -> None:
         """Evaluate a run.
@@ -122,8 +122,8 @@ class Evaluator:
         """
         chosen = (chunk.of_joints(self._tree.joint_names) for chunk in chunks)
         filled = (chunk for chunk in chosen if len(chunk.time))
-        decisive, held = _until_motion(filled)
-        self._begin(decisive.without(find_outliers(decisive)))
+        moving, held = _until_motion(filled)
+        self._create_metrics(moving.without(find_outliers(moving)))
         reach = 2 * self.timing.half + 2
         before: Recording | None = None
         sinks = tuple(sinks)
@@ -146,9 +146,9 @@ class Evaluator:
                 'cutoff_hz': timing.cutoff,
                 'period_s': timing.period,
                 'even': timing.even,
-                'contradictions': len(self._contradictions),
-                'semi_implicit_remainder': timing.remainder,
-                'trapezoid_remainder': timing.trapezoid,
+                'contradictions': len(self._outlier_times),
+                'semi_implicit_remainder': timing.residual,
+                'trapezoid_remainder': timing.trapezoidal_residual,
             }
         }
         return figures | {metric.name: metric.figures() for metric in self._metrics}
@@ -156,8 +156,8 @@ class Evaluator:
     def findings(self) -> list[MetricRemark]:
         """Return the remarks of all metrics, most severe first."""
         remarks = [finding for metric in self._metrics for finding in metric.findings()]
-        if self._contradictions:
-            count, first = len(self._contradictions), format_time(self._contradictions[0])
+        if self._outlier_times:
+            count, first = len(self._outlier_times), format_time(self._outlier_times[0])
             text = (
                 f'{count} states contradict their neighbours, the first at {first}: positions are '
                 'inconsistent with the velocities; left out'
@@ -165,14 +165,14 @@ class Evaluator:
             remarks.append(MetricRemark('look', text))
         return sorted(remarks, key=lambda finding: SEVERITIES.index(finding.severity))
 
-    def _begin(self, first: Recording) -> None:
+    def _create_metrics(self, first: Recording) -> None:
         """Choose efforts and timing from a chunk, and create the metrics."""
-        measured = self._takes_measured(first)
-        self.timing = find_timing(first, commanded=not measured, name=self._choices.timing)
+        measured = self._uses_measured(first)
+        self.timing = find_timing(first, commanded=not measured, name=self._settings.timing)
         self.source = 'commanded'
         if measured:
-            self._shift = self._effort_shift(first)
-            late = ', delayed by one step' if self._shift else ''
+            self._delay = self._effort_delay(first)
+            late = ', delayed by one step' if self._delay else ''
             self.source = f'measured{late}'
         elif not np.isfinite(first.measured_effort).any():
             self.source = 'commanded (none were measured)'
@@ -183,22 +183,22 @@ class Evaluator:
             Effort(self._model, self.source, self.frame),
             CrossCheck(self._model),
             Energy(self._model, self.timing),
-            Limits(tree, self._choices.limited),
+            Limits(tree, self._settings.limited),
             Rates(period, self._remarks, self._commands),
         ]
-        if self._choices.contacts:
-            self._metrics.append(Contacts(tree, self._choices.contacts))
+        if self._settings.contacts:
+            self._metrics.append(Contacts(tree, self._settings.contacts))
         if self._program is not None:
-            start = self._choices.program_start
+            start = self._settings.program_start
             self._metrics.append(ProgramMetric(self._program, start, period))
 
-    def _takes_measured(self, first: Recording) -> bool:
-        if self._choices.effort != 'auto':
-            return self._choices.effort == 'measured'
+    def _uses_measured(self, first: Recording) -> bool:
+        if self._settings.effort != 'auto':
+            return self._settings.effort == 'measured'
         measured = first.measured_effort
-        return bool(np.isfinite(measured).mean() >= _MOSTLY and np.nan_to_num(measured).any())
+        return bool(np.isfinite(measured).mean() >= _COMPLETE and np.nan_to_num(measured).any())
 
-    def _effort_shift(self, first: Recording) -> int:
+    def _effort_delay(self, first: Recording) -> int:
         """Return the delay of the measured efforts that fits the model best: 0 or 1 states."""
         if self.timing.name != 'semi_implicit':
             return 0
@@ -209,21 +209,21 @@ class Evaluator:
             determined = modelled.determined
             residual = np.where(determined, modelled.residual, 0.0)
             sizes.append(float(np.square(residual).sum() / max(1, determined.sum())))
-        return int(sizes[1] < _CLEARLY**2 * sizes[0])
+        return int(sizes[1] < _CLEAR_RATIO**2 * sizes[0])
 
     def _window(self, run: Recording, own: slice, before: Recording | None) -> Window:
-        odd = find_outliers(run)
-        if odd.any():
-            self._contradictions += run.time[own][odd[own]].tolist()
-            run = run.without(odd)
-        acting = run.effort
+        outliers = find_outliers(run)
+        if outliers.any():
+            self._outlier_times += run.time[own][outliers[own]].tolist()
+            run = run.without(outliers)
+        effort = run.effort
         if self._measured:
-            acting = _shifted(run.measured_effort, self._shift)
-        steps = make_instants(run, acting, self.timing)
+            effort = _shifted(run.measured_effort, self._delay)
+        steps = make_instants(run, effort, self.timing)
         inside = (steps.row >= own.start) & (steps.row < own.stop)
         steps = steps.take(inside)
         steps = replace(steps, row=steps.row - own.start)
-        rows = replace(run, effort=acting).rows(own)
+        rows = replace(run, effort=effort).rows(own)
         return Window(rows, before, steps, self._model.evaluate(steps))
 
 
@@ -243,9 +243,9 @@ def _until_motion(chunks: Iterator[Recording]) -> tuple[Recording, list[Recordin
         RecordingError: There are no chunks.
     """
     held: list[Recording] = []
-    for chunk in islice(chunks, _MOST_HELD):
+    for chunk in islice(chunks, _MAX_CHUNKS):
         held.append(chunk)
-        if len(chunk.time) >= _FEWEST and moving_joints(chunk.position, chunk.velocity).any():
+        if len(chunk.time) >= _MIN_STATES and moving_joints(chunk.position, chunk.velocity).any():
             return chunk, held
     if not held:
         raise RecordingError('the recording', 'holds no state', 'record for longer')

@@ -19,7 +19,7 @@ from robot_dynamics_ros.spatial.scalar import Array
 
 #: Severities of remarks, most severe first.
 SEVERITIES = ('wrong', 'look', 'good')
-_FORM = re.compile(r'^([\w.\-/ ]+?)\s*(<=|>=|=)\s*([-+0-9.eE]+|inf)$')
+_THRESHOLD = re.compile(r'^([\w.\-/ ]+?)\s*(<=|>=|=)\s*([-+0-9.eE]+|inf)$')
 
 
 def format_time(time: float) -> str:
@@ -102,16 +102,16 @@ class Threshold:
     Attributes:
         key: Dotted name, such as ``tracking.tool_rms_mm``; for a list of joints the worst value is
             checked, or that of one joint: ``tracking.rms_error.joint2``.
-        least: Whether the bound is a lower bound.
+        is_lower_bound: Whether the bound is a lower bound.
         bound: The bound, in the unit of the figure.
     """
 
     key: str
-    least: bool
+    is_lower_bound: bool
     bound: float
 
     def __str__(self) -> str:
-        return f'{self.key} {">=" if self.least else "<="} {self.bound:g}'
+        return f'{self.key} {">=" if self.is_lower_bound else "<="} {self.bound:g}'
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,7 @@ class ThresholdResult:
         if self.value is None or math.isnan(self.value):
             return False
         bound = self.threshold.bound
-        return self.value >= bound if self.threshold.least else self.value <= bound
+        return self.value >= bound if self.threshold.is_lower_bound else self.value <= bound
 
     def __str__(self) -> str:
         state = 'nothing was recorded' if self.value is None else f'it is {self.value:.6g}'
@@ -140,7 +140,7 @@ def parse_threshold(text: str) -> Threshold:
     Raises:
         ConfigurationError: The text has another form.
     """
-    match = _FORM.match(text.strip())
+    match = _THRESHOLD.match(text.strip())
     try:
         if match:
             return Threshold(match[1], match[2] == '>=', float(match[3]))
@@ -175,7 +175,7 @@ def check_thresholds(
         if not chosen:
             raise UnknownNameError('figure', threshold.key, known)
         numbers = [value for value in chosen if value is not None and not math.isnan(value)]
-        worst = min if threshold.least else max
+        worst = min if threshold.is_lower_bound else max
         complete = len(numbers) == len(chosen)
         results.append(
             ThresholdResult(threshold, worst(numbers) if numbers and complete else None)
@@ -190,15 +190,15 @@ def flat_figures(figures: Mapping[str, Any], joints: Sequence[str]) -> dict[str,
     return flat
 
 
-def _flatten(place: str, value: Any, joints: Sequence[str], flat: dict[str, float | None]) -> None:
+def _flatten(path: str, value: Any, joints: Sequence[str], flat: dict[str, float | None]) -> None:
     if isinstance(value, Mapping):
         for key, inner in value.items():
-            _flatten(f'{place}.{key}' if place else str(key), inner, joints, flat)
+            _flatten(f'{path}.{key}' if path else str(key), inner, joints, flat)
     elif isinstance(value, (list, tuple)):
         names = joints if len(value) == len(joints) else range(len(value))
         for name, inner in zip(names, value, strict=True):
-            _flatten(f'{place}.{name}', inner, joints, flat)
+            _flatten(f'{path}.{name}', inner, joints, flat)
     elif isinstance(value, (int, float)) and not isinstance(value, bool):
-        flat[place] = float(value)
+        flat[path] = float(value)
     elif value is None:
-        flat[place] = None
+        flat[path] = None

@@ -22,7 +22,7 @@ from robot_dynamics_ros.spatial.linear_algebra import root_mean_square
 from robot_dynamics_ros.spatial.scalar import Array
 
 CONSTRAINT, CONDITION = '/controller/constraint', '/controller/constraint_condition'
-_CLOSE_S = 0.01  # least time between evaluations of a program, s
+_SHORTEST_STEP_S = 0.01  # least time between evaluations of a program, s
 
 
 class ProgramMetric(Metric):
@@ -39,7 +39,7 @@ class ProgramMetric(Metric):
     def __init__(self, program: Program, start: float | None, period: float) -> None:
         self.program, self._start = program, start
         self._kernel = ProgramKernel(program)
-        self._every = max(1, int(_CLOSE_S / period)) if period else 1
+        self._every = max(1, int(_SHORTEST_STEP_S / period)) if period else 1
         self._value, self._rate = RmsPeak(program.m), RmsPeak(program.m)
         self._sigma, self._sigma_at = np.inf, float('nan')
         self._count = 0
@@ -215,17 +215,17 @@ class ContactForce:
 
 def contact_forces(run: ProgramRun, program: Program, since: float) -> list[ContactForce]:
     """Evaluate the forces of a program's contacts from program time ``since``, s, on."""
-    late = run.time - run.time[0] >= since
-    pressed = [row for row, _ in program.contacts]
-    along = [i for i, row in enumerate(run.rows) if i not in pressed and row.endswith('(m)')]
-    off = float(np.sqrt(np.mean(np.sum(np.square(run.f[late][:, along]), axis=1))))
+    settled = run.time - run.time[0] >= since
+    contact_rows = [row for row, _ in program.contacts]
+    along = [i for i, row in enumerate(run.rows) if i not in contact_rows and row.endswith('(m)')]
+    tangential = float(np.sqrt(np.mean(np.sum(np.square(run.f[settled][:, along]), axis=1))))
     forces = []
     for row, contact in program.contacts:
         force, wanted = run.multipliers[:, row], contact.force
-        deviation = float(np.sqrt(np.mean(np.square(force[late] - wanted))))
+        deviation = float(np.sqrt(np.mean(np.square(force[settled] - wanted))))
         overshoot = float(force.max()) / wanted - 1.0
-        mean = float(force[late].mean())
-        forces.append(ContactForce(run.rows[row], wanted, mean, deviation, overshoot, off))
+        mean = float(force[settled].mean())
+        forces.append(ContactForce(run.rows[row], wanted, mean, deviation, overshoot, tangential))
     return forces
 
 

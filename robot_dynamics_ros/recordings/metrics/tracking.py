@@ -16,9 +16,9 @@ from robot_dynamics_ros.recordings.recording import NANO, Recording
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.kernel import compile_kernel
 
-_USUAL_FRAMES = ('tool', 'tool0', 'tcp', 'flange')
-_TOUCH = 1e-6  # tolerance of the position limits, rad or m
-_AT = 1.0 - 1e-9  # fraction of the effort limit from which a command is saturated
+_COMMON_FRAMES = ('tool', 'tool0', 'tcp', 'flange')
+_POSITION_TOLERANCE = 1e-6  # tolerance of the position limits, rad or m
+_SATURATION = 1.0 - 1e-9  # fraction of the effort limit from which a command is saturated
 
 
 def tool_frame(tree: RobotTree, name: str = '') -> str:
@@ -30,7 +30,7 @@ def tool_frame(tree: RobotTree, name: str = '') -> str:
     if name:
         tree.frame(name)
         return name
-    return next((name for name in _USUAL_FRAMES if name in tree.frames), tree.link_names[-1])
+    return next((name for name in _COMMON_FRAMES if name in tree.frames), tree.link_names[-1])
 
 
 def tool_path(tree: RobotTree, positions: Array, frame: str = 'tool') -> Array:
@@ -39,11 +39,11 @@ def tool_path(tree: RobotTree, positions: Array, frame: str = 'tool') -> Array:
     Tool positions are NaN where a joint position is not finite.
     """
     kernels = compile_kernel(tree, outputs=('frame_motion',), frame=frame)
-    known = np.isfinite(positions).all(axis=1)
+    finite = np.isfinite(positions).all(axis=1)
     points = np.full((len(positions), 3), np.nan)
-    if known.any():
-        q = positions[known]
-        points[known] = kernels.batch('frame_motion', q, np.zeros_like(q))[1]
+    if finite.any():
+        q = positions[finite]
+        points[finite] = kernels.batch('frame_motion', q, np.zeros_like(q))[1]
     return points
 
 
@@ -127,12 +127,12 @@ class Limits(Metric):
         tree = self._tree
         self._effort.take(run.time, run.effort)
         self._velocity.take(run.time, run.velocity)
-        saturated = np.abs(run.effort) >= tree.effort_limit * _AT
+        saturated = np.abs(run.effort) >= tree.effort_limit * _SATURATION
         self._saturated += saturated.sum(axis=0)
         self._ticks += int(saturated.any(axis=1).sum())
-        room = np.minimum(run.position - tree.position_lower, tree.position_upper - run.position)
-        self._margin = np.fmin(self._margin, np.fmin.reduce(room, axis=0))
-        self._outside += (room < -_TOUCH).sum(axis=0)
+        margin = np.minimum(run.position - tree.position_lower, tree.position_upper - run.position)
+        self._margin = np.fmin(self._margin, np.fmin.reduce(margin, axis=0))
+        self._outside += (margin < -_POSITION_TOLERANCE).sum(axis=0)
 
     def figures(self) -> dict[str, Any]:
         """Return peaks, fractions of the limits, and counts, by joint."""
@@ -242,7 +242,7 @@ class Rates(Metric):
 
     def __init__(self, period: float, remarks: dict[str, str], commands: str) -> None:
         self._period, self._commands = period, commands
-        self._steps, self._jitter, self._delay = Quantiles(), Quantiles(), Quantiles()
+        self._steps, self._jitter, self._latency = Quantiles(), Quantiles(), Quantiles()
         self._gaps, self._longest, self._longest_at = 0, 0.0, float('nan')
         self._answered = self._states = 0
         self._remarks = remarks
@@ -261,7 +261,7 @@ class Rates(Metric):
             self._longest_at = float(run.time[int(steps.argmax())])
         own = window.run
         answered = own.answer_ns > 0
-        self._delay.take((own.answer_ns - own.arrival_ns)[answered] / NANO)
+        self._latency.take((own.answer_ns - own.arrival_ns)[answered] / NANO)
         self._answered += int(answered.sum())
         self._states += len(own.time)
         if np.isnan(self._first):
@@ -280,12 +280,12 @@ class Rates(Metric):
                 name: float(self._remarks[f'{self._commands} latency_{name}_us'])
                 for name in ('p50', 'p99')
             }
-        if not self._delay.count or not self._delay.largest > 0.0:
+        if not self._latency.count or not self._latency.largest > 0.0:
             return {}
         quantiles = {
-            name: 1e6 * self._delay.at(share) for name, share in (('p50', 0.5), ('p99', 0.99))
+            name: 1e6 * self._latency.at(share) for name, share in (('p50', 0.5), ('p99', 0.99))
         }
-        return quantiles | {'max': 1e6 * self._delay.largest}
+        return quantiles | {'max': 1e6 * self._latency.largest}
 
     def figures(self) -> dict[str, Any]:
         """Return rate, jitter, gaps and latency."""
@@ -320,8 +320,8 @@ class Rates(Metric):
                 f'{format_time(self._longest_at)}'
             )
             remarks.append(MetricRemark('look', text))
-        noted = f'{self._commands} latency_p99_us' in self._remarks
-        late = self._delay.at(0.99) if self._delay.count and not noted else 0.0
+        measured = f'{self._commands} latency_p99_us' in self._remarks
+        late = self._latency.at(0.99) if self._latency.count and not measured else 0.0
         if self._period and late > _LATE * self._period:
             text = (
                 f'1 % of the commands are later than {1e6 * late:.3g} µs, the period is '
