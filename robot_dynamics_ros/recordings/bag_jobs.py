@@ -55,7 +55,7 @@ def find_bags(paths: Sequence[Path]) -> list[Path]:
 def run_jobs(
     work: Callable[[Any], Result],
     items: Sequence[Any],
-    failed: Callable[[Any, str], Result],
+    on_failure: Callable[[Any, str], Result],
     *,
     jobs: int = 1,
     scheduler: str = '',
@@ -65,7 +65,7 @@ def run_jobs(
     Args:
         work: Module-level function called with an item; must not raise.
         items: Picklable work items.
-        failed: Called with an item and a reason if its worker died; returns the result.
+        on_failure: Called with an item and a reason if its worker died; returns the result.
         jobs: Number of processes on this machine; 0 for one per processor.
         scheduler: Address of a Dask scheduler such as ``tcp://host:8786``, whose workers have
             this package installed and can read the same files; empty for this machine.
@@ -79,18 +79,18 @@ def run_jobs(
         raise ConfigurationError('--jobs', f'is {jobs}', 'give 0 (all processors) or more')
     count = min(jobs or os.cpu_count() or 1, max(1, len(items)))
     if scheduler:
-        yield from _on_cluster(work, items, failed, scheduler)
+        yield from _on_cluster(work, items, on_failure, scheduler)
     elif count == 1:
-        for place, item in enumerate(items):
-            yield place, work(item)
+        for index, item in enumerate(items):
+            yield index, work(item)
     else:
-        yield from _in_processes(work, items, failed, count)
+        yield from _in_processes(work, items, on_failure, count)
 
 
 def _in_processes(
     work: Callable[[Any], Result],
     items: Sequence[Any],
-    failed: Callable[[Any, str], Result],
+    on_failure: Callable[[Any, str], Result],
     count: int,
 ) -> Iterator[tuple[int, Result]]:
     """Yield results from process pools; retry items lost with a dead worker one by one."""
@@ -98,15 +98,15 @@ def _in_processes(
     while waiting:
         lost: list[int] = []
         with _pool(count) as pool:
-            yield from _until_one_dies(pool, work, items, waiting, lost, count)
-        for place in sorted(lost):
+            yield from _until_worker_dies(pool, work, items, waiting, lost, count)
+        for index in sorted(lost):
             with _pool(1) as pool:
                 try:
-                    result = _submitted(pool, work, items[place]).result()
+                    result = _submit(pool, work, items[index]).result()
                 except BrokenProcessPool:
                     reason = 'its process was killed, possibly out of memory'
-                    result = failed(items[place], reason)
-            yield place, result
+                    result = on_failure(items[index], reason)
+            yield index, result
 
 
 @contextlib.contextmanager
@@ -127,24 +127,22 @@ def end_with_parent() -> None:
     """Exit this worker as soon as its parent process ends."""
     parent = multiprocessing.parent_process()
 
-    def follow() -> None:
+    def await_parent() -> None:
         if parent is not None:
             parent.join()
             os._exit(1)
 
-    threading.Thread(target=follow, daemon=True).start()
+    threading.Thread(target=await_parent, daemon=True).start()
 
 
-def _submitted(
-    pool: ProcessPoolExecutor, work: Callable[[Any], Result], item: Any
-) -> Future[Result]:
+def _submit(pool: ProcessPoolExecutor, work: Callable[[Any], Result], item: Any) -> Future[Result]:
     """Submit work to a pool, with SIGINT blocked so that only the parent handles it."""
-    with _interrupt_postponed():
+    with _deferred_interrupt():
         return pool.submit(work, item)
 
 
 @contextlib.contextmanager
-def _interrupt_postponed() -> Iterator[None]:
+def _deferred_interrupt() -> Iterator[None]:
     """Defer SIGINT until exit; processes started meanwhile inherit the blocked signal."""
     interrupts: list[int] = []
     handler = None
@@ -161,7 +159,7 @@ def _interrupt_postponed() -> Iterator[None]:
         raise KeyboardInterrupt
 
 
-def _until_one_dies(
+def _until_worker_dies(
     pool: ProcessPoolExecutor,
     work: Callable[[Any], Result],
     items: Sequence[Any],
@@ -175,28 +173,28 @@ def _until_one_dies(
     of submitted items are removed from ``waiting``; those lost with a dead worker are appended to
     ``lost``.
     """
-    begun: dict[Future[Result], int] = {}
-    while begun or (waiting and not lost):
-        while waiting and not lost and len(begun) < count:
-            place = waiting.popleft()
+    running: dict[Future[Result], int] = {}
+    while running or (waiting and not lost):
+        while waiting and not lost and len(running) < count:
+            index = waiting.popleft()
             try:
-                begun[_submitted(pool, work, items[place])] = place
+                running[_submit(pool, work, items[index])] = index
             except BrokenProcessPool:
-                lost.append(place)
-        for future in wait(begun, return_when=FIRST_COMPLETED).done:
-            place = begun.pop(future)
+                lost.append(index)
+        for future in wait(running, return_when=FIRST_COMPLETED).done:
+            index = running.pop(future)
             try:
                 result = future.result()
             except BrokenProcessPool:
-                lost.append(place)
+                lost.append(index)
             else:
-                yield place, result
+                yield index, result
 
 
 def _on_cluster(
     work: Callable[[Any], Result],
     items: Sequence[Any],
-    failed: Callable[[Any, str], Result],
+    on_failure: Callable[[Any, str], Result],
     scheduler: str,
 ) -> Iterator[tuple[int, Result]]:
     try:
@@ -213,21 +211,21 @@ def _on_cluster(
         raise PeerTimeoutError(f'scheduler {scheduler}', 'connection', _CONNECT_S) from error
     with client:
         futures = client.map(work, list(items), pure=False)
-        places = {future.key: place for place, future in enumerate(futures)}
+        indices = {future.key: index for index, future in enumerate(futures)}
         for future in distributed.as_completed(futures):
-            place = places[future.key]
+            index = indices[future.key]
             problem = future.exception()
             if problem is None:
-                yield place, future.result()
+                yield index, future.result()
             else:
-                yield place, failed(items[place], f'its worker failed: {problem!r}')
+                yield index, on_failure(items[index], f'its worker failed: {problem!r}')
 
 
 def run_with_progress(
     title: str,
     work: Callable[[Any], Result],
     items: Sequence[Any],
-    failed: Callable[[Any, str], Result],
+    on_failure: Callable[[Any, str], Result],
     error_of: Callable[[Result], str],
     *,
     jobs: int = 1,
@@ -254,13 +252,13 @@ def run_with_progress(
     results: dict[int, Result] = {}
     bad = 0
     with Progress(*columns, failures, console=console, transient=True, disable=quiet) as progress:
-        shown = progress.add_task('', total=len(items), bad='')
-        for place, result in run_jobs(work, items, failed, jobs=jobs, scheduler=scheduler):
-            results[place] = result
+        task = progress.add_task('', total=len(items), bad='')
+        for index, result in run_jobs(work, items, on_failure, jobs=jobs, scheduler=scheduler):
+            results[index] = result
             bad += bool(error_of(result))
             text = f'{bad} failed' if bad else ''
-            progress.update(shown, advance=1, bad=text)
+            progress.update(task, advance=1, bad=text)
             if quiet and len(items) > 1:
                 line = f'{title}: {len(results)} of {len(items)} bags'
                 console.print(f'{line}, {text}' if text else line, highlight=False)
-    return [results[place] for place in range(len(items))]
+    return [results[index] for index in range(len(items))]

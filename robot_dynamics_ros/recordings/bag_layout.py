@@ -17,7 +17,7 @@ from robot_dynamics_ros.messages import (
     States,
 )
 from robot_dynamics_ros.model import load_robot
-from robot_dynamics_ros.recordings.bag.mcap_storage import Raw
+from robot_dynamics_ros.recordings.bag.mcap_storage import RawMessage
 from robot_dynamics_ros.recordings.bag.reader import BagReader
 from robot_dynamics_ros.recordings.topics import Topics
 from robot_dynamics_ros.spatial.scalar import Array
@@ -135,7 +135,7 @@ def _message_columns(bag: BagReader, topics: Topics, topic: str) -> StateColumns
     return NumberColumns(deserialize, single=topic != topics.commands)
 
 
-def _split(block: Sequence[Raw]) -> list[tuple[str, Array, list[Any]]]:
+def _split(block: Sequence[RawMessage]) -> list[tuple[str, Array, list[Any]]]:
     """Group a block by topic: return topic, times (M,), ns, and messages."""
     times: dict[str, list[int]] = {}
     data: dict[str, list[Any]] = {}

@@ -308,7 +308,7 @@ class Recorder(PackageNode):
             ordered = sorted(times)
             for percent in (50, 99):
                 value = ordered[percent * (len(ordered) - 1) // 100]
-                self._bag.note(f'{topic} latency_p{percent}_us', f'{value * 1e-3:.1f}')
+                self._bag.add_remark(f'{topic} latency_p{percent}_us', f'{value * 1e-3:.1f}')
 
     def _report(self) -> int:
         """Log what was recorded; return how many messages were lost."""

@@ -141,7 +141,7 @@ def test_what_the_recorder_writes_is_read_bit_for_bit(tmp_path):
                         *motion.messages()]:  # fmt: skip
             writer.add_topic(message.topic, message.kind)
             writer.write(message.topic, message.time, message.cdr())
-        writer.note('latency', '12')
+        writer.add_remark('latency', '12')
     run = read_recording(tmp_path / 'bag')
     assert run.effort.tobytes() == motion.tau.tobytes()
     assert run.parameters == 'law: computed_torque'

@@ -19,7 +19,7 @@ from typing import Any, BinaryIO
 from robot_dynamics_ros.errors import MissingDependencyError, RecordingError
 from robot_dynamics_ros.yaml_reader.parsing import yaml_mapping
 
-_KIND = re.compile(r'\.(mcap|db3)(\.zstd)?$')
+_STORAGE_NAME = re.compile(r'\.(mcap|db3)(\.zstd)?$')
 _METADATA = 'metadata.yaml'
 
 
@@ -55,14 +55,14 @@ def find_files(path: str | os.PathLike[str]) -> BagFiles:
     """
     path = Path(path)
     if path.is_file():
-        if not _KIND.search(path.name):
+        if not _STORAGE_NAME.search(path.name):
             raise RecordingError(
                 f'bag {str(path)!r}', 'is not a recording', 'give a bag folder, .mcap or .db3'
             )
         return BagFiles(path, (path,))
     if not path.is_dir():
         raise RecordingError(f'bag {str(path)!r}', 'no such folder', 'give a rosbag2 folder')
-    present = sorted(filter(_is_storage, path.iterdir()), key=_natural)
+    present = sorted(filter(_is_storage, path.iterdir()), key=_natural_key)
     if not present:
         raise RecordingError(
             f'bag {str(path)!r}', 'holds no .mcap or .db3 file', 'give a rosbag2 folder'
@@ -70,7 +70,7 @@ def find_files(path: str | os.PathLike[str]) -> BagFiles:
     metadata, problem = _metadata(path / _METADATA)
     if metadata is None:
         return BagFiles(path, tuple(present), notes=(problem,))
-    files, notes = _listed(metadata, present)
+    files, notes = _list_files(metadata, present)
     return BagFiles(
         path,
         tuple(files),
@@ -94,10 +94,10 @@ def short_name(bag: Path) -> str:
 
 
 def _is_storage(path: Path) -> bool:
-    return path.is_file() and bool(_KIND.search(path.name))
+    return path.is_file() and bool(_STORAGE_NAME.search(path.name))
 
 
-def _natural(path: Path) -> list[Any]:
+def _natural_key(path: Path) -> list[Any]:
     """Return a sort key that orders ``bag_2`` before ``bag_10``."""
     parts = re.split(r'(\d+)', path.name)
     return [int(part) if part.isdigit() else part for part in parts]
@@ -114,7 +114,7 @@ def _metadata(path: Path) -> tuple[dict[str, Any] | None, str]:
     return None, f'{_METADATA} is damaged: every storage file in the folder was read'
 
 
-def _listed(metadata: Mapping[str, Any], present: list[Path]) -> tuple[list[Path], list[str]]:
+def _list_files(metadata: Mapping[str, Any], present: list[Path]) -> tuple[list[Path], list[str]]:
     """Return the files listed in the metadata and unlisted ones of the same series, and notes."""
     listed = metadata.get('relative_file_paths')
     names = [PurePath(str(name)).name for name in listed] if isinstance(listed, list) else []
@@ -125,20 +125,20 @@ def _listed(metadata: Mapping[str, Any], present: list[Path]) -> tuple[list[Path
         notes.append(f'{", ".join(missing)}: listed in {_METADATA}, but missing')
     files = [by_name[name] for name in names if name in by_name]
     series = {_series(name) for name in names}
-    forgotten = [file for file in present if file not in files]
-    more = [file for file in forgotten if not files or _series(file.name) in series]
-    if more:
-        listing = ', '.join(file.name for file in more)
+    unlisted = [file for file in present if file not in files]
+    added = [file for file in unlisted if not files or _series(file.name) in series]
+    if added:
+        listing = ', '.join(file.name for file in added)
         notes.append(f'{listing}: not listed in {_METADATA}, but of the same recording; also read')
-    others = [file.name for file in forgotten if file not in more]
+    others = [file.name for file in unlisted if file not in added]
     if others:
         notes.append(f'{", ".join(others)}: not listed in {_METADATA}; not read')
-    return sorted(files + more, key=_natural) if more else files, notes
+    return sorted(files + added, key=_natural_key) if added else files, notes
 
 
 def _series(name: str) -> str:
     """Return a file name without its split number."""
-    return re.sub(r'_\d+$', '', _KIND.sub('', name))
+    return re.sub(r'_\d+$', '', _STORAGE_NAME.sub('', name))
 
 
 def _remarks(metadata: Mapping[str, Any]) -> dict[str, str]:
@@ -231,7 +231,7 @@ class ZstdFile:
         self.intact = True
         self._file: BinaryIO = path.open('rb')
         self._pieces = self._decompressed()
-        self._rest = b''
+        self._buffer = b''
 
     def __enter__(self) -> ZstdFile:
         return self
@@ -241,20 +241,20 @@ class ZstdFile:
 
     def read(self, count: int) -> bytes:
         """Return the next ``count`` bytes; fewer only at the end."""
-        parts, missing = [self._rest[:count]], count - len(self._rest)
-        self._rest = self._rest[count:]
+        parts, missing = [self._buffer[:count]], count - len(self._buffer)
+        self._buffer = self._buffer[count:]
         while missing > 0:
             piece = next(self._pieces, None)
             if piece is None:
                 break
             parts.append(piece[:missing])
-            self._rest = piece[missing:]
+            self._buffer = piece[missing:]
             missing -= len(piece)
         return b''.join(parts)
 
     def _decompressed(self) -> Iterator[bytes]:
         module = zstd()
-        decompressor, fresh = module.ZstdDecompressor(), True
+        decompressor, at_frame_start = module.ZstdDecompressor(), True
         while data := self._file.read(_SLICE):
             while data:
                 try:
@@ -262,14 +262,14 @@ class ZstdFile:
                 except module.ZstdError:
                     self.intact = False
                     return
-                data, fresh = b'', False
+                data, at_frame_start = b'', False
                 if decompressor.eof:
-                    data, fresh = decompressor.unused_data, True
+                    data, at_frame_start = decompressor.unused_data, True
                     decompressor = module.ZstdDecompressor()
-        self.intact = fresh
+        self.intact = at_frame_start
 
 
-def unpack(source: Path, target: Path) -> bool:
+def decompress_file(source: Path, target: Path) -> bool:
     """Decompress a zstd file to ``target``; return whether it was intact."""
     with ZstdFile(source) as packed, target.open('wb') as out:
         while piece := packed.read(_PIECE):

@@ -20,7 +20,7 @@ from zlib import crc32
 from robot_dynamics_ros.recordings.bag.files import ZstdFile, decompress
 
 #: One message: topic, time in ns, serialized message.
-Raw = tuple[str, int, Any]
+RawMessage = tuple[str, int, Any]
 
 _MAGIC = b'\x89MCAP0\r\n'
 _FOOTER, _SCHEMA, _CHANNEL, _MESSAGE, _CHUNK = 0x02, 0x03, 0x04, 0x05, 0x06
@@ -58,7 +58,7 @@ class Contents:
     counts: dict[str, int]
     losses: list[str]
 
-    def lose(self, problem: str) -> None:
+    def add_loss(self, problem: str) -> None:
         """Add a remark about an unreadable part, unless already present."""
         if problem not in self.losses:
             self.losses.append(problem)
@@ -68,19 +68,19 @@ class _Fields:
     """Reads the fields of a record sequentially."""
 
     def __init__(self, data: Any) -> None:
-        self._data, self._at = memoryview(data), 0
+        self._data, self._offset = memoryview(data), 0
 
     def numbers(self, layout: str) -> tuple[int, ...]:
-        numbers = struct.unpack_from('<' + layout, self._data, self._at)
-        self._at += struct.calcsize('<' + layout)
+        numbers = struct.unpack_from('<' + layout, self._data, self._offset)
+        self._offset += struct.calcsize('<' + layout)
         return numbers
 
     def blob(self) -> bytes:
         (size,) = self.numbers('I')
-        data = bytes(self._data[self._at : self._at + size])
+        data = bytes(self._data[self._offset : self._offset + size])
         if len(data) != size:
             raise struct.error('a field is longer than its record')
-        self._at += size
+        self._offset += size
         return data
 
     def text(self) -> str:
@@ -100,13 +100,13 @@ class McapStorage:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.contents = Contents({}, {}, {}, [])
-        self._packed = path.suffix == '.zstd'
+        self._compressed = path.suffix == '.zstd'
         self._schemas: dict[int, tuple[str, Definition]] = {}
         self._channels: dict[int, str] = {}
         self._chunk_offsets: list[int] = []
-        self.has_summary = not self._packed and self._read_summary()
+        self.has_summary = not self._compressed and self._read_summary()
 
-    def survey(self) -> None:
+    def count_messages(self) -> None:
         """Determine topics and counts by reading the whole file, if there is no summary."""
         if not self.has_summary:
             counts: dict[str, int] = {}
@@ -115,31 +115,31 @@ class McapStorage:
                     counts[topic] = counts.get(topic, 0) + 1
             self.contents.counts = counts
 
-    def blocks(self, wanted: Callable[[str], bool]) -> Iterator[list[Raw]]:
+    def blocks(self, selects: Callable[[str], bool]) -> Iterator[list[RawMessage]]:
         """Yield the messages of wanted topics in file order, block by block."""
         self.contents.losses.clear()
-        scan = _Scan(self, wanted)
-        with ZstdFile(self.path) if self._packed else self.path.open('rb') as file:
+        scan = _Scan(self, selects)
+        with ZstdFile(self.path) if self._compressed else self.path.open('rb') as file:
             yield from scan.run(file)
-            if self._packed and not getattr(file, 'intact', True):
-                self.contents.lose('the compressed file ends early or is damaged')
+            if self._compressed and not getattr(file, 'intact', True):
+                self.contents.add_loss('the compressed file ends early or is damaged')
 
     # Records ------------------------------------------------------------------------------------
 
-    def take_schema(self, body: Any) -> None:
+    def add_schema(self, body: Any) -> None:
         """Store a schema record."""
         fields = _Fields(body)
         (key,) = fields.numbers('H')
         name, encoding = fields.text(), fields.text()
         self._schemas[key] = name, Definition(encoding, fields.text())
 
-    def take_channel(self, body: Any) -> None:
+    def add_channel(self, body: Any) -> None:
         """Store a channel record."""
         fields = _Fields(body)
         key, schema = fields.numbers('HH')
         topic, encoding = fields.text(), fields.text()
         if encoding != 'cdr':
-            self.contents.lose(f'topic {topic!r} is encoded as {encoding!r}, not as cdr')
+            self.contents.add_loss(f'topic {topic!r} is encoded as {encoding!r}, not as cdr')
             return
         kind, definition = self._schemas.get(schema, ('', Definition('', '')))
         self._channels[key] = topic
@@ -169,20 +169,20 @@ class McapStorage:
             file.seek(start)
             summary = file.read(size - _FOOTER_SIZE - start)
         try:
-            return self._take_summary(summary)
+            return self._parse_summary(summary)
         except (struct.error, UnicodeDecodeError):
             return False
 
-    def _take_summary(self, summary: bytes) -> bool:
+    def _parse_summary(self, summary: bytes) -> bool:
         at, counts = 0, None
         while at < len(summary):
             opcode, size = _HEAD.unpack_from(summary, at)
             body = memoryview(summary)[at + _HEAD.size : at + _HEAD.size + size]
             at += _HEAD.size + size
             if opcode == _SCHEMA:
-                self.take_schema(body)
+                self.add_schema(body)
             elif opcode == _CHANNEL:
-                self.take_channel(body)
+                self.add_channel(body)
             elif opcode == _CHUNK_INDEX:
                 self._chunk_offsets.append(struct.unpack_from('<Q', body, 16)[0])
             elif opcode == _STATISTICS:
@@ -197,56 +197,57 @@ class McapStorage:
 class _Scan:
     """One sequential pass over a file."""
 
-    def __init__(self, storage: McapStorage, wanted: Callable[[str], bool]) -> None:
-        self._storage, self._wanted = storage, wanted
+    def __init__(self, storage: McapStorage, selects: Callable[[str], bool]) -> None:
+        self._storage, self._selects = storage, selects
         self._topics: dict[int, str] = {}
-        self._known = 0
-        self._learn()
+        self._select_channels()
 
-    def run(self, file: Any) -> Iterator[list[Raw]]:
-        lose = self._storage.contents.lose
+    def run(self, file: Any) -> Iterator[list[RawMessage]]:
+        add_loss = self._storage.contents.add_loss
         if file.read(len(_MAGIC)) != _MAGIC:
-            lose('not an mcap file' if self._storage.path.stat().st_size else 'the file is empty')
+            add_loss(
+                'not an mcap file' if self._storage.path.stat().st_size else 'the file is empty'
+            )
             return
         position = len(_MAGIC)
-        block: list[Raw] = []
+        block: list[RawMessage] = []
         while True:
             head = file.read(_HEAD.size)
             opcode, size = _HEAD.unpack(head) if len(head) == _HEAD.size else (0, 0)
             if opcode in (_DATA_END, _FOOTER):
                 break
-            known = 0 < opcode <= _LAST_OPCODE or opcode >= _FIRST_PRIVATE
-            body = file.read(min(size, _LARGEST_RECORD)) if known else b''
+            valid = 0 < opcode <= _LAST_OPCODE or opcode >= _FIRST_PRIVATE
+            body = file.read(min(size, _LARGEST_RECORD)) if valid else b''
             if opcode == _CHUNK:
                 yield block
                 yield self._chunk(body)
                 block = []
-            elif known and len(body) == size:
+            elif valid and len(body) == size:
                 self._record(opcode, memoryview(body), block)
                 if len(block) >= _BLOCK:
                     yield block
                     block = []
             after = position + _HEAD.size + size
-            following = self._storage.next_chunk(position)
-            if known and len(body) == size and not (following and following < after):
+            next_chunk = self._storage.next_chunk(position)
+            if valid and len(body) == size and not (next_chunk and next_chunk < after):
                 position = after
                 continue
-            if known or not head:
+            if valid or not head:
                 if not self._storage.has_summary:
-                    lose(f'it ends early, at byte {position + len(head) + len(body)}')
+                    add_loss(f'it ends early, at byte {position + len(head) + len(body)}')
             else:
-                lose(f'byte {position} is not the start of a record')
-            if following is None:
+                add_loss(f'byte {position} is not the start of a record')
+            if next_chunk is None:
                 break
-            lose(f'bytes {position} to {following} are damaged')
-            file.seek(following)
-            position = following
+            add_loss(f'bytes {position} to {next_chunk} are damaged')
+            file.seek(next_chunk)
+            position = next_chunk
         yield block
 
-    def _chunk(self, body: bytes) -> list[Raw]:
+    def _chunk(self, body: bytes) -> list[RawMessage]:
         """Return the messages of a chunk; of a truncated one those before the cut."""
-        lose = self._storage.contents.lose
-        block: list[Raw] = []
+        add_loss = self._storage.contents.add_loss
+        block: list[RawMessage] = []
         try:
             _, _, size, crc, length = _CHUNK_HEAD.unpack_from(body)
             begin = _CHUNK_HEAD.size + length + 8
@@ -255,18 +256,18 @@ class _Scan:
         except (struct.error, UnicodeDecodeError):
             return []
         if method not in ('', 'lz4', 'zstd'):
-            lose(f'a chunk has unknown compression {method!r}')
+            add_loss(f'a chunk has unknown compression {method!r}')
             return []
-        data, whole = decompress(memoryview(body)[begin : begin + packed], method)
+        data, complete = decompress(memoryview(body)[begin : begin + packed], method)
         if len(data) == size and crc and crc32(data) != crc:
-            lose('a chunk has a wrong checksum and is left out')
+            add_loss('a chunk has a wrong checksum and is left out')
             return []
-        if len(data) != size or not whole:
-            lose('a chunk is cut off or damaged')
+        if len(data) != size or not complete:
+            add_loss('a chunk is cut off or damaged')
         self._records(data, block)
         return block
 
-    def _records(self, data: bytes, block: list[Raw]) -> None:
+    def _records(self, data: bytes, block: list[RawMessage]) -> None:
         """Process the records of a chunk."""
         view, at, end = memoryview(data), 0, len(data)
         unpack, topics, message_head = _MESSAGE_HEAD.unpack_from, self._topics, _MESSAGE_HEAD.size
@@ -286,27 +287,27 @@ class _Scan:
             if at + 9 + size <= end:
                 self._record(opcode, view[at + 9 : at + 9 + size], block)
 
-    def _record(self, opcode: int, body: Any, block: list[Raw]) -> None:
+    def _record(self, opcode: int, body: Any, block: list[RawMessage]) -> None:
         try:
             if opcode == _MESSAGE:
                 channel, _, time_ns, _ = struct.unpack_from('<HIQQ', body)
                 if channel in self._topics:
                     self._message(channel, time_ns, body[22:], block)
             elif opcode == _SCHEMA:
-                self._storage.take_schema(body)
+                self._storage.add_schema(body)
             elif opcode == _CHANNEL:
-                self._storage.take_channel(body)
-                self._learn()
+                self._storage.add_channel(body)
+                self._select_channels()
         except (struct.error, UnicodeDecodeError):
-            self._storage.contents.lose('a record is damaged')
+            self._storage.contents.add_loss('a record is damaged')
 
-    def _message(self, channel: int, time_ns: int, data: Any, block: list[Raw]) -> None:
+    def _message(self, channel: int, time_ns: int, data: Any, block: list[RawMessage]) -> None:
         if time_ns > _LATEST:
-            self._storage.contents.lose('a record is damaged')
+            self._storage.contents.add_loss('a record is damaged')
         else:
             block.append((self._topics[channel], time_ns, data))
 
-    def _learn(self) -> None:
+    def _select_channels(self) -> None:
         for key, topic in self._storage.channels().items():
-            if self._wanted(topic):
+            if self._selects(topic):
                 self._topics[key] = topic

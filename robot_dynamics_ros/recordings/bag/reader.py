@@ -14,7 +14,7 @@ from typing import Any
 
 from robot_dynamics_ros.errors import MissingDependencyError, RecordingError
 from robot_dynamics_ros.recordings.bag.files import ZSTD_MAGIC, decompress_message, find_files
-from robot_dynamics_ros.recordings.bag.mcap_storage import Definition, McapStorage, Raw
+from robot_dynamics_ros.recordings.bag.mcap_storage import Definition, McapStorage, RawMessage
 from robot_dynamics_ros.recordings.bag.sqlite_storage import SqliteStorage
 
 
@@ -109,7 +109,7 @@ class BagWriter:
         """Serialize and write a message created by :meth:`message`, see :meth:`write`."""
         self.write(topic, time_ns, self._types.serialize_cdr(message, message.__msgtype__))
 
-    def note(self, key: str, value: str) -> None:
+    def add_remark(self, key: str, value: str) -> None:
         """Add a remark to the custom data of the bag's metadata."""
         self._writer.set_custom_data(key, value)
 
@@ -173,16 +173,16 @@ class BagReader:
         except BaseException:
             self._folder.cleanup()
             raise
-        self._read: dict[str, int] = {}
+        self._read_counts: dict[str, int] = {}
         self._damaged_messages = 0
 
     def _open(self) -> None:
         """Read topics, counts and message definitions of the storage files."""
-        self._storages = [_storage(file, self._folder) for file in self._files.files]
+        self._storages = [_open_storage(file, self._folder) for file in self._files.files]
         for storage in self._storages:
             counted = storage.contents.counts or self._files.counts
             if not (storage.has_summary and counted):
-                storage.survey()
+                storage.count_messages()
         contents = [storage.contents for storage in self._storages]
         self.topics = {
             topic: kind for content in contents for topic, kind in content.topics.items()
@@ -205,17 +205,15 @@ class BagReader:
         for file, storage in zip(self._files.files, self._storages, strict=True):
             if storage.contents.losses:
                 sentences.append(f'{file.name}: {"; ".join(storage.contents.losses)}')
-        for topic, count in self._read.items():
-            announced = self._files.counts.get(topic, count)
-            if count < announced:
-                sentences.append(
-                    f'{announced - count} of {announced} messages on {topic} are lost'
-                )
+        for topic, count in self._read_counts.items():
+            expected = self._files.counts.get(topic, count)
+            if count < expected:
+                sentences.append(f'{expected - count} of {expected} messages on {topic} are lost')
         if self._damaged_messages:
             sentences.append(f'{self._damaged_messages} compressed messages are damaged: left out')
         return sentences
 
-    def blocks(self, *topics: str) -> Iterator[list[Raw]]:
+    def blocks(self, *topics: str) -> Iterator[list[RawMessage]]:
         """Yield serialized messages of the given topics, block by block.
 
         Each is a topic, a time in ns and the bytes, which are valid as long as the block.
@@ -226,8 +224,8 @@ class BagReader:
             for block in storage.blocks(chosen.__contains__):
                 for topic, _, _ in block:
                     count[topic] = count.get(topic, 0) + 1
-                yield self._unpacked(block)
-        self._read |= count
+                yield self._decompressed(block)
+        self._read_counts |= count
 
     def messages(self, *topics: str, strict: bool = True) -> Iterator[tuple[str, int, Any]]:
         """Yield topic, time in ns and message of the given topics, in the order of the bag.
@@ -269,11 +267,11 @@ class BagReader:
         known = any(counts.values()) or not self._files.counts
         return counts if known else counts | dict(self._files.counts)
 
-    def _unpacked(self, block: list[Raw]) -> list[Raw]:
+    def _decompressed(self, block: list[RawMessage]) -> list[RawMessage]:
         """Decompress the messages of a block that are compressed individually."""
         if not any(data[:4] == ZSTD_MAGIC for _, _, data in block):
             return block
-        messages: list[Raw] = []
+        messages: list[RawMessage] = []
         for topic, time_ns, data in block:
             if data[:4] != ZSTD_MAGIC:
                 messages.append((topic, time_ns, data))
@@ -286,7 +284,7 @@ class BagReader:
         return messages
 
 
-def _storage(file: Path, folder: TemporaryDirectory[str]) -> McapStorage | SqliteStorage:
+def _open_storage(file: Path, folder: TemporaryDirectory[str]) -> McapStorage | SqliteStorage:
     return SqliteStorage(file, folder) if '.db3' in file.suffixes else McapStorage(file)
 
 
@@ -349,10 +347,10 @@ class _Types:
             store.register(types)
         except Exception:  # a definition may be any text
             return self._common
-        known = self._common.fielddefs
-        lacking = any(
-            dict(known[name][1]).keys() - dict(fields).keys()
+        common = self._common.fielddefs
+        incomplete = any(
+            dict(common[name][1]).keys() - dict(fields).keys()
             for name, (_, fields) in store.fielddefs.items()
-            if name in known
+            if name in common
         )
-        return self._common if lacking or kind not in store.types else store
+        return self._common if incomplete or kind not in store.types else store

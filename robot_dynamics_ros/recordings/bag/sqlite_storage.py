@@ -20,8 +20,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from urllib.parse import quote
 
-from robot_dynamics_ros.recordings.bag.files import unpack
-from robot_dynamics_ros.recordings.bag.mcap_storage import Contents, Definition, Raw
+from robot_dynamics_ros.recordings.bag.files import decompress_file
+from robot_dynamics_ros.recordings.bag.mcap_storage import Contents, Definition, RawMessage
 
 _MAGIC = b'SQLite format 3\x00'
 _BLOCK = 4096
@@ -41,7 +41,7 @@ class SqliteStorage:
 
     def __init__(self, path: Path, folder: TemporaryDirectory[str]) -> None:
         self.contents = Contents({}, {}, {}, [])
-        self.path = self._usable(path, Path(folder.name))
+        self.path = self._readable(path, Path(folder.name))
         self._ids: dict[int, str] = {}
         self.has_summary = True
         try:
@@ -50,21 +50,21 @@ class SqliteStorage:
         except sqlite3.Error as error:
             self.contents.losses.append(self._reason(error))
 
-    def survey(self) -> None:
+    def count_messages(self) -> None:
         """Count the messages, including those after damaged parts."""
         query = 'SELECT topic_id, count(*) FROM messages GROUP BY topic_id'
         try:
             with closing(self._connection()) as connection:
                 counts = dict(connection.execute(query).fetchall())
-            found = {topic: counts.get(key, 0) for key, topic in self._ids.items()}
+            by_topic = {topic: counts.get(key, 0) for key, topic in self._ids.items()}
         except sqlite3.Error:
             blocks = self.blocks(lambda topic: True)
-            found = Counter(topic for block in blocks for topic, _, _ in block)
-        self.contents.counts.update(found)
+            by_topic = Counter(topic for block in blocks for topic, _, _ in block)
+        self.contents.counts.update(by_topic)
 
-    def blocks(self, wanted: Callable[[str], bool]) -> Iterator[list[Raw]]:
+    def blocks(self, selects: Callable[[str], bool]) -> Iterator[list[RawMessage]]:
         """Yield the messages of wanted topics in the order recorded, block by block."""
-        topics = {key: topic for key, topic in self._ids.items() if wanted(topic)}
+        topics = {key: topic for key, topic in self._ids.items() if selects(topic)}
         if not topics:
             return
         chosen = ','.join(str(key) for key in topics)
@@ -75,7 +75,7 @@ class SqliteStorage:
         with closing(self._connection()) as connection:
             last, step = -1, 0
             while step <= _LARGEST_STEP:
-                block: list[Raw] = []
+                block: list[RawMessage] = []
                 try:
                     for row, key, time_ns, data in connection.execute(query, (last + step,)):
                         last, step = row, 0
@@ -88,19 +88,19 @@ class SqliteStorage:
                     return
                 except sqlite3.Error as error:
                     yield block
-                    self.contents.lose(self._reason(error))
+                    self.contents.add_loss(self._reason(error))
                     step = 2 * step or 1
 
-    def _usable(self, path: Path, folder: Path) -> Path:
+    def _readable(self, path: Path, folder: Path) -> Path:
         """Return a plain database file, including the contents of a write-ahead log."""
         if path.suffix == '.zstd':
             target = folder / path.stem
-            if not unpack(path, target):
-                self.contents.lose('the compressed file ends early or is damaged')
+            if not decompress_file(path, target):
+                self.contents.add_loss('the compressed file ends early or is damaged')
             return target
-        cut = _cut_in_a_page(path)
+        cut = _complete_pages(path)
         if cut:
-            self.contents.lose('it ends early, within a page')
+            self.contents.add_loss('it ends early, within a page')
             target = folder / path.name
             shutil.copyfile(path, target)
             os.truncate(target, cut)
@@ -110,7 +110,7 @@ class SqliteStorage:
             target = folder / path.name
             shutil.copyfile(path, target)
             shutil.copyfile(log, folder / log.name)
-            self.contents.lose('its recorder did not close it: the write-ahead log was used')
+            self.contents.add_loss('its recorder did not close it: the write-ahead log was used')
             with closing(sqlite3.connect(target)) as connection:
                 connection.execute('PRAGMA wal_checkpoint(TRUNCATE)')
             return target
@@ -126,7 +126,7 @@ class SqliteStorage:
         rows = connection.execute('SELECT id, name, type, serialization_format FROM topics')
         for key, topic, kind, encoding in rows:
             if encoding != 'cdr':
-                self.contents.lose(f'topic {topic!r} is encoded as {encoding!r}, not as cdr')
+                self.contents.add_loss(f'topic {topic!r} is encoded as {encoding!r}, not as cdr')
                 continue
             self._ids[key] = topic
             self.contents.topics[topic] = kind
@@ -145,7 +145,7 @@ class SqliteStorage:
         return f'a part of it is missing or damaged ({error})'
 
 
-def _cut_in_a_page(path: Path) -> int:
+def _complete_pages(path: Path) -> int:
     """Return the size of the complete pages if the last page is truncated, else 0."""
     with path.open('rb') as file:
         header = file.read(18)

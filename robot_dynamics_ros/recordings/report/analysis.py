@@ -27,7 +27,7 @@ from robot_dynamics_ros.recordings.report.toolkit import (
 from robot_dynamics_ros.spatial.scalar import Array
 
 _MEASURED, _ERROR, _MODEL = COLOURS[0], COLOURS[1], COLOURS[3]
-_NOT_DRAWN = ('acceleration', 'tool', 'program')
+_OMITTED = ('acceleration', 'tool', 'program')
 
 
 class Curves:
@@ -38,7 +38,7 @@ class Curves:
 
     def __call__(self, recording: Recording, columns: Mapping[str, Array]) -> None:
         """Add the rows of a chunk and the columns of the metrics."""
-        drawn = {name: x for name, x in columns.items() if name not in _NOT_DRAWN}
+        drawn = {name: x for name, x in columns.items() if name not in _OMITTED}
         self._envelope.take(recording.time, {'position': recording.position, **drawn})
         positions = np.hstack([recording.position, columns['reference']])
         self._positions.take(recording.time, positions)
@@ -175,8 +175,8 @@ def analysis_report(
         notes: Remarks about the bag.
     """
     tables = [_joint_table(tree, figures), *_program_table(figures.get('program') or {})]
-    said = [*_method(figures), *notes]
-    return Report(title, lead, findings, _tiles(figures), tables, said)
+    remarks = [*_method_notes(figures), *notes]
+    return Report(title, lead, findings, _tiles(figures), tables, remarks)
 
 
 def _tiles(figures: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -243,28 +243,28 @@ def _program_table(program: Mapping[str, Any]) -> list[ReportTable]:
     return [ReportTable(head, rows)]
 
 
-def _method(figures: Mapping[str, Any]) -> list[str]:
+def _method_notes(figures: Mapping[str, Any]) -> list[str]:
     """Return notes on how the figures were obtained."""
     effort, check = figures['effort'], figures['cross_check']
-    said = [
+    notes = [
         f'efforts: {effort["source"]}; formulation: {effort.get("formulation", "none")}',
         f'timing: {figures["timing"]["reason"]}',
     ]
     if not math.isnan(check.get('relative', math.nan)):
-        said.append(
+        notes.append(
             f'{check["against"]} agrees on {check["states"]} of the recorded states to '
             f'{check["relative"]:.1g} of the effort'
         )
     elif 'skipped' in check:
-        said.append(f'not checked against another formulation: {check["skipped"]}')
+        notes.append(f'not checked against another formulation: {check["skipped"]}')
     left = [f'{why}: {sum(n)}' for why, n in effort.get('left_out', {}).items() if sum(n)]
     if left:
-        said.append(f'efforts left out of the residual: {", ".join(left)}')
+        notes.append(f'efforts left out of the residual: {", ".join(left)}')
     energy = figures['energy']
     if energy:
-        said.append(
+        notes.append(
             f'energy: work of the drives {energy["work_of_drives"]:.4g} J; gain of the arm '
             f'{energy["gained"]:.4g} J, loss by modelled friction '
             f'{energy["lost_in_friction"]:.4g} J, {energy["unexplained"]:.3g} J are unexplained'
         )
-    return said
+    return notes

@@ -20,7 +20,7 @@ COLOURS = ('#2f86c8', '#e07b1f', '#1f9e7f', '#d0478f', '#8f6fd6', '#a08070', '#d
 GREY, RED = '#9aa0a6', '#e03e3e'
 _CLEAR, _GRID, _ZERO = 'rgba(0,0,0,0)', 'rgba(128,128,128,.16)', 'rgba(128,128,128,.45)'
 _PLOT, _GAP, _TITLE, _LEGEND, _BOTTOM, _BAND = 170, 54, 34, 28, 46, 14  # pixels
-_MOST_POINTS, _MOST_DOTS = 2000, 1500
+_MAX_POINTS, _MAX_DOTS = 2000, 1500
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,10 +47,10 @@ class PlotLine:
         x = x if self.x is None else self.x
         x = x if x.ndim == 1 else x[:, i]
         x, values = (
-            _thinned(x, self.values[:, i]) if self.dots else _enveloped(x, self.values[:, i])
+            _decimated(x, self.values[:, i]) if self.dots else _enveloped(x, self.values[:, i])
         )
-        there = np.append(np.isfinite(values), False)
-        alone = there & ~np.roll(there, 1) & ~np.roll(there, -1)
+        finite = np.append(np.isfinite(values), False)
+        isolated = finite & ~np.roll(finite, 1) & ~np.roll(finite, -1)
         return {
             'type': 'scatter',
             'x': x.astype(np.float32),
@@ -59,24 +59,24 @@ class PlotLine:
             'legendgroup': self.label,
             'showlegend': legend and bool(self.label),
             'mode': 'markers' if self.dots else 'lines',
-            'connectgaps': bool(2 * alone.sum() > there.sum()),  # sparse samples
+            'connectgaps': bool(2 * isolated.sum() > finite.sum()),  # sparse samples
             'line': {'color': self.colour, 'width': self.width},
             'marker': {'color': self.colour, 'size': 3, 'opacity': 0.6},
             **_axes_of(i),
         }
 
 
-def _thinned(x: Array, values: Array) -> tuple[Array, Array]:
+def _decimated(x: Array, values: Array) -> tuple[Array, Array]:
     """Decimate points."""
-    step = math.ceil(len(x) / _MOST_DOTS) or 1
+    step = math.ceil(len(x) / _MAX_DOTS) or 1
     return x[::step], values[::step]
 
 
 def _enveloped(x: Array, values: Array) -> tuple[Array, Array]:
     """Decimate a curve to the minima and maxima of blocks, which keeps all peaks."""
-    if len(x) <= _MOST_POINTS:
+    if len(x) <= _MAX_POINTS:
         return x, values
-    starts = np.arange(0, len(x), math.ceil(2 * len(x) / _MOST_POINTS))
+    starts = np.arange(0, len(x), math.ceil(2 * len(x) / _MAX_POINTS))
     extremes = [pick.reduceat(values, starts) for pick in (np.fmin, np.fmax)]
     return np.repeat(x[starts], 2), np.stack(extremes, axis=1).ravel()
 
@@ -163,11 +163,11 @@ def _panel_layout(titles: Sequence[str], x_title: str, *, banded: bool) -> dict[
                 'range': [0.0, 1.0], 'fixedrange': True, 'showticklabels': False,
                 'showgrid': False, 'zeroline': False,
             }  # fmt: skip
-        layout['annotations'].append(_note(f'<b>{title}</b>', left, top, 'left'))
+        layout['annotations'].append(_annotation(f'<b>{title}</b>', left, top, 'left'))
     return layout
 
 
-def _note(text: str, x: float, y: float, side: str) -> dict[str, Any]:
+def _annotation(text: str, x: float, y: float, side: str) -> dict[str, Any]:
     return {
         'text': text, 'x': x, 'y': y, 'xref': 'paper', 'yref': 'paper', 'showarrow': False,
         'xanchor': side, 'yanchor': 'bottom', 'font': {'size': 12}, 'yshift': 3,
@@ -182,7 +182,7 @@ def _limit(
     largest = float(np.nanmax(share, initial=0.0))
     right, top = (layout[f'{axis}axis{_number(i)}']['domain'][1] for axis in 'xy')
     layout['annotations'].append(
-        _note(f'{100.0 * largest:.3g} % of ±{limit:g}', right, top, 'right')
+        _annotation(f'{100.0 * largest:.3g} % of ±{limit:g}', right, top, 'right')
     )
     axes = _axes_of(i)
     for end in (-limit, limit):
@@ -217,8 +217,8 @@ def _bounds(values: Array, *, flat: bool) -> list[float] | None:
     if np.ptp(values) <= 1e-3 * level:
         low, high = sorted((0.0, 1.3 * float(values[0])))
         return [low - 0.1 * level, high + 0.1 * level]
-    room = 0.08 * float(np.ptp(values))
-    return None if flat else [float(values.min()) - room, float(values.max()) + room]
+    margin = 0.08 * float(np.ptp(values))
+    return None if flat else [float(values.min()) - margin, float(values.max()) + margin]
 
 
 @dataclass(frozen=True, eq=False)

@@ -201,7 +201,7 @@ def write_tracking_report(
     Raises:
         MissingDependencyError: The plot library is not installed.
     """
-    run = _drawn(recording, tree, metrics)
+    run = _window(recording, tree, metrics)
     program, tool = (tool_path(tree, q, frame) for q in (run.reference_position, run.position))
     series = {
         'tool_error': np.linalg.norm(program - tool, axis=1)[:, np.newaxis],
@@ -246,20 +246,20 @@ def write_correction_report(
         MissingDependencyError: The plot library is not installed.
     """
     before, after = metrics
-    drawn = [_drawn(run, tree, m) for run, m in zip(runs, metrics, strict=True)]
-    rows = min(len(run.time) for run in drawn)
-    drawn = [run.rows(slice(rows)) for run in drawn]
-    errors = [run.reference_position - run.position for run in drawn]
+    windows = [_window(run, tree, m) for run, m in zip(runs, metrics, strict=True)]
+    rows = min(len(run.time) for run in windows)
+    windows = [run.rows(slice(rows)) for run in windows]
+    errors = [run.reference_position - run.position for run in windows]
     tools = [
-        tool_path(tree, run.reference_position) - tool_path(tree, run.position) for run in drawn
+        tool_path(tree, run.reference_position) - tool_path(tree, run.position) for run in windows
     ]
     distances = [1e3 * np.linalg.norm(tool, axis=1)[:, np.newaxis] for tool in tools]
-    time = drawn[0].time
+    time = windows[0].time
     figures = [
-        ('Distance of the tool from its path, logarithmic', _sizes(time, ['[mm]'], distances)),
+        ('Distance of the tool from its path, logarithmic', _absolute(time, ['[mm]'], distances)),
         (
             'Tracking errors of the joints, absolute, logarithmic',
-            _sizes(time, joint_titles(tree, 'rad', 'm'), errors),
+            _absolute(time, joint_titles(tree, 'rad', 'm'), errors),
         ),
     ]
     old, new = before.tool_rms_mm, after.tool_rms_mm
@@ -274,12 +274,12 @@ def write_correction_report(
     Report(title, lead, tiles=tiles, tables=tables, figures=figures, below=below).write(path)
 
 
-def _drawn(recording: Recording, tree: RobotTree, metrics: TrackingMetrics) -> Recording:
+def _window(recording: Recording, tree: RobotTree, metrics: TrackingMetrics) -> Recording:
     """Return the rows of the evaluated window."""
     return recording.of_joints(tree.joint_names).between(metrics.start, metrics.end)
 
 
-def _sizes(time: Array, titles: list[str], values: Sequence[Array]) -> object:
+def _absolute(time: Array, titles: list[str], values: Sequence[Array]) -> object:
     lines = [
         PlotLine(np.maximum(np.abs(x), _LOWEST), name, colour)
         for x, name, colour in zip(values, _NAMES, (COLOURS[1], COLOURS[0]), strict=True)

@@ -74,15 +74,15 @@ class ArmAnimation:
 
     def html(self) -> str:
         """Return the animation as HTML; empty without a description or finite positions."""
-        known = np.isfinite(self.motions[0].positions).all(axis=1)
-        if not self.tree.xml or not known.any():
+        finite = np.isfinite(self.motions[0].positions).all(axis=1)
+        if not self.tree.xml or not finite.any():
             return ''
         shapes, remarks = robot_shapes(self.tree.xml, MOST_FACES)
         document = {
             'bodies': _bodies(self.tree),
             'tool': _frame(self.tree, self.frame),
             'shapes': _shapes(self.tree, shapes),
-            **self._motions(np.flatnonzero(known)),
+            **self._motions(np.flatnonzero(finite)),
         }
         legend = ''.join(
             f'<span><i style="background:{motion.colour}"></i>{escape(motion.label)}</span>'
@@ -104,10 +104,10 @@ class ArmAnimation:
         return {
             'start': start,
             'origin': float(self.time[0]),
-            'time': _packed(self.time[rows] - start),
+            'time': _encoded(self.time[rows] - start),
             'motions': [
                 {
-                    'positions': _packed(self._joints(motion.positions[rows])),
+                    'positions': _encoded(self._joints(motion.positions[rows])),
                     'colour': motion.colour,
                     'ghost': motion.ghost,
                 }
@@ -182,18 +182,18 @@ def _surface(tree: RobotTree, parts: Sequence[LinkShape]) -> dict[str, str]:
     first = np.cumsum([0, *(len(x) for x in vertices[:-1])])
     faces = [part.faces + k for part, k in zip(parts, first, strict=True)]
     return {
-        'vertices': _packed(np.vstack(vertices)),
-        'faces': _packed(np.vstack(faces), 'u4'),
+        'vertices': _encoded(np.vstack(vertices)),
+        'faces': _encoded(np.vstack(faces), 'u4'),
     }
 
 
-def _packed(values: Array, kind: str = 'f4') -> str:
+def _encoded(values: Array, kind: str = 'f4') -> str:
     """Encode numbers as base64 of little-endian bytes."""
     data = np.ascontiguousarray(values, dtype=np.dtype(f'<{kind}'))
     return b64encode(data.tobytes()).decode('ascii')
 
 
-_LIGHTS = {'wrong': 'red', 'look': 'yellow', 'good': 'green'}
+_BADGE_COLOURS = {'wrong': 'red', 'look': 'yellow', 'good': 'green'}
 _PAGE = """<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8">
 <meta name="viewport" content="width=device-width"><title>{title}</title>
@@ -309,18 +309,18 @@ class Report:
         return _PAGE.format(
             title=_html(self.title),
             lead=_html(self.lead),
-            style=_shipped('page.css'),
+            style=_resource('page.css'),
             body='\n'.join(body),
-            script='\n'.join(map(_shipped, ('page.js', 'arm.js') if arm else ('page.js',))),
+            script='\n'.join(map(_resource, ('page.js', 'arm.js') if arm else ('page.js',))),
         )
 
 
-def _shipped(name: str) -> str:
+def _resource(name: str) -> str:
     return (files(__package__) / name).read_text(encoding='utf-8')
 
 
 def _finding(finding: MetricRemark) -> str:
-    badge = f'<b class="{_LIGHTS[finding.severity]}">{finding.severity}</b>'
+    badge = f'<b class="{_BADGE_COLOURS[finding.severity]}">{finding.severity}</b>'
     return f'<p class="finding">{badge}<span>{_html(finding.text)}</span></p>'
 
 
