@@ -30,12 +30,13 @@ from robot_dynamics_ros.control.design.gain_design import loop_margins
 from robot_dynamics_ros.control.drivers.file import shipped_profiles
 from robot_dynamics_ros.control.laws.parameter_checks import middle_of_limits
 from robot_dynamics_ros.control.laws.pd_gravity import joint_inertia
-from robot_dynamics_ros.description.shipped import ROBOTS
+from robot_dynamics_ros.description import shipped
 from robot_dynamics_ros.dynamics.newton_euler import NewtonEuler
 from robot_dynamics_ros.errors import ConfigurationError, DivergenceError, ParameterError
 from robot_dynamics_ros.recordings.report.figures import COLOURS, styled, subplots
 from robot_dynamics_ros.recordings.report.toolkit import Report, joint_units
 
+ROBOTS = tuple(shipped.ROBOTS)
 LAWS = ('computed_torque', 'pd_gravity')
 #: Total delays, ms: those of the table, larger ones, and those that are possible at every rate.
 DELAYS, LARGE_DELAYS = (0, 1, 2, 4, 6, 8, 10), (20, 30, 40, 50, 60)
