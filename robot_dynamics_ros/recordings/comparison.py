@@ -96,8 +96,8 @@ def compare_runs(
 
 def _with_efforts(run: Recording) -> Recording:
     """Return a run with measured efforts in place of commands if it has no commands."""
-    known = np.isfinite(run.effort).any()
-    return run if known else replace(run, effort=run.measured_effort)
+    commanded = np.isfinite(run.effort).any()
+    return run if commanded else replace(run, effort=run.measured_effort)
 
 
 def _run_figures(run: Recording, tree: RobotTree, frame: str) -> dict[str, Any]:
@@ -105,11 +105,11 @@ def _run_figures(run: Recording, tree: RobotTree, frame: str) -> dict[str, Any]:
     tracking, effort = Tracking(tree, frame), RmsPeak(tree.n)
     tracking.add(run)
     effort.take(run.time, run.effort)
-    unknown, nothing = float('nan'), [float('nan')] * tree.n
+    unknown, missing = float('nan'), [float('nan')] * tree.n
     errors = tracking.figures()
     return {
-        'rms_error': errors.get('rms_error', nothing),
-        'peak_error': errors.get('peak_error', nothing),
+        'rms_error': errors.get('rms_error', missing),
+        'peak_error': errors.get('peak_error', missing),
         'tool_rms_mm': errors.get('tool_rms_mm', unknown),
         'tool_peak_mm': errors.get('tool_peak_mm', unknown),
         'rms_effort': effort.rms.tolist(),
@@ -193,7 +193,7 @@ def comparison_figures(
     envelope = Envelope(500)
     columns = {
         'reference': one.reference_position,
-        'apart': 1e3 * (other.position - one.position),
+        'difference': 1e3 * (other.position - one.position),
     }
     for name, run in (('first', one), ('second', other)):
         columns[f'{name} q'] = run.position
@@ -215,7 +215,7 @@ def comparison_figures(
     distance = 1e3 * np.linalg.norm(tools[1] - tools[0], axis=1)[:, np.newaxis]
     distances = [PlotLine(distance, 'distance', _DIFFERENCE)]
     reference = PlotLine(series['reference'], 'reference', GREY, 5.0)
-    difference = PlotLine(series['apart'], 'difference', _DIFFERENCE)
+    difference = PlotLine(series['difference'], 'difference', _DIFFERENCE)
     return [
         ('Between the tools', panels(one.time, ['distance [mm]'], distances)),
         ('Joint positions', joints([reference, *both('q')], 'rad', 'm')),

@@ -21,7 +21,7 @@ from robot_dynamics_ros.recordings.reading import write_recording
 from robot_dynamics_ros.recordings.recording import Recording
 from robot_dynamics_ros.recordings.report.runs import write_tracking_report
 from robot_dynamics_ros.recordings.report.toolkit import (
-    MOST_FACES,
+    MAX_FACES,
     ArmAnimation,
     ArmMotion,
     Report,
@@ -219,9 +219,9 @@ def test_the_report_of_an_arm_with_seven_joints_and_meshes_is_no_larger_than_nin
     """More states than curve points: a longer recording does not enlarge the file."""
     robot = load_robot(str(package_file(PANDA)), tip='panda_link8')
     assert robot.n == 7
-    shapes, remarks = robot_shapes(robot.xml, MOST_FACES)
+    shapes, remarks = robot_shapes(robot.xml, MAX_FACES)
     assert not remarks
-    assert 0.8 * MOST_FACES < sum(len(shape.faces) for shape in shapes) <= MOST_FACES
+    assert 0.8 * MAX_FACES < sum(len(shape.faces) for shape in shapes) <= MAX_FACES
     write_recording(tmp_path / 'bag', motion(robot, rows=6000, rate=200.0))
     assert main(['analyze', str(tmp_path / 'bag'), '--output', str(tmp_path / 'out')]) == 0
     html = (tmp_path / 'out' / 'report.html').read_text('utf-8')

@@ -50,9 +50,9 @@ class ProgramMetric(Metric):
         """Evaluate a chunk, see :meth:`Metric.take`."""
         run = window.run
         if self._start is None:
-            answered = np.isfinite(run.effort).all(axis=1)
-            if answered.any():
-                self._start = float(run.time[int(answered.argmax())])
+            has_command = np.isfinite(run.effort).all(axis=1)
+            if has_command.any():
+                self._start = float(run.time[int(has_command.argmax())])
         values = np.full((len(run.time), self.program.m), np.nan)
         if self._start is None:
             return {'constraint': values}

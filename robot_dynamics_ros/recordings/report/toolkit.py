@@ -26,7 +26,7 @@ from robot_dynamics_ros.recordings.report.figures import COLOURS, GREY
 from robot_dynamics_ros.spatial.scalar import Array
 
 #: Largest numbers of triangles and instants of an animation, to limit the file size.
-MOST_FACES, MOST_INSTANTS = 20_000, 1000
+MAX_FACES, MAX_INSTANTS = 20_000, 1000
 _BODY = """<div class="arm" tabindex="0">
 <canvas></canvas><div class="legend">{legend}</div>
 <div class="controls"><button type="button" class="play" title="play (space)">▶</button>
@@ -77,7 +77,7 @@ class ArmAnimation:
         finite = np.isfinite(self.motions[0].positions).all(axis=1)
         if not self.tree.xml or not finite.any():
             return ''
-        shapes, remarks = robot_shapes(self.tree.xml, MOST_FACES)
+        shapes, remarks = robot_shapes(self.tree.xml, MAX_FACES)
         document = {
             'bodies': _bodies(self.tree),
             'tool': _frame(self.tree, self.frame),
@@ -98,7 +98,7 @@ class ArmAnimation:
 
     def _motions(self, rows: Array) -> dict[str, Any]:
         rows = rows[
-            np.linspace(0, len(rows) - 1, min(len(rows), MOST_INSTANTS)).round().astype(int)
+            np.linspace(0, len(rows) - 1, min(len(rows), MAX_INSTANTS)).round().astype(int)
         ]
         start = float(self.time[rows[0]])
         return {
