@@ -139,7 +139,7 @@ def _choose_robot(args):
         return
     if args.prefix:
         raise ConfigurationError('prefix', 'is for shipped arms', 'write it into the description')
-    file = described(args.description, launching.mappings(args))
+    file = described(args.description, launching.xacro_mappings(args))
     args.folder, args.bridge = file.parent, str(file.with_name(BRIDGE))
     args.tree = load_robot(file.with_name(URDF))
     args.robot = model_name(args.tree)
@@ -180,7 +180,7 @@ def _description(args):
         mappings['namespace'] = args.namespace
     if args.tree:
         return gazebo_description(args.tree, mappings)
-    mappings |= launching.mappings(args)
+    mappings |= launching.xacro_mappings(args)
     return read_description(shipped_robot(args.robot), mappings).xml
 
 
@@ -197,7 +197,7 @@ def _robot_parameters(urdf):
 
 def _controller(args, urdf):
     form = 'per_joint' if args.interface == 'native' else 'group'
-    law = launching.law(args, _forces(args) if args.lockstep else ())
+    law = launching.law_parameters(args, _forces(args) if args.lockstep else ())
     own = {**law, 'command_form': form}
     return package_node('controller', args, _robot_parameters(urdf) | own, args.remappings)
 
@@ -233,7 +233,7 @@ def _ros2_control(args, urdf):
     The controller manager uses simulated time, so time starts at once and gz_ros2_control holds
     the joints: the state broadcaster is spawned first, the effort controller after ``robot`` ends.
     """
-    launching.require(ROS2_CONTROL, 'interface:=ros2_control')
+    launching.require_packages(ROS2_CONTROL, 'interface:=ros2_control')
     if args.prefix:
         raise ConfigurationError(
             'prefix', 'is for interface:=native', 'ros2_control takes its names from its YAML file'

@@ -128,7 +128,7 @@ def actions(args):
 
 def _description(args):
     """Return the URDF text of the arm."""
-    mappings = launching.mappings(args)
+    mappings = launching.xacro_mappings(args)
     if args.description:
         return read_description(args.description, mappings).xml
     return read_description(shipped_robot(args.robot), {'limits_profile': 'wide', **mappings}).xml
@@ -139,7 +139,7 @@ def _stage(args, profile, tree):
     if STAGES[args.stage] is None:
         return 'stage monitor: nothing is commanded', None
     scale, speed = STAGES[args.stage]
-    law = launching.law(args)
+    law = launching.law_parameters(args)
     if not speed:
         law = {'law': 'gravity_compensation', 'program': ''}
     elif speed < 1.0 and not launching.follows_motion(args) and args.program:

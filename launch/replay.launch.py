@@ -39,7 +39,7 @@ def actions(args):
     if not args.bag:
         raise ConfigurationError('bag', 'none is given', 'write bag:=FOLDER')
     urdf = _description(args)
-    launching.require(['ros2bag'], 'replay')
+    launching.require_packages(['ros2bag'], 'replay')
     args.params_file = args.robot = ''
     player = ExecuteProcess(
         cmd=['ros2', 'bag', 'play', args.bag, '--clock', '100', '--rate', args.rate],

@@ -41,7 +41,7 @@ def actions(args):
 
     In a namespace the clock is that of the namespace: every simulation has its own time.
     """
-    mappings = launching.mappings(args)
+    mappings = launching.xacro_mappings(args)
     robot = {'prefix': args.prefix}
     if args.description:
         file = described(args.description, mappings)
@@ -53,7 +53,8 @@ def actions(args):
     clock = launching.clock_remapping(args)
     node = partial(launching.package_node, args=args, remappings=clock)
     simulator = node('simulator', parameters=robot | {'mode': args.mode, 'start_paused': True})
-    law = launching.law(args, [CommandProfile().topic] if args.mode == 'lockstep' else ())
+    topics = [CommandProfile().topic] if args.mode == 'lockstep' else ()
+    law = launching.law_parameters(args, topics)
     controller = node('controller', parameters=robot | law)
     nodes = [
         simulator,

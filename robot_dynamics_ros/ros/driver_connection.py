@@ -170,9 +170,9 @@ class DriverConnection:
             index: Index of its topic in ``command_topics``.
             command: The command in the units of the driver.
         """
-        alone = np.full(len(self._names), command)
+        commands = np.full(len(self._names), command)
         i = int(self.port.order[index])
-        return i, float(self.port.effort_of_command(alone)[i])
+        return i, float(self.port.effort_of_command(commands)[i])
 
     def describe(self) -> str:
         """Return one sentence on the open topics and the driver, for the log."""
@@ -182,8 +182,8 @@ class DriverConnection:
         if driver is None:
             return text
         profile = driver.profile
-        alone = ' and '.join(profile.compensated_by_driver) or 'nothing'
-        text += f'; driver {profile.name} compensates {alone}'
+        compensated = ' and '.join(profile.compensated_by_driver) or 'nothing'
+        text += f'; driver {profile.name} compensates {compensated}'
         derivative = velocity_filter(len(self._names), driver)
         if derivative is not None:
             delay_ms = 1e3 * derivative.delay(1.0 / profile.state.rate_hz)

@@ -26,7 +26,7 @@ def require_gazebo() -> None:
     Raises:
         MissingDependencyError: One is not installed; gives the apt command.
     """
-    launching.require(['ros_gz_bridge'], 'Gazebo', 'ros_gz')
+    launching.require_packages(['ros_gz_bridge'], 'Gazebo', 'ros_gz')
     if shutil.which('gz') is None:
         raise MissingDependencyError('the command gz', 'Gazebo', launching.apt_command('ros_gz'))
 

@@ -189,7 +189,7 @@ def parameter_file(args: SimpleNamespace) -> list[str]:
     return [str(path)]
 
 
-def require(packages: Iterable[str], purpose: str, bundle: str = '') -> None:
+def require_packages(packages: Iterable[str], purpose: str, bundle: str = '') -> None:
     """Check that other packages are installed.
 
     Args:
@@ -214,7 +214,7 @@ def apt_command(package: str) -> str:
     return f'sudo apt install ros-{distro}-{package.replace("_", "-")}'
 
 
-def mappings(args: SimpleNamespace) -> dict[str, str]:
+def xacro_mappings(args: SimpleNamespace) -> dict[str, str]:
     """Return the arguments of the description's xacro file by name.
 
     Raises:
@@ -230,7 +230,7 @@ def mappings(args: SimpleNamespace) -> dict[str, str]:
     return dict(word.split(':=', 1) for word in words)
 
 
-def law(args: SimpleNamespace, topics: Sequence[str] = ()) -> dict[str, Any]:
+def law_parameters(args: SimpleNamespace, topics: Sequence[str] = ()) -> dict[str, Any]:
     """Return the controller parameters for the arguments ``law`` and ``program``.
 
     Args:
@@ -319,7 +319,7 @@ def visualization(
     """
     if not args.rviz:
         return []
-    require(('robot_state_publisher', 'rviz2'), 'rviz:=true')
+    require_packages(('robot_state_publisher', 'rviz2'), 'rviz:=true')
     return [
         state_publisher(args, robot_description, remappings, sim_time=sim_time),
         Node(

@@ -222,7 +222,7 @@ class ArmCommands:
 _NICENESS = 5  # of all threads; a third of the scheduling weight of a normal process
 _SEARCH_PERIOD_S = 1.0
 _MAX_EMPTY_SEARCHES = 3  # without any arm, until one is shown that is not published yet
-_WRITE_HZ = 8.0  # update rate of numbers, plots and trails
+_REFRESH_HZ = 8.0  # update rate of numbers, plots and trails
 _STATE = 'sensor_msgs/msg/JointState'
 _DIAGNOSTICS_QOS = QoSProfile(depth=50, reliability=ReliabilityPolicy.BEST_EFFORT)
 
@@ -259,7 +259,7 @@ class View(PackageNode):
         self._topics: dict[str, ArmTopics] = {}
         self._searches = 0
         self.page = Page(settings['port'], 'robot dynamics', settings['spacing'])
-        self._ticks, self._write_every = 0, max(1, round(settings['rate_hz'] / _WRITE_HZ))
+        self._ticks, self._refresh_every = 0, max(1, round(settings['rate_hz'] / _REFRESH_HZ))
         self._commands: dict[str, ArmCommands] = {}
         self._controls: dict[str, Controls] = {}
         if settings['control']:
@@ -317,17 +317,17 @@ class View(PackageNode):
         self._ticks += 1
         for commands in self._commands.values():
             commands.pump()
-        writes = self._ticks % self._write_every == 0
+        refresh = self._ticks % self._refresh_every == 0
         while (taken := take_message(self._diagnostics)) is not None:
             for topics in self._topics.values():
                 topics.take_diagnostics(taken[0])
         with self.page.server.atomic():
             for space, topics in self._topics.items():
-                self._draw_arm(space, topics, writes)
+                self._draw_arm(space, topics, refresh)
 
-    def _draw_arm(self, space: str, topics: ArmTopics, writes: bool) -> None:
+    def _draw_arm(self, space: str, topics: ArmTopics, refresh: bool) -> None:
         updated = topics.poll()
-        if not updated and not writes:
+        if not updated and not refresh:
             return
         arm = self.page.arm(space.strip('/') or 'arm')
         xml = topics.description or self._xml
@@ -338,11 +338,11 @@ class View(PackageNode):
         now = topics.instant()
         if not xml:
             arm.name_joints(now.position)
-        if writes:
+        if refresh:
             arm.draw_program(topics.parameters)
             if self._settings['control']:
                 self._control(space, topics, arm)
         if updated:
             arm.show(now)
-        if writes:
+        if refresh:
             arm.write(now)

@@ -151,7 +151,7 @@ def executed(name: str, monkeypatch, **given):
 
     from robot_dynamics_ros.ros import launching
 
-    monkeypatch.setattr(launching, 'require', lambda *_: None)
+    monkeypatch.setattr(launching, 'require_packages', lambda *_: None)
     monkeypatch.setattr('shutil.which', lambda _: 'there')
     path = PROJECT / 'launch' / f'{name}.launch.py'
     entities = runpy.run_path(str(path))['generate_launch_description']().entities
