@@ -167,7 +167,7 @@ class CommandLine:
         process.returncode = code = os.waitstatus_to_exitcode(done[1])
         used = done[2]
         printed = [file.read_text('utf-8', 'replace') for file in output]
-        left = (*_end_session(process.pid), *self._unsaid(before, ' '.join([*words, *printed])))
+        left = (*_end_session(process.pid), *self._leftovers(before, ' '.join([*words, *printed])))
         seconds = used.ru_utime + used.ru_stime
         return Ended(code, *printed, seconds, used.ru_maxrss * 1024, left)
 
@@ -179,7 +179,7 @@ class CommandLine:
             if path.is_file()
         }
 
-    def _unsaid(self, before: dict[str, str], said: str) -> list[str]:
+    def _leftovers(self, before: dict[str, str], said: str) -> list[str]:
         """Return changed files and unreported new files; remove the new ones."""
         after = self._content()
         wrong = [f'changed {name}' for name in before if after.get(name) != before[name]]
@@ -222,7 +222,7 @@ class _Worker:
     def __init__(self) -> None:
         self._folder, self._domain = tempfile.TemporaryDirectory(), own_domain()
         self._line = CommandLine(Path(self._folder.name), self._domain.__enter__())
-        self._usual = dict[tuple[str, int], float]()
+        self._baseline = dict[tuple[str, int], float]()
 
     def close(self) -> None:
         """Remove the folder, release the domain."""
@@ -233,10 +233,10 @@ class _Worker:
     def evaluate(self, kind: str, index: int, seed: int) -> Tally:
         """Run the command of an input; time for its seed, such as compiling, is allowed extra."""
         tally, (text, origin) = Tally(), text_of(kind, index, seed)
-        if (kind, origin) not in self._usual:
+        if (kind, origin) not in self._baseline:
             words = self._line.words(kind, KINDS[kind].seeds()[origin], origin)
-            self._usual[kind, origin] = self._line.run(words, 20.0 * LONGEST_S).seconds
-        longest = LONGEST_S + self._usual[kind, origin]
+            self._baseline[kind, origin] = self._line.run(words, 20.0 * LONGEST_S).seconds
+        longest = LONGEST_S + self._baseline[kind, origin]
         try:
             ended = self._line.run(self._line.words(kind, text, origin), longest)
         except (ValueError, OSError):  # invalid as an argument or a file name

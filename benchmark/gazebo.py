@@ -155,15 +155,15 @@ def _pairs(bag: BagReader, tree: RobotTree) -> tuple[Recording, np.ndarray]:
             np.asarray(values)[columns] for values in (message.position, message.velocity)
         ] + [np.asarray(message.effort)[columns] if len(message.effort) else None]
     stamps = sorted(states.keys() & references.keys())
-    measured, wanted = [states[s] for s in stamps], [references[s] for s in stamps]
+    measured, desired = [states[s] for s in stamps], [references[s] for s in stamps]
     recording = Recording(
         joints=tree.joint_names,
         time=np.array(stamps) * 1e-9,
         position=np.array([row[0] for row in measured]),
         velocity=np.array([row[1] for row in measured]),
-        effort=np.array([row[2] for row in wanted]),
-        reference_position=np.array([row[0] for row in wanted]),
-        reference_velocity=np.array([row[1] for row in wanted]),
+        effort=np.array([row[2] for row in desired]),
+        reference_position=np.array([row[0] for row in desired]),
+        reference_velocity=np.array([row[1] for row in desired]),
     )
     return recording, np.array(sorted(states)) * 1e-9
 

@@ -63,12 +63,12 @@ def make_board(scene: PressingScene, stiffness: float, friction: float) -> Board
 
 def above(program: Program, near: Array) -> Array:
     """Return joint positions with f = 0 except in the contact's row, slightly above the board."""
-    wanted, q = np.zeros(program.m), near
+    offset, q = np.zeros(program.m), near
     for row, _ in program.contacts:
-        wanted[row] = _ABOVE
+        offset[row] = _ABOVE
     for _ in range(30):
         seen = program.stack.evaluate(q, 0.0 * q, 0.0)
-        q = q - np.linalg.lstsq(seen.Gamma, seen.f - wanted, rcond=None)[0]
+        q = q - np.linalg.lstsq(seen.Gamma, seen.f - offset, rcond=None)[0]
     return q
 
 

@@ -214,14 +214,14 @@ def main(arguments: Sequence[str] = ()) -> int:
     args = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as folder:
         samples, latencies, rate = soak(args.ticks, Path(folder))
-    rows, worse = [], []
+    rows, growing = [], []
     figures = [(name, kind, [row[k] for row in rows]) for name, rows in samples.items()
                for k, kind in enumerate(GROWTH) if k < 3]  # fmt: skip
     for name, kind, values in (*figures, ('controller', 'latency, us', latencies)):
         second, last = quarters(values)
         rows.append([name, kind, f'{second:.1f}', f'{last:.1f}'])
-        worse += [f'{name}: {kind}'] if grown(kind, second, last) else []
+        growing += [f'{name}: {kind}'] if grown(kind, second, last) else []
     show('second and last quarter', ['process', 'figure', 'second', 'last'], rows)
-    note(f'{args.ticks} ticks at {rate:.0f} a second; grown: {", ".join(worse) or "nothing"}')
+    note(f'{args.ticks} ticks at {rate:.0f} a second; grown: {", ".join(growing) or "nothing"}')
     save('soak.json', {'machine': machine(), 'ticks': args.ticks, 'rate_hz': rate, 'rows': rows})
-    return int(bool(worse))
+    return int(bool(growing))

@@ -265,7 +265,7 @@ class TouchTrial(SessionOnPlant):
         twin.reset(q, v)
         twin.push(link, wrench)
         effort, limit = self.session.loop.effort.copy(), self.tree.effort_limit
-        brake, wanted, most = Braking(self.tree), np.zeros(self.tree.n), 1e-3 * STOP_SLEW * limit
+        brake, braking, most = Braking(self.tree), np.zeros(self.tree.n), 1e-3 * STOP_SLEW * limit
         start, speed = q.copy(), np.abs(v)
         declared, travel = np.zeros(self.tree.n), np.zeros(self.tree.n)
         for k in range(400):
@@ -276,8 +276,8 @@ class TouchTrial(SessionOnPlant):
                 self.inner.push(link, np.zeros(6))
             twin.read(q, v)
             declared, speed = np.maximum(declared, np.abs(q - start)), np.maximum(speed, np.abs(v))
-            brake.effort(q, v, limit, wanted)
-            effort = np.clip(wanted, effort - most, effort + most)
+            brake.effort(q, v, limit, braking)
+            effort = np.clip(braking, effort - most, effort + most)
             twin.step(effort)
             self.step()
             self.inner.read(q, v)
