@@ -38,7 +38,7 @@ _ARM = 'four_dof'
 _OPTIONS = ['--no-sandbox', '--use-gl=angle', '--use-angle=swiftshader',
             '--enable-unsafe-swiftshader']  # fmt: skip
 _COLOURS = 256
-_PATIENCE_MS = 120_000
+_TIMEOUT_MS = 120_000
 _SETTLE_MS = 15_000  # the scene fades in and is rendered without a GPU
 _USUAL, _HIGH, _OF_REPORT = (1400, 800), (1400, 1240), (1100, 1270)  # pixels
 _NARROW = (880, 800)  # a small scene, so that the page responds immediately
@@ -63,7 +63,9 @@ def main() -> None:
 def played(bag: str, t: float, browser: Any) -> Iterator[Any]:
     """Yield the viewer page of a recording at time t, s."""
     page = Page(0, 'robot dynamics')
-    Playback(page, [BagRun(OUT / bag)]).go_to(t)
+    playback = Playback(page, [BagRun(OUT / bag)])
+    for instant in (1.0, t):  # events are status changes between displayed instants
+        playback.go_to(instant)
     yield opened(browser, page.address)
     page.close()
 
@@ -76,13 +78,13 @@ def live(browser: Any) -> Iterator[Any]:
         slow = ['-p', 'mode:=real_time', '-p', 'real_time_factor:=0.05']
         slow += ['-p', 'push_timeout_s:=9.']
         nodes.start_command('simulator', ['simulate', *place, *slow])
-        patient = ['-p', 'state_timeout_s:=60.', '-p', 'wrench_frame:=tool']
-        nodes.start_command('controller', ['control', *place, *patient])
+        slow_peer = ['-p', 'state_timeout_s:=60.', '-p', 'wrench_frame:=tool']
+        nodes.start_command('controller', ['control', *place, *slow_peer])
         nodes.start_command('view', ['view', '--control', '--port', '0', '--rate', '5'])
         while not (match := re.search(r'http://\S+', nodes.output('view'))):
             time.sleep(0.2)
         tab = opened(browser, match.group(), _NARROW)
-        tab.get_by_text('active: computed_torque').first.wait_for(timeout=_PATIENCE_MS)
+        tab.get_by_text('active: computed_torque').first.wait_for(timeout=_TIMEOUT_MS)
         command(tab)
         tab.set_viewport_size(_extent(_HIGH))
         tab.get_by_role('button', name='STOP').scroll_into_view_if_needed()
@@ -94,7 +96,7 @@ def command(tab: Any) -> None:
     """Send a circle, and push the arm."""
     tab.get_by_text('motion', exact=True).first.click()
     tab.get_by_role('button', name='circle with the tool').click()
-    tab.get_by_text('a motion of').first.wait_for(timeout=_PATIENCE_MS)
+    tab.get_by_text('a motion of').first.wait_for(timeout=_TIMEOUT_MS)
     tab.get_by_text('motion', exact=True).first.click()
     tab.get_by_text('simulator', exact=True).first.click()
     numbers = tab.locator('label:has-text("force, N")').locator('xpath=following::input')
@@ -122,9 +124,9 @@ def _extent(size: tuple[int, int]) -> dict[str, int]:
 def opened(browser: Any, address: str, size: tuple[int, int] = _USUAL) -> Any:
     """Return a tab with a viewer page, once it shows an arm."""
     tab = browser.new_page(viewport=_extent(size))
-    tab.set_default_timeout(_PATIENCE_MS)
+    tab.set_default_timeout(_TIMEOUT_MS)
     tab.goto(address)
-    tab.get_by_text('t = ').first.wait_for(timeout=_PATIENCE_MS)
+    tab.get_by_text('t = ').first.wait_for(timeout=_TIMEOUT_MS)
     tab.add_style_tag(content='.mantine-Notification-root {display: none}')
     tab.wait_for_timeout(_SETTLE_MS)
     return tab
