@@ -257,6 +257,7 @@ def test_a_spline_whose_two_motors_move_the_quill_is_driven_through_its_motors(
     start_pair(processes, profile)
     follow(peer, GOAL, 1.2)
     reached(peer, GOAL, 2e-3)
+    peer.spin_until(lambda: states and commands, 20.0, 'states and commands of the motors')
     # 0.15 m and 0.1 rad: the nut has turned by 0.15 / lead + 0.1.
     nut = GOAL[2] / lead + GOAL[3]
     np.testing.assert_allclose(states[-1].position[2:], [nut, GOAL[3]], atol=2e-3 / lead)

@@ -233,7 +233,9 @@ def test_wrong_goals_are_rejected_with_the_reason_and_the_running_one_goes_on(cl
     for wrong, texts in WRONG:
         assert not client.send(wrong).accepted
         client.arm.until(
-            lambda texts=texts: all(text in statuses[-1].data for text in texts), 10.0, str(texts)
+            lambda texts=texts: statuses and all(text in statuses[-1].data for text in texts),
+            10.0,
+            str(texts),
         )
         assert statuses[-1].data.startswith('rejected: ')
     assert client.result(running).result.error_code == Result.SUCCESSFUL
