@@ -95,7 +95,7 @@ def test_a_session_changes_its_law_and_survives_silence():
     assert 'stop action gravity' in printed
     assert printed.rstrip().endswith('states return: holding')
     # Only the quill is lifted by gravity: 1.15 + 0.72 kg, upward is negative along its axis.
-    assert value(printed, 'is sent: True, [  0.       0.     ') == pytest.approx(
+    assert value(printed, 'command sent: True, [  0.       0.     ') == pytest.approx(
         -(1.15 + 0.72) * 9.81, abs=1e-4
     )
 
