@@ -125,7 +125,7 @@ def test_what_is_wrong_in_a_file_is_named(path, value, message, tree):
 
 @pytest.mark.slow
 def test_what_is_no_program_is_refused(tree, tmp_path):
-    missing = "'nowhere.yaml': is not a file; give a path, or one of"
+    missing = "'nowhere.yaml': is not a file; give a path, or the name of a shipped one"
     with pytest.raises(ProgramError, match=missing):
         load_program('nowhere.yaml', tree)
     with pytest.raises(ProgramError, match='is not valid YAML'):
