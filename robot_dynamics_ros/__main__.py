@@ -193,7 +193,7 @@ class PostponedModule(ModuleType):
 
 @contextlib.contextmanager
 def postponed(name: str) -> Iterator[None]:
-    """Postpone the import of a library; if it is never used, the placeholder is removed.
+    """Postpone the import of a library; a library that is never used stays unloaded.
 
     Args:
         name: Name of the library. No effect if it is already imported or not installed.

@@ -30,6 +30,7 @@ from robot_dynamics_ros.cli.processes import (
 from robot_dynamics_ros.cli.robot_argument import add_joint_arguments
 from robot_dynamics_ros.cli.tables import print_report
 from robot_dynamics_ros.constraints.program_file import load_program
+from robot_dynamics_ros.description.shipped import MECHANISMS
 from robot_dynamics_ros.errors import UnknownNameError
 from robot_dynamics_ros.model import frame_jacobian, load_robot
 from robot_dynamics_ros.recordings.metrics.program import (
@@ -278,7 +279,7 @@ def _start(scene: Scene, nodes: SceneProcesses, bag: Path) -> float:
 
 def _evaluate(scene: Scene, bag: Path, out: Path) -> tuple[dict[str, Any], Report]:
     recording = read_recording(bag)
-    limit = 1.0 if scene.robot == 'four_bar' else None  # placeholder for passive joints
+    limit = 1.0 if scene.robot in MECHANISMS else None  # joints without a drive declare none
     tree = load_robot(recording.description, effort_limit=limit)
     run = read_program_run(bag)
     program = load_program(scene.program, tree, check=False)

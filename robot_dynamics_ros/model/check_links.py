@@ -33,7 +33,7 @@ from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.spatial.screw import axis_vector, mises_matrix, wrench_transform
 
 LEAD = 11340.0  # kg/m^3
-LIGHTEST_LINK = 1e-3  # kg; a smaller mass is likely a placeholder or in other units
+LIGHTEST_LINK = 1e-3  # kg; a smaller mass is probably not measured, or in other units
 TOO_LONG = 2.0  # maximum plausible ratio of an equivalent box to the longest link
 FULL_TURN = 2.0 * math.pi
 

@@ -128,7 +128,7 @@ def _movers(description: RobotDescription) -> dict[str, Joint | None]:
         joint = parent_joints.get(name)
         while joint is not None and joint.kind not in MOVING and name not in movers:
             visited.append(name)
-            movers[name] = None  # placeholder until known; terminates at a closed loop
+            movers[name] = None  # until known: ends the search at a closed loop
             name = joint.parent
             joint = parent_joints.get(name)
         mover = movers.get(name, joint)

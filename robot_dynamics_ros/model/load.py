@@ -287,7 +287,7 @@ def robot_from_parameters(
     limits = [float(limit) for limit in values.get('effort_limit', [])]
     if not any(limits):
         return load_robot(source, values['gravity'], effort_limit=driver_limits, **options)
-    # The description may lack these limits, so load it with a placeholder to get the joint names.
+    # The description may lack these limits: load it with any limit to get the joint names.
     joints = load_robot(source, effort_limit=1.0, **options).joint_names
     if len(limits) != len(joints):
         raise ParameterError('effort_limit', limits, f'give {len(joints)} numbers, one per joint')

@@ -22,7 +22,7 @@ def real_value(x: Scalar) -> float | None:
         return real_value(x.value)
     try:
         value = complex(x).real
-    except (TypeError, ValueError, RuntimeError, NotImplementedError):
+    except (TypeError, ValueError, RuntimeError):
         return None
     return None if math.isnan(value) else value  # a traced symbol may convert to NaN
 

@@ -10,8 +10,6 @@ from functools import partial
 
 import pytest
 
-pytest.importorskip('pinocchio')
-
 from benchmark.arm_tracking import PERIOD, program_decay, tracking
 from benchmark.arms import GROUPS, measure_group, page
 from benchmark.measuring import apart, files
@@ -24,7 +22,6 @@ from robot_dynamics_ros.model import load_robot
 KNOWN = files()
 
 
-@pytest.mark.skipif(not KNOWN, reason='needs example-robot-data')
 def test_every_group_is_in_its_file():
     assert len(GROUPS['arms']) >= 30
     links: dict[str, set[str]] = {}
@@ -35,7 +32,6 @@ def test_every_group_is_in_its_file():
         assert {group.frame, group.base} - {''} <= links[group.file]
 
 
-@pytest.mark.skipif(not KNOWN, reason='needs example-robot-data')
 def test_a_hand_is_measured_without_leading_anything():
     group = GROUPS['hands']['Panda hand']
     figures = apart(measure_group, KNOWN[group.file], group, False, limit_s=600.0)
