@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 from diagnostic_msgs.msg import DiagnosticArray
+from rclpy.event_handler import SubscriptionEventCallbacks
 from rclpy.subscription import Subscription
 from sensor_msgs.msg import JointState
 
@@ -75,7 +76,7 @@ class MonitorNode(PackageNode):
 
     def __init__(self) -> None:
         super().__init__('monitor', MONITOR)
-        self._group, self._polled = PolledGroup(), list[Subscription]()
+        self._group, self._polled = PolledGroup(in_bursts=True), list[Subscription]()
         self._stamps, self._instants = list[int](), list[Instants]()
         self._begin_with_robot(self._begin)
 
@@ -145,7 +146,7 @@ class MonitorNode(PackageNode):
     def _subscribe(
         self, kind: Any, topic: str, take: Callable[[Any], None], **options: Any
     ) -> None:
-        options['callback_group'] = self._group
+        options |= self._options()
         self._polled.append(self.create_subscription(kind, topic, take, PASSIVE, **options))
 
     def _subscribe_reference(self) -> None:
@@ -155,8 +156,11 @@ class MonitorNode(PackageNode):
     def _subscribe_commands(self) -> None:
         form, topics = self._connection.command_form, self._connection.command_topics
         take = (self._on_command, self._on_joint)
-        options = {'callback_group': self._group}
-        self._polled += subscribe_commands(self, form, topics, *take, PASSIVE, **options)
+        self._polled += subscribe_commands(self, form, topics, *take, PASSIVE, **self._options())
+
+    def _options(self) -> dict[str, Any]:
+        lost = SubscriptionEventCallbacks(message_lost=self._group.stop_bursts)
+        return {'callback_group': self._group, 'event_callbacks': lost}
 
     # Subscriptions -------------------------------------------------------------------------------
 

@@ -60,8 +60,8 @@ RECORDER = (
     P('progress', False, 'Print lines "progress <time of the states in s>" to stdout.',
       fixed=True),
     P('best_effort', False, 'Subscribe to states, commands and references with best-effort '
-      'reliability. Saves processor time in the controller; for a recorder on the same machine.',
-      fixed=True),
+      'reliability and, without extra_topics, receive all topics in bursts. Saves processor time '
+      'in the controller; for a recorder on the same machine.', fixed=True),
     P('fail_on_loss', True, 'Exit with code 1 if messages were lost.', fixed=True),
 )  # fmt: skip
 

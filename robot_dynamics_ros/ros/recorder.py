@@ -134,10 +134,6 @@ class Stream:
         sec, nanosec = unpack_from('<iI' if data[1] & 1 else '>iI', data, 4)
         return int(sec * NANO + nanosec)
 
-    def count_lost(self, event: Any) -> None:
-        """Count the messages that the middleware reports as lost."""
-        self.lost += event.total_count_change
-
 
 _CHECK_PERIOD_S = 0.1
 _MAX_FINAL_POLLS = 10
@@ -178,7 +174,8 @@ class Recorder(PackageNode):
         streams = [Stream(topic) for topic in topics]
         self._bag = BagWriter(settings['bag'] or time.strftime('bag_%Y_%m_%d-%H_%M_%S'))
         self._stamper = TimestampAssigner(self._bag.write)
-        self._streams, self._group = list[Stream](), PolledGroup()
+        self._streams = list[Stream]()
+        self._group = PolledGroup(in_bursts=settings['best_effort'] and not extra)
         for stream in streams:
             stream.reliable = not (settings['best_effort'] and stream.topic.periodic)
             self._add_stream(stream)
@@ -228,9 +225,16 @@ class Recorder(PackageNode):
             partial(self._record, stream),
             stream.qos(),
             callback_group=self._group,
-            event_callbacks=SubscriptionEventCallbacks(message_lost=stream.count_lost),
+            event_callbacks=SubscriptionEventCallbacks(
+                message_lost=partial(self._on_lost, stream)
+            ),
             raw=True,
         )
+
+    def _on_lost(self, stream: Stream, event: Any) -> None:
+        """Count the messages that the middleware reports as lost."""
+        stream.lost += event.total_count_change
+        self._group.stop_bursts()
 
     # Messages ------------------------------------------------------------------------------------
 

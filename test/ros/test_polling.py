@@ -3,13 +3,93 @@
 
 from __future__ import annotations
 
+import ast
+import contextlib
+import time
 from collections import deque
+from types import SimpleNamespace
 
+import pytest
+from rclpy.qos import QoSProfile, ReliabilityPolicy
+from rclpy.utilities import get_rmw_implementation_identifier
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64
 
 from robot_dynamics_ros.ros import executors
-from robot_dynamics_ros.ros.executors import PolledGroup, take_pending
+from robot_dynamics_ros.ros.executors import PolledGroup, PollingExecutor, take_pending
+
+fast_dds = pytest.mark.skipif(
+    'fastrtps' not in get_rmw_implementation_identifier(), reason='the middleware is not Fast DDS'
+)
+_COUNT = 300  # Fast DDS queues 512 messages for a process
+_QOS = QoSProfile(depth=1000, reliability=ReliabilityPolicy.BEST_EFFORT)
+
+#: A process with one polled subscription. It prints how often its other threads woke up while the
+#: test published, and what it received: with the gate closed, with it open, under the executor.
+_LISTENER = """
+import os, time
+from pathlib import Path
+import rclpy
+from rclpy.node import Node
+from rclpy.qos import QoSProfile, ReliabilityPolicy
+from std_msgs.msg import Float64
+from robot_dynamics_ros.ros.executors import PolledGroup, PollingExecutor, take_pending
+from robot_dynamics_ros.ros.rclpy_compat import delivery_gate
+
+def wakes():
+    texts = [(task / 'status').read_text() for task in Path('/proc/self/task').iterdir()
+             if int(task.name) != os.getpid()]
+    return sum(int(text.split('\\nvoluntary_ctxt_switches:')[1].split()[0]) for text in texts)
+
+class Listener(Node):
+    def __init__(self):
+        super().__init__('listener')
+        self.received = []
+        self.one = self.create_subscription(
+            Float64, 'numbers', lambda _: None,
+            QoSProfile(depth=1000, reliability=ReliabilityPolicy.BEST_EFFORT),
+            callback_group=PolledGroup(in_bursts=True))
+
+    def poll(self):
+        self.received += [message.data for _, _, message in take_pending([self.one])]
+
+    def drop(self):
+        self.poll()
+        count, self.received = len(self.received), []
+        return count
+
+rclpy.init()
+node, gate, never = Listener(), delivery_gate(), rclpy.task.Future()
+gate.attach([node.one])
+while not node.drop():  # the publisher sends until it is known to be connected
+    time.sleep(0.01)
+print('connected', flush=True)
+time.sleep(0.5)
+node.drop()
+
+def report(phase, step, done=lambda: False):
+    before = wakes()
+    print('ready', phase, flush=True)
+    while not Path({folder!r}, phase).exists():
+        step()
+    count, end = wakes() - before, time.monotonic() + 60.0
+    yield
+    while len(node.received) < {count} and time.monotonic() < end:
+        time.sleep(0.01)
+        node.poll()
+    print('result', phase, [count, node.received], flush=True)
+    node.received = []
+
+phase = report('closed', lambda: time.sleep(0.01))
+with gate.closed():
+    next(phase)
+list(phase)
+list(report('open', lambda: time.sleep(0.01)))
+executor = PollingExecutor()
+executor.add_node(node)
+list(report('executor', lambda: executor.spin_once_until_future_complete(never)))
+rclpy.shutdown()
+"""
 
 
 def test_messages_of_several_topics_come_in_the_order_in_which_they_were_sent(peer):
@@ -49,3 +129,62 @@ def test_what_arrives_during_a_look_is_not_overtaken_by_its_answer(monkeypatch):
 
     monkeypatch.setattr(executors, 'take_message', take)
     assert [sent for sent, _, _ in take_pending(waiting)] == [1, 2, 3]
+
+
+@fast_dds
+def test_a_closed_gate_lets_no_message_wake_the_process_and_none_is_lost(
+    peer, processes, tmp_path
+):
+    code = _LISTENER.replace('{folder!r}', repr(str(tmp_path))).replace('{count}', str(_COUNT))
+    listener = processes.start('listener', code=code)
+    publisher = peer.node.create_publisher(Float64, 'numbers', _QOS)
+    peer.spin_until(
+        lambda: publisher.publish(Float64()) or 'connected' in listener.output, 30.0, 'a message'
+    )
+    wakes = {}
+    for phase in ('closed', 'open', 'executor'):
+        listener.says(f'ready {phase}')
+        for number in range(_COUNT):
+            publisher.publish(Float64(data=float(number)))
+            time.sleep(0.002)
+        (tmp_path / phase).touch()
+        text = listener.says(f'result {phase}', 60.0).partition(f'result {phase} ')[2]
+        wakes[phase], received = ast.literal_eval(text.splitlines()[0])
+        assert received == list(range(_COUNT)), phase
+    # Threads of the middleware also wake up by timers, a few times a second.
+    assert wakes['closed'] < 0.3 * wakes['open'], wakes
+    assert wakes['executor'] < 0.8 * wakes['open'], wakes
+
+
+def test_the_gate_stays_open_without_deliveries_and_after_a_loss(monkeypatch):
+    group = PolledGroup(in_bursts=True)
+    node = SimpleNamespace(subscriptions=[SimpleNamespace(callback_group=group)])
+    closings, slept = [], []
+
+    class Gate:
+        delivered = False
+
+        def attach(self, subscriptions):
+            assert subscriptions == node.subscriptions
+
+        def has_delivered(self):
+            return self.delivered
+
+        @contextlib.contextmanager
+        def closed(self):
+            closings.append(len(slept))
+            yield
+
+    clock = SimpleNamespace(monotonic=lambda: sum(slept), sleep=slept.append)
+    monkeypatch.setattr(executors, 'time', clock)
+    executor = SimpleNamespace(_gate=Gate(), get_nodes=lambda: [node])
+
+    PollingExecutor._sleep(executor)
+    assert not closings
+    Gate.delivered = True
+    PollingExecutor._sleep(executor)
+    count = len(closings)
+    assert count >= 5
+    group.stop_bursts()
+    PollingExecutor._sleep(executor)
+    assert len(closings) == count

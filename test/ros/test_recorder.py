@@ -170,13 +170,22 @@ def test_the_recording_ends_by_itself_after_its_duration(processes, peer, tmp_pa
     assert set(range(0, 51 * MS, 10 * MS)) <= clock_stamps <= {stamp for stamp, _ in bag[RUN[0]]}
 
 
-@pytest.mark.parametrize('how', [{'max_duration_s': 0.05}, {}])
-def test_a_loss_fails_the_recorder_however_it_ends(monkeypatch, tmp_path, how):
+@pytest.mark.parametrize(
+    ('how', 'in_bursts'),
+    [
+        ({'max_duration_s': 0.05}, False),
+        ({}, False),
+        ({'best_effort': True}, True),
+        ({'best_effort': True, 'extra_topics': '[image]'}, False),
+    ],
+)
+def test_a_loss_fails_the_recorder_however_it_ends(monkeypatch, tmp_path, how, in_bursts):
     """The middleware cannot be forced to lose messages: its report is simulated here."""
     given = {'bag': str(tmp_path / 'bag'), 'fail_on_loss': True, **how}
 
     def make() -> Recorder:
         recorder = Recorder()
+        assert recorder._group.in_bursts == in_bursts
         states = recorder.create_publisher(JointState, 'joint_states', RELIABLE)
         stamps = iter(range(0, 80, 10))
 
@@ -185,11 +194,12 @@ def test_a_loss_fails_the_recorder_however_it_ends(monkeypatch, tmp_path, how):
                 message = JointState(name=['j'], position=[0.0])
                 message.header.stamp.nanosec = k * MS
                 states.publish(message)
-            if not how:
+            if 'max_duration_s' not in how:
                 os.kill(os.getpid(), signal.SIGINT)
 
         recorder.create_timer(0.05, publish)
-        recorder._streams[0].count_lost(SimpleNamespace(total_count_change=7))
+        recorder._on_lost(recorder._streams[0], SimpleNamespace(total_count_change=7))
+        assert not recorder._group.in_bursts
         return recorder
 
     with free_domain() as domain:
