@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,7 +19,7 @@ from typing import Any
 import numpy as np
 import rclpy
 
-from benchmark.latency_nodes import KINDS, PEER_PROCESSOR, SEVERAL, WITHIN
+from benchmark.latency_nodes import KINDS, SEVERAL, WITHIN
 from benchmark.latency_probe import Peer, Probe, processes, trip_figures, use_own_domain
 from benchmark.measuring import machine, note, save, show
 from robot_dynamics_ros.spatial.scalar import Array
@@ -46,15 +45,10 @@ def main(arguments: Sequence[str] = ()) -> int:
     parser.add_argument(
         '--watched', action='store_true', help='with monitor, recorder and diagnostics'
     )
-    parser.add_argument(
-        '--pinned', action='store_true', help='peers on the last processor, all else on the others'
-    )
     parser.add_argument('--executor', choices=EXECUTORS, help='only this executor')
     parser.add_argument('--blocks', type=int, default=9, help='blocks per peer')
     parser.add_argument('--messages', type=int, default=400, help='messages per block')
     args = parser.parse_args(arguments)
-    if args.pinned:
-        _pin_processes(parser)
     use_own_domain()
     rclpy.init()
     try:
@@ -64,20 +58,10 @@ def main(arguments: Sequence[str] = ()) -> int:
     finally:
         rclpy.try_shutdown()
     save(
-        f'latency{"_budget" * args.budget or "_watched" * args.watched}'
-        f'{"_pinned" * args.pinned}.json',
+        f'latency{"_budget" * args.budget or "_watched" * args.watched}.json',
         {'machine': machine(), **results},
     )
     return int(any(not one.get('closed', True) for one in results.values()))
-
-
-def _pin_processes(parser: argparse.ArgumentParser) -> None:
-    """Assign the peers to the last processor, and this process and its children to the others."""
-    *others, last = sorted(os.sched_getaffinity(0))
-    if not others:
-        parser.error('--pinned needs at least two processors')
-    os.environ[PEER_PROCESSOR] = str(last)
-    os.sched_setaffinity(0, others)
 
 
 # Round trips -------------------------------------------------------------------------------------

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import array
 import json
-import os
 import struct
 import sys
 import time
@@ -43,8 +42,6 @@ from robot_dynamics_ros.ros.executors import StatesFirstExecutor
 from robot_dynamics_ros.ros.spinning import freeze_objects, make_executor, run
 
 COMMAND_TOPIC = 'effort_controller/commands'
-#: Environment variable with the number of the processor on which a peer runs; any if missing.
-PEER_PROCESSOR = 'LATENCY_PEER_PROCESSOR'
 #: Name of the process with several controllers, and their number.
 SEVERAL, ARMS = 'four controllers', 4
 #: Methods of the controller that are timed as separate parts.
@@ -219,8 +216,6 @@ KINDS: dict[str, Callable[[Stamps | None], Node]] = {
 
 def main(kind: str, executor: str, file: str, *ros_arguments: str) -> int:
     """Run a node until it is terminated; return its exit code."""
-    if processor := os.environ.get(PEER_PROCESSOR):
-        os.sched_setaffinity(0, {int(processor)})
     if kind == SEVERAL:
         return run_several(f'{kind}_{executor}'.replace(' ', '_'), *ros_arguments)
     informed = executor == 'single' and kind != 'controller'

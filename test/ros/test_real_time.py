@@ -9,7 +9,6 @@ import sys
 
 import numpy as np
 import pytest
-from processes import PROJECT
 
 from benchmark.latency_probe import trip_figures
 from robot_dynamics_ros.errors import ConfigurationError
@@ -80,20 +79,3 @@ def test_the_ratio_of_two_tails_says_how_sure_it_is():
     row = trip_figures(third, blocks, period=1e-3)
     assert row['low'] < 2.0
     assert row['high'] > 10.0
-
-
-def test_pinned_peers_of_the_latency_benchmark_have_a_processor_of_their_own():
-    code = (
-        'import argparse, os\n'
-        'from benchmark import latency, latency_nodes\n'
-        'latency._pin_processes(argparse.ArgumentParser())\n'
-        'print(*os.sched_getaffinity(0), os.environ[latency_nodes.PEER_PROCESSOR])\n'
-    )
-    found = subprocess.run(
-        [sys.executable, '-c', code], cwd=PROJECT, capture_output=True, text=True, timeout=60
-    )
-    processors = sorted(os.sched_getaffinity(0))
-    if len(processors) == 1:
-        assert '--pinned needs at least two processors' in found.stderr
-    else:
-        assert [int(word) for word in found.stdout.split()] == processors
