@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from robot_dynamics_ros.errors import MissingDependencyError, RecordingError
@@ -167,18 +167,18 @@ class BagReader:
         _import_rosbags()
         self.path = Path(path)
         self._files = find_files(path)
-        self._folder = TemporaryDirectory(prefix='robot_dynamics_bag_')
+        self._copies = ExitStack()
         try:
             self._open()
         except BaseException:
-            self._folder.cleanup()
+            self._copies.close()
             raise
         self._read_counts: dict[str, int] = {}
         self._damaged_messages = 0
 
     def _open(self) -> None:
         """Read topics, counts and message definitions of the storage files."""
-        self._storages = [_open_storage(file, self._folder) for file in self._files.files]
+        self._storages = [_open_storage(file, self._copies) for file in self._files.files]
         for storage in self._storages:
             counted = storage.contents.counts or self._files.counts
             if not (storage.has_summary and counted):
@@ -196,7 +196,7 @@ class BagReader:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._folder.cleanup()
+        self._copies.close()
 
     @property
     def losses(self) -> list[str]:
@@ -284,8 +284,8 @@ class BagReader:
         return messages
 
 
-def _open_storage(file: Path, folder: TemporaryDirectory[str]) -> McapStorage | SqliteStorage:
-    return SqliteStorage(file, folder) if '.db3' in file.suffixes else McapStorage(file)
+def _open_storage(file: Path, copies: ExitStack) -> McapStorage | SqliteStorage:
+    return SqliteStorage(file, copies) if '.db3' in file.suffixes else McapStorage(file)
 
 
 def _common_types(distro: str) -> Any:

@@ -15,7 +15,7 @@ import sqlite3
 import struct
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from urllib.parse import quote
@@ -36,12 +36,12 @@ class SqliteStorage:
 
     Args:
         path: The file; copied if it is compressed, truncated or has a write-ahead log.
-        folder: Folder for copies.
+        copies: Keeps the temporary folder of a copy until it is closed.
     """
 
-    def __init__(self, path: Path, folder: TemporaryDirectory[str]) -> None:
-        self.contents = Contents({}, {}, {}, [])
-        self.path = self._readable(path, Path(folder.name))
+    def __init__(self, path: Path, copies: ExitStack) -> None:
+        self.contents, self._copies = Contents({}, {}, {}, []), copies
+        self.path = self._readable(path)
         self._ids: dict[int, str] = {}
         self.has_summary = True
         try:
@@ -91,25 +91,28 @@ class SqliteStorage:
                     self.contents.add_loss(self._reason(error))
                     step = 2 * step or 1
 
-    def _readable(self, path: Path, folder: Path) -> Path:
+    def _new_folder(self) -> Path:
+        return Path(self._copies.enter_context(TemporaryDirectory(prefix='robot_dynamics_bag_')))
+
+    def _readable(self, path: Path) -> Path:
         """Return a plain database file, including the contents of a write-ahead log."""
         if path.suffix == '.zstd':
-            target = folder / path.stem
+            target = self._new_folder() / path.stem
             if not decompress_file(path, target):
                 self.contents.add_loss('the compressed file ends early or is damaged')
             return target
         cut = _complete_pages(path)
         if cut:
             self.contents.add_loss('it ends early, within a page')
-            target = folder / path.name
+            target = self._new_folder() / path.name
             shutil.copyfile(path, target)
             os.truncate(target, cut)
             return target
         log = path.with_name(path.name + '-wal')
         if log.is_file() and log.stat().st_size:
-            target = folder / path.name
+            target = self._new_folder() / path.name
             shutil.copyfile(path, target)
-            shutil.copyfile(log, folder / log.name)
+            shutil.copyfile(log, target.with_name(log.name))
             self.contents.add_loss('its recorder did not close it: the write-ahead log was used')
             with closing(sqlite3.connect(target)) as connection:
                 connection.execute('PRAGMA wal_checkpoint(TRUNCATE)')
