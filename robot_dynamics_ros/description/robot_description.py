@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 Vector = tuple[float, float, float]
@@ -70,8 +69,7 @@ class Mimic(NamedTuple):
     offset: float = 0.0
 
 
-@dataclass(frozen=True)
-class Joint:
+class Joint(NamedTuple):
     """A joint between two links; the frame of the child is the joint frame.
 
     ``armature`` (kg m^2 or kg) is the reflected inertia of the drive, given by the attribute
@@ -82,7 +80,7 @@ class Joint:
     kind: str
     parent: str
     child: str
-    origin: Pose = field(default_factory=Pose)
+    origin: Pose = Pose()
     axis: Vector = (1.0, 0.0, 0.0)
     limit: Limit | None = None
     damping: float = 0.0

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import html
 import math
 import os
 import re
@@ -24,7 +22,7 @@ from robot_dynamics_ros.description.robot_description import (
     Vector,
 )
 from robot_dynamics_ros.description.shipped import shipped_files
-from robot_dynamics_ros.disk_cache import load, store
+from robot_dynamics_ros.disk_cache import load, new_digest, store
 from robot_dynamics_ros.errors import (
     DescriptionError,
     FaultHandler,
@@ -76,6 +74,8 @@ def _urdf_text(path_or_xml: str | os.PathLike[str], mappings: Mapping[str, str])
 
 def _absolute(reference: re.Match[str], folder: Path) -> str:
     """Return the mesh reference, absolute if it is relative to the folder of the URDF."""
+    import html  # deferred: takes 1 ms, and most starts read no mesh reference
+
     before, name, quote = reference.groups()
     path = folder / html.unescape(name)
     if '://' in name or not path.is_file():
@@ -103,7 +103,7 @@ def _shortened(text: str) -> str:
 
 def _expand_shipped(path: Path, mappings: Mapping[str, str]) -> str:
     """Expand a shipped xacro file, which includes only files of its folder, with a disk cache."""
-    digest = hashlib.sha256(repr((path.name, sorted(mappings.items()))).encode())
+    digest = new_digest(repr((path.name, sorted(mappings.items()))).encode())
     for file in sorted(path.parent.glob('*.xacro')):
         digest.update(file.name.encode() + file.read_bytes())
     name = f'descriptions/{path.stem}-{digest.hexdigest()[:24]}'

@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,16 +20,17 @@ from robot_dynamics_ros.errors import (
     ParameterError,
 )
 from robot_dynamics_ros.model.build import MOVING, EffortLimit, build_tree, find_root
-from robot_dynamics_ros.model.build_mechanism import build_mechanism
 from robot_dynamics_ros.model.check_links import mass_matrix_fault, sampled_positions
 from robot_dynamics_ros.model.findings import Finding, check_joint
 from robot_dynamics_ros.model.identified import IdentifiedParameters
 from robot_dynamics_ros.model.inspection import inspect, unknown_joints
 from robot_dynamics_ros.model.mechanism import Mechanism
-from robot_dynamics_ros.model.mechanism_file import MechanismFile, read_mechanism_file
 from robot_dynamics_ros.model.robot_tree import STANDARD_GRAVITY, RobotTree, vector
 from robot_dynamics_ros.model.selection import LockedPosition, MimicMode, Wanted, grounded, select
 from robot_dynamics_ros.parameters import Parameter
+
+if TYPE_CHECKING:
+    from robot_dynamics_ros.model.mechanism_file import MechanismFile
 
 
 def load_robot(
@@ -126,6 +127,10 @@ def load_mechanism(
             coordinates, or the mechanism cannot be assembled; names the culprit.
         SingularityError: The declared assembly is singular.
     """
+    # deferred: most robots have no loops
+    from robot_dynamics_ros.model.build_mechanism import build_mechanism
+    from robot_dynamics_ros.model.mechanism_file import read_mechanism_file
+
     file = read_mechanism_file(loops_yaml)
     faults: list[DescriptionError] = []
     description = read_description(urdf, mappings, faults.append)

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Literal, NamedTuple
 
 from robot_dynamics_ros.description.robot_description import (
@@ -235,7 +234,7 @@ def _pose_at(joint: Joint, position: float) -> Pose:
 
 def _fixed(description: RobotDescription, poses: Mapping[str, Pose]) -> RobotDescription:
     joints = tuple(
-        replace(joint, kind='fixed', origin=poses[joint.name], mimic=None)
+        joint._replace(kind='fixed', origin=poses[joint.name], mimic=None)
         if joint.name in poses
         else joint
         for joint in description.joints
@@ -266,5 +265,5 @@ def _with_follower_limits(
         if math.isfinite(lower) and math.isfinite(upper):
             narrowed = narrowed._replace(lower=lower, upper=upper)
             kind = 'revolute' if kind == 'continuous' else kind
-        joints[mimic.leader] = replace(joints[mimic.leader], limit=narrowed, kind=kind)
+        joints[mimic.leader] = joints[mimic.leader]._replace(limit=narrowed, kind=kind)
     return description._replace(joints=tuple(joints.values())), remarks

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import platform
 import re
@@ -13,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from robot_dynamics_ros.disk_cache import load, store
+from robot_dynamics_ros.disk_cache import load, new_digest, store
 from robot_dynamics_ros.symbolic.outputs import Subject, known_output, trace_output
 from robot_dynamics_ros.symbolic.straight_line import StraightLineCode, module_source
 
@@ -44,16 +43,16 @@ def fingerprint(subject: Subject, outputs: Iterable[str], machine: str) -> str:
         outputs: Names of the outputs.
         machine: Processor and compiler; empty for Python source.
     """
-    digest = hashlib.sha256(source_digest())
+    digest = new_digest(source_digest())
     names = (subject.formulation_name, *outputs, machine, *_versions())
     digest.update('\n'.join(names).encode())
     of_frame = any(known_output(name).of_frame for name in outputs)
-    return hashlib.sha256(digest.digest() + constants_digest(subject, of_frame)).hexdigest()[:24]
+    return new_digest(digest.digest() + constants_digest(subject, of_frame)).hexdigest()[:24]
 
 
 def constants_digest(subject: Subject, of_frame: bool = False) -> bytes:
     """Return a digest of all numbers that the formulas use, optionally including the frame's."""
-    digest = hashlib.sha256()
+    digest = new_digest()
     arrays = [getattr(subject.tree, name) for name in _CONSTANTS]
     if subject.tree.coupling is not None:
         arrays += [subject.tree.coupling.rate, subject.tree.coupling.offset]
@@ -77,7 +76,7 @@ def _versions() -> tuple[str, str]:
 def source_digest() -> bytes:
     """Return a digest of all sources that determine the generated code."""
     package = Path(__file__).resolve().parents[1]
-    digest = hashlib.sha256()
+    digest = new_digest()
     for folder in _SOURCES:
         for file in sorted((package / folder).rglob('*.py')):
             digest.update(file.name.encode() + file.read_bytes())

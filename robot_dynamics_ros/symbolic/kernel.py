@@ -6,7 +6,6 @@ Backends are machine code, generated Python and, for numbers only, the formulati
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -15,7 +14,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from robot_dynamics_ros.disk_cache import load, store
+from robot_dynamics_ros.disk_cache import load, new_digest, store
 from robot_dynamics_ros.errors import ParameterError, UnknownNameError
 from robot_dynamics_ros.model import Mechanism, RobotTree
 from robot_dynamics_ros.spatial.scalar import Array
@@ -315,7 +314,7 @@ def _machine_code(code: StraightLineCode, expected: Arguments) -> Kernel:
     if problem := unsupported():
         raise RuntimeError(problem)
     key = f'{machine()}\n{code.listing()}'.encode()
-    digest = hashlib.sha256(source_digest() + key).hexdigest()
+    digest = new_digest(source_digest() + key).hexdigest()
     file = f'{code.name}-{digest[:24]}.o'
     binary = load(file)
     if binary is None:
