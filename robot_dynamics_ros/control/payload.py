@@ -16,8 +16,6 @@ parameters form a convex set, so every intermediate body is physically consisten
 
 from __future__ import annotations
 
-from functools import cached_property
-
 import numpy as np
 
 from robot_dynamics_ros.control.laws.pd_gravity import joint_inertia
@@ -50,28 +48,23 @@ class PayloadModel:
     Args:
         tree: The robot without payload.
 
-    Cost: 50 ms for the first ``check`` of a payload; 0.5 us per tick, and about 30 us during a
-    change.
+    Cost: 50 ms once; 0.5 us per tick, and about 30 us during a change.
     """
 
     def __init__(self, tree: RobotTree) -> None:
         self.bare = self.tree = tree
         self.payload: Payload | None = None
         self.carrying = self.changing = False
-        bodies = tree.bodies
-        self._load = np.zeros(_SIZE * bodies)
-        self._old, self._new, self._now = (np.zeros((bodies, 10)) for _ in range(3))
-        self._begin = self._duration = 0.0
-
-    @cached_property
-    def _effort(self) -> Kernel:
-        tree, n = self.bare, self.bare.n
-        return compile_function(
+        n, bodies = tree.n, tree.bodies
+        self._effort = compile_function(
             'load_effort',
-            {'q': n, 'v': n, 'a': n, 'tau': n, 'load': _SIZE * tree.bodies},
+            {'q': n, 'v': n, 'a': n, 'tau': n, 'load': _SIZE * bodies},
             {'out': (n,)},
             lambda q, v, a, tau, load: (tau + _load_effort(load, tree, q, v, a),),
         )
+        self._load = np.zeros(_SIZE * bodies)
+        self._old, self._new, self._now = (np.zeros((bodies, 10)) for _ in range(3))
+        self._begin = self._duration = 0.0
 
     def change(self, payload: Payload | None, t: float, duration: float) -> None:
         """Start a change to another payload, or to none.
@@ -93,7 +86,7 @@ class PayloadModel:
         self.advance(t)
 
     def check(self, payload: Payload | None) -> RobotTree:
-        """Return the robot with a payload; raises the errors of ``change``, and prepares it."""
+        """Return the robot with a payload; raises the errors of ``change``."""
         if payload is None:
             return self.bare
         with np.errstate(all='ignore'):
@@ -106,7 +99,6 @@ class PayloadModel:
                 'invalid joint inertia',
                 'reduce mass or com',
             )
-        _ = self._effort  # compiled here, not in a tick
         return tree
 
     def restart(self, t: float) -> None:
