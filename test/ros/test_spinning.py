@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import gc
 import signal
+import sys
 import weakref
 
 import pytest
@@ -12,6 +13,7 @@ import rclpy
 from rclpy.task import Future
 from std_msgs.msg import String
 
+from robot_dynamics_ros.ros.executables import NODES
 from robot_dynamics_ros.ros.executors import StatesFirstExecutor
 from robot_dynamics_ros.ros.recorder import Recorder
 from robot_dynamics_ros.ros.spinning import freeze_objects
@@ -199,6 +201,42 @@ def test_a_node_starts_without_the_parser_of_interfaces_and_logs_without_reading
     node = processes.start('light', env=form, code=code)
     assert node.wait() == 0, node.output
     assert 'caller:10: said' in node.output
+
+
+_WATCHED_START = """
+import sys
+from pathlib import Path
+from robot_dynamics_ros.ros import executables
+
+def libraries():
+    return {{n for n, m in sys.modules.items() if str(getattr(m, '__file__', '')).endswith('.so')}}
+
+class Watch:
+    def find_spec(self, name, path, target=None):
+        if name == 'rclpy':
+            print('loaded:', '_rclpy_pybind11' in Path('/proc/self/maps').read_text())
+            sys.exit()
+
+def declared(name, original=executables.declared_parameters):
+    before = libraries()
+    original(name)
+    print('waited for:', sorted(libraries() - before))
+
+sys.meta_path.insert(0, Watch())
+executables.declared_parameters = declared
+executables.run_executable({executable!r})
+"""
+
+
+@pytest.mark.skipif(sys.platform != 'linux', reason='the process has no /proc/self/maps')
+@pytest.mark.parametrize('executable', NODES)
+def test_the_libraries_of_rclpy_are_loaded_while_modules_without_ros_are_imported(
+    processes, executable
+):
+    node = processes.start('start', code=_WATCHED_START.format(executable=executable))
+    assert node.wait() == 0, node.output
+    assert 'loaded: True' in node.output
+    assert 'waited for: []' in node.output, 'name these in _EXTENSION_MODULES'
 
 
 class Ring:
