@@ -39,6 +39,7 @@ _EXTENSION_MODULES = (
     'array',
     'bisect',
     'cmath',
+    'dataclasses',
     'heapq',
     'xml.etree.ElementTree',
     'yaml',
