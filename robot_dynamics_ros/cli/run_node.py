@@ -8,7 +8,7 @@ from pathlib import Path
 
 from robot_dynamics_ros.cli.new_robot import add_setup_arguments, parameter_file
 from robot_dynamics_ros.cli.robot_argument import ROBOT_HELP, add_joint_arguments
-from robot_dynamics_ros.errors import ConfigurationError, MissingDependencyError
+from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.parameters import help_text
 from robot_dynamics_ros.ros import executables
 from robot_dynamics_ros.yaml_reader.parsing import read_yaml
@@ -60,24 +60,4 @@ def run_node(executable: str, args: argparse.Namespace) -> int:
         if ':=' not in assignment:
             raise ConfigurationError(f'-p {assignment}', 'has no :=', 'write NAME:=VALUE')
         ros_args += ['-p', assignment]
-    return run_with(executable, ros_args)
-
-
-def run_with(executable: str, ros_args: list[str]) -> int:
-    """Run a node with ROS arguments until SIGINT; return its exit code.
-
-    Raises:
-        MissingDependencyError: rclpy is not installed.
-    """
-    try:
-        executables.node_class(executable)
-    except ImportError as error:
-        if (error.name or '').startswith('robot_dynamics_ros'):
-            raise
-        raise MissingDependencyError(
-            error.name or 'rclpy',
-            f'node {executable}',
-            "source a ROS 2 installation, or pip install 'ros-jazzy-rclpy[fastrtps]' "
-            'ros-jazzy-common-interfaces in a virtual environment',
-        ) from error
-    return int(executables.run_executable(executable, ros_args))
+    return executables.run_executable(executable, ros_args)

@@ -8,10 +8,10 @@ import contextlib
 import json
 
 from robot_dynamics_ros.cli.robot_argument import ROBOT_HELP
-from robot_dynamics_ros.cli.run_node import run_with
 from robot_dynamics_ros.description.shipped import robot_file
 from robot_dynamics_ros.description.urdf import read_description
 from robot_dynamics_ros.errors import ConfigurationError
+from robot_dynamics_ros.ros.executables import run_executable
 from robot_dynamics_ros.viewing.page import Page
 from robot_dynamics_ros.viewing.playback import BagRun, Playback
 
@@ -64,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
     }
     assignments = [f'{name}:={json.dumps(value)}' for name, value in parameters.items()]
     words = [word for assignment in assignments for word in ('-p', assignment)]
-    return run_with('view', ['--ros-args', *words])
+    return run_executable('view', ['--ros-args', *words])
 
 
 def _play(args: argparse.Namespace) -> int:

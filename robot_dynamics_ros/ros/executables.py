@@ -16,6 +16,8 @@ from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from robot_dynamics_ros.errors import MissingDependencyError
+
 if TYPE_CHECKING:
     from robot_dynamics_ros.parameters import Parameter
 
@@ -45,6 +47,11 @@ _EXTENSION_MODULES = (
     'yaml',
 )
 
+_REMEDY = (
+    "source a ROS 2 installation, or pip install 'ros-jazzy-rclpy[fastrtps]' "
+    'ros-jazzy-common-interfaces in a virtual environment'
+)
+
 
 def node_class(executable: str) -> Any:
     """Return the node class of an executable."""
@@ -70,13 +77,21 @@ def run_executable(executable: str, args: Sequence[str] | None = None) -> int:
 
     Returns:
         The exit code, see :func:`robot_dynamics_ros.ros.spinning.run`.
+
+    Raises:
+        MissingDependencyError: rclpy or another library of the node is not installed.
     """
     use_one_thread()
     gc.disable()  # until spinning freezes the objects that stay: nearly all that are created here
     with _exit_on_interrupt():
         with _loading_rclpy():
             declared_parameters(executable)
-        spinning, node = import_module(f'{__package__}.spinning'), node_class(executable)
+        try:
+            spinning, node = import_module(f'{__package__}.spinning'), node_class(executable)
+        except ModuleNotFoundError as error:
+            if not error.name or error.name.startswith('robot_dynamics_ros'):
+                raise
+            raise MissingDependencyError(error.name, f'node {executable}', _REMEDY) from error
         return int(spinning.run(node, args))
 
 
@@ -140,4 +155,8 @@ def __getattr__(name: str) -> Callable[[], None]:
 
 
 def _exit_with(executable: str) -> None:
-    sys.exit(run_executable(executable))
+    try:
+        sys.exit(run_executable(executable))
+    except MissingDependencyError as error:
+        print(f'error: {error}', file=sys.stderr)
+        sys.exit(2)

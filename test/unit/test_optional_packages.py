@@ -3,10 +3,13 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from importlib import util
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -74,3 +77,17 @@ def test_a_command_names_the_library_it_lacks_in_one_line():
     assert set(codes) == {'code 0', 'code 2'}
     assert len(errors) == codes.count('code 2')
     assert len(lines) == len(codes) + len(errors)
+
+
+@pytest.mark.parametrize(
+    'start',
+    [
+        "from robot_dynamics_ros.__main__ import main; sys.exit(main(['control']))",
+        'from robot_dynamics_ros.ros.executables import controller; controller()',
+    ],
+)
+def test_a_node_without_ros_names_what_to_install_in_one_line(start):
+    done = run_bare(f"sys.modules['rclpy'] = sys.modules['diagnostic_msgs'] = None; {start}")
+    assert done.returncode == 2
+    (line,) = done.stderr.splitlines()
+    assert re.match('error: node controller needs rclpy, which is not installed; source a', line)
