@@ -258,9 +258,12 @@ def test_another_share_of_the_effort_while_the_arm_brakes_acts_without_a_jump():
     assert np.abs(np.diff(efforts, axis=0)).max() < 0.2 + 0.01
 
 
-def test_a_change_of_what_does_not_concern_it_leaves_braking_as_it_is():
+@pytest.mark.parametrize(
+    'change', [{'state_timeout_s': 0.2}, {'stop_action': 'zero'}, {'stop_effort_share': 0.35}]
+)
+def test_no_change_ends_braking_early(change):
     ends = []
-    for given in ({}, {'state_timeout_s': 0.2}):
+    for given in ({}, change):
         run, v, k = Driven({'law': 'computed_torque'}).active(), np.array([1.0, 0.0, 0.0, 0.0]), 0
         assert run.session.on_state(run.stamp + MS, run.now + MS, PLACE, v)
         run.session.loop.brake()
@@ -271,7 +274,10 @@ def test_a_change_of_what_does_not_concern_it_leaves_braking_as_it_is():
             assert run.session.on_state(run.stamp + at, run.now + at, PLACE, v)
         ends.append(k)
     assert 10 < ends[0] < 1000
-    assert ends[1] == ends[0]
+    if 'stop_effort_share' in change:  # half of the effort: up to twice the time
+        assert ends[0] < ends[1] <= 2 * ends[0]
+    else:
+        assert ends[1] == ends[0]
 
 
 @pytest.mark.parametrize(

@@ -74,6 +74,8 @@ class Arm:
         elapsed = min(abs(self.stamp - self.answered) / MS, 50.0)  # that is a gap
         self.answered = self.stamp
         most = STOP if self.stopping > 0 else CHANGE
+        # The plant's end stops make the velocity jump, and with it the effort of that joint.
+        step[(self.q < self.tree.position_lower) | (self.q > self.tree.position_upper)] = 0.0
         assert step.max() <= most * elapsed * (1 + 1e-9), (event, self.done, step, loop.law.name)
         assert moved.max() <= REFERENCE * 1e-3 * elapsed * (1 + 1e-6), (event, moved)
         self.stopping -= 1
@@ -96,6 +98,8 @@ class Arm:
         }
         name = self.pick(*changes)
         self.session.perform(ParameterChange(self.session, {name: changes[name]}))
+        if name.startswith('stop_') and self.session.loop.braking:
+            self.stopping = STOP_TICKS  # it brakes anew
 
     def law(self) -> None:
         laws = (

@@ -225,11 +225,13 @@ class Stopping:
     ) -> None:
         """Set the action, its brake, and the terms that a driver compensates.
 
-        An active action restarts at the present position.
+        An active action, or braking, restarts at the present state.
         """
         self.action, self.brake, self._driver = action, brake, driver
         if self.active:
             self.begin()
+        else:
+            self.begin_braking()
 
     def begin(self) -> None:
         """Start the action at the present position."""
