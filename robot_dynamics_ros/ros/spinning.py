@@ -207,8 +207,8 @@ def _complete_on_signal(stop: Future) -> Iterator[None]:
 
     watcher = threading.Thread(target=watch, name='signals', daemon=True)
     watcher.start()
+    before = signal.set_wakeup_fd(sending, warn_on_full_buffer=False)  # first: none may be lost
     handlers = {number: signal.signal(number, lambda *_: None) for number in _SIGNALS}
-    before = signal.set_wakeup_fd(sending, warn_on_full_buffer=False)
     try:
         yield
     finally:

@@ -822,6 +822,24 @@ def test_an_interrupt_while_libraries_are_loaded_leaves_no_traceback(processes):
     assert 'Traceback' not in node.output
 
 
+def test_an_interrupt_between_two_handlers_is_not_lost(processes):
+    code = (
+        'import os, signal, sys\n'
+        'from robot_dynamics_ros.ros.executables import run_executable\n'
+        'original, installed = signal.signal, []\n'
+        'def interrupted(number, handler):\n'
+        '    former = original(number, handler)\n'
+        '    installed.append(number)\n'
+        '    if installed == [signal.SIGINT, signal.SIGINT]:\n'
+        '        os.kill(os.getpid(), signal.SIGINT)\n'
+        '    return former\n'
+        'signal.signal = interrupted\n'
+        'sys.exit(run_executable("controller"))\n'
+    )
+    node = processes.start('controller', code=code)
+    assert node.wait(5.0) == 0, node.output
+
+
 def test_names_that_are_allowed_are_described(processes, peer):
     processes.start('controller', ARM)
     names = ['law', 'formulation', 'stop_action']
