@@ -5,9 +5,8 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable
+from collections.abc import Sequence
 from importlib import import_module
-from inspect import signature
 
 BENCHMARKS = {
     'dynamics': 'inverse dynamics: one call, batches, number of joints, warm start',
@@ -30,7 +29,6 @@ BENCHMARKS = {
     'gazebo': 'both arms in Gazebo: tracking, achieved rate, start (ROS 2 and Gazebo)',
     'gazebo_steps': 'the same, one command per step: accuracy of the model (Gazebo, no ROS)',
 }
-_OF_A_FILE = ('pushes',)
 
 
 def main() -> int:
@@ -54,22 +52,25 @@ def main() -> int:
     for name in names:
         if name not in BENCHMARKS:
             parser.error(f'unknown benchmark {name!r}; there are: {", ".join(BENCHMARKS)}')
-    if parsed.help:
-        if len(names) == 1 and signature(main_of(names[0])).parameters:
-            return main_of(names[0])(['--help'])
+    if parsed.help and len(names) != 1:
         parser.print_help()
         return 0
-    if options and (len(names) != 1 or not signature(main_of(names[0])).parameters):
+    if options and len(names) != 1:
         parser.error(f'unknown option {options[0]!r}')
-    every = [name for name in BENCHMARKS if name not in _OF_A_FILE]
-    arguments = [options] if options else []
-    return max(main_of(name)(*arguments) for name in names or every)
+    every = [name for name in BENCHMARKS if name != 'pushes']  # which needs a recording
+    return max(run(name, [*options, *['--help'] * parsed.help]) for name in names or every)
 
 
-def main_of(name: str) -> Callable[..., int]:
-    """Return the function that runs a benchmark; some of them take options."""
-    main: Callable[..., int] = import_module(f'benchmark.{name}').main
-    return main
+def run(name: str, options: Sequence[str] = ()) -> int:
+    """Run a benchmark with its options, if it has any; return its exit code."""
+    module = import_module(f'benchmark.{name}')
+    program = f'python -m benchmark {name}'
+    parser = argparse.ArgumentParser(prog=program, description=module.__doc__)
+    if not hasattr(module, 'add_arguments'):
+        parser.parse_args(options)
+        return int(module.main())
+    module.add_arguments(parser)
+    return int(module.main(parser.parse_args(options)))
 
 
 if __name__ == '__main__':

@@ -6,43 +6,50 @@ from __future__ import annotations
 import argparse
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from rosbags.highlevel import AnyReader
 
-from benchmark.measuring import apart, save, show_rows
+from benchmark.measuring import in_own_process, in_turns, save, show_rows
+from robot_dynamics_ros.control.laws.registry import make_law
+from robot_dynamics_ros.control.trajectories.motions import Sine
 from robot_dynamics_ros.description.shipped import shipped_robot
 from robot_dynamics_ros.errors import RecordingError
 from robot_dynamics_ros.model import load_robot
+from robot_dynamics_ros.recordings.lockstep import SETTLE, run_lockstep
 from robot_dynamics_ros.recordings.metrics.bag_analysis import AnalysisSettings, analyze_bag
 from robot_dynamics_ros.recordings.reading import write_recording
-from robot_dynamics_ros.recordings.recording import Recording
-from robot_dynamics_ros.symbolic.kernel import compile_kernel
+from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
 
-PERIOD_NS = 1_000_000
+PERIOD_S = 1e-3
+#: Motion of the joints: rad or m, and Hz.
+CENTRE, AMPLITUDE = (0.0, 0.3, 0.12, 0.0), (0.6, 0.5, 0.05, 1.0)
+FREQUENCY = (0.18, 0.27, 0.37, 0.46)
 MINUTES = (1.0, 10.0)
 ROUNDS = 2
 _TIMEOUT_S = 3600.0  # timeout of one run
 
 
-def main(arguments: Sequence[str] = ()) -> int:
-    """Measure, print and write ``out/benchmark/analysis.json``."""
-    parser = argparse.ArgumentParser(prog='python -m benchmark analysis', description=__doc__)
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
     parser.add_argument('--minutes', type=float, nargs='+', default=MINUTES)
     parser.add_argument('--rounds', type=int, default=ROUNDS)
-    options = parser.parse_args(arguments)
+
+
+def main(args: argparse.Namespace) -> int:
+    """Measure, print and write ``out/benchmark/analysis.json``."""
     measured = []
     with tempfile.TemporaryDirectory(prefix='benchmark_analysis_') as folder:
-        for length in options.minutes:
+        for length in args.minutes:
             bag = Path(folder) / f'bag_{length:g}'
-            size = write_bag(bag, round(length * 60_000))
-            figures = measure(bag, options.rounds)
+            size = write_bag(bag, 60.0 * length)
+            figures = measure(bag, args.rounds)
             measured.append({'min': length, 'MB': size * 1e-6, **figures})
     title = '1 kHz recording of four joints: states, commands, references'
-    show_rows(title, measured, width=120)
+    show_rows(title, measured)
     print(
         'rosbags: only deserializing every message; analyze: metrics, rows.csv, report.\n'
         'Processor seconds, minimum of the rounds; wall: wall time'
@@ -51,41 +58,23 @@ def main(arguments: Sequence[str] = ()) -> int:
     return 0
 
 
-def write_bag(path: Path, count: int) -> int:
-    """Write a run of the SCARA with ``count`` states at 1 kHz; return its size in bytes.
-
-    States follow semi-implicit steps and the efforts are those of the model, as in a simulator.
-    """
+def write_bag(path: Path, seconds: float) -> int:
+    """Write a simulated run of the SCARA at 1 kHz; return its size in bytes."""
     tree = load_robot(shipped_robot('scara'))
-    kernels = compile_kernel(tree, outputs=('inverse_dynamics',))
-    h = PERIOD_NS * 1e-9
-    t = h * np.arange(-1, count + 1)
-    w = np.array([1.1, 1.7, 2.3, 2.9])
-    q = np.array([0.0, 0.3, 0.12, 0.0]) + [0.6, 0.5, 0.05, 1.0] * np.sin(w * t[:, np.newaxis])
-    v = np.diff(q, axis=0) / h
-    q, a = q[1:-1], np.diff(v, axis=0) / h
-    friction = tree.damping * v[1:] + tree.coulomb_friction * np.tanh(v[1:] / 1e-3)
-    tau = kernels.batch('inverse_dynamics', q, v[:-1], a) + tree.armature * a + friction
-    names, reference = tree.joint_names, (q + 1e-4, v[:-1])
-    run = Recording(names, t[1:-1], q, v[:-1], tau, *reference, description=tree.xml)
-    write_recording(path, run)
+    law = make_law('computed_torque', tree, period=PERIOD_S)
+    motion = Sine(CENTRE, AMPLITUDE, FREQUENCY, duration=seconds - SETTLE)
+    write_recording(path, run_lockstep(MujocoPlant(tree, PERIOD_S), law, motion))
     return sum(file.stat().st_size for file in path.iterdir())
 
 
-def measure(bag: Path, rounds: int = ROUNDS) -> dict[str, float]:
+def measure(bag: Path, rounds: int) -> dict[str, float]:
     """Return the minimum time and the peak memory of each, in separate processes.
 
     The processes run alternately. Times in s are processor times of all threads, so that other
     load on the machine has little effect; ``wall`` is wall time.
     """
     contenders = {'rosbags': deserialize, 'analyze': analyze, 'figures': analyze_figures}
-    runs: dict[str, list[dict[str, Any]]] = {name: [] for name in contenders}
-    for _ in range(rounds):
-        for name, work in contenders.items():
-            figures = apart(cost, work, bag, limit_s=_TIMEOUT_S)
-            if reason := figures.get('note'):
-                raise RecordingError(f'bag {str(bag)!r}', f'was not read by {name}', reason)
-            runs[name].append(figures)
+    runs = in_turns({name: partial(_run, work, bag) for name, work in contenders.items()}, rounds)
     least = {
         f'{name}\n{key}': min(run[key] for run in of)
         for key in ('s', 'wall, s')
@@ -97,6 +86,18 @@ def measure(bag: Path, rounds: int = ROUNDS) -> dict[str, float]:
         for key in ('s', 'wall, s')
     }
     return least | ratios | peak
+
+
+def _run(work: Callable[[Path], None], bag: Path) -> dict[str, Any]:
+    """Return the cost of ``work`` in a separate process.
+
+    Raises:
+        RecordingError: It failed.
+    """
+    figures = in_own_process(cost, work, bag, limit_s=_TIMEOUT_S)
+    if reason := figures.get('note'):
+        raise RecordingError(f'bag {str(bag)!r}', f'was not read by {work.__name__}', reason)
+    return figures
 
 
 def deserialize(bag: Path) -> None:

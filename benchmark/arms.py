@@ -9,11 +9,10 @@ not positive definite, the reported joint is locked, and the robot is loaded aga
 from __future__ import annotations
 
 import argparse
-import json
 import re
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from importlib import metadata
 from pathlib import Path
@@ -23,16 +22,16 @@ import numpy as np
 
 from benchmark.arm_tracking import PERIOD, ArmGroup, draw, measure_nodes, program_decay, tracking
 from benchmark.measuring import (
-    OUT,
     Contender,
-    apart,
     cell,
     compiled,
     files,
+    in_own_process,
     machine,
     note,
     race,
     save,
+    saved,
     show,
 )
 from robot_dynamics_ros.control.design.default_motion import default_motion
@@ -42,7 +41,6 @@ from robot_dynamics_ros.control.laws.control_law import Reference
 from robot_dynamics_ros.dynamics import FORMULATIONS, make_formulation
 from robot_dynamics_ros.errors import ModelError, RobotDynamicsError
 from robot_dynamics_ros.identification import inertial_parameters, regressor
-from robot_dynamics_ros.kinematics.tool_task import middle
 from robot_dynamics_ros.model import RobotTree, load_robot
 from robot_dynamics_ros.model.check import check_model
 from robot_dynamics_ros.symbolic.kernel import KernelSet, compile_kernel
@@ -173,29 +171,31 @@ class Pinocchio:
         self.model.gravity.linear = np.array(_GRAVITY)
         self.data = self.model.createData()
         names = tree.open.joint_names
-        self._joints = [self.model.joints[self.model.getJointId(name)] for name in names]
-        self._dofs = [joint.idx_v for joint in self._joints]
+        self._dofs = [self.model.joints[self.model.getJointId(name)].idx_v for name in names]
         coupling = tree.coupling
         self._G = np.eye(tree.n) if coupling is None else coupling.rate.astype(float)
 
-    def state(self, q: Any, *rates: Any) -> list[Any]:
-        """Return positions and rates in Pinocchio's layout."""
-        inside = [np.zeros(self.model.nq), *(np.zeros(self.model.nv) for _ in rates)]
-        for joint, angle in zip(self._joints, self._tree.joint_positions(q), strict=True):
-            one = (angle,) if joint.nq == 1 else (np.cos(angle), np.sin(angle))
-            inside[0][joint.idx_q : joint.idx_q + joint.nq] = one
-        for target, rate in zip(inside[1:], rates, strict=True):
-            target[self._dofs] = self._G @ rate
+    def rates(self, joints: Any) -> Any:
+        """Return rates or angles of all joints in Pinocchio's layout."""
+        inside = np.zeros(self.model.nv)
+        inside[self._dofs] = joints
         return inside
 
-    def inverse_dynamics(self, *motion: Any) -> Any:
+    def configuration(self, q: Any) -> Any:
+        """Return a configuration in Pinocchio's layout."""
+        still = self.library.neutral(self.model)
+        angles = self.rates(self._tree.joint_positions(q))
+        return self.library.integrate(self.model, still, angles)
+
+    def inverse_dynamics(self, q: Any, *rates: Any) -> Any:
         """Return the efforts at the independent joints."""
-        tau = self.library.rnea(self.model, self.data, *self.state(*motion))
+        inside = (self.rates(self._G @ rate) for rate in rates)
+        tau = self.library.rnea(self.model, self.data, self.configuration(q), *inside)
         return self._G.T @ tau[self._dofs]
 
     def least_eigenvalue(self, q: Any) -> float:
         """Return that of the mass matrix in the independent joints."""
-        upper = np.triu(self.library.crba(self.model, self.data, *self.state(q)))
+        upper = np.triu(self.library.crba(self.model, self.data, self.configuration(q)))
         M = (upper + np.triu(upper, 1).T)[np.ix_(self._dofs, self._dofs)]
         return float(np.linalg.eigvalsh(self._G.T @ M @ self._G)[0])
 
@@ -236,7 +236,7 @@ def measure_group(
     yield _exactness(tree, kernels)
     yield _times(tree, kernels)
     if picture is not None:
-        draw(tree, middle(tree), picture)
+        draw(tree, tree.middle, picture)
         yield {'picture': f'![]({_PICTURES}/{picture.name})'}
     if leads:
         motion = default_motion(tree, group.frame)
@@ -288,9 +288,8 @@ def _motions(tree: RobotTree) -> Iterator[Any]:
         yield rng.uniform(lower, upper), rng.normal(size=tree.n), rng.normal(size=tree.n)
 
 
-def main(arguments: Sequence[str] = ()) -> int:
-    """Measure all robots, print the arms, write the page and ``out/benchmark/arms.json``."""
-    parser = argparse.ArgumentParser(prog='python -m benchmark arms', description=__doc__)
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
     parser.add_argument('--jobs', type=int, default=1, help='number of parallel processes')
     parser.add_argument('--limit', type=float, default=300.0, help='time limit for each robot, s')
     parser.add_argument(
@@ -299,12 +298,13 @@ def main(arguments: Sequence[str] = ()) -> int:
         choices=_SECTIONS,
         help='measure only these, keep the previous results of the others',
     )
-    args = parser.parse_args(arguments)
-    kept = json.loads((OUT / _FIGURES).read_text(encoding='utf-8')) if args.only else {}
-    work = [row for row in _work() if row[0] in (args.only or _SECTIONS)]
-    measured = _measured(work, kept, args.jobs, args.limit)
+
+
+def main(args: argparse.Namespace) -> int:
+    """Measure all robots, print the arms, write the page and ``out/benchmark/arms.json``."""
+    measured = _measured(args)
     rows = [(name, *_cells(row, _ARM)) for name, row in measured['arms'].items()]
-    show(f'Arms of example-robot-data\n{machine()}', ('arm', *_ARM.values()), rows, width=220)
+    show(f'Arms of example-robot-data\n{machine()}', ('arm', *_ARM.values()), rows)
     return 0
 
 
@@ -323,17 +323,15 @@ def _work() -> Iterator[tuple[str, str, Any]]:
         yield 'files', name, (measure, path)
 
 
-def _measured(
-    work: Sequence[tuple[str, str, Any]],
-    kept: dict[str, dict[str, Any]],
-    jobs: int,
-    limit_s: float,
-) -> dict[str, dict[str, Any]]:
+def _measured(args: argparse.Namespace) -> dict[str, dict[str, Any]]:
     """Return all results by kind and name; page and JSON are updated as they come."""
-    measured: dict[str, dict[str, Any]] = {**kept, **{kind: {} for kind, _, _ in work}}
+    asked = args.only or tuple(_SECTIONS)
+    work = [row for row in _work() if row[0] in asked]
+    kept = saved(_FIGURES)
+    measured = {kind: {} if kind in asked else kept.get(kind, {}) for kind in _SECTIONS}
     begin = time.monotonic()
-    with ThreadPoolExecutor(jobs) as threads:
-        tasks = [threads.submit(apart, *call, limit_s=limit_s) for _, _, call in work]
+    with ThreadPoolExecutor(args.jobs) as threads:
+        tasks = [threads.submit(in_own_process, *call, limit_s=args.limit) for _, _, call in work]
         for k, ((kind, name, _), task) in enumerate(zip(work, tasks, strict=True), 1):
             measured[kind][name] = task.result()
             note(f'{k} of {len(work)}, {time.monotonic() - begin:.0f} s: {name} {task.result()}')

@@ -10,17 +10,19 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pinocchio as pin
 
-from benchmark.measuring import arms, machine, note, save, show
+from benchmark.measuring import arms, in_turns, note, save, show
 from robot_dynamics_ros.errors import MissingDependencyError
 from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.symbolic.c_source import c_source, write
-from robot_dynamics_ros.symbolic.native.backend import MachineBackend
+from robot_dynamics_ros.symbolic.cache import generated_machine_code
+from robot_dynamics_ros.symbolic.native.code import MachineBackend
 from robot_dynamics_ros.symbolic.outputs import Arguments, Subject
 
 _GRAVITY = np.array([0.0, 0.0, -9.81])
@@ -116,7 +118,7 @@ def main() -> int:
             print(f'{name}: the results differ')
     if missing:
         note(f'left out: pinocchio, {missing}')
-    save('c_source.json', {'machine': machine(), 'arms': measured, 'missing': missing})
+    save('c_source.json', {'arms': measured, 'missing': missing})
     return 0
 
 
@@ -146,12 +148,7 @@ def measure(xml: str, folder: Path, pinocchio: ctypes.CDLL | None) -> dict[str, 
     }
     if pinocchio is not None:
         runs['pinocchio'] = _pinocchio_run(pinocchio, xml, states, results[2])
-    times: dict[str, list[float]] = {name: [] for name in runs}
-    for _ in range(_BLOCKS):
-        for name, run in runs.items():
-            start = time.process_time()  # independent of other load
-            run(_CALLS)
-            times[name].append((time.process_time() - start) / _CALLS * 1e9)
+    times = in_turns({name: partial(_timed, run) for name, run in runs.items()}, _BLOCKS)
     same = all(np.allclose(result, results[0], rtol=1e-9) for result in results[: len(runs)])
     return {
         'joints': tree.n,
@@ -162,9 +159,16 @@ def measure(xml: str, folder: Path, pinocchio: ctypes.CDLL | None) -> dict[str, 
     }
 
 
+def _timed(run: Run) -> float:
+    """Return the time of one call, ns; other load has no effect on it."""
+    begin = time.process_time()
+    run(_CALLS)
+    return (time.process_time() - begin) / _CALLS * 1e9
+
+
 def _kernel_run(library: ctypes.CDLL, tree: Any, states: np.ndarray, tau: np.ndarray) -> Run:
     """Return a runner that calls the function compiled by LLVM without the interpreter."""
-    backend = MachineBackend(Subject(tree, 'newton_euler', ''), (_OUTPUT,))
+    backend = MachineBackend(generated_machine_code(Subject(tree, 'newton_euler', ''), (_OUTPUT,)))
     address = backend.address(Arguments.of_output(_OUTPUT, tree.n))
     rows = [(*(np.array(x[k]) for x in states), tau) for k in range(_STATES)]
     objects = (ctypes.c_void_p * (4 * _STATES))(*(id(array) for row in rows for array in row))

@@ -8,12 +8,11 @@ from typing import Any, NamedTuple
 
 import mujoco
 import numpy as np
+from scipy.linalg import eigh
 
 from benchmark import pressing
-from benchmark.measuring import files, show_rows
+from benchmark.measuring import arm, files, show_rows
 from benchmark.session_on_plant import SessionOnPlant
-from robot_dynamics_ros import load_robot
-from robot_dynamics_ros.description.shipped import shipped_robot
 from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
 from robot_dynamics_ros.spatial.rotation import right_jacobian_inverse, rotation_vector
@@ -116,10 +115,9 @@ class Spring:
 
     def modes(self) -> tuple[Array, Array]:
         """Return natural frequencies, rad/s, and rows that map a joint motion to the modes."""
-        L, (_, J) = np.linalg.cholesky(self.mass()), self.error()
-        A = np.linalg.solve(L, J.T * np.sqrt(self.stiffness))
-        squares, U = np.linalg.eigh(A @ A.T)
-        return np.sqrt(np.maximum(squares, 0.0)), U.T @ L.T
+        M, (_, J) = self.mass(), self.error()
+        squares, V = eigh(J.T * self.stiffness @ J, M)
+        return np.sqrt(np.maximum(squares, 0.0)), V.T @ M
 
     def energy(self) -> float:
         """Return the sum of kinetic and spring energy, J."""
@@ -248,18 +246,6 @@ ARMS = {
 }
 #: Deflection of a frame, m and rad, and of a joint; small because a stiffness is a derivative.
 DEFLECTION, JOINT_DEFLECTION = np.array([0.5e-3] * 3 + [2e-3] * 3), 2e-3
-
-
-def arm(name: str, *, friction: bool = False) -> RobotTree:
-    """Return an arm of ``ARMS``, by default without joint friction."""
-    panda = 'panda_description/urdf/panda.urdf'
-    tree = (
-        load_robot(files()[panda], tip='panda_hand')
-        if name == 'panda'
-        else load_robot(shipped_robot(name))
-    )
-    none = np.zeros(tree.n)
-    return tree if friction else tree.with_changes(coulomb_friction=none, damping=none)
 
 
 def installed_arms() -> list[str]:

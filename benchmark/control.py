@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -11,25 +11,21 @@ import numpy as np
 import pinocchio
 
 from benchmark.faults import interpret
-from benchmark.measuring import Contender, apart, files, machine, race, save, show
-from robot_dynamics_ros.control.laws.registry import LAWS, make_law
-from robot_dynamics_ros.control.loop import ControlLoop
+from benchmark.measuring import Contender, files, in_own_process, race, save, show_rows
+from robot_dynamics_ros.control.laws.registry import LAWS
 from robot_dynamics_ros.control.session import ControllerSession
-from robot_dynamics_ros.control.settings import LoopSettings
 from robot_dynamics_ros.description.shipped import ROBOTS, shipped_robot
 from robot_dynamics_ros.model import RobotTree, load_robot
-from robot_dynamics_ros.symbolic.kernel import compile_kernel
 
 _LIMIT_S = 3600.0  # without compiled code
-_KERNELS = ('inverse_dynamics', 'gravity_forces', 'mass_matrix', 'bias_forces')
 #: The arms: a shipped one, and one of seven joints with two coupled fingers.
 ARMS = ('scara', 'panda_description/urdf/panda.urdf')
 #: Programs for timing the constraint law; other arms follow joint references.
 PROGRAMS = {'scara': 'scara_circle'}
 #: Parameters of the observations after a command.
 OBSERVING = {
-    'external efforts': {'contact_reaction': 'off'},
-    'and contacts': {'contact_reaction': 'report'},
+    'external efforts, us': {'contact_reaction': 'off'},
+    'and contacts, us': {'contact_reaction': 'report'},
 }
 #: A configuration near the start of the arm's program, rad or m.
 PLACES = {'scara': (-0.315, 1.398, 0.12, 1.083)}
@@ -38,59 +34,54 @@ PLACES = {'scara': (-0.315, 1.398, 0.12, 1.083)}
 def main() -> int:
     """Measure, print and write ``out/benchmark/control.json``."""
     known = [name for name in ARMS if name in ROBOTS or name in files()]
-    costs = {Path(name).stem: loop_costs(name) for name in known}
-    rows = [
-        (arm, law, *times.values(), times['whole loop'] / times['pin.rnea'])
-        for arm, laws in costs.items()
-        for law, times in laws.items()
+    ticks = [
+        {'arm': Path(name).stem, 'law': law, **times}
+        for name in known
+        for law, times in loop_costs(name).items()
     ]
-    headings = ('arm', 'law', 'law, us', 'whole loop, us', 'pin.rnea, us', 'loop / rnea')
-    show('one tick', headings, rows)
-    observing = {'compiled': [observer_costs(name) for name in known]}
-    interpreted = apart(interpreted_costs, known, limit_s=_LIMIT_S)
-    observing['interpreted'] = [interpreted[name] for name in known]
-    cells = [
-        (arm, kind, *times.values())
-        for kind, each in observing.items()
-        for arm, times in zip(costs, each, strict=True)
+    show_rows('one tick', ticks)
+    compiled = {name: observer_costs(name) for name in known}
+    interpreted = in_own_process(interpreted_costs, known, limit_s=_LIMIT_S)
+    after = [
+        {'arm': Path(name).stem, 'code': code, **costs[name]}
+        for code, costs in (('compiled', compiled), ('interpreted', interpreted))
+        for name in known
     ]
-    columns = ('arm', 'code', *(f'{what}, us' for what in OBSERVING))
-    show('after the command', columns, cells)
-    save('control.json', {'machine': machine(), 'tick_us': costs, 'observing_us': observing})
+    show_rows('after the command', after)
+    save('control.json', {'tick': ticks, 'after_command': after})
     return 0
 
 
 def loop_costs(name: str) -> dict[str, dict[str, float]]:
-    """Return the times of one call of every law, of the whole loop, and of rnea, us.
+    """Return the times of one call of every law, of the whole loop, and of rnea, us; and a ratio.
 
     The arm is at rest at its reference and the ramp is over, as in nearly every tick.
     """
     tree = _tree(name)
-    kernels = compile_kernel(tree, outputs=_KERNELS)
     q = np.array(PLACES.get(name, np.clip(0.0, tree.position_lower, tree.position_upper)))
     costs = {}
     for law_name in sorted(LAWS):
-        program = {'program': PROGRAMS[name]} if name in PROGRAMS else {}
-        law = make_law(
-            law_name, tree, kernels, **(program if 'program' in _names(law_name) else {})
-        )
-        loop = ControlLoop(tree, kernels, law, LoopSettings(activation_ramp_s=0.0))
+        program = PROGRAMS.get(name, '')
+        parameters = {'law': law_name, 'program': program, 'activation_ramp_s': 0.0}
+        loop = ControllerSession(tree, parameters).loop
         loop.observe(1, q, np.zeros(tree.n))
         loop.start()
         loop.tick()
         arguments = 0.0, loop.q, loop.v, loop.reference, np.zeros(tree.n)
         calls = {
-            'law': partial(law.effort, *arguments),
-            'whole loop': loop.tick,
-            'pin.rnea': _rnea(tree.xml),
+            'law, us': partial(loop.law.effort, *arguments),
+            'whole loop, us': loop.tick,
+            'pin.rnea, us': _rnea(tree.xml),
         }
-        costs[law_name] = {
-            key: 1e-3 * ns
-            for key, ns in race(
-                {key: Contender('call()', {'call': call}) for key, call in calls.items()}
-            ).items()
-        }
+        costs[law_name] = times = microseconds(calls)
+        times['loop / rnea'] = times['whole loop, us'] / times['pin.rnea, us']
     return costs
+
+
+def microseconds(calls: Mapping[str, Callable[[], object]]) -> dict[str, float]:
+    """Return the shortest time of each call, us."""
+    times = race({name: Contender('call()', {'call': call}) for name, call in calls.items()})
+    return {name: 1e-3 * ns for name, ns in times.items()}
 
 
 def observer_costs(name: str) -> dict[str, float]:
@@ -105,8 +96,8 @@ def observer_costs(name: str) -> dict[str, float]:
         for stamp in (1_000_001, 2_000_001):
             session.on_state(stamp, stamp, q, np.zeros(tree.n))
             session.settle()
-        calls[what] = Contender('call()', {'call': session.contact.update})
-    return {what: 1e-3 * ns for what, ns in race(calls).items()}
+        calls[what] = session.contact.update
+    return microseconds(calls)
 
 
 def interpreted_costs(names: Sequence[str]) -> Iterator[dict[str, dict[str, float]]]:
@@ -119,10 +110,6 @@ def interpreted_costs(names: Sequence[str]) -> Iterator[dict[str, dict[str, floa
 def _tree(name: str) -> RobotTree:
     path = shipped_robot(name) if name in ROBOTS else str(files()[name])
     return load_robot(path, (0.0, 0.0, -9.81), effort_limit=100.0)
-
-
-def _names(law: str) -> set[str]:
-    return {one.name for one in LAWS[law].declared}
 
 
 def _rnea(urdf: str) -> Callable[[], object]:

@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 
 from benchmark.session_on_plant import SessionOnPlant, shipped_parameters
-from robot_dynamics_ros.constraints.curves import Circle, Curve
 from robot_dynamics_ros.control.changes import TrajectoryChange
 from robot_dynamics_ros.control.drivers.conversion import DriverConversion, bind, effort_limits
 from robot_dynamics_ros.control.drivers.file import load_driver_profile
@@ -24,27 +23,22 @@ from robot_dynamics_ros.control.modes import SessionMode
 from robot_dynamics_ros.control.setup import DEFAULTS
 from robot_dynamics_ros.control.trajectories.reference_generator import ReferenceGenerator
 from robot_dynamics_ros.control.trajectories.sampling import ReferenceSampler
-from robot_dynamics_ros.control.trajectories.tool_path import ToolPath, WavyCurve
 from robot_dynamics_ros.control.trajectories.trajectory import Trajectory
 from robot_dynamics_ros.description.shipped import shipped_robot
 from robot_dynamics_ros.errors import ParameterError
-from robot_dynamics_ros.kinematics.tool_task import FourDofTask, ScaraTask
 from robot_dynamics_ros.model import RobotTree, load_robot
 from robot_dynamics_ros.parameters import defaults
 from robot_dynamics_ros.recordings.metrics.tracking import (
     TrackingMetrics,
-    tool_path,
     tracking_metrics,
 )
 from robot_dynamics_ros.recordings.recording import NANO, Recording
 from robot_dynamics_ros.ros.simulator.parameters import EMULATOR, emulated_plant
+from robot_dynamics_ros.ros.trajectory_plan import KINDS, MOTION
 from robot_dynamics_ros.simulation.drives import DrivenPlant
 from robot_dynamics_ros.simulation.imperfections import LinkedPlant
-from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
 from robot_dynamics_ros.spatial.linear_algebra import root_mean_square
 
-#: Tasks of the tool besides its position, as in the parameter files of the arms.
-TASKS = {'scara': ScaraTask, 'four_dof': FourDofTask}
 #: Integration steps per period, as in the driver emulator: a real arm moves continuously.
 SUBSTEPS = 4
 SEED = 1
@@ -148,20 +142,16 @@ def make_arm(robot: str, profile: str = 'generic_ros2_control', laps: float = 2.
     limits = settings['limits_profile']
     mappings = {'limits_profile': limits} if limits else {}
     tree = load_robot(shipped_robot(robot), effort_limit=effort_limits(driver), mappings=mappings)
-    asked, near = parameters['trajectory'], parameters['simulator']['initial_position']
-    curve: Curve = Circle(asked['center'], asked['radius'], asked['normal'], asked['toward'], laps)
-    if 'height' in asked:
-        waves = asked['waves'] * laps / asked['laps']
-        curve = WavyCurve(curve, asked['normal'], asked['height'], waves)
-    task = TASKS[robot](tree, asked['tool_angle'])
-    motion = ToolPath(task, curve, asked['speed'], asked['ramp_s'], near)
-    return DriverArm(tree, bind(driver, tree), settings, motion)
+    asked = {**defaults(MOTION), **parameters['trajectory']}
+    asked |= {'laps': laps, 'waves': asked['waves'] * laps / asked['laps']}
+    near = np.array(parameters['simulator']['initial_position'])
+    return DriverArm(tree, bind(driver, tree), settings, KINDS[asked['kind']](tree, asked, near))
 
 
 def make_plant(
     arm: DriverArm, case: DriverCase, q: np.ndarray, v: np.ndarray | None = None
-) -> tuple[MujocoPlant, DrivenPlant, LinkedPlant]:
-    """Return the plant itself, the plant with its drives, and the plant with drives and link."""
+) -> tuple[LinkedPlant, DrivenPlant]:
+    """Return the plant with drives and link, and the plant with its drives inside it."""
     period_ms = 1e3 * arm.period
     settings = {
         **defaults(EMULATOR),
@@ -179,8 +169,7 @@ def make_plant(
         'command_loss': case.command_loss,
         'noise_seed': SEED,
     }
-    linked, driven = emulated_plant(arm.tree, settings, arm.driver.profile)
-    return driven.plant, driven, linked
+    return emulated_plant(arm.tree, settings, arm.driver.profile)
 
 
 def start_of(arm: DriverArm) -> np.ndarray:
@@ -200,7 +189,6 @@ class DriverTrace(Recording):
         acting: Applied efforts in the period after each row, with the driver's share, N m or N.
         answered: Whether the controller answered a state, per row.
         stopped: Whether its stop action was on, per row.
-        refused: Number of states that the controller rejected.
     """
 
     arm: DriverArm
@@ -209,7 +197,6 @@ class DriverTrace(Recording):
     acting: np.ndarray
     answered: np.ndarray
     stopped: np.ndarray
-    refused: int
 
     def metrics(self) -> TrackingMetrics:
         """Return the tracking metrics of the motion."""
@@ -220,10 +207,6 @@ class DriverTrace(Recording):
         rows = self.effort[(self.time >= self.start) & (self.time <= self.end)]
         steps = np.diff(rows, axis=0) / self.arm.tree.effort_limit
         return float(root_mean_square(steps).max())
-
-    def tool(self, rows: slice | int) -> np.ndarray:
-        """Return the tool's positions in rows, shape (k, 3), m."""
-        return tool_path(self.arm.tree, np.atleast_2d(self.position[rows]))
 
 
 def run(
@@ -238,12 +221,12 @@ def run(
     steps = round((SETTLE_S + arm.motion.duration) / arm.period)
     begin_ns = h_ns + round(SETTLE_S * NANO)
     points, reference = _plan(arm, begin_ns, steps)
-    exact, driven, plant = make_plant(arm, case, start_of(arm))
+    plant, driven = make_plant(arm, case, start_of(arm))
     loop, quiet = make_loop(arm, case, law, plant), _silent_steps(arm, case)
     position, velocity, effort, acting = np.zeros((4, steps, n))
     answered, stopped = np.zeros((2, steps), dtype=bool)
     for k in range(steps):
-        exact.read(position[k], velocity[k])
+        driven.read(position[k], velocity[k])
         loop.now_ns += h_ns
         answered[k] = not plant.stale and k not in quiet
         if k == 0:
@@ -270,7 +253,6 @@ def run(
         acting=acting,
         answered=answered,
         stopped=stopped,
-        refused=loop.refused,
     )
 
 
@@ -292,22 +274,17 @@ def is_unstable(arm: DriverArm, delay_ms: float, law: str, seconds: float = 6.0)
     the second quarter, or if it exceeds ``FAR``.
     """
     smooth = replace(arm, tree=arm.tree.with_changes(coulomb_friction=np.zeros(arm.tree.n)))
-    place = start_of(arm)
-    push = np.full(arm.tree.n, PUSH)
-    case, steps = DriverCase(state_delay=delay_ms), round(seconds / arm.period)
-    exact, _, plant = make_plant(smooth, case, place, push)
+    place, steps = start_of(arm), round(seconds / arm.period)
+    case, push = DriverCase(state_delay=delay_ms), np.full(arm.tree.n, PUSH)
+    plant, driven = make_plant(smooth, case, place, push)
     loop = make_loop(smooth, case, law, plant)
-    q, v, deviation = place.copy(), push.copy(), np.zeros(steps)
-    for k in range(steps):
-        exact.read(q, v)
+    loop.activate()
+    (q, v), deviation = np.zeros((2, arm.tree.n)), np.zeros(steps)
+    for k in loop.run(steps):
+        driven.read(q, v)
         deviation[k] = np.abs(q - place).max()
         if deviation[k] > FAR:
             return True
-        loop.now_ns += loop.period_ns
-        if k == 0:
-            loop.activate()
-        loop.answer()
-        loop.act()
     quarter = steps // 4
     return bool(deviation[-quarter:].max() > deviation[quarter : 2 * quarter].max())
 

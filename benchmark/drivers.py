@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
 from functools import partial
 from itertools import product
 from typing import Any
@@ -28,11 +27,11 @@ from benchmark.driver_run import (
 from benchmark.measuring import save, show_rows
 from robot_dynamics_ros.control.design.gain_design import loop_margins
 from robot_dynamics_ros.control.drivers.file import shipped_profiles
-from robot_dynamics_ros.control.laws.parameter_checks import middle_of_limits
 from robot_dynamics_ros.control.laws.pd_gravity import joint_inertia
 from robot_dynamics_ros.description import shipped
 from robot_dynamics_ros.dynamics.newton_euler import NewtonEuler
 from robot_dynamics_ros.errors import ConfigurationError, DivergenceError, ParameterError
+from robot_dynamics_ros.recordings.metrics.tracking import tool_path
 from robot_dynamics_ros.recordings.report.figures import COLOURS, styled, subplots
 from robot_dynamics_ros.recordings.report.toolkit import Report, joint_units
 
@@ -177,11 +176,12 @@ def profile_row(robot: str, name: str) -> dict[str, Any]:
 def limit_row(robot: str, law: str) -> dict[str, Any]:
     """Return the delay at which a law is unstable, measured and by the margin of its joints."""
     arm = make_arm(robot)
-    crossover, phase, delay = margin(arm, gain_factor(arm, law))
+    factor = gain_factor(arm, law)
+    crossover, phase, delay = margin(arm, factor)
     return {
         'arm': robot,
         'law': law,
-        'gain factor': gain_factor(arm, law),
+        'gain factor': factor,
         'crossover, rad/s': crossover,
         'phase margin, deg': float(np.degrees(phase)),
         'delay margin, ms': 1e3 * delay,
@@ -212,7 +212,7 @@ def gain_factor(arm: DriverArm, law: str) -> float:
     if law != 'pd_gravity':
         return 1.0
     tree = arm.tree
-    home = middle_of_limits(tree)
+    home = tree.middle
     inertia = NewtonEuler(tree).mass_matrix(start_of(arm)) + np.diag(tree.armature)
     return float(np.linalg.eigvals(np.linalg.solve(inertia, np.diag(joint_inertia(tree, home))))
                  .real.max())  # fmt: skip
@@ -245,13 +245,16 @@ def gap_row(arm: DriverArm, gap_ms: float) -> dict[str, Any]:
 
 def tool_errors(trace: DriverTrace) -> np.ndarray:
     """Return the distances of the tool from its reference, mm."""
-    reference = replace(trace, position=trace.reference_position).tool(slice(None))
-    return 1e3 * np.linalg.norm(trace.tool(slice(None)) - reference, axis=1)
+    path, reference = (
+        tool_path(trace.arm.tree, rows) for rows in (trace.position, trace.reference_position)
+    )
+    return 1e3 * np.linalg.norm(path - reference, axis=1)
 
 
 def distance(trace: DriverTrace, first: int, last: int) -> float:
     """Return the distance of the tool's positions in two rows, mm."""
-    return 1e3 * float(np.linalg.norm(trace.tool(last) - trace.tool(first)))
+    before, after = tool_path(trace.arm.tree, trace.position[[first, last]])
+    return 1e3 * float(np.linalg.norm(after - before))
 
 
 # Output ------------------------------------------------------------------------------------------

@@ -48,7 +48,7 @@ print(end - begin, end - loaded)
 
 def main() -> int:
     """Measure, print, and write ``out/benchmark/dynamics.json`` and ``joints.html``."""
-    measured: dict[str, Any] = {'machine': machine(), 'arms': {}}
+    measured: dict[str, Any] = {'arms': {}}
     for name, xml in arms().items():
         note(f'measuring {name} ...')
         measured['arms'][name] = measure_arm(xml)
@@ -132,7 +132,7 @@ def _start(place: str) -> tuple[float, float]:
 
 
 def _print(measured: dict[str, Any]) -> None:
-    print(measured['machine'])
+    print(machine())
     for name, arm in measured['arms'].items():
         parts = {
             'one call': (arm['call'], 'pinocchio'),

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from benchmark.fault_evaluator import CLOSED, NS, FaultEvaluator
+from benchmark.measuring import drawn
 from robot_dynamics_ros.control.changes import (
     GoalChange,
     ParameterChange,
@@ -19,9 +21,9 @@ from robot_dynamics_ros.control.changes import (
     ReleaseChange,
     TrajectoryChange,
 )
+from robot_dynamics_ros.control.contact_watch import REACTIONS
 from robot_dynamics_ros.control.laws.registry import LAWS
 from robot_dynamics_ros.control.modes import SessionMode
-from robot_dynamics_ros.control.reactions import REACTIONS
 from robot_dynamics_ros.control.safety import STOP_ACTIONS
 from robot_dynamics_ros.control.streamed import (
     EnablingChange,
@@ -54,21 +56,15 @@ HOSTILE: Mapping[str, tuple[Any, ...]] = {
 }
 
 
+#: A change may only be accepted or rejected with an error of this package.
+REJECTED = suppress(RobotDynamicsError)
+
+
 class FaultChanges(FaultEvaluator):
     """The changes, one method each, selected by name."""
 
-    def _try(self, change: Callable[[np.random.Generator], None], rng: Any) -> None:
-        """Apply a change, which may only be accepted or rejected with an error of this package."""
-        try:
-            change(rng)
-        except RobotDynamicsError:
-            return
-
     def _set(self, **values: Any) -> None:
         self.session.perform(ParameterChange(self.session, values))
-
-    def _put(self, values: Mapping[str, Any], rng: np.random.Generator) -> None:
-        self._set(**values)
 
     def parameters(self, rng: np.random.Generator) -> None:
         """Change several parameters at once."""
@@ -83,15 +79,15 @@ class FaultChanges(FaultEvaluator):
             'effort_rate_limit': ([0.0], [300.0], [2000.0]),
         }  # fmt: skip
         for name in rng.choice(list(choices), 3, replace=False):
-            values = choices[name]
-            self._try(partial(self._put, {name: values[rng.integers(len(values))]}), rng)
+            with REJECTED:
+                self._set(**{name: drawn(choices[name], rng)})
 
     def hostile_parameters(self, rng: np.random.Generator) -> None:
         """Set invalid parameter values."""
         for name, values in HOSTILE.items():
             law = {'law': 'constraint_stabilization'} if name == 'program' else {}
-            value = values[rng.integers(len(values))]
-            self._try(partial(self._put, {**law, name: value}), rng)
+            with REJECTED:
+                self._set(**{**law, name: drawn(values, rng)})
 
     def laws(self, rng: np.random.Generator) -> None:
         """Change the law, three times in a row."""
@@ -125,7 +121,8 @@ class FaultChanges(FaultEvaluator):
     def trajectories(self, rng: np.random.Generator) -> None:
         """Send trajectories that begin now, later, in the past, or elsewhere, and invalid ones."""
         for _ in range(rng.integers(1, 4)):
-            self._try(self.trajectory, rng)
+            with REJECTED:
+                self.trajectory(rng)
 
     def trajectory(self, rng: np.random.Generator) -> None:
         """Send a smooth trajectory with a reachable goal."""
@@ -134,7 +131,8 @@ class FaultChanges(FaultEvaluator):
     def goals(self, rng: np.random.Generator) -> None:
         """Send action goals, some of them with tolerances that are violated."""
         for _ in range(rng.integers(1, 3)):
-            self._try(self.goal, rng)
+            with REJECTED:
+                self.goal(rng)
 
     def goal(self, rng: np.random.Generator) -> None:
         """Send an action goal; a violated tolerance stops the arm."""
@@ -165,7 +163,8 @@ class FaultChanges(FaultEvaluator):
     def speeds(self, rng: np.random.Generator) -> None:
         """Send speed overrides, and invalid ones."""
         for factor in rng.choice([0.0, 0.2, 1.0, math.nan, -1.0, 7.0], 2):
-            self._try(lambda _, f=factor: self.session.perform(SpeedChange(self.session, f)), rng)
+            with REJECTED:
+                self.session.perform(SpeedChange(self.session, factor))
 
     def _motion(self, rng: np.random.Generator) -> tuple[Any, int]:
         """Return times, positions, velocities, accelerations, and the start."""
@@ -174,7 +173,7 @@ class FaultChanges(FaultEvaluator):
         goal = here + np.clip(goal - here, -0.4, 0.4)
         last = float(rng.uniform(0.8, 1.5))
         times = np.linspace(float(rng.choice([0.0, 0.2])), last, 25)
-        begin = (here, self.q, here + 0.04)[rng.integers(3)]
+        begin = drawn((here, self.q, here + 0.04), rng)
         points, *rates = Quintic(begin, goal, last).table(times)
         if rng.random() < 0.2:
             points[rng.integers(25), 0] = rng.choice([math.nan, 1e300, 50.0])
@@ -204,31 +203,35 @@ class FaultChanges(FaultEvaluator):
     def targets(self, rng: np.random.Generator) -> None:
         """Stream targets for a while, including jumps and invalid ones."""
         kind = rng.choice([self._target_joint, self._target_pose, self._target_wrench])
-        self._lasting(rng, int(rng.choice([1, 10, 50])), lambda: self._try(kind, rng))
+        self._lasting(rng, int(rng.choice([1, 10, 50])), partial(kind, rng))
 
     def _target_joint(self, rng: np.random.Generator) -> None:
         goal = self.middle + 0.4 * self.half * rng.uniform(-1, 1, self.tree.n)
         read = partial(self.session.targets.joints, (), self._odd(goal, rng))
-        self.session.perform(TargetChange(self.session, read))
+        with REJECTED:
+            self.session.perform(TargetChange(self.session, read))
 
     def _target_pose(self, rng: np.random.Generator) -> None:
         place, turn = self._odd(rng.normal(size=3), rng), self._odd(rng.normal(size=4), rng)
         turn = rng.choice([0.0, 1.0]) * turn
         read = partial(self.session.targets.pose, '', place, turn)
-        self.session.perform(TargetChange(self.session, read))
+        with REJECTED:
+            self.session.perform(TargetChange(self.session, read))
 
     def _target_wrench(self, rng: np.random.Generator) -> None:
         axes, wrench = str(rng.choice(['', 'tool'])), self._odd(10.0 * rng.normal(size=6), rng)
         read = partial(self.session.targets.wrench, axes, wrench)
-        self.session.perform(WrenchChange(self.session, read))
+        with REJECTED:
+            self.session.perform(WrenchChange(self.session, read))
 
     def sensed(self, rng: np.random.Generator) -> None:
         """Send random measurements of a force sensor at the tool."""
-        self._lasting(rng, 1, lambda: self._try(self._sensed, rng))
+        self._lasting(rng, 1, partial(self._sensed, rng))
 
     def _sensed(self, rng: np.random.Generator) -> None:
         wrench = self._odd(10.0 * rng.normal(size=6), rng)
-        self.session.perform(MeasuredWrench(self.session, 'tool', wrench))
+        with REJECTED:
+            self.session.perform(MeasuredWrench(self.session, 'tool', wrench))
 
     def _odd(self, values: Any, rng: np.random.Generator) -> Any:
         """Return the values, occasionally with an invalid one."""

@@ -20,10 +20,10 @@ from benchmark.fault_states import Distortion, Scenario, Vector
 from benchmark.session_on_plant import shipped_parameters
 from robot_dynamics_ros.control.drivers.conversion import DriverConversion, bind, effort_limits
 from robot_dynamics_ros.control.drivers.file import load_driver_profile
+from robot_dynamics_ros.control.laws.pd_gravity import joint_inertia
 from robot_dynamics_ros.control.modes import SessionMode
 from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.description.shipped import MECHANISMS, shipped_robot
-from robot_dynamics_ros.dynamics import make_formulation
 from robot_dynamics_ros.model import RobotTree, load_robot
 from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
 
@@ -70,7 +70,8 @@ _PINS = [('arm_pin', 'rod_pin')]
 
 
 @cache
-def _arm(name: str, profile: str) -> tuple[RobotTree, DriverConversion | None]:
+def load_arm(name: str, profile: str) -> tuple[RobotTree, DriverConversion | None]:
+    """Return an arm without Coulomb friction, and the conversions of a profile or 'none'."""
     driver = load_driver_profile(profile) if profile != 'none' else None
     limits = _UNDRIVEN if name in CLOSED else effort_limits(driver) if driver else None
     tree = load_robot(shipped_robot(name), effort_limit=limits)
@@ -78,27 +79,17 @@ def _arm(name: str, profile: str) -> tuple[RobotTree, DriverConversion | None]:
     return tree, bind(driver, tree) if driver else None
 
 
-def _frequency(driver: DriverConversion | None) -> float:
-    """Return the natural frequency of the laws at a driver's rate, rad/s."""
-    rate = RATE if driver is None else driver.profile.state.rate_hz
-    return FREQUENCY * min(1.0, rate / RATE)
-
-
-def _stiffness(tree: RobotTree, w: float) -> list[float]:
-    """Return the stiffness that gives each joint alone the natural frequency w, rad/s."""
-    middle = 0.5 * (tree.position_lower + tree.position_upper)
-    inertia = make_formulation('newton_euler', tree).mass_matrix(middle).diagonal()
-    return [float(w**2 * (i + j)) for i, j in zip(inertia, tree.armature, strict=True)]
-
-
 class FaultEvaluator:
     """A session with its plant, and the checks of every command."""
 
     def __init__(self, scenario: Scenario) -> None:
         self.scenario, rng = scenario, np.random.default_rng(scenario.seed)
-        self.tree, self.driver = _arm(scenario.arm, scenario.profile)
-        self.frequency = w = _frequency(self.driver)
-        stiffness = _stiffness(self.tree, w)
+        self.tree, self.driver = load_arm(scenario.arm, scenario.profile)
+        lower, upper = self.tree.position_lower, self.tree.position_upper
+        self.middle, self.half = 0.5 * (lower + upper), 0.5 * (upper - lower)
+        rate = RATE if self.driver is None else self.driver.profile.state.rate_hz
+        self.frequency = w = FREQUENCY * min(1.0, rate / RATE)
+        stiffness = (w**2 * joint_inertia(self.tree, self.middle)).tolist()  # of a joint alone
         parameters = {
             'law': scenario.law, 'stop_action': scenario.stop_action, 'state_timeout_s': 0.05,
             'natural_frequency': [w], 'joint_stiffness': stiffness,
@@ -115,15 +106,13 @@ class FaultEvaluator:
         self.period = round(self.h * NS)
         self.plant = MujocoPlant(self.tree, self.h, pins=_PINS if closed else ())
         self.data = mujoco.MjData(self.plant.model)
-        self.driven_joints = ~(closed & np.isin(self.tree.joint_names, [*_UNDRIVEN]))
-        lower, upper = self.tree.position_lower, self.tree.position_upper
-        self.middle, self.half = 0.5 * (lower + upper), 0.5 * (upper - lower)
+        self.driven_joints = ~np.isin(self.tree.joint_names, [*_UNDRIVEN])
         begin = self.middle + 0.3 * self.half * rng.uniform(-1, 1, self.tree.n)
         if closed:
             simulated = nodes.get('simulator', {})
             begin = np.array(simulated.get('initial_position', np.zeros(self.tree.n)))
         self.plant.reset(begin)
-        self.q, self.v = np.zeros(self.tree.n), np.zeros(self.tree.n)
+        self.q, self.v, self.effort, self.momentum, self.guarded = np.zeros((5, self.tree.n))
         self.step, self.shift, self.now = 0, 50 * NS, 50 * NS
         self.truth: dict[int, tuple[Vector, Vector]] = {}
         self.active: list[Distortion] = []
@@ -133,9 +122,8 @@ class FaultEvaluator:
         self.braking = False
         self.stopped_at, self.true_ticks, self.loaded = -math.inf, 0, closed
         self.energy: tuple[int, float, float] | None = None
-        self.effort, self.momentum = np.zeros(self.tree.n), np.zeros(self.tree.n)
         self.fresh_start, self.restarts = True, 0
-        self.guarded, self.acting = np.zeros(self.tree.n), np.zeros(self.tree.n, dtype=bool)
+        self.acting = np.zeros(self.tree.n, dtype=bool)
         self.rated_at = self.off_program_step = -math.inf
         self.alone = False  # whether the law must act alone
         self.activation_shift = int(rng.choice(SHIFTS))
@@ -321,7 +309,8 @@ class FaultEvaluator:
         bears = (gravity < 0.9 * settings.effort_scale * limit).all()
         counts = not self.programmed if fresh else settings.stop_action != 'zero'
         self.energy = None
-        if counts and bears and self.true_ticks > 2 and not self.loaded and not self.distorted:
+        distorted = any(one.kind != 'silence' for one in self.active)  # false or delayed states
+        if counts and bears and self.true_ticks > 2 and not self.loaded and not distorted:
             work = float(np.abs(self.v) @ limit) * self.h * 2
             self.energy = self.step, self._kinetic() + work + SETTLING, 1.0 if fresh else 0.0
 
@@ -330,11 +319,6 @@ class FaultEvaluator:
         """Whether a program moves the arm."""
         law = self.loop.law.name == 'constraint_stabilization'
         return bool(law and self.session.parameters['program'])
-
-    @property
-    def distorted(self) -> bool:
-        """Whether states are false or may be delayed."""
-        return any(one.kind != 'silence' for one in self.active)
 
     def _energy(self) -> None:
         """Check that the kinetic energy does not grow after a stop."""

@@ -12,32 +12,28 @@ import os
 import signal
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from lifecycle_msgs.srv import GetState
-from rcl_interfaces.srv import SetParameters
-from rclpy.parameter import Parameter
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray
-from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 from benchmark.fault_evaluator import BreachError
-from benchmark.soak import Spinner
+from benchmark.soak import Disturber, Spinner
 from robot_dynamics_ros.cli.processes import SceneProcesses, own_domain
 from robot_dynamics_ros.description.shipped import shipped_robot
 from robot_dynamics_ros.errors import PeerTimeoutError
 from robot_dynamics_ros.model import load_robot
 
 _ARM, _TIMEOUT_S, _ENOUGH = 'scara', 90.0, 50
-#: The controller's other parameters are in the arm's parameter file.
-_PARAMETERS: dict[str, dict[str, Any]] = {
-    'controller': {'use_sim_time': False, 'state_timeout_s': 0.2},
-    'simulator': {},
+#: Command of each process, and its parameters besides those of the arm's parameter file.
+_PROCESSES: dict[str, tuple[str, dict[str, Any]]] = {
+    'controller': ('control', {'use_sim_time': False, 'state_timeout_s': 0.2}),
+    'simulator': ('simulate', {}),
 }
-_COMMANDS = {'controller': 'control', 'simulator': 'simulate'}
 _ACTIVE = 3
 
 
@@ -51,28 +47,26 @@ class ProcessTrial:
     """Two processes in a domain, the faults applied to them, and a check of every command.
 
     Args:
-        domain: ROS domain.
+        spinner: A node in their domain.
         nodes: Starts the processes.
         seed: Seed of the random numbers.
     """
 
-    def __init__(self, domain: int, nodes: SceneProcesses, seed: int) -> None:
+    def __init__(self, spinner: Spinner, nodes: SceneProcesses, seed: int) -> None:
         self._nodes, self._rng = nodes, np.random.default_rng(seed)
         self._tree = load_robot(shipped_robot(_ARM))
-        for name in _PARAMETERS:
+        for name in _PROCESSES:
             self._start(name)
-        self.spinner = Spinner(domain)
-        node = self.spinner.node
+        self._spinner, node = spinner, spinner.node
         self.commands, self._violation = 0, ''
         node.create_subscription(
             Float64MultiArray, 'effort_controller/commands', self._on_command, 1000
         )
         self._states = node.create_publisher(JointState, 'joint_states', 100)
-        self._motion = node.create_publisher(JointTrajectory, 'controller/joint_trajectory', 10)
-        self._parameters = node.create_client(SetParameters, 'controller/set_parameters')
+        self._disturber = Disturber(node)
 
     def _start(self, name: str) -> None:
-        self._nodes.start(name, _COMMANDS[name], _PARAMETERS[name], _ARM)
+        self._nodes.start(name, *_PROCESSES[name], _ARM)
 
     def _on_command(self, msg: Float64MultiArray) -> None:
         self.commands += 1
@@ -84,7 +78,7 @@ class ProcessTrial:
         Raises:
             BreachError: The arm is not controlled, or a command was invalid.
         """
-        getattr(self, kind)()
+        KINDS[kind](self)
         with suppress(PeerTimeoutError):
             self.await_control()
             if not self._violation:
@@ -100,76 +94,65 @@ class ProcessTrial:
         """
         end, first = time.monotonic() + _TIMEOUT_S, self.commands
         while time.monotonic() < end:
-            self.spinner.spin(0.2)
+            self._spinner.spin(0.2)
             self._nodes.check()
             if self.commands - first < _ENOUGH:
                 continue
-            state = self.spinner.call(GetState, 'controller/get_state', GetState.Request())
+            state = self._spinner.call(GetState, 'controller/get_state', GetState.Request())
             if state.current_state.id == _ACTIVE:
                 return
         raise PeerTimeoutError('controller', 'command', _TIMEOUT_S)
 
     # Faults -------------------------------------------------------------------------------------
 
-    def _stop(self, name: str) -> None:
+    def stop(self, name: str) -> None:
         """Suspend a process for longer than the timeout of the states."""
         pid = self._nodes.pid(name)
         os.kill(pid, signal.SIGSTOP)
-        self.spinner.spin(float(self._rng.uniform(0.3, 1.0)))
+        self._spinner.spin(float(self._rng.uniform(0.3, 1.0)))
         os.kill(pid, signal.SIGCONT)
 
-    def _kill(self, name: str) -> None:
+    def kill(self, name: str) -> None:
         """Kill a process, and start a new one."""
         os.kill(self._nodes.pid(name), signal.SIGKILL)
-        self.spinner.spin(float(self._rng.uniform(0.0, 1.0)))
+        self._spinner.spin(float(self._rng.uniform(0.0, 1.0)))
         self._start(name)
-
-    def stop_simulator(self) -> None:
-        """Suspend the simulator."""
-        self._stop('simulator')
-
-    def stop_controller(self) -> None:
-        """Suspend the controller."""
-        self._stop('controller')
-
-    def kill_simulator(self) -> None:
-        """Restart the simulator: time jumps back, the arm is at another position."""
-        self._kill('simulator')
-
-    def kill_controller(self) -> None:
-        """Restart the controller; the killed one is still discovered for a while."""
-        self._kill('controller')
 
     def contradict(self) -> None:
         """Publish states of another arm, including impossible ones."""
         n = self._tree.n
         for k in range(200):
-            now = self.spinner.node.get_clock().now().to_msg()
+            now = self._spinner.node.get_clock().now().to_msg()
             values = self._rng.normal(size=n) * self._rng.choice([0.3, 1.0, 1e9])
             values[k % n] = self._rng.choice([values[k % n], math.nan, math.inf])
             message = JointState(name=list(self._tree.joint_names), position=values.tolist(),
                                  velocity=[0.0] * n, effort=[0.0] * n)  # fmt: skip
             message.header.stamp = now
             self._states.publish(message)
-            self.spinner.spin(0.002)
+            self._spinner.spin(0.002)
 
     def flood(self) -> None:
         """Send valid and invalid trajectories and parameters at the maximum rate."""
-        names, n = list(self._tree.joint_names), self._tree.n
-        middle = 0.5 * (self._tree.position_lower + self._tree.position_upper)
+        n = self._tree.n
+        middle = self._tree.middle
         for _ in range(100):
             goal = middle + self._rng.choice([0.05, 1e300, math.nan]) * self._rng.normal(size=n)
-            point = JointTrajectoryPoint(positions=goal.tolist())
-            point.time_from_start.sec = int(self._rng.integers(0, 4))
-            self._motion.publish(JointTrajectory(joint_names=names, points=[point]))
-            value = [float(self._rng.choice([8.0, 15.0, -1.0, math.nan]))] * n
-            changed = Parameter('natural_frequency', value=value).to_parameter_msg()
-            self._parameters.call_async(SetParameters.Request(parameters=[changed]))
-            self.spinner.spin(0.005)
+            seconds = int(self._rng.integers(0, 4))
+            frequency = float(self._rng.choice([8.0, 15.0, -1.0, math.nan]))
+            self._disturber.send(goal.tolist(), seconds, [frequency] * n)
+            self._spinner.spin(0.005)
 
 
-KINDS = ('stop_simulator', 'contradict', 'kill_simulator', 'stop_controller', 'flood',
-         'kill_controller')  # fmt: skip
+#: A restarted simulator's time jumps back, with its arm at another position; a killed controller
+#: is still discovered for a while.
+KINDS: dict[str, Callable[[ProcessTrial], None]] = {
+    'stop_simulator': lambda trial: trial.stop('simulator'),
+    'contradict': ProcessTrial.contradict,
+    'kill_simulator': lambda trial: trial.kill('simulator'),
+    'stop_controller': lambda trial: trial.stop('controller'),
+    'flood': ProcessTrial.flood,
+    'kill_controller': lambda trial: trial.kill('controller'),
+}
 
 
 def campaign(rounds: int, seed: int, folder: Path, tell: Callable[[str], None] = print) -> int:
@@ -179,15 +162,16 @@ def campaign(rounds: int, seed: int, folder: Path, tell: Callable[[str], None] =
         BreachError: A guarantee was violated; the message says which.
         SceneError: A process ended by itself.
     """
-    with own_domain() as domain, SceneProcesses(folder / 'logs', domain) as nodes:
-        trial = ProcessTrial(domain, nodes, seed)
-        try:
-            trial.await_control()
-            order = np.random.default_rng(seed).permutation(rounds)
-            for kind in (KINDS[k % len(KINDS)] for k in order):
-                trial.run(kind)
-                tell(f'{kind}: controlled again, {trial.commands} commands so far')
-        finally:
-            trial.spinner.close()
-        nodes.end(list(_PARAMETERS))
+    with (
+        own_domain() as domain,
+        SceneProcesses(folder / 'logs', domain) as nodes,
+        closing(Spinner(domain)) as spinner,
+    ):
+        trial = ProcessTrial(spinner, nodes, seed)
+        trial.await_control()
+        order = np.random.default_rng(seed).permutation(rounds)
+        for kind in ([*KINDS][k % len(KINDS)] for k in order):
+            trial.run(kind)
+            tell(f'{kind}: controlled again, {trial.commands} commands so far')
+        nodes.end(list(_PROCESSES))
     return trial.commands

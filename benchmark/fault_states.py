@@ -79,7 +79,9 @@ class Distortion:
 
     def jumping(self, state: State) -> list[State]:
         """Let positions jump occasionally."""
-        return [self._moved(state, 0.5)] if self.rng.random() < 0.2 else [state]
+        if self.rng.random() >= 0.2:
+            return [state]
+        return [(state[0], state[1] + 0.5 * self.rng.normal(size=len(state[1])), state[2])]
 
     def contradicting(self, state: State) -> list[State]:
         """Add states of another arm from a second publisher."""
@@ -114,9 +116,6 @@ class Distortion:
     def silence(self, state: State) -> list[State]:
         """Deliver no states."""
         return []
-
-    def _moved(self, state: State, scale: float) -> State:
-        return state[0], state[1] + scale * self.rng.normal(size=len(state[1])), state[2]
 
     def _spoiled(self, state: State, values: tuple[float, ...]) -> State:
         row = np.array(state[1:])

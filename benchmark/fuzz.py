@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import os
 import resource
 import signal
 import tempfile
@@ -136,8 +137,13 @@ def own_folder() -> Iterator[None]:
     with tempfile.TemporaryDirectory() as folder:
         work = Path(folder, 'a', 'b', 'here')  # paths upwards stay inside
         work.mkdir(parents=True)
-        with contextlib.chdir(work), patch.object(tempfile, 'tempdir', folder):
-            yield
+        before = Path.cwd()
+        os.chdir(work)
+        try:
+            with patch.object(tempfile, 'tempdir', folder):
+                yield
+        finally:
+            os.chdir(before)
 
 
 @contextlib.contextmanager
@@ -196,9 +202,8 @@ def report(tallies: dict[str, Tally]) -> None:
             print(f'{kind} --first {index}: {count} times {said}')
 
 
-def main(arguments: Sequence[str] = ()) -> int:
-    """Run the campaign and print it; return 1 if there is a violation."""
-    parser = argparse.ArgumentParser(prog='python -m benchmark fuzz', description=__doc__)
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
     parser.add_argument('--inputs', type=int, default=15_000, help='of each kind')
     parser.add_argument('--seed', type=int, default=1)
     parser.add_argument('--first', type=int, default=0, help='index of the first input')
@@ -206,7 +211,10 @@ def main(arguments: Sequence[str] = ()) -> int:
     parser.add_argument('--processes', type=int, metavar='N', help='instead: number of inputs '
                         'of all kinds passed to the real command line (ROS 2)')  # fmt: skip
     parser.add_argument('--show', action='store_true', help='print the first input instead')
-    args = parser.parse_args(arguments)
+
+
+def main(args: argparse.Namespace) -> int:
+    """Run the campaign and print it; return 1 if there is a violation."""
     kinds = args.kind or list(KINDS)
     if args.show:
         print(ascii(text_of(kinds[0], args.first, args.seed)[0]))

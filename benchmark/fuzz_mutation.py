@@ -7,12 +7,14 @@ import math
 import re
 import struct
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
 import yaml
 
+from benchmark.measuring import drawn
 from robot_dynamics_ros.errors import RobotDynamicsError
 from robot_dynamics_ros.yaml_reader.parsing import parse_yaml
 
@@ -40,6 +42,8 @@ VALUES: tuple[Any, ...] = (
 )  # fmt: skip
 _UNWRITABLE = re.compile('[^\t\n -\ud7ff]')
 _TOKEN = re.compile(r'[-+]?\d+\.?\d*(?:[eE][-+]?\d+)?|\w+|[^\w\s]')
+#: The text after a colon or between quotes.
+_VALUE = re.compile(r'(?<=: )[^\n]+|(?<=")[^"\n]*(?=")')
 
 
 def mutated(text: str, rng: np.random.Generator) -> str:
@@ -48,7 +52,7 @@ def mutated(text: str, rng: np.random.Generator) -> str:
     for _ in range(rng.integers(1, 5) if kind != 0 else 0):
         text = _content_mutated(text, rng)
     for _ in range(rng.integers(1, 3) if kind < 2 else 0):
-        text = _MUTATIONS[rng.integers(len(_MUTATIONS))](text, rng)
+        text = drawn(_MUTATIONS, rng)(text, rng)
     return text
 
 
@@ -63,8 +67,7 @@ def _content_mutated(text: str, rng: np.random.Generator) -> str:
     places = list(_places(content)) if isinstance(content, (dict, list)) else []
     if not places:
         return _replace_token(text, rng)
-    inner, key = places[rng.integers(len(places))]
-    _change(inner, key, rng)
+    _change(*drawn(places, rng), rng)
     return str(yaml.safe_dump(content, sort_keys=False))
 
 
@@ -85,7 +88,7 @@ def _places(content: Any) -> Iterator[tuple[Any, Any]]:
 
 def _change(inner: Any, key: Any, rng: np.random.Generator) -> None:
     """Replace, drop, duplicate or rename one entry."""
-    kind, value = rng.integers(8), VALUES[rng.integers(len(VALUES))]
+    kind, value = rng.integers(8), drawn(VALUES, rng)
     if kind < 5:
         inner[key] = value
     elif kind == 5:
@@ -103,15 +106,15 @@ def _xml_mutated(text: str, rng: np.random.Generator) -> str:
     except (ElementTree.ParseError, ValueError):
         return text
     elements = list(root.iter())
-    one, parent = elements[rng.integers(len(elements))], elements[rng.integers(len(elements))]
+    one, parent = drawn(elements, rng), drawn(elements, rng)
     kind = rng.integers(6)
     if kind < 3 and one.attrib:
-        name = list(one.attrib)[rng.integers(len(one.attrib))]
+        name = drawn(list(one.attrib), rng)
         one.set(name, _attribute(one.get(name, ''), rng))
     elif kind == 3 and one.attrib:
-        del one.attrib[list(one.attrib)[rng.integers(len(one.attrib))]]
+        del one.attrib[drawn(list(one.attrib), rng)]
     elif kind == 4 and len(one):
-        one.remove(one[rng.integers(len(one))])
+        one.remove(drawn(list(one), rng))
     elif one not in parent.iter() and parent not in one.iter():
         parent.append(one)
     return ElementTree.tostring(root, encoding='unicode')
@@ -119,29 +122,23 @@ def _xml_mutated(text: str, rng: np.random.Generator) -> str:
 
 def _attribute(value: str, rng: np.random.Generator) -> str:
     """Return a changed attribute value: one of its numbers, or all of it."""
-    hostile = str(VALUES[rng.integers(len(VALUES))])
-    words = value.split()
+    hostile, words = str(drawn(VALUES, rng)), value.split()
     if words and rng.random() < 0.6:
         words[rng.integers(len(words))] = hostile
-        return _UNWRITABLE.sub('', ' '.join(words))
+        hostile = ' '.join(words)
     return _UNWRITABLE.sub('', hostile)
 
 
-def _replace_token(text: str, rng: np.random.Generator) -> str:
-    tokens = list(_TOKEN.finditer(text))
-    if not tokens:
-        return text + _hostile(rng)
-    chosen = tokens[rng.integers(len(tokens))]
-    return text[: chosen.start()] + _hostile(rng) + text[chosen.end() :]
+def _replace_token(text: str, rng: np.random.Generator, pattern: re.Pattern[str] = _TOKEN) -> str:
+    """Replace a match of the pattern, a token without one."""
+    found = list(pattern.finditer(text)) or list(_TOKEN.finditer(text))
+    if not found:
+        return text + drawn(HOSTILE, rng)
+    begin, end = drawn(found, rng).span()
+    return text[:begin] + drawn(HOSTILE, rng) + text[end:]
 
 
-def _replace_value(text: str, rng: np.random.Generator) -> str:
-    """Replace the text after a colon or between quotes."""
-    values = list(re.finditer(r'(?<=: )[^\n]+|(?<=")[^"\n]*(?=")', text))
-    if not values:
-        return _replace_token(text, rng)
-    chosen = values[rng.integers(len(values))]
-    return text[: chosen.start()] + _hostile(rng) + text[chosen.end() :]
+_replace_value = partial(_replace_token, pattern=_VALUE)
 
 
 def _edit_lines(text: str, rng: np.random.Generator) -> str:
@@ -197,10 +194,6 @@ def _swap_tokens(text: str, rng: np.random.Generator) -> str:
     return text[: a.start()] + b.group() + middle + a.group() + text[b.end() :]
 
 
-def _hostile(rng: np.random.Generator) -> str:
-    return HOSTILE[rng.integers(len(HOSTILE))]
-
-
 _MUTATIONS: tuple[Callable[[str, np.random.Generator], str], ...] = (
     _replace_token, _replace_token, _replace_value, _replace_value, _edit_lines, _edit_characters,
     _cut, _swap_tokens, _bomb,
@@ -223,7 +216,7 @@ def mutated_bytes(data: bytes, rng: np.random.Generator) -> bytes:
             for k in rng.integers(0, size, rng.integers(1, 20)) if size else ():
                 changed[k] = changed[k] ^ 1 << rng.integers(8) if kind else rng.integers(256)
         elif kind == 2:
-            changed[a : a + 8] = _NUMBERS[rng.integers(len(_NUMBERS))]
+            changed[a : a + 8] = drawn(_NUMBERS, rng)
         elif kind == 3:
             changed[a : min(b, a + 200)] = bytes(min(b, a + 200) - a)
         elif kind == 4:

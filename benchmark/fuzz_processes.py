@@ -20,7 +20,7 @@ import threading
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import suppress
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -94,6 +94,7 @@ class CommandLine:
 
     def __init__(self, root: Path, domain: int) -> None:
         self._root, self._work = root, root / 'files' / 'a' / 'b' / 'here'
+        self._baseline = dict[tuple[str, int], float]()
         for folder in (self._work, *(root / 'files' / name for name in ('home', 'temporary'))):
             folder.mkdir(parents=True)
         write_input('bag', KINDS['bag'].seeds()[0], 0, root)
@@ -114,7 +115,7 @@ class CommandLine:
         node = self._spinner.node
         states = node.create_publisher(JointState, 'joint_states', 5)
         node.create_subscription(JointTrajectory, 'soak/joint_trajectory', lambda _: None, 1)
-        middle = (0.5 * (tree.position_lower + tree.position_upper)).tolist()
+        middle = tree.middle.tolist()
 
         def publish() -> None:
             message = JointState(name=list(tree.joint_names), position=middle)
@@ -127,6 +128,21 @@ class CommandLine:
     def close(self) -> None:
         """Stop the arm's node."""
         self._spinner.close()
+
+    def evaluate(self, kind: str, index: int, seed: int) -> Tally:
+        """Run the command of an input; time for its seed, such as compiling, is allowed extra."""
+        tally, (text, origin) = Tally(), text_of(kind, index, seed)
+        if (kind, origin) not in self._baseline:
+            words = self.words(kind, KINDS[kind].seeds()[origin], origin)
+            self._baseline[kind, origin] = self.run(words, 20.0 * LONGEST_S).seconds
+        longest = LONGEST_S + self._baseline[kind, origin]
+        try:
+            ended = self.run(self.words(kind, text, origin), longest)
+        except (ValueError, OSError):  # invalid as an argument or a file name
+            tally.count(index, 'refused', '', 0.0)
+        else:
+            tally.count(index, *verdict(ended, longest), ended.seconds)
+        return tally
 
     def words(self, kind: str, text: str, origin: int) -> list[str]:
         """Write an input, and return the command that reads it."""
@@ -216,36 +232,6 @@ def _session(session: int) -> dict[int, str]:
     return names
 
 
-class _Worker:
-    """Evaluates inputs with its own :class:`CommandLine`."""
-
-    def __init__(self) -> None:
-        self._folder, self._domain = tempfile.TemporaryDirectory(), own_domain()
-        self._line = CommandLine(Path(self._folder.name), self._domain.__enter__())
-        self._baseline = dict[tuple[str, int], float]()
-
-    def close(self) -> None:
-        """Remove the folder, release the domain."""
-        self._line.close()
-        self._domain.__exit__(None, None, None)
-        self._folder.cleanup()
-
-    def evaluate(self, kind: str, index: int, seed: int) -> Tally:
-        """Run the command of an input; time for its seed, such as compiling, is allowed extra."""
-        tally, (text, origin) = Tally(), text_of(kind, index, seed)
-        if (kind, origin) not in self._baseline:
-            words = self._line.words(kind, KINDS[kind].seeds()[origin], origin)
-            self._baseline[kind, origin] = self._line.run(words, 20.0 * LONGEST_S).seconds
-        longest = LONGEST_S + self._baseline[kind, origin]
-        try:
-            ended = self._line.run(self._line.words(kind, text, origin), longest)
-        except (ValueError, OSError):  # invalid as an argument or a file name
-            tally.count(index, 'refused', '', 0.0)
-        else:
-            tally.count(index, *verdict(ended, longest), ended.seconds)
-        return tally
-
-
 def run(kinds: Sequence[str], inputs: int, seed: int, first: int = 0) -> dict[str, Tally]:
     """Run a campaign; return the results by kind.
 
@@ -255,20 +241,21 @@ def run(kinds: Sequence[str], inputs: int, seed: int, first: int = 0) -> dict[st
         seed: Seed of all random numbers.
         first: Index of the first input of each kind.
     """
-    tallies, workers = {kind: Tally() for kind in kinds}, dict[int, _Worker]()
+    tallies, own = {kind: Tally() for kind in kinds}, threading.local()
+
+    def begin() -> None:
+        folder, domain = tempfile.TemporaryDirectory(), own_domain()
+        root = Path(stack.enter_context(folder))
+        own.line = stack.enter_context(closing(CommandLine(root, stack.enter_context(domain))))
 
     def evaluate(place: int) -> tuple[str, Tally]:
         kind = kinds[place % len(kinds)]
-        worker = workers.get(threading.get_ident())
-        if worker is None:
-            worker = workers[threading.get_ident()] = _Worker()
-        return kind, worker.evaluate(kind, first + place // len(kinds), seed)
+        return kind, own.line.evaluate(kind, first + place // len(kinds), seed)
 
-    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+    processors = len(os.sched_getaffinity(0))
+    with ExitStack() as stack, ThreadPoolExecutor(processors, initializer=begin) as pool:
         jobs = as_completed([pool.submit(evaluate, place) for place in range(inputs)])
         results = (job.result() for job in jobs)
         for kind, tally in with_progress(results, 'inputs', inputs, breaches_of):
             tallies[kind].add(tally)
-    for worker in workers.values():
-        worker.close()
     return tallies

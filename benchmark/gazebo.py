@@ -12,12 +12,14 @@ import shutil
 import signal
 import subprocess
 import time
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from benchmark.measuring import OUT, machine, note, save, show_rows
+from benchmark.measuring import OUT, note, save, show_rows
 from robot_dynamics_ros.errors import SceneError
 from robot_dynamics_ros.messages import stamp_ns
 from robot_dynamics_ros.model import RobotTree, load_robot
@@ -76,8 +78,8 @@ def main() -> int:
         note(f'{robot}, {law}, Coulomb friction {"on" if coulomb_friction else "off"} ...')
         runs.append(measure(robot, law, coulomb_friction))
     for robot in dict.fromkeys(robot for robot, _, _ in RUNS):
-        show_rows(robot, [_row(run) for run in runs if run.robot == robot], width=180)
-    save('gazebo.json', {'machine': machine(), 'runs': [asdict(run) for run in runs]})
+        show_rows(robot, [_row(run) for run in runs if run.robot == robot])
+    save('gazebo.json', {'runs': [asdict(run) for run in runs]})
     return 0
 
 
@@ -146,24 +148,26 @@ def _launch(folder: Path, *arguments: str) -> tuple[float, float, float]:
 
 def _pairs(bag: BagReader, tree: RobotTree) -> tuple[Recording, np.ndarray]:
     """Return the states that have a reference with the same timestamp, and all times, s."""
-    states, references = {}, {}
+    states, references = dict[int, Any](), dict[int, Any]()
     topics = {'/joint_states': states, '/controller/reference': references}
     for topic, _, message in bag.messages(*topics):
-        stamp = stamp_ns(message)
-        columns = [list(message.name).index(name) for name in tree.joint_names]
-        topics[topic][stamp] = [
-            np.asarray(values)[columns] for values in (message.position, message.velocity)
-        ] + [np.asarray(message.effort)[columns] if len(message.effort) else None]
+        topics[topic][stamp_ns(message)] = message
     stamps = sorted(states.keys() & references.keys())
-    measured, desired = [states[s] for s in stamps], [references[s] for s in stamps]
+
+    def rows(messages: Mapping[int, Any], field: str) -> np.ndarray:
+        named = (
+            dict(zip(messages[s].name, getattr(messages[s], field), strict=True)) for s in stamps
+        )
+        return np.array([[values[name] for name in tree.joint_names] for values in named])
+
     recording = Recording(
         joints=tree.joint_names,
         time=np.array(stamps) * 1e-9,
-        position=np.array([row[0] for row in measured]),
-        velocity=np.array([row[1] for row in measured]),
-        effort=np.array([row[2] for row in desired]),
-        reference_position=np.array([row[0] for row in desired]),
-        reference_velocity=np.array([row[1] for row in desired]),
+        position=rows(states, 'position'),
+        velocity=rows(states, 'velocity'),
+        effort=rows(references, 'effort'),
+        reference_position=rows(references, 'position'),
+        reference_velocity=rows(references, 'velocity'),
     )
     return recording, np.array(sorted(states)) * 1e-9
 

@@ -26,11 +26,10 @@ from typing import Any
 import numpy as np
 
 from benchmark.driver_run import make_arm, start_of
-from benchmark.measuring import machine, note, save, show
+from benchmark.measuring import note, save, show
 from benchmark.session_on_plant import shipped_parameters
 from robot_dynamics_ros.control.loop import ControlLoop
-from robot_dynamics_ros.control.safety.state_validator import Observation
-from robot_dynamics_ros.control.setup import DEFAULTS, BuiltLoop, build_loop
+from robot_dynamics_ros.control.setup import DEFAULTS, build_loop
 from robot_dynamics_ros.control.trajectories.motions import Quintic
 from robot_dynamics_ros.control.trajectories.trajectory import Chain, Trajectory
 from robot_dynamics_ros.description.shipped import share_directory, shipped_robot
@@ -109,7 +108,7 @@ def main() -> int:
         runs.append({'case': vars(case), 'rms': rms.tolist(), 'peak': peak.tolist()})
     headings = ('', *(f'joint{i}, rad or m' for i in range(1, 5)))
     show('error RMS / peak on the circle, one command per step', headings, rows)
-    save('gazebo_steps.json', {'machine': machine(), 'runs': runs})
+    save('gazebo_steps.json', {'runs': runs})
     return 0
 
 
@@ -144,18 +143,16 @@ def run(case: StepCase, motion: Trajectory) -> np.ndarray:
     }
     description = read_description(shipped_robot(case.robot), mappings).xml
     tree = load_robot(description)
-    built = _build(case.robot, tree)
-    loop, share = built.loop, _dart_share(tree) if case.as_dart else None
+    loop, share = _build(case.robot, tree), _dart_share(tree) if case.as_dart else None
     steps = round((SETTLE_S + motion.duration) * 1e9) // STEP_NS
     error = np.zeros((steps, tree.n))
     with SteppedGazebo(case.robot, description, tree.joint_names) as gazebo:
-        _observe(loop, gazebo)
-        loop.start()
-        _follow(loop, motion)
         under_way: deque[np.ndarray] = deque()
         for k in range(steps):
-            if k:
-                _observe(loop, gazebo)
+            _observe(loop, gazebo)
+            if k == 0:
+                loop.start()
+                _follow(loop, motion)
             loop.tick()
             error[k] = loop.reference.position - gazebo.position
             under_way.append(loop.effort + share(loop) if share else loop.effort.copy())
@@ -164,7 +161,7 @@ def run(case: StepCase, motion: Trajectory) -> np.ndarray:
     return error
 
 
-def _build(robot: str, tree: RobotTree) -> BuiltLoop:
+def _build(robot: str, tree: RobotTree) -> ControlLoop:
     """Return the loop of the arm's parameter file, at full effort from its first tick on."""
     own = {'activation_ramp_s': 0.0, 'state_timeout_s': 1e9}
     return build_loop(tree, {**DEFAULTS, **shipped_parameters(robot)['controller'], **own})
@@ -178,7 +175,7 @@ def _follow(loop: ControlLoop, motion: Trajectory) -> None:
 def _observe(loop: ControlLoop, gazebo: SteppedGazebo) -> None:
     """Pass a state to the loop; its time begins at 1 ms, because a start at 0 means now."""
     seen = loop.observe(gazebo.stamp_ns + STEP_NS, gazebo.position, gazebo.velocity)
-    if seen is not Observation.NEW:
+    if not seen.usable:
         raise SceneError('the state', 'was rejected', loop.state.last_refusal or seen.value)
 
 

@@ -11,17 +11,17 @@ import argparse
 import json
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import rclpy
 
 from benchmark.latency_nodes import KINDS, SEVERAL, WITHIN
-from benchmark.latency_probe import Peer, Probe, processes, trip_figures, use_own_domain
-from benchmark.measuring import machine, note, save, show
+from benchmark.latency_probe import Peer, Probe, own_ros, processes, trip_figures
+from benchmark.measuring import in_turns, note, save, show
 from robot_dynamics_ros.spatial.scalar import Array
 
 EXECUTORS = ('events', 'single')
@@ -38,9 +38,8 @@ CLOSED = 0.1
 _BUSY, _BUSY_LOOPS = (sys.executable, '-c', 'while True: pass'), 3
 
 
-def main(arguments: Sequence[str] = ()) -> int:
-    """Measure, print and write ``out/benchmark/latency.json``; 1 if a budget does not add up."""
-    parser = argparse.ArgumentParser(prog='python -m benchmark latency', description=__doc__)
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
     parser.add_argument('--budget', action='store_true', help='parts of the time, by timestamps')
     parser.add_argument(
         '--watched', action='store_true', help='with monitor, recorder and diagnostics'
@@ -48,19 +47,15 @@ def main(arguments: Sequence[str] = ()) -> int:
     parser.add_argument('--executor', choices=EXECUTORS, help='only this executor')
     parser.add_argument('--blocks', type=int, default=9, help='blocks per peer')
     parser.add_argument('--messages', type=int, default=400, help='messages per block')
-    args = parser.parse_args(arguments)
-    use_own_domain()
-    rclpy.init()
-    try:
-        executors = (args.executor,) if args.executor else EXECUTORS
-        measure = budget if args.budget else watched if args.watched else comparison
+
+
+def main(args: argparse.Namespace) -> int:
+    """Measure, print and write ``out/benchmark/latency.json``; 1 if a budget does not add up."""
+    executors = (args.executor,) if args.executor else EXECUTORS
+    measure = budget if args.budget else watched if args.watched else comparison
+    with own_ros():
         results = {name: measure(name, args.blocks, args.messages) for name in executors}
-    finally:
-        rclpy.try_shutdown()
-    save(
-        f'latency{"_budget" * args.budget or "_watched" * args.watched}.json',
-        {'machine': machine(), **results},
-    )
+    save(f'latency{"_budget" * args.budget or "_watched" * args.watched}.json', results)
     return int(any(not one.get('closed', True) for one in results.values()))
 
 
@@ -119,19 +114,16 @@ def _answering(peers: Mapping[str, Peer]) -> Iterator[dict[str, Probe]]:
 
 
 def _alternate(
-    probes: Mapping[str, Probe], blocks: int, messages: int, *, period: float | None = None
+    probes: Mapping[str, Probe], blocks: int, messages: int, *, period: float = 0.0
 ) -> dict[str, dict[str, float]]:
     """Return figures of each peer, measured alternately for a few trips within each block."""
+    count = min(_SPAN, messages) + _WAKING
+    measures = {name: partial(probe.measure, count, period) for name, probe in probes.items()}
     times: dict[str, list[Array]] = {name: [] for name in probes}
     for _ in range(blocks):
-        spans: dict[str, list[Array]] = {name: [] for name in probes}
-        for _ in range(max(1, messages // _SPAN)):
-            for name, probe in probes.items():
-                count = min(_SPAN, messages) + _WAKING
-                span = probe.measure_periodic(count, period) if period else probe.measure(count)
-                spans[name].append(span[_WAKING:])
+        spans = in_turns(measures, max(1, messages // _SPAN))
         for name, parts in spans.items():
-            times[name].append(np.concatenate(parts))
+            times[name].append(np.concatenate([part[_WAKING:] for part in parts]))
     base = times[_BASE]
     return {name: trip_figures(values, base, period or _PERIOD) for name, values in times.items()}
 
@@ -206,7 +198,8 @@ def _part(trip: Mapping[str, int], answer: Mapping[str, int]) -> dict[str, int]:
     return {
         'probe: publish': trip['published'] - trip['sent'],
         'state on the wire': received - trip['published'],
-        'executor and take': answer['entered'] - received,
+        _TAKE: answer['entered'] - received,
+        _CONVERSION: 0,
         **{name: ns for name, ns in own.items() if name != 'published'},
         'rest of the callback': answer['publishing'] - answer['entered'] - before,
         'publish': trip['command_sent'] - answer['publishing'],
@@ -221,37 +214,31 @@ _INSTANTS = ('sent', 'received', 'entered', 'left', 'publishing')
 _TAKE, _CONVERSION = 'executor and take', 'conversion to Python'
 _WHOLE, _PLAIN, _AFTER = 'whole', 'whole without stamps', 'after the command (not in the latency)'
 _TAIL = ('p99 without stamps', 'worst without stamps', 'above 1 ms without stamps, %')
-_BELOW = (_WHOLE, _PLAIN, *_TAIL, _AFTER)  # the sum
+_SUM = 'sum'
+_BELOW = (_SUM, _WHOLE, _PLAIN, *_TAIL, _AFTER)  # the parts
 
 
 def _separate_conversion(parts: dict[str, dict[str, float]]) -> None:
-    """Separate the cost of converting a state to a Python object, absent in the raw echo."""
-    saved = parts['typed echo'][_TAKE] - parts['raw echo'][_TAKE]
-    for kind, row in parts.items():
-        row[_CONVERSION] = saved if kind == 'typed echo' else 0.0  # the controller receives bytes
-        row[_TAKE] -= row[_CONVERSION]
+    """Separate the cost of converting a state to a Python object.
+
+    The raw echo and the controller receive bytes.
+    """
+    raw, typed = parts['raw echo'], parts['typed echo']
+    typed[_TAKE], typed[_CONVERSION] = raw[_TAKE], typed[_TAKE] - raw[_TAKE]
 
 
 def _show_budget(parts: dict[str, dict[str, float]], executor: str) -> dict[str, Any]:
     """Print the parts of all peers; return them, and whether they add up to the whole."""
     names = [name for name in parts['controller'] if name not in _BELOW]
-    names.insert(names.index(_TAKE) + 1, names.pop(names.index(_CONVERSION)))
-    sums = {kind: sum(row.get(name, 0.0) for name in names) for kind, row in parts.items()}
-    above = {
-        name: parts['controller'].get(name, 0.0) - parts['typed echo'].get(name, 0.0)
-        for name in (*names, *_BELOW)
-    }
-    rows: list[list[Any]] = [_budget_row(name, parts, above[name]) for name in names]
-    rows.append(
-        ['sum', *(f'{x:.1f}' for x in sums.values()), f'{sum(above[n] for n in names):.1f}']
-    )
-    rows += [_budget_row(name, parts, above[name]) for name in _BELOW]
-    show(
-        f'state to command, {executor} executor, means of the middle half, us',
-        ('part', *parts, 'controller above typed echo'),
-        rows,
-    )
-    off = {kind: sums[kind] / row[_WHOLE] - 1.0 for kind, row in parts.items()}
+    for row in parts.values():
+        row[_SUM] = sum(row.get(name, 0.0) for name in names)
+    controller, echo = parts['controller'], parts['typed echo']
+    above = {name: controller.get(name, 0.0) - echo.get(name, 0.0) for name in (*names, *_BELOW)}
+    columns = {**parts, 'controller above typed echo': above}
+    title = f'state to command, {executor} executor, means of the middle half, us'
+    cells = ((name, *(f'{row.get(name, 0.0):.1f}' for row in columns.values())) for name in above)
+    show(title, ('part', *columns), cells)
+    off = {kind: row[_SUM] / row[_WHOLE] - 1.0 for kind, row in parts.items()}
     note('sum relative to the whole: ' + ', '.join(f'{kind} {x:+.1%}' for kind, x in off.items()))
     return {
         'parts_us': parts,
@@ -259,7 +246,3 @@ def _show_budget(parts: dict[str, dict[str, float]], executor: str) -> dict[str,
         'sum_against_whole': off,
         'closed': all(abs(x) <= CLOSED for x in off.values()),
     }
-
-
-def _budget_row(name: str, parts: Mapping[str, Mapping[str, float]], above: float) -> list[str]:
-    return [name, *(f'{row.get(name, 0.0):.1f}' for row in parts.values()), f'{above:.1f}']

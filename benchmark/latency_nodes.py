@@ -34,9 +34,10 @@ from robot_dynamics_ros.control.drivers.port import DriverPort
 from robot_dynamics_ros.control.loop import ControlLoop
 from robot_dynamics_ros.control.safety import StateValidator
 from robot_dynamics_ros.control.session import ControllerSession
+from robot_dynamics_ros.messages import stamp_ns
 from robot_dynamics_ros.ros.controller.node import Controller
 from robot_dynamics_ros.ros.controller.running import RunningController
-from robot_dynamics_ros.ros.conversions import EffortWriter, SerializedStateReader, stamp_to_ns
+from robot_dynamics_ros.ros.conversions import EffortWriter, SerializedStateReader
 from robot_dynamics_ros.ros.driver_connection import STATE_QOS
 from robot_dynamics_ros.ros.executors import StatesFirstExecutor
 from robot_dynamics_ros.ros.spinning import freeze_objects, make_executor, run
@@ -79,17 +80,17 @@ class Stamps:
         self.rows: list[dict[str, int]] = []
         self._row: dict[str, int] = {}
 
-    def enter(self, sent: int, received: int) -> None:
-        """Record that a callback has begun to answer the state with timestamp ``sent``.
+    def around(self, answer: Callable[[Any], None], state: Any, info: Any = None) -> None:
+        """Call a callback, and record its times; keep the row if it has sent a command.
 
         Args:
-            sent: Timestamp of the state, ns.
-            received: Time of reception by the middleware, ns; 0 if unknown.
+            answer: The callback.
+            state: The state to answer, as message or as bytes.
+            info: The middleware's message info; None: unknown.
         """
-        self._row = {'sent': sent, 'received': received, 'entered': time.time_ns()}
-
-    def leave(self) -> None:
-        """Record the end of the callback; keep the row if it has sent a command."""
+        received = info_time(info, 'received_timestamp') if info else 0
+        self._row = {'sent': stamp_of(state), 'received': received, 'entered': time.time_ns()}
+        answer(state)
         self._row['left'] = time.time_ns()
         if 'publishing' in self._row:
             self.rows.append(self._row)
@@ -132,7 +133,7 @@ def stamp_of(state: Any) -> int:
     if isinstance(state, bytes):
         seconds, nanoseconds = struct.unpack_from('<iI', state, 4)
         return int(seconds) * 1_000_000_000 + int(nanoseconds)
-    return stamp_to_ns(state.header.stamp)
+    return stamp_ns(state)
 
 
 def echo(stamps: Stamps | None, *, raw: bool) -> Node:
@@ -154,43 +155,29 @@ def echo(stamps: Stamps | None, *, raw: bool) -> Node:
             answer.data = state.position
             publisher.publish(answer)
 
-    callback = on_state if stamps is None else _stamped(stamps, on_state)
+    callback: Callable[..., None] = on_state
+    if stamps is not None:
+        callback = partial(stamps.around, on_state)
+        if stamps.informed:  # rclpy passes the info to what requires a second argument
+
+            def callback(state: Any, info: Any) -> None:
+                stamps.around(on_state, state, info)
+
     node.create_subscription(JointState, 'joint_states', callback, STATE_QOS, raw=raw)
     return node
 
 
-def _stamped(stamps: Stamps, on_state: Callable[[Any], None]) -> Callable[..., None]:
-    """Return a callback with timestamps at its begin and end."""
-
-    def informed(state: Any, info: Any) -> None:
-        stamps.enter(stamp_of(state), info_time(info, 'received_timestamp'))
-        on_state(state)
-        stamps.leave()
-
-    def callback(state: Any) -> None:
-        stamps.enter(stamp_of(state), 0)
-        on_state(state)
-        stamps.leave()
-
-    return informed if stamps.informed else callback
-
-
 def controller(stamps: Stamps | None) -> Node:
-    """Return the controller, with timestamps around the callback of its states if given."""
-    if stamps is None:
-        return Controller()
-    for name, (owner, method) in PARTS.items():
-        stamps.time(owner, method, name)
-    create = Controller.create_subscription
+    """Return the controller, with timestamps around its answer to a state if given."""
+    if stamps is not None:
+        for name, (owner, method) in PARTS.items():
+            stamps.time(owner, method, name)
+        answer = vars(RunningController)['_on_state']
 
-    def create_subscription(node: Any, kind: Any, topic: str, callback: Any, *args: Any,
-                            **options: Any) -> Any:  # fmt: skip
-        if getattr(callback, '__func__', None) in of_states:
-            callback = _stamped(stamps, callback)
-        return create(node, kind, topic, callback, *args, **options)
+        def on_state(running: RunningController, state: bytes) -> None:
+            stamps.around(partial(answer, running), state)
 
-    of_states = [vars(RunningController)['_on_state']]
-    setattr(Controller, 'create_subscription', create_subscription)  # noqa: B010
+        setattr(RunningController, '_on_state', on_state)  # noqa: B010
     return Controller()
 
 

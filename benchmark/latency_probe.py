@@ -13,23 +13,21 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
+import rclpy
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray
 
 from benchmark.latency_nodes import ARMS, COMMAND_TOPIC, SEVERAL, arm_namespace, info_time
+from robot_dynamics_ros.cli.processes import own_domain
 from robot_dynamics_ros.ros.conversions import ns_to_stamp
 from robot_dynamics_ros.spatial.scalar import Array
 
-#: ROS domain of this run, from the range whose ports are free on all systems.
-_ENVIRONMENT = {
-    'ROS_DOMAIN_ID': str(20 + os.getpid() % 80),
-    'ROS_AUTOMATIC_DISCOVERY_RANGE': 'LOCALHOST',
-}
 _PARAMETERS = ('use_sim_time:=false', 'state_timeout_s:=5.0', 'share_command_topic:=true')
 
 
+_TIMEOUT_S = 60.0
 #: Resamplings of the blocks to estimate the uncertainty of a ratio.
 _DRAWS = 1000
 
@@ -79,9 +77,16 @@ class Peer(NamedTuple):
         return words + [word for assignment in _PARAMETERS for word in ('-p', assignment)]
 
 
-def use_own_domain() -> None:
-    """Isolate this process and its peers in their own ROS domain."""
-    os.environ.update(_ENVIRONMENT)
+@contextmanager
+def own_ros() -> Iterator[None]:
+    """Initialize rclpy in a ROS domain of this process and its peers."""
+    with own_domain() as domain:
+        os.environ |= {'ROS_DOMAIN_ID': str(domain), 'ROS_AUTOMATIC_DISCOVERY_RANGE': 'LOCALHOST'}
+        rclpy.init()
+        try:
+            yield
+        finally:
+            rclpy.try_shutdown()
 
 
 @contextmanager
@@ -137,13 +142,13 @@ class Probe:
         }
         self._answered += 1
 
-    def wait_for_peer(self, seconds: float = 60.0) -> None:
+    def wait_for_peer(self) -> None:
         """Publish at 50 Hz until all arms answer the same state.
 
         Raises:
             TimeoutError: An answer is missing.
         """
-        end = time.monotonic() + seconds
+        end = time.monotonic() + _TIMEOUT_S
         before = self._answered
         while self._incomplete(before):
             if time.monotonic() > end:
@@ -157,40 +162,25 @@ class Probe:
         """Return whether an answer is missing since a previous count."""
         return self._answered - before < len(self._publishers)
 
-    def wait_for_listeners(self, count: int = 2, seconds: float = 60.0) -> None:
-        """Wait until ``count`` nodes besides the peer subscribe to its states.
+    def wait_for_listeners(self) -> None:
+        """Wait until monitor and recorder subscribe to the states besides the peer.
 
         Raises:
             TimeoutError: They do not subscribe in time.
         """
-        end = time.monotonic() + seconds
-        while self._publishers[0].get_subscription_count() <= count:
+        end = time.monotonic() + _TIMEOUT_S
+        while self._publishers[0].get_subscription_count() <= 2:
             if time.monotonic() > end:
                 raise TimeoutError('monitor and recorder do not subscribe')
             time.sleep(0.1)
 
-    def measure(self, count: int) -> Array:
-        """Return the times of round trips, one after the other, shape (count,), us."""
-        times: list[float] = []
-        while len(times) < count:
-            before = self._answered
-            begin = time.perf_counter()
-            sent, published = self._publish(), time.time_ns()
-            while self._incomplete(before) and time.perf_counter() - begin < 1.0:
-                self._executor.spin_once(timeout_sec=0.1)
-            duration = time.perf_counter() - begin
-            times.append(1e6 * duration)
-            row = {'sent': sent, 'published': published, 'duration': round(1e9 * duration)}
-            self.rows.append(row | self._row)
-        return np.array(times)
-
-    def measure_periodic(self, count: int, period: float) -> Array:
-        """Return the times of periodic round trips, shape (count,), us.
+    def measure(self, count: int, period: float = 0.0) -> Array:
+        """Return the times of round trips, shape (count,), us.
 
         Args:
             count: Number of round trips.
             period: Time between two states, s. A trip without an answer by then counts as missed,
-                with the time until the next answer.
+                with the time until the next answer; 0: one after the other.
         """
         times, due = [], time.perf_counter()
         for _ in range(count):
@@ -198,11 +188,13 @@ class Probe:
             while (left := due - time.perf_counter()) > 0.0:
                 time.sleep(left)
             before, begin = self._answered, time.perf_counter()
-            self._publish()
+            sent, published = self._publish(), time.time_ns()
             while self._incomplete(before) and time.perf_counter() - begin < 1.0:
                 self._executor.spin_once(timeout_sec=0.1)
             end = time.perf_counter()
             times.append(1e6 * (end - begin))
+            row = {'sent': sent, 'published': published, 'duration': round(1e9 * (end - begin))}
+            self.rows.append(row | self._row)
             due = max(due, end - period)
         return np.array(times)
 

@@ -17,19 +17,22 @@ import tempfile
 import time
 import timeit
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache, partial
 from importlib import metadata
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 from unittest.mock import patch
 from xml.etree import ElementTree
 
+import numpy as np
 from rich.console import Console
 from rich.progress import Progress
-from rich.table import Table
 
+from robot_dynamics_ros.cli.tables import print_table
 from robot_dynamics_ros.description.shipped import ROBOTS, shipped_robot
 from robot_dynamics_ros.errors import RobotDynamicsError
 from robot_dynamics_ros.model import RobotTree, load_robot
+from robot_dynamics_ros.recordings.report.toolkit import ReportTable
 from robot_dynamics_ros.symbolic.kernel import KernelSet, compile_kernel
 
 OUT = Path('out/benchmark')
@@ -64,6 +67,15 @@ def _processor() -> str:
     return platform.machine()
 
 
+def in_turns(calls: Mapping[str, Callable[[], Result]], rounds: int) -> dict[str, list[Result]]:
+    """Call functions alternately; return the results of each."""
+    results: dict[str, list[Result]] = {name: [] for name in calls}
+    for _ in range(rounds):
+        for name, call in calls.items():
+            results[name].append(call())
+    return results
+
+
 class Contender(NamedTuple):
     """A statement to time, and its names."""
 
@@ -86,11 +98,9 @@ def race(
         for name, contender in contenders.items()
     }
     numbers = {name: _calls(timer, seconds) for name, timer in timers.items()}
-    best = dict.fromkeys(timers, float('inf'))
-    for _ in range(rounds):
-        for name, timer in timers.items():
-            best[name] = min(best[name], timer.timeit(numbers[name]) / numbers[name] * 1e9)
-    return best
+    blocks = {name: partial(timer.timeit, numbers[name]) for name, timer in timers.items()}
+    times = in_turns(blocks, rounds)
+    return {name: min(times[name]) / number * 1e9 for name, number in numbers.items()}
 
 
 def _calls(timer: timeit.Timer, seconds: float) -> int:
@@ -98,6 +108,11 @@ def _calls(timer: timeit.Timer, seconds: float) -> int:
     while timer.timeit(number) < seconds:
         number *= 2
     return number
+
+
+def drawn(items: Sequence[Result], rng: np.random.Generator) -> Result:
+    """Return a random item."""
+    return items[rng.integers(len(items))]
 
 
 # Robots ------------------------------------------------------------------------------------------
@@ -111,6 +126,17 @@ def files() -> dict[str, Path]:
         listed = ()
     paths = {str(file).split('robots/', 1)[-1]: file for file in listed if file.suffix == '.urdf'}
     return {name: Path(str(file.locate())) for name, file in sorted(paths.items())}
+
+
+@cache
+def arm(name: str, *, friction: bool = False) -> RobotTree:
+    """Return a shipped arm or the Panda without its fingers, by default without friction."""
+    if name == 'panda':
+        tree = load_robot(files()['panda_description/urdf/panda.urdf'], tip='panda_hand')
+    else:
+        tree = load_robot(shipped_robot(name))
+    none = np.zeros(tree.n)
+    return tree if friction else tree.with_changes(coulomb_friction=none, damping=none)
 
 
 def arms() -> dict[str, str]:
@@ -162,7 +188,7 @@ def compiled(tree: RobotTree) -> tuple[KernelSet, float]:
 # Output ------------------------------------------------------------------------------------------
 
 
-def apart(
+def in_own_process(
     measure: Callable[..., Iterable[dict[str, Any]]], *arguments: Any, limit_s: float
 ) -> dict[str, Any]:
     """Run a generator in a separate process and return its figures, merged.
@@ -225,38 +251,27 @@ def note(text: str) -> None:
     Console().print(text, style='dim', markup=False)
 
 
-def show(
-    title: str,
-    headings: Sequence[str],
-    rows: Iterable[Iterable[object]],
-    width: int | None = None,
-) -> None:
+def show(title: str, headings: Sequence[str], rows: Iterable[Iterable[object]]) -> None:
     """Print a table with the first column left-aligned and the others right-aligned.
 
     Args:
         title: Title above the table.
         headings: Headings of the columns.
         rows: Cells; non-integer numbers have three digits.
-        width: Page width, characters; None: that of the terminal.
     """
-    table = Table(title=f'\n{title}', title_justify='left')
-    for k, heading in enumerate(headings):
-        table.add_column(heading, justify='right' if k else 'left')
-    for row in rows:
-        table.add_row(*map(cell, row))
-    Console(width=width).print(table)
+    cells = [list(map(cell, row)) for row in rows]
+    print_table(ReportTable(headings, cells, f'\n{title}'))
 
 
-def show_rows(title: str, rows: Sequence[Mapping[str, Any]], width: int | None = None) -> None:
+def show_rows(title: str, rows: Sequence[Mapping[str, Any]]) -> None:
     """Print rows given as mappings from column headings to values.
 
     Args:
         title: Title above the table.
         rows: The rows; lists and mappings in them are omitted.
-        width: Page width, characters; None: that of the terminal.
     """
     headings = [key for key, value in rows[0].items() if not isinstance(value, (list, dict))]
-    show(title, headings, ([row[key] for key in headings] for row in rows), width)
+    show(title, headings, ([row[key] for key in headings] for row in rows))
 
 
 def cell(value: object, digits: int = 3) -> str:
@@ -267,8 +282,19 @@ def cell(value: object, digits: int = 3) -> str:
 
 
 def save(name: str, content: Any) -> None:
-    """Write ``out/benchmark/NAME``: a text unchanged, anything else as JSON."""
+    """Write ``out/benchmark/NAME``: a text unchanged, anything else as JSON.
+
+    A mapping of figures also gets the machine on which they were measured.
+    """
+    if isinstance(content, dict):
+        content = content | {'machine': machine()}
     text = content if isinstance(content, str) else json.dumps(content, indent=2)
     OUT.mkdir(parents=True, exist_ok=True)
     (OUT / name).write_text(f'{text}\n', encoding='utf-8')
     note(f'written: {OUT / name}')
+
+
+def saved(name: str) -> dict[str, Any]:
+    """Return the figures of ``out/benchmark/NAME``; empty if there are none yet."""
+    path = OUT / name
+    return dict(json.loads(path.read_text(encoding='utf-8'))) if path.is_file() else {}

@@ -7,13 +7,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from benchmark.measuring import show
+from benchmark.measuring import arm, show
 from benchmark.session_on_plant import SessionOnPlant
-from robot_dynamics_ros import load_program, load_robot
+from robot_dynamics_ros import load_program
 from robot_dynamics_ros.constraints.program import Program
 from robot_dynamics_ros.control.laws.constraint_stabilization import ConstraintStabilization
 from robot_dynamics_ros.control.streamed import MeasuredWrench
-from robot_dynamics_ros.description.shipped import shipped_robot
 from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.simulation.mujoco_description import Board
 from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
@@ -21,7 +20,11 @@ from robot_dynamics_ros.spatial.scalar import Array
 
 _DRAWS = 2200  # step at which the drawing begins
 _ABOVE = 0.005  # m, initial height above the board
-NAMES = ('scara_press', 'four_dof_board')
+#: Arm of each program, joint positions near its start, rows of f along the board.
+SCENES = {
+    'scara_press': ('scara', (-0.4, 1.55, 0.11, 1.15), (0, 1)),
+    'four_dof_board': ('four_dof', (0.1, -1.0, -0.66, 0.75), (1, 2)),
+}
 
 
 class PressingScene(NamedTuple):
@@ -41,17 +44,9 @@ class PressingScene(NamedTuple):
 
 
 def scene(name: str, *, friction: bool) -> PressingScene:
-    """Return a scene of ``NAMES``, with or without joint friction."""
-    if name == 'scara_press':
-        tree, along = load_robot(shipped_robot('scara')), (0, 1)
-        near = [-0.4, 1.55, 0.11, 1.15]
-    else:
-        tree, along = load_robot(shipped_robot('four_dof')), (1, 2)
-        near = [0.1, -1.0, -0.66, 0.75]
-    none = np.zeros(tree.n)
-    if not friction:
-        tree = tree.with_changes(coulomb_friction=none, damping=none)
-    return PressingScene(tree, name, np.array(near), along)
+    """Return a scene of ``SCENES``, with or without joint friction."""
+    robot, near, along = SCENES[name]
+    return PressingScene(arm(robot, friction=friction), name, np.array(near), along)
 
 
 def make_board(scene: PressingScene, stiffness: float, friction: float) -> Board:
@@ -180,7 +175,7 @@ CASES = (
 def main() -> None:
     """Print the results of both scenes."""
     rows = []
-    for name in NAMES:
+    for name in SCENES:
         free = pressed(name, None, seconds=3.2)
         rows.append((f'{name}, no board', '', '', '', free.along))
         for stiffness, friction, joints, sensed in CASES:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -32,33 +32,33 @@ ON, OFF = (-0.315, 1.398, 0.12, 1.083), (-0.30, 1.28, 0.10, 0.90)
 FREQUENCY = 20.0
 
 
+#: A plant without friction.
+SMOOTH = Mismatch(coulomb_friction=0.0, damping=0.0)
+
+
 @dataclass(frozen=True)
 class ProgramCase:
     """A plant and a law.
 
     Attributes:
         title: Title for the table.
-        mass: Factor on the plant's masses and inertias.
-        coulomb_friction: Factor on the plant's Coulomb friction.
-        damping: Factor on its viscous friction.
+        plant: Difference of the plant from the description.
         friction: Whether the law compensates the friction of the description.
         delay: Delay of the measured states, periods.
     """
 
     title: str
-    mass: float = 1.0
-    coulomb_friction: float = 0.0
-    damping: float = 0.0
+    plant: Mismatch
     friction: bool = False
     delay: int = 0
 
 
 CASES = (
-    ProgramCase('exact model, no friction'),
-    ProgramCase('mass and inertia of the plant + 20 %', mass=1.2),
-    ProgramCase('friction, not compensated', coulomb_friction=1.0, damping=1.0),
-    ProgramCase('friction, compensated', coulomb_friction=1.0, damping=1.0, friction=True),
-    ProgramCase('1 ms delay', delay=1),
+    ProgramCase('exact model, no friction', SMOOTH),
+    ProgramCase('mass and inertia of the plant + 20 %', replace(SMOOTH, mass=1.2)),
+    ProgramCase('friction, not compensated', Mismatch()),
+    ProgramCase('friction, compensated', Mismatch(), friction=True),
+    ProgramCase('1 ms delay', SMOOTH, delay=1),
 )
 
 
@@ -118,8 +118,7 @@ def run(
         RMS distance of the tool from its path after the transient, mm; and the true states, shape
         (N, 2, n), which can be used as a path.
     """
-    wrong = Mismatch(mass=case.mass, coulomb_friction=case.coulomb_friction, damping=case.damping)
-    exact = MujocoPlant(with_mismatch(tree, wrong), period)
+    exact = MujocoPlant(with_mismatch(tree, case.plant), period)
     exact.reset(np.array(start))
     plant = ImperfectPlant(exact, Imperfections(measurement_delay=case.delay))
     probe, reference = law_of(tree, case, period), Reference(tree.n)  # evaluates f of the plant

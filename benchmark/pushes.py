@@ -173,13 +173,15 @@ class PushTrial:
         return score
 
 
-def main(arguments: Sequence[str] = ()) -> int:
-    """Print the detection rates."""
-    parser = argparse.ArgumentParser(prog='python -m benchmark pushes', description=__doc__)
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
     parser.add_argument('--bag', type=Path, required=True, help='recording without contact')
     parser.add_argument('--driver_profile', type=Path, required=True, help='with torque constants')
     parser.add_argument('--seeds', type=int, default=5, help='of the pushes')
-    args = parser.parse_args(arguments)
+
+
+def main(args: argparse.Namespace) -> int:
+    """Print the detection rates."""
     with tempfile.TemporaryDirectory() as folder:
         trial, rows = PushTrial(args.bag, args.driver_profile, Path(folder)), []
         for identified in (True, False):

@@ -36,7 +36,6 @@ class SessionOnPlant:
         effort: The last command to the driver, shape (n,), N m or N.
         now_ns: Time of the last state, ns.
         period_ns: Time between two states, ns.
-        refused: Number of states that the session did not answer.
 
     Args:
         plant: The plant, in its initial state.
@@ -55,16 +54,15 @@ class SessionOnPlant:
         late_ns: int = 0,
     ) -> None:
         self.session, self.plant = ControllerSession(tree, parameters, driver), plant
-        self._driver, self._late_ns, self._watched_ns = driver, late_ns, 0
+        self._driver, self._late_ns = driver, late_ns
         self.period_ns = round(plant.period * NANO)
         self.q, self.v, self.effort = (np.zeros(tree.n) for _ in range(3))
-        self.now_ns = self.refused = 0
+        self.now_ns = 0
 
     def activate(self) -> None:
         """Activate the session at the present state, which is not answered yet."""
         self.answer()
         self.session.activate(self.now_ns)
-        self.refused = 0
 
     def answer(self) -> None:
         """Let the session answer the current state."""
@@ -75,15 +73,11 @@ class SessionOnPlant:
         if self.session.on_reading(now - self._late_ns, now, x, y):
             self._send()
             self.session.settle()
-        else:
-            self.refused += 1
 
     def watch(self) -> None:
         """Start and repeat the stop action when states are missing for too long."""
-        if self.now_ns >= self._watched_ns:
-            if self.session.watch(self.now_ns):
-                self._send()
-            self._watched_ns = self.now_ns + self.session.patience_ns(self.now_ns)
+        if self.session.watch(self.now_ns):
+            self._send()
 
     def _send(self) -> None:
         self.effort = self.session.port.effort_of_command(self.session.command)

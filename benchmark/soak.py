@@ -13,7 +13,7 @@ import os
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -29,7 +29,7 @@ from rclpy.parameter import Parameter
 from std_srvs.srv import SetBool, Trigger
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
-from benchmark.measuring import machine, note, save, show
+from benchmark.measuring import note, save, show
 from robot_dynamics_ros.cli.processes import SceneProcesses, own_domain
 from robot_dynamics_ros.description.shipped import shipped_robot
 from robot_dynamics_ros.errors import PeerTimeoutError
@@ -90,13 +90,16 @@ class Disturber:
             self.latency = float(values.get('latency_p50_us', self.latency))
 
     def disturb(self) -> None:
-        """Send a new trajectory, and set new gains."""
-        message = JointTrajectory(joint_names=list(self._tree.joint_names))
-        point = JointTrajectoryPoint(positions=next(self._places), velocities=[0.0] * 4)
-        point.time_from_start.sec = 2
-        message.points = [point]
-        self._trajectories.publish(message)
-        gains = Parameter('natural_frequency', value=next(self._gains)).to_parameter_msg()
+        """Send the next trajectory and gains."""
+        self.send(next(self._places), 2, next(self._gains))
+
+    def send(self, goal: list[float], seconds: int, frequencies: list[float]) -> None:
+        """Send a motion to a goal, rad or m, within a time, s, and natural frequencies, rad/s."""
+        point = JointTrajectoryPoint(positions=goal, velocities=[0.0] * len(goal))
+        point.time_from_start.sec = seconds
+        names = list(self._tree.joint_names)
+        self._trajectories.publish(JointTrajectory(joint_names=names, points=[point]))
+        gains = Parameter('natural_frequency', value=frequencies).to_parameter_msg()
         self._parameters.call_async(SetParameters.Request(parameters=[gains]))
 
 
@@ -144,7 +147,11 @@ class Spinner:
 @contextmanager
 def _running(folder: Path) -> Iterator[tuple[SceneProcesses, Spinner]]:
     """Yield the processes, in lockstep with time running, and a node in their domain."""
-    with own_domain() as domain, SceneProcesses(folder / 'logs', domain) as nodes:
+    with (
+        own_domain() as domain,
+        SceneProcesses(folder / 'logs', domain) as nodes,
+        closing(Spinner(domain)) as spinner,
+    ):
         simulated = {'mode': 'lockstep', 'start_paused': True}
         controlled = {
             'law': 'computed_torque',
@@ -156,15 +163,11 @@ def _running(folder: Path) -> Iterator[tuple[SceneProcesses, Spinner]]:
                     'recorder': {'bag': str(folder / 'bag'), 'fail_on_loss': False}}  # fmt: skip
         for name, parameters in settings.items():
             nodes.start(name, _NODES[name], parameters, _ARM)
-        spinner = Spinner(domain)
-        try:
-            while not spinner.call(Trigger, 'recorder/ready', Trigger.Request()).success:
-                nodes.check()
-                spinner.spin(0.2)
-            spinner.call(SetBool, 'simulator/pause', SetBool.Request(data=False))
-            yield nodes, spinner
-        finally:
-            spinner.close()
+        while not spinner.call(Trigger, 'recorder/ready', Trigger.Request()).success:
+            nodes.check()
+            spinner.spin(0.2)
+        spinner.call(SetBool, 'simulator/pause', SetBool.Request(data=False))
+        yield nodes, spinner
         nodes.end(['recorder', 'controller', 'monitor', 'simulator'])
 
 
@@ -207,21 +210,27 @@ def grown(figure: str, second: float, last: float) -> bool:
     return not last <= second * (1.0 + GROWTH[figure])
 
 
-def main(arguments: Sequence[str] = ()) -> int:
-    """Run, print and write ``out/benchmark/soak.json``; 1 if something grew."""
-    parser = argparse.ArgumentParser(prog='python -m benchmark soak', description=__doc__)
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
     parser.add_argument('--ticks', type=int, default=1_800_000)
-    args = parser.parse_args(arguments)
+
+
+def main(args: argparse.Namespace) -> int:
+    """Run, print and write ``out/benchmark/soak.json``; 1 if something grew."""
     with tempfile.TemporaryDirectory() as folder:
         samples, latencies, rate = soak(args.ticks, Path(folder))
+    *kinds, delay = GROWTH
+    figures: list[tuple[str, str, Sequence[float]]] = [
+        (name, kind, values)
+        for name, rows in samples.items()
+        for kind, values in zip(kinds, zip(*rows, strict=True), strict=True)
+    ]
     rows, growing = [], []
-    figures = [(name, kind, [row[k] for row in rows]) for name, rows in samples.items()
-               for k, kind in enumerate(GROWTH) if k < 3]  # fmt: skip
-    for name, kind, values in (*figures, ('controller', 'latency, us', latencies)):
+    for name, kind, values in (*figures, ('controller', delay, latencies)):
         second, last = quarters(values)
         rows.append([name, kind, f'{second:.1f}', f'{last:.1f}'])
         growing += [f'{name}: {kind}'] if grown(kind, second, last) else []
     show('second and last quarter', ['process', 'figure', 'second', 'last'], rows)
     note(f'{args.ticks} ticks at {rate:.0f} a second; grown: {", ".join(growing) or "nothing"}')
-    save('soak.json', {'machine': machine(), 'ticks': args.ticks, 'rate_hz': rate, 'rows': rows})
+    save('soak.json', {'ticks': args.ticks, 'rate_hz': rate, 'rows': rows})
     return int(bool(growing))

@@ -15,10 +15,9 @@ import time
 
 import numpy as np
 import psutil
-import rclpy
 
-from benchmark.latency_probe import Peer, Probe, use_own_domain
-from benchmark.measuring import machine, note, save, show
+from benchmark.latency_probe import Peer, Probe, own_ros
+from benchmark.measuring import note, save, show
 
 _BLOCKS = 9
 _PACKAGES = (
@@ -44,14 +43,9 @@ _CONTROLLER = 'from robot_dynamics_ros.ros.executables import controller; contro
 
 def main() -> int:
     """Measure with a cache of kernels, print and write ``out/benchmark/start.json``."""
-    use_own_domain()
     os.environ.pop('PYTHONDONTWRITEBYTECODE', None)
-    rclpy.init()
-    try:
-        with tempfile.TemporaryDirectory() as os.environ['PYTHONPYCACHEPREFIX']:
-            rows = [_one_start(k) for k in range(_BLOCKS + 1)][1:]  # the first fills caches
-    finally:
-        rclpy.try_shutdown()
+    with own_ros(), tempfile.TemporaryDirectory() as os.environ['PYTHONPYCACHEPREFIX']:
+        rows = [_one_start(k) for k in range(_BLOCKS + 1)][1:]  # the first fills caches
     middle, least = np.median(rows, axis=0).tolist(), np.min(rows, axis=0).tolist()
     seconds = {name: list(pair) for name, *pair in zip(_UNTIL, middle, least, strict=True)}
     shown = [
@@ -60,7 +54,7 @@ def main() -> int:
     ]
     show('start of a process, s', ('until', 'median', 'shortest', 'by the imports'), shown)
     note('the first command: once both sides have discovered each other')
-    save('start.json', {'machine': machine(), 'seconds': seconds})
+    save('start.json', {'seconds': seconds})
     return 0
 
 

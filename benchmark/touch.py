@@ -8,24 +8,21 @@ arm by arm; ``--resume`` skips completed arms with the same options.
 from __future__ import annotations
 
 import argparse
-import json
 import tempfile
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict
 from functools import partial
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from rich.progress import track
 
-from benchmark.measuring import OUT, machine, note, save, show
-from benchmark.touch_run import ARMS, DELAY, DETECTED_WITHIN, LEVER, HitResult, TouchTrial, arm
+from benchmark.measuring import arm, note, save, saved, show
+from benchmark.touch_run import ARMS, DELAY, DETECTED_WITHIN, LEVER, HitResult, TouchTrial
 from robot_dynamics_ros.contact.calibration import CalibrationSamples, calibrate
 from robot_dynamics_ros.contact.detector import ContactThresholds
-from robot_dynamics_ros.recordings.bag_jobs import end_with_parent
+from robot_dynamics_ros.recordings.bag_jobs import run_jobs
 
 ALARMS_PER_HOUR = 0.1
 _OTHER_SEEDS = 1000  # offset of the seeds for the thresholds
@@ -50,7 +47,7 @@ def learn_one(name: str, seconds: float, seed: int) -> tuple[CalibrationSamples,
     """Return the detector's samples of one arm without contact, and the observer's bandwidth."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / 'coarse.yaml'
-        tree = arm(name)
+        tree = arm(name, friction=True)
         bands = ContactThresholds.coarse(tree)._replace(delay=DELAY)
         bands.write(path, tree.joint_names, {})
         trial = TouchTrial(name, seed, {'contact_thresholds': str(path)})
@@ -64,7 +61,7 @@ def learn(name: str, seconds: float, seeds: Sequence[int], path: Path, run: Any 
     for one, _ in parts:
         samples.join(one)
     result = calibrate(samples, parts[0][1], ALARMS_PER_HOUR, DELAY)
-    result.thresholds.write(path, arm(name).joint_names, {})
+    result.thresholds.write(path, arm(name, friction=True).joint_names, {})
 
 
 def alarms(name: str, seconds: float, path: Path, seed: int) -> tuple[int, float, float]:
@@ -97,12 +94,18 @@ def summary(results: Sequence[HitResult]) -> dict[str, Any]:
     }
 
 
-def campaign(args: argparse.Namespace, name: str, pool: Any) -> tuple[dict[str, Any], list[Any]]:
+def lost(seed: int, reason: str) -> Any:
+    """Raise an error for a seed whose process ended."""
+    raise ChildProcessError(f'seed {seed}: {reason}')
+
+
+def campaign(args: argparse.Namespace, name: str) -> tuple[dict[str, Any], list[Any]]:
     """Return the statistics of one arm, and its hits."""
 
     def run(what: str, work: Any, seeds: Sequence[int]) -> list[Any]:
-        done = pool.map(work, seeds)
-        return list(track(done, f'{name}, {what}', len(seeds), transient=True))
+        done = run_jobs(work, seeds, lost, jobs=args.jobs)
+        found = dict(track(done, f'{name}, {what}', len(seeds), transient=True))
+        return [found[place] for place in range(len(seeds))]
 
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / 'contact.yaml'
@@ -118,9 +121,8 @@ def campaign(args: argparse.Namespace, name: str, pool: Any) -> tuple[dict[str, 
     return row | summary(results), [asdict(one) for one in results]
 
 
-def main(options: Sequence[str] = ()) -> int:
-    """Run the campaign; return 1 if an arm does not meet the requirements."""
-    parser = argparse.ArgumentParser(prog='python -m benchmark touch')
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
     parser.add_argument('--arms', nargs='+', choices=ARMS, default=ARMS)
     parser.add_argument('--seeds', type=int, default=20, help='wrong models (default: 20)')
     parser.add_argument('--minutes', type=float, default=10.0, help='motion, min (default: 10)')
@@ -128,16 +130,18 @@ def main(options: Sequence[str] = ()) -> int:
     parser.add_argument('--hits', type=int, default=1000, help='hits on each arm (default: 1000)')
     parser.add_argument('--jobs', type=int, default=2, help='processes (default: 2)')
     parser.add_argument('--resume', action='store_true', help='skip completed arms')
-    args = parser.parse_args(list(options))
+
+
+def main(args: argparse.Namespace) -> int:
+    """Run the campaign; return 1 if an arm does not meet the requirements."""
     size = {key: getattr(args, key) for key in ('seeds', 'minutes', 'learn', 'hits')}
     result = done(size) if args.resume else {}
     rows, drawn = result.get('arms', {}), result.get('hits', {})
-    with ProcessPoolExecutor(args.jobs, get_context('spawn'), end_with_parent) as pool:
-        for name in [name for name in args.arms if name not in rows]:
-            rows[name], drawn[name] = campaign(args, name, pool)
-            save(_RESULT, {'machine': machine(), 'size': size, 'arms': rows, 'hits': drawn})
+    for name in [name for name in args.arms if name not in rows]:
+        rows[name], drawn[name] = campaign(args, name)
+        save(_RESULT, {'size': size, 'arms': rows, 'hits': drawn})
     cells = [[name, *(row[key] for key in _COLUMNS)] for name, row in rows.items()]
-    show('Contacts', ['arm', *_COLUMNS.values()], cells, width=140)
+    show('Contacts', ['arm', *_COLUMNS.values()], cells)
     failed = [name for name, row in rows.items() if not good(row)]
     note(f'requirements not met by: {", ".join(failed) or "none"}')
     return 1 if failed else 0
@@ -145,10 +149,7 @@ def main(options: Sequence[str] = ()) -> int:
 
 def done(size: dict[str, Any]) -> dict[str, Any]:
     """Return the results of an earlier campaign of the same size, or an empty mapping."""
-    try:
-        result: dict[str, Any] = json.loads((OUT / _RESULT).read_text('utf-8'))
-    except FileNotFoundError:
-        return {}
+    result = saved(_RESULT)
     return result if result.get('size') == size else {}
 
 

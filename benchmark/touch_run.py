@@ -11,21 +11,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 import numpy as np
 
-from benchmark.measuring import files
+from benchmark.measuring import arm
 from benchmark.session_on_plant import SessionOnPlant
+from robot_dynamics_ros.constraints.signals import PEAK_VELOCITY
 from robot_dynamics_ros.contact.calibration import CalibrationSamples
 from robot_dynamics_ros.control.changes import ReleaseChange, TrajectoryChange
 from robot_dynamics_ros.control.loop import STOP_SLEW
 from robot_dynamics_ros.control.modes import SessionMode
 from robot_dynamics_ros.control.safety import Braking
-from robot_dynamics_ros.description.shipped import ROBOTS, shipped_robot
+from robot_dynamics_ros.control.trajectories.motions import Quintic
 from robot_dynamics_ros.dynamics.joint_terms import JointTerms
-from robot_dynamics_ros.model import RobotTree, load_robot
+from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.model.kinematics import frame_jacobian, frame_pose
 from robot_dynamics_ros.simulation.imperfections import Imperfections, ImperfectPlant
 from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
@@ -46,16 +46,6 @@ _SLIDE = 2.0 * LEVER  # m: at a prismatic joint half of the force along it count
 _LARGEST = 500.0  # N: a hit that needs a larger force is not detectable, and is drawn again
 
 Vector = Any
-
-
-@cache
-def arm(name: str) -> RobotTree:
-    """Return an arm: a shipped one, or the Panda of example-robot-data without its fingers."""
-    if name in ROBOTS:
-        return load_robot(shipped_robot(name))
-    paths = [path for path in files().values() if path.name == f'{name}.urdf']
-    joints = [f'panda_joint{i}' for i in range(1, 8)]
-    return load_robot(paths[0], joints=joints)
 
 
 def perturbed(tree: RobotTree, rng: np.random.Generator) -> RobotTree:
@@ -113,8 +103,8 @@ class TouchTrial(SessionOnPlant):
         more: Parameters in addition to ``PARAMETERS``.
     """
 
-    def __init__(self, name: str, seed: int, more: Mapping[str, Any] | None = None) -> None:
-        self.tree, self.rng = arm(name), np.random.default_rng(seed)
+    def __init__(self, name: str, seed: int, more: Mapping[str, Any]) -> None:
+        self.tree, self.rng = arm(name, friction=True), np.random.default_rng(seed)
         tree = self.tree
         self.real = perturbed(tree, self.rng)
         lower, upper = np.maximum(tree.position_lower, -2.5), np.minimum(tree.position_upper, 2.5)
@@ -124,7 +114,7 @@ class TouchTrial(SessionOnPlant):
         plant = ImperfectPlant(
             self.inner, Imperfections(ENCODER, True, measurement_delay=1, command_delay=1)
         )
-        parameters = {**PARAMETERS, 'contact_reaction': 'report', **(more or {})}
+        parameters = {**PARAMETERS, 'contact_reaction': 'report', **more}
         super().__init__(plant, tree, parameters)
         self.kernel = compile_kernel(tree)
         self.terms = JointTerms.of(tree)
@@ -132,7 +122,6 @@ class TouchTrial(SessionOnPlant):
         self.activate()
         for _ in range(300):  # until the arm rests
             self.step()
-        self.samples = CalibrationSamples()
 
     def _posture(self) -> Vector:
         return self.rng.uniform(self.lower, self.upper)
@@ -150,29 +139,26 @@ class TouchTrial(SessionOnPlant):
         start = self.session.loop.reference.position.copy()
         # Short motions are limited by effort, long ones by speed.
         goal = start + self.rng.uniform() ** 2 * (self._posture() - start)
-        duration = self._duration(start, goal)
+        duration = self._motion(start, goal).duration
         still = np.zeros((1, self.tree.n))
         points = np.array([duration]), goal[np.newaxis], still, still
         self.session.perform(TrajectoryChange(self.session, lambda: (points, 0)))
         return duration
 
-    def _duration(self, start: Vector, goal: Vector) -> float:
-        """Return the smallest duration of a quintic within the limits, s."""
-        way = goal - start
+    def _motion(self, start: Vector, goal: Vector) -> Quintic:
+        """Return the shortest quintic within the limits."""
         limit = np.where(np.isfinite(self.tree.velocity_limit), self.tree.velocity_limit, 2.0)
-        duration = max(_SHORTEST, float((1.875 * np.abs(way) / (SPEED * limit)).max()))
+        seconds = PEAK_VELOCITY * np.abs(goal - start) / (SPEED * limit)
+        motion = Quintic(start, goal, max(_SHORTEST, float(seconds.max())))
         for _ in range(12):
-            if self._load(start, way, duration) <= EFFORT:
+            if self._load(motion) <= EFFORT:
                 break
-            duration *= 1.15
-        return duration
+            motion = Quintic(start, goal, 1.15 * motion.duration)
+        return motion
 
-    def _load(self, start: Vector, way: Vector, duration: float) -> float:
-        """Return the largest effort of a quintic relative to its limit."""
-        x = _SAMPLES[:, np.newaxis]
-        q = start + way * x**3 * (10.0 - 15.0 * x + 6.0 * x**2)
-        v = way * 30.0 * x**2 * (1.0 - x) ** 2 / duration
-        a = way * 60.0 * x * (1.0 - x) * (1.0 - 2.0 * x) / duration**2
+    def _load(self, motion: Quintic) -> float:
+        """Return the largest effort of a motion relative to its limit."""
+        q, v, a = motion.table(_SAMPLES * motion.duration)
         rigid = self.kernel.batch('inverse_dynamics', q, v, a)
         effort = np.abs(rigid + self.terms.effort(v, a, rigid))
         return float((effort / self.tree.effort_limit).max())
@@ -253,7 +239,7 @@ class TouchTrial(SessionOnPlant):
         if named not in self.tree.link_names:
             return -1
         path = self.tree.path(self.tree.link_names.index(named))
-        return path.index(path[-1]) - path.index(body) if body in path else -1
+        return len(path) - 1 - path.index(body) if body in path else -1
 
     def _stopped(self, link: str, wrench: Vector, left: int) -> float:
         """Continue the hit for ``left`` steps until the arm stops; return distance / allowed."""

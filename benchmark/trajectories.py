@@ -4,7 +4,10 @@
 from __future__ import annotations
 
 import time
+import timeit
 from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import numpy as np
 from builtin_interfaces.msg import Duration
@@ -41,26 +44,25 @@ def measure(count: int) -> dict[str, float]:
     generator.start_tolerance = TOLERANCE
     generator.set_sampler(ReferenceSampler(tree.n, 'zero_order', PERIOD_S))
     generator.rest_at(np.array(BEGIN), 1)
-    content = message(tree.joint_names, count)
-    msg = deserialize_message(content, JointTrajectory)
-    points = trajectory_arrays(msg, tree.joint_names)
+    read = partial(deserialize_message, message(tree.joint_names, count), JointTrajectory)
+    arrays = partial(trajectory_arrays, joints=tree.joint_names)
+    msg = read()
+    points = arrays(msg)
 
-    def prepare() -> Prepared:
+    def prepare(points: Any) -> Prepared:
         return generator.prepare(generator.snapshot(), points)
 
-    def all_of_it() -> Prepared:
-        read = deserialize_message(content, JointTrajectory)
-        arrays = trajectory_arrays(read, tree.joint_names)
-        return generator.prepare(generator.snapshot(), arrays)
+    def accept() -> Prepared:
+        return prepare(arrays(read()))
 
     part = 1e6 / count
-    ticks, gap = min((ticks_meanwhile(all_of_it) for _ in range(ROUNDS)), key=lambda row: row[1])
+    ticks, gap = min((ticks_meanwhile(accept) for _ in range(ROUNDS)), key=lambda row: row[1])
     return {
         'points': count,
-        'read, us/point': shortest(lambda: deserialize_message(content, JointTrajectory)) * part,
-        'arrays, us/point': shortest(lambda: trajectory_arrays(msg, tree.joint_names)) * part,
-        'check, us/point': shortest(prepare) * part,
-        'commit, us': min(commit_after(generator, prepare()) for _ in range(ROUNDS)) * 1e6,
+        'read, us/point': shortest(read) * part,
+        'arrays, us/point': shortest(partial(arrays, msg)) * part,
+        'check, us/point': shortest(partial(prepare, points)) * part,
+        'commit, us': min(commit_after(generator, prepare(points)) for _ in range(ROUNDS)) * 1e6,
         'ticks': ticks,
         'gap, ms': gap * 1e3,
     }
@@ -92,12 +94,7 @@ def commit_after(generator: ReferenceGenerator, prepared: Prepared) -> float:
 
 def shortest(work: Callable[[], object]) -> float:
     """Return the minimum processor time of several calls, s."""
-    times = []
-    for _ in range(ROUNDS):
-        begin = time.process_time()
-        work()
-        times.append(time.process_time() - begin)
-    return min(times)
+    return min(timeit.repeat(work, number=1, repeat=ROUNDS, timer=time.process_time))
 
 
 def ticks_meanwhile(work: Callable[[], object]) -> tuple[int, float]:

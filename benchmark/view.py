@@ -5,24 +5,20 @@ from __future__ import annotations
 
 import math
 import multiprocessing
-import os
 import re
 import statistics
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager
 from itertools import pairwise
-from typing import Any
 
 import psutil
-import rclpy
 from rclpy.qos import QoSProfile, ReliabilityPolicy
-from rich.console import Console
 from sensor_msgs.msg import JointState
 from std_msgs.msg import String
 
-from benchmark.measuring import OUT, chain, machine, save
+from benchmark.measuring import OUT, chain, save
 from benchmark.soak import Spinner
 from robot_dynamics_ros.cli.processes import SceneProcesses, own_domain
 from robot_dynamics_ros.model import load_robot
@@ -40,16 +36,15 @@ _MOST_SHARE, _MOST_RATIO = 0.25, 1.05
 
 def main() -> int:
     """Measure, print and save; return 1 if the viewer exceeds its limits."""
-    console = Console()
-    cost, ratio = own_cost(console), round_trip(console)
-    save('view', {'machine': machine(), 'share_of_a_core': cost, 'round_trip_ratio': ratio})
+    cost, ratio = own_cost(), round_trip()
+    save('view.json', {'share_of_a_core': cost, 'round_trip_ratio': ratio})
     return int(cost > _MOST_SHARE or ratio > _MOST_RATIO)
 
 
-def own_cost(console: Console) -> float:
+def own_cost() -> float:
     """Return the viewer's share of a core for two 7-joint arms at 30 Hz, with one client."""
     context = multiprocessing.get_context('spawn')
-    with own_domain() as domain, scene('view_cost', domain) as nodes:
+    with own_domain() as domain, SceneProcesses(OUT / 'view_cost', domain) as nodes:
         moving = context.Process(target=publish, args=(domain,), daemon=True)
         moving.start()
         process, address = start_viewer(nodes)
@@ -61,14 +56,14 @@ def own_cost(console: Console) -> float:
             share = (sum(process.cpu_times()[:2]) - before) / seconds
             megabytes = (sum(received) - count) / seconds / 1e6
         moving.kill()
-    console.print(
+    print(
         f'two 7-joint arms, 30 Hz, one client: {100.0 * share:.1f} % of a core '
         f'(at most {100.0 * _MOST_SHARE:.0f}), {megabytes:.2f} MB/s'
     )
     return share
 
 
-def round_trip(console: Console) -> float:
+def round_trip() -> float:
     """Return the ratio of a controller's round trip with three clients to that without viewer.
 
     In lockstep the round trip is the wall time per period. Both kinds alternate, so that
@@ -77,13 +72,13 @@ def round_trip(console: Console) -> float:
     """
     without, watched = [], []
     with own_domain() as domain, ExitStack() as stack:
-        nodes = stack.enter_context(scene('view_round_trip', domain))
+        nodes = stack.enter_context(SceneProcesses(OUT / 'view_round_trip', domain))
         nodes.start('simulator', 'simulate', {'mode': 'lockstep'}, 'scara')
         nodes.start('controller', 'control', lockstep_parameters(), 'scara')
-        newest = stack.enter_context(listening(domain))
+        newest = listening(stack.enter_context(closing(Spinner(domain))))
         for _ in range(_ROUNDS):
             without.append(_period(newest))
-            with scene('view_round_trip_view', domain) as shown:
+            with SceneProcesses(OUT / 'view_round_trip_view', domain) as shown:
                 _, address = start_viewer(shown)
                 with clients(_CLIENTS, address):
                     time.sleep(_ROUND_S / 2.0)
@@ -92,20 +87,13 @@ def round_trip(console: Console) -> float:
     around = [statistics.mean(pair) for pair in pairwise(without)]
     ratios = [slow / usual for slow, usual in zip(watched, around, strict=True)]
     ratio = statistics.median(ratios)
-    console.print(
+    print(
         f'round trip: {1e6 * statistics.median(without):.0f} us without the viewer, '
         f'{1e6 * statistics.median(watched):.0f} us with {_CLIENTS} clients: '
         f'{ratio:.3f} (at most {_MOST_RATIO}; {_ROUNDS} rounds: '
         f'{min(ratios):.3f} to {max(ratios):.3f})'
     )
     return ratio
-
-
-@contextmanager
-def scene(name: str, domain: int) -> Iterator[SceneProcesses]:
-    """Yield a starter of processes with a separate output folder."""
-    with SceneProcesses(OUT / name, domain) as nodes:
-        yield nodes
 
 
 def start_viewer(nodes: SceneProcesses) -> tuple[psutil.Process, str]:
@@ -146,11 +134,9 @@ def clients(count: int, address: str) -> Iterator[list[int]]:
         thread.join(5.0)
 
 
-@contextmanager
-def listening(domain: int) -> Iterator[Any]:
-    """Yield a function that returns the time of the newest state, s."""
+def listening(spinner: Spinner) -> Callable[[], float]:
+    """Return a function that returns the time of the newest state, s."""
     qos = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
-    spinner = Spinner(domain)
     states = spinner.node.create_subscription(JointState, '/joint_states', print, qos)
 
     def newest() -> float:
@@ -159,11 +145,10 @@ def listening(domain: int) -> Iterator[Any]:
         stamp = taken[0].header.stamp
         return float(stamp.sec + 1e-9 * stamp.nanosec)
 
-    yield newest
-    spinner.close()
+    return newest
 
 
-def _period(newest: Any) -> float:
+def _period(newest: Callable[[], float]) -> float:
     """Return the minimum wall time of a 1 ms period over parts of some seconds, s."""
     parts = []
     for _ in range(8):
@@ -175,9 +160,7 @@ def _period(newest: Any) -> float:
 
 def publish(domain: int) -> None:
     """Publish states, references and efforts of two moving 7-joint arms, like controllers."""
-    os.environ |= {'ROS_DOMAIN_ID': str(domain), 'ROS_AUTOMATIC_DISCOVERY_RANGE': 'LOCALHOST'}
-    rclpy.init()
-    node = rclpy.create_node('arms')
+    node = Spinner(domain).node
     xml = chain(7)
     joints = list(load_robot(xml, effort_limit=1.0).joint_names)
     publishers, described = [], []
@@ -191,7 +174,7 @@ def publish(domain: int) -> None:
         f'{name}/{origin}' for origin in ('inertia', 'gravity', 'friction') for name in joints
     ]
     message, split = JointState(name=joints), JointState(name=parts)
-    while rclpy.ok():
+    while True:
         t = time.time()
         position = [0.5 * math.sin(t + k) for k in range(len(joints))]
         message.header.stamp = node.get_clock().now().to_msg()
@@ -201,7 +184,3 @@ def publish(domain: int) -> None:
             of_parts = publisher.topic_name.endswith('components')
             publisher.publish(split if of_parts else message)
         time.sleep(1.0 / _STATES_HZ)
-
-
-if __name__ == '__main__':
-    raise SystemExit(main())

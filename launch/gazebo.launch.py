@@ -61,7 +61,7 @@ ARGUMENTS = (
     Argument('y', '0.0', 'Position of the arm in the world, m.'),
     Argument('z', '0.0', 'Position of the arm in the world, m.'),
     Argument('yaw', '0.0', 'Rotation of the arm about the vertical, rad.'),
-    Argument('world', str(SHARE / 'worlds' / 'arm.sdf'), 'SDF file of the world.'),
+    launching.WORLD,
     Argument(
         'start_world',
         'true',
@@ -103,26 +103,24 @@ def actions(args):
         _require_lockstep(args)
     urdf = _description(args)
     world = [gazebo_launching.gazebo_server(args)] if args.start_world else []
-    args.remappings = launching.clock_remapping(args) if native else []
+    args = launching.with_own_clock(args) if native else args
     controller = _controller(args, urdf)
-    bridged, clock = (args.bridge if native else ''), args.clock
     monitored = _robot_parameters(urdf) | {'acceleration': 'filtered'}
-    extra = {'extra_topics': list(map(' '.join, _forces(args).items())) if native else ['']}
+    extra = list(map(' '.join, _forces(args).items())) if native else ['']
     nodes = [
         *world,
         *gazebo_launching.gazebo_bridge(
             args,
-            bridged,
+            args.bridge if native else '',
             args.prefix,
-            clock=clock,
+            clock=args.clock,
             forces=not args.lockstep,
-            remappings=args.remappings,
         ),
         controller,
         *(_native(args, urdf) if native else _ros2_control(args, urdf)),
         *_motion(args, urdf),
-        *launching.monitor(args, monitored, args.remappings),
-        *launching.recorder(args, extra, args.remappings),
+        *launching.monitor(args, monitored),
+        *launching.recorder(args, extra_topics=extra),
         *launching.viewer(args),
     ]
     return launching.supervised(nodes, *world, controller)
@@ -199,7 +197,7 @@ def _controller(args, urdf):
     form = 'per_joint' if args.interface == 'native' else 'group'
     law = launching.law_parameters(args, _forces(args) if args.lockstep else ())
     own = {**law, 'command_form': form}
-    return package_node('controller', args, _robot_parameters(urdf) | own, args.remappings)
+    return package_node('controller', args, _robot_parameters(urdf) | own)
 
 
 def _insertion(args):
@@ -224,7 +222,7 @@ def _native(args, urdf):
         step_ns=gazebo_lockstep.step_ns(args.world),
         await_motion=args.lockstep and _has_motion(args),
     )
-    return [robot, *launching.visualization(args, urdf, 'world', args.remappings)]
+    return [robot, *launching.visualization(args, urdf, 'world')]
 
 
 def _ros2_control(args, urdf):
@@ -281,8 +279,7 @@ def _motion(args, urdf):
     if not _has_motion(args):
         return []
     frame = {} if args.tree else {'tool_frame': f'{args.prefix}tool'}
-    parameters = _robot_parameters(urdf) | frame
-    return [package_node('trajectory', args, parameters, args.remappings)]
+    return [package_node('trajectory', args, _robot_parameters(urdf) | frame)]
 
 
 def _forces(args):

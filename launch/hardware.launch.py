@@ -108,10 +108,12 @@ def actions(args):
     }
     text, control = _stage(args, profile, tree)
     monitor = _monitor(args, profile, robot)
-    emulator = _emulator(args, robot)
-    controller = [package_node('controller', args, {**robot, **control})] if control else []
-    recorder = launching.recorder(args, *_recorded(driver))
-    shown = [('joint_states', 'monitor/effort')]
+    emulated = robot | {'mode': 'real_time'}
+    emulator = [package_node('driver_emulator', args, emulated)] if args.emulator else []
+    controller = [package_node('controller', args, robot | control)] if control else []
+    parameters, names = _recorded(driver)
+    recorder = launching.recorder(launching.remapped(args, *names), **parameters)
+    shown = launching.remapped(args, ('joint_states', 'monitor/effort'))
     nodes = [
         LogInfo(msg=text),
         *emulator,
@@ -119,7 +121,7 @@ def actions(args):
         *monitor,
         *recorder,
         *(_motion(args, robot) if control else []),
-        *launching.visualization(args, urdf, tree.base_link, shown, sim_time=False),
+        *launching.visualization(shown, urdf, tree.base_link, sim_time=False),
         *launching.viewer(args, states='monitor/effort', robot=urdf),
     ]
     essential = (*emulator, *(controller or monitor))
@@ -174,13 +176,6 @@ def _check_weight(tree, scale):
             f'{needed[joint]:.2f} of that of joint {tree.joint_names[joint]!r}',
             f'write effort_scale:={min(1.0, needed[joint] + 0.1):.2f}',
         )
-
-
-def _emulator(args, robot):
-    """Return the emulated driver, in real time, which holds the arm at first."""
-    if not args.emulator:
-        return []
-    return [package_node('driver_emulator', args, {**robot, 'mode': 'real_time'})]
 
 
 def _monitor(args, profile, robot):

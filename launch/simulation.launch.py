@@ -1,15 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Simulate any arm in MuJoCo under a control law that follows a motion."""
 
-from functools import partial
-
 from robot_dynamics_ros.cli.new_robot import URDF, described
 from robot_dynamics_ros.control.drivers.profile import CommandProfile
 from robot_dynamics_ros.description.shipped import robot_file
 from robot_dynamics_ros.description.urdf import read_description
 from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.ros import launching
-from robot_dynamics_ros.ros.launching import Argument, supervised
+from robot_dynamics_ros.ros.launching import Argument, package_node
 
 ARGUMENTS = (
     launching.ROBOT,
@@ -50,22 +48,21 @@ def actions(args):
         robot['robot'] = args.robot
     elif mappings:
         robot['arguments'] = args.mappings.split()
-    clock = launching.clock_remapping(args)
-    node = partial(launching.package_node, args=args, remappings=clock)
-    simulator = node('simulator', parameters=robot | {'mode': args.mode, 'start_paused': True})
+    args = launching.with_own_clock(args)
+    simulator = package_node('simulator', args, robot | {'mode': args.mode, 'start_paused': True})
     topics = [CommandProfile().topic] if args.mode == 'lockstep' else ()
     law = launching.law_parameters(args, topics)
-    controller = node('controller', parameters=robot | law)
+    controller = package_node('controller', args, robot | law)
     nodes = [
         simulator,
         controller,
-        node('trajectory', parameters=robot | _motion(args)),
-        *launching.recorder(args, remappings=clock),
-        *launching.monitor(args, robot | {'robot': args.robot}, clock),
-        *launching.visualization(args, *_shown(args, mappings), clock),
+        package_node('trajectory', args, robot | _motion(args)),
+        *launching.recorder(args),
+        *launching.monitor(args, robot | {'robot': args.robot}),
+        *launching.visualization(args, *_shown(args, mappings)),
         *launching.viewer(args),
     ]
-    return supervised(nodes, simulator, controller)
+    return launching.supervised(nodes, simulator, controller)
 
 
 def _motion(args):

@@ -6,7 +6,7 @@ from pathlib import Path
 from launch.actions import GroupAction, IncludeLaunchDescription
 from launch.launch_description_sources import PythonLaunchDescriptionSource
 
-from robot_dynamics_ros.description.shipped import ROBOTS, share_directory
+from robot_dynamics_ros.description.shipped import ROBOTS
 from robot_dynamics_ros.ros import launching
 from robot_dynamics_ros.ros.launching import SWITCH, Argument
 
@@ -21,7 +21,7 @@ ARGUMENTS = (
     launching.LAW,
     launching.VIEW,
     launching.GUI,
-    Argument('world', str(share_directory() / 'worlds' / 'arm.sdf'), 'SDF file of the world.'),
+    launching.WORLD,
     launching.GZ_ARGS,
     Argument('params_file', '', 'Parameter file of all nodes, with sections such as '
              '/left/controller; empty: config/<robot>.yaml for each arm.'),

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 try:
@@ -50,6 +51,15 @@ def load(name: str) -> bytes | None:
     with contextlib.suppress(OSError):  # a read-only file
         os.utime(file)
     return content if first == _header(content) else None
+
+
+def cached(name: str, make: Callable[[], bytes]) -> bytes:
+    """Return the content of a cached file, made and stored if it is missing or damaged."""
+    content = load(name)
+    if content is None:
+        content = make()
+        store(name, content)
+    return content
 
 
 def store(name: str, content: bytes) -> None:

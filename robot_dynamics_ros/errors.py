@@ -9,7 +9,7 @@ exception that a caller would expect (``ValueError``, ``KeyError``, ``TimeoutErr
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 _MAX_LENGTH = 1000  # characters of one part of a message
 _REPR = reprlib.Repr()
@@ -52,6 +52,17 @@ class UnknownNameError(RobotDynamicsError, KeyError):
         self.kind, self.name, self.known = kind, name, tuple(sorted(known))
         listed = brief(', '.join(self.known)) or 'none'
         super().__init__(f'unknown {kind} {shown(name)}; known: {listed}')
+
+
+def known_name(kind: str, name: str, known: Collection[str]) -> str:
+    """Return a name.
+
+    Raises:
+        UnknownNameError: It is not known; the message lists the known names.
+    """
+    if name not in known:
+        raise UnknownNameError(kind, name, known)
+    return name
 
 
 class DescriptionError(RobotDynamicsError, ValueError):

@@ -178,11 +178,15 @@ class Columns(ABC):
         """Return the layout of a message; None if it disagrees with the library's decoding."""
         try:
             layout = self._layout(data)
-            message = self._deserialize(data)
-        except (RecordingError, struct.error, IndexError, UnicodeDecodeError):
+        except _DAMAGED:
+            return None
+        expected = self._decode_one(0, data)
+        if expected is None:
             return None
         row = np.frombuffer(data, np.uint8)[np.newaxis]
-        return layout if self._agrees(layout, row, message) else None
+        columns = self._columns(layout, np.zeros(1, dtype=int), row)
+        pairs = zip(map(np.asarray, columns), map(np.asarray, expected), strict=True)
+        return layout if all(a.tobytes() == b.tobytes() for a, b in pairs) else None
 
     def _decode_one(self, place: int, data: bytes) -> Any:
         """Return the columns of a message that the library decodes; None if it is unusable."""
@@ -198,10 +202,6 @@ class Columns(ABC):
     @abstractmethod
     def _read(self, place: int, message: Any) -> Any:
         """Return the columns of one deserialized message; None if it is unusable."""
-
-    @abstractmethod
-    def _agrees(self, layout: MessageLayout, row: Array, message: Any) -> bool:
-        """Return whether a layout yields the same values as the deserialized message."""
 
     @abstractmethod
     def _columns(self, layout: MessageLayout, index: Array, rows: Array) -> Any:
@@ -251,18 +251,6 @@ class StateColumns(Columns):
     def _layout(self, data: bytes) -> MessageLayout:
         return state_layout(data)
 
-    def _agrees(self, layout: MessageLayout, row: Array, message: Any) -> bool:
-        fields = (message.position, message.velocity, message.effort)
-        counts = [count for _, count in layout.spans]
-        n = len(layout.names)
-        return (
-            layout.names == tuple(message.name)
-            and counts[0] == n
-            and all(count in (0, n) for count in counts[1:])
-            and layout.stamps(row)[0] == stamp_ns(message)
-            and all(layout.doubles(row, i).tobytes() == f.tobytes() for i, f in enumerate(fields))
-        )
-
     def _columns(self, layout: MessageLayout, index: Array, rows: Array) -> States:
         n = len(layout.names)
         columns = [
@@ -292,10 +280,6 @@ class NumberColumns(Columns):
 
     def _layout(self, data: bytes) -> MessageLayout:
         return number_layout(data, single=self._single)
-
-    def _agrees(self, layout: MessageLayout, row: Array, message: Any) -> bool:
-        values = np.atleast_1d(np.asarray(message.data, dtype=float))
-        return layout.doubles(row, 0).tobytes() == values.tobytes()
 
     def _columns(self, layout: MessageLayout, index: Array, rows: Array) -> Numbers:
         return Numbers(index, layout.doubles(rows, 0))
@@ -368,24 +352,16 @@ class MessageBytes:
         return self._bytes.tobytes()
 
 
-def state_bytes(data: bytes) -> MessageBytes | None:
-    """Return a sensor_msgs/JointState with array views; None if not plain CDR, or damaged."""
-    if data[:4] != PLAIN:
-        return None
-    try:
-        return MessageBytes(data, state_layout(data))
-    except _DAMAGED:
-        return None
+def message_bytes(data: bytes, layout: Callable[[bytes], MessageLayout]) -> MessageBytes | None:
+    """Return a message with array views; None if it is not plain CDR, or damaged.
 
-
-def number_bytes(data: bytes, *, single: bool) -> MessageBytes | None:
-    """Return a std_msgs/Float64MultiArray, with ``single`` a Float64; None if not plain CDR.
-
-    None also if the message is damaged.
+    Args:
+        data: The message.
+        layout: ``state_layout`` or ``number_layout``.
     """
     if data[:4] != PLAIN:
         return None
     try:
-        return MessageBytes(data, number_layout(data, single=single))
+        return MessageBytes(data, layout(data))
     except _DAMAGED:
         return None

@@ -85,14 +85,14 @@ class Parameter:
         if not self.is_list:
             if self._accepts(value):
                 return self.kind(value)
-            raise ParameterError(self.name, value, self.wanted(n))
+            raise ParameterError(self.name, value, self.requirement(n))
         entries = value.tolist() if isinstance(value, np.ndarray) else value
         if self.per_joint and not isinstance(entries, (list, tuple)):
             entries = [entries]
         listed = isinstance(entries, (list, tuple)) and self._accepts_count(len(entries), n)
         if listed and all(self._accepts(entry) for entry in entries):
             return [self.kind(entry) for entry in entries]
-        raise ParameterError(self.name, value, self.wanted(n))
+        raise ParameterError(self.name, value, self.requirement(n))
 
     def _accepts_count(self, count: int, n: int | None) -> bool:
         if self.size is not None:
@@ -116,7 +116,7 @@ class Parameter:
         high = math.inf if self.high is None else self.high
         return math.isfinite(value) and low <= value <= high
 
-    def wanted(self, n: int | None = None) -> str:
+    def requirement(self, n: int | None = None) -> str:
         """Return the allowed values in words.
 
         Args:
@@ -258,7 +258,7 @@ def shown(one: Parameter) -> str:
 
 
 def _allowed(one: Parameter) -> str:
-    text = one.wanted().removeprefix('must be ').removeprefix('give ')
+    text = one.requirement().removeprefix('must be ').removeprefix('give ')
     return f'{text}; at the start only' if one.fixed else text
 
 

@@ -157,7 +157,6 @@ def run(args: argparse.Namespace) -> int:
         analyze_job,
         jobs,
         lambda job, reason: BagResult(str(job.bag), error=reason),
-        lambda result: result.error,
         jobs=args.jobs,
         scheduler=args.scheduler,
     )

@@ -18,7 +18,7 @@ from robot_dynamics_ros.contact.effort_fit import FitSamples
 from robot_dynamics_ros.errors import ConfigurationError, RecordingError
 from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.recordings.bag_jobs import find_bags
-from robot_dynamics_ros.recordings.metrics.contacts import ContactStream, has_measured
+from robot_dynamics_ros.recordings.metrics.contacts import ContactStream
 from robot_dynamics_ros.recordings.reading import RobotChoice
 from robot_dynamics_ros.recordings.recording import Recording, current_unit
 from robot_dynamics_ros.recordings.report.toolkit import ReportTable, quantity
@@ -107,11 +107,11 @@ def run(args: argparse.Namespace) -> int:
 def _survey(bag: Path, choice: RobotChoice) -> tuple[RobotTree, bool, float]:
     """Return the robot, whether its efforts were measured, and the state rate, Hz."""
     with choice.read(bag) as reader:
-        tree, _ = choice.load(reader)
+        tree = choice.load(reader)
         first = next(iter(choice.parts(reader, tree)), None)
     if first is None or len(first.time) < 2:
         raise RecordingError(f'bag {bag}', 'has fewer than two states', 'record for longer')
-    return tree, has_measured(first), 1.0 / float(np.median(np.diff(first.time)))
+    return tree, first.has_measured, 1.0 / float(np.median(np.diff(first.time)))
 
 
 def _chunks(bags: list[Path], choice: RobotChoice, tree: RobotTree) -> Iterator[Recording]:

@@ -250,7 +250,7 @@ EXIT_THRESHOLD = 1
 
 def are_bags(words: list[str]) -> bool:
     """Return whether the first word is a recording or a folder, which a robot cannot be."""
-    return bool(words) and (Path(words[0]).is_dir() or is_bag(Path(words[0])))
+    return Path(words[0]).is_dir() or is_bag(Path(words[0]))
 
 
 def add_bag_arguments(parser: argparse.ArgumentParser) -> None:
@@ -311,7 +311,7 @@ def _read(
     bag: Path, choice: RobotChoice, tree: RobotTree | None = None
 ) -> tuple[Recording, RobotTree]:
     with choice.read(bag) as reader:
-        tree = tree or choice.load(reader)[0]
+        tree = tree or choice.load(reader)
         (recording,) = choice.parts(reader, tree, float('inf'))
         return recording, tree
 

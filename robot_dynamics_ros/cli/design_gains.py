@@ -247,17 +247,17 @@ def _document(
     return {
         'program': program.name,
         'rows': list(program.stack.rows),
-        'G0': gains.G0.tolist(),
-        'G1': gains.G1.tolist(),
+        'G0': gains.G0,
+        'G1': gains.G1,
         'poles': [[p.real, p.imag] for p in roots(*gains)],
         'largest_period': {name: largest_period(gains, name) for name in DISCRETIZATIONS},
         'margins': [
             {
-                't': float(path.times[k]),
-                'sigma_min': float(path.sigma_min[k]),
-                'gain': at.gain.tolist(),
-                'phase': at.phase.tolist(),
-                'delay': at.delay.tolist(),
+                't': path.times[k],
+                'sigma_min': path.sigma_min[k],
+                'gain': at.gain,
+                'phase': at.phase,
+                'delay': at.delay,
                 'disk': at.disk,
                 'poles': [[p.real, p.imag] for p in at.poles],
             }

@@ -30,12 +30,10 @@ from robot_dynamics_ros.cli.tables import add_output_arguments
 from robot_dynamics_ros.errors import ConfigurationError, RecordingError, UnknownNameError
 from robot_dynamics_ros.identification import corrected_urdf
 from robot_dynamics_ros.identification.bags import (
+    BagOutcome,
     Evidence,
-    Gathered,
     Jobs,
     Source,
-    bag_news,
-    blamed,
     gather_bags,
     prove,
 )
@@ -144,26 +142,24 @@ def run(args: argparse.Namespace) -> int:
     if current_unit(args.driver_profile):
         return identify_currents(args, find_bags(args.bags), _request(args))
     identified, sources, gathered = _learn(args, args.bags)
-    if refused := [*_broken(sources, gathered), *implausible(identified)]:
+    if refused := [*_broken(gathered), *implausible(identified)]:
         return _refused(refused)
     plan = identified.plan
-    first, second = _halves(gathered)
     if args.validate:
         proof = f'validated on {listed(args.validate)}'
         proofs, trial = _proofs(args.validate, sources[0]), Trial.of(identified)
     else:
         proof = 'each half of a recording validated by a model of the other halves'
         proofs = [s for s, bag in zip(sources, gathered, strict=True) if not bag.error]
-        trial = _crossed(first, second, plan, args.prior_weight)
-    evidence, evaluated = prove(identified, proofs, trial, _jobs(args))
-    news = bag_news(sources, gathered, proofs, evaluated, plan.unknowns.tree)
+        trial = _crossed(*_halves(gathered), plan, args.prior_weight)
+    evidence, results = prove(identified, gathered, proofs, trial, _jobs(args))
     if nonsense := implausible(identified, evidence.residuals[1]):
         return _refused(nonsense)
     problems = _problems(identified, evidence, args.most)
     tilt = [plan.gravity.sentence()] if plan.gravity and plan.gravity.tilted else []
     remarks = [proof, *tilt, *evidence.remarks, *problems]
-    deliver_results(args.output, identified, evidence, remarks, news)
-    return 1 if problems or any(bag.error for bag in news) else 0
+    deliver_results(args.output, identified, evidence, remarks, results)
+    return 1 if problems or any(bag.error for bag in results) else 0
 
 
 def _require_constants(args: argparse.Namespace) -> None:
@@ -186,21 +182,29 @@ def _learn(args: argparse.Namespace, bags: Sequence[Path]) -> Learned:
     bags = find_bags(bags)
     plan, pattern, early = _plan(args, bags)
     sources = [replace(pattern, path=str(bag)) for bag in bags]
-    gathered = gather_bags(sources, plan, early, _jobs(args))
-    identified = conclude(list(chain(*_halves(gathered))), plan, args.prior_weight)
-    if plan.preparation.effort == 'measured' and not implausible(identified):
-        plan = plan.refined(identified)
+
+    def fit(plan: IdentificationPlan) -> Learned:
         gathered = gather_bags(sources, plan, early, _jobs(args))
-        identified = conclude(list(chain(*_halves(gathered))), plan, args.prior_weight)
-    return Learned(identified, sources, gathered)
+        blocks = list(chain(*_halves(gathered)))
+        return Learned(conclude(blocks, plan, args.prior_weight), sources, gathered)
+
+    learned = fit(plan)
+    if plan.preparation.effort == 'measured' and not implausible(learned.identified):
+        learned = fit(plan.refined(learned.identified))
+    return learned
 
 
 def _jobs(args: argparse.Namespace) -> Jobs:
     """Return the executor of bag jobs: local processes, or the workers of a scheduler."""
-    return partial(run_with_progress, jobs=args.jobs, scheduler=args.scheduler)
+    return partial(
+        run_with_progress,
+        on_failure=lambda source, reason: BagOutcome.failed(source.path, reason),
+        jobs=args.jobs,
+        scheduler=args.scheduler,
+    )
 
 
-def _halves(gathered: Sequence[Gathered]) -> tuple[list[Block], list[Block]]:
+def _halves(gathered: Sequence[BagOutcome]) -> tuple[list[Block], list[Block]]:
     first, second = (list(chain.from_iterable(bag.halves[k] for bag in gathered)) for k in (0, 1))
     return first, second
 
@@ -230,19 +234,19 @@ def _span(word: str, span: str) -> tuple[float, float]:
 
 def _plan(
     args: argparse.Namespace, bags: Sequence[Path]
-) -> tuple[IdentificationPlan, Source, dict[int, Gathered]]:
+) -> tuple[IdentificationPlan, Source, dict[str, BagOutcome]]:
     """Make the plan for all bags from the first usable one.
 
     Returns:
         The plan; the source of that bag, with the robot description if it was in the bag; and the
-        failures of the bags before it, by position.
+        failures of the bags before it, by path.
     """
     choice, request = recording_choice(args), _request(args)
-    early: dict[int, Gathered] = {}
-    for place, bag in enumerate(bags):
+    early: dict[str, BagOutcome] = {}
+    for bag in bags:
         try:
             with choice.read(bag) as reader:
-                tree, _ = choice.load(reader)
+                tree = choice.load(reader)
                 description = '' if choice.robot else reader.description
             source = Source(str(bag), choice, tree, description)
             start = _first_moving(source, request.effort)
@@ -251,7 +255,7 @@ def _plan(
             )
             return plan, source, early
         except (RecordingError, UnknownNameError) as error:
-            early[place] = Gathered(error=blamed(str(bag), str(error)))
+            early[str(bag)] = BagOutcome.failed(str(bag), str(error))
     reasons = '; '.join(dict.fromkeys(bag.error for bag in early.values()))
     raise RecordingError('the bags', 'have nothing to identify from', reasons)
 
@@ -322,11 +326,11 @@ def _problems(identified: Identification, evidence: Evidence, most: float | None
     return problems
 
 
-def _broken(sources: Sequence[Source], gathered: Sequence[Gathered]) -> list[str]:
+def _broken(bags: Sequence[BagOutcome]) -> list[str]:
     """Return one sentence per bag with values beyond the range of any sensor."""
     return [
-        f'{source.path} has values beyond the range of any sensor ({note}): repair the driver'
-        for source, bag in zip(sources, gathered, strict=True)
+        f'{bag.bag} has values beyond the range of any sensor ({note}): repair the driver'
+        for bag in bags
         for note in bag.notes
         if 'with a value beyond' in note
     ]

@@ -22,16 +22,17 @@ from robot_dynamics_ros.cli.tables import print_report, print_table, wide_consol
 from robot_dynamics_ros.control.drivers.file import shipped_profiles
 from robot_dynamics_ros.control.drivers.profile import NEED_CONSTANT
 from robot_dynamics_ros.errors import ConfigurationError, RecordingError
-from robot_dynamics_ros.identification import Identification, Request, make_plan
-from robot_dynamics_ros.identification.bags import BagNews, Evidence, Gathered, Source
+from robot_dynamics_ros.identification import Identification, Request, gather, make_plan
+from robot_dynamics_ros.identification.bags import BagOutcome, Evidence, Source
+from robot_dynamics_ros.identification.base_parameters import structural_base
 from robot_dynamics_ros.identification.correction import (
-    PER_EFFORT,
     JointCurrent,
     as_dict,
     corrected_urdf,
     joint_currents,
     parameter_text,
 )
+from robot_dynamics_ros.identification.least_squares import Block
 from robot_dynamics_ros.identification.loads import (
     DriveGains,
     LoadEstimate,
@@ -40,9 +41,14 @@ from robot_dynamics_ros.identification.loads import (
     gains_by_weight,
 )
 from robot_dynamics_ros.identification.plausibility import check_recording
-from robot_dynamics_ros.identification.preparation import concatenate, prepare
 from robot_dynamics_ros.identification.report import identification_report, pictures
-from robot_dynamics_ros.identification.unknowns import FORMULA, TERMS, stribeck_velocity
+from robot_dynamics_ros.identification.unknowns import (
+    FORMULA,
+    PER_EFFORT,
+    TERMS,
+    CurrentUnknowns,
+    stribeck_velocity,
+)
 from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.recordings.bag.files import short_name
 from robot_dynamics_ros.recordings.output_folder import atomic_folder, choose_folder, write_json
@@ -64,7 +70,7 @@ def deliver_results(
     result: Identification,
     evidence: Evidence,
     remarks: Sequence[str],
-    bags: Sequence[BagNews],
+    bags: Sequence[BagOutcome],
 ) -> None:
     """Write corrected URDF, parameters, JSON and report, all or none; print the report.
 
@@ -97,7 +103,7 @@ def listed(names: Sequence[object], most: int = 3) -> str:
     return f'{text} and {len(names) - most} more' if len(names) > most else text
 
 
-def _bag_sentences(bags: Sequence[BagNews]) -> list[str]:
+def _bag_sentences(bags: Sequence[BagOutcome]) -> list[str]:
     """Return remarks on bags, one sentence each, failures first."""
     failed = [f'failed: {bag.error}' for bag in bags if bag.error]
     notes = [f'{bag.bag}: {note}' for bag in bags for note in bag.notes if not bag.error]
@@ -126,16 +132,19 @@ def identify_currents(args: argparse.Namespace, bags: Sequence[Path], request: R
             'omit them: held-out segments of the bags validate and select the terms',
         )
     output = choose_folder(args.output, args.output, force=args.force)
-    choice, preparation, parts = recording_choice(args), None, []
+    choice, plan, blocks = recording_choice(args), None, list[Block]()
     for bag in bags:
         with choice.read(bag) as reader:
-            tree, _ = choice.load(reader)
-            for part in choice.parts(reader, tree, float('inf')):
-                if preparation is None:
+            tree = choice.load(reader)
+            for part in choice.parts(reader, tree, math.inf):
+                if plan is None:
                     check_recording(part, tree, request.effort, currents=True)
-                    preparation = make_plan(part, tree, request=request).preparation
-                parts.append(prepare(part, tree, preparation))
-    currents = joint_currents(concatenate(parts), tree)
+                    unknowns = CurrentUnknowns(tree)
+                    plan = make_plan(part, tree, request=request)
+                    plan = replace(plan, unknowns=unknowns, base=structural_base(unknowns))
+                blocks += gather(part, plan)
+    assert plan is not None
+    currents = joint_currents(blocks, plan)
     unit = current_unit(args.driver_profile)
     with atomic_folder(output) as folder:
         text = currents_text(tree, currents, unit)
@@ -206,7 +215,7 @@ class Learned(NamedTuple):
 
     identified: Identification
     sources: list[Source]
-    gathered: list[Gathered]
+    gathered: list[BagOutcome]
 
 
 Learn = Callable[[Sequence[Path]], Learned]

@@ -20,6 +20,7 @@ from typing import IO, Any
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
+from robot_dynamics_ros.cli.robot_argument import ros_parameters
 from robot_dynamics_ros.errors import PeerTimeoutError, SceneError
 
 _END_SECONDS = 20.0
@@ -97,9 +98,7 @@ class SceneProcesses:
         The robot is the name of a shipped one, or a parameter file.
         """
         chosen = ['--params' if isinstance(robot, Path) else '--robot', str(robot)]
-        assignments = [f'{key}:={_literal(value)}' for key, value in parameters.items()]
-        arguments = [word for text in assignments for word in ('-p', text)]
-        self.start_command(name, [command, *chosen, *arguments])
+        self.start_command(name, [command, *chosen, *ros_parameters(parameters)])
 
     def start_command(self, name: str, words: Sequence[str]) -> None:
         """Start ``python -m robot_dynamics_ros`` with arguments, under a name."""
@@ -262,12 +261,3 @@ def shown_scenes(console: Console) -> Iterator[Callable[[str], Callable[[float, 
             )
 
         yield show
-
-
-def _literal(value: Any) -> str:
-    """Return a parameter value in the syntax of ROS arguments."""
-    if isinstance(value, bool):
-        return 'true' if value else 'false'
-    if isinstance(value, (list, tuple)):
-        return f'[{", ".join(_literal(item) for item in value)}]'
-    return repr(value) if isinstance(value, float) else str(value)

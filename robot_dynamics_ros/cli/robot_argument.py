@@ -8,8 +8,10 @@ signs of the recorded numbers, and the time range.
 from __future__ import annotations
 
 import argparse
+import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -177,8 +179,14 @@ def set_values(words: Sequence[str]) -> dict[str, Any]:
     return values
 
 
+def ros_parameters(values: Mapping[str, Any]) -> list[str]:
+    """Return the ROS arguments that set parameters; their YAML values are written as JSON."""
+    words = (('-p', f'{name}:={json.dumps(value)}') for name, value in values.items())
+    return list(chain.from_iterable(words))
+
+
 def _words(text: str) -> list[str]:
-    return [word for word in text.split(',') if word]
+    return [word.strip() for word in text.split(',') if word.strip()]
 
 
 def add_recording_arguments(parser: argparse.ArgumentParser) -> None:
@@ -195,7 +203,8 @@ def add_recording_arguments(parser: argparse.ArgumentParser) -> None:
     add_effort_limit(parser)
     parser.add_argument(
         '--joints',
-        default='',
+        type=_words,
+        default=[],
         metavar='A,B,...',
         help='recorded names of the joints, in the order of the model, if they differ',
     )
@@ -254,12 +263,11 @@ def add_job_arguments(parser: argparse.ArgumentParser) -> None:
 
 def recording_choice(args: argparse.Namespace) -> RobotChoice:
     """Return the robot that the arguments select, and how its recordings are read."""
-    joints = args.joints.split(',') if isinstance(args.joints, str) else args.joints
     return RobotChoice(
         robot=args.described_by,
         gravity=tuple(args.gravity) if args.gravity else None,
         effort_limit=getattr(args, 'effort_limit', None),
-        joints=tuple(name.strip() for name in joints if name.strip()),
+        joints=tuple(args.joints),
         namespace=args.namespace,
         driver_profile=args.driver_profile,
         identified=args.identified,

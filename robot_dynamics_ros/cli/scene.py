@@ -31,7 +31,7 @@ from robot_dynamics_ros.cli.robot_argument import add_joint_arguments
 from robot_dynamics_ros.cli.tables import print_report
 from robot_dynamics_ros.constraints.program_file import load_program
 from robot_dynamics_ros.description.shipped import MECHANISMS
-from robot_dynamics_ros.errors import UnknownNameError
+from robot_dynamics_ros.errors import known_name
 from robot_dynamics_ros.model import frame_jacobian, load_robot
 from robot_dynamics_ros.recordings.metrics.program import (
     contact_forces,
@@ -180,10 +180,7 @@ def run(args: argparse.Namespace) -> int:
         args.robot, *args.mapping = args.scene
         own = own_scene(parameter_file(args))
         return run_scenes({'plane': own}, args.out, Console())
-    for name in args.scene:
-        if name not in SCENES:
-            raise UnknownNameError('scene', name, SCENES)
-    chosen = {name: SCENES[name] for name in args.scene or SCENES}
+    chosen = {name: SCENES[known_name('scene', name, SCENES)] for name in args.scene or SCENES}
     return run_scenes(chosen, args.out, Console())
 
 

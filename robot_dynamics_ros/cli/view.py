@@ -5,9 +5,8 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import json
 
-from robot_dynamics_ros.cli.robot_argument import ROBOT_HELP
+from robot_dynamics_ros.cli.robot_argument import ROBOT_HELP, ros_parameters
 from robot_dynamics_ros.description.shipped import robot_file
 from robot_dynamics_ros.description.urdf import read_description
 from robot_dynamics_ros.errors import ConfigurationError
@@ -62,9 +61,7 @@ def run(args: argparse.Namespace) -> int:
         'rate_hz': args.rate,
         'control': args.control,
     }
-    assignments = [f'{name}:={json.dumps(value)}' for name, value in parameters.items()]
-    words = [word for assignment in assignments for word in ('-p', assignment)]
-    return run_executable('view', ['--ros-args', *words])
+    return run_executable('view', ['--ros-args', *ros_parameters(parameters)])
 
 
 def _play(args: argparse.Namespace) -> int:

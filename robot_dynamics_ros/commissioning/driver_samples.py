@@ -74,14 +74,10 @@ class DriverSamples:
     def scaled(
         self, joints: Sequence[int] | Array, factor: float, unit: str = 'scale'
     ) -> DriverSamples:
-        """Return the samples with a scale of some joints multiplied, by default of position."""
+        """Return the samples with a scale of some joints multiplied: ``unit``, an attribute."""
         scale = getattr(self, unit).copy()
         scale[joints] *= factor
         return replace(self, **{unit: scale})
-
-    def effort_scaled(self, joints: Sequence[int] | Array, factor: float) -> DriverSamples:
-        """Return the samples with the effort scale of some joints multiplied."""
-        return self.scaled(joints, factor, 'effort_scale')
 
     def swapped(
         self, i: int, j: int, *, positions: bool = True, efforts: bool = True
@@ -114,6 +110,8 @@ class DriverSamples:
         Raises:
             RecordingError: The arm never rests.
         """
+        from scipy.ndimage import find_objects, label  # deferred: slow to import
+
         time = self.time
         if len(time) < 3:
             raise RecordingError('samples', f'hold {len(time)} states', 'sample for longer')
@@ -123,10 +121,10 @@ class DriverSamples:
         moved = np.ptp(smooth, axis=0) > _MOVED * noise
         resting = (speed <= _REST * speed.max(axis=0))[:, moved].all(axis=1)
         means = []
-        for begin, end in _runs(resting):
-            if time[end - 1] - time[begin] >= min_duration:
-                settled = begin + (end - begin) // 3
-                means.append(self.rows(slice(settled, end)))
+        for (run,) in find_objects(label(resting)[0]):
+            if np.ptp(time[run]) >= min_duration:
+                settled = run.start + (run.stop - run.start) // 3
+                means.append(self.rows(slice(settled, run.stop)))
         if not means:
             raise RecordingError(
                 'samples', f'the arm never rests for {min_duration:g} s', 'let it hold each pose'
@@ -200,19 +198,13 @@ def gravity_function(tree: RobotTree) -> Callable[[DriverSamples], Array]:
 
 def _smooth(q: Array, time: Array) -> Array:
     """Return positions averaged over about 50 ms, to smooth encoder steps."""
+    from scipy.ndimage import uniform_filter1d  # deferred: slow to import
+
     step = float(np.median(np.diff(time)))
     width = max(1, round(0.05 / step)) if step > 0.0 else 1
-    if width == 1 or len(q) < 2 * width:
+    if len(q) < 2 * width:
         return q
-    padded = np.pad(q, ((width // 2, width - 1 - width // 2), (0, 0)), mode='edge')
-    total = np.cumsum(np.vstack([np.zeros(q.shape[1]), padded]), axis=0)
-    return (total[width:] - total[:-width]) / width
-
-
-def _runs(flags: Array) -> list[tuple[int, int]]:
-    """Return start and end indices of every run of True."""
-    edges = np.flatnonzero(np.diff(np.concatenate([[0], flags.astype(int), [0]])))
-    return [(int(a), int(b)) for a, b in edges.reshape(-1, 2)]
+    return np.asarray(uniform_filter1d(q, width, axis=0, mode='nearest'))
 
 
 _LIMIT_MARGIN = 0.05  # accepted excess over the position limits, as a share of the range
@@ -220,6 +212,8 @@ _HIGH = 0.9  # correlation above which two signals are equal up to a factor
 _LOW = 0.5
 _SAME = 0.15  # relative tolerance of a factor
 _WORK = 0.25  # share of the absolute work above which the sign of the work is significant
+#: By whether a joint is prismatic: its unit of position, the usual other one, and its size.
+_UNITS = {False: ('rad', 'degrees', math.pi / 180.0), True: ('m', 'millimetres', 1e-3)}
 
 
 def check_limits(tree: RobotTree, samples: DriverSamples) -> list[Finding]:
@@ -234,31 +228,24 @@ def check_limits(tree: RobotTree, samples: DriverSamples) -> list[Finding]:
     for i in range(tree.n):
         if not outside(q[:, i], i):
             continue
-        unit = 'm' if tree.prismatic[i] else 'rad'
+        # The sign first: a smaller unit brings almost any position near 0 and within limits.
+        unit, wrong, factor = _UNITS[bool(tree.prismatic[i])]
+        causes = (
+            ('wrong sign', -q[:, i]),
+            (f'wrong unit, {wrong} are taken for SI', factor * q[:, i]),
+        )
+        other = 'wrong zero, or another joint'
+        cause = next((text for text, x in causes if not outside(x, i)), other)
         findings.append(
             _error(
                 tree,
                 i,
                 f'it is read at {q[:, i].min():.4g} to {q[:, i].max():.4g} {unit}, but its limits '
-                f'are {lower[i]:.4g} to {upper[i]:.4g}: '
-                + _likely_cause(q[:, i], i, tree.prismatic[i], outside),
+                f'are {lower[i]:.4g} to {upper[i]:.4g}: {cause}',
                 'correct position_unit, sign, position_zero or driver_name in the profile',
             )
         )
     return findings
-
-
-def _likely_cause(q: Array, i: int, slides: bool, outside: Callable[[Array, int], bool]) -> str:
-    """Return the single fault whose correction brings the positions within their limits.
-
-    The sign is tried first: a smaller unit brings almost any position near 0 and within limits.
-    """
-    factor, unit = (1e-3, 'millimetres') if slides else (math.pi / 180.0, 'degrees')
-    if not outside(-q, i):
-        return 'wrong sign'
-    if not outside(factor * q, i):
-        return f'wrong unit, {unit} are taken for SI'
-    return 'wrong zero, or another joint'
 
 
 def check_velocities(tree: RobotTree, samples: DriverSamples) -> list[Finding]:
@@ -317,8 +304,14 @@ def check_work(tree: RobotTree, samples: DriverSamples) -> list[Finding]:
     ]
 
 
+def named(tree: RobotTree, joints: Sequence[int] | Array) -> str:
+    """Return the names of joints as the culprit of a finding."""
+    names = [tree.joint_names[i] for i in joints]
+    return f'joint {names[0]!r}' if len(names) == 1 else f'joints {", ".join(names)}'
+
+
 def _error(tree: RobotTree, i: int, problem: str, remedy: str) -> Finding:
-    return Finding('error', f'joint {tree.joint_names[i]!r}', problem, remedy)
+    return Finding('error', named(tree, [i]), problem, remedy)
 
 
 def _moved(samples: DriverSamples) -> Array:

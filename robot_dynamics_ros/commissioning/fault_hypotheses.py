@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import combinations
 
 import numpy as np
 
-from robot_dynamics_ros.commissioning.driver_samples import DriverSamples
+from robot_dynamics_ros.commissioning.driver_samples import DriverSamples, named
 from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.model.findings import Finding
 from robot_dynamics_ros.spatial.scalar import Array
@@ -71,11 +71,6 @@ def fault_hypotheses(
     ]
 
 
-def named(joints: Sequence[str]) -> str:
-    """Return joint names in the form used by findings."""
-    return f'joint {joints[0]!r}' if len(joints) == 1 else f'joints {", ".join(joints)}'
-
-
 def _conversion(
     assumed: Assumptions,
     culprit: str,
@@ -89,10 +84,6 @@ def _conversion(
     return FaultHypothesis(finding, replace(assumed, samples=samples), penalty)
 
 
-def _joint(tree: RobotTree, i: int) -> str:
-    return f'joint {tree.joint_names[i]!r}'
-
-
 def _signs(tree: RobotTree, assumed: Assumptions) -> Iterator[FaultHypothesis]:
     samples = assumed.samples
     for i in range(tree.n):
@@ -101,7 +92,7 @@ def _signs(tree: RobotTree, assumed: Assumptions) -> Iterator[FaultHypothesis]:
             (
                 'wrong sign: the driver counts against the axis of the model',
                 'give it sign: -1 in the profile, or +1 if it has -1',
-                negated.effort_scaled([i], -1.0),
+                negated.scaled([i], -1.0, 'effort_scale'),
             ),
             (
                 'wrong sign of its position: efforts have the right one',
@@ -111,10 +102,10 @@ def _signs(tree: RobotTree, assumed: Assumptions) -> Iterator[FaultHypothesis]:
             (
                 'wrong sign of its effort: positions have the right one',
                 'change effort_sign in the profile',
-                samples.effort_scaled([i], -1.0),
+                samples.scaled([i], -1.0, 'effort_scale'),
             ),
         ):
-            yield _conversion(assumed, _joint(tree, i), problem, remedy, changed)
+            yield _conversion(assumed, named(tree, [i]), problem, remedy, changed)
 
 
 def _position_units(tree: RobotTree, assumed: Assumptions) -> Iterator[FaultHypothesis]:
@@ -129,7 +120,7 @@ def _position_units(tree: RobotTree, assumed: Assumptions) -> Iterator[FaultHypo
         for joints in [which, *which.reshape(-1, 1)] if len(which) > 1 else which.reshape(-1, 1):
             yield _conversion(
                 assumed,
-                named([tree.joint_names[i] for i in joints]),
+                named(tree, joints),
                 f'wrong unit of position: {problem}',
                 f'write position_unit: {unit} in the profile',
                 assumed.samples.scaled(joints, factor),
@@ -147,10 +138,9 @@ def _effort_units(
         if not similar or abs(product / square - 1.0) < _SAME:
             continue
         factor = product / square
-        names = [tree.joint_names[i] for i in joints]
         problem, remedy = _effort_fault(factor)
-        changed = assumed.samples.effort_scaled(joints, factor)
-        yield _conversion(assumed, named(names), problem, remedy, changed, _FITTED)
+        changed = assumed.samples.scaled(joints, factor, 'effort_scale')
+        yield _conversion(assumed, named(tree, joints), problem, remedy, changed, _FITTED)
 
 
 def _effort_fault(factor: float) -> tuple[str, str]:
@@ -177,7 +167,7 @@ def _swaps(tree: RobotTree, assumed: Assumptions, commanded: bool) -> Iterator[F
     samples = assumed.samples
     remedy = 'correct driver_name, or the order of joints, in the profile'
     for i, j in combinations(range(tree.n), 2):
-        culprit = f'joints {tree.joint_names[i]}, {tree.joint_names[j]}'
+        culprit = named(tree, [i, j])
         efforts = samples.swapped(i, j, positions=False)
         if commanded:
             yield _conversion(assumed, culprit, 'commands are swapped', remedy, efforts, _SWAP)
@@ -199,7 +189,7 @@ def _offsets(tree: RobotTree, assumed: Assumptions, expected: Array) -> Iterator
         yield FaultHypothesis(
             Finding(
                 'warning',
-                _joint(tree, i),
+                named(tree, [i]),
                 f'its efforts are {mean[i]:+.3g} {unit} off in every pose',
                 'an offset of the sensor; if commands show it too, effort_offset in the profile',
             ),
@@ -209,29 +199,27 @@ def _offsets(tree: RobotTree, assumed: Assumptions, expected: Array) -> Iterator
 
 
 def _gravity(assumed: Assumptions, commanded: bool) -> FaultHypothesis:
-    if assumed.gravity and commanded:
-        texts = (
+    texts = {
+        (True, True): (
             'would be counted twice: the commands that hold the arm do not contain it, so the '
             'driver compensates it',
             'write compensated_by_driver: [gravity] in the profile',
-        )
-    elif assumed.gravity:
-        texts = (
+        ),
+        (True, False): (
             'is missing from the reported efforts: the driver compensates it, and it would be '
             'counted twice',
             'write effort: without_compensation and compensated_by_driver: [gravity]',
-        )
-    elif commanded:
-        texts = (
+        ),
+        (False, True): (
             'would not be counted at all: the commands that hold the arm contain it, so the '
             'driver does not compensate it',
             'take gravity out of compensated_by_driver in the profile',
-        )
-    else:
-        texts = (
+        ),
+        (False, False): (
             'is contained in the reported efforts, contrary to the profile',
             'write effort: total in the profile, and find out by commands whether the driver '
             'compensates gravity at all',
-        )
+        ),
+    }[bool(assumed.gravity), commanded]
     changed = replace(assumed, gravity=1.0 - assumed.gravity)
     return FaultHypothesis(Finding('error', 'gravity', *texts), changed)

@@ -13,12 +13,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from robot_dynamics_ros.commissioning.driver_samples import DriverSamples, gravity_function
+from robot_dynamics_ros.commissioning.driver_samples import (
+    DriverSamples,
+    gravity_function,
+    named,
+)
 from robot_dynamics_ros.commissioning.fault_hypotheses import (
     Assumptions,
     FaultHypothesis,
     fault_hypotheses,
-    named,
 )
 from robot_dynamics_ros.errors import RecordingError
 from robot_dynamics_ros.model import RobotTree
@@ -109,24 +112,19 @@ class _HypothesisScore:
     def __init__(self, tree: RobotTree) -> None:
         self._tree = tree
         self.gravity = gravity_function(tree)
-
-    def tolerance(self) -> Array:
-        """Return the tolerance for friction and model errors, shape (n,), N m or N."""
-        return np.maximum(self._tree.coulomb_friction, 0.01 * self._tree.effort_limit)
+        #: Tolerance for friction and model errors, shape (n,), N m or N.
+        self.tolerance = np.maximum(tree.coulomb_friction, 0.01 * tree.effort_limit)
 
     def score(self, assumed: Assumptions) -> float:
         """Return the mean squared relative residual; poses beyond limits count as saturated."""
         q, tree = assumed.samples.q, self._tree
-        relative = np.square(self._residual(assumed) / self.tolerance())
         margin = 0.05 * tree.position_range
         outside = (q < tree.position_lower - margin) | (q > tree.position_upper + margin)
-        relative = np.where(outside, _CAP, np.minimum(relative, _CAP))
-        return float(relative.mean())
+        return float(np.where(outside, _CAP, self._relative(assumed)).mean())
 
     def explained(self, assumed: Assumptions) -> bool:
-        relative = np.minimum(np.square(self._residual(assumed) / self.tolerance()), _CAP)
-        within = bool((np.sqrt(relative.mean(axis=0)) <= _ACCEPTED).all())
-        return within and self.score(assumed) <= _ACCEPTED * _ACCEPTED
+        worst = self._relative(assumed).mean(axis=0).max()
+        return max(float(worst), self.score(assumed)) <= _ACCEPTED * _ACCEPTED
 
     def best_explanation(self, assumed: Assumptions, commanded: bool) -> list[FaultHypothesis]:
         """Return the one or two faults that explain the poses best; empty if insufficient."""
@@ -147,10 +145,10 @@ class _HypothesisScore:
 
     def unexplained_effort(self, assumed: Assumptions) -> Finding:
         residual = np.sqrt(np.square(self._residual(assumed)).mean(axis=0))
-        worst = int(np.argmax(residual / self.tolerance()))
+        worst = int(np.argmax(residual / self.tolerance))
         return Finding(
             'error',
-            f'joint {self._tree.joint_names[worst]!r}',
+            named(self._tree, [worst]),
             f'{residual[worst]:.3g} {self._unit(worst)} of its effort are not gravity, and no '
             'single wrong sign, exchange or unit explains them',
             'check the model (masses, base orientation, payload), then repeat',
@@ -169,13 +167,12 @@ class _HypothesisScore:
                     f'hold the arm in at least {FEW_POSES} different ones',
                 )
             )
-        loaded = self.loaded(samples)
-        unloaded = [name for name, x in zip(tree.joint_names, loaded, strict=True) if not x]
-        if unloaded:
+        unloaded = np.flatnonzero(~self.loaded(samples))
+        if len(unloaded):
             findings.append(
                 Finding(
                     'warning',
-                    named(unloaded),
+                    named(tree, unloaded),
                     'gravity does not change there: sign and unit were not checked',
                     'choose other poses, or check it in motion: see docs/commissioning.md',
                 )
@@ -185,7 +182,7 @@ class _HypothesisScore:
     def loaded(self, samples: DriverSamples) -> Array:
         """Return whether gravity varies enough at each joint, shape (n,)."""
         gravity = self.gravity(samples)
-        return np.ptp(gravity, axis=0) > _LOADED * self.tolerance()
+        return np.ptp(gravity, axis=0) > _LOADED * self.tolerance
 
     def statistics(self, assumed: Assumptions) -> tuple[Array, Array, Array, Array, Array]:
         """Return loaded, slope, offset, residual and correlation under the assumptions."""
@@ -194,13 +191,17 @@ class _HypothesisScore:
         loaded = self.loaded(samples)
         g, t = gravity - gravity.mean(axis=0), tau - tau.mean(axis=0)
         slope, correlation = np.full(n, np.nan), np.full((n, n), np.nan)
-        for j in np.flatnonzero(loaded):
-            slope[j] = (g[:, j] @ t[:, j]) / (g[:, j] @ g[:, j])
-            size = np.sqrt(np.square(t).sum(axis=0) * np.square(g[:, j]).sum())
-            np.divide(g[:, j] @ t, size, out=correlation[:, j], where=size > 0.0)
+        power, product = np.square(g).sum(axis=0), t.T @ g
+        np.divide(np.diag(product), power, out=slope, where=loaded)
+        size = np.sqrt(np.outer(np.square(t).sum(axis=0), power))
+        np.divide(product, size, out=correlation, where=loaded & (size > 0.0))
         residual = self._residual(assumed)
         rms = np.sqrt(np.square(residual).mean(axis=0))
         return loaded, slope, residual.mean(axis=0), rms, correlation
+
+    def _relative(self, assumed: Assumptions) -> Array:
+        """Return the squares of the relative residuals, at most ``_CAP``, shape (N, n)."""
+        return np.minimum(np.square(self._residual(assumed) / self.tolerance), _CAP)
 
     def _residual(self, assumed: Assumptions) -> Array:
         samples = assumed.samples

@@ -15,7 +15,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from robot_dynamics_ros.constraints.curves import ORIGIN, UP, unit
-from robot_dynamics_ros.constraints.jet import Jet, compose, constant, stack, timed
+from robot_dynamics_ros.constraints.jet import Jet, cos_sin, stack, timed
 from robot_dynamics_ros.constraints.signals import Constant, Signal
 from robot_dynamics_ros.errors import ParameterError, ShapeError
 from robot_dynamics_ros.model import FrameMotion, RobotTree, frame_motion
@@ -204,7 +204,10 @@ class Motion:
             direction: The direction in the frame, shape (3,).
         """
         F = self.frame(frame)
-        return self._rotating(F, F.R_WF @ np.asarray(direction, dtype=float))
+        u, w = F.R_WF @ np.asarray(direction, dtype=float), F.J[3:] @ self.v
+        rate = cross(w, u)
+        columns = [cross(F.J[3:, j], u) for j in range(self.n)]
+        return Jet(u, rate, np.array(columns).T, cross(F.drift[3:], u) + cross(w, rate))
 
     def joints(self, coefficients: Array) -> Jet:
         """Return the jet of linear combinations of the joint positions, shape (k,).
@@ -217,21 +220,9 @@ class Motion:
 
     def fixed(self, value: Sequence[float] | Array) -> Jet:
         """Return a constant as a jet."""
-        return constant(np.asarray(value, dtype=float), self.n)
-
-    def _rotating(self, F: FrameMotion, u: Array) -> Jet:
-        """Return the jet of a vector u that rotates with a frame, in base axes."""
-        w = F.J[3:] @ self.v
-        rate = cross(w, u)
-        columns = [cross(F.J[3:, j], u) for j in range(self.n)]
-        return Jet(u, rate, np.array(columns).T, cross(F.drift[3:], u) + cross(w, rate))
-
-
-class FrameJets(NamedTuple):
-    """Origin and axes of a moving frame in base axes: jets of shape (3,)."""
-
-    origin: Jet
-    axes: tuple[Jet, Jet, Jet]
+        constant = np.asarray(value, dtype=float)
+        still = np.zeros(len(constant))
+        return timed(constant, still, still, self.n)
 
 
 class MovingFrame:
@@ -281,14 +272,9 @@ class MovingFrame:
         axes = self._fixed + cos(angle) * self._cosine + sin(angle) * self._sine
         return np.asarray(axes), np.array(self.origin.at(t)[0], dtype=float)
 
-    def jets(self, motion: Motion, origin: Jet, angle: Jet) -> FrameJets:
-        """Return origin and axes, given the jets of the two signals."""
-        a = angle.value[0]
-        c, s = cos(a), sin(a)
-        cos_sin = stack([compose(angle, c, -s, -c), compose(angle, s, c, -s)])
-        x, y, z = (self._axis(i, cos_sin, motion) for i in range(3))
-        return FrameJets(origin, (x, y, z))
-
-    def _axis(self, i: int, cos_sin: Jet, motion: Motion) -> Jet:
-        parts = np.column_stack([self._cosine[:, i], self._sine[:, i]])
-        return parts @ cos_sin + motion.fixed(self._fixed[:, i])
+    def axes(self, motion: Motion, angle: Jet) -> tuple[Jet, Jet, Jet]:
+        """Return the axes in base components, jets of shape (3,), given that of the angle."""
+        turn = stack(cos_sin(angle))
+        columns = zip(self._cosine.T, self._sine.T, self._fixed.T, strict=True)
+        x, y, z = (np.column_stack([c, s]) @ turn + motion.fixed(k) for c, s, k in columns)
+        return x, y, z

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import math
 from enum import Enum
+from functools import partial
 from typing import Any, NamedTuple
 
 from robot_dynamics_ros.errors import ProgramError, UnknownNameError
@@ -78,21 +79,11 @@ def read_contact(place: str, value: Any) -> Contact:
     """
     section = Section(place, value)
     force = section.take('force', positive)
-    limits = section.optional('limits', lambda p, x: Section(p, x))
-    most = 2.0 * force
-    if limits is not None:
-        most = limits.take('force', positive, most)
-        limits.close()
-    contact = Contact(
-        force,
-        section.take('stiffness', positive, 1e4),
-        section.take('speed', positive, 0.02),
-        section.take('clearance', not_negative, 0.005),
-        most,
-        section.take('threshold', positive, max(0.05 * force, 0.5)),
-        section.take('depth', positive, 0.03),
-        section.take('ramp', positive, 0.3),
-        section.take('lost', _loss_response, 'retract'),
+    limits = section.take('limits', Section, Section('limits', {}))
+    most = limits.take('force', positive, 2.0 * force)
+    limits.close()
+    contact = section.build(
+        partial(Contact, force, most=most, threshold=max(0.05 * force, 0.5)), {}, _OPTIONAL
     )
     section.close()
     if contact.most < force:
@@ -104,6 +95,13 @@ def _loss_response(place: str, value: Any) -> str:
     if text(place, value) not in LOST:
         raise UnknownNameError(f'{place}: response to a lost contact', value, LOST)
     return str(value)
+
+
+_OPTIONAL = {
+    **dict.fromkeys(('stiffness', 'speed', 'threshold', 'depth', 'ramp'), positive),
+    'clearance': not_negative,
+    'lost': _loss_response,
+}
 
 
 class ContactPhase(Enum):

@@ -26,6 +26,7 @@ class Curve(ABC):
     Attributes:
         size: Number of components of p.
         length: Upper limit of s, in the unit of s; infinite for an unbounded curve.
+        lap: The interval of s that covers the whole curve once.
         formula: Whether ``at`` is one expression in s without branches, so that it accepts
             symbols.
         knots: Values of s at which pieces meet.
@@ -33,15 +34,11 @@ class Curve(ABC):
 
     size: int
     length: float
+    lap: float
     formula: bool = True
     knots: tuple[float, ...] = ()
 
-    @property
-    def lap(self) -> float:
-        """The interval of s that covers the whole curve once."""
-        return self.length
-
-    def grain(self, s: float) -> float:
+    def sampling_step(self, s: float) -> float:
         """Return the sampling step at s that resolves the shape of the curve."""
         return self.lap / PARTS
 
@@ -65,6 +62,7 @@ class Line(Curve):
         self.start = numbers('from', start)
         step = np.array(numbers('to', end, len(self.start))) - self.start
         self.size, self.length = len(self.start), math.sqrt(float(step @ step))
+        self.lap = self.length
         if not self.length > 0.0:
             raise ParameterError('to', list(end), 'must differ from the start of the line')
         self.direction = (step / self.length).tolist()
@@ -76,35 +74,25 @@ class Line(Curve):
         return point, self.direction, self._zeros
 
 
-class Linear(Curve):
-    """An unbounded linear function p = start + rate * s; s is time, s."""
+class Linear(Line):
+    """An unbounded linear function p = start + rate * s; s is time, s; a lap is ten seconds."""
 
-    length = math.inf
+    length, lap = math.inf, 10.0
 
     def __init__(self, start: Sequence[float], rate: Sequence[float]) -> None:
         self.start = numbers('from', start)
-        self.rate = numbers('rate', rate, len(self.start))
         self.size = len(self.start)
+        self.direction = numbers('rate', rate, self.size)
         self._zeros = [0.0] * self.size
 
-    @property
-    def lap(self) -> float:
-        """Ten seconds."""
-        return 10.0
-
-    def grain(self, s: float) -> float:
+    def sampling_step(self, s: float) -> float:
         """Return the time in which no component changes by more than 0.05 (rad or m)."""
-        fastest = max(abs(x) for x in self.rate)
+        fastest = max(abs(x) for x in self.direction)
         return 0.05 / fastest if fastest else self.lap
-
-    def at(self, s: Scalar) -> tuple[Point, Point, Point]:
-        """Return p, dp/ds and d2p/ds2."""
-        point = [a + s * d for a, d in zip(self.start, self.rate, strict=True)]
-        return point, self.rate, self._zeros
 
 
 class Circle(Curve):
-    """A circle in space; s is the arc length.
+    """A circle in space; s is the arc length. A lap is the circumference, at most the length.
 
     Args:
         center: Centre, m, shape (3,).
@@ -134,16 +122,13 @@ class Circle(Curve):
         if not laps > 0.0:
             raise ParameterError('laps', laps, 'must be positive')
         self.center, self.radius = numbers('center', center, 3), float(radius)
-        self.length = 2.0 * math.pi * self.radius * float(laps)
+        circumference = 2.0 * math.pi * self.radius
+        self.length = circumference * float(laps)
+        self.lap = min(self.length, circumference)
         n = unit('normal', normal)
         e = np.array(numbers('toward', toward, 3)) if toward is not None else across(n)
         e = unit('toward', e - n * (n @ e))
         self._e, self._g = (self.radius * e).tolist(), (self.radius * np.cross(n, e)).tolist()
-
-    @property
-    def lap(self) -> float:
-        """The circumference, m, or the length if that is shorter."""
-        return min(self.length, 2.0 * math.pi * self.radius)
 
     def at(self, s: Scalar) -> tuple[Point, Point, Point]:
         """Return p, dp/ds and d2p/ds2."""
@@ -157,6 +142,9 @@ class Circle(Curve):
 
 class Lissajous(Curve):
     r"""Sinusoids :math:`p_i = c_i + A_i\sin(2\pi\nu_i s + \varphi_i)`; s is time, s.
+
+    A lap is the period of the slowest component, at most the length. It is the period of the curve
+    if the other frequencies are integer multiples.
 
     Args:
         center: :math:`c`, shape (k,).
@@ -182,17 +170,10 @@ class Lissajous(Curve):
         omega = [2.0 * math.pi * x for x in nu]
         self._rows = list(zip(self.center, amplitude, omega, phase, strict=True))
         frequencies = [abs(x) for x, a in zip(nu, amplitude, strict=True) if x and a] or [1.0]
-        self._lap, self._grain = 1.0 / min(frequencies), 1.0 / (PARTS * max(frequencies))
+        self.lap = min(1.0 / min(frequencies), self.length)
+        self._grain = 1.0 / (PARTS * max(frequencies))
 
-    @property
-    def lap(self) -> float:
-        """Period of the slowest component, s, at most the length.
-
-        It is the period of the curve if the other frequencies are integer multiples.
-        """
-        return min(self._lap, self.length)
-
-    def grain(self, s: float) -> float:
+    def sampling_step(self, s: float) -> float:
         """Return the sampling step for the fastest component, s."""
         return self._grain
 

@@ -14,6 +14,7 @@ from robot_dynamics_ros.constraints.jet import (
     Jet,
     angle_per_sine,
     compose,
+    cos_sin,
     cross,
     dot,
     norm,
@@ -25,7 +26,6 @@ from robot_dynamics_ros.constraints.jet import (
 from robot_dynamics_ros.constraints.signals import Signal
 from robot_dynamics_ros.errors import ParameterError
 from robot_dynamics_ros.model import RobotTree
-from robot_dynamics_ros.spatial.scalar import cos, sin
 
 
 class Pitch(Constraint):
@@ -97,10 +97,7 @@ def _angle_between(s: Jet, c: Jet, target: Jet) -> Jet:
     x = length.value[0]
     inverse = compose(length, 1 / x, -1 / (x * x), 2 / (x * x * x))
     s, c = scale(inverse, s), scale(inverse, c)
-    a = target.value[0]
-    sine, cosine = sin(a), cos(a)
-    sd = compose(target, sine, cosine, -sine)
-    cd = compose(target, cosine, -sine, -cosine)
+    cd, sd = cos_sin(target)
     return signed_angle(scale(s, cd) - scale(c, sd), scale(c, cd) + scale(s, sd))
 
 
@@ -142,7 +139,7 @@ class AxisAngle(Constraint):
     def residual(self, motion: Motion, inputs: Sequence[Jet]) -> Jet:
         """Return angle minus target, rad."""
         u = motion.axis(self.frame, self.axis)
-        d = self.reference.jets(motion, inputs[1], inputs[2]).axes[2]
+        d = self.reference.axes(motion, inputs[2])[2]
         return scale(angle_per_sine(dot(u, d)), norm(cross(u, d))) - inputs[0]
 
 
@@ -181,7 +178,7 @@ class AxisAlignment(Constraint):
     def residual(self, motion: Motion, inputs: Sequence[Jet]) -> Jet:
         """Return the components of the axis perpendicular to the direction."""
         u = motion.axis(self.frame, self.axis)
-        e1, e2, _ = self.reference.jets(motion, *inputs).axes
+        e1, e2, _ = self.reference.axes(motion, inputs[1])
         return stack([dot(e1, u), dot(e2, u)])
 
 
@@ -213,7 +210,7 @@ class Orientation(Constraint):
     def residual(self, motion: Motion, inputs: Sequence[Jet]) -> Jet:
         """Return the rotation vector, rad."""
         x, y, z = (motion.axis(self.frame, e) for e in np.eye(3).tolist())
-        return rotation_error(self.target.jets(motion, *inputs).axes, (x, y, z))
+        return rotation_error(self.target.axes(motion, inputs[1]), (x, y, z))
 
 
 class FullPose(Orientation):

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from robot_dynamics_ros.constraints.stabilization import gain_matrix
 from robot_dynamics_ros.errors import ParameterError, ShapeError
 from robot_dynamics_ros.spatial.scalar import Array
 
@@ -69,7 +70,7 @@ def projected_gains(
 
     Source: constraint-stabilization, section 3.1; erratum C8.
     """
-    W = _weight_matrix(weights, len(M))
+    W = gain_matrix('weights', 1.0 if weights is None else weights, len(M))
     left = np.linalg.solve(M.T @ W @ M, M.T @ W)
     return left @ G0 @ M, left @ G1 @ M
 
@@ -79,7 +80,7 @@ def proved_stable(G0: Array, G1: Array, weights: Array | None = None) -> bool:
 
     It is if :math:`W\Gamma_0` and :math:`W\Gamma_1` are symmetric positive definite.
     """
-    W = _weight_matrix(weights, len(G0))
+    W = gain_matrix('weights', 1.0 if weights is None else weights, len(G0))
     return all(_positive_definite(W @ G) for G in (G0, G1))
 
 
@@ -202,8 +203,3 @@ def compare_with_design(
 def _positive_definite(matrix: Array) -> bool:
     symmetric = np.allclose(matrix, matrix.T, rtol=1e-9, atol=0.0)
     return symmetric and bool(np.linalg.eigvalsh((matrix + matrix.T) / 2.0)[0] > 0.0)
-
-
-def _weight_matrix(weights: Array | None, size: int) -> Array:
-    W = np.ones(size) if weights is None else np.asarray(weights, dtype=float)
-    return np.diag(W) if W.ndim == 1 else W

@@ -124,10 +124,14 @@ def _checked_point(program: Program, guess: Array, t: float) -> _PathPoint:
     """Return and check the path at an instant, near an initial guess."""
     q, f = _solve(program, guess, t)
     _require_reached(program, f, q, t)
-    v, settling, solution = _path_velocity(program, q, t)
+    at_rest = np.zeros(program.n)
+    _, f_t, Gamma, _ = program.stack.evaluate(q, at_rest, t)
+    solution = TaskInverse(Gamma, None, program.weights, _DAMPED)
+    settling = solution.project(program.settling_velocity(q, at_rest))
+    v = solution.solve(-f_t) + settling
     _require_rank(program, solution, q, t)
     _require_limits(program.tree, q, v, t)
-    _require_projected_stability(program, q, t)
+    _require_projected_stability(program, Gamma, t)
     return _PathPoint(q, v, settling, solution.sigma_min)
 
 
@@ -169,8 +173,8 @@ def starting_configuration(program: Program, home: Array | None = None) -> Array
     if program.start is not None:
         _require_consistent(program, program.start)
         return _solve(program, program.start.position, 0.0)[0]
-    lower, upper = np.maximum(tree.position_lower, -np.pi), np.minimum(tree.position_upper, np.pi)
-    middle = np.clip(0.5 * (lower + upper), lower, upper)
+    lower, upper = tree.sampled_range
+    middle = 0.5 * (lower + upper)
     posture = middle if program.null_space is None else program.null_space.posture
     rng = np.random.default_rng(0)
     guesses = [posture if home is None else array('home', home, (program.n,)), middle]
@@ -206,17 +210,6 @@ def _solve(program: Program, q: Array, t: float) -> tuple[Array, Array]:
             break
         q, f, Gamma = trial, evaluation.f, evaluation.Gamma
     return q, f
-
-
-def _path_velocity(program: Program, q: Array, t: float) -> tuple[Array, Array, TaskInverse]:
-    """Return the velocity along the path, its null-space part, and the inverse used."""
-    at_rest = np.zeros(program.n)
-    _, f_t, Gamma, _ = program.stack.evaluate(q, at_rest, t)
-    solution = TaskInverse(Gamma, None, program.weights, _DAMPED)
-    settling = at_rest
-    if program.null_space is not None:
-        settling = solution.project(program.settling_velocity(q, at_rest))
-    return solution.solve(-f_t) + settling, settling, solution
 
 
 def _require_consistent(program: Program, start: Start) -> None:
@@ -270,11 +263,10 @@ def _require_limits(tree: RobotTree, q: Array, v: Array, t: float) -> None:
             )
 
 
-def _require_projected_stability(program: Program, q: Array, t: float) -> None:
+def _require_projected_stability(program: Program, Gamma: Array, t: float) -> None:
     """Reject gains for which the projected error of m > n conditions grows (erratum C8)."""
     if program.proved:
         return
-    Gamma = program.stack.evaluate(q, np.zeros(program.n), t).Gamma
     if not stabilizing(*projected_gains(program.G0, program.G1, Gamma, program.weights)):
         raise ProgramError(
             f'program {program.name!r}',

@@ -21,12 +21,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from operator import add
 from typing import Any
 
 import numpy as np
 
-from robot_dynamics_ros.spatial.scalar import Array, Scalar, sqrt, zeros
+from robot_dynamics_ros.spatial.scalar import Array, Scalar, cos, sin, sqrt, zeros
 
 # Keeps a norm differentiable at zero: 1e-12 m or rad, far below anything measurable.
 _TINY = 1e-24
@@ -54,17 +55,13 @@ class Jet:
     # Makes numpy defer `matrix @ jet` and `number * jet` to the jet.
     __array_ufunc__ = None
 
-    def each(self, part: Callable[[Array], Array]) -> Jet:
-        """Return the jet of a constant linear function of x."""
-        return Jet(part(self.value), part(self.rate), part(self.J), part(self.drift))
+    def each(self, part: Callable[..., Array], *others: Jet) -> Jet:
+        """Return the jet of a constant linear function of x, or of x and others."""
+        rows = ((jet.value, jet.rate, jet.J, jet.drift) for jet in (self, *others))
+        return Jet(*map(part, *rows))
 
     def __add__(self, other: Jet) -> Jet:
-        return Jet(
-            self.value + other.value,
-            self.rate + other.rate,
-            self.J + other.J,
-            self.drift + other.drift,
-        )
+        return self.each(add, other)
 
     def __sub__(self, other: Jet) -> Jet:
         return self + (-1) * other
@@ -94,21 +91,10 @@ def timed(value: Any, rate: Any, acceleration: Any, n: int) -> Jet:
     return Jet(value, rate, zeros((len(value), n), value.dtype), acceleration)
 
 
-def constant(value: Any, n: int) -> Jet:
-    """Return the jet of a constant, shape (k,)."""
-    value = np.asarray(value)
-    zero = zeros(len(value), value.dtype)
-    return timed(value, zero, zero, n)
-
-
 def stack(jets: Sequence[Jet]) -> Jet:
     """Return the jets stacked vertically."""
-    return Jet(
-        np.concatenate([jet.value for jet in jets]),
-        np.concatenate([jet.rate for jet in jets]),
-        np.concatenate([jet.J for jet in jets]),
-        np.concatenate([jet.drift for jet in jets]),
-    )
+    first, *others = jets
+    return first.each(lambda *rows: np.concatenate(rows), *others)
 
 
 def dot(a: Jet, b: Jet) -> Jet:
@@ -161,6 +147,12 @@ def compose(x: Jet, value: Scalar, slope: Scalar, curvature: Scalar) -> Jet:
     )
 
 
+def cos_sin(angle: Jet) -> tuple[Jet, Jet]:
+    """Return cosine and sine of a scalar jet, rad."""
+    c, s = cos(angle.value[0]), sin(angle.value[0])
+    return compose(angle, c, -s, -c), compose(angle, s, c, -s)
+
+
 def square_root(x: Jet) -> Jet:
     """Return the square root of a scalar jet of shape (1,) with a positive value."""
     root = sqrt(x.value[0])
@@ -170,7 +162,7 @@ def square_root(x: Jet) -> Jet:
 def norm(x: Jet) -> Jet:
     """Return the Euclidean norm as a jet of shape (1,); at zero its Jacobian is zero."""
     squared = dot(x, x)
-    return square_root(Jet(squared.value + _TINY, squared.rate, squared.J, squared.drift))
+    return square_root(replace(squared, value=squared.value + _TINY))
 
 
 # Coefficients of arctan x = sum c_k T_{2k+1}(x) on [-1, 1]; the last is below 1e-17.
@@ -242,7 +234,7 @@ def rotation_error(desired: tuple[Jet, Jet, Jet], axes: tuple[Jet, Jet, Jet]) ->
     """
     R = [[dot(d, b) for b in axes] for d in desired]
     cosine = 0.5 * (R[0][0] + R[1][1] + R[2][2])
-    cosine = Jet(cosine.value - 0.5, cosine.rate, cosine.J, cosine.drift)
+    cosine = replace(cosine, value=cosine.value - 0.5)
     sines = stack(
         [0.5 * (R[2][1] - R[1][2]), 0.5 * (R[0][2] - R[2][0]), 0.5 * (R[1][0] - R[0][1])]
     )

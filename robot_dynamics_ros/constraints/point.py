@@ -47,6 +47,9 @@ class Point(Constraint):
         target: Signal :math:`x`, m: one component per axis, or three, of which ``axes`` are used.
         reference: The frame in which coordinates are expressed; the base if None.
 
+    Attributes:
+        indices: Indices of the constrained coordinates.
+
     Raises:
         UnknownNameError: The robot has no such frame.
         ParameterError: The axes are not distinct letters of 'xyz'.
@@ -69,7 +72,7 @@ class Point(Constraint):
         reference: MovingFrame | None = None,
     ) -> None:
         tree.frame(frame)
-        self._indices, size = chosen_axes(axes), len(axes)
+        self.indices, size = chosen_axes(axes), len(axes)
         if target.size != 3:
             target.require_size('target', size, f'{size} components, one per axis, or 3')
         self.frame, self.point = frame, tuple(point)
@@ -81,13 +84,12 @@ class Point(Constraint):
     def residual(self, motion: Motion, inputs: Sequence[Jet]) -> Jet:
         """Return the coordinates minus their targets, m."""
         p, target = motion.point(self.frame, self.point), inputs[0]
-        if len(target.value) > len(self._indices):
-            target = target[self._indices]
+        if len(target.value) > len(self.indices):
+            target = target[self.indices]
         if self.reference is None:
-            return p[self._indices] - target
-        reference = self.reference.jets(motion, inputs[1], inputs[2])
-        offset = p - reference.origin
-        return stack([dot(reference.axes[i], offset) for i in self._indices]) - target
+            return p[self.indices] - target
+        axes, offset = self.reference.axes(motion, inputs[2]), p - inputs[1]
+        return stack([dot(axes[i], offset) for i in self.indices]) - target
 
 
 class Plane(Point):
@@ -288,8 +290,8 @@ class RoundSurface(Constraint):
         radius, origin, angle = inputs
         offset = motion.point(self.frame, self.point) - origin
         if len(self.across) < 3:
-            surface = self.surface.jets(motion, origin, angle)
-            offset = stack([dot(surface.axes[i], offset) for i in self.across])
+            axes = self.surface.axes(motion, angle)
+            offset = stack([dot(axes[i], offset) for i in self.across])
         return norm(offset) - radius
 
 

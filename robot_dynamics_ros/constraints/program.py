@@ -16,7 +16,7 @@ Source: constraint-stabilization, section 3.1 (m < n, the vector v).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -24,13 +24,11 @@ import numpy as np
 from robot_dynamics_ros.constraints.constraint import Stack
 from robot_dynamics_ros.constraints.contact import Contact
 from robot_dynamics_ros.constraints.error_dynamics import proved_stable
-from robot_dynamics_ros.constraints.stabilization import Singularity
+from robot_dynamics_ros.constraints.stabilization import INVERSES, Singularity
 from robot_dynamics_ros.errors import ParameterError, ShapeError
 from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.spatial.linear_algebra import positive_part
 from robot_dynamics_ros.spatial.scalar import Array
-
-INVERSES = ('euclidean', 'inertia')
 
 
 class Start(NamedTuple):
@@ -80,7 +78,7 @@ class Program:
     inverse: str = 'euclidean'
     metric: Array | None = None
     null_space: NullSpaceTask | None = None
-    singularity: Singularity = field(default_factory=lambda: Singularity(0.01))
+    singularity: Singularity = Singularity(0.01)
     blend: float = 0.0
     passive: tuple[int, ...] = ()
     mechanical: tuple[int, ...] = ()
@@ -194,12 +192,11 @@ class NullSpaceTask(NamedTuple):
         limited = np.isfinite(tree.position_lower) & np.isfinite(tree.position_upper)
         lower = np.where(limited, tree.position_lower, -1e6)
         upper = np.where(limited, tree.position_upper, 1e6)
-        middle = np.where(limited, (lower + upper) / 2.0, 0.0)
         ones = np.ones(tree.n)
         return cls(
             damping * ones,
             stiffness * ones,
-            middle if posture is None else np.array(posture, dtype=float),
+            tree.middle if posture is None else np.array(posture, dtype=float),
             np.where(limited, limit_gain, 0.0),
             np.where(limited, limit_margin * (upper - lower), 1.0),
             lower,

@@ -7,18 +7,16 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from robot_dynamics_ros import yaml_reader as read
 from robot_dynamics_ros.constraints.constraint import Constraint, Stack
 from robot_dynamics_ros.constraints.contact import Contact, read_contact
-from robot_dynamics_ros.constraints.error_dynamics import proved_stable
 from robot_dynamics_ros.constraints.feasibility import check_feasibility
 from robot_dynamics_ros.constraints.program import NullSpaceTask, Program, Start
 from robot_dynamics_ros.constraints.registry import (
-    block_diagonal,
     constraint_gains,
     each,
     make_constraint,
@@ -92,10 +90,9 @@ def _program(section: Section, tree: RobotTree) -> Program:
     _require_robot(section.place, section.take('robot', read.text, tree.name), tree)
     parts = section.take('constraints', lambda place, value: _constraints(place, value, tree))
     stack = Stack([part.constraint for part in parts], name)
-    G0, G1 = section.optional('gains', read.built(pair, matrix_gains(stack.m))) or (
-        block_diagonal([p.G0 for p in parts]),
-        block_diagonal([p.G1 for p in parts]),
-    )
+    G0, G1 = _block_diagonal_gains(stack, parts)
+    G0, G1 = section.take('gains', read.built(pair, matrix_gains(stack.m)), (G0, G1))
+    of_rows = [part for part in parts for _ in range(part.constraint.m)]
     default: tuple[str, Array | None] = ('euclidean', None)
     inverse, metric = section.take('inverse', lambda p, value: _inverse(p, value, tree), default)
     singularity, refuse_below = section.take(
@@ -116,8 +113,8 @@ def _program(section: Section, tree: RobotTree) -> Program:
             singularity=singularity,
             blend=section.take('blend', read.not_negative, 0.0),
             passive=section.take('passive', lambda p, value: _joints(p, value, tree), ()),
-            mechanical=_mechanical(parts),
-            contacts=_contacts(parts),
+            mechanical=tuple(i for i, part in enumerate(of_rows) if part.mechanical),
+            contacts=tuple((i, part.contact) for i, part in enumerate(of_rows) if part.contact),
             start=section.optional('start', start),
             refuse_below=refuse_below,
             description=description,
@@ -134,20 +131,22 @@ def _require_robot(place: str, name: str, tree: RobotTree) -> None:
         )
 
 
-class _Part:
+class _Part(NamedTuple):
     """A constraint of a program file with its gains and weights."""
 
-    def __init__(
-        self,
-        constraint: Constraint,
-        G0: Array,
-        G1: Array,
-        weights: Array,
-        mechanical: bool,
-        contact: Contact | None,
-    ) -> None:
-        self.constraint, self.G0, self.G1 = constraint, G0, G1
-        self.weights, self.mechanical, self.contact = weights, mechanical, contact
+    constraint: Constraint
+    G0: Array
+    G1: Array
+    weights: Array
+    mechanical: bool
+    contact: Contact | None
+
+
+def _block_diagonal_gains(stack: Stack, parts: list[_Part]) -> tuple[Array, Array]:
+    G0, G1 = np.zeros((2, stack.m, stack.m))
+    for rows, part in zip(stack.slices().values(), parts, strict=True):
+        G0[rows, rows], G1[rows, rows] = part.G0, part.G1
+    return G0, G1
 
 
 def _constraints(place: str, value: Any, tree: RobotTree) -> list[_Part]:
@@ -179,18 +178,6 @@ def _constraint(place: str, value: Any, tree: RobotTree) -> _Part:
         )
     section.close()
     return _Part(constraint, G0, G1, weights, mechanical, contact)
-
-
-def _contacts(parts: list[_Part]) -> tuple[tuple[int, Contact], ...]:
-    """Return the indices of the force-controlled rows, each with its parameters."""
-    contacts = [part.contact for part in parts for _ in range(part.constraint.m)]
-    return tuple((i, contact) for i, contact in enumerate(contacts) if contact is not None)
-
-
-def _mechanical(parts: list[_Part]) -> tuple[int, ...]:
-    """Return the indices of the rows enforced by the mechanism itself."""
-    flags = [part.mechanical for part in parts for _ in range(part.constraint.m)]
-    return tuple(i for i, flag in enumerate(flags) if flag)
 
 
 def _joints(place: str, value: Any, tree: RobotTree) -> tuple[int, ...]:
@@ -259,27 +246,25 @@ def _per_joint(tree: RobotTree, check: Callable[[str, Any], float]) -> Callable[
 
 
 def _remarks(program: Program) -> list[str]:
-    remarks = []
-    if program.m < program.n and (program.null_space is None or program.null_space.empty):
+    m, n, task, remarks = program.m, program.n, program.null_space, list[str]()
+    count = f'{m} conditions on {n} joints'
+    if m < n and (task is None or task.empty):
         remarks.append(
-            f'{program.m} conditions leave {program.n - program.m} of {program.n} joints free and '
-            'there is no null_space task: they keep their velocity and may drift into a limit'
+            f'{m} conditions leave {n - m} of {n} joints free and there is no null_space task: '
+            'they keep their velocity and may drift into a limit'
         )
-    elif program.m < program.n and program.null_space and not program.null_space.damping.all():
+    elif m < n and task and not task.damping.all():
         remarks.append('the null_space task does not damp every joint: free motion persists')
-    if program.m >= program.n and program.null_space is not None and not program.null_space.empty:
+    elif m >= n and task and not task.empty:
+        remarks.append(f'{count}: the null_space task acts only where the program is singular')
+    if not program.proved:
         remarks.append(
-            f'{program.m} conditions on {program.n} joints: the null_space task acts only where '
-            'the program is singular'
+            f'{count}: stability of the projected error is not proved for these gains, only '
+            'checked along the path'
         )
-    if not proved_stable(program.G0, program.G1, program.weights) and program.m > program.n:
+    elif m > n:
         remarks.append(
-            f'{program.m} conditions on {program.n} joints: stability of the projected error is '
-            'not proved for these gains, only checked along the path'
-        )
-    elif program.m > program.n:
-        remarks.append(
-            f'{program.m} conditions on {program.n} joints: the designed decay holds for the '
-            'projection only, to first order in the error'
+            f'{count}: the designed decay holds for the projection only, to first order in the '
+            'error'
         )
     return remarks

@@ -100,10 +100,9 @@ class ProgramKernel:
         if c:
             shapes['reaction'] = (m,)
         self._zeros = np.zeros(n)
-        self._results = {name: np.zeros(shape) for name, shape in shapes.items()}
-        for name, array in self._results.items():
-            setattr(self, name, array)
-        self._arrays = tuple(self._results.values())
+        results = {name: np.zeros(shape) for name, shape in shapes.items()}
+        vars(self).update(results)
+        self._arrays = tuple(results.values())
         self._function = compile_function(
             'program_tick',
             {'q_now': n, 'v_now': n, 'a_last': n, 'inputs': size},
@@ -179,12 +178,9 @@ class ProgramKernel:
         """Return the inverse at the last state, by singular value decomposition."""
         program = self.program
         weights = program.weights if program.m > program.n else None
-        metric = self.metric if _has_metric(program) else None
+        euclidean = program.metric is None and program.inverse == 'euclidean'
+        metric = None if euclidean else self.metric
         return TaskInverse(self.Gamma, metric, weights, program.singularity)
-
-
-def _has_metric(program: Program) -> bool:
-    return program.metric is not None or program.inverse == 'inertia'
 
 
 def program_formulas(

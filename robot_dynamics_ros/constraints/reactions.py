@@ -11,6 +11,7 @@ Source: constraint-stabilization, sections 2 and 7; errata C3, C11, C13.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -52,9 +53,7 @@ def reactions(A: Array, b: Array, Q: Array, Gamma: Array, beta: Array) -> Array:
         avoids the loss of digits from squaring the condition number.
     """
     b, Q, beta, L, X = _scaled(A, b, Q, Gamma, beta)
-    factor, R = _independent_qr(X)
-    free = factor.T @ np.linalg.solve(L, Q - b)
-    return -np.linalg.solve(R, free + np.linalg.solve(R.T, beta))
+    return _multiplier(L, X)(Q - b, beta)
 
 
 def constraint_force(
@@ -149,13 +148,7 @@ def reaction_derivatives(
     A, B, K = (array(name, x, (n, n)) for name, x in (('A', A), ('B', B), ('K', K)))
     C_q, C_v = array('C_q', C_q, (m, n)), array('C_v', C_v, (m, n))
     L = metric_root('A', A, n)
-    factor, R = _independent_qr(np.linalg.solve(L, Gamma.T))
-
-    def multiplier(force: Array, drift: Array) -> Array:
-        """Return -D^-1 (Gamma A^-1 force + drift)."""
-        projected = factor.T @ np.linalg.solve(L, force)
-        return -np.linalg.solve(R, projected + np.linalg.solve(R.T, drift))
-
+    multiplier = _multiplier(L, np.linalg.solve(L, Gamma.T))
     N_q, N_v = multiplier(-K, C_q), multiplier(-B, C_v)
     N_Q = multiplier(np.eye(n), np.zeros((m, n)))
 
@@ -172,8 +165,12 @@ def reaction_derivatives(
     )
 
 
-def _independent_qr(X: Array) -> tuple[Array, Array]:
-    """Return the QR factors of the scaled Jacobian's transpose; reject dependent constraints."""
+def _multiplier(L: Array, X: Array) -> Callable[[Array, Array], Array]:
+    r"""Return :math:`(F, d) \mapsto -D^{-1}(\Gamma A^{-1}F+d)`; see :func:`_scaled`.
+
+    Raises:
+        SingularityError: The constraints are linearly dependent.
+    """
     if X.shape[0] < X.shape[1]:
         raise SingularityError(
             'D = Gamma A^-1 Gamma^T', 0.0, SMALLEST_RATIO, 'more constraints than joints'
@@ -188,7 +185,12 @@ def _independent_qr(X: Array) -> tuple[Array, Array]:
             SMALLEST_RATIO,
             'the constraints are linearly dependent; use constraint_force',
         )
-    return factor, R
+
+    def multiplier(force: Array, drift: Array) -> Array:
+        projected = factor.T @ np.linalg.solve(L, force)
+        return -np.linalg.solve(R, projected + np.linalg.solve(R.T, drift))
+
+    return multiplier
 
 
 def _scaled(

@@ -77,11 +77,7 @@ def signal(place: str, value: Any) -> Signal:
     section = Section(place, value)
     kind = section.one_of(list(CURVES))
     curve = section.take(kind, CURVES[kind])
-    start = section.take('start', read.not_negative, 0.0)
-    if isinstance(curve, Waypoints):
-        section.close()
-        return Timed(curve, Clock(curve.length, start))
-    timing = _timing(section, curve, start)
+    timing = _timing(section, curve, section.take('start', read.not_negative, 0.0))
     section.close()
     return Timed(curve, timing)
 
@@ -113,6 +109,8 @@ def with_z(z: Sequence[float]) -> Array:
 
 
 def _timing(section: Section, curve: Curve, start: float) -> Timing:
+    if isinstance(curve, Waypoints):
+        return Clock(curve.length, start)
     ramp = section.optional('ramp', read.positive)
     if isinstance(curve, (Lissajous, Linear)):
         return Timing(curve.length, 1.0, ramp or 1.0, start)
@@ -197,17 +195,6 @@ def _gain(place: str, value: Any, m: int) -> Array:
         gain = read.numbers(place, value)
     with located_errors(place):
         return gain_matrix(place.rpartition(', ')[2], gain, m)
-
-
-def block_diagonal(blocks: list[Array]) -> Array:
-    """Return a new block-diagonal matrix of square blocks."""
-    size = sum(len(block) for block in blocks)
-    matrix, first = np.zeros((size, size)), 0
-    for block in blocks:
-        last = first + len(block)
-        matrix[first:last, first:last] = block
-        first = last
-    return matrix
 
 
 def require_stabilizing(program: Program) -> None:

@@ -9,24 +9,19 @@ from __future__ import annotations
 import bisect
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from robot_dynamics_ros.constraints.curves import Curve, Point
+from robot_dynamics_ros.constraints.curves import Curve, Point, numbers
 from robot_dynamics_ros.errors import ParameterError, ShapeError
 from robot_dynamics_ros.spatial.scalar import Array, Scalar, maximum, minimum, select
 
 Rates = tuple[Scalar, Scalar, Scalar]
 
 
-def smooth_step(x: Scalar) -> Rates:
-    r"""Return :math:`10x^3 - 15x^4 + 6x^5` and its first two derivatives; 0 below 0, 1 above 1."""
-    if x <= 0:
-        return 0.0, 0.0, 0.0
-    if x >= 1:
-        return 1.0, 0.0, 0.0
-    return *_ramp(x), 60 * x * (1 - x) * (1 - 2 * x)
+#: Peak of the first derivative of the quintic step :math:`10x^3 - 15x^4 + 6x^5`.
+PEAK_VELOCITY = 15.0 / 8.0
 
 
 class Timing:
@@ -122,7 +117,7 @@ def _ramp_integral(x: Scalar) -> Scalar:
     return x * x * x * x * (2.5 + x * (x - 3))
 
 
-class Clock:
+class Clock(Timing):
     """A timing whose parameter is the time since a start, clamped to 0 and the duration, s.
 
     For curves that are at rest at both ends, such as timed waypoints.
@@ -133,24 +128,18 @@ class Clock:
     def __init__(self, duration: float, start: float = 0.0) -> None:
         self.start, self.duration = float(start), float(duration)
 
-    @property
-    def end(self) -> float:
-        """The time at which the curve ends, s."""
-        return self.start + self.duration
-
     def at(self, t: Scalar) -> Rates:
         """Return the parameter and its first two time derivatives at a time t, s."""
         elapsed = t - self.start
-        return (elapsed, 1.0, 0.0) if 0 < elapsed < self.duration else self._rest(elapsed)
+        if 0 < elapsed < self.duration:
+            return elapsed, 1.0, 0.0
+        return (0.0 if elapsed <= 0 else self.duration), 0.0, 0.0
 
     def formula(self, t: Scalar) -> Rates:
         """Return the same for a symbol t."""
         elapsed = t - self.start
         rate = select(0.0, elapsed, select(elapsed, self.duration, 1.0, 0.0), 0.0)
         return clamped(elapsed, self.duration), rate, 0.0
-
-    def _rest(self, elapsed: Scalar) -> Rates:
-        return (0.0, 0.0, 0.0) if elapsed <= 0 else (self.duration, 0.0, 0.0)
 
 
 def quintic_offset(value: Array, rate: Array, duration: float, t: Scalar) -> tuple[Array, ...]:
@@ -249,12 +238,10 @@ class Constant(Signal):
     count = 0
 
     def __init__(self, value: Sequence[float]) -> None:
-        numbers = [float(x) for x in value]
-        if not numbers or not all(math.isfinite(x) for x in numbers):
-            raise ParameterError('value', list(value), 'must be finite numbers')
-        self.size = len(numbers)
+        constant = numbers('value', value)
+        self.size = len(constant)
         rest = [0.0] * self.size
-        self._sample = (numbers, rest, rest)
+        self._sample = (constant, rest, rest)
 
     def numbers(self, t: Scalar) -> Sequence[Scalar]:
         """Return an empty tuple."""
@@ -275,7 +262,7 @@ class Timed(Signal):
         timing: The parameter s(t).
     """
 
-    def __init__(self, curve: Curve, timing: Timing | Clock) -> None:
+    def __init__(self, curve: Curve, timing: Timing) -> None:
         self.curve, self.timing, self.size = curve, timing, curve.size
         self.count = 3 if curve.formula else 3 * curve.size
         self.horizon = min(timing.end, timing.start + timing.ramp + curve.lap / timing.rate)
@@ -292,23 +279,22 @@ class Timed(Signal):
         timing = self.timing
         if not timing.start <= t < timing.end:
             return math.inf
-        step = self.curve.grain(float(timing.at(t)[0])) / timing.rate
+        step = self.curve.sampling_step(float(timing.at(t)[0])) / timing.rate
         steady = timing.start + timing.ramp <= t < timing.end - timing.ramp
         return step if steady or not timing.ramp else min(step, timing.ramp / _RAMP_STEPS)
 
     def numbers(self, t: Scalar) -> Sequence[Scalar]:
         """Return the parameter and its rates, or the whole sample of a piecewise curve."""
-        rates = self.timing.at(t)
-        if self.curve.formula:
-            return rates
-        return [x for row in self._derivatives(self.curve.at(rates[0]), *rates[1:]) for x in row]
+        return self._numbers(self.timing.at(t), self.curve.at)
 
     def formula(self, t: Scalar) -> Sequence[Scalar]:
         """Return the same numbers as expressions in a symbol t."""
-        s, *rates = self.timing.formula(t)
+        return self._numbers(self.timing.formula(t), self.curve.symbolic)
+
+    def _numbers(self, rates: Rates, at: Callable[[Scalar], Sample]) -> Sequence[Scalar]:
         if self.curve.formula:
-            return s, *rates
-        return [x for row in self._derivatives(self.curve.symbolic(s), *rates) for x in row]
+            return rates
+        return [x for row in self._derivatives(at(rates[0]), *rates[1:]) for x in row]
 
     def sample(self, numbers: Sequence[Scalar]) -> Sample:
         """Return value and two time derivatives."""

@@ -17,6 +17,8 @@ from robot_dynamics_ros.spatial.scalar import Array, Scalar, select
 class Spline(Curve):
     """A cubic spline through points; s is the cumulative chord length, close to the arc length.
 
+    A lap is one pass through all points.
+
     Args:
         points: Shape (N, k); at least two, consecutive points differ.
         closed: Whether it returns smoothly to the first point and repeats for ``laps``.
@@ -40,24 +42,19 @@ class Spline(Curve):
         knots = np.concatenate([[0.0], np.cumsum(chords)])
         ends = 'periodic' if closed else 'natural'
         self._pieces = PiecewisePolynomial.of(CubicSpline(knots, table, bc_type=ends), knots, 3)
-        self.size, self._lap = table.shape[1], float(knots[-1])
-        self._grain = max(float(chords.min()) / 4.0, self._lap / 400.0)
+        self.size, self.lap = table.shape[1], float(knots[-1])
+        self._grain = max(float(chords.min()) / 4.0, self.lap / 400.0)
         self.closed = closed
-        self.length = self._lap * float(laps) if closed else self._lap
+        self.length = self.lap * float(laps) if closed else self.lap
 
-    @property
-    def lap(self) -> float:
-        """Total chord length of one pass through all points."""
-        return self._lap
-
-    def grain(self, s: float) -> float:
+    def sampling_step(self, s: float) -> float:
         """Return a quarter of the shortest chord, or 1/400 of the lap if that is longer."""
         return self._grain
 
     def at(self, s: Scalar) -> tuple[Point, Point, Point]:
         """Return p, dp/ds and d2p/ds2."""
         if self.closed:
-            s = s - self._lap * math.floor(s / self._lap)
+            s = s - self.lap * math.floor(s / self.lap)
         return self._pieces.at(s)
 
     def symbolic(self, s: Scalar) -> tuple[Point, Point, Point]:
@@ -68,8 +65,8 @@ class Spline(Curve):
         """
         if not math.isfinite(self.length):
             raise ParameterError('laps', math.inf, 'must be finite for a symbolic closed spline')
-        ends = [k * self._lap for k in range(1, math.ceil(self.length / self._lap - 1e-12))]
-        completed = sum((select(s, end, 0.0, self._lap) for end in ends), start=0)
+        ends = [k * self.lap for k in range(1, math.ceil(self.length / self.lap - 1e-12))]
+        completed = sum((select(s, end, 0.0, self.lap) for end in ends), start=0)
         return self._pieces.formula(s - completed)
 
 
@@ -99,9 +96,9 @@ class Waypoints(Curve):
         spline = make_interp_spline(knots, table, k=5, bc_type=(ends, ends))
         self._pieces = PiecewisePolynomial.of(spline, np.unique(spline.t), 5)
         self.size, self.length = table.shape[1], float(knots[-1])
-        self.knots = tuple(knots.tolist())
+        self.lap, self.knots = self.length, tuple(knots.tolist())
 
-    def grain(self, s: float) -> float:
+    def sampling_step(self, s: float) -> float:
         """Return an eighth of the time between the adjacent points, s."""
         i = min(max(bisect_right(self.knots, s), 1), len(self.knots) - 1)
         return (self.knots[i] - self.knots[i - 1]) / 8.0
@@ -133,7 +130,7 @@ class PiecewisePolynomial:
         rows: Coefficients of the piece evaluated last, shape (components, 6).
         row: The same, flattened.
 
-    Cost: evaluation allocates no array; the search begins with the piece evaluated last.
+    Cost: evaluation allocates no array; the piece evaluated last is found at once.
     """
 
     def __init__(self, knots: Array, coefficients: Array) -> None:
@@ -160,11 +157,7 @@ class PiecewisePolynomial:
         """Select the piece of s, which sets ``rows``; return s minus the start of the piece."""
         knots, k = self.knots, self._cursor
         if not knots[k] <= s < knots[k + 1]:
-            if k + 2 < len(knots) and knots[k + 1] <= s < knots[k + 2]:
-                self._select(k + 1)
-            else:
-                last = max(len(knots) - 2, 0)
-                self._select(min(max(bisect_right(knots, s) - 1, 0), last))
+            self._select(min(max(bisect_right(knots, s) - 1, 0), len(knots) - 2))
         return s - knots[self._cursor]
 
     def at(self, s: float) -> tuple[list[float], list[float], list[float]]:
@@ -203,13 +196,10 @@ class PiecewisePolynomial:
         """Return p, dp/ds and d2p/ds2 at many abscissae, each of shape (k, components)."""
         last = len(self.coefficients) - 1
         k = np.clip(np.searchsorted(self.knots, abscissae, side='right') - 1, 0, last)
-        x = (abscissae - np.take(self.knots, k))[:, None]
-        c0, c1, c2, c3, c4, c5 = np.moveaxis(self.coefficients[k], -1, 0)
-        return (
-            c0 + x * (c1 + x * (c2 + x * (c3 + x * (c4 + x * c5)))),
-            c1 + x * (2 * c2 + x * (3 * c3 + x * (4 * c4 + x * 5 * c5))),
-            2 * c2 + x * (6 * c3 + x * (12 * c4 + x * 20 * c5)),
-        )
+        rows = self.coefficients[k].transpose(1, 2, 0)
+        rates = self.evaluated(abscissae - np.take(self.knots, k), rows)
+        point, tangent, curvature = (np.stack(row, axis=-1) for row in rates)
+        return point, tangent, curvature
 
     def begin_with(self, other: PiecewisePolynomial) -> None:
         """Replace the first piece by the first piece of another polynomial."""

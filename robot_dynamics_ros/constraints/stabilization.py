@@ -165,25 +165,6 @@ def gain_matrix(name: str, gain: Array | float, m: int) -> Array:
     return gain
 
 
-def largest_scale(keep: Array, task: Array, limit: Array) -> float:
-    r"""Return the largest s in [0, 1] with :math:`|keep + s\,task| \le limit` in every joint.
-
-    Args:
-        keep: The unscaled part of the effort, such as gravity, shape (n,), N m or N.
-        task: The scaled part, shape (n,), N m or N.
-        limit: Effort limits, positive, shape (n,), N m or N.
-
-    Returns:
-        s; 0 if ``keep`` alone reaches a limit in a joint and the task part increases the excess.
-    """
-    scale = 1.0
-    for base, part, bound in zip(keep.tolist(), task.tolist(), limit.tolist(), strict=True):
-        margin = bound - base if part > 0.0 else bound + base
-        if part != 0.0 and abs(part) * scale > margin:
-            scale = max(margin, 0.0) / abs(part)
-    return scale
-
-
 #: The projector's weight is 1/2 for a singular value of this fraction of the Jacobian's norm.
 RANK_TOLERANCE = 1e-12
 #: Avoids division by zero.

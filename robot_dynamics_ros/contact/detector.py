@@ -211,7 +211,7 @@ class ContactDetector:
     Args:
         tree: The robot.
         gravity_forces: Gravity kernel, including the payload.
-        observer: The observer, which must be updated first.
+        observer: The observer, which must be updated first; gets the fit of the thresholds.
         thresholds: The dead bands.
     """
 
@@ -224,7 +224,7 @@ class ContactDetector:
     ) -> None:
         n = tree.n
         self._tree, self._observer, self.thresholds = tree, observer, thresholds
-        self._gravity_forces = gravity_forces
+        self._gravity_forces, observer.fit = gravity_forces, thresholds.fit
         self._accuracy = _DESCRIBED if thresholds.fit is None else _FITTED
         limit = np.where(np.isfinite(tree.velocity_limit), tree.velocity_limit, _DEFAULT_SPEED)
         self._slow_speed = self._accuracy.slow * limit
@@ -246,8 +246,9 @@ class ContactDetector:
         """Whether a contact is active."""
         return any(self._active)
 
-    def begin(self) -> None:
-        """Reset, together with the observer."""
+    def begin(self, q: Array, v: Array) -> None:
+        """Start or restart at a state, together with the observer, see its ``begin``."""
+        self._observer.begin(q, v)
         for array in (self.bands, self._acceleration_effort, self._speed, self._smooth):
             array.fill(0.0)
         self._latest_growth[:, 3] = self.growth[:, 3] = self._observer.breakaway

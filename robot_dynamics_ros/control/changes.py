@@ -19,8 +19,8 @@ from robot_dynamics_ros.control.settings import LoopSettings
 from robot_dynamics_ros.control.setup import (
     LAW_PARAMETER_NAMES,
     check_laws,
+    law_parameters,
     payload_from_parameters,
-    requires_new_law,
 )
 from robot_dynamics_ros.control.trajectories.points import add_waypoint
 from robot_dynamics_ros.control.trajectories.tolerances import Outcome, ResultCode
@@ -105,7 +105,8 @@ class GoalChange(SessionChange):
     def commit(self) -> str:
         """Start to follow the goal; see :class:`SessionChange`."""
         goals, loop = self._session.goals, self._session.loop
-        goals.begin(self._goal, self._end)
+        period = self._session.parameters['action_feedback_period']
+        goals.begin(*self._goal, period, self._end)
         count = counted(len(self._request.trajectory.points), 'point')
         text = f'accepted: goal of {count}, {loop.generator.progress[1]:.3f} s'
         self._session.remark('info', text, text)
@@ -146,11 +147,11 @@ class ParameterChange(SessionChange):
         driven = session.driven(self._parameters)
         self._settings = LoopSettings.of(driven)
         check_laws(session.tree, driven, self.changed)
-        needs_law = requires_new_law(driven, self.changed)
-        self._law = session.built.make_law(driven) if needs_law else None
+        needs_law = not {'law', *law_parameters(driven)}.isdisjoint(self.changed)
+        self._law = session.make_law(driven) if needs_law else None
         self._followers = self._made_followers(driven)
         self._payload = payload_from_parameters(driven)
-        session.built.load.check(self._payload)
+        session.loop.load.check(self._payload)
         session.contact.check(driven)
 
     def _made_followers(self, driven: Mapping[str, Any]) -> Followers:
@@ -211,7 +212,7 @@ class PayloadChange(SessionChange):
         self._payload = (
             payload_from_parameters(self._session.parameters) if self._carried else None
         )
-        self._session.built.load.check(self._payload)
+        self._session.loop.load.check(self._payload)
 
     def commit(self) -> str:
         """Change the payload; see :class:`SessionChange`."""
@@ -245,14 +246,14 @@ class ModelChange(SessionChange):
         """Load the robot, compile its dynamics and build the law; see :class:`SessionChange`."""
         session = self._session
         self._parameters, self._carrying = session.parameters, session.carrying
-        self._built = session.built_of(self._load(self._locked))
+        self._other = session.built_of(self._load(self._locked))
 
     def commit(self) -> str:
         """Replace the model; see :class:`SessionChange`."""
         session = self._session
         if (session.parameters, session.carrying) != (self._parameters, self._carrying):
             raise ConfigurationError('model', 'parameters have changed meanwhile', 'try again')
-        session.take_model(self._built)
+        session.take_model(self._other)
         session.parameters = with_locked(session.parameters, self._locked)
         return f'model with {", ".join(session.parameters["locked"])}'
 

@@ -10,7 +10,7 @@ Accelerations are not measured, so their tolerances are not checked.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from robot_dynamics_ros.control.loop import ControlLoop
 from robot_dynamics_ros.control.trajectories.points import read_trajectory
@@ -39,14 +39,6 @@ GOALS = (
 )  # fmt: skip
 
 
-class PreparedGoal(NamedTuple):
-    """A checked goal that can be followed at once."""
-
-    prepared: Prepared
-    watch: TrajectoryWatch
-    feedback_period: float
-
-
 class GoalTracker:
     """Monitors the active goal and reports its outcome.
 
@@ -61,23 +53,31 @@ class GoalTracker:
         self.active = False
         self._loop = loop
 
-    def begin(self, goal: PreparedGoal, ended: Callable[[Outcome], None]) -> None:
+    def begin(
+        self,
+        prepared: Prepared,
+        watch: TrajectoryWatch,
+        feedback_period: float,
+        ended: Callable[[Outcome], None],
+    ) -> None:
         """Follow a goal; it replaces the active one.
 
         Args:
-            goal: The goal.
+            prepared: Its trajectory.
+            watch: Its tolerances.
+            feedback_period: Time between two feedback messages, s.
             ended: Called once with the outcome.
 
         Raises:
             RefusedGoalError: It is too late to follow the goal; the active one continues.
         """
         try:
-            self._loop.generator.commit(goal.prepared)
+            self._loop.generator.commit(prepared)
         except TrajectoryError as error:
             raise _refusal(error) from error
         self.abort('replaced by a new goal')
-        goal.watch.duration = self._loop.generator.progress[1]
-        self._watch, self._ended, self._period = goal.watch, ended, goal.feedback_period
+        watch.duration = self._loop.generator.progress[1]
+        self._watch, self._ended, self._period = watch, ended, feedback_period
         self._changes, self._next_feedback, self.active = self._loop.generator.changes, 0.0, True
 
     def evaluate(self) -> None:
@@ -119,8 +119,8 @@ class GoalTracker:
 
 def prepare_goal(
     loop: ControlLoop, snapshot: ReferenceSnapshot, request: Any, parameters: Mapping[str, Any]
-) -> PreparedGoal:
-    """Check and prepare a goal; may run in the background.
+) -> tuple[Prepared, TrajectoryWatch]:
+    """Check a goal and return its trajectory and tolerances; may run in the background.
 
     Args:
         loop: The loop that will follow it.
@@ -144,10 +144,9 @@ def prepare_goal(
             ResultCode.INVALID_GOAL, 'the trajectory has no points; cancel the goal to stop'
         )
     try:
-        prepared = loop.generator.prepare(snapshot, points, start_ns)
+        return loop.generator.prepare(snapshot, points, start_ns), watch
     except TrajectoryError as error:
         raise _refusal(error) from error
-    return PreparedGoal(prepared, watch, parameters['action_feedback_period'])
 
 
 def _watch(tree: RobotTree, request: Any, parameters: Mapping[str, Any]) -> TrajectoryWatch:

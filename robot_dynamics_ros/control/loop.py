@@ -13,17 +13,18 @@ from robot_dynamics_ros.control.laws.control_law import ControlLaw
 from robot_dynamics_ros.control.laws.pd_gravity import joint_inertia
 from robot_dynamics_ros.control.payload import PayloadModel
 from robot_dynamics_ros.control.safety import EffortLimiter, JointLimitGuard, SafeShell
-from robot_dynamics_ros.control.safety.state_validator import MeasuredState, Observation
+from robot_dynamics_ros.control.safety.shell import Transition
+from robot_dynamics_ros.control.safety.state_validator import MeasuredState, StateVerdict
 from robot_dynamics_ros.control.safety.stop_action import Braking, StopAction, Stopping
-from robot_dynamics_ros.control.settings import LoopSettings
+from robot_dynamics_ros.control.settings import LOOP, LoopSettings
 from robot_dynamics_ros.control.trajectories.path_speed import SpeedLimit, speed_limit
 from robot_dynamics_ros.control.trajectories.reference_generator import ReferenceGenerator
 from robot_dynamics_ros.control.trajectories.sampling import ReferenceSampler
 from robot_dynamics_ros.control.trajectories.trajectory import Trajectory
-from robot_dynamics_ros.control.transition import Transition
 from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.model.payload import Payload
 from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.parameters import checked
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.kernel import KernelSet
 
@@ -35,7 +36,7 @@ class ControlLoop:
     """Reference, law, ramp, joint-limit guard and effort limiter of one robot.
 
     Call ``observe`` for every state, ``start`` to begin control at the measured position, then
-    ``tick`` for every observation that is ``NEW``. ``stop`` computes the effort of the stop
+    ``tick`` for every one that is usable. ``stop`` computes the effort of the stop
     action. The only clock is that of the states' timestamps, in ns.
 
     When a motion is aborted (``hold``, ``brake``, a gap or a jump of the time, the end of a state
@@ -56,10 +57,9 @@ class ControlLoop:
         derivative: Filter that differentiates valid positions; None: velocities are measured.
 
     Attributes:
-        tree, law, settings: As given.
+        tree, kernels, law, settings, driver, generator: As given.
         state: The last valid state.
         q, v: Its positions and velocities, shape (n,), rad or m and rad/s or m/s.
-        generator: Reference generator.
         reference: Joint reference of the last tick.
         effort: The last command, shape (n,), N m or N, finite and limited, without driver share.
         measured_effort: Last measured motor effort, shape (n,), N m or N; NaN if never measured.
@@ -83,8 +83,8 @@ class ControlLoop:
         derivative: FilteredDerivative | None = None,
     ) -> None:
         n = tree.n
-        self.tree, self.law, self._kernels = tree, law, kernels
-        self._driver, self.load = driver, load
+        self.tree, self.law, self.kernels = tree, law, kernels
+        self.driver, self._load = driver, load
         self.state = MeasuredState(tree, derivative)
         self.q, self.v = self.state.q, self.state.v
         self.generator = generator or ReferenceGenerator(tree)
@@ -102,7 +102,7 @@ class ControlLoop:
         self.braking = self._running = self._just_started = self._from_zero = self._resumed = False
         self.limiter = EffortLimiter(tree.effort_limit)
         self.stopping = Stopping(self.state, self.limiter)
-        self.guard = self._make_guard(1.0)
+        self.guard = JointLimitGuard(tree, joint_inertia(tree, self._zeros))
         states, efforts = (self.q, self.v, self._gravity), (self._desired, self._transition.effort)
         self._shell = SafeShell(states, efforts, self.limiter, self.guard, driven=bool(driver))
         self.change_settings(settings or LoopSettings())
@@ -115,34 +115,35 @@ class ControlLoop:
         Raises:
             ParameterError, UnknownNameError: A setting is rejected; nothing has changed.
         """
-        settings.check(self.tree)
+        checked(LOOP, vars(settings), self.tree.n)
         previous = getattr(self, 'settings', None)
         if previous == settings:
             return
+        self.settings = settings
+
+        def differs(name: str) -> bool:
+            return bool(getattr(previous, name, None) != getattr(settings, name))
+
         sampler = ReferenceSampler(self.tree.n, settings.discretization, settings.period)
         self.generator.set_sampler(sampler)
         self.generator.start_tolerance = settings.start_tolerance
         self.limiter.set_rate(settings.rates(self.tree.n))
-        if previous is None or previous.stopping != settings.stopping:
-            brake = Braking(self.tree, self._kernels, settings.stop_effort_share, settings.period)
-            action = StopAction(settings.stop_action, self.tree, self._kernels)
-            self.stopping.configure(action, brake, self._driver)
+        if differs('stopping'):
+            brake = Braking(self.tree, self.kernels, settings.stop_effort_share, settings.period)
+            action = StopAction(settings.stop_action, self.tree, self.kernels)
+            self.stopping.configure(action, brake, self.driver)
             if self.braking or self.stopping.active:
                 self.limiter.soften(STOP_SLEW)
         t, ramp = self.state.time, self._transition.ramp
         ramping = ramp.share(t) < 1.0
         ramp.change(t, settings.activation_ramp_s)
         self.state.validator.set_timeout(settings.state_timeout_s)
-        if previous is not None and (
-            previous.discretization != settings.discretization
-            or (ramping and previous.activation_ramp_s != settings.activation_ramp_s)
-        ):
+        if differs('discretization') or (ramping and differs('activation_ramp_s')):
             self.limiter.soften(CHANGE_SLEW)
-        if previous is None or previous.effort_scale != settings.effort_scale:
+        if differs('effort_scale'):
             self.limiter.set_limit(settings.effort_scale * self.tree.effort_limit)
             self.limiter.soften(CHANGE_SLEW)
-            self._replace_guard(settings.effort_scale)
-        self.settings = settings
+            self._replace_guard()
 
     def change_law(self, law: ControlLaw) -> None:
         """Switch to another law, blended in over ``activation_ramp_s``.
@@ -165,7 +166,7 @@ class ControlLoop:
         if law.follows_reference and not former.follows_reference:
             self.brake()
         else:
-            self._transition.start_from(t, former)
+            self._transition.start(t, former)
 
     def change_model(self, other: ControlLoop) -> None:
         """Continue with the model, law and load of another loop, blended in.
@@ -174,11 +175,11 @@ class ControlLoop:
             other: Loop with the same joints and settings, and without a state. Neither loop may
                 be braking, reacting to a contact or under the stop action.
         """
-        self.tree, self._kernels, self.load = other.tree, other._kernels, other.load
-        self._driver, self.force = other._driver, other.force
-        self.stopping.configure(other.stopping.action, other.stopping.brake, self._driver)
+        self.tree, self.kernels, self._load = other.tree, other.kernels, other._load
+        self.driver, self.force = other.driver, other.force
+        self.stopping.configure(other.stopping.action, other.stopping.brake, self.driver)
         self.change_law(other.law)
-        self._replace_guard(self.settings.effort_scale)
+        self._replace_guard()
 
     def react(self, law: ControlLaw) -> None:
         """Replace the law by another one, as the reaction to a contact.
@@ -196,16 +197,21 @@ class ControlLoop:
 
     def release(self) -> None:
         """End a reaction: blend the law in again, with its reference at the measured position."""
-        reaction, law = self.reaction, self.law
-        if reaction is None:
-            return
-        self.hold()
-        self.reaction, self.law = None, reaction
-        self.change_law(law)
+        if self.reaction is not None:
+            self.hold()
+            law, self.law, self.reaction = self.law, self.reaction, None
+            self.change_law(law)
 
     @property
     def _active_law(self) -> ControlLaw:
         return self.reaction or self.law
+
+    @property
+    def load(self) -> PayloadModel:
+        """Model of the payload; raises ConfigurationError if the loop was built without one."""
+        if self._load is None:
+            raise ConfigurationError('payload', 'the loop has no load', 'build it with one')
+        return self._load
 
     def set_payload(self, payload: Payload | None, duration: float = 0.0) -> None:
         """Change the payload without a step of the effort.
@@ -219,25 +225,20 @@ class ControlLoop:
             ModelError: The payload is not physical.
             ConfigurationError: The loop was built without a load.
         """
-        if self.load is None:
-            raise ConfigurationError('payload', 'the loop has no load', 'build it with one')
         self.load.change(payload, self.state.time, duration if self._running else 0.0)
         self.limiter.soften(CHANGE_SLEW)
-        self._replace_guard(self.settings.effort_scale)
+        self._replace_guard()
 
-    def _replace_guard(self, effort_scale: float) -> None:
-        counted = self.guard.active
-        self.guard = self._shell.guard = self._make_guard(effort_scale)
-        self.guard.active = counted
-
-    def _make_guard(self, effort_scale: float) -> JointLimitGuard:
-        """Return a guard that brakes with half of the permitted effort."""
-        inertia = joint_inertia(self.tree if self.load is None else self.load.tree, self._zeros)
-        return JointLimitGuard(self.tree, inertia, braking=0.5 * effort_scale)
+    def _replace_guard(self) -> None:
+        """Fit the guard to the present load; it brakes with half of the permitted effort."""
+        inertia = joint_inertia(self.tree if self._load is None else self._load.tree, self._zeros)
+        guard = JointLimitGuard(self.tree, inertia, braking=0.5 * self.settings.effort_scale)
+        guard.active = self.guard.active
+        self.guard = self._shell.guard = guard
 
     # States -------------------------------------------------------------------------------------
 
-    def observe(self, stamp_ns: int, q: Array, v: Array) -> Observation:
+    def observe(self, stamp_ns: int, q: Array, v: Array) -> StateVerdict:
         """Validate and store a measured state.
 
         After a jump or a gap of the time, the loop restarts at the measured state.
@@ -249,28 +250,27 @@ class ControlLoop:
                 velocities are derived from positions.
 
         Returns:
-            Whether the state is new, repeated or refused.
+            The verdict; ``tick`` may be called if it is usable.
         """
-        result = self.state.take(stamp_ns, q, v)
-        if result is Observation.NEW:
-            if self.state.restarted and self._just_started:
-                self._begin_law(self.state.time)
-                self.generator.rest_at(self.q, stamp_ns)
-            elif self.state.restarted and self._running:
-                self.resume()
-            self._just_started = False
-        return result
+        verdict = self.state.take(stamp_ns, q, v)
+        if verdict is StateVerdict.RESTARTED and self._just_started:
+            self._begin_law(self.state.time)
+            self.generator.rest_at(self.q, stamp_ns)
+        elif verdict is StateVerdict.RESTARTED and self._running:
+            self.resume()
+        self._just_started = self._just_started and not verdict.usable
+        return verdict
 
     def start(self) -> None:
         """Start control: hold the last valid position, ramp from the initial effort."""
         self.state.validator.allow_repeat()  # a repetition of the present state is answered too
         self._running = self._just_started = True
         self.stopping.active, self.braking, self.reaction = False, False, None
-        if self.load is not None:
-            self.load.advance(math.inf)  # a change made while inactive needs no transition
+        if self._load is not None:
+            self._load.advance(math.inf)  # a change made while inactive needs no transition
         share = self._driver_share(self.v)
         self._begin_law(self.state.time)
-        self._kernels.gravity_forces(self.q, self._gravity)
+        self.kernels.gravity_forces(self.q, self._gravity)
         efforts = {'gravity': self._gravity, 'measured': self.measured_effort, 'zero': share}
         chosen = efforts[self.settings.activation_effort]
         initial = chosen if np.isfinite(chosen).all() else self._gravity
@@ -283,8 +283,8 @@ class ControlLoop:
         self.generator.measured = self.q
 
     def _begin_law(self, t: float) -> None:
-        if self.load is not None:
-            self.load.restart(t)
+        if self._load is not None:
+            self._load.restart(t)
         self._transition.start(t)
         self._active_law.reset(t, self.q, self.v)
 
@@ -311,14 +311,14 @@ class ControlLoop:
         t, dt = self.state.time, self.state.dt or self.settings.period
         if self._resumed:  # the gap must not enlarge the permitted change of effort
             self._resumed, dt = False, min(dt, self.settings.period)
-        if self.load is not None and self.load.changing:
-            self.load.advance(t)
+        if self._load is not None and self._load.changing:
+            self._load.advance(t)
         self.generator.sample(self.state.stamp_ns)
         if self.generator.blends != self._blends:
             self._blends = self.generator.blends
             self.limiter.soften(CHANGE_SLEW)
         q, v, effort, ramp = self.q, self.v, self._desired, 1.0
-        self._kernels.gravity_forces(q, self._gravity)
+        self.kernels.gravity_forces(q, self._gravity)
         if self.braking:
             self._update_braking(t, dt)
         self.force.update(self.state.stamp_ns, q)
@@ -373,11 +373,11 @@ class ControlLoop:
 
     def _driver_share(self, v: Array) -> Array:
         """Return the effort that the driver adds itself, shape (n,), N m or N."""
-        return self._zeros if self._driver is None else self._driver.update(self.q, v)
+        return self._zeros if self.driver is None else self.driver.update(self.q, v)
 
     def motor_effort(self) -> Array:
         """Return a new array: total motor effort of the last tick, shape (n,), N m or N."""
-        return self.effort.copy() if self._driver is None else self.effort + self._driver.effort
+        return self.effort.copy() if self.driver is None else self.effort + self.driver.effort
 
     def _speed_limit(self, trajectory: Trajectory, moving: bool) -> SpeedLimit | None:
         """Return the speed limit of a trajectory that keeps the model within its efforts."""
@@ -385,7 +385,7 @@ class ControlLoop:
         if not (share and self.law.follows_reference):
             return None
         most = share * self.limiter.limits
-        return speed_limit(trajectory, self.tree, self._kernels.apart(), most, moving)
+        return speed_limit(trajectory, self.tree, self.kernels.apart(), most, moving)
 
     def hold(self) -> None:
         """Abort the trajectory: come to rest from the present motion, and stay there.

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from robot_dynamics_ros.control.contact_watch import ContactWatch
+from robot_dynamics_ros.control.contact_watch import FOLLOWING, ContactWatch
 from robot_dynamics_ros.control.drivers.conversion import DriverConversion
 from robot_dynamics_ros.control.drivers.port import DriverPort
 from robot_dynamics_ros.control.frame_wrench import TargetWrench
@@ -14,9 +14,13 @@ from robot_dynamics_ros.control.goals import GOALS, GoalTracker
 from robot_dynamics_ros.control.laws.control_law import ControlLaw
 from robot_dynamics_ros.control.laws.registry import law_class
 from robot_dynamics_ros.control.loop import ControlLoop
-from robot_dynamics_ros.control.reactions import FOLLOWING
 from robot_dynamics_ros.control.settings import EnablingSwitch, LockedJointWatch
-from robot_dynamics_ros.control.setup import PARAMETERS, BuiltLoop, build_loop, with_driver
+from robot_dynamics_ros.control.setup import (
+    PARAMETERS,
+    build_loop,
+    selected_law,
+    with_driver,
+)
 from robot_dynamics_ros.control.trajectories.reference_generator import ReferenceGenerator
 from robot_dynamics_ros.control.trajectories.target_stream import TargetFilter, TargetSettings
 from robot_dynamics_ros.errors import ConfigurationError
@@ -183,7 +187,6 @@ class ControllerParts:
     Attributes:
         tree: The robot without its payload; replaced when the model is updated.
         parameters: By name; replaced by changes.
-        built: The loop and its components.
         loop: The control loop; read only.
         port: Conversion to the driver's units and order.
         goals: Monitor of the active goal.
@@ -210,18 +213,21 @@ class ControllerParts:
         self.parameters: dict[str, Any] = checked(DECLARED, values, tree.n)
         self.tree, self._driver, self.carrying = tree, driver, True
         self.port = DriverPort(tree, driver, self.parameters['joints'])
-        self.built = build_loop(tree, self.driven(self.parameters), driver, generator)
-        self.loop = self.built.loop
+        self.loop = build_loop(tree, self.driven(self.parameters), driver, generator)
         self.goals = GoalTracker(self.loop)
-        self.targets = StreamedTargets(self.loop, self.parameters)
-        self.followers = self.make_followers(self.driven(self.parameters))
-        self.contact = ContactWatch(self.built, self.parameters, self.followers.reacting)
-        self.locked = LockedJointWatch(tree, self.parameters)
         self.enabling = EnablingSwitch()
-        self.enabling.configure(self.parameters, self.followers.guiding)
+        self._make_parts()
         self.loop.generator.speed.target = self.parameters['speed_scaling.initial_scaling_factor']
         self.source = 'joint_states'
         self._received_ns: int | None = None
+
+    def _make_parts(self) -> None:
+        """Make the parts that depend on the model."""
+        self.targets = StreamedTargets(self.loop, self.parameters)
+        self.followers = self.make_followers(self.driven(self.parameters))
+        self.contact = ContactWatch(self.loop, self.parameters, self.followers.reacting)
+        self.locked = LockedJointWatch(self.tree, self.parameters)
+        self.enabling.configure(self.parameters, self.followers.guiding)
 
     def configure(self, parameters: dict[str, Any], followers: Followers) -> None:
         """Apply changed parameters to all parts except the loop.
@@ -241,7 +247,7 @@ class ControllerParts:
         """Return parameters with those overridden by the driver profile."""
         return with_driver(parameters, self._driver)
 
-    def built_of(self, tree: RobotTree) -> BuiltLoop:
+    def built_of(self, tree: RobotTree) -> ControlLoop:
         """Return a new loop for another model with the same joints and the present parameters.
 
         Raises:
@@ -250,22 +256,18 @@ class ControllerParts:
         """
         if tree.joint_names != self.tree.joint_names:
             raise ConfigurationError('model', 'has other joints', 'lock the same joints')
-        built = build_loop(tree, self.driven(self.parameters), self._driver)
+        loop = build_loop(tree, self.driven(self.parameters), self._driver)
         if not self.carrying:
-            built.loop.set_payload(None)
-        return built
+            loop.set_payload(None)
+        return loop
 
-    def take_model(self, built: BuiltLoop) -> None:
+    def take_model(self, other: ControlLoop) -> None:
         """Continue with the model of another loop, see ``built_of``."""
-        self.loop.change_model(built.loop)
-        self.built, self.tree = built._replace(loop=self.loop), built.tree
-        self.followers = self.make_followers(self.driven(self.parameters))
+        self.loop.change_model(other)
+        self.tree = other.tree
         wanted = self.contact.subscribed
-        self.contact = ContactWatch(self.built, self.parameters, self.followers.reacting)
+        self._make_parts()
         self.contact.subscribed = wanted
-        self.targets = StreamedTargets(self.loop, self.parameters)
-        self.enabling.configure(self.parameters, self.followers.guiding)
-        self.locked = LockedJointWatch(built.tree, self.parameters)
 
     def make_followers(self, driven: Mapping[str, Any]) -> Followers:
         """Return the laws that hold the arm while the selected law does not act, where needed.
@@ -279,7 +281,11 @@ class ControllerParts:
         guided = law_class(driven['law']).needs_enabling
         needed = guided, driven['contact_reaction'] in FOLLOWING
         follower = {**driven, 'law': 'computed_torque'}
-        return Followers(*(self.built.make_law(follower) if x else None for x in needed))
+        return Followers(*(self.make_law(follower) if x else None for x in needed))
+
+    def make_law(self, parameters: Mapping[str, Any]) -> ControlLaw:
+        """Return a new law for the present model, see ``selected_law``."""
+        return selected_law(self.tree, self.loop.kernels, parameters)
 
     @property
     def heard(self) -> bool:

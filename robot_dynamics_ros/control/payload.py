@@ -22,9 +22,9 @@ from robot_dynamics_ros.control.laws.pd_gravity import joint_inertia
 from robot_dynamics_ros.dynamics import make_formulation
 from robot_dynamics_ros.errors import ModelError
 from robot_dynamics_ros.model import RobotTree
-from robot_dynamics_ros.model.payload import Payload, with_payload
+from robot_dynamics_ros.model.payload import Payload, on_body, with_payload
 from robot_dynamics_ros.parameters import Parameter
-from robot_dynamics_ros.spatial.inertia import RigidBodyInertia, shift_inertia
+from robot_dynamics_ros.spatial.inertia import body_inertia, body_parameters
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.kernel import Kernel, KernelSet, compile_function
 
@@ -62,7 +62,8 @@ class PayloadModel:
             {'out': (n,)},
             lambda q, v, a, tau, load: (tau + _load_effort(load, tree, q, v, a),),
         )
-        self._load = np.zeros(_SIZE * bodies)
+        self._load = np.zeros((bodies, _SIZE))
+        self._inputs = self._load.reshape(-1)
         self._old, self._new, self._now = (np.zeros((bodies, 10)) for _ in range(3))
         self._begin = self._duration = 0.0
 
@@ -116,8 +117,10 @@ class PayloadModel:
         else:
             self._now = self._new
         self.carrying = bool(self._now[:, 0].any())
-        for i, row in enumerate(self._now):
-            self._load[_SIZE * i : _SIZE * (i + 1)] = _body_parameters(row)
+        self._load.fill(0.0)
+        for i in np.flatnonzero(self._now[:, 0]):
+            mass, com, inertia = body_inertia(self._now[i])
+            self._load[i] = mass, *com, *inertia.ravel()
 
     def kernels(self, bare: KernelSet) -> LoadedKernels:
         """Return the kernels of the robot with the load, from those without load."""
@@ -125,21 +128,14 @@ class PayloadModel:
 
     def add(self, q: Array, v: Array, a: Array, tau: Array, out: Array) -> None:
         """Write ``tau`` plus the load's efforts to ``out``, which must be another array."""
-        self._effort(q, v, a, tau, self._load, out)
+        self._effort(q, v, a, tau, self._inputs, out)
 
     def _parameters(self, payload: Payload | None) -> Array:
         """Return mass, first moment and inertia about the origin per body, shape (bodies, 10)."""
         parameters = np.zeros((self.bare.bodies, 10))
-        if payload is None:
-            return parameters
-        frame = self.bare.frame(payload.frame)
-        load = RigidBodyInertia(
-            payload.mass, np.asarray(payload.com, float), np.asarray(payload.inertia, float)
-        ).seen_from(frame.R_BF, frame.p_BF)
-        about_origin = shift_inertia(load.inertia, load.mass, load.com)
-        parameters[frame.body, 0] = load.mass
-        parameters[frame.body, 1:4] = load.mass * load.com
-        parameters[frame.body, 4:] = about_origin[np.triu_indices(3)]
+        if payload is not None:
+            body, load = on_body(self.bare, payload)
+            parameters[body] = body_parameters(load)
         return parameters
 
 
@@ -155,24 +151,20 @@ class LoadedKernels(KernelSet):
         self.kind = bare.kind
         self._arguments, self._parts = {}, (load, bare)
         n = load.bare.n
-        bare_effort, total, still = np.zeros(n), np.zeros(n), np.zeros(n)
+        total, still = np.zeros(n), np.zeros(n)
         inverse_dynamics, gravity_forces = bare.inverse_dynamics, bare.gravity_forces
 
         def loaded_dynamics(q: Array, v: Array, a: Array, tau: Array) -> None:
-            if not load.carrying:
-                inverse_dynamics(q, v, a, tau)
-                return
-            inverse_dynamics(q, v, a, bare_effort)
-            load.add(q, v, a, bare_effort, total)
-            tau[:] = total
+            inverse_dynamics(q, v, a, tau)
+            if load.carrying:
+                load.add(q, v, a, tau, total)
+                tau[:] = total
 
         def loaded_gravity(q: Array, g: Array) -> None:
-            if not load.carrying:
-                gravity_forces(q, g)
-                return
-            gravity_forces(q, bare_effort)
-            load.add(q, still, still, bare_effort, total)
-            g[:] = total
+            gravity_forces(q, g)
+            if load.carrying:
+                load.add(q, still, still, g, total)
+                g[:] = total
 
         self.inverse_dynamics: Kernel = loaded_dynamics
         self.gravity_forces: Kernel = loaded_gravity
@@ -211,16 +203,3 @@ def _load_effort(load: Array, tree: RobotTree, q: Array, v: Array, a: Array) -> 
         inertia=bodies[:, 4:].reshape(tree.bodies, 3, 3).copy(),
     )
     return make_formulation('newton_euler', loads).inverse_dynamics(q, v, a)
-
-
-def _body_parameters(row: Array) -> Array:
-    """Return mass, centre of mass and inertia about it of a body, shape (13,)."""
-    body = np.zeros(_SIZE)
-    mass = row[0]
-    if mass > 0.0:
-        com = row[1:4] / mass
-        xx, xy, xz, yy, yz, zz = row[4:]
-        about_origin = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
-        body[0], body[1:4] = mass, com
-        body[4:] = shift_inertia(about_origin, -mass, com).ravel()
-    return body

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from robot_dynamics_ros.control.drivers.conversion import DriverConversion
+from robot_dynamics_ros.control.loop import ControlLoop
 from robot_dynamics_ros.control.modes import (
     COMMANDING,
     TABLE,
@@ -25,8 +26,7 @@ from robot_dynamics_ros.control.modes import (
     SessionRemark,
 )
 from robot_dynamics_ros.control.parts import STOP_PERIOD_NS, ControllerParts
-from robot_dynamics_ros.control.safety.state_validator import Observation
-from robot_dynamics_ros.control.setup import BuiltLoop
+from robot_dynamics_ros.control.safety.state_validator import StateVerdict
 from robot_dynamics_ros.control.trajectories.reference_generator import ReferenceGenerator
 from robot_dynamics_ros.errors import ConfigurationError, ModelError, RobotDynamicsError
 from robot_dynamics_ros.model import RobotTree
@@ -125,17 +125,17 @@ class ControllerSession(ControllerParts):
         self, stamp_ns: int, arrival_ns: int, q: Array, v: Array, effort: Array | None
     ) -> bool:
         loop = self.loop
-        result = loop.observe(stamp_ns, q, v)
-        repeated = result is Observation.REPEATED
-        if repeated and self._simulated_time and self.mode is SessionMode.STOPPED:
+        verdict = loop.observe(stamp_ns, q, v)
+        repeated = verdict is StateVerdict.NOT_NEWER and self._simulated_time
+        if repeated and self.mode is SessionMode.STOPPED:
             loop.state.validator.allow_repeat()  # paused, but states arrive again
-            result = loop.observe(stamp_ns, q, v)
-            repeated = result is Observation.REPEATED
-        if result is Observation.REFUSED or (repeated and not self._simulated_time):
+            verdict = loop.observe(stamp_ns, q, v)
+            repeated = verdict is StateVerdict.NOT_NEWER
+        if not (verdict.usable or repeated):
             return False
         self._received_ns = arrival_ns
         if effort is not None and self.wants_effort:
-            share = self.built.share
+            share = self.loop.driver
             loop.measured_effort[:] = self.port.motor_effort(effort, loop.q, loop.v, share)
         if repeated:
             self.repeats += 1
@@ -284,7 +284,7 @@ class ControllerSession(ControllerParts):
         self.prepare(change)
         return self.commit(change)
 
-    def take_model(self, built: BuiltLoop) -> None:
+    def take_model(self, other: ControlLoop) -> None:
         """Continue with the model of another loop, see ``built_of``.
 
         Raises:
@@ -293,7 +293,7 @@ class ControllerSession(ControllerParts):
         if self.mode not in UNSTOPPED or (self.controls and self.loop.braking):
             raise ConfigurationError('model', 'the arm is being stopped', 'wait')
         measured = self.locked.measured
-        super().take_model(built)
+        super().take_model(other)
         self.on_locked(measured)
 
     def enable(self, pressed: bool) -> None:
@@ -320,7 +320,7 @@ class ControllerSession(ControllerParts):
             self.loop.tick()
         elif not self._act(action):
             return False
-        share = self.built.share
+        share = self.loop.driver
         self.port.write(self.loop.effort, None if share is None else share.effort, self.loop.q)
         return True
 
@@ -357,7 +357,7 @@ class ControllerSession(ControllerParts):
 
     def _report_timeout(self) -> None:
         self.timeouts += 1
-        self.enabling.release()
+        self.enabling.on = False
         self.remark('error', f'{self.silence()}: stop action {self.loop.settings.stop_action}')
         self.goals.abort(self.silence())
 

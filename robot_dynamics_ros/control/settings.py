@@ -14,7 +14,7 @@ from robot_dynamics_ros.control.laws.control_law import DISCRETIZATIONS, Control
 from robot_dynamics_ros.control.safety import STOP_ACTIONS
 from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.model.load import choice_of_joints
-from robot_dynamics_ros.parameters import Parameter, Settings, checked, parameter, parameters_of
+from robot_dynamics_ros.parameters import Parameter, Settings, parameter, parameters_of
 from robot_dynamics_ros.spatial.scalar import Array
 
 
@@ -81,15 +81,6 @@ class LoopSettings(Settings):
         unit='rad or m',
     )
 
-    def check(self, tree: RobotTree) -> None:
-        """Check the settings.
-
-        Raises:
-            ParameterError: A number is out of its range.
-            UnknownNameError: A name does not exist.
-        """
-        checked(LOOP, vars(self), tree.n)
-
     @property
     def stopping(self) -> tuple[Any, ...]:
         """Settings of the stop action and the brake."""
@@ -129,7 +120,7 @@ class EnablingSwitch:
     disables. Once it is off, a button that is still held does not switch it on again.
 
     Attributes:
-        on: Whether the law is enabled.
+        on: Whether the law is enabled; switched off, it stays off until the next press.
         holding: Law that holds the arm while it is off; None if the law needs no enabling.
     """
 
@@ -149,10 +140,6 @@ class EnablingSwitch:
         self.on = pressed and (self.on or began)
         self._pressed, self._received_ns = pressed, stamp_ns
         return began
-
-    def release(self) -> None:
-        """Switch off, until the next press."""
-        self.on = False
 
     def inhibits(self, stamp_ns: int) -> bool:
         """Return whether the law must not act at a state's timestamp, ns."""

@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from robot_dynamics_ros.contact.observer import OBSERVER
+from robot_dynamics_ros.control.contact_watch import REACTION
 from robot_dynamics_ros.control.drivers.conversion import DriverConversion
 from robot_dynamics_ros.control.drivers.port import DriverCompensation, velocity_filter
 from robot_dynamics_ros.control.drivers.profile import COMMAND, DRIVER_PROFILE
@@ -21,7 +22,6 @@ from robot_dynamics_ros.control.laws.registry import (
 )
 from robot_dynamics_ros.control.loop import ControlLoop
 from robot_dynamics_ros.control.payload import PAYLOAD_TRANSITION, PayloadModel
-from robot_dynamics_ros.control.reactions import REACTION
 from robot_dynamics_ros.control.settings import GUIDING, LOCKED_JOINTS, LOOP, LoopSettings
 from robot_dynamics_ros.control.trajectories.reference_generator import ReferenceGenerator
 from robot_dynamics_ros.control.trajectories.target_stream import TARGETS
@@ -71,16 +71,6 @@ def law_parameters(parameters: Mapping[str, Any]) -> dict[str, Any]:
     return {one.name: parameters[one.name] for one in law_class(parameters['law']).declared}
 
 
-def requires_new_law(parameters: Mapping[str, Any], changed: Collection[str]) -> bool:
-    """Return whether changed parameters require a new law.
-
-    Args:
-        parameters: All parameters after the change.
-        changed: Names of those that differ.
-    """
-    return 'law' in changed or not law_parameters(parameters).keys().isdisjoint(changed)
-
-
 def check_laws(tree: RobotTree, parameters: Mapping[str, Any], changed: Collection[str]) -> None:
     """Check changed parameters of all laws, not only of the selected one.
 
@@ -98,7 +88,7 @@ def check_laws(tree: RobotTree, parameters: Mapping[str, Any], changed: Collecti
 
 
 def with_driver(parameters: Mapping[str, Any], driver: DriverConversion | None) -> dict[str, Any]:
-    """Return parameters with a profile applied: its period, and bounds of timeout and rates.
+    """Return checked parameters with a profile's period, and its bounds of timeout and rates.
 
     Raises:
         ParameterError: Parameter ``joints`` is given although the profile gives the order.
@@ -118,11 +108,8 @@ def with_driver(parameters: Mapping[str, Any], driver: DriverConversion | None) 
 
 def _min_rates(limits: list[float], most: Array) -> list[float]:
     """Return the stricter of two rate limits per joint; 0 means no limit."""
-    requested = np.asarray(limits, dtype=float)
-    if requested.size not in (1, most.size) or not np.isfinite(most).any():
-        return limits
-    requested = np.where(requested == 0.0, np.inf, requested)
-    strict = np.minimum(requested, most)
+    requested = np.array(limits)
+    strict = np.minimum(np.where(requested == 0.0, np.inf, requested), most)
     return np.where(np.isinf(strict), 0.0, strict).tolist()
 
 
@@ -143,31 +130,14 @@ def driver_share(
     return DriverCompensation(tree, gravity, driver.profile.compensated_by_driver)
 
 
-class BuiltLoop(NamedTuple):
-    """A control loop and its components.
+def selected_law(tree: RobotTree, kernels: KernelSet, parameters: Mapping[str, Any]) -> ControlLaw:
+    """Return a new law of the type and with the parameters that parameters describe.
 
-    Attributes:
-        loop: The loop, with the payload of the parameters.
-        tree: The robot without payload.
-        kernels: The robot's dynamics with payload.
-        load: Model of the payload.
-        share: Terms that the driver compensates, or None.
+    Raises:
+        UnknownNameError: There is no such law.
+        ParameterError: A parameter is rejected.
     """
-
-    loop: ControlLoop
-    tree: RobotTree
-    kernels: KernelSet
-    load: PayloadModel
-    share: DriverCompensation | None
-
-    def make_law(self, parameters: Mapping[str, Any]) -> ControlLaw:
-        """Return a new law with other parameters for the same robot.
-
-        Raises:
-            UnknownNameError: There is no such law.
-            ParameterError: A parameter is rejected.
-        """
-        return make_law(parameters['law'], self.tree, self.kernels, **law_parameters(parameters))
+    return make_law(parameters['law'], tree, kernels, **law_parameters(parameters))
 
 
 def build_loop(
@@ -175,7 +145,7 @@ def build_loop(
     parameters: Mapping[str, Any],
     driver: DriverConversion | None = None,
     generator: ReferenceGenerator | None = None,
-) -> BuiltLoop:
+) -> ControlLoop:
     """Build the control loop that parameters describe.
 
     Args:
@@ -192,17 +162,15 @@ def build_loop(
     bare = compile_kernel(tree, parameters['formulation'], _OUTPUTS)
     load = PayloadModel(tree)
     kernels = load.kernels(bare)
-    share = driver_share(tree, driver, kernels.gravity_forces, bare.gravity_forces)
-    law = make_law(parameters['law'], tree, kernels, **law_parameters(parameters))
     loop = ControlLoop(
         tree,
         kernels,
-        law,
+        selected_law(tree, kernels, parameters),
         LoopSettings.of(parameters),
-        driver=share,
+        driver=driver_share(tree, driver, kernels.gravity_forces, bare.gravity_forces),
         load=load,
         generator=generator,
         derivative=velocity_filter(tree.n, driver),
     )
     loop.set_payload(payload_from_parameters(parameters))
-    return BuiltLoop(loop, tree, kernels, load, share)
+    return loop

@@ -30,8 +30,11 @@ class Inertial(NamedTuple):
     @property
     def is_zero(self) -> bool:
         """Whether mass and tensor are all 0, as in some files for links that are only frames."""
-        tensor = (self.ixx, self.ixy, self.ixz, self.iyy, self.iyz, self.izz)
-        return self.mass == 0.0 and not any(tensor)
+        return self.mass == 0.0 and not any(self[2:])
+
+
+#: Names of the elements of an inertia tensor.
+TENSOR = Inertial._fields[2:]
 
 
 class Link(NamedTuple):

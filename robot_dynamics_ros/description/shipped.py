@@ -8,7 +8,7 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-from robot_dynamics_ros.errors import DescriptionError, UnknownNameError
+from robot_dynamics_ros.errors import DescriptionError, known_name
 
 PACKAGE = 'robot_dynamics_ros'
 _PACKAGE_URI = 'package://'
@@ -54,9 +54,7 @@ def shipped_robot(name: str) -> Path:
     Raises:
         UnknownNameError: The name is unknown; lists the shipped robots.
     """
-    if name not in _FILES:
-        raise UnknownNameError('robot', name, _FILES)
-    return share_directory() / _FILES[name]
+    return share_directory() / _FILES[known_name('robot', name, _FILES)]
 
 
 def shipped_files() -> frozenset[Path]:
@@ -114,7 +112,5 @@ def shipped_mechanism(name: str) -> tuple[Path, Path]:
     Raises:
         UnknownNameError: The name is unknown; lists the shipped mechanisms.
     """
-    if name not in MECHANISMS:
-        raise UnknownNameError('mechanism', name, MECHANISMS)
-    urdf, loops = MECHANISMS[name]
+    urdf, loops = MECHANISMS[known_name('mechanism', name, MECHANISMS)]
     return share_directory() / urdf, share_directory() / loops

@@ -6,12 +6,13 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TypeVar
 from xml.etree import ElementTree
 
 from robot_dynamics_ros.description.robot_description import (
+    TENSOR,
     Inertial,
     Joint,
     Limit,
@@ -22,7 +23,7 @@ from robot_dynamics_ros.description.robot_description import (
     Vector,
 )
 from robot_dynamics_ros.description.shipped import shipped_files
-from robot_dynamics_ros.disk_cache import load, new_digest, store
+from robot_dynamics_ros.disk_cache import cached, new_digest
 from robot_dynamics_ros.errors import (
     DescriptionError,
     FaultHandler,
@@ -30,6 +31,7 @@ from robot_dynamics_ros.errors import (
     raise_fault,
 )
 
+T = TypeVar('T', Link, Joint)
 Element = ElementTree.Element
 
 #: Maximum nesting depth of elements; descriptions need five levels, plugins some more.
@@ -107,12 +109,7 @@ def _expand_shipped(path: Path, mappings: Mapping[str, str]) -> str:
     for file in sorted(path.parent.glob('*.xacro')):
         digest.update(file.name.encode() + file.read_bytes())
     name = f'descriptions/{path.stem}-{digest.hexdigest()[:24]}'
-    cached = load(name)
-    if cached is not None:
-        return cached.decode()
-    text = _expand_xacro(path, mappings)
-    store(name, text.encode())
-    return text
+    return cached(name, lambda: _expand_xacro(path, mappings).encode()).decode()
 
 
 def _expand_xacro(path: Path, mappings: Mapping[str, str]) -> str:
@@ -204,25 +201,19 @@ class _Reader:
     def robot(self, root: Element, xml: str) -> RobotDescription:
         links = [self._link(element) for element in root.findall('link')]
         joints = [self._joint(element) for element in root.findall('joint')]
-        for kind, parts in (('link', links), ('joint', joints)):
-            self._refuse_duplicates(kind, [part.name for part in parts])
-        first_links = {link.name: link for link in reversed(links)}
-        first_joints = {joint.name: joint for joint in reversed(joints)}
-        return RobotDescription(
-            root.get('name', ''),
-            tuple(link for link in links if link is first_links[link.name]),
-            tuple(joint for joint in joints if joint is first_joints[joint.name]),
-            xml,
-        )
+        links, joints = self._distinct('link', links), self._distinct('joint', joints)
+        return RobotDescription(root.get('name', ''), tuple(links), tuple(joints), xml)
 
-    def _refuse_duplicates(self, kind: str, names: list[str]) -> None:
-        for name, count in Counter(names).items():
-            if name and count > 1:
-                self._fault(
-                    f'{kind} {name!r}',
-                    'declared more than once',
-                    f'every {kind} needs its own name',
-                )
+    def _distinct(self, kind: str, parts: list[T]) -> list[T]:
+        """Return the first part of each name; report the names of several."""
+        named: dict[str, list[T]] = {}
+        for part in parts:
+            named.setdefault(part.name, []).append(part)
+        for name, same in named.items():
+            if name and len(same) > 1:
+                remedy = f'every {kind} needs its own name'
+                self._fault(f'{kind} {name!r}', 'declared more than once', remedy)
+        return [same[0] for same in named.values()]
 
     def _name(self, element: Element) -> str:
         name = element.get('name', '')
@@ -291,9 +282,8 @@ class _Reader:
                     f'<inertial> has no <{tag}>',
                     'give <mass value> and <inertia ixx ... izz>',
                 )
-        keys = ('ixx', 'ixy', 'ixz', 'iyy', 'iyz', 'izz')
         values = (
-            math.nan if inertia is None else self._number(inertia, key, culprit) for key in keys
+            math.nan if inertia is None else self._number(inertia, key, culprit) for key in TENSOR
         )
         kilograms = math.nan if mass is None else self._number(mass, 'value', culprit)
         return Link(name, Inertial(kilograms, self._pose(inertial, culprit), *values))

@@ -4,14 +4,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple
 from xml.etree import ElementTree
 from xml.parsers import expat
 
-from robot_dynamics_ros.description.robot_description import Inertial, Pose
+from robot_dynamics_ros.description.robot_description import TENSOR, Inertial, Pose
 from robot_dynamics_ros.description.urdf import parse_xml
-from robot_dynamics_ros.errors import DescriptionError, UnknownNameError
+from robot_dynamics_ros.errors import DescriptionError, known_name
 
 
 class JointDynamics(NamedTuple):
@@ -30,14 +30,6 @@ class _Element:
     end_tag: int = 0
     end: int = 0
     child: tuple[int, int] | None = None
-
-
-@dataclass
-class _Locations:
-    """Locations of links and joints in a text, by name."""
-
-    links: dict[str, _Element] = field(default_factory=dict)
-    joints: dict[str, _Element] = field(default_factory=dict)
 
 
 _CHILD = {'link': 'inertial', 'joint': 'dynamics'}
@@ -63,14 +55,13 @@ def patch_urdf(
     data = xml.encode('utf-8')
     locations = _locate(data)
     edits: list[tuple[int, int, str]] = []
-    for kind, replacements, elements in (
-        ('link', {name: _inertial(value) for name, value in inertials.items()}, locations.links),
-        ('joint', {name: _dynamics(value) for name, value in dynamics.items()}, locations.joints),
+    for kind, replacements in (
+        ('link', {name: _inertial(value) for name, value in inertials.items()}),
+        ('joint', {name: _dynamics(value) for name, value in dynamics.items()}),
     ):
         for name, text in replacements.items():
-            if name not in elements:
-                raise UnknownNameError(kind, name, elements)
-            edits.append(_edit(data, kind, elements[name], text))
+            element = locations[kind][known_name(kind, name, locations[kind])]
+            edits.append(_edit(data, kind, element, text))
     for start, end, text in sorted(edits, reverse=True):
         data = data[:start] + text.encode('utf-8') + data[end:]
     return data.decode('utf-8')
@@ -121,9 +112,10 @@ def set_effort_limits(xml: str, limits: Mapping[str, float]) -> str:
     return ElementTree.tostring(root, encoding='unicode')
 
 
-def _locate(data: bytes) -> _Locations:
-    """Return the locations of the links and joints of the robot."""
-    locations, path = _Locations(), []
+def _locate(data: bytes) -> dict[str, dict[str, _Element]]:
+    """Return the locations of the robot's links and joints by 'link' or 'joint', and name."""
+    locations: dict[str, dict[str, _Element]] = {kind: {} for kind in _CHILD}
+    path: list[str] = []
     parser = expat.ParserCreate('utf-8')
     current: list[_Element] = []
     child_start: list[int] = []
@@ -134,8 +126,7 @@ def _locate(data: bytes) -> _Locations:
         if len(path) == 2 and tag in _CHILD:
             element = _Element(at)
             current[:] = [element]
-            elements = locations.links if tag == 'link' else locations.joints
-            elements.setdefault(attributes.get('name', ''), element)
+            locations[tag].setdefault(attributes.get('name', ''), element)
         elif len(path) == 3 and current and tag == _CHILD.get(path[1]):
             child_start[:] = [at]
 
@@ -174,8 +165,7 @@ def _edit(data: bytes, kind: str, element: _Element, text: str) -> tuple[int, in
 
 def _inertial(value: Inertial) -> str:
     xyz, rpy = (' '.join(map(repr, vector)) for vector in (value.origin.xyz, value.origin.rpy))
-    keys = ('ixx', 'ixy', 'ixz', 'iyy', 'iyz', 'izz')
-    tensor = ' '.join(f'{key}="{getattr(value, key)!r}"' for key in keys)
+    tensor = ' '.join(f'{key}="{getattr(value, key)!r}"' for key in TENSOR)
     return (
         f'<inertial><origin xyz="{xyz}" rpy="{rpy}"/><mass value="{value.mass!r}"/>'
         f'<inertia {tensor}/></inertial>'

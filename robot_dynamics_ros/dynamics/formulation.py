@@ -50,6 +50,14 @@ class StateSpace(NamedTuple):
     B: Array
 
 
+def state_space(accelerations: Array) -> StateSpace:
+    """Return the state space of accelerations by positions, velocities and efforts, (n, 3n)."""
+    n, dtype = len(accelerations), accelerations.dtype
+    rates = np.hstack([zeros((n, n), dtype), identity(n, dtype), zeros((n, n), dtype)])
+    rows = np.vstack([rates, accelerations])
+    return StateSpace(rows[:, : 2 * n], rows[:, 2 * n :])
+
+
 class Formulation(ABC):
     r"""Rigid-body dynamics of one robot.
 
@@ -110,10 +118,7 @@ class Formulation(ABC):
         n, dtype = self.tree.n, self._dtype(q)
         zero, unit = zeros(n, dtype), identity(n, dtype)
         g = self.inverse_dynamics(q, zero, zero)
-        M = zeros((n, n), dtype)
-        for j in range(n):
-            M[:, j] = self.inverse_dynamics(q, zero, unit[j]) - g
-        return M
+        return np.array([self.inverse_dynamics(q, zero, e) - g for e in unit]).T
 
     def gravity_forces(self, q: Array) -> Array:
         """Return g(q), shape (n,): inverse dynamics at rest."""
@@ -131,18 +136,13 @@ class Formulation(ABC):
         the polarization :math:`C_{\cdot j} = \tfrac12[c(v + e_j) - c(v) - c(e_j)]` is exact and
         :math:`\dot M - 2C` is skew-symmetric.
         """
-        n, dtype = self.tree.n, self._dtype(q, v)
-        zero, unit = zeros(n, dtype), identity(n, dtype)
-        g = self.gravity_forces(q)
+        g, unit = self.gravity_forces(q), identity(self._n, self._dtype(q, v))
 
         def c(speed: Array) -> Array:
-            return self.inverse_dynamics(q, speed, zero) - g
+            return self.bias_forces(q, speed) - g
 
         c_v = c(v)
-        C = zeros((n, n), dtype)
-        for j in range(n):
-            C[:, j] = (c(v + unit[j]) - c_v - c(unit[j])) / 2
-        return C
+        return np.array([(c(v + e) - c_v - c(e)) / 2 for e in unit]).T
 
     def forward_dynamics(
         self, q: Array, v: Array, tau: Array, wrenches: Wrenches | None = None
@@ -212,11 +212,8 @@ class Formulation(ABC):
         self._check(q=q, v=v, tau=tau)
         a = self.forward_dynamics(q, v, tau, wrenches)
         dtau_dq, dtau_dv, M = self.derivatives(q, v, a, wrenches)
-        n, one = len(q), identity(len(q), M.dtype)
-        lower = self._solve(M, np.hstack([-dtau_dq, -dtau_dv, one]))
-        upper = np.hstack([zeros((n, n), M.dtype), one, zeros((n, n), M.dtype)])
-        rows = np.vstack([upper, lower])
-        return StateSpace(rows[:, : 2 * n], rows[:, 2 * n :])
+        one = identity(len(q), M.dtype)
+        return state_space(self._solve(M, np.hstack([-dtau_dq, -dtau_dv, one])))
 
     def _effort_inertia(self, q: Array) -> Array:
         """Return the derivative of efforts with respect to accelerations, shape (n, n)."""

@@ -16,14 +16,13 @@ Source: Bittencourt and Gunnarsson 2012 (load, speed, Stribeck effect).
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from robot_dynamics_ros.dynamics.formulation import Formulation, StateSpace
+from robot_dynamics_ros.dynamics.formulation import Formulation, StateSpace, state_space
 from robot_dynamics_ros.dynamics.registry import make_formulation
 from robot_dynamics_ros.errors import ParameterError
 from robot_dynamics_ros.model import RobotTree
@@ -31,6 +30,7 @@ from robot_dynamics_ros.model.identified import STRIBECK_VELOCITY
 from robot_dynamics_ros.spatial.scalar import Array, Scalar, tanh
 
 _STEP = 1e-30  # complex step, exact to rounding error
+_GRAVITY_SAMPLES = 500
 
 
 def _magnitude(v: Array) -> Array:
@@ -156,32 +156,18 @@ def linearize_driven(model: Formulation, q: Array, v: Array, a: Array) -> StateS
     by_v = np.imag(terms.friction(v + 1j * _STEP, load)) / _STEP
     gain = 1.0 + np.imag(terms.friction(v + 0j, load + 1j * _STEP)) / _STEP
     dq, dv, M = model.derivatives(q, v, a)
-    zero, one, gains = np.zeros_like(M), np.eye(len(q)), gain[:, np.newaxis]
+    one, gains = np.eye(len(q)), gain[:, np.newaxis]
     inertia = gains * M + np.diag(terms.armature)
-    lower = np.linalg.solve(inertia, np.hstack([-gains * dq, -gains * dv - np.diag(by_v), one]))
-    rows = np.vstack([np.hstack([zero, one, zero]), lower])
-    return StateSpace(rows[:, : 2 * len(q)], rows[:, 2 * len(q) :])
+    right = np.hstack([-gains * dq, -gains * dv - np.diag(by_v), one])
+    return state_space(np.linalg.solve(inertia, right))
 
 
-def largest_gravity_forces(tree: RobotTree, samples: int = 500) -> Array:
-    """Return the largest gravity effort at each joint over sampled positions.
-
-    Args:
-        tree: The robot.
-        samples: Number of random positions within the joint limits (one turn if unlimited), with
-            a fixed seed.
+def largest_gravity_forces(tree: RobotTree) -> Array:
+    """Return the largest gravity effort at each joint over 500 positions within the limits.
 
     Returns:
         New array, shape (n,), N m or N: a lower bound of the true maximum, close to it for arms.
-
-    Cost: ``samples`` inverse dynamics.
     """
-    lower = np.maximum(tree.position_lower, -math.pi)
-    upper = np.maximum(np.minimum(tree.position_upper, math.pi), lower)
-    random = np.random.default_rng(0)
-    model = make_formulation('newton_euler', tree)
-    largest = np.zeros(tree.n)
-    for _ in range(samples):
-        q = random.uniform(lower, upper)
-        largest = np.maximum(largest, np.abs(model.gravity_forces(q)))
-    return largest
+    random, model = np.random.default_rng(0), make_formulation('newton_euler', tree)
+    positions = [random.uniform(*tree.sampled_range) for _ in range(_GRAVITY_SAMPLES)]
+    return np.max([np.abs(model.gravity_forces(q)) for q in positions], axis=0)

@@ -31,7 +31,6 @@ from robot_dynamics_ros.spatial.linear_algebra import real_values, solve
 from robot_dynamics_ros.spatial.scalar import (
     Array,
     common_dtype,
-    identity,
     solve_positive_definite,
     zeros,
 )
@@ -129,20 +128,6 @@ class KaneMechanism(Formulation):
         return self.contributions(q, v, zeros(self.mechanism.n, common_dtype(q, v)), wrenches).sum(
             axis=0
         )
-
-    def coriolis_matrix(self, q: Array, v: Array) -> Array:
-        """Return the Coriolis matrix C(u, ud), shape (N, N); see the base class."""
-        self._check(q=q, v=v)
-        positions, zero = self.mechanism.positions(q), zeros(len(v), common_dtype(v))
-        unit = identity(len(v), common_dtype(v))
-
-        def force(speed: Array) -> Array:
-            state = self.mechanism.tree_state_at(positions, speed, zero)
-            return self.contributions_at(state).sum(axis=0)
-
-        g = force(zero)
-        columns = [(force(v + e) - force(v) - force(e) + g) / 2 for e in unit]
-        return np.array(columns).T
 
     def forward_dynamics(
         self, q: Array, v: Array, tau: Array, wrenches: Wrenches | None = None

@@ -33,7 +33,7 @@ from robot_dynamics_ros.dynamics.lagrange import Lagrange
 from robot_dynamics_ros.dynamics.newton_euler import NewtonEuler
 from robot_dynamics_ros.dynamics.pinocchio_reference import PinocchioReference
 from robot_dynamics_ros.dynamics.screw import Screw
-from robot_dynamics_ros.errors import ModelError, ParameterError, UnknownNameError
+from robot_dynamics_ros.errors import ModelError, ParameterError, known_name
 from robot_dynamics_ros.model import Mechanism, RobotTree
 from robot_dynamics_ros.parameters import Parameter
 from robot_dynamics_ros.spatial.scalar import Array
@@ -54,11 +54,6 @@ FORMULATION = Parameter(
     fixed=True,
 )
 
-#: Formulations of closed-loop mechanisms, in their independent coordinates.
-MECHANISM_FORMULATIONS: dict[str, type[KaneMechanism]] = {
-    'kane': KaneMechanism,
-}
-
 
 @overload
 def make_formulation(name: str, tree: RobotTree) -> Formulation: ...
@@ -70,7 +65,7 @@ def make_formulation(name: str, tree: RobotTree | Mechanism) -> Formulation:
     """Create a formulation of the dynamics of a robot or mechanism.
 
     Args:
-        name: A key of ``FORMULATIONS``; for a mechanism, of ``MECHANISM_FORMULATIONS``.
+        name: A key of ``FORMULATIONS``; for a mechanism, 'kane'.
         tree: The robot, which may have followers (mimic joints), or a closed-loop mechanism.
 
     Raises:
@@ -78,14 +73,10 @@ def make_formulation(name: str, tree: RobotTree | Mechanism) -> Formulation:
         MissingDependencyError: The name is 'pinocchio', which is not installed.
     """
     if isinstance(tree, Mechanism):
-        if name not in MECHANISM_FORMULATIONS:
-            raise UnknownNameError('formulation of a mechanism', name, MECHANISM_FORMULATIONS)
-        return MECHANISM_FORMULATIONS[name](tree)
-    if name not in FORMULATIONS:
-        raise UnknownNameError('formulation', name, FORMULATIONS)
-    if tree.coupling is not None:
-        return CoupledFormulation(FORMULATIONS[name], tree)
-    return FORMULATIONS[name](tree)
+        known_name('formulation of a mechanism', name, (KaneMechanism.name,))
+        return KaneMechanism(tree)
+    make = FORMULATIONS[known_name('formulation', name, FORMULATIONS)]
+    return make(tree) if tree.coupling is None else CoupledFormulation(make, tree)
 
 
 class CoupledFormulation(Formulation):
@@ -202,19 +193,13 @@ def agreement(tree: RobotTree, names: Sequence[str], states: int, seed: int = 0)
     deviation = {quantity: np.zeros((len(models),) * 2) for quantity in QUANTITIES}
     rng = np.random.default_rng(seed)
     for _ in range(states):
-        state = _random_state(tree, rng)
+        state = rng.uniform(*tree.sampled_range), *rng.normal(size=(2, tree.n))
         results = [_quantities(model, *state) for model in models]
         for (i, one), (j, other) in combinations(enumerate(results), 2):
             for quantity in QUANTITIES:
                 matrix, error = deviation[quantity], _deviation(one[quantity], other[quantity])
                 matrix[i, j] = matrix[j, i] = max(matrix[i, j], error)
     return Agreement(tuple(names), deviation)
-
-
-def _random_state(tree: RobotTree, rng: np.random.Generator) -> tuple[Array, Array, Array]:
-    lower = np.maximum(tree.position_lower, -np.pi)
-    upper = np.minimum(tree.position_upper, np.pi)
-    return rng.uniform(lower, upper), rng.normal(size=tree.n), rng.normal(size=tree.n)
 
 
 def _quantities(model: Formulation, q: Array, v: Array, a: Array) -> dict[str, Array]:

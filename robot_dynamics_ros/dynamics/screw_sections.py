@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from robot_dynamics_ros.dynamics.screw_terms import ScrewGeometry
-from robot_dynamics_ros.errors import UnknownNameError
+from robot_dynamics_ros.errors import known_name
 from robot_dynamics_ros.model import BodyFrame, frame_pose
 from robot_dynamics_ros.spatial.inertia import RigidBodyInertia
 from robot_dynamics_ros.spatial.scalar import Array, cross, zeros
@@ -201,6 +201,5 @@ def _distal_joints(x: ScrewGeometry, k: int, carried: Collection[str] | None) ->
         return on_body
     names = [tree.joint_names[c] for c in on_body]
     for name in carried:
-        if name not in names:
-            raise UnknownNameError('joint on the cut link', name, names)
+        known_name('joint on the cut link', name, names)
     return [c for c in on_body if tree.joint_names[c] in carried]

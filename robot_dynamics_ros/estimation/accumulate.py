@@ -70,6 +70,11 @@ class RmsPeak:
         with np.errstate(invalid='ignore', divide='ignore'):
             return np.sqrt(self._squares / self.count)
 
+    def figures(self, *names: str) -> dict[str, list[float]]:
+        """Return root mean squares, peaks and times of the peaks as lists, under these names."""
+        columns = (self.rms, self.peak, self.peak_time)
+        return {name: column.tolist() for name, column in zip(names, columns, strict=False)}
+
 
 class Quantiles:
     """Quantiles of a stream: exact up to 2^17 numbers, from a regular subsample beyond.
@@ -104,9 +109,12 @@ class Quantiles:
         """Return the quantile of a fraction from 0 to 1; NaN without values."""
         if not self._parts:
             return float('nan')
-        kept = np.concatenate(self._parts)
-        nearest = round(share * (len(kept) - 1))  # numpy before 1.22 has no nearest-rank quantile
-        return float(np.partition(kept, nearest)[nearest])
+        return float(np.quantile(np.concatenate(self._parts), share, method='nearest'))
+
+    def figures(self, factor: float, *percents: int) -> dict[str, float]:
+        """Return percentiles as ``p50``, and ``max``, multiplied by a factor."""
+        percentiles = {f'p{percent}': factor * self.at(percent / 100) for percent in percents}
+        return percentiles | {'max': factor * self.largest}
 
 
 class Envelope:

@@ -137,64 +137,37 @@ class GravityFit:
         }
 
 
-class GravitySums:
-    """Least-squares sums of the gravity fit, by joint, over any number of chunks.
+def fit_gravity(model: Array, gram: Array, effort: Array, count: Array) -> GravityFit | None:
+    """Fit gravity to recorded efforts; return None if it loads no joint, or there are no efforts.
 
     Args:
-        n: Number of joints.
+        model: The gravity of the model, shape (3,), m/s^2.
+        gram: Products of the gravity forces for 1 m/s^2 along x, y and z and of the residual,
+            N m or N, with one another, summed over the instants, shape (n, 4, 4).
+        effort: Sums of the squared recorded efforts, shape (n,), (N m)^2 or N^2.
+        count: Number of instants, shape (n,).
     """
-
-    def __init__(self, n: int) -> None:
-        self._A, self._b, self._c = np.zeros((n, 3, 3)), np.zeros((n, 3)), np.zeros(n)
-        self._count, self._effort = np.zeros(n), np.zeros(n)
-
-    def take(self, regressor: Array, residual: Array, effort: Array, used: Array) -> None:
-        """Add instants.
-
-        Args:
-            regressor: Gravity forces for 1 m/s^2 along each axis, shape (M, n, 3).
-            residual: Residual, shape (M, n), N m or N.
-            effort: Recorded effort, shape (M, n), N m or N.
-            used: Mask of the values to use, shape (M, n).
-        """
-        G = np.where(used[:, :, np.newaxis], regressor, 0.0)
-        r = np.where(used, residual, 0.0)
-        self._A += np.einsum('mjk,mjl->jkl', G, G)
-        self._b += np.einsum('mjk,mj->jk', G, r)
-        self._c += np.square(r).sum(axis=0)
-        self._effort += np.square(np.where(used, effort, 0.0)).sum(axis=0)
-        self._count += used.sum(axis=0)
-
-    def fit(self, model: Array) -> GravityFit | None:
-        """Return the fitted gravity; None if gravity loads no joint, or there are no efforts.
-
-        Args:
-            model: The gravity of the model, shape (3,), m/s^2.
-        """
-        used = (self._count > 0) & (self._effort > 0.0)
-        weight = np.zeros(len(used))
-        weight[used] = self._count[used] / self._effort[used]
-        H = np.einsum('j,jkl->kl', weight, self._A)
-        h = weight @ self._b
-        values, vectors = np.linalg.eigh(H)
-        observable = values > _UNOBSERVABLE * max(values.max(), 1e-300)
-        if not used.any() or not values.max() > 0.0:
-            return None
-        basis = vectors[:, observable]
-        change = basis @ ((basis.T @ h) / values[observable])
-        count = np.maximum(self._count, 1.0)
-        left = self._c - 2.0 * self._b @ change + np.einsum('jkl,k,l->j', self._A, change, change)
-        left = np.maximum(left, 0.0)
-        samples = self._count[used].sum()
-        before, after = float(weight @ self._c), float(weight @ left)
-        return GravityFit(
-            model=np.array(model, dtype=float),
-            fitted=np.asarray(model + change),
-            observable=basis.T,
-            before=math.sqrt(before / samples),
-            after=math.sqrt(after / samples),
-            before_joints=np.sqrt(self._c / count),
-            after_joints=np.sqrt(left / count),
-            effort_joints=np.sqrt(self._effort / count),
-            explained=1.0 - after / before if before > 0.0 else 0.0,
-        )
+    used = effort > 0.0
+    weight = np.where(used, count / np.where(used, effort, 1.0), 0.0)
+    total = np.tensordot(weight, gram, 1)
+    values, vectors = np.linalg.eigh(total[:3, :3])
+    if not values.max() > 0.0:
+        return None
+    observable = values > _UNOBSERVABLE * values.max()
+    basis = vectors[:, observable]
+    change = basis @ ((basis.T @ total[:3, 3]) / values[observable])
+    correction = np.append(-change, 1.0)
+    squares, left = gram[:, 3, 3], np.maximum(correction @ gram @ correction, 0.0)
+    samples, instants = count[used].sum(), np.maximum(count, 1.0)
+    before, after = float(weight @ squares), float(weight @ left)
+    return GravityFit(
+        model=np.array(model, dtype=float),
+        fitted=np.asarray(model + change),
+        observable=basis.T,
+        before=math.sqrt(before / samples),
+        after=math.sqrt(after / samples),
+        before_joints=np.sqrt(squares / instants),
+        after_joints=np.sqrt(left / instants),
+        effort_joints=np.sqrt(effort / instants),
+        explained=1.0 - after / before if before > 0.0 else 0.0,
+    )

@@ -267,7 +267,7 @@ class ModelMonitor:
             np.nan_to_num(np.fmax(residual.residual.rms, residual.excess.rms)),
             np.maximum(residual.residual.peak, residual.excess.peak),
             0.0 if self._check is None else self._check.relative,
-            residual.gravity,
+            residual.causes.gravity,
         )
         if self._check is not None:
             self._check.reset()

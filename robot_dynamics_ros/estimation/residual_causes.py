@@ -22,10 +22,9 @@ from robot_dynamics_ros.estimation.effort_model import (
     Instants,
     ModelEfforts,
 )
-from robot_dynamics_ros.estimation.gravity_fit import GravityFit, GravitySums
+from robot_dynamics_ros.estimation.gravity_fit import GravityFit, fit_gravity
 from robot_dynamics_ros.spatial.scalar import Array
 
-_MAX_INSTANTS = 2000  # chunks are decimated to at most about twice as many instants
 _MIN_INSTANTS = 30  # least number of instants per coefficient
 _SIGNIFICANT = 0.1  # fraction of the worst relative residual from which a joint is significant
 _MAX_REMAINING = 0.2  # largest fraction of the squared residual left by a reported cause
@@ -49,11 +48,12 @@ class Cause:
 
 
 _GRAVITY, _TIMING = slice(0, 3), slice(3, 4)
+_MODEL = 8  # column of the model's effort
 CAUSES = (
     Cause('gravity', _GRAVITY, common=True),
     Cause('timing', _TIMING, common=True),
     Cause('load', slice(4, 8), common=True),
-    Cause('factor', slice(8, 9)),
+    Cause('factor', slice(_MODEL, _MODEL + 1)),
     Cause('rotor inertia', slice(9, 10)),
     Cause('offset', slice(10, 11)),
     Cause('friction', slice(11, 13)),
@@ -73,25 +73,21 @@ class ResidualCauses:
     def __init__(self, model: EffortModel, frame: str = '') -> None:
         n, self._model, self._frame = model.tree.n, model, frame
         self._gram = np.zeros((n, _WIDTH + 1, _WIDTH + 1))
-        self._effort, self._own, self._cross, self._counts = np.zeros((4, n))
+        self._effort, self._counts = np.zeros((2, n))
 
     def take(
         self, time: Array, gravity: Array, instants: Instants, modelled: ModelEfforts
     ) -> None:
         """Add instants at times (M,), s, with gravity regressor (M, n, 3) and model efforts."""
-        step = slice(None, None, max(1, len(time) // _MAX_INSTANTS))
+        determined = modelled.determined
         rates: Array = np.zeros(modelled.effort.shape)
         if len(time) > 1 and (np.diff(time) > 0.0).all():
             rates = np.gradient(modelled.effort, time, axis=0)
-        instants, determined = instants.take(step), modelled.determined[step]
-        columns = self._columns(instants, gravity[step], modelled.effort[step], rates[step])
-        columns = np.concatenate([columns, modelled.residual[step, :, np.newaxis]], axis=-1)
+        columns = self._columns(instants, gravity, modelled.effort, rates)
+        columns = np.concatenate([columns, modelled.residual[:, :, np.newaxis]], axis=-1)
         columns = np.where(determined[:, :, np.newaxis], columns, 0.0).transpose(1, 0, 2)
         self._gram += columns.transpose(0, 2, 1) @ columns
-        tau, own = (np.where(determined, x, 0.0) for x in (instants.effort, modelled.effort[step]))
-        self._effort += np.square(tau).sum(axis=0)
-        self._own += np.square(own).sum(axis=0)
-        self._cross += (tau * own).sum(axis=0)
+        self._effort += np.square(np.where(determined, instants.effort, 0.0)).sum(axis=0)
         self._counts += determined.sum(axis=0)
 
     def _columns(self, instants: Instants, gravity: Array, effort: Array, rates: Array) -> Array:
@@ -171,8 +167,9 @@ class ResidualCauses:
             for cause in CAUSES
         }
         with np.errstate(invalid='ignore', divide='ignore'):
-            factor = self._cross / self._own
-            correlation = self._cross / np.sqrt(self._own * self._effort)
+            own = self._gram[:, _MODEL, _MODEL]
+            factor = 1.0 + self._gram[:, _MODEL, -1] / own
+            correlation = factor * np.sqrt(own / self._effort)
             share = 1.0 - left / self._squares
         return {
             'factor': factor.tolist(),
@@ -196,6 +193,13 @@ class ResidualCauses:
             own = self.best_cause(only, common=False)
             sentences += [] if own is None else self._sentences(own, only)
         return sentences
+
+    @property
+    def gravity(self) -> GravityFit | None:
+        """The gravity fitted to the efforts; None if gravity loads no joint."""
+        columns = np.array([0, 1, 2, _WIDTH])
+        gram = self._gram[:, columns[:, np.newaxis], columns]
+        return fit_gravity(self._model.tree.gravity, gram, self._effort, self._counts)
 
     @property
     def is_gravity(self) -> bool:
@@ -258,10 +262,8 @@ def _least_squares(A: Array, b: Array) -> Array:
     if not (np.isfinite(A).all() and np.isfinite(b).all()):
         return np.zeros(len(b))
     size = np.sqrt(np.maximum(np.diag(A), 1e-300))
-    values, vectors = np.linalg.eigh(A / np.outer(size, size))
-    observable = values > 1e-12 * max(float(values.max()), 1e-300)
-    basis = vectors[:, observable]
-    return (basis @ ((basis.T @ (b / size)) / values[observable])) / size
+    inverse = np.linalg.pinv(A / np.outer(size, size), rcond=1e-12, hermitian=True)
+    return np.asarray(inverse @ (b / size) / size)
 
 
 class EffortResidual:
@@ -287,7 +289,7 @@ class EffortResidual:
         self.residual, self.effort, self.excess = RmsPeak(n), RmsPeak(n), RmsPeak(n)
         self.parts = {origin: RmsPeak(n) for origin in ORIGINS}
         self.excluded: dict[str, Array] = {}
-        self.causes, self._gravity = ResidualCauses(model, frame), GravitySums(n)
+        self.causes = ResidualCauses(model, frame)
 
     def take(self, time: Array, instants: Instants, modelled: ModelEfforts) -> None:
         """Add instants at times (M,), s, with their model efforts."""
@@ -302,7 +304,6 @@ class EffortResidual:
             self.excluded[reason] = self.excluded.get(reason, 0) + mask.sum(axis=0)
         if determined.any():
             gravity = self.model.gravity_regressor(instants.q)
-            self._gravity.take(gravity, modelled.residual, instants.effort, determined)
             self.causes.take(time, gravity, instants, modelled)
 
     @property
@@ -311,8 +312,3 @@ class EffortResidual:
         size = self.effort.rms
         with np.errstate(invalid='ignore'):
             return self.residual.rms / np.where(size > 0.0, size, np.nan)
-
-    @property
-    def gravity(self) -> GravityFit | None:
-        """The gravity fitted to the efforts; None if gravity loads no joint."""
-        return self._gravity.fit(self.model.tree.gravity)

@@ -13,11 +13,11 @@ import numpy as np
 
 from robot_dynamics_ros.description.urdf import parse_urdf
 from robot_dynamics_ros.errors import MissingDependencyError, ParameterError, TrajectoryError
-from robot_dynamics_ros.geometry.robot_shapes import RobotShapes, collision_shapes
+from robot_dynamics_ros.geometry.robot_shapes import LinkShape, RobotShapes, collision_shapes
 from robot_dynamics_ros.geometry.solids import Solids, make_solids
 from robot_dynamics_ros.geometry.triangles import Triangles, box
 from robot_dynamics_ros.model import RobotTree
-from robot_dynamics_ros.model.kinematics import FramePose, link_poses
+from robot_dynamics_ros.model.kinematics import FramePose, body_poses
 from robot_dynamics_ros.spatial.scalar import Array
 
 #: Minimum distance to obstacles, and between links, which are designed to pass each other
@@ -68,6 +68,22 @@ class Obstacles:
         return cls(rows.reshape(-1, 6).tolist(), ground_below)
 
 
+class _Collider(NamedTuple):
+    """A link or an obstacle.
+
+    Attributes:
+        name: Its name.
+        body: Index of the body that carries it, -1 for the base.
+        surface: Its surface in the axes of that body.
+        is_link: Whether it is a link.
+    """
+
+    name: str
+    body: int
+    surface: Triangles
+    is_link: bool = False
+
+
 class CollisionChecker:
     """Checks distances of the moving links to each other, to fixed links and to obstacles.
 
@@ -91,39 +107,35 @@ class CollisionChecker:
 
     def __init__(self, tree: RobotTree, obstacles: Obstacles | None = None) -> None:
         self._tree = tree
-        link_shapes = collision_shapes(tree.xml) if tree.xml else RobotShapes((), ())
-        names = [shape.link for shape in link_shapes.shapes]
-        surfaces: list[Triangles] = list(link_shapes.shapes)
-        self._n_links = len(names)
-        for name, surface in [*_obstacles(tree, surfaces, names, obstacles or Obstacles())]:
-            names.append(name)
-            surfaces.append(surface)
-        self._names = names
-        self._solids: Solids = make_solids(surfaces)
-        centres = [_box_centre(surface.vertices) for surface in surfaces]
+        shapes, self.remarks = collision_shapes(tree.xml) if tree.xml else RobotShapes((), ())
+        links = [_link(tree, shape) for shape in shapes]
+        self._parts = [*links, *_obstacles(tree, links, obstacles or Obstacles())]
+        self._solids: Solids = make_solids([part.surface for part in self._parts])
+        points = [part.surface.vertices for part in self._parts]
+        self._centre = np.array([_box_centre(each) for each in points]).reshape(-1, 3)
         self._radius = np.array(
             [
-                np.linalg.norm(surface.vertices - centre, axis=1).max()
-                for surface, centre in zip(surfaces, centres, strict=True)
+                np.linalg.norm(each - centre, axis=1).max()
+                for each, centre in zip(points, self._centre, strict=True)
             ]
         )
-        self._centre = np.array(centres).reshape(-1, 3)
-        pairs, adjacent = self._pairs()
+        adjacent = _adjacent(tree, links)
+        pairs = [
+            (i, j)
+            for i, j in combinations(range(len(self._parts)), 2)
+            if self._parts[i].body != self._parts[j].body and self._named(i, j) not in adjacent
+        ]
         always = self._always_close(pairs)
-        self._first, self._second = np.array(
-            [pair for pair in pairs if pair not in always], dtype=int
-        ).reshape(-1, 2).T  # fmt: skip
-        self.excluded = tuple(sorted({self._named(pair) for pair in {*always, *adjacent}}))
-        self.remarks = link_shapes.remarks
-        self._motion_bounds = self._relative_motion(_reach(tree, names, surfaces))
+        self._pairs = np.array([pair for pair in pairs if pair not in always], int).reshape(-1, 2)
+        self.excluded = tuple(sorted(adjacent | {self._named(*pair) for pair in always}))
+        self._motion_bounds = self._relative_motion()
 
-    def _named(self, pair: tuple[int, int]) -> tuple[str, str]:
-        first, second = sorted(self._names[i] for i in pair)
-        return first, second
+    def _named(self, i: int, j: int) -> tuple[str, str]:
+        return _sorted_pair(self._parts[i].name, self._parts[j].name)
 
     def find_close_pair(self, q: Array) -> ClosePair | None:
         """Return the first pair found closer than the clearance at q, shape (n,), or None."""
-        return self._measure(q, np.zeros(len(self._first)))
+        return self._measure(q, np.zeros(len(self._pairs)))
 
     def require_free(self, what: str, positions: Iterable[Array]) -> None:
         """Raise an error if any pair comes too close during a motion.
@@ -155,7 +167,7 @@ class CollisionChecker:
         A pair is measured again once its relative motion may have used up the remaining distance,
         or 2 mm if that is larger.
         """
-        remaining, before = np.zeros(len(self._first)), None
+        remaining, before = np.zeros(len(self._pairs)), None
         for q in positions:
             start = q if before is None else before
             motion = self._motion_bounds @ np.abs(q - start)
@@ -175,74 +187,61 @@ class CollisionChecker:
         if not len(due):
             return None
         poses = self._poses(q)
-        gaps = self._gaps(poses, self._first[due], self._second[due])
+        gaps = self._gaps(poses, self._pairs[due])
         remaining[due] = gaps - CLEARANCE
         for k in due[gaps < _MEASURE_DISTANCE]:
-            i, j = int(self._first[k]), int(self._second[k])
-            distance = self._solids.distance(i, poses[i], j, poses[j])
-            remaining[k] = max(distance - self._clearance(i, j), _STEP)
-            if distance < self._clearance(i, j):
-                return ClosePair(self._names[i], self._names[j], distance)
+            i, j = self._pairs[k].tolist()
+            distance, required = self._distance(poses, i, j), self._clearance(i, j)
+            remaining[k] = max(distance - required, _STEP)
+            if distance < required:
+                return ClosePair(self._parts[i].name, self._parts[j].name, distance)
         return None
 
     def _poses(self, q: Array) -> list[FramePose]:
-        links = link_poses(self._tree, q)
-        identity = FramePose(np.eye(3), np.zeros(3))
-        poses = [links.get(name, identity) for name in self._names[: self._n_links]]
-        return poses + [identity] * (len(self._names) - self._n_links)
+        """Return the poses of the bodies that carry the parts."""
+        bodies = [*body_poses(self._tree, q), FramePose(np.eye(3), np.zeros(3))]
+        return [bodies[part.body] for part in self._parts]
+
+    def _distance(self, poses: list[FramePose], i: int, j: int) -> float:
+        return self._solids.distance(i, poses[i], j, poses[j])
 
     def _clearance(self, i: int, j: int) -> float:
-        return LINK_CLEARANCE if max(i, j) < self._n_links else CLEARANCE
+        links = self._parts[i].is_link and self._parts[j].is_link
+        return LINK_CLEARANCE if links else CLEARANCE
 
-    def _close_spheres(
-        self, poses: list[FramePose], first: Array, second: Array
-    ) -> Iterator[tuple[int, int]]:
-        """Yield the pairs whose bounding spheres are within the clearance."""
-        close = self._gaps(poses, first, second) < CLEARANCE
-        yield from zip(first[close].tolist(), second[close].tolist(), strict=True)
-
-    def _gaps(self, poses: list[FramePose], first: Array, second: Array) -> Array:
+    def _gaps(self, poses: list[FramePose], pairs: Array) -> Array:
         """Return the distances between the bounding spheres of pairs, m."""
+        first, second = pairs.T
         centres = np.array([R @ c + p for (R, p), c in zip(poses, self._centre, strict=True)])
         apart = np.linalg.norm(centres[first] - centres[second], axis=1)
         return apart - self._radius[first] - self._radius[second]
 
-    def _relative_motion(self, reach: Array) -> Array:
+    def _relative_motion(self) -> Array:
         """Return bounds on the relative motion of pairs per unit of each joint, (pairs, n)."""
         tree = self._tree
-        moves_with = np.zeros((len(self._names), tree.bodies), dtype=bool)
-        for row, name in zip(moves_with, self._names[: self._n_links], strict=False):
-            row[list(tree.path(tree.frames[name].body))] = True
-        between = (moves_with[self._first] != moves_with[self._second]) * reach
+        moves_with = np.zeros((len(self._parts), tree.bodies), dtype=bool)
+        for row, part in zip(moves_with, self._parts, strict=True):
+            row[list(tree.path(part.body))] = True
+        first, second = self._pairs.T
+        between = (moves_with[first] != moves_with[second]) * _reach(tree, self._parts)
         coupling = tree.coupling
         return between if coupling is None else np.asarray(between @ np.abs(coupling.rate))
 
-    def _pairs(self) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
-        """Return the pairs that may collide, and those of adjacent links."""
-        tree, names = self._tree, self._names
-        adjacent = _adjacent(tree, names[: self._n_links])
-        bodies = [tree.frames[name].body for name in names[: self._n_links]]
-        bodies += [-1] * (len(names) - self._n_links)
-        moving = [(i, j) for i, j in combinations(range(len(names)), 2) if bodies[i] != bodies[j]]
-        apart = [frozenset((names[i], names[j])) not in adjacent for i, j in moving]
-        pairs = [pair for pair, free in zip(moving, apart, strict=True) if free]
-        return pairs, [pair for pair, free in zip(moving, apart, strict=True) if not free]
-
     def _always_close(self, pairs: list[tuple[int, int]]) -> set[tuple[int, int]]:
         """Return the pairs of links that are too close in every sampled posture."""
-        boxes = {i for i in range(self._n_links, len(self._names)) if self._names[i] != GROUND}
-        candidates = {pair for pair in pairs if not boxes & {*pair}}
+        lasting = [part.is_link or part.name == GROUND for part in self._parts]
+        candidates = [(i, j) for i, j in pairs if lasting[i] and lasting[j]]
         for q in random_postures(self._tree, _SAMPLE_COUNT):
             if not candidates:
                 break
             poses = self._poses(q)
-            first, second = np.array(sorted(candidates), dtype=int).T
-            candidates = {
-                (i, j)
-                for i, j in self._close_spheres(poses, first, second)
-                if self._solids.distance(i, poses[i], j, poses[j]) < self._clearance(i, j)
-            }
-        return candidates
+            near = self._gaps(poses, np.array(candidates)) < CLEARANCE
+            candidates = [
+                pair
+                for pair, close in zip(candidates, near, strict=True)
+                if close and self._distance(poses, *pair) < self._clearance(*pair)
+            ]
+        return set(candidates)
 
 
 def make_checker(
@@ -259,27 +258,35 @@ def make_checker(
 def random_postures(tree: RobotTree, count: int) -> Iterator[Array]:
     """Yield random postures within the joint limits, shape (n,), the same in every call."""
     rng = np.random.default_rng(0)
-    lower = np.maximum(tree.position_lower, -math.pi)
-    upper = np.maximum(np.minimum(tree.position_upper, math.pi), lower)
     for _ in range(count):
-        yield rng.uniform(lower, upper)
+        yield rng.uniform(*tree.sampled_range)
 
 
-def _adjacent(tree: RobotTree, names: Sequence[str]) -> set[frozenset[str]]:
+def _sorted_pair(one: str, other: str) -> tuple[str, str]:
+    return (one, other) if one < other else (other, one)
+
+
+def _link(tree: RobotTree, shape: LinkShape) -> _Collider:
+    frame = tree.frames[shape.link]
+    surface = shape.transformed(np.asarray(frame.R_BF), np.asarray(frame.p_BF))
+    return _Collider(shape.link, frame.body, surface, is_link=True)
+
+
+def _adjacent(tree: RobotTree, links: Sequence[_Collider]) -> set[tuple[str, str]]:
     """Return the pairs of adjacent links.
 
     These are the links of a body and of its parent body. Of the fixed links, only the one that
     carries the arm counts, or the nearest one with a shape.
     """
     by_body: dict[int, list[str]] = {}
-    for name in dict.fromkeys(names):
-        by_body.setdefault(tree.frames[name].body, []).append(name)
+    for link in links:
+        by_body.setdefault(link.body, []).append(link.name)
     pairs = set()
     for body, parent in enumerate(tree.parent):
         carriers = by_body.get(parent, [])
         if parent < 0:
             carriers = _closest_fixed(tree, body, carriers)
-        pairs |= {frozenset((a, b)) for a in carriers for b in by_body.get(body, [])}
+        pairs |= {_sorted_pair(a, b) for a in carriers for b in by_body.get(body, [])}
     return pairs
 
 
@@ -294,39 +301,31 @@ def _closest_fixed(tree: RobotTree, body: int, fixed: Sequence[str]) -> list[str
 
 
 def _obstacles(
-    tree: RobotTree, surfaces: Sequence[Triangles], names: Sequence[str], obstacles: Obstacles
-) -> Iterator[tuple[str, Triangles]]:
+    tree: RobotTree, links: Sequence[_Collider], obstacles: Obstacles
+) -> Iterator[_Collider]:
     """Yield the boxes and, if gravity points down, the ground, in the base frame."""
     for k, numbers in enumerate(obstacles.boxes):
         shift = np.array(numbers[:3])
-        yield f'box {k + 1}', box(np.array(numbers[3:])).transformed(np.eye(3), shift)
+        surface = box(np.array(numbers[3:])).transformed(np.eye(3), shift)
+        yield _Collider(f'box {k + 1}', -1, surface)
     down = np.asarray(tree.gravity, dtype=float)
     if not down[2] < -0.99 * float(np.linalg.norm(down)) or not down.any():
         return  # weightless, wall or ceiling mounted: the location of the ground is unknown
-    height = 0.0
-    for name, surface in zip(names, surfaces, strict=True):
-        frame = tree.frames[name]
-        if frame.body < 0:
-            points = surface.vertices @ np.asarray(frame.R_BF).T + frame.p_BF
-            height = min(height, float(points[:, 2].min()))
-    centre = np.array([0.0, 0.0, height - obstacles.ground_below - _GROUND_SIZE[2] / 2.0])
-    yield GROUND, box(np.array(_GROUND_SIZE)).transformed(np.eye(3), centre)
+    heights = [float(link.surface.vertices[:, 2].min()) for link in links if link.body < 0]
+    height = min([0.0, *heights]) - obstacles.ground_below
+    centre = np.array([0.0, 0.0, height - _GROUND_SIZE[2] / 2.0])
+    yield _Collider(GROUND, -1, box(np.array(_GROUND_SIZE)).transformed(np.eye(3), centre))
 
 
-def _reach(tree: RobotTree, names: Sequence[str], surfaces: Sequence[Triangles]) -> Array:
+def _reach(tree: RobotTree, parts: Sequence[_Collider]) -> Array:
     """Return bounds on the motion of any point per unit of each joint, (bodies,), m/rad or 1."""
-    farthest = np.zeros(tree.bodies)
-    for name, surface in zip(names, surfaces, strict=False):
-        if name in tree.frames and (frame := tree.frames[name]).body >= 0:
-            points = surface.vertices @ np.asarray(frame.R_BF).T + frame.p_BF
-            size = float(np.linalg.norm(points, axis=1).max())
-            farthest[frame.body] = max(farthest[frame.body], size)
-    travel = [
-        max(abs(low), abs(high)) if slides and np.isfinite((low, high)).all() else 0.0
-        for slides, low, high in zip(
-            tree.open.prismatic, tree.open.position_lower, tree.open.position_upper, strict=True
-        )
-    ]
+    farthest, joints = np.zeros(tree.bodies), tree.open
+    for part in parts:
+        if part.body >= 0:
+            size = float(np.linalg.norm(part.surface.vertices, axis=1).max())
+            farthest[part.body] = max(farthest[part.body], size)
+    stroke = np.maximum(np.abs(joints.position_lower), np.abs(joints.position_upper))
+    travel = np.where(np.isfinite(stroke) & joints.prismatic, stroke, 0.0)
     for i in reversed(range(tree.bodies)):
         parent = tree.parent[i]
         if parent >= 0:

@@ -21,12 +21,11 @@ from robot_dynamics_ros.geometry.triangles import (
     capsule,
     cylinder,
     decimated,
-    inertia_box,
     joined,
     read_mesh,
     sphere,
 )
-from robot_dynamics_ros.model.build import written_tensor
+from robot_dynamics_ros.model.check_links import report_link
 from robot_dynamics_ros.spatial.rotation import rotation_from_rpy
 
 _GREY: Colour = (0.72, 0.74, 0.77, 1.0)
@@ -193,17 +192,18 @@ def mesh_path(element: Element) -> Path:
 
 
 def _inertia_surface(link: Link) -> Iterator[Triangles]:
-    """Yield the box of a link's inertia if its mass is positive and all numbers are finite."""
-    inertial = link.inertial
-    if inertial is None or not inertial.mass > 0.0:
+    """Yield the box of a link's inertia if its mass is positive and all numbers are finite.
+
+    Edges are at least a tenth of the longest.
+    """
+    if link.inertial is None:
         return
-    tensor = written_tensor(inertial)
-    numbers = (*inertial.origin.xyz, *inertial.origin.rpy, inertial.mass)
-    if np.isfinite(tensor).all() and np.isfinite(numbers).all():
-        edges, axes = inertia_box(inertial.mass, tensor)
-        R = rotation_from_rpy(*inertial.origin.rpy) @ axes
-        surface = box(edges).transformed(R, np.array(inertial.origin.xyz))
-        yield replace(surface, colour=_INERTIA_COLOUR)
+    report = report_link(link, '')
+    edges, axes = report.equivalent_box, report.principal_axes
+    if np.isfinite(edges).all():
+        surface = box(np.maximum(edges, 0.1 * edges.max()))
+        placed = surface.transformed(axes * np.linalg.det(axes), report.com)
+        yield replace(placed, colour=_INERTIA_COLOUR)
 
 
 def _rgba(material: Element) -> Colour | None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Triangle meshes: URDF primitives, equivalent inertia boxes, decimation.
+"""Triangle meshes: URDF primitives, decimation.
 
 Includes readers of mesh files: STL, OBJ and COLLADA.
 """
@@ -7,7 +7,6 @@ Includes readers of mesh files: STL, OBJ and COLLADA.
 from __future__ import annotations
 
 import math
-import struct
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -103,25 +102,6 @@ def _without_slivers(surface: Triangles) -> Triangles:
     return replace(surface, faces=surface.faces[area > 1e-12 * max(area.max(initial=0.0), 1e-9)])
 
 
-def inertia_box(mass: float, tensor: Array) -> tuple[Array, Array]:
-    r"""Return the homogeneous box with a given mass and inertia tensor about its centre.
-
-    With principal moments :math:`I_i`, the edges are
-    :math:`a_i^2 = 6\,(I_j + I_k - I_i) / m`.
-
-    Args:
-        mass: Positive, kg.
-        tensor: Shape (3, 3), kg m^2.
-
-    Returns:
-        Edge lengths, shape (3,), m (at least a tenth of the longest), and the rotation (3, 3) from
-        the axes of the box to those of the tensor.
-    """
-    moments, axes = np.linalg.eigh(tensor)
-    edges = np.sqrt(np.maximum(6.0 * (moments.sum() - 2.0 * moments) / mass, 0.0))
-    return np.maximum(edges, 0.1 * edges.max()), axes * np.linalg.det(axes)
-
-
 def decimated(surface: Triangles, max_faces: int) -> Triangles:
     """Return a coarser surface by clustering vertices in a cubic grid.
 
@@ -190,7 +170,7 @@ def read_mesh(path: Path) -> list[Triangles]:
     except OSError as error:
         problem = f'cannot be read ({error.strerror})'
         raise DescriptionError(culprit, problem, 'give a readable file') from error
-    except (ValueError, KeyError, IndexError, TypeError, struct.error) as error:
+    except (ValueError, KeyError, IndexError, TypeError) as error:
         raise DescriptionError(culprit, f'malformed ({error})', 'export it again') from error
     if faulty or not parts:
         problem = 'has invalid vertices' if faulty else 'has no triangles'
@@ -205,9 +185,7 @@ def _is_valid(part: Triangles) -> bool:
 
 def _read_stl(path: Path) -> list[Triangles]:
     data = path.read_bytes()
-    (count,) = (
-        struct.unpack_from('<I', data, _STL_HEADER - 4) if len(data) >= _STL_HEADER else (0,)
-    )
+    count = int.from_bytes(data[_STL_HEADER - 4 : _STL_HEADER], 'little')
     if len(data) == _STL_HEADER + count * np.dtype(_STL_FACE).itemsize:
         rows = np.frombuffer(data, np.dtype(_STL_FACE), count, _STL_HEADER)
         corners = rows['corners'].astype(float).reshape(-1, 3)
@@ -238,12 +216,12 @@ def _read_obj(path: Path) -> list[Triangles]:
         elif words[0] == 'f':
             numbers = [int(word.split('/')[0]) for word in words[1:]]
             corners = [i - 1 if i > 0 else len(vertices) + i for i in numbers]
-            faces[material] += fan(corners)
+            faces[material] += _fan(corners)
     points = np.array(vertices, dtype=float).reshape(-1, 3)
     return [Triangles(points, np.array(rows), colours.get(name)) for name, rows in faces.items()]
 
 
-def fan(corners: list[int]) -> Iterator[tuple[int, int, int]]:
+def _fan(corners: list[int]) -> Iterator[tuple[int, int, int]]:
     """Yield the triangles of a convex polygon."""
     for second, third in zip(corners[1:], corners[2:], strict=False):
         yield corners[0], second, third
@@ -352,12 +330,12 @@ def _integers(element: Element) -> Array:
 def _triangulated(lists: list[Array], primitive: Element) -> Array:
     """Return the triangles of convex polygons, shape (F, 3)."""
     counts = primitive.find('vcount')
-    if primitive.tag == 'triangles':
-        return np.concatenate([row.reshape(-1, 3) for row in lists]) if lists else np.zeros((0, 3))
     if counts is not None and lists:
         lists = np.split(lists[0], np.cumsum(_integers(counts))[:-1])
-    rows = [np.stack([np.full(len(x) - 2, x[0]), x[1:-1], x[2:]], axis=1) for x in lists if len(x)]
-    return np.concatenate(rows) if rows else np.zeros((0, 3), dtype=int)
+    if primitive.tag == 'triangles':
+        return np.concatenate([np.zeros((0, 3), int), *(row.reshape(-1, 3) for row in lists)])
+    faces = [triangle for corners in lists for triangle in _fan(corners.tolist())]
+    return np.array(faces, dtype=int).reshape(-1, 3)
 
 
 def _transform(element: Element) -> Array:

@@ -8,7 +8,7 @@ not stop the others. ``gather_bags`` and ``prove`` process many bags.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -18,11 +18,11 @@ from typing import Any
 from robot_dynamics_ros.errors import RecordingError, RobotDynamicsError
 from robot_dynamics_ros.identification.gravity import gravity_mismatch
 from robot_dynamics_ros.identification.identify import (
-    GLITCHES,
     Identification,
     IdentificationPlan,
     gather,
 )
+from robot_dynamics_ros.identification.intervals import glitches
 from robot_dynamics_ros.identification.least_squares import Block, BlockStore
 from robot_dynamics_ros.identification.validation import (
     Residuals,
@@ -39,9 +39,6 @@ CHUNK_S = 60.0  # s, part of a bag in memory at once
 _MOST_BLOCKS = 400  # of all bags together, but at least one for each half of a bag
 
 _STILL = 'no joint moves freely under a known effort'
-
-Halves = tuple[list[Block], list[Block]]
-Jobs = Callable[..., list[Any]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,35 +74,65 @@ class Source:
             notes += reader.notes
 
 
-def blamed(bag: str, reason: str) -> str:
-    """Return a reason, prefixed with the bag if it does not name it."""
-    return reason if bag in reason else f'bag {bag!r}: {reason}'
-
-
 @dataclass(frozen=True, eq=False)
-class Gathered:
-    """Regression data of one bag.
+class BagOutcome:
+    """What was found in a bag, or why it failed.
 
     Attributes:
-        halves: Blocks of the first halves and of the second halves of its parts.
+        bag: Its path.
         notes: Remarks, one sentence each.
         error: Why the bag failed; empty if it did not.
         efforts: Number of effort samples used (``USED``) or excluded, by reason and joint.
+        halves: Blocks of the first halves and of the second halves of its parts, if the robot was
+            identified from it.
+        sums: Residuals of the nominal and the corrected robot, if they were validated on it.
     """
 
-    halves: Halves = field(default_factory=lambda: ([], []))
+    bag: str
     notes: tuple[str, ...] = ()
     error: str = ''
-    efforts: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    efforts: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    halves: tuple[Sequence[Block], Sequence[Block]] = ((), ())
+    sums: tuple[ResidualSums, ...] = ()
+
+    @classmethod
+    def failed(cls, bag: str, reason: str) -> BagOutcome:
+        """Return a failure, whose reason names the bag."""
+        return cls(bag, error=reason if bag in reason else f'bag {bag!r}: {reason}')
+
+    @property
+    def learned(self) -> bool:
+        """Whether the robot was identified from it."""
+        return any(self.halves)
+
+    @property
+    def percent(self) -> list[list[float]]:
+        """Residual of each joint in percent of its RMS effort, nominal and corrected.
+
+        Empty if it was not validated; NaN for a joint that never moves.
+        """
+        return [total.residuals().percent for total in self.sums]
+
+    def with_proof(self, proof: BagOutcome) -> BagOutcome:
+        """Return the result with that of the validation on the same bag."""
+        notes = tuple(dict.fromkeys((*self.notes, *proof.notes)))
+        return replace(self, notes=notes, error=self.error or proof.error, sums=proof.sums)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the results for JSON."""
+        return {
+            'bag': self.bag,
+            'learned': self.learned,
+            'validated': bool(self.sums),
+            'percent': dict(zip(('nominal', 'corrected'), self.percent, strict=False)),
+            'notes': list(self.notes),
+            'error': self.error,
+            'efforts': self.efforts,
+        }
 
 
-@dataclass(frozen=True, eq=False)
-class EvaluatedBag:
-    """Residuals of the nominal and the corrected robot on one bag, or the reason of a failure."""
-
-    sums: tuple[ResidualSums, ResidualSums] | None = None
-    notes: tuple[str, ...] = ()
-    error: str = ''
+#: Runs work on bags, under a title.
+Jobs = Callable[[str, Callable[[Source], BagOutcome], Sequence[Source]], list[BagOutcome]]
 
 
 def blocks_per_half(bags: int) -> int:
@@ -113,7 +140,7 @@ def blocks_per_half(bags: int) -> int:
     return max(1, _MOST_BLOCKS // (2 * bags))
 
 
-def gather_bag(source: Source, plan: IdentificationPlan, most: int) -> Gathered:
+def gather_bag(source: Source, plan: IdentificationPlan, most: int) -> BagOutcome:
     """Return the regression data of a bag, without parts that are too short.
 
     Args:
@@ -124,27 +151,30 @@ def gather_bag(source: Source, plan: IdentificationPlan, most: int) -> Gathered:
     stores = BlockStore(most), BlockStore(most)
     notes: list[str] = []
     short: list[str] = []
-    left_out: Counter[tuple[str, str]] = Counter()
+    efforts: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    strange = 0
     try:
         for part in source.parts(notes):
             for store, half in zip(stores, halved(part), strict=True):
                 try:
-                    store.add(gather(half, plan, left_out))
+                    store.add(gather(half, plan, efforts))
+                    run = half.of_joints(source.tree.joint_names)
+                    strange += int(glitches(run, source.tree).any(axis=1).sum())
                 except RecordingError as error:
                     short.append(str(error))
     except (RobotDynamicsError, OSError) as error:
-        return Gathered(error=blamed(source.path, str(error)))
+        return BagOutcome.failed(source.path, str(error))
     halves = stores[0].blocks, stores[1].blocks
     if not any(halves):
-        return Gathered(error=blamed(source.path, short[0] if short else _STILL))
-    if count := left_out.pop((GLITCHES, ''), 0):
-        notes.append(f'{count} {GLITCHES}: excluded')
-    return Gathered(halves, tuple(notes), efforts=dict(left_out))
+        return BagOutcome.failed(source.path, short[0] if short else _STILL)
+    if strange:
+        notes.append(f'{strange} states far from their neighbours (glitches): excluded')
+    return BagOutcome(source.path, tuple(notes), efforts=efforts, halves=halves)
 
 
-def evaluate_bag(source: Source, trial: Trial) -> EvaluatedBag:
+def evaluate_bag(source: Source, trial: Trial) -> BagOutcome:
     """Return the residuals of the robots of a trial on a bag, without parts that are too short."""
-    sums = ResidualSums(trial.nominal.n), ResidualSums(trial.nominal.n)
+    sums = trial.sums()
     notes: list[str] = []
     short: list[str] = []
     try:
@@ -153,10 +183,10 @@ def evaluate_bag(source: Source, trial: Trial) -> EvaluatedBag:
                 for total, series in zip(sums, pair, strict=True):
                     total.add(series)
     except (RobotDynamicsError, OSError) as error:
-        return EvaluatedBag(error=blamed(source.path, str(error)))
+        return BagOutcome.failed(source.path, str(error))
     if not sums[0].instants:
-        return EvaluatedBag(error=blamed(source.path, short[0]))
-    return EvaluatedBag(sums, tuple(notes))
+        return BagOutcome.failed(source.path, short[0])
+    return BagOutcome(source.path, tuple(notes), sums=sums)
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,62 +204,44 @@ class Evidence:
     remarks: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class BagNews:
-    """Results and remarks of one bag.
-
-    Attributes:
-        bag: Its path.
-        learned: Whether the robot was identified from it.
-        validated: Whether the result was validated on it.
-        percent: Residual of each joint in percent of its RMS effort, nominal and corrected, if
-            validated; NaN for a joint that never moves.
-        notes: Remarks, one sentence each.
-        error: Why the bag failed; empty if it did not.
-        efforts: Number of effort samples used (``USED``) or excluded, by reason and joint.
-    """
-
-    bag: str
-    learned: bool = False
-    validated: bool = False
-    percent: tuple[list[float], ...] = ()
-    notes: tuple[str, ...] = ()
-    error: str = ''
-    efforts: dict[str, dict[str, int]] = field(default_factory=dict)
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the results for JSON."""
-        percent = dict(zip(('nominal', 'corrected'), self.percent, strict=False))
-        return {**vars(self), 'percent': percent, 'notes': list(self.notes)}
-
-
 def gather_bags(
-    sources: Sequence[Source], plan: IdentificationPlan, early: dict[int, Gathered], run: Jobs
-) -> list[Gathered]:
+    sources: Sequence[Source], plan: IdentificationPlan, early: dict[str, BagOutcome], run: Jobs
+) -> list[BagOutcome]:
     """Return the regression data of all bags, in their order.
 
     Args:
         sources: The bags.
         plan: The identification plan.
-        early: Bags that failed already, by index.
+        early: Bags that failed already, by path.
         run: Executor: ``run_with_progress`` with local processes or a Dask scheduler.
     """
-    left = [place for place in range(len(sources)) if place not in early]
     results = run(
         'gathering',
         partial(gather_bag, plan=plan, most=blocks_per_half(len(sources))),
-        [sources[place] for place in left],
-        lambda source, reason: Gathered(error=blamed(source.path, reason)),
-        lambda result: result.error,
+        [source for source in sources if source.path not in early],
     )
-    every = early | dict(zip(left, results, strict=True))
-    return [every[place] for place in range(len(sources))]
+    every = early | {result.bag: result for result in results}
+    return [every[source.path] for source in sources]
 
 
 def prove(
-    identified: Identification, sources: Sequence[Source], trial: Trial, run: Jobs
-) -> tuple[Evidence, list[EvaluatedBag]]:
-    """Validate the robots of a trial on bags; return the total evidence and that of each bag.
+    identified: Identification,
+    gathered: Sequence[BagOutcome],
+    sources: Sequence[Source],
+    trial: Trial,
+    run: Jobs,
+) -> tuple[Evidence, list[BagOutcome]]:
+    """Validate the robots of a trial on bags.
+
+    Args:
+        identified: The identification.
+        gathered: Results of the bags that it was made from.
+        sources: The bags to validate on.
+        trial: The robots.
+        run: As for :func:`gather_bags`.
+
+    Returns:
+        The total evidence, and the result of each bag, those used for identification first.
 
     Raises:
         RecordingError: No bag can be used.
@@ -238,21 +250,22 @@ def prove(
         'validating',
         partial(evaluate_bag, trial=trial),
         sources,
-        lambda source, reason: EvaluatedBag(error=blamed(source.path, reason)),
-        lambda result: result.error,
     )
-    nominal = identified.plan.unknowns.tree
-    totals = ResidualSums(nominal.n), ResidualSums(nominal.n)
-    for sums in [bag.sums for bag in evaluated if bag.sums]:  # fixed order: same rounding
-        for total, part in zip(totals, sums, strict=True):
+    totals = trial.sums()
+    for bag in evaluated:  # fixed order: same rounding
+        for total, part in zip(totals, bag.sums, strict=False):  # a failed bag has none
             total.merge(part)
     usable = [source for source, bag in zip(sources, evaluated, strict=True) if not bag.error]
     if not usable:
         reasons = '; '.join(dict.fromkeys(bag.error for bag in evaluated))
         raise RecordingError('the bags for validation', 'have no usable data', reasons)
     series, gravity = _first_series(usable[0], identified, trial)
-    before, after = (total.residuals(nominal) for total in totals)
-    return Evidence((before, after), series, (*after.unproved(), *gravity)), evaluated
+    before, after = (total.residuals() for total in totals)
+    evidence = Evidence((before, after), series, (*after.unproved(), *gravity))
+    results = {result.bag: result for result in gathered}
+    for proof in evaluated:
+        results[proof.bag] = results.get(proof.bag, BagOutcome(proof.bag)).with_proof(proof)
+    return evidence, list(results.values())
 
 
 def _first_series(
@@ -269,39 +282,3 @@ def _first_series(
                 return pair, ()
             return pair, (fit.sentence('give --gravity {}', 'give --gravity 0 0 0'),)
     raise RecordingError(f'bag {source.path!r}', 'cannot be read again', 'do not change it')
-
-
-def bag_news(
-    sources: Sequence[Source],
-    gathered: Sequence[Gathered],
-    proofs: Sequence[Source],
-    evaluated: Sequence[EvaluatedBag],
-    tree: RobotTree,
-) -> list[BagNews]:
-    """Return the results of each bag, those used for identification first."""
-    news = {
-        source.path: BagNews(
-            source.path,
-            not said.error,
-            notes=said.notes,
-            error=said.error,
-            efforts=_by_reason(said.efforts),
-        )
-        for source, said in zip(sources, gathered, strict=True)
-    }
-    for source, proof in zip(proofs, evaluated, strict=True):
-        old = news.get(source.path, BagNews(source.path))
-        news[source.path] = replace(
-            old,
-            validated=not proof.error,
-            percent=tuple(sums.residuals(tree).percent for sums in proof.sums or ()),
-            notes=tuple(dict.fromkeys((*old.notes, *proof.notes))),
-            error=old.error or proof.error,
-        )
-    return list(news.values())
-
-
-def _by_reason(efforts: Mapping[tuple[str, str], int]) -> dict[str, dict[str, int]]:
-    """Return counts by reason, then by joint."""
-    reasons = dict.fromkeys(why for why, _ in efforts)
-    return {why: {j: n for (own, j), n in efforts.items() if own == why} for why in reasons}

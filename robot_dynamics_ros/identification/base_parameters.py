@@ -21,7 +21,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from robot_dynamics_ros.identification.unknowns import JointMotion, Unknowns
-from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.spatial.scalar import Array
 
 _STATES_PER_UNKNOWN = 4
@@ -41,8 +40,6 @@ class BaseParameters:
         leading: Index of the leading parameter of each combination, shape (r,).
         no_effect: Indices of the parameters without any effect.
         B: Shape (r, p), with ``beta = B @ parameters``.
-        gap: Relative size after projection of the smallest column kept and of the largest column
-            dropped; their ratio shows how clear the rank decision is.
     """
 
     parameters: tuple[str, ...]
@@ -50,7 +47,6 @@ class BaseParameters:
     leading: Array
     no_effect: Array
     B: Array
-    gap: tuple[float, float]
 
     def __len__(self) -> int:
         return len(self.independent)
@@ -114,7 +110,7 @@ def reduce_columns(
     R = np.asarray(np.linalg.qr(W, mode='r')) if len(W) > W.shape[1] else W
     size = np.linalg.norm(R, axis=0)
     effective = size > _NOTHING * max(float(size.max(initial=0.0)), np.finfo(float).tiny)
-    kept, dropped, gap = _select(R, size, np.flatnonzero(effective), tolerance)
+    kept, dropped = _select(R, size, np.flatnonzero(effective), tolerance)
     B = np.zeros((len(kept), R.shape[1]))
     B[:, kept] = np.eye(len(kept))
     if kept and dropped:
@@ -124,17 +120,16 @@ def reduce_columns(
     leading = independent if within is None else within.leading[independent]
     B = _tidy(B if within is None else B @ within.B)
     silent = np.flatnonzero(~B.any(axis=0))
-    return BaseParameters(tuple(names), independent, leading, silent, B, gap)
+    return BaseParameters(tuple(names), independent, leading, silent, B)
 
 
 def _select(
     R: Array, size: Array, candidates: Array, tolerance: float
-) -> tuple[list[int], list[int], tuple[float, float]]:
-    """Return the columns kept, those dropped and the gap, by Gram-Schmidt in column order."""
+) -> tuple[list[int], list[int]]:
+    """Return the columns kept and those dropped, by Gram-Schmidt in column order."""
     basis = np.zeros((len(R), 0))
     kept: list[int] = []
     dropped: list[int] = []
-    smallest, largest = 1.0, 0.0
     for k in candidates.tolist():
         rest = R[:, k] / size[k]
         for _ in range(2):  # reorthogonalize against rounding
@@ -143,11 +138,9 @@ def _select(
         if left > tolerance:
             kept.append(k)
             basis = np.column_stack([basis, rest / left])
-            smallest = min(smallest, left)
         else:
             dropped.append(k)
-            largest = max(largest, left)
-    return kept, dropped, (smallest, largest)
+    return kept, dropped
 
 
 def _tidy(B: Array) -> Array:
@@ -163,19 +156,7 @@ def structural_base(unknowns: Unknowns) -> BaseParameters:
         unknowns: The unknowns of the robot.
     """
     rng = np.random.default_rng(0)  # any seed gives the same result
-    motion = random_motion(unknowns.tree, rng, _STATES_PER_UNKNOWN * len(unknowns))
-    columns = unknowns.columns(motion)
+    shape = _STATES_PER_UNKNOWN * len(unknowns), unknowns.tree.n
+    v, q = rng.normal(size=shape), rng.uniform(*unknowns.tree.sampled_range, shape)
+    columns = unknowns.columns(JointMotion(q, v, rng.normal(size=shape), v, np.sign(v)))
     return reduce_columns(columns.reshape(-1, len(unknowns)), unknowns.names)
-
-
-def random_motion(tree: RobotTree, rng: np.random.Generator, count: int) -> JointMotion:
-    """Return independent random states within the position limits; rates of unit variance."""
-    shape = (count, tree.n)
-    v, q = rng.normal(size=shape), rng.uniform(*position_box(tree), shape)
-    return JointMotion(q, v, rng.normal(size=shape), v, np.sign(v))
-
-
-def position_box(tree: RobotTree) -> tuple[Array, Array]:
-    """Return position limits, shape (n,) each, rad or m; -pi to pi for unlimited joints."""
-    lower, upper = tree.position_lower, tree.position_upper
-    return np.where(np.isfinite(lower), lower, -np.pi), np.where(np.isfinite(upper), upper, np.pi)

@@ -1,14 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""Export of an identification: corrected URDF, YAML, table rows, JSON; and drives in currents.
-
-Drives whose torque constants are unknown are identified in the unit of their current,
-
-.. math:: i_j = c_j\,\tau_{l,j} + J_j a_j + b_j v_j + i_{c,j}\,\mathrm{sign}\,v_j + \dots
-
-with the effort :math:`\tau_l` of the rigid bodies as described. Each joint has its own factor c,
-so masses and currents cannot be separated: twice the masses with half of c give the same current.
-Terms beyond viscous and Coulomb friction are included if they reduce the held-out residual.
-"""
+"""Export of an identification: corrected URDF, YAML, table rows, JSON; and drives in currents."""
 
 from __future__ import annotations
 
@@ -19,32 +10,25 @@ from typing import Any, NamedTuple
 import numpy as np
 import yaml
 
-from robot_dynamics_ros.description.robot_description import Inertial
+from robot_dynamics_ros.description.robot_description import TENSOR, Inertial
 from robot_dynamics_ros.description.urdf_patch import JointDynamics, patch_urdf
-from robot_dynamics_ros.dynamics.joint_terms import FRICTION_TERMS
 from robot_dynamics_ros.errors import ConfigurationError
-from robot_dynamics_ros.identification.evidence import Ridge
-from robot_dynamics_ros.identification.identify import Identification
-from robot_dynamics_ros.identification.preparation import Samples
+from robot_dynamics_ros.identification.evidence import Ridge, evident_columns
+from robot_dynamics_ros.identification.identify import Identification, IdentificationPlan
+from robot_dynamics_ros.identification.least_squares import Block, estimate
 from robot_dynamics_ros.identification.regressor import (
     PER_BODY,
     inertial_parameters,
-    regressor,
-    tensor_of,
 )
 from robot_dynamics_ros.identification.unknowns import (
     FORMULA,
-    TERMS,
-    Unknowns,
     body_links,
     described,
     link_inertial,
     stribeck_velocity,
 )
-from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.model.identified import DRIVE_TERMS, STRIBECK_VELOCITY
-from robot_dynamics_ros.spatial.inertia import RigidBodyInertia, shift_inertia
-from robot_dynamics_ros.spatial.scalar import Array
+from robot_dynamics_ros.spatial.inertia import body_inertia
 
 _UNCHANGED = 1e-9  # relative change below which the <inertial> of a body is not rewritten
 
@@ -57,14 +41,9 @@ def corrected_links(identified: Identification) -> dict[str, Inertial]:
     for i, links in enumerate(body_links(nominal)):
         at = slice(PER_BODY * i, PER_BODY * (i + 1))
         if np.max(np.abs(after[at] - before[at])) > _UNCHANGED * np.max(np.abs(before[at])):
-            part = _inertia_of(after[at] - links.fixed)
+            part = body_inertia(after[at] - links.fixed)
             inertials[links.carrier] = link_inertial(nominal, links.carrier, part)
     return inertials
-
-
-def _inertia_of(block: Any) -> RigidBodyInertia:
-    mass, com = float(block[0]), block[1:4] / block[0]
-    return RigidBodyInertia(mass, com, shift_inertia(tensor_of(block), -mass, com))
 
 
 def corrected_joints(identified: Identification) -> dict[str, JointDynamics]:
@@ -100,9 +79,7 @@ def parameter_patch(identified: Identification) -> dict[str, Any]:
         name: {
             'mass': value.mass,
             'origin': {'xyz': list(value.origin.xyz), 'rpy': list(value.origin.rpy)},
-            'inertia': {
-                key: getattr(value, key) for key in ('ixx', 'ixy', 'ixz', 'iyy', 'iyz', 'izz')
-            },
+            'inertia': {key: getattr(value, key) for key in TENSOR},
         }
         for name, value in corrected_links(identified).items()
     }
@@ -174,15 +151,16 @@ def base_rows(identified: Identification) -> list[Row]:
 def joint_rows(identified: Identification) -> list[Row]:
     """Return a row per drive term of the corrected robot."""
     unknowns = identified.plan.unknowns
-    rows = [_row(unknowns, identified, k) for k in range(unknowns.links, len(unknowns))]
-    return [row for row in rows if row.deviation or row.nominal or not _further(row.name)]
+    rows = {k: _row(identified, k) for k in range(unknowns.links, len(unknowns))}
+    return [
+        row
+        for k, row in rows.items()
+        if row.deviation or row.nominal or unknowns.term_of(k) not in DRIVE_TERMS
+    ]
 
 
-def _further(name: str) -> bool:
-    return name.rsplit('.', 1)[1] in DRIVE_TERMS
-
-
-def _row(unknowns: Unknowns, identified: Identification, k: int) -> Row:
+def _row(identified: Identification, k: int) -> Row:
+    unknowns = identified.plan.unknowns
     return Row(
         unknowns.names[k],
         float(unknowns.nominal[k]),
@@ -212,7 +190,7 @@ def as_dict(identified: Identification) -> dict[str, Any]:
         'parameters': [
             row._asdict() | {'told_by_data': float(share)}
             for row, share in zip(
-                [_row(plan.unknowns, identified, k) for k in range(len(plan.unknowns))],
+                [_row(identified, k) for k in range(len(plan.unknowns))],
                 identified.physical.data_share,
                 strict=True,
             )
@@ -220,14 +198,6 @@ def as_dict(identified: Identification) -> dict[str, Any]:
         'chosen': list(identified.chosen),
         'not_told': identified.silence(),
     }
-
-
-#: Name of the factor c: current per N m or N.
-PER_EFFORT = 'current_per_effort'
-_ALWAYS = (PER_EFFORT, 'armature', 'damping', 'coulomb_friction')
-_FREE = 100.0  # prior deviation of a term, in RMS currents: practically uninformative
-_GAIN = 0.01  # relative reduction of the held-out residual required to include a term
-_FOLDS = 6
 
 
 @dataclass(frozen=True)
@@ -246,57 +216,28 @@ class JointCurrent:
     held_out: float
 
 
-def joint_currents(samples: Samples, tree: RobotTree) -> list[JointCurrent]:
+def joint_currents(blocks: Sequence[Block], plan: IdentificationPlan) -> list[JointCurrent]:
     """Return the current models of all joints.
 
     Args:
-        samples: Samples of all recordings, with currents as efforts.
-        tree: The robot as described.
+        blocks: Blocks of all recordings, with currents as efforts.
+        plan: The plan they were gathered with, for :class:`.CurrentUnknowns`.
+
+    Raises:
+        RecordingError: There is no usable sample.
     """
-    motion = samples.motion
-    load = regressor(tree, motion.q, motion.v, motion.a) @ inertial_parameters(tree)
-    v, d = motion.v_friction, motion.direction
-    columns, speed = {PER_EFFORT: load, 'armature': motion.a}, stribeck_velocity(tree)
-    columns |= {name: term(v, d, load, speed) for name, term in FRICTION_TERMS.items()}
-    return [
-        _joint_current(
-            {name: column[use, j] for name, column in columns.items()}, samples.effort[use, j]
-        )
-        for j, use in enumerate(samples.usable.T)
-    ]
-
-
-def _joint_current(columns: dict[str, Array], current: Array) -> JointCurrent:
-    terms = list(_ALWAYS)
-    error = _held_out(columns, terms, current)
-    for term in TERMS:
-        if term not in terms:
-            tried = _held_out(columns, [*terms, term], current)
-            if tried < (1.0 - _GAIN) * error:
-                terms, error = [*terms, term], tried
-    fit = _fit(columns, terms, current)
-    deviations = np.sqrt(np.diag(fit.covariance()))
-    return JointCurrent(
-        dict(zip(terms, fit.values.tolist(), strict=True)),
-        dict(zip(terms, deviations.tolist(), strict=True)),
-        error,
-    )
-
-
-def _fit(columns: dict[str, Array], terms: Sequence[str], current: Array) -> Ridge:
-    X = np.column_stack([columns[term] for term in terms])
-    size = np.maximum(np.sqrt(np.square(X).mean(axis=0)), np.finfo(float).tiny)
-    spread = _FREE * np.sqrt(np.square(current).mean()) / size
-    usable = np.ones((len(X), 1), dtype=bool)
-    return Ridge(X[:, np.newaxis], current[:, np.newaxis], usable, 0.0 * spread, spread)
-
-
-def _held_out(columns: dict[str, Array], terms: Sequence[str], current: Array) -> float:
-    """Return the cross-validated RMS residual, relative to the RMS current."""
-    total = 0.0
-    for stretch in np.array_split(np.arange(len(current)), _FOLDS):
-        others = np.delete(np.arange(len(current)), stretch)
-        fit = _fit({t: columns[t][others] for t in terms}, terms, current[others])
-        X = np.column_stack([columns[term][stretch] for term in terms])
-        total += float(np.square(current[stretch] - X @ fit.values).sum())
-    return float(np.sqrt(total / np.square(current).sum()))
+    unknowns = plan.unknowns
+    kept, _ = evident_columns(blocks, unknowns, plan.base)
+    fitted = estimate([block.only(kept) for block in blocks], plan.base.only(kept))
+    rest = Ridge.of_blocks(blocks, unknowns, plan.base).held_out(kept).sum(axis=0)
+    joints = [JointCurrent({}, {}, error) for error in np.sqrt(rest).tolist()]
+    for lead, value, deviation in zip(
+        fitted.base.leading.tolist(),
+        fitted.values.tolist(),
+        fitted.deviations.tolist(),
+        strict=True,
+    ):
+        term, joint = divmod(lead, len(joints))
+        joints[joint].values[unknowns.terms[term]] = value
+        joints[joint].deviations[unknowns.terms[term]] = deviation
+    return joints

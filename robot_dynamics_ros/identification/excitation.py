@@ -12,7 +12,7 @@ Source: Swevers et al. 1997; Gautier and Khalil 1992 (condition number).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,6 +27,7 @@ from robot_dynamics_ros.identification.excitation_problem import (
 )
 from robot_dynamics_ros.identification.unknowns import DEFAULT_TERMS
 from robot_dynamics_ros.model import RobotTree
+from robot_dynamics_ros.recordings.output_folder import json_ready
 from robot_dynamics_ros.spatial.scalar import Array
 
 _RANDOM = 60  # random motions, the best of which is optimized
@@ -58,16 +59,7 @@ class Excitation:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the motion and its condition numbers for JSON or YAML."""
-        return {
-            'joints': list(self.joints),
-            'period': self.period,
-            'centre': self.centre.tolist(),
-            'sine': self.sine.tolist(),
-            'cosine': self.cosine.tolist(),
-            'condition': self.condition,
-            'random_condition': self.random_condition,
-            'used': dict(self.used),
-        }
+        return dict(json_ready(vars(self)))
 
 
 def design_excitation(
@@ -113,8 +105,8 @@ def design_excitation(
     starts = _random_starts(problem, np.random.default_rng(seed))
     problem.scale = 1.0 / np.max([problem.column_sizes(x) for x in starts], axis=0)
     before = [problem.condition(x) for x in starts]
-    starts.sort(key=lambda x: float(problem.objective(x[np.newaxis])[0]))
-    best = next((x for x in starts if problem.is_free(x)), starts[0])
+    starts.sort(key=problem.objective)
+    best = next((x for x in starts if problem.is_free(x, problem.fine_times)), starts[0])
     best_point = _inside(problem, _improve(problem, best, iterations), best)
     centre, sine, cosine = problem.coefficients(best_point)
     return Excitation(
@@ -125,7 +117,7 @@ def design_excitation(
         cosine,
         problem.condition(best_point),
         float(np.median(before)),
-        problem.used(best_point),
+        problem.used(best_point, problem.fine_times),
     )
 
 
@@ -150,14 +142,11 @@ def _random_starts(problem: ExcitationProblem, rng: np.random.Generator) -> list
         parts = x.reshape(problem.tree.n, -1)
         parts[:, 0] = rng.uniform(-0.7, 0.7, problem.tree.n)
         x = _fit(problem, parts).ravel()
-        used = max(load.max() for load in problem.loads(x[np.newaxis], problem.times).values())
         swing = 1.0
-        while used > 1.0 and swing > LEAST_SWING:
+        while not (fits := problem.fits(x, problem.times)) and swing > LEAST_SWING:
             swing *= 0.7
-            loads = problem.loads(problem.smaller(x, swing)[np.newaxis], problem.times)
-            used = max(load.max() for load in loads.values())
-        x = problem.smaller(x, swing)
-        if used <= 1.0 and problem.is_free(x, problem.times):
+            x = problem.smaller(x, 0.7)
+        if fits and problem.is_free(x, problem.times):
             starts.append(x)
         if len(starts) == _RANDOM:
             break
@@ -184,24 +173,12 @@ def _improve(problem: ExcitationProblem, x: Array, iterations: int) -> Array:
     """Reduce the condition number of a motion by sequential quadratic programming."""
     from scipy.optimize import minimize
 
-    def slope(function: Callable[[Array], Array], at: Array) -> Array:
-        around = np.vstack([at, at + _DIFFERENCE * np.eye(len(at))])
-        values = function(around)
-        return (values[1:] - values[0]).T / _DIFFERENCE
-
     result = minimize(
-        lambda at: float(problem.objective(at[np.newaxis])[0]),
+        problem.objective,
         x,
-        jac=lambda at: slope(problem.objective, at),
-        constraints={
-            'type': 'ineq',
-            'fun': lambda at: problem.slack(at[np.newaxis])[0],
-            'jac': lambda at: slope(problem.slack, at),
-        },
+        constraints={'type': 'ineq', 'fun': problem.slack},
         method='SLSQP',
-        options={'maxiter': iterations, 'ftol': 1e-4},
+        options={'maxiter': iterations, 'ftol': 1e-4, 'eps': _DIFFERENCE},
     )
-    better = np.isfinite(result.x).all() and float(result.fun) < float(
-        problem.objective(x[np.newaxis])[0]
-    )
+    better = np.isfinite(result.x).all() and result.fun < problem.objective(x)
     return np.asarray(result.x) if better else x

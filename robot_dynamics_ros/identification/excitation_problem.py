@@ -12,11 +12,7 @@ import numpy as np
 
 from robot_dynamics_ros.errors import ParameterError, UnreachableError
 from robot_dynamics_ros.geometry.collisions import CollisionChecker
-from robot_dynamics_ros.identification.base_parameters import (
-    BaseParameters,
-    position_box,
-    structural_base,
-)
+from robot_dynamics_ros.identification.base_parameters import BaseParameters, structural_base
 from robot_dynamics_ros.identification.unknowns import JointMotion, Unknowns
 from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.spatial.scalar import Array
@@ -87,7 +83,8 @@ class ExcitationProblem:
         self.unknowns = Unknowns(tree, terms)
         self.base: BaseParameters = structural_base(self.unknowns)
         self.scale = np.ones(len(self.base))
-        lower, upper = position_box(tree)
+        lower = np.nan_to_num(tree.position_lower, neginf=-np.pi)
+        upper = np.nan_to_num(tree.position_upper, posinf=np.pi)
         self.middle, self.half = 0.5 * (lower + upper), 0.5 * (upper - lower)
         self.fastest = bounds.velocity * tree.speeds(bounds.speed)
         self.strongest = bounds.effort * tree.effort_limit
@@ -97,7 +94,9 @@ class ExcitationProblem:
         self.harmonics = harmonics
         if bounds.boxed:
             tree.frame(bounds.frame)
-        self.times = period * np.arange(_SAMPLES * harmonics) / (_SAMPLES * harmonics)
+        count = _SAMPLES * harmonics
+        self.times = period * np.arange(count) / count
+        self.fine_times = np.linspace(0.0, period, _FINE * count)
 
     @cached_property
     def _kernels(self) -> KernelSet:
@@ -107,61 +106,57 @@ class ExcitationProblem:
         return compile_kernel(self.tree, outputs=outputs, frame=self.bounds.frame)
 
     def coefficients(self, x: Array) -> tuple[Array, Array, Array]:
-        """Return centre (n,), sine and cosine (n, L) of one motion; (m, ...) of m motions."""
-        n, free = self.tree.n, self.harmonics - 1
-        parts = x.reshape(*x.shape[:-1], n, 1 + 2 * free)
+        """Return centre (n,), sine and cosine (n, L) of a motion."""
+        free = self.harmonics - 1
+        parts = x.reshape(self.tree.n, 1 + 2 * free)
         half = self.half[:, np.newaxis]
         return (
-            self.middle + self.half * parts[..., 0],
-            half * (parts[..., 1 : 1 + free] @ self.rest[0].T),
-            half * (parts[..., 1 + free :] @ self.rest[1].T),
+            self.middle + self.half * parts[:, 0],
+            half * (parts[:, 1 : 1 + free] @ self.rest[0].T),
+            half * (parts[:, 1 + free :] @ self.rest[1].T),
         )
 
     def motion(self, x: Array, times: Array) -> tuple[Array, Array, Array]:
-        """Return q, v, a at the given times, shape (..., N, n)."""
+        """Return q, v, a at the given times, shape (N, n)."""
         centre, s, k = self.coefficients(x)
         w = 2.0 * np.pi * np.arange(1, self.harmonics + 1) / self.period
         angle = np.outer(times, w)
         sine, cosine = np.sin(angle), np.cos(angle)
-        s, k = np.swapaxes(s, -1, -2), np.swapaxes(k, -1, -2)
-        q = centre[..., np.newaxis, :] + sine @ s + cosine @ k
-        v = (cosine * w) @ s - (sine * w) @ k
-        a = -(sine * w**2) @ s - (cosine * w**2) @ k
+        q = centre + sine @ s.T + cosine @ k.T
+        v = (cosine * w) @ s.T - (sine * w) @ k.T
+        a = -(sine * w**2) @ s.T - (cosine * w**2) @ k.T
         return q, v, a
 
-    def columns(self, x: Array, times: Array) -> Array:
-        """Return the weighted base regressors of motions (m, size), shape (m, N n, r)."""
-        q, v, a = self.motion(x, times)
-        peak = np.maximum(np.abs(v).max(axis=-2, keepdims=True), 1e-9)
+    def columns(self, x: Array) -> Array:
+        """Return the weighted base regressor of a motion, shape (N n, r)."""
+        q, v, a = self.motion(x, self.times)
+        peak = np.maximum(np.abs(v).max(axis=0), 1e-9)
         direction = np.tanh(v / (_SMOOTH_SIGN * peak))
-        flat = [part.reshape(-1, self.tree.n) for part in (q, v, a, v, direction)]
-        columns = self.unknowns.columns(JointMotion(*flat))[:, :, self.base.independent]
-        columns = columns / self.tree.effort_limit[:, np.newaxis]
-        return columns.reshape(len(x), -1, len(self.base))
+        columns = self.unknowns.columns(JointMotion(q, v, a, v, direction))
+        weighted = columns[:, :, self.base.independent] / self.tree.effort_limit[:, np.newaxis]
+        return weighted.reshape(-1, len(self.base))
 
     def column_sizes(self, x: Array) -> Array:
-        """Return the norms of the regressor columns of one motion, shape (r,)."""
-        return np.linalg.norm(self.columns(x[np.newaxis], self.times)[0], axis=0)
+        """Return the norms of the regressor columns of a motion, shape (r,)."""
+        return np.linalg.norm(self.columns(x), axis=0)
 
-    def objective(self, x: Array) -> Array:
-        """Return the logarithms of the condition numbers of motions (m, size), shape (m,)."""
-        X = self.columns(x, self.times) * self.scale
-        moments = np.linalg.eigvalsh(np.swapaxes(X, 1, 2) @ X)
-        least = np.maximum(moments[:, 0], np.finfo(float).eps * moments[:, -1])
-        return 0.5 * np.log(moments[:, -1] / least)
+    def objective(self, x: Array) -> float:
+        """Return the logarithm of the condition number of a motion."""
+        X = self.columns(x) * self.scale
+        moments = np.linalg.eigvalsh(X.T @ X)
+        least = max(moments[0], np.finfo(float).eps * moments[-1])
+        return 0.5 * math.log(moments[-1] / least)
 
     def condition(self, x: Array) -> float:
-        """Return the condition number of one motion, with columns of unit length."""
-        X = self.columns(x[np.newaxis], self.times)[0]
+        """Return the condition number of a motion, with columns of unit length."""
+        X = self.columns(x)
         return float(np.linalg.cond(X / np.linalg.norm(X, axis=0)))
 
     def loads(self, x: Array, times: Array) -> dict[str, Array]:
-        """Return the used share of each bound by motions (m, size), shape (m, N, ...)."""
+        """Return the used share of each bound by a motion, shape (N, ...)."""
         q, v, a = self.motion(x, times)
-        m, N, n = q.shape
-        flat = [part.reshape(-1, n) for part in (q, v, a)]
-        effort = self._kernels.batch('inverse_dynamics', *flat).reshape(m, N, n)
         tree = self.tree
+        effort = self._kernels.batch('inverse_dynamics', q, v, a)
         effort = effort + tree.armature * a + tree.damping * v
         loads = {
             'position': np.abs(q - self.middle) / (self.bounds.position * self.half),
@@ -169,27 +164,32 @@ class ExcitationProblem:
             'effort': (np.abs(effort) + tree.coulomb_friction) / self.strongest,
         }
         if self.bounds.boxed:
-            _, p, _, _ = self._kernels.batch('frame_motion', flat[0], flat[1])
-            loads['workspace'] = 1.0 + self._outside(p.reshape(m, N, 3))
+            _, p, _, _ = self._kernels.batch('frame_motion', q, v)
+            loads['workspace'] = 1.0 + self._outside(p)
         return loads
 
     def _outside(self, p: Array) -> Array:
-        """Return signed distances of points (..., 3) from the box sides, m; negative inside."""
+        """Return signed distances of points (N, 3) from the box sides, m; negative inside."""
         sides = [p - np.array(self.bounds.upper), np.array(self.bounds.lower) - p]
-        both = np.concatenate(sides, axis=-1)
+        both = np.hstack(sides)
         return np.where(np.isfinite(both), both, -1.0)
 
     def slack(self, x: Array) -> Array:
-        """Return the smoothed slack of each bound of motions (m, size), shape (m, c)."""
+        """Return the smoothed slack of each bound of a motion, shape (c,)."""
         loads = self.loads(x, self.times)
-        peaks = [_soft_maximum(load) for load in loads.values()]
-        return 1.0 - np.concatenate(peaks, axis=1)
+        return 1.0 - np.concatenate([_soft_maximum(load) for load in loads.values()])
 
-    def used(self, x: Array) -> dict[str, float]:
-        """Return the largest used share of each bound by one motion, on a fine time grid."""
-        times = np.linspace(0.0, self.period, _FINE * len(self.times))
-        loads = self.loads(x[np.newaxis], times)
-        return {name: float(load.max()) for name, load in loads.items()}
+    def used(self, x: Array, times: Array) -> dict[str, float]:
+        """Return the largest used share of each bound by a motion."""
+        return {name: float(load.max()) for name, load in self.loads(x, times).items()}
+
+    def fits(self, x: Array, times: Array) -> bool:
+        """Return whether a motion is within all bounds."""
+        return max(self.used(x, times).values()) <= 1.0
+
+    def is_free(self, x: Array, times: Array) -> bool:
+        """Return whether a motion is free of collisions; True without a checker."""
+        return self._checker is None or self._checker.is_free(self.motion(x, times)[0])
 
     def inside(self, x: Array) -> Array:
         """Scale a motion down until it satisfies all bounds and is free of collisions.
@@ -200,17 +200,11 @@ class ExcitationProblem:
         swing = 1.0
         while swing > LEAST_SWING:
             smaller = self.smaller(x, swing)
-            fits = max(self.used(smaller).values()) <= 1.0
-            if fits and self.is_free(smaller):
+            fits = self.fits(smaller, self.fine_times)
+            if fits and self.is_free(smaller, self.fine_times):
                 return smaller
             swing *= _SHRINK_FREE if fits else _SHRINK
         raise UnreachableError('exciting motion', 'no amplitude satisfies the bounds; widen them')
-
-    def is_free(self, x: Array, times: Array | None = None) -> bool:
-        """Return whether one motion is free of collisions; True without a checker."""
-        if times is None:
-            times = np.linspace(0.0, self.period, _FINE * len(self.times))
-        return self._checker is None or self._checker.is_free(self.motion(x, times)[0])
 
     def smaller(self, x: Array, swing: float) -> Array:
         """Return a motion with scaled amplitudes and unchanged centres."""
@@ -225,7 +219,6 @@ def _null_space(row: Array) -> Array:
 
 
 def _soft_maximum(load: Array) -> Array:
-    """Return a smooth upper bound of the maximum over time, (m, N, c) to (m, c)."""
-    top = load.max(axis=1, keepdims=True)
-    mean = np.mean(np.exp(_SHARP * (load - top)), axis=1)
-    return top[:, 0] + np.log(mean * load.shape[1]) / _SHARP
+    """Return a smooth upper bound of the maximum over time, (N, c) to (c,)."""
+    top = load.max(axis=0)
+    return top + np.log(np.exp(_SHARP * (load - top)).sum(axis=0)) / _SHARP

@@ -23,14 +23,13 @@ from typing import Any
 
 import numpy as np
 
-from robot_dynamics_ros.estimation.gravity_fit import GravityFit, GravitySums
-from robot_dynamics_ros.identification.evidence import Ridge, inertial_sizes, rms_effort
+from robot_dynamics_ros.estimation.gravity_fit import GravityFit, fit_gravity
+from robot_dynamics_ros.identification.evidence import Ridge, sums_of_squares, weak_spread
 from robot_dynamics_ros.identification.preparation import Preparation, Samples, prepare
-from robot_dynamics_ros.identification.regressor import inertial_parameters, regressor
-from robot_dynamics_ros.identification.unknowns import TERMS, Unknowns
+from robot_dynamics_ros.identification.regressor import PER_BODY, inertial_parameters, regressor
+from robot_dynamics_ros.identification.unknowns import Unknowns
 from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.recordings.recording import Recording
-from robot_dynamics_ros.spatial.linear_algebra import root_mean_square
 from robot_dynamics_ros.spatial.scalar import Array
 
 _TERMS = ('damping', 'coulomb_friction', 'armature', 'offset', 'load_friction')
@@ -90,8 +89,8 @@ class GravityEstimate:
     def as_dict(self) -> dict[str, Any]:
         """Return the estimate for JSON."""
         return {
-            'vector': self.vector.tolist(),
-            'deviation': self.deviation.tolist(),
+            'vector': self.vector,
+            'deviation': self.deviation,
             'tilt_degrees': math.degrees(self.tilt),
             'tilt_deviation_degrees': math.degrees(self.tilt_deviation),
             'sentence': self.sentence(),
@@ -113,17 +112,18 @@ def estimate_gravity(
         UnknownNameError: A joint was not recorded.
     """
     samples = prepare(recording, tree, preparation)
-    samples = samples.rows(slice(None, None, max(1, len(samples.time) // _STATES)))
-    problem = _Problem(samples, tree)
+    samples = samples.about(_STATES)
     if not np.linalg.norm(tree.gravity) > 0.0 or not samples.usable.any():
         return None
-    gravity, values = tree.gravity.astype(float), problem.nominal
+    nominal = values = Unknowns(tree, _TERMS).nominal
+    gravity = tree.gravity.astype(float)
     for _ in range(_STEPS):
-        step, values = np.split(problem.around(gravity, values).values, [3])
-        gravity = gravity + step
+        ridge = _around(samples, tree.with_gravity(gravity), values)
+        step, change = np.split(ridge.values, [3])
+        gravity, values = gravity + step, nominal + change
         if np.linalg.norm(step) < _SETTLED:
             break
-    covariance = problem.around(gravity, values).covariance()[:3, :3]
+    covariance = _around(samples, tree.with_gravity(gravity), values).covariance()[:3, :3]
     return _estimate(tree.gravity.astype(float), gravity, covariance)
 
 
@@ -149,32 +149,32 @@ def _estimate(model: Array, gravity: Array, covariance: Array) -> GravityEstimat
     )
 
 
-class _Problem:
-    """Estimation of gravity and all unknowns of one recording, linearized around given values."""
+def _around(samples: Samples, tree: RobotTree, values: Array) -> Ridge:
+    """Return the regression of the changes of gravity and of all unknowns from the nominal ones.
 
-    def __init__(self, samples: Samples, tree: RobotTree) -> None:
-        self._samples, self._tree = samples, tree
-        self.nominal = Unknowns(tree, _TERMS).nominal
-        self._rms = rms_effort(samples.effort, samples.usable)
-        self._pulls = _pulls(samples, tree)
+    It is linear around the values to start from.
 
-    def around(self, gravity: Array, values: Array) -> Ridge:
-        """Return the linear problem around a gravity and values of the unknowns."""
-        unknowns = Unknowns(self._tree.with_gravity(gravity), _TERMS)
-        links = unknowns.links
-        pull = np.stack([Y @ values[:links] for Y in self._pulls], axis=2)
-        columns = np.concatenate([pull, unknowns.columns(self._samples.motion)], axis=2)
-        size = root_mean_square(columns[:, :, 3 + links :]).max(axis=0)
-        drives = _WEAK * np.tile(self._rms, len(_TERMS)) / np.maximum(size, 1e-9)
-        spread = np.concatenate([np.full(3, _WEAK), _TRUST * inertial_sizes(unknowns), drives])
-        start = np.concatenate([np.zeros(3), self.nominal])
-        return Ridge(columns, self._samples.effort, self._samples.usable, start, spread)
+    Args:
+        samples: Samples of the recording.
+        tree: The nominal robot under the gravity to start from.
+        values: Values of the unknowns to start from.
+    """
+    unknowns, links = Unknowns(tree, _TERMS), PER_BODY * tree.bodies
+    pull = _pull(samples, tree, values[:links])
+    drives = unknowns.columns(samples.motion)
+    columns = np.concatenate([pull, drives], axis=2)
+    effort, usable = samples.effort - unknowns.known(samples.motion), samples.usable
+    rest = effort - drives @ unknowns.nominal
+    weak = weak_spread(drives[:, :, links:], effort, usable, _WEAK)
+    spread = np.concatenate([np.full(3, _WEAK), _TRUST * unknowns.inertial_sizes(), weak])
+    return Ridge.of_samples(columns, rest, usable, spread)
 
 
-def _pulls(samples: Samples, tree: RobotTree) -> list[Array]:
-    """Return the regressors of gravity of 1 m/s^2 along each axis of the base."""
-    q, still = samples.motion.q, np.zeros_like(samples.motion.q)
-    return [regressor(tree.with_gravity(axis), q, still, still) for axis in np.eye(3)]
+def _pull(samples: Samples, tree: RobotTree, parameters: Array) -> Array:
+    """Return the efforts of gravity of 1 m/s^2 along each axis of the base, shape (N, n, 3)."""
+    q, still, axes = samples.motion.q, np.zeros_like(samples.motion.q), np.eye(3)
+    efforts = [regressor(tree.with_gravity(axis), q, still, still) @ parameters for axis in axes]
+    return np.stack(efforts, axis=2)
 
 
 def gravity_mismatch(
@@ -192,10 +192,11 @@ def gravity_mismatch(
         UnknownNameError: A joint was not recorded.
     """
     samples = prepare(recording, tree, preparation)
-    unknowns = Unknowns(tree, tuple(TERMS))
-    residual = samples.effort - unknowns.columns(samples.motion) @ unknowns.nominal
-    parameters = inertial_parameters(tree)
-    pull = np.stack([Y @ parameters for Y in _pulls(samples, tree)], axis=2)
-    sums = GravitySums(tree.n)
-    sums.take(pull, residual, samples.effort, samples.usable)
-    return sums.fit(tree.gravity)
+    unknowns = Unknowns(tree)
+    explained = unknowns.columns(samples.motion) @ unknowns.nominal
+    residual = samples.effort - explained - unknowns.known(samples.motion)
+    pull = _pull(samples, tree, inertial_parameters(tree))
+    usable = samples.usable
+    (gram,) = sums_of_squares(pull, residual, usable)
+    effort = np.square(np.where(usable, samples.effort, 0.0)).sum(axis=0)
+    return fit_gravity(tree.gravity, gram, effort, usable.sum(axis=0))

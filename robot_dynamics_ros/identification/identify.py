@@ -8,7 +8,7 @@ gathered in sequence or on many machines: the order of the blocks affects roundi
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
@@ -22,7 +22,7 @@ from robot_dynamics_ros.identification.base_parameters import (
 from robot_dynamics_ros.identification.choice import Choice, Request, choose_preparation
 from robot_dynamics_ros.identification.evidence import evident_columns
 from robot_dynamics_ros.identification.gravity import GravityEstimate, estimate_gravity
-from robot_dynamics_ros.identification.intervals import effort_source, glitches
+from robot_dynamics_ros.identification.intervals import effort_source
 from robot_dynamics_ros.identification.least_squares import (
     Block,
     Estimate,
@@ -40,7 +40,6 @@ from robot_dynamics_ros.identification.unknowns import (
     DEFAULT_TERMS,
     TERMS,
     Unknowns,
-    body_links,
     with_terms,
 )
 from robot_dynamics_ros.model import RobotTree
@@ -50,7 +49,7 @@ from robot_dynamics_ros.spatial.scalar import Array
 _WELL_CONDITIONED = 100.0
 _ROTORS = 20.0  # nats by which free rotor inertia must reduce the cost to be accepted
 _TRUST = (1.0, 3.0, 10.0, 30.0, 100.0)  # factors of the prior weight of the nominal links
-USED, GLITCHES = 'used', 'states far from their neighbours (glitches)'
+USED = 'used'
 _FAR = 6.0  # standard deviations above which a residual is a disturbance
 _VAGUE = 0.3  # relative standard deviation above which a value is reported as uncertain,
 _MATTERS = 1e-3  # if its effect exceeds this share of a joint's RMS effort
@@ -140,7 +139,7 @@ class Identification:
         ):
             said.append(f'{name} is {value:.3g} with a standard deviation of {deviation:.2g}')
         held = self.physical.held
-        held = held[[names[k].rsplit('.', 1)[1] in DEFAULT_TERMS for k in held]]
+        held = held[[unknowns.term_of(k) in DEFAULT_TERMS for k in held]]
         if len(held):
             said.append(
                 'kept at the nominal value, since not separable: ' + ', '.join(names[held])
@@ -218,30 +217,26 @@ def plan_by_evidence(
 def gather(
     recording: Recording,
     plan: IdentificationPlan,
-    left_out: Counter[tuple[str, str]] | None = None,
+    efforts: defaultdict[str, Counter[str]] | None = None,
 ) -> list[Block]:
     """Reduce a recording to regression data of a few kB.
 
     Args:
         recording: A recording of the robot.
         plan: The identification plan.
-        left_out: Receives the number of excluded samples, by reason and joint, and of used ones.
+        efforts: Receives the number of excluded samples, by reason and joint, and of used ones.
 
     Raises:
         RecordingError: No part of the recording can be used.
         UnknownNameError: A joint was not recorded.
     """
-    tree, left_out = plan.unknowns.tree, Counter() if left_out is None else left_out
+    tree, efforts = plan.unknowns.tree, defaultdict(Counter) if efforts is None else efforts
     samples = prepare(recording, tree, plan.preparation)
-    count = int(glitches(recording.of_joints(tree.joint_names), tree).any(axis=1).sum())
-    if count:
-        left_out[GLITCHES, ''] += count
     if plan.reference is not None:
         excluded = samples.excluded | {'far from what the model explains': _far_off(samples, plan)}
         samples = replace(samples, excluded=excluded)
     for why, which in (samples.excluded | {USED: samples.usable}).items():
-        for joint, many in zip(tree.joint_names, which.sum(axis=0).tolist(), strict=True):
-            left_out[why, joint] += many
+        efforts[why].update(dict(zip(tree.joint_names, which.sum(axis=0).tolist(), strict=True)))
     return summarize(samples, plan.unknowns, plan.base)
 
 
@@ -268,9 +263,9 @@ def conclude(
         ModelError: The nominal robot is not physical.
     """
     unknowns = plan.unknowns
-    kept, chosen = evident_columns(blocks, unknowns, plan.base) if blocks else (None, [])
-    base = plan.base if kept is None else plan.base.only(kept)
-    fitted = estimate([block if kept is None else block.only(kept) for block in blocks], base)
+    kept, chosen = evident_columns(blocks, unknowns, plan.base)
+    base = plan.base.only(kept)
+    fitted = estimate([block.only(kept) for block in blocks], base)
     physical = _trusted(fitted, plan, prior_weight)
     tree = _corrected(unknowns, physical.values)
     return Identification(plan, base, tuple(chosen), fitted, physical, tree)
@@ -295,10 +290,8 @@ def _trusted(
 
 
 def _with_rotors(fitted: Estimate, unknowns: Unknowns, prior_weight: float) -> PhysicalParameters:
-    fixed = np.concatenate([links.fixed for links in body_links(unknowns.tree)])
     links, rotors = (
-        physical_parameters(fitted, unknowns, fixed, prior_weight, rotors=free)
-        for free in (False, True)
+        physical_parameters(fitted, unknowns, prior_weight, rotors=free) for free in (False, True)
     )
     return rotors if links.cost - rotors.cost > _ROTORS else links
 

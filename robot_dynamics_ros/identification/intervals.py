@@ -8,11 +8,11 @@ interpolated, and a missing state splits the recording.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
-from robot_dynamics_ros.errors import RecordingError, UnknownNameError
+from robot_dynamics_ros.errors import RecordingError, known_name
 from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.recordings.recording import Recording
 from robot_dynamics_ros.spatial.linear_algebra import along_lines
@@ -52,6 +52,9 @@ class EqualIntervals:
     effort: Array
     period: float
 
+    def __len__(self) -> int:
+        return len(self.time)
+
 
 def effort_source(recording: Recording, wanted: str = 'auto') -> str:
     """Return which effort of a recording to use, 'commanded' or 'measured'.
@@ -59,27 +62,26 @@ def effort_source(recording: Recording, wanted: str = 'auto') -> str:
     Raises:
         UnknownNameError: ``wanted`` is not in ``EFFORTS``.
     """
-    if wanted not in EFFORTS:
-        raise UnknownNameError('effort', wanted, EFFORTS)
-    if wanted != 'auto':
+    if known_name('effort', wanted, EFFORTS) != 'auto':
         return wanted
     return 'commanded' if np.isfinite(recording.effort).any() else 'measured'
 
 
 def equal_intervals(
-    recording: Recording, tree: RobotTree, effort: str = 'commanded'
+    recording: Recording, tree: RobotTree, effort: str = 'auto'
 ) -> list[EqualIntervals]:
     """Return the gap-free parts of a recording, at equal intervals.
 
     Args:
         recording: A recording that contains all joints of the robot.
         tree: The robot.
-        effort: 'commanded' or 'measured'.
+        effort: One of ``EFFORTS``.
 
     Raises:
         RecordingError: There is no such part, or values are beyond the range of any sensor.
-        UnknownNameError: A joint was not recorded.
+        UnknownNameError: The effort is unknown, or a joint was not recorded.
     """
+    measured = effort_source(recording, effort) == 'measured'
     run = recording.of_joints(tree.joint_names)
     _require_states(len(run.time))
     _refuse_impossible(run)
@@ -87,18 +89,13 @@ def equal_intervals(
     finite &= ~glitches(run, tree).any(axis=1)
     time, q, v = run.time[finite], run.position[finite], run.velocity[finite]
     _require_states(len(time))
-    recorded = run.effort if effort == 'commanded' else run.measured_effort
-    recorded = recorded[finite]
-    held = recorded if effort == 'measured' else _held(time, recorded)
+    held = run.measured_effort[finite] if measured else _held(time, run.effort[finite])
     period = float(np.median(np.diff(time)))
-    gap = max(_GAP * period, _BRIDGED if effort == 'measured' else 0.0)
+    gap = max(_GAP * period, _BRIDGED if measured else 0.0)
     ends = np.flatnonzero(np.diff(time) > gap) + 1
     pieces = np.split(np.arange(len(time)), ends)
     runs = [
-        _evenly(
-            EqualIntervals(time[piece], q[piece], v[piece], held[piece], period),
-            effort == 'measured',
-        )
+        _evenly(EqualIntervals(time[piece], q[piece], v[piece], held[piece], period), measured)
         for piece in pieces
         if len(piece) >= SHORTEST
     ]
@@ -195,13 +192,3 @@ def _evenly(run: EqualIntervals, measured: bool) -> EqualIntervals:
     before = np.searchsorted(run.time, time, side='right') - 1
     q, v, effort = (along_lines(time, run.time, values) for values in (run.q, run.v, run.effort))
     return EqualIntervals(time, q, v, effort if measured else run.effort[before], period)
-
-
-def delayed(run: EqualIntervals, delay: int) -> EqualIntervals:
-    """Return a run with its efforts delayed by a number of periods."""
-    if delay == 0:
-        return run
-    late = len(run.time) - delay
-    return replace(
-        run, time=run.time[delay:], q=run.q[delay:], v=run.v[delay:], effort=run.effort[:late]
-    )

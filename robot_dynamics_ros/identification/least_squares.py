@@ -68,42 +68,37 @@ class Block:
         return Block(self.factors[:, :, columns], self.counts)
 
 
-def summarize(samples: Samples, unknowns: Unknowns, base: BaseParameters) -> list[Block]:
-    """Return the blocks of one recording.
+def summarize(
+    samples: Samples, unknowns: Unknowns, base: BaseParameters, edges: Array | None = None
+) -> list[Block]:
+    """Return the blocks of one recording that have usable samples.
 
     Args:
         samples: Samples of the recording.
         unknowns: The unknowns of the robot.
         base: Structurally identifiable base parameters.
+        edges: Indices of the samples at which blocks begin and end; default: blocks of equal
+            length that are nearly independent, if possible.
 
     Cost: that of the regressor, and O(N n r^2).
     """
-    count = block_count(samples)
-    edges = np.linspace(0, len(samples.time), count + 1).astype(int)
-    together = max(1, _SLAB * count // max(1, len(samples.time)))
+    if edges is None:
+        independent = len(samples.time) // (_INDEPENDENT * samples.memory)
+        count = min(max(independent, _LEAST_BLOCKS), _MOST_BLOCKS)
+        edges = np.linspace(0, len(samples.time), count + 1).astype(int)
+    together = max(1, _SLAB * (len(edges) - 1) // max(1, len(samples.time)))
     blocks: list[Block] = []
-    for first in range(0, count, together):
+    for first in range(0, len(edges) - 1, together):
         cuts = edges[first : first + together + 1]
         slab = samples.rows(slice(cuts[0], cuts[-1]))
         columns = unknowns.columns(slab.motion)[:, :, base.independent]
         effort = slab.effort - unknowns.known(slab.motion)
-        blocks += cut_blocks(columns, effort, slab.usable, cuts - cuts[0])
+        blocks += [
+            make_block(columns[start:end], effort[start:end], slab.usable[start:end])
+            for start, end in pairwise((cuts - cuts[0]).tolist())
+            if slab.usable[start:end].any()
+        ]
     return blocks
-
-
-def cut_blocks(columns: Array, effort: Array, usable: Array, edges: Array) -> list[Block]:
-    """Return the blocks between edges that have usable rows; arrays as in ``make_block``."""
-    return [
-        make_block(columns[start:end], effort[start:end], usable[start:end])
-        for start, end in pairwise(edges.tolist())
-        if usable[start:end].any()
-    ]
-
-
-def block_count(samples: Samples) -> int:
-    """Return the number of blocks of a recording, nearly independent ones if possible."""
-    independent = len(samples.time) // (_INDEPENDENT * samples.memory)
-    return min(max(independent, _LEAST_BLOCKS), _MOST_BLOCKS)
 
 
 def make_block(columns: Array, effort: Array, usable: Array) -> Block:
@@ -121,7 +116,8 @@ def make_block(columns: Array, effort: Array, usable: Array) -> Block:
 
 def merged(blocks: Sequence[Block]) -> Block:
     """Return one block equivalent to several consecutive blocks."""
-    factors = _join(block.factors for block in blocks)
+    by_joint = np.concatenate([block.factors for block in blocks], axis=1)
+    factors = np.array([triangular(rows) for rows in by_joint])
     return Block(factors, np.sum([block.counts for block in blocks], axis=0))
 
 
@@ -221,8 +217,8 @@ def estimate(blocks: Sequence[Block], base: BaseParameters) -> Estimate:
             'have no sample in which a joint moves freely under a known effort',
             'record a motion with commands, away from the limits',
         )
-    joined = _join(block.factors for block in blocks)
-    counts = np.sum([block.counts for block in blocks], axis=0)
+    whole = merged(blocks)
+    joined, counts = whole.factors, whole.counts
     effort = noise = _rms_effort(joined, counts)
     base = base.of_data(_stack(joined, effort)[:, :-1])
     kept = np.append(base.independent, joined.shape[2] - 1)
@@ -242,12 +238,6 @@ def estimate(blocks: Sequence[Block], base: BaseParameters) -> Estimate:
     return Estimate(
         base, values, covariance, noise, counts, share.max(axis=0), condition, information
     )
-
-
-def _join(factors: Iterable[Array]) -> Array:
-    """Return the factors of all rows from those of blocks, shape (n, r + 1, r + 1)."""
-    by_joint = np.concatenate(list(factors), axis=1)
-    return np.array([triangular(rows) for rows in by_joint])
 
 
 def _rms_effort(joined: Array, counts: Array) -> Array:

@@ -20,15 +20,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from robot_dynamics_ros.errors import RecordingError
-from robot_dynamics_ros.identification.evidence import Ridge, rms_effort
+from robot_dynamics_ros.identification.evidence import Ridge, weak_spread
 from robot_dynamics_ros.identification.identify import Identification
 from robot_dynamics_ros.identification.preparation import Samples, prepare
-from robot_dynamics_ros.identification.regressor import PER_BODY, regressor, tensor_of
+from robot_dynamics_ros.identification.regressor import PER_BODY, regressor
 from robot_dynamics_ros.identification.unknowns import described
 from robot_dynamics_ros.model import Payload, RobotTree
 from robot_dynamics_ros.recordings.recording import Recording
-from robot_dynamics_ros.spatial.inertia import RigidBodyInertia, shift_inertia
-from robot_dynamics_ros.spatial.linear_algebra import root_mean_square
+from robot_dynamics_ros.spatial.inertia import body_inertia
 from robot_dynamics_ros.spatial.scalar import Array
 
 _REACH = 0.15  # m, prior distance of the centre of mass of a load from its frame
@@ -135,9 +134,7 @@ class _Difference:
             ],
             axis=2,
         )
-        self.rms = rms_effort(self.samples.effort, self.samples.usable)
-        size = root_mean_square(self.friction).max(axis=0)
-        self.drift = _WEAK * np.tile(self.rms, 3) / np.maximum(size, 1e-9)
+        self.drift = weak_spread(self.friction, self.samples.effort, self.samples.usable, _WEAK)
 
     def spread(self, mass: float) -> Array:
         """Return the prior deviations of the ten parameters of a load of a given mass, kg."""
@@ -149,8 +146,7 @@ class _Difference:
         pull = self.pull / factor[:, np.newaxis]
         columns = np.concatenate([pull, self.friction], axis=2)
         spread = np.concatenate([self.spread(mass), self.drift])
-        start = np.zeros(len(spread))
-        return Ridge(columns, self.added, self.samples.usable, start, spread)
+        return Ridge.of_samples(columns, self.added, self.samples.usable, spread)
 
 
 def estimate_load(
@@ -214,10 +210,8 @@ def _in_frame(
 
 def _flat(problem: _Difference, values: Array) -> Array:
     """Return mass, centre of mass and inertia about it, in the frame of the load, shape (13,)."""
-    mass, com = values[0], values[1:4] / values[0]
-    about = shift_inertia(tensor_of(values), -mass, com)
     frame = problem.frame
-    own = RigidBodyInertia(mass, com, about).seen_from(frame.R_BF.T, -frame.R_BF.T @ frame.p_BF)
+    own = body_inertia(values).seen_from(frame.R_BF.T, -frame.R_BF.T @ frame.p_BF)
     return np.concatenate([[own.mass], own.com, np.ravel(own.inertia)])
 
 
@@ -300,5 +294,5 @@ def _each_gain(problem: _Difference, load: Array) -> tuple[Array, Array]:
     pull = (problem.pull @ load)[:, :, np.newaxis] * np.eye(n)
     columns = np.concatenate([pull, problem.friction], axis=2)
     spread = np.concatenate([np.full(n, _WEAK), problem.drift])
-    ridge = Ridge(columns, problem.added, problem.samples.usable, np.zeros(len(spread)), spread)
+    ridge = Ridge.of_samples(columns, problem.added, problem.samples.usable, spread)
     return ridge.values[:n], np.sqrt(np.diag(ridge.covariance()))[:n]

@@ -35,9 +35,9 @@ import numpy as np
 
 from robot_dynamics_ros.errors import ModelError
 from robot_dynamics_ros.identification.least_squares import Estimate
-from robot_dynamics_ros.identification.regressor import PER_BODY, tensor_of
-from robot_dynamics_ros.identification.unknowns import Unknowns
-from robot_dynamics_ros.spatial.inertia import pseudo_inertia
+from robot_dynamics_ros.identification.regressor import PER_BODY
+from robot_dynamics_ros.identification.unknowns import Unknowns, body_links
+from robot_dynamics_ros.spatial.inertia import pseudo_inertia, tensor_of
 from robot_dynamics_ros.spatial.scalar import Array
 
 _BARRIER = 1e-3  # mu; shifts a scalar at 0 by 3 % of its standard deviation
@@ -78,17 +78,17 @@ class PhysicalParameters:
 def physical_parameters(
     estimate: Estimate,
     unknowns: Unknowns,
-    fixed: Array | None = None,
     prior_weight: float = 1.0,
     rotors: bool = False,
 ) -> PhysicalParameters:
     """Return the physical parameters that fit the data best.
 
+    The links that corrections do not change keep their inertia; the rest of each body is estimated
+    and is itself physical.
+
     Args:
         estimate: The estimated base parameters.
         unknowns: The unknowns of the robot, with nominal values.
-        fixed: Inertial parameters of known parts of the bodies, shape (10 n,); the rest of each
-            body is estimated and is itself physical. Default: no known parts.
         prior_weight: lambda; 1: standard deviation of the nominal inertia equal to its size.
         rotors: Whether armature that is not separable from link inertia is estimated too, so that
             the nominal link decides the split; otherwise it keeps its nominal value.
@@ -101,7 +101,7 @@ def physical_parameters(
     """
     links = unknowns.links
     known = np.zeros(len(unknowns))
-    known[:links] = 0.0 if fixed is None else fixed
+    known[:links] = np.concatenate([body.fixed for body in body_links(unknowns.tree)])
     roots = _nominal_roots(unknowns, known)
     free, held = _joint_terms(estimate, unknowns, rotors)
     known[held] = unknowns.nominal[held]
@@ -109,9 +109,7 @@ def physical_parameters(
     T = _to_parameters(len(unknowns), roots, free, size)
     W, effort = _data(estimate)
     A, y = W @ estimate.base.B @ T, effort - W @ estimate.base.B @ known
-    signed = np.array(
-        [unknowns.names[k].rsplit('.', 1)[1] in _SIGNED for k in free.tolist()], dtype=bool
-    )
+    signed = np.array([unknowns.term_of(k) in _SIGNED for k in free.tolist()], dtype=bool)
     distance = Divergence(unknowns.tree.bodies, ~signed, prior_weight, _BARRIER)
     start = distance.start(unknowns.nominal[free] / size)
     x, steps = _minimize(A, y, distance, start)
@@ -152,7 +150,7 @@ def _joint_terms(estimate: Estimate, unknowns: Unknowns, rotors: bool) -> tuple[
     terms = np.arange(unknowns.links, len(unknowns))
     known = np.isin(terms, estimate.base.leading)
     if rotors:
-        rotor = [unknowns.names[k].endswith('.armature') for k in terms.tolist()]
+        rotor = [unknowns.term_of(k) == 'armature' for k in terms.tolist()]
         known |= np.array(rotor, dtype=bool)
         known &= estimate.base.B[:, terms].any(axis=0)
     return terms[known], terms[~known]

@@ -55,14 +55,13 @@ def check_recording(
         StillError: Fewer than two joints move.
         UnknownNameError: A joint was not recorded.
     """
-    source = effort_source(recording, effort)
-    runs = equal_intervals(recording, tree, source)
-    run = max(runs, key=lambda part: len(part.time))
+    run = max(equal_intervals(recording, tree, effort), key=len)
     step = max(1, len(run.time) // _STATES)
-    _check_efforts(run.effort, tree)
+    moves = moving_joints(run.q, run.v)
+    _check_efforts(run.effort, moves, tree)
     _check_units(run.q, run.v, tree)
-    _check_motion(run.q, run.v, run.period, tree)
-    if source == 'measured':
+    _check_motion(run.q, run.v, run.period, moves, tree)
+    if effort_source(recording, effort) == 'measured':
         slopes = _check_load(run.q[::step], run.v[::step], run.effort[::step], tree)
         if not currents:
             _check_size(slopes)
@@ -72,7 +71,7 @@ def _refuse(joint: str, problem: str, remedy: str) -> None:
     raise RecordingError(f'joint {joint!r} of the recording', problem, remedy)
 
 
-def _check_efforts(effort: Array, tree: RobotTree) -> None:
+def _check_efforts(effort: Array, moves: Array, tree: RobotTree) -> None:
     known = np.isfinite(effort)
     if not known.any():
         raise RecordingError(
@@ -87,6 +86,8 @@ def _check_efforts(effort: Array, tree: RobotTree) -> None:
     for i, name in enumerate(tree.joint_names):
         if not known[:, i].any():
             _refuse(name, 'has no effort (all NaN)', 'record the effort of every joint')
+        if moves[i] and not np.nan_to_num(effort[:, i]).any():
+            _refuse(name, 'moves, but its effort is always 0', 'record the effort of its drive')
 
 
 def _check_units(q: Array, v: Array, tree: RobotTree) -> None:
@@ -113,8 +114,7 @@ def _check_units(q: Array, v: Array, tree: RobotTree) -> None:
             )
 
 
-def _check_motion(q: Array, v: Array, period: float, tree: RobotTree) -> None:
-    moves = moving_joints(q, v)
+def _check_motion(q: Array, v: Array, period: float, moves: Array, tree: RobotTree) -> None:
     if tree.n > 1 and moves.sum() < 2:
         names = ', '.join(np.array(tree.joint_names)[moves]) or 'no joint'
         raise StillError(

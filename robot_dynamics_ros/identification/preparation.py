@@ -21,18 +21,16 @@ at a joint limit, whose contact force is unknown; and with a command at the effo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from robot_dynamics_ros.errors import ParameterError, RecordingError, UnknownNameError
+from robot_dynamics_ros.errors import ParameterError, RecordingError, known_name
 from robot_dynamics_ros.estimation.filtering import low_pass, white_noise
 from robot_dynamics_ros.identification.intervals import (
     SHORTEST,
     EqualIntervals,
-    delayed,
-    effort_source,
     equal_intervals,
 )
 from robot_dynamics_ros.identification.unknowns import JointMotion
@@ -80,6 +78,7 @@ class Samples:
         motion: Motion at N times.
         effort: Shape (N, n), N m or N.
         excluded: Masks of the excluded efforts by reason, shape (N, n) each.
+        standstill: Speeds below which the joints count as at rest, shape (n,), rad/s or m/s.
         memory: Number of samples that share measurements with a given one, including itself.
     """
 
@@ -87,6 +86,7 @@ class Samples:
     motion: JointMotion
     effort: Array
     excluded: dict[str, Array]
+    standstill: Array
     memory: int = 1
 
     @property
@@ -94,13 +94,18 @@ class Samples:
         """Mask of the efforts that are not excluded, shape (N, n)."""
         return ~np.any(list(self.excluded.values()), axis=0)
 
+    def about(self, count: int) -> Samples:
+        """Return ``count`` to twice as many of the samples, at regular intervals, or all."""
+        return self.rows(slice(None, None, max(1, len(self.time) // count)))
+
     def rows(self, rows: slice) -> Samples:
         """Return some of the samples."""
         return Samples(
             self.time[rows],
-            self.motion.rows(rows),
+            self.motion.take(rows),
             self.effort[rows],
             {why: which[rows] for why, which in self.excluded.items()},
+            self.standstill,
             self.memory,
         )
 
@@ -121,40 +126,30 @@ def prepare(recording: Recording, tree: RobotTree, preparation: Preparation) -> 
         ParameterError: The delay or the cut-off is out of range.
         RecordingError: The recording has no states without a gap.
     """
-    if preparation.timing not in TIMINGS:
-        raise UnknownNameError('timing', preparation.timing, TIMINGS)
+    known_name('timing', preparation.timing, TIMINGS)
     if preparation.delay < 0:
         raise ParameterError('delay', preparation.delay, 'a command acts after its state')
-    wanted = effort_source(recording, preparation.effort)
     runs = [
-        delayed(run, preparation.delay)
-        for run in equal_intervals(recording, tree, wanted)
-        if len(run.time) >= preparation.delay + SHORTEST
+        _delayed(run, preparation.delay)
+        for run in equal_intervals(recording, tree, preparation.effort)
+        if len(run) >= preparation.delay + SHORTEST
     ]
     rest = _standstill(runs, tree, preparation)
-    parts = [_samples(run, tree, preparation, rest) for run in runs]
-    parts = [part for part in parts if len(part.time)]
+    tried = [_samples(run, tree, preparation, rest) for run in runs]
+    parts = [part for part in tried if part]
     if not parts:
         raise RecordingError(
             'the recording',
             f'has no {SHORTEST} usable states in a row',
             'record for longer, or choose a higher cut-off',
         )
-    return concatenate(parts)
+    return _concatenated(parts)
 
 
-def standstill_speeds(
-    recording: Recording, tree: RobotTree, preparation: Preparation
-) -> tuple[float, ...]:
-    """Return the speeds below which joints count as at rest, rad/s or m/s.
-
-    Raises:
-        RecordingError: The recording has no states without a gap.
-        UnknownNameError: A joint was not recorded.
-    """
-    wanted = effort_source(recording, preparation.effort)
-    speeds = _standstill(equal_intervals(recording, tree, wanted), tree, preparation)
-    return tuple(speeds.tolist())
+def _delayed(run: EqualIntervals, delay: int) -> EqualIntervals:
+    """Return a run with its efforts delayed by a number of periods."""
+    effort = run.effort[: len(run.time) - delay]
+    return EqualIntervals(run.time[delay:], run.q[delay:], run.v[delay:], effort, run.period)
 
 
 def _standstill(
@@ -176,13 +171,14 @@ def _standstill(
 
 def _samples(
     run: EqualIntervals, tree: RobotTree, preparation: Preparation, rest: Array
-) -> Samples:
+) -> Samples | None:
+    """Return the samples of a run; None if it is too short for the filter."""
     smooth = low_pass(preparation.cutoff, 1.0 / run.period)
     h = np.full((len(run.time) - 1, 1), run.period)
     q, v, a, v_friction, rows = differentiated(preparation.timing, run.q, run.v, h)
     effort, time = run.effort[rows], run.time[rows]
     if len(time) <= 2 * smooth.half + SHORTEST:
-        return _nothing(tree.n)
+        return None
     speed = _smoothed(v_friction, smooth.taps)
     moving = np.abs(speed) > rest
     known, clear = np.isfinite(effort), _off_limits(run.q, tree)
@@ -206,6 +202,7 @@ def _samples(
         motion,
         smooth(np.where(known, effort, 0.0)),
         excluded,
+        rest,
         1 + 2 * smooth.half // smooth.step,
     )
 
@@ -223,28 +220,13 @@ def _off_limits(q: Array, tree: RobotTree) -> Array:
     return (q > tree.position_lower + margin) & (q < tree.position_upper - margin)
 
 
-def _nothing(n: int) -> Samples:
-    empty = np.zeros((0, n))
-    none = dict.fromkeys((NO_EFFORT, SATURATED, AT_LIMIT, AT_REST), empty.astype(bool))
-    return Samples(np.zeros(0), JointMotion(*5 * (empty,)), empty, none)
-
-
-def concatenate(parts: Sequence[Samples]) -> Samples:
-    """Return the concatenated samples of several recordings."""
-
-    def joined(pick: Callable[[Samples], Array]) -> Array:
-        return np.concatenate([pick(part) for part in parts])
-
-    motion = JointMotion(
-        *(joined(lambda part, key=key: getattr(part.motion, key)) for key in vars(parts[0].motion))  # type: ignore[misc]
-    )
+def _concatenated(parts: Sequence[Samples]) -> Samples:
+    first, masks = parts[0], [part.excluded for part in parts]
     return Samples(
-        joined(lambda part: part.time),
-        motion,
-        joined(lambda part: part.effort),
-        {
-            why: joined(lambda part, why=why: part.excluded[why])  # type: ignore[misc]
-            for why in parts[0].excluded
-        },
-        parts[0].memory,
+        np.concatenate([part.time for part in parts]),
+        JointMotion.joined([part.motion for part in parts]),
+        np.concatenate([part.effort for part in parts]),
+        {why: np.concatenate([mask[why] for mask in masks]) for why in masks[0]},
+        first.standstill,
+        first.memory,
     )

@@ -23,7 +23,12 @@ import numpy as np
 
 from robot_dynamics_ros.errors import ModelError, ShapeError
 from robot_dynamics_ros.model import RobotTree
-from robot_dynamics_ros.spatial.inertia import shift_inertia
+from robot_dynamics_ros.spatial.inertia import (
+    TENSOR_ELEMENTS,
+    RigidBodyInertia,
+    body_inertia,
+    body_parameters,
+)
 from robot_dynamics_ros.spatial.scalar import Array, cross_matrix
 
 #: The parameters of one body, in the order of the columns: kg, kg m, kg m^2.
@@ -31,17 +36,12 @@ INERTIAL = ('m', 'mx', 'my', 'mz', 'Ixx', 'Ixy', 'Ixz', 'Iyy', 'Iyz', 'Izz')
 PER_BODY = len(INERTIAL)
 
 _NEXT, _LAST = [1, 2, 0], [2, 0, 1]
-# Indices of the six tensor elements.
-_ROWS, _COLUMNS = [0, 0, 0, 1, 1, 2], [0, 1, 2, 1, 2, 2]
 
 
 def inertial_parameters(tree: RobotTree) -> Array:
     r"""Return :math:`\pi` of a robot with b bodies, new array of shape (10 b,)."""
-    rows = []
-    for mass, com, tensor in zip(tree.mass, tree.com, tree.inertia, strict=True):
-        about_origin = shift_inertia(tensor, mass, com)
-        rows.append(np.concatenate([[mass], mass * com, about_origin[_ROWS, _COLUMNS]]))
-    return np.concatenate(rows)
+    bodies = zip(tree.mass, tree.com, tree.inertia, strict=True)
+    return np.concatenate([body_parameters(RigidBodyInertia(*body)) for body in bodies])
 
 
 def with_inertial_parameters(tree: RobotTree, parameters: Array) -> RobotTree:
@@ -61,20 +61,9 @@ def with_inertial_parameters(tree: RobotTree, parameters: Array) -> RobotTree:
     for name, mass in zip(tree.link_names, blocks[:, 0], strict=True):
         if not mass > 0.0:
             raise ModelError(f'body {name!r}', f'mass {mass:g} kg', 'the mass must be positive')
-    mass = blocks[:, 0].copy()
-    com = blocks[:, 1:4] / mass[:, np.newaxis]
-    about_com = [
-        shift_inertia(tensor_of(block), -m, c)
-        for block, m, c in zip(blocks, mass, com, strict=True)
-    ]
-    return tree.with_changes(mass=mass, com=com, inertia=np.array(about_com))
-
-
-def tensor_of(block: Array) -> Array:
-    """Return the inertia tensor (3, 3) about the body origin from ten parameters, kg m^2."""
-    tensor = np.empty((3, 3))
-    tensor[_ROWS, _COLUMNS] = tensor[_COLUMNS, _ROWS] = block[4:]
-    return tensor
+    bodies = [body_inertia(block) for block in blocks]
+    mass, com, inertia = (np.array(values) for values in zip(*bodies, strict=True))
+    return tree.with_changes(mass=mass, com=com, inertia=inertia)
 
 
 def regressor(tree: RobotTree, q: Array, v: Array, a: Array) -> Array:
@@ -211,7 +200,7 @@ def _skew(x: Array) -> Array:
 def _tensor_columns(x: Array) -> Array:
     """Return the matrices (N, 3, 6) with ``I @ x = matrix @ elements of I``."""
     matrices = np.zeros((len(x), 3, 6))
-    for element, (row, column) in enumerate(zip(_ROWS, _COLUMNS, strict=True)):
+    for element, (row, column) in enumerate(zip(*TENSOR_ELEMENTS, strict=True)):
         matrices[:, row, element] = x[:, column]
         matrices[:, column, element] = x[:, row]
     return matrices

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from robot_dynamics_ros.identification.bags import BagNews, Evidence
+from robot_dynamics_ros.identification.bags import BagOutcome, Evidence
 from robot_dynamics_ros.identification.correction import Row, base_rows, joint_rows
 from robot_dynamics_ros.identification.identify import USED, Identification
 from robot_dynamics_ros.identification.plausibility import implausible
@@ -52,7 +52,7 @@ def identification_report(
     result: Identification,
     evidence: Evidence,
     remarks: Sequence[str] = (),
-    bags: Sequence[BagNews] = (),
+    bags: Sequence[BagOutcome] = (),
 ) -> Report:
     """Return the report, without plots.
 
@@ -151,7 +151,7 @@ def _residual_table(result: Identification, before: Residuals, after: Residuals)
     return ReportTable(head, rows, title)
 
 
-def _used_table(joints: Sequence[str], bags: Sequence[BagNews]) -> ReportTable:
+def _used_table(joints: Sequence[str], bags: Sequence[BagOutcome]) -> ReportTable:
     """Return a table of the efforts of each joint that were used, and excluded by reason."""
     reasons = list(dict.fromkeys(why for bag in bags for why in bag.efforts))
     reasons.sort(key=lambda why: why != USED)
@@ -166,10 +166,10 @@ def _used_table(joints: Sequence[str], bags: Sequence[BagNews]) -> ReportTable:
     return ReportTable(('joint', *reasons), rows, title)
 
 
-def _bag_table(bags: Sequence[BagNews]) -> ReportTable:
+def _bag_table(bags: Sequence[BagOutcome]) -> ReportTable:
     """Return a table of the bags with the largest residuals of the corrected robot."""
     validated = sorted(
-        (bag for bag in bags if bag.validated),
+        (bag for bag in bags if bag.sums),
         key=lambda bag: _largest(bag.percent[1]),
         reverse=True,
     )

@@ -22,14 +22,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from robot_dynamics_ros.description.robot_description import Inertial, Pose
 from robot_dynamics_ros.description.urdf import parse_urdf
 from robot_dynamics_ros.dynamics.joint_terms import FRICTION_TERMS
-from robot_dynamics_ros.errors import UnknownNameError
+from robot_dynamics_ros.errors import known_name
+from robot_dynamics_ros.estimation.accumulate import ColumnTable
 from robot_dynamics_ros.identification.regressor import (
     INERTIAL,
     PER_BODY,
@@ -39,7 +39,7 @@ from robot_dynamics_ros.identification.regressor import (
 from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.model.build import link_inertia
 from robot_dynamics_ros.model.identified import DRIVE_TERMS, STRIBECK_VELOCITY, terms_in_use
-from robot_dynamics_ros.spatial.inertia import RigidBodyInertia
+from robot_dynamics_ros.spatial.inertia import RigidBodyInertia, body_parameters
 from robot_dynamics_ros.spatial.scalar import Array
 
 #: Drive terms of a joint, in the order of the columns, with units for revolute and prismatic.
@@ -70,7 +70,7 @@ _INERTIAL_UNITS = ('kg', *3 * ('kg m',), *6 * ('kg m^2',))
 
 
 @dataclass(frozen=True, eq=False)
-class JointMotion:
+class JointMotion(ColumnTable):
     """Joint motion at N times, as required by the columns; shape (N, n) each.
 
     Attributes:
@@ -87,10 +87,6 @@ class JointMotion:
     a: Array
     v_friction: Array
     direction: Array
-
-    def rows(self, rows: Any) -> JointMotion:
-        """Return the motion at some of the times."""
-        return JointMotion(*(array[rows] for array in vars(self).values()))
 
 
 class Unknowns:
@@ -120,8 +116,7 @@ class Unknowns:
         loading: RobotTree | None = None,
     ) -> None:
         for term in terms:
-            if term not in TERMS:
-                raise UnknownNameError('joint term', term, TERMS)
+            known_name('joint term', term, TERMS)
         self.tree = tree
         self._loading = inertial_parameters(loading or tree)
         self.terms = tuple(term for term in TERMS if term in terms)
@@ -140,10 +135,24 @@ class Unknowns:
     def __len__(self) -> int:
         return len(self.names)
 
+    def term_of(self, k: int) -> str:
+        """Return the term of the k-th unknown, such as ``Izz`` or ``damping``."""
+        return self.names[k].rsplit('.', 1)[1]
+
     def term(self, values: Array, term: str) -> Array:
         """Return one term of all joints from the values of all unknowns, shape (n,)."""
         start = self.links + self.terms.index(term) * self.tree.n
         return values[start : start + self.tree.n]
+
+    def inertial_sizes(self) -> Array:
+        """Return the order of magnitude of each nominal inertial parameter."""
+        sizes: list[float] = []
+        for mass, com, tensor in zip(
+            self.tree.mass, self.tree.com, self.tree.inertia, strict=True
+        ):
+            length = float(np.linalg.norm(com) + np.sqrt(np.trace(tensor) / mass))
+            sizes += [mass, *3 * [mass * length], *6 * [mass * length**2]]
+        return np.array(sizes)[: self.links]
 
     def columns(self, motion: JointMotion) -> Array:
         """Return the effort per unit of each unknown, new array of shape (N, n, p).
@@ -179,6 +188,39 @@ class Unknowns:
     def _load(self, motion: JointMotion) -> Array:
         """Return the efforts that load the gears, shape (N, n), N m or N."""
         return regressor(self.tree, motion.q, motion.v, motion.a) @ self._loading
+
+
+#: Name of the factor between the current of a drive and the effort of the rigid bodies.
+PER_EFFORT = 'current_per_effort'
+
+
+class CurrentUnknowns(Unknowns):
+    r"""Unknowns of drives whose torque constants are unknown, in the unit of their current.
+
+    .. math:: i_j = c_j\,\tau_{l,j} + J_j a_j + b_j v_j + i_{c,j}\,\mathrm{sign}\,v_j + \dots
+
+    with the effort :math:`\tau_l` of the rigid bodies as described. Each joint has its own factor
+    c, so masses and currents cannot be separated: twice the masses with half of c give the same
+    current.
+
+    Args:
+        tree: The robot as described.
+    """
+
+    def __init__(self, tree: RobotTree) -> None:
+        super().__init__(tree, tuple(TERMS))
+        self.terms, self.links = (PER_EFFORT, *self.terms), 0
+        self.names = tuple(f'{joint}.{term}' for term in self.terms for joint in tree.joint_names)
+        self.nominal = np.zeros(len(self.names))
+
+    def columns(self, motion: JointMotion) -> Array:
+        """Return the current per unit of each unknown, new array of shape (N, n, p)."""
+        count, n = motion.q.shape
+        columns, load, joints = np.zeros((count, n, len(self))), self._load(motion), np.arange(n)
+        for k, term in enumerate(self.terms):
+            own = load if term == PER_EFFORT else self._column(term, motion, load)
+            columns[:, joints, k * n + joints] = own
+        return columns
 
 
 def with_terms(tree: RobotTree, values: Mapping[str, Array]) -> RobotTree:
@@ -230,23 +272,13 @@ def body_links(tree: RobotTree) -> list[BodyLinks]:
         if link.inertial is None or frame.body < 0 or link.inertial.is_zero:
             continue
         inertia = link_inertia(link.inertial)
-        parts[frame.body][link.name] = _parameters(tree, inertia.seen_from(frame.R_BF, frame.p_BF))
+        parts[frame.body][link.name] = body_parameters(inertia.seen_from(frame.R_BF, frame.p_BF))
     bodies = []
     for own, links in zip(tree.link_names, parts, strict=True):
         carrier = own if own in links else max(links, key=lambda name: links[name][0])
         others = [value for name, value in links.items() if name != carrier]
         bodies.append(BodyLinks(carrier, np.sum([np.zeros(PER_BODY), *others], axis=0)))
     return bodies
-
-
-def _parameters(tree: RobotTree, inertia: RigidBodyInertia) -> Array:
-    """Return the ten parameters of an inertia in the frame of its body."""
-    one = tree.with_changes(
-        mass=np.array([inertia.mass]),
-        com=np.array([inertia.com]),
-        inertia=np.array([inertia.inertia]),
-    )
-    return inertial_parameters(one)
 
 
 def link_inertial(tree: RobotTree, link: str, inertia: RigidBodyInertia) -> Inertial:

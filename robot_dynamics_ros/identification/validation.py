@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -90,24 +90,14 @@ class Residuals:
 
 
 @dataclass(frozen=True, eq=False)
-class Evaluated:
+class Evaluated(Instants):
     """A recording prepared for evaluation, the same way for every command.
 
     Attributes:
-        time: Shape (M,), s.
-        instants: Motions and the matching efforts at these times.
+        time: Times of the motions and the matching efforts, shape (M,), s.
     """
 
     time: Array
-    instants: Instants
-
-    def split(self, time: float) -> tuple[Evaluated, Evaluated]:
-        """Split at a time, s; return the part before and the rest."""
-        before = self.time < time
-        first, second = (
-            Evaluated(self.time[which], self.instants.take(which)) for which in (before, ~before)
-        )
-        return first, second
 
     def residuals(self, tree: RobotTree) -> ResidualSeries:
         """Return the residuals of a model.
@@ -118,17 +108,16 @@ class Evaluated:
         Raises:
             RecordingError: There is no sample.
         """
-        x = self.instants
         if not len(self.time):
             raise RecordingError(
                 'the recording', 'has no usable states in a row', 'record for longer'
             )
-        load = _rigid_efforts(tree, x)
-        model = model_efforts(tree, JointTerms.of(tree), x, load)
+        load = _rigid_efforts(tree, self)
+        model = model_efforts(tree, JointTerms.of(tree), self, load)
         residual = np.where(model.determined, model.residual, model.excess)
         friction = model.parts['friction']
         return ResidualSeries(
-            self.time, x.effort, residual, model.determined, x.v_friction, load, friction
+            self.time, self.effort, residual, model.determined, self.v_friction, load, friction
         )
 
 
@@ -148,7 +137,7 @@ def evaluated(recording: Recording, tree: RobotTree, preparation: Preparation) -
     effort = np.vstack([np.full((late, tree.n), np.nan), effort[: len(effort) - late]])
     timing = find_timing(run, commanded=not measured, name=preparation.timing)
     instants = make_instants(run, effort, timing)
-    return Evaluated(run.time[instants.row], instants)
+    return Evaluated(**vars(instants), time=run.time[instants.row])
 
 
 def _rigid_efforts(tree: RobotTree, instants: Instants) -> Array:
@@ -181,6 +170,10 @@ class Trial:
         corrected = tuple(each.tree for each in identified)
         return cls(plan.unknowns.tree, plan.preparation, corrected)
 
+    def sums(self) -> tuple[ResidualSums, ResidualSums]:
+        """Return empty sums for the nominal and the corrected robot."""
+        return ResidualSums(self.nominal.joint_names), ResidualSums(self.nominal.joint_names)
+
     def series(
         self, part: Recording, refused: list[str]
     ) -> Iterator[tuple[ResidualSeries, ResidualSeries]]:
@@ -191,8 +184,8 @@ class Trial:
             refused: Receives the reasons why data could not be used.
         """
         whole = evaluated(part, self.nominal, self.preparation)
-        middle = halved(part)[1].time[:1]
-        pieces = [whole] if len(self.corrected) == 1 else whole.split(float(middle[0]))
+        first = whole.time < halved(part)[1].time[0]
+        pieces = [whole] if len(self.corrected) == 1 else [whole.take(first), whole.take(~first)]
         for piece, tree in zip(pieces, self.corrected, strict=True):
             try:
                 yield piece.residuals(self.nominal), piece.residuals(tree)
@@ -211,22 +204,6 @@ def halved(recording: Recording) -> tuple[Recording, Recording]:
     return recording.rows(slice(None, middle)), recording.rows(slice(middle, None))
 
 
-def residual_series(
-    recording: Recording, tree: RobotTree, preparation: Preparation
-) -> ResidualSeries:
-    """Return the residuals of a model on a recording.
-
-    Args:
-        recording: A recording of the robot.
-        tree: The model: inertias, gravity, friction, armature.
-        preparation: As for the identification; only effort, timing and delay are used.
-
-    Raises:
-        RecordingError: No part of the recording can be used.
-    """
-    return evaluated(recording, tree, preparation).residuals(tree)
-
-
 def validate(
     recordings: Iterable[Recording], tree: RobotTree, preparation: Preparation
 ) -> Residuals:
@@ -241,20 +218,21 @@ def validate(
     Raises:
         RecordingError: There is no recording, or no part of one can be used.
     """
-    total = ResidualSums(tree.n)
+    total = ResidualSums(tree.joint_names)
     for recording in recordings:
-        total.add(residual_series(recording, tree, preparation))
-    return total.residuals(tree)
+        total.add(evaluated(recording, tree, preparation).residuals(tree))
+    return total.residuals()
 
 
 class ResidualSums:
     """Accumulates residual statistics over recordings.
 
     Args:
-        n: Number of joints.
+        joints: Joint names.
     """
 
-    def __init__(self, n: int) -> None:
+    def __init__(self, joints: Sequence[str]) -> None:
+        self._joints, n = list(joints), len(joints)
         self.effort, self.slide, self.rest = RmsPeak(n), RmsPeak(n), RmsPeak(n)
         self.instants = 0
 
@@ -273,7 +251,7 @@ class ResidualSums:
         self.rest.merge(other.rest)
         self.instants += other.instants
 
-    def residuals(self, tree: RobotTree) -> Residuals:
+    def residuals(self) -> Residuals:
         """Return the residuals over all recordings.
 
         Raises:
@@ -288,7 +266,7 @@ class ResidualSums:
         percent = 100.0 * rms / np.where(rms_effort > 0.0, rms_effort, 1.0)
         percent = np.where(sliding > 0, percent, np.nan)
         return Residuals(
-            joints=list(tree.joint_names),
+            joints=self._joints,
             rms_effort=rms_effort.tolist(),
             rms=rms.tolist(),
             percent=percent.tolist(),

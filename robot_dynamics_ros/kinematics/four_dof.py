@@ -26,6 +26,7 @@ from typing import Literal
 
 import numpy as np
 
+from robot_dynamics_ros.errors import known_name
 from robot_dynamics_ros.kinematics.four_dof_inverse import (
     FOUR_DOF,
     FOUR_DOF_WIDE,
@@ -34,7 +35,7 @@ from robot_dynamics_ros.kinematics.four_dof_inverse import (
     inverse,
     inverse_pose,
 )
-from robot_dynamics_ros.kinematics.solution import components, one_of, turned
+from robot_dynamics_ros.kinematics.solution import components, in_axes, turned
 from robot_dynamics_ros.model import FramePose
 from robot_dynamics_ros.spatial.scalar import Array, Scalar, cos, cross, sin
 
@@ -81,7 +82,7 @@ def forward(
     z = -geometry.a2 * sin(t2) - geometry.a3 * sin(t2 + t3)
     R = np.array([[c1 * c, -c1 * s, -s1], [s1 * c, -s1 * s, c1], [-s, -c, 0]])
     p = np.array([c1 * r, s1 * r, geometry.height + z])
-    if one_of('point', point, POINTS) == 'tool':
+    if known_name('point', point, POINTS) == 'tool':
         p = p + R @ np.array(geometry.tool)
     return FramePose(R, p)
 
@@ -131,10 +132,10 @@ def jacobian(
             [0, 1, 1, 1],
         ]
     )
-    if one_of('point', point, POINTS) == 'tool':
+    if known_name('point', point, POINTS) == 'tool':
         lever = [cross(J[3:, j], geometry.tool) for j in range(4)]
         J = np.concatenate([J[:3] + np.array(lever).T, J[3:]])
-    if one_of('axes', frame, ('base', 'tool')) == 'tool':
+    if known_name('axes', frame, ('base', 'tool')) == 'tool':
         return J
     return turned(forward(q, geometry).R_WF, J)
 
@@ -182,12 +183,10 @@ def drift(
     linear = np.array([c1 * R_b - s1 * T_b, s1 * R_b + c1 * T_b, y2 * w2 * w2 + y3 * w23 * w23])
     angular = np.array([-c1 * w1 * w_phi, -s1 * w1 * w_phi, 0])
     R = forward(q, geometry).R_WF
-    if one_of('point', point, POINTS) == 'tool':
+    if known_name('point', point, POINTS) == 'tool':
         lever, w = R @ np.array(geometry.tool), np.array([-s1 * w_phi, c1 * w_phi, w1])
         linear = linear + cross(angular, lever) + cross(w, cross(w, lever))
-    if one_of('axes', frame, ('base', 'tool')) == 'tool':
-        return turned(R.T, np.concatenate([linear, angular]))
-    return np.concatenate([linear, angular])
+    return in_axes(frame, R, np.concatenate([linear, angular]))
 
 
 def task_jacobian(

@@ -23,13 +23,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from robot_dynamics_ros.errors import UnreachableError
+from robot_dynamics_ros.errors import UnreachableError, known_name
 from robot_dynamics_ros.kinematics.solution import (
     Solution,
     components,
     elbow_sine,
     lengths,
-    one_of,
     require_frames,
     rotation,
     violations,
@@ -187,7 +186,7 @@ def inverse(
     x, y, z = (float(value) for value in components('p', p, 3))
     if not all(map(math.isfinite, (x, y, z, pitch))):
         raise UnreachableError('target', 'it is not finite')
-    tool = one_of('point', point, POINTS) == 'tool'
+    tool = known_name('point', point, POINTS) == 'tool'
     t_x, t_y, t_z = map(float, geometry.tool) if tool else (0.0, 0.0, 0.0)
     target = f'{point} at {_text((x, y, z))}'
     horizontal = x * x + y * y - t_z * t_z

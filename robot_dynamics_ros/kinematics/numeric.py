@@ -101,8 +101,7 @@ def inverse_kinematics(
         raise ParameterError('tolerance', tolerance, 'must be positive and finite')
     if iterations < 1:
         raise ParameterError('iterations', iterations, 'must be at least 1')
-    lower = np.maximum(tree.position_lower, -math.pi)
-    upper = np.minimum(tree.position_upper, math.pi)
+    lower, upper = tree.sampled_range
     q = 0.5 * (lower + upper) if start is None else array('start', start, (tree.n,))
     q = np.clip(q, tree.position_lower, tree.position_upper)
     rng = np.random.default_rng(seed)

@@ -27,11 +27,10 @@ from robot_dynamics_ros.kinematics.solution import (
     Solution,
     components,
     elbow_sine,
+    in_axes,
     lengths,
-    one_of,
     require_frames,
     rotation,
-    turned,
     violations,
     wrap,
 )
@@ -138,7 +137,7 @@ def jacobian(
             [1, 1, 0, -1],
         ]
     )
-    return _in_axes(frame, q, geometry, J)
+    return in_axes(frame, forward(q, geometry).R_WF, J)
 
 
 def drift(
@@ -169,17 +168,7 @@ def drift(
     x = geometry.L1 * cos(t1) * w1 + geometry.L2 * cos(t1 + t2) * W
     y = geometry.L1 * sin(t1) * w1 + geometry.L2 * sin(t1 + t2) * W
     bias = np.array([-x, -y, 0, 0, 0, 0])
-    return _in_axes(frame, q, geometry, bias)
-
-
-def _in_axes(
-    frame: str, q: Array | Sequence[Scalar], geometry: ScaraGeometry, rows: Array
-) -> Array:
-    """Transform six rows from base axes to the axes of a frame."""
-    if one_of('axes', frame, ('base', 'tool')) == 'base':
-        return rows
-    R = forward(q, geometry).R_WF
-    return turned(R.T, rows)
+    return in_axes(frame, forward(q, geometry).R_WF, bias)
 
 
 def inverse(

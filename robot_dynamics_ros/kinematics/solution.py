@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from robot_dynamics_ros.errors import ModelError, ShapeError, UnknownNameError, UnreachableError
+from robot_dynamics_ros.errors import ModelError, ShapeError, UnreachableError, known_name
 from robot_dynamics_ros.model import BodyFrame, RobotTree
 from robot_dynamics_ros.spatial.scalar import Array, Scalar
 
@@ -62,17 +62,6 @@ def components(name: str, value: Array | Sequence[Scalar], size: int) -> list[Sc
     return list(value)
 
 
-def one_of(kind: str, name: str, known: Sequence[str]) -> str:
-    """Return the name if it is known.
-
-    Raises:
-        UnknownNameError: It is unknown; the message lists the known names.
-    """
-    if name not in known:
-        raise UnknownNameError(kind, name, known)
-    return name
-
-
 def rotation(R: Array | Sequence[Sequence[float]]) -> Array:
     """Convert a rotation matrix to an array.
 
@@ -87,6 +76,15 @@ def rotation(R: Array | Sequence[Sequence[float]]) -> Array:
 def turned(R: Array, rows: Array) -> Array:
     """Rotate six rows, linear part first, by R, shape (3, 3)."""
     return np.concatenate([R @ rows[:3], R @ rows[3:]])
+
+
+def in_axes(axes: str, R: Array, rows: Array) -> Array:
+    """Return six rows of the base, linear part first, in the axes 'base' or 'tool' (rotated by R).
+
+    Raises:
+        UnknownNameError: The axes are unknown.
+    """
+    return rows if known_name('axes', axes, ('base', 'tool')) == 'base' else turned(R.T, rows)
 
 
 def lengths(tree: RobotTree, *places: tuple[int, int]) -> list[float]:

@@ -179,7 +179,7 @@ class FrameTask(ToolTask):
     ) -> None:
         super().__init__(tree)
         self.R, self._frame = R if tree.n >= 6 else None, frame
-        q = middle(tree) if near is None else np.array(near, dtype=float)
+        q = tree.middle if near is None else np.array(near, dtype=float)
         size = 3 if self.R is None else 6
         J = frame_motion(tree, q, 0.0 * q, frame).J[:size]
         weights = ranges(tree)
@@ -264,10 +264,3 @@ def ranges(tree: RobotTree) -> Array:
     """Return the joint ranges, shape (n,), clipped to one turn (rad) or 1 m."""
     largest = np.where(tree.slides, 1.0, 2.0 * math.pi)
     return np.clip(tree.position_upper - tree.position_lower, 1e-3, largest)
-
-
-def middle(tree: RobotTree) -> Array:
-    """Return the midpoints of the joint limits, shape (n,); 0 for unlimited joints."""
-    lower, upper = tree.position_lower, tree.position_upper
-    ends = np.where(np.isfinite(lower) & np.isfinite(upper), [lower, upper], 0.0)
-    return ends.mean(axis=0)

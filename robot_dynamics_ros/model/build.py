@@ -23,7 +23,12 @@ from robot_dynamics_ros.description.robot_description import (
 )
 from robot_dynamics_ros.errors import DescriptionError, FaultHandler, ModelError, raise_fault
 from robot_dynamics_ros.model.robot_tree import BodyFrame, Coupling, RobotTree
-from robot_dynamics_ros.spatial.inertia import RigidBodyInertia, combine, inconsistency
+from robot_dynamics_ros.spatial.inertia import (
+    RigidBodyInertia,
+    combine,
+    inconsistency,
+    symmetric_tensor,
+)
 from robot_dynamics_ros.spatial.rotation import rotation_from_rpy
 from robot_dynamics_ros.spatial.scalar import Array
 
@@ -232,29 +237,28 @@ def build_tree(
     coupling = _coupling(moving, free, followers or {})
     frames = _lump_frames(order, root)
     bodies = _lump_inertias(description, frames, len(moving))
-    limits = [joint_limit(joint, effort_limit) for joint in free]
+    limits = np.array([joint_limit(joint, effort_limit) for joint in free], dtype=float)
+    lower, upper, velocity, effort = limits.T.copy()
     damping, friction, armature = _drive_terms(moving, coupling)
-    at = [frames[joint.parent] for joint in moving]
-    R_PJ = [F.R_BF @ _rotation(joint.origin) for F, joint in zip(at, moving, strict=True)]
-    p_PJ = [F.p_BF + F.R_BF @ joint.origin.xyz for F, joint in zip(at, moving, strict=True)]
+    origins = [_frame_at(frames[joint.parent], joint.origin) for joint in moving]
     return RobotTree(
         name=description.name,
         base_link=root,
         joint_names=tuple(joint.name for joint in free),
         link_names=tuple(joint.child for joint in moving),
-        parent=tuple(F.body for F in at),
+        parent=tuple(F.body for F in origins),
         prismatic=tuple(joint.kind == 'prismatic' for joint in moving),
         axis=np.array([unit_axis(joint) for joint in moving]),
-        R_PJ=np.array(R_PJ),
-        p_PJ=np.array(p_PJ),
+        R_PJ=np.array([F.R_BF for F in origins]),
+        p_PJ=np.array([F.p_BF for F in origins]),
         mass=np.array([body.mass for body in bodies]),
         com=np.array([body.com for body in bodies]),
         inertia=np.array([body.inertia for body in bodies]),
         gravity=gravity,
-        position_lower=np.array([limit.lower for limit in limits], dtype=float),
-        position_upper=np.array([limit.upper for limit in limits], dtype=float),
-        velocity_limit=np.array([limit.velocity for limit in limits], dtype=float),
-        effort_limit=np.array([limit.effort for limit in limits], dtype=float),
+        position_lower=lower,
+        position_upper=upper,
+        velocity_limit=velocity,
+        effort_limit=effort,
         frames=frames,
         xml=description.xml,
         damping=damping,
@@ -300,13 +304,8 @@ def _lump_frames(order: list[Joint], root: str) -> dict[str, BodyFrame]:
         if joint.kind in MOVING:
             frames[joint.child] = BodyFrame(body, np.eye(3), np.zeros(3))
             body += 1
-            continue
-        F = frames[joint.parent]
-        frames[joint.child] = BodyFrame(
-            F.body,
-            F.R_BF @ _rotation(joint.origin),
-            F.p_BF + F.R_BF @ np.array(joint.origin.xyz),
-        )
+        else:
+            frames[joint.child] = _frame_at(frames[joint.parent], joint.origin)
     for frame in frames.values():
         frame.R_BF.setflags(write=False)
         frame.p_BF.setflags(write=False)
@@ -327,20 +326,16 @@ def _lump_inertias(
     return [combine(links) if links else massless for links in parts]
 
 
-def _rotation(pose: Pose) -> Array:
-    return rotation_from_rpy(*pose.rpy)
-
-
-def written_tensor(inertial: Inertial) -> Array:
-    """Return the inertia tensor in the axes of the <inertial> origin, shape (3, 3), kg m^2."""
-    i = inertial
-    return np.array([[i.ixx, i.ixy, i.ixz], [i.ixy, i.iyy, i.iyz], [i.ixz, i.iyz, i.izz]])
+def _frame_at(F: BodyFrame, pose: Pose) -> BodyFrame:
+    """Return the frame that has a pose in another frame."""
+    R, p = rotation_from_rpy(*pose.rpy), np.array(pose.xyz)
+    return BodyFrame(F.body, F.R_BF @ R, F.p_BF + F.R_BF @ p)
 
 
 def link_inertia(inertial: Inertial) -> RigidBodyInertia:
     """Return the inertia of a link in the link frame, without checks."""
     R = rotation_from_rpy(*inertial.origin.rpy)
-    tensor = R @ written_tensor(inertial) @ R.T
+    tensor = R @ symmetric_tensor(inertial[2:]) @ R.T
     return RigidBodyInertia(inertial.mass, np.array(inertial.origin.xyz), tensor)
 
 
@@ -355,7 +350,7 @@ def inertia_faults(name: str, inertial: Inertial) -> Iterator[ModelError]:
         yield ModelError(
             f'link {name!r}', f'mass {inertial.mass:g} kg', 'the mass must be positive'
         )
-    tensor = written_tensor(inertial)
+    tensor = symmetric_tensor(inertial[2:])
     problem = inconsistency(tensor) if np.isfinite(tensor).all() else ''
     if problem:
         yield ModelError(

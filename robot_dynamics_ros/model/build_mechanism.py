@@ -131,8 +131,6 @@ def _guess(equations: LoopEquations, file: MechanismFile) -> Array:
 
 def _assemble(equations: LoopEquations, q: Array, file: MechanismFile) -> Array:
     """Return the root of the loop equations found from the guess."""
-    if not equations.dependent:
-        return q
     closed = close(equations, q)
     rank = _rank(equations.scaled(closed.q)[1])
     if rank > len(equations.dependent):
@@ -143,9 +141,8 @@ def _assemble(equations: LoopEquations, q: Array, file: MechanismFile) -> Array:
             'declare as many coordinates as there are degrees of freedom',
         )
     if closed.gap > CLOSED:
-        culprit = 'loop ' + ', '.join(repr(loop.name) for loop in file.loops)
         raise MechanismError(
-            culprit,
+            equations.names,
             f'cannot be assembled from the guess: a gap of {closed.gap * equations.length:.3g} m '
             'or rad is left',
             'check the lengths, the frames and assembly: at, guess',
@@ -190,9 +187,8 @@ def _with_rows(equations: LoopEquations, q: Array) -> LoopEquations:
     P = J[:, list(equations.dependent)]
     selected = replace(equations, rows=independent_rows(P, count))
     if selected.regularity(q) < _RANK_TOLERANCE:
-        loops = ', '.join(repr(loop.name) for loop in equations.loops)
         raise SingularityError(
-            f'Phi_phi of loop {loops}',
+            f'Phi_phi of {equations.names}',
             selected.regularity(q),
             _RANK_TOLERANCE,
             'declare the assembly elsewhere, or other coordinates',
@@ -202,7 +198,7 @@ def _with_rows(equations: LoopEquations, q: Array) -> LoopEquations:
 
 def _closed_form(equations: LoopEquations, file: MechanismFile) -> tuple[Array, Array] | None:
     """Return slope (n, N) and offset (n,) of the declared closed form, preserving integers."""
-    if not file.closed_form:
+    if file.loops and not file.closed_form:
         return None
     names = equations.tree.joint_names
     slope: list[list[float]] = [[int(name == u) for u in file.coordinates] for name in names]

@@ -81,12 +81,11 @@ def report_link(link: Link, moved_by: str) -> LinkReport:
         )
     moments, axes = np.linalg.eigh(tensor)
     pseudo = np.linalg.eigvalsh(second_moments)
-    second = 0.5 * moments.sum() - moments  # principal second moments of mass
     margin = (moments[0] + moments[1] - moments[2]) / moments[2] if moments[2] else math.nan
     box, density = np.full(3, math.nan), math.nan
     if mass > 0.0:
-        box = np.sqrt(12.0 * np.maximum(second, 0.0) / mass)
-        volume = 4.0 / 3.0 * math.pi * math.prod(np.sqrt(5.0 * np.maximum(second, 0.0) / mass))
+        box = np.sqrt(6.0 * np.maximum(moments.sum() - 2.0 * moments, 0.0) / mass)
+        volume = 4.0 / 3.0 * math.pi * math.prod(box * math.sqrt(5.0 / 12.0))
         density = mass / volume if volume > 0.0 else math.inf
     return LinkReport(
         link.name, moved_by, mass, com, moments, axes, float(margin), pseudo, box, density
@@ -177,9 +176,7 @@ def sampled_positions(tree: RobotTree) -> Array:
     An additive recurrence with powers of the root of x^(n+1) = x + 1 spreads them evenly. It
     avoids numpy's random generators, whose import takes as long as the rest of loading a robot.
     """
-    lower = np.maximum(tree.position_lower, -math.pi)
-    upper = np.maximum(np.minimum(tree.position_upper, math.pi), lower)
-    root = 1.0
+    (lower, upper), root = tree.sampled_range, 1.0
     for _ in range(_ROUNDS):
         root = (1.0 + root) ** (1.0 / (tree.n + 1))
     steps = np.outer(np.arange(1, _SAMPLES + 1), root ** -np.arange(1.0, tree.n + 1.0))

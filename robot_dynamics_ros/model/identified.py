@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from robot_dynamics_ros.description.robot_description import Inertial, Pose, Vector
+from robot_dynamics_ros.description.robot_description import TENSOR, Inertial, Pose, Vector
 from robot_dynamics_ros.description.urdf_patch import JointDynamics, patch_urdf
 from robot_dynamics_ros.errors import ConfigurationError, RobotDynamicsError, UnknownNameError
 from robot_dynamics_ros.model.robot_tree import RobotTree
@@ -34,7 +34,6 @@ DRIVE_TERMS = (
 #: Velocity above which the Stribeck effect is mostly decayed, rad/s or m/s.
 STRIBECK_VELOCITY = 'stribeck_velocity'
 _IN_URDF = ('damping', 'coulomb_friction', 'armature')
-_TENSOR = ('ixx', 'ixy', 'ixz', 'iyy', 'iyz', 'izz')
 _GRAVITY_TOLERANCE = 0.02  # m/s^2: tolerates Gazebo's default 9.8 instead of 9.81
 
 
@@ -120,20 +119,18 @@ def _fault(path: str, problem: str) -> RobotDynamicsError:
 
 
 def _terms(row: Mapping[str, Any]) -> dict[str, float]:
-    terms = dict(zip(_IN_URDF, _numbers(row[key] for key in _IN_URDF), strict=True))
-    terms |= dict(
-        zip(DRIVE_TERMS, _numbers(row.get(key, 0.0) for key in DRIVE_TERMS), strict=True)
-    )
-    [speed] = _numbers([row[STRIBECK_VELOCITY]])
-    if speed <= 0.0:
-        raise ValueError(f'{STRIBECK_VELOCITY} {speed:g} is not positive')
-    return terms | {STRIBECK_VELOCITY: speed}
+    values = dict.fromkeys(DRIVE_TERMS, 0.0) | dict(row)
+    names = (*_IN_URDF, *DRIVE_TERMS, STRIBECK_VELOCITY)
+    terms = dict(zip(names, _numbers(values[name] for name in names), strict=True))
+    if terms[STRIBECK_VELOCITY] <= 0.0:
+        raise ValueError(f'{STRIBECK_VELOCITY} {terms[STRIBECK_VELOCITY]:g} is not positive')
+    return terms
 
 
 def _inertial(row: Mapping[str, Any]) -> Inertial:
     origin = Pose(*(_vector(row['origin'][key]) for key in ('xyz', 'rpy')))
     [mass] = _numbers([row['mass']])
-    return Inertial(mass, origin, *_numbers(row['inertia'][key] for key in _TENSOR))
+    return Inertial(mass, origin, *_numbers(row['inertia'][key] for key in TENSOR))
 
 
 def _vector(values: Iterable[Any]) -> Vector:

@@ -15,6 +15,10 @@ class FramePose(NamedTuple):
     R_WF: Array
     p_WF: Array
 
+    def of(self, R: Array, p: Array) -> FramePose:
+        """Return the pose in the base of a frame that has the pose R, p in this frame."""
+        return FramePose(self.R_WF @ R, self.p_WF + self.R_WF @ p)
+
 
 class FrameMotion(NamedTuple):
     """Pose, Jacobian and drift of a frame, all in base axes, linear rows first.
@@ -41,12 +45,8 @@ def body_poses(tree: RobotTree, q: Array) -> list[FramePose]:
     q = tree.joint_positions(q)
     poses: list[FramePose] = []
     for i in range(tree.bodies):
-        R_PB, p_PB = tree.placement(i, q[i])
-        if tree.parent[i] < 0:
-            poses.append(FramePose(R_PB, p_PB))
-        else:
-            R_WP, p_WP = poses[tree.parent[i]]
-            poses.append(FramePose(R_WP @ R_PB, p_WP + R_WP @ p_PB))
+        placement, parent = tree.placement(i, q[i]), tree.parent[i]
+        poses.append(FramePose(*placement) if parent < 0 else poses[parent].of(*placement))
     return poses
 
 
@@ -64,24 +64,18 @@ def frame_pose(tree: RobotTree, q: Array, frame: str | BodyFrame = 'tool') -> Fr
     Raises:
         UnknownNameError: The tree has no frame of that name.
     """
-    F = _resolve(tree, frame)
-    if F.body < 0:
-        return FramePose(F.R_BF, F.p_BF)
-    R_WB, p_WB = body_poses(tree, q)[F.body]
-    return FramePose(R_WB @ F.R_BF, p_WB + R_WB @ F.p_BF)
+    return _placed(_resolve(tree, frame), body_poses(tree, q))
 
 
 def link_poses(tree: RobotTree, q: Array) -> dict[str, FramePose]:
     """Return the pose of every link in the base frame, by link name."""
     bodies = body_poses(tree, q)
-    poses = {}
-    for name, frame in tree.frames.items():
-        if frame.body < 0:
-            poses[name] = FramePose(frame.R_BF, frame.p_BF)
-        else:
-            R, p = bodies[frame.body]
-            poses[name] = FramePose(R @ frame.R_BF, p + R @ frame.p_BF)
-    return poses
+    return {name: _placed(frame, bodies) for name, frame in tree.frames.items()}
+
+
+def _placed(F: BodyFrame, bodies: list[FramePose]) -> FramePose:
+    """Return the pose of a frame in the base frame from those of the bodies."""
+    return FramePose(F.R_BF, F.p_BF) if F.body < 0 else bodies[F.body].of(F.R_BF, F.p_BF)
 
 
 def frame_motion(

@@ -53,11 +53,14 @@ class Loop(NamedTuple):
     rotation: str = ''
 
     @property
+    def turns(self) -> list[int]:
+        """Indices of the axes about which the rotation is constrained."""
+        return [AXES.index(c) for c in self.rotation]
+
+    @property
     def rows(self) -> tuple[int, ...]:
         """Index of each equation in a wrench ``[F; M]`` in the axes of the first frame."""
-        return tuple(AXES.index(c) for c in self.position) + tuple(
-            3 + AXES.index(c) for c in self.rotation
-        )
+        return (*(AXES.index(c) for c in self.position), *(3 + axis for axis in self.turns))
 
     def joints(self, tree: RobotTree) -> tuple[int, ...]:
         """Return the joints on the path between the two frames, without those that carry both."""
@@ -113,7 +116,7 @@ def loop_motion(tree: RobotTree, loop: Loop, q: Array, v: Array) -> LoopMotion:
     r_ddot = R @ (two.drift[:3] - one.drift[:3] - turning) - 2 * cross(R @ w_1, J_r @ v)
     J_w = R @ (two.J[3:] - J_1)
     w_dot = R @ (two.drift[3:] - one.drift[3:]) - cross(R @ w_1, J_w @ v)
-    t = [AXES.index(c) for c in loop.position]
+    t = list(loop.rows[: len(loop.position)])
     relative_rotation = _rotation_motion(loop, R @ two.R_WF, J_w, J_w @ v, w_dot)
     J = np.vstack([J_r[t], relative_rotation.J])
     return LoopMotion(
@@ -135,10 +138,9 @@ def _rotation_motion(loop: Loop, X: Array, J_w: Array, w: Array, w_dot: Array) -
 
 def _rotation_part(X: Array, loop: Loop) -> Array:
     """Return the linear function of X (or of its derivative) that the loop sets to zero."""
-    chosen = [AXES.index(c) for c in loop.rotation]
+    chosen = loop.turns
     if len(chosen) == 2:
-        free = 3 - sum(chosen)
-        return X[chosen, free]
+        return X[chosen, 3 - sum(chosen)]
     vee = [(X[2, 1] - X[1, 2]) / 2, (X[0, 2] - X[2, 0]) / 2, (X[1, 0] - X[0, 1]) / 2]
     return np.array([vee[c] for c in chosen], dtype=X.dtype)
 
@@ -157,7 +159,7 @@ def is_flipped(tree: RobotTree, loop: Loop, q: Array) -> bool:
         return False
     one, two = (frame_motion(tree, q, 0 * q, frame) for frame in (loop.first, loop.second))
     X = one.R_WF.T @ two.R_WF
-    chosen = [AXES.index(c) for c in loop.rotation]
+    chosen = loop.turns
     if len(chosen) == 2:
         free = 3 - sum(chosen)
         return bool(X[free, free] < 0.0)
@@ -189,6 +191,11 @@ class LoopEquations:
     coordinates: tuple[int, ...]
     rows: tuple[int, ...] | None = None
 
+    @property
+    def names(self) -> str:
+        """The loops in messages, such as ``loop 'pin'``."""
+        return 'loop ' + ', '.join(repr(loop.name) for loop in self.loops)
+
     @cached_property
     def dependent(self) -> tuple[int, ...]:
         """Indices of the joints that the loops determine."""
@@ -211,10 +218,9 @@ class LoopEquations:
 
     def motion(self, q: Array, v: Array) -> LoopMotion:
         """Return the stacked equations of all loops with their Jacobian and drift."""
+        none = LoopMotion(np.zeros(0), np.zeros((0, self.tree.n)), np.zeros(0))
         parts = [loop_motion(self.tree, loop, q, v) for loop in self.loops]
-        return LoopMotion(
-            *(np.concatenate([part[k] for part in parts]) for k in range(len(LoopMotion._fields)))
-        )
+        return LoopMotion(*map(np.concatenate, zip(none, *parts, strict=True)))
 
     def scaled(self, q: Array) -> tuple[Array, Array]:
         r"""Return residual and :math:`\Phi_q` with lengths in units of ``length``."""
@@ -362,7 +368,7 @@ def _assembly_error(
     equations: LoopEquations, u: Array, best: Closure, roots: int, singular_below: float
 ) -> MechanismError | SingularityError:
     """Return the error that explains why no configuration was found."""
-    culprit = 'loop ' + ', '.join(repr(loop.name) for loop in equations.loops)
+    culprit = equations.names
     at = 'at ' + ', '.join(
         f'{equations.tree.joint_names[i]} = {value:.6g}'
         for i, value in zip(equations.coordinates, u, strict=True)

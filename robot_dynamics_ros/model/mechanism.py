@@ -133,8 +133,6 @@ class Mechanism:
         if self.closed_form is not None:
             slope, offset = self.closed_form
             return slope @ u + offset
-        if not self.equations.dependent:
-            return self._with_coordinates(u, zeros(self.tree.n, u.dtype))
         numbers = real_values(u)
         if numbers is None:
             raise MechanismError(
@@ -144,7 +142,7 @@ class Mechanism:
             )
         reference = self.assembled if near is None else np.asarray(near, dtype=float)
         q = assemble(self.equations, numbers, reference, self.singular_below)
-        return q if u.dtype.kind in 'fiu' else self._refined(self._with_coordinates(u, q))
+        return q if u.dtype.kind in 'fiu' else self._refined(u, q)
 
     def require_regular(self, u: Array) -> None:
         """Raise an error if the loops do not determine the dependent joints at u.
@@ -198,13 +196,10 @@ class Mechanism:
             if np.shape(value) != (self.n,):
                 raise ShapeError(name, np.shape(value), (self.n,))
         self._reject_singular(q)
-        if self.closed_form is not None or not self.equations.dependent:
-            A = self._unit_rates() if self.closed_form is None else self.closed_form[0]
-            v, gamma = A @ ud, zeros(self.tree.n, common_dtype(q, ud))
+        A = self._rates(q) if self.closed_form is None else self.closed_form[0]
+        v, gamma = A @ ud, zeros(self.tree.n, common_dtype(q, ud))
+        if self.closed_form is not None:
             return TreeState(q, v, A @ udd, A, gamma)
-        A = self._rates(q)
-        v = A @ ud
-        gamma = zeros(self.tree.n, common_dtype(q, ud))
         rows, dependent = self._square_system()
         motion = self.equations.motion(q, v)
         gamma[dependent] = -solve(motion.J[rows][:, dependent], motion.drift[rows])
@@ -245,15 +240,11 @@ class Mechanism:
         A[dependent] = -solve(J[:, dependent], J[:, list(self.equations.coordinates)])
         return A
 
-    def _with_coordinates(self, u: Array, q: Array) -> Array:
-        """Return tree positions with the independent ones set to u."""
-        result = q.astype(common_dtype(u, q))
-        result[list(self.equations.coordinates)] = u
-        return result
-
-    def _refined(self, q: Array) -> Array:
-        """Refine the root to the precision of q's number type (complex, mpmath, dual)."""
+    def _refined(self, u: Array, q: Array) -> Array:
+        """Return the root q of floats in the precision of u's type (complex, mpmath, dual)."""
         rows, dependent = self._square_system()
+        q = q.astype(common_dtype(u, q))
+        q[list(self.equations.coordinates)] = u
         for _ in range(_REFINEMENTS):
             motion = self.equations.motion(q, 0 * q)
             step = solve(motion.J[rows][:, dependent], motion.residual[rows])
@@ -266,9 +257,8 @@ class Mechanism:
             return
         regularity = self.equations.regularity(numbers)
         if not regularity >= self.singular_below:
-            loops = ', '.join(repr(loop.name) for loop in self.equations.loops)
             raise SingularityError(
-                f'Phi_phi of loop {loops}',
+                f'Phi_phi of {self.equations.names}',
                 regularity,
                 self.singular_below,
                 'the dependent joints are not determined here',

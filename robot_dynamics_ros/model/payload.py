@@ -12,7 +12,12 @@ import numpy as np
 from robot_dynamics_ros.errors import ModelError, ShapeError
 from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.parameters import Parameter
-from robot_dynamics_ros.spatial.inertia import RigidBodyInertia, combine, inconsistency
+from robot_dynamics_ros.spatial.inertia import (
+    RigidBodyInertia,
+    combine,
+    inconsistency,
+    symmetric_tensor,
+)
 from robot_dynamics_ros.spatial.scalar import Array
 
 P = Parameter
@@ -53,11 +58,10 @@ def payload_from_parameters(values: Mapping[str, Any]) -> Payload | None:
     """
     if not values['payload_mass']:
         return None
-    xx, xy, xz, yy, yz, zz = values['payload_inertia']
     return Payload(
         values['payload_mass'],
         np.array(values['payload_com'], dtype=float),
-        np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]]),
+        symmetric_tensor(values['payload_inertia']),
         values['payload_frame'],
     )
 
@@ -79,22 +83,27 @@ def with_payload(tree: RobotTree, payload: Payload) -> RobotTree:
             has no effect.
     """
     _check(payload)
-    frame = tree.frame(payload.frame)
-    body = frame.body
+    body, load = on_body(tree, payload)
     if body < 0:
         raise ModelError(
             f'payload on {payload.frame!r}', 'is on the base', 'choose a frame that moves'
         )
-    load = RigidBodyInertia(payload.mass, np.asarray(payload.com), np.asarray(payload.inertia))
-    combined = combine(
-        [
-            RigidBodyInertia(tree.mass[body], tree.com[body], tree.inertia[body]),
-            load.seen_from(frame.R_BF, frame.p_BF),
-        ]
-    )
+    bare = RigidBodyInertia(tree.mass[body], tree.com[body], tree.inertia[body])
+    combined = combine([bare, load])
     mass, com, inertia = tree.mass.copy(), tree.com.copy(), tree.inertia.copy()
     mass[body], com[body], inertia[body] = combined.mass, combined.com, combined.inertia
     return tree.with_changes(mass=mass, com=com, inertia=inertia)
+
+
+def on_body(tree: RobotTree, payload: Payload) -> tuple[int, RigidBodyInertia]:
+    """Return the index of the body that carries a payload, and its inertia in that body's frame.
+
+    Raises:
+        UnknownNameError: The frame does not exist.
+    """
+    frame = tree.frame(payload.frame)
+    load = RigidBodyInertia(payload.mass, np.asarray(payload.com), np.asarray(payload.inertia))
+    return frame.body, load.seen_from(frame.R_BF, frame.p_BF)
 
 
 def _check(payload: Payload) -> None:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from robot_dynamics_ros.errors import NonFiniteError, ShapeError, UnknownNameError
+from robot_dynamics_ros.errors import NonFiniteError, ShapeError, known_name
 from robot_dynamics_ros.spatial.rotation import rotation_about
 from robot_dynamics_ros.spatial.scalar import Array, Scalar
 
@@ -164,6 +164,19 @@ class RobotTree:
         span = self.position_upper - self.position_lower
         return np.where(np.isfinite(span), span, 0.0)
 
+    @property
+    def middle(self) -> Array:
+        """Middle of the position limits, shape (n,), rad or m; 0 for unlimited joints."""
+        lower, upper = self.position_lower, self.position_upper
+        ends = np.where(np.isfinite(lower) & np.isfinite(upper), [lower, upper], 0.0)
+        return ends.mean(axis=0)
+
+    @property
+    def sampled_range(self) -> tuple[Array, Array]:
+        """Lower and upper bound of samples, (n,) each, rad or m: the limits within one turn."""
+        lower = np.maximum(self.position_lower, -np.pi)
+        return lower, np.maximum(np.minimum(self.position_upper, np.pi), lower)
+
     def speeds(self, usual: float = 1.0) -> Array:
         """Return the velocity limits, shape (n,), rad/s or m/s; ``usual`` where there is none."""
         return np.where(np.isfinite(self.velocity_limit), self.velocity_limit, usual)
@@ -174,9 +187,7 @@ class RobotTree:
         Raises:
             UnknownNameError: There is no such joint; the message lists the known joints.
         """
-        if name not in self.joint_names:
-            raise UnknownNameError('joint', name, self.joint_names)
-        return self.joint_names.index(name)
+        return self.joint_names.index(known_name('joint', name, self.joint_names))
 
     def frame(self, name: str) -> BodyFrame:
         """Return a frame by its link name.
@@ -184,9 +195,7 @@ class RobotTree:
         Raises:
             UnknownNameError: There is no such frame; the message lists the known frames.
         """
-        if name not in self.frames:
-            raise UnknownNameError('frame', name, self.frames)
-        return self.frames[name]
+        return self.frames[known_name('frame', name, self.frames)]
 
     def placement(self, i: int, q_i: Scalar) -> tuple[Array, Array]:
         """Return the pose of body i in its parent at joint position q_i.

@@ -15,7 +15,7 @@ from robot_dynamics_ros.description.robot_description import (
     RobotDescription,
 )
 from robot_dynamics_ros.description.urdf_patch import fix_joints
-from robot_dynamics_ros.errors import ConfigurationError, NonFiniteError, UnknownNameError
+from robot_dynamics_ros.errors import ConfigurationError, NonFiniteError, known_name
 from robot_dynamics_ros.model.build import MOVING, joint_limit, unit_axis
 from robot_dynamics_ros.spatial.rotation import (
     roll_pitch_yaw,
@@ -85,8 +85,7 @@ def select(description: RobotDescription, request: Wanted) -> Selection:
     """
     moving = {joint.name: joint for joint in description.joints if joint.kind in MOVING}
     positions = _locked_positions(request.locked or {}, moving)
-    if request.mimic not in ('couple', 'lock'):
-        raise UnknownNameError('treatment of mimic joints', request.mimic, ('couple', 'lock'))
+    known_name('treatment of mimic joints', request.mimic, ('couple', 'lock'))
     leaders = {name: _leader(j, moving, positions) for name, j in moving.items() if j.mimic}
     controlled = _controlled(description, request, moving, leaders)
     followers, locked, remarks = {}, dict[str, float](), []
@@ -132,8 +131,7 @@ def _controlled(
             controlled |= (set(chain) & independent) | {one.leader for one in resolved if one}
             controlled -= locked
     for name in sorted(controlled):
-        if name not in moving:
-            raise UnknownNameError('joint', name, moving)
+        known_name('joint', name, moving)
         if name in locked:
             raise ConfigurationError(f'joint {name!r}', 'is controlled and locked', 'name it once')
         mimic = moving[name].mimic
@@ -150,8 +148,7 @@ def _chain(description: RobotDescription, base: str, tip: str) -> list[str]:
     """Return the moving joints from a base link (the root if empty) to a tip link."""
     links = [link.name for link in description.links]
     for name in filter(None, (base, tip)):
-        if name not in links:
-            raise UnknownNameError('link', name, links)
+        known_name('link', name, links)
     if not tip:
         raise ConfigurationError('chain', 'has no tip', 'name the link at its end')
     parent_joints = {joint.child: joint for joint in description.joints}
@@ -195,8 +192,7 @@ def _locked_positions(
     """Return the locked positions; the default position for 'measured'."""
     positions = dict[str, float]()
     for name, position in locked.items():
-        if name not in moving:
-            raise UnknownNameError('joint in locked', name, moving)
+        known_name('joint in locked', name, moving)
         if position == 'measured':
             position = _default_position(moving[name])
         if not math.isfinite(position):

@@ -101,28 +101,20 @@ def resample(run: Recording, time: Array, *, interpolated: bool) -> Recording:
             references and measured efforts linearly, commanded efforts by zero-order hold);
             False to use the nearest states.
     """
+    from scipy.interpolate import CubicHermiteSpline
+
     if not interpolated:
         nearest = np.clip(np.searchsorted(run.time, time), 1, len(run.time) - 1)
         nearest -= time - run.time[nearest - 1] < run.time[nearest] - time
         return run.rows(nearest)
     before = np.clip(np.searchsorted(run.time, time, side='right') - 1, 0, len(run.time) - 2)
-    h = run.time[before + 1] - run.time[before]
-    s = ((time - run.time[before]) / h)[:, np.newaxis]
-    q0, q1 = run.position[before], run.position[before + 1]
     velocity = _velocity(run.time, run.position, run.velocity)
-    v0, v1 = (h[:, np.newaxis] * velocity[before + k] for k in (0, 1))
-    position = (
-        q0 * (1 + 2 * s) * (1 - s) ** 2
-        + q1 * s * s * (3 - 2 * s)
-        + v0 * s * (1 - s) ** 2
-        + v1 * s * s * (s - 1)
-    )
     line = partial(along_lines, time, run.time)
     return replace(
         run.rows(before),  # efforts are held
         time=time,
         stamp_ns=np.rint(time * NANO).astype(np.int64),
-        position=position,
+        position=CubicHermiteSpline(run.time, run.position, velocity)(time),
         velocity=line(run.velocity),
         reference_position=line(run.reference_position),
         reference_velocity=line(run.reference_velocity),
@@ -233,9 +225,7 @@ def _coarse_shift(one: AlignedMotion, other: AlignedMotion) -> float:
 
     t_one, v_one = _grid(one)
     t_other, v_other = _grid(other)
-    total = np.zeros(len(t_one) + len(t_other) - 1)
-    for a, b in zip(v_one.T, v_other.T, strict=True):
-        total += fftconvolve(b, a[::-1])
+    total = fftconvolve(v_other, v_one[::-1], axes=0).sum(axis=1)
     lag = (int(total.argmax()) - (len(t_one) - 1)) * _COARSE_S
     return lag + float(t_other[0] - t_one[0])
 

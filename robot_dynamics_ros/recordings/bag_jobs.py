@@ -223,18 +223,17 @@ def _on_cluster(
 
 def run_with_progress(
     title: str,
-    work: Callable[[Any], Result],
+    work: Callable[[Any], Any],
     items: Sequence[Any],
-    on_failure: Callable[[Any, str], Result],
-    error_of: Callable[[Result], str],
+    on_failure: Callable[[Any, str], Any],
     *,
     jobs: int = 1,
     scheduler: str = '',
-) -> list[Result]:
+) -> list[Any]:
     """Return the results of all items in order, and show progress meanwhile.
 
-    Takes the arguments of ``run_jobs``, and ``title``, the label of the progress bar, and
-    ``error_of``, which returns why a result is a failure (empty if it is none).
+    Takes the arguments of ``run_jobs``, and ``title``, the label of the progress bar. Results have
+    an attribute ``error``, which says why one is a failure (empty if it is none).
     """
     from rich.console import Console  # imported here: nodes do not use it
     from rich.progress import (
@@ -249,13 +248,13 @@ def run_with_progress(
     columns = (TextColumn(title), BarColumn(40), MofNCompleteColumn(), TimeElapsedColumn())
     failures = TextColumn('{task.fields[bad]}')
     quiet = not console.is_terminal
-    results: dict[int, Result] = {}
+    results: dict[int, Any] = {}
     bad = 0
     with Progress(*columns, failures, console=console, transient=True, disable=quiet) as progress:
         task = progress.add_task('', total=len(items), bad='')
         for index, result in run_jobs(work, items, on_failure, jobs=jobs, scheduler=scheduler):
             results[index] = result
-            bad += bool(error_of(result))
+            bad += bool(result.error)
             text = f'{bad} failed' if bad else ''
             progress.update(task, advance=1, bad=text)
             if quiet and len(items) > 1:

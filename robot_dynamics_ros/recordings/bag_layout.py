@@ -63,7 +63,8 @@ class _Sample:
     """Statistics of the first messages of a bag.
 
     Attributes:
-        names: Number of state messages by their tuple of joint names, in order of appearance.
+        names: Tuples of joint names of the state messages, in order of appearance.
+        states: Number of state messages.
         stamps, arrivals: Timestamps and receive times of the states from the most frequent
             publisher, ns.
         commands, references: Receive times of the commands, timestamps of the references, ns.
@@ -72,25 +73,23 @@ class _Sample:
     """
 
     def __init__(self, bag: BagReader, topics: Topics) -> None:
-        self.names: dict[tuple[str, ...], int] = {}
-        self.sizes: set[int] = set()
-        self._stamps: dict[tuple[str, ...], list[Array]] = {}
-        self._arrivals: dict[tuple[str, ...], list[Array]] = {}
+        self.states, self.sizes = 0, set[int]()
+        self._clocks: dict[tuple[str, ...], list[Array]] = {}
         self._commands: list[Array] = []
         self._references: list[Array] = []
         self._velocities = 0
         self._read(bag, topics)
-        usual = max(self.names, key=lambda names: self.names[names], default=())
-        self.stamps = _joined(self._stamps.get(usual, []))
-        self.arrivals = _joined(self._arrivals.get(usual, []))
+        clocks: list[Array] = [np.hstack(parts) for parts in self._clocks.values()]
+        self.names = tuple(self._clocks)
+        usual = max(clocks, key=np.size, default=np.zeros((2, 0), dtype=np.int64))
+        self.stamps, self.arrivals = usual[0], usual[1]
         self.commands = np.unique(_joined(self._commands))
         self.references = _joined(self._references)
-        self.states = sum(self.names.values())
         self.with_velocity = self._velocities / max(1, self.states)
 
     def _read(self, bag: BagReader, topics: Topics) -> None:
         """Read until there are enough states, and a command if the bag has any."""
-        missing = {topics.states, topics.commands, *(topics.joint_commands or {}).values()}
+        missing = {topics.states, topics.commands, *topics.joint_commands.values()}
         missing = {topic for topic in missing if bag.counts.get(topic)}
         for parts in run_columns(bag, topics):
             for topic, arrival, groups in parts:
@@ -103,14 +102,14 @@ class _Sample:
                     self._commands.append(arrival)
                     if topic == topics.commands:
                         self.sizes |= {group.data.shape[1] for group in groups}
-            if sum(self.names.values()) >= _SAMPLE_STATES and not missing:
+            if self.states >= _SAMPLE_STATES and not missing:
                 return
 
     def _add_states(self, groups: Sequence[States], arrival: Array) -> None:
         for group in groups:
-            self.names[group.names] = self.names.get(group.names, 0) + len(group.places)
-            self._stamps.setdefault(group.names, []).append(group.stamp_ns)
-            self._arrivals.setdefault(group.names, []).append(arrival[group.places])
+            self.states += len(group.places)
+            clocks = np.stack([group.stamp_ns, arrival[group.places]])
+            self._clocks.setdefault(group.names, []).append(clocks)
             self._velocities += int(np.isfinite(group.velocity).all(axis=1).sum())
 
 

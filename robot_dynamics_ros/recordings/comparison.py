@@ -21,9 +21,9 @@ from robot_dynamics_ros.recordings.report.toolkit import (
     ArmMotion,
     Report,
     ReportTable,
+    joint_table,
     joint_titles,
     joint_units,
-    quantity,
 )
 from robot_dynamics_ros.spatial.scalar import Array
 
@@ -39,15 +39,14 @@ class Comparison:
         alignment: The time shift between the runs.
         first, second: The runs; row k of both is the same instant, sampled at the states of the
             first.
-        first_tool, second_tool: Tool positions, shape (N, 3), m.
+        distance: Distance between the tools, shape (N,), m.
         figures: Errors, differences and efforts by joint, as plain numbers.
     """
 
     alignment: Alignment
     first: Recording
     second: Recording
-    first_tool: Array
-    second_tool: Array
+    distance: Array
     figures: dict[str, Any]
 
 
@@ -74,6 +73,7 @@ def compare_runs(
     one = one.rows(inside)
     other = resample(other, one.time + alignment.shift, interpolated=alignment.interpolated)
     tools = [tool_path(tree, run.position, frame) for run in (one, other)]
+    distance = np.linalg.norm(tools[1] - tools[0], axis=1)
     figures: dict[str, Any] = {
         'joints': list(tree.joint_names),
         'alignment': {
@@ -86,12 +86,12 @@ def compare_runs(
         'states': len(one.time),
         'first': _run_figures(one, tree, frame),
         'second': _run_figures(other, tree, frame),
-        'difference': _difference(one, other, tools),
+        'difference': _difference(one, other, distance),
     }
     errors = [np.array(figures[name]['rms_error']) for name in ('first', 'second')]
     ratio = errors[1] / np.where(errors[0] > 0.0, errors[0], np.nan)
     figures['error_ratio'] = ratio.tolist()
-    return Comparison(alignment, one, other, tools[0], tools[1], figures)
+    return Comparison(alignment, one, other, distance, figures)
 
 
 def _with_efforts(run: Recording) -> Recording:
@@ -112,26 +112,22 @@ def _run_figures(run: Recording, tree: RobotTree, frame: str) -> dict[str, Any]:
         'peak_error': errors.get('peak_error', missing),
         'tool_rms_mm': errors.get('tool_rms_mm', unknown),
         'tool_peak_mm': errors.get('tool_peak_mm', unknown),
-        'rms_effort': effort.rms.tolist(),
-        'peak_effort': effort.peak.tolist(),
+        **effort.figures('rms_effort', 'peak_effort'),
     }
 
 
-def _difference(one: Recording, other: Recording, tools: Sequence[Array]) -> dict[str, Any]:
+def _difference(one: Recording, other: Recording, between: Array) -> dict[str, Any]:
     """Return the differences of positions, tool positions and efforts of two runs."""
     n = len(one.joints)
     position, distance, effort = RmsPeak(n), RmsPeak(1), RmsPeak(n)
     position.take(one.time, other.position - one.position)
-    distance.take(one.time, np.linalg.norm(tools[1] - tools[0], axis=1)[:, np.newaxis])
+    distance.take(one.time, between[:, np.newaxis])
     effort.take(one.time, other.effort - one.effort)
     return {
-        'rms_position': position.rms.tolist(),
-        'peak_position': position.peak.tolist(),
-        'peak_position_at': position.peak_time.tolist(),
+        **position.figures('rms_position', 'peak_position', 'peak_position_at'),
         'tool_rms_mm': 1e3 * float(distance.rms[0]),
         'tool_peak_mm': 1e3 * float(distance.peak[0]),
-        'rms_effort': effort.rms.tolist(),
-        'peak_effort': effort.peak.tolist(),
+        **effort.figures('rms_effort', 'peak_effort'),
     }
 
 
@@ -211,8 +207,7 @@ def comparison_figures(
             PlotLine(series[f'second {key}'], names[1], _SECOND),
         ]
 
-    tools = comparison.first_tool, comparison.second_tool
-    distance = 1e3 * np.linalg.norm(tools[1] - tools[0], axis=1)[:, np.newaxis]
+    distance = 1e3 * comparison.distance[:, np.newaxis]
     distances = [PlotLine(distance, 'distance', _DIFFERENCE)]
     reference = PlotLine(series['reference'], 'reference', GREY, 5.0)
     difference = PlotLine(series['difference'], 'difference', _DIFFERENCE)
@@ -249,21 +244,17 @@ def _table(
     tree: RobotTree, names: Sequence[str], figures: dict[str, Any], unit: str
 ) -> ReportTable:
     effort = 'current' if unit else 'effort'
-    head = (
-        'joint', f'RMS error, {names[0]}', f'RMS error, {names[1]}', 'second / first',
-        'RMS difference of position', f'RMS {effort}, {names[0]}', f'RMS {effort}, {names[1]}',
-        f'RMS difference of {effort}',
-    )  # fmt: skip
     lengths, forces = joint_units(tree, 'rad', 'm'), joint_units(tree, unit or 'N m', unit or 'N')
     first, second, difference = (figures[name] for name in ('first', 'second', 'difference'))
-    columns = (
-        (first['rms_error'], lengths),
-        (second['rms_error'], lengths),
-        (figures['error_ratio'], [''] * tree.n),
-        (difference['rms_position'], lengths),
-        (first['rms_effort'], forces),
-        (second['rms_effort'], forces),
-        (difference['rms_effort'], forces),
+    return joint_table(
+        tree,
+        [
+            (f'RMS error, {names[0]}', first['rms_error'], lengths),
+            (f'RMS error, {names[1]}', second['rms_error'], lengths),
+            ('second / first', figures['error_ratio'], [''] * tree.n),
+            ('RMS difference of position', difference['rms_position'], lengths),
+            (f'RMS {effort}, {names[0]}', first['rms_effort'], forces),
+            (f'RMS {effort}, {names[1]}', second['rms_effort'], forces),
+            (f'RMS difference of {effort}', difference['rms_effort'], forces),
+        ],
     )
-    cells = [list(map(quantity, values, units)) for values, units in columns]
-    return ReportTable(head, list(zip(figures['joints'], *cells, strict=True)))

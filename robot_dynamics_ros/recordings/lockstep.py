@@ -9,7 +9,6 @@ import numpy as np
 
 from robot_dynamics_ros.control.laws.control_law import ControlLaw, Reference
 from robot_dynamics_ros.control.loop import ControlLoop
-from robot_dynamics_ros.control.safety.state_validator import Observation
 from robot_dynamics_ros.control.settings import LoopSettings
 from robot_dynamics_ros.control.trajectories.trajectory import Trajectory
 from robot_dynamics_ros.errors import DivergenceError
@@ -59,7 +58,7 @@ def run_lockstep(
     q, v = np.zeros(tree.n), np.zeros(tree.n)
     for k, stamp in enumerate(stamps.tolist()):
         plant.read(q, v)
-        if loop.observe(stamp, q, v) is not Observation.NEW:
+        if not loop.observe(stamp, q, v).usable:
             raise DivergenceError(f'the state ({loop.state.last_refusal})', stamp / NANO)
         if k == 0:
             loop.start()

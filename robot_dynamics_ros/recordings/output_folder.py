@@ -7,6 +7,7 @@ Figures are written as strict JSON, rows as CSV, and as Parquet if pyarrow is in
 from __future__ import annotations
 
 import contextlib
+import csv
 import errno
 import json
 import math
@@ -121,8 +122,8 @@ def json_ready(value: Any) -> Any:
         return {str(key): json_ready(inner) for key, inner in value.items()}
     if isinstance(value, (list, tuple)):
         return [json_ready(inner) for inner in value]
-    if isinstance(value, np.generic):
-        value = value.item()
+    if isinstance(value, (np.generic, np.ndarray)):
+        return json_ready(value.tolist())
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value
@@ -176,6 +177,7 @@ class CsvTable:
     def __init__(self, path: Path, every: int = 1) -> None:
         self._every, self._count = every, 0
         self._file: Any = path.open('w', encoding='utf-8', newline='\n')
+        self._rows = csv.writer(self._file, lineterminator='\n')
 
     def __enter__(self) -> CsvTable:
         return self
@@ -186,20 +188,14 @@ class CsvTable:
     def add(self, columns: Mapping[str, Array]) -> None:
         """Write rows, with empty fields for non-finite entries."""
         if not self._count:
-            self._file.write(
-                ','.join(f'"{name}"' if ',' in name else name for name in columns) + '\n'
-            )
+            self._rows.writerow(columns)
         table = np.column_stack(list(columns.values()))
         first = -self._count % self._every
         self._count += len(table)
         chosen = table[first :: self._every]
         for start in range(0, len(chosen), _BLOCK):
-            rows = chosen[start : start + _BLOCK].tolist()
-            self._file.writelines(','.join(map(_text, row)) + '\n' for row in rows)
-
-
-def _text(value: float) -> str:
-    return '' if value != value or value in (np.inf, -np.inf) else repr(value)
+            rows = chosen[start : start + _BLOCK]
+            self._rows.writerows(np.where(np.isfinite(rows), rows.astype(object), '').tolist())
 
 
 class ParquetTable:

@@ -37,7 +37,7 @@ from robot_dynamics_ros.recordings.recording_reader import (
 )
 from robot_dynamics_ros.spatial.scalar import Array
 
-_UNLIMITED = 1e12  # N m or N, if the description gives no effort limit
+UNLIMITED = 1e12  #: N m or N, if the description gives no effort limit
 
 
 def read_recording(path: str | os.PathLike[str], **choices: Any) -> Recording:
@@ -98,7 +98,10 @@ class RobotChoice:
         """Return a reader of a bag, limited to the joints of the robot if ``tree`` is given."""
         driver = self.driver(tree) if tree else None
         joints = driver.names if driver else recorded_names(self.driver_profile, self.joints)
-        return RecordingReader(bag, namespace=self.namespace, joints=joints)
+        models = tree.joint_names if tree and driver else ()
+        return RecordingReader(
+            bag, namespace=self.namespace, joints=joints, reference_joints=models
+        )
 
     def driver(self, tree: RobotTree) -> DriverConversion | None:
         """Return the driver conversion for a robot; None if recorded in SI by the same names."""
@@ -117,8 +120,8 @@ class RobotChoice:
         for part in within(reader.chunks(seconds), self.span):
             yield in_model_units(part, driver)
 
-    def load(self, reader: RecordingReader) -> tuple[RobotTree, bool]:
-        """Load the robot; also return whether its efforts are limited.
+    def load(self, reader: RecordingReader) -> RobotTree:
+        """Load the robot, with ``UNLIMITED`` efforts if the description gives no limits.
 
         Raises:
             RecordingError: The bag has no description, and ``robot`` is empty.
@@ -139,11 +142,11 @@ class RobotChoice:
             identified=self.identified or str(parameters.get('identified') or ''),
         )
         try:
-            return load(effort_limit=self.effort_limit), True
+            return load(effort_limit=self.effort_limit)
         except ModelError:
             if self.effort_limit is not None:
                 raise
-            return load(effort_limit=_UNLIMITED), False
+            return load(effort_limit=UNLIMITED)
 
 
 def recorded_gravity(parameters: Mapping[str, Any]) -> tuple[float, float, float]:

@@ -30,6 +30,7 @@ _PER_JOINT = (
     'reference_velocity',
     'measured_effort',
 )
+_COMPLETE = 0.9  # fraction of finite measured efforts from which they are used
 _PER_STATE = ('time', 'stamp_ns', 'arrival_ns', 'answer_ns')
 
 
@@ -83,6 +84,12 @@ class Recording:
         for name in ('stamp_ns', 'arrival_ns', 'answer_ns'):
             if len(getattr(self, name)) != len(self.time):
                 object.__setattr__(self, name, stamps)
+
+    @property
+    def has_measured(self) -> bool:
+        """Whether nearly all efforts were measured, and some are not zero."""
+        measured = self.measured_effort
+        return bool(np.isfinite(measured).mean() >= _COMPLETE and np.nan_to_num(measured).any())
 
     def of_joints(self, joints: Sequence[str]) -> Recording:
         """Return the recording with the columns of the given joints, in that order.
@@ -263,6 +270,8 @@ def within(parts: Iterable[Recording], span: tuple[float, float]) -> Iterator[Re
 def in_model_units(recording: Recording, driver: DriverConversion | None) -> Recording:
     """Convert a recording to the model's joint names and SI units at the joints.
 
+    The reference of our controller, which records its parameters, is in these units already.
+
     Args:
         recording: Recording in driver units; must contain the joints of the driver.
         driver: The conversion; None if the recording is in SI by the names of the model.
@@ -274,6 +283,9 @@ def in_model_units(recording: Recording, driver: DriverConversion | None) -> Rec
         return recording
     known = {row.name: row.joint for row in driver.profile.joints}
     run = recording.of_joints(driver.names)
+    reference, velocity = run.reference_position, run.reference_velocity
+    if not run.parameters:
+        reference, velocity = driver.position(reference), driver.velocity(velocity)
     return replace(
         run,
         joints=tuple(known.get(name, name) for name in driver.names),
@@ -281,6 +293,6 @@ def in_model_units(recording: Recording, driver: DriverConversion | None) -> Rec
         velocity=driver.velocity(run.velocity),
         effort=driver.commanded_effort(run.effort),
         measured_effort=driver.measured_effort(run.measured_effort),
-        reference_position=driver.position(run.reference_position),
-        reference_velocity=driver.velocity(run.reference_velocity),
+        reference_position=reference,
+        reference_velocity=velocity,
     )

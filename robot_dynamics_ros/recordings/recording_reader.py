@@ -63,6 +63,8 @@ class RecordingReader:
         joints: Joints to read; if empty, those of the description in the bag, else all.
         command_joints: Order of the efforts in a command; if empty, that of the controller's
             parameters, else of the description, else of the states.
+        reference_joints: Names of ``joints`` in the references of a controller that names them
+            otherwise than the driver; such references are read, too.
         topics: Namespace and topic names, see ``topics.choose_topics``.
 
     Raises:
@@ -77,8 +79,10 @@ class RecordingReader:
         *,
         joints: Sequence[str] = (),
         command_joints: Sequence[str] = (),
+        reference_joints: Sequence[str] = (),
         **topics: str,
     ) -> None:
+        self._reference_joints = tuple(reference_joints)
         self.bag = BagReader(path)
         try:
             self.topics = self._choose_topics(topics)
@@ -134,7 +138,9 @@ class RecordingReader:
         Raises:
             RecordingError: No state can be used.
         """
-        self._builder = builder = _RecordingBuilder(self.bag, self.topics, self._layout)
+        self._builder = builder = _RecordingBuilder(
+            self.bag, self.topics, self._layout, self._reference_joints or self.joints
+        )
         self.counts = builder.states.counts
         empty = True
         for columns in builder.parts(seconds):
@@ -180,10 +186,18 @@ class _RecordingBuilder:
         bag: The bag.
         topics: The topics to read.
         layout: Layout of the messages.
+        reference_joints: Names of the joints in references, if not those of the layout.
     """
 
-    def __init__(self, bag: BagReader, topics: Topics, layout: BagLayout) -> None:
+    def __init__(
+        self,
+        bag: BagReader,
+        topics: Topics,
+        layout: BagLayout,
+        reference_joints: Sequence[str],
+    ) -> None:
         self._bag, self._topics, self._layout = bag, topics, layout
+        self._reference_joints = reference_joints
         n, by_arrival = len(layout.joints), not layout.by_stamp
         self.states = StateAlignment(layout.joints, layout.stamped)
         self._parts: list[Rows] = []
@@ -193,7 +207,7 @@ class _RecordingBuilder:
         # Columns filled by each topic of commands.
         fills = {
             topic: [layout.joints.index(joint)]
-            for joint, topic in (topics.joint_commands or {}).items()
+            for joint, topic in topics.joint_commands.items()
             if joint in layout.joints
         }
         if topics.commands:
@@ -248,9 +262,10 @@ class _RecordingBuilder:
                 self._add_commands(topic, groups, arrival)
 
     def _add_references(self, groups: list[Any], arrival: Array) -> None:
-        joints = self._layout.joints
         for group in groups:
-            if not set(joints) <= set(group.names):
+            spellings = (self._reference_joints, self._layout.joints)
+            joints = next((row for row in spellings if set(row) <= set(group.names)), None)
+            if joints is None:
                 continue
             columns = [group.names.index(name) for name in joints]
             values = np.hstack([group.position[:, columns], group.velocity[:, columns]])

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -121,9 +121,7 @@ class StateAlignment:
         self.counts.not_finite += int((~finite).sum())
         self.counts.implausible += int((finite & ~plausible).sum())
         self.counts.velocity_unknown += int((unknown.any(axis=1) & ~unknown.all(axis=1)).sum())
-        if not plausible.all():
-            rows = rows.take(plausible)
-        return self._in_order(rows)
+        return self._in_order(rows if plausible.all() else rows.take(plausible))
 
     def _single_group(self, group: States, arrival: Array) -> Rows:
         columns = [group.names.index(name) for name in self.joints]
@@ -174,18 +172,12 @@ class StateAlignment:
         first_is_newer = self._last_ns is None or stamps[0] > self._last_ns
         if first_is_newer and (np.diff(stamps) > 0).all():
             self._last_ns, self._older_ns = int(stamps[-1]), None
-            return self._shifted(rows, np.full(len(stamps), self.shift_ns))
+            return replace(rows, stamp_ns=stamps + self.shift_ns)
         keep, shifts = np.zeros(len(stamps), dtype=bool), np.zeros(len(stamps), dtype=np.int64)
         for i, stamp in enumerate(stamps.tolist()):
             keep[i] = self._accepts(stamp)
             shifts[i] = self.shift_ns
-        return self._shifted(rows, shifts).take(keep)
-
-    @staticmethod
-    def _shifted(rows: Rows, shifts: Array) -> Rows:
-        if not shifts.any():
-            return rows
-        return Rows(rows.stamp_ns + shifts, *list(vars(rows).values())[1:])
+        return replace(rows, stamp_ns=stamps + shifts).take(keep)
 
     def _accepts(self, stamp: int) -> bool:
         last = self._last_ns

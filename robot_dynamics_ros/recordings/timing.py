@@ -16,6 +16,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import reduce
+from itertools import chain
 
 import numpy as np
 
@@ -319,22 +321,13 @@ def with_neighbours(
         before: Number of rows needed before a chunk.
         after: Number of rows needed after a chunk.
     """
+    tail: list[Recording] = []
     held: Recording | None = None
-    tail: Recording | None = None
-    for chunk in chunks:
+    for chunk in chain(chunks, (None,)):
         if held is not None:
-            yield _joined(tail, held, chunk.rows(slice(0, after)))
-            tail = held.rows(slice(max(0, len(held.time) - before), None))
+            head = [] if chunk is None else [chunk.rows(slice(0, after))]
+            start = sum(len(part.time) for part in tail)
+            own = slice(start, start + len(held.time))
+            yield reduce(Recording.followed_by, [*tail, held, *head]), own
+            tail = [held.rows(slice(max(0, len(held.time) - before), None))]
         held = chunk
-    if held is not None:
-        yield _joined(tail, held, None)
-
-
-def _joined(
-    tail: Recording | None, held: Recording, head: Recording | None
-) -> tuple[Recording, slice]:
-    start = 0 if tail is None else len(tail.time)
-    joined = held if tail is None else tail.followed_by(held)
-    if head is not None:
-        joined = joined.followed_by(head)
-    return joined, slice(start, start + len(held.time))

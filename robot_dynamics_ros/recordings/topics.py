@@ -51,7 +51,7 @@ class Topics:
 
     states: str
     commands: str = ''
-    joint_commands: Mapping[str, str] | None = None
+    joint_commands: Mapping[str, str] = field(default_factory=dict)
     reference: str = ''
     description: str = ''
     parameters: str = ''
@@ -61,7 +61,7 @@ class Topics:
 
     def of_states(self) -> tuple[str, ...]:
         """Return the topics with about one message per state."""
-        named = (self.states, self.commands, self.reference, *(self.joint_commands or {}).values())
+        named = (self.states, self.commands, self.reference, *self.joint_commands.values())
         return tuple(topic for topic in named if topic)
 
 
@@ -93,21 +93,13 @@ def choose_topics(
     states = finder.require(states, STATE) if states else finder.states(namespace)
     space = states.rpartition('/')[0] if not namespace else '/' + namespace.strip('/')
     space = space.rstrip('/')
-    commands = (
-        finder.require(commands, ARRAY)
-        if commands
-        else finder.find(space, ARRAY, 'effort_controller', 'commands')
-    )
-    reference = (
-        finder.require(reference, STATE)
-        if reference
-        else finder.find(space, STATE, 'controller', 'reference')
-    )
+    commands = finder.find(commands, space, ARRAY, 'effort_controller/commands')
+    reference = finder.find(reference, space, STATE, 'controller/reference')
     controller = reference.rpartition('/')[0] if reference else f'{space}/controller'
     return Topics(
         states,
         commands,
-        None if commands else finder.joint_commands(space),
+        {} if commands else finder.joint_commands(space),
         reference,
         finder.require(description, TEXT) if description else finder.description(space),
         finder.existing(f'{controller}/parameters', TEXT),
@@ -182,10 +174,13 @@ class _TopicFinder:
                 return topic
         return topics[0] if len(topics) == 1 else ''
 
-    def find(self, space: str, kind: str, owner: str, ending: str) -> str:
-        """Return the default topic, else the only one with that ending, else an empty string."""
-        if usual := self.existing(f'{space}/{owner}/{ending}', kind):
-            return usual
+    def find(self, given: str, space: str, kind: str, usual: str) -> str:
+        """Return the topic given, else the usual one, else the only one with that ending."""
+        if given:
+            return self.require(given, kind)
+        if topic := self.existing(f'{space}/{usual}', kind):
+            return topic
+        ending = _base_name(usual)
         topics = [
             topic
             for topic in self._of(kind)

@@ -12,10 +12,9 @@ from sensor_msgs.msg import JointState
 
 from robot_dynamics_ros.control.drivers.conversion import DriverConversion
 from robot_dynamics_ros.errors import PeerTimeoutError
+from robot_dynamics_ros.messages import NANO, stamp_ns
 from robot_dynamics_ros.ros.conversions import (
-    NANO,
     JointStateReader,
-    stamp_to_ns,
     subscribe_commands,
 )
 from robot_dynamics_ros.ros.node import PASSIVE, STEADY, PackageNode
@@ -33,13 +32,18 @@ class StateCollector(PackageNode):
 
     Attributes:
         finished: Completes after this time, or with an error if no state arrives.
-        rows: Time (s), positions, velocities and efforts so far, in the units and signs of the
+
+    Args:
+        driver, seconds, commands: See :func:`collect_states`.
+        rows: Receives times (s), positions, velocities and efforts, in the units and signs of the
             driver and the order of the model.
     """
 
-    def __init__(self, driver: DriverConversion, seconds: float, commands: bool) -> None:
+    def __init__(
+        self, driver: DriverConversion, seconds: float, commands: bool, rows: list[Columns]
+    ) -> None:
         super().__init__('commissioning')
-        self.rows: list[Columns] = []
+        self._rows = rows
         n = len(driver.names)
         self._driver, self._seconds, self._use_commands = driver, seconds, commands
         velocity = driver.profile.state.velocity == 'message'
@@ -65,18 +69,18 @@ class StateCollector(PackageNode):
     def _on_state(self, msg: JointState) -> None:
         if not self._reader.read(msg):
             return
-        stamp = stamp_to_ns(msg.header.stamp) or self.get_clock().now().nanoseconds
+        stamp = stamp_ns(msg) or self.get_clock().now().nanoseconds
         if stamp <= self._last_ns:
             return
         self._first_ns = self._first_ns or stamp
         self._last_ns = stamp
         effort = self._command.copy() if self._use_commands else self._reader.effort_of(msg.effort)
         x, y = self._reader.q.copy(), self._reader.v.copy()
-        self.rows.append((np.array([(stamp - self._first_ns) / NANO]), x, y, effort))
+        self._rows.append((np.array([(stamp - self._first_ns) / NANO]), x, y, effort))
 
     def _check_progress(self) -> None:
         elapsed = time.monotonic() - self._started_at
-        if not self.rows and elapsed > _TIMEOUT_S:
+        if not self._rows and elapsed > _TIMEOUT_S:
             missing = ', '.join(self._reader.missing_joints()) or 'all joints at once'
             topic = self._driver.profile.state.topic
             self._end(error=PeerTimeoutError(topic, f'state of {missing}', elapsed))
@@ -84,7 +88,7 @@ class StateCollector(PackageNode):
             self._end()
         else:
             left = self._seconds - elapsed
-            print(f'{len(self.rows)} states, {left:.0f} s left', file=sys.stderr, flush=True)
+            print(f'{len(self._rows)} states, {left:.0f} s left', file=sys.stderr, flush=True)
 
 
 def collect_states(
@@ -102,14 +106,9 @@ def collect_states(
         Times (N,), s; positions, velocities and efforts (N, n) in the units and signs of the
         driver, NaN if missing; or the exit code on failure.
     """
-    created: list[StateCollector] = []
-
-    def make() -> StateCollector:
-        created.append(StateCollector(driver, seconds, commands))
-        return created[0]
-
-    code = run(make, args)
-    if code or not created or not created[0].rows:
+    rows: list[Columns] = []
+    code = run(lambda: StateCollector(driver, seconds, commands, rows), args)
+    if code or not rows:
         return code or 1
-    time_, x, y, effort = (np.array(column) for column in zip(*created[0].rows, strict=True))
+    time_, x, y, effort = (np.array(column) for column in zip(*rows, strict=True))
     return time_[:, 0], x, y, effort

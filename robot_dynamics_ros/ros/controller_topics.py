@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from geometry_msgs.msg import PoseStamped, WrenchStamped
 from rclpy.node import Node
-from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
+from rclpy.qos import QoSProfile, ReliabilityPolicy
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Bool, Float64MultiArray, MultiArrayDimension, MultiArrayLayout
 
@@ -32,6 +32,7 @@ from robot_dynamics_ros.ros.conversions import (
     ns_to_stamp,
     wrench_message,
 )
+from robot_dynamics_ros.ros.node import LATCHED, NEWEST
 
 #: Labels of the entries of ``~/constraint_condition``.
 _LABELS = ('sigma_min', 'condition', 'damped', 'scale')
@@ -237,18 +238,16 @@ class ContactMonitor:
 
 # Streamed inputs ---------------------------------------------------------------------------------
 
-#: Only the newest message matters, and a lost one is soon replaced.
-_STREAM_QOS = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
-#: Same QoS as in joint_trajectory_controller.
-_SPEED_QOS = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 _WARNING_PERIOD_S = 5.0  # between two warnings
-_STREAMS: dict[str, tuple[Any, QoSProfile]] = {
-    'target_joint': (JointState, _STREAM_QOS),
-    'target_pose': (PoseStamped, _STREAM_QOS),
-    'target_wrench': (WrenchStamped, _STREAM_QOS),
-    'measured_wrench': (WrenchStamped, _STREAM_QOS),
-    'enable_guiding': (Bool, _STREAM_QOS),
+_STREAMS: dict[str, Any] = {
+    'target_joint': JointState,
+    'target_pose': PoseStamped,
+    'target_wrench': WrenchStamped,
+    'measured_wrench': WrenchStamped,
+    'enable_guiding': Bool,
 }
+#: Its QoS is that in joint_trajectory_controller.
+_SPEED = 'speed_scaling_input'
 
 
 def subscribe_streams(
@@ -275,7 +274,7 @@ def subscribe_streams(
     with suppress(ImportError):
         from control_msgs.msg import SpeedScalingFactor
 
-        streams['speed_scaling_input'] = SpeedScalingFactor, _SPEED_QOS
+        streams[_SPEED] = SpeedScalingFactor
 
     def on_message(name: str, msg: Any) -> None:
         try:
@@ -286,6 +285,8 @@ def subscribe_streams(
             log.warning(f'refused: {error}', throttle_duration_sec=_WARNING_PERIOD_S)
 
     return [
-        node.create_subscription(kind, f'~/{name}', partial(on_message, name), profile)
-        for name, (kind, profile) in streams.items()
+        node.create_subscription(
+            kind, f'~/{name}', partial(on_message, name), LATCHED if name == _SPEED else NEWEST
+        )
+        for name, kind in streams.items()
     ]

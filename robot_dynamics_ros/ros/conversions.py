@@ -20,10 +20,16 @@ from rclpy.serialization import deserialize_message, serialize_message
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64, Float64MultiArray
 
-from robot_dynamics_ros.messages import MessageBytes, number_bytes, state_bytes
+from robot_dynamics_ros.messages import (
+    NANO,
+    MessageBytes,
+    message_bytes,
+    number_layout,
+    stamp_ns,
+    state_layout,
+)
 from robot_dynamics_ros.spatial.scalar import Array
 
-NANO = 1_000_000_000
 #: Message type of a command by ``command_form``.
 COMMAND_MESSAGES = {
     'group': Float64MultiArray,
@@ -31,11 +37,6 @@ COMMAND_MESSAGES = {
     'joint_state': JointState,
     'overlay': Float64MultiArray,
 }
-
-
-def stamp_to_ns(stamp: Time) -> int:
-    """Return a timestamp in ns."""
-    return stamp.sec * NANO + stamp.nanosec
 
 
 def ns_to_stamp(nanoseconds: int) -> Time:
@@ -79,9 +80,12 @@ class JointStateReader:
         count = len(self._names)
         if len(msg.position) != count or not len(self._present):
             return False
+        named = [self.joints[i] for i in self._present]
+        missing = [name for name in self.missing_velocity if name not in named]
         if self._velocity and len(msg.velocity) != count:
-            self.missing_velocity = tuple(self.joints[i] for i in self._present)
+            self.missing_velocity = (*missing, *named)
             return False
+        self.missing_velocity = tuple(missing)
         position = np.frombuffer(msg.position)
         velocity = np.frombuffer(msg.velocity) if self._velocity else position
         if self.has_all:
@@ -103,6 +107,7 @@ class JointStateReader:
 
     def read_arrays(self, position: Array, velocity: Array, indices: Array) -> None:
         """Read the arrays of a message in which the joints are at ``indices``, shape (n,)."""
+        self.missing_velocity = ()
         position.take(indices, out=self.q, mode='clip')
         if self._velocity:
             velocity.take(indices, out=self.v, mode='clip')
@@ -282,10 +287,10 @@ class SerializedStateReader:
             self.unreadable += 1
             return False
         self.deserialized += 1
-        self._message, self.stamp_ns = message, stamp_to_ns(message.header.stamp)
+        self._message, self.stamp_ns = message, stamp_ns(message)
         complete = self.reader.read(message)
         if complete and self.reader.has_all:
-            self._layout = _verified(state_bytes(content), message)
+            self._layout = _verified(message_bytes(content, state_layout), message)
             self._indices, self._names = self.reader.indices, message.name
         return complete
 
@@ -298,7 +303,7 @@ def _verified(raw: MessageBytes | None, message: JointState) -> MessageBytes | N
     if len(message.effort) not in (0, len(message.name)):
         return None
     same = all(x.tobytes() == y.tobytes() for x, y in zip(raw.doubles, fields, strict=True))
-    return raw if same and raw.stamp_ns == stamp_to_ns(message.header.stamp) else None
+    return raw if same and raw.stamp_ns == stamp_ns(message) else None
 
 
 class PreparedMessage:
@@ -317,9 +322,10 @@ class PreparedMessage:
         self._fields: tuple[str, ...] = ('data',)
         if isinstance(message, JointState):
             self._fields = ('position', 'velocity', 'effort')
-            self._bytes = state_bytes(content)
+            self._bytes = message_bytes(content, state_layout)
         else:
-            self._bytes = number_bytes(content, single=isinstance(message, Float64))
+            layout = partial(number_layout, single=isinstance(message, Float64))
+            self._bytes = message_bytes(content, layout)
         self.doubles = self._bytes.doubles if self._bytes else self._copies()
 
     def _copies(self) -> tuple[Array, ...]:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -14,12 +14,9 @@ from rclpy.qos import QoSProfile, ReliabilityPolicy
 from rclpy.qos_overriding_options import QoSOverridingOptions, QoSPolicyKind
 from sensor_msgs.msg import JointState
 
-from robot_dynamics_ros.control.drivers.conversion import DriverConversion, bind
-from robot_dynamics_ros.control.drivers.file import load_driver_profile
 from robot_dynamics_ros.control.drivers.port import DriverPort, velocity_filter
-from robot_dynamics_ros.control.drivers.profile import CommandProfile, DriverProfile
+from robot_dynamics_ros.control.drivers.profile import CommandProfile
 from robot_dynamics_ros.errors import ConfigurationError
-from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.ros.conversions import (
     COMMAND_MESSAGES,
     EffortWriter,
@@ -30,15 +27,6 @@ from robot_dynamics_ros.ros.conversions import (
 #: A driver needs only the newest effort; qos_overrides can increase the depth for a recorder.
 _COMMAND_DEPTH = 1
 STATE_QOS = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
-
-
-def profile_from_parameters(settings: Mapping[str, Any]) -> DriverProfile | None:
-    """Return the profile that the parameter ``driver_profile`` names; None if it is empty.
-
-    Raises:
-        ConfigurationError: The profile does not exist or is invalid.
-    """
-    return load_driver_profile(settings['driver_profile']) if settings['driver_profile'] else None
 
 
 class DriverConnection:
@@ -63,7 +51,7 @@ class DriverConnection:
     writer: EffortWriter
     states: Any
     publishers: list[Any]
-    _subscriber_count, _topic_of_positions = 0, ''
+    _subscriber_count, _topic_of_positions = 0, ''  # smallest count of any command topic
 
     def __init__(self, port: DriverPort, command_form: str) -> None:
         self.port = port
@@ -127,12 +115,10 @@ class DriverConnection:
 
     def has_new_subscriber(self) -> bool:
         """Return whether the commands have more subscribers than at the last call."""
-        before, self._subscriber_count = self._subscriber_count, self._count_subscribers()
+        before = self._subscriber_count
+        counts = [publisher.get_subscription_count() for publisher in self.publishers]
+        self._subscriber_count = min(counts)
         return self._subscriber_count > before
-
-    def _count_subscribers(self) -> int:
-        """Return the smallest number of subscribers of any command topic."""
-        return min(publisher.get_subscription_count() for publisher in self.publishers)
 
     def missing_subscriber(self, node: Node, required: Sequence[str]) -> str:
         """Return which required subscriber of the commands is missing; empty if none is.
@@ -200,12 +186,3 @@ def _naming_topic(topic: str) -> Iterator[None]:
         problem = ' '.join(str(error).partition(', at /')[0].split())
         remedy = "correct the names in it, or its 'qos_overrides'"
         raise ConfigurationError(f'topic {topic!r}', problem, remedy) from error
-
-
-def bind_profile(profile: DriverProfile | None, tree: RobotTree) -> DriverConversion | None:
-    """Return a profile bound to a robot; None without a profile.
-
-    Raises:
-        ConfigurationError: The profile does not match the robot.
-    """
-    return None if profile is None else bind(profile, tree)

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -57,7 +56,6 @@ def gazebo_bridge(
     *,
     clock: bool = True,
     forces: bool = True,
-    remappings: Sequence[tuple[str, str]] = (),
 ) -> list[Node]:
     """Return the bridge node.
 
@@ -67,7 +65,6 @@ def gazebo_bridge(
         prefix: Prefix of the robot's names.
         clock: Whether to bridge the clock.
         forces: Whether to bridge the robot's forces.
-        remappings: Pairs of names.
 
     Returns:
         One node, or none if there is nothing to bridge.
@@ -83,7 +80,7 @@ def gazebo_bridge(
             namespace=args.namespace,
             output='screen',
             parameters=[{'config_file': str(file)}],
-            remappings=list(remappings),
+            remappings=args.remappings,
         )
     ]
 

@@ -28,6 +28,7 @@ from xml.etree import ElementTree
 from rclpy.node import Node
 from std_msgs.msg import Float64, String
 
+from robot_dynamics_ros.description.urdf import parse_urdf
 from robot_dynamics_ros.errors import (
     MissingDependencyError,
     ParameterError,
@@ -44,6 +45,7 @@ from robot_dynamics_ros.ros.gazebo_forces import (
 from robot_dynamics_ros.ros.gazebo_lockstep import SteppedWorld
 from robot_dynamics_ros.ros.node import LATCHED, SequenceNode, Steps
 from robot_dynamics_ros.ros.node_parameters import GAZEBO_ROBOT
+from robot_dynamics_ros.spatial.rotation import quaternion, rotation_from_rpy
 
 
 class CommandedWorld:
@@ -70,10 +72,12 @@ class CommandedWorld:
         self._efforts, self._missing = [0.0] * len(topics), set(range(len(topics)))
         self._seconds = 1e-9 * settings['step_ns']
         self._started = self._reported = (0.0, 0)
-        limits = _effort_limits(description)
+        joints = {joint.name: joint for joint in parse_urdf(description, lambda _: None).joints}
         for index, topic in enumerate(topics):
             *_, joint, force = topic.split('/')
-            on_effort = partial(self._on_effort, index, limits.get(joint, math.inf))
+            limit = joints[joint].limit
+            effort = math.inf if limit is None or limit.effort is None else limit.effort
+            on_effort = partial(self._on_effort, index, effort)
             node.create_subscription(Float64, f'{joint}/{force}', on_effort, 1)
 
     def begin(self) -> None:
@@ -113,16 +117,6 @@ class CommandedWorld:
             self.world.step(self._efforts)
 
 
-def _effort_limits(description: str) -> dict[str, float]:
-    """Return the effort limits of a URDF text by joint, N m or N."""
-    joints = ElementTree.fromstring(description).iterfind('joint[limit]')
-    return {
-        joint.get('name', ''): float(limit.get('effort', 'inf'))
-        for joint in joints
-        for limit in joint.iterfind('limit')
-    }
-
-
 INSTALL = 'apt install ros-<distro>-ros-gz, or see https://gazebosim.org/docs'
 _DELIVERY_S = 0.3  # from activation to the first command in Gazebo: two hops of some ms
 _UNANSWERED = 'timed out'  # printed by the command line if a service does not answer
@@ -138,13 +132,11 @@ def insertion(file: Path, model: str, pose: Sequence[float]) -> str:
         model: Name of the new model.
         pose: x, y, z, m; roll, pitch, yaw, rad, about the fixed axes x, y, z in that order.
     """
-    (x, y, z), half = pose[:3], [0.5 * angle for angle in pose[3:]]
-    (cr, cp, cy), (sr, sp, sy) = map(math.cos, half), map(math.sin, half)
+    x, y, z, *angles = pose
+    w, i, j, k = quaternion(rotation_from_rpy(*angles)).tolist()
     return (
-        f'sdf_filename: "{file}", name: "{model}", pose: {{'
-        f'position: {{x: {x!r}, y: {y!r}, z: {z!r}}}, '
-        f'orientation: {{w: {cr * cp * cy + sr * sp * sy!r}, x: {sr * cp * cy - cr * sp * sy!r}, '
-        f'y: {cr * sp * cy + sr * cp * sy!r}, z: {cr * cp * sy - sr * sp * cy!r}}}}}'
+        f'sdf_filename: "{file}", name: "{model}", pose: {{position: {{x: {x!r}, y: {y!r}, '
+        f'z: {z!r}}}, orientation: {{w: {w!r}, x: {i!r}, y: {j!r}, z: {k!r}}}}}'
     )
 
 

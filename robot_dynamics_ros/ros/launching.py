@@ -100,6 +100,7 @@ VIEW = Argument(
     ('false', 'true', 'control'),
 )
 RVIZ = Argument('rviz', 'false', 'Show the arm in RViz.', SWITCH)
+WORLD = Argument('world', str(share_directory() / 'worlds' / 'arm.sdf'), 'SDF file of the world.')
 GUI = Argument('gui', 'true', "Show Gazebo's window.", SWITCH)
 GZ_ARGS = Argument('gz_args', '', 'Additional arguments of gz sim, such as "-v 4".')
 LOG_LEVEL = Argument(
@@ -134,31 +135,25 @@ def description(
 
 
 def _values(arguments: Iterable[Argument], context: LaunchContext) -> SimpleNamespace:
-    """Return the arguments' values by name."""
+    """Return the arguments' values by name, and no ``remappings`` yet."""
     values: dict[str, Any] = {}
     for argument in arguments:
         text = LaunchConfiguration(argument.name).perform(context)
         values[argument.name] = text == 'true' if argument.choices == SWITCH else text
-    return SimpleNamespace(**values)
+    return SimpleNamespace(**values, remappings=[])
 
 
-def package_node(
-    executable: str,
-    args: SimpleNamespace,
-    parameters: Mapping[str, Any] | None = None,
-    remappings: Sequence[tuple[str, str]] = (),
-) -> Node:
+def package_node(executable: str, args: SimpleNamespace, parameters: Mapping[str, Any]) -> Node:
     """Return one of this package's nodes, named after its executable.
 
     Args:
         executable: Name of the executable.
         args: Launch arguments with ``namespace``, ``params_file``, ``log_level`` and ``robot``.
         parameters: Parameters that override the parameter file; strings stay strings.
-        remappings: Pairs of names.
     """
     own = {
         name: ParameterValue(value, value_type=str) if isinstance(value, str) else value
-        for name, value in (parameters or {}).items()
+        for name, value in parameters.items()
     }
     return Node(
         package=PACKAGE,
@@ -166,8 +161,8 @@ def package_node(
         name=executable,
         namespace=args.namespace,
         output='screen',
-        parameters=[*parameter_file(args), *([own] if own else [])],
-        remappings=list(remappings),
+        parameters=[*parameter_file(args), own],
+        remappings=args.remappings,
         arguments=['--ros-args', '--log-level', f'{executable}:={args.log_level}'],
         sigterm_timeout=str(SHUTDOWN_SECONDS),
     )
@@ -252,11 +247,7 @@ def follows_motion(args: SimpleNamespace) -> bool:
     return not has_program and args.law != 'gravity_compensation'
 
 
-def recorder(
-    args: SimpleNamespace,
-    parameters: Mapping[str, Any] | None = None,
-    remappings: Sequence[tuple[str, str]] = (),
-) -> list[Node]:
+def recorder(args: SimpleNamespace, **parameters: Any) -> list[Node]:
     """Return the recorder node if ``record`` is set; it writes to ``bag``.
 
     Raises:
@@ -268,19 +259,15 @@ def recorder(
         raise ConfigurationError(
             f'bag {args.bag!r}', 'exists already', 'choose another name or remove it'
         )
-    return [package_node('recorder', args, {'bag': args.bag, **(parameters or {})}, remappings)]
+    return [package_node('recorder', args, {'bag': args.bag, **parameters})]
 
 
-def monitor(
-    args: SimpleNamespace,
-    parameters: Mapping[str, Any],
-    remappings: Sequence[tuple[str, str]] = (),
-) -> list[Node]:
+def monitor(args: SimpleNamespace, parameters: Mapping[str, Any]) -> list[Node]:
     """Return the monitor node, which compares the controller's commands, if ``monitor`` is set."""
     if not args.monitor:
         return []
     source = {'effort_source': 'reference', 'use_sim_time': True}
-    return [package_node('monitor', args, {**source, **parameters}, remappings)]
+    return [package_node('monitor', args, {**source, **parameters})]
 
 
 def viewer(args: SimpleNamespace, **parameters: Any) -> list[Node]:
@@ -301,7 +288,6 @@ def visualization(
     args: SimpleNamespace,
     robot_description: str,
     root: str,
-    remappings: Sequence[tuple[str, str]] = (),
     *,
     sim_time: bool = True,
 ) -> list[Node]:
@@ -311,7 +297,6 @@ def visualization(
         args: Launch arguments with ``rviz`` and ``namespace``.
         robot_description: URDF text.
         root: Its root link, the fixed frame of RViz.
-        remappings: Pairs of names, for both nodes.
         sim_time: Whether to use the time of the topic clock.
 
     Raises:
@@ -321,24 +306,20 @@ def visualization(
         return []
     require_packages(('robot_state_publisher', 'rviz2'), 'rviz:=true')
     return [
-        state_publisher(args, robot_description, remappings, sim_time=sim_time),
+        state_publisher(args, robot_description, sim_time=sim_time),
         Node(
             package='rviz2',
             executable='rviz2',
             namespace=args.namespace,
             parameters=[{'use_sim_time': sim_time}],
-            remappings=list(remappings),
+            remappings=args.remappings,
             arguments=['-d', str(share_directory() / 'config' / 'robot.rviz'), '-f', root],
         ),
     ]
 
 
 def state_publisher(
-    args: SimpleNamespace,
-    robot_description: str,
-    remappings: Sequence[tuple[str, str]] = (),
-    *,
-    sim_time: bool = True,
+    args: SimpleNamespace, robot_description: str, *, sim_time: bool = True
 ) -> Node:
     """Return robot_state_publisher, which publishes tf and robot_description."""
     text = ParameterValue(robot_description, value_type=str)
@@ -348,7 +329,7 @@ def state_publisher(
         namespace=args.namespace,
         output='screen',
         parameters=[{'robot_description': text, 'use_sim_time': sim_time}],
-        remappings=list(remappings),
+        remappings=args.remappings,
     )
 
 
@@ -391,6 +372,11 @@ def _end_of_scene(reason: str, code: int) -> list[Any]:
     return [LogInfo(msg=f'the scene ends: {reason}'), EmitEvent(event=Shutdown(reason=reason))]
 
 
-def clock_remapping(args: SimpleNamespace) -> list[tuple[str, str]]:
-    """Return the remapping of /clock to the clock of the namespace, if there is one."""
-    return [('/clock', 'clock')] if args.namespace else []
+def remapped(args: SimpleNamespace, *names: tuple[str, str]) -> SimpleNamespace:
+    """Return the launch arguments for nodes with further names replaced, as pairs."""
+    return SimpleNamespace(**vars(args) | {'remappings': [*args.remappings, *names]})
+
+
+def with_own_clock(args: SimpleNamespace) -> SimpleNamespace:
+    """Return the launch arguments for nodes with the clock of their namespace, if there is one."""
+    return remapped(args, ('/clock', 'clock')) if args.namespace else args

@@ -19,7 +19,7 @@ from rclpy.event_handler import SubscriptionEventCallbacks
 from rclpy.subscription import Subscription
 from sensor_msgs.msg import JointState
 
-from robot_dynamics_ros.control.drivers.conversion import effort_limits
+from robot_dynamics_ros.control.drivers.conversion import robot_and_driver
 from robot_dynamics_ros.control.drivers.port import DriverPort, velocity_filter
 from robot_dynamics_ros.control.setup import driver_share
 from robot_dynamics_ros.errors import MissingDependencyError
@@ -32,25 +32,24 @@ from robot_dynamics_ros.estimation.model_monitor import (
     evaluate_difference,
     make_pairing,
 )
+from robot_dynamics_ros.messages import NANO, stamp_ns
 from robot_dynamics_ros.model import RobotTree
-from robot_dynamics_ros.model.load import robot_from_parameters
 from robot_dynamics_ros.model.payload import payload_from_parameters, with_payload
 from robot_dynamics_ros.ros.conversions import (
-    NANO,
     JointStateWriter,
     ns_to_stamp,
-    stamp_to_ns,
     subscribe_commands,
 )
-from robot_dynamics_ros.ros.driver_connection import (
-    DriverConnection,
-    bind_profile,
-    profile_from_parameters,
-)
+from robot_dynamics_ros.ros.driver_connection import DriverConnection
 from robot_dynamics_ros.ros.executors import PolledGroup, PollingExecutor, take_pending
-from robot_dynamics_ros.ros.node import PASSIVE, STEADY, PackageNode, diagnostic_array
+from robot_dynamics_ros.ros.node import (
+    PASSIVE,
+    STEADY,
+    PackageNode,
+    diagnostic_array,
+    on_set_parameters,
+)
 from robot_dynamics_ros.ros.node_parameters import MONITOR
-from robot_dynamics_ros.ros.parameters import on_set_parameters
 from robot_dynamics_ros.symbolic.kernel import compile_kernel
 
 _DEPTH = 1000  # of the publishers: all samples of one poll are published in a burst
@@ -84,10 +83,7 @@ class MonitorNode(PackageNode):
 
     def _begin(self, description: str) -> None:
         settings = self._settings
-        profile = profile_from_parameters(settings)
-        limits = None if profile is None else effort_limits(profile)
-        self._tree = robot_from_parameters(settings, description, limits)
-        self._driver = bind_profile(profile, self._tree)
+        self._tree, self._driver = robot_and_driver(settings, description)
         port = DriverPort(self._tree, self._driver, settings['joints'])
         self._connection = DriverConnection(port, settings['command_form'])
         self._derivative = velocity_filter(self._tree.n, self._driver)
@@ -127,36 +123,31 @@ class MonitorNode(PackageNode):
             return ModelMonitor(tree, formulation, '', friction=friction)
 
     def _create_topics(self) -> None:
-        names = self._tree.joint_names
-        self._subscribe(JointState, self._connection.state_topic, self._on_state, raw=True)
-        subscribe: dict[str, Callable[[], Any]] = {
-            'measured': lambda: None,
-            'reference': self._subscribe_reference,
-            'command': self._subscribe_commands,
-        }
-        subscribe[self._settings['effort_source']]()
-        self._message = JointStateWriter(names, effort=True)
+        settings, connection = self._settings, self._connection
+        self._subscribe(connection.state_topic, self._on_state, raw=True)
+        if settings['effort_source'] == 'reference':
+            self._subscribe(f'{settings["controller"]}/reference', self._on_reference)
+        elif settings['effort_source'] == 'command':
+            self._polled += subscribe_commands(
+                self,
+                connection.command_form,
+                connection.command_topics,
+                self._on_command,
+                self._on_joint,
+                PASSIVE,
+                **self._options(),
+            )
+        self._message = JointStateWriter(self._tree.joint_names, effort=True)
         topics = ('effort', 'other', 'difference', 'residual', *ORIGINS)
         self._topics = {
             name: self.create_publisher(JointState, f'~/{name}', _DEPTH) for name in topics
         }
         self._diagnostics = self.create_publisher(DiagnosticArray, '/diagnostics', 10)
-        self.create_timer(self._settings['diagnostics_period_s'], self._report, clock=STEADY)
+        self.create_timer(settings['diagnostics_period_s'], self._report, clock=STEADY)
 
-    def _subscribe(
-        self, kind: Any, topic: str, take: Callable[[Any], None], **options: Any
-    ) -> None:
+    def _subscribe(self, topic: str, take: Callable[[Any], None], **options: Any) -> None:
         options |= self._options()
-        self._polled.append(self.create_subscription(kind, topic, take, PASSIVE, **options))
-
-    def _subscribe_reference(self) -> None:
-        topic = f'{self._settings["controller"]}/reference'
-        self._subscribe(JointState, topic, self._on_reference)
-
-    def _subscribe_commands(self) -> None:
-        form, topics = self._connection.command_form, self._connection.command_topics
-        take = (self._on_command, self._on_joint)
-        self._polled += subscribe_commands(self, form, topics, *take, PASSIVE, **self._options())
+        self._polled.append(self.create_subscription(JointState, topic, take, PASSIVE, **options))
 
     def _options(self) -> dict[str, Any]:
         lost = SubscriptionEventCallbacks(message_lost=self._group.stop_bursts)
@@ -199,7 +190,7 @@ class MonitorNode(PackageNode):
     def _on_reference(self, msg: JointState) -> None:
         if len(msg.effort) != self._tree.n:
             return
-        stamp = stamp_to_ns(msg.header.stamp)
+        stamp = stamp_ns(msg)
         self._effort = self._motor_effort(np.array(msg.effort))
         if stamp in self._pending:
             self._add(stamp, _with_effort(self._pending.pop(stamp), self._effort))
@@ -223,15 +214,15 @@ class MonitorNode(PackageNode):
     def _on_joint(self, index: int, command: float) -> None:
         self._effort = self._effort.copy()
         i, effort = self._connection.joint_effort_of_command(index, command)
-        self._effort[i] = effort + self._driver_effort()[i]
+        self._effort[i] = self._motor_effort(effort)[i]
 
     def _motor_effort(self, commanded: Any) -> Any:
         """Return the motor efforts under a command: the command plus the driver compensation."""
-        return commanded + self._driver_effort()
-
-    def _driver_effort(self) -> Any:
         port = self._connection.port
-        return np.zeros_like(port.q) if self._share is None else self._share.update(port.q, port.v)
+        share = (
+            np.zeros_like(port.q) if self._share is None else self._share.update(port.q, port.v)
+        )
+        return commanded + share
 
     # Publishing ----------------------------------------------------------------------------------
 

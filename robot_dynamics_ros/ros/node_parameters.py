@@ -14,8 +14,6 @@ from robot_dynamics_ros.parameters import Parameter
 
 P = Parameter
 
-EFFORT_SOURCES = ('measured', 'reference', 'command')
-
 MONITOR = (
     *ROBOT,
     *COMMAND,
@@ -28,7 +26,7 @@ MONITOR = (
       fixed=True),
     P('effort_source', 'measured', 'Efforts that are compared with the model: measured (from the '
       "joint states), reference (stamped commands on the controller's ~/reference), command (the "
-      'command topic).', choices=EFFORT_SOURCES, fixed=True),
+      'command topic).', choices=('measured', 'reference', 'command'), fixed=True),
     P('acceleration', 'semi_implicit', 'How accelerations are estimated: semi_implicit (exact for '
       'MuJoCo and Gazebo) or filtered (low-pass filter, for real arms).',
       choices=tuple(ACCELERATIONS), fixed=True),
@@ -65,8 +63,6 @@ RECORDER = (
     P('fail_on_loss', True, 'Exit with code 1 if messages were lost.', fixed=True),
 )  # fmt: skip
 
-UNPAUSE = ('ready', 'at_once', 'never')
-
 GAZEBO_ROBOT = (
     P('world', 'arm', 'Name of the Gazebo world, as in its SDF file.', fixed=True),
     P('model', '', 'Name of the robot in the world; empty: the name in the description.',
@@ -81,7 +77,8 @@ GAZEBO_ROBOT = (
     P('pause_first', False, 'Pause a running world before the robot is inserted; otherwise the '
       'robot falls until its controller is active.', fixed=True),
     P('unpause', 'ready', 'When to unpause the world: ready (once the nodes of wait_for are '
-      'active), at_once (as soon as the robot is inserted), never.', choices=UNPAUSE, fixed=True),
+      'active), at_once (as soon as the robot is inserted), never.',
+      choices=('ready', 'at_once', 'never'), fixed=True),
     P('lockstep', False, 'Keep the world paused and advance it by one step for each complete set '
       'of joint commands, independent of the machine load.', fixed=True),
     P('step_ns', 1_000_000, 'Step size of the world, used to report the real-time factor reached '

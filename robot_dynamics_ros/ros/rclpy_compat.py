@@ -12,7 +12,7 @@ import fcntl
 import inspect
 import os
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from functools import partial
 from importlib import import_module
 from types import SimpleNamespace
@@ -142,18 +142,6 @@ def lifecycle_state(node: Any) -> str:
     return str(node._state_machine.current_state[1])
 
 
-def possible_transitions(node: Any) -> dict[str, int]:
-    """Return the ids of the transitions that a lifecycle node can make now, by label."""
-    return {label: number for number, label, *_ in node._state_machine.available_transitions}
-
-
-def wrap_service(node: Any, kind: Any, wrap: Callable[[Any], Any]) -> None:
-    """Wrap the callbacks of all services of a node that have a given type."""
-    for service in node.services:
-        if service.srv_type is kind:
-            service.callback = wrap(service.callback)
-
-
 def overridden_parameters(node: Any) -> Collection[str]:
     """Return the names of all parameter overrides of a node, declared or not."""
     return tuple(getattr(node, '_parameter_overrides', ()))
@@ -168,25 +156,26 @@ def refuse_impossible_transitions(node: Any) -> None:
     Args:
         node: A lifecycle node.
     """
-    wrap_service(node, ChangeState, partial(_with_refusal, node))
+    for service in node.services:
+        if service.srv_type is ChangeState:
+            service.callback = partial(_change_state, node, service.callback)
 
 
-def _with_refusal(node: Any, change_state: Any) -> Any:
-    def on_change_state(
-        request: ChangeState.Request, response: ChangeState.Response
-    ) -> ChangeState.Response:
-        requested = request.transition.label or request.transition.id
-        possible = possible_transitions(node)
-        if requested in possible or requested in possible.values():
-            return change_state(request, response)
-        node.get_logger().warning(
-            f'transition {requested} refused: the node is {lifecycle_state(node)}; '
-            f'possible: {", ".join(sorted(possible))}'
-        )
-        response.success = False
-        return response
-
-    return on_change_state
+def _change_state(
+    node: Any, change: Any, request: ChangeState.Request, response: ChangeState.Response
+) -> ChangeState.Response:
+    """Change the state of a lifecycle node by a callback, or refuse."""
+    requested = request.transition.label or request.transition.id
+    transitions = node._state_machine.available_transitions
+    possible = {label: number for number, label, *_ in transitions}
+    if requested in possible or requested in possible.values():
+        return change(request, response)
+    node.get_logger().warning(
+        f'transition {requested} refused: the node is {lifecycle_state(node)}; '
+        f'possible: {", ".join(sorted(possible))}'
+    )
+    response.success = False
+    return response
 
 
 @contextlib.contextmanager

@@ -22,61 +22,18 @@ from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 from std_srvs.srv import Trigger
 
 from robot_dynamics_ros.errors import ConfigurationError
+from robot_dynamics_ros.messages import NANO
 from robot_dynamics_ros.recordings.bag.reader import BagWriter
 from robot_dynamics_ros.recordings.timestamp_assignment import TimestampAssigner
 from robot_dynamics_ros.recordings.topics import STREAMS, WRENCH
-from robot_dynamics_ros.ros.conversions import NANO
 from robot_dynamics_ros.ros.executors import PolledGroup, PollingExecutor, take_pending
 from robot_dynamics_ros.ros.node import STEADY, PackageNode
 from robot_dynamics_ros.ros.node_parameters import RECORDER
 from robot_dynamics_ros.ros.spinning import EXIT_FAILED
 
 _DEPTH = 5000  # default limit of Fast DDS for one reader
+STATES, COMMANDS = 'joint_states', 'effort_controller/commands'
 _STAMPED = ('std_msgs/Header', 'builtin_interfaces/Time')
-
-
-@dataclass(frozen=True)
-class Topic:
-    """A topic to record.
-
-    Attributes:
-        name, kind: Topic name and message type.
-        latched: Whether late subscribers receive the last message.
-        at_startup: Whether publishers send it at startup, so that ``~/ready`` requires it.
-        by_arrival: Whether the header timestamp is unrelated to when the message takes effect.
-        periodic: Whether it is published in every control period.
-    """
-
-    name: str
-    kind: str
-    latched: bool = False
-    at_startup: bool = False
-    by_arrival: bool = False
-    periodic: bool = False
-
-
-STATES = Topic('joint_states', 'sensor_msgs/msg/JointState', periodic=True)
-COMMANDS = Topic('effort_controller/commands', 'std_msgs/msg/Float64MultiArray', periodic=True)
-
-
-def topics_of(controller: str) -> list[Topic]:
-    """Return the topics of a run, in the order in which messages of equal time are recorded."""
-    return [
-        STATES,
-        COMMANDS,
-        Topic(f'{controller}/reference', 'sensor_msgs/msg/JointState', periodic=True),
-        Topic(f'{controller}/joint_trajectory', 'trajectory_msgs/msg/JointTrajectory'),
-        Topic(f'{controller}/trajectory_status', 'std_msgs/msg/String', latched=True),
-        Topic(f'{controller}/parameters', 'std_msgs/msg/String', latched=True, at_startup=True),
-        Topic('robot_description', 'std_msgs/msg/String', latched=True, at_startup=True),
-        *(
-            Topic(f'{controller}/{name}', kind, name == 'speed_scaling_input', by_arrival=True)
-            for name, kind in STREAMS.items()
-            if find_spec(kind.partition('/')[0])
-        ),
-        Topic('simulator/push', WRENCH, by_arrival=True),
-        Topic('/diagnostics', 'diagnostic_msgs/msg/DiagnosticArray'),
-    ]
 
 
 def message_class(kind: str) -> Any:
@@ -94,17 +51,38 @@ def message_class(kind: str) -> Any:
         ) from error
 
 
+@dataclass(eq=False)
 class Stream:
-    """One recorded topic: its subscription and counters."""
+    """One recorded topic: its subscription and counters.
 
-    def __init__(self, topic: Topic) -> None:
-        self.topic = topic
-        self.message_type = message_class(topic.kind)
+    Attributes:
+        topic, kind: Topic name as given, and message type.
+        latched: Whether late subscribers receive the last message.
+        at_startup: Whether publishers send it at startup, so that ``~/ready`` requires it.
+        by_arrival: Whether the header timestamp is unrelated to when the message takes effect.
+        periodic: Whether it is published in every control period.
+        reliable: Whether it is subscribed to reliably.
+        received, lost: Number of messages.
+
+    Raises:
+        ConfigurationError: The message type is not installed.
+    """
+
+    topic: str
+    kind: str
+    latched: bool = False
+    at_startup: bool = False
+    by_arrival: bool = False
+    periodic: bool = False
+    subscription: Any = None
+    reliable: bool = True
+    received: int = 0
+    lost: int = 0
+
+    def __post_init__(self) -> None:
+        self.message_type = message_class(self.kind)
         fields = list(self.message_type.get_fields_and_field_types().values())
-        self.stamped = bool(fields) and fields[0] in _STAMPED and not topic.by_arrival
-        self.subscription: Any = None
-        self.reliable = True
-        self.received = self.lost = 0
+        self.stamped = bool(fields) and fields[0] in _STAMPED and not self.by_arrival
 
     @property
     def name(self) -> str:
@@ -119,7 +97,7 @@ class Stream:
             if self.reliable
             else ReliabilityPolicy.BEST_EFFORT,
             durability=DurabilityPolicy.TRANSIENT_LOCAL
-            if self.topic.latched
+            if self.latched
             else DurabilityPolicy.VOLATILE,
         )
 
@@ -133,6 +111,26 @@ class Stream:
             return 0
         sec, nanosec = unpack_from('<iI' if data[1] & 1 else '>iI', data, 4)
         return int(sec * NANO + nanosec)
+
+
+def streams_of(controller: str) -> list[Stream]:
+    """Return the topics of a run, in the order in which messages of equal time are recorded."""
+    return [
+        Stream(STATES, 'sensor_msgs/msg/JointState', periodic=True),
+        Stream(COMMANDS, 'std_msgs/msg/Float64MultiArray', periodic=True),
+        Stream(f'{controller}/reference', 'sensor_msgs/msg/JointState', periodic=True),
+        Stream(f'{controller}/joint_trajectory', 'trajectory_msgs/msg/JointTrajectory'),
+        Stream(f'{controller}/trajectory_status', 'std_msgs/msg/String', latched=True),
+        Stream(f'{controller}/parameters', 'std_msgs/msg/String', latched=True, at_startup=True),
+        Stream('robot_description', 'std_msgs/msg/String', latched=True, at_startup=True),
+        *(
+            Stream(f'{controller}/{name}', kind, name == 'speed_scaling_input', by_arrival=True)
+            for name, kind in STREAMS.items()
+            if find_spec(kind.partition('/')[0])
+        ),
+        Stream('simulator/push', WRENCH, by_arrival=True),
+        Stream('/diagnostics', 'diagnostic_msgs/msg/DiagnosticArray'),
+    ]
 
 
 _CHECK_PERIOD_S = 0.1
@@ -163,21 +161,20 @@ class Recorder(PackageNode):
         self._first_ns: int | None = None
         self._end_sent = sys.maxsize
         self._newest_ns = 0
-        topics = topics_of(settings['controller'])
+        streams = streams_of(settings['controller'])
         if settings['record_clock']:
-            topics.append(Topic('/clock', 'rosgraph_msgs/msg/Clock'))
+            streams.append(Stream('/clock', 'rosgraph_msgs/msg/Clock'))
         extra = [text.split() for text in settings['extra_topics'] if text.strip()]
         for text in extra:
             self._check_name(text[0])
-        topics += [Topic(text[0], text[1]) for text in extra if len(text) > 1]
+        streams += [Stream(text[0], text[1]) for text in extra if len(text) > 1]
         self._untyped = [text[0] for text in extra if len(text) == 1]
-        streams = [Stream(topic) for topic in topics]
         self._bag = BagWriter(settings['bag'] or time.strftime('bag_%Y_%m_%d-%H_%M_%S'))
         self._stamper = TimestampAssigner(self._bag.write)
         self._streams = list[Stream]()
         self._group = PolledGroup(in_bursts=settings['best_effort'] and not extra)
         for stream in streams:
-            stream.reliable = not (settings['best_effort'] and stream.topic.periodic)
+            stream.reliable = not (settings['best_effort'] and stream.periodic)
             self._add_stream(stream)
         self.create_service(Trigger, '~/ready', self._on_ready)
         self.create_timer(_CHECK_PERIOD_S, self._on_timer, clock=STEADY)
@@ -211,7 +208,7 @@ class Recorder(PackageNode):
         if stream.name in self._bag.counts:
             self.destroy_subscription(stream.subscription)
             return
-        self._bag.add_topic(stream.name, stream.topic.kind, latched=stream.topic.latched)
+        self._bag.add_topic(stream.name, stream.kind, latched=stream.latched)
         self._stamper.add_topic(stream.name)
         self._streams.append(stream)
 
@@ -221,7 +218,7 @@ class Recorder(PackageNode):
             self.destroy_subscription(stream.subscription)
         stream.subscription = self.create_subscription(
             stream.message_type,
-            stream.topic.name,
+            stream.topic,
             partial(self._record, stream),
             stream.qos(),
             callback_group=self._group,
@@ -250,7 +247,7 @@ class Recorder(PackageNode):
         stamp = stream.stamp(data)
         if sent >= self._end_sent:
             return
-        if stream.topic is not STATES:
+        if stream.topic != STATES:
             self._stamper.add(stream.name, sent, stamp, data)
             return
         self._newest_ns = stamp
@@ -275,7 +272,7 @@ class Recorder(PackageNode):
             kinds = known.get(self.resolve_topic_name(name))
             if kinds:
                 self._untyped.remove(name)
-                self._add_stream(Stream(Topic(name, kinds[0])))
+                self._add_stream(Stream(name, kinds[0]))
         for stream in self._streams:
             infos = self.get_publishers_info_by_topic(stream.name)
             best_effort = any(
@@ -297,7 +294,7 @@ class Recorder(PackageNode):
         return response
 
     def _is_required(self, stream: Stream) -> bool:
-        publishers = stream.topic.at_startup and self.count_publishers(stream.name)
+        publishers = stream.at_startup and self.count_publishers(stream.name)
         return bool(publishers) or stream.topic in (STATES, COMMANDS)
 
     def _write_latency(self) -> None:
@@ -305,7 +302,7 @@ class Recorder(PackageNode):
         topics = {
             stream.name
             for stream in self._streams
-            if not (stream.stamped or stream.topic.latched or stream.topic.by_arrival)
+            if not (stream.stamped or stream.latched or stream.by_arrival)
         }
         for topic in topics & self._stamper.latencies_ns.keys():
             times = self._stamper.latencies_ns[topic]

@@ -15,21 +15,19 @@ from typing import Any
 from builtin_interfaces.msg import Duration
 from rcl_interfaces.srv import SetParameters
 from rclpy.parameter import Parameter
-from rclpy.qos import QoSProfile, ReliabilityPolicy
 from sensor_msgs.msg import JointState
 from std_msgs.msg import String
 from std_srvs.srv import SetBool, Trigger
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 from robot_dynamics_ros.errors import TrajectoryError
+from robot_dynamics_ros.messages import NANO, stamp_ns
 from robot_dynamics_ros.model.load import robot_from_parameters
 from robot_dynamics_ros.model.robot_tree import STANDARD_GRAVITY
 from robot_dynamics_ros.parameters import counted
 from robot_dynamics_ros.ros.conversions import JointStateReader, ns_to_stamp
-from robot_dynamics_ros.ros.node import LATCHED, SequenceNode, Steps
-from robot_dynamics_ros.ros.trajectory_plan import NANO, TRAJECTORY, SampledTrajectory, make_plan
-
-STATE_QOS = QoSProfile(depth=5, reliability=ReliabilityPolicy.BEST_EFFORT)
+from robot_dynamics_ros.ros.node import LATCHED, NEWEST, SequenceNode, Steps
+from robot_dynamics_ros.ros.trajectory_plan import TRAJECTORY, SampledTrajectory, make_plan
 
 
 class TrajectorySender(SequenceNode):
@@ -52,9 +50,7 @@ class TrajectorySender(SequenceNode):
         self._moves = self._settings['kind'] != 'none'
         if self._moves:
             self._begin_with_robot(self._load_robot)
-        self.create_subscription(
-            JointState, self._settings['state_topic'], self._on_state, STATE_QOS
-        )
+        self.create_subscription(JointState, self._settings['state_topic'], self._on_state, NEWEST)
         self.create_subscription(
             String, f'{controller}/trajectory_status', self._on_status, LATCHED
         )
@@ -108,7 +104,7 @@ class TrajectorySender(SequenceNode):
         )
         message = self._message(plan)
         yield from self._deliver(message)
-        start = message.header.stamp.sec + message.header.stamp.nanosec / NANO
+        start = stamp_ns(message) / NANO
         if settings['end_simulator']:
             yield from self._end_simulator(start + plan.duration + settings['settle_s'])
         count = counted(len(message.points), 'point')

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from robot_dynamics_ros.constraints.curves import Circle, Curve, Line
+from robot_dynamics_ros.constraints.signals import PEAK_VELOCITY
 from robot_dynamics_ros.control.laws.control_law import Reference
-from robot_dynamics_ros.control.trajectories.motions import PEAK_VELOCITY, Quintic, Sine
+from robot_dynamics_ros.control.trajectories.motions import Quintic, Sine
 from robot_dynamics_ros.control.trajectories.points import trajectory_of_file
 from robot_dynamics_ros.control.trajectories.tool_path import ToolPath, WavyCurve
 from robot_dynamics_ros.control.trajectories.trajectory import (
@@ -30,13 +31,13 @@ from robot_dynamics_ros.geometry.collisions import (
 )
 from robot_dynamics_ros.kinematics import inverse_kinematics
 from robot_dynamics_ros.kinematics.tool_task import tool_task
+from robot_dynamics_ros.messages import NANO
 from robot_dynamics_ros.model import RobotTree, frame_pose
 from robot_dynamics_ros.model.load import NAMED_ROBOT
 from robot_dynamics_ros.parameters import Parameter, checked, spread
 from robot_dynamics_ros.spatial.scalar import Array
 
 P = Parameter
-NANO = 1_000_000_000
 _AT_START = 1e-6  # rad or m: closer to the start, no approach is needed
 _CHECK_PERIOD = 0.02  # s between postures checked for collisions
 _RANDOM_STARTS = 12  # of the search for branches
@@ -156,18 +157,13 @@ def _postures(tree: RobotTree, settings: Mapping[str, Any], q: Array) -> Iterato
 
 def _sampled(trajectory: Trajectory, rate: float, approach: float) -> SampledTrajectory:
     """Return the trajectory sampled at a constant rate, Hz, and at its end."""
-    end = round(trajectory.duration * NANO)
-    count = math.ceil(trajectory.duration * rate - 1e-9)
-    times = [round(k * NANO / rate) for k in range(count)] + [end]
-    rows = np.empty((3, len(times), trajectory.n))
-    reference = Reference(trajectory.n)
-    for k, time in enumerate(times):
-        trajectory.sample(trajectory.duration if time == end else time / NANO, reference)
-        rows[:, k] = reference.position, reference.velocity, reference.acceleration
-    position, velocity, acceleration = rows
-    return SampledTrajectory(
-        tuple(times), position, velocity, acceleration, approach, trajectory.duration
-    )
+    end = trajectory.duration
+    count = math.ceil(end * rate - 1e-9)
+    times_ns = [round(k * NANO / rate) for k in range(count)]
+    times = np.array([*(time / NANO for time in times_ns), end])
+    position, velocity, acceleration = trajectory.table(times)
+    times_ns.append(round(end * NANO))
+    return SampledTrajectory(tuple(times_ns), position, velocity, acceleration, approach, end)
 
 
 def _point(tree: RobotTree, settings: Mapping[str, Any], q: Array) -> Trajectory:

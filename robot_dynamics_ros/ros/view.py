@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from queue import SimpleQueue
 from typing import Any
 
@@ -16,7 +17,6 @@ from lifecycle_msgs.msg import Transition
 from lifecycle_msgs.srv import ChangeState
 from rcl_interfaces.srv import GetParameters, SetParameters
 from rclpy.parameter import Parameter, parameter_value_to_python
-from rclpy.qos import QoSProfile, ReliabilityPolicy
 from trajectory_msgs.msg import JointTrajectory
 
 from robot_dynamics_ros.description.shipped import robot_file
@@ -24,7 +24,7 @@ from robot_dynamics_ros.description.urdf import read_description
 from robot_dynamics_ros.errors import ConfigurationError, RobotDynamicsError
 from robot_dynamics_ros.model import RobotTree, frame_pose, load_robot
 from robot_dynamics_ros.ros.executors import PolledGroup, StatesFirstExecutor
-from robot_dynamics_ros.ros.node import STEADY, PackageNode
+from robot_dynamics_ros.ros.node import PASSIVE, STEADY, PackageNode
 from robot_dynamics_ros.ros.node_parameters import VIEW
 from robot_dynamics_ros.ros.rclpy_compat import take_message
 from robot_dynamics_ros.ros.trajectory import trajectory_message
@@ -37,12 +37,18 @@ _UNLIMITED = 1e12  # N m or N, if a description has no effort limit
 _PEAK = 1.875  # ratio of peak to mean velocity of a quintic
 _SHORTEST_S = 1.0
 _DEFAULT_SPEED = 1.0  # rad/s or m/s, if a description has no velocity limit
+#: Number and resulting state of a transition of the controller.
+_TRANSITIONS = {
+    'activate': (Transition.TRANSITION_ACTIVATE, 'active'),
+    'deactivate': (Transition.TRANSITION_DEACTIVATE, 'inactive'),
+}
 
 
 class ArmCommands:
-    """Sends requests to the controller and simulator of an arm; see ``viewing.controls.Commands``.
+    """Sends requests to the controller and simulator of an arm.
 
-    Methods may be called from any thread: they queue requests, which :meth:`pump` sends.
+    Methods may be called from any thread: they queue requests, which :meth:`pump` sends, and
+    report results by ``reply`` later. A client is a browser.
 
     Args:
         node: The viewer.
@@ -78,13 +84,18 @@ class ArmCommands:
         if self._current_push is not None:
             self._push_publisher.publish(self._current_push[1])
 
-    def set_controller(self, changes: Mapping[str, Any], reply: Reply) -> None:
-        """Change parameters of the controller."""
-        self._queue.put(lambda: self._set_parameters('controller', changes, reply))
+    def set_parameters(self, peer: str, changes: Mapping[str, Any], reply: Reply) -> None:
+        """Change parameters of a peer: ``controller`` or ``simulator``."""
+        request = SetParameters.Request(
+            parameters=[Parameter(k, value=x).to_parameter_msg() for k, x in changes.items()]
+        )
+        shown = ', '.join(f'{name} = {value}' for name, value in changes.items())
 
-    def set_simulator(self, changes: Mapping[str, Any], reply: Reply) -> None:
-        """Change parameters of the simulator."""
-        self._queue.put(lambda: self._set_parameters('simulator', changes, reply))
+        def done(future: Any) -> None:
+            refused = [x.reason for x in future.result().results if not x.successful]
+            reply(not refused, refused[0] if refused else f'{peer}: {shown}')
+
+        self._queue.put(partial(self._call, self._set[peer], request, done, reply))
 
     def read_simulator(
         self, names: Sequence[str], take: Callable[[Mapping[str, Any]], None]
@@ -96,23 +107,18 @@ class ArmCommands:
             values = [parameter_value_to_python(x) for x in future.result().values]
             take({name: x for name, x in zip(names, values, strict=False) if x is not None})
 
-        self._queue.put(lambda: self._call(self._get, request, done, lambda *_: None))
+        self._queue.put(partial(self._call, self._get, request, done, lambda *_: None))
 
-    def activate(self, reply: Reply) -> None:
-        """Activate the controller."""
-        self._queue.put(lambda: self._transition(Transition.TRANSITION_ACTIVATE, 'active', reply))
-
-    def deactivate(self, reply: Reply) -> None:
-        """Deactivate the controller."""
-        number = Transition.TRANSITION_DEACTIVATE
-        self._queue.put(lambda: self._transition(number, 'inactive', reply))
+    def change_state(self, transition: str, reply: Reply) -> None:
+        """Activate or deactivate the controller."""
+        self._queue.put(partial(self._change_state, transition, reply))
 
     def stop(self, reply: Reply) -> None:
         """Deactivate the controller; the request is sent immediately, in the calling thread."""
-        self._transition(Transition.TRANSITION_DEACTIVATE, 'inactive', reply)
+        self._change_state('deactivate', reply)
 
     def move_to(self, goal: Mapping[str, float], share: float, client: int, reply: Reply) -> None:
-        """Plan a point-to-point motion and send it."""
+        """Move the joints to positions, rad or m, at a fraction of the velocity limits."""
 
         def settings(tree: RobotTree, q: Any) -> dict[str, Any]:
             held = np.clip(q, tree.position_lower, tree.position_upper).tolist()
@@ -124,7 +130,7 @@ class ArmCommands:
         self._plan(settings, share, client, reply)
 
     def circle(self, radius: float, share: float, client: int, reply: Reply) -> None:
-        """Plan a circle that starts at the current tool position and send it."""
+        """Move the tool once around a circle of a radius, m, at a fraction of the limits."""
 
         def settings(tree: RobotTree, q: Any) -> dict[str, Any]:
             scene = self._arm.scene
@@ -140,26 +146,15 @@ class ArmCommands:
         self._plan(settings, share, client, reply)
 
     def push(self, link: str, force: tuple[float, float, float], client: int) -> None:
-        """Push a link of the simulated arm until the next call."""
-        self._queue.put(lambda: self._push(link, force, client))
+        """Push a simulated link by a force, N in its axes, until the next call; zero ends it."""
+        self._queue.put(partial(self._push, link, force, client))
 
     def end_client(self, client: int) -> None:
         """Release the push and stop the motion that a closed page has requested."""
-        self._queue.put(lambda: self._end_client(client))
+        self._queue.put(partial(self._end_client, client))
 
-    def _set_parameters(self, peer: str, changes: Mapping[str, Any], reply: Reply) -> None:
-        request = SetParameters.Request(
-            parameters=[Parameter(k, value=x).to_parameter_msg() for k, x in changes.items()]
-        )
-        shown = ', '.join(f'{name} = {value}' for name, value in changes.items())
-
-        def done(future: Any) -> None:
-            refused = [x.reason for x in future.result().results if not x.successful]
-            reply(not refused, refused[0] if refused else f'{peer}: {shown}')
-
-        self._call(self._set[peer], request, done, reply)
-
-    def _transition(self, number: int, label: str, reply: Reply) -> None:
+    def _change_state(self, transition: str, reply: Reply) -> None:
+        number, label = _TRANSITIONS[transition]
         request = ChangeState.Request(transition=Transition(id=number))
 
         def done(future: Any) -> None:
@@ -190,7 +185,7 @@ class ArmCommands:
         except RobotDynamicsError as error:
             reply(False, str(error))
             return
-        self._queue.put(lambda: self._send_plan(tree, plan, client, reply))
+        self._queue.put(partial(self._send_plan, tree, plan, client, reply))
 
     def _send_plan(
         self, tree: RobotTree, plan: SampledTrajectory, client: int, reply: Reply
@@ -224,7 +219,6 @@ _SEARCH_PERIOD_S = 1.0
 _MAX_EMPTY_SEARCHES = 3  # without any arm, until one is shown that is not published yet
 _REFRESH_HZ = 8.0  # update rate of numbers, plots and trails
 _STATE = 'sensor_msgs/msg/JointState'
-_DIAGNOSTICS_QOS = QoSProfile(depth=50, reliability=ReliabilityPolicy.BEST_EFFORT)
 
 
 class View(PackageNode):
@@ -253,14 +247,13 @@ class View(PackageNode):
             DiagnosticArray,
             '/diagnostics',
             lambda _: None,
-            _DIAGNOSTICS_QOS,
+            PASSIVE,
             callback_group=self._group,
         )
         self._topics: dict[str, ArmTopics] = {}
         self._searches = 0
         self.page = Page(settings['port'], 'robot dynamics', settings['spacing'])
         self._ticks, self._refresh_every = 0, max(1, round(settings['rate_hz'] / _REFRESH_HZ))
-        self._commands: dict[str, ArmCommands] = {}
         self._controls: dict[str, Controls] = {}
         if settings['control']:
             add_stop(self.page, self._stop_all)
@@ -293,30 +286,29 @@ class View(PackageNode):
 
     def _stop_all(self) -> None:
         """Deactivate all controllers on the page."""
-        for space, commands in self._commands.items():
-            commands.stop(self._controls[space].reply)
+        for controls in self._controls.values():
+            controls.commands.stop(controls.reply)
 
     def _on_disconnect(self, client: Any) -> None:
         """End the actions of a page that was closed or no longer responds."""
-        for commands in self._commands.values():
-            commands.end_client(client.client_id)
+        for controls in self._controls.values():
+            controls.commands.end_client(client.client_id)
 
     def _control(self, space: str, topics: ArmTopics, arm: ArmView) -> None:
         """Update the controls of an arm."""
-        if space not in self._commands:
-            self._commands[space] = ArmCommands(self, space, arm)
-            self._controls[space] = Controls(self.page, arm, self._commands[space])
-        controls, commands = self._controls[space], self._commands[space]
+        if space not in self._controls:
+            self._controls[space] = Controls(self.page, arm, ArmCommands(self, space, arm))
+        controls = self._controls[space]
         controls.show_parameters(topics.parameters)
         controls.add_joint_sliders()
-        if commands.simulated and arm.scene is not None:
+        if controls.commands.simulated and arm.scene is not None:
             controls.add_simulator([link.name for link in arm.scene.tree.links])
 
     def _draw(self) -> None:
         """Update the page, with one message to each browser."""
         self._ticks += 1
-        for commands in self._commands.values():
-            commands.pump()
+        for controls in self._controls.values():
+            controls.commands.pump()
         refresh = self._ticks % self._refresh_every == 0
         while (taken := take_message(self._diagnostics)) is not None:
             for topics in self._topics.values():

@@ -10,13 +10,13 @@ from typing import Any
 
 from diagnostic_msgs.msg import DiagnosticArray
 from geometry_msgs.msg import WrenchStamped
-from rclpy.qos import QoSProfile, ReliabilityPolicy
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray, String
 
-from robot_dynamics_ros.ros.conversions import NANO, stamp_to_ns, wrench_of
+from robot_dynamics_ros.messages import NANO, stamp_ns
+from robot_dynamics_ros.ros.conversions import wrench_of
 from robot_dynamics_ros.ros.executors import PolledGroup
-from robot_dynamics_ros.ros.node import LATCHED
+from robot_dynamics_ros.ros.node import LATCHED, NEWEST
 from robot_dynamics_ros.ros.rclpy_compat import take_message
 from robot_dynamics_ros.viewing.instant import (
     ArmInstant,
@@ -26,7 +26,6 @@ from robot_dynamics_ros.viewing.instant import (
 )
 from robot_dynamics_ros.yaml_reader.parsing import yaml_mapping
 
-_NEWEST = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
 _STATE_TIMEOUT_S = 1.0  # maximum age of states
 _WRENCH_TIMEOUT_S = 0.5  # maximum age of wrenches
 _TOPIC_TIMEOUT_S = 3.0  # maximum age of diagnostics and of topics published in each tick
@@ -38,7 +37,6 @@ class PolledTopic:
     def __init__(self, node: Any, kind: Any, topic: str, qos: Any, group: Any) -> None:
         self.message: Any = None
         self.received_at = -math.inf
-        self._node = node
         self.subscription = node.create_subscription(
             kind, topic, lambda _: None, qos, callback_group=group
         )
@@ -55,10 +53,6 @@ class PolledTopic:
     def newest(self, seconds: float) -> Any:
         """Return the newest message if it is younger than ``seconds``, else None."""
         return self.message if time.monotonic() - self.received_at < seconds else None
-
-    def destroy(self) -> None:
-        """Destroy the subscription."""
-        self._node.destroy_subscription(self.subscription)
 
 
 class ArmTopics:
@@ -77,7 +71,7 @@ class ArmTopics:
     """
 
     def __init__(self, node: Any, space: str, states: str, group: PolledGroup) -> None:
-        def topic(kind: Any, name: str, qos: Any = _NEWEST) -> PolledTopic:
+        def topic(kind: Any, name: str, qos: Any = NEWEST) -> PolledTopic:
             return PolledTopic(node, kind, f'{space}{name}', qos, group)
 
         self.description, self.status = '', ''
@@ -120,11 +114,6 @@ class ArmTopics:
         self._poll_texts()
         return [topic.poll() for topic in self._fast][0]
 
-    def destroy(self) -> None:
-        """Destroy the subscriptions."""
-        for topic in (*self._fast, self._description, self._parameters, self._status):
-            topic.destroy()
-
     def _poll_texts(self) -> None:
         if self._description.poll():
             self.description = self._description.message.data
@@ -141,7 +130,7 @@ class ArmTopics:
         condition = self._condition.newest(_TOPIC_TIMEOUT_S)
         parts = self._components.newest(_TOPIC_TIMEOUT_S) or JointState()
         health = self._latest_health()
-        seconds = stamp_to_ns(state.header.stamp) / NANO
+        seconds = stamp_ns(state) / NANO
         position = dict(zip(state.name, state.position, strict=False))
         return ArmInstant(
             time=seconds,

@@ -47,15 +47,7 @@ class Imperfections:
     @property
     def perfect(self) -> bool:
         """Whether there are no imperfections."""
-        changing = (
-            self.position_resolution,
-            self.velocity_from_encoder,
-            self.position_noise,
-            self.velocity_noise,
-            self.measurement_delay,
-            self.command_delay,
-        )
-        return not any(np.any(value) for value in changing)
+        return not any(np.any(value) for name, value in vars(self).items() if name != 'seed')
 
 
 class ImperfectPlant(WrappedPlant):

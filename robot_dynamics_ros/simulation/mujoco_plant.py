@@ -30,11 +30,10 @@ import numpy as np
 
 from robot_dynamics_ros.dynamics.joint_terms import JointTerms
 from robot_dynamics_ros.errors import (
+    DivergenceError,
     MissingDependencyError,
     ModelError,
-    NonFiniteError,
     ParameterError,
-    ShapeError,
 )
 from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.model.payload import Payload, with_payload
@@ -48,12 +47,8 @@ from robot_dynamics_ros.simulation.mujoco_description import (
 from robot_dynamics_ros.simulation.plant import Plant
 from robot_dynamics_ros.spatial.scalar import Array
 
-#: MuJoCo's integrators by their names in this package.
-INTEGRATORS = {
-    'euler': 'mjINT_EULER',
-    'implicitfast': 'mjINT_IMPLICITFAST',
-    'rk4': 'mjINT_RK4',
-}
+#: Integrators of MuJoCo.
+INTEGRATORS = ('euler', 'implicitfast', 'rk4')
 
 _MIN_SLIP = 1e-3  # m/s: below it, friction is proportional to the slip
 _MIN_VELOCITY = 1e-200  # rad/s or m/s: smaller velocities are set to zero before they underflow
@@ -101,8 +96,7 @@ class MujocoPlant(Plant):
         if substeps < 1:
             raise ParameterError('substeps', substeps, 'at least one integration step per period')
         if integrator not in INTEGRATORS:
-            known = ', '.join(sorted(INTEGRATORS))
-            raise ParameterError('integrator', integrator, f'known: {known}')
+            raise ParameterError('integrator', integrator, f'known: {", ".join(INTEGRATORS)}')
         self._mujoco = _import_mujoco()
         self._unloaded = tree
         self._friction: Array | None = None
@@ -141,7 +135,8 @@ class MujocoPlant(Plant):
         else:
             self._step_by_substeps()
         self.steps += 1
-        self._check_finite(self.data.qpos, self.data.qvel)
+        if not (np.isfinite(self.data.qpos).all() and np.isfinite(self.data.qvel).all()):
+            raise DivergenceError(f'the simulation of {self.tree.name!r}', self.time)
         self.effort[:] = self.data.actuator_force
 
     def read(self, q: Array, v: Array) -> None:
@@ -211,10 +206,7 @@ class MujocoPlant(Plant):
     def push(self, frame: str, wrench: Array) -> None:
         """Apply an external wrench to the robot; see :meth:`Plant.push`."""
         body = self.tree.frame(frame).body
-        if np.shape(wrench) != (6,):
-            raise ShapeError('wrench', np.shape(wrench), (6,))
-        if not np.isfinite(wrench).all():
-            raise NonFiniteError('wrench', wrench)
+        self._checked('wrench', wrench, 6)
         self.data.xfrc_applied[:] = 0.0
         effective = body >= 0 and np.any(wrench)
         self._push = (frame, np.array(wrench, dtype=float)) if effective else None
@@ -247,7 +239,7 @@ class MujocoPlant(Plant):
     def _rebuild(self, previous: Any = None) -> None:
         """Compile the MuJoCo model and copy the previous state."""
         mujoco = self._mujoco
-        integrator = getattr(mujoco.mjtIntegrator, INTEGRATORS[self._integrator])
+        integrator = getattr(mujoco.mjtIntegrator, f'mjINT_{self._integrator.upper()}')
         try:
             step = self.period / self._substeps
             description = MujocoDescription(mujoco, self.tree, step, self._joint_limits)

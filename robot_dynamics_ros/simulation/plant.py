@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 
 import numpy as np
 
-from robot_dynamics_ros.errors import DivergenceError, NonFiniteError, ParameterError, ShapeError
+from robot_dynamics_ros.errors import NonFiniteError, ParameterError, ShapeError
 from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.model.payload import Payload, with_payload
 from robot_dynamics_ros.spatial.scalar import Array
@@ -122,16 +122,13 @@ class Plant(ABC):
         """
         return np.zeros(6)
 
-    def _checked(self, name: str, value: Array) -> Array:
-        if np.shape(value) != (self.tree.n,):
-            raise ShapeError(name, np.shape(value), (self.tree.n,))
+    def _checked(self, name: str, value: Array, size: int | None = None) -> Array:
+        shape = (size or self.tree.n,)
+        if np.shape(value) != shape:
+            raise ShapeError(name, np.shape(value), shape)
         if not np.isfinite(value).all():
             raise NonFiniteError(name, value)
         return value
-
-    def _check_finite(self, *quantities: Array) -> None:
-        if not all(np.isfinite(quantity).all() for quantity in quantities):
-            raise DivergenceError(f'the simulation of {self.tree.name!r}', self.time)
 
 
 NANO = 1_000_000_000

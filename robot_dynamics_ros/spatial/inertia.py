@@ -3,12 +3,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from robot_dynamics_ros.spatial.scalar import Array, Scalar
+
+#: Rows and columns of the six elements of an inertia tensor: xx, xy, xz, yy, yz, zz.
+TENSOR_ELEMENTS = [0, 0, 0, 1, 1, 2], [0, 1, 2, 1, 2, 2]
 
 
 class RigidBodyInertia(NamedTuple):
@@ -88,6 +91,34 @@ def pseudo_inertia(mass: float, moment: Array, inertia_O: Array) -> Array:
     P[:3, 3] = P[3, :3] = moment
     P[3, 3] = mass
     return P
+
+
+def body_parameters(body: RigidBodyInertia) -> Array:
+    """Return the ten inertial parameters of a body, new array (10,).
+
+    Mass, first moment and the tensor about the origin of the body frame, in the order of
+    ``TENSOR_ELEMENTS``; the dynamics are linear in them.
+    """
+    about_origin = shift_inertia(body.inertia, body.mass, body.com)
+    return np.concatenate([[body.mass], body.mass * body.com, about_origin[TENSOR_ELEMENTS]])
+
+
+def body_inertia(block: Array) -> RigidBodyInertia:
+    """Return the inertia of ten parameters, in the same frame; the mass is not zero."""
+    mass, com = float(block[0]), block[1:4] / block[0]
+    return RigidBodyInertia(mass, com, shift_inertia(tensor_of(block), -mass, com))
+
+
+def tensor_of(block: Array) -> Array:
+    """Return the inertia tensor (3, 3) about the body origin from ten parameters, kg m^2."""
+    return symmetric_tensor(block[4:])
+
+
+def symmetric_tensor(elements: Sequence[float] | Array) -> Array:
+    """Return the symmetric tensor (3, 3) of six numbers in the order of ``TENSOR_ELEMENTS``."""
+    tensor = np.empty((3, 3))
+    tensor[TENSOR_ELEMENTS] = tensor.T[TENSOR_ELEMENTS] = elements
+    return tensor
 
 
 def combine(parts: Iterable[RigidBodyInertia]) -> RigidBodyInertia:

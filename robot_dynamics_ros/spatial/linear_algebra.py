@@ -45,35 +45,13 @@ def solve(matrix: Array, right: Array) -> Array:
     Returns:
         New array of the shape of ``right``.
 
-    Cost: that of Gaussian elimination for numbers; for symbols about ``n 2^n`` products per
-    column, because a symbolic pivot may evaluate to zero.
+    Floats and complex numbers are solved by LAPACK, all other numbers and symbols by Cramer's
+    rule: the only divisor is the determinant, as a symbolic pivot may evaluate to zero.
+
+    Cost: by Cramer's rule about ``n 2^n`` products per column.
     """
     if matrix.dtype.kind in 'fc' and right.dtype.kind in 'fc':
         return np.linalg.solve(matrix, right)
-    if real_values(matrix) is None:
-        return _by_determinants(matrix, right)
-    return _by_elimination(matrix, right)
-
-
-def _by_elimination(matrix: Array, right: Array) -> Array:
-    """Solve by Gaussian elimination, pivoting on the largest absolute real part."""
-    n, M, x = len(matrix), np.array(matrix, dtype=object), np.array(right, dtype=object)
-    for k in range(n):
-        pivot = k + int(np.argmax([abs(real_value(value) or 0.0) for value in M[k:, k]]))
-        M[[k, pivot]], x[[k, pivot]] = M[[pivot, k]], x[[pivot, k]]
-        for i in range(k + 1, n):
-            factor = M[i, k] / M[k, k]
-            M[i] = M[i] - factor * M[k]
-            x[i] = x[i] - factor * x[k]
-    for k in reversed(range(n)):
-        for j in range(k + 1, n):
-            x[k] = x[k] - M[k, j] * x[j]
-        x[k] = x[k] / M[k, k]
-    return x
-
-
-def _by_determinants(matrix: Array, right: Array) -> Array:
-    """Solve by Cramer's rule: the only divisor is the determinant of the matrix."""
     divisor, x = determinant(matrix), np.array(right, dtype=object)
     columns = x.reshape(len(matrix), -1)
     solved = np.empty_like(columns)

@@ -112,6 +112,13 @@ def rotation_from_vector(phi: Array) -> Array:
     return rotation_about(phi / angle, angle)
 
 
+def quaternion(R: Array) -> Array:
+    """Return the unit quaternion w, x, y, z of a rotation, new array, shape (4,)."""
+    phi = rotation_vector(R)
+    half = 0.5 * math.sqrt(float(phi @ phi))
+    return np.array([math.cos(half), *(0.5 * np.sinc(half / math.pi) * phi)])
+
+
 def rotation_from_quaternion(quaternion: Array) -> Array:
     """Return the rotation matrix, shape (3, 3), of a nonzero quaternion x, y, z, w."""
     scaled = quaternion / np.abs(quaternion).max()  # avoids overflow and underflow of the norm

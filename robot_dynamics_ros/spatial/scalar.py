@@ -56,10 +56,16 @@ tanh = _elementary('tanh')
 
 
 def select(a: Scalar, b: Scalar, x: Scalar, y: Scalar) -> Scalar:
-    """Return x if a < b, y if a >= b, and NaN if a or b is NaN.
+    """Return x if a < b, y if a >= b, and NaN if a or b is NaN; of arrays, entry by entry.
 
     The value not selected has no effect, even if it is NaN. Both are evaluated beforehand.
     """
+    if isinstance(a, float) and isinstance(b, float):
+        return x if a < b else y if a >= b else math.nan
+    if np.ndarray in map(type, (a, b, x, y)):
+        with np.errstate(invalid='ignore'):  # NaN
+            entries = np.frompyfunc(select, 4, 1)(a, b, x, y)
+        return entries.astype(common_dtype(a, b, x, y))
     method = getattr(a, 'select', None) or getattr(b, 'select', None)
     if method is not None:
         return method(a, b, x, y)
@@ -142,6 +148,24 @@ def solve_positive_definite(matrix: Array, right: Array) -> Array:
         for k in range(i + 1, n):
             x[i] = x[i] - L[k, i] * x[k]
     return x
+
+
+def operators(rule: Callable[[Scalar, Scalar], Scalar], *kinds: type) -> tuple[Any, Any]:
+    """Return an operator of a scalar type, and the same with exchanged operands.
+
+    Args:
+        rule: Function of two scalars.
+        kinds: Types of the other operand besides the scalar type; all others, such as arrays, are
+            left to their own operators.
+    """
+
+    def operator(self: Scalar, other: Any) -> Any:
+        return rule(self, other) if isinstance(other, (type(self), *kinds)) else NotImplemented
+
+    def exchanged(self: Scalar, other: Any) -> Any:
+        return rule(other, self) if isinstance(other, kinds) else NotImplemented
+
+    return operator, exchanged
 
 
 # Derivatives -------------------------------------------------------------------------------------

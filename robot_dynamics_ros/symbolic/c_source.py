@@ -38,6 +38,9 @@ from robot_dynamics_ros.symbolic.outputs import Output, Subject, known_output, t
 DEFAULT_OUTPUTS = ('inverse_dynamics', 'gravity_forces', 'bias_forces', 'mass_matrix')
 FRAME_OUTPUTS = ('frame_pose', 'frame_jacobian')
 
+#: Type of a joint and units of its position and effort, by whether it is prismatic.
+_KINDS = ('revolute, rad, N m', 'prismatic, m, N')
+
 #: Meaning and unit of every argument of an output.
 _ARGUMENTS = {
     'q': 'joint positions, rad or m',
@@ -156,9 +159,7 @@ def _function(output: str, kind: Output, subject: Subject) -> CFunction:
 
 def _draw(subject: Subject, inputs: Sequence[str], rng: np.random.Generator) -> list[Array]:
     """Return random inputs: positions within the limits and +-pi, others normally distributed."""
-    tree, joints = subject.tree, _coordinates(subject)
-    lower = np.maximum(tree.position_lower[joints], -np.pi)
-    upper = np.minimum(tree.position_upper[joints], np.pi)
+    lower, upper = (bound[_coordinates(subject)] for bound in subject.tree.sampled_range)
     return [
         rng.uniform(lower, upper) if name == 'q' else rng.normal(size=subject.n) for name in inputs
     ]
@@ -201,11 +202,6 @@ def _source(comment: str, prefix: str, n: int, functions: Sequence[CFunction]) -
 {defined}"""
 
 
-def _kind(tree: RobotTree, joint: str) -> str:
-    names = tree.coupling.joint_names if tree.coupling else tree.joint_names
-    return 'prismatic, m, N' if tree.prismatic[names.index(joint)] else 'revolute, rad, N m'
-
-
 def _comment(subject: Subject) -> str:
     """Return the header comment: robot, version, joints, digests, source of the equations."""
     tree, names = subject.tree, subject.tree.joint_names
@@ -219,7 +215,7 @@ def _comment(subject: Subject) -> str:
         '',
         'Order of the elements of all arrays:',
         *(
-            f'  {k}  {names[i]}: {_kind(tree, names[i])}'
+            f'  {k}  {names[i]}: {_KINDS[tree.slides[i]]}'
             for k, i in enumerate(_coordinates(subject))
         ),
         f'Gravity {gravity} m/s^2 in the base. Friction and drive inertia: in control laws only.',

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from robot_dynamics_ros.disk_cache import load, new_digest, store
+from robot_dynamics_ros.disk_cache import cached, new_digest, store
 from robot_dynamics_ros.symbolic.outputs import Subject, known_output, trace_output
 from robot_dynamics_ros.symbolic.straight_line import StraightLineCode, module_source
 
@@ -44,7 +44,8 @@ def fingerprint(subject: Subject, outputs: Iterable[str], machine: str) -> str:
         machine: Processor and compiler; empty for Python source.
     """
     digest = new_digest(source_digest())
-    names = (subject.formulation_name, *outputs, machine, *_versions())
+    versions = (platform.python_version(), np.__version__)
+    names = (subject.formulation_name, *outputs, machine, *versions)
     digest.update('\n'.join(names).encode())
     of_frame = any(known_output(name).of_frame for name in outputs)
     return new_digest(digest.digest() + constants_digest(subject, of_frame)).hexdigest()[:24]
@@ -68,10 +69,6 @@ def constants_digest(subject: Subject, of_frame: bool = False) -> bytes:
     return digest.digest()
 
 
-def _versions() -> tuple[str, str]:
-    return platform.python_version(), np.__version__
-
-
 @cache
 def source_digest() -> bytes:
     """Return a digest of all sources that determine the generated code."""
@@ -86,10 +83,7 @@ def source_digest() -> bytes:
 def generated_source(subject: Subject, outputs: tuple[str, ...]) -> str:
     """Return the Python source of kernels; see :func:`straight_line.module_source`."""
     name = _file_name(subject, outputs, '') + '.py'
-    stored = load(name)
-    if stored is not None:
-        return stored.decode()
-    return _store_source(name, subject, _trace(subject, outputs))
+    return cached(name, lambda: _source(subject, _trace(subject, outputs))).decode()
 
 
 def generated_machine_code(subject: Subject, outputs: tuple[str, ...]) -> bytes:
@@ -97,20 +91,34 @@ def generated_machine_code(subject: Subject, outputs: tuple[str, ...]) -> bytes:
 
     Raises:
         ImportError: llvmlite is not installed.
-        RuntimeError: LLVM fails.
+        RuntimeError: LLVM fails, or machine code cannot run on this machine.
     """
     from robot_dynamics_ros.symbolic.native.code import compile_codes, machine
 
-    name = _file_name(subject, outputs, machine()) + '.o'
-    stored = load(name)
-    if stored is not None:
-        return stored
-    _log.info('compiling %s of %s', ', '.join(outputs), subject.tree.name)
-    codes = _trace(subject, outputs)
-    _store_source(_file_name(subject, outputs, '') + '.py', subject, codes)
-    binary = compile_codes(codes)
-    store(name, binary)
-    return binary
+    def make() -> bytes:
+        _log.info('compiling %s of %s', ', '.join(outputs), subject.tree.name)
+        codes = _trace(subject, outputs)
+        store(_file_name(subject, outputs, '') + '.py', _source(subject, codes))
+        return compile_codes(codes)
+
+    return cached(_file_name(subject, outputs, machine()) + '.o', make)
+
+
+def compiled_function(code: StraightLineCode) -> bytes:
+    """Return the object file of a function of one state for this machine.
+
+    Raises:
+        ImportError, RuntimeError: As for :func:`generated_machine_code`.
+    """
+    from robot_dynamics_ros.symbolic.native.code import compile_codes, machine
+
+    def make() -> bytes:
+        _log.info('compiling %s', code.name)
+        return compile_codes([code], batch=False)
+
+    key = f'{machine()}\n{code.listing()}'.encode()
+    digest = new_digest(source_digest() + key).hexdigest()
+    return cached(f'{code.name}-{digest[:24]}.o', make)
 
 
 def _file_name(subject: Subject, outputs: tuple[str, ...], machine: str) -> str:
@@ -122,8 +130,6 @@ def _trace(subject: Subject, outputs: tuple[str, ...]) -> list[StraightLineCode]
     return [trace_output(name, subject) for name in outputs]
 
 
-def _store_source(name: str, subject: Subject, codes: list[StraightLineCode]) -> str:
+def _source(subject: Subject, codes: list[StraightLineCode]) -> bytes:
     heading = f'Dynamics of robot {subject.tree.name!r}, from {subject.formulation_name}.'
-    source = module_source(codes, heading)
-    store(name, source.encode())
-    return source
+    return module_source(codes, heading).encode()

@@ -25,11 +25,11 @@ import sympy
 from sympy.polys.domains import QQ
 from sympy.polys.rings import PolyElement
 
-from robot_dynamics_ros.dynamics import FORMULATIONS, Formulation, make_formulation
-from robot_dynamics_ros.dynamics.kane_loops import KaneMechanism
-from robot_dynamics_ros.errors import MechanismError, ParameterError, UnknownNameError
+from robot_dynamics_ros.dynamics import FORMULATIONS, Formulation
+from robot_dynamics_ros.errors import MechanismError, ParameterError, known_name
 from robot_dynamics_ros.model import Mechanism, RobotTree
 from robot_dynamics_ros.symbolic.named_robot import NamedRobot, RobotSymbol, name_constants
+from robot_dynamics_ros.symbolic.outputs import formulation_with
 from robot_dynamics_ros.symbolic.trig_polynomial import Algebra, TrigPolynomial, Wave
 
 Progress = Callable[[str, float], None]
@@ -139,21 +139,18 @@ def _model(
     robot: RobotTree | Mechanism, formulation: str, named: NamedRobot
 ) -> tuple[Formulation, list[int]]:
     """Return the symbolic formulation, and the joints whose positions are its coordinates."""
-    if formulation not in FORMULATIONS:
-        raise UnknownNameError('formulation', formulation, FORMULATIONS)
-    if FORMULATIONS[formulation].numbers_only:
+    if FORMULATIONS[known_name('formulation', formulation, FORMULATIONS)].numbers_only:
         raise ParameterError('formulation', formulation, 'it computes on numbers only')
+    model = formulation_with(robot, named.tree, formulation)
     if not isinstance(robot, Mechanism):
-        return make_formulation(formulation, named.tree), list(range(robot.bodies))
-    if formulation != KaneMechanism.name:
-        raise ParameterError('formulation', formulation, "closed loops need 'kane'")
+        return model, list(range(robot.bodies))
     if robot.closed_form is None:
         raise MechanismError(
             f'mechanism {robot.name!r}',
             'its joint positions are not linear functions of its coordinates',
             'closed-form equations exist only for parallelograms and similar loops',
         )
-    return KaneMechanism(robot.with_tree(named.tree)), list(robot.equations.coordinates)
+    return model, list(robot.equations.coordinates)
 
 
 #: Longer coefficients remain sums, because factoring them is slow and not informative.
@@ -161,6 +158,15 @@ _FACTORED = 60
 
 _SINE, _COSINE = 'sin', 'cos'
 _Factor = tuple[str, Wave]
+
+#: Factors at (k + m) / 2 and (k - m) / 2, and number, of the sum (True) or the difference of two
+#: sines or cosines at k and m.
+_PRODUCTS = {
+    (_COSINE, True): (_COSINE, _COSINE, 2),
+    (_COSINE, False): (_SINE, _SINE, -2),
+    (_SINE, True): (_SINE, _COSINE, 2),
+    (_SINE, False): (_COSINE, _SINE, 2),
+}
 
 
 class _Term(NamedTuple):
@@ -226,26 +232,16 @@ def _paired(terms: list[_Term]) -> list[_Term]:
 def _product_of(one: _Term, other: _Term) -> _Term | None:
     """Return the sum of two terms as one product, or None."""
     (kind, k), (kind_other, m) = one.last, other.last
-    if one.fixed != other.fixed or abs(one.number) != abs(other.number):
-        return None
-    if kind != kind_other:
+    if (one.fixed, abs(one.number), kind) != (other.fixed, abs(other.number), kind_other):
         return None
     total = [x + y for x, y in zip(k, m, strict=True)]
     difference = [x - y for x, y in zip(k, m, strict=True)]
     if any(x % 2 for x in total) or not any(difference) or not any(total):
         return None
     a, b = tuple(x // 2 for x in total), tuple(x // 2 for x in difference)
-    equal = one.number == other.number
-    if kind == _COSINE:
-        pair = (_COSINE, a), (_COSINE, b)
-        number = 2 * one.number
-        if not equal:
-            pair, number = ((_SINE, a), (_SINE, b)), -number
-    else:
-        pair = ((_SINE, a), (_COSINE, b)) if equal else ((_COSINE, a), (_SINE, b))
-        number = 2 * one.number
-    factors = []
-    for kind, wave in pair:
+    kind_a, kind_b, number = _PRODUCTS[kind, one.number == other.number]
+    number, factors = number * one.number, []
+    for kind, wave in ((kind_a, a), (kind_b, b)):
         sign, factor = _normalized(kind, wave)
         number *= sign
         factors.append(factor)

@@ -14,15 +14,17 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from robot_dynamics_ros.disk_cache import load, new_digest, store
-from robot_dynamics_ros.errors import ParameterError, UnknownNameError
+from robot_dynamics_ros.errors import ParameterError, known_name
 from robot_dynamics_ros.model import Mechanism, RobotTree
 from robot_dynamics_ros.spatial.scalar import Array
-from robot_dynamics_ros.symbolic.cache import generated_source, source_digest
+from robot_dynamics_ros.symbolic.cache import (
+    compiled_function,
+    generated_machine_code,
+    generated_source,
+)
 from robot_dynamics_ros.symbolic.outputs import Arguments, Subject, known_output
 from robot_dynamics_ros.symbolic.straight_line import (
     Shape,
-    StraightLineCode,
     functions,
     module_source,
     trace_function,
@@ -48,9 +50,9 @@ def make_backend(subject: Subject, outputs: tuple[str, ...]) -> Backend:
     if subject.formulation.numbers_only:
         return FormulationBackend(subject)
     try:
-        from robot_dynamics_ros.symbolic.native.backend import MachineBackend
+        from robot_dynamics_ros.symbolic.native.code import MachineBackend
 
-        return MachineBackend(subject, outputs)
+        return MachineBackend(generated_machine_code(subject, outputs))
     except (ImportError, RuntimeError) as error:
         say_uncompiled(error)
         return PythonBackend(subject, outputs)
@@ -95,7 +97,7 @@ class PythonBackend:
     def batch(self, expected: Arguments, inputs: list[Array]) -> tuple[Array, ...]:
         """Return new arrays of results for the rows of the inputs."""
         function, count = self._on_arrays[expected.name], len(inputs[0])
-        results = tuple(np.empty((count, *shape)) for shape in expected.shapes)
+        results = expected.empty(count)
         for start in range(0, count, _CHUNK):
             rows = slice(start, start + _CHUNK)
             columns = (np.ascontiguousarray(array[rows].T) for array in inputs)
@@ -125,7 +127,7 @@ class FormulationBackend:
     def batch(self, expected: Arguments, inputs: list[Array]) -> tuple[Array, ...]:
         """Return new arrays of results for the rows of the inputs, one after the other."""
         kernel, count = self.kernel(expected), len(inputs[0])
-        results = tuple(np.empty((count, *shape)) for shape in expected.shapes)
+        results = expected.empty(count)
         for row in range(count):
             kernel(*(array[row] for array in inputs), *(result[row] for result in results))
         return results
@@ -202,9 +204,7 @@ class KernelSet:
             ShapeError: An input has the wrong shape.
             SingularityError: The loops of a mechanism are singular in a state.
         """
-        if name not in self._arguments:
-            raise UnknownNameError('kernel', name, self._arguments)
-        expected = self._arguments[name]
+        expected = self._arguments[known_name('kernel', name, self._arguments)]
         rows = expected.rows(inputs)
         if self._mechanism is not None:
             for u in rows[0]:
@@ -301,24 +301,9 @@ def compile_function(
     code = trace_function(name, inputs, results, compute, fused=fused)
     expected = Arguments(name, inputs, results)
     try:
-        return _machine_code(code, expected)
+        from robot_dynamics_ros.symbolic.native.code import MachineCode
+
+        return MachineCode(compiled_function(code)).call(name, expected.convert)
     except (ImportError, RuntimeError) as error:
         say_uncompiled(error)
         return on_floats(module_source([code], f'Generated function {name}.'), expected)
-
-
-def _machine_code(code: StraightLineCode, expected: Arguments) -> Kernel:
-    from robot_dynamics_ros.symbolic.native import unsupported
-    from robot_dynamics_ros.symbolic.native.code import MachineCode, compile_codes, machine
-
-    if problem := unsupported():
-        raise RuntimeError(problem)
-    key = f'{machine()}\n{code.listing()}'.encode()
-    digest = new_digest(source_digest() + key).hexdigest()
-    file = f'{code.name}-{digest[:24]}.o'
-    binary = load(file)
-    if binary is None:
-        _log.info('compiling %s', code.name)
-        binary = compile_codes([code], batch=False)
-        store(file, binary)
-    return MachineCode(binary).call(code.name, expected.convert)

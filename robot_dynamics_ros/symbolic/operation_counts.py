@@ -6,13 +6,14 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping
+from operator import add, mul, sub, truediv
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from robot_dynamics_ros.errors import ParameterError
 from robot_dynamics_ros.model import RobotTree
-from robot_dynamics_ros.spatial.scalar import Array
+from robot_dynamics_ros.spatial.scalar import Array, operators
 from robot_dynamics_ros.symbolic.outputs import Subject, known_output, trace_output
 
 
@@ -117,6 +118,17 @@ def _counted(values: Array, tally: Counter[str]) -> Array:
     return array
 
 
+def _counting(name: str, function: Callable[[float, float], float]) -> Callable[[Any, Any], Any]:
+    """Return the rule of an operator of :class:`Counted`."""
+
+    def rule(x: Any, y: Any) -> Any:
+        counted = x if isinstance(x, Counted) else y
+        numbers = (z.value if isinstance(z, Counted) else z for z in (x, y))
+        return counted.record(name, function(*numbers))
+
+    return rule
+
+
 class Counted:
     """A number that counts the operations performed on it.
 
@@ -130,25 +142,10 @@ class Counted:
     def __init__(self, value: float, tally: Counter[str]) -> None:
         self.value, self.tally = value, tally
 
-    def __add__(self, other: Any) -> Any:
-        return self._with('add', other, lambda x, y: x + y)
-
-    def __sub__(self, other: Any) -> Any:
-        return self._with('sub', other, lambda x, y: x - y)
-
-    def __rsub__(self, other: Any) -> Any:
-        return self._with('sub', other, lambda x, y: y - x)
-
-    def __mul__(self, other: Any) -> Any:
-        return self._with('mul', other, lambda x, y: x * y)
-
-    def __truediv__(self, other: Any) -> Any:
-        return self._with('div', other, lambda x, y: x / y)
-
-    def __rtruediv__(self, other: Any) -> Any:
-        return self._with('div', other, lambda x, y: y / x)
-
-    __radd__, __rmul__ = __add__, __mul__
+    __add__, __radd__ = operators(_counting('add', add), int, float)
+    __sub__, __rsub__ = operators(_counting('sub', sub), int, float)
+    __mul__, __rmul__ = operators(_counting('mul', mul), int, float)
+    __truediv__, __rtruediv__ = operators(_counting('div', truediv), int, float)
 
     def __neg__(self) -> Counted:
         return Counted(-self.value, self.tally)
@@ -161,23 +158,17 @@ class Counted:
 
     def cos(self) -> Counted:
         """Return the cosine."""
-        return self._record('cos', math.cos(self.value))
+        return self.record('cos', math.cos(self.value))
 
     def sin(self) -> Counted:
         """Return the sine."""
-        return self._record('sin', math.sin(self.value))
+        return self.record('sin', math.sin(self.value))
 
     def sqrt(self) -> Counted:
         """Return the square root."""
-        return self._record('sqrt', math.sqrt(self.value))
+        return self.record('sqrt', math.sqrt(self.value))
 
-    def _with(self, operation: str, other: Any, function: Callable[[float, float], float]) -> Any:
-        if isinstance(other, Counted):
-            other = other.value
-        elif not isinstance(other, (int, float)):
-            return NotImplemented  # numpy handles arrays
-        return self._record(operation, function(self.value, other))
-
-    def _record(self, operation: str, value: float) -> Counted:
+    def record(self, operation: str, value: float) -> Counted:
+        """Count an operation and return its result."""
         self.tally[operation] += 1
         return Counted(value, self.tally)

@@ -15,7 +15,7 @@ import numpy as np
 from robot_dynamics_ros.dynamics import Formulation, make_formulation, potential_energy
 from robot_dynamics_ros.dynamics.kane_loops import KaneMechanism
 from robot_dynamics_ros.dynamics.newton_euler import NewtonEuler
-from robot_dynamics_ros.errors import ParameterError, ShapeError, UnknownNameError
+from robot_dynamics_ros.errors import ParameterError, ShapeError, known_name
 from robot_dynamics_ros.model import (
     BodyFrame,
     Mechanism,
@@ -26,6 +26,20 @@ from robot_dynamics_ros.model import (
 )
 from robot_dynamics_ros.spatial.scalar import Array, solve_positive_definite
 from robot_dynamics_ros.symbolic.straight_line import StraightLineCode, jacobian, trace_function
+
+
+def formulation_with(robot: RobotTree | Mechanism, tree: RobotTree, name: str) -> Formulation:
+    """Return the formulation of a robot with another tree, see :meth:`Mechanism.with_tree`.
+
+    Raises:
+        UnknownNameError: There is no such formulation; the message lists the known ones.
+        ParameterError: The formulation does not support closed loops.
+    """
+    if not isinstance(robot, Mechanism):
+        return make_formulation(name, tree)
+    if name != KaneMechanism.name:
+        raise ParameterError('formulation', name, f"closed loops need '{KaneMechanism.name}'")
+    return KaneMechanism(robot.with_tree(tree))
 
 
 class Subject:
@@ -46,18 +60,10 @@ class Subject:
         self.n, self.formulation_name, self.frame_name = robot.n, formulation, frame
         self.mechanism = robot if isinstance(robot, Mechanism) else None
         self.tree = robot.tree if isinstance(robot, Mechanism) else robot
-        self.formulation = self._formulation(self.tree)
+        self.formulation = formulation_with(robot, self.tree, formulation)
         # Without gravity, the mass matrix has no terms that cancel only numerically.
-        self.weightless = self._formulation(self.tree.with_gravity((0.0, 0.0, 0.0)))
-
-    def _formulation(self, tree: RobotTree) -> Formulation:
-        if self.mechanism is None:
-            return make_formulation(self.formulation_name, tree)
-        if self.formulation_name != KaneMechanism.name:
-            raise ParameterError(
-                'formulation', self.formulation_name, f"closed loops need '{KaneMechanism.name}'"
-            )
-        return KaneMechanism(self.mechanism.with_tree(tree))
+        weightless = self.tree.with_gravity((0.0, 0.0, 0.0))
+        self.weightless = formulation_with(robot, weightless, formulation)
 
     @property
     def frame(self) -> BodyFrame:
@@ -240,9 +246,7 @@ def known_output(name: str) -> Output:
     Raises:
         UnknownNameError: There is no such output; the message lists the known ones.
     """
-    if name not in OUTPUTS:
-        raise UnknownNameError('kernel output', name, OUTPUTS)
-    return OUTPUTS[name]
+    return OUTPUTS[known_name('kernel output', name, OUTPUTS)]
 
 
 def trace_output(name: str, subject: Subject) -> StraightLineCode:
@@ -255,14 +259,11 @@ def trace_output(name: str, subject: Subject) -> StraightLineCode:
     Raises:
         UnknownNameError: There is no such output; the message lists the known ones.
     """
-    output, n = known_output(name), subject.n
-    inputs = dict.fromkeys(output.inputs, n)
-    names = (result for result, _ in output.results)
-    results = dict(zip(names, output.shapes(n, subject.tree.bodies), strict=True))
-    compute = partial(output.compute, subject)
+    expected = Arguments.of_output(name, subject.n, subject.tree.bodies)
+    signature = (name, expected.inputs, expected.results)
+    compute = partial(known_output(name).compute, subject)
     forms = [
-        trace_function(name, inputs, results, compute, gather_factors=gather)
-        for gather in (False, True)
+        trace_function(*signature, compute, gather_factors=gather) for gather in (False, True)
     ]
     return min(forms, key=lambda code: code.operations().total())
 
@@ -279,9 +280,8 @@ class Arguments:
     def __init__(
         self, name: str, inputs: Mapping[str, int], results: Mapping[str, tuple[int, ...]]
     ) -> None:
-        self.name, self.inputs, self.results = name, tuple(inputs), tuple(results)
-        self.sizes, self.shapes = tuple(inputs.values()), tuple(results.values())
-        self._all_shapes = [*((size,) for size in self.sizes), *self.shapes]
+        self.name, self.inputs, self.results = name, dict(inputs), dict(results)
+        self._shapes = [*((size,) for size in inputs.values()), *results.values()]
 
     @classmethod
     def of_output(cls, name: str, n: int, bodies: int | None = None) -> Arguments:
@@ -297,9 +297,9 @@ class Arguments:
 
     def fit(self, arrays: Sequence[Any]) -> bool:
         """Return whether arguments can be used without conversion."""
-        return len(arrays) == len(self._all_shapes) and all(
+        return len(arrays) == len(self._shapes) and all(
             type(array) is np.ndarray and array.dtype == float and array.shape == shape
-            for array, shape in zip(arrays, self._all_shapes, strict=True)
+            for array, shape in zip(arrays, self._shapes, strict=True)
         )
 
     def checked(self, run: Callable[..., None]) -> Callable[..., None]:
@@ -321,20 +321,20 @@ class Arguments:
             ShapeError: An argument has the wrong shape.
             ParameterError: An argument does not hold real numbers, or a result is not writeable.
         """
-        if len(arrays) != len(self._all_shapes):
-            listed = ', '.join((*self.inputs, *self.results))
-            raise TypeError(f'{self.name}({listed}) takes {len(self._all_shapes)} arrays')
-        count = len(self.inputs)
+        names, count = (*self.inputs, *self.results), len(self.inputs)
+        if len(arrays) != len(names):
+            raise TypeError(f'{self.name}({", ".join(names)}) takes {len(names)} arrays')
         inputs = [
             np.array(_real(name, array, (size,)), dtype=float, order='C')
-            for name, array, size in zip(self.inputs, arrays, self.sizes, strict=False)
+            for (name, size), array in zip(self.inputs.items(), arrays, strict=False)
         ]
-        for name, array, shape in zip(self.results, arrays[count:], self.shapes, strict=True):
-            _check_result(name, array, shape)
-        results = [np.zeros(shape) for shape in self.shapes]
+        targets = arrays[count:]
+        for (name, shape), target in zip(self.results.items(), targets, strict=True):
+            _check_result(name, target, shape)
+        results = [np.zeros(shape) for shape in self.results.values()]
         run(*inputs, *results)
-        for array, result in zip(arrays[count:], results, strict=True):
-            array[...] = result
+        for target, result in zip(targets, results, strict=True):
+            target[...] = result
 
     def rows(self, arrays: Sequence[Any]) -> list[Array]:
         """Return the inputs of a batch, each of shape (N, n), as contiguous float64 arrays.
@@ -346,13 +346,17 @@ class Arguments:
         """
         if len(arrays) != len(self.inputs):
             raise TypeError(f'a batch of {self.name} takes {", ".join(self.inputs)}')
-        shape = np.shape(arrays[0])
-        if len(shape) != 2 or shape[1] != self.sizes[0]:
-            raise ShapeError(self.inputs[0], shape, f'(N, {self.sizes[0]})')
+        (first, size), shape = next(iter(self.inputs.items())), np.shape(arrays[0])
+        if len(shape) != 2 or shape[1] != size:
+            raise ShapeError(first, shape, f'(N, {size})')
         return [
             np.ascontiguousarray(_real(name, array, shape), dtype=float)
             for name, array in zip(self.inputs, arrays, strict=True)
         ]
+
+    def empty(self, count: int) -> tuple[Array, ...]:
+        """Return new arrays for the results of a batch of ``count`` states."""
+        return tuple(np.empty((count, *shape)) for shape in self.results.values())
 
 
 def _real(name: str, array: Any, shape: tuple[int, ...]) -> Array:

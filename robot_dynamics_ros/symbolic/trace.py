@@ -13,12 +13,12 @@ number in a product is positive, and only one of ``a - b`` and ``b - a`` occurs 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
-from robot_dynamics_ros.spatial.scalar import Array
+from robot_dynamics_ros.spatial.scalar import Array, operators
 
 Operand = Any  # a Traced scalar or a real number
 
@@ -107,23 +107,11 @@ def quotient(x: Operand, y: Operand) -> Operand:
     return x.trace.node('div', x, y)
 
 
-def even(function: str, x: Any) -> Operand:
-    """Return f(x) for an even function, f(-x) = f(x)."""
-    return x.trace.node(function, x.operands[0] if x.operation == 'neg' else x)
-
-
 def odd(function: str, x: Any) -> Operand:
     """Return f(x) for an odd function, f(-x) = -f(x)."""
     if x.operation == 'neg':
         return negative(x.trace.node(function, x.operands[0]))
     return x.trace.node(function, x)
-
-
-def selection(a: Operand, b: Operand, x: Operand, y: Operand) -> Operand:
-    """Return x if a < b, y if a >= b, otherwise NaN; a or b must be traced."""
-    trace = b.trace if isinstance(a, NUMBERS) else a.trace
-    operands = (trace.constant(o) if isinstance(o, NUMBERS) else o for o in (a, b, x, y))
-    return trace.node('select', *operands)
 
 
 def _scaled(factor: float, x: Any) -> Operand:
@@ -232,29 +220,10 @@ class Traced:
         self.trace, self.operation, self.operands = trace, operation, operands
         self.order = order
 
-    def __add__(self, other: Any) -> Any:
-        return _apply(total, self, other)
-
-    def __radd__(self, other: Any) -> Any:
-        return _apply(total, other, self)
-
-    def __sub__(self, other: Any) -> Any:
-        return _apply(difference, self, other)
-
-    def __rsub__(self, other: Any) -> Any:
-        return _apply(difference, other, self)
-
-    def __mul__(self, other: Any) -> Any:
-        return _apply(product, self, other)
-
-    def __rmul__(self, other: Any) -> Any:
-        return _apply(product, other, self)
-
-    def __truediv__(self, other: Any) -> Any:
-        return _apply(quotient, self, other)
-
-    def __rtruediv__(self, other: Any) -> Any:
-        return _apply(quotient, other, self)
+    __add__, __radd__ = operators(total, *NUMBERS)
+    __sub__, __rsub__ = operators(difference, *NUMBERS)
+    __mul__, __rmul__ = operators(product, *NUMBERS)
+    __truediv__, __rtruediv__ = operators(quotient, *NUMBERS)
 
     def __neg__(self) -> Operand:
         return negative(self)
@@ -275,7 +244,7 @@ class Traced:
 
     def cos(self) -> Operand:
         """Return the cosine."""
-        return even('cos', self)
+        return self.trace.node('cos', self.operands[0] if self.operation == 'neg' else self)
 
     def sin(self) -> Operand:
         """Return the sine."""
@@ -291,8 +260,10 @@ class Traced:
 
     @staticmethod
     def select(a: Operand, b: Operand, x: Operand, y: Operand) -> Operand:
-        """Return x if a < b, y if a >= b, otherwise NaN; see :func:`scalar.select`."""
-        return selection(a, b, x, y)
+        """Return x if a < b, y if a >= b, otherwise NaN; a or b must be traced."""
+        trace: Trace = b.trace if isinstance(a, NUMBERS) else a.trace
+        operands = (trace.constant(o) if isinstance(o, NUMBERS) else o for o in (a, b, x, y))
+        return trace.node('select', *operands)
 
     def __bool__(self) -> bool:
         raise TypeError('no branch on a traced scalar; use select, minimum or maximum')
@@ -321,14 +292,6 @@ OPERATIONS = (
     'tanh',
     'select',
 )
-
-
-def _apply(rule: Callable[[Operand, Operand], Operand], x: Any, y: Any) -> Any:
-    """Apply a rule to scalars; return NotImplemented for others, such as arrays."""
-    for operand in (x, y):
-        if not isinstance(operand, (Traced, *NUMBERS)):
-            return NotImplemented
-    return rule(x, y)
 
 
 def reachable(results: Iterable[Operand]) -> list[Traced]:

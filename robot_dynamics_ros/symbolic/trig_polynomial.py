@@ -95,6 +95,8 @@ class Angle:
             return Angle(self._algebra, wave, self._quarters + other._quarters)
         if isinstance(other, _NUMBERS):
             return Angle(self._algebra, self._wave, self._quarters + _quarter_turns(other))
+        if isinstance(other, TrigPolynomial) and not other.terms:  # 0 times a symbol
+            return self
         return NotImplemented
 
     def __mul__(self, factor: Any) -> Any:
@@ -102,6 +104,8 @@ class Angle:
             return NotImplemented
         if factor != int(factor):
             raise TypeError(f'{factor} times an angle has no sine in closed form')
+        if factor == 0:
+            return 0
         wave = tuple(int(factor) * k for k in self._wave)
         return Angle(self._algebra, wave, int(factor) * self._quarters)
 

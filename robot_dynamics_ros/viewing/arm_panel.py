@@ -5,15 +5,16 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from html import escape
 from typing import Any
 
 import numpy as np
 
-from robot_dynamics_ros.description.robot_description import Joint
+from robot_dynamics_ros.description.robot_description import Joint, Limit
 from robot_dynamics_ros.spatial.scalar import Array
-from robot_dynamics_ros.viewing.instant import ArmInstant, Numbers, PlotHistory
+from robot_dynamics_ros.viewing.arm_scene import limit_colour
+from robot_dynamics_ros.viewing.instant import ArmInstant, Numbers
 
 #: Colours of curves and of effort components.
 PALETTE = ('#2a6fb0', '#d9822b', '#2e9e5b', '#c0392b', '#7d5ba6', '#8c6239', '#d65db1', '#5f6b73')
@@ -31,11 +32,10 @@ _LABELS = {
 _BLOCK = 'font-size:.8em;padding:.25em .9em;font-variant-numeric:tabular-nums'
 _FAINT = 'opacity:.6'
 #: Largest number of curves in a plot.
-MAX_CURVES = 8
-_SAMPLES = 400  # samples of a live plot
+MAX_CURVES = len(PALETTE)
+#: Largest number of samples in a plot.
+MAX_SAMPLES = 400
 _PADDING = (10, 10, 0, 0)  # pixels: top, right, bottom, left
-#: Returns a table of time and columns, and the column names, by the key of a plot.
-Tables = Callable[[str], tuple[Array, list[str]]]
 #: Status keys whose changes are listed as events, and the number of events kept.
 _EVENTS = ('message', 'trajectory', 'alarm', 'saturated', 'last_contact')
 _MAX_EVENTS = 8
@@ -51,50 +51,56 @@ class Plot:
     """
 
     def __init__(self, gui: Any, title: str, scale: float = 1.0) -> None:
-        self._gui, self._title, self.scale = gui, title, scale
-        self._history: PlotHistory | None = None
+        self._gui, self._title, self._scale = gui, title, scale
+        self._names: tuple[str, ...] = ()
+        self._rows: deque[list[float]] = deque(maxlen=MAX_SAMPLES)
         self._handle: Any = None
         self._drawn_names: tuple[str, ...] = ()
 
     def append(self, time: float, values: Numbers) -> None:
-        """Add values at a time, s; names that differ from before restart the plot."""
+        """Add values at a new time, s; other names, or a time that went back, restart the plot."""
         names = tuple(values)[:MAX_CURVES]
-        if names and (self._history is None or names != self._history.names):
-            self._history = PlotHistory(names, _SAMPLES)
-        if self._history is not None and names:
-            scaled = {name: self.scale * values[name] for name in names}
-            self._history.append(time, scaled)
-
-    def show(self, container: Any, table: Array | None = None, names: Sequence[str] = ()) -> None:
-        """Draw the added values, or a table of time and named columns."""
-        if table is None:
-            if self._history is None:
-                return
-            table, names = self._history.table(), self._history.names
-        if len(table) < 2 or not names:
+        if not names or not math.isfinite(time):
             return
-        data = tuple(np.ascontiguousarray(column) for column in table.T)
-        if self._handle is not None and self._drawn_names == tuple(names):
-            self._handle.data = data
+        if names != self._names or time < self._rows[-1][0]:
+            self.clear()
+            self._names = names
+        if not self._rows or time > self._rows[-1][0]:
+            self._rows.append([time, *(self._scale * values[name] for name in names)])
+
+    def clear(self) -> None:
+        """Forget the added values."""
+        self._names = ()
+        self._rows.clear()
+
+    def columns(self) -> tuple[Array, ...]:
+        """Return times, s, and the values of each curve, each of shape (k,)."""
+        return tuple(np.ascontiguousarray(column) for column in np.array(self._rows).T)
+
+    def show(self, container: Any) -> None:
+        """Draw the added values."""
+        if len(self._rows) < 2:
+            return
+        if self._handle is not None and self._drawn_names == self._names:
+            self._handle.data = self.columns()
         else:
-            self._add(container, data, names)
+            self._add(container)
 
     def remove(self) -> None:
         """Remove the plot from the page."""
         if self._handle is not None:
             self._handle.remove()
 
-    def _add(self, container: Any, data: tuple[Array, ...], names: Sequence[str]) -> None:
+    def _add(self, container: Any) -> None:
         self.remove()
-        self._drawn_names = tuple(names)
-        colours = (PALETTE[k % len(PALETTE)] for k in range(len(names)))
+        self._drawn_names = self._names
         curves = [
             {'label': name, 'stroke': colour, 'width': 1.5, 'points': {'show': False}}
-            for name, colour in zip(names, colours, strict=True)
+            for name, colour in zip(self._names, PALETTE, strict=False)
         ]
         with container:
             self._handle = self._gui.add_uplot(
-                data,
+                self.columns(),
                 ({'label': 't (s)'}, *curves),
                 title=self._title,
                 scales={'x': {'time': False}},
@@ -138,7 +144,7 @@ class ArmPanel:
             handle.remove()
 
     def append(self, now: ArmInstant) -> None:
-        """Add an instant to the live plots."""
+        """Add an instant to the plots."""
         error, joints = now.error, self._joints
         rows: dict[str, Numbers] = {
             'error': {name: error[name] for name in joints if name in error},
@@ -161,24 +167,17 @@ class ArmPanel:
         self._diagnostics.content = diagnostics_html(now.status)
         self._bars.content = joints_html(self._joints, now)
 
-    def draw(self, tables: Tables | None = None) -> None:
-        """Draw the live plots, or tables of the same quantities."""
-        for key, plot in self._plots.items():
-            if tables is None:
-                plot.show(self._plots_container)
-                continue
-            table, names = tables(key)
-            if key == 'effort':
-                table, names = self._effort_shares(table, names)
-            scaled = np.column_stack([table[:, :1], plot.scale * table[:, 1:]])
-            plot.show(self._plots_container, scaled[:, : 1 + MAX_CURVES], names[:MAX_CURVES])
+    def restart(self, instants: Iterable[ArmInstant]) -> None:
+        """Replace the contents of the plots."""
+        for plot in self._plots.values():
+            plot.clear()
+        for now in instants:
+            self.append(now)
 
-    def _effort_shares(self, table: Array, names: Sequence[str]) -> tuple[Array, list[str]]:
-        """Return efforts as fractions of their limits, for the joints with limits."""
-        limits = [effort_limit(self._joints[x]) if x in self._joints else 0.0 for x in names]
-        limited = [k for k, limit in enumerate(limits) if limit]
-        columns = [table[:, 1 + k] / limits[k] for k in limited]
-        return np.column_stack([table[:, 0], *columns]), [names[k] for k in limited]
+    def draw(self) -> None:
+        """Draw the plots."""
+        for plot in self._plots.values():
+            plot.show(self._plots_container)
 
 
 def effort_shares(efforts: Numbers, joints: dict[str, Joint]) -> dict[str, float]:
@@ -270,9 +269,7 @@ def _joint_rows(joint: Joint, now: ArmInstant, origins: dict[str, str]) -> str:
     position = now.position.get(joint.name, math.nan)
     effort, limit = now.effort.get(joint.name, math.nan), effort_limit(joint)
     unit, force = ('m', 'N') if joint.kind == 'prismatic' else ('rad', 'N m')
-    marker = ''
-    if span := joint.limit.range if joint.limit else None:
-        marker = _marker((position - span[0]) / (span[1] - span[0]))
+    marker = _marker(position, joint.limit)
     parts = {
         colour: now.components[origin].get(joint.name, 0.0) for origin, colour in origins.items()
     }
@@ -290,16 +287,16 @@ def _joint_rows(joint: Joint, now: ArmInstant, origins: dict[str, str]) -> str:
 _TRACK = 'position:relative;background:rgba(128,128,128,.22);border-radius:2px;height:{}px'
 
 
-def _marker(share: float) -> str:
-    """Return a marker at a fraction of a track, whose ends are the limits."""
-    if not math.isfinite(share):
+def _marker(position: float, limit: Limit | None) -> str:
+    """Return a marker at a position on a track, whose ends are the limits."""
+    if limit is None or limit.range is None or not math.isfinite(position):
         return ''
-    near = min(share, 1.0 - share)
-    colour = '#d72828' if near < 0.02 else '#f5aa1e' if near < 0.1 else '#2a6fb0'
-    left = 100.0 * min(max(share, 0.0), 1.0)
+    lower, upper = limit.range
+    left = 100.0 * min(max((position - lower) / (upper - lower), 0.0), 1.0)
+    colour = limit_colour(position, limit) or (42, 111, 176)
     return (
         f'<div style="{_TRACK.format(6)}"><div style="position:absolute;left:calc({left:.1f}% - '
-        f'2px);width:4px;height:6px;background:{colour}"></div></div>'
+        f'2px);width:4px;height:6px;background:rgb{colour}"></div></div>'
     )
 
 

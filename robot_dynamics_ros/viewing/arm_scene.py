@@ -12,7 +12,7 @@ from robot_dynamics_ros.description.robot_description import Limit
 from robot_dynamics_ros.geometry import LinkShape
 from robot_dynamics_ros.geometry.triangles import joined
 from robot_dynamics_ros.model import FramePose
-from robot_dynamics_ros.spatial.rotation import rotation_vector
+from robot_dynamics_ros.spatial.rotation import quaternion
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.viewing.instant import ArmInstant
 from robot_dynamics_ros.viewing.link_tree import LinkTree
@@ -33,7 +33,7 @@ FORCE_COLOURS: dict[str, Rgb] = {'external': (200, 60, 30), 'push': (240, 150, 2
 NEAR_SHARE, AT_SHARE = 0.1, 0.02
 _LEAST_ERROR = 2e-3  # rad or m; error up to which the ghost is hidden
 _LEAST_MOVE = 1e-6  # quaternion or m; smaller changes are not sent
-_TRAIL = 400  # points of a path
+MAX_TRAIL = 400  # points of a path
 _LEAST_STEP = 5e-4  # m; least distance between points of a path
 _LEAST_FORCE = 0.5  # N; smaller forces are not shown
 _HALF_FORCE = 30.0  # N; force at half the maximum arrow length
@@ -71,7 +71,8 @@ class ArmScene:
         self._ghost = LinkNodes(scene, f'/{name}/ghost', tree, shapes, ghost=True)
         self._ghost.root.visible = False
         self._shapes = shapes
-        _, self.radius = bounding_sphere(tree, shapes, {})
+        self._link_index = {link.name: place for place, link in enumerate(tree.links)}
+        _, self.radius = self.bounding_sphere({})
         self._tool_marker = scene.add_icosphere(
             f'/{name}/tool', 0.03 * self.radius, TOOL_COLOUR, subdivisions=2
         )
@@ -82,18 +83,19 @@ class ArmScene:
             kind: ForceArrow(scene, f'/{name}/{kind}', kind, colour, self.radius)
             for kind, colour in FORCE_COLOURS.items()
         }
-        self._link_index = {link.name: place for place, link in enumerate(tree.links)}
-        self._last_position: dict[str, float] = {}
         self._limits: dict[int, Rgb | None] = {}
         self.trail_grows = True
 
-    def show(self, now: ArmInstant) -> None:
-        """Move arm, ghost and tool to an instant; joints with non-finite positions do not move.
+    def show(self, now: ArmInstant, positions: Mapping[str, float]) -> None:
+        """Move arm, ghost and tool to an instant.
 
         The colour of a link shows a warning of its joint.
+
+        Args:
+            now: The instant.
+            positions: The last finite joint positions, rad or m, by name.
         """
-        self._last_position |= {name: x for name, x in now.position.items() if np.isfinite(x)}
-        relative = self.tree.relative(self._last_position)
+        relative = self.tree.relative(positions)
         poses = self.tree.poses(relative)
         self._arm.move(relative)
         tip = poses[self.tool].p_WF
@@ -101,7 +103,7 @@ class ArmScene:
         if now.position and self.trail_grows:
             self.trail.add(tip)
         self._colour_links(now)
-        self._show_reference(now)
+        self._show_reference(now, positions)
         for kind, arrow in self._forces.items():
             link, wrench = now.wrenches.get(kind, ('', np.zeros(6)))
             if link in self._link_index:
@@ -113,9 +115,17 @@ class ArmScene:
         """Return the tool position in the base frame, shape (3,), m."""
         return self.tree.poses(self.tree.relative(positions))[self.tool].p_WF
 
-    def bounding_sphere(self) -> tuple[Array, float]:
-        """Return centre, shape (3,), and radius of the arm's current bounding sphere, m."""
-        return bounding_sphere(self.tree, self._shapes, self._last_position)
+    def bounding_sphere(self, positions: Mapping[str, float]) -> tuple[Array, float]:
+        """Return centre, shape (3,), and radius of the arm's bounding sphere, m."""
+        poses = self.tree.poses(self.tree.relative(positions))
+        points = [pose.p_WF[np.newaxis] for pose in poses]
+        for shape in self._shapes:
+            if shape.link in self._link_index:
+                R, p = poses[self._link_index[shape.link]]
+                points.append(shape.vertices @ R.T + p)
+        corners = np.concatenate(points)
+        lowest, highest = corners.min(axis=0), corners.max(axis=0)
+        return (lowest + highest) / 2.0, max(float(np.linalg.norm(highest - lowest)) / 2.0, 0.1)
 
     def send_trails(self) -> None:
         """Send changed paths to the browsers."""
@@ -126,14 +136,15 @@ class ArmScene:
         """Remove the arm from the scene."""
         self._root.remove()
 
-    def _show_reference(self, now: ArmInstant) -> None:
-        error = now.error
-        largest = max((abs(x) for x in error.values() if np.isfinite(x)), default=0.0)
-        visible = largest > _LEAST_ERROR
+    def _show_reference(self, now: ArmInstant, positions: Mapping[str, float]) -> None:
+        goal = now.ghost or (now.reference if now.error else {})
+        common = goal.keys() & now.position.keys()
+        distances = [abs(goal[name] - now.position[name]) for name in common]
+        visible = max(filter(np.isfinite, distances), default=0.0) > _LEAST_ERROR
         if self._ghost.root.visible != visible:
             self._ghost.root.visible = visible
-        if error:
-            relative = self.tree.relative({**self._last_position, **now.reference})
+        if goal:
+            relative = self.tree.relative({**positions, **goal})
             if self.trail_grows:
                 self.reference_trail.add(self.tree.poses(relative)[self.tool].p_WF)
             if visible:
@@ -160,23 +171,6 @@ def limit_colour(position: float, limit: Limit | None) -> Rgb | None:
     if margin < AT_SHARE:
         return _AT_LIMIT
     return _NEAR if margin < NEAR_SHARE else None
-
-
-def bounding_sphere(
-    tree: LinkTree, shapes: tuple[LinkShape, ...], positions: Mapping[str, float]
-) -> tuple[Array, float]:
-    """Return centre, shape (3,), and radius of an arm's bounding sphere, m."""
-    poses = tree.poses(tree.relative(positions))
-    places = {link.name: pose for link, pose in zip(tree.links, poses, strict=True)}
-    points = [pose.p_WF[np.newaxis] for pose in poses]
-    points += [
-        shape.vertices @ places[shape.link].R_WF.T + places[shape.link].p_WF
-        for shape in shapes
-        if shape.link in places
-    ]
-    corners = np.concatenate(points)
-    lowest, highest = corners.min(axis=0), corners.max(axis=0)
-    return (lowest + highest) / 2.0, max(float(np.linalg.norm(highest - lowest)) / 2.0, 0.1)
 
 
 class LinkNodes:
@@ -255,14 +249,6 @@ def _add_surfaces(
     return added
 
 
-def quaternion(R: Array) -> Array:
-    """Convert a rotation matrix to a unit quaternion (w, x, y, z)."""
-    phi = rotation_vector(R)
-    angle = float(np.sqrt(phi @ phi))
-    half = np.sinc(angle / (2.0 * np.pi)) / 2.0
-    return np.array([np.cos(angle / 2.0), *(half * phi)])
-
-
 def set_pose(node: Any, position: Array, R: Array | None = None) -> None:
     """Set position and, if given, rotation of a node, if they changed."""
     if np.abs(node.position - position).max() > _LEAST_MOVE:
@@ -276,32 +262,28 @@ class Trail:
 
     def __init__(self, scene: Any, path: str, colour: Rgb, thickness: float) -> None:
         self._points: list[Array] = []
-        empty = np.zeros((_TRAIL, 2, 3), dtype=np.float32)
+        empty = np.zeros((MAX_TRAIL, 2, 3), dtype=np.float32)
         self._line = scene.add_line_segments(
             path, empty, colour, thickness=thickness, thickness_units='screen'
         )
-        self._sent = 0
+        self._changed = False
 
     def add(self, point: Array) -> None:
         """Append a point if it differs from the last one."""
         if not self._points or np.abs(point - self._points[-1]).max() > _LEAST_STEP:
-            self._points = [*self._points[-_TRAIL:], point]
-            self._sent = -1
+            self._points = [*self._points[-MAX_TRAIL:], point]
+            self._changed = True
 
     def replace(self, points: Array) -> None:
-        """Show a whole path, decimated; shape (k, 3), m."""
-        chosen = np.unique(np.linspace(0, len(points) - 1, _TRAIL + 1).astype(int))
-        self._points, self._sent = list(points[chosen]) if len(points) else [], -1
+        """Show a whole path of 1 to ``MAX_TRAIL`` points, shape (k, 3), m."""
+        self._points, self._changed = list(points), True
 
     def send(self) -> None:
         """Send the line if it changed."""
-        if self._sent == len(self._points):
+        if not self._changed:
             return
-        self._sent = len(self._points)
-        line = np.zeros((_TRAIL + 1, 3))
-        if self._points:
-            points = np.array(self._points)
-            line[: len(points)], line[len(points) :] = points, points[-1]
+        self._changed, last = False, self._points[-1]
+        line = np.array([*self._points, *(MAX_TRAIL + 1 - len(self._points)) * [last]])
         self._line.points = np.stack([line[:-1], line[1:]], axis=1)
 
 

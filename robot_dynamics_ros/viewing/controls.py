@@ -1,52 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Buttons, sliders and menus to command an arm, and the interface of the commands."""
+"""Buttons, sliders and menus to command an arm."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from functools import partial
 from html import escape
-from typing import Any, Protocol
+from typing import Any
 
 from robot_dynamics_ros.control.laws.registry import LAWS
 from robot_dynamics_ros.description.robot_description import Joint
 from robot_dynamics_ros.viewing.page import ArmView, Page
 
-#: Reports the result of a command: whether it was accepted, and a message.
+#: Reports the result of a command, later: whether it was accepted, and a message.
 Reply = Callable[[bool, str], None]
-
-
-class Commands(Protocol):
-    """Commands to an arm; methods return immediately and report results by ``reply`` later."""
-
-    def set_controller(self, changes: Mapping[str, Any], reply: Reply) -> None:
-        """Change parameters of the controller."""
-
-    def set_simulator(self, changes: Mapping[str, Any], reply: Reply) -> None:
-        """Change parameters of the simulator."""
-
-    def activate(self, reply: Reply) -> None:
-        """Activate the controller."""
-
-    def deactivate(self, reply: Reply) -> None:
-        """Deactivate the controller."""
-
-    def move_to(self, goal: Mapping[str, float], share: float, client: int, reply: Reply) -> None:
-        """Move the joints to positions, rad or m, at a fraction of the velocity limits."""
-
-    def circle(self, radius: float, share: float, client: int, reply: Reply) -> None:
-        """Move the tool once around a circle of a radius, m, at a fraction of the limits."""
-
-    def read_simulator(
-        self, names: Sequence[str], take: Callable[[Mapping[str, Any]], None]
-    ) -> None:
-        """Read parameters of the simulator."""
-
-    def push(self, link: str, force: tuple[float, float, float], client: int) -> None:
-        """Apply a force, N in the link's axes, to a simulated link until changed; zero ends it."""
-
-    def end_client(self, client: int) -> None:
-        """End all commands of a browser that has disconnected."""
 
 
 _RED, _GREEN = '#c0392b', '#2e9e5b'
@@ -144,16 +112,19 @@ class ParameterSliders:
 class Controls:
     """Controls of one arm.
 
+    Attributes:
+        commands: As given.
+
     Args:
         page: The page to add them to.
         arm: The arm.
-        commands: Receiver of the commands.
+        commands: Receiver of the commands, an ``ArmCommands`` of ``ros.view``.
     """
 
-    def __init__(self, page: Page, arm: ArmView, commands: Commands) -> None:
-        self._gui, self._arm, self._commands = page.server.gui, arm, commands
+    def __init__(self, page: Page, arm: ArmView, commands: Any) -> None:
+        self._gui, self._arm, self.commands = page.server.gui, arm, commands
         self._sliders = ParameterSliders(
-            self._gui, commands.set_controller, self.reply, self._refresh
+            self._gui, partial(commands.set_parameters, 'controller'), self.reply, self._refresh
         )
         self._goal: dict[str, Any] = {}
         self._parameters: Mapping[str, Any] = {}
@@ -198,15 +169,11 @@ class Controls:
         """Add the controls of a simulated arm, once."""
         if self._simulator is None:
             with self._folder:
-                self._simulator = SimulatorControls(self._gui, links, self._commands, self.reply)
+                self._simulator = SimulatorControls(self._gui, links, self.commands, self.reply)
 
     def _add_life_cycle(self) -> None:
         buttons = self._gui.add_button_group('life cycle', ('activate', 'deactivate'))
-
-        def act(_: Any) -> None:
-            getattr(self._commands, buttons.value)(self.reply)
-
-        buttons.on_click(act)
+        buttons.on_click(lambda _: self.commands.change_state(buttons.value, self.reply))
 
     def _add_law(self) -> None:
         self._law = self._gui.add_dropdown('law', tuple(sorted(LAWS)))
@@ -242,8 +209,8 @@ class Controls:
         here.on_click(lambda _: self._copy_position())
         go.on_click(self._move)
         circle.on_click(
-            lambda event: self._commands.circle(
-                float(radius.value), self._share.value, client_of(event), self.reply
+            lambda event: self.commands.circle(
+                float(radius.value), self._share.value, event.client_id, self.reply
             )
         )
 
@@ -253,7 +220,7 @@ class Controls:
 
     def _move(self, event: Any) -> None:
         goal = {name: float(slider.value) for name, slider in self._goal.items()}
-        self._commands.move_to(goal, self._share.value, client_of(event), self.reply)
+        self.commands.move_to(goal, self._share.value, event.client_id, self.reply)
 
 
 def add_stop(page: Page, stop: Callable[[], None]) -> None:
@@ -287,20 +254,21 @@ class SimulatorControls:
         reply: Displays the result of a command.
     """
 
-    def __init__(self, gui: Any, links: list[str], commands: Commands, reply: Reply) -> None:
-        self._gui, self._commands = gui, commands
-        self._sliders = ParameterSliders(gui, commands.set_simulator, reply, self._read)
+    def __init__(self, gui: Any, links: list[str], commands: Any, reply: Reply) -> None:
+        self._commands = commands
+        send = partial(commands.set_parameters, 'simulator')
+        self._sliders = ParameterSliders(gui, send, reply, self._read)
         with gui.add_folder('simulator', expand_by_default=False):
-            self._add_push(links)
+            self._add_push(gui, links)
             for name, (label, extent) in _PLANT.items():
                 self._sliders.add(name, label, extent, 1.0 if name in _PER_JOINT else 0.0)
                 if name == 'payload_mass':
                     gui.add_html(_MODEL_ERROR)
-            self._add_com_shift()
+            self._add_com_shift(gui)
         self._read()
 
-    def _add_push(self, links: list[str]) -> None:
-        gui, most = self._gui, (_MAX_PUSH_N,) * 3
+    def _add_push(self, gui: Any, links: list[str]) -> None:
+        most = (_MAX_PUSH_N,) * 3
         link = gui.add_dropdown('push link', tuple(links), initial_value=links[-1])
         force = gui.add_vector3(
             'force, N', (0.0, 0.0, 0.0), min=tuple(-x for x in most), max=most, step=1.0,
@@ -310,14 +278,14 @@ class SimulatorControls:
 
         def act(event: Any) -> None:
             x, y, z = (float(x) if push.value else 0.0 for x in force.value)
-            self._commands.push(link.value, (x, y, z), client_of(event))
+            self._commands.push(link.value, (x, y, z), event.client_id)
 
         for handle in (link, force, push):
             handle.on_update(from_page(act))
 
-    def _add_com_shift(self) -> None:
+    def _add_com_shift(self, gui: Any) -> None:
         """Add the control to displace the centres of mass."""
-        self._shift = self._gui.add_vector3(
+        self._shift = gui.add_vector3(
             'centres of mass, m', (0.0, 0.0, 0.0), min=(-0.1,) * 3, max=(0.1,) * 3, step=0.001,
             hint='displaced along the axes of every link',
         )  # fmt: skip
@@ -342,16 +310,10 @@ def from_page(callback: Callable[[Any], None]) -> Callable[[Any], None]:
     """Return a callback that ignores events not caused by a browser."""
 
     def on_update(event: Any) -> None:
-        if getattr(event, 'client', None) is not None:
+        if event.client_id is not None:
             callback(event)
 
     return on_update
-
-
-def client_of(event: Any) -> int:
-    """Return the id of the browser that caused an event; -1 if none."""
-    client = getattr(event, 'client', None)
-    return -1 if client is None else int(client.client_id)
 
 
 def first_number(value: Any) -> float:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Input data of the viewer: state of an arm at an instant, and histories for plots."""
+"""Input data of the viewer: state of an arm at an instant."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
-
-import numpy as np
 
 from robot_dynamics_ros.spatial.scalar import Array
 
@@ -26,6 +24,7 @@ class ArmInstant:
         time: Time of the state, s.
         position: Measured position by joint, rad or m.
         reference: Reference position by joint, rad or m.
+        ghost: Position of the ghost by joint, rad or m; empty: the reference.
         effort: Commanded effort by joint, N m or N.
         components: Components of the effort, by origin and joint, N m or N.
         f: Values of the constraint program by row, m or rad.
@@ -41,6 +40,7 @@ class ArmInstant:
     time: float = math.nan
     position: Numbers = field(default_factory=dict)
     reference: Numbers = field(default_factory=dict)
+    ghost: Numbers = field(default_factory=dict)
     effort: Numbers = field(default_factory=dict)
     components: Mapping[str, Numbers] = field(default_factory=dict)
     f: Numbers = field(default_factory=dict)
@@ -78,37 +78,6 @@ class ContactFlash:
         """Return the link with a new contact at a time, s; empty if there is none."""
         fresh = 0.0 <= time - self._start < FLASH_S
         return status.get('touched_link', '') if fresh else ''
-
-
-class PlotHistory:
-    """Ring buffer of the last values of some quantities over time.
-
-    Args:
-        names: Names of the quantities.
-        rows: Number of rows to keep.
-    """
-
-    def __init__(self, names: Sequence[str], rows: int) -> None:
-        self.names = tuple(names)
-        self._rows = np.full((rows, 1 + len(self.names)), np.nan)
-        self._count = 0
-
-    def append(self, time: float, values: Numbers) -> None:
-        """Append a row; clear the buffer first if time, s, went back."""
-        if not math.isfinite(time):
-            return
-        last = self._rows[(self._count - 1) % len(self._rows), 0]
-        if self._count and time < last:
-            self._count = 0
-            self._rows[:] = np.nan
-        row = [time, *(values.get(name, math.nan) for name in self.names)]
-        self._rows[self._count % len(self._rows)] = row
-        self._count += 1
-
-    def table(self) -> Array:
-        """Return time and quantities, oldest first, shape (k, 1 + number of names)."""
-        kept = min(self._count, len(self._rows))
-        return np.roll(self._rows, -self._count, axis=0)[len(self._rows) - kept :]
 
 
 def by_origin(names: Sequence[str], values: Sequence[float]) -> dict[str, dict[str, float]]:

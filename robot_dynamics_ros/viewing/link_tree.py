@@ -67,9 +67,8 @@ class LinkTree:
         description = parse_urdf(xml, lambda fault: None)
         self.name = description.name or 'arm'
         self.links = tuple(_placed(description))
-        moving = [link.joint for link in self.links if link.joint and link.joint.mimic is None]
-        kinds = (*_TURNING, *_SLIDING)
-        self.joints = {joint.name: joint for joint in moving if joint.kind in kinds}
+        moving = [link.joint for link in self.links if link.joint and link.moves]
+        self.joints = {joint.name: joint for joint in moving if joint.mimic is None}
 
     def position(self, joint: Joint, positions: Mapping[str, float]) -> float:
         """Return a joint position, of a mimic joint from its leader; 0 if unknown."""
@@ -96,10 +95,10 @@ class LinkTree:
             poses.append(FramePose(R, p))
         return poses
 
-    def tool(self, name: str = 'tool') -> int:
-        """Return the index of the tool: the first link whose name ends so, else the deepest."""
+    def tool(self) -> int:
+        """Return the index of the tool: the first link named ``...tool``, else the deepest."""
         for place, link in enumerate(self.links):
-            if link.name == name or link.name.endswith(name):
+            if link.name.endswith('tool'):
                 return place
         depth: list[int] = []
         for link in self.links:

@@ -27,7 +27,7 @@ from robot_dynamics_ros.errors import (
 )
 from robot_dynamics_ros.geometry import robot_shapes
 from robot_dynamics_ros.spatial.scalar import Array
-from robot_dynamics_ros.viewing.arm_panel import ArmPanel, Tables
+from robot_dynamics_ros.viewing.arm_panel import ArmPanel
 from robot_dynamics_ros.viewing.arm_scene import ArmScene
 from robot_dynamics_ros.viewing.instant import ArmInstant
 from robot_dynamics_ros.viewing.link_tree import LinkTree
@@ -129,7 +129,7 @@ class ArmView:
         """Move the arm to an instant."""
         self.position.update((k, x) for k, x in now.position.items() if math.isfinite(x))
         if self.scene is not None:
-            self.scene.show(now)
+            self.scene.show(now, self.position)
             if now.position and not self._in_view:
                 self._in_view = True
                 self._page.look_at_arms()
@@ -142,16 +142,23 @@ class ArmView:
         """Return centre, shape (3,), and radius of the bounding sphere, m; None if unknown."""
         if self.scene is None or not self._in_view:
             return None
-        centre, radius = self.scene.bounding_sphere()
+        centre, radius = self.scene.bounding_sphere(self.position)
         return centre + self._offset, radius
 
-    def write(self, now: ArmInstant, tables: Tables | None = None) -> None:
-        """Update numbers, paths and plots (of tables, if given); less often than ``show``."""
+    def write(self, now: ArmInstant, window: Iterable[ArmInstant] | None = None) -> None:
+        """Update numbers, paths and plots; less often than ``show``.
+
+        Args:
+            now: The instant.
+            window: The instants to plot; by default those that were shown.
+        """
         if self.scene is not None:
             self.scene.send_trails()
         if self.panel is not None:
             self.panel.show(now)
-            self.panel.draw(tables)
+            if window is not None:
+                self.panel.restart(window)
+            self.panel.draw()
 
 
 class Page:

@@ -9,17 +9,19 @@ import time
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
-from typing import Any
+from operator import itemgetter
+from typing import Any, TypeVar
 
 import numpy as np
 
 from robot_dynamics_ros.errors import RecordingError
+from robot_dynamics_ros.messages import NANO, stamp_ns
 from robot_dynamics_ros.recordings.bag.reader import BagReader
 from robot_dynamics_ros.recordings.metrics.program import ProgramRun, read_program_run
 from robot_dynamics_ros.recordings.recording_reader import RecordingReader, recorded_parameters
 from robot_dynamics_ros.spatial.scalar import Array
-from robot_dynamics_ros.viewing.arm_panel import effort_limit
+from robot_dynamics_ros.viewing.arm_panel import MAX_SAMPLES, effort_limit
+from robot_dynamics_ros.viewing.arm_scene import MAX_TRAIL
 from robot_dynamics_ros.viewing.controls import from_page
 from robot_dynamics_ros.viewing.instant import (
     FLASH_S,
@@ -30,8 +32,9 @@ from robot_dynamics_ros.viewing.instant import (
 )
 from robot_dynamics_ros.viewing.page import ArmView, Page
 
-_NANO = 1e9
 _DIAGNOSTICS, _RESPONSE, _COMPONENTS = '/diagnostics', '/trajectory_status', '/effort_components'
+T = TypeVar('T')
+
 _MAX_COMPONENTS = 4000  # instants at which effort components are kept
 
 
@@ -87,16 +90,14 @@ class BagRun:
         """Return the state of the arm at a time since the first state, s."""
         k = int(np.clip(np.searchsorted(self.time, t, side='right') - 1, 0, len(self.time) - 1))
         run = self._run
-        reference, effort = run.reference_position[k], run.effort[k]
-        effort = effort if np.isfinite(effort).any() else run.measured_effort[k]
         status = self._status(t)
         f, sigma_min = self._constraints(t)
         start = float(status.get('program_start_s', 'nan'))
         return ArmInstant(
             time=float(self.time[k]),
-            position=self._named(run.position[k]),
-            reference=self._named(reference) if np.isfinite(reference).any() else {},
-            effort=self._named(effort) if np.isfinite(effort).any() else {},
+            position=dict(zip(self.joints, run.position[k].tolist(), strict=True)),
+            reference=self._named(run.reference_position[k]),
+            effort=self._named(run.effort[k]) or self._named(run.measured_effort[k]),
             f=f,
             sigma_min=sigma_min,
             components=self._components(t),
@@ -124,41 +125,15 @@ class BagRun:
             rows = np.nonzero((np.abs(self._run.effort) >= limit * (1.0 - 1e-9)).any(axis=1))[0]
         return float(self.time[rows[0]]) if len(rows) else math.nan
 
-    def table(self, key: str, start: float, end: float, max_rows: int) -> tuple[Array, list[str]]:
-        """Return a decimated table of time and quantities between two times, and their names.
-
-        Args:
-            key: ``error``, ``effort``, ``f`` or ``sigma_min``.
-            start: First time, s since the first state.
-            end: Last time, s since the first state.
-            max_rows: Largest number of rows.
-        """
-        run, names, time = self._run, list(self.joints), self.time
-        if key == 'error' and not self.at(end).error:
-            return np.zeros((0, 1)), []
-        if key == 'error':
-            values = run.reference_position - run.position
-        elif key == 'effort':
-            values = run.effort
-        elif self.program is None:
-            return np.zeros((0, 1)), []
-        else:
-            time = self.program.time - self._first
-            of_program = {'f': self.program.f, 'sigma_min': self.program.sigma_min[:, np.newaxis]}
-            values = of_program[key]
-            names = list(self.program.rows) if key == 'f' else [key]
-        first, last = np.searchsorted(time, [start, end])
-        rows = np.unique(np.linspace(first, max(last - 1, first), max_rows).astype(int))
-        rows = rows[rows < len(time)]
-        return np.column_stack([time[rows], values[rows]]), names
-
     def path(self) -> Array:
-        """Return up to 400 positions over the run, in the order of the joints, shape (k, n)."""
-        rows = np.unique(np.linspace(0, len(self.time) - 1, 400).astype(int))
+        """Return at most ``MAX_TRAIL`` positions in the order of the joints, shape (k, n)."""
+        rows = np.unique(np.linspace(0, len(self.time) - 1, MAX_TRAIL).astype(int))
         return self._run.position[rows]
 
     def _named(self, values: Array) -> dict[str, float]:
-        return dict(zip(self.joints, values.tolist(), strict=True))
+        """Return values by joint; empty if there are none."""
+        known = np.isfinite(values).any()
+        return dict(zip(self.joints, values.tolist(), strict=True)) if known else {}
 
     def _constraints(self, t: float) -> tuple[dict[str, float], float]:
         program = self.program
@@ -171,31 +146,28 @@ class BagRun:
         return dict(zip(program.rows, values, strict=True)), float(program.sigma_min[k])
 
     def _status(self, t: float) -> dict[str, str]:
-        before = [status for time, status in self._diagnostics if time <= t]
-        responses = [text for time, text in self._responses if time <= t]
-        status = before[-1] if before else {'message': 'recorded'}
-        return {**status, **({'trajectory': responses[-1]} if responses else {})}
+        status = _latest(self._diagnostics, t) or (0.0, {'message': 'recorded'})
+        response = _latest(self._responses, t)
+        return {**status[1], **({'trajectory': response[1]} if response else {})}
 
     def _components(self, t: float) -> dict[str, dict[str, float]]:
         """Return the effort components at a time, s; empty if none were recorded just before."""
-        k = bisect_right(self._component_messages, t, key=lambda part: part[0]) - 1
-        if k < 0 or t - self._component_messages[k][0] > FLASH_S:
+        part = _latest(self._component_messages, t)
+        if part is None or t - part[0] > FLASH_S:
             return {}
-        message = self._component_messages[k][1]
-        return by_origin(message.name, message.effort)
+        return by_origin(part[1].name, part[1].effort)
 
     def _read_components(self, bag: BagReader) -> None:
         """Read the effort components at up to 4000 instants."""
         topics = [x for x in bag.topics if x.startswith(self._space) and x.endswith(_COMPONENTS)]
-        due, step = 0.0, self.duration * _NANO / _MAX_COMPONENTS
+        due, step = 0.0, self.duration * NANO / _MAX_COMPONENTS
         try:
             for block in bag.blocks(*topics):
                 for topic, time_ns, data in block:
                     if time_ns >= due:
                         due = time_ns + step
                         message = bag.deserialize(data, bag.topics[topic])
-                        stamp = message.header.stamp
-                        t = stamp.sec + stamp.nanosec / _NANO - self._first
+                        t = stamp_ns(message) / NANO - self._first
                         self._component_messages.append((t, message))
         except RecordingError as error:
             self.notes = (*self.notes, str(error))
@@ -206,7 +178,7 @@ class BagRun:
         flash, last = ContactFlash(), ''
         try:
             for topic, time_ns, message in bag.messages(_DIAGNOSTICS, *responses):
-                t = max(time_ns / _NANO - self._first, 0.0)
+                t = max(time_ns / NANO - self._first, 0.0)
                 if topic != _DIAGNOSTICS:
                     self._responses.append((t, message.data))
                     self.events.append((t, message.data))
@@ -227,6 +199,12 @@ class BagRun:
             self.notes = (*self.notes, str(error))
 
 
+def _latest(timed: list[tuple[float, T]], t: float) -> tuple[float, T] | None:
+    """Return the last element up to a time; None if there is none."""
+    k = bisect_right(timed, t, key=itemgetter(0))
+    return timed[k - 1] if k else None
+
+
 def _program(path: str | os.PathLike[str]) -> ProgramRun | None:
     """Return the constraint data of a bag; None if there is none."""
     try:
@@ -236,7 +214,6 @@ def _program(path: str | os.PathLike[str]) -> ProgramRun | None:
 
 
 _WINDOW_S = 10.0  # time window of the plots
-_ROWS = 400  # samples of a plot
 _RATE_HZ = 30.0  # of the poses
 _WRITE_S = 0.15  # between updates of numbers and plots
 _MAX_INSTANTS = 60
@@ -339,12 +316,13 @@ class Playback:
         """Show the current time: poses always, numbers and plots at a lower rate."""
         now = time.monotonic()
         write = force or now - self._written > _WRITE_S
+        times = np.linspace(max(self.time - _WINDOW_S, 0.0), self.time, MAX_SAMPLES)
         with self._page.server.atomic():
             for arm, run in zip(self._arms, self._runs, strict=True):
                 instant = self._with_ghost(run.at(self.time))
                 arm.show(instant)
                 if write:
-                    arm.write(instant, partial(self._window, run))
+                    arm.write(instant, map(run.at, times.tolist()))
             if write:
                 self._written = now
                 self._slider.value = self.time
@@ -352,10 +330,7 @@ class Playback:
     def _with_ghost(self, instant: ArmInstant) -> ArmInstant:
         if self._ghost is None:
             return instant
-        return replace(instant, reference=self._ghost.at(self.time).position)
-
-    def _window(self, run: BagRun, key: str) -> tuple[Array, list[str]]:
-        return run.table(key, self.time - _WINDOW_S, self.time, _ROWS)
+        return replace(instant, ghost=self._ghost.at(self.time).position)
 
     def run(self) -> None:
         """Run the playback until interrupted."""

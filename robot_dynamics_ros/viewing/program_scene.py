@@ -24,7 +24,6 @@ from robot_dynamics_ros.constraints.point import (
     Point,
     RoundSurface,
     StraightLine,
-    chosen_axes,
 )
 from robot_dynamics_ros.constraints.program import Program
 from robot_dynamics_ros.constraints.program_file import load_program
@@ -150,13 +149,10 @@ class ProgramScene:
     def _add_target(self, path: str, constraint: Point) -> None:
         """Add a target and its path; its free coordinates follow the tool."""
         signal: Signal = constraint.signals[0]
-        axes = [0, 1, 2]
-        if signal.size != 3:
-            axes = chosen_axes(''.join(row.split()[-2] for row in constraint.rows))
+        axes = [0, 1, 2] if signal.size == 3 else constraint.indices
         if constraint.reference is not None:
             self._add_frame(path, constraint.reference)
-        fixed = [row.split()[-2] for row in constraint.rows]
-        free = [i for i in range(3) if 'xyz'[i] not in fixed]
+        free = [i for i in range(3) if i not in constraint.indices]
         self._add_path(f'{path}/path', signal, axes)
         marker = self._scene.add_icosphere(f'{path}/target', 0.02 * self._size, _COLOUR)
         carrier = self._scene.get_handle_by_name(f'{path}/path')

@@ -377,7 +377,7 @@ def test_its_own_controller_holds_the_arm_and_goes_where_it_is_told(processes, p
     )
     request.parameters[0].value.double_array_value = [9.0] * 4
     refused = peer.call(SetParameters, 'driver_emulator/set_parameters', request).results[0]
-    assert "joint 'joint1' is out of limits" in refused.reason
+    assert "the limits of joint 'joint1' are" in refused.reason
 
 
 def test_a_command_that_changes_too_fast_ends_in_a_reflex_until_recovery(

@@ -89,6 +89,16 @@ def test_bytes_are_taken_and_refused_as_messages_are(first, second, velocity):
     assert as_bytes.unreadable == 0
 
 
+@pytest.mark.parametrize('last', ['usual', 'another order'])
+def test_a_joint_lacks_a_velocity_only_until_one_arrives(last):
+    reader = SerializedStateReader(JointStateReader(JOINTS))
+    for name in ('usual', 'no velocities', 'a part'):
+        reader.read(bytes(serialize_message(MESSAGES[name])))
+    assert reader.reader.missing_velocity == ('joint3',)
+    reader.read(bytes(serialize_message(MESSAGES[last])))
+    assert reader.reader.missing_velocity == ()
+
+
 def test_only_the_first_of_equal_messages_becomes_an_object():
     reader = SerializedStateReader(JointStateReader(JOINTS))
     for i in range(10):

@@ -411,7 +411,10 @@ def test_a_parameter_that_does_not_exist_is_told(processes):
     [
         ({'robot': 'puma'}, "unknown robot 'puma'; known: "),
         ({'robot': 'scara', 'mode': 'fast'}, "unknown mode 'fast'; known: lockstep, real_time"),
-        ({'robot': 'scara', 'initial_position': [0.0, 9.0, 0.1, 0.0]}, "limits of joint 'joint2'"),
+        (
+            {'robot': 'scara', 'initial_position': [0.0, 9.0, 0.1, 0.0]},
+            "initial_position = 9.0 refused: the limits of joint 'joint2'",
+        ),
         ({'robot': 'scara', 'initial_position': [0.0, 1.0]}, 'give 1 or 4 finite numbers'),
         ({'robot': 'scara', 'joints': ['joint1', 'joint2', 'joint2']}, 'must name each of'),
         ({'robot': 'scara', 'joints': ['elbow']}, "unknown joint 'elbow'"),

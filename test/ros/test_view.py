@@ -113,7 +113,6 @@ def test_a_push_is_seen_with_its_wrench_and_the_link_that_it_touches(processes, 
     assert (link, wrench[5]) == ('link2', 20.0)
     assert instants[-1].wrenches['external'][0] == 'tool'
     assert 'on link2: +' in instants[-1].status['last_contact']
-    arm.destroy()
 
 
 @pytest.mark.slow

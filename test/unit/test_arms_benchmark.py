@@ -6,13 +6,15 @@ from __future__ import annotations
 import math
 import operator
 import os
+from argparse import Namespace
 from functools import partial
 
 import pytest
 
+from benchmark import arms, measuring
 from benchmark.arm_tracking import PERIOD, program_decay, tracking
 from benchmark.arms import GROUPS, measure_group, page
-from benchmark.measuring import apart, files
+from benchmark.measuring import files, in_own_process
 from robot_dynamics_ros.control.design.default_motion import default_motion
 from robot_dynamics_ros.control.design.robot_setup import natural_frequencies
 from robot_dynamics_ros.description.shipped import shipped_robot
@@ -34,7 +36,7 @@ def test_every_group_is_in_its_file():
 
 def test_a_hand_is_measured_without_leading_anything():
     group = GROUPS['hands']['Panda hand']
-    figures = apart(measure_group, KNOWN[group.file], group, False, limit_s=600.0)
+    figures = in_own_process(measure_group, KNOWN[group.file], group, False, limit_s=600.0)
     assert 'note' not in figures
     assert figures['joints'] == '1 (2)'  # a finger and the one that follows it
     # The rounding of recursions over a single body, relative to the effort.
@@ -78,6 +80,15 @@ def test_the_page_has_a_row_for_each_and_counts_the_reasons():
     assert '* 1: loads unchanged' in text
 
 
+def test_one_kind_is_measured_without_earlier_results(monkeypatch, tmp_path):
+    work = [('hands', 'Some hand', (map, operator.call, [partial(dict, joints='1')]))]
+    monkeypatch.setattr(arms, '_work', lambda: work)
+    monkeypatch.setattr(arms, '_PAGE', tmp_path / 'arms.md')
+    monkeypatch.setattr(measuring, 'OUT', tmp_path / 'out')
+    assert arms.main(Namespace(only=['hands'], jobs=1, limit=600.0)) == 0
+    assert '| Some hand | 1 |' in (tmp_path / 'arms.md').read_text(encoding='utf-8')
+
+
 @pytest.mark.parametrize(
     ('end', 'note'),
     [
@@ -88,11 +99,11 @@ def test_the_page_has_a_row_for_each_and_counts_the_reasons():
 )
 def test_what_was_measured_before_a_crash_is_kept_with_its_reason(end, note):
     parts = [partial(dict, joints='6'), end]
-    figures = apart(map, operator.call, parts, limit_s=600.0)
+    figures = in_own_process(map, operator.call, parts, limit_s=600.0)
     assert figures['joints'] == '6'
     assert note in figures['note']
 
 
 def test_what_takes_too_long_is_ended_and_says_so():
-    figures = apart(map, operator.call, [os.abort], limit_s=0.0)
+    figures = in_own_process(map, operator.call, [os.abort], limit_s=0.0)
     assert figures == {'note': 'ended after 0 s'}

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from mortal_worker import errors_when_ended
 
+from benchmark import measuring
 from benchmark.__main__ import BENCHMARKS
 from benchmark.dynamics import contenders
 from benchmark.measuring import Contender, arms, chain, race
@@ -81,3 +82,20 @@ def test_the_robots_to_measure_with_can_be_read():
         tree = load_robot(xml, effort_limit=1.0)
         assert not tree.damping.any()
         assert not tree.armature.any()
+
+
+def test_a_saved_result_says_where_it_was_measured(monkeypatch, tmp_path):
+    monkeypatch.setattr(measuring, 'OUT', tmp_path)
+    assert measuring.saved('some.json') == {}
+    measuring.save('some.json', {'figure': 1.5})
+    found = measuring.saved('some.json')
+    assert found['figure'] == 1.5
+    assert found['machine']['processors'] >= 1
+
+
+def test_options_are_those_of_one_benchmark():
+    assert '--ticks' in command('soak', '--help').stdout
+    for words in (['program', '--ticks', '3'], ['soak', 'program', '--ticks', '3']):
+        refused = command(*words)
+        assert refused.returncode == 2
+        assert '--ticks' in refused.stderr

@@ -289,5 +289,5 @@ def test_positions_beyond_the_limits_come_with_the_unit_that_would_fit():
 def test_efforts_of_a_joint_without_weight_must_not_push_against_its_motion():
     run = moving()
     assert check_work(TREE, run) == []
-    (error,) = [str(f) for f in check_work(TREE, run.effort_scaled(np.array([0]), -1.0))]
+    (error,) = [str(f) for f in check_work(TREE, run.scaled(np.array([0]), -1.0, 'effort_scale'))]
     assert error.startswith("joint 'joint1': wrong sign of its effort: it pushes against")

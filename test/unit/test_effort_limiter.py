@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from robot_dynamics_ros.control.safety import EffortLimiter
-from robot_dynamics_ros.control.transition import ActivationRamp
+from robot_dynamics_ros.control.safety.shell import ActivationRamp
 from robot_dynamics_ros.errors import ParameterError
 
 LIMIT = np.array([90.0, 5.0])

@@ -43,7 +43,7 @@ from robot_dynamics_ros.identification.physical import (
 )
 from robot_dynamics_ros.identification.preparation import Preparation
 from robot_dynamics_ros.identification.unknowns import Unknowns
-from robot_dynamics_ros.identification.validation import residual_series, validate
+from robot_dynamics_ros.identification.validation import evaluated, validate
 from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.model.check import check_model
 
@@ -374,9 +374,8 @@ def test_at_rest_only_what_exceeds_the_coulomb_friction_counts():
     # Friction of another size and direction than sliding friction, as of a joint that sticks.
     at_the_end = np.vstack([run.velocity[1:], run.velocity[-1:]])
     effort = run.effort - 2.0 * np.sign(at_the_end) * [1.0, 0.0] + [1.9, 0.0]
-    resting = residual_series(
-        replace(run, effort=effort), tree, make_plan(run, tree, request=EXACT).preparation
-    )
+    preparation = make_plan(run, tree, request=EXACT).preparation
+    resting = evaluated(replace(run, effort=effort), tree, preparation).residuals(tree)
     assert resting.sliding[:, 0].mean() > 0.9
     at_rest = ~resting.sliding[:, 0] & np.isfinite(resting.residual[:, 0])
     assert at_rest.any()
@@ -400,6 +399,21 @@ def test_the_gravity_of_a_recording_is_found(gravity):
     assert fit.after_joints.max() < 1e-6
     right = gravity_mismatch(run, tree.with_gravity(gravity), EXACT_PREPARATION)
     assert right is None or right.verdict == 'agrees'
+
+
+def test_friction_that_a_urdf_cannot_hold_is_not_taken_for_gravity():
+    """The model has an offset in every drive, as identified before; the recording, too."""
+    robot, drives = sample('rrpr'), drives_of(4, offset=0.7)
+    run = exact_run(robot, drives, 2.0)
+    tree = free_of_limits(robot.tree).with_changes(
+        damping=np.array(drives.damping),
+        coulomb_friction=np.array(drives.coulomb_friction),
+        armature=np.array(drives.armature),
+        drive_friction={'offset': np.full(4, 0.7), 'stribeck_velocity': np.ones(4)},
+    )
+    fit = gravity_mismatch(run, tree.with_gravity((0.5, -0.2, -9.5)), EXACT_PREPARATION)
+    np.testing.assert_allclose(fit.fitted, robot.gravity, rtol=0, atol=1e-9)
+    assert fit.after_joints.max() < 1e-6
 
 
 def test_the_gravity_that_differs_is_told_in_a_sentence():

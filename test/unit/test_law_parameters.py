@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from samples import sample
 
-from robot_dynamics_ros.control.laws.parameter_checks import feedback_gains, middle_of_limits
+from robot_dynamics_ros.control.laws.parameter_checks import feedback_gains
 from robot_dynamics_ros.control.laws.registry import make_law
 from robot_dynamics_ros.errors import ParameterError
 
@@ -52,7 +52,6 @@ def test_a_law_refuses_a_period_that_its_gains_do_not_bear():
 
 def test_the_middle_of_the_limits_is_zero_for_endless_joints():
     tree = sample('branched').tree
-    middle = middle_of_limits(tree)
-    assert middle[tree.joint_index('neck')] == 0.0
+    assert tree.middle[tree.joint_index('neck')] == 0.0
     tree = sample('scara').tree
-    np.testing.assert_allclose(middle_of_limits(tree), [0.0, 0.0, 0.125, 0.0])
+    np.testing.assert_allclose(tree.middle, [0.0, 0.0, 0.125, 0.0])

@@ -22,7 +22,7 @@ from robot_dynamics_ros.control.laws.law_functions import (
     computed_torque_function,
     constraint_law_function,
 )
-from robot_dynamics_ros.control.transition import ActivationRamp
+from robot_dynamics_ros.control.safety.shell import ActivationRamp
 from robot_dynamics_ros.description.shipped import shipped_mechanism
 from robot_dynamics_ros.errors import ParameterError
 from robot_dynamics_ros.model import load_robot

@@ -12,11 +12,9 @@ import pytest
 from samples import sample
 
 from robot_dynamics_ros.control.laws.registry import LAWS
-from robot_dynamics_ros.control.loop import ControlLoop
 from robot_dynamics_ros.control.safety import STOP_ACTIONS
-from robot_dynamics_ros.control.safety.state_validator import Observation
 from robot_dynamics_ros.control.settings import LoopSettings
-from robot_dynamics_ros.control.setup import DEFAULTS, build_loop
+from robot_dynamics_ros.control.setup import DEFAULTS, build_loop, selected_law
 from robot_dynamics_ros.errors import RobotDynamicsError, TrajectoryError
 from robot_dynamics_ros.model.payload import Payload
 
@@ -32,8 +30,7 @@ class Storm:
     def __init__(self, seed: int) -> None:
         self.rng = np.random.default_rng(seed)
         self.tree = sample(self.pick('scara', 'four_dof')).tree
-        self.built = build_loop(self.tree, DEFAULTS | {'law': self.pick(*LAWS)})
-        self.loop: ControlLoop = self.built.loop
+        self.loop = build_loop(self.tree, DEFAULTS | {'law': self.pick(*LAWS)})
         self.stamp = self.pick(0, 10**9, -5, 2**62)
         self.q, self.running = self.within_limits(), False
         self.commands = self.followed = 0
@@ -73,7 +70,7 @@ class Storm:
         v = self.rng.normal(size=self.tree.n) * self.pick(0.0, 0.1, 1.0, 50.0)
         share = self.pick(0.0, 0.0, 0.0, 0.1)
         seen = self.loop.observe(self.stamp, self.spoiled(q, share), self.spoiled(v, share))
-        if seen is Observation.NEW:
+        if seen.usable:
             if not self.running:
                 self.loop.start()
                 self.running = True
@@ -103,7 +100,7 @@ class Storm:
         self.loop.change_settings(LoopSettings.of(self.parameters()))
 
     def change_law(self) -> None:
-        law = self.built.make_law(self.parameters())
+        law = selected_law(self.tree, self.loop.kernels, self.parameters())
         self.loop.change_law(law)
 
     def carry(self) -> None:

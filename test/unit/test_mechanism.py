@@ -12,6 +12,7 @@ import pytest
 from urdf_text import joint, robot
 
 from robot_dynamics_ros.description.shipped import MECHANISMS, shipped_mechanism
+from robot_dynamics_ros.dynamics import make_formulation
 from robot_dynamics_ros.errors import (
     MechanismError,
     ModelError,
@@ -344,6 +345,11 @@ def test_mechanism_without_loops_is_an_open_arm_with_drives():
     np.testing.assert_array_equal(mechanism.actuator_matrix(state.A), [[1, 0], [1, 1]])
     assert mechanism.effort_limit.tolist() == [100.0, 30.0]
     assert state.q.tolist() == [0.1, 0.2]
+    model, u = make_formulation('kane', mechanism), np.array([0.1, 0.2])
+    held = model.joint_forces(u, u, u)
+    efforts = make_formulation('newton_euler', mechanism.tree).inverse_dynamics(u, u, u)
+    np.testing.assert_allclose(np.sum(held[:, 3:] * mechanism.tree.axis, axis=1), efforts)
+    assert model.loop_forces(u, u, u) == {}
 
 
 def test_gear_ratio_scales_the_limit_of_the_joint_it_drives():
@@ -497,6 +503,13 @@ REFUSED = {
         'actuators: {a: {rate: {lower_arm_joint: 1}}, b: {rate: {crank_joint: 1}},\n'
         '            c: {rate: {rod_joint: 1}, effort_limit: 1}}\n',
         'coordinates: 3 are too many: the loops leave 2 degrees of freedom',
+    ),
+    'every joint a coordinate': (
+        PIN + 'coordinates: [lower_arm_joint, upper_arm_joint, crank_joint, rod_joint]\n'
+        'actuators: {a: {rate: {lower_arm_joint: 1}}, b: {rate: {crank_joint: 1}},\n'
+        '            c: {rate: {rod_joint: 1}, effort_limit: 1},\n'
+        '            d: {rate: {upper_arm_joint: 1}, effort_limit: 1}}\n',
+        'coordinates: 4 are too many: the loops leave 2 degrees of freedom',
     ),
     'passive coordinate without limit': (
         PIN + 'coordinates: [lower_arm_joint, rod_joint]\n',

@@ -127,6 +127,15 @@ def test_samples_that_mislead_are_left_out_for_what_is_held_out_and_only_then(tr
     assert (np.array(free.standstill) < 0.01 * np.abs(plain.velocity).max(axis=0)).all()
 
 
+def test_a_joint_at_rest_does_not_hide_how_well_the_others_are_predicted(tree):
+    run = measured(5)
+    moves = np.array([0.0, 1.0, 1.0])
+    still = replace(run, position=moves * run.position, velocity=moves * run.velocity)
+    sentence = make_plan(still, tree, tuple(TERMS)).choice.sentence()
+    assert 'residual of held-out segments: ' in sentence
+    assert 'nan' not in sentence
+
+
 def test_glitches_are_found_and_nothing_else(tree):
     run = measured(3)
     assert not glitches(run, tree).any()
@@ -151,6 +160,10 @@ def test_lost_states_and_jitter_do_not_part_a_measured_run(tree):
     ('change', 'message'),
     [
         (lambda run: replace(run, measured_effort=0.0 * run.measured_effort), 'zero efforts'),
+        (
+            lambda run: replace(run, measured_effort=run.measured_effort * [0.0, 1.0, 1.0]),
+            "'pan' of the recording: moves, but its effort is always 0",
+        ),
         (lambda run: replace(run, velocity=57.3 * run.velocity), '57.3 times'),
         (lambda run: replace(run, velocity=-run.velocity), 'wrong sign'),
         (lambda run: replace(run, velocity=run.velocity[:, ::-1]), 'has the velocity of'),

@@ -13,9 +13,9 @@ from robot_dynamics_ros.errors import ModelError, ShapeError
 from robot_dynamics_ros.identification.regressor import (
     inertial_parameters,
     regressor,
-    tensor_of,
     with_inertial_parameters,
 )
+from robot_dynamics_ros.spatial.inertia import tensor_of
 
 
 @pytest.fixture(params=SAMPLES)

@@ -356,6 +356,20 @@ def test_a_bag_in_a_drivers_names_and_units_is_replayed_in_ours(tmp_path):
 
 
 @pytest.mark.slow
+def test_the_reference_of_a_controller_is_found_by_the_names_of_the_model(tmp_path):
+    file = tmp_path / 'odd.yaml'
+    file.write_text(DRIVER, encoding='utf-8')
+    given = {**GIVEN, 'driver_profile': str(file)}
+    loop = RecordedLoop(given, behind={0: follow(30 * MS)}, driver=load_driver_profile(file))
+    bag = loop.run(STEPS).bag(tmp_path / 'bag')
+    code, found = replayed(bag, tmp_path / 'out', '--reference', 'recorded')
+    assert 'the recorded reference is followed, not trajectories' in found['notes']
+    # Second differences of positions of 1 rad at 1 ms: 1e-16 / 1e-6, times an inertia of 1 kg m^2.
+    assert max(found['peak']) < 1e-9
+    assert code == 0
+
+
+@pytest.mark.slow
 def test_without_trajectories_the_recorded_reference_is_followed(tmp_path):
     loop = RecordedLoop(behind={0: follow(50 * MS)}).run(STEPS)
     loop.messages = [m for m in loop.messages if m.topic != TRAJECTORY and 'status' not in m.topic]

@@ -13,6 +13,7 @@ from samples import world_files
 from solids import cuboid
 from urdf_text import link, robot
 
+from robot_dynamics_ros.description.robot_description import Inertial, Link, Pose
 from robot_dynamics_ros.description.urdf import read_description
 from robot_dynamics_ros.errors import DescriptionError
 from robot_dynamics_ros.geometry import robot_shapes
@@ -21,10 +22,10 @@ from robot_dynamics_ros.geometry.triangles import (
     capsule,
     cylinder,
     decimated,
-    inertia_box,
     read_mesh,
     sphere,
 )
+from robot_dynamics_ros.model.check_links import report_link
 from robot_dynamics_ros.spatial.rotation import rotation_from_rpy
 
 
@@ -67,9 +68,10 @@ def test_a_link_without_visual_is_the_box_of_its_inertia():
 
 
 def test_a_point_mass_has_a_box_without_extent():
-    edges, axes = inertia_box(1.0, np.zeros((3, 3)))
-    assert not edges.any()
-    assert np.isfinite(axes).all()
+    point = Link('point', Inertial(1.0, Pose((0.1, 0.2, 0.3)), *[0.0] * 6))
+    report = report_link(point, '')
+    assert not report.equivalent_box.any()
+    assert np.isfinite(report.principal_axes).all()
 
 
 def described(name: str) -> tuple[Path, str]:

@@ -10,9 +10,9 @@ from robot_dynamics_ros.constraints.stabilization import (
     Singularity,
     TaskInverse,
     gain_matrix,
-    largest_scale,
     stabilizing_effort,
 )
+from robot_dynamics_ros.control.laws.program_effort import largest_scale
 from robot_dynamics_ros.errors import (
     NonFiniteError,
     ParameterError,

@@ -165,6 +165,6 @@ def test_the_time_between_states_stays_exact_however_far_their_stamps_jump():
     """Seconds since the first state have steps of 0.1 us there, which a rate limit would see."""
     state = MeasuredState(sample('scara').tree, None)
     for stamp in (0, 10**18, 10**18 + 1_000_000, 10**18 + 1_300_001):
-        state.take(stamp, Q, V)
+        verdict = state.take(stamp, Q, V)
     assert state.dt == 300_001 / 1e9
-    assert not state.restarted
+    assert verdict is StateVerdict.ACCEPTED

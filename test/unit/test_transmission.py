@@ -7,6 +7,7 @@ The oracles are the gears written out by hand, finite differences, and the power
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -194,6 +195,10 @@ def test_recordings_and_commissioning_read_the_joints():
     np.testing.assert_allclose(read.position[:, 2], quill, rtol=1e-13)
     np.testing.assert_allclose(read.effort[1:, 2], force[1:], rtol=1e-13)
     np.testing.assert_array_equal(np.isnan(read.effort[0]), [False, False, True, True])
+    np.testing.assert_allclose(read.reference_position[:, 2], quill, rtol=1e-13)
+    read = in_model_units(replace(run, parameters='law: computed_torque'), driver)
+    np.testing.assert_allclose(read.position[:, 2], quill, rtol=1e-13)
+    np.testing.assert_array_equal(read.reference_position, motors)  # our controller's is in SI
 
 
 PER_JOINT = {'form': 'per_joint', 'topic': '{joint}/command'}

@@ -21,9 +21,11 @@ from websockets.sync.client import connect
 from robot_dynamics_ros.description.shipped import shipped_robot
 from robot_dynamics_ros.description.urdf import read_description
 from robot_dynamics_ros.errors import ConfigurationError
-from robot_dynamics_ros.viewing.arm_scene import limit_colour, quaternion
+from robot_dynamics_ros.spatial.rotation import quaternion
+from robot_dynamics_ros.viewing.arm_panel import Plot
+from robot_dynamics_ros.viewing.arm_scene import limit_colour
 from robot_dynamics_ros.viewing.controls import add_stop
-from robot_dynamics_ros.viewing.instant import ArmInstant, ContactFlash, PlotHistory, by_origin
+from robot_dynamics_ros.viewing.instant import ArmInstant, ContactFlash, by_origin
 from robot_dynamics_ros.viewing.link_tree import LinkTree
 from robot_dynamics_ros.viewing.page import Page, open_server, refusal
 from robot_dynamics_ros.viewing.playback import BagRun, Playback
@@ -344,14 +346,17 @@ def test_a_link_is_coloured_near_a_limit():
 
 
 def test_a_trace_keeps_the_last_rows_and_forgets_when_time_goes_back():
-    trace = PlotHistory(['a'], 3)
-    for k in range(5):
+    trace = Plot(None, 'a')
+    for k in range(402):
         trace.append(float(k), {'a': 10.0 * k})
-    assert trace.table().tolist() == [[2.0, 20.0], [3.0, 30.0], [4.0, 40.0]]
+    times, values = trace.columns()
+    assert times.tolist() == list(range(2, 402))
+    assert values.tolist() == [10.0 * time for time in times]
     trace.append(0.5, {'a': 1.0})
-    assert trace.table().tolist() == [[0.5, 1.0]]
-    trace.append(math.nan, {'a': 1.0})
-    assert len(trace.table()) == 1
+    assert [column.tolist() for column in trace.columns()] == [[0.5], [1.0]]
+    for time_ in (math.nan, 0.5):
+        trace.append(time_, {'a': 2.0})
+        assert len(trace.columns()[0]) == 1
 
 
 def test_what_has_happened_is_listed_once_and_the_newest_first(page):
@@ -397,10 +402,10 @@ def test_a_run_tells_what_was_known_at_an_instant(tmp_path):
     assert 'trajectory' not in run.at(0.1).status
     assert run.at(-1.0).time == 0.0
     assert run.at(9.0).time == run.duration
-    table, names = run.table('error', 0.1, 0.2, 50)
-    assert names == ['first', 'second']
-    assert len(table) == 50
-    assert table[:, 1:] == pytest.approx(0.01)
+    for t in np.linspace(0.1, 0.2, 50).tolist():
+        error = run.at(t).error
+        assert sorted(error) == ['first', 'second']
+        assert list(error.values()) == pytest.approx([0.01, 0.01])
 
 
 def health(time_ns: int, **values: str) -> Message:
@@ -490,4 +495,18 @@ def test_a_second_bag_may_be_the_ghost_of_the_first(tmp_path, page):
     assert list(page.arms) == ['one']
     playback.go_to(0.1)
     shown = playback._with_ghost(playback._runs[0].at(0.1))
-    assert list(shown.reference.values()) == pytest.approx(motion.q[100])
+    assert list(shown.ghost.values()) == pytest.approx(motion.q[100])
+
+
+def test_a_ghost_is_seen_although_the_law_follows_no_reference(tmp_path, page):
+    runs, arm = [], text(0, planar_arm('first', 'second'))
+    for shift in (0.0, 0.1):
+        motion, law = Motion(500, ('first', 'second')), 'constraint_stabilization'
+        motion.q = motion.q + shift
+        messages = [arm, health(0, law=law), *motion.messages()]
+        messages.sort(key=lambda message: message.time)
+        runs.append(BagRun(write(tmp_path / f'run{shift}', messages)))
+    playback = Playback(page, runs, overlay=True)
+    playback.go_to(0.1)
+    (shown,) = page.arms
+    assert page.server.scene.get_handle_by_name(f'/{shown}/ghost').visible

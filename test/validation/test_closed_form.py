@@ -213,6 +213,14 @@ def test_parallelogram_equals_section_3_5_of_the_paper(parallelogram):
     assert same(form.G, GM)
 
 
+@pytest.mark.parametrize('name', ['rp', 'prr'])
+def test_an_open_arm_declared_as_a_mechanism_has_the_same_equations(name):
+    tree = sample(name).tree
+    coordinates = f'coordinates: [{", ".join(tree.joint_names)}]\n'
+    form = derive(load_mechanism(tree.xml, coordinates, tree.gravity), 'kane')
+    assert [form.M, form.Cv, form.G] == [derived(name).M, derived(name).Cv, derived(name).G]
+
+
 @pytest.mark.parametrize('formulation', TRACED[1:])
 @pytest.mark.parametrize('name', ['four_dof', 'prr'])
 def test_all_formulations_derive_the_same_expressions(name, formulation):

@@ -13,7 +13,7 @@ from robot_dynamics_ros.identification.correction import corrected_urdf
 from robot_dynamics_ros.identification.gravity import gravity_mismatch
 from robot_dynamics_ros.identification.identify import identify
 from robot_dynamics_ros.identification.preparation import Preparation
-from robot_dynamics_ros.identification.validation import residual_series, validate
+from robot_dynamics_ros.identification.validation import evaluated, validate
 from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.model.check import check_model
 from robot_dynamics_ros.recordings.reading import read_recording
@@ -63,7 +63,7 @@ def proof(request, halves, learned):
 
 
 def test_the_nominal_model_explains_the_nominal_plant_to_rounding(nominal_run, nominal):
-    series = residual_series(nominal_run, nominal, Preparation())
+    series = evaluated(nominal_run, nominal, Preparation()).residuals(nominal)
     worst = np.nanmax(np.where(series.sliding, np.abs(series.residual), np.nan), axis=0)
     # Efforts of 40 N m from accelerations of 1e3 x 1e-16 x velocity, through a mass of 1 kg m^2.
     assert worst.max() < 1e-9

@@ -31,7 +31,7 @@ from robot_dynamics_ros.errors import (
     UnreachableError,
 )
 from robot_dynamics_ros.geometry.collisions import CollisionChecker, Obstacles, make_checker
-from robot_dynamics_ros.kinematics.tool_task import middle, tool_task
+from robot_dynamics_ros.kinematics.tool_task import tool_task
 from robot_dynamics_ros.model import RobotTree, frame_motion
 from robot_dynamics_ros.spatial.scalar import Array
 
@@ -157,11 +157,12 @@ def comfortable_postures(
             fraction of a joint's effort limit (names the joint, and the fraction at the best
             posture), or there is a collision.
     """
-    sampler, rating = _Sampler(tree), _Rating(tree, frame)
+    rng, feasible, rating = np.random.default_rng(0), list[Array](), _Rating(tree, frame)
     touching, count = None, 0
     for _ in range(_ROUNDS):
-        rated = [pair for relative in sampler.draw() if (pair := rating.rate(relative))]
-        sampler.feasible += [relative for _, relative in rated]
+        drawn = _draw(rng, tree.n, feasible)
+        rated = [pair for relative in drawn if (pair := rating.rate(relative))]
+        feasible += [relative for _, relative in rated]
         for _, relative in sorted(rated, key=lambda pair: -pair[0]):
             q = rating.posture(relative)
             near = None if checker is None else checker.find_close_pair(q)
@@ -180,22 +181,30 @@ def comfortable_postures(
         raise _overload_error(tree, *rating.least)
 
 
-class _Sampler:
-    """Random postures relative to the joints' ranges, half of them near feasible ones."""
+def _draw(rng: np.random.Generator, n: int, feasible: list[Array]) -> Array:
+    """Return random postures relative to the joints' ranges, half of them near feasible ones."""
+    samples = rng.uniform(-_INNER, _INNER, size=(_POSTURES, n))
+    if feasible:
+        half = _POSTURES // 2
+        chosen = rng.integers(len(feasible), size=half)
+        near = np.array(feasible)[chosen] + rng.normal(0.0, _SPREAD, (half, n))
+        samples[:half] = np.clip(near, -_INNER, _INNER)
+    return samples
+
+
+class _Load:
+    """Efforts of gravity and breakaway friction, relative to the limits."""
 
     def __init__(self, tree: RobotTree) -> None:
-        self.feasible: list[Array] = []
-        self._rng, self._n = np.random.default_rng(0), tree.n
+        self._model, self._terms = make_formulation('newton_euler', tree), JointTerms.of(tree)
+        self._limit = tree.effort_limit
 
-    def draw(self) -> Array:
-        rng, size = self._rng, (_POSTURES, self._n)
-        samples = rng.uniform(-_INNER, _INNER, size=size)
-        if self.feasible:
-            half = _POSTURES // 2
-            chosen = rng.integers(len(self.feasible), size=half)
-            near = np.array(self.feasible)[chosen] + rng.normal(0.0, _SPREAD, (half, self._n))
-            samples[:half] = np.clip(near, -_INNER, _INNER)
-        return samples
+    def heaviest(self, q: Array) -> tuple[float, int]:
+        """Return the largest fraction of an effort limit that holds a posture, and its joint."""
+        gravity = self._model.gravity_forces(q)
+        shares = (np.abs(gravity) + self._terms.breakaway(gravity)) / self._limit
+        joint = int(np.argmax(shares))
+        return float(shares[joint]), joint
 
 
 class _Rating:
@@ -207,9 +216,9 @@ class _Rating:
 
     def __init__(self, tree: RobotTree, frame: str) -> None:
         self._tree, self._frame, self.least = tree, frame, (math.inf, 0)
-        self._model, self._terms = make_formulation('newton_euler', tree), JointTerms.of(tree)
+        self._load = _Load(tree)
         self._scale = np.repeat([_length(tree), 1.0], 3)[:, np.newaxis]
-        self._middle, upper = middle(tree), tree.position_upper
+        self._middle, upper = tree.middle, tree.position_upper
         upper = np.minimum(np.where(np.isfinite(upper), upper, math.pi), self._middle + math.pi)
         self._half = upper - self._middle
 
@@ -220,11 +229,9 @@ class _Rating:
     def rate(self, relative: Array) -> tuple[float, Array] | None:
         """Return a score, higher is better, with the posture; None if it cannot be held."""
         tree, q = self._tree, self.posture(relative)
-        gravity = self._model.gravity_forces(q)
-        shares = (np.abs(gravity) + self._terms.breakaway(gravity)) / tree.effort_limit
-        heaviest = int(np.argmax(shares))
-        self.least = min(self.least, (float(shares[heaviest]), heaviest))
-        if shares[heaviest] > _HOLDING_SHARE:
+        heaviest = self._load.heaviest(q)
+        self.least = min(self.least, heaviest)
+        if heaviest[0] > _HOLDING_SHARE:
             return None
         J = frame_motion(tree, q, 0.0 * q, self._frame).J / self._scale
         sizes = np.linalg.svd(J if tree.n >= 6 else J[:3], compute_uv=False)
@@ -267,17 +274,14 @@ def _check_reach(tree: RobotTree, motion: DefaultMotion, checker: CollisionCheck
         SingularityError: The tool cannot be moved from the posture.
     """
     task, circle = tool_task(tree, motion.home, frame=motion.frame), motion.circle(1.0)
-    model, terms, q = make_formulation('newton_euler', tree), JointTerms.of(tree), motion.home
+    load, q = _Load(tree), motion.home
     for s in np.linspace(0.0, circle.length, _POINTS, endpoint=False):
         try:
             q = task.solve(np.array(circle.at(float(s))[0], dtype=float), q)
         except UnreachableError as refusal:
             raise TrajectoryError('circle', str(refusal), 'move it') from refusal
-        gravity = model.gravity_forces(q)
-        held = np.abs(gravity) + terms.breakaway(gravity)
-        i = int(np.argmax(held / tree.effort_limit))
-        if held[i] > EFFORT_SHARE * tree.effort_limit[i]:
-            share = held[i] / tree.effort_limit[i]
+        share, i = load.heaviest(q)
+        if share > EFFORT_SHARE:
             needed = f'gravity and friction take {share:.0%} of the limit of joint'
             raise TrajectoryError(
                 'circle', f'{needed} {tree.joint_names[i]!r}', 'reduce the payload'

@@ -35,6 +35,7 @@ from robot_dynamics_ros.constraints.stabilization import TaskInverse
 from robot_dynamics_ros.control.laws.constraint_stabilization import ConstraintStabilization
 from robot_dynamics_ros.control.laws.control_law import Reference
 from robot_dynamics_ros.dynamics import make_formulation
+from robot_dynamics_ros.dynamics.joint_terms import linearize_driven
 from robot_dynamics_ros.errors import ParameterError, ShapeError
 from robot_dynamics_ros.spatial.scalar import Array
 
@@ -185,7 +186,6 @@ def _effort_weight(program: Program, q: Array, t: float, effort: Array) -> Array
 
 
 _STEP = 1e-5  # step of central differences of the law, rad or m
-_LOWEST, _HIGHEST, _COUNT = 1e-2, 1e4, 1500  # grid of frequencies, rad/s
 
 
 class Margins(NamedTuple):
@@ -238,14 +238,13 @@ def program_margins(
     """
     if program.passive:
         raise ParameterError('program', program.name, 'has joints without a drive')
-    tree = program.tree.with_changes(
-        damping=np.zeros(program.n), coulomb_friction=np.zeros(program.n)
-    )
+    still = np.zeros(program.n)
+    tree = program.tree.with_changes(damping=still, coulomb_friction=still, drive_friction={})
     law = ConstraintStabilization(
         tree, program=program, friction_compensation=False, limit_effort=False
     )
     t, q, v = float(path.times[index]), path.q[index], path.v[index]
-    n, tau, reference = program.n, np.zeros(program.n), Reference(program.n)
+    n, tau, reference = program.n, still.copy(), Reference(program.n)
     law.reset(0.0, q, v)
 
     def effort(x: Array) -> Array:
@@ -257,11 +256,7 @@ def program_margins(
     K = np.stack([(effort(x - e) - effort(x + e)) / (2.0 * _STEP) for e in steps], axis=-1)
     effort(x)
     model = make_formulation('newton_euler', tree)
-    dq, dv, M = model.derivatives(q, v, law.acceleration)
-    inertia = M + np.diag(tree.armature)
-    zero, E = np.zeros((n, n)), np.eye(n)
-    A = np.block([[zero, E], [-np.linalg.solve(inertia, dq), -np.linalg.solve(inertia, dv)]])
-    B = np.vstack([zero, np.linalg.inv(inertia)])
+    A, B = linearize_driven(model, q, v, law.acceleration)
     return loop_margins(A, B, K, tree.effort_limit, delay)
 
 
@@ -278,30 +273,27 @@ def loop_margins(A: Array, B: Array, K: Array, scale: Array, delay: float = 0.0)
     Returns:
         See :class:`Margins`. They are meaningless for an unstable loop: check the poles.
     """
-    n, k = B.shape[1], len(A)
-    E = np.eye(n)
-    frequencies = np.geomspace(_LOWEST, _HIGHEST, _COUNT)
-    loops, worst = np.zeros((_COUNT, n), dtype=complex), 0.0
-    for row, w in enumerate(frequencies):
-        L = K @ np.linalg.solve(1j * w * np.eye(k) - A, B) * np.exp(-1j * w * delay)
-        S = np.linalg.inv(E + L)
-        loops[row] = 1.0 / np.diag(S) - 1.0
-        scaled = (2.0 * S - E) * scale[None, :] / scale[:, None]
-        worst = max(worst, float(np.linalg.norm(scaled, 2)))
-    each = [_classical(loops[:, i]) for i in range(n)]
-    gain, phase, late = (np.array(column) for column in zip(*each, strict=True))
+    frequencies = np.geomspace(1e-2, 1e4, 1500)  # rad/s
+    E, s = np.eye(B.shape[1]), 1j * frequencies[:, np.newaxis, np.newaxis]
+    L = K @ np.linalg.solve(s * np.eye(len(A)) - A, B) * np.exp(-s * delay)
+    S = np.linalg.inv(E + L)
+    loops = 1.0 / np.diagonal(S, axis1=1, axis2=2) - 1.0
+    scaled = (2.0 * S - E) * scale / scale[:, np.newaxis]
+    worst = float(np.linalg.norm(scaled, 2, axis=(1, 2)).max())
+    gain, phase, late = np.array([_classical(loop, frequencies) for loop in loops.T]).T
     poles = np.linalg.eigvals(A - B @ K)
     return Margins(gain, phase, late, 2.0 / worst, poles[np.argsort(-poles.real)])
 
 
-def _classical(loop: Array) -> tuple[float, float, float]:
+def _classical(loop: Array, frequencies: Array) -> tuple[float, float, float]:
     """Return gain, phase and delay margins of a scalar loop from its frequency response."""
     size, gain, phase, late = np.abs(loop), np.inf, np.inf, np.inf
     for k in range(len(loop) - 1):
         a, b = loop[k], loop[k + 1]
         if (size[k] - 1.0) * (size[k + 1] - 1.0) <= 0.0 and size[k] != size[k + 1]:
             part = (1.0 - size[k]) / (size[k + 1] - size[k])
-            crossing, w = a + part * (b - a), _frequency_at(k, part)
+            crossing = a + part * (b - a)
+            w = frequencies[k] ** (1.0 - part) * frequencies[k + 1] ** part
             margin = (np.angle(crossing) + np.pi) % (2.0 * np.pi)
             phase, late = min(phase, margin), min(late, margin / w)
         if a.imag * b.imag <= 0.0 and a.imag != b.imag:
@@ -309,8 +301,3 @@ def _classical(loop: Array) -> tuple[float, float, float]:
             if -1.0 < real < 0.0:
                 gain = min(gain, -1.0 / real)
     return float(gain), float(phase), float(late)
-
-
-def _frequency_at(k: int, part: float) -> float:
-    ratio = _HIGHEST / _LOWEST
-    return float(_LOWEST * ratio ** ((k + part) / (_COUNT - 1)))

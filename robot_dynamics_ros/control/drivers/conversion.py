@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from robot_dynamics_ros.control.drivers.file import load_driver_profile
 from robot_dynamics_ros.control.drivers.profile import (
     JOINT_EFFORT_UNITS,
     MOTOR_EFFORT_UNITS,
@@ -19,9 +20,10 @@ from robot_dynamics_ros.control.drivers.profile import (
     JointProfile,
 )
 from robot_dynamics_ros.control.drivers.transmission import Transmission
-from robot_dynamics_ros.errors import ConfigurationError
+from robot_dynamics_ros.errors import ConfigurationError, ParameterError
 from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.model.build import EffortLimit
+from robot_dynamics_ros.model.load import robot_from_parameters
 from robot_dynamics_ros.spatial.scalar import Array
 
 
@@ -67,26 +69,23 @@ class DriverConversion(NamedTuple):
 
     # Driver to model, and commands --------------------------------------------------------------
 
-    def position(self, reading: Array) -> Array:
-        """Convert the driver's positions to rad or m, new array; both in the model's order."""
-        q = self.position_scale * (reading - self.position_zero)
-        for one in self.transmissions:
-            one.positions_of_joints(q)
-        return q
+    def position(self, reading: Array, out: Array | None = None) -> Array:
+        """Convert the driver's positions to rad or m; into ``out`` or a new array.
 
-    def velocity(self, reading: Array) -> Array:
-        """Convert the driver's velocities to rad/s or m/s, new array."""
-        v = self.velocity_scale * reading
-        for one in self.transmissions:
-            one.velocities_of_joints(v)
-        return v
+        Both are in the model's order.
+        """
+        q = np.subtract(reading, self.position_zero, out=out)
+        q *= self.position_scale
+        return self._convert(Transmission.positions_of_joints, q)
+
+    def velocity(self, reading: Array, out: Array | None = None) -> Array:
+        """Convert the driver's velocities to rad/s or m/s; into ``out`` or a new array."""
+        v = np.multiply(reading, self.velocity_scale, out=out)
+        return self._convert(Transmission.velocities_of_joints, v)
 
     def measured_effort(self, reading: Array) -> Array:
         """Convert the driver's measured efforts to N m or N at the joints, new array."""
-        effort = self.measured_scale * reading
-        for one in self.transmissions:
-            one.efforts_of_joints(effort)
-        return effort
+        return self._convert(Transmission.efforts_of_joints, self.measured_scale * reading)
 
     def command(self, effort: Array) -> Array:
         """Return the command of efforts, new array in the driver's units and the model's order."""
@@ -94,34 +93,23 @@ class DriverConversion(NamedTuple):
 
     def motor_effort(self, effort: Array) -> Array:
         """Convert joint efforts to motor efforts for joints that share motors; new array."""
-        values = effort.copy()
-        for one in self.transmissions:
-            one.efforts_of_motors(values)
-        return values
+        return self._convert(Transmission.efforts_of_motors, effort.copy())
 
     @property
     def joint_rate_limit(self) -> Array:
         """Rate limits at the joints that respect those of the motors, shape (n,), N m/s or N/s."""
-        rates = self.rate_limit.copy()
-        for one in self.transmissions:
-            one.rates_of_joints(rates)
-        return rates
+        return self._convert(Transmission.rates_of_joints, self.rate_limit.copy())
 
     # Model to driver, and received commands -----------------------------------------------------
 
     def position_reading(self, q: Array) -> Array:
         """Return the driver's reading at positions, rad or m, new array."""
-        values = q.copy()
-        for one in self.transmissions:
-            one.positions_of_motors(values)
-        return values / self.position_scale + self.position_zero
+        motors = self._convert(Transmission.positions_of_motors, q.copy())
+        return motors / self.position_scale + self.position_zero
 
     def velocity_reading(self, v: Array) -> Array:
         """Return the driver's reading at velocities, rad/s or m/s, new array."""
-        values = v.copy()
-        for one in self.transmissions:
-            one.velocities_of_motors(values)
-        return values / self.velocity_scale
+        return self._convert(Transmission.velocities_of_motors, v.copy()) / self.velocity_scale
 
     def effort_reading(self, effort: Array) -> Array:
         """Return the driver's reading at efforts, N m or N, new array."""
@@ -130,17 +118,38 @@ class DriverConversion(NamedTuple):
     def driven_effort(self, command: Array) -> Array:
         """Return the effort that results from a command, with shared motors clipped, N m or N."""
         motors = self.effort_scale * command - self.effort_offset
-        for one in self.transmissions:
-            one.clip(motors)
-            one.efforts_of_joints(motors)
-        return motors
+        self._convert(Transmission.clip, motors)
+        return self._convert(Transmission.efforts_of_joints, motors)
 
     def commanded_effort(self, command: Array) -> Array:
         """Return the effort requested by a command, N m or N, new array."""
-        effort = self.effort_scale * command - self.effort_offset
+        motors = self.effort_scale * command - self.effort_offset
+        return self._convert(Transmission.efforts_of_joints, motors)
+
+    def _convert(self, conversion: Callable[[Transmission, Array], None], values: Array) -> Array:
+        """Apply a method of every transmission to values in place; return them."""
         for one in self.transmissions:
-            one.efforts_of_joints(effort)
-        return effort
+            conversion(one, values)
+        return values
+
+
+def command_order(joints: Sequence[str], tree: RobotTree) -> Array:
+    """Return the model index of each commanded joint, shape (n,).
+
+    Args:
+        joints: Names in the order of a command; the order of the model if empty.
+        tree: The robot.
+
+    Raises:
+        UnknownNameError: The robot does not have such a joint.
+        ParameterError: A joint is missing or named twice.
+    """
+    names = [name for name in joints if name] or list(tree.joint_names)
+    order = [tree.joint_index(name) for name in names]
+    if sorted(order) != list(range(tree.n)):
+        known = ', '.join(tree.joint_names)
+        raise ParameterError('joints', names, f'must name each of {known} once')
+    return np.array(order, dtype=np.intp)
 
 
 def effort_limits(profile: DriverProfile) -> EffortLimit:
@@ -155,6 +164,29 @@ def effort_limits(profile: DriverProfile) -> EffortLimit:
     return {name: limit for name, limit in limits.items() if limit is not None}
 
 
+def robot_and_driver(
+    values: Mapping[str, Any], topic_description: str = ''
+) -> tuple[RobotTree, DriverConversion | None]:
+    """Load the robot that a node's parameters specify, and the driver of ``driver_profile``.
+
+    Args:
+        values: Parameters of the robot, see ``robot_from_parameters``, and ``driver_profile``.
+        topic_description: URDF text received by topic.
+
+    Returns:
+        The robot with the effort limits of the driver, and its driver; None if no profile is
+        given.
+
+    Raises:
+        RobotDynamicsError: The robot or the profile is invalid, or they do not match.
+    """
+    if not values['driver_profile']:
+        return robot_from_parameters(values, topic_description), None
+    profile = load_driver_profile(values['driver_profile'])
+    tree = robot_from_parameters(values, topic_description, effort_limits(profile))
+    return tree, bind(profile, tree)
+
+
 def bind(profile: DriverProfile, tree: RobotTree) -> DriverConversion:
     """Return the conversion of a profile for a robot.
 
@@ -167,23 +199,18 @@ def bind(profile: DriverProfile, tree: RobotTree) -> DriverConversion:
         _refuse_unused(row)
     by_name = {row.joint: row for row in rows}
     ordered = [by_name[name] for name in tree.joint_names]
-    linear = [_slides(profile, row, tree) for row in ordered]
-    position = [_position(row, slides) for row, slides in zip(ordered, linear, strict=True)]
-    velocity = [_velocity(row, slides) for row, slides in zip(ordered, linear, strict=True)]
-    command, measured = (
-        [_effort(row, slides, key) for row, slides in zip(ordered, linear, strict=True)]
-        for key in ('effort_unit', 'measured_effort_unit')
-    )
+    scales = [_scales(row, _slides(profile, row, tree)) for row in ordered]
+    position, velocity, command, measured = np.array(scales).T.copy()
     return DriverConversion(
         profile,
         tuple(row.name for row in ordered),
         np.array([tree.joint_index(row.joint) for row in rows], dtype=np.intp),
-        np.array(position),
+        position,
         np.array([row.position_zero for row in ordered]),
-        np.array(velocity),
-        np.array(command),
+        velocity,
+        command,
         np.array([row.effort_offset for row in ordered]),
-        np.array(measured),
+        measured,
         np.array([row.effort_rate_limit or np.inf for row in ordered]),
         _transmissions(profile, tree),
     )
@@ -220,15 +247,15 @@ def _rows(profile: DriverProfile, tree: RobotTree) -> list[JointProfile]:
     return list(profile.joints)
 
 
-def _position(row: JointProfile, slides: bool) -> float:
+def _scales(row: JointProfile, slides: bool) -> tuple[float, ...]:
+    """Return the signed SI values of the units of position, velocity, command and effort."""
     unit = row.position_unit or ('m' if slides else 'rad')
-    return row.sign * _factor(row, 'position_unit', unit, POSITION_UNITS, slides)
-
-
-def _velocity(row: JointProfile, slides: bool) -> float:
-    if not row.velocity_unit:
-        return _position(row, slides)
-    return row.sign * _factor(row, 'velocity_unit', row.velocity_unit, VELOCITY_UNITS, slides)
+    position = velocity = row.sign * _factor(row, 'position_unit', unit, POSITION_UNITS, slides)
+    if row.velocity_unit:
+        factor = _factor(row, 'velocity_unit', row.velocity_unit, VELOCITY_UNITS, slides)
+        velocity = row.sign * factor
+    efforts = [_effort(row, slides, key) for key in ('effort_unit', 'measured_effort_unit')]
+    return position, velocity, *efforts
 
 
 def _effort(row: JointProfile, slides: bool, key: str) -> float:

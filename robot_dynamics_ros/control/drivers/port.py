@@ -22,7 +22,7 @@ from collections.abc import Collection, Sequence
 
 import numpy as np
 
-from robot_dynamics_ros.control.drivers.conversion import DriverConversion
+from robot_dynamics_ros.control.drivers.conversion import DriverConversion, command_order
 from robot_dynamics_ros.control.laws.parameter_checks import DriveFriction
 from robot_dynamics_ros.errors import ParameterError
 from robot_dynamics_ros.model import RobotTree
@@ -144,14 +144,9 @@ class DriverPort:
         if driver is None:
             self.q[:], self.v[:] = x, y
             return
-        np.subtract(x, driver.position_zero, out=self.q)
-        self.q *= driver.position_scale
-        for one in driver.transmissions:
-            one.positions_of_joints(self.q)
+        driver.position(x, self.q)
         if not self.differentiates:
-            np.multiply(y, driver.velocity_scale, out=self.v)
-            for one in driver.transmissions:
-                one.velocities_of_joints(self.v)
+            driver.velocity(y, self.v)
 
     def motor_effort(
         self, measured: Array, q: Array, v: Array, compensation: DriverCompensation | None = None
@@ -213,16 +208,6 @@ def velocity_filter(n: int, driver: DriverConversion | None) -> FilteredDerivati
     return FilteredDerivative(n, float(state.cutoff_hz or 0.0), state.timeout_s)
 
 
-def command_order(joints: Sequence[str], tree: RobotTree) -> Array:
-    """Return the model index of each commanded joint, shape (n,); raise on an incomplete list."""
-    names = [name for name in joints if name] or list(tree.joint_names)
-    order = [tree.joint_index(name) for name in names]
-    if sorted(order) != list(range(tree.n)):
-        known = ', '.join(tree.joint_names)
-        raise ParameterError('joints', names, f'must name each of {known} once')
-    return np.array(order, dtype=np.intp)
-
-
 class DriverCompensation:
     r"""Effort that a driver adds to the command: gravity, friction, both or none.
 
@@ -234,7 +219,6 @@ class DriverCompensation:
     Validity: the driver's model equals that of the robot; its friction is that of the description.
 
     Attributes:
-        terms: Compensated terms.
         effort: The last share, shape (n,), N m or N.
 
     Args:
@@ -244,7 +228,6 @@ class DriverCompensation:
     """
 
     def __init__(self, tree: RobotTree, gravity_forces: Kernel, terms: Collection[str]) -> None:
-        self.terms = tuple(terms)
         self._gravity = gravity_forces if 'gravity' in terms else None
         described = tree.with_changes(drive_friction={})
         self._friction = DriveFriction(described) if 'friction' in terms else None

@@ -20,7 +20,6 @@ with the unit of the measured efforts.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from robot_dynamics_ros.control.drivers.transmission import TransmissionProfile
@@ -60,7 +59,6 @@ MOTOR_EFFORT_UNITS: dict[str, float] = {
 }
 #: Units that require a ``torque_constant``.
 NEED_CONSTANT = ('A', 'mA', 'rated', 'percent', 'permille')
-_EFFORT_UNITS = {**JOINT_EFFORT_UNITS, **dict.fromkeys(MOTOR_EFFORT_UNITS, (0.0, False))}
 
 COMMAND_FORMS = ('group', 'per_joint', 'joint_state', 'overlay')
 #: Parameters of the command without a driver profile.
@@ -122,19 +120,6 @@ class JointProfile:
     effort_limit: float | None = None
     effort_rate_limit: float | None = None
 
-    def __post_init__(self) -> None:
-        place = f'joint {self.joint!r}' if self.joint else 'defaults'
-        _one_of(place, 'sign', self.sign, (1.0, -1.0))
-        _one_of(place, 'effort_sign', self.effort_sign, (0.0, 1.0, -1.0))
-        _known_unit(place, 'position_unit', self.position_unit, POSITION_UNITS)
-        _known_unit(place, 'velocity_unit', self.velocity_unit, VELOCITY_UNITS)
-        for name in ('effort_unit', 'measured_effort_unit'):
-            _known_unit(place, name, getattr(self, name), _EFFORT_UNITS)
-        for name in ('torque_constant', 'gear_ratio', 'effort_limit', 'effort_rate_limit'):
-            _positive(place, name, getattr(self, name))
-        for name in ('position_zero', 'effort_offset'):
-            _finite(place, name, getattr(self, name))
-
     @property
     def name(self) -> str:
         """The driver's name of the joint."""
@@ -158,9 +143,8 @@ class CommandProfile:
     topic_of_positions: str = ''
 
     def __post_init__(self) -> None:
-        _one_of('command', 'form', self.form, COMMAND_FORMS)
         per_joint = self.form == 'per_joint'
-        if not self.topic or ('{joint}' in self.topic) != per_joint:
+        if ('{joint}' in self.topic) != per_joint:
             rule = 'have {joint} in it' if per_joint else 'be one name, without {joint}'
             raise ConfigurationError(
                 'command, topic', f'is {self.topic!r}', f'of form {self.form} it must {rule}'
@@ -194,12 +178,6 @@ class StateProfile:
     effort: str = 'none'
 
     def __post_init__(self) -> None:
-        if not self.topic:
-            raise ConfigurationError('state, topic', 'is empty', 'name the topic of the states')
-        for name in ('rate_hz', 'timeout_s', 'cutoff_hz'):
-            _positive('state', name, getattr(self, name))
-        _one_of('state', 'velocity', self.velocity, VELOCITY_SOURCES)
-        _one_of('state', 'effort', self.effort, EFFORT_REPORTS)
         if self.timeout_s * self.rate_hz < 2.0:
             raise ConfigurationError(
                 'state, timeout_s',
@@ -247,7 +225,12 @@ class DriverProfile:
 
     def __post_init__(self) -> None:
         for term in self.compensated_by_driver:
-            _one_of('driver', 'compensated_by_driver', term, COMPENSATIONS)
+            if term not in COMPENSATIONS:
+                raise ConfigurationError(
+                    'driver, compensated_by_driver',
+                    f'is {term!r}',
+                    f'known: {", ".join(COMPENSATIONS)}',
+                )
         _each_once('compensated_by_driver', self.compensated_by_driver)
         _each_once('joints', [joint.joint for joint in self.joints])
         _each_once('joints, driver_name', [joint.name for joint in self.joints])
@@ -269,32 +252,3 @@ def _each_once(place: str, names: tuple[str, ...] | list[str]) -> None:
     for name in names:
         if names.count(name) > 1:
             raise ConfigurationError(place, f'{name!r} appears twice', 'name it once')
-
-
-def _one_of(place: str, key: str, value: object, known: tuple[object, ...]) -> None:
-    if value not in known:
-        listed = ', '.join(str(x) for x in known)
-        raise ConfigurationError(f'{place}, {key}', f'is {value!r}', f'known: {listed}')
-
-
-def _known_unit(place: str, key: str, value: str | float, known: Mapping[str, object]) -> None:
-    if value == '' or (isinstance(value, str) and value in known):
-        return
-    number = not isinstance(value, (str, bool)) and known is not _EFFORT_UNITS
-    if not (number and math.isfinite(float(value)) and float(value) > 0.0):
-        also = '' if known is _EFFORT_UNITS else ', or the SI value of one unit'
-        raise ConfigurationError(
-            f'{place}, {key}', f'is {value!r}', f'known: {", ".join(known)}{also}'
-        )
-
-
-def _positive(place: str, key: str, value: float | None) -> None:
-    if value is not None:
-        _finite(place, key, value)
-        if not value > 0.0:
-            raise ConfigurationError(f'{place}, {key}', f'is {value:g}', 'must be positive')
-
-
-def _finite(place: str, key: str, value: float) -> None:
-    if not math.isfinite(value):
-        raise ConfigurationError(f'{place}, {key}', f'is {value}', 'give a finite number')

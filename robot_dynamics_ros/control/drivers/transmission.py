@@ -50,7 +50,7 @@ class TransmissionProfile:
             self._refuse(f'has rows of {[len(row) for row in a]}', f'give {m} rows of {m} numbers')
         for key in ('offset', 'motor_effort_limit'):
             values = getattr(self, key)
-            if values and (len(values) != m or not np.isfinite(values).all()):
+            if values and len(values) != m:
                 self._refuse(f'is {list(values)}', f'give {m} finite numbers', key)
         if any(limit <= 0.0 for limit in self.motor_effort_limit):
             self._refuse(f'is {list(self.motor_effort_limit)}', 'must be positive',
@@ -74,7 +74,7 @@ def _condition(a: Array) -> float:
     scaled = a / np.where(rows > 0.0, rows, 1.0)
     columns = np.abs(scaled).max(axis=0, keepdims=True)
     scaled = scaled / np.where(columns > 0.0, columns, 1.0)
-    return float(np.linalg.cond(scaled)) if np.isfinite(scaled).all() else float('inf')
+    return float(np.linalg.cond(scaled))
 
 
 class Transmission:
@@ -101,12 +101,13 @@ class Transmission:
 
     def positions_of_joints(self, values: Array) -> None:
         """Convert positions of motors, shape (..., n), to those of joints."""
-        values[..., self.places] = values[..., self.places] @ self._a.T + self._offset
+        self.velocities_of_joints(values)
+        values[..., self.places] += self._offset
 
     def positions_of_motors(self, values: Array) -> None:
         """Convert positions of joints, shape (..., n), to those of motors."""
-        part = values[..., self.places] - self._offset
-        values[..., self.places] = part @ self._inverse.T
+        values[..., self.places] -= self._offset
+        self.velocities_of_motors(values)
 
     def velocities_of_joints(self, values: Array) -> None:
         """Convert velocities of motors, shape (..., n), to those of joints."""

@@ -23,7 +23,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from robot_dynamics_ros.control.laws import parameter_checks as check
-from robot_dynamics_ros.control.laws.control_law import ControlLaw, Reference
+from robot_dynamics_ros.control.laws.control_law import ControlLaw, Reference, effort_terms
 from robot_dynamics_ros.dynamics.joint_terms import JointTerms, smooth_direction
 from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.parameters import Parameter
@@ -63,7 +63,7 @@ class ComputedTorque(ControlLaw):
         kernels = kernels or compile_kernel(tree, outputs=('inverse_dynamics',))
         self._inverse_dynamics = kernels.inverse_dynamics
         n = tree.n
-        self._acceleration, self._zeros, self._model = np.zeros(n), np.zeros(n), np.zeros(n)
+        self._acceleration, self._model = np.zeros((2, n))
         self._gains, self._settings = np.zeros(2 * n), np.zeros(4)
         of_joints = dict.fromkeys(('q', 'v', 'q_r', 'v_r', 'a_r'), n)
         self._feedback = compile_function(
@@ -97,24 +97,11 @@ class ComputedTorque(ControlLaw):
         Inertia and feedback are the mass matrix with armature times the acceleration of the
         reference and of the feedback. See :class:`ControlLaw`.
         """
-        Kp, Kd = self._gains.reshape(2, -1)
-        a_f = Kd * (reference.velocity - v) + Kp * (reference.position - q)
-        still = self._zeros
-        gravity, moving, inertia, feedback = (np.zeros(self.tree.n) for _ in range(4))
-        self._inverse_dynamics(q, still, still, gravity)
-        self._inverse_dynamics(q, v, still, moving)
-        self._inverse_dynamics(q, still, reference.acceleration, inertia)
-        self._inverse_dynamics(q, still, a_f, feedback)
-        armature, a_r = self.tree.armature, reference.acceleration
-        parts = {
-            'inertia': inertia - gravity + armature * a_r,
-            'coriolis': moving - gravity,
-            'gravity': gravity,
-            'feedback': feedback - gravity + armature * a_f,
-        }
-        load = moving + inertia + feedback - 2.0 * gravity
-        whole = drives(self.tree, load, v, a_r + a_f, reference.velocity, a_r, self._settings)
-        return {**parts, 'friction': whole - sum(parts.values(), self._zeros)}
+        whole, planned = np.zeros(self.tree.n), reference.acceleration
+        self.effort(t, q, v, reference, whole)
+        origins = {'inertia': planned, 'feedback': self._acceleration - planned}
+        parts = effort_terms(self._inverse_dynamics, self.tree, q, v, origins)
+        return {**parts, 'friction': whole - sum(parts.values())}
 
 
 def feedback(q: Array, v: Array, q_r: Array, v_r: Array, a_r: Array, gains: Array) -> list[Array]:

@@ -41,19 +41,7 @@ from robot_dynamics_ros.parameters import Parameter
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.kernel import KernelSet, compile_kernel
 
-PROGRAM = Parameter(
-    'program', '', 'Constraint program of law constraint_stabilization: YAML file, YAML text, or '
-    'name of a shipped one; empty: follow joint trajectories.',
-)  # fmt: skip
-LIMIT_EFFORT = Parameter(
-    'limit_effort', True, 'Whether law constraint_stabilization scales the acceleration to meet '
-    'the effort limits, which keeps its direction; otherwise efforts are clipped joint by joint.',
-)  # fmt: skip
-LEAD_IN = Parameter(
-    'lead_in', 0.0, 'Fraction of the velocity limits at which law constraint_stabilization first '
-    'moves the joints to the start of the program, if the program cannot start at the measured '
-    'position because of a singularity or the effort limits; 0: never.', 0.0, 1.0,
-)  # fmt: skip
+P = Parameter
 _LEAD_IN_BLEND_S = 0.3  # time over which the remaining error after a lead-in is blended out
 
 
@@ -74,6 +62,8 @@ class ConstraintStabilization(ControlLaw):
 
     Attributes:
         program: The program.
+        followed: Signals of the program that follow the joint reference, with their joint indices.
+        ahead: Prediction of the state for which the efforts are computed.
         f: Constraint value at the last tick, shape (m,), m or rad.
         f_dot: Its rate, shape (m,), m/s or rad/s.
         Gamma: Its Jacobian, shape (m, n).
@@ -95,15 +85,21 @@ class ConstraintStabilization(ControlLaw):
     """
 
     name: ClassVar[str] = 'constraint_stabilization'
-    structural: ClassVar[frozenset[str]] = frozenset({PROGRAM.name})
+    structural: ClassVar[frozenset[str]] = frozenset({'program'})
     declared: ClassVar[tuple[Parameter, ...]] = (
-        PROGRAM,
+        P('program', '', 'Constraint program of law constraint_stabilization: YAML file, YAML '
+          'text, or name of a shipped one; empty: follow joint trajectories.'),
         *check.FRICTION,
         check.PERIOD,
         check.DISCRETIZATION,
-        LIMIT_EFFORT,
-        LEAD_IN,
-    )
+        P('limit_effort', True, 'Whether law constraint_stabilization scales the acceleration to '
+          'meet the effort limits, which keeps its direction; otherwise efforts are clipped joint '
+          'by joint.'),
+        P('lead_in', 0.0, 'Fraction of the velocity limits at which law constraint_stabilization '
+          'first moves the joints to the start of the program, if the program cannot start at '
+          'the measured position because of a singularity or the effort limits; 0: never.',
+          0.0, 1.0),
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -123,10 +119,13 @@ class ConstraintStabilization(ControlLaw):
         self._effort = ProgramEffort(tree, kernels.inverse_dynamics, self._kernel)
         self.f, self.f_dot, self.Gamma = self._kernel.f, self._kernel.f_dot, self._kernel.Gamma
         n, m = tree.n, program.m
-        self.acceleration = np.zeros(n)
+        self.acceleration, self._previous = np.zeros((2, n))
         self.scale = 1.0
-        self._previous = np.zeros(n)
-        self._followed = followed_signals(program)
+        self.followed = [
+            (part.signals[0], list(part.joints))
+            for part in program.stack.constraints
+            if isinstance(part, JointProgram) and isinstance(part.signals[0], Followed)
+        ]
         self._contacts = ContactForces(self._kernel, self.external) if program.contacts else None
         self._start: float | None = None
         self._lead: LeadIn | None = None
@@ -140,18 +139,18 @@ class ConstraintStabilization(ControlLaw):
             raise ParameterError('program', parameters['program'], 'requires a new law')
         period, discretization = parameters['period'], parameters['discretization']
         self._require_sampled_stability(period, discretization)
-        self._ahead = LookAhead(self.tree.n, discretization, period)
-        self._kernel.look_ahead(self._ahead.time, self._ahead.lead)
-        self._effort.configure(self._ahead.end, parameters)
+        self.ahead = LookAhead(self.tree.n, discretization, period)
+        self._kernel.look_ahead(self.ahead.time, self.ahead.lead)
+        self._effort.configure(self.ahead.end, parameters)
         self._unlimited = not parameters['limit_effort']
         share = parameters['lead_in']
-        leads_in = share and not (self._unlimited or self._followed or self.program.passive)
+        leads_in = share and not (self._unlimited or self.followed or self.program.passive)
         self._lead = LeadIn.to(self.program, share) if leads_in else None
 
     @property
     def follows_reference(self) -> bool:
         """Whether a part of the program follows the joint reference."""
-        return bool(self._followed)
+        return bool(self.followed)
 
     @classmethod
     def check(cls, tree: RobotTree, values: Mapping[str, Any]) -> None:
@@ -216,11 +215,9 @@ class ConstraintStabilization(ControlLaw):
         self._evaluate(t, q, v, reference)
         kernel = self._kernel
         self.acceleration[:] = kernel.acceleration
-        self.scale = 1.0
-        if self._ahead.time > 0.0:
+        if self.ahead.time > 0.0:
             q, v = kernel.q, kernel.v
-        if not self._effort.write(q, v, self.acceleration, out):
-            self._apply_limits(q, v, out)
+        self._write_efforts(q, v, out)
         if self._contacts is not None:
             self._contacts.add(out)
 
@@ -230,17 +227,18 @@ class ConstraintStabilization(ControlLaw):
         assert lead is not None
         assert self._start is not None
         kernel.run(0.0, q, v)
-        self.scale = 1.0
         self.acceleration[:] = lead.acceleration(t - self._start + lead.duration, q, v)
         kernel.program_velocity[:] = lead.velocity
-        if not self._effort.write(q, v, self.acceleration, out):
-            self._apply_limits(q, v, out)
+        self._write_efforts(q, v, out)
         if t >= self._start:
             self._leading = False
             self._begin_program(q, v, max(self.program.blend, _LEAD_IN_BLEND_S))
 
-    def _apply_limits(self, q: Array, v: Array, out: Array) -> None:
-        """Scale efforts into their limits; discard the acceleration if it is not finite."""
+    def _write_efforts(self, q: Array, v: Array, out: Array) -> None:
+        """Compute efforts within their limits; discard the acceleration if it is not finite."""
+        self.scale = 1.0
+        if self._effort.write(q, v, self.acceleration, out):
+            return
         if not math.isfinite(sum(out.tolist())):
             self.acceleration.fill(0.0)
         elif not self._unlimited:
@@ -249,13 +247,13 @@ class ConstraintStabilization(ControlLaw):
 
     def _evaluate(self, t: float, q: Array, v: Array, reference: Reference) -> None:
         """Evaluate the program at the state and time for which the effort is computed."""
-        ahead = self._ahead
+        ahead = self.ahead
         time = t - (self._start or 0.0) + ahead.time
-        if self._followed:
+        if self.followed:
             ahead.see(reference.position, reference.velocity, reference.acceleration)
             followed_q, followed_v = ahead.q.tolist(), ahead.v.tolist()
             followed_a = reference.acceleration.tolist()
-            for signal, joints in self._followed:
+            for signal, joints in self.followed:
                 signal.give(
                     [followed_q[i] for i in joints],
                     [followed_v[i] for i in joints],
@@ -287,7 +285,7 @@ class ConstraintStabilization(ControlLaw):
         if self._leading:
             return self._effort.split(q, v, {'inertia': self.acceleration})
         self._evaluate(t, q, v, reference)
-        if self._ahead.time > 0.0:
+        if self.ahead.time > 0.0:
             q, v = self._kernel.q.copy(), self._kernel.v.copy()
         a, solution = self._kernel.acceleration.copy(), self._kernel.inverse()
         planned = solution.solve(self._kernel.feed_forward())
@@ -341,12 +339,3 @@ class ConstraintStabilization(ControlLaw):
     def remarks(self) -> tuple[str, ...]:
         """Return the remarks on the program."""
         return tuple(f'program {self.program.name!r}: {text}' for text in self.program.remarks)
-
-
-def followed_signals(program: Program) -> list[tuple[Followed, list[int]]]:
-    """Return the signals that follow the joint reference, with their joint indices."""
-    followed = []
-    for part in program.stack.constraints:
-        if isinstance(part, JointProgram) and isinstance(part.signals[0], Followed):
-            followed.append((part.signals[0], list(part.joints)))
-    return followed

@@ -26,10 +26,10 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from robot_dynamics_ros.errors import UnknownNameError
 from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.parameters import Parameter, checked, defaults, require_known
 from robot_dynamics_ros.spatial.scalar import Array
+from robot_dynamics_ros.symbolic.kernel import Kernel
 
 
 class Reference:
@@ -206,6 +206,39 @@ class ControlLaw(ABC):
         return ()
 
 
+def effort_terms(
+    inverse_dynamics: Kernel,
+    tree: RobotTree,
+    q: Array,
+    v: Array,
+    accelerations: Mapping[Any, Array],
+) -> dict[Any, Array]:
+    """Return the efforts of gravity, of the velocities, and of accelerations; allocates.
+
+    Args:
+        inverse_dynamics: Kernel of the robot.
+        tree: The robot, for drive inertia.
+        q: Positions, shape (n,), rad or m.
+        v: Velocities, shape (n,), rad/s or m/s.
+        accelerations: Terms of the acceleration by name, each of shape (n,).
+
+    Returns:
+        Terms ``gravity``, ``coriolis`` and those of the accelerations, each shape (n,), N m or N.
+    """
+    still = np.zeros(len(q))
+
+    def load(v: Array, a: Array) -> Array:
+        out = np.zeros(len(q))
+        inverse_dynamics(q, v, a, out)
+        return out
+
+    gravity = load(still, still)
+    terms = {'gravity': gravity, 'coriolis': load(v, still) - gravity}
+    for name, a in accelerations.items():
+        terms[name] = load(still, a) - gravity + tree.armature * a
+    return terms
+
+
 DISCRETIZATIONS = ('continuous', 'semi_implicit', 'zero_order')
 
 
@@ -224,14 +257,9 @@ class LookAhead:
         n: Number of joints.
         discretization: One of ``DISCRETIZATIONS``.
         period: Time between two commands, s.
-
-    Raises:
-        UnknownNameError: There is no such discretization.
     """
 
     def __init__(self, n: int, discretization: str, period: float) -> None:
-        if discretization not in DISCRETIZATIONS:
-            raise UnknownNameError('discretization', discretization, DISCRETIZATIONS)
         self.time = 0.5 * period if discretization == 'zero_order' else 0.0
         self.lead = 0.0 if discretization == 'continuous' else 0.5 * period
         self.end = period if discretization == 'semi_implicit' else 0.0

@@ -29,7 +29,7 @@ class GravityLaw(ControlLaw):
     ) -> None:
         super().__init__(tree)
         kernels = kernels or compile_kernel(tree, outputs=('gravity_forces',))
-        self._gravity_forces = kernels.gravity_forces
+        self._gravity_forces, self._work = kernels.gravity_forces, np.zeros(tree.n)
         self.set_parameters(parameters)
 
     def gravity(self, q: Array) -> Array:
@@ -62,7 +62,7 @@ class GravityCompensation(GravityLaw):
 
     def configure(self, parameters: Mapping[str, Any]) -> None:
         """Apply the damping; see :class:`ControlLaw`."""
-        self._damping = spread(parameters['damping'], self.tree.n)
+        self._damping = np.array(spread(parameters['damping'], self.tree.n))
 
     @property
     def follows_reference(self) -> bool:
@@ -72,10 +72,9 @@ class GravityCompensation(GravityLaw):
     def effort(self, t: float, q: Array, v: Array, reference: Reference, out: Array) -> None:
         """Compute the efforts for the coming period; see :class:`ControlLaw`."""
         self._gravity_forces(q, out)
-        speeds = v.tolist()
-        for i, (g, d) in enumerate(zip(out.tolist(), self._damping, strict=True)):
-            out[i] = g - d * speeds[i]
+        np.multiply(self._damping, v, out=self._work)
+        out -= self._work
 
     def decompose(self, t: float, q: Array, v: Array, reference: Reference) -> dict[str, Array]:
         """Return gravity and damping, shape (n,), N m or N; see :class:`ControlLaw`."""
-        return {'gravity': self.gravity(q), 'damping': -np.array(self._damping) * v}
+        return {'gravity': self.gravity(q), 'damping': -self._damping * v}

@@ -34,8 +34,8 @@ from robot_dynamics_ros.dynamics import make_formulation
 from robot_dynamics_ros.errors import ParameterError
 from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.parameters import Parameter
-from robot_dynamics_ros.spatial.scalar import Array
-from robot_dynamics_ros.symbolic.kernel import KernelSet
+from robot_dynamics_ros.spatial.scalar import Array, Scalar, maximum, minimum
+from robot_dynamics_ros.symbolic.kernel import KernelSet, compile_function
 
 P = Parameter
 _BRAKE = 100.0  # 1/s, kappa, unless the period requires less
@@ -90,10 +90,17 @@ class HandGuiding(GravityLaw):
     ) -> None:
         self._path = str(parameters.get('guiding_program', ''))
         self._surfaces = surfaces_of(tree, self._path) if self._path else None
-        middle = check.middle_of_limits(tree)
-        M = make_formulation('newton_euler', tree).mass_matrix(middle) + np.diag(tree.armature)
-        self._inertia = 1.0 / np.diag(np.linalg.inv(M))
-        self._friction = DriveFriction(tree)
+        M = make_formulation('newton_euler', tree).mass_matrix(tree.middle)
+        self._inertia = 1.0 / np.diag(np.linalg.inv(M + np.diag(tree.armature)))
+        self._friction, n = DriveFriction(tree), tree.n
+        self._joints, (self._damping, self._walls) = np.zeros(6 * n), np.zeros((2, n))
+        self._guide = compile_function(
+            'guiding',
+            {'q': n, 'v': n, 'joints': 6 * n},
+            {'damping': (n,), 'walls': (n,)},
+            guiding_efforts,
+            fused=False,
+        )
         super().__init__(tree, kernels, **parameters)
 
     def configure(self, parameters: Mapping[str, Any]) -> None:
@@ -103,33 +110,29 @@ class HandGuiding(GravityLaw):
                 'guiding_program', parameters['guiding_program'], 'requires a new law'
             )
         tree, period = self.tree, parameters['period']
-        frequency = self._bounded_frequency(parameters['guiding_wall_frequency'], period)
-        speed = parameters['guiding_speed_share'] * tree.speeds(_UNLIMITED)
-        room = _WIDEST * (tree.position_upper - tree.position_lower)
-        width = np.minimum(speed / frequency, room) if frequency else 0.0 * speed
-        share = parameters['guiding_friction_share']
-        self._friction.configure(parameters['stiction_velocity'], share)
-        columns = (
-            parameters['guiding_damping'] * self._inertia,
-            speed,
-            _stable_rate(_BRAKE, period) * self._inertia,
-            frequency**2 * self._inertia,
-            tree.position_lower + width,
-            tree.position_upper - width,
-        )
-        self._joints = np.array(columns).T.tolist()
-        self._stiffness = parameters['guiding_wall_stiffness']
-
-    @staticmethod
-    def _bounded_frequency(frequency: float, period: float) -> float:
-        """Return the frequency; raise ParameterError if it is unstable at the period."""
+        frequency = parameters['guiding_wall_frequency']
         if frequency * period > 1.0:
             raise ParameterError(
                 'guiding_wall_frequency',
                 frequency,
                 f'is unstable at a period of {period:g} s; give at most {1.0 / period:g}',
             )
-        return frequency
+        speed = parameters['guiding_speed_share'] * tree.speeds(_UNLIMITED)
+        room = _WIDEST * (tree.position_upper - tree.position_lower)
+        width = np.minimum(speed / frequency, room) if frequency else 0.0 * speed
+        share = parameters['guiding_friction_share']
+        brake = min(_BRAKE, _SAMPLED / period) if period else _BRAKE
+        self._friction.configure(parameters['stiction_velocity'], share)
+        columns = (
+            parameters['guiding_damping'] * self._inertia,
+            speed,
+            brake * self._inertia,
+            frequency**2 * self._inertia,
+            tree.position_lower + width,
+            tree.position_upper - width,
+        )
+        self._joints[:] = np.concatenate(columns)
+        self._stiffness = parameters['guiding_wall_stiffness']
 
     @property
     def follows_reference(self) -> bool:
@@ -149,9 +152,9 @@ class HandGuiding(GravityLaw):
         out += self._friction.at(v, out)
         if self._surfaces is not None:
             self._add_surfaces(q, v, out)
-        joints = zip(q.tolist(), v.tolist(), out.tolist(), self._joints, strict=True)
-        for i, (x, w, effort, joint) in enumerate(joints):
-            out[i] = effort + _damping(w, joint) + _wall_effort(x, w, joint)
+        self._guide(q, v, self._joints, self._damping, self._walls)
+        out += self._damping
+        out += self._walls
 
     def _add_surfaces(self, q: Array, v: Array, out: Array) -> None:
         """Add the efforts of the surfaces, N m or N."""
@@ -169,11 +172,10 @@ class HandGuiding(GravityLaw):
         surfaces = np.zeros(self.tree.n)
         if self._surfaces is not None:
             self._add_surfaces(q, v, surfaces)
-        states = list(zip(q.tolist(), v.tolist(), self._joints, strict=True))
-        walls = np.array([_wall_effort(x, w, joint) for x, w, joint in states])
-        gravity, moving = self.gravity(q), np.array([_damping(w, joint) for _, w, joint in states])
-        moving += self._friction.at(v, gravity)
-        return {'gravity': gravity, 'friction': moving, 'walls': walls + surfaces}
+        gravity = self.gravity(q)
+        self._guide(q, v, self._joints, self._damping, self._walls)
+        moving = self._damping + self._friction.at(v, gravity)
+        return {'gravity': gravity, 'friction': moving, 'walls': self._walls + surfaces}
 
 
 def surfaces_of(tree: RobotTree, program: str) -> ProgramKernel:
@@ -189,23 +191,28 @@ def surfaces_of(tree: RobotTree, program: str) -> ProgramKernel:
     return ProgramKernel(loaded)
 
 
-def _stable_rate(rate: float, period: float) -> float:
-    return min(rate, _SAMPLED / period) if period else rate
+def guiding_efforts(q: Array, v: Array, joints: Array) -> tuple[Array, Array]:
+    """Return the efforts of damping with brake, and of the walls; numbers or symbols.
+
+    Args:
+        q: Positions, shape (n,), rad or m.
+        v: Velocities, shape (n,), rad/s or m/s.
+        joints: Damping, reduced speed, brake, stiffness of the walls, and their positions; for all
+            joints each, shape (6 n,).
+
+    Returns:
+        Two arrays of shape (n,), N m or N.
+    """
+    damping, walls = [], []
+    rows = zip(q, v, *joints.reshape(6, -1), strict=True)
+    for x, w, viscous, speed, brake, stiffness, lower, upper in rows:
+        beyond = w - maximum(-speed, minimum(speed, w))
+        damping.append(-viscous * w - brake * beyond)
+        below, above = (lower - x, -w), (x - upper, w)
+        walls.append(_force(stiffness, *below, speed) - _force(stiffness, *above, speed))
+    return np.array(damping), np.array(walls)
 
 
-def _damping(w: float, joint: list[float]) -> float:
-    """Return damping and brake of a joint at a speed, N m or N."""
-    viscous, speed, brake, *_ = joint
-    beyond = w - max(-speed, min(speed, w))
-    return -viscous * w - brake * beyond
-
-
-def _wall_effort(x: float, w: float, joint: list[float]) -> float:
-    """Return the effort of both walls of a joint, N m or N."""
-    _, speed, _, stiffness, lower, upper = joint
-    return _force(stiffness, lower - x, -w, speed) - _force(stiffness, x - upper, w, speed)
-
-
-def _force(stiffness: float, depth: float, rate: float, speed: float) -> float:
+def _force(stiffness: Scalar, depth: Scalar, rate: Scalar, speed: Scalar) -> Scalar:
     """Return the force of a wall at a penetration depth and its rate; never negative."""
-    return stiffness * max(depth, 0.0) * max(1.0 + rate / speed, 0.0)
+    return stiffness * maximum(depth, 0.0) * maximum(1.0 + rate / speed, 0.0)

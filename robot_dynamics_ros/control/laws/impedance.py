@@ -43,7 +43,12 @@ import numpy as np
 from robot_dynamics_ros.constraints.constraint import Motion
 from robot_dynamics_ros.constraints.jet import Jet, dot, rotation_error, stack, timed
 from robot_dynamics_ros.control.laws import parameter_checks as check
-from robot_dynamics_ros.control.laws.control_law import ControlLaw, LookAhead, Reference
+from robot_dynamics_ros.control.laws.control_law import (
+    ControlLaw,
+    LookAhead,
+    Reference,
+    effort_terms,
+)
 from robot_dynamics_ros.control.laws.parameter_checks import DriveFriction
 from robot_dynamics_ros.dynamics import make_formulation
 from robot_dynamics_ros.errors import ParameterError
@@ -59,9 +64,6 @@ from robot_dynamics_ros.spatial.scalar import Array, sqrt
 from robot_dynamics_ros.symbolic.kernel import KernelSet, compile_function, compile_kernel
 
 P = Parameter
-FRAME = P(
-    'impedance_frame', '', 'Frame of the stiffness of law impedance; empty: joint stiffness.'
-)
 _OUTPUTS = ('inverse_dynamics', 'gravity_forces', 'mass_matrix')
 _TINY = 1e-150  # avoids division by zero; below the square of any relevant number
 _NO_STIFFNESS = 1e-12  # relative to the sum of squared singular values: below it, no stiffness
@@ -91,9 +93,10 @@ class Impedance(ControlLaw):
 
     name: ClassVar[str] = 'impedance'
     yields: ClassVar[bool] = True
-    structural: ClassVar[frozenset[str]] = frozenset({FRAME.name})
+    structural: ClassVar[frozenset[str]] = frozenset({'impedance_frame'})
     declared: ClassVar[tuple[Parameter, ...]] = (
-        FRAME,
+        P('impedance_frame', '', 'Frame of the stiffness of law impedance; empty: joint '
+          'stiffness.'),
         P('joint_stiffness', [100.0], 'Joint stiffness of law impedance, without a frame.', 0.0,
           unit='N m/rad or N/m', per_joint=True),
         P('frame_stiffness', [500.0, 500.0, 500.0, 20.0, 20.0, 20.0], 'Stiffness of law impedance '
@@ -123,14 +126,11 @@ class Impedance(ControlLaw):
         self._springs = compile_springs(tree, self._frame)
         self._rows = 6 if self._frame else n
         self._numbers, self._stiffness = np.zeros(self._rows + 3), np.zeros(self._rows)
-        self._factor, self.force_gain, self._shaping = 1.0, 1.0, np.zeros(n)
-        self._previous, self._acceleration = np.zeros(n), np.zeros(n)
-        self._mass, self._mean, self._half = np.zeros((n, n)), np.zeros(n), np.zeros(n)
-        self._zeros, self._swing, self._gravity = np.zeros(n), np.zeros(n), np.zeros(n)
-        self._spring, self._damper, self._free = np.zeros(n), np.zeros(n), np.zeros(n)
-        self._armature, self._time = tree.armature.tolist(), math.nan
-        self._friction = DriveFriction(tree)
-        self._sliding, self._load = np.zeros(n), np.zeros(n)
+        self._factor, self.force_gain, self._time = 1.0, 1.0, math.nan
+        self._previous, self._acceleration, self._zeros, self._shaping = np.zeros((4, n))
+        self._mean, self._half, self._swing, self._gravity, self._drives = np.zeros((5, n))
+        self._spring, self._damper, self._free, self._sliding, self._load = np.zeros((5, n))
+        self._mass, self._friction = np.zeros((n, n)), DriveFriction(tree)
         self.set_parameters(parameters)
 
     def configure(self, parameters: Mapping[str, Any]) -> None:
@@ -156,7 +156,7 @@ class Impedance(ControlLaw):
         self, name: str, stiffness: Array, ratio: float, period: float
     ) -> None:
         """Raise ParameterError if the fastest mode in the middle of the limits is unstable."""
-        q, still = check.middle_of_limits(self.tree), np.zeros(self.tree.n)
+        q, still = self.tree.middle, np.zeros(self.tree.n)
         M = make_formulation('newton_euler', self.tree).mass_matrix(q)  # runs in the background
         L = np.linalg.cholesky(M + np.diag(self.tree.armature))
         J = np.array(_error(self.tree, self._frame, q, still, q, still).J, dtype=float)
@@ -192,15 +192,17 @@ class Impedance(ControlLaw):
         self._write(q, v, reference, out)
         for part in (self._spring, self._damper, self._free, self._shaping):
             out += part
-        out += self._friction_at(v, reference.acceleration, out)
+        out += self._friction_at(v, out)
 
     def _update_acceleration(self, t: float, v: Array) -> None:
         """Compute the acceleration from the last two velocities; 0 after a gap of two periods."""
         elapsed, a = t - self._time, self._acceleration
         period = self.parameters['period']
-        recent = 0.0 < elapsed < 2.5 * period
-        for i, (now, before) in enumerate(zip(v.tolist(), self._previous.tolist(), strict=True)):
-            a[i] = (now - before) / elapsed if recent else 0.0
+        if 0.0 < elapsed < 2.5 * period:
+            np.subtract(v, self._previous, out=a)
+            a /= elapsed
+        else:
+            a.fill(0.0)
         np.copyto(self._previous, v)
         self._time = t
 
@@ -220,12 +222,9 @@ class Impedance(ControlLaw):
         kernels.gravity_forces(q, self._gravity)
         out -= self._swing
         out += self._gravity
-        for i, (armature, a) in enumerate(zip(self._armature, a_r.tolist(), strict=True)):
-            out[i] += armature * a
-            self._mass[i, i] = 0.0
+        np.multiply(self.tree.armature, a_r, out=self._drives)
+        out += self._drives
         kernels.mass_matrix(q, self._mass)
-        for i, armature in enumerate(self._armature):
-            self._mass[i, i] += armature
         ahead.see(q, v, self._acceleration)
         self._springs(
             ahead.q,
@@ -239,15 +238,14 @@ class Impedance(ControlLaw):
             self._free,
         )
 
-    def _friction_at(self, v: Array, a_r: Array, motor: Array) -> Array:
+    def _friction_at(self, v: Array, motor: Array) -> Array:
         """Return the friction at the velocity where the plant applies it, (n,), N m or N.
 
         The load of the gears is the motor effort without the share of the armature.
         """
         np.multiply(self._acceleration, self._ahead.end, out=self._sliding)
         self._sliding += v
-        np.multiply(self.tree.armature, a_r, out=self._load)
-        np.subtract(motor, self._load, out=self._load)
+        np.subtract(motor, self._drives, out=self._load)
         return self._friction.at(self._sliding, self._load)
 
     def decompose(self, t: float, q: Array, v: Array, reference: Reference) -> dict[str, Array]:
@@ -257,10 +255,10 @@ class Impedance(ControlLaw):
         reference's motion, stiffness, damping, null_space, shaping and friction, each shape (n,),
         N m or N.
         """
-        n, whole, inertia = self.tree.n, np.zeros(self.tree.n), np.zeros(self.tree.n)
+        whole, dynamics = np.zeros(self.tree.n), self._kernels.inverse_dynamics
         self._write(q, v, reference, whole)
-        self._kernels.inverse_dynamics(q, np.zeros(n), reference.acceleration, inertia)
-        inertia += self.tree.armature * reference.acceleration - self._gravity
+        origins = {'inertia': reference.acceleration}
+        inertia = effort_terms(dynamics, self.tree, q, v, origins)['inertia']
         parts = {
             'inertia': inertia,
             'coriolis': whole - inertia - self._gravity,
@@ -270,9 +268,8 @@ class Impedance(ControlLaw):
             'null_space': self._free.copy(),
             'shaping': self._shaping.copy(),
         }
-        motor = whole + self._spring + self._damper + self._free + self._shaping
-        friction = self._friction_at(v, reference.acceleration, motor)
-        return {**parts, 'friction': friction.copy()}
+        motor = sum(parts.values(), self._zeros)
+        return {**parts, 'friction': self._friction_at(v, motor).copy()}
 
 
 def compile_springs(tree: RobotTree, frame: str) -> Any:
@@ -316,14 +313,16 @@ def spring_formulas(
         v: Joint velocities, shape (n,), rad/s or m/s.
         q_r: Positions of the reference, shape (n,).
         v_r: Velocities of the reference, shape (n,).
-        mass: Mass matrix with armature, row by row, shape (n * n,).
+        mass: Mass matrix without armature, row by row, shape (n * n,).
         numbers: Stiffness of each row, damping ratio, and damping (1/s) and stiffness (1/s^2) of
             the null-space motion.
     """
     n, f = tree.n, _error(tree, frame, q, v, q_r, v_r)
     stiffness, (ratio, free_damping, free_stiffness) = numbers[:-3], numbers[-3:]
     root = np.array([sqrt(k) for k in stiffness])
-    L = cholesky(mass.reshape(n, n))
+    M = mass.reshape(n, n).copy()
+    M[np.diag_indices(n)] += tree.armature
+    L = cholesky(M)
     lengths, U = _modes(forward(L, f.J.T * root))
     error_rate = L.T @ (v - v_r)
     along = U.T @ error_rate
@@ -352,10 +351,10 @@ def _error(tree: RobotTree, frame: str, q: Array, v: Array, q_r: Array, v_r: Arr
         return motion.joints(np.eye(tree.n)) - timed(q_r, v_r, np.zeros(tree.n), tree.n)
     target = Motion(tree, q_r, v_r)
     offset = motion.point(frame) - _as_input(target.point(frame))
-    axes = [_as_input(target.axis(frame, np.array(axis))) for axis in _AXES]
-    x, y, z = (motion.axis(frame, np.array(axis)) for axis in _AXES)
-    position = stack([dot(axis, offset) for axis in axes])
-    return stack([position, rotation_error((axes[0], axes[1], axes[2]), (x, y, z))])
+    x_r, y_r, z_r = (_as_input(target.axis(frame, axis)) for axis in _AXES)
+    x, y, z = (motion.axis(frame, axis) for axis in _AXES)
+    position = stack([dot(axis, offset) for axis in (x_r, y_r, z_r)])
+    return stack([position, rotation_error((x_r, y_r, z_r), (x, y, z))])
 
 
 def _as_input(jet: Jet) -> Jet:

@@ -13,18 +13,13 @@ import numpy as np
 
 from robot_dynamics_ros.constraints.program_kernel import program_formulas
 from robot_dynamics_ros.constraints.signals import Followed, clamped, quintic_offset
-from robot_dynamics_ros.control.laws.computed_torque import ComputedTorque, drives
-from robot_dynamics_ros.control.laws.constraint_stabilization import (
-    ConstraintStabilization,
-    followed_signals,
-)
-from robot_dynamics_ros.control.laws.control_law import LookAhead
+from robot_dynamics_ros.control.laws.computed_torque import ComputedTorque, drives, feedback
+from robot_dynamics_ros.control.laws.constraint_stabilization import ConstraintStabilization
 from robot_dynamics_ros.control.laws.parameter_checks import drive_settings, gains_of
-from robot_dynamics_ros.control.laws.program_effort import drive_effort
+from robot_dynamics_ros.control.laws.program_effort import clipped, confined_efforts, drive_effort
 from robot_dynamics_ros.dynamics import make_formulation
 from robot_dynamics_ros.errors import ParameterError
-from robot_dynamics_ros.model import RobotTree
-from robot_dynamics_ros.spatial.scalar import Array, Scalar, maximum, minimum, select
+from robot_dynamics_ros.spatial.scalar import Array, Scalar
 from robot_dynamics_ros.symbolic.c_function import CFunction
 from robot_dynamics_ros.symbolic.straight_line import Shape, trace_function
 
@@ -78,13 +73,13 @@ def computed_torque_function(
         formulation: Formulation of the inverse dynamics.
     """
     tree, n, parameters = law.tree, law.tree.n, law.parameters
-    Kp, Kd = (np.array(gain) for gain in gains_of(parameters, n))
+    gains = np.ravel(gains_of(parameters, n))
     model = make_formulation(formulation, tree)
     settings = drive_settings(parameters['period'], parameters)
 
     def effort(q: Array, v: Array, reference: Array) -> Array:
         q_r, v_r, a_r = reference.reshape(3, n)
-        a = a_r + Kd * (v_r - v) + Kp * (q_r - q)
+        (a,) = feedback(q, v, q_r, v_r, a_r, gains)
         return drives(tree, model.inverse_dynamics(q, v, a), v, a, v_r, a_r, settings)
 
     def compute(q: Array, v: Array, reference: Array, *ramped: Array) -> tuple[Array]:
@@ -93,14 +88,18 @@ def computed_torque_function(
             (since,), before = ramped
             x = clamped(since / ramp, 1.0)
             tau = before + x * x * (3 - 2 * x) * (tau - before)
-        return (np.array(_clipped(tau, tree.effort_limit)),)
+        return (clipped(tau, tree.effort_limit),)
 
     inputs = {'q': n, 'v': n, 'reference': 3 * n}
     if ramp > 0.0:
         inputs |= {'since': 1, 'before': n}
 
     def draw(rng: np.random.Generator) -> list[Array]:
-        q, v, reference = _random_state(tree, rng), rng.normal(size=n), rng.normal(size=3 * n)
+        q, v, reference = (
+            rng.uniform(*tree.sampled_range),
+            rng.normal(size=n),
+            rng.normal(size=3 * n),
+        )
         later = [rng.uniform(0.0, 2.0 * ramp, 1), rng.normal(size=n)] if ramp > 0.0 else []
         return [q, v, reference, *later]
 
@@ -109,45 +108,35 @@ def computed_torque_function(
     return CFunction(code, meaning, _ARGUMENTS, compute, draw)
 
 
-def _random_state(tree: RobotTree, rng: np.random.Generator) -> Array:
-    """Return random joint positions within the limits and within one turn, shape (n,)."""
-    lower = np.maximum(tree.position_lower, -np.pi)
-    return rng.uniform(lower, np.minimum(tree.position_upper, np.pi))
-
-
 class _LawFunction:
     def __init__(self, law: ConstraintStabilization, formulation: str) -> None:
         self._law, self._tree, self._program = law, law.tree, law.program
-        parameters = law.parameters
-        self._ahead = LookAhead(law.tree.n, parameters['discretization'], parameters['period'])
-        self._settings = np.array(drive_settings(self._ahead.end, parameters))
-        self._followed = dict(followed_signals(self._program))
+        self._ahead, self._followed = law.ahead, dict(law.followed)
+        self._settings = np.array(drive_settings(self._ahead.end, law.parameters))
         self._model = make_formulation(formulation, law.tree)
+        n = self._tree.n
+        self._inputs = {'t': 1, 'q': n, 'v': n}
+        if self._ahead.lead > 0.0:
+            self._inputs['previous'] = n
+        if self._followed:
+            self._inputs['reference'] = 3 * n
+        if self._program.blend > 0.0:
+            self._inputs['initial'] = 2 * self._program.m
 
     def function(self) -> CFunction:
         program, n, m = self._program, self._tree.n, self._program.m
         results: dict[str, Shape] = {'tau': (n,), 'acceleration': (n,), 'f': (m,), 'f_dot': (m,)}
         return CFunction(
-            trace_function('constraint_law', self._inputs(), results, self._compute),
+            trace_function('constraint_law', self._inputs, results, self._compute),
             f'Law (3.1), (3.3) of Zaremba 1990 for program {program.name}, efforts within limits',
             _ARGUMENTS,
             self._compute,
             self._draw,
         )
 
-    def _inputs(self) -> dict[str, int]:
-        n, inputs = self._tree.n, {'t': 1, 'q': self._tree.n, 'v': self._tree.n}
-        if self._ahead.lead > 0.0:
-            inputs['previous'] = n
-        if self._followed:
-            inputs['reference'] = 3 * n
-        if self._program.blend > 0.0:
-            inputs['initial'] = 2 * self._program.m
-        return inputs
-
     def _compute(self, t: Array, q: Array, v: Array, *others: Array) -> tuple[Array, ...]:
         n, look = self._tree.n, self._ahead
-        inputs = dict(zip(list(self._inputs())[3:], others, strict=True))
+        inputs = dict(zip(list(self._inputs)[3:], others, strict=True))
         time = t[0] + look.time
         numbers = [*self._numbers(time, inputs), *self._offset(time, inputs), look.time, look.lead]
         previous = inputs.get('previous', np.zeros(n, dtype=int))
@@ -187,7 +176,7 @@ class _LawFunction:
 
         See :meth:`ProgramEffort.confine`.
         """
-        limit, still = self._tree.effort_limit, np.zeros(self._tree.n, dtype=int)
+        still = np.zeros(self._tree.n, dtype=int)
 
         def effort(acceleration: Array) -> Array:
             model = self._model.inverse_dynamics(q, v, acceleration)
@@ -197,22 +186,9 @@ class _LawFunction:
         tau = effort(a)
         if not self._law.parameters['limit_effort']:
             return tau, 1
-        keep = effort(still)
         gravity = self._transferred(self._model.inverse_dynamics(q, still, still), transmission)
-        scale = _largest_scale(keep, tau - keep, limit)
-        slower = _largest_scale(gravity, keep - gravity, limit)
-        beyond, keep_beyond = _excess(tau, limit), _excess(keep, limit)
-        out = [
-            select(0.0, beyond, select(0.0, keep_beyond, few, some), whole)
-            for whole, some, few in zip(
-                tau,
-                _clipped(keep + scale * (tau - keep), limit),
-                _clipped(gravity + slower * (keep - gravity), limit),
-                strict=True,
-            )
-        ]
-        left = select(0.0, beyond, select(0.0, keep_beyond, 0.0, scale), 1.0)
-        return np.array(out, dtype=object), left
+        confined, scale = confined_efforts(tau, effort(still), gravity, self._tree.effort_limit)
+        return confined, scale[0]
 
     def _transferred(self, effort: Array, transmission: Array) -> Array:
         """Return efforts transferred from passive joints to the drives, see ``ProgramEffort``."""
@@ -229,34 +205,8 @@ class _LawFunction:
         tree, program = self._tree, self._program
         for _ in range(_DRAWS):
             t = rng.uniform(0.0, 10.0, 1)
-            q, v = _random_state(tree, rng), 0.3 * rng.normal(size=tree.n)
+            q, v = rng.uniform(*tree.sampled_range), 0.3 * rng.normal(size=tree.n)
             if np.linalg.cond(program.stack.evaluate(q, v, float(t[0])).Gamma) < _CONDITION:
                 break
-        others = list(self._inputs().values())[3:]
+        others = list(self._inputs.values())[3:]
         return [t, q, v, *(0.1 * rng.normal(size=size) for size in others)]
-
-
-def _excess(effort: Array, limit: Array) -> Scalar:
-    """Return the largest excess of an effort over its limit; negative if all are within."""
-    worst: Scalar = -np.inf
-    for tau, most in zip(effort, limit, strict=True):
-        worst = maximum(worst, maximum(tau, -tau) - most)
-    return worst
-
-
-def _clipped(effort: Array, limit: Array) -> list[Scalar]:
-    pairs = zip(effort, limit.tolist(), strict=True)
-    return [minimum(maximum(tau, -most), most) for tau, most in pairs]
-
-
-def _largest_scale(keep: Array, task: Array, limit: Array) -> Scalar:
-    """Return the result of :func:`stabilization.largest_scale`, for symbols."""
-    scale: Scalar = 1.0
-    for base, needed, most in zip(keep, task, limit.tolist(), strict=True):
-        size = maximum(needed, -needed)
-        room = select(0.0, needed, most - base, most + base)
-        # Where the task effort is 0, no scaling is needed; 1 avoids a division by 0.
-        part = maximum(room, 0.0) / select(0.0, size, size, 1.0)
-        smaller = select(room, size * scale, part, scale)
-        scale = select(0.0, size, smaller, scale)
-    return scale

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.kernel import compile_function
 
 P = Parameter
+Vector = Sequence[float] | Array
 
 #: Parameters of the feedback of joint errors.
 FEEDBACK = (
@@ -41,8 +42,8 @@ DISCRETIZATION = P('discretization', 'continuous', 'Time discretization of the p
                    choices=DISCRETIZATIONS)  # fmt: skip
 
 
-def per_joint(name: str, value: Any, n: int, *, zero_allowed: bool = True) -> list[float]:
-    """Return one finite, non-negative number per joint.
+def per_joint(name: str, value: Any, n: int, *, zero_allowed: bool = True) -> Array:
+    """Return one finite, non-negative number per joint, shape (n,); read only.
 
     Args:
         name: The parameter's name.
@@ -53,43 +54,26 @@ def per_joint(name: str, value: Any, n: int, *, zero_allowed: bool = True) -> li
     Raises:
         ParameterError: A value is invalid; names the joint.
     """
-    numbers = finite_vector(name, value, n)
-    for i, number in enumerate(numbers):
-        if number < 0.0 or (number == 0.0 and not zero_allowed):
-            requirement = 'must not be negative' if zero_allowed else 'must be positive'
-            raise ParameterError(name, value, f'value {number:g} of joint {i} {requirement}')
+    try:
+        numbers = np.broadcast_to(np.asarray(value, dtype=float), (n,))
+    except (TypeError, ValueError):
+        raise ParameterError(name, value, f'give one number, or {n}, one per joint') from None
+    for i, number in enumerate(numbers.tolist()):
+        if not 0.0 <= number < math.inf or (number == 0.0 and not zero_allowed):
+            requirement = 'not negative' if zero_allowed else 'positive'
+            reason = f'value {number:g} of joint {i} must be finite and {requirement}'
+            raise ParameterError(name, value, reason)
     return numbers
 
 
-def finite_vector(name: str, value: Any, n: int) -> list[float]:
-    """Return n finite numbers from one number or n of them.
-
-    Raises:
-        ParameterError: The value is something else.
-    """
-    try:
-        array = np.asarray(value, dtype=float)
-    except (TypeError, ValueError):
-        raise ParameterError(name, value, f'give one number, or {n}, one per joint') from None
-    if array.ndim == 0:
-        array = np.full(n, float(array))
-    if array.shape != (n,):
-        raise ParameterError(name, value, f'give one number, or {n}, one per joint')
-    if not np.isfinite(array).all():
-        raise ParameterError(name, value, 'must be finite')
-    return array.tolist()
-
-
-def number(name: str, value: Any, *, positive: bool = False) -> float:
+def number(name: str, value: float, *, positive: bool = False) -> float:
     """Return a finite number that is non-negative, or positive if ``positive``.
 
     Raises:
         ParameterError: The value is something else.
     """
-    requirement = 'positive' if positive else 'zero or positive'
-    if isinstance(value, bool) or not isinstance(value, (int, float, np.number)):
-        raise ParameterError(name, value, f'must be a number, {requirement}')
-    if not math.isfinite(value) or value < 0.0 or (positive and value == 0.0):
+    if not 0.0 <= value < math.inf or (positive and value == 0.0):
+        requirement = 'positive' if positive else 'zero or positive'
         raise ParameterError(name, value, f'must be finite and {requirement}')
     return float(value)
 
@@ -120,7 +104,7 @@ def drive_settings(end: float, parameters: Mapping[str, Any]) -> tuple[float, ..
 
 
 def feedback_gains(
-    natural_frequency: list[float], damping_ratio: list[float], period: float
+    natural_frequency: Vector, damping_ratio: Vector, period: float
 ) -> tuple[list[float], list[float]]:
     r"""Return :math:`K_p = \omega_0^2` (1/s^2) and :math:`K_d = 2\zeta\omega_0` (1/s) per joint.
 
@@ -145,15 +129,6 @@ def feedback_gains(
     Kp = [w * w for w in natural_frequency]
     Kd = [2.0 * zeta * w for w, zeta in zip(natural_frequency, damping_ratio, strict=True)]
     return Kp, Kd
-
-
-def middle_of_limits(tree: RobotTree) -> Array:
-    """Return the middle of each joint's range, shape (n,), rad or m; 0 without limits."""
-    lower, upper = tree.position_lower, tree.position_upper
-    bounded = np.isfinite(lower) & np.isfinite(upper)
-    middle = np.zeros(tree.n)
-    middle[bounded] = 0.5 * (lower[bounded] + upper[bounded])
-    return middle
 
 
 class DriveFriction:

@@ -68,20 +68,23 @@ class PdGravity(GravityLaw):
         Kp, Kd = check.gains_of(parameters, self.tree.n)
         home = np.array(parameters['home'])
         if home.size < self.tree.n:
-            home = check.middle_of_limits(self.tree)
-        inertia = joint_inertia(self.tree, home).tolist()
-        self._gains = tuple((m * p, m * d) for m, p, d in zip(inertia, Kp, Kd, strict=True))
+            home = self.tree.middle
+        inertia = joint_inertia(self.tree, home)
+        self._stiffness, self._damping = inertia * Kp, inertia * Kd
 
     def effort(self, t: float, q: Array, v: Array, reference: Reference, out: Array) -> None:
         """Compute the efforts for the coming period; see :class:`ControlLaw`."""
         self._gravity_forces(q, out)
-        q_m, v_m, p_r = q.tolist(), v.tolist(), reference.position.tolist()
-        v_r = reference.velocity.tolist()
-        for i, (g, (stiffness, damping)) in enumerate(zip(out.tolist(), self._gains, strict=True)):
-            out[i] = g + stiffness * (p_r[i] - q_m[i]) + damping * (v_r[i] - v_m[i])
+        for gain, desired, measured in (
+            (self._stiffness, reference.position, q),
+            (self._damping, reference.velocity, v),
+        ):
+            np.subtract(desired, measured, out=self._work)
+            self._work *= gain
+            out += self._work
 
     def decompose(self, t: float, q: Array, v: Array, reference: Reference) -> dict[str, Array]:
         """Return gravity and feedback, shape (n,), N m or N; see :class:`ControlLaw`."""
-        stiffness, damping = np.array(self._gains).T
         error, rate = reference.position - q, reference.velocity - v
-        return {'gravity': self.gravity(q), 'feedback': stiffness * error + damping * rate}
+        feedback = self._stiffness * error + self._damping * rate
+        return {'gravity': self.gravity(q), 'feedback': feedback}

@@ -13,7 +13,8 @@ low pass, limited to ``FRICTION`` times the normal force.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
@@ -22,15 +23,14 @@ from robot_dynamics_ros.constraints.contact import ContactControl, ContactPhase
 from robot_dynamics_ros.constraints.feasibility import starting_configuration
 from robot_dynamics_ros.constraints.program import Program
 from robot_dynamics_ros.constraints.program_kernel import ProgramKernel
-from robot_dynamics_ros.constraints.signals import quintic_offset
-from robot_dynamics_ros.constraints.stabilization import largest_scale
+from robot_dynamics_ros.constraints.signals import PEAK_VELOCITY, quintic_offset
 from robot_dynamics_ros.control.laws import parameter_checks as check
-from robot_dynamics_ros.control.laws.control_law import ExternalEffort
+from robot_dynamics_ros.control.laws.control_law import ExternalEffort, effort_terms
 from robot_dynamics_ros.dynamics.joint_terms import JointTerms, smooth_direction
 from robot_dynamics_ros.errors import ProgramError
 from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.spatial.linear_algebra import positive_part
-from robot_dynamics_ros.spatial.scalar import Array, Scalar, sqrt
+from robot_dynamics_ros.spatial.scalar import Array, Scalar, maximum, minimum, select, sqrt
 from robot_dynamics_ros.symbolic.kernel import Kernel, compile_function
 
 
@@ -46,8 +46,8 @@ class ProgramEffort:
     def __init__(self, tree: RobotTree, inverse_dynamics: Kernel, kernel: ProgramKernel) -> None:
         n = tree.n
         self._tree, self._inverse_dynamics, self._kernel = tree, inverse_dynamics, kernel
-        self._zeros, self._keep, self._rest = np.zeros(n), np.zeros(n), np.zeros(n)
-        self._settings, self._excess = np.zeros(4), np.zeros(1)
+        self._zeros, self._keep, self._gravity = np.zeros((3, n))
+        self._settings, self._excess, self._scale = np.zeros(4), np.zeros(1), np.zeros(1)
         self._passive = kernel.program.passive
         self._driven = [i for i in range(n) if i not in self._passive]
         self._add_drives = compile_function(
@@ -55,6 +55,13 @@ class ProgramEffort:
             {'model': n, 'speed': n, 'acceleration': n, 'towards': n, 'settings': 4},
             {'tau': (n,), 'excess': (1,)},
             lambda *arrays: drive_effort(tree, *arrays),
+        )
+        self._confine = compile_function(
+            'confined_efforts',
+            {'tau': n, 'keep': n, 'gravity': n},
+            {'out': (n,), 'scale': (1,)},
+            partial(confined_efforts, limit=tree.effort_limit),
+            fused=False,
         )
 
     def configure(self, end: float, parameters: Mapping[str, Any]) -> None:
@@ -83,11 +90,6 @@ class ProgramEffort:
             return bool(np.all(np.abs(out) <= self._tree.effort_limit))
         return self._excess.item() <= 0.0
 
-    def write_gravity(self, q: Array, out: Array) -> None:
-        """Compute the efforts that hold the robot at rest."""
-        self._inverse_dynamics(q, self._zeros, self._zeros, out)
-        self.transfer_passive_efforts(out)
-
     def transfer_passive_efforts(self, out: Array) -> None:
         r"""Transfer efforts of passive joints to the drives through the reactions of the loop.
 
@@ -112,21 +114,11 @@ class ProgramEffort:
         Returns:
             The scale s in [0, 1] of the acceleration.
         """
-        limit, keep, rest = self._tree.effort_limit, self._keep, self._rest
-        within = self.write(q, v, self._zeros, keep)
-        np.subtract(out, keep, out=rest)
-        s = largest_scale(keep, rest, limit)
-        if not within:
-            s = 0.0
-            np.copyto(rest, keep)
-            self.write_gravity(q, keep)
-            rest -= keep
-            rest *= largest_scale(keep, rest, limit)
-        else:
-            rest *= s
-        np.add(keep, rest, out=out)
-        np.clip(out, -limit, limit, out=out)
-        return s
+        self.write(q, v, self._zeros, self._keep)
+        self._inverse_dynamics(q, self._zeros, self._zeros, self._gravity)
+        self.transfer_passive_efforts(self._gravity)
+        self._confine(out, self._keep, self._gravity, out, self._scale)
+        return self._scale.item()
 
     def split(self, q: Array, v: Array, accelerations: dict[str, Array]) -> dict[str, Array]:
         """Return efforts by term, which add up to the result of :meth:`write`.
@@ -136,29 +128,18 @@ class ProgramEffort:
             v: Velocities, shape (n,), rad/s or m/s.
             accelerations: Terms of the commanded acceleration by name, each of shape (n,).
         """
-        n = self._tree.n
-        gravity, moving, whole = np.zeros(n), np.zeros(n), np.zeros(n)
-        self._inverse_dynamics(q, self._zeros, self._zeros, gravity)
-        self._inverse_dynamics(q, v, self._zeros, moving)
-        parts = {'gravity': gravity.copy(), 'coriolis': moving - gravity}
-        for name, a in accelerations.items():
-            parts[name] = np.zeros(n)
-            self._inverse_dynamics(q, self._zeros, a, parts[name])
-            parts[name] += self._tree.armature * a - gravity
+        whole = np.zeros(self._tree.n)
+        parts = effort_terms(self._inverse_dynamics, self._tree, q, v, accelerations)
         for part in parts.values():
             self.transfer_passive_efforts(part)
         self.write(q, v, sum(accelerations.values(), self._zeros), whole)
-        parts['friction'] = whole - sum(parts.values(), self._zeros)
-        return parts
+        return {**parts, 'friction': whole - sum(parts.values())}
 
     def inertia_matrix(self, q: Array) -> Array:
         """Return the mass matrix plus armature, new array of shape (n, n)."""
-        n = self._tree.n
-        A, gravity = np.zeros((n, n)), np.zeros(n)
-        self._inverse_dynamics(q, self._zeros, self._zeros, gravity)
-        for j, unit in enumerate(np.eye(n)):
-            self._inverse_dynamics(q, self._zeros, unit, A[j])
-        return A - gravity + np.diag(self._tree.armature)
+        units = dict(enumerate(np.eye(self._tree.n)))
+        columns = effort_terms(self._inverse_dynamics, self._tree, q, q, units)
+        return np.array([columns[j] for j in units])
 
 
 def drive_effort(
@@ -174,6 +155,67 @@ def drive_effort(
     for tau, limit in zip(efforts, tree.effort_limit.tolist(), strict=True):
         excess = excess + positive_part(sqrt(tau * tau) - limit)
     return efforts, np.array([excess])
+
+
+def confined_efforts(tau: Array, keep: Array, gravity: Array, limit: Array) -> tuple[Array, Array]:
+    """Return efforts within the limits; numbers or symbols.
+
+    Within them, efforts are not changed. The acceleration is scaled first; if the efforts without
+    it exceed the limits too, all terms except gravity.
+
+    Args:
+        tau: Efforts, shape (n,), N m or N.
+        keep: Efforts without the acceleration, shape (n,).
+        gravity: Efforts that hold the robot at rest, shape (n,).
+        limit: Effort limits, shape (n,); numbers.
+
+    Returns:
+        The efforts, shape (n,), and the scale of the acceleration, shape (1,).
+    """
+    beyond, keep_beyond = _excess(tau, limit), _excess(keep, limit)
+    scale = largest_scale(keep, tau - keep, limit)
+    some = keep + scale * (tau - keep)
+    few = gravity + largest_scale(gravity, keep - gravity, limit) * (keep - gravity)
+    scaled = clipped(
+        [select(0.0, keep_beyond, *pair) for pair in zip(few, some, strict=True)], limit
+    )
+    efforts = [select(0.0, beyond, *pair) for pair in zip(scaled, tau, strict=True)]
+    left = select(0.0, beyond, select(0.0, keep_beyond, 0.0, scale), 1.0)
+    return np.array(efforts), np.array([left])
+
+
+def clipped(effort: Sequence[Scalar] | Array, limit: Array) -> Array:
+    """Return efforts clipped to their limits, shape (n,) each; numbers or symbols."""
+    pairs = zip(effort, limit.tolist(), strict=True)
+    return np.array([minimum(maximum(tau, -most), most) for tau, most in pairs])
+
+
+def largest_scale(keep: Array, task: Array, limit: Array) -> Scalar:
+    r"""Return the largest s in [0, 1] with :math:`|keep + s\,task| \le limit` in every joint.
+
+    Args:
+        keep: The unscaled part of the effort, such as gravity, shape (n,), N m or N.
+        task: The scaled part, shape (n,), N m or N.
+        limit: Effort limits, positive, shape (n,), N m or N; numbers.
+
+    Returns:
+        s; 0 if ``keep`` alone reaches a limit in a joint and the task part increases the excess.
+        Numbers or symbols.
+    """
+    scale: Scalar = 1.0
+    for base, needed, most in zip(keep, task, limit.tolist(), strict=True):
+        size = maximum(needed, -needed)
+        room = select(0.0, needed, most - base, most + base)
+        # Where the task effort is 0, no scaling is needed; 1 avoids a division by 0.
+        part = maximum(room, 0.0) / select(0.0, size, size, 1.0)
+        smaller = select(room, size * scale, part, scale)
+        scale = select(0.0, size, smaller, scale)
+    return scale
+
+
+def _excess(effort: Array, limit: Array) -> Scalar:
+    """Return the largest excess of an effort over its limit; negative if all are within."""
+    return reduce(maximum, (maximum(x, -x) - most for x, most in zip(effort, limit, strict=True)))
 
 
 #: Largest plausible friction coefficient of a surface.
@@ -272,7 +314,6 @@ class ContactForces:
 
 
 _FREQUENCY = 10.0  # rad/s, critically damped: the gains of a law without a program
-_PEAK = 1.875  # ratio of peak to mean speed of a quintic
 _SHORTEST_S = 0.5
 _STEPS = 5  # Newton steps, over distances of millimetres
 
@@ -290,9 +331,8 @@ class LeadIn:
     """
 
     def __init__(self, goal: Array, speed: Array) -> None:
-        self.duration, self.velocity = 0.0, np.zeros(len(goal))
-        self._goal, self._speed = goal, speed
-        self._distance, self._rate = np.zeros(len(goal)), np.zeros(len(goal))
+        self.duration, self._goal, self._speed = 0.0, goal, speed
+        self.velocity, self._distance, self._rate = np.zeros((3, len(goal)))
 
     @classmethod
     def to(cls, program: Program, share: float) -> LeadIn | None:
@@ -311,7 +351,7 @@ class LeadIn:
     def begin(self, q: Array, v: Array) -> None:
         """Start the motion at a state, each of shape (n,)."""
         self._distance[:], self._rate[:] = q - self._goal, v
-        longest = float((_PEAK * np.abs(self._distance) / self._speed).max())
+        longest = float((PEAK_VELOCITY * np.abs(self._distance) / self._speed).max())
         self.duration = max(longest, _SHORTEST_S)
 
     def acceleration(self, time: float, q: Array, v: Array) -> Array:

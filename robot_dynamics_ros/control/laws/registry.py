@@ -31,12 +31,15 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 LAWS: dict[str, type[ControlLaw]] = {
-    'computed_torque': ComputedTorque,
-    'constraint_stabilization': ConstraintStabilization,
-    'gravity_compensation': GravityCompensation,
-    'hand_guiding': HandGuiding,
-    'impedance': Impedance,
-    'pd_gravity': PdGravity,
+    law.name: law
+    for law in (
+        ComputedTorque,
+        ConstraintStabilization,
+        GravityCompensation,
+        HandGuiding,
+        Impedance,
+        PdGravity,
+    )
 }
 
 

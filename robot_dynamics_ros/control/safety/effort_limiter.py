@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -152,34 +153,29 @@ class EffortLimiter:
         Returns:
             Whether all efforts were finite.
         """
-        desired = effort.tolist()
-        finite = all(map(math.isfinite, desired))
-        if not finite:
-            desired = self._replacement(desired, dt, fallback)
-        step, slew, states = self.step(dt), self.slew, self.state
-        for i, x in enumerate(desired):
-            state = LimiterState(*states[:, i].tolist())
-            bounds = LimiterBounds(*self.bounds[:, i].tolist())
-            driver = None if share is None else float(share[i])
-            states[:, i] = limited_effort(x, state, bounds, slew, step, driver)
+        invalid = ~np.isfinite(effort)
+        self.non_finite += invalid
+        finite, desired, step = not invalid.any(), effort, self.step(dt)
+        if not finite and fallback is not None and np.isfinite(fallback).all():
+            desired = fallback
+        elif not finite:
+            desired = self.last * math.exp(-step / self.decay_time)
+        columns = zip(
+            desired.tolist(),
+            map(LimiterState._make, self.state.T.tolist()),
+            map(LimiterBounds._make, self.bounds.T.tolist()),
+            [None] * len(desired) if share is None else share.tolist(),
+            strict=True,
+        )
+        limited = partial(limited_effort, slew=self.slew, step=step)
+        self.state[:] = np.transpose([limited(*column) for column in columns])
         out[:] = self.last
         self.ticks += 1
         return finite
 
-    def _replacement(self, desired: list[float], dt: float, fallback: Array | None) -> list[float]:
-        for i, x in enumerate(desired):
-            if not math.isfinite(x):
-                self.non_finite[i] += 1
-        if fallback is not None:
-            replacement: list[float] = fallback.tolist()
-            if all(map(math.isfinite, replacement)):
-                return replacement
-        decay = math.exp(-min(dt, self.longest_step) / self.decay_time) if dt > 0.0 else 1.0
-        return [x * decay for x in self.last.tolist()]
-
 
 class LimiterBounds(NamedTuple):
-    """Limits of a joint, numbers or symbols: command, its rate, and effort of the motor."""
+    """Limits of joints, as numbers, symbols or arrays of them: command, its rate, motor effort."""
 
     limit: Scalar
     rate: Scalar
@@ -187,7 +183,7 @@ class LimiterBounds(NamedTuple):
 
 
 class LimiterState(NamedTuple):
-    """State of the limiter for one joint: numbers or symbols.
+    """State of the limiter: numbers, symbols or arrays of them with an entry per joint.
 
     Attributes:
         last: The last command, N m or N.
@@ -205,9 +201,10 @@ def limited_effort(
     x: Scalar,
     state: LimiterState,
     bounds: LimiterBounds,
+    share: Scalar | None,
+    *,
     slew: Scalar,
     step: Scalar,
-    share: Scalar | None,
 ) -> LimiterState:
     """Return the state of a joint after a tick; its ``last`` is the command.
 
@@ -215,9 +212,9 @@ def limited_effort(
         x: Desired effort, N m or N; NaN gives NaN.
         state: State before the tick.
         bounds: Limits of the joint.
+        share: Effort added by the driver, N m or N; None: none.
         slew: Rate while ``soft``, as a multiple of the limit per s.
         step: Time since the last command, s; not negative.
-        share: Effort added by the driver, N m or N; None: none.
     """
     limit, last = bounds.limit, state.last
     clipped = minimum(maximum(x, -limit), limit)

@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from robot_dynamics_ros.control.laws.parameter_checks import finite_vector, number, per_joint
+from robot_dynamics_ros.control.laws.parameter_checks import number, per_joint
 from robot_dynamics_ros.errors import ParameterError
 from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.spatial.scalar import Array, Scalar, maximum, minimum, select, sqrt
@@ -68,23 +68,28 @@ class JointLimitGuard:
         braking: float = 0.5,
     ) -> None:
         masses = per_joint('inertia', inertia, tree.n, zero_allowed=False)
-        margins = finite_vector('limit_margin', margin, tree.n)
-        self._rate = number('limit_rate', rate, positive=True)
+        margins = per_joint('limit_margin', margin, tree.n)
+        rate = number('limit_rate', rate, positive=True)
         if not 0.0 < braking <= 1.0:
             raise ParameterError('limit_braking', braking, 'must be above 0, at most 1')
-        self.bounds = np.zeros((len(GuardBounds._fields), tree.n))
-        friction = zip(tree.damping.tolist(), tree.coulomb_friction.tolist(), strict=True)
-        for i, (mass, room, (b, c)) in enumerate(zip(masses, margins, friction, strict=True)):
-            lower = float(tree.position_lower[i]) + room
-            upper = float(tree.position_upper[i]) - room
-            if room < 0.0 or not lower < upper:
-                raise ParameterError('limit_margin', margin, f'joint {i}: no range is left')
-            brake = braking * float(tree.effort_limit[i]) / mass
-            return_speed = min(RETURN_SPEED * float(tree.velocity_limit[i]), brake / self._rate)
-            linear = brake / (self._rate * self._rate)
-            self.bounds[:, i] = GuardBounds(
-                mass, lower, upper, brake, linear, return_speed, b, c, self._rate
-            )
+        lower, upper = tree.position_lower + margins, tree.position_upper - margins
+        closed = ~(lower < upper)
+        if closed.any():
+            joint = int(np.argmax(closed))
+            raise ParameterError('limit_margin', margin, f'joint {joint}: no range is left')
+        brake = braking * tree.effort_limit / masses
+        rows = GuardBounds(
+            masses,
+            lower,
+            upper,
+            brake,
+            linear=brake / (rate * rate),
+            return_speed=np.minimum(RETURN_SPEED * tree.velocity_limit, brake / rate),
+            damping=tree.damping,
+            coulomb=tree.coulomb_friction,
+            rate=np.full(tree.n, rate),
+        )
+        self.bounds = np.array(rows)
         self.table = self.bounds.reshape(-1)
         self.active = np.zeros(tree.n)
 
@@ -100,20 +105,17 @@ class JointLimitGuard:
         Returns:
             Whether any joint's effort was changed.
         """
-        acted = False
-        columns = (q.tolist(), v.tolist(), gravity.tolist(), effort.tolist())
-        for i, (x, w, g, tau) in enumerate(zip(*columns, strict=True)):
-            bounds = GuardBounds(*self.bounds[:, i].tolist())
-            confined, counted = confined_effort(x, w, g, tau, bounds)
-            if counted == 1:
-                effort[i] = confined
-                self.active[i] += 1
-                acted = True
-        return acted
+        bounds = map(GuardBounds._make, self.bounds.T.tolist())
+        columns = zip(*np.array([q, v, gravity, effort]).tolist(), bounds, strict=True)
+        confined, counted = np.transpose([confined_effort(*column) for column in columns])
+        acted = counted == 1.0
+        effort[acted] = confined[acted]
+        self.active += acted
+        return bool(acted.any())
 
 
 class GuardBounds(NamedTuple):
-    """Parameters of the guard for one joint: numbers or symbols.
+    """Parameters of the guard: numbers, symbols or arrays of them with an entry per joint.
 
     Attributes:
         mass: Effective inertia, kg m^2 or kg.

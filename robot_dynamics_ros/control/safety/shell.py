@@ -1,19 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ramp, joint-limit guard, driver's share and limiter as one compiled function.
+"""Ramp, joint-limit guard, driver's share and limiter as one compiled function; the ramp itself.
 
-The formulas of each step are in its own module, written for scalars. Here they are traced joint by
-joint and compiled without fused operations, so that the commands equal those of the interpreted
-formulas to the last bit. Branch-free code cannot handle NaN: for non-finite inputs nothing is
-changed, and the caller uses the interpreted version.
+The formulas of each step are in its own module. Here they are traced and compiled without fused
+operations, so that the commands equal those of the interpreted formulas to the last bit.
+Branch-free code cannot handle NaN: for non-finite inputs nothing is changed, and the caller uses
+the interpreted version.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 import numpy as np
 
+from robot_dynamics_ros.control.laws.control_law import ControlLaw, Reference
+from robot_dynamics_ros.control.laws.parameter_checks import number
 from robot_dynamics_ros.control.safety.effort_limiter import (
     EffortLimiter,
     LimiterBounds,
@@ -109,8 +110,8 @@ class SafeShell:
             fallback: Used if an effort is non-finite, see :class:`EffortLimiter`.
         """
         (desired, before), limiter = self._efforts, self._limiter
-        for i, pair in enumerate(zip(before.tolist(), desired.tolist(), strict=True)):
-            desired[i] = blended(*pair, ramp)
+        pairs = zip(before.tolist(), desired.tolist(), strict=True)
+        desired[:] = [blended(*pair, ramp) for pair in pairs]
         self.guard.confine(*self._states, desired)
         if self._driven:
             subtract_driver_share(desired, share, limiter)
@@ -125,10 +126,9 @@ def subtract_driver_share(effort: Array, share: Array, limiter: EffortLimiter) -
         share: Effort added by the driver, shape (n,), N m or N.
         limiter: Limiter with the motor limits and the counts of saturation.
     """
-    motor = limiter.bounds[2].tolist()
-    for i, row in enumerate(zip(effort.tolist(), share.tolist(), motor, strict=True)):
-        effort[i], clipped = without_driver_share(*row)
-        limiter.saturated[i] += clipped == 1
+    columns = zip(effort.tolist(), share.tolist(), limiter.bounds[2].tolist(), strict=True)
+    effort[:], clipped = np.transpose([without_driver_share(*column) for column in columns])
+    limiter.saturated[clipped == 1.0] += 1
 
 
 def shell_formulas(
@@ -162,31 +162,16 @@ def shell_formulas(
         bounds: Table of the limiter's bounds.
         driven: Whether a driver adds ``share``.
     """
-    n = len(q)
-    tables = zip(
-        guard.reshape(-1, n).T, state.reshape(-1, n).T, bounds.reshape(-1, n).T, strict=True
-    )
-    ramp, slew, step = numbers
-    columns: list[LimiterState] = []
-    counts: list[Scalar] = []
-    total: Scalar = 0.0
-    for i, (of_guard, of_state, of_bounds) in enumerate(tables):
-        tau = blended(before[i], desired[i], ramp)
-        tau, counted = confined_effort(q[i], v[i], gravity[i], tau, GuardBounds(*of_guard))
-        total = total + tau
-        old, limits = LimiterState(*of_state), LimiterBounds(*of_bounds)
-        if driven:
-            tau, clipped = without_driver_share(tau, share[i], limits.motor)
-            old = old._replace(saturated=old.saturated + clipped)
-        new = limited_effort(tau, old, limits, slew, step, share[i] if driven else None)
-        columns.append(new)
-        counts.append(active[i] + counted)
-    rows = _array(columns).T
-    return rows[0], rows.ravel(), _array(counts), _array([total])
-
-
-def _array(values: Sequence[object]) -> Array:
-    return np.array(values, dtype=object)
+    n, (ramp, slew, step) = len(q), numbers
+    tau = blended(before, desired, ramp)
+    tau, counted = confined_effort(q, v, gravity, tau, GuardBounds(*guard.reshape(-1, n)))
+    total = tau.sum(keepdims=True)
+    old, limits = LimiterState(*state.reshape(-1, n)), LimiterBounds(*bounds.reshape(-1, n))
+    if driven:
+        tau, clipped = without_driver_share(tau, share, limits.motor)
+        old = old._replace(saturated=old.saturated + clipped)
+    new = limited_effort(tau, old, limits, share if driven else None, slew=slew, step=step)
+    return new.last, np.concatenate(new), active + counted, total
 
 
 def blended(before: Scalar, desired: Scalar, ramp: Scalar) -> Scalar:
@@ -198,3 +183,86 @@ def without_driver_share(tau: Scalar, share: Scalar, motor: Scalar) -> tuple[Sca
     """Return the clipped motor effort less the driver's share, and 1 if it was clipped, else 0."""
     within = minimum(maximum(tau, -motor), motor)
     return within - share, select(tau, -motor, 1.0, select(motor, tau, 1.0, 0.0))
+
+
+class ActivationRamp:
+    r"""Weight of the law, :math:`s = 3x^2 - 2x^3` with :math:`x = (t - t_0)/T`.
+
+    Both efforts in :math:`\tau_0 + s\,(\tau - \tau_0)` must be computed at the present state;
+    an effort of another state or motion would act until the end of the ramp.
+
+    Args:
+        duration: T, s; 0: no ramp.
+
+    Raises:
+        ParameterError: The duration is negative or not finite.
+    """
+
+    def __init__(self, duration: float) -> None:
+        self.duration = number('activation_ramp_s', duration)
+        self._begin = -math.inf
+
+    def start(self, t: float) -> None:
+        """Start the ramp at a time, s, on the clock of ``share``."""
+        self._begin = t
+
+    def finish(self) -> None:
+        """End the ramp: from now on the law acts alone."""
+        self._begin = -math.inf
+
+    def change(self, t: float, duration: float) -> None:
+        """Change the duration, s, at a time, s; a ramp in progress continues from its weight."""
+        x = (t - self._begin) / self.duration if self.duration > 0.0 else 1.0
+        self.duration = number('activation_ramp_s', duration)
+        self._begin = t - x * self.duration if x < 1.0 else -math.inf
+
+    def share(self, t: float) -> float:
+        """Return the weight of the law at a time, s: from 0 at the start to 1 after the ramp."""
+        if self.duration == 0.0:
+            return 1.0
+        x = (t - self._begin) / self.duration
+        if x >= 1.0:
+            return 1.0
+        return x * x * (3.0 - 2.0 * x) if x > 0.0 else 0.0
+
+
+class Transition:
+    """Provides the effort from which a law is blended in, see :class:`ActivationRamp`.
+
+    Attributes:
+        effort: Effort before the ramp, at the present state, shape (n,), N m or N.
+        ramp: Weight of the new law.
+        former: The previous law; None after activation.
+
+    Args:
+        n: Number of joints.
+    """
+
+    def __init__(self, n: int) -> None:
+        self.effort = np.zeros(n)
+        self.ramp, self._offset = ActivationRamp(0.0), np.zeros(n)
+        self.former: ControlLaw | None = None
+
+    def start(self, t: float, former: ControlLaw | None = None) -> None:
+        """Start the ramp at a time, s, from a law, else from the effort of ``set_offset``."""
+        self.former = former
+        self.ramp.start(t)
+
+    def set_offset(self, effort: Array, base: Array) -> None:
+        """Store the initial effort as an offset to a base effort, shape (n,) each, N m or N."""
+        np.subtract(effort, base, out=self._offset)
+
+    def write(self, t: float, q: Array, v: Array, reference: Reference, base: Array) -> None:
+        """Compute the effort before the ramp at a state into ``effort``.
+
+        Args:
+            t: Time, s.
+            q: Positions, shape (n,), rad or m.
+            v: Velocities, shape (n,), rad/s or m/s.
+            reference: The joint reference.
+            base: Base effort at this state, shape (n,), N m or N, see ``set_offset``.
+        """
+        if self.former is not None:
+            self.former.effort(t, q, v, reference, self.effort)
+        else:
+            np.add(base, self._offset, out=self.effort)

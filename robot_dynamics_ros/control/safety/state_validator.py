@@ -30,6 +30,7 @@ class StateVerdict(str, Enum):
     NON_FINITE = 'not finite'
     IMPLAUSIBLE = 'implausible'
     JUMPED = 'jumped'
+    #: The timestamp has not advanced: already answered, or out of order.
     NOT_NEWER = 'not newer'
 
     @property
@@ -200,24 +201,17 @@ def state_excess(
         number is NaN.
     """
     since, step, slack = numbers
-    n = len(q)
-    rows = zip(
-        q, v, accepted[:n], accepted[n:], plausible[:n], plausible[n:], fastest, strict=True
-    )
-    over_range, from_accepted, from_plausible = list[Scalar](), list[Scalar](), list[Scalar]()
-    for x, speed, x1, speed1, x2, speed2, most in rows:
-        over_range += [_size(x) - MAX_POSITION, _size(speed) - most]
-        for excess, distance, sum_, time in (
-            (from_accepted, x - x1, speed + speed1, since),
-            (from_plausible, x - x2, speed + speed2, step),
-        ):
-            farthest = most * time
-            excess.append(_size(distance) - (slack + farthest))
-            if measured_velocity:
-                allowed = slack + farthest * time / REVERSAL_TIME
-                excess.append(_size(distance - 0.5 * sum_ * time) - allowed)
-    greatest = [reduce(maximum, excess) for excess in (over_range, from_accepted, from_plausible)]
-    return np.array([*q, *v], dtype=object), np.array(greatest, dtype=object)
+    over_range = [_size(q) - MAX_POSITION, _size(v) - fastest]
+    greatest = [reduce(maximum, np.concatenate(over_range))]
+    for before, time in ((accepted, since), (plausible, step)):
+        x, speed = before.reshape(2, -1)
+        farthest, distance = fastest * time, q - x
+        excess = [_size(distance) - (slack + farthest)]
+        if measured_velocity:
+            allowed = slack + farthest * time / REVERSAL_TIME
+            excess.append(_size(distance - 0.5 * (v + speed) * time) - allowed)
+        greatest.append(reduce(maximum, np.concatenate(excess)))
+    return np.concatenate([q, v]), np.array(greatest, dtype=object)
 
 
 def _size(x: Scalar) -> Scalar:
@@ -225,17 +219,6 @@ def _size(x: Scalar) -> Scalar:
 
 
 _SECOND_NS = 1_000_000_000
-
-
-class Observation(Enum):
-    """Result of the validation of a measured state."""
-
-    #: New and valid: the loop may run.
-    NEW = 'new'
-    #: The timestamp has not advanced: already answered, or out of order.
-    REPEATED = 'repeated'
-    #: Rejected (non-finite, implausible, a jump); ``last_refusal`` holds the reason.
-    REFUSED = 'refused'
 
 
 class MeasuredState:
@@ -247,7 +230,6 @@ class MeasuredState:
         dt: Time since the previous valid state, s, without rounding errors of large timestamps; 0
             after a restart.
         validator: Validator of the states.
-        restarted: Whether the state is a restart, after a jump or a gap of the time.
         last_refusal: Reason of the last rejection; empty if no state was rejected.
 
     Args:
@@ -258,7 +240,7 @@ class MeasuredState:
     def __init__(self, tree: RobotTree, derivative: FilteredDerivative | None) -> None:
         self.q = np.zeros(tree.n)
         self.v = np.zeros(tree.n)
-        self.stamp_ns, self.dt, self.last_refusal, self.restarted = 0, 0.0, '', False
+        self.stamp_ns, self.dt, self.last_refusal = 0, 0.0, ''
         self.validator = StateValidator(tree, 1.0, measured_velocity=derivative is None)
         self._derivative, self._still = derivative, np.zeros(tree.n)
         self._origin_ns: int | None = None
@@ -268,7 +250,7 @@ class MeasuredState:
         """Time since the first state, s."""
         return (self.stamp_ns - (self._origin_ns or 0)) / _SECOND_NS
 
-    def take(self, stamp_ns: int, q: Array, v: Array) -> Observation:
+    def take(self, stamp_ns: int, q: Array, v: Array) -> StateVerdict:
         """Validate and store a state; see ``ControlLoop.observe``."""
         if self._origin_ns is None:
             self._origin_ns = stamp_ns
@@ -277,14 +259,14 @@ class MeasuredState:
             v = self._still
         verdict = self.validator.accept(elapsed, q, v)
         if verdict is StateVerdict.NOT_NEWER:
-            return Observation.REPEATED
+            return verdict
         if not verdict.usable:
             self.last_refusal = verdict.value
-            return Observation.REFUSED
+            return verdict
         continues = self.validator.dt > 0.0
         self.dt = (stamp_ns - self.stamp_ns) / _SECOND_NS if continues else 0.0
-        self.stamp_ns, self.restarted = stamp_ns, verdict is StateVerdict.RESTARTED
+        self.stamp_ns = stamp_ns
         self.q[:], self.v[:] = q, v
         if self._derivative is not None:  # of valid positions only
             self.v[:] = self._derivative.update(elapsed, q)
-        return Observation.NEW
+        return verdict

@@ -52,9 +52,8 @@ class StopAction:
     """Simple control rule for a stop, which also works without a fresh state.
 
     Attributes:
-        is_motor_effort: Whether the effort is the total motor effort, gravity included; if not, it
-            is the command of the driver, without the terms that the driver compensates.
-        holds: Whether it holds the position where the arm comes to rest after braking.
+        rule: Its terms. With gravity, the effort is the total motor effort; without, it is the
+            command of the driver, without the terms that the driver compensates.
         stiffness, damping: K and D, shape (n,).
 
     Args:
@@ -80,11 +79,10 @@ class StopAction:
         if name not in STOP_ACTIONS:
             raise UnknownNameError('stop action', name, STOP_ACTIONS)
         self.rule = STOP_ACTIONS[name]
-        self.is_motor_effort, self.holds = self.rule.gravity, self.rule.stiffness
         w = check.per_joint('natural_frequency', natural_frequency, tree.n)
         zeta = check.per_joint('damping_ratio', damping_ratio, tree.n)
         Kp, Kd = check.feedback_gains(w, zeta, 0.0)
-        inertia = joint_inertia(tree, check.middle_of_limits(tree))
+        inertia = joint_inertia(tree, tree.middle)
         self.stiffness, self.damping = inertia * Kp, inertia * Kd
         kernels = kernels or compile_kernel(tree, outputs=('gravity_forces',))
         self._gravity = kernels.gravity_forces
@@ -251,13 +249,13 @@ class Stopping:
             fresh: Whether the state is current, so that feedback may be used.
         """
         state, brake = self._state, self.brake
-        if fresh and self.action.holds and not self._braked:
+        if fresh and self.action.rule.stiffness and not self._braked:
             brake.effort(state.q, state.v, self._limiter.limits, out)
             if brake.is_over(state.time, state.v):
                 self._braked = True
                 self.action.begin(state.q)
         else:
             self.action.effort(state.q, state.v, fresh, out)
-        if self._driver is not None and self.action.is_motor_effort:
+        if self._driver is not None and self.action.rule.gravity:
             share = self._driver.update(state.q, state.v if fresh else self._still)
             subtract_driver_share(out, share, self._limiter)

@@ -8,17 +8,19 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from robot_dynamics_ros.constraints.signals import Timing, smooth_step
+from robot_dynamics_ros.constraints.curves import Lissajous
+from robot_dynamics_ros.constraints.signals import PEAK_VELOCITY, Timed, Timing
 from robot_dynamics_ros.control.laws.control_law import Reference
+from robot_dynamics_ros.control.trajectories.spline import JointSpline, Knot
 from robot_dynamics_ros.control.trajectories.trajectory import Trajectory, joint_vector, positive
 from robot_dynamics_ros.errors import TrajectoryError
 from robot_dynamics_ros.spatial.scalar import Array
 
-#: Peak of the first and second derivative of the unit quintic step.
-PEAK_VELOCITY, PEAK_ACCELERATION = 15.0 / 8.0, 10.0 / math.sqrt(3.0)
+#: Peak of the second derivative of the unit quintic step.
+PEAK_ACCELERATION = 10.0 / math.sqrt(3.0)
 
 
-class Quintic(Trajectory):
+class Quintic(JointSpline):
     r"""Motion from rest to rest by a quintic step, :math:`q = q_0 + (q_1 - q_0)\,s(t/T)`.
 
     All joints start and stop together. The peak velocity is :math:`\tfrac{15}8\Delta/T`, the peak
@@ -37,11 +39,10 @@ class Quintic(Trajectory):
     def __init__(
         self, start: Sequence[float] | Array, goal: Sequence[float] | Array, duration: float
     ) -> None:
-        self.start = joint_vector('start', start)
-        self.n = len(self.start)
-        goal_ = joint_vector('goal', goal, self.n)
-        self.duration = positive('duration', duration)
-        self._joints = tuple((i, a, goal_[i] - a) for i, a in enumerate(self.start))
+        a = joint_vector('start', start)
+        b, still = joint_vector('goal', goal, len(a)), [0.0] * len(a)
+        end = positive('duration', duration)
+        super().__init__([Knot(0.0, a, still, still), Knot(end, b, still, still)])
 
     @classmethod
     def within(
@@ -65,30 +66,15 @@ class Quintic(Trajectory):
         """
         a = joint_vector('start', start)
         b = joint_vector('goal', goal, len(a))
-        v_max = joint_vector('velocity', velocity, len(a))
-        a_max = joint_vector('acceleration', acceleration, len(a))
-        duration = 0.0
-        for x, y, v, w in zip(a, b, v_max, a_max, strict=True):
-            step = abs(y - x)
-            positive('velocity', v)
-            positive('acceleration', w)
-            fast = max(PEAK_VELOCITY * step / v, math.sqrt(PEAK_ACCELERATION * step / w))
-            duration = max(duration, fast)
-        if duration == 0.0:
+        v = joint_vector('velocity', velocity, len(a))
+        w = joint_vector('acceleration', acceleration, len(a))
+        positive('velocity', min(v))
+        positive('acceleration', min(w))
+        step = np.abs(np.subtract(b, a))
+        if not step.any():
             raise TrajectoryError('goal', 'is the start', 'use a Hold to stay')
-        return cls(a, b, duration)
-
-    def sample(self, t: float, reference: Reference) -> None:
-        """Compute the motion at a time; see :class:`Trajectory`."""
-        T = self.duration
-        s, ds, dds = smooth_step(t / T)
-        ds, dds = ds / T, dds / (T * T)
-        position, velocity = reference.position, reference.velocity
-        acceleration = reference.acceleration
-        for i, start, step in self._joints:
-            position[i] = start + step * s
-            velocity[i] = step * ds
-            acceleration[i] = step * dds
+        times = (PEAK_VELOCITY * step / v, np.sqrt(PEAK_ACCELERATION * step / w))
+        return cls(a, b, float(np.max(times)))
 
 
 PerJoint = Sequence[float] | Array | float
@@ -123,26 +109,17 @@ class Sine(Trajectory):
     ) -> None:
         c = joint_vector('centre', centre)
         self.n = len(c)
-        omega = [2.0 * math.pi * f for f in joint_vector('frequency', frequency, self.n)]
         if not duration >= 2.0 * ramp:
             raise TrajectoryError('duration', f'is {duration}', f'needs two ramps of {ramp} s')
-        self._timing = Timing(duration - ramp, 1.0, positive('ramp', ramp))
-        self.duration = self._timing.duration
-        A = joint_vector('amplitude', amplitude, self.n)
-        phi = joint_vector('phase', phase, self.n)
-        self._joints = tuple(zip(c, A, omega, phi, strict=True))
+        timing = Timing(duration - ramp, 1.0, positive('ramp', ramp))
+        self.duration = timing.duration
+        named = {'amplitude': amplitude, 'frequency': frequency, 'phase': phase}
+        A, f, phi = (joint_vector(name, value, self.n) for name, value in named.items())
+        self._signal = Timed(Lissajous(c, A, f, phi), timing)
 
     def sample(self, t: float, reference: Reference) -> None:
         """Compute the motion at a time; see :class:`Trajectory`."""
-        s, ds, dds = self._timing.at(t)
-        position, velocity = reference.position, reference.velocity
-        acceleration = reference.acceleration
-        for i, (centre, A, omega, phase) in enumerate(self._joints):
-            angle = omega * s + phase
-            sine, cosine = A * math.sin(angle), A * omega * math.cos(angle)
-            position[i] = centre + sine
-            velocity[i] = cosine * ds
-            acceleration[i] = cosine * dds - omega * omega * sine * ds * ds
+        reference.rows[:] = self._signal.at(t)
 
 
 Matrix = Sequence[Sequence[float]] | Array
@@ -180,8 +157,8 @@ class Fourier(Trajectory):
         period: float,
         periods: int = 1,
     ) -> None:
-        c = joint_vector('centre', centre)
-        self.n = len(c)
+        self._centre = np.array(joint_vector('centre', centre))
+        self.n = len(self._centre)
         if periods < 1:
             raise TrajectoryError('periods', f'is {periods}', 'at least one is needed')
         self.period = positive('period', period)
@@ -192,11 +169,7 @@ class Fourier(Trajectory):
         harmonics = np.arange(1, s.shape[1] + 1)
         _refuse_motion('velocity', s * harmonics)
         _refuse_motion('acceleration', k * harmonics**2)
-        self._rates = [2.0 * math.pi * l / self.period for l in range(1, s.shape[1] + 1)]
-        self._joints = [
-            (centre_i, list(zip(self._rates, s_i, k_i, strict=True)))
-            for centre_i, s_i, k_i in zip(c, s.tolist(), k.tolist(), strict=True)
-        ]
+        self._s, self._k, self._rates = s, k, 2.0 * math.pi * harmonics / self.period
 
     def _matrix(self, name: str, value: Matrix) -> Array:
         array = np.asarray(value, dtype=float)
@@ -210,22 +183,13 @@ class Fourier(Trajectory):
 
     def sample(self, t: float, reference: Reference) -> None:
         """Compute the motion at a time; see :class:`Trajectory`."""
-        moving = 0.0 < t < self.duration
-        if not moving:
-            t = 0.0
-        waves = [(math.sin(w * t), math.cos(w * t)) for w in self._rates]
-        position, velocity = reference.position, reference.velocity
-        acceleration = reference.acceleration
-        for i, (q, terms) in enumerate(self._joints):
-            v = a = 0.0
-            for (w, s, k), (sine, cosine) in zip(terms, waves, strict=True):
-                swing = s * sine + k * cosine
-                q += swing
-                v += w * (s * cosine - k * sine)
-                a -= w * w * swing
-            position[i] = q
-            velocity[i] = v if moving else 0.0
-            acceleration[i] = a if moving else 0.0
+        w, moving = self._rates, float(0.0 < t < self.duration)
+        angle = (t if moving else 0.0) * w
+        sine, cosine = np.sin(angle), np.cos(angle)
+        wave = self._s * sine + self._k * cosine
+        reference.position[:] = self._centre + wave.sum(axis=1)
+        reference.velocity[:] = moving * (self._s * cosine - self._k * sine) @ w
+        reference.acceleration[:] = -moving * wave @ (w * w)
 
 
 def _refuse_motion(what: str, terms: Array) -> None:

@@ -168,8 +168,6 @@ class PathSpeed(Trajectory):
         self._limit, self._scalable, self._rate = limit, scalable, 0.0
         speed = 1.0 if limit is None else limit.at(begin)[0]
         self._factor = self.target if scalable and not moving else 1.0 / speed
-        if not scalable:
-            self._factor = 1.0
         self.delay, self._elapsed, self._step = 0.0, begin, 0.0
         self._now = self._last = self._motion(begin)
 

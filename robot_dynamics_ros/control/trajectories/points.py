@@ -10,12 +10,14 @@ from __future__ import annotations
 import array
 import os
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 import yaml
 
 from robot_dynamics_ros import yaml_reader as read
+from robot_dynamics_ros.constraints.signals import PEAK_VELOCITY
 from robot_dynamics_ros.control.trajectories.spline import Knot
 from robot_dynamics_ros.control.trajectories.trajectory import Trajectory
 from robot_dynamics_ros.control.trajectories.waypoints import JointWaypoints
@@ -61,17 +63,16 @@ def trajectory_arrays(
     columns = [names.index(name) for name in joints if name in names]
     after = [point.time_from_start for point in msg.points]
     times = np.array([t.sec for t in after]) + np.array([t.nanosec for t in after]) * 1e-9
-    position = _rows_of(msg.points, 'positions', columns, required=True)
-    velocity = _rows_of(msg.points, 'velocities', columns, required=False)
-    acceleration = _rows_of(msg.points, 'accelerations', columns, required=False)
-    assert position is not None  # required
+    position, velocity, acceleration = (_rows_of(msg.points, x, columns) for x in _FIELDS)
     if others is not None and len(names) < len(joints):
         at = [i for i, name in enumerate(joints) if name in names]
-        return times, *(
-            _expanded(rows, at, x)
-            for rows, x in ((position, others), (velocity, 0 * others), (acceleration, 0 * others))
-        )
+        position = _expanded(position, at, others)
+        velocity = _expanded(velocity, at, 0 * others)
+        acceleration = _expanded(acceleration, at, 0 * others)
     return times, position, velocity, acceleration
+
+
+_FIELDS = ('positions', 'velocities', 'accelerations')
 
 
 def _expanded(rows: Array | None, at: Sequence[int], others: Array) -> Any:
@@ -98,12 +99,11 @@ def _check_names(names: Sequence[str], joints: Sequence[str], *, partial: bool =
         )
 
 
-def _rows_of(
-    points: Sequence[Any], field: str, columns: list[int], *, required: bool
-) -> Array | None:
+def _rows_of(points: Sequence[Any], field: str, columns: list[int]) -> Any:
+    """Return a field of all points, shape (k, n); None if it is empty, except for positions."""
     rows = [getattr(point, field) for point in points]
     sizes = [len(row) for row in rows]
-    if not required and not any(sizes):
+    if field != 'positions' and not any(sizes):
         return None
     if sizes.count(len(columns)) != len(sizes):
         index = next(k for k, size in enumerate(sizes) if size != len(columns))
@@ -119,11 +119,8 @@ def _rows_of(
 
 
 _NANO = 1_000_000_000
-_PEAK = 1.875  # ratio of peak to mean speed of a quintic from rest to rest
 _MIN_DURATION_S = 0.5  # shortest time between two waypoints, s
 # Files -------------------------------------------------------------------------------------------
-
-_Row = tuple[float, list[float], list[float] | None, list[float] | None]
 
 
 def trajectory_text(trajectory: Trajectory, joints: Sequence[str], step: float) -> str:
@@ -171,7 +168,7 @@ def add_waypoint(path: str, tree: RobotTree, position: Array, share: float) -> i
     time = 0.0
     if knots:
         way = np.abs(position - np.asarray(knots[-1].position)) / (share * tree.speeds())
-        time = knots[-1].time + max(_MIN_DURATION_S, _PEAK * float(way.max()))
+        time = knots[-1].time + max(_MIN_DURATION_S, PEAK_VELOCITY * float(way.max()))
     still = np.zeros(tree.n)
     points = [_point(k.time, k.position, k.velocity, k.acceleration) for k in knots]
     points.append(_point(time, position, still, still))
@@ -199,8 +196,7 @@ def _replace(path: str, text: str) -> None:
 
 def _point(time: float, *arrays: Any) -> dict[str, Any]:
     """Return a point of a message; arrays that are None are omitted."""
-    names = ('positions', 'velocities', 'accelerations')
-    rows = zip(names, arrays, strict=True)
+    rows = zip(_FIELDS, arrays, strict=True)
     point: dict[str, Any] = {name: np.asarray(x).tolist() for name, x in rows if x is not None}
     seconds, rest = divmod(round(time * _NANO), _NANO)
     return {**point, 'time_from_start': {'sec': seconds, 'nanosec': rest}}
@@ -232,44 +228,36 @@ def _read_knots(path: str | os.PathLike[str], joints: Sequence[str]) -> list[Kno
             culprit, parse_yaml(file_text(os.fspath(path), 'trajectory file'), culprit)
         )
         named = message.take('joint_names', read.names)
-        rows = message.take('points', _rows)
-    if sorted(named) != sorted(joints):
-        raise TrajectoryError(
-            culprit, f'moves {", ".join(named)}', f'the robot has {", ".join(joints)}'
-        )
-    order = [named.index(name) for name in joints]
-
-    def ordered(values: list[float] | None) -> list[float] | None:
-        if values is not None and len(values) != len(order):
+        if sorted(named) != sorted(joints):
             raise TrajectoryError(
-                culprit, f'has a point of {len(values)} numbers', f'{len(order)} joints are named'
+                culprit, f'moves {", ".join(named)}', f'the robot has {", ".join(joints)}'
             )
-        return None if values is None else [values[i] for i in order]
-
-    return [
-        Knot(time, ordered(position) or [], ordered(velocity), ordered(acceleration))
-        for time, position, velocity, acceleration in rows
-    ]
+        order = [named.index(name) for name in joints]
+        return message.take('points', partial(_knots, order=order))
 
 
-def _rows(place: str, value: Any) -> list[_Row]:
+def _knots(place: str, value: Any, order: list[int]) -> list[Knot]:
     if not isinstance(value, list):
         raise TrajectoryError(place, f'is {shown(value)}', 'give a list of points')
-    return [_row(f'{place}, point {k}', point) for k, point in enumerate(value)]
+    return [_knot(Section(f'{place}, point {k}', point), order) for k, point in enumerate(value)]
 
 
-def _row(place: str, point: Any) -> _Row:
-    """Return time, positions, velocities and accelerations of a point of a message."""
-    section = Section(place, point)
+def _knot(section: Section, order: list[int]) -> Knot:
+    """Return a point of a file, with joints in the given order."""
     after = section.take('time_from_start', Section)
     time = after.take('sec', read.number, 0.0) + after.take('nanosec', read.number, 0.0) / _NANO
-    return (
+
+    def row(place: str, value: Any) -> list[float]:
+        values = read.numbers(place, value) if value != [] else []
+        if len(values) not in (0, len(order)):
+            raise TrajectoryError(
+                place, f'has a point of {len(values)} numbers', f'{len(order)} joints are named'
+            )
+        return [values[i] for i in order] if values else []
+
+    return Knot(
         time,
-        section.take('positions', _list),
-        section.optional('velocities', _list) or None,
-        section.optional('accelerations', _list) or None,
+        section.take('positions', row),
+        section.optional('velocities', row) or None,
+        section.optional('accelerations', row) or None,
     )
-
-
-def _list(place: str, value: Any) -> list[float]:
-    return read.numbers(place, value) if value != [] else []

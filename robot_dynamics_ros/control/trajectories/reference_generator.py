@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import numpy as np
 
+from robot_dynamics_ros.constraints.signals import PEAK_VELOCITY
 from robot_dynamics_ros.control.laws.control_law import Reference
-from robot_dynamics_ros.control.trajectories.motions import PEAK_VELOCITY
 from robot_dynamics_ros.control.trajectories.path_speed import PathSpeed, SpeedLimit
 from robot_dynamics_ros.control.trajectories.sampling import ReferenceSampler
 from robot_dynamics_ros.control.trajectories.spline import Knot, KnotTable
@@ -201,7 +201,11 @@ class ReferenceGenerator:
         """
         trajectory, start = prepared.trajectory, prepared.start_ns or self._now_ns
         if self._now_ns != prepared.snapshot.now_ns:
-            self._refuse_outdated(prepared)
+            if self.changes != prepared.snapshot.changes:
+                raise TrajectoryError(
+                    'trajectory', 'came before the arm was brought to a hold', 'send it again'
+                )
+            prepared.refuse_past(self._now_ns)
         self._adapt_start(prepared, start, self._reference_at(start))
         if start > self._now_ns:
             self._pending = (start, prepared)
@@ -216,13 +220,6 @@ class ReferenceGenerator:
         moving = bool(self.reference.velocity.any())
         self._start_blend(begin)
         self.speed.start(begin, prepared.limit, scalable=True, moving=moving)
-
-    def _refuse_outdated(self, prepared: Prepared) -> None:
-        if self.changes != prepared.snapshot.changes:
-            raise TrajectoryError(
-                'trajectory', 'came before the arm was brought to a hold', 'send it again'
-            )
-        prepared.refuse_past(self._now_ns)
 
     def _reference_at(self, start_ns: int) -> Reference:
         """Return the planned reference at the start of a trajectory."""
@@ -256,10 +253,9 @@ class ReferenceGenerator:
         Returns:
             Whether it is the first target of the stream.
         """
-        stream = self._trajectory if self._pending is None else None
-        first = not isinstance(stream, TargetStream)
-        if not isinstance(stream, TargetStream):
-            sampler = self._sampler
+        stream, first = self._trajectory, False
+        if self._pending is not None or not isinstance(stream, TargetStream):
+            sampler, first = self._sampler, True
             implicit = sampler.discretization == 'semi_implicit'
             stream = TargetStream(limits, self.reference, sampler.period, implicit, self._now_ns)
             self._replace(stream, self._now_ns)
@@ -300,7 +296,8 @@ class ReferenceGenerator:
         """Compute the reference at a state's timestamp, ns."""
         if self._pending is not None and stamp_ns >= self._pending[0]:
             start, pending = self._pending
-            self._extrapolate(start)
+            ahead = (start - self._now_ns) / _SECOND_NS
+            extrapolate(self.reference.rows.copy(), ahead, self.reference)
             pending.trajectory.set_start(self.reference)
             self._trajectory, self._start_ns, self._pending = pending.trajectory, start, None
             self._begin(pending, 0.0)
@@ -320,11 +317,6 @@ class ReferenceGenerator:
         if isinstance(trajectory, Blended):
             self._trajectory = trajectory.after_blend(elapsed)
 
-    def _extrapolate(self, stamp_ns: int) -> None:
-        """Extrapolate the reference to a timestamp, ns, at constant acceleration."""
-        ahead = (stamp_ns - self._now_ns) / _SECOND_NS
-        extrapolate(self.reference.rows.copy(), ahead, self.reference)
-
     def _start_blend(self, begin: float) -> None:
         """Start a smooth transition from the present reference to the trajectory.
 
@@ -332,16 +324,17 @@ class ReferenceGenerator:
             begin: Time of the trajectory at which the transition starts, s.
         """
         goal, now, fastest = Reference(self._tree.n), self.reference, self._fastest
-        self._trajectory.sample(begin, goal)
+        followed = self._trajectory
+        followed.sample(begin, goal)
         offset, rate = now.position - goal.position, now.velocity - goal.velocity
-        joined = isinstance(self._trajectory, JointWaypoints) and self._trajectory.first.time > 0.0
+        joined = isinstance(followed, JointWaypoints) and followed.first.time[0] > 0.0
         seconds = 0.0
         if np.abs(offset).max() > _NEGLIGIBLE or (rate.any() and not joined):
             times = PEAK_VELOCITY * np.abs(offset) / _BLEND_SPEED + 2 * _BRAKING_S * np.abs(rate)
             seconds = max(float((times / fastest).max()), _MIN_BLEND_S)
             self.blends += 1
         start = now.rows.copy()
-        self._trajectory = Blended(self._trajectory, begin, start, (offset, rate), seconds)
+        self._trajectory = Blended(followed, begin, start, (offset, rate), seconds)
 
     def _elapsed(self) -> float:
         return (self._now_ns - self._start_ns) / _SECOND_NS - self.speed.delay

@@ -31,13 +31,12 @@ motion and is followed exactly.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 
 from robot_dynamics_ros.control.laws.control_law import DISCRETIZATIONS, Reference
-from robot_dynamics_ros.control.trajectories.trajectory import Hold, Trajectory
+from robot_dynamics_ros.control.trajectories.trajectory import Trajectory
 from robot_dynamics_ros.errors import ParameterError, UnknownNameError
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.kernel import Kernel, compile_function
@@ -62,7 +61,10 @@ class ReferenceSampler:
         if not 0.0 < period < math.inf:
             raise ParameterError('period', period, 'must be positive and finite, in s')
         self.discretization, self.period = discretization, float(period)
-        self._write, self._held = _SAMPLERS[discretization], held_motion(n)
+        zero_order = discretization == 'zero_order'
+        offsets = (-0.5, 0.5, 1.5) if zero_order else (-1.0, 0.0, 1.0)
+        self._offsets = [part * self.period for part in offsets]
+        self._held = held_motion(n, zero_order)
         self._before, self._after = Reference(n), Reference(n)
         self._period = np.array([self.period])
 
@@ -74,67 +76,40 @@ class ReferenceSampler:
             t: Time of the state, on the trajectory's clock, s.
             reference: Receives the result.
 
-        Cost: one sample of the trajectory ('continuous', or at rest) or three; allocates no array.
+        Cost: one sample of the trajectory ('continuous') or three; allocates no array.
         """
-        if isinstance(trajectory, Hold):
+        if self.discretization == 'continuous':
             trajectory.sample(t, reference)
-        else:
-            self._write(self, trajectory, t, reference)
-
-    def _continuous(self, trajectory: Trajectory, t: float, reference: Reference) -> None:
-        trajectory.sample(t, reference)
-
-    def _semi_implicit(self, trajectory: Trajectory, t: float, reference: Reference) -> None:
-        before, after, h = self._before, self._after, self.period
-        trajectory.sample(t - h, before)
-        trajectory.sample(t, reference)
-        trajectory.sample(t + h, after)
-        self._held[0](
-            before.position, reference.position, after.position, self._period,
-            reference.velocity, reference.acceleration,
-        )  # fmt: skip
-
-    def _zero_order(self, trajectory: Trajectory, t: float, reference: Reference) -> None:
-        before, after, h = self._before, self._after, self.period
-        trajectory.sample(t - 0.5 * h, before)
-        trajectory.sample(t + 0.5 * h, reference)
-        trajectory.sample(t + 1.5 * h, after)
-        self._held[1](
+            return
+        before, after, (early, middle, late) = self._before, self._after, self._offsets
+        trajectory.sample(t + early, before)
+        trajectory.sample(t + middle, reference)
+        trajectory.sample(t + late, after)
+        self._held(
             before.position, before.acceleration, reference.position, reference.acceleration,
             after.position, after.acceleration, self._period,
             reference.position, reference.velocity, reference.acceleration,
         )  # fmt: skip
 
 
-_SAMPLERS: dict[str, Callable[..., None]] = {
-    'semi_implicit': ReferenceSampler._semi_implicit,
-    'zero_order': ReferenceSampler._zero_order,
-    'continuous': ReferenceSampler._continuous,
-}
-
-
 @cache
-def held_motion(n: int) -> tuple[Kernel, Kernel]:
-    """Compile the equations of this module for n joints: semi-implicit, zero order."""
-    joints = dict.fromkeys(('r0', 'r1', 'r2'), n)
-    inputs = {'r0': n, 'a0': n, 'r1': n, 'a1': n, 'r2': n, 'a2': n, 'h': 1}
-    motion = dict.fromkeys(('q', 'v', 'a'), (n,))
-    rates = {'v': (n,), 'a': (n,)}
-    return (
-        compile_function('semi_implicit', joints | {'h': 1}, rates, _differences, fused=False),
-        compile_function('zero_order', inputs, motion, _zero_order_hold, fused=False),
+def held_motion(n: int, zero_order: bool) -> Kernel:
+    """Compile the equations of this module for n joints: zero order, or else semi-implicit."""
+    return compile_function(
+        'held_motion',
+        {**dict.fromkeys(('r0', 'a0', 'r1', 'a1', 'r2', 'a2'), n), 'h': 1},
+        dict.fromkeys(('q', 'v', 'a'), (n,)),
+        partial(_held_motion, zero_order=zero_order),
+        fused=False,
     )
 
 
-def _differences(last: Array, now: Array, following: Array, h: Array) -> tuple[Array, Array]:
-    """Return velocity and held acceleration from three positions a period apart."""
-    step = now - last
-    return step / h[0], (following - now - step) / (h[0] * h[0])
-
-
-def _zero_order_hold(
-    r0: Array, a0: Array, r1: Array, a1: Array, r2: Array, a2: Array, h: Array
+def _held_motion(
+    r0: Array, a0: Array, r1: Array, a1: Array, r2: Array, a2: Array, h: Array, *, zero_order: bool
 ) -> tuple[Array, Array, Array]:
-    lead = 0.125 * h[0] * h[0]
-    last, now, following = r0 - lead * a0, r1 - lead * a1, r2 - lead * a2
-    return (0.5 * (now + last), *_differences(last, now, following, h))
+    if zero_order:
+        lead = 0.125 * h[0] * h[0]
+        r0, r1, r2 = r0 - lead * a0, r1 - lead * a1, r2 - lead * a2
+    step = r1 - r0
+    position = 0.5 * (r1 + r0) if zero_order else r1
+    return position, step / h[0], (r2 - r1 - step) / (h[0] * h[0])

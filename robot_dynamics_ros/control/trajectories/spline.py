@@ -5,13 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from robot_dynamics_ros.constraints.splines import PiecewisePolynomial
 from robot_dynamics_ros.control.laws.control_law import Reference
-from robot_dynamics_ros.control.trajectories.trajectory import Trajectory, refuse_lone_acceleration
+from robot_dynamics_ros.control.trajectories.trajectory import Trajectory
+from robot_dynamics_ros.errors import TrajectoryError
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.kernel import Kernel, compile_function
 
@@ -62,9 +63,7 @@ class KnotTable(NamedTuple):
         Raises:
             TrajectoryError: Accelerations are given without velocities.
         """
-        if acceleration is not None and velocity is None:
-            refuse_lone_acceleration('point 0')
-        degree = 1 if velocity is None else 3 if acceleration is None else 5
+        degree = _degree('point 0', velocity, acceleration)
         zeros = np.zeros_like(position)
         return cls(
             time,
@@ -76,34 +75,28 @@ class KnotTable(NamedTuple):
 
     @classmethod
     def of(cls, knots: Sequence[Knot]) -> KnotTable:
-        """Return a table of checked knots, which may have different kinds of data."""
+        """Return a table of knots of equal sizes, which may have different kinds of data.
+
+        Raises:
+            TrajectoryError: A knot has an acceleration without a velocity.
+        """
         still = [0.0] * len(knots[0].position)
-        return cls(
-            np.array([knot.time for knot in knots], dtype=float),
-            np.array([knot.position for knot in knots], dtype=float),
-            np.array([knot.velocity or still for knot in knots], dtype=float),
-            np.array([knot.acceleration or still for knot in knots], dtype=float),
-            np.array([_degree(knot) for knot in knots]),
-        )
+        rows = [
+            (
+                knot.time,
+                knot.position,
+                still if knot.velocity is None else knot.velocity,
+                still if knot.acceleration is None else knot.acceleration,
+                _degree(f'point {k}', knot.velocity, knot.acceleration),
+            )
+            for k, knot in enumerate(knots)
+        ]
+        return cls(*map(np.array, zip(*rows, strict=True)))
 
     def after(self, first: Knot) -> KnotTable:
         """Return the table with another knot in front."""
-        head = KnotTable.of([first])
-        return KnotTable(
-            *(
-                np.concatenate(columns)
-                for columns in zip(head._columns(), self._columns(), strict=True)
-            )
-        )
-
-    def knot(self, k: int) -> Knot:
-        """Return knot k."""
-        return Knot(
-            float(self.time[k]),
-            self.position[k].tolist(),
-            self.velocity[k].tolist() if self.degree[k] >= 3 else None,
-            self.acceleration[k].tolist() if self.degree[k] == 5 else None,
-        )
+        pairs = zip(KnotTable.of([first]), self, strict=True)
+        return KnotTable(*map(np.concatenate, pairs))
 
     def coefficients(self) -> Array:
         """Return the polynomials between the knots, lowest power first, shape (k - 1, n, 6).
@@ -116,7 +109,9 @@ class KnotTable(NamedTuple):
         coefficients = np.zeros((*self.position[1:].shape, 6))
         for known in set(degree.tolist()):
             rows = np.flatnonzero(degree == known)
-            terms = _POLYNOMIALS[known](h[rows], *self._ends(rows, (known + 1) // 2))
+            data = self.motion[: (known + 1) // 2]
+            ends = (x[rows + end] for end in (0, 1) for x in data)
+            terms = _POLYNOMIALS[known](h[rows], *ends)
             for power, column in enumerate(terms):
                 coefficients[rows, :, power] = column
         return coefficients
@@ -126,17 +121,12 @@ class KnotTable(NamedTuple):
         """Position, velocity and acceleration."""
         return self.position, self.velocity, self.acceleration
 
-    def _ends(self, rows: Array, count: int) -> tuple[Array, ...]:
-        """Return the known derivatives at the start, then at the end of segments."""
-        known = self.motion[:count]
-        return tuple(x[rows] for x in known) + tuple(x[rows + 1] for x in known)
 
-    def _columns(self) -> tuple[Array, ...]:
-        return self.time, *self.motion, self.degree
-
-
-def _degree(knot: Knot) -> int:
-    return 1 if knot.velocity is None else 3 if knot.acceleration is None else 5
+def _degree(name: str, velocity: Any, acceleration: Any) -> int:
+    """Return the degree that the data of a point permit, see :class:`KnotTable`."""
+    if velocity is None and acceleration is not None:
+        raise TrajectoryError(name, 'has accelerations but no velocities', 'give both')
+    return 1 if velocity is None else 3 if acceleration is None else 5
 
 
 def _linear(h: Array, p: Array, P: Array) -> tuple[Array, ...]:

@@ -22,7 +22,6 @@ from typing import Any
 import numpy as np
 
 from robot_dynamics_ros.control.laws.control_law import Reference
-from robot_dynamics_ros.control.laws.parameter_checks import middle_of_limits
 from robot_dynamics_ros.control.laws.pd_gravity import joint_inertia
 from robot_dynamics_ros.control.trajectories.trajectory import Trajectory
 from robot_dynamics_ros.model import RobotTree
@@ -94,7 +93,7 @@ class TargetFilter:
     """
 
     def __init__(self, tree: RobotTree, settings: TargetSettings) -> None:
-        inertia = joint_inertia(tree, middle_of_limits(tree))
+        inertia = joint_inertia(tree, tree.middle)
         acceleration = np.array(spread(settings.target_acceleration, tree.n))
         default = _EFFORT_SHARE * tree.effort_limit / inertia
         self._limits = tuple(

@@ -104,13 +104,9 @@ class JointTolerances(NamedTuple):
                 )
             if any(math.isnan(x) for x in pair):
                 raise TrajectoryError(f'tolerance of joint {name!r}', 'is NaN', 'give a number')
-        rows = [of_goal.get(name, (0.0, 0.0)) for name in joints]
-        return cls(
-            *(
-                tuple(_effective(row[k], default[i]) for i, row in enumerate(rows))
-                for k, default in enumerate(defaults)
-            )
-        )
+        requested = zip(*(of_goal.get(name, (0.0, 0.0)) for name in joints), strict=True)
+        pairs = zip(requested, defaults, strict=True)
+        return cls(*(tuple(map(_effective, row, default)) for row, default in pairs))
 
 
 class TrajectoryWatch:

@@ -139,7 +139,7 @@ class WavyCurve(Curve):
     def __init__(
         self, curve: Curve, direction: Sequence[float], height: float, waves: float = 1.0
     ) -> None:
-        self.curve, self.length = curve, curve.length
+        self.curve, self.length, self.lap = curve, curve.length, curve.length
         self._half = (0.5 * height * unit('direction', direction)).tolist()
         self._k = 2.0 * math.pi * waves / curve.length
 

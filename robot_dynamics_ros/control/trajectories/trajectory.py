@@ -8,7 +8,6 @@ from abc import ABC, abstractmethod
 from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import accumulate, pairwise
-from typing import NoReturn
 
 import numpy as np
 
@@ -148,18 +147,6 @@ def positive(name: str, value: float) -> float:
     if not 0.0 < value < np.inf:
         raise TrajectoryError(name, f'is {value}', 'must be positive and finite')
     return float(value)
-
-
-def refuse_lone_acceleration(name: str) -> NoReturn:
-    """Raise the error of a point with accelerations but without velocities.
-
-    Args:
-        name: Name of the point in the error.
-
-    Raises:
-        TrajectoryError: Always.
-    """
-    raise TrajectoryError(name, 'has accelerations but no velocities', 'give both')
 
 
 class Chain(Trajectory):

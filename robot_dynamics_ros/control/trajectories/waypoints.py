@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,11 +15,7 @@ from robot_dynamics_ros.constraints.signals import quintic_offset
 from robot_dynamics_ros.control.laws.control_law import Reference
 from robot_dynamics_ros.control.trajectories.path_speed import SpeedLimit
 from robot_dynamics_ros.control.trajectories.spline import JointSpline, Knot, KnotTable
-from robot_dynamics_ros.control.trajectories.trajectory import (
-    Trajectory,
-    joint_vector,
-    refuse_lone_acceleration,
-)
+from robot_dynamics_ros.control.trajectories.trajectory import Trajectory, joint_vector
 from robot_dynamics_ros.errors import TrajectoryError
 from robot_dynamics_ros.spatial.scalar import Array
 
@@ -46,7 +42,7 @@ class JointWaypoints(JointSpline):
         joint_names: Used in errors only.
 
     Attributes:
-        first: The first point.
+        first: The first point, a table of one row.
 
     Raises:
         TrajectoryError: A rule is violated; names the point and, if applicable, the joint.
@@ -58,14 +54,14 @@ class JointWaypoints(JointSpline):
         start: Reference | None = None,
         joint_names: Sequence[str] | None = None,
     ) -> None:
-        table = _table(points, start, joint_names)
-        self.first, self._names = table.knot(0), joint_names
-        if self.first.time > 0.0:
+        table = _checked(points, start, joint_names)
+        self.first = KnotTable(*(column[:1] for column in table))
+        if self.first.time[0] > 0.0:
             if start is None:
                 raise TrajectoryError(
-                    'point 0', f'is at {self.first.time} s', 'give the start, or a point at time 0'
+                    'point 0', f'is at {table.time[0]} s', 'give the start, or a point at time 0'
                 )
-            table = table.after(self._start_knot(start))
+            table = table.after(Knot(0.0, *start.rows))
         super().__init__(table)
 
     def first_segment(self, start: Reference) -> JointSpline | None:
@@ -74,8 +70,8 @@ class JointWaypoints(JointSpline):
         Args:
             start: See the constructor; copied.
         """
-        if self.first.time > 0.0:
-            return JointSpline([self._start_knot(start), self.first])
+        if self.first.time[0] > 0.0:
+            return JointSpline(self.first.after(Knot(0.0, *start.rows)))
         return None
 
     def set_start(self, start: Reference) -> None:
@@ -90,93 +86,58 @@ class JointWaypoints(JointSpline):
         if segment is not None:
             self.replace_first_segment(segment)
 
-    def _start_knot(self, start: Reference) -> Knot:
-        n = len(self.first.position)
-        p, v, a = (
-            joint_vector('start', x, n, self._names)
-            for x in (start.position, start.velocity, start.acceleration)
-        )
-        return Knot(0.0, p, v, a)
-
-
-def _table(
-    points: Sequence[Knot] | KnotTable, start: Reference | None, joint_names: Sequence[str] | None
-) -> KnotTable:
-    """Return the points as arrays, or raise the error of the first violated rule."""
-    if isinstance(points, KnotTable):
-        n = _joints(points.position.shape[-1], start, joint_names)
-        if _is_sound(points, n):
-            return points
-        points = [points.knot(k) for k in range(len(points.time))]
-    return KnotTable.of(_checked(points, start, joint_names))
-
-
-def _is_sound(points: KnotTable, n: int) -> bool:
-    """Return whether all points are valid."""
-    time, shape = points.time, (len(points.time), n)
-    return bool(
-        len(time) > 0
-        and n > 0
-        and all(x.shape == shape and np.isfinite(x).all() for x in points.motion)
-        and 0.0 <= time[0] <= time[-1] < LONGEST
-        and (np.diff(time) > 0.0).all()
-        and (np.abs(points.velocity[-1]) <= REST).all()
-    )
-
-
-def _joints(columns: int, start: Reference | None, joint_names: Sequence[str] | None) -> int:
-    """Return the required number of joints per point."""
-    if joint_names is not None:
-        return len(joint_names)
-    return columns if start is None else len(start.position)
-
 
 def _checked(
-    points: Sequence[Knot], start: Reference | None, joint_names: Sequence[str] | None
-) -> list[Knot]:
-    """Return the points as lists of floats, or raise the error of the first violated rule."""
-    if len(points) == 0:
+    points: Sequence[Knot] | KnotTable, start: Reference | None, joint_names: Sequence[str] | None
+) -> KnotTable:
+    """Return the points as arrays, or raise the error of a violated rule."""
+    if len(points.time if isinstance(points, KnotTable) else points) == 0:
         raise TrajectoryError('trajectory', 'has no points', 'give at least one, or use a Hold')
-    n = _joints(len(points[0].position), start, joint_names)
-    knots: list[Knot] = []
-    for k, point in enumerate(points):
-        knots.append(_checked_point(k, point, n, joint_names))
-        if k > 0 and not knots[k].time > knots[k - 1].time:
-            raise TrajectoryError(
-                f'point {k}',
-                f'is at {knots[k].time:g} s, point {k - 1} at {knots[k - 1].time:g} s',
-                'times must increase strictly',
-            )
-    for i, speed in enumerate(knots[-1].velocity or ()):
-        if abs(speed) > REST:
-            joint = joint_names[i] if joint_names else str(i)
-            raise TrajectoryError(
-                f'point {len(knots) - 1}',
-                f'is the last and moves joint {joint} at {speed:g}',
-                'the last velocity must be zero',
-            )
-    return knots
+    first = points.position[0] if isinstance(points, KnotTable) else points[0].position
+    if len(first) == 0:
+        raise TrajectoryError('point 0', 'has no positions', 'every point needs them')
+    n = len(joint_names or (first if start is None else start.position))
+    if not isinstance(points, KnotTable):
+        points = KnotTable.of([_sized(k, point, n, joint_names) for k, point in enumerate(points)])
+    _refuse_times(points.time)
+    for kind, rows in zip(_KINDS, points.motion, strict=True):
+        if rows.shape[1] != n or not np.isfinite(rows).all():
+            for k, row in enumerate(rows):
+                joint_vector(f'{kind} of point {k}', row, n, joint_names)
+    for i in np.flatnonzero(np.abs(points.velocity[-1]) > REST)[:1]:
+        joint = joint_names[i] if joint_names else str(i)
+        raise TrajectoryError(
+            f'point {len(points.time) - 1}',
+            f'is the last and moves joint {joint} at {points.velocity[-1, i]:g}',
+            'the last velocity must be zero',
+        )
+    return points
 
 
-def _checked_point(k: int, point: Knot, n: int, joint_names: Sequence[str] | None) -> Knot:
-    name = f'point {k}'
-    time = float(point.time)
-    if not 0.0 <= time < LONGEST:
-        raise TrajectoryError(name, f'is at {point.time} s', f'times are 0 to {LONGEST:.0f} s')
-    if len(point.position) == 0:
-        raise TrajectoryError(name, 'has no positions', 'every point needs them')
-    if point.acceleration is not None and point.velocity is None:
-        refuse_lone_acceleration(name)
+_KINDS = ('position', 'velocity', 'acceleration')
 
-    def vector(kind: str, value: Sequence[float] | None) -> list[float] | None:
-        return None if value is None else joint_vector(f'{kind} of {name}', value, n, joint_names)
 
-    return Knot(
-        time,
-        joint_vector(f'position of {name}', point.position, n, joint_names),
-        vector('velocity', point.velocity),
-        vector('acceleration', point.acceleration),
-    )
+def _sized(k: int, point: Knot, n: int, joint_names: Sequence[str] | None) -> Knot:
+    """Return a point as floats, one per joint."""
+    vectors: list[Any] = [
+        None if row is None else joint_vector(f'{kind} of point {k}', row, n, joint_names)
+        for kind, row in zip(_KINDS, point[1:], strict=True)
+    ]
+    return Knot(float(point.time), *vectors)
+
+
+def _refuse_times(time: Array) -> None:
+    """Check the times of all points, s."""
+    for k in np.flatnonzero(~((time >= 0.0) & (time < LONGEST)))[:1]:
+        raise TrajectoryError(
+            f'point {k}', f'is at {time[k]} s', f'times are 0 to {LONGEST:.0f} s'
+        )
+    for k in np.flatnonzero(np.diff(time) <= 0.0)[:1]:
+        raise TrajectoryError(
+            f'point {k + 1}',
+            f'is at {time[k + 1]:g} s, point {k} at {time[k]:g} s',
+            'times must increase strictly',
+        )
 
 
 _SECOND_NS = 1_000_000_000
@@ -250,11 +211,11 @@ class Prepared(NamedTuple):
             TrajectoryError: It is farther than the start tolerance from both.
         """
         first, most = self.trajectory.first, self.start_tolerance
-        begin = np.array(first.position)
+        begin = first.position[0]
         step = np.abs(begin - reference.position)
         worst = int(np.argmax(step))
         near_arm = measured is not None and bool((np.abs(begin - measured) <= most).all())
-        if first.time == 0.0 and step[worst] > most and not near_arm:
+        if first.time[0] == 0.0 and step[worst] > most and not near_arm:
             raise TrajectoryError(
                 'point 0',
                 f'is at time 0 and {step[worst]:.4g} from joint {names[worst]!r} of the reference',
@@ -325,10 +286,7 @@ class Blended(Trajectory):
             return
         self._trajectory.sample(t, reference)
         if since < self._seconds:
-            parts = quintic_offset(*self._offset, self._seconds, since)
-            reference.position += parts[0]
-            reference.velocity += parts[1]
-            reference.acceleration += parts[2]
+            reference.rows += quintic_offset(*self._offset, self._seconds, since)
 
     def after_blend(self, t: float) -> Trajectory:
         """Return what to follow at a time, s: this, or the trajectory after the transition."""

@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
+from io import BytesIO
 from pathlib import Path, PurePath
-from typing import Any, BinaryIO
+from tempfile import TemporaryDirectory
+from typing import Any
 
 from robot_dynamics_ros.errors import MissingDependencyError, RecordingError
 from robot_dynamics_ros.yaml_reader.parsing import yaml_mapping
@@ -160,7 +163,6 @@ def _counts(metadata: Mapping[str, Any]) -> dict[str, int]:
 #: First bytes of a zstd frame; a CDR message starts with 0.
 ZSTD_MAGIC = b'\x28\xb5\x2f\xfd'
 _PIECE = 1 << 20
-_SLICE = 1 << 16
 
 
 @cache
@@ -198,80 +200,28 @@ def decompress(data: Any, method: str) -> tuple[bytes, bool]:
     """
     if not method:
         return bytes(data), True
-    decompressor = zstd().ZstdDecompressor() if method == 'zstd' else _lz4().LZ4FrameDecompressor()
-    plain = bytearray()
-    for start in range(0, len(data), _SLICE):
-        if decompressor.eof:
-            break
-        try:
-            plain += decompressor.decompress(bytes(data[start : start + _SLICE]))
-        except (RuntimeError, ValueError, EOFError, zstd().ZstdError):
-            return bytes(plain), False
-    return bytes(plain), bool(decompressor.eof)
+    plain, opened = bytearray(), zstd().open if method == 'zstd' else _lz4().open
+    complete = _unpack(opened(BytesIO(data)), plain.extend)
+    return bytes(plain), complete
 
 
-def decompress_message(data: Any) -> bytes | None:
-    """Decompress a zstd-compressed message; return None if it is damaged."""
-    module = zstd()
-    try:
-        plain: bytes = module.decompress(data)
-    except module.ZstdError:
-        return None
-    return plain
-
-
-class ZstdFile:
-    """A zstd file, read sequentially up to its end or the first damage.
-
-    Attributes:
-        intact: False once the file was found to be truncated or damaged.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self.intact = True
-        self._file: BinaryIO = path.open('rb')
-        self._pieces = self._decompressed()
-        self._buffer = b''
-
-    def __enter__(self) -> ZstdFile:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._file.close()
-
-    def read(self, count: int) -> bytes:
-        """Return the next ``count`` bytes; fewer only at the end."""
-        parts, missing = [self._buffer[:count]], count - len(self._buffer)
-        self._buffer = self._buffer[count:]
-        while missing > 0:
-            piece = next(self._pieces, None)
-            if piece is None:
-                break
-            parts.append(piece[:missing])
-            self._buffer = piece[missing:]
-            missing -= len(piece)
-        return b''.join(parts)
-
-    def _decompressed(self) -> Iterator[bytes]:
-        module = zstd()
-        decompressor, at_frame_start = module.ZstdDecompressor(), True
-        while data := self._file.read(_SLICE):
-            while data:
-                try:
-                    yield decompressor.decompress(data)
-                except module.ZstdError:
-                    self.intact = False
-                    return
-                data, at_frame_start = b'', False
-                if decompressor.eof:
-                    data, at_frame_start = decompressor.unused_data, True
-                    decompressor = module.ZstdDecompressor()
-        self.intact = at_frame_start
+def new_folder(copies: ExitStack) -> Path:
+    """Return a new temporary folder, which exists until ``copies`` is closed."""
+    return Path(copies.enter_context(TemporaryDirectory(prefix='robot_dynamics_bag_')))
 
 
 def decompress_file(source: Path, target: Path) -> bool:
-    """Decompress a zstd file to ``target``; return whether it was intact."""
-    with ZstdFile(source) as packed, target.open('wb') as out:
-        while piece := packed.read(_PIECE):
-            out.write(piece)
-        return packed.intact
+    """Decompress a zstd file up to its end or the first damage; return whether it was intact."""
+    with target.open('wb') as out:
+        return _unpack(zstd().open(source), out.write)
+
+
+def _unpack(packed: Any, write: Callable[[bytes], object]) -> bool:
+    """Write the contents of a compressed file up to the first damage; return whether intact."""
+    with packed:
+        try:
+            while piece := packed.read1(_PIECE):
+                write(piece)
+        except (EOFError, RuntimeError, ValueError, zstd().ZstdError):
+            return False
+    return True

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from zlib import crc32
 
-from robot_dynamics_ros.recordings.bag.files import ZstdFile, decompress
+from robot_dynamics_ros.recordings.bag.files import decompress
 
 #: One message: topic, time in ns, serialized message.
 RawMessage = tuple[str, int, Any]
@@ -31,7 +31,7 @@ _LARGEST_RECORD = 1 << 28  # bytes; a larger length is treated as damage
 _LATEST = (1 << 63) - 1  # ns; a later time is treated as damage
 _BLOCK = 4096  # messages per block if the file has no chunks
 _HEAD = struct.Struct('<BQ')
-_MESSAGE_HEAD = struct.Struct('<BQHIQQ')
+_MESSAGE_HEAD = struct.Struct('<HIQQ')
 _CHUNK_HEAD = struct.Struct('<QQQII')
 
 
@@ -88,10 +88,11 @@ class _Fields:
 
 
 class McapStorage:
-    """One mcap file, plain or compressed as a whole.
+    """One mcap file.
 
     Attributes:
         contents: Topics, definitions and losses; updated while a file without a summary is read.
+        channels: Topics of the channels read so far, by channel id.
 
     Args:
         path: The file.
@@ -100,11 +101,10 @@ class McapStorage:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.contents = Contents({}, {}, {}, [])
-        self._compressed = path.suffix == '.zstd'
         self._schemas: dict[int, tuple[str, Definition]] = {}
-        self._channels: dict[int, str] = {}
+        self.channels: dict[int, str] = {}
         self._chunk_offsets: list[int] = []
-        self.has_summary = not self._compressed and self._read_summary()
+        self.has_summary = self._read_summary()
 
     def count_messages(self) -> None:
         """Determine topics and counts by reading the whole file, if there is no summary."""
@@ -117,12 +117,8 @@ class McapStorage:
 
     def blocks(self, selects: Callable[[str], bool]) -> Iterator[list[RawMessage]]:
         """Yield the messages of wanted topics in file order, block by block."""
-        self.contents.losses.clear()
-        scan = _Scan(self, selects)
-        with ZstdFile(self.path) if self._compressed else self.path.open('rb') as file:
-            yield from scan.run(file)
-            if self._compressed and not getattr(file, 'intact', True):
-                self.contents.add_loss('the compressed file ends early or is damaged')
+        with self.path.open('rb') as file:
+            yield from _Scan(self, selects).run(file)
 
     # Records ------------------------------------------------------------------------------------
 
@@ -142,14 +138,10 @@ class McapStorage:
             self.contents.add_loss(f'topic {topic!r} is encoded as {encoding!r}, not as cdr')
             return
         kind, definition = self._schemas.get(schema, ('', Definition('', '')))
-        self._channels[key] = topic
+        self.channels[key] = topic
         self.contents.topics[topic] = kind
         if definition.text:
             self.contents.definitions[kind] = definition
-
-    def channels(self) -> dict[int, str]:
-        """Return the topics of the channels read so far, by channel id."""
-        return self._channels
 
     def next_chunk(self, position: int) -> int | None:
         """Return the offset of the next chunk after a position; None if unknown."""
@@ -174,11 +166,8 @@ class McapStorage:
             return False
 
     def _parse_summary(self, summary: bytes) -> bool:
-        at, counts = 0, None
-        while at < len(summary):
-            opcode, size = _HEAD.unpack_from(summary, at)
-            body = memoryview(summary)[at + _HEAD.size : at + _HEAD.size + size]
-            at += _HEAD.size + size
+        counts = None
+        for opcode, body in _records(summary):
             if opcode == _SCHEMA:
                 self.add_schema(body)
             elif opcode == _CHANNEL:
@@ -187,11 +176,21 @@ class McapStorage:
                 self._chunk_offsets.append(struct.unpack_from('<Q', body, 16)[0])
             elif opcode == _STATISTICS:
                 counts = dict(struct.iter_unpack('<HQ', body[46:]))
-        if counts is None or not self._channels:
+        if counts is None or not self.channels:
             return False
-        for key, topic in self._channels.items():
+        for key, topic in self.channels.items():
             self.contents.counts[topic] = self.contents.counts.get(topic, 0) + counts.get(key, 0)
         return True
+
+
+def _records(data: bytes) -> Iterator[tuple[int, memoryview]]:
+    """Yield opcode and body of the complete records in a chunk or a summary."""
+    view, at = memoryview(data), 0
+    while len(view) - at >= _HEAD.size:
+        opcode, size = _HEAD.unpack_from(view, at)
+        start, at = at + _HEAD.size, at + _HEAD.size + size
+        if at <= len(view):
+            yield opcode, view[start:at]
 
 
 class _Scan:
@@ -205,14 +204,11 @@ class _Scan:
     def run(self, file: Any) -> Iterator[list[RawMessage]]:
         add_loss = self._storage.contents.add_loss
         if file.read(len(_MAGIC)) != _MAGIC:
-            add_loss(
-                'not an mcap file' if self._storage.path.stat().st_size else 'the file is empty'
-            )
+            add_loss('not an mcap file')
             return
-        position = len(_MAGIC)
         block: list[RawMessage] = []
         while True:
-            head = file.read(_HEAD.size)
+            position, head = file.tell(), file.read(_HEAD.size)
             opcode, size = _HEAD.unpack(head) if len(head) == _HEAD.size else (0, 0)
             if opcode in (_DATA_END, _FOOTER):
                 break
@@ -227,21 +223,18 @@ class _Scan:
                 if len(block) >= _BLOCK:
                     yield block
                     block = []
-            after = position + _HEAD.size + size
-            next_chunk = self._storage.next_chunk(position)
-            if valid and len(body) == size and not (next_chunk and next_chunk < after):
-                position = after
+            end, next_chunk = file.tell(), self._storage.next_chunk(position)
+            if valid and len(body) == size and not (next_chunk and next_chunk < end):
                 continue
             if valid or not head:
                 if not self._storage.has_summary:
-                    add_loss(f'it ends early, at byte {position + len(head) + len(body)}')
+                    add_loss(f'it ends early, at byte {end}')
             else:
                 add_loss(f'byte {position} is not the start of a record')
             if next_chunk is None:
                 break
             add_loss(f'bytes {position} to {next_chunk} are damaged')
             file.seek(next_chunk)
-            position = next_chunk
         yield block
 
     def _chunk(self, body: bytes) -> list[RawMessage]:
@@ -264,35 +257,14 @@ class _Scan:
             return []
         if len(data) != size or not complete:
             add_loss('a chunk is cut off or damaged')
-        self._records(data, block)
+        for opcode, record in _records(data):
+            self._record(opcode, record, block)
         return block
-
-    def _records(self, data: bytes, block: list[RawMessage]) -> None:
-        """Process the records of a chunk."""
-        view, at, end = memoryview(data), 0, len(data)
-        unpack, topics, message_head = _MESSAGE_HEAD.unpack_from, self._topics, _MESSAGE_HEAD.size
-        while end - at >= message_head:
-            opcode, size, channel, _, time_ns, _ = unpack(data, at)
-            stop = at + 9 + size
-            if stop > end:
-                break
-            if opcode == _MESSAGE:
-                if channel in topics:
-                    self._message(channel, time_ns, view[at + message_head : stop], block)
-            else:
-                self._record(opcode, view[at + 9 : stop], block)
-            at = stop
-        if end - at >= _HEAD.size:
-            opcode, size = _HEAD.unpack_from(data, at)
-            if at + 9 + size <= end:
-                self._record(opcode, view[at + 9 : at + 9 + size], block)
 
     def _record(self, opcode: int, body: Any, block: list[RawMessage]) -> None:
         try:
             if opcode == _MESSAGE:
-                channel, _, time_ns, _ = struct.unpack_from('<HIQQ', body)
-                if channel in self._topics:
-                    self._message(channel, time_ns, body[22:], block)
+                self._message(body, block)
             elif opcode == _SCHEMA:
                 self._storage.add_schema(body)
             elif opcode == _CHANNEL:
@@ -301,13 +273,15 @@ class _Scan:
         except (struct.error, UnicodeDecodeError):
             self._storage.contents.add_loss('a record is damaged')
 
-    def _message(self, channel: int, time_ns: int, data: Any, block: list[RawMessage]) -> None:
+    def _message(self, body: Any, block: list[RawMessage]) -> None:
+        channel, _, time_ns, _ = _MESSAGE_HEAD.unpack_from(body)
+        if channel not in self._topics:
+            return
         if time_ns > _LATEST:
-            self._storage.contents.add_loss('a record is damaged')
-        else:
-            block.append((self._topics[channel], time_ns, data))
+            raise struct.error('the time is implausible')
+        block.append((self._topics[channel], time_ns, body[_MESSAGE_HEAD.size :]))
 
     def _select_channels(self) -> None:
-        for key, topic in self._storage.channels().items():
+        for key, topic in self._storage.channels.items():
             if self._selects(topic):
                 self._topics[key] = topic

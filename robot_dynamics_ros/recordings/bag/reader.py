@@ -13,7 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from robot_dynamics_ros.errors import MissingDependencyError, RecordingError
-from robot_dynamics_ros.recordings.bag.files import ZSTD_MAGIC, decompress_message, find_files
+from robot_dynamics_ros.recordings.bag.files import (
+    ZSTD_MAGIC,
+    decompress,
+    decompress_file,
+    find_files,
+    new_folder,
+)
 from robot_dynamics_ros.recordings.bag.mcap_storage import Definition, McapStorage, RawMessage
 from robot_dynamics_ros.recordings.bag.sqlite_storage import SqliteStorage
 
@@ -36,7 +42,7 @@ class BagWriter:
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        rosbag2, typesys = _import_rosbags()
+        rosbag2 = _rosbags().rosbag2
         self.path = Path(path)
         if self.path.exists():
             raise RecordingError(
@@ -119,17 +125,18 @@ class BagWriter:
             self._writer.close()
 
 
-def _import_rosbags() -> tuple[Any, Any]:
+def _rosbags() -> Any:
     try:
-        from rosbags import rosbag2, typesys
+        import rosbags.interfaces
+        import rosbags.rosbag2
+        import rosbags.typesys
     except ImportError as error:
         raise MissingDependencyError('rosbags', 'bags', "install it (pip 'rosbags')") from error
-    return rosbag2, typesys
+    return rosbags
 
 
 def _latched_qos() -> Any:
-    from rosbags import interfaces
-
+    interfaces = _rosbags().interfaces
     forever = interfaces.QosTime(2147483647, 4294967295)
     return interfaces.Qos(
         history=interfaces.QosHistory.KEEP_LAST,
@@ -164,7 +171,7 @@ class BagReader:
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        _import_rosbags()
+        _rosbags()
         self.path = Path(path)
         self._files = find_files(path)
         self._copies = ExitStack()
@@ -276,21 +283,30 @@ class BagReader:
             if data[:4] != ZSTD_MAGIC:
                 messages.append((topic, time_ns, data))
                 continue
-            plain = decompress_message(data)
-            if plain is None:
-                self._damaged_messages += 1
-            else:
+            plain, complete = decompress(data, 'zstd')
+            self._damaged_messages += not complete
+            if complete:
                 messages.append((topic, time_ns, memoryview(plain)))
         return messages
 
 
 def _open_storage(file: Path, copies: ExitStack) -> McapStorage | SqliteStorage:
-    return SqliteStorage(file, copies) if '.db3' in file.suffixes else McapStorage(file)
+    """Open a storage file, or a decompressed copy of it."""
+    plain, intact = file, True
+    if file.suffix == '.zstd':
+        plain = new_folder(copies) / file.stem
+        intact = decompress_file(file, plain)
+    storage = SqliteStorage(plain, copies) if plain.suffix == '.db3' else McapStorage(plain)
+    if not file.stat().st_size:
+        storage.contents.add_loss('the file is empty')
+    elif not intact:
+        storage.contents.add_loss('the compressed file ends early or is damaged')
+    return storage
 
 
 def _common_types(distro: str) -> Any:
     """Return the message types of a ROS distribution, with control_msgs/SpeedScalingFactor."""
-    _, typesys = _import_rosbags()
+    typesys = _rosbags().typesys
     stores = typesys.Stores
     types = typesys.get_typestore(getattr(stores, f'ROS2_{distro.upper()}', stores.LATEST))
     factor = 'control_msgs/msg/SpeedScalingFactor'
@@ -307,7 +323,6 @@ class _Types:
 
     def __init__(self, definitions: Mapping[str, Definition], distro: str) -> None:
         self._definitions = definitions
-        _, typesys = _import_rosbags()
         self._common = _common_types(distro)
         self._stores: dict[str, Any] = {}
 
@@ -325,25 +340,18 @@ class _Types:
 
     def _store(self, kind: str) -> Any:
         """Return a type store with the bag's definition of a message, or the common one."""
-        from rosbags.typesys import (
-            Stores,
-            get_types_from_idl,
-            get_types_from_msg,
-            get_typestore,
-        )
-
-        definition = self._definitions.get(kind)
+        typesys, definition = _rosbags().typesys, self._definitions.get(kind)
         if definition is None:
             return self._common
         types: Any = {}
         try:
             if definition.encoding == 'ros2msg':
-                types.update(get_types_from_msg(definition.text, kind))
+                types.update(typesys.get_types_from_msg(definition.text, kind))
             else:
                 for part in definition.text.split('=' * 80 + '\n'):
                     text = part.partition('\n')[2] if part.startswith('IDL: ') else part
-                    types.update(get_types_from_idl(text) if text.strip() else {})
-            store = get_typestore(Stores.EMPTY)
+                    types.update(typesys.get_types_from_idl(text) if text.strip() else {})
+            store = typesys.get_typestore(typesys.Stores.EMPTY)
             store.register(types)
         except Exception:  # a definition may be any text
             return self._common

@@ -17,10 +17,9 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from urllib.parse import quote
 
-from robot_dynamics_ros.recordings.bag.files import decompress_file
+from robot_dynamics_ros.recordings.bag.files import new_folder
 from robot_dynamics_ros.recordings.bag.mcap_storage import Contents, Definition, RawMessage
 
 _MAGIC = b'SQLite format 3\x00'
@@ -29,13 +28,13 @@ _LARGEST_STEP = 1 << 24  # rows to search after a damaged part
 
 
 class SqliteStorage:
-    """One ``.db3`` file, plain or compressed as a whole.
+    """One ``.db3`` file.
 
     Attributes:
         contents: Topics, definitions, counts and losses.
 
     Args:
-        path: The file; copied if it is compressed, truncated or has a write-ahead log.
+        path: The file; copied if it is truncated or has a write-ahead log.
         copies: Keeps the temporary folder of a copy until it is closed.
     """
 
@@ -48,7 +47,7 @@ class SqliteStorage:
             with closing(self._connection()) as connection:
                 self._read_topics(connection)
         except sqlite3.Error as error:
-            self.contents.losses.append(self._reason(error))
+            self.contents.add_loss(_reason(error))
 
     def count_messages(self) -> None:
         """Count the messages, including those after damaged parts."""
@@ -88,29 +87,21 @@ class SqliteStorage:
                     return
                 except sqlite3.Error as error:
                     yield block
-                    self.contents.add_loss(self._reason(error))
+                    self.contents.add_loss(_reason(error))
                     step = 2 * step or 1
-
-    def _new_folder(self) -> Path:
-        return Path(self._copies.enter_context(TemporaryDirectory(prefix='robot_dynamics_bag_')))
 
     def _readable(self, path: Path) -> Path:
         """Return a plain database file, including the contents of a write-ahead log."""
-        if path.suffix == '.zstd':
-            target = self._new_folder() / path.stem
-            if not decompress_file(path, target):
-                self.contents.add_loss('the compressed file ends early or is damaged')
-            return target
         cut = _complete_pages(path)
         if cut:
             self.contents.add_loss('it ends early, within a page')
-            target = self._new_folder() / path.name
+            target = new_folder(self._copies) / path.name
             shutil.copyfile(path, target)
             os.truncate(target, cut)
             return target
         log = path.with_name(path.name + '-wal')
         if log.is_file() and log.stat().st_size:
-            target = self._new_folder() / path.name
+            target = new_folder(self._copies) / path.name
             shutil.copyfile(path, target)
             shutil.copyfile(log, target.with_name(log.name))
             self.contents.add_loss('its recorder did not close it: the write-ahead log was used')
@@ -142,10 +133,9 @@ class SqliteStorage:
                 if text:
                     self.contents.definitions[kind] = Definition(encoding, text)
 
-    def _reason(self, error: sqlite3.Error) -> str:
-        if not self.path.stat().st_size:
-            return 'the file is empty'
-        return f'a part of it is missing or damaged ({error})'
+
+def _reason(error: sqlite3.Error) -> str:
+    return f'a part of it is missing or damaged ({error})'
 
 
 def _complete_pages(path: Path) -> int:

@@ -26,6 +26,7 @@ from robot_dynamics_ros.recordings.metrics.metric import (
     ThresholdResult,
     check_thresholds,
 )
+from robot_dynamics_ros.recordings.metrics.tracking import limits_efforts
 from robot_dynamics_ros.recordings.output_folder import (
     CsvTable,
     ParquetTable,
@@ -126,8 +127,7 @@ def analyze_bag(
     """
     begin = time.perf_counter()
     with settings.robot.read(bag) as reader, contextlib.ExitStack() as stack:
-        tree, limited = settings.robot.load(reader)
-        evaluation = replace(settings.evaluation, limited=limited)
+        tree, evaluation = settings.robot.load(reader), settings.evaluation
         unit = current_unit(settings.robot.driver_profile)
         if unit:
             evaluation = replace(evaluation, contacts='')
@@ -165,7 +165,7 @@ def analyze_bag(
                 f'the controller ran program {own.name!r}, which does not follow the joint '
                 'reference: tracking is not evaluated'
             )
-        if not limited:
+        if not limits_efforts(tree):
             notes.append('the description gives no effort limits: saturation is not evaluated')
         verdicts = tuple(check_thresholds(settings.thresholds, figures, tree.joint_names))
     rates = figures['rates']

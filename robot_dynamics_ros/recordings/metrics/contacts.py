@@ -46,7 +46,7 @@ class Contacts(Metric):
         """Detect contacts in a chunk, see :meth:`Metric.take`."""
         run = window.run
         if self._stream is None:
-            self._stream = ContactStream(self._tree, self._thresholds, measured=has_measured(run))
+            self._stream = ContactStream(self._tree, self._thresholds, measured=run.has_measured)
         external = np.full(run.position.shape, np.nan)
         for k, (time, step, event) in enumerate(self._stream.take(run)):
             self._seconds += step
@@ -64,8 +64,7 @@ class Contacts(Metric):
             'count': len(self._events),
             'per_minute': len(self._events) / minutes if minutes > 0.0 else float('nan'),
             'events': [{'time_s': time, **asdict(event)} for time, event in self._events],
-            'external_rms': self._external.rms.tolist(),
-            'external_peak': self._external.peak.tolist(),
+            **self._external.figures('external_rms', 'external_peak'),
         }
 
     def findings(self) -> list[MetricRemark]:
@@ -107,7 +106,6 @@ class ContactStream:
         self.observer = MomentumObserver(
             tree, kernels.inverse_dynamics, settings, discretization=discretization
         )
-        self.observer.fit = thresholds.fit
         self.detector = ContactDetector(tree, kernels.gravity_forces, self.observer, thresholds)
         self.measured, self._fitting = measured, fitting
         self._previous: Recording | None = None
@@ -126,7 +124,9 @@ class ContactStream:
             applied = self._applied_effort(efforts, k)
             step = float(steps[k])
             if not (0.0 < step <= _LONGEST_STEP and np.isfinite(applied).all()):
-                self._restart(whole.position[k], whole.velocity[k])
+                self.detector.begin(whole.position[k], whole.velocity[k])
+                if self._fitting is not None:
+                    self._fitting.begin()
                 yield float(whole.time[k]), 0.0, None
                 continue
             self.observer.update(step, whole.position[k], whole.velocity[k], applied)
@@ -136,20 +136,8 @@ class ContactStream:
             yield float(whole.time[k]), step, self.detector.update(step)
         self._previous = whole.rows(slice(len(whole.time) - 1, None))
 
-    def _restart(self, q: Array, v: Array) -> None:
-        self.observer.begin(q, v)
-        self.detector.begin()
-        if self._fitting is not None:
-            self._fitting.begin()
-
     def _applied_effort(self, efforts: Array, k: int) -> Array:
         """Return the effort that acted between states k - 1 and k, shape (n,)."""
         if k == 0:
             return np.full(efforts.shape[1], np.nan)
         return 0.5 * (efforts[k - 1] + efforts[k]) if self.measured else efforts[k - 1]
-
-
-def has_measured(run: Recording) -> bool:
-    """Return whether a recording has measured efforts."""
-    measured = run.measured_effort
-    return bool(np.isfinite(measured).mean() > 0.5 and np.nan_to_num(measured).any())

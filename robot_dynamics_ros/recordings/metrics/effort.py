@@ -61,16 +61,13 @@ class Effort(Metric):
         sums, residual = self._sums, self._sums.residual
         if not residual.count.any():
             return {'source': self._source}
-        fit = sums.gravity
+        fit = sums.causes.gravity
         return {
             'source': self._source,
             'formulation': self._model.formulation,
-            'residual_rms': residual.rms.tolist(),
-            'residual_peak': residual.peak.tolist(),
-            'residual_peak_at': residual.peak_time.tolist(),
+            **residual.figures('residual_rms', 'residual_peak', 'residual_peak_at'),
             'residual_share': sums.share.tolist(),
-            'effort_rms': sums.effort.rms.tolist(),
-            'effort_peak': sums.effort.peak.tolist(),
+            **sums.effort.figures('effort_rms', 'effort_peak'),
             'origin_rms': {origin: part.rms.tolist() for origin, part in sums.parts.items()},
             'evaluated': residual.count.tolist(),
             'steps': sums.count,
@@ -110,7 +107,8 @@ class Effort(Metric):
 
     def _causes(self) -> list[MetricRemark]:
         """Report the cause of the residual, if one explains it better than all others."""
-        fit, causes = self._sums.gravity, self._sums.causes
+        causes = self._sums.causes
+        fit = causes.gravity
         if fit is not None and (fit.is_common_value or causes.is_gravity) and fit.sentence():
             return [MetricRemark('wrong', fit.sentence())]
         return [MetricRemark(*cause) for cause in causes.causes()]

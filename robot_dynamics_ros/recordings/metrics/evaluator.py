@@ -38,7 +38,6 @@ from robot_dynamics_ros.spatial.scalar import Array
 
 #: Which efforts are evaluated.
 EFFORTS = ('auto', 'measured', 'commanded')
-_COMPLETE = 0.9  # fraction of finite measured efforts from which they are used
 _MIN_STATES = 16  # states of a chunk in which motion is detected
 _MAX_CHUNKS = 15  # chunks at rest kept in memory, five minutes
 _CLEAR_RATIO = 0.8  # ratio of the residuals below which shifted efforts are assumed
@@ -57,7 +56,6 @@ class EvaluationSettings:
         timing: One of ``timing.TIMINGS``, or 'auto'.
         frame: Tool frame; empty for the default, see ``tracking.tool_frame``.
         program_start: Start of a program's clock, s; None for the first command.
-        limited: Whether the description limits the efforts.
         contacts: File with contact thresholds written by ``calibrate``; empty to detect none.
     """
 
@@ -66,7 +64,6 @@ class EvaluationSettings:
     timing: str = 'auto'
     frame: str = ''
     program_start: float | None = None
-    limited: bool = True
     contacts: str = ''
 
 
@@ -167,7 +164,9 @@ class Evaluator:
 
     def _create_metrics(self, first: Recording) -> None:
         """Choose efforts and timing from a chunk, and create the metrics."""
-        measured = self._uses_measured(first)
+        measured = self._settings.effort == 'measured'
+        if self._settings.effort == 'auto':
+            measured = first.has_measured
         self.timing = find_timing(first, commanded=not measured, name=self._settings.timing)
         self.source = 'commanded'
         if measured:
@@ -183,7 +182,7 @@ class Evaluator:
             Effort(self._model, self.source, self.frame),
             CrossCheck(self._model),
             Energy(self._model, self.timing),
-            Limits(tree, self._settings.limited),
+            Limits(tree),
             Rates(period, self._remarks, self._commands),
         ]
         if self._settings.contacts:
@@ -191,12 +190,6 @@ class Evaluator:
         if self._program is not None:
             start = self._settings.program_start
             self._metrics.append(ProgramMetric(self._program, start, period))
-
-    def _uses_measured(self, first: Recording) -> bool:
-        if self._settings.effort != 'auto':
-            return self._settings.effort == 'measured'
-        measured = first.measured_effort
-        return bool(np.isfinite(measured).mean() >= _COMPLETE and np.nan_to_num(measured).any())
 
     def _effort_delay(self, first: Recording) -> int:
         """Return the delay of the measured efforts that fits the model best: 0 or 1 states."""

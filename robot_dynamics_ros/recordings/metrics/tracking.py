@@ -12,6 +12,7 @@ import numpy as np
 from robot_dynamics_ros.estimation.accumulate import Quantiles, RmsPeak
 from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.recordings.metrics.metric import Metric, MetricRemark, Window, format_time
+from robot_dynamics_ros.recordings.reading import UNLIMITED
 from robot_dynamics_ros.recordings.recording import NANO, Recording
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.kernel import compile_kernel
@@ -89,9 +90,7 @@ class Tracking(Metric):
             return {}
         return {
             'frame': self._frame,
-            'rms_error': self._position.rms.tolist(),
-            'peak_error': self._position.peak.tolist(),
-            'peak_error_at': self._position.peak_time.tolist(),
+            **self._position.figures('rms_error', 'peak_error', 'peak_error_at'),
             'rms_velocity_error': self._velocity.rms.tolist(),
             'tool_rms_mm': 1e3 * float(self._tool.rms[0]),
             'tool_peak_mm': 1e3 * float(self._tool.peak[0]),
@@ -100,18 +99,22 @@ class Tracking(Metric):
         }
 
 
+def limits_efforts(tree: RobotTree) -> bool:
+    """Return whether the description of a recorded robot limits its efforts."""
+    return bool((tree.effort_limit < UNLIMITED).all())
+
+
 class Limits(Metric):
     """Use of the effort, velocity and position limits.
 
     Args:
         tree: The robot.
-        efforts: Whether its description limits the efforts.
     """
 
     name = 'limits'
 
-    def __init__(self, tree: RobotTree, efforts: bool) -> None:
-        n, self._tree, self._efforts = tree.n, tree, efforts
+    def __init__(self, tree: RobotTree) -> None:
+        n, self._tree, self._efforts = tree.n, tree, limits_efforts(tree)
         self._effort, self._velocity = RmsPeak(n), RmsPeak(n)
         self._margin = np.full(n, np.inf)
         self._saturated, self._outside = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
@@ -208,7 +211,7 @@ def tracking_metrics(
         The figures; error = reference - measured.
     """
     run = recording.of_joints(tree.joint_names).between(*window)
-    tracking, limits = Tracking(tree, frame), Limits(tree, efforts=True)
+    tracking, limits = Tracking(tree, frame), Limits(tree)
     tracking.add(run)
     limits.add(run)
     errors, peaks = tracking.figures(), limits.figures()
@@ -282,10 +285,7 @@ class Rates(Metric):
             }
         if not self._latency.count or not self._latency.largest > 0.0:
             return {}
-        quantiles = {
-            name: 1e6 * self._latency.at(share) for name, share in (('p50', 0.5), ('p99', 0.99))
-        }
-        return quantiles | {'max': 1e6 * self._latency.largest}
+        return self._latency.figures(1e6, 50, 99)
 
     def figures(self) -> dict[str, Any]:
         """Return rate, jitter, gaps and latency."""
@@ -294,17 +294,8 @@ class Rates(Metric):
             'commands': self._answered,
             'duration_s': self._last - self._first,
             'rate_hz': 1.0 / self._period if self._period else float('nan'),
-            'period_ms': {
-                'p1': 1e3 * self._steps.at(0.01),
-                'p50': 1e3 * self._steps.at(0.5),
-                'p99': 1e3 * self._steps.at(0.99),
-                'max': 1e3 * self._steps.largest,
-            },
-            'jitter_us': {
-                'p50': 1e6 * self._jitter.at(0.5),
-                'p99': 1e6 * self._jitter.at(0.99),
-                'max': 1e6 * self._jitter.largest,
-            },
+            'period_ms': self._steps.figures(1e3, 1, 50, 99),
+            'jitter_us': self._jitter.figures(1e6, 50, 99),
             'gaps': self._gaps,
             'longest_gap_ms': 1e3 * self._longest if self._gaps else 0.0,
             'longest_gap_at': self._longest_at if self._gaps else float('nan'),

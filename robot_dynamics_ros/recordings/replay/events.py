@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -53,10 +53,6 @@ class Event:
     before_tick: bool = False
     certain: bool = False
     stamped: bool = False
-
-    def reordered(self) -> Event:
-        """Return the event with the opposite order relative to the command."""
-        return replace(self, before_tick=not self.before_tick)
 
 
 def read_events(reader: RecordingReader) -> tuple[list[Event], int]:

@@ -358,6 +358,7 @@ def _shifted(setup: Setup, kind: str, since_ns: int, by_ns: int) -> Setup:
 def _reordered(setup: Setup, _: ReplayResult, places: Collection[int]) -> Setup:
     """Return a setup with some events in the opposite order relative to the command."""
     events = [
-        event.reordered() if place in places else event for place, event in enumerate(setup.events)
+        replace(event, before_tick=event.before_tick != (place in places))
+        for place, event in enumerate(setup.events)
     ]
     return replace(setup, events=tuple(events))

@@ -4,22 +4,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from robot_dynamics_ros.control.drivers.conversion import DriverConversion, bind, effort_limits
-from robot_dynamics_ros.control.drivers.file import load_driver_profile
+from robot_dynamics_ros.control.drivers.conversion import robot_and_driver
 from robot_dynamics_ros.control.settings import LockedJointWatch
 from robot_dynamics_ros.control.setup import DEFAULTS, PARAMETERS
 from robot_dynamics_ros.errors import ConfigurationError, RobotDynamicsError
 from robot_dynamics_ros.messages import stamp_ns
 from robot_dynamics_ros.model import RobotTree, load_robot
-from robot_dynamics_ros.model.load import robot_from_parameters
 from robot_dynamics_ros.parameters import checked
-from robot_dynamics_ros.recordings.recording import Recording
+from robot_dynamics_ros.recordings.recording import Recording, in_model_units
 from robot_dynamics_ros.recordings.recording_reader import RecordingReader, recorded_parameters
 from robot_dynamics_ros.recordings.replay.events import Setup, locked_events, read_events
 from robot_dynamics_ros.spatial.scalar import Array
@@ -101,17 +98,11 @@ class ReplaySource:
             self.parameters |= {'period': period or DEFAULTS['period'], 'activation_ramp_s': 0.0}
             self.parameters['state_timeout_s'] = max(0.5, 20.0 * period)
         merged = checked(PARAMETERS, {**self.parameters, **changes})
-        profile = (
-            load_driver_profile(merged['driver_profile']) if merged['driver_profile'] else None
-        )
-        limits = None if profile is None else effort_limits(profile)
         if description:
             merged |= {'robot': '', 'robot_description': description}
-        self._load = lambda changed: robot_from_parameters({**merged, **changed}, recorded, limits)
-        self.tree: RobotTree = self._load({})
-        self._driver: DriverConversion | None = (
-            None if profile is None else bind(profile, self.tree)
-        )
+        self._load = lambda changed: robot_and_driver({**merged, **changed}, recorded)[0]
+        self.tree, self._driver = robot_and_driver(merged, recorded)
+        profile = self._driver.profile if self._driver else None
         if profile is not None and profile.command.form not in ('group', 'overlay'):
             raise ConfigurationError(
                 f'driver profile {profile.name!r}',
@@ -164,6 +155,7 @@ class ReplaySource:
                 'states': f'{space}/{profile.state.topic}',
                 'commands': f'{space}/{profile.command.topic}',
                 'command_joints': self._driver.command_names,
+                'reference_joints': self.tree.joint_names,
             }
         return arguments
 
@@ -172,7 +164,7 @@ class ReplaySource:
         with RecordingReader(self._bag, **self._reader_arguments()) as reader:
             for chunk in reader.chunks():
                 restarts = reader.counts.restart_ns
-                converted = self._converted(chunk)
+                converted = in_model_units(chunk, self._driver)
                 if restarts and converted.stamp_ns[-1] >= restarts[0]:
                     yield converted.rows(converted.stamp_ns < restarts[0])
                     note = 'time went back in the bag: replayed up to there'
@@ -180,19 +172,6 @@ class ReplaySource:
                     break
                 yield converted
             self.bag_notes = reader.notes
-
-    def _converted(self, chunk: Recording) -> Recording:
-        driver = self._driver
-        if driver is None:
-            return chunk
-        return replace(
-            chunk,
-            joints=self.tree.joint_names,
-            position=driver.position(chunk.position),
-            velocity=driver.velocity(chunk.velocity),
-            effort=driver.commanded_effort(chunk.effort),
-            measured_effort=driver.measured_effort(chunk.measured_effort),
-        )
 
     def _early_reference(self, first_ns: int) -> tuple[int, Array] | None:
         """Return timestamp and positions of the first reference if older than all states."""

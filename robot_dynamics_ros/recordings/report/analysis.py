@@ -19,10 +19,10 @@ from robot_dynamics_ros.recordings.report.toolkit import (
     ArmAnimation,
     Report,
     ReportTable,
+    joint_table,
     joint_titles,
     joint_units,
     measured_arm,
-    quantity,
 )
 from robot_dynamics_ros.spatial.scalar import Array
 
@@ -75,11 +75,11 @@ def motion_panels(tree: RobotTree, series: Mapping[str, Array]) -> list[_Panels]
 
     Args:
         tree: The robot.
-        series: 'tool_error' (N, 1), m; 'reference', 'position' and 'error' (N, n), rad or m.
+        series: 'tool_error' (N,) or (N, 1), m; 'reference', 'position', 'error' (N, n), rad or m.
     """
     angle, small = joint_titles(tree, 'rad', 'm'), joint_titles(tree, 'mrad', 'mm')
     followed = bool(np.isfinite(series['reference']).any())
-    distance = PlotLine(1e3 * series['tool_error'], 'distance', _ERROR)
+    distance = PlotLine(1e3 * series['tool_error'].reshape(-1, 1), 'distance', _ERROR)
     return [
         ('Distance of the tool from its reference', ['distance [mm]'], [distance], ()),
         (
@@ -201,34 +201,25 @@ def _tiles(figures: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _joint_table(tree: RobotTree, figures: Mapping[str, Any]) -> ReportTable:
-    head = [
-        'joint', 'RMS error', 'peak error', 'RMS effort', 'RMS residual', 'unexplained',
-        'peak effort', 'limit', 'of limit', 'saturated ticks',
-    ]  # fmt: skip
     lengths, forces = joint_units(tree, 'rad', 'm'), joint_units(tree, 'N m', 'N')
     tracking, effort, limits = (figures[name] for name in ('tracking', 'effort', 'limits'))
-    columns = (
-        (tracking, 'rms_error', lengths),
-        (tracking, 'peak_error', lengths),
-        (effort, 'effort_rms', forces),
-        (effort, 'residual_rms', forces),
-        (effort, 'residual_share', None),
-        (limits, 'effort_peak', forces),
-        (limits, 'effort_limit', forces),
-        (limits, 'effort_share', None),
+    nothing, none, percent = [math.nan] * tree.n, [''] * tree.n, ['%'] * tree.n
+    unexplained = np.multiply(100.0, effort.get('residual_share', nothing)).tolist()
+    of_limit = np.multiply(100.0, limits['effort_share']).tolist()
+    return joint_table(
+        tree,
+        [
+            ('RMS error', tracking.get('rms_error', nothing), lengths),
+            ('peak error', tracking.get('peak_error', nothing), lengths),
+            ('RMS effort', effort.get('effort_rms', nothing), forces),
+            ('RMS residual', effort.get('residual_rms', nothing), forces),
+            ('unexplained', unexplained, percent),
+            ('peak effort', limits['effort_peak'], forces),
+            ('limit', limits['effort_limit'], forces),
+            ('of limit', of_limit, percent),
+            ('saturated ticks', limits['saturated_ticks'] or nothing, none),
+        ],
     )
-    cells = [_column(values.get(key), units, tree.n) for values, key, units in columns]
-    saturated = [str(count) for count in limits['saturated_ticks']] or ['–'] * tree.n
-    return ReportTable(head, list(zip(tree.joint_names, *cells, saturated, strict=True)))
-
-
-def _column(values: Sequence[float] | None, units: Sequence[str] | None, n: int) -> list[str]:
-    """Format numbers with units, or as percentages without; dashes for missing ones."""
-    if values is None:
-        return ['–'] * n
-    if units is None:
-        return ['–' if math.isnan(value) else f'{100 * value:.3g} %' for value in values]
-    return [quantity(value, unit) for value, unit in zip(values, units, strict=True)]
 
 
 def _program_table(program: Mapping[str, Any]) -> list[ReportTable]:

@@ -14,7 +14,7 @@ from robot_dynamics_ros.constraints.error_dynamics import DecayComparison
 from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.recordings.metrics.metric import MetricRemark, format_time
 from robot_dynamics_ros.recordings.metrics.program import ProgramMetrics, ProgramRun
-from robot_dynamics_ros.recordings.metrics.tracking import TrackingMetrics, tool_frame, tool_path
+from robot_dynamics_ros.recordings.metrics.tracking import Tracking, TrackingMetrics, tool_frame
 from robot_dynamics_ros.recordings.recording import Recording
 from robot_dynamics_ros.recordings.report.analysis import Curves, motion_panels
 from robot_dynamics_ros.recordings.report.figures import (
@@ -29,6 +29,7 @@ from robot_dynamics_ros.recordings.report.toolkit import (
     Report,
     ReportList,
     ReportTable,
+    joint_table,
     joint_titles,
     joint_units,
     measured_arm,
@@ -202,13 +203,7 @@ def write_tracking_report(
         MissingDependencyError: The plot library is not installed.
     """
     run = _window(recording, tree, metrics)
-    program, tool = (tool_path(tree, q, frame) for q in (run.reference_position, run.position))
-    series = {
-        'tool_error': np.linalg.norm(program - tool, axis=1)[:, np.newaxis],
-        'reference': run.reference_position,
-        'position': run.position,
-        'error': run.reference_position - run.position,
-    }
+    series = {'position': run.position, **Tracking(tree, frame).add(run)}
     figures = [
         (heading, panels(run.time, titles, lines))
         for heading, titles, lines, _ in motion_panels(tree, series)
@@ -248,13 +243,10 @@ def write_correction_report(
     before, after = metrics
     windows = [_window(run, tree, m) for run, m in zip(runs, metrics, strict=True)]
     rows = min(len(run.time) for run in windows)
-    windows = [run.rows(slice(rows)) for run in windows]
-    errors = [run.reference_position - run.position for run in windows]
-    tools = [
-        tool_path(tree, run.reference_position) - tool_path(tree, run.position) for run in windows
-    ]
-    distances = [1e3 * np.linalg.norm(tool, axis=1)[:, np.newaxis] for tool in tools]
-    time = windows[0].time
+    columns = [Tracking(tree, 'tool').add(run.rows(slice(rows))) for run in windows]
+    errors = [tracked['error'] for tracked in columns]
+    distances = [1e3 * tracked['tool_error'][:, np.newaxis] for tracked in columns]
+    time = windows[0].time[:rows]
     figures = [
         ('Distance of the tool from its path, logarithmic', _absolute(time, ['[mm]'], distances)),
         (
@@ -304,20 +296,17 @@ def _tiles(metrics: TrackingMetrics) -> list[tuple[str, str]]:
 
 
 def _table(metrics: TrackingMetrics, tree: RobotTree) -> ReportTable:
-    head = ('joint', 'RMS error', 'peak error', 'peak effort', 'limit', 'saturated')
     lengths, forces = joint_units(tree, 'rad', 'm'), joint_units(tree, 'N m', 'N')
-    rows = [
-        (
-            joint,
-            f'{metrics.rms_error[i]:.3e} {lengths[i]}',
-            f'{metrics.peak_error[i]:.3e} {lengths[i]}',
-            f'{metrics.peak_effort[i]:.3f} {forces[i]}',
-            f'{metrics.effort_limit[i]:g} {forces[i]}',
-            f'{metrics.saturated_ticks[i]}',
-        )
-        for i, joint in enumerate(metrics.joints)
-    ]
-    return ReportTable(head, rows)
+    return joint_table(
+        tree,
+        [
+            ('RMS error', metrics.rms_error, lengths),
+            ('peak error', metrics.peak_error, lengths),
+            ('peak effort', metrics.peak_effort, forces),
+            ('limit', metrics.effort_limit, forces),
+            ('saturated', metrics.saturated_ticks, [''] * tree.n),
+        ],
+    )
 
 
 def correction_table(

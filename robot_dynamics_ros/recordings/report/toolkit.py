@@ -350,8 +350,19 @@ def _figure(heading: str, figure: Any, *, first: bool) -> str:
 
 
 def quantity(value: float, unit: str = '') -> str:
-    """Format a number with its unit, or a dash for NaN."""
-    return '–' if math.isnan(value) else f'{value:.4g} {unit}'.strip()
+    """Format a number with its unit, or a dash for NaN; a count is not rounded."""
+    if math.isnan(value):
+        return '–'
+    return (f'{value} {unit}' if isinstance(value, int) else f'{value:.4g} {unit}').strip()
+
+
+def joint_table(
+    tree: RobotTree, columns: Iterable[tuple[str, Sequence[float], Sequence[str]]]
+) -> ReportTable:
+    """Return a table with a row for each joint, from heading, values and units of the columns."""
+    heads, values, units = zip(*columns, strict=True)
+    cells = [map(quantity, *column) for column in zip(values, units, strict=True)]
+    return ReportTable(('joint', *heads), list(zip(tree.joint_names, *cells, strict=True)))
 
 
 def joint_units(tree: RobotTree, revolute: str, prismatic: str) -> list[str]:

@@ -16,8 +16,14 @@ from robot_dynamics_ros.errors import RobotDynamicsError
 from robot_dynamics_ros.ros.controller import parameters as declared
 from robot_dynamics_ros.ros.controller.parameter_changes import ConstraintParameters
 from robot_dynamics_ros.ros.controller.running import RunningController
-from robot_dynamics_ros.ros.node import LATCHED, STEADY, diagnostic_array
-from robot_dynamics_ros.ros.parameters import declare, on_set_parameters, values
+from robot_dynamics_ros.ros.node import (
+    LATCHED,
+    STEADY,
+    declare,
+    diagnostic_array,
+    on_set_parameters,
+    values,
+)
 from robot_dynamics_ros.ros.rclpy_compat import (
     lifecycle_state,
     refuse_impossible_transitions,

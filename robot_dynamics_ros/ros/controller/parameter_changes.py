@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import yaml
@@ -15,12 +16,15 @@ from robot_dynamics_ros.control.trajectories.tolerances import TOLERANCES
 from robot_dynamics_ros.errors import RobotDynamicsError
 from robot_dynamics_ros.parameters import Parameter, checked, spread
 from robot_dynamics_ros.ros.controller.changes import SessionChanges
-from robot_dynamics_ros.ros.node import LATCHED
-from robot_dynamics_ros.ros.parameters import declare
+from robot_dynamics_ros.ros.node import LATCHED, declare
 
 _DUMPER = getattr(yaml, 'CSafeDumper', yaml.SafeDumper)  # the C version if available
-_GOAL_TIME, _STOPPED_VELOCITY = 'constraints.goal_time', 'constraints.stopped_velocity_tolerance'
 _OWN = {one.name: one for one in TOLERANCES}
+#: The aliased parameter of an alias, and the index of its joint; None: all joints.
+_FOR_ALL: dict[str, tuple[str, int | None]] = {
+    'constraints.stopped_velocity_tolerance': ('stopped_velocity_tolerance', None),
+    'constraints.goal_time': ('goal_time_tolerance', None),
+}
 
 
 class ConstraintParameters:
@@ -57,7 +61,7 @@ class ConstraintParameters:
         own = checked(TOLERANCES, {name: initial[name] for name in _OWN}, len(joints))
         if joints != self._joints:
             self._joints, self._latest, self.aliased = joints, {}, dict(own)
-        self._aliases = {
+        self._aliases = _FOR_ALL | {
             f'constraints.{joint}.{kind}': (name, i)
             for kind, name in (('trajectory', 'path_tolerance'), ('goal', 'goal_tolerance'))
             for i, joint in enumerate(joints)
@@ -69,27 +73,20 @@ class ConstraintParameters:
 
     def _declared(self) -> dict[str, Any]:
         """Declare the aliases that are not declared yet; return the current values by name."""
-        own, node = self.aliased, self._node
-        parameters = [
-            *(self._parameter(name, *place) for name, place in self._aliases.items()),
-            Parameter(_STOPPED_VELOCITY, max(own['stopped_velocity_tolerance']),
-                      _OWN['stopped_velocity_tolerance'].description, 0.0, unit='rad/s or m/s'),
-            Parameter(_GOAL_TIME, own['goal_time_tolerance'],
-                      _OWN['goal_time_tolerance'].description, 0.0, 3600.0, unit='s'),
-        ]  # fmt: skip
+        node = self._node
+        parameters = [self._parameter(name, *place) for name, place in self._aliases.items()]
         new = [one for one in parameters if not node.has_parameter(one.name)]
         if new:  # each call of declare also installs checks
             declare(node, new)
         self._defaults |= {one.name: one.default for one in new}
         return {one.name: node.get_parameter(one.name).value for one in parameters}
 
-    def _parameter(self, name: str, own: str, index: int) -> Parameter:
-        default = self._per_joint(self.aliased[own])[index]
-        return Parameter(name, default, _OWN[own].description, 0.0, unit='rad or m')
-
-    def _per_joint(self, value: list[float]) -> list[float]:
-        """Return a new list with one number per joint."""
-        return [*spread(value, len(self._joints))]
+    def _parameter(self, name: str, own: str, index: int | None) -> Parameter:
+        value = self.aliased[own]
+        if index is not None:
+            value = spread(value, len(self._joints))[index]
+        default = max(value) if isinstance(value, list) else value
+        return replace(_OWN[own], name=name, default=default, per_joint=False)
 
     def translate(self, changes: Mapping[str, Any]) -> dict[str, Any]:
         """Return parameter changes with ``constraints.*`` translated to the aliased parameters.
@@ -100,14 +97,15 @@ class ConstraintParameters:
         own = {name: x for name, x in changes.items() if not name.startswith('constraints.')}
         result = checked(TOLERANCES, own, len(self._joints))
         for name, value in changes.items():
-            if name in self._aliases:
-                alias, index = self._aliases[name]
-                result[alias] = self._per_joint(result.get(alias, self.aliased[alias]))
+            if name not in self._aliases:
+                continue
+            alias, index = self._aliases[name]
+            if index is not None:
+                entries = result.get(alias, self.aliased[alias])
+                result[alias] = [*spread(entries, len(self._joints))]
                 result[alias][index] = value
-            elif name == _STOPPED_VELOCITY:
-                result['stopped_velocity_tolerance'] = [value]
-            elif name == _GOAL_TIME:
-                result['goal_time_tolerance'] = value
+            else:
+                result[alias] = [value] if _OWN[alias].is_list else value
         return result
 
     def store(self, changes: Mapping[str, Any]) -> None:

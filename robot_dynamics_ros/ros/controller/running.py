@@ -12,12 +12,12 @@ from rclpy.duration import Duration
 from rclpy.node import Node
 
 from robot_dynamics_ros.control.changes import LockedJointModel, with_locked
-from robot_dynamics_ros.control.drivers.conversion import effort_limits
+from robot_dynamics_ros.control.drivers.conversion import robot_and_driver
 from robot_dynamics_ros.control.health import HealthReport, SessionHealth
 from robot_dynamics_ros.control.modes import SessionMode
 from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.errors import ConfigurationError
-from robot_dynamics_ros.model.load import measured_joints, robot_from_parameters
+from robot_dynamics_ros.model.load import measured_joints
 from robot_dynamics_ros.ros.controller.changes import WATCH_PERIOD_S, SessionChanges
 from robot_dynamics_ros.ros.controller.parameter_changes import (
     ConstraintParameters,
@@ -30,11 +30,7 @@ from robot_dynamics_ros.ros.controller_topics import (
     subscribe_streams,
 )
 from robot_dynamics_ros.ros.conversions import JointStateReader
-from robot_dynamics_ros.ros.driver_connection import (
-    DriverConnection,
-    bind_profile,
-    profile_from_parameters,
-)
+from robot_dynamics_ros.ros.driver_connection import DriverConnection
 from robot_dynamics_ros.ros.node import STEADY
 from robot_dynamics_ros.ros.rclpy_compat import destroy, take_message
 
@@ -68,10 +64,8 @@ class RunningController:
         constraints: ConstraintParameters,
         publish_health: Callable[[], None],
     ) -> None:
-        profile = profile_from_parameters(parameters)
-        limits = None if profile is None else effort_limits(profile)
-        tree = robot_from_parameters(parameters, description, limits)
-        simulated, driver = node.get_parameter('use_sim_time').value, bind_profile(profile, tree)
+        tree, driver = robot_and_driver(parameters, description)
+        simulated = node.get_parameter('use_sim_time').value
         constraints.configure(parameters, tree.joint_names)
         parameters = {**parameters, **constraints.aliased}
         session = ControllerSession(tree, parameters, driver, simulated_time=simulated)
@@ -83,7 +77,7 @@ class RunningController:
         self._locked = JointStateReader(session.locked.names, velocity=False)
         self._model = LockedJointModel(
             session,
-            lambda at: robot_from_parameters(with_locked(parameters, at), description, limits),
+            lambda at: robot_and_driver(with_locked(parameters, at), description)[0],
             measured_joints(parameters),
             changes.perform,
         )

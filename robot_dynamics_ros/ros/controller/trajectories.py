@@ -26,8 +26,8 @@ from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.control.trajectories.points import read_trajectory
 from robot_dynamics_ros.control.trajectories.tolerances import Outcome, ResultCode
 from robot_dynamics_ros.errors import RefusedGoalError, RobotDynamicsError, TrajectoryError
+from robot_dynamics_ros.messages import NANO
 from robot_dynamics_ros.ros.controller.changes import SessionChanges
-from robot_dynamics_ros.ros.conversions import NANO
 from robot_dynamics_ros.ros.node import LATCHED
 
 #: Messages of more bytes (some hundred points) are deserialized in the background.

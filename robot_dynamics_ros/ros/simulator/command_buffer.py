@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from robot_dynamics_ros.errors import ParameterError
+from robot_dynamics_ros.control.drivers.conversion import command_order
 from robot_dynamics_ros.model import RobotTree
 
 
@@ -32,12 +32,8 @@ class CommandBuffer:
     """
 
     def __init__(self, tree: RobotTree, joints: Sequence[str] = ()) -> None:
-        names = [name for name in joints if name] or list(tree.joint_names)
-        self._indices = np.array([tree.joint_index(name) for name in names])
-        if sorted(self._indices) != list(range(tree.n)):
-            known = ', '.join(tree.joint_names)
-            raise ParameterError('joints', list(joints), f'must name each of {known} once')
-        self.joints = tuple(names)
+        self._indices = command_order(joints, tree)
+        self.joints = tuple(tree.joint_names[i] for i in self._indices)
         self.effort = np.zeros(tree.n)
         self.accepted = self.refused = 0
         self.last_refusal = ''

@@ -52,7 +52,7 @@ class DriverEmulator(Simulator):
     def _read_parameters(self) -> dict[str, Any]:
         settings = super()._read_parameters()
         self._profile = load_driver_profile(settings['driver_profile'])
-        return declared.with_profile_values(settings, self._profile)
+        return settings | {'joints': [''], 'period': 1.0 / self._profile.state.rate_hz}
 
     def _robot(self, description: str) -> RobotTree:
         return robot_from_parameters(self._settings, description, effort_limits(self._profile))

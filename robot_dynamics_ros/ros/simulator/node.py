@@ -43,8 +43,7 @@ from robot_dynamics_ros.ros.conversions import (
     wrench_message,
     wrench_of,
 )
-from robot_dynamics_ros.ros.node import STEADY, PackageNode
-from robot_dynamics_ros.ros.parameters import on_set_parameters
+from robot_dynamics_ros.ros.node import STEADY, PackageNode, on_set_parameters
 from robot_dynamics_ros.ros.rclpy_compat import take_message
 from robot_dynamics_ros.ros.simulator import parameters as declared
 from robot_dynamics_ros.ros.simulator.command_buffer import CommandBuffer
@@ -104,7 +103,8 @@ class Simulator(PackageNode):
         return robot_from_parameters(self._settings, description)
 
     def _make_plant(self, tree: RobotTree) -> Plant:
-        return declared.plant_from_parameters(tree, self._settings)
+        plant = declared.exact_plant(tree, self._settings)
+        return declared.with_imperfections(plant, self._settings)
 
     def _begin(self, description: str) -> None:
         settings, tree = self._settings, self._robot(description)
@@ -130,7 +130,6 @@ class Simulator(PackageNode):
     def _create_topics(self, tree: RobotTree) -> None:
         settings = self._settings
         self._create_robot_topics(tree)
-        self._clock_message = ClockMessage()
         self._clock_publisher = (
             self.create_publisher(ClockMessage, '/clock', 10)
             if settings['publish_clock']
@@ -240,10 +239,14 @@ class Simulator(PackageNode):
             self._drop_queued()
         self._publish_wrench()
         self._states.publish(self._state.message)
-        if self._clock_publisher is not None and now >= self._next_clock:
+        if now >= self._next_clock:
             self._next_clock = now - now % self._clock_ns + self._clock_ns
-            self._clock_message.clock = self._state.message.header.stamp
-            self._clock_publisher.publish(self._clock_message)
+            self._publish_clock()
+
+    def _publish_clock(self) -> None:
+        if self._clock_publisher is not None:
+            clock = self._state.message.header.stamp
+            self._clock_publisher.publish(ClockMessage(clock=clock))
 
     def _write_state(self, now: int) -> None:
         """Write the current state with the timestamp ``now``, ns, into the message."""
@@ -260,9 +263,7 @@ class Simulator(PackageNode):
             return
         self._sent_at = now
         self._states.publish(self._state.message)
-        if self._clock_publisher is not None:
-            self._clock_message.clock = self._state.message.header.stamp
-            self._clock_publisher.publish(self._clock_message)
+        self._publish_clock()
         waited = now - self._published_at
         if (
             not self._paused

@@ -32,25 +32,23 @@ from robot_dynamics_ros.spatial.scalar import Array
 
 P = Parameter
 
-MODES = ('lockstep', 'real_time')
-ON_PEER_TIMEOUT = ('wait', 'exit', 'zero')
-ON_END = ('pause', 'exit')
-
 #: Time, and waiting for commands.
 TIME = (
     P('mode', 'lockstep', 'lockstep: each step waits for the command that answers its state; '
-      'real_time: steps at a fixed rate, the last command is held.', choices=MODES, fixed=True),
+      'real_time: steps at a fixed rate, the last command is held.',
+      choices=('lockstep', 'real_time'), fixed=True),
     P('period', 0.001, 'Time between two states.', 1e-5, 1.0, unit='s', fixed=True),
     P('real_time_factor', 1.0, 'Mode real_time: simulated seconds per second of wall time.',
       0.001, 1000.0, fixed=True),
     P('start_paused', False, 'Start paused at the initial state, until ~/pause is called with '
       'false.', fixed=True),
     P('end_time_s', 0.0, 'Simulated time at which the run ends, s; 0: never.', 0.0, 1e9),
-    P('on_end', 'pause', 'Action at end_time_s: pause or exit.', choices=ON_END),
+    P('on_end', 'pause', 'Action at end_time_s: pause or exit.', choices=('pause', 'exit')),
     P('lockstep_timeout_s', 5.0, 'Mode lockstep: wall time without a command after which '
       'on_peer_timeout applies.', 0.05, 3600.0, unit='s'),
     P('on_peer_timeout', 'wait', 'Action after lockstep_timeout_s: wait (warn and keep waiting), '
-      'exit, or zero (step with zero effort).', choices=ON_PEER_TIMEOUT),
+      'exit, or zero (step with zero effort).',
+      choices=('wait', 'exit', 'zero')),
     P('command_timeout_s', 0.0, 'Mode real_time: age of the last command after which zero effort '
       'is applied, s; 0: never.', 0.0, 3600.0),
 )  # fmt: skip
@@ -137,18 +135,13 @@ MISMATCH_NAMES = frozenset(one.name for one in MISMATCH)
 PAYLOAD_NAMES = frozenset(one.name for one in SIMULATED_PAYLOAD)
 
 
-def plant_from_parameters(tree: RobotTree, settings: Mapping[str, Any]) -> Plant:
-    """Return the plant at its initial state, with model error and imperfections.
+def exact_plant(tree: RobotTree, settings: Mapping[str, Any]) -> MujocoPlant:
+    """Return the plant at its initial state, with model error but without imperfections.
 
     Raises:
         ParameterError: A value is invalid.
         ModelError: MuJoCo rejects the model.
     """
-    return with_imperfections(exact_plant(tree, settings), settings)
-
-
-def exact_plant(tree: RobotTree, settings: Mapping[str, Any]) -> MujocoPlant:
-    """Return the plant at its initial state, with model error but without imperfections."""
     plant = MujocoPlant(
         with_model_error(tree, settings),
         settings['period'],
@@ -223,19 +216,19 @@ def initial_state(tree: RobotTree, settings: Mapping[str, Any]) -> tuple[Array, 
     q = np.array(spread(settings['initial_position'], tree.n))
     if len(settings['initial_position']) == 1 < tree.n:
         q = np.clip(q, tree.position_lower, tree.position_upper)
-    for name, x, lower, upper in zip(
-        tree.joint_names, q, tree.position_lower, tree.position_upper, strict=True
-    ):
-        if not lower <= x <= upper:
-            raise ParameterError(
-                'initial_position', x, f'the limits of joint {name!r} are {lower:g} to {upper:g}'
-            )
+    _check_limits(tree, 'initial_position', q)
     return q, np.array(spread(settings['initial_velocity'], tree.n))
 
 
-# Driver emulator ---------------------------------------------------------------------------------
+def _check_limits(tree: RobotTree, name: str, positions: Array) -> None:
+    limits = zip(tree.joint_names, tree.position_lower, tree.position_upper, strict=True)
+    for (joint, lower, upper), x in zip(limits, positions.tolist(), strict=True):
+        if not lower <= x <= upper:
+            wanted = f'the limits of joint {joint!r} are {lower:g} to {upper:g}'
+            raise ParameterError(name, x, wanted)
 
-OWN_CONTROLLERS = ('hold', 'none')
+
+# Driver emulator ---------------------------------------------------------------------------------
 
 #: Simulator parameters that the profile replaces, and defaults that differ from the simulator's.
 _SET_BY_PROFILE = frozenset({'joints', 'command_form', 'period'})
@@ -253,7 +246,7 @@ DRIVER = (
       'a shipped profile. It defines topics, names, units and the period.', fixed=True),
     P('own_controller', 'hold', "Mode real_time: the driver's own controller, active before the "
       'first and after the last command: hold (a stiff position controller) or none.',
-      choices=OWN_CONTROLLERS, fixed=True),
+      choices=('hold', 'none'), fixed=True),
     P('own_position', [0.0], "Setpoint of the driver's own controller, rad or m, one per joint; a "
       'single number: the current position of the arm.', per_joint=True),
     P('own_speed', 0.5, "Speed at which the driver's own controller moves to own_position.", 0.001,
@@ -282,11 +275,6 @@ EMULATOR = (
     ),
     *DRIVER,
 )
-
-
-def with_profile_values(settings: Mapping[str, Any], profile: DriverProfile) -> dict[str, Any]:
-    """Return the parameters with the values that the profile sets."""
-    return {**settings, 'joints': [''], 'period': 1.0 / profile.state.rate_hz}
 
 
 def emulated_plant(
@@ -322,13 +310,10 @@ def own_position(tree: RobotTree, settings: Mapping[str, Any]) -> Array | None:
     Raises:
         ParameterError: The list has neither 1 nor n entries, or a position is outside its limits.
     """
-    value = np.array(settings['own_position'], dtype=float)
+    value = np.array(settings['own_position'])
     if value.size == 1 < tree.n:
         return None
-    if value.size != tree.n or not np.isfinite(value).all():
+    if value.size != tree.n:
         raise ParameterError('own_position', value.tolist(), f'give {tree.n} finite numbers')
-    outside = (value < tree.position_lower) | (value > tree.position_upper)
-    if outside.any():
-        name = tree.joint_names[int(np.argmax(outside))]
-        raise ParameterError('own_position', value.tolist(), f'joint {name!r} is out of limits')
+    _check_limits(tree, 'own_position', value)
     return value

@@ -3,7 +3,7 @@
 
 No compiler front end is needed: every operation is one LLVM instruction on a double or on a vector
 of doubles. ``functions`` defines the functions for one state and for blocks of states, ``code``
-compiles and loads them, ``backend`` provides them to the kernels.
+compiles and loads them, and provides them to the kernels.
 
 This module defines the memory layout of numpy arrays and checks it at run time. The offsets are
 part of numpy's binary interface: every extension module is compiled with them.

@@ -1,20 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Machine code: compilation, loading and Python callables."""
+"""Machine code: compilation, loading, Python callables, and the backend of kernels.
+
+A kernel computes one state per call, or many states on all processors.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
+import os
 import platform
+import threading
 from collections.abc import Callable, Iterable
-from functools import cache
+from functools import cache, partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import llvmlite
 import numpy as np
 
+from robot_dynamics_ros.spatial.scalar import Array
+from robot_dynamics_ros.symbolic import native
 from robot_dynamics_ros.symbolic.native.loader import LoadedObject
+from robot_dynamics_ros.symbolic.outputs import Arguments
 from robot_dynamics_ros.symbolic.straight_line import StraightLineCode
 
 _FAST_CALL = 0x80  # METH_FASTCALL among the flags of Python's method definitions
@@ -42,7 +51,13 @@ _FIRST_PROCESSOR = 8192  # characters
 
 
 def machine() -> str:
-    """Return the identification of processor and compiler that machine code depends on."""
+    """Return the identification of processor and compiler that machine code depends on.
+
+    Raises:
+        RuntimeError: Machine code cannot be called on this machine.
+    """
+    if problem := native.unsupported():
+        raise RuntimeError(problem)
     return f'{_processor()} llvmlite {llvmlite.__version__}'
 
 
@@ -208,3 +223,70 @@ class _Owner:
 
     def __call__(self, *arrays: Any) -> None:
         self._fallback(self.function, *arrays)
+
+
+#: Minimum number of states per piece, a multiple of ``LANES``; about 20 us of work.
+_PIECE = 4096
+#: Pieces per processor of a long batch: enough to balance the load, with negligible overhead.
+_PIECES = 4
+
+
+class MachineBackend:
+    """Backend of machine code, see :class:`MachineCode`."""
+
+    kind = 'machine code'
+
+    def __init__(self, data: bytes) -> None:
+        self._code = MachineCode(data)
+
+    def kernel(self, expected: Arguments) -> Callable[..., None]:
+        """Return the callable for one state; it allocates nothing."""
+        return self._code.call(expected.name, expected.convert)
+
+    def address(self, expected: Arguments) -> int:
+        """Return the address of the function for one state, for callers in C."""
+        return self._code.address(f'{expected.name}_call')
+
+    def batch(self, expected: Arguments, inputs: list[Array]) -> tuple[Array, ...]:
+        """Return new arrays of results for the rows of the inputs."""
+        count = len(inputs[0])
+        if 0 < count < native.LANES:
+            padding = ((0, native.LANES - count), (0, 0))
+            padded = [np.pad(array, padding, 'edge') for array in inputs]
+            return tuple(result[:count] for result in self.batch(expected, padded))
+        results = expected.empty(count)
+        arrays = [*inputs, *results]
+        pointers = (ctypes.c_void_p * len(arrays))(*(array.ctypes.data for array in arrays))
+        run = partial(self._code.batch(expected.name), pointers)
+        _in_parallel(run, count - count % native.LANES)
+        if count % native.LANES:
+            run(count - native.LANES, count)
+        return results
+
+
+def _in_parallel(run: Callable[[int, int], None], count: int) -> None:
+    """Run over rows 0 to count in pieces, taken from a queue by one thread per processor.
+
+    A thread on a busy processor takes few pieces or none, and its start does not delay the others.
+    """
+    processors = _processors()
+    piece = max(_PIECE, count // (_PIECES * processors) // native.LANES * native.LANES)
+    pieces = list(pairwise([*range(0, count, piece), count]))
+    queue, finished = iter(pieces), threading.Semaphore(0)
+
+    def work() -> None:
+        for first, last in queue:
+            run(first, last)
+            finished.release()
+
+    for _ in range(min(processors, len(pieces)) - 1):
+        threading.Thread(target=work, daemon=True).start()
+    work()
+    for _ in pieces:
+        finished.acquire()
+
+
+def _processors() -> int:
+    if hasattr(os, 'sched_getaffinity'):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
