@@ -279,17 +279,36 @@ def test_guiding_begins_and_lapses_at_the_same_tick_again(side, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ('late', 'presses'), [(1, (40, 80)), (3, (40, 80)), (12, range(40, 60)), (30, range(40, 240))]
+    ('late', 'pushed', 'presses'),
+    [
+        *((1, 20, (40, 80)), (3, 20, (40, 80)), (12, 20, range(40, 60)), (30, 20, range(40, 240))),
+        *((1, 38, (40,)), (1, 40, (40,)), (2, 39, (40,)), (3, 39, (40,))),
+    ],
 )
-def test_a_switch_that_was_on_its_way_for_some_states_counts_when_it_came(late, presses, tmp_path):
+def test_a_switch_that_was_on_its_way_for_some_states_counts_when_it_came(
+    late, pushed, presses, tmp_path
+):
     """Sent to the controller, possibly repeatedly, it arrived after states sent later."""
     press = partial(RecordedLoop.stream, name='enable_guiding', message=STORE.types[BOOL](True))
     given = {**GIVEN, 'law': 'hand_guiding', 'guiding_timeout_s': 5.0}
-    hand = {20: push(20.0, -10.0, 15.0)}
+    hand = {pushed: push(20.0, -10.0, 15.0)}
     loop = RecordedLoop(given, before=hand, behind=dict.fromkeys(presses, press)).run(STEPS)
     for k, message in enumerate(loop.messages):
         if message.topic.endswith('enable_guiding'):
             loop.messages[k] = replace(message, time=message.time - late * MS)
+    exact(loop, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(('earlier', 'pushed'), [((20, 60, 110), 120), ((20,), 121)])
+def test_presses_that_only_the_recorder_received_do_not_count(earlier, pushed, tmp_path):
+    """The publisher was connected with the recorder earlier than with the controller."""
+    press = partial(RecordedLoop.stream, name='enable_guiding', message=STORE.types[BOOL](True))
+    given = {**GIVEN, 'law': 'hand_guiding', 'guiding_timeout_s': 5.0}
+    hand = {pushed: push(20.0, -10.0, 15.0)}
+    loop = RecordedLoop(given, before=hand, behind={120: press}).run(STEPS)
+    heard = next(x for x in loop.messages if x.topic.endswith('enable_guiding'))
+    loop.messages += [replace(heard, time=heard.time - (120 - k) * MS) for k in earlier]
     exact(loop, tmp_path)
 
 

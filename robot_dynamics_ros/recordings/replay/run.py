@@ -58,6 +58,8 @@ class ReplayResult:
         reference_error: Largest deviation from the recorded reference, rad or m.
         first: Row and time, s, of the first command beyond the tolerance, or None.
         first_ns: Time of that state on the clock of the events, ns.
+        agreed_ns: Times of the last two states before it, ns, or of the last states; the effect
+            of an event may become visible one state late.
         last: Time of the last command beyond the tolerance, s, or None.
         out_of_tolerance: Number of commands beyond the tolerance.
         problems: Events that failed, one sentence each.
@@ -70,6 +72,7 @@ class ReplayResult:
     reference_error: float = 0.0
     first: tuple[int, float] | None = None
     first_ns: int = 0
+    agreed_ns: tuple[int, int] = (0, 0)
     last: float | None = None
     out_of_tolerance: int = 0
     problems: list[str] = field(default_factory=list)
@@ -212,6 +215,8 @@ class Replay:
             if self.result.first is None:
                 self.result.first = (self._row, self.result.last)
                 self.result.first_ns = state.now
+        if self.result.first is None:
+            self.result.agreed_ns = self.result.agreed_ns[1], state.now
 
     # Events -------------------------------------------------------------------------------------
 
@@ -312,23 +317,40 @@ def _variants(setup: Setup) -> Iterator[tuple[_Variant, Event | None]]:
         yield partial(_reordered, places={i for i, one in enumerate(kinds) if one == kind}), None
         yield partial(_delayed, kind=kind), None
         yield partial(_advanced, kind=kind), None
+        for since in (0, 1):
+            yield partial(_unheard, kind=kind, since=since), None
     for place, event in enumerate(setup.events):
         if not event.certain:
             streamed = event.kind in STREAMS
             yield partial(_reordered, places={place}), event if streamed else None
             for _ in range(_POSTPONED if streamed else 0):
-                yield partial(_postponed, place=place), event
+                yield partial(_postponed, place=place, past=False), event
+                yield partial(_postponed, place=place, past=True), event
 
 
 def _with_activation(setup: Setup, _: ReplayResult, activation: str) -> Setup:
     return replace(setup, activation=activation)
 
 
-def _postponed(setup: Setup, result: ReplayResult, place: int) -> Setup:
-    """Return a setup with an event moved after the first command that deviates."""
-    events = list(setup.events)
-    time = max(events[place].time, result.first_ns)
-    events[place] = replace(events[place], time=time, before_tick=False)
+def _postponed(setup: Setup, result: ReplayResult, place: int, past: bool) -> Setup:
+    """Return a setup with an event moved to just before or just past the first deviation."""
+    events, time = list(setup.events), result.first_ns if past else result.agreed_ns[1]
+    events[place] = replace(events[place], time=max(events[place].time, time), before_tick=False)
+    return replace(setup, events=tuple(events))
+
+
+def _unheard(setup: Setup, result: ReplayResult, kind: str, since: int) -> Setup:
+    """Return a setup in which the controller received a stream only since the deviation.
+
+    Its publisher may have been connected with the recorder earlier than with the controller.
+
+    ``since`` is the index in ``agreed_ns`` of the state after which it was received.
+    """
+    time = result.agreed_ns[since]
+    events = [
+        replace(event, time=max(event.time, time)) if event.kind == kind else event
+        for event in setup.events
+    ]
     return replace(setup, events=tuple(events))
 
 
