@@ -109,7 +109,9 @@ class Quantiles:
         """Return the quantile of a fraction from 0 to 1; NaN without values."""
         if not self._parts:
             return float('nan')
-        return float(np.quantile(np.concatenate(self._parts), share, method='nearest'))
+        kept = np.concatenate(self._parts)
+        nearest = round(share * (len(kept) - 1))  # numpy before 1.22 has no nearest-rank quantile
+        return float(np.partition(kept, nearest)[nearest])
 
     def figures(self, factor: float, *percents: int) -> dict[str, float]:
         """Return percentiles as ``p50``, and ``max``, multiplied by a factor."""

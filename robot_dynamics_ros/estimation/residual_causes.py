@@ -25,6 +25,7 @@ from robot_dynamics_ros.estimation.effort_model import (
 from robot_dynamics_ros.estimation.gravity_fit import GravityFit, fit_gravity
 from robot_dynamics_ros.spatial.scalar import Array
 
+_MAX_INSTANTS = 2000  # chunks are decimated to at most about twice as many instants
 _MIN_INSTANTS = 30  # least number of instants per coefficient
 _SIGNIFICANT = 0.1  # fraction of the worst relative residual from which a joint is significant
 _MAX_REMAINING = 0.2  # largest fraction of the squared residual left by a reported cause
@@ -79,12 +80,13 @@ class ResidualCauses:
         self, time: Array, gravity: Array, instants: Instants, modelled: ModelEfforts
     ) -> None:
         """Add instants at times (M,), s, with gravity regressor (M, n, 3) and model efforts."""
-        determined = modelled.determined
         rates: Array = np.zeros(modelled.effort.shape)
         if len(time) > 1 and (np.diff(time) > 0.0).all():
             rates = np.gradient(modelled.effort, time, axis=0)
-        columns = self._columns(instants, gravity, modelled.effort, rates)
-        columns = np.concatenate([columns, modelled.residual[:, :, np.newaxis]], axis=-1)
+        step = slice(None, None, max(1, len(time) // _MAX_INSTANTS))
+        instants, determined = instants.take(step), modelled.determined[step]
+        columns = self._columns(instants, gravity[step], modelled.effort[step], rates[step])
+        columns = np.concatenate([columns, modelled.residual[step, :, np.newaxis]], axis=-1)
         columns = np.where(determined[:, :, np.newaxis], columns, 0.0).transpose(1, 0, 2)
         self._gram += columns.transpose(0, 2, 1) @ columns
         self._effort += np.square(np.where(determined, instants.effort, 0.0)).sum(axis=0)
