@@ -101,7 +101,8 @@ class ProgramKernel:
             shapes['reaction'] = (m,)
         self._zeros = np.zeros(n)
         results = {name: np.zeros(shape) for name, shape in shapes.items()}
-        vars(self).update(results)
+        for name, array in results.items():
+            setattr(self, name, array)
         self._arrays = tuple(results.values())
         self._function = compile_function(
             'program_tick',

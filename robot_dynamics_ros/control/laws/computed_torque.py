@@ -28,7 +28,7 @@ from robot_dynamics_ros.dynamics.joint_terms import JointTerms, smooth_direction
 from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.parameters import Parameter
 from robot_dynamics_ros.spatial.scalar import Array, select
-from robot_dynamics_ros.symbolic.kernel import KernelSet, compile_function, compile_kernel
+from robot_dynamics_ros.symbolic.kernel import Kernel, KernelSet, compile_function, compile_kernel
 
 
 class ComputedTorque(ControlLaw):
@@ -65,10 +65,7 @@ class ComputedTorque(ControlLaw):
         n = tree.n
         self._acceleration, self._model = np.zeros((2, n))
         self._gains, self._settings = np.zeros(2 * n), np.zeros(4)
-        of_joints = dict.fromkeys(('q', 'v', 'q_r', 'v_r', 'a_r'), n)
-        self._feedback = compile_function(
-            'feedback', of_joints | {'gains': 2 * n}, {'a': (n,)}, feedback, fused=False
-        )
+        self._feedback = compile_feedback(n)
         of_joints = dict.fromkeys(('model', 'v', 'a', 'v_r', 'a_r'), n)
         self._add_drives = compile_function(
             'drives',
@@ -102,6 +99,12 @@ class ComputedTorque(ControlLaw):
         origins = {'inertia': planned, 'feedback': self._acceleration - planned}
         parts = effort_terms(self._inverse_dynamics, self.tree, q, v, origins)
         return {**parts, 'friction': whole - sum(parts.values())}
+
+
+def compile_feedback(n: int) -> Kernel:
+    """Return :func:`feedback` for n joints, with the result as last argument."""
+    inputs = dict.fromkeys(('q', 'v', 'q_r', 'v_r', 'a_r'), n) | {'gains': 2 * n}
+    return compile_function('feedback', inputs, {'a': (n,)}, feedback, fused=False)
 
 
 def feedback(q: Array, v: Array, q_r: Array, v_r: Array, a_r: Array, gains: Array) -> list[Array]:
