@@ -203,6 +203,21 @@ def test_margins_of_a_double_integrator_are_the_closed_form():
     assert math.sin(at_limit.phase[0]) == pytest.approx(0.0, abs=5e-3)
 
 
+def test_margins_do_not_depend_on_the_version_of_numpy(monkeypatch):
+    """Before NumPy 2, ``solve`` took a right side of one dimension less for a stack of vectors."""
+    solve = np.linalg.solve
+
+    def older_solve(a, b):
+        return solve(a, b[..., np.newaxis])[..., 0] if b.ndim == a.ndim - 1 else solve(a, b)
+
+    E, zero = np.eye(2), np.zeros((2, 2))
+    A, B, K = np.block([[zero, E], [zero, zero]]), np.vstack([zero, E]), np.hstack([9 * E, 6 * E])
+    expected = loop_margins(A, B, K, np.ones(2))
+    monkeypatch.setattr(np.linalg, 'solve', older_solve)
+    for found, value in zip(loop_margins(A, B, K, np.ones(2)), expected, strict=True):
+        np.testing.assert_array_equal(found, value)
+
+
 @pytest.mark.slow
 def test_margins_along_a_program(program_and_path):
     program, path = program_and_path

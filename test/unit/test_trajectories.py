@@ -103,6 +103,18 @@ def test_waypoints_leave_from_the_given_start():
     np.testing.assert_allclose(state(trajectory, 2.0)[0], [1.0, 1.0])
 
 
+def test_a_start_that_is_no_state_of_the_joints_is_refused():
+    knots, unknown = [Knot(1.0, [1.0, 1.0])], Reference(2)
+    unknown.position[1] = np.nan
+    with pytest.raises(TrajectoryError, match='start: is nan for joint wrist'):
+        JointWaypoints(knots, unknown, ['arm', 'wrist'])
+    with pytest.raises(TrajectoryError, match=r'start: has shape \(3,\); give 2 numbers'):
+        JointWaypoints(knots, Reference(3), ['arm', 'wrist'])
+    trajectory = JointWaypoints(knots, Reference(2))
+    with pytest.raises(TrajectoryError, match='start: is nan for joint 1'):
+        trajectory.set_start(unknown)
+
+
 def test_a_first_point_at_time_zero_replaces_the_start():
     start = Reference(1)
     trajectory = JointWaypoints([Knot(0.0, [0.5]), Knot(1.0, [1.0])], start)

@@ -275,7 +275,7 @@ def loop_margins(A: Array, B: Array, K: Array, scale: Array, delay: float = 0.0)
     """
     frequencies = np.geomspace(1e-2, 1e4, 1500)  # rad/s
     E, s = np.eye(B.shape[1]), 1j * frequencies[:, np.newaxis, np.newaxis]
-    L = K @ np.linalg.solve(s * np.eye(len(A)) - A, B) * np.exp(-s * delay)
+    L = K @ np.linalg.solve(s * np.eye(len(A)) - A, B[np.newaxis]) * np.exp(-s * delay)
     S = np.linalg.inv(E + L)
     loops = 1.0 / np.diagonal(S, axis1=1, axis2=2) - 1.0
     scaled = (2.0 * S - E) * scale / scale[:, np.newaxis]

@@ -55,13 +55,13 @@ class JointWaypoints(JointSpline):
         joint_names: Sequence[str] | None = None,
     ) -> None:
         table = _checked(points, start, joint_names)
-        self.first = KnotTable(*(column[:1] for column in table))
+        self.first, self._names = KnotTable(*(column[:1] for column in table)), joint_names
         if self.first.time[0] > 0.0:
             if start is None:
                 raise TrajectoryError(
                     'point 0', f'is at {table.time[0]} s', 'give the start, or a point at time 0'
                 )
-            table = table.after(Knot(0.0, *start.rows))
+            table = table.after(self._start_knot(start))
         super().__init__(table)
 
     def first_segment(self, start: Reference) -> JointSpline | None:
@@ -71,7 +71,7 @@ class JointWaypoints(JointSpline):
             start: See the constructor; copied.
         """
         if self.first.time[0] > 0.0:
-            return JointSpline(self.first.after(Knot(0.0, *start.rows)))
+            return JointSpline(self.first.after(self._start_knot(start)))
         return None
 
     def set_start(self, start: Reference) -> None:
@@ -85,6 +85,10 @@ class JointWaypoints(JointSpline):
         segment = self.first_segment(start)
         if segment is not None:
             self.replace_first_segment(segment)
+
+    def _start_knot(self, start: Reference) -> Knot:
+        n = self.first.position.shape[1]
+        return Knot(0.0, *(joint_vector('start', row, n, self._names) for row in start.rows))
 
 
 def _checked(
