@@ -17,6 +17,7 @@ from robot_dynamics_ros.commissioning.driver_samples import driver_samples
 from robot_dynamics_ros.control.drivers.conversion import bind
 from robot_dynamics_ros.control.drivers.file import load_driver_profile
 from robot_dynamics_ros.control.drivers.port import DriverPort
+from robot_dynamics_ros.control.drivers.transmission import TransmissionProfile
 from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.recordings.recording import Recording, in_model_units
@@ -229,6 +230,16 @@ def test_what_cannot_be_is_refused_by_the_name_of_the_culprit(transmissions, key
         bound(*transmissions, **keys)
     for text in ('driver profile', *texts):
         assert text in str(refused.value)
+
+
+@pytest.mark.parametrize('bad', [math.nan, math.inf])
+def test_numbers_that_are_not_finite_are_refused_also_without_a_file(bad):
+    joints, matrix = ('joint1', 'joint2'), ((1.0, 0.0), (0.0, 1.0))
+    with pytest.raises(ConfigurationError, match='joint1, joint2, matrix: is singular'):
+        TransmissionProfile(joints, ((1.0, math.nan), (1.0, 0.0)))
+    for key in ('offset', 'motor_effort_limit'):
+        with pytest.raises(ConfigurationError, match=f'joint2, {key}: is .* 2 finite numbers'):
+            TransmissionProfile(joints, matrix, **{key: (1.0, bad)})
 
 
 def test_units_alone_make_no_matrix_ill_conditioned():

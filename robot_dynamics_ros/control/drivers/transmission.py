@@ -50,7 +50,7 @@ class TransmissionProfile:
             self._refuse(f'has rows of {[len(row) for row in a]}', f'give {m} rows of {m} numbers')
         for key in ('offset', 'motor_effort_limit'):
             values = getattr(self, key)
-            if values and len(values) != m:
+            if values and (len(values) != m or not np.isfinite(values).all()):
                 self._refuse(f'is {list(values)}', f'give {m} finite numbers', key)
         if any(limit <= 0.0 for limit in self.motor_effort_limit):
             self._refuse(f'is {list(self.motor_effort_limit)}', 'must be positive',
@@ -74,7 +74,7 @@ def _condition(a: Array) -> float:
     scaled = a / np.where(rows > 0.0, rows, 1.0)
     columns = np.abs(scaled).max(axis=0, keepdims=True)
     scaled = scaled / np.where(columns > 0.0, columns, 1.0)
-    return float(np.linalg.cond(scaled))
+    return float(np.linalg.cond(scaled)) if np.isfinite(scaled).all() else float('inf')
 
 
 class Transmission:
