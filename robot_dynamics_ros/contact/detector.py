@@ -340,6 +340,6 @@ class ContactDetector:
         least = max(_AFFECTED_RATIO, _RATIO_SHARE * float(ratio.max()))
         affected = np.flatnonzero((ratio > least) & (size > _EFFORT_SHARE * float(size.max())))
         if not len(affected):
-            affected = np.argmax(ratio, keepdims=True)
+            affected = np.array([np.argmax(ratio)])
         bodies = [tree.open.joint_names.index(tree.joint_names[i]) for i in affected]
         return tree.link_names[max(bodies, key=lambda body: len(tree.path(body)))]

@@ -123,12 +123,12 @@ def _refuse_impossible(run: Recording) -> None:
     """
     for name in ('position', 'velocity'):
         values = getattr(run, name)
-        joint = int(np.argmax(np.nanmax(np.abs(values), axis=0, initial=0.0)))
-        worst = float(np.nanmax(np.abs(values[:, joint]), initial=0.0))
-        if worst > _NO_NUMBER:
+        largest = np.fmax.reduce(np.abs(values), axis=0, initial=0.0)
+        joint = int(np.argmax(largest))
+        if largest[joint] > _NO_NUMBER:
             raise RecordingError(
                 'the recording',
-                f'has a {name} of {worst:.3g} for joint {run.joints[joint]!r}, beyond the '
+                f'has a {name} of {largest[joint]:.3g} for joint {run.joints[joint]!r}, beyond the '
                 'range of any sensor',
                 'repair the driver, or cut the recording with --from and --to',
             )

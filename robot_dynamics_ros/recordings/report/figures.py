@@ -179,7 +179,7 @@ def _limit(
 ) -> Iterator[dict[str, Any]]:
     """Yield the band with the used fraction of a limit; add lines and a label to the layout."""
     share = np.abs(values) / limit
-    largest = float(np.nanmax(share, initial=0.0))
+    largest = float(np.fmax.reduce(share, initial=0.0))
     right, top = (layout[f'{axis}axis{_number(i)}']['domain'][1] for axis in 'xy')
     layout['annotations'].append(
         _annotation(f'{100.0 * largest:.3g} % of ±{limit:g}', right, top, 'right')
