@@ -128,8 +128,8 @@ def _refuse_impossible(run: Recording) -> None:
         if largest[joint] > _NO_NUMBER:
             raise RecordingError(
                 'the recording',
-                f'has a {name} of {largest[joint]:.3g} for joint {run.joints[joint]!r}, beyond the '
-                'range of any sensor',
+                f'has a {name} of {largest[joint]:.3g} for joint {run.joints[joint]!r}, beyond '
+                'the range of any sensor',
                 'repair the driver, or cut the recording with --from and --to',
             )
         lost = ~np.isfinite(values).all(axis=1)
