@@ -211,6 +211,7 @@ def test_every_topic_of_a_controller_is_explained():
     assert {f'~/{name}' for name in own} <= explained.keys()
 
 
+@pytest.mark.slow
 def test_the_site_needs_no_network_to_be_read(site):
     loaded = {target for links in site.pages.values() for target in links.loaded}
     assert [target for target in loaded if urlsplit(target).netloc] == []

@@ -227,6 +227,7 @@ HOSTILE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('kind', HOSTILE)
 def test_a_hostile_bag_gives_one_clear_line_and_no_output(kind, tmp_path, capsys):
     make, message = HOSTILE[kind]
@@ -409,6 +410,7 @@ def test_names_by_joints_and_by_a_profile_are_one_too_many(tmp_path, capsys):
     assert 'give one of them' in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_currents_without_constants_leave_the_model_out_and_say_so(tmp_path):
     bag, profile = driver_bag(tmp_path)
     profile.write_text(re.sub(r', torque_constant: [0-9.]+', '', profile.read_text()))

@@ -96,6 +96,7 @@ def shown_at(page, seconds):
     return np.asarray(Image.open(io.BytesIO(png)).convert('RGB'), dtype=int)
 
 
+@pytest.mark.slow
 def test_the_arm_stands_where_the_joint_states_say(page, robot, run):
     """The oracle is Pinocchio, from the same URDF."""
     model = pinocchio.buildModelFromXML(robot.xml)
@@ -112,6 +113,7 @@ def test_the_arm_stands_where_the_joint_states_say(page, robot, run):
                 np.testing.assert_allclose(np.reshape(link['R'], (3, 3)), pose.rotation, atol=2e-5)
 
 
+@pytest.mark.slow
 def test_the_picture_follows_the_slider_there_and_back(page):
     first = shown_at(page, 0.4)
     later = shown_at(page, 2.5)
@@ -120,6 +122,7 @@ def test_the_picture_follows_the_slider_there_and_back(page):
     assert page.locator('.arm output').inner_text() == '0.40 s'
 
 
+@pytest.mark.slow
 def test_it_plays_and_stops_at_the_end(page):
     shown_at(page, 3.5)
     before = page.evaluate("document.querySelector('.arm').scene.now")
@@ -131,6 +134,7 @@ def test_it_plays_and_stops_at_the_end(page):
     assert page.locator('.arm output').inner_text() == '3.99 s'
 
 
+@pytest.mark.slow
 def test_a_line_in_the_plots_over_time_moves_along_and_a_click_leads_the_arm(page):
     shown_at(page, 1.0)
     cursors = page.locator('.cursor').filter(visible=True)
@@ -154,6 +158,7 @@ def test_a_line_in_the_plots_over_time_moves_along_and_a_click_leads_the_arm(pag
     assert float(page.locator('.arm input').input_value()) == pytest.approx(3.0, abs=0.05)
 
 
+@pytest.mark.slow
 def test_it_turns_by_the_mouse_and_a_double_click_sets_it_back(page):
     straight = shown_at(page, 0.4)
     box = page.locator('.arm canvas').bounding_box()
@@ -189,6 +194,7 @@ def document_of(html):
     return json.loads(re.search(r'application/json">(.*?)</script>', html, re.S).group(1))
 
 
+@pytest.mark.slow
 def test_an_arm_that_is_not_known_for_a_while_is_not_shown_then(browser, robot, tmp_path):
     """A label that would end the script is treated as text."""
     time = np.linspace(0.0, 1.0, 50)

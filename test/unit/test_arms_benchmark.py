@@ -34,6 +34,7 @@ def test_every_group_is_in_its_file():
         assert {group.frame, group.base} - {''} <= links[group.file]
 
 
+@pytest.mark.slow
 def test_a_hand_is_measured_without_leading_anything():
     group = GROUPS['hands']['Panda hand']
     figures = in_own_process(measure_group, KNOWN[group.file], group, False, limit_s=600.0)
@@ -89,6 +90,7 @@ def test_one_kind_is_measured_without_earlier_results(monkeypatch, tmp_path):
     assert '| Some hand | 1 |' in (tmp_path / 'arms.md').read_text(encoding='utf-8')
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ('end', 'note'),
     [

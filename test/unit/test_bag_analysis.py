@@ -96,6 +96,7 @@ def test_a_wrong_model_is_not_mistaken_for_another_gravity():
 # Causes -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_efforts_of_pinocchio_are_explained_whatever_the_storage(tmp_path):
     for form in ('mcap', 'sqlite3'):
         bag = RecordedArm(600).bag(tmp_path / form, form)
@@ -117,12 +118,14 @@ def test_a_tilted_base_is_named(tmp_path):
     assert '3.00° from that of the model' in said(result)
 
 
+@pytest.mark.slow
 def test_a_driver_that_compensates_gravity_is_named(tmp_path):
     result = analyzed(RecordedArm(800, gravity=(0.0, 0.0, 0.0)).bag(tmp_path / 'bag'))
     assert result.figures['effort']['gravity']['verdict'] == 'compensated'
     assert 'the efforts contain no gravity: the driver compensates it' in said(result)
 
 
+@pytest.mark.slow
 def test_an_opposite_sign_and_a_wrong_unit_are_named(tmp_path):
     arm = RecordedArm(800, factor=np.array([1.0, -1.0, 1.0]))
     result = analyzed(arm.bag(tmp_path / 'bag'))
@@ -157,6 +160,7 @@ CAUSES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('kind', CAUSES)
 def test_the_cause_that_explains_best_is_named_and_no_other(kind, tmp_path):
     make, constant, sentence = CAUSES[kind]
@@ -190,6 +194,7 @@ def test_what_no_cause_explains_is_unknown(tmp_path):
     assert 'gravity' not in said(result)
 
 
+@pytest.mark.slow
 def test_missing_friction_is_named_with_its_size(tmp_path):
     arm = RecordedArm(1200, viscous=np.array([0.0, 2.0, 0.0]), dry=np.array([0.0, 1.5, 0.0]))
     result = analyzed(arm.bag(tmp_path / 'bag'))
@@ -199,6 +204,7 @@ def test_missing_friction_is_named_with_its_size(tmp_path):
     assert 'of the residual of elbow is friction that the model lacks' in said(result)
 
 
+@pytest.mark.slow
 def test_friction_and_armature_of_the_description_belong_to_the_model(tmp_path):
     xml = arm_xml('<dynamics damping="2.0" friction="1.5" armature="0.3"/>')
     arm = RecordedArm(1200, viscous=2.0, dry=1.5, armature=0.3, xml=xml)
@@ -214,6 +220,7 @@ def test_friction_and_armature_of_the_description_belong_to_the_model(tmp_path):
     assert result.figures['energy']['lost_in_friction'] == pytest.approx(lost, rel=1e-3)
 
 
+@pytest.mark.slow
 def test_measured_efforts_that_tell_of_the_step_before_are_recognized(tmp_path):
     arm = RecordedArm(800, measured_late=True)
     result = analyzed(arm.bag(tmp_path / 'bag', commands=False))
@@ -224,6 +231,7 @@ def test_measured_efforts_that_tell_of_the_step_before_are_recognized(tmp_path):
         analyzed(tmp_path / 'bag', effort='felt')
 
 
+@pytest.mark.slow
 def test_passive_joints_of_a_closed_loop_are_told_instead_of_evaluated(tmp_path):
     arm = RecordedArm(600, factor=np.array([1.0, 0.0, 1.0]))
     result = analyzed(arm.bag(tmp_path / 'bag'))
@@ -269,6 +277,7 @@ def test_a_real_arm_without_noise_is_explained_to_second_order(measured, rng, tm
     assert max(result.figures['effort']['residual_share']) < 5e-5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('measured', [True, False])
 def test_noise_is_filtered_without_delay_and_the_cutoff_is_told(measured, rng, tmp_path):
     result = analyzed(smooth_arm(tmp_path / 'bag', rng, 1e-3, measured=measured))
@@ -302,6 +311,7 @@ def test_the_figures_do_not_depend_on_the_chunks(noise, rng, tmp_path):
     assert found[0]['rates']['states'] == found[1]['rates']['states'] == 4000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('integrated', [True, False])
 def test_the_timing_is_told_by_the_first_chunk_that_moves(integrated, rng, tmp_path):
     bag = tmp_path / 'bag'
@@ -349,6 +359,7 @@ def test_the_energy_balance_closes_and_equals_pinocchios(tmp_path):
     assert energy['steps'] == 1499
 
 
+@pytest.mark.slow
 def test_energy_that_comes_from_nowhere_is_told(tmp_path):
     result = analyzed(RecordedArm(1500, viscous=np.array([8.0, 4.0, 30.0])).bag(tmp_path / 'bag'))
     assert result.figures['energy']['unexplained_share'] > 0.05
@@ -417,6 +428,7 @@ def test_the_tool_error_is_the_distance_between_the_points_of_pinocchio(tmp_path
     assert tracking['rms_error'] == pytest.approx([1e-3, 2e-3, 5e-4], rel=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('share', [0.8, 0.6, 0.4])
 def test_references_of_a_slow_controller_are_those_of_the_states_it_answered(share, rng, tmp_path):
     arm, messages, answered = RecordedArm(2000), [], 0
@@ -536,6 +548,7 @@ def test_the_program_of_the_recorded_controller_is_evaluated_by_itself(tmp_path)
 # Files ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_files_tell_the_same_as_the_figures(tmp_path):
     arm = RecordedArm(700)
     folder = tmp_path / 'out'

@@ -171,6 +171,7 @@ def join(folder: Path, parts: list[Path], listed: bool) -> Path:
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('form', ['mcap', 'sqlite3', 'mcap_file'])
 @pytest.mark.parametrize('listed', [True, False])
 def test_the_files_of_a_split_bag_follow_each_other(form, listed, tmp_path):

@@ -93,6 +93,7 @@ def test_a_saved_result_says_where_it_was_measured(monkeypatch, tmp_path):
     assert found['machine']['processors'] >= 1
 
 
+@pytest.mark.slow
 def test_options_are_those_of_one_benchmark():
     assert '--ticks' in command('soak', '--help').stdout
     for words in (['program', '--ticks', '3'], ['soak', 'program', '--ticks', '3']):

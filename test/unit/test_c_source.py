@@ -101,6 +101,7 @@ def functions_of(name):
     return outputs, (frame,) if frame else (), formulation(name)
 
 
+@pytest.mark.slow
 @needs_gcc
 @pytest.mark.parametrize('name', NAMES)
 def test_c_equals_the_compiled_kernel(name, tmp_path, rng):
@@ -153,6 +154,7 @@ def reads(x, leaf):
     return False
 
 
+@pytest.mark.slow
 @needs_gcc
 def test_results_may_share_memory_with_inputs(tmp_path, rng):
     lib = library(files('scara'), tmp_path)
@@ -224,6 +226,7 @@ def test_cpp_includes_the_header(compiler, tmp_path):
     run('./m', cwd=tmp_path)
 
 
+@pytest.mark.slow
 @needs_gcc
 @pytest.mark.skipif(shutil.which('make') is None, reason='no make')
 def test_make_builds_the_library_and_runs_the_test(tmp_path):
@@ -263,6 +266,7 @@ def chosen(x):
             np.array([math.inf, -math.inf, math.nan])]  # fmt: skip
 
 
+@pytest.mark.slow
 @needs_gcc
 def test_selection_in_c_is_the_interpreted_one_to_the_last_bit(tmp_path):
     numbers = (math.nan, -math.inf, -1.5, -5e-324, -0.0, 0.0, 5e-324, 1.0, math.inf)
@@ -326,6 +330,7 @@ def test_the_header_says_what_it_is_of():
     assert one[1] != other[1], 'the constants are not'
 
 
+@pytest.mark.slow
 def test_the_command_writes_the_folder_or_says_what_is_missing(tmp_path, capsys):
     folder = tmp_path / 'c'
     words = ['derive', 'scara', '--format', 'c', '--frames', 'tool', '--name', 'arm']

@@ -34,6 +34,7 @@ def sourced(workspace: Path, command: str) -> str:
     return run(['bash', '-c', f'source install/setup.bash && {command}'], workspace)
 
 
+@pytest.mark.slow
 def test_ros2_run_finds_every_node(workspace):
     # `ros2 pkg executables` lists the executable files here.
     folder = workspace / 'install' / PACKAGE / 'lib' / PACKAGE
@@ -46,6 +47,7 @@ def test_ros2_run_finds_every_node(workspace):
     assert (workspace / 'install' / PACKAGE / index / PACKAGE).is_file()
 
 
+@pytest.mark.slow
 def test_the_installed_package_is_whole_and_finds_its_own_files(workspace):
     code = (
         'import robot_dynamics_ros; '

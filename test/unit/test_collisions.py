@@ -169,6 +169,7 @@ def settings(**changes):
     return {**defaults(MOTION), 'kind': 'circle', 'tool_frame': 'tool', **changes}
 
 
+@pytest.mark.slow
 def test_a_path_goes_by_another_elbow_where_a_box_is_in_the_way():
     """The elbow goes from 0.6 to 0.9 rad along the path, or from -0.6 to -0.9 rad."""
     tree, q = load_robot(ELBOW), np.array([0.6, -1.2])
@@ -187,6 +188,7 @@ def test_a_path_goes_by_another_elbow_where_a_box_is_in_the_way():
     assert make_plan(tree, blind, q).approach == 0.0
 
 
+@pytest.mark.slow
 def test_a_default_motion_keeps_clear_of_a_box(capsys, tmp_path):
     """The box is where the motion is planned without it."""
     tree = load_robot(ELBOW)
@@ -223,6 +225,7 @@ def test_an_excitation_keeps_clear():
         assert (hits(tree, q, boxes) > 0) is touches
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('robot', ['scara', 'four_dof'])
 def test_the_motions_of_the_shipped_arms_keep_clear(robot):
     nodes = read_yaml(share_directory() / f'config/{robot}.yaml', 'parameter file')

@@ -160,6 +160,7 @@ def test_gravity_that_a_driver_leaves_out_of_its_report_is_told_by_its_efforts()
     assert error.startswith('gravity: is contained in the reported efforts')
 
 
+@pytest.mark.slow
 def test_two_mistakes_are_both_named():
     q, tau = held()
     errors = reported_errors(q * but(-1.0, 1, 3), tau * but(-1.0, 1, 3))

@@ -50,6 +50,7 @@ def near_path(law, rng, t=0.0):
     return q + 0.01 * rng.normal(size=len(q)), 0.1 * rng.normal(size=len(q))
 
 
+@pytest.mark.slow
 def test_effort_is_3_1_plus_armature_and_friction(robot, rng):
     law = law_of(robot, friction_velocity='measured')
     program, tree = law.program, robot.tree
@@ -89,6 +90,7 @@ def test_without_a_program_it_is_computed_torque(rng):
         np.testing.assert_allclose(out, expected, rtol=0, atol=1e-12 * np.abs(expected).max())
 
 
+@pytest.mark.slow
 def test_the_clock_starts_at_reset_or_at_the_first_tick(robot, rng):
     law = law_of(robot)
     q, v = near_path(law, rng)
@@ -100,6 +102,7 @@ def test_the_clock_starts_at_reset_or_at_the_first_tick(robot, rng):
     np.testing.assert_allclose(effort(law, 8.6, q, v), later, atol=1e-10)
 
 
+@pytest.mark.slow
 def test_a_blend_starts_without_a_demand_and_ends_on_the_program(robot):
     """The target is led away from the measured f: no feedback at first, f = o(t) throughout."""
     tree = robot.tree.with_changes(

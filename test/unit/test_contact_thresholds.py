@@ -107,6 +107,7 @@ def test_pushes_are_found_in_recordings_of_currents_and_nothing_where_nobody_pus
     assert all(inside)  # the end of a push is a hit, too: 0.5 s of the filters
 
 
+@pytest.mark.slow
 def test_the_panel_of_external_efforts_shows_what_a_hand_does(tmp_path, monkeypatch):
     """Known drives: the plotted effort is Pinocchio's effort of the push, filtered by K."""
     rate, n = 20.0, len(NAMES)

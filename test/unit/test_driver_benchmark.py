@@ -79,6 +79,7 @@ def test_tracking_gets_worse_with_every_millisecond_as_a_late_double_integrator_
         assert trace.metrics().rms_error[0] == pytest.approx(np.sqrt(np.mean(error**2)), rel=0.1)
 
 
+@pytest.mark.slow
 def test_states_stamped_when_measured_are_compared_with_the_reference_of_that_time():
     late = run(short(), DriverCase(state_delay=10)).metrics().tool_rms_mm
     stamped = (
@@ -100,6 +101,7 @@ def test_a_lost_command_leaves_the_one_before_acting():
     np.testing.assert_array_equal(trace.acting, expected)
 
 
+@pytest.mark.slow
 def test_what_the_driver_gives_by_itself_is_not_commanded():
     plain, shared = run(short('four_dof')), run(short('four_dof', 'franka_like'))
     model = pinocchio.buildModelFromXML(plain.arm.tree.xml)

@@ -119,6 +119,7 @@ def test_it_is_far_better_than_random_motions():
     )
 
 
+@pytest.mark.slow
 def test_the_search_improves_on_the_best_random_motion():
     tree = sample('planar_2r').tree.with_changes(effort_limit=np.full(2, 150.0))
     random, designed = (
@@ -127,6 +128,7 @@ def test_the_search_improves_on_the_best_random_motion():
     assert designed.condition < random.condition
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_motion():
     tree = sample('planar_2r').tree.with_changes(effort_limit=np.full(2, 150.0))
     one, same, other = (

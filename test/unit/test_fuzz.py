@@ -11,6 +11,7 @@ from benchmark.fuzz_kinds import InputKind
 from robot_dynamics_ros.errors import ConfigurationError
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('kind', fuzz.KINDS)
 def test_a_mutated_input_is_taken_or_refused_in_one_clear_line(kind):
     tally = fuzz.run_chunk((kind, range(50)), seed=7)
@@ -18,6 +19,7 @@ def test_a_mutated_input_is_taken_or_refused_in_one_clear_line(kind):
     assert tally.accepted + tally.refused == 50
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('kind', [kind for kind in fuzz.KINDS if kind != 'command_line'])
 def test_what_is_mutated_is_taken_as_it_is_and_nothing_is_written_elsewhere(
     kind, tmp_path, monkeypatch
@@ -36,6 +38,7 @@ def test_an_input_can_be_made_again_and_differs_from_its_neighbours():
     assert texts != [fuzz.text_of('profile', index, seed=4) for index in range(40)]
 
 
+@pytest.mark.slow
 def test_bombs_and_ways_outside_are_among_the_mutations():
     texts = ''.join(
         fuzz.text_of(kind, i, 3)[0] for kind in ('urdf', 'profile') for i in range(400)
@@ -57,6 +60,7 @@ def _raise(error):
     raise error
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ('read', 'said'),
     [

@@ -183,6 +183,7 @@ def test_a_chunk_with_a_wrong_checksum_is_left_out(tmp_path):
     assert 'a chunk has a wrong checksum and is left out' in run.notes[0]
 
 
+@pytest.mark.slow
 def test_pages_missing_in_the_middle_of_a_database_are_stepped_over(whole, tmp_path):
     bag = tmp_path / 'bag'
     shutil.copytree(whole['sqlite3'], bag)
@@ -198,6 +199,7 @@ def test_pages_missing_in_the_middle_of_a_database_are_stepped_over(whole, tmp_p
     assert run.position.tobytes() == Motion(COUNT).q[rows].tobytes()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('damaged', [False, True])
 def test_late_commands_of_a_database_without_metadata_are_used(damaged, tmp_path):
     motion = Motion(COUNT)

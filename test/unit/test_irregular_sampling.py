@@ -50,6 +50,7 @@ def evaluated(recording, tree):
     return evaluator.figures(), [finding.text for finding in evaluator.findings()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('jitter', [0.001, 0.02, 0.05])
 @pytest.mark.parametrize(
     ('name', 'gravity'), [('gazebo_scara_nominal', 9.81), ('gazebo_scara_unknown_plant', 9.8)]

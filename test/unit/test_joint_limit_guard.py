@@ -41,6 +41,7 @@ def run(guard, tree, joint, push, q, w, seconds=3.0, h=1e-4):
     return np.array(path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('joint', range(4))
 @pytest.mark.parametrize('side', [-1.0, 1.0])
 def test_a_joint_pushed_with_all_effort_stops_at_its_limit(tree, joint, side):
@@ -81,6 +82,7 @@ def test_holding_still_at_the_limit_is_allowed(tree):
         assert not guard.confine(q, STILL, G, effort)
 
 
+@pytest.mark.slow
 def test_from_beyond_the_limit_the_joint_is_pushed_back_slowly(tree):
     guard = JointLimitGuard(tree, INERTIA, braking=0.25)
     upper = tree.position_upper[0]
@@ -91,6 +93,7 @@ def test_from_beyond_the_limit_the_joint_is_pushed_back_slowly(tree):
     assert np.abs(path[path[:, 1] < 0, 1]).max() <= 0.05 * tree.velocity_limit[0] * (1 + 1e-9)
 
 
+@pytest.mark.slow
 def test_the_margin_moves_the_guarded_limit_inward(tree):
     guard = JointLimitGuard(tree, INERTIA, margin=[0.1, 0.0, 0.01, 0.0])
     path = run(guard, tree, 0, tree.effort_limit[0], 0.0, 0.0)

@@ -420,6 +420,7 @@ def mechanism(request):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('elbow_drive', [False, True])
 def test_kernels_of_a_mechanism_equal_the_interpreted_recursion(mechanism, elbow_drive, rng):
     """Also if a drive turns a dependent joint, so that efforts are not coordinate forces."""

@@ -105,6 +105,7 @@ def test_the_source_kept_is_readable_python_of_the_same_kernels(place):
     assert 'def inverse_dynamics(q, v, a, tau):' in text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     'damage',
     [

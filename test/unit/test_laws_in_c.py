@@ -176,6 +176,7 @@ def test_an_initial_error_blends_out_and_a_spline_is_followed(tmp_path, rng):
 # ---- computed torque ---------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('follow', ['desired', 'measured'])
 @pytest.mark.parametrize('robot', ['scara', 'four_dof'])
 def test_computed_torque_in_c_is_the_law_ramp_and_limits_around_it(robot, follow, tmp_path, rng):

@@ -393,6 +393,7 @@ def test_flat_parallelogram_is_singular_also_without_its_closed_form():
         mechanism.tree_state(np.array([math.pi / 2 - 0.2, -0.2]), np.zeros(2), np.zeros(2))
 
 
+@pytest.mark.slow
 def test_stretched_loop_is_singular_and_beyond_it_cannot_be_assembled():
     mechanism = four_bar(str(shipped_mechanism(FOUR_BAR)[1]), l2p='0.42')
     # J2 and J2' are l2' + l3' = 0.69 m apart where theta_1 - theta_1' = delta.

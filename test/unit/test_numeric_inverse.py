@@ -19,6 +19,7 @@ from robot_dynamics_ros.kinematics.numeric import inverse_kinematics
 ARM = shipped('four_dof', limits_profile='wide')
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('seed', [0, 3, 5])
 def test_poses_of_a_six_joint_robot_are_found(seed, rng):
     robot = random_tree(np.random.default_rng(seed), 6)

@@ -52,6 +52,7 @@ def run_bare(script: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.slow
 def test_modules_of_the_nodes_import_without_optional_packages():
     """Commands may print with rich, and machine code is made by llvmlite; nothing else needs any.
 

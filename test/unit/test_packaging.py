@@ -85,12 +85,14 @@ def test_the_base_holds_neither_ros_nor_pinocchio(metadata):
     assert required(metadata) == {'numpy', 'scipy', 'pyyaml', 'xacro', 'rich'}
 
 
+@pytest.mark.slow
 def test_all_is_every_extra_but_those_of_tests_and_site(metadata):
     extras = set(metadata.get_all('Provides-Extra'))
     assert extras == {*PROVIDED, 'all', 'test', 'docs'}
     assert required(metadata, 'all') == set().union(*(required(metadata, e) for e in PROVIDED))
 
 
+@pytest.mark.slow
 def test_the_wheel_carries_every_file_that_is_shipped(wheel):
     with zipfile.ZipFile(wheel) as file:
         names = {name.partition('.data/data/')[2] or name for name in file.namelist()}

@@ -50,6 +50,7 @@ def spoilt(path, value):
     return program
 
 
+@pytest.mark.slow
 def test_a_good_program_is_read(tree):
     program = load_program(GOOD, tree)
     assert (program.name, program.m, program.n) == ('good', 3, 4)
@@ -192,6 +193,7 @@ def test_gains_that_do_not_stabilize_are_refused_with_the_root(gains, root, tree
         load_program({**GOOD, 'gains': unstable}, tree)
 
 
+@pytest.mark.slow
 def test_full_gains_that_stabilize_only_together_are_accepted(tree):
     """Coupled rows: no single block, but det(s^2 E + s G1 + G0) is stable."""
     G0 = [[25.0, 30.0, 0.0], [-30.0, 25.0, 0.0], [0.0, 0.0, 25.0]]
@@ -221,6 +223,7 @@ def test_a_path_out_of_reach_is_refused_with_time_and_row(tree):
         load_program(spoilt(('constraints', 0, 'target'), [0.9, 0.9]), tree)
 
 
+@pytest.mark.slow
 def test_conditions_that_contradict_are_refused(tree):
     twice = [*GOOD['constraints'], {'kind': 'pitch', 'frame': 'tool', 'angle': 0.3, 'name': 'b'}]
     with pytest.raises(ProgramError, match='cannot be reached|contradicting conditions'):
@@ -340,6 +343,7 @@ def test_a_program_may_follow_the_joint_reference():
     np.testing.assert_allclose(found.beta, [-2.0, -3.0])
 
 
+@pytest.mark.slow
 def test_the_example_of_the_documentation_is_accepted():
     text = (share_directory() / 'docs' / 'programs.md').read_text(encoding='utf-8')
     example = text.split('```yaml')[1].split('```')[0]

@@ -127,6 +127,7 @@ def test_samples_that_mislead_are_left_out_for_what_is_held_out_and_only_then(tr
     assert (np.array(free.standstill) < 0.01 * np.abs(plain.velocity).max(axis=0)).all()
 
 
+@pytest.mark.slow
 def test_a_joint_at_rest_does_not_hide_how_well_the_others_are_predicted(tree):
     run = measured(5)
     moves = np.array([0.0, 1.0, 1.0])
@@ -178,6 +179,7 @@ def test_what_cannot_be_a_run_of_this_arm_is_refused_by_its_cause(change, messag
     check_recording(measured(5), tree)
 
 
+@pytest.mark.slow
 def test_a_load_is_weighed_and_weighs_the_gains(found, tree):
     heavy = measured(6, load=3.0)
     load = estimate_load(found, heavy, 'fore', DriveGains.of_profile(tree))

@@ -92,6 +92,7 @@ def test_every_law_gives_its_recorded_commands_again(law, tmp_path):
 LOCKED = {'natural_frequency': [12.0], 'locked': ['joint4:=0.2'], 'locked_joint_moved': 'update'}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('moved', ['report', 'update', 'stop'])
 def test_a_locked_joint_that_moves_is_seen_at_the_same_tick_again(moved, tmp_path):
     given = {**GIVEN, **LOCKED, 'locked_joint_moved': moved}
@@ -104,6 +105,7 @@ def test_a_locked_joint_that_moves_is_seen_at_the_same_tick_again(moved, tmp_pat
     exact(loop, tmp_path)
 
 
+@pytest.mark.slow
 def test_locked_joints_that_were_measured_are_where_the_activation_found_them(tmp_path):
     loop = RecordedLoop({**GIVEN, **LOCKED}, locked={0: 0.2}, activated=20)
     loop.given['locked'] = ['joint4:=measured']
@@ -178,6 +180,7 @@ def test_changes_of_parameters_count_from_the_right_tick_on(side, tmp_path):
     exact(loop.run(STEPS), tmp_path)
 
 
+@pytest.mark.slow
 def test_a_recovery_after_silence_starts_anew(tmp_path):
     loop = RecordedLoop(
         behind={0: follow(30 * MS)},
@@ -345,6 +348,7 @@ def test_states_that_the_controller_did_not_answer_are_not_shown_to_it(tmp_path)
     )
 
 
+@pytest.mark.slow
 def test_a_bag_of_wall_times_is_replayed_by_arrival(tmp_path):
     loop = RecordedLoop(wall=True, behind={77: follow(), 300: change(damping_ratio=[0.7])})
     exact(loop.run(STEPS), tmp_path)
@@ -362,6 +366,7 @@ joints:
 """
 
 
+@pytest.mark.slow
 def test_a_bag_in_a_drivers_names_and_units_is_replayed_in_ours(tmp_path):
     file = tmp_path / 'odd.yaml'
     file.write_text(DRIVER, encoding='utf-8')
@@ -427,6 +432,7 @@ def test_a_controller_that_began_before_the_states_is_started_at_its_first_refer
     assert 'the controller began before the first state in the bag' in lines(found)
 
 
+@pytest.mark.slow
 def test_a_recording_of_a_running_controller_follows_the_recorded_reference(tmp_path):
     loop = RecordedLoop(behind={77: follow()}).run(STEPS)
     latched = {PARAMETERS, DESCRIPTION}
@@ -445,6 +451,7 @@ class Garbage(Message):
         return b'\x00\x01\x00\x00\xff\xff\xff\x7f'
 
 
+@pytest.mark.slow
 def test_what_is_damaged_in_a_bag_is_told_and_left_out(tmp_path):
     loop = RecordedLoop(behind={0: follow(30 * MS)}).run(STEPS)
     status = next(m for m in loop.messages if 'status' in m.topic)

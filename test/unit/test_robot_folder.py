@@ -78,6 +78,7 @@ def test_every_node_takes_its_parameters(written):
     assert nodes['/**/trajectory']['ros__parameters']['tool_frame'] == written.frame
 
 
+@pytest.mark.slow
 def test_the_driver_profile_is_the_model_in_si_units(written):
     profile, tree = load_driver_profile(written.folder / 'driver.yaml'), written.tree
     assert [joint.name for joint in profile.joints] == list(tree.joint_names)
@@ -87,6 +88,7 @@ def test_the_driver_profile_is_the_model_in_si_units(written):
         np.testing.assert_array_equal(convert(numbers), numbers)
 
 
+@pytest.mark.slow
 def test_the_bridge_carries_states_clock_and_a_force_per_joint(written):
     entries = yaml.safe_load((written.folder / 'ros_gz_bridge.yaml').read_text('utf-8'))
     found = [(e['ros_topic_name'], e['gz_topic_name'], e['direction']) for e in entries]
@@ -143,6 +145,7 @@ def test_every_command_of_the_readme_is_understood(written, monkeypatch):
             assert Path(word).is_file() or '/' not in word
 
 
+@pytest.mark.slow
 def test_commands_of_the_readme_survive_a_folder_with_spaces(tmp_path):
     tree, folder = load_robot(shipped_robot('scara')), tmp_path / "my arm's $HOME"
     motion = default_motion(tree, 'tool')

@@ -85,6 +85,7 @@ def test_parameters_of_nodes_choose_the_same():
     assert turned.position_lower[1] == pytest.approx(-math.pi)
 
 
+@pytest.mark.slow
 def test_check_model_says_whether_the_robot_loads_all_the_same(capsys):
     parser = argparse.ArgumentParser()
     check_command.add_arguments(parser)
@@ -125,6 +126,7 @@ def test_a_planned_motion_keeps_within_the_shares_of_the_limits(planned):
     assert np.allclose(path.start, motion.home, atol=1e-9)
 
 
+@pytest.mark.slow
 def test_a_posture_that_no_drive_can_hold_is_refused_with_joint_and_figure():
     tree = serial_arms()['ur5_robot'].tree.with_changes(effort_limit=np.full(6, 0.5))
     with pytest.raises(ModelError, match=r"joint '.*': gravity alone takes \d+% of its effort"):

@@ -48,6 +48,7 @@ def test_rotation_about_an_axis_is_the_exponential_of_its_cross_matrix(axis, ang
     assert np.allclose(R @ axis, axis, atol=1e-14)
 
 
+@pytest.mark.slow
 @given(directions(), angles, angles)
 def test_turns_about_one_axis_add_up(axis, first, second):
     both = rotation_about(axis, first) @ rotation_about(axis, second)

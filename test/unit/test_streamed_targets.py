@@ -79,6 +79,7 @@ def test_a_target_at_rest_is_reached_without_passing_it():
     np.testing.assert_allclose(way[-1], 1.0, atol=1e-6)  # exp(-15 2.5 s) and the limits before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('law', ['computed_torque', 'impedance', 'pd_gravity'])
 def test_jumps_of_0_3_m_at_10_hz_and_a_stream_that_ends_step_no_effort(law):
     tree = arm('scara', friction=True)
@@ -140,6 +141,7 @@ def test_what_cannot_be_followed_is_refused_and_the_reference_stays():
         floating.perform(TargetChange(floating, lambda: floating.targets.joints((), HERE)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('factor', [1.0, 2.0])  # of the apparent mass
 def test_a_streamed_wrench_presses_against_the_spring_and_fades_when_it_ends(factor):
     stiffness = np.array([800.0, 800.0, 800.0, 0.0, 0.0, 20.0])

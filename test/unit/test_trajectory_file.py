@@ -74,6 +74,7 @@ def test_a_file_gives_the_motion_again(tmp_path):
     np.testing.assert_allclose(again.table(times)[0], motion().table(times)[0], atol=1e-10)
 
 
+@pytest.mark.slow
 def test_a_file_has_the_fields_of_the_message(tmp_path):
     message = yaml.safe_load(trajectory_text(motion(), NAMES, 0.02))
     assert message['joint_names'] == list(NAMES)
