@@ -28,7 +28,7 @@ from robot_dynamics_ros.errors import (
 )
 from robot_dynamics_ros.ros.executables import use_one_thread
 
-#: Commands and their summaries; each is implemented in the module of the same name in ``cli``.
+#: Commands and their summaries.
 COMMANDS = {
     'demo': 'simulate arms under each control law over ROS 2, record and report',
     'scene': 'run constraint-stabilization scenes and compare f(q, t) with its designed decay',
@@ -63,6 +63,14 @@ NODE_COMMANDS = {
     'emulate': 'driver_emulator',
 }
 
+#: Modules in ``cli`` of the commands whose module has another name.
+_MODULES = {
+    **dict.fromkeys((*NODE_COMMANDS, 'view'), 'nodes'),
+    **dict.fromkeys(('check_model', 'commission'), 'checks'),
+    **dict.fromkeys(('excite', 'design_gains'), 'design'),
+    **dict.fromkeys(('replay', 'calibrate'), 'reruns'),
+}
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; return its exit code, 2 for wrong input."""
@@ -85,16 +93,13 @@ def _main(argv: Sequence[str] | None) -> int:
     try:
         _require_text(arguments)
         for name, summary in COMMANDS.items():
-            command = commands.add_parser(name, help=summary, description=summary)
+            added = commands.add_parser(name, help=summary, description=summary)
             if name == chosen:
                 with _ended_by_interrupt():
-                    module = _module(name)
-                executable = [NODE_COMMANDS[name]] if name in NODE_COMMANDS else []
-                module.add_arguments(command, *executable)
+                    command = _command(name)
+                command.declare(added)
         parsed = parser.parse_args(arguments)  # ends here if no command was chosen
-        if chosen in NODE_COMMANDS:
-            return int(module.run_node(NODE_COMMANDS[chosen], parsed))
-        return int(module.run(parsed))
+        return int(command.run(parsed))
     except RobotDynamicsError as error:
         print(f'error: {error}', file=sys.stderr)
         return 2
@@ -156,22 +161,22 @@ def _name() -> str:
     return program if program == 'robot-dynamics' else 'python -m robot_dynamics_ros'
 
 
-def _module(command: str) -> ModuleType:
-    """Return the module of a command.
+def _command(name: str) -> Any:
+    """Return a command, a ``cli.arguments.Command``.
 
     Raises:
         MissingDependencyError: A library that the command needs is not installed.
     """
-    name = 'run_node' if command in NODE_COMMANDS else command
     try:
-        return import_module(f'robot_dynamics_ros.cli.{name}')
+        module = import_module(f'robot_dynamics_ros.cli.{_MODULES.get(name, name)}')
     except ModuleNotFoundError as error:
         library = (error.name or '').split('.')[0]
         if library in ('', 'robot_dynamics_ros'):
             raise
         raise MissingDependencyError(
-            library, f'the command {command}', f"install it (pip '{library}')"
+            library, f'the command {name}', f"install it (pip '{library}')"
         ) from error
+    return module.COMMANDS[name]
 
 
 # Lazy import -------------------------------------------------------------------------------------

@@ -13,14 +13,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from robot_dynamics_ros.cli.robot_argument import (
-    add_job_arguments,
-    add_recording_arguments,
+from robot_dynamics_ros.cli.arguments import (
+    JOBS,
+    RECORDING,
+    TIMING,
+    TOOL_FRAME,
+    Command,
+    option,
+    output,
     recording_choice,
+    threshold,
 )
 from robot_dynamics_ros.cli.tables import (
-    add_output_arguments,
-    add_threshold_argument,
     print_figures,
     print_findings,
     print_lines,
@@ -47,7 +51,6 @@ from robot_dynamics_ros.recordings.output_folder import (
     write_json,
 )
 from robot_dynamics_ros.recordings.report.toolkit import ReportTable, quantity
-from robot_dynamics_ros.recordings.timing import TIMINGS
 
 _USUAL_OUTPUT = Path('out') / 'analysis'
 _MANY = 20  # number of bags from which reports are written only on request
@@ -67,71 +70,6 @@ SUMMARY = {
     'thresholds': 'thresholds',
     'findings': 'findings',
 }
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments."""
-    parser.add_argument(
-        'bags', nargs='+', type=Path, metavar='BAG', help='bag, storage file, or folder of bags'
-    )
-    add_recording_arguments(parser)
-    add_evaluation_choice(parser)
-    parser.add_argument(
-        '--program',
-        default='',
-        help='constraint program to evaluate (default: that of the recorded controller, if any)',
-    )
-    parser.add_argument(
-        '--program-start',
-        type=float,
-        metavar='S',
-        help='start time of the program, s (default: first command)',
-    )
-    parser.add_argument(
-        '--contacts',
-        default='',
-        metavar='FILE',
-        help='detect contacts with these thresholds (file written by calibrate)',
-    )
-    add_threshold_argument(parser, 'metrics.json')
-    add_output_arguments(parser, _USUAL_OUTPUT)
-    parser.add_argument(
-        '--rows',
-        type=int,
-        default=100_000,
-        help='maximum number of rows in rows.csv, 0: no limit (default: 100000)',
-    )
-    parser.add_argument('--no-tables', action='store_true', help='do not write rows.csv')
-    parser.add_argument(
-        '--report',
-        action=argparse.BooleanOptionalAction,
-        help=f'write report.html (default: for fewer than {_MANY} bags)',
-    )
-    add_job_arguments(parser)
-
-
-def add_evaluation_choice(parser: argparse.ArgumentParser) -> None:
-    """Declare the options of the evaluation."""
-    parser.add_argument(
-        '--formulation',
-        choices=tuple(FORMULATIONS),
-        default='newton_euler',
-        help='formulation of the dynamics (default: newton_euler)',
-    )
-    parser.add_argument(
-        '--effort',
-        choices=EFFORTS,
-        default='auto',
-        help='effort to compare with the model (default: measured if recorded, else commanded)',
-    )
-    parser.add_argument(
-        '--timing',
-        choices=('auto', *TIMINGS),
-        default='auto',
-        help='how accelerations are assigned to states and efforts (default: determined from the '
-        'data)',
-    )
-    parser.add_argument('--frame', default='', help='tool frame (default: tool, or the last link)')
 
 
 @dataclass(frozen=True)
@@ -279,3 +217,45 @@ def _write_summary(path: Path, rows: Sequence[dict[str, Any]]) -> None:
         writer = csv.DictWriter(file, list(SUMMARY), lineterminator='\n')
         writer.writeheader()
         writer.writerows(json_ready(row) for row in rows)
+
+
+COMMANDS = {
+    'analyze': Command(
+        run,
+        {
+            'bags BAG': option(Path, 'bag, storage file, or folder of bags', nargs='+'),
+            **RECORDING,
+            '--formulation': option(
+                'newton_euler', 'formulation of the dynamics', choices=tuple(FORMULATIONS)
+            ),
+            '--effort': option(
+                'auto',
+                'effort to compare with the model (default: measured if recorded, else commanded)',
+                choices=EFFORTS,
+            ),
+            **TIMING,
+            **TOOL_FRAME,
+            '--program': option(
+                '',
+                'constraint program to evaluate (default: that of the recorded controller, if '
+                'any)',
+            ),
+            '--program-start S': option(
+                float, 'start time of the program, s (default: first command)'
+            ),
+            '--contacts FILE': option(
+                '', 'detect contacts with these thresholds (file written by calibrate)'
+            ),
+            **threshold('metrics.json'),
+            **output(_USUAL_OUTPUT),
+            '--rows': option(100_000, 'maximum number of rows in rows.csv, 0: no limit'),
+            '--no-tables': option(False, 'do not write rows.csv'),
+            '--report': option(
+                None,
+                f'write report.html (default: for fewer than {_MANY} bags)',
+                action=argparse.BooleanOptionalAction,
+            ),
+            **JOBS,
+        },
+    )
+}

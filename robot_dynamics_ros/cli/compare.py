@@ -17,16 +17,20 @@ import numpy as np
 from rich.console import Console
 from rich.progress import Progress, TextColumn
 
-from robot_dynamics_ros.cli.robot_argument import (
-    add_part_arguments,
-    add_robot_arguments,
+from robot_dynamics_ros.cli.arguments import (
+    JSON,
+    PART,
+    ROBOT,
+    TOOL_FRAME,
+    Command,
+    grouped,
+    option,
+    output,
     recording_choice,
     robot_of,
+    threshold,
 )
 from robot_dynamics_ros.cli.tables import (
-    add_json_argument,
-    add_output_arguments,
-    add_threshold_argument,
     print_figures,
     print_report,
     print_table,
@@ -61,24 +65,6 @@ _BLOCK = 2e-3  # s, duration of one timed block of calls
 _BLOCKS = 15
 
 Document = dict[str, Any]
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments."""
-    parser.usage = '%(prog)s [options] ROBOT [NAME:=VALUE ...] | BAG_A BAG_B'
-    add_robot_arguments(parser)
-    parser.add_argument(
-        '--states',
-        type=int,
-        default=10,
-        metavar='N',
-        help='number of random states to compare (default: 10)',
-    )
-    parser.add_argument(
-        '--seed', type=int, default=0, help='random seed of the states (default: 0)'
-    )
-    add_json_argument(parser)
-    add_bag_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -253,21 +239,6 @@ def are_bags(words: list[str]) -> bool:
     return Path(words[0]).is_dir() or is_bag(Path(words[0]))
 
 
-def add_bag_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments for comparing two recordings."""
-    group = parser.add_argument_group('two recordings')
-    group.add_argument(
-        '--align',
-        default='motion',
-        metavar='HOW',
-        help=f'{", ".join(METHODS)}, or the time shift of the second bag, s (default: motion)',
-    )
-    add_part_arguments(group)
-    group.add_argument('--frame', default='', help='tool frame (default: tool, or the last link)')
-    add_threshold_argument(group, 'comparison.json')
-    add_output_arguments(group, _USUAL_OUTPUT)
-
-
 def compare_bags(words: list[str], args: argparse.Namespace) -> int:
     """Compare two recordings; return 1 if a threshold is violated.
 
@@ -331,3 +302,29 @@ def _names(bags: list[Path]) -> list[str]:
     """Return distinct short names of the two bags."""
     names = [short_name(bag) for bag in bags]
     return names if names[0] != names[1] else [f'{names[0]}-1', f'{names[1]}-2']
+
+
+COMMANDS = {
+    'compare': Command(
+        run,
+        {
+            **ROBOT,
+            '--states N': option(10, 'number of random states to compare'),
+            '--seed': option(0, 'random seed of the states'),
+            **JSON,
+            **grouped(
+                'two recordings',
+                {
+                    '--align HOW': option(
+                        'motion', f'{", ".join(METHODS)}, or the time shift of the second bag, s'
+                    ),
+                    **PART,
+                    **TOOL_FRAME,
+                    **threshold('comparison.json'),
+                    **output(_USUAL_OUTPUT),
+                },
+            ),
+        },
+        usage='%(prog)s [options] ROBOT [NAME:=VALUE ...] | BAG_A BAG_B',
+    )
+}

@@ -16,7 +16,8 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from robot_dynamics_ros.cli.new_robot import add_setup_arguments, parameter_file
+from robot_dynamics_ros.cli.arguments import JOINTS, MAPPING, ROBOT_HELP, SETUP, Command, option
+from robot_dynamics_ros.cli.new_robot import parameter_file
 from robot_dynamics_ros.cli.processes import (
     SHOWN,
     SceneProcesses,
@@ -25,7 +26,6 @@ from robot_dynamics_ros.cli.processes import (
     run_recorded,
     shown_scenes,
 )
-from robot_dynamics_ros.cli.robot_argument import ROBOT_HELP, add_joint_arguments
 from robot_dynamics_ros.cli.scene import SCENES, run_scenes
 from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.recordings.bag.reader import BagReader
@@ -84,29 +84,6 @@ class DemoRun:
 LAWS = ('pd_gravity', 'computed_torque')
 ROBOTS = ('scara', 'four_dof')
 _TITLES = {'pd_gravity': 'PD + gravity', 'computed_torque': 'computed torque'}
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments."""
-    parser.add_argument(
-        'robot', nargs='?', help=f'only this arm: {ROBOT_HELP} (default: both shipped arms)'
-    )
-    parser.add_argument(
-        'mapping', nargs='*', metavar='NAME:=VALUE', help='argument of a xacro file'
-    )
-    parser.add_argument('--robot', dest='one', help='same as the first argument', default=None)
-    add_joint_arguments(parser)
-    add_setup_arguments(parser)
-    parser.add_argument('--law', choices=LAWS, help='only this law')
-    parser.add_argument(
-        '--no-scenes', action='store_true', help='skip the constraint-stabilization scenes'
-    )
-    parser.add_argument(
-        '--view', action='store_true', help='show every run in a browser: http://127.0.0.1:8080'
-    )
-    parser.add_argument(
-        '--out', type=Path, default=Path('out'), help='folder of the results (default: out)'
-    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -255,3 +232,23 @@ def _print(console: Console, runs: list[DemoRun]) -> None:
     for name, text in rows.items():
         table.add_row(name, *map(text, runs))
     console.print(table)
+
+
+COMMANDS = {
+    'demo': Command(
+        run,
+        {
+            'robot': option(
+                None, f'only this arm: {ROBOT_HELP} (default: both shipped arms)', nargs='?'
+            ),
+            **MAPPING,
+            '--robot': option(None, 'same as the first argument', dest='one'),
+            **JOINTS,
+            **SETUP,
+            '--law': option(None, 'only this law', choices=LAWS),
+            '--no-scenes': option(False, 'skip the constraint-stabilization scenes'),
+            '--view': option(False, 'show every run in a browser: http://127.0.0.1:8080'),
+            '--out': option(Path('out'), 'folder of the results'),
+        },
+    )
+}

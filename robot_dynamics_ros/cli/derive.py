@@ -10,11 +10,14 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from robot_dynamics_ros.cli.robot_argument import (
-    add_loops_argument,
-    add_robot_arguments,
+from robot_dynamics_ros.cli.arguments import (
+    LOOPS,
+    ROBOT,
+    Command,
+    grouped,
     loops_of,
     mechanism_of,
+    option,
     robot_of,
     set_values,
 )
@@ -31,69 +34,6 @@ from robot_dynamics_ros.symbolic.c_source import DEFAULT_OUTPUTS, c_source, writ
 from robot_dynamics_ros.symbolic.closed_form import ClosedForm, derive
 from robot_dynamics_ros.symbolic.equations import QUANTITIES, WRITERS
 from robot_dynamics_ros.symbolic.outputs import OUTPUTS
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments."""
-    add_robot_arguments(parser)
-    parser.add_argument(
-        '--format', choices=(*WRITERS, 'c'), default='text', help='output format (default: text)'
-    )
-    parser.add_argument(
-        '--formulation',
-        help='formulation to derive from (default: newton_euler; with --loops: kane)',
-    )
-    listed = ', '.join(f'{name} {meaning}' for name, meaning in QUANTITIES.items())
-    parser.add_argument(
-        '--show',
-        nargs='+',
-        choices=QUANTITIES,
-        default=tuple(QUANTITIES),
-        help=f'what to print: {listed} (default: all)',
-    )
-    add_loops_argument(parser)
-    parser.add_argument(
-        '--output',
-        type=Path,
-        metavar='FILE',
-        help='output file (default: stdout); for C, a folder, required',
-    )
-    group = parser.add_argument_group('with --format c')
-    group.add_argument(
-        '--functions',
-        nargs='+',
-        choices=OUTPUTS,
-        default=DEFAULT_OUTPUTS,
-        help=f'functions to generate (default: {", ".join(DEFAULT_OUTPUTS)})',
-    )
-    group.add_argument(
-        '--frames',
-        nargs='+',
-        default=(),
-        metavar='LINK',
-        help='links to generate pose, Jacobian and motion of',
-    )
-    group.add_argument(
-        '--program',
-        metavar='NAME|FILE',
-        help='also generate the constraint-stabilization law with this program',
-    )
-    group.add_argument(
-        '--ramp',
-        type=float,
-        metavar='SECONDS',
-        help='also generate computed torque with saturated efforts and this activation ramp, s; '
-        '0: no ramp',
-    )
-    group.add_argument(
-        '--set',
-        dest='changes',
-        action='append',
-        default=[],
-        metavar='KEY=VALUE',
-        help='set a parameter of the law, YAML value, e.g. period=0.001; may be repeated',
-    )
-    group.add_argument('--name', help='prefix of all C names (default: the name of the robot)')
 
 
 def run(args: argparse.Namespace) -> int:
@@ -158,3 +98,54 @@ def _derived(args: argparse.Namespace) -> ClosedForm:
             bar.update(task, description=step, completed=done)
 
         return derive(robot, formulation, show)
+
+
+_MEANINGS = ', '.join(f'{name} {meaning}' for name, meaning in QUANTITIES.items())
+_OF_C = {
+    '--functions': option(
+        DEFAULT_OUTPUTS,
+        f'functions to generate (default: {", ".join(DEFAULT_OUTPUTS)})',
+        nargs='+',
+        choices=OUTPUTS,
+    ),
+    '--frames LINK': option((), 'links to generate pose, Jacobian and motion of', nargs='+'),
+    '--program NAME|FILE': option(
+        None, 'also generate the constraint-stabilization law with this program'
+    ),
+    '--ramp SECONDS': option(
+        float,
+        'also generate computed torque with saturated efforts and this activation ramp, s; '
+        '0: no ramp',
+    ),
+    '--set KEY=VALUE': option(
+        [],
+        'set a parameter of the law, YAML value, e.g. period=0.001; may be repeated',
+        dest='changes',
+        action='append',
+    ),
+    '--name': option(None, 'prefix of all C names (default: the name of the robot)'),
+}
+
+COMMANDS = {
+    'derive': Command(
+        run,
+        {
+            **ROBOT,
+            '--format': option('text', 'output format', choices=(*WRITERS, 'c')),
+            '--formulation': option(
+                None, 'formulation to derive from (default: newton_euler; with --loops: kane)'
+            ),
+            '--show': option(
+                tuple(QUANTITIES),
+                f'what to print: {_MEANINGS} (default: all)',
+                nargs='+',
+                choices=QUANTITIES,
+            ),
+            **LOOPS,
+            '--output FILE': option(
+                Path, 'output file (default: stdout); for C, a folder, required'
+            ),
+            **grouped('with --format c', _OF_C),
+        },
+    )
+}

@@ -12,21 +12,24 @@ from functools import partial
 from itertools import chain
 from pathlib import Path
 
+from robot_dynamics_ros.cli.arguments import (
+    JOBS,
+    RECORDING,
+    TIMING,
+    Command,
+    option,
+    output,
+    recording_choice,
+)
 from robot_dynamics_ros.cli.identify_results import (
     FILES,
+    LOAD,
     Learned,
-    add_load_arguments,
     deliver_results,
     identify_currents,
     listed,
     weigh,
 )
-from robot_dynamics_ros.cli.robot_argument import (
-    add_job_arguments,
-    add_recording_arguments,
-    recording_choice,
-)
-from robot_dynamics_ros.cli.tables import add_output_arguments
 from robot_dynamics_ros.errors import ConfigurationError, RecordingError, UnknownNameError
 from robot_dynamics_ros.identification import corrected_urdf
 from robot_dynamics_ros.identification.bags import (
@@ -57,74 +60,9 @@ from robot_dynamics_ros.model.check import check_model
 from robot_dynamics_ros.recordings.bag_jobs import find_bags, run_with_progress
 from robot_dynamics_ros.recordings.output_folder import choose_folder
 from robot_dynamics_ros.recordings.recording import WHOLE, Recording, current_unit
-from robot_dynamics_ros.recordings.timing import TIMINGS
 
 _WORSE = 1.2  # times the residual of the nominal robot: a smaller increase may be chance
 _NOTHING = 0.1  # percent of the RMS effort: a negligible residual
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments."""
-    parser.add_argument(
-        'bags',
-        nargs='*',
-        type=Path,
-        metavar='BAG',
-        help='recordings to identify from: bag, storage file, or folder of bags',
-    )
-    parser.add_argument(
-        '--validate',
-        nargs='+',
-        default=[],
-        metavar='BAG[@FROM:TO]',
-        help='recordings to validate on, or a time range of them, s (default: cross-validation '
-        'between the halves of each bag)',
-    )
-    add_output_arguments(parser)
-    add_recording_arguments(parser)
-    _add_method_arguments(parser)
-    add_load_arguments(parser)
-    parser.add_argument(
-        '--most',
-        type=float,
-        metavar='PERCENT',
-        help='exit code 1 if a residual exceeds this percentage of the RMS effort',
-    )
-    add_job_arguments(parser)
-
-
-def _add_method_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        '--terms',
-        nargs='*',
-        choices=tuple(TERMS),
-        default=None,
-        help=f'drive parameters to identify (default: {" ".join(DEFAULT_TERMS)}; from measured '
-        'efforts also those of the others that reduce the residual of held-out segments)',
-    )
-    parser.add_argument('--timing', choices=(AUTO, *TIMINGS), default=AUTO)
-    parser.add_argument(
-        '--delay',
-        default=AUTO,
-        help='periods from a state to the step in which its command acts (default: auto)',
-    )
-    parser.add_argument(
-        '--cutoff',
-        default=AUTO,
-        help='cut-off frequency of the zero-phase filter, Hz; none: no filter (default: auto)',
-    )
-    parser.add_argument(
-        '--effort',
-        choices=EFFORTS,
-        default=AUTO,
-        help='effort to identify from (default: commanded if recorded, else measured)',
-    )
-    parser.add_argument(
-        '--prior-weight',
-        type=float,
-        default=1.0,
-        help='weight of the nominal inertia where the data determine little (default: 1)',
-    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -342,3 +280,50 @@ def _refused(reasons: Sequence[str]) -> int:
         *(f'error: {reason}' for reason in reasons), 'nothing written', sep='\n', file=sys.stderr
     )
     return 1
+
+
+COMMANDS = {
+    'identify': Command(
+        run,
+        {
+            'bags BAG': option(
+                Path,
+                'recordings to identify from: bag, storage file, or folder of bags',
+                nargs='*',
+            ),
+            '--validate BAG[@FROM:TO]': option(
+                [],
+                'recordings to validate on, or a time range of them, s (default: cross-validation '
+                'between the halves of each bag)',
+                nargs='+',
+            ),
+            **output(),
+            **RECORDING,
+            '--terms': option(
+                None,
+                f'drive parameters to identify (default: {" ".join(DEFAULT_TERMS)}; from measured '
+                'efforts also those of the others that reduce the residual of held-out segments)',
+                nargs='*',
+                choices=tuple(TERMS),
+            ),
+            **TIMING,
+            '--delay': option(AUTO, 'periods from a state to the step in which its command acts'),
+            '--cutoff': option(
+                AUTO, 'cut-off frequency of the zero-phase filter, Hz; none: no filter'
+            ),
+            '--effort': option(
+                AUTO,
+                'effort to identify from (default: commanded if recorded, else measured)',
+                choices=EFFORTS,
+            ),
+            '--prior-weight': option(
+                1.0, 'weight of the nominal inertia where the data determine little'
+            ),
+            **LOAD,
+            '--most PERCENT': option(
+                float, 'exit code 1 if a residual exceeds this percentage of the RMS effort'
+            ),
+            **JOBS,
+        },
+    )
+}

@@ -13,7 +13,8 @@ import numpy as np
 from rich.console import Console
 
 from robot_dynamics_ros.cli import identify
-from robot_dynamics_ros.cli.excite import excitation_trajectory, write_excitation
+from robot_dynamics_ros.cli.arguments import Command, option
+from robot_dynamics_ros.cli.design import excitation_trajectory, write_excitation
 from robot_dynamics_ros.cli.tables import print_table
 from robot_dynamics_ros.control.laws.computed_torque import ComputedTorque
 from robot_dynamics_ros.control.trajectories.trajectory import Trajectory
@@ -75,17 +76,6 @@ class _Stage:
     metrics: TrackingMetrics
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments."""
-    parser.add_argument('--robot', choices=sorted(ROBOTS), default='scara')
-    parser.add_argument(
-        '--out',
-        type=Path,
-        default=Path('out/identify_demo'),
-        help='folder of the results (default: out/identify_demo)',
-    )
-
-
 def tool() -> Payload:
     """Return the tool of the simulated arm that its description lacks."""
     inertia = np.diag([0.003, 0.004, 0.002])
@@ -104,7 +94,9 @@ def run(args: argparse.Namespace) -> int:
     console.print('heavier links and other friction; its sensors have noise')
     before = _track(console, 'the description', nominal, real, test, out / 'before.html')
     recording = _excite(console, out, nominal, real)
-    code = identify.run(_identify_arguments(out))
+    code = identify.run(
+        identify.COMMANDS['identify'].parse([str(out / 'bag'), '--output', str(out)])
+    )
     corrected = load_robot(out / 'corrected.urdf')
     after = _track(console, 'the corrected model', corrected, real, test, out / 'after.html')
     gains = np.array(before.metrics.rms_error) / np.array(after.metrics.rms_error)
@@ -192,12 +184,6 @@ def _excite(console: Console, out: Path, nominal: RobotTree, real: RobotTree) ->
     return recording
 
 
-def _identify_arguments(out: Path) -> argparse.Namespace:
-    parser = argparse.ArgumentParser()
-    identify.add_arguments(parser)
-    return parser.parse_args([str(out / 'bag'), '--output', str(out)])
-
-
 def _write(out: Path, nominal: RobotTree, before: _Stage, after: _Stage) -> None:
     stages = before, after
     document: dict[str, Any] = {
@@ -214,3 +200,14 @@ def _write(out: Path, nominal: RobotTree, before: _Stage, after: _Stage) -> None
         (before.metrics, after.metrics),
         _LINKS,
     )
+
+
+COMMANDS = {
+    'identify_demo': Command(
+        run,
+        {
+            '--robot': option('scara', 'simulated arm', choices=sorted(ROBOTS)),
+            '--out': option(Path('out/identify_demo'), 'folder of the results'),
+        },
+    )
+}

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import yaml
 
-from robot_dynamics_ros.cli.robot_argument import recording_choice
+from robot_dynamics_ros.cli.arguments import Options, option, recording_choice
 from robot_dynamics_ros.cli.tables import print_report, print_table, wide_console
 from robot_dynamics_ros.control.drivers.file import shipped_profiles
 from robot_dynamics_ros.control.drivers.profile import NEED_CONSTANT
@@ -222,38 +222,27 @@ Learn = Callable[[Sequence[Path]], Learned]
 _PAYLOAD, _PROFILE = 'payload.yaml', 'driver_profile.yaml'
 
 
-def add_load_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments."""
-    parser.add_argument(
-        '--payload',
-        default='',
-        metavar='FRAME',
-        help='estimate mass, centre of mass and inertia of the load on this link in BAG',
-    )
-    parser.add_argument(
-        '--unloaded',
+#: Arguments of a run with a load.
+LOAD: Options = {
+    '--payload FRAME': option(
+        '', 'estimate mass, centre of mass and inertia of the load on this link in BAG'
+    ),
+    '--unloaded BAG': option(
+        [],
+        'with --payload: runs of the same arm without the load, to identify the arm and to scale '
+        'its drive gains by its own weight (default: the arm is as described)',
+        type=Path,
         nargs='+',
-        type=Path,
-        default=[],
-        metavar='BAG',
-        help='with --payload: runs of the same arm without the load, to identify the arm and to '
-        'scale its drive gains by its own weight (default: the arm is as described)',
-    )
-    parser.add_argument(
-        '--given_gains',
-        action='store_true',
-        help='with --payload: use the drive gains of the profile without scaling',
-    )
-    parser.add_argument(
-        '--gains',
-        nargs=2,
-        type=Path,
-        metavar=('UNLOADED', 'LOADED'),
-        help='estimate the drive gains of --driver_profile from two runs, and write the profile',
-    )
-    parser.add_argument(
-        '--load', type=float, metavar='KG', help='with --gains: mass of the load, kg'
-    )
+    ),
+    '--given_gains': option(
+        False, 'with --payload: use the drive gains of the profile without scaling'
+    ),
+    '--gains UNLOADED LOADED': option(
+        Path,
+        'estimate the drive gains of --driver_profile from two runs, and write the profile',
+    ),
+    '--load KG': option(float, 'with --gains: mass of the load, kg'),
+}
 
 
 def weigh(args: argparse.Namespace, learn: Learn) -> int:

@@ -13,11 +13,7 @@ from typing import Any
 
 import yaml
 
-from robot_dynamics_ros.cli.robot_argument import (
-    add_effort_limit,
-    add_robot_arguments,
-    robot_of,
-)
+from robot_dynamics_ros.cli.arguments import ROBOT, SETUP, Command, option, robot_of
 from robot_dynamics_ros.control.design import default_motion, robot_setup
 from robot_dynamics_ros.control.design.default_motion import DefaultMotion
 from robot_dynamics_ros.description.shipped import MECHANISMS, ROBOTS, robot_file, share_directory
@@ -30,45 +26,6 @@ from robot_dynamics_ros.model import RobotTree, load_robot
 from robot_dynamics_ros.model.inspection import nameless
 from robot_dynamics_ros.recordings.metrics.tracking import tool_frame
 from robot_dynamics_ros.ros import gazebo_files
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments."""
-    add_robot_arguments(parser)
-    add_setup_arguments(parser)
-    parser.add_argument('--out', type=Path, help='folder to write (default: name of the robot)')
-
-
-def add_setup_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments of a set-up beyond the robot and its joints."""
-    add_effort_limit(parser)
-    parser.add_argument(
-        '--frame',
-        default='',
-        metavar='LINK',
-        help='tool frame (default: --tip, else tool, tool0, tcp, flange or the last link)',
-    )
-    add_obstacle_arguments(parser)
-
-
-def add_obstacle_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the obstacles around the arm."""
-    parser.add_argument(
-        '--box',
-        type=float,
-        nargs=6,
-        action='append',
-        default=[],
-        metavar=('X', 'Y', 'Z', 'DX', 'DY', 'DZ'),
-        help='box to avoid: centre and size in the base frame, m; may be repeated',
-    )
-    parser.add_argument(
-        '--ground-below',
-        type=float,
-        default=0.0,
-        metavar='M',
-        help='distance of the ground below the base frame and the fixed bodies, m (default: 0)',
-    )
 
 
 def obstacles_of(args: argparse.Namespace) -> Obstacles:
@@ -103,7 +60,7 @@ def parameter_file(args: argparse.Namespace) -> Path:
     """Return the parameter file of the nodes of a robot: shipped, or generated and cached.
 
     Args:
-        args: Robot, mapping and joints, and the arguments that ``add_setup_arguments`` declares.
+        args: Robot, mapping and joints, and the arguments ``SETUP``.
 
     Raises:
         RobotDynamicsError: The robot is rejected, or no motion stays within its limits.
@@ -324,3 +281,11 @@ def _readme(tree: RobotTree, folder: Path, motion: DefaultMotion) -> str:
 def _yaml(content: Any) -> str:
     plain = json.loads(json.dumps(content))  # no shared lists: rcl does not support YAML aliases
     return yaml.safe_dump(plain, sort_keys=False, default_flow_style=None, width=1000)
+
+
+COMMANDS = {
+    'new_robot': Command(
+        run,
+        ROBOT | SETUP | {'--out': option(Path, 'folder to write (default: name of the robot)')},
+    )
+}

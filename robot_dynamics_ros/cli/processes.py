@@ -20,7 +20,7 @@ from typing import IO, Any
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from robot_dynamics_ros.cli.robot_argument import ros_parameters
+from robot_dynamics_ros.cli.arguments import ros_parameters
 from robot_dynamics_ros.errors import PeerTimeoutError, SceneError
 
 _END_SECONDS = 20.0

@@ -14,12 +14,8 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
-from robot_dynamics_ros.cli.new_robot import (
-    PROGRAM,
-    URDF,
-    add_setup_arguments,
-    parameter_file,
-)
+from robot_dynamics_ros.cli.arguments import JOINTS, SETUP, Command, option
+from robot_dynamics_ros.cli.new_robot import PROGRAM, URDF, parameter_file
 from robot_dynamics_ros.cli.processes import (
     SceneProcesses,
     begin_motion,
@@ -27,7 +23,6 @@ from robot_dynamics_ros.cli.processes import (
     run_recorded,
     shown_scenes,
 )
-from robot_dynamics_ros.cli.robot_argument import add_joint_arguments
 from robot_dynamics_ros.cli.tables import print_report
 from robot_dynamics_ros.constraints.program_file import load_program
 from robot_dynamics_ros.description.shipped import MECHANISMS
@@ -148,25 +143,6 @@ SCENES = {
         settled=2.2,
     ),
 }
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments."""
-    listed = '; '.join(f'{name}: {scene.title}' for name, scene in SCENES.items())
-    parser.add_argument(
-        'scene',
-        nargs='*',
-        help=f'scenes to run (default: all). {listed}. Or the file of your own arm, followed by '
-        'NAME:=VALUE arguments of a xacro file: its tool on a generated swinging plane',
-    )
-    add_joint_arguments(parser)
-    add_setup_arguments(parser)
-    parser.add_argument(
-        '--out',
-        type=Path,
-        default=Path('out/scenes'),
-        help='folder of the results (default: out/scenes)',
-    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -320,3 +296,22 @@ def outside_band(scene: Scene, figures: Mapping[str, Any]) -> list[str]:
         if not force['along'] <= _ALONG:
             problems.append(f'off along the surface by {1e3 * force["along"]:.2f} mm (RMS)')
     return problems
+
+
+_TITLES = '; '.join(f'{name}: {scene.title}' for name, scene in SCENES.items())
+_SCENES_HELP = (
+    f'scenes to run (default: all). {_TITLES}. Or the file of your own arm, followed by '
+    'NAME:=VALUE arguments of a xacro file: its tool on a generated swinging plane'
+)
+
+COMMANDS = {
+    'scene': Command(
+        run,
+        {
+            'scene': option(None, _SCENES_HELP, nargs='*'),
+            **JOINTS,
+            **SETUP,
+            '--out': option(Path('out/scenes'), 'folder of the results'),
+        },
+    )
+}

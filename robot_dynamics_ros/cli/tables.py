@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Terminal output of reports and tables, and arguments for thresholds and output folders."""
+"""Terminal output of reports and tables."""
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -90,37 +89,3 @@ def print_figures(figures: Mapping[str, Any], joints: Sequence[str]) -> None:
     """Print the names of the metrics that can have a threshold, one per line."""
     names = flat_figures(figures, joints)
     wide_console().print('\n'.join(escape(name) for name in names), highlight=False)
-
-
-def add_threshold_argument(parser: argparse._ActionsContainer, file: str) -> None:
-    """Declare bounds on the metrics in a file."""
-    parser.add_argument(
-        '--threshold',
-        action='append',
-        default=[],
-        metavar='KEY=VALUE',
-        help=f'upper bound on a metric in {file} (lower bound: KEY>=VALUE); exit code 1 if '
-        "violated; for a list of joints the worst one counts; 'list' prints the metrics",
-    )
-
-
-def add_json_argument(parser: argparse.ArgumentParser) -> None:
-    """Declare the optional JSON output file."""
-    parser.add_argument(
-        '--json', type=Path, metavar='FILE', help='also write the result to a JSON file'
-    )
-
-
-def add_output_arguments(parser: argparse._ActionsContainer, usual: Path | None = None) -> None:
-    """Declare the output folder, required unless there is a default."""
-    default = f' (default: {usual}/...)' if usual else ''
-    parser.add_argument(
-        '--output',
-        type=Path,
-        metavar='DIR',
-        required=usual is None,
-        help=f'folder of the results{default}',
-    )
-    parser.add_argument(
-        '--force', action='store_true', help='overwrite files of an existing output folder'
-    )

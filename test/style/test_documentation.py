@@ -9,7 +9,6 @@ import shlex
 import subprocess
 import sys
 from html.parser import HTMLParser
-from importlib import import_module
 from itertools import takewhile
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,6 +17,7 @@ from urllib.parse import unquote, urlsplit
 import pytest
 
 from benchmark.__main__ import BENCHMARKS
+from robot_dynamics_ros import __main__ as program
 from robot_dynamics_ros.__main__ import COMMANDS, NODE_COMMANDS, main
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -88,12 +88,9 @@ def parsed(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> bool:
     """Return whether the command line is accepted, without executing it."""
     if arguments == ['--help']:
         return True
-    name = 'run_node' if arguments[0] in NODE_COMMANDS else arguments[0]
     taken = []
-    for does in ('run', 'run_node'):
-        module = import_module(f'robot_dynamics_ros.cli.{name}')
-        if hasattr(module, does):
-            monkeypatch.setattr(module, does, lambda *given: taken.append(given) or 0)
+    command = program._command(arguments[0])._replace(run=lambda args: taken.append(args) or 0)
+    monkeypatch.setattr(program, '_command', lambda _: command)
     return main(arguments) == 0 and len(taken) == 1
 
 

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import math
 import re
@@ -14,7 +13,7 @@ import solids
 from samples import SAMPLES, sample, world_files
 from urdf_text import joint, link, robot
 
-from robot_dynamics_ros.cli import check_model as command
+from robot_dynamics_ros.cli.checks import COMMANDS
 from robot_dynamics_ros.description.shipped import (
     MECHANISMS,
     ROBOTS,
@@ -198,9 +197,8 @@ def test_the_largest_gravity_efforts_of_the_four_joint_arm_are_the_tabulated_one
 
 
 def run(*words) -> int:
-    parser = argparse.ArgumentParser()
-    command.add_arguments(parser)
-    return command.run(parser.parse_args([str(word) for word in words]))
+    command = COMMANDS['check_model']
+    return command.run(command.parse([str(word) for word in words]))
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import argparse
 import math
 
 import numpy as np
@@ -11,9 +10,9 @@ import pytest
 from oracles import PinocchioOracle
 from samples import random_tree, sample, serial_arms, world_files
 
-from robot_dynamics_ros.cli import check_model as check_command
 from robot_dynamics_ros.cli import new_robot
-from robot_dynamics_ros.cli.robot_argument import add_robot_arguments, robot_of
+from robot_dynamics_ros.cli.arguments import robot_of
+from robot_dynamics_ros.cli.checks import COMMANDS
 from robot_dynamics_ros.control.design.default_motion import (
     EFFORT_SHARE,
     VELOCITY_SHARE,
@@ -38,9 +37,7 @@ GIVEN = {'robot': '', 'robot_description': '', 'gravity': [0.0, 0.0, -9.81]}
 
 
 def parsed(*words):
-    parser = argparse.ArgumentParser()
-    add_robot_arguments(parser)
-    return parser.parse_args([str(word) for word in words])
+    return new_robot.COMMANDS['new_robot'].parse([str(word) for word in words])
 
 
 def test_a_robot_is_named_by_a_shipped_name_a_file_or_a_package(monkeypatch, tmp_path):
@@ -87,9 +84,8 @@ def test_parameters_of_nodes_choose_the_same():
 
 @pytest.mark.slow
 def test_check_model_says_whether_the_robot_loads_all_the_same(capsys):
-    parser = argparse.ArgumentParser()
-    check_command.add_arguments(parser)
-    assert check_command.run(parser.parse_args([str(PANDA)])) == 1
+    check = COMMANDS['check_model']
+    assert check.run(check.parse([str(PANDA)])) == 1
     out = capsys.readouterr().out
     assert 'is a mimic joint' in out
     assert 'loads with 8 joints: panda_joint1' in ' '.join(out.split())
@@ -149,17 +145,14 @@ def test_gains_are_what_drives_and_rate_allow():
 
 
 def test_the_parameters_of_a_robot_are_its_own_or_planned_once():
-    parser = argparse.ArgumentParser()
-    add_robot_arguments(parser)
-    new_robot.add_setup_arguments(parser)
-    shipped = new_robot.parameter_file(parser.parse_args(['scara']))
+    shipped = new_robot.parameter_file(parsed('scara'))
     assert shipped == share_directory() / 'config' / 'scara.yaml'
-    words = [str(PANDA), '--joints', 'panda_joint1,panda_joint2,panda_joint4']
-    planned = new_robot.parameter_file(parser.parse_args([*words, '--frame', 'panda_hand']))
+    words = [PANDA, '--joints', 'panda_joint1,panda_joint2,panda_joint4']
+    planned = new_robot.parameter_file(parsed(*words, '--frame', 'panda_hand'))
     written = planned.stat().st_mtime_ns
-    again = new_robot.parameter_file(parser.parse_args([*words, '--frame', 'panda_hand']))
+    again = new_robot.parameter_file(parsed(*words, '--frame', 'panda_hand'))
     assert (again, again.stat().st_mtime_ns) == (planned, written)
-    other = new_robot.parameter_file(parser.parse_args([*words, '--frame', 'panda_link6']))
+    other = new_robot.parameter_file(parsed(*words, '--frame', 'panda_link6'))
     assert other != planned
     with pytest.raises(UnknownNameError, match="unknown robot 'puma'"):
-        new_robot.parameter_file(parser.parse_args(['puma']))
+        new_robot.parameter_file(parsed('puma'))

@@ -1,20 +1,38 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Design the gains of a constraint program, and print them with poles and stability margins."""
+"""Design an excitation trajectory (``excite``), or gains of a program (``design_gains``).
+
+``excite`` writes a motion for identification as files. ``design_gains`` prints the gains of a
+constraint program with poles and stability margins.
+"""
 
 from __future__ import annotations
 
 import argparse
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from rich.console import Console
 
 from robot_dynamics_ros import yaml_reader as read
-from robot_dynamics_ros.cli.robot_argument import add_robot_arguments, robot_of
-from robot_dynamics_ros.cli.tables import add_json_argument, print_table
+from robot_dynamics_ros.cli.arguments import (
+    EFFORT_LIMIT,
+    JSON,
+    OBSTACLES,
+    ROBOT,
+    Command,
+    Options,
+    grouped,
+    option,
+    output,
+    robot_of,
+)
+from robot_dynamics_ros.cli.new_robot import obstacles_of
+from robot_dynamics_ros.cli.tables import print_table, wide_console
 from robot_dynamics_ros.constraints.error_dynamics import gains_from_frequency, roots
 from robot_dynamics_ros.constraints.feasibility import FeasibilityCheck, check_feasibility
 from robot_dynamics_ros.constraints.program import Program
@@ -30,11 +48,22 @@ from robot_dynamics_ros.control.design.gain_design import (
     program_margins,
 )
 from robot_dynamics_ros.control.laws.control_law import DISCRETIZATIONS
+from robot_dynamics_ros.control.trajectories.motions import Fourier
+from robot_dynamics_ros.control.trajectories.points import trajectory_text
+from robot_dynamics_ros.control.trajectories.trajectory import check_limits
 from robot_dynamics_ros.errors import ConfigurationError, ProgramError, RobotDynamicsError
-from robot_dynamics_ros.recordings.output_folder import write_json
+from robot_dynamics_ros.geometry.collisions import make_checker
+from robot_dynamics_ros.identification import Bounds, Excitation, design_excitation
+from robot_dynamics_ros.identification.unknowns import DEFAULT_TERMS, TERMS
+from robot_dynamics_ros.model import RobotTree
+from robot_dynamics_ros.recordings.output_folder import choose_folder, write_json
 from robot_dynamics_ros.recordings.report.toolkit import ReportTable
 from robot_dynamics_ros.spatial.scalar import Array
 
+#: Files written to the output folder.
+FILES = ('trajectory.yaml', 'excitation.json')
+
+_STEP = 0.02  # s between the trajectory points, which quintics interpolate
 _POINTS = 5  # times along the program at which margins are evaluated
 
 #: Methods, and the option that an error about unusable gains names.
@@ -47,68 +76,72 @@ _METHODS = {
 }
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments."""
-    add_robot_arguments(parser)
-    parser.add_argument(
-        '--program',
-        required=True,
-        metavar='FILE',
-        help='program file, or name of a shipped program',
+def excite(args: argparse.Namespace) -> int:
+    """Design, check and write the motion; return 0."""
+    console = wide_console()
+    choose_folder(args.output, args.output, force=args.force, files=FILES)
+    tree = robot_of(args, args.effort_limit)
+    checker, remarks = make_checker(tree, obstacles_of(args))
+    for remark in remarks:
+        console.print(f'remark: {remark}', style='yellow', markup=False)
+    excitation = design_excitation(
+        tree,
+        period=args.period,
+        harmonics=args.harmonics,
+        bounds=_bounds(args),
+        terms=args.terms,
+        seed=args.seed,
+        checker=checker,
     )
-    parser.add_argument(
-        '--method',
-        choices=_METHODS,
-        default='own',
-        help='design method (default: own, the gains in the program)',
+    write_excitation(args.output, tree, excitation, args.periods)
+    console.print(
+        f'condition of the base regressor: {excitation.condition:.3g} '
+        f'(random motions within the same limits: {excitation.random_condition:.3g})'
     )
-    row: dict[str, Any] = {'type': float, 'nargs': '+', 'metavar': 'X'}
-    parser.add_argument(
-        '--natural-frequency',
-        **row,
-        help='method frequency: natural frequency, rad/s, for all rows or one per row',
-    )
-    parser.add_argument(
-        '--damping-ratio',
-        **row,
-        help='method frequency: damping ratio, for all rows or one per row (default: 1)',
-    )
-    parser.add_argument(
-        '--settling-time', type=float, metavar='S', help='method settling: 2 %% settling time, s'
-    )
-    parser.add_argument(
-        '--overshoot',
-        type=float,
-        default=0.0,
-        metavar='P',
-        help='method settling: overshoot, in [0, 1) (default: 0)',
-    )
-    parser.add_argument(
-        '--poles', type=float, nargs=2, metavar=('X', 'Y'),
-        help='method poles: poles of every row at -X + Yj and -X - Yj, 1/s',
-    )  # fmt: skip
-    parser.add_argument(
-        '--error',
-        **row,
-        help='method lqr: acceptable error, m or rad, for all rows or one per row',
-    )
-    parser.add_argument(
-        '--rate',
-        **row,
-        help='method lqr: acceptable error rate, m/s or rad/s (default: 10/s times the error)',
-    )
-    parser.add_argument(
-        '--effort', type=float, default=0.3, metavar='SHARE',
-        help='method lqr: share of the effort limits available for feedback (default: 0.3)',
-    )  # fmt: skip
-    parser.add_argument(
-        '--delay', type=float, default=1.5e-3, metavar='S',
-        help='loop delay assumed for the margins, s (default: 0.0015, 1.5 periods at 1 kHz)',
-    )  # fmt: skip
-    add_json_argument(parser)
+    for name, share in excitation.used.items():
+        if name != 'workspace':
+            console.print(f'{name}: {100.0 * share:.0f} % of the allowed range')
+    console.print(f'written: {", ".join(str(args.output / name) for name in FILES)}')
+    return 0
 
 
-def run(args: argparse.Namespace) -> int:
+def _bounds(args: argparse.Namespace) -> Bounds:
+    lower = list(args.lower)
+    if args.above is not None:
+        lower[2] = max(lower[2], args.above)
+    return Bounds(
+        position=args.position,
+        velocity=args.velocity,
+        effort=args.effort,
+        frame=args.frame,
+        lower=tuple(lower),
+        upper=tuple(args.upper),
+    )
+
+
+def excitation_trajectory(excitation: Excitation, periods: int = 1) -> Fourier:
+    """Return the motion as a trajectory that a controller can follow."""
+    return Fourier(
+        excitation.centre, excitation.sine, excitation.cosine, excitation.period, periods
+    )
+
+
+def write_excitation(folder: Path, tree: RobotTree, excitation: Excitation, periods: int) -> None:
+    """Write the motion as a trajectory message and as Fourier coefficients.
+
+    Raises:
+        TrajectoryError: The motion exceeds the limits of the robot.
+    """
+    trajectory = excitation_trajectory(excitation, periods)
+    check_limits(trajectory, tree)
+    folder.mkdir(parents=True, exist_ok=True)
+    message, numbers = (folder / name for name in FILES)
+    message.write_text(trajectory_text(trajectory, tree.joint_names, _STEP), encoding='utf-8')
+    document = excitation.as_dict() | {'periods': periods}
+    write_json(numbers, document)
+
+
+def design_gains(args: argparse.Namespace) -> int:
     """Print gains, poles and margins; return 1 if the closed loop is unstable."""
     delay = read.not_negative('--delay', args.delay)
     tree = robot_of(args)
@@ -264,3 +297,81 @@ def _document(
             for k, at in zip(indices, margins, strict=True)
         ],
     }
+
+
+_EXCITATION: Options = {
+    '--period': option(10.0, 'period of the motion, s'),
+    '--periods': option(2, 'number of periods'),
+    '--harmonics': option(5, 'harmonics of the Fourier series'),
+    '--seed': option(0, 'random seed of the design'),
+    '--terms': option(
+        list(DEFAULT_TERMS),
+        f'drive parameters to identify (default: {" ".join(DEFAULT_TERMS)})',
+        nargs='*',
+        choices=tuple(TERMS),
+    ),
+}
+_SHARES = {
+    f'--{name} SHARE': option(share, f'share of the {name} limits that may be used')
+    for name, share in (('position', 0.9), ('velocity', 0.7), ('effort', 0.7))
+}
+_CORNERS = {
+    f'--{name} X Y Z': option(
+        (end, end, end),
+        f'{name} corner of the box, base frame, m; inf or -inf for no bound',
+        type=float,
+    )
+    for name, end in (('lower', -math.inf), ('upper', math.inf))
+}
+_BOX: Options = {
+    '--frame': option('tool', 'frame whose origin stays within the box'),
+    **_CORNERS,
+}
+_ABOVE: Options = {'--above Z': option(float, 'minimum height of the frame, base frame, m')}
+_BOUNDS = 'bounds of the motion'
+
+
+def _of_rows(text: str) -> dict[str, Any]:
+    """Return the settings of an option with one number, or one per row of the program."""
+    return option(float, text, nargs='+')
+
+
+_GAINS: Options = {
+    '--program FILE': option(None, 'program file, or name of a shipped program', required=True),
+    '--method': option(
+        'own', 'design method (default: own, the gains in the program)', choices=_METHODS
+    ),
+    '--natural-frequency X': _of_rows(
+        'method frequency: natural frequency, rad/s, for all rows or one per row'
+    ),
+    '--damping-ratio X': _of_rows(
+        'method frequency: damping ratio, for all rows or one per row (default: 1)'
+    ),
+    '--settling-time S': option(float, 'method settling: 2 %% settling time, s'),
+    '--overshoot P': option(0.0, 'method settling: overshoot, in [0, 1)'),
+    '--poles X Y': option(float, 'method poles: poles of every row at -X + Yj and -X - Yj, 1/s'),
+    '--error X': _of_rows('method lqr: acceptable error, m or rad, for all rows or one per row'),
+    '--rate X': _of_rows(
+        'method lqr: acceptable error rate, m/s or rad/s (default: 10/s times the error)'
+    ),
+    '--effort SHARE': option(0.3, 'method lqr: share of the effort limits available for feedback'),
+    '--delay S': option(
+        1.5e-3, 'loop delay assumed for the margins, s (default: 0.0015, 1.5 periods at 1 kHz)'
+    ),
+}
+
+COMMANDS = {
+    'excite': Command(
+        excite,
+        {
+            **ROBOT,
+            **output(),
+            **EFFORT_LIMIT,
+            **_EXCITATION,
+            **grouped(_BOUNDS, _SHARES | _BOX),
+            **OBSTACLES,
+            **grouped(_BOUNDS, _ABOVE),
+        },
+    ),
+    'design_gains': Command(design_gains, ROBOT | _GAINS | JSON),
+}

@@ -1,0 +1,339 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Command-line arguments: how they are declared, and those that several commands have.
+
+A command is a :class:`Command` in ``COMMANDS`` of its module. Its options are a table; the tables
+below are shared: the robot, its joints and obstacles, how recordings are read, where results go.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from robot_dynamics_ros.description.shipped import (
+    MECHANISMS,
+    ROBOTS,
+    robot_file,
+    shipped_mechanism,
+)
+from robot_dynamics_ros.errors import ConfigurationError
+from robot_dynamics_ros.model import Mechanism, load_robot
+from robot_dynamics_ros.model.build import EffortLimit
+from robot_dynamics_ros.model.load import assignments, choice_of_joints, load_mechanism
+from robot_dynamics_ros.model.robot_tree import STANDARD_GRAVITY, RobotTree
+from robot_dynamics_ros.recordings.reading import RobotChoice
+from robot_dynamics_ros.recordings.timing import TIMINGS
+from robot_dynamics_ros.yaml_reader.parsing import parse_yaml
+
+#: Settings of arguments for argparse, by their names and the names of their values, such as
+#: ``--gravity X Y Z``.
+Options = dict[str, dict[str, Any]]
+
+
+class Command(NamedTuple):
+    """A command.
+
+    Attributes:
+        run: Executes it with the parsed arguments; returns the exit code.
+        options: Its arguments, in the order of the help.
+        epilog: Returns the text after the help on the arguments.
+        usage: Replaces the generated usage, if given.
+    """
+
+    run: Callable[[argparse.Namespace], int]
+    options: Options
+    epilog: Callable[[], str] = str
+    usage: str | None = None
+
+    def declare(self, parser: argparse.ArgumentParser) -> None:
+        """Add the arguments to a parser."""
+        parser.usage, parser.epilog = self.usage, self.epilog()
+        if parser.epilog:
+            parser.formatter_class = argparse.RawDescriptionHelpFormatter
+        groups: dict[str, argparse._ActionsContainer] = {'': parser}
+        for key, settings in self.options.items():
+            first, *others = key.split()
+            names = [first, *(word for word in others if word.startswith('-'))]
+            values = tuple(others[len(names) - 1 :])
+            given = dict(settings)
+            title = given.pop('group', '')
+            if values:
+                given['metavar'] = values if values[1:] else values[0]
+            if values[1:]:
+                given['nargs'] = len(values)
+            if title not in groups:
+                groups[title] = parser.add_argument_group(title)
+            groups[title].add_argument(*names, **given)
+
+    def parse(self, words: Sequence[str]) -> argparse.Namespace:
+        """Return the arguments of a command line."""
+        parser = argparse.ArgumentParser()
+        self.declare(parser)
+        return parser.parse_args(words)
+
+
+def option(default: Any, text: str, **settings: Any) -> dict[str, Any]:
+    """Return the settings of an argument for argparse.
+
+    Args:
+        default: Default value, to whose type values are converted; if there is none, the type
+            itself, or None for a text; False for a flag.
+        text: Help; the default is appended, unless it says one.
+        settings: Further keyword arguments of ``add_argument``.
+    """
+    if default is False:
+        return {'action': 'store_true', 'help': text}
+    if isinstance(default, type):
+        return {'type': default, 'help': text, **settings}
+    if default is None or isinstance(default, (list, tuple)):
+        return {'default': default, 'help': text, **settings}
+    written = f'{default:g}' if isinstance(default, (int, float)) else str(default)
+    if written and '(default' not in text:
+        text += f' (default: {written})'
+    return {'default': default, 'type': type(default), 'help': text, **settings}
+
+
+def grouped(title: str, options: Options) -> Options:
+    """Return options that the help shows under a title."""
+    return {key: {**settings, 'group': title} for key, settings in options.items()}
+
+
+def _words(text: str) -> list[str]:
+    return [word.strip() for word in text.split(',') if word.strip()]
+
+
+def _seconds(which: str, default: float) -> dict[str, Any]:
+    text = f'{which} time to use, s since the first state, or a timestamp of simulated time'
+    return {'dest': f'{which}_second', 'type': float, 'default': default, 'help': text}
+
+
+#: Placeholder for missing effort limits, which the equations of motion do not need.
+_ANY_LIMIT = 1.0
+
+#: Help text of every robot argument.
+ROBOT_HELP = 'URDF or xacro file, package://PACKAGE/PATH, or one of: ' + ', '.join(
+    (*ROBOTS, *MECHANISMS)
+)
+
+MAPPING: Options = {
+    'mapping NAME:=VALUE': option([], 'argument of a xacro file', nargs='*'),
+}
+#: The controlled joints, and the positions of the locked ones.
+JOINTS: Options = {
+    '--joints A,B,...': option(
+        [], 'joints to control; the others are locked (default: all)', type=_words
+    ),
+    '--base LINK': option('', 'with --tip: base link of the chain'),
+    '--tip LINK': option('', 'control the joints between base and this link'),
+    '--locked A:=X,...': option(
+        [],
+        'positions of locked joints, rad or m (default: 0, or the limit nearest to it)',
+        type=_words,
+    ),
+    '--mimic': option(
+        'couple',
+        'mimic joints: coupled to their leaders (default), or locked',
+        choices=('couple', 'lock'),
+    ),
+}
+ROBOT: Options = {
+    'robot': option(None, ROBOT_HELP),
+    **MAPPING,
+    **JOINTS,
+    '--gravity X Y Z': option(
+        STANDARD_GRAVITY,
+        'gravitational acceleration in the base frame, m/s^2 (default: 0 0 -9.81)',
+        type=float,
+    ),
+}
+EFFORT_LIMIT: Options = {
+    '--effort-limit NM': option(
+        float, 'effort limit of joints without one in the description, N m or N'
+    ),
+}
+LOOPS: Options = {
+    '--loops FILE': option(
+        Path, 'mechanism file with the loops of the robot (default: that of a shipped mechanism)'
+    ),
+}
+OBSTACLES: Options = {
+    '--box X Y Z DX DY DZ': option(
+        [],
+        'box to avoid: centre and size in the base frame, m; may be repeated',
+        type=float,
+        action='append',
+    ),
+    '--ground-below M': option(
+        0.0, 'distance of the ground below the base frame and the fixed bodies, m'
+    ),
+}
+#: A set-up beyond the robot and its joints.
+SETUP: Options = {
+    **EFFORT_LIMIT,
+    '--frame LINK': option(
+        '', 'tool frame (default: --tip, else tool, tool0, tcp, flange or the last link)'
+    ),
+    **OBSTACLES,
+}
+#: The description, the conversion of recorded numbers, and the time range.
+PART: Options = {
+    '--robot --description ROBOT': option(
+        '', f'{ROBOT_HELP} (default: the description in the first bag)', dest='described_by'
+    ),
+    '--identified FILE': option(
+        '',
+        'parameters.yaml of command identify, which replaces inertia, friction and armature of '
+        'the description (default: that of the recorded controller, if any)',
+    ),
+    '--driver_profile FILE': option(
+        '',
+        'driver profile to convert recorded numbers with (currents, percent, signs, names): a '
+        'YAML file, or the name of a shipped profile (default: SI units at the joints)',
+    ),
+    '--namespace': option('', 'namespace of the robot, if a bag has several'),
+    '--from S': _seconds('first', -math.inf),
+    '--to S': _seconds('last', math.inf),
+}
+#: The robot model for recordings, and how they are read.
+RECORDING: Options = {
+    **PART,
+    '--gravity X Y Z': option(
+        float,
+        'gravitational acceleration in the base frame, m/s^2 (default: that of the recorded '
+        'controller, else 0 0 -9.81; Gazebo uses 0 0 -9.8)',
+    ),
+    **EFFORT_LIMIT,
+    '--joints A,B,...': option(
+        [],
+        'recorded names of the joints, in the order of the model, if they differ',
+        type=_words,
+    ),
+}
+#: The processes that read the bags.
+JOBS: Options = {
+    '--jobs': option(0, 'number of processes; 0: one per processor (default)'),
+    '--scheduler tcp://HOST:PORT': option(
+        '', 'Dask scheduler whose workers read the bags; they need access to the same files'
+    ),
+}
+TIMING: Options = {
+    '--timing': option(
+        'auto',
+        'how accelerations are assigned to states and efforts (default: determined from the data)',
+        choices=('auto', *TIMINGS),
+    ),
+}
+TOOL_FRAME: Options = {'--frame': option('', 'tool frame (default: tool, or the last link)')}
+JSON: Options = {'--json FILE': option(Path, 'also write the result to a JSON file')}
+
+
+def threshold(file: str) -> Options:
+    """Return the option that bounds the metrics in a file."""
+    text = (
+        f'upper bound on a metric in {file} (lower bound: KEY>=VALUE); exit code 1 if violated; '
+        "for a list of joints the worst one counts; 'list' prints the metrics"
+    )
+    return {'--threshold KEY=VALUE': option([], text, action='append')}
+
+
+def output(usual: Path | None = None) -> Options:
+    """Return the options of the output folder, which is required unless there is a default."""
+    default = f' (default: {usual}/...)' if usual else ''
+    return {
+        '--output DIR': option(Path, f'folder of the results{default}', required=usual is None),
+        '--force': option(False, 'overwrite files of an existing output folder'),
+    }
+
+
+def robot_of(args: argparse.Namespace, effort_limit: EffortLimit = _ANY_LIMIT) -> RobotTree:
+    """Load the robot that the arguments select.
+
+    Args:
+        args: Parsed arguments.
+        effort_limit: As for ``load_robot``, N m or N; None if limits are required.
+
+    Raises:
+        DescriptionError: It cannot be read, or a mapping has no value.
+        UnknownNameError: It is neither a file nor a shipped robot.
+    """
+    path, mappings = robot_source(args)
+    gravity = getattr(args, 'gravity', STANDARD_GRAVITY)
+    joints = choice_of_joints(vars(args))
+    return load_robot(path, gravity, effort_limit=effort_limit, mappings=mappings, **joints)
+
+
+def robot_source(args: argparse.Namespace) -> tuple[str | Path, dict[str, str]]:
+    """Return the file of the robot that the arguments select, and its xacro arguments.
+
+    Raises:
+        ConfigurationError: A mapping has no value.
+        UnknownNameError: It is neither a file nor a shipped robot.
+    """
+    return robot_file(args.robot), assignments('argument', args.mapping)
+
+
+def loops_of(args: argparse.Namespace) -> Path | None:
+    """Return the mechanism file: as given, or that of a shipped mechanism; None for a tree.
+
+    Raises:
+        ConfigurationError: The arguments select a part of a mechanism.
+    """
+    loops: Path | None = args.loops
+    if loops is None and args.robot in MECHANISMS:
+        loops = shipped_mechanism(args.robot)[1]
+    asked = [f'--{name}' for name in ('joints', 'base', 'tip', 'locked') if getattr(args, name)]
+    if loops is not None and asked:
+        problem = 'does not apply to a mechanism with loops'
+        raise ConfigurationError(', '.join(asked), problem, 'leave it out')
+    return loops
+
+
+def mechanism_of(args: argparse.Namespace, loops: Path) -> Mechanism:
+    """Load the robot with the loops of a mechanism file.
+
+    Raises:
+        DescriptionError: One of the files cannot be read or used.
+    """
+    path, mappings = robot_source(args)
+    choices: dict[str, Any] = {'effort_limit': _ANY_LIMIT, 'mimic': args.mimic}
+    return load_mechanism(path, loops, args.gravity, mappings=mappings, **choices)
+
+
+def set_values(words: Sequence[str]) -> dict[str, Any]:
+    """Return the values of ``--set KEY=VALUE`` by key, parsed as YAML.
+
+    Raises:
+        ConfigurationError: An argument has no ``=``, or its value is not valid YAML.
+    """
+    values: dict[str, Any] = {}
+    for word in words:
+        key, separator, value = word.partition('=')
+        if not separator:
+            raise ConfigurationError(f'--set {word}', 'has no =', 'write KEY=VALUE')
+        values[key.strip()] = parse_yaml(value, f'--set {key.strip()}')
+    return values
+
+
+def ros_parameters(values: Mapping[str, Any]) -> list[str]:
+    """Return the ROS arguments that set parameters; their YAML values are written as JSON."""
+    words = (('-p', f'{name}:={json.dumps(value)}') for name, value in values.items())
+    return list(chain.from_iterable(words))
+
+
+def recording_choice(args: argparse.Namespace) -> RobotChoice:
+    """Return the robot that the arguments select, and how its recordings are read."""
+    return RobotChoice(
+        robot=args.described_by,
+        gravity=tuple(args.gravity) if args.gravity else None,
+        effort_limit=getattr(args, 'effort_limit', None),
+        joints=tuple(args.joints),
+        namespace=args.namespace,
+        driver_profile=args.driver_profile,
+        identified=args.identified,
+        span=(args.first_second, args.last_second),
+    )

@@ -1,0 +1,326 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Run a part of the control loop again on recorded states: the laws, or the contact observer.
+
+``replay`` compares the efforts with the recorded ones. ``calibrate`` calibrates contact thresholds
+(external effort, N m or N) from contact-free recordings.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from robot_dynamics_ros.cli.arguments import (
+    RECORDING,
+    Command,
+    option,
+    output,
+    recording_choice,
+    set_values,
+)
+from robot_dynamics_ros.cli.tables import print_report, print_table, wide_console
+from robot_dynamics_ros.contact.calibration import CalibrationSamples, calibrate
+from robot_dynamics_ros.contact.detector import KINDS, ContactThresholds
+from robot_dynamics_ros.contact.effort_fit import FitSamples
+from robot_dynamics_ros.control.laws.registry import known_laws
+from robot_dynamics_ros.control.setup import PARAMETERS
+from robot_dynamics_ros.dynamics import FORMULATIONS
+from robot_dynamics_ros.errors import ConfigurationError, RecordingError
+from robot_dynamics_ros.estimation.accumulate import RmsPeak
+from robot_dynamics_ros.model import RobotTree
+from robot_dynamics_ros.parameters import help_text, require_known
+from robot_dynamics_ros.recordings.bag.files import short_name
+from robot_dynamics_ros.recordings.bag_jobs import find_bags
+from robot_dynamics_ros.recordings.metrics.contacts import ContactStream
+from robot_dynamics_ros.recordings.output_folder import (
+    CsvTable,
+    atomic_folder,
+    choose_folder,
+    flat_columns,
+    write_json,
+)
+from robot_dynamics_ros.recordings.reading import RobotChoice
+from robot_dynamics_ros.recordings.recording import Recording, current_unit
+from robot_dynamics_ros.recordings.replay.run import ReplayResult, replay
+from robot_dynamics_ros.recordings.replay.source import REFERENCES, ReplaySource
+from robot_dynamics_ros.recordings.report.analysis import Curves
+from robot_dynamics_ros.recordings.report.runs import replay_report
+from robot_dynamics_ros.recordings.report.toolkit import ReportTable, quantity
+from robot_dynamics_ros.spatial.scalar import Array
+
+_MOST, _BY_RATE = 200.0, 0.2  # bandwidth: maximum, 1/s; share of the state rate
+_USUAL_OUTPUT = Path('out') / 'replay'
+TOLERANCE = 1e-9  # N m or N: rounding by another order of additions
+_REFERENCE_TOLERANCE = 1e-6
+EXIT_DIFFERENT = 1
+
+
+def _tolerance(text: str) -> float:
+    value = float(text)
+    if not value >= 0.0:
+        raise ValueError(text)
+    return value
+
+
+def run_replay(args: argparse.Namespace) -> int:
+    """Replay, print and write; return 1 if an effort differs by more than the tolerance."""
+    bag: Path = args.bag
+    output = choose_folder(args.output, _USUAL_OUTPUT / short_name(bag), force=args.force)
+    changes = _changes(args)
+    source = ReplaySource(
+        args.bag, changes, namespace=args.namespace, description=args.description or ''
+    )
+    own = source.recorded and not changes and not args.description
+    tolerance = args.tolerance if args.tolerance is not None else (TOLERANCE if own else np.inf)
+    with atomic_folder(output) as work, CsvTable(work / 'rows.csv') as table:
+        n = source.tree.n
+        curves, difference, size = Curves(n), RmsPeak(n), RmsPeak(n)
+
+        def sink(chunk: Recording, efforts: Array) -> None:
+            difference.take(chunk.time, efforts - chunk.effort)
+            size.take(chunk.time, chunk.effort)
+            columns = {
+                'recorded': chunk.effort,
+                'replayed': efforts,
+                'difference': efforts - chunk.effort,
+            }
+            curves(chunk, {**columns, 'reference': chunk.reference_position})
+            table.add(flat_columns(chunk, columns))
+
+        result = replay(source.setup(args.reference), source.chunks, tolerance, sink)
+        if not result.compared:
+            raise RecordingError(
+                f'bag {str(bag)!r}',
+                'holds no command that answers a state',
+                'record the effort command topic',
+            )
+        document = _document(source, result, difference, size, tolerance, changes)
+        write_json(work / 'replay.json', document)
+        report = replay_report(f'Replay of {short_name(bag)}', source.tree, document, curves)
+        report.write(work / 'report.html')
+    print_report(report, output)
+    return 0 if document['within_tolerance'] else EXIT_DIFFERENT
+
+
+def _changes(args: argparse.Namespace) -> dict[str, Any]:
+    """Return the parameters that override recorded ones."""
+    changes = set_values(args.changes)
+    require_known(PARAMETERS, list(changes), "controller's parameter")
+    chosen = {'law': args.law, 'formulation': args.formulation}
+    return changes | {key: value for key, value in chosen.items() if value}
+
+
+def _document(
+    source: ReplaySource,
+    result: ReplayResult,
+    difference: RmsPeak,
+    size: RmsPeak,
+    tolerance: float,
+    changes: Mapping[str, Any],
+) -> dict[str, Any]:
+    merged = {**source.parameters, **changes}
+    worst = float(difference.peak.max())
+    notes = [*source.notes, *result.problems, *source.bag_notes]
+    if result.lost:
+        notes.append(
+            f'{result.lost} answers of the controller have no recorded command: not compared'
+        )
+    if result.unanswered:
+        notes.append(
+            f'{result.unanswered} states were not answered, or neither command nor reference was '
+            'recorded: not shown to the loop'
+        )
+    if result.refused:
+        notes.append(f'{result.refused} states that were answered are refused by the loop')
+    if result.reference_error > _REFERENCE_TOLERANCE:
+        notes.append(
+            f'the reference differs from the recorded one by up to {result.reference_error:.3g}: '
+            'a trajectory is missing in the bag, perhaps one sent by action; try --reference '
+            'recorded'
+        )
+    return {
+        'joints': list(source.tree.joint_names),
+        'law': merged['law'],
+        'formulation': merged['formulation'],
+        'parameters': 'recorded' if source.recorded else 'usual',
+        'changes': dict(changes),
+        'commands': result.compared,
+        'commands_lost': result.lost,
+        'states_unanswered': result.unanswered,
+        **difference.figures('rms', 'peak', 'peak_at'),
+        **size.figures('effort_rms'),
+        'reference_error': result.reference_error,
+        'first_difference_at': None if result.first is None else result.first[1],
+        'last_difference_at': result.last,
+        'commands_beyond': result.out_of_tolerance,
+        'tolerance': tolerance,
+        'within_tolerance': bool(worst <= tolerance) and not result.refused,
+        'notes': notes,
+    }
+
+
+def run_calibration(args: argparse.Namespace) -> int:
+    """Calibrate the thresholds, write and print them; return 0."""
+    for name in ('alarms_per_hour', 'bandwidth', 'delay'):
+        value, positive = getattr(args, name), name == 'alarms_per_hour'
+        if not (math.isfinite(value) and (value > 0.0 if positive else value >= 0.0)):
+            wanted = 'positive' if positive else '0 or more'
+            raise ConfigurationError(f'--{name.replace("_", "-")}', f'is {value:g}', wanted)
+    bags, choice = find_bags(args.bags), recording_choice(args)
+    if unit := current_unit(choice.driver_profile):
+        raise ConfigurationError(
+            f'driver profile {choice.driver_profile!r}',
+            f'gives no torque_constant: efforts are in {unit}',
+            'add it, or omit the profile here and in analyze: efforts are fitted in any unit',
+        )
+    tree, measured, rate = _survey(bags[0], choice)
+    bandwidth = np.full(tree.n, args.bandwidth or min(_MOST, _BY_RATE * rate))
+    coarse = ContactThresholds.coarse(tree).coefficients
+    start = ContactThresholds(coarse, bandwidth, args.delay)
+    fitted = measured if args.fit is None else args.fit
+    fitting = _seen(bags, choice, tree, start, measured) if fitted else None
+    fit = None if fitting is None else fitting.fit()
+    start = ContactThresholds(coarse, bandwidth, args.delay, fit)
+    samples = CalibrationSamples()
+    stream = ContactStream(tree, start, measured=measured)
+    others = [] if fitting is None else fitting.held_out()
+    for chunk in _chunks(bags, choice, tree):
+        for _, step, _ in stream.take(chunk):
+            if step > 0.0:
+                samples.take(step, stream.detector)
+            else:
+                samples.begin_segment()
+            if fitting is not None:  # explained by a fit to the other parts
+                stream.observer.fit = others[int(fitting.part(len(samples.bands)))]
+    result = calibrate(samples, bandwidth, args.alarms_per_hour, args.delay, fit)
+    minutes = len(samples.bands) / rate / 60.0
+    remarks = {
+        'robot': tree.name,
+        'effort': 'measured' if measured else 'commanded',
+        'minutes': round(minutes, 3),
+        'alarms_per_hour': args.alarms_per_hour,
+        'factor': round(result.factor, 3),
+    }
+    args.output.parent.mkdir(parents=True, exist_ok=True)
+    result.thresholds.write(args.output, tree.joint_names, remarks)
+    _print(tree, result.thresholds, samples, remarks)
+    print(f'written: {args.output}')
+    return 0
+
+
+def _survey(bag: Path, choice: RobotChoice) -> tuple[RobotTree, bool, float]:
+    """Return the robot, whether its efforts were measured, and the state rate, Hz."""
+    with choice.read(bag) as reader:
+        tree = choice.load(reader)
+        first = next(iter(choice.parts(reader, tree)), None)
+    if first is None or len(first.time) < 2:
+        raise RecordingError(f'bag {bag}', 'has fewer than two states', 'record for longer')
+    return tree, first.has_measured, 1.0 / float(np.median(np.diff(first.time)))
+
+
+def _chunks(bags: list[Path], choice: RobotChoice, tree: RobotTree) -> Iterator[Recording]:
+    for bag in bags:
+        with choice.read(bag) as reader:
+            for part in choice.parts(reader, tree):
+                yield part.of_joints(tree.joint_names)
+
+
+def _seen(
+    bags: list[Path],
+    choice: RobotChoice,
+    tree: RobotTree,
+    start: ContactThresholds,
+    measured: bool,
+) -> FitSamples:
+    """Return the observer samples of all recordings."""
+    fitting = FitSamples()
+    stream = ContactStream(tree, start, measured=measured, fitting=fitting)
+    for bag in bags:
+        fitting.next_recording()
+        for chunk in _chunks([bag], choice, tree):
+            for _ in stream.take(chunk):
+                pass
+    return fitting
+
+
+def _print(
+    tree: RobotTree,
+    thresholds: ContactThresholds,
+    samples: CalibrationSamples,
+    remarks: dict[str, object],
+) -> None:
+    growth = np.array(samples.growth)
+    bands = np.einsum('kjc,mjc->kj', thresholds.coefficients, growth) / len(growth)
+    rms = np.sqrt(np.square(np.array(samples.bands)).mean(axis=0))
+    rows = [
+        [name, *(quantity(x) for k in range(len(KINDS)) for x in (rms[k, j], bands[k, j]))]
+        for j, name in enumerate(tree.joint_names)
+    ]
+    heads = [f'{kind}: {what}' for kind in KINDS for what in ('RMS without contact', 'dead band')]
+    console = wide_console()
+    print_table(ReportTable(('joint', *heads), rows))
+    console.print(', '.join(f'{key}: {value}' for key, value in remarks.items()))
+
+
+COMMANDS = {
+    'replay': Command(
+        run_replay,
+        {
+            'bag BAG': option(Path, 'bag or storage file'),
+            '--law': option(
+                None, 'control law (default: as recorded)', choices=sorted(known_laws())
+            ),
+            '--set KEY=VALUE': option(
+                [],
+                'override a parameter of the controller, YAML value; may be repeated',
+                dest='changes',
+                action='append',
+            ),
+            '--formulation': option(
+                None,
+                'formulation of the dynamics (default: as recorded)',
+                choices=tuple(FORMULATIONS),
+            ),
+            '--description FILE': option(None, 'URDF or xacro file (default: as recorded)'),
+            '--reference': option(
+                'auto',
+                'source of the reference (default: the recorded trajectories if there are any, '
+                'else the recorded reference)',
+                choices=REFERENCES,
+            ),
+            '--tolerance NM': option(
+                None,
+                'effort difference above which the exit code is 1, N m or N (default: '
+                f'{TOLERANCE:g} without overrides, otherwise unlimited)',
+                type=_tolerance,
+            ),
+            '--namespace': option('', 'namespace of the robot, if the bag has several'),
+            **output(_USUAL_OUTPUT),
+        },
+        lambda: help_text(PARAMETERS),
+    ),
+    'calibrate': Command(
+        run_calibration,
+        {
+            'bags BAG': option(Path, 'recordings without contact', nargs='+'),
+            '--output': option(Path, 'thresholds file to write', required=True),
+            '--alarms-per-hour': option(20.0, 'accepted false alarms per hour of the whole robot'),
+            '--bandwidth': option(
+                0.0,
+                'bandwidth of the observer, 1/s (default: 0.2 times the state rate, at most 200)',
+            ),
+            '--delay': option(0.0, 'delay of commanded efforts, s'),
+            '--fit': option(
+                None,
+                'fit efforts to the model first (default: only measured efforts)',
+                action=argparse.BooleanOptionalAction,
+            ),
+            **RECORDING,
+        },
+    ),
+}
