@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 r"""Equations of motion of a robot in closed form, by running a formulation on symbols.
 
-Scalars in canonical form are converted to short expressions. Sums of sines and cosines become
-products wherever that saves a term:
+The recursion runs on traced scalars, whose operations are then evaluated on polynomials in the
+parameters and in the sines and cosines of the angles. Every entry of the equations is brought to
+its unique form, a Fourier sum, and from there to a short expression: sums of sines and cosines
+become products wherever that saves a term,
 
 .. math::
     \cos(a + b) + \cos(a - b) &= 2\cos a\cos b, &
@@ -15,24 +17,30 @@ then terms with the same sines and cosines are collected, and their coefficients
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from fractions import Fraction
+from functools import cache
+from itertools import combinations, product
+from operator import add, mul, neg, sub
 from typing import Any, NamedTuple
 
 import sympy
 from sympy.polys.domains import QQ
-from sympy.polys.rings import PolyElement
+from sympy.polys.rings import PolyElement, ring
 
 from robot_dynamics_ros.dynamics import FORMULATIONS, Formulation
 from robot_dynamics_ros.errors import MechanismError, ParameterError, known_name
 from robot_dynamics_ros.model import Mechanism, RobotTree
 from robot_dynamics_ros.symbolic.named_robot import NamedRobot, RobotSymbol, name_constants
 from robot_dynamics_ros.symbolic.outputs import formulation_with
-from robot_dynamics_ros.symbolic.trig_polynomial import Algebra, TrigPolynomial, Wave
+from robot_dynamics_ros.symbolic.trace import Operand, Traced, reachable
 
 Progress = Callable[[str, float], None]
+
+_QUARTER = 1e-9  # tolerance for multiples of angles and of quarter turns
 
 
 @dataclass(frozen=True)
@@ -96,12 +104,14 @@ def derive(
     report('Christoffel matrix', 0.25)
     C = model.coriolis_matrix(q, v)
     arrays = (M, C, (C @ v).reshape(-1, 1), G.reshape(-1, 1))
+    algebra = Algebra(named.angles, named.symbols)
+    polynomials = algebra.polynomials(x for array in arrays for x in array.flat)
     matrices, done, size = [], 0, sum(array.size for array in arrays)
     for array in arrays:
         entries = []
         for entry in array.ravel():
             report('expressions', 0.6 + 0.4 * done / size)
-            entries.append(expression(entry))
+            entries.append(expression(algebra, polynomials.get(entry, entry)))
             done += 1
         matrices.append(sympy.ImmutableMatrix(*array.shape, entries))
     if tree.coupling is not None:
@@ -153,11 +163,15 @@ def _model(
     return model, list(robot.equations.coordinates)
 
 
-#: Longer coefficients remain sums, because factoring them is slow and not informative.
-_FACTORED = 60
+#: Integer multiples of the angles; in a Fourier sum, the first nonzero one is positive.
+Wave = tuple[int, ...]
 
 _SINE, _COSINE = 'sin', 'cos'
 _Factor = tuple[str, Wave]
+_RULES: dict[str, Callable[..., PolyElement]] = {'neg': neg, 'add': add, 'sub': sub, 'mul': mul}
+
+#: Longer coefficients remain sums, because factoring them is slow and not informative.
+_FACTORED = 60
 
 #: Factors at (k + m) / 2 and (k - m) / 2, and number, of the sum (True) or the difference of two
 #: sines or cosines at k and m.
@@ -169,6 +183,92 @@ _PRODUCTS = {
 }
 
 
+class Algebra:
+    """Polynomials in named symbols and in the sines and cosines of named angles.
+
+    Args:
+        angles: Names of the angles.
+        symbols: Names of all other symbols.
+    """
+
+    def __init__(self, angles: Sequence[str], symbols: Sequence[str]) -> None:
+        self.angles = tuple(angles)
+        names = [f'{function}({name})' for name in angles for function in (_COSINE, _SINE)]
+        names += [*angles, *symbols]
+        self._ring, *generators = ring(names, QQ)
+        self._generators = dict(zip(names, generators, strict=True))
+        self.coefficients = ring(symbols, QQ)[0]
+
+    def polynomials(self, results: Iterable[Operand]) -> dict[Traced, PolyElement]:
+        """Return the polynomials of all traced scalars that results depend on.
+
+        Raises:
+            TypeError: The argument of a sine or cosine is not a sum of integer multiples of angles
+                and quarter turns.
+        """
+        values: dict[Traced, PolyElement] = {}
+        for scalar in reachable(results):
+            operation, operands = scalar.operation, scalar.operands
+            if operation == 'input':
+                values[scalar] = self._generators[operands[0]]
+            elif operation == 'constant':
+                values[scalar] = self._ring(_exact(operands[0]))
+            elif operation in (_COSINE, _SINE):
+                values[scalar] = self._turned(values[operands[0]])[operation == _SINE]
+            else:
+                values[scalar] = _RULES[operation](*(values[x] for x in operands))
+        return values
+
+    def _turned(self, angle: PolyElement) -> tuple[PolyElement, PolyElement]:
+        """Return cosine and sine of an angle, turn by turn."""
+        x, y = self._ring.one, self._ring.zero
+        for monomial, number in angle.terms():
+            name = str(self._ring({monomial: 1}))
+            c, s = (self._generators.get(f'{f}({name})', f == _SINE) for f in (_COSINE, _SINE))
+            turns = float(number) / (1.0 if name in self.angles else math.pi / 2)
+            if name not in (*self.angles, '1') or abs(turns - round(turns)) > _QUARTER:
+                raise TypeError(f'{angle} is no sum of multiples of angles and quarter turns')
+            for _ in range(abs(round(turns))):
+                x, y = (
+                    (x * c - y * s, y * c + x * s) if turns > 0 else (x * c + y * s, y * c - x * s)
+                )
+        return x, y
+
+    def waves(self, polynomial: PolyElement) -> dict[Any, dict[_Factor, Any]]:
+        r"""Return the unique Fourier sum of a polynomial: numbers by monomial and wave.
+
+        Products of sines and cosines become sums,
+        :math:`\cos a\cos b = \tfrac12[\cos(a - b) + \cos(a + b)]` and so on, so that terms
+        cancel without a search for identities.
+        """
+        n = len(self.angles)
+        groups: dict[Any, dict[_Factor, Any]] = defaultdict(lambda: defaultdict(int))
+        for powers, number in polynomial.terms():
+            sines = sum(powers[1 : 2 * n : 2])
+            harmonics = [_harmonics(*powers[k : k + 2]) for k in range(0, 2 * n, 2)]
+            for combination in product(*harmonics):
+                wave = tuple(k for k, _ in combination)
+                sign, factor = _normalized(_SINE if sines % 2 else _COSINE, wave)
+                value = math.prod((x for _, x in combination), start=number)
+                groups[powers[3 * n :]][factor] += sign * (-1) ** (sines // 2) * value
+        return groups
+
+
+def _exact(number: float) -> Any:
+    """Convert a number: to a short fraction within 1e-15, otherwise exactly."""
+    short = Fraction(number).limit_denominator(1000)
+    exact = short if abs(short - Fraction(number)) < 1e-15 else Fraction(number)
+    return QQ(exact.numerator, exact.denominator)
+
+
+@cache
+def _harmonics(cosines: int, sines: int) -> list[tuple[int, Any]]:
+    r"""Return multiples of a and their factors in :math:`\cos^pa\,(i\sin a)^r`."""
+    _, z = ring('z', QQ)
+    waves = ((z**2 + 1) / 2) ** cosines * ((z**2 - 1) / 2) ** sines
+    return [(power - cosines - sines, number) for (power,), number in waves.terms()]
+
+
 class _Term(NamedTuple):
     """A number times sines and cosines; the last factor can still be paired with another."""
 
@@ -177,34 +277,24 @@ class _Term(NamedTuple):
     last: _Factor
 
 
-def expression(scalar: TrigPolynomial | float) -> sympy.Expr:
+def expression(algebra: Algebra, scalar: PolyElement | float) -> sympy.Expr:
     """Return a short SymPy expression equal to a scalar; numbers are converted exactly."""
-    if not isinstance(scalar, TrigPolynomial):
+    if not isinstance(scalar, PolyElement):
         return sympy.nsimplify(scalar)
-    algebra = scalar.algebra
     collected: dict[tuple[_Factor, ...], dict[Any, Any]] = defaultdict(dict)
-    for monomial, waves in _by_monomial(scalar).items():
-        for term in _paired(waves):
+    for monomial, waves in algebra.waves(scalar).items():
+        ordered = sorted(waves.items(), key=lambda item: item[0][::-1])
+        terms = [_Term(_rounded(number), (), factor) for factor, number in ordered]
+        for term in _paired([term for term in terms if term.number]):
             factors = tuple(sorted(f for f in (*term.fixed, term.last) if any(f[1])))
             old = collected[factors].get(monomial, 0)
             collected[factors][monomial] = old + term.number
     parts = [
-        _coefficient(algebra.ring.from_dict(dict(coefficients)))
+        _coefficient(algebra.coefficients.from_dict(dict(coefficients)))
         * sympy.Mul(*(_sine_or_cosine(algebra, factor) for factor in factors))
         for factors, coefficients in collected.items()
     ]
     return sympy.Add(*parts)
-
-
-def _by_monomial(scalar: TrigPolynomial) -> dict[Any, list[_Term]]:
-    """Group the waves of a scalar by the monomial of symbols that multiplies them."""
-    groups: dict[Any, list[_Term]] = defaultdict(list)
-    for wave, pair in sorted(scalar.terms.items()):
-        for kind, coefficient in zip((_COSINE, _SINE), pair, strict=True):
-            for monomial, number in coefficient.terms():
-                if number := _rounded(number):
-                    groups[monomial].append(_Term(number, (), (kind, wave)))
-    return groups
 
 
 def _rounded(number: Any) -> Any:
@@ -252,7 +342,7 @@ def _product_of(one: _Term, other: _Term) -> _Term | None:
 
 def _normalized(kind: str, wave: Wave) -> tuple[int, _Factor]:
     """Return a sign and an equal factor whose first nonzero multiple is positive."""
-    if next(x for x in wave if x) > 0:
+    if next((x for x in wave if x), 1) > 0:
         return 1, (kind, wave)
     return (-1 if kind == _SINE else 1), (kind, tuple(-x for x in wave))
 

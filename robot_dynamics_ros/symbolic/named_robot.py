@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import math
-from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,7 +11,7 @@ import numpy as np
 from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.spatial.rotation import roll_pitch_yaw, rotation_about
 from robot_dynamics_ros.spatial.scalar import Array
-from robot_dynamics_ros.symbolic.trig_polynomial import Algebra
+from robot_dynamics_ros.symbolic.trace import Trace
 
 _AXES = 'xyz'
 
@@ -46,18 +45,20 @@ class NamedRobot(NamedTuple):
     """A robot with symbolic constants.
 
     Attributes:
-        tree: The robot, with scalars of ``algebra`` or exact numbers as constants.
-        algebra: Angles and symbols.
+        tree: The robot, with traced inputs or numbers as constants.
         q: Joint coordinates ``q1``, ``q2``, ..., shape (n,): angles and prismatic positions.
         v: Joint speeds ``v1``, ``v2``, ..., shape (n,).
         parameters: The named constants.
+        angles: Names of all angles: coordinates of revolute joints and fixed angles.
+        symbols: Names of everything else.
     """
 
     tree: RobotTree
-    algebra: Algebra
     q: Array
     v: Array
     parameters: tuple[RobotSymbol, ...]
+    angles: tuple[str, ...]
+    symbols: tuple[str, ...]
 
 
 def name_constants(tree: RobotTree) -> NamedRobot:
@@ -69,21 +70,19 @@ def name_constants(tree: RobotTree) -> NamedRobot:
     multiple of a quarter turn. Axes stay numeric, and so do fixed angles if there are more than
     ``MOST_ANGLES``, because formulas in many angles are too long to read.
     """
-    naming = _Naming(tree)
+    naming, trace = _Naming(tree), Trace()
     numbers = range(1, tree.n + 1)
-    slides = {f'q{i}' for i in numbers if tree.prismatic[i - 1]}
     coordinates, speeds = [f'q{i}' for i in numbers], [f'v{i}' for i in numbers]
-    algebra = Algebra(
-        [name for name in coordinates if name not in slides] + naming.angles,
-        naming.symbols + [name for name in coordinates if name in slides] + speeds,
-    )
-    q = [algebra.symbol(name) if name in slides else algebra.angle(name) for name in coordinates]
+    slides = [name for name, slide in zip(coordinates, tree.prismatic, strict=True) if slide]
+    turns = [name for name in coordinates if name not in slides]
+    constants = [name for name in naming.parameters if name not in naming.angles]
     return NamedRobot(
-        naming.robot(algebra),
-        algebra,
-        np.array(q, dtype=object),
-        np.array([algebra.symbol(name) for name in speeds], dtype=object),
+        naming.robot(trace),
+        np.array([trace.symbol(name) for name in coordinates], dtype=object),
+        np.array([trace.symbol(name) for name in speeds], dtype=object),
         tuple(naming.parameters.values()),
+        (*turns, *naming.angles),
+        (*constants, *slides, *speeds),
     )
 
 
@@ -112,25 +111,19 @@ class _Naming:
             self.angles = [angle.name for angle in angles]
             self.parameters |= {angle.name: angle for angle in angles}
 
-    @property
-    def symbols(self) -> list[str]:
-        """Names of the parameters that are not angles."""
-        return [name for name in self.parameters if name not in self.angles]
-
-    def robot(self, algebra: Algebra) -> RobotTree:
-        """Return the robot with its constants as symbols of an algebra."""
+    def robot(self, trace: Trace) -> RobotTree:
+        """Return the robot with its constants as inputs of a trace."""
 
         def symbols(entries: Array) -> Array:
             result = np.array(entries, dtype=object)
             for index, entry in np.ndenumerate(entries):
-                result[index] = algebra.symbol(entry) if isinstance(entry, str) else entry
+                result[index] = trace.symbol(entry) if isinstance(entry, str) else entry
             return result
 
         sign = np.sign(self._tree.gravity).astype(int) if self._gravity.count('g') else 1
         return self._tree.with_changes(
             **{name: symbols(entries) for name, entries in self._arrays.items()},
-            R_PJ=np.array([self._rotation(i, algebra) for i in range(self._tree.n)]),
-            axis=_exact(self._tree.axis),
+            R_PJ=np.array([self._rotation(i, trace) for i in range(self._tree.n)]),
             gravity=sign * symbols(np.array(self._gravity, dtype=object)),
         )
 
@@ -177,24 +170,14 @@ class _Naming:
                 angles.append(RobotSymbol(f'{name}{i + 1}', latex, angle, meaning))
         return angles
 
-    def _rotation(self, i: int, algebra: Algebra) -> Array:
+    def _rotation(self, i: int, trace: Trace) -> Array:
         """Return the rotation of a joint frame, shape (3, 3), dtype object."""
         R = np.eye(3, dtype=int).astype(object)
         for axis, turn in zip(np.eye(3, dtype=int), self._turns[i], strict=True):
             if isinstance(turn, int):
-                angle = algebra.quarter_turns(turn)
+                R = np.rint(rotation_about(axis, turn * math.pi / 2)).astype(int) @ R
             elif turn.name in self.angles:
-                angle = algebra.angle(turn.name)
+                R = rotation_about(axis, trace.symbol(turn.name)) @ R
             else:
-                return _exact(self._tree.R_PJ[i])
-            R = rotation_about(axis, angle) @ R
+                return self._tree.R_PJ[i]
         return R
-
-
-def _exact(values: Array) -> Array:
-    """Convert numbers to fractions: to a short one within 1e-15, otherwise exactly."""
-    result = np.array(values, dtype=object)
-    for index, value in np.ndenumerate(values):
-        short = Fraction(float(value)).limit_denominator(1000)
-        result[index] = short if abs(float(short) - value) < 1e-15 else Fraction(float(value))
-    return result

@@ -187,6 +187,10 @@ class Trace:
         """Return the elements of an input vector, new array of shape (size,), dtype object."""
         return np.array([self.node('input', name, i) for i in range(size)], dtype=object)
 
+    def symbol(self, name: str) -> Traced:
+        """Return the scalar that represents a named input."""
+        return self.node('input', name, 0)
+
     def constant(self, value: float) -> Traced:
         """Return the scalar that represents a number."""
         return self.node('constant', float(value))
