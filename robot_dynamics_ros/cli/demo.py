@@ -5,28 +5,25 @@ from __future__ import annotations
 
 import argparse
 import os
-import re
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 from rich.console import Console
-from rich.table import Table
 
 from robot_dynamics_ros.cli.arguments import JOINTS, MAPPING, ROBOT_HELP, SETUP, Command, option
 from robot_dynamics_ros.cli.new_robot import parameter_file
 from robot_dynamics_ros.cli.processes import (
     SHOWN,
-    SceneProcesses,
-    begin_motion,
+    LockstepRun,
+    Tell,
     print_outside_band,
-    run_recorded,
-    shown_scenes,
+    run_all,
 )
 from robot_dynamics_ros.cli.scene import SCENES, run_scenes
+from robot_dynamics_ros.cli.tables import print_table
 from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.recordings.bag.reader import BagReader
 from robot_dynamics_ros.recordings.metrics.tracking import (
@@ -37,21 +34,20 @@ from robot_dynamics_ros.recordings.metrics.tracking import (
 from robot_dynamics_ros.recordings.output_folder import write_json
 from robot_dynamics_ros.recordings.reading import read_recording
 from robot_dynamics_ros.recordings.report.runs import write_tracking_report
-from robot_dynamics_ros.ros.controller.parameters import lockstep_parameters
+from robot_dynamics_ros.recordings.report.toolkit import ReportTable
 
 #: Start time of the trajectory, s; before it, the controller is activated and settles.
 START_S = 0.5
-_RUN_SECONDS = 900.0
-_END = re.compile(r'to t = ([0-9.]+) s')
 _COMMANDS = '/effort_controller/commands'
-
 
 #: Minimum ratios of RMS errors, PD + gravity to computed torque: of each joint, of the tool.
 JOINT_RATIO, TOOL_RATIO = 20.0, 50.0
+LAWS = ('pd_gravity', 'computed_torque')
+ROBOTS = ('scara', 'four_dof')
+_TITLES = {'pd_gravity': 'PD + gravity', 'computed_torque': 'computed torque'}
 
 
-@dataclass(frozen=True)
-class Arm:
+class Arm(NamedTuple):
     """An arm to run: its name, a shipped robot or a parameter file, and the tool frame."""
 
     name: str
@@ -59,31 +55,13 @@ class Arm:
     frame: str = 'tool'
 
 
-@dataclass(frozen=True)
-class DemoRun:
-    """Results of one arm under one law."""
+class DemoRun(NamedTuple):
+    """Results of one arm under one law: metrics, which joints slide, latency percentiles, us."""
 
-    robot: str
     law: str
     metrics: TrackingMetrics
-    prismatic: tuple[bool, ...]
-    latency_p50_us: float
-    latency_p99_us: float
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the results for JSON."""
-        latency = {'p50': self.latency_p50_us, 'p99': self.latency_p99_us}
-        return {
-            'robot': self.robot,
-            'law': self.law,
-            **vars(self.metrics),
-            'latency_us': latency,
-        }
-
-
-LAWS = ('pd_gravity', 'computed_torque')
-ROBOTS = ('scara', 'four_dof')
-_TITLES = {'pd_gravity': 'PD + gravity', 'computed_torque': 'computed torque'}
+    slides: tuple[bool, ...]
+    latency: dict[str, float]
 
 
 def run(args: argparse.Namespace) -> int:
@@ -93,17 +71,20 @@ def run(args: argparse.Namespace) -> int:
         os.environ[SHOWN] = '1'
         console.print('open http://127.0.0.1:8080 in a browser')
     arms = _arms(args)
-    robots = [arm.name for arm in arms]
     laws = [args.law] if args.law else LAWS
-    runs: dict[tuple[str, str], DemoRun] = {}
-    with shown_scenes(console) as show:
-        for arm in arms:
-            for law in laws:
-                tell = show(f'{arm.name}, {_TITLES[law]}')
-                runs[arm.name, law] = run_scene(arm, law, args.out / arm.name / law, tell)
-    for robot in robots:
-        _print(console, [run for (name, _), run in runs.items() if name == robot])
-    problems = [text for robot in robots for text in outside_band(runs, robot)]
+    results = run_all(
+        console,
+        {
+            f'{arm.name}, {_TITLES[law]}': partial(run_scene, arm, law, args.out / arm.name / law)
+            for arm in arms
+            for law in laws
+        },
+    )
+    problems = []
+    for k, arm in enumerate(arms):
+        runs = results[k * len(laws) : (k + 1) * len(laws)]
+        _print(arm.name, runs)
+        problems += outside_band(arm.name, runs)
     print_outside_band(console, problems)
     console.print(f'recordings, metrics and reports: {args.out}/<arm>/<law>/\n')
     outside, parents = 0, Path(sys.executable).parents
@@ -128,7 +109,7 @@ def _arms(args: argparse.Namespace) -> list[Arm]:
     return [Arm(tree.name or 'arm', settings, tool_frame(tree, args.frame or args.tip))]
 
 
-def run_scene(arm: Arm, law: str, out: Path, tell: Callable[[float, float], None]) -> DemoRun:
+def run_scene(arm: Arm, law: str, out: Path, tell: Tell) -> DemoRun:
     """Run one arm under one law in its own processes; write bag, metrics and report.
 
     Args:
@@ -141,38 +122,17 @@ def run_scene(arm: Arm, law: str, out: Path, tell: Callable[[float, float], None
         SceneError: A node failed, or the trajectory was rejected.
         PeerTimeoutError: A node did not become ready or did not exit.
     """
-    start = partial(_start, arm.source, law)
-    bag = run_recorded(out, start, _RUN_SECONDS, tell)
-    return _evaluate(arm, law, bag, out)
-
-
-def _start(robot: str | Path, law: str, nodes: SceneProcesses, bag: Path) -> float:
-    """Start the nodes of a scene; return its end time, s, once the simulation runs."""
-    lockstep = {'mode': 'lockstep', 'start_paused': True, 'on_end': 'exit'}
-    nodes.start('recorder', 'record', {'bag': str(bag), 'progress': True}, robot)
-    control = {'law': law, 'await_listeners': ['recorder'], **lockstep_parameters()}
-    nodes.start('controller', 'control', control, robot)
-    nodes.start('simulator', 'simulate', lockstep, robot)
-    begin_motion(nodes, robot, {'start_time_s': START_S, 'end_simulator': True})
-    return float(_END.findall(nodes.output('trajectory'))[-1])
-
-
-def _evaluate(arm: Arm, law: str, bag: Path, out: Path) -> DemoRun:
+    motion = {'start_time_s': START_S, 'end_simulator': True}
+    bag = LockstepRun(arm.source, {'law': law}, {}, motion).record(out, tell)
     recording = read_recording(bag)
     tree = load_robot(recording.description)
     window = (START_S, float(recording.time[-1]))
     metrics = tracking_metrics(recording, tree, window, arm.frame)
     with BagReader(bag) as reader:
         remarks = reader.remarks
-    run = DemoRun(
-        arm.name,
-        law,
-        metrics,
-        tree.slides,
-        float(remarks[f'{_COMMANDS} latency_p50_us']),
-        float(remarks[f'{_COMMANDS} latency_p99_us']),
-    )
-    write_json(out / 'metrics.json', run.as_dict())
+    latency = {p: float(remarks[f'{_COMMANDS} latency_{p}_us']) for p in ('p50', 'p99')}
+    document = {'robot': arm.name, 'law': law, **vars(metrics), 'latency_us': latency}
+    write_json(out / 'metrics.json', document)
     write_tracking_report(
         out / 'report.html',
         f'{arm.name} under {_TITLES[law]}',
@@ -182,56 +142,43 @@ def _evaluate(arm: Arm, law: str, bag: Path, out: Path) -> DemoRun:
         metrics,
         arm.frame,
     )
-    return run
+    return DemoRun(law, metrics, tree.slides, latency)
 
 
-def outside_band(runs: dict[tuple[str, str], DemoRun], robot: str) -> list[str]:
+def outside_band(robot: str, runs: Sequence[DemoRun]) -> list[str]:
     """Return where computed torque improves on PD + gravity by less than the required ratio."""
-    pair = [runs.get((robot, law)) for law in ('pd_gravity', 'computed_torque')]
-    if pair[0] is None or pair[1] is None:
+    if len(runs) < len(LAWS):
         return []
-    pd, torque = pair[0].metrics, pair[1].metrics
-    problems = []
-    for i, joint in enumerate(pd.joints):
-        ratio = pd.rms_error[i] / torque.rms_error[i]
-        if not ratio >= JOINT_RATIO:
-            problems.append(f'{robot} {joint}: {ratio:.1f} times, {JOINT_RATIO:g} required')
-    ratio = pd.tool_rms_mm / torque.tool_rms_mm
-    if not ratio >= TOOL_RATIO:
-        problems.append(f'{robot} tool: {ratio:.1f} times, {TOOL_RATIO:g} required')
-    return problems
+    pd, torque = (run.metrics for run in runs)
+    before, after = [*pd.rms_error, pd.tool_rms_mm], [*torque.rms_error, torque.tool_rms_mm]
+    wanted = [*(JOINT_RATIO for _ in pd.joints), TOOL_RATIO]
+    rows = zip((*pd.joints, 'tool'), before, after, wanted, strict=True)
+    return [
+        f'{robot} {name}: {a / b:.1f} times, {ratio:g} required'
+        for name, a, b, ratio in rows
+        if not a / b >= ratio
+    ]
 
 
-def _print(console: Console, runs: list[DemoRun]) -> None:
+def _print(robot: str, runs: Sequence[DemoRun]) -> None:
     """Print the runs of one arm: rows for each joint, a column for each law."""
-    table = Table(title=f'\n{runs[0].robot}', title_justify='left', title_style='bold')
-    table.add_column('')
-    for run in runs:
-        table.add_column(_TITLES[run.law], justify='right')
-    for i, joint in enumerate(runs[0].metrics.joints):
-        unit, force = ('m', 'N') if runs[0].prismatic[i] else ('rad', 'N m')
-        table.add_row(
-            f'{joint} RMS / peak error, {unit}',
-            *(f'{r.metrics.rms_error[i]:.6e} / {r.metrics.peak_error[i]:.2e}' for r in runs),
-        )
-        table.add_row(
-            f'{joint} peak effort of limit, {force}',
-            *(f'{r.metrics.peak_effort[i]:.2f} of {r.metrics.effort_limit[i]:g}' for r in runs),
-        )
-    table.add_section()
-    rows: dict[str, Callable[[DemoRun], str]] = {
-        'tool RMS / peak error, mm': lambda r: (
-            f'{r.metrics.tool_rms_mm:.6g} / {r.metrics.tool_peak_mm:.3g}'
-        ),
-        'saturated ticks': lambda r: str(sum(r.metrics.saturated_ticks)),
-        'commands': lambda r: str(r.metrics.commands),
-        'latency state to effort p50 / p99, us': lambda r: (
-            f'{r.latency_p50_us:.0f} / {r.latency_p99_us:.0f}'
-        ),
-    }
-    for name, text in rows.items():
-        table.add_row(name, *map(text, runs))
-    console.print(table)
+    metrics = [run.metrics for run in runs]
+    rows = []
+    for i, joint in enumerate(metrics[0].joints):
+        unit, force = ('m', 'N') if runs[0].slides[i] else ('rad', 'N m')
+        errors = (f'{m.rms_error[i]:.6e} / {m.peak_error[i]:.2e}' for m in metrics)
+        efforts = (f'{m.peak_effort[i]:.2f} of {m.effort_limit[i]:g}' for m in metrics)
+        rows.append((f'{joint} RMS / peak error, {unit}', *errors))
+        rows.append((f'{joint} peak effort of limit, {force}', *efforts))
+    tool = (f'{m.tool_rms_mm:.6g} / {m.tool_peak_mm:.3g}' for m in metrics)
+    late = (f'{run.latency["p50"]:.0f} / {run.latency["p99"]:.0f}' for run in runs)
+    rows += [
+        ('tool RMS / peak error, mm', *tool),
+        ('saturated ticks', *(str(sum(m.saturated_ticks)) for m in metrics)),
+        ('commands', *(str(m.commands) for m in metrics)),
+        ('latency state to effort p50 / p99, us', *late),
+    ]
+    print_table(ReportTable(('', *(_TITLES[run.law] for run in runs)), rows, robot))
 
 
 COMMANDS = {

@@ -14,17 +14,25 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 from robot_dynamics_ros.cli.arguments import ros_parameters
 from robot_dynamics_ros.errors import PeerTimeoutError, SceneError
+from robot_dynamics_ros.ros.controller.parameters import lockstep_parameters
 
 _END_SECONDS = 20.0
+_RUN_SECONDS = 900.0
 _PROGRESS = re.compile(r'progress ([0-9.]+)')
+_END = re.compile(r'to t = ([0-9.]+) s')
+
+#: Receives the simulated time of a run and its end, s.
+Tell = Callable[[float, float], None]
+Result = TypeVar('Result')
 
 
 @contextmanager
@@ -183,81 +191,84 @@ class SceneProcesses:
         return 'its last output:\n  ' + '\n  '.join(lines or ['(none)'])
 
 
-def begin_motion(nodes: SceneProcesses, robot: str | Path, motion: Mapping[str, Any]) -> None:
-    """Send a motion, and unpause the simulator once the recorder is ready.
+@dataclass(frozen=True)
+class LockstepRun:
+    """A recorded run in lockstep, with the parameters of its nodes.
 
-    Args:
-        nodes: The nodes of a recorded scene.
-        robot: The simulated robot.
-        motion: Parameters of the trajectory node.
-
-    Raises:
-        SceneError: A node failed, or the trajectory was rejected.
-        PeerTimeoutError: A node did not become ready.
+    Attributes:
+        robot: A shipped robot, or a parameter file.
+        controller, simulator, trajectory, recorder: Parameters, added to those of every run.
     """
-    order = {'ready_services': ['recorder/ready'], 'unpause_simulator': True}
-    nodes.start('trajectory', 'send', {**motion, **order}, robot)
-    nodes.wait_for_end('trajectory', _READY_SECONDS)
+
+    robot: str | Path
+    controller: Mapping[str, Any]
+    simulator: Mapping[str, Any]
+    trajectory: Mapping[str, Any]
+    recorder: Mapping[str, Any] = field(default_factory=dict)
+
+    def start(self, nodes: SceneProcesses, bag: Path) -> None:
+        """Start the nodes; return once the simulation runs, with the recorder ready.
+
+        Raises:
+            SceneError: A node failed, or the trajectory was rejected.
+            PeerTimeoutError: A node did not become ready.
+        """
+        control = {'await_listeners': ['recorder'], **lockstep_parameters(), **self.controller}
+        simulate = {'mode': 'lockstep', 'start_paused': True, 'on_end': 'exit', **self.simulator}
+        order = {'ready_services': ['recorder/ready'], 'unpause_simulator': True}
+        record = {'bag': str(bag), 'progress': True, **self.recorder}
+        nodes.start('recorder', 'record', record, self.robot)
+        nodes.start('controller', 'control', control, self.robot)
+        nodes.start('simulator', 'simulate', simulate, self.robot)
+        nodes.start('trajectory', 'send', {**self.trajectory, **order}, self.robot)
+        nodes.wait_for_end('trajectory', _READY_SECONDS)
+
+    def record(self, out: Path, tell: Tell) -> Path:
+        """Run until the simulator exits, then end recorder and controller; return the bag.
+
+        Args:
+            out: Folder of the results; previous content is replaced.
+            tell: Callback that receives the simulated time and its end, s.
+
+        Raises:
+            SceneError: A node failed.
+            PeerTimeoutError: A node did not become ready or did not exit.
+        """
+        if out.exists():
+            shutil.rmtree(out)
+        with own_domain() as domain, SceneProcesses(out / 'logs', domain) as nodes:
+            self.start(nodes, out / 'bag')
+            end = self.simulator.get('end_time_s') or float(
+                _END.findall(nodes.output('trajectory'))[-1]
+            )
+
+            def progress() -> None:
+                times = _PROGRESS.findall(nodes.output('recorder'))
+                if times:
+                    tell(min(float(times[-1]), end), end)
+
+            nodes.wait_for_end('simulator', _RUN_SECONDS, progress)
+            nodes.end(['recorder', 'controller'])
+            tell(end, end)
+        return out / 'bag'
 
 
-def run_recorded(
-    out: Path,
-    start: Callable[[SceneProcesses, Path], float],
-    seconds: float,
-    tell: Callable[[float, float], None],
-) -> Path:
-    """Run a scene until its simulator exits, then end its recorder and controller.
+def run_all(console: Console, runs: Mapping[str, Callable[[Tell], Result]]) -> list[Result]:
+    """Return the results of runs by title, in sequence, and show the progress of each."""
+    columns = (TextColumn('{task.description:32}'), BarColumn(40), TextColumn('{task.fields[at]}'))
+    results = []
+    with Progress(*columns, TimeElapsedColumn(), console=console) as shown:
+        for title, run in runs.items():
+            task = shown.add_task(title, total=None, at='starting')
 
-    Args:
-        out: Folder of the results; previous content is replaced.
-        start: Starts a ``recorder`` of the given bag that prints its progress, a ``simulator``
-            and a ``controller``; returns the simulated time at which the simulator exits, s.
-        seconds: Timeout, s.
-        tell: Callback that receives the simulated time and its end, s.
+            def tell(at: float, end: float, task: TaskID = task) -> None:
+                shown.update(task, completed=at, total=end, at=f'{at:.1f} of {end:.1f} s')
 
-    Returns:
-        Path of the bag.
-
-    Raises:
-        SceneError: A node failed.
-        PeerTimeoutError: A node did not become ready or did not exit.
-    """
-    if out.exists():
-        shutil.rmtree(out)
-    bag = out / 'bag'
-    with own_domain() as domain, SceneProcesses(out / 'logs', domain) as nodes:
-        end = start(nodes, bag)
-
-        def progress() -> None:
-            times = _PROGRESS.findall(nodes.output('recorder'))
-            if times:
-                tell(min(float(times[-1]), end), end)
-
-        nodes.wait_for_end('simulator', seconds, progress)
-        nodes.end(['recorder', 'controller'])
-        tell(end, end)
-    return bag
+            results.append(run(tell))
+    return results
 
 
 def print_outside_band(console: Console, problems: Iterable[str]) -> None:
     """Print the tolerances that runs violate, one line each."""
     for text in problems:
         console.print(f'[red]out of tolerance:[/red] {text}')
-
-
-@contextmanager
-def shown_scenes(console: Console) -> Iterator[Callable[[str], Callable[[float, float], None]]]:
-    """Yield a function that adds a progress bar by title.
-
-    It returns the callback that updates the bar with the simulated time and its end, s.
-    """
-    columns = (TextColumn('{task.description:32}'), BarColumn(40), TextColumn('{task.fields[at]}'))
-    with Progress(*columns, TimeElapsedColumn(), console=console) as shown:
-
-        def show(title: str) -> Callable[[float, float], None]:
-            task = shown.add_task(title, total=None, at='starting')
-            return lambda at, end: shown.update(
-                task, completed=at, total=end, at=f'{at:.1f} of {end:.1f} s'
-            )
-
-        yield show

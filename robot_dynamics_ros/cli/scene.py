@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -16,13 +16,7 @@ from rich.console import Console
 
 from robot_dynamics_ros.cli.arguments import JOINTS, SETUP, Command, option
 from robot_dynamics_ros.cli.new_robot import PROGRAM, URDF, parameter_file
-from robot_dynamics_ros.cli.processes import (
-    SceneProcesses,
-    begin_motion,
-    print_outside_band,
-    run_recorded,
-    shown_scenes,
-)
+from robot_dynamics_ros.cli.processes import LockstepRun, Tell, print_outside_band, run_all
 from robot_dynamics_ros.cli.tables import print_report
 from robot_dynamics_ros.constraints.program_file import load_program
 from robot_dynamics_ros.description.shipped import MECHANISMS
@@ -39,10 +33,8 @@ from robot_dynamics_ros.recordings.reading import read_recording
 from robot_dynamics_ros.recordings.report.figures import COLOURS
 from robot_dynamics_ros.recordings.report.runs import program_figures, program_report
 from robot_dynamics_ros.recordings.report.toolkit import ArmAnimation, ArmMotion, Report
-from robot_dynamics_ros.ros.controller.parameters import lockstep_parameters
 from robot_dynamics_ros.yaml_reader.parsing import read_yaml
 
-_RUN_SECONDS = 600.0
 _OFF, _OWN_SECONDS = 0.005, 6.0  # initial distance from the plane, m; duration, s
 _FORCE, _OVERSHOOT, _ALONG = 0.5, 0.3, 5e-4  # N RMS; share of the desired force; m RMS
 _EXTRA = [
@@ -187,22 +179,18 @@ def run_scenes(scenes: Mapping[str, Scene], out: Path, console: Console) -> int:
     Returns:
         1 if a scene is out of tolerance, else 0.
     """
+    titles = {
+        f'scene {name}': partial(run_scene, scene, out / name) for name, scene in scenes.items()
+    }
     problems = []
-    with shown_scenes(console) as show:
-        runs = {
-            name: run_scene(scene, out / name, show(f'scene {name}'))
-            for name, scene in scenes.items()
-        }
-    for name, (metrics, report) in runs.items():
+    for name, (metrics, report) in zip(scenes, run_all(console, titles), strict=True):
         print_report(report, out / name)
         problems += [f'{name}: {text}' for text in outside_band(scenes[name], metrics)]
     print_outside_band(console, problems)
     return 1 if problems else 0
 
 
-def run_scene(
-    scene: Scene, out: Path, tell: Callable[[float, float], None]
-) -> tuple[dict[str, Any], Report]:
+def run_scene(scene: Scene, out: Path, tell: Tell) -> tuple[dict[str, Any], Report]:
     """Run a scene in its own processes; write bag, metrics and report.
 
     Args:
@@ -217,37 +205,27 @@ def run_scene(
         SceneError: A node failed.
         PeerTimeoutError: A node did not exit.
     """
-    start = partial(_start, scene)
-    bag = run_recorded(out, start, _RUN_SECONDS, tell)
-    return _evaluate(scene, bag, out)
+    return _evaluate(scene, lockstep_run(scene).record(out, tell), out)
 
 
-def _start(scene: Scene, nodes: SceneProcesses, bag: Path) -> float:
-    """Start the nodes of a scene; return its end time, s, once the simulation runs."""
+def lockstep_run(scene: Scene) -> LockstepRun:
+    """Return the nodes of a scene with their parameters."""
     control = {
         'law': 'constraint_stabilization',
         'program': scene.program,
         'activation_ramp_s': 0.0,
         'lead_in': 0.0,  # a scene measures the decay of the initial error
-        'await_listeners': ['recorder'],
-        **lockstep_parameters(),
+        **scene.parameters,
     }
     plant = {
-        'mode': 'lockstep',
-        'start_paused': True,
         'initial_position': scene.start,
         'end_time_s': scene.duration,
-        'on_end': 'exit',
         'lockstep_timeout_s': 60.0,
+        **scene.parameters,
+        **scene.plant,
     }
-    record = {'bag': str(bag), 'progress': True, 'extra_topics': _EXTRA}
-    nodes.start('recorder', 'record', record, scene.robot)
-    nodes.start('controller', 'control', control | dict(scene.parameters), scene.robot)
-    nodes.start(
-        'simulator', 'simulate', plant | dict(scene.parameters) | dict(scene.plant), scene.robot
-    )
-    begin_motion(nodes, scene.robot, {'kind': 'none'})
-    return scene.duration
+    topics = {'extra_topics': _EXTRA}
+    return LockstepRun(scene.robot, control, plant, {'kind': 'none'}, topics)
 
 
 def _evaluate(scene: Scene, bag: Path, out: Path) -> tuple[dict[str, Any], Report]:

@@ -13,9 +13,8 @@ import numpy as np
 
 from robot_dynamics_ros.description.urdf import parse_urdf
 from robot_dynamics_ros.errors import MissingDependencyError, ParameterError, TrajectoryError
-from robot_dynamics_ros.geometry.robot_shapes import LinkShape, RobotShapes, collision_shapes
-from robot_dynamics_ros.geometry.solids import Solids, make_solids
-from robot_dynamics_ros.geometry.triangles import Triangles, box
+from robot_dynamics_ros.geometry.robot_shapes import RobotShapes, collision_shapes
+from robot_dynamics_ros.geometry.triangles import Triangles, box, distance_between
 from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.model.kinematics import FramePose, body_poses
 from robot_dynamics_ros.spatial.scalar import Array
@@ -108,11 +107,16 @@ class CollisionChecker:
     def __init__(self, tree: RobotTree, obstacles: Obstacles | None = None) -> None:
         self._tree = tree
         shapes, self.remarks = collision_shapes(tree.xml) if tree.xml else RobotShapes((), ())
-        links = [_link(tree, shape) for shape in shapes]
+        links = []
+        for shape in shapes:
+            frame = tree.frames[shape.link]
+            surface = shape.transformed(np.asarray(frame.R_BF), np.asarray(frame.p_BF))
+            links.append(_Collider(shape.link, frame.body, surface, is_link=True))
         self._parts = [*links, *_obstacles(tree, links, obstacles or Obstacles())]
-        self._solids: Solids = make_solids([part.surface for part in self._parts])
         points = [part.surface.vertices for part in self._parts]
-        self._centre = np.array([_box_centre(each) for each in points]).reshape(-1, 3)
+        self._measured = distance_between([part.surface for part in self._parts])
+        centres = [0.5 * (x.min(axis=0) + x.max(axis=0)) for x in points]
+        self._centre = np.array(centres).reshape(-1, 3)
         self._radius = np.array(
             [
                 np.linalg.norm(each - centre, axis=1).max()
@@ -191,9 +195,9 @@ class CollisionChecker:
         remaining[due] = gaps - CLEARANCE
         for k in due[gaps < _MEASURE_DISTANCE]:
             i, j = self._pairs[k].tolist()
-            distance, required = self._distance(poses, i, j), self._clearance(i, j)
-            remaining[k] = max(distance - required, _STEP)
-            if distance < required:
+            distance, beyond = self._distance(poses, i, j)
+            remaining[k] = max(beyond, _STEP)
+            if beyond < 0.0:
                 return ClosePair(self._parts[i].name, self._parts[j].name, distance)
         return None
 
@@ -202,12 +206,11 @@ class CollisionChecker:
         bodies = [*body_poses(self._tree, q), FramePose(np.eye(3), np.zeros(3))]
         return [bodies[part.body] for part in self._parts]
 
-    def _distance(self, poses: list[FramePose], i: int, j: int) -> float:
-        return self._solids.distance(i, poses[i], j, poses[j])
-
-    def _clearance(self, i: int, j: int) -> float:
+    def _distance(self, poses: list[FramePose], i: int, j: int) -> tuple[float, float]:
+        """Return the distance of two parts, and what it exceeds the required one by, m."""
+        distance = self._measured(i, poses[i], j, poses[j])
         links = self._parts[i].is_link and self._parts[j].is_link
-        return LINK_CLEARANCE if links else CLEARANCE
+        return distance, distance - (LINK_CLEARANCE if links else CLEARANCE)
 
     def _gaps(self, poses: list[FramePose], pairs: Array) -> Array:
         """Return the distances between the bounding spheres of pairs, m."""
@@ -218,12 +221,23 @@ class CollisionChecker:
 
     def _relative_motion(self) -> Array:
         """Return bounds on the relative motion of pairs per unit of each joint, (pairs, n)."""
-        tree = self._tree
+        tree, joints = self._tree, self._tree.open
         moves_with = np.zeros((len(self._parts), tree.bodies), dtype=bool)
+        farthest = np.zeros(tree.bodies)  # points of the body and those it carries from its joint
         for row, part in zip(moves_with, self._parts, strict=True):
             row[list(tree.path(part.body))] = True
+            if part.body >= 0:
+                size = float(np.linalg.norm(part.surface.vertices, axis=1).max())
+                farthest[part.body] = max(farthest[part.body], size)
+        stroke = np.maximum(np.abs(joints.position_lower), np.abs(joints.position_upper))
+        travel = np.where(np.isfinite(stroke) & joints.prismatic, stroke, 0.0)
+        for i in reversed(range(tree.bodies)):
+            if (parent := tree.parent[i]) >= 0:
+                beyond = float(np.linalg.norm(tree.p_PJ[i])) + travel[i] + farthest[i]
+                farthest[parent] = max(farthest[parent], beyond)
         first, second = self._pairs.T
-        between = (moves_with[first] != moves_with[second]) * _reach(tree, self._parts)
+        reach = np.where(tree.prismatic, 1.0, farthest)
+        between = (moves_with[first] != moves_with[second]) * reach
         coupling = tree.coupling
         return between if coupling is None else np.asarray(between @ np.abs(coupling.rate))
 
@@ -239,7 +253,7 @@ class CollisionChecker:
             candidates = [
                 pair
                 for pair, close in zip(candidates, near, strict=True)
-                if close and self._distance(poses, *pair) < self._clearance(*pair)
+                if close and self._distance(poses, *pair)[1] < 0.0
             ]
         return set(candidates)
 
@@ -263,21 +277,17 @@ def random_postures(tree: RobotTree, count: int) -> Iterator[Array]:
 
 
 def _sorted_pair(one: str, other: str) -> tuple[str, str]:
-    return (one, other) if one < other else (other, one)
-
-
-def _link(tree: RobotTree, shape: LinkShape) -> _Collider:
-    frame = tree.frames[shape.link]
-    surface = shape.transformed(np.asarray(frame.R_BF), np.asarray(frame.p_BF))
-    return _Collider(shape.link, frame.body, surface, is_link=True)
+    return min(one, other), max(one, other)
 
 
 def _adjacent(tree: RobotTree, links: Sequence[_Collider]) -> set[tuple[str, str]]:
     """Return the pairs of adjacent links.
 
     These are the links of a body and of its parent body. Of the fixed links, only the one that
-    carries the arm counts, or the nearest one with a shape.
+    carries the arm counts, or the nearest one with a shape along the tree.
     """
+    joints = parse_urdf(tree.xml, lambda fault: None).joints if links else ()
+    above = {joint.child: joint.parent for joint in joints}
     by_body: dict[int, list[str]] = {}
     for link in links:
         by_body.setdefault(link.body, []).append(link.name)
@@ -285,19 +295,12 @@ def _adjacent(tree: RobotTree, links: Sequence[_Collider]) -> set[tuple[str, str
     for body, parent in enumerate(tree.parent):
         carriers = by_body.get(parent, [])
         if parent < 0:
-            carriers = _closest_fixed(tree, body, carriers)
+            name = above.get(tree.link_names[body])
+            while name is not None and name not in carriers:
+                name = above.get(name)
+            carriers = [] if name is None else [name]
         pairs |= {_sorted_pair(a, b) for a in carriers for b in by_body.get(body, [])}
     return pairs
-
-
-def _closest_fixed(tree: RobotTree, body: int, fixed: Sequence[str]) -> list[str]:
-    """Return the fixed link with a shape that is closest to a body's joint along the tree."""
-    description = parse_urdf(tree.xml, lambda fault: None)
-    above = {joint.child: joint.parent for joint in description.joints}
-    link: str | None = above.get(tree.link_names[body])
-    while link is not None and link not in fixed:
-        link = above.get(link)
-    return [] if link is None else [link]
 
 
 def _obstacles(
@@ -315,24 +318,3 @@ def _obstacles(
     height = min([0.0, *heights]) - obstacles.ground_below
     centre = np.array([0.0, 0.0, height - _GROUND_SIZE[2] / 2.0])
     yield _Collider(GROUND, -1, box(np.array(_GROUND_SIZE)).transformed(np.eye(3), centre))
-
-
-def _reach(tree: RobotTree, parts: Sequence[_Collider]) -> Array:
-    """Return bounds on the motion of any point per unit of each joint, (bodies,), m/rad or 1."""
-    farthest, joints = np.zeros(tree.bodies), tree.open
-    for part in parts:
-        if part.body >= 0:
-            size = float(np.linalg.norm(part.surface.vertices, axis=1).max())
-            farthest[part.body] = max(farthest[part.body], size)
-    stroke = np.maximum(np.abs(joints.position_lower), np.abs(joints.position_upper))
-    travel = np.where(np.isfinite(stroke) & joints.prismatic, stroke, 0.0)
-    for i in reversed(range(tree.bodies)):
-        parent = tree.parent[i]
-        if parent >= 0:
-            beyond = float(np.linalg.norm(tree.p_PJ[i])) + travel[i] + farthest[i]
-            farthest[parent] = max(farthest[parent], beyond)
-    return np.where(tree.prismatic, 1.0, farthest)
-
-
-def _box_centre(points: Array) -> Array:
-    return 0.5 * (points.min(axis=0) + points.max(axis=0))

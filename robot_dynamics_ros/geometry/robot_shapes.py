@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,18 +21,20 @@ from robot_dynamics_ros.geometry.triangles import (
     box,
     capsule,
     cylinder,
-    decimated,
     joined,
     read_mesh,
     sphere,
 )
 from robot_dynamics_ros.model.check_links import report_link
 from robot_dynamics_ros.spatial.rotation import rotation_from_rpy
+from robot_dynamics_ros.spatial.scalar import Array
 
 _GREY: Colour = (0.72, 0.74, 0.77, 1.0)
 _INERTIA_COLOUR: Colour = (0.55, 0.62, 0.70, 0.6)
 #: Number of triangles per robot that a browser renders smoothly.
 MAX_FACES = 60_000
+_MAX_CELLS = 2048  # maximum number of grid cells along the longest side
+_BISECTIONS = 10  # determine the number of cells to 1 %
 _MIN_FACES = 32  # minimum number of triangles kept for each part
 
 
@@ -132,6 +135,52 @@ def _limited(shapes: list[LinkShape], max_faces: int) -> tuple[LinkShape, ...]:
         coarse = decimated(shape, kept + int(share * (len(shape.faces) - kept)))
         result.append(replace(shape, vertices=coarse.vertices, faces=coarse.faces))
     return tuple(result)
+
+
+def decimated(surface: Triangles, max_faces: int) -> Triangles:
+    """Return a coarser surface by clustering vertices in a cubic grid.
+
+    The vertices of each cell are replaced by their mean; degenerate and duplicate triangles are
+    dropped. Bisection finds the finest grid that yields at most ``max_faces`` triangles
+    (Rossignac and Borrel 1993).
+
+    Args:
+        surface: The surface, with finite vertices.
+        max_faces: Maximum number of triangles.
+
+    Returns:
+        The coarser surface; the given one if it is small enough.
+    """
+    if len(surface.faces) <= max_faces:
+        return surface
+    low, high = 1.0, float(_MAX_CELLS)
+    best = _clustered(surface, low)
+    for _ in range(_BISECTIONS):
+        middle = math.sqrt(low * high)
+        coarse = _clustered(surface, middle)
+        if len(coarse.faces) <= max_faces:
+            low, best = middle, coarse
+        else:
+            high = middle
+    return best
+
+
+def _clustered(surface: Triangles, cells: float) -> Triangles:
+    lowest = surface.vertices.min(axis=0)
+    side = np.ptp(surface.vertices, axis=0).max() / cells
+    cell = np.floor((surface.vertices - lowest) / max(side, 1e-12)).astype(np.int64)
+    _, cluster, count = np.unique(_key(cell), return_inverse=True, return_counts=True)
+    columns = [np.bincount(cluster, surface.vertices[:, i]) / count for i in range(3)]
+    faces = cluster[surface.faces]
+    valid = (np.diff(np.sort(faces, axis=1), axis=1) > 0).all(axis=1)
+    _, first = np.unique(_key(np.sort(faces[valid], axis=1)), return_index=True)
+    return replace(surface, vertices=np.stack(columns, axis=1), faces=faces[valid][np.sort(first)])
+
+
+def _key(rows: Array) -> Array:
+    """Return a unique number for each distinct row of three non-negative integers."""
+    base = rows.max(initial=0) + 1
+    return (rows[:, 0] * base + rows[:, 1]) * base + rows[:, 2]
 
 
 def _read_surfaces(

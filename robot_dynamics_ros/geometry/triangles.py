@@ -1,28 +1,33 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Triangle meshes: URDF primitives, decimation.
+"""Triangle meshes: URDF primitives, mesh files, and distances of the solids they bound.
 
-Includes readers of mesh files: STL, OBJ and COLLADA.
+Mesh files are STL, OBJ and COLLADA. Distances are computed by coal (formerly hppfcl), which is
+installed with Pinocchio and is exact for triangle meshes, or by MuJoCo, which uses convex hulls
+and is conservative.
 """
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from importlib import import_module
+from itertools import product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from robot_dynamics_ros.description.urdf import Element, parse_xml
-from robot_dynamics_ros.errors import DescriptionError
+from robot_dynamics_ros.errors import DescriptionError, MissingDependencyError
+from robot_dynamics_ros.model import FramePose
 from robot_dynamics_ros.spatial.rotation import rotation_about
 from robot_dynamics_ros.spatial.scalar import Array
 
 Colour = tuple[float, float, float, float]
 _SEGMENTS = 32  # segments of a circle
-_MAX_CELLS = 2048  # maximum number of grid cells along the longest side
-_BISECTIONS = 10  # determine the number of cells to 1 %
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,18 +76,17 @@ def cylinder(radius: float, length: float) -> Triangles:
 def sphere(radius: float) -> Triangles:
     """Return a sphere centred at the origin; radius in m."""
     angles = np.linspace(-math.pi / 2.0, math.pi / 2.0, _SEGMENTS // 2 + 1)
-    return _revolved([(radius * math.cos(x), radius * math.sin(x)) for x in angles])
+    return _revolved(radius * np.stack([np.cos(angles), np.sin(angles)], axis=1))
 
 
 def capsule(radius: float, length: float) -> Triangles:
     """Return a cylinder as in :func:`cylinder` with a hemisphere on both ends."""
     angles = np.linspace(-math.pi / 2.0, math.pi / 2.0, _SEGMENTS // 2 + 2)
-    ends = [math.copysign(length / 2.0, x) for x in angles]
-    rows = zip(angles, ends, strict=True)
-    return _revolved([(radius * math.cos(x), radius * math.sin(x) + z) for x, z in rows])
+    height = radius * np.sin(angles) + np.copysign(length / 2.0, angles)
+    return _revolved(np.stack([radius * np.cos(angles), height], axis=1))
 
 
-def _revolved(outline: list[tuple[float, float]]) -> Triangles:
+def _revolved(outline: Any) -> Triangles:
     """Return the surface of revolution about z of an outline (radius, height), bottom first."""
     radius, height = np.array(outline).T
     angle = np.linspace(0.0, 2.0 * math.pi, _SEGMENTS, endpoint=False)
@@ -102,55 +106,8 @@ def _without_slivers(surface: Triangles) -> Triangles:
     return replace(surface, faces=surface.faces[area > 1e-12 * max(area.max(initial=0.0), 1e-9)])
 
 
-def decimated(surface: Triangles, max_faces: int) -> Triangles:
-    """Return a coarser surface by clustering vertices in a cubic grid.
-
-    The vertices of each cell are replaced by their mean; degenerate and duplicate triangles are
-    dropped. Bisection finds the finest grid that yields at most ``max_faces`` triangles
-    (Rossignac and Borrel 1993).
-
-    Args:
-        surface: The surface, with finite vertices.
-        max_faces: Maximum number of triangles.
-
-    Returns:
-        The coarser surface; the given one if it is small enough.
-    """
-    if len(surface.faces) <= max_faces:
-        return surface
-    low, high = 1.0, float(_MAX_CELLS)
-    best = _clustered(surface, low)
-    for _ in range(_BISECTIONS):
-        middle = math.sqrt(low * high)
-        coarse = _clustered(surface, middle)
-        if len(coarse.faces) <= max_faces:
-            low, best = middle, coarse
-        else:
-            high = middle
-    return best
-
-
-def _clustered(surface: Triangles, cells: float) -> Triangles:
-    lowest = surface.vertices.min(axis=0)
-    side = np.ptp(surface.vertices, axis=0).max() / cells
-    cell = np.floor((surface.vertices - lowest) / max(side, 1e-12)).astype(np.int64)
-    _, cluster, count = np.unique(_key(cell), return_inverse=True, return_counts=True)
-    columns = [np.bincount(cluster, surface.vertices[:, i]) / count for i in range(3)]
-    faces = cluster[surface.faces]
-    valid = (np.diff(np.sort(faces, axis=1), axis=1) > 0).all(axis=1)
-    _, first = np.unique(_key(np.sort(faces[valid], axis=1)), return_index=True)
-    return replace(surface, vertices=np.stack(columns, axis=1), faces=faces[valid][np.sort(first)])
-
-
-def _key(rows: Array) -> Array:
-    """Return a unique number for each distinct row of three non-negative integers."""
-    base = rows.max(initial=0) + 1
-    return (rows[:, 0] * base + rows[:, 1]) * base + rows[:, 2]
-
-
 _STL_HEADER = 84  # bytes: a comment of 80, then the number of triangles
 _STL_FACE = [('normal', '<f4', 3), ('corners', '<f4', (3, 3)), ('attribute', '<u2')]
-_OPAQUE = 1.0
 
 
 def read_mesh(path: Path) -> list[Triangles]:
@@ -192,13 +149,8 @@ def _read_stl(path: Path) -> list[Triangles]:
     else:
         words = [line.split() for line in data.decode('ascii', 'replace').splitlines()]
         corners = np.array([row[1:4] for row in words if row[:1] == ['vertex']], dtype=float)
-    return _from_corners(corners) if len(corners) else []
-
-
-def _from_corners(corners: np.ndarray) -> list[Triangles]:
-    """Return triangles from consecutive groups of three corners; equal vertices are merged."""
     vertices, indices = np.unique(corners.reshape(-1, 3), axis=0, return_inverse=True)
-    return [Triangles(vertices, indices.reshape(-1, 3))]
+    return [Triangles(vertices, indices.reshape(-1, 3))] if len(corners) else []
 
 
 def _read_obj(path: Path) -> list[Triangles]:
@@ -296,8 +248,8 @@ class _Document:
             effect = self._resolve(bound, 'target').find('instance_effect')
             diffuse = None if effect is None else self._resolve(effect).find('.//diffuse/color')
             if diffuse is not None and diffuse.text:
-                red, green, blue = (float(x) for x in diffuse.text.split()[:3])
-                yield bound.get('symbol', ''), (red, green, blue, _OPAQUE)
+                red, green, blue = _values(diffuse.text)[:3].tolist()
+                yield bound.get('symbol', ''), (red, green, blue, 1.0)
 
     def _parts(self, mesh: Element) -> Iterator[tuple[str, Triangles]]:
         """Yield the primitives of a mesh with their material symbols."""
@@ -307,7 +259,7 @@ class _Document:
                 (corner,) = (x for x in inputs if x.get('semantic') == 'VERTEX')
                 stride = 1 + max(int(x.get('offset', 0)) for x in inputs)
                 vertex_columns = slice(int(corner.get('offset', 0)), None, stride)
-                lists = [_integers(p)[vertex_columns] for p in primitive.findall('p')]
+                lists = [_values(p.text, int)[vertex_columns] for p in primitive.findall('p')]
                 faces = _triangulated(lists, primitive)
                 if len(faces):
                     yield primitive.get('material', ''), Triangles(self._positions(corner), faces)
@@ -319,19 +271,14 @@ class _Document:
         source = self._resolve(position, 'source')
         accessor = source.find('.//accessor')
         stride = 3 if accessor is None else int(accessor.get('stride', 3))
-        numbers = np.array((source.findtext('float_array') or '').split(), dtype=float)
-        return numbers.reshape(-1, stride)[:, :3]
-
-
-def _integers(element: Element) -> Array:
-    return np.array((element.text or '').split(), dtype=int)
+        return _values(source.findtext('float_array')).reshape(-1, stride)[:, :3]
 
 
 def _triangulated(lists: list[Array], primitive: Element) -> Array:
     """Return the triangles of convex polygons, shape (F, 3)."""
     counts = primitive.find('vcount')
     if counts is not None and lists:
-        lists = np.split(lists[0], np.cumsum(_integers(counts))[:-1])
+        lists = np.split(lists[0], np.cumsum(_values(counts.text, int))[:-1])
     if primitive.tag == 'triangles':
         return np.concatenate([np.zeros((0, 3), int), *(row.reshape(-1, 3) for row in lists)])
     faces = [triangle for corners in lists for triangle in _fan(corners.tolist())]
@@ -341,14 +288,102 @@ def _triangulated(lists: list[Array], primitive: Element) -> Array:
 def _transform(element: Element) -> Array:
     """Return the transform of an element of a node, shape (4, 4)."""
     T = np.eye(4)
-    if element.tag in ('matrix', 'translate', 'rotate', 'scale'):
-        numbers = np.array((element.text or '').split(), dtype=float)
-        if element.tag == 'matrix':
-            T = numbers.reshape(4, 4)
-        elif element.tag == 'translate':
-            T[:3, 3] = numbers
-        elif element.tag == 'rotate':
-            T[:3, :3] = rotation_about(numbers[:3], np.radians(numbers[3]))
-        else:
-            T[:3, :3] = np.diag(numbers)
+    if element.tag == 'matrix':
+        T = _values(element.text).reshape(4, 4)
+    elif element.tag == 'translate':
+        T[:3, 3] = _values(element.text)
+    elif element.tag == 'rotate':
+        *axis, angle = _values(element.text)
+        T[:3, :3] = rotation_about(np.array(axis), np.radians(angle))
+    elif element.tag == 'scale':
+        T[:3, :3] = np.diag(_values(element.text))
     return T
+
+
+def _values(text: str | None, kind: type = float) -> Array:
+    return np.array((text or '').split(), dtype=kind)
+
+
+# Distances ---------------------------------------------------------------------------------------
+
+COAL, MUJOCO = ('coal', 'hppfcl'), 'mujoco'
+_MAX_DISTANCE = 100.0  # largest distance, m
+_PAD = 1e-4  # thickness added to a surface without volume, m
+#: Distance of two solids, by index, at given poses, m; 0 or less if they touch.
+Distance = Callable[[int, FramePose, int, FramePose], float]
+
+
+def distance_between(surfaces: Sequence[Triangles]) -> Distance:
+    """Return a function that measures the distance of the solids bounded by surfaces.
+
+    Raises:
+        MissingDependencyError: No library for distances is installed.
+    """
+    for name in (*COAL, MUJOCO):
+        with suppress(ImportError):
+            library = import_module(name)
+            return (_by_mujoco if name == MUJOCO else _by_coal)(library, surfaces)
+    raise MissingDependencyError(
+        'coal', 'collision checks', "install it (pip 'pin' includes it), or MuJoCo"
+    )
+
+
+def _by_coal(coal: Any, surfaces: Sequence[Triangles]) -> Distance:
+    """Measure the convex hulls first, and the triangle meshes if the hulls touch."""
+    exact, hulls, request = [], [], coal.DistanceRequest()
+    for surface in surfaces:
+        model = coal.BVHModelOBBRSS()
+        model.beginModel(len(surface.faces), len(surface.vertices))
+        model.addVertices(np.asarray(surface.vertices, dtype=float))
+        model.addTriangles(np.asarray(surface.faces, dtype=np.int64))
+        model.endModel()
+        exact.append(model)
+        hulls.append(model)
+        if _is_solid(surface):
+            with suppress(RuntimeError):  # a vertex with more neighbours than coal supports
+                model.buildConvexHull(True, 'Qt')
+                hulls[-1] = model.convex
+
+    def distance(first: int, pose: FramePose, second: int, other: FramePose) -> float:
+        here, there = coal.Transform3s(*pose), coal.Transform3s(*other)
+        measured = 0.0
+        for kind in (hulls, exact):
+            result = coal.DistanceResult()
+            measured = coal.distance(kind[first], here, kind[second], there, request, result)
+            if measured > 0.0:
+                break
+        return float(measured)
+
+    return distance
+
+
+def _by_mujoco(mujoco: Any, surfaces: Sequence[Triangles]) -> Distance:
+    """Measure convex hulls as geoms of one model, with poses set directly."""
+    spec = mujoco.MjSpec()
+    for i, surface in enumerate(surfaces):
+        points = surface.vertices
+        if not _is_solid(surface):
+            corners = product((-0.5 * _PAD, 0.5 * _PAD), repeat=3)
+            points = np.concatenate([points + corner for corner in corners])
+        mesh = spec.add_mesh(name=str(i), inertia=mujoco.mjtMeshInertia.mjMESH_INERTIA_CONVEX)
+        mesh.uservert = np.ravel(points)
+        spec.worldbody.add_geom(name=str(i), type=mujoco.mjtGeom.mjGEOM_MESH, meshname=str(i))
+    model = spec.compile()
+    data = mujoco.MjData(model)
+    mujoco.mj_kinematics(model, data)
+    # MuJoCo moves a mesh to its centre of mass and principal axes.
+    own = list(zip(data.geom_xmat.reshape(-1, 3, 3).copy(), data.geom_xpos.copy(), strict=True))
+
+    def distance(first: int, pose: FramePose, second: int, other: FramePose) -> float:
+        for i, placed in ((first, pose), (second, other)):
+            R, data.geom_xpos[i] = placed.of(*own[i])
+            data.geom_xmat[i] = R.ravel()
+        return float(mujoco.mj_geomDistance(model, data, first, second, _MAX_DISTANCE, None))
+
+    return distance
+
+
+def _is_solid(surface: Triangles) -> bool:
+    """Return whether the convex hull of a surface encloses a volume."""
+    spread = np.linalg.svd(surface.vertices - surface.vertices.mean(axis=0), compute_uv=False)
+    return bool(len(spread) == 3 and spread[-1] > 1e-6 * max(spread[0], 1e-9))

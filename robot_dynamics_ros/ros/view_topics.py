@@ -18,7 +18,7 @@ from robot_dynamics_ros.ros.conversions import wrench_of
 from robot_dynamics_ros.ros.executors import PolledGroup
 from robot_dynamics_ros.ros.node import LATCHED, NEWEST
 from robot_dynamics_ros.ros.rclpy_compat import take_message
-from robot_dynamics_ros.viewing.instant import (
+from robot_dynamics_ros.viewing.arm import (
     ArmInstant,
     ContactFlash,
     by_origin,

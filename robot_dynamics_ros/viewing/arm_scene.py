@@ -14,8 +14,7 @@ from robot_dynamics_ros.geometry.triangles import joined
 from robot_dynamics_ros.model import FramePose
 from robot_dynamics_ros.spatial.rotation import quaternion
 from robot_dynamics_ros.spatial.scalar import Array
-from robot_dynamics_ros.viewing.instant import ArmInstant
-from robot_dynamics_ros.viewing.link_tree import LinkTree
+from robot_dynamics_ros.viewing.arm import ArmInstant, LinkTree
 
 Rgb = tuple[int, int, int]
 
@@ -79,10 +78,7 @@ class ArmScene:
         self.trail = Trail(scene, f'/{name}/trail', TOOL_COLOUR, 2.5)
         self.reference_trail = Trail(scene, f'/{name}/reference', REFERENCE_COLOUR, 1.5)
         scene.add_label(f'/{name}/label', name, anchor='top-center')
-        self._forces = {
-            kind: ForceArrow(scene, f'/{name}/{kind}', kind, colour, self.radius)
-            for kind, colour in FORCE_COLOURS.items()
-        }
+        self._forces = [ForceArrow(scene, name, kind, self.radius) for kind in FORCE_COLOURS]
         self._limits: dict[int, Rgb | None] = {}
         self.trail_grows = True
 
@@ -104,12 +100,10 @@ class ArmScene:
             self.trail.add(tip)
         self._colour_links(now)
         self._show_reference(now, positions)
-        for kind, arrow in self._forces.items():
-            link, wrench = now.wrenches.get(kind, ('', np.zeros(6)))
-            if link in self._link_index:
-                arrow.show(poses[self._link_index[link]], wrench[:3])
-            else:
-                arrow.hide()
+        for arrow in self._forces:
+            link, wrench = now.wrenches.get(arrow.kind, ('', np.zeros(6)))
+            known = link in self._link_index
+            arrow.show(poses[self._link_index.get(link, 0)], wrench[:3] * known)
 
     def tool_position(self, positions: Mapping[str, float]) -> Array:
         """Return the tool position in the base frame, shape (3,), m."""
@@ -153,9 +147,9 @@ class ArmScene:
     def _colour_links(self, now: ArmInstant) -> None:
         """Colour the links: a new contact, else the warning of the joint."""
         for place, link in enumerate(self.tree.links):
-            name = '' if link.joint is None else link.joint.name
-            if link.joint is not None and name in now.position:
-                self._limits[place] = limit_colour(now.position[name], link.joint.limit)
+            joint = link.joint
+            if joint.name in now.position:
+                self._limits[place] = limit_colour(now.position[joint.name], joint.limit)
             touched = link.name == now.touched
             self._arm.set_warning(place, _TOUCHED if touched else self._limits.get(place))
 
@@ -201,12 +195,11 @@ class LinkNodes:
         moves: list[bool] = []
         for k, link in enumerate(tree.links):
             paths.append(f'{paths[link.parent] if link.parent >= 0 else root}/{k}')
-            R, p = link.pose(0.0)
-            frame = scene.add_frame(paths[k], show_axes=False, wxyz=quaternion(R), position=p)
-            self._frames.append(frame)
+            self._frames.append(scene.add_frame(paths[k], show_axes=False))
             moves.append((link.parent >= 0 and moves[link.parent]) or link.moves)
             of_link = [x for x in shapes if x.link == link.name and (moves[k] or not ghost)]
             self._surfaces.append(_add_surfaces(scene, paths[k], of_link, ghost))
+        self.move(tree.relative({}))
 
     def move(self, relative: list[FramePose]) -> None:
         """Set the pose of every link in its parent."""
@@ -292,45 +285,40 @@ class ForceArrow:
 
     The arrow's length increases with the force and saturates at ``longest``.
 
+    Attributes:
+        kind: Kind of force.
+
     Args:
         scene: The viser scene.
-        path: Name of the node.
-        name: Kind of force; a 'push' ends at the link, other forces start there.
-        colour: Colour of the arrow.
+        arm: Name of the arm.
+        kind: Kind of force; a 'push' ends at the link, other forces start there.
         longest: Upper bound of the length, m.
     """
 
-    def __init__(self, scene: Any, path: str, name: str, colour: Rgb, longest: float) -> None:
-        self._name, self._longest = name, longest
-        self._start = -1.0 if name == 'push' else 0.0
+    def __init__(self, scene: Any, arm: str, kind: str, longest: float) -> None:
+        self.kind, self._longest = kind, longest
+        self._start = -1.0 if kind == 'push' else 0.0
         self._ends = np.array([[[0.0, 0.0, 0.0], [0.0, 0.0, 0.1 * longest]]])
-        thick = 0.02 * longest
+        path, thick = f'/{arm}/{kind}', 0.02 * longest
         self._arrow = scene.add_arrows(
-            path, self._ends, colour, visible=False,
+            path, self._ends, FORCE_COLOURS[kind], visible=False,
             shaft_radius=thick, head_radius=2.2 * thick, head_length=6.0 * thick,
         )  # fmt: skip
         self._label = scene.add_label(f'{path}/label', '', anchor='bottom-center', visible=False)
 
     def show(self, pose: FramePose, force: Array) -> None:
-        """Show a force, shape (3,), N, in the axes of a link with the given pose."""
+        """Show a force, shape (3,), N, in the axes of a link; hide the arrow if it is small."""
         size = float(np.linalg.norm(force))
         visible = bool(_LEAST_FORCE < size < np.inf)
-        if visible:
-            self._place(pose, force, size)
         if self._arrow.visible != visible:
             self._arrow.visible = self._label.visible = visible
-
-    def hide(self) -> None:
-        """Hide arrow and label."""
-        if self._arrow.visible:
-            self._arrow.visible = self._label.visible = False
-
-    def _place(self, pose: FramePose, force: Array, size: float) -> None:
+        if not visible:
+            return
         vector = self._longest / (size + _HALF_FORCE) * (pose.R_WF @ force)
         ends = pose.p_WF + np.array([[self._start * vector, (self._start + 1.0) * vector]])
         if np.abs(ends - self._ends).max() > _LEAST_ARROW_CHANGE:
             self._ends = self._arrow.points = ends
             self._label.position = pose.p_WF + (2.0 * self._start + 1.0) * vector
-        text = f'{self._name} {size:.0f} N' if size >= 10.0 else f'{self._name} {size:.1f} N'
+        text = f'{self.kind} {size:.0f} N' if size >= 10.0 else f'{self.kind} {size:.1f} N'
         if self._label.text != text:
             self._label.text = text

@@ -10,29 +10,25 @@ from html import escape
 from typing import Any
 
 from robot_dynamics_ros.control.laws.registry import LAWS
-from robot_dynamics_ros.description.robot_description import Joint
 from robot_dynamics_ros.viewing.page import ArmView, Page
 
 #: Reports the result of a command, later: whether it was accepted, and a message.
 Reply = Callable[[bool, str], None]
 
-
 _RED, _GREEN = '#c0392b', '#2e9e5b'
 _FIRST_SPEED = 0.25  # initial fraction of the limits
-_MAX_FREQUENCY = 60.0  # rad/s
-_MAX_PAYLOAD_KG = 10.0
 _MAX_PUSH_N = 100.0
 _FACTORS = (0.0, 3.0, 0.05)
 #: Controller parameters with sliders: label; minimum, maximum and step.
 _GAINS = {
-    'natural_frequency': ('natural frequency, s\u207b\u00b9', (0.0, _MAX_FREQUENCY, 0.5)),
+    'natural_frequency': ('natural frequency, s\u207b\u00b9', (0.0, 60.0, 0.5)),
     'damping_ratio': ('damping ratio', (0.0, 3.0, 0.05)),
     'effort_scale': ('share of the effort limits', (0.0, 1.0, 0.01)),
-    'payload_mass': ('payload, kg', (0.0, _MAX_PAYLOAD_KG, 0.05)),
+    'payload_mass': ('payload, kg', (0.0, 10.0, 0.05)),
 }
-#: Simulator parameters with sliders.
-_PLANT = {
-    'payload_mass': ('load, kg', (0.0, _MAX_PAYLOAD_KG, 0.05)),
+#: Simulator parameters with sliders: the load, and the model error.
+_LOAD = {'payload_mass': ('load, kg', (0.0, 10.0, 0.05))}
+_MISMATCH = {
     'mass_factor': ('masses', (0.1, 3.0, 0.05)),
     'armature_factor': ('drive inertia', _FACTORS),
     'damping_factor': ('viscous friction', _FACTORS),
@@ -40,10 +36,7 @@ _PLANT = {
 }
 _COM_SHIFT = 'com_shift'
 #: Parameters with a value per joint or link; a slider sets all of them.
-_PER_JOINT = (
-    *('natural_frequency', 'damping_ratio'),
-    *(name for name in _PLANT if name.endswith('factor')),
-)
+_PER_JOINT = ('natural_frequency', 'damping_ratio', *_MISMATCH)
 _MODEL_ERROR = (
     '<div style="font-size:.8em;padding:.5em .9em .1em;opacity:.6">'
     'model error: factors on the values of the description</div>'
@@ -54,8 +47,8 @@ button[style*="mantine-color-red"] span{font-size:1.15em;font-weight:800!importa
 controller. <b>It is not an emergency stop</b>: keep that of the arm in reach.</div>"""
 
 
-class ParameterSliders:
-    """Sliders for parameters of a node; reset to the node's values if a change is rejected.
+class NodeParameters:
+    """Controls of parameters of a node; they show the node's values if a change is rejected.
 
     Args:
         gui: The viser GUI.
@@ -72,36 +65,33 @@ class ParameterSliders:
         refresh: Callable[[], None],
     ) -> None:
         self._gui, self._send, self._reply, self._refresh = gui, send, reply, refresh
-        self._sliders: dict[str, Any] = {}
+        self._controls: dict[str, tuple[Any, Callable[[Any], Any]]] = {}
 
-    def add(self, name: str, label: str, extent: tuple[float, float, float], first: float) -> None:
-        """Add a slider for a parameter.
+    def bind(self, name: str, control: Any, shown: Callable[[Any], Any]) -> None:
+        """Let a control show a parameter; ``shown`` converts the value of the parameter."""
+        self._controls[name] = control, shown
 
-        Args:
-            name: Name of the parameter.
-            label: Label with the unit.
-            extent: Minimum, maximum and step.
-            first: Initial value.
-        """
-        low, high, step = extent
-        slider = self._gui.add_slider(label, min=low, max=high, step=step, initial_value=first)
+    def add_sliders(self, sliders: Mapping[str, tuple[str, tuple[float, float, float]]]) -> None:
+        """Add sliders: label, and minimum, maximum and step, by parameter."""
+        for name, (label, (low, high, step)) in sliders.items():
+            first = 1.0 if name in _MISMATCH else low
+            slider = self._gui.add_slider(label, min=low, max=high, step=step, initial_value=first)
+            slider.on_update(from_page(partial(self._send_slider, name, slider)))
+            self.bind(name, slider, partial(_within, slider))
 
-        def act(_: Any) -> None:
-            value = float(slider.value)
-            self.change({name: [value] if name in _PER_JOINT else value})
-
-        slider.on_update(from_page(act))
-        self._sliders[name] = slider
+    def _send_slider(self, name: str, slider: Any, _: Any) -> None:
+        value = float(slider.value)
+        self.change({name: [value] if name in _PER_JOINT else value})
 
     def change(self, changes: Mapping[str, Any]) -> None:
         """Request changes of parameters."""
         self._send(changes, self._on_reply)
 
     def show(self, parameters: Mapping[str, Any]) -> None:
-        """Set the sliders to the values of the node."""
-        for name in self._sliders.keys() & parameters.keys():
-            slider = self._sliders[name]
-            slider.value = min(max(first_number(parameters[name]), slider.min), slider.max)
+        """Set the controls to the values of the node."""
+        for name in self._controls.keys() & parameters.keys():
+            control, shown = self._controls[name]
+            control.value = shown(parameters[name])
 
     def _on_reply(self, accepted: bool, text: str) -> None:
         self._reply(accepted, text)
@@ -110,7 +100,7 @@ class ParameterSliders:
 
 
 class Controls:
-    """Controls of one arm.
+    """Controls of one arm, and of its simulator if there is one.
 
     Attributes:
         commands: As given.
@@ -123,17 +113,15 @@ class Controls:
 
     def __init__(self, page: Page, arm: ArmView, commands: Any) -> None:
         self._gui, self._arm, self.commands = page.server.gui, arm, commands
-        self._sliders = ParameterSliders(
-            self._gui, partial(commands.set_parameters, 'controller'), self.reply, self._refresh
-        )
         self._goal: dict[str, Any] = {}
         self._parameters: Mapping[str, Any] = {}
-        self._simulator: SimulatorControls | None = None
+        self._simulator: NodeParameters | None = None
         self._folder = self._gui.add_folder(f'command {arm.name}')
         with self._folder:
             self._result = self._gui.add_html('')
-            self._add_life_cycle()
-            self._add_law()
+            buttons = self._gui.add_button_group('life cycle', ('activate', 'deactivate'))
+            buttons.on_click(lambda _: self.commands.change_state(buttons.value, self.reply))
+            self._controller = self._add_controller()
             self._motion = self._gui.add_folder('motion', expand_by_default=False)
         with self._motion:
             self._add_motion()
@@ -159,68 +147,102 @@ class Controls:
             return
         with self._motion:
             for name, joint in joints.items():
-                low, high = _range(joint)
+                span = joint.limit.range if joint.limit else None
+                low, high = span or (-math.pi, math.pi)
                 self._goal[name] = self._gui.add_slider(
                     name, min=low, max=high, step=(high - low) / 1000.0,
                     initial_value=min(max(0.0, low), high),
                 )  # fmt: skip
 
     def add_simulator(self, links: list[str]) -> None:
-        """Add the controls of a simulated arm, once."""
-        if self._simulator is None:
-            with self._folder:
-                self._simulator = SimulatorControls(self._gui, links, self.commands, self.reply)
-
-    def _add_life_cycle(self) -> None:
-        buttons = self._gui.add_button_group('life cycle', ('activate', 'deactivate'))
-        buttons.on_click(lambda _: self.commands.change_state(buttons.value, self.reply))
-
-    def _add_law(self) -> None:
-        self._law = self._gui.add_dropdown('law', tuple(sorted(LAWS)))
-        self._program = self._gui.add_text('program', '', hint='name, file or text')
-        self._law.on_update(from_page(lambda _: self._set_law()))
-        self._program.on_update(from_page(lambda _: self._set_law()))
-        for name, (label, extent) in _GAINS.items():
-            self._sliders.add(name, label, extent, extent[0])
-
-    def _set_law(self) -> None:
-        changes = {'law': self._law.value, 'program': self._program.value}
-        if changes['law'] == 'constraint_stabilization' and not changes['program']:
-            self.reply(False, 'law constraint_stabilization requires a program: enter one first')
+        """Add the controls of a simulated arm, once: push, load and model error."""
+        if self._simulator is not None:
             return
-        self._sliders.change(changes)
+        gui, send = self._gui, partial(self.commands.set_parameters, 'simulator')
+        peer = self._simulator = NodeParameters(gui, send, self.reply, self._read_simulator)
+        with self._folder, gui.add_folder('simulator', expand_by_default=False):
+            self._add_push(links)
+            peer.add_sliders(_LOAD)
+            gui.add_html(_MODEL_ERROR)
+            peer.add_sliders(_MISMATCH)
+            hint = 'displaced along the axes of every link'
+            shift = self._add_vector('centres of mass, m', 0.1, 0.001, hint)
+        peer.bind(_COM_SHIFT, shift, tuple)
+        shift.on_update(from_page(lambda _: peer.change({_COM_SHIFT: list(shift.value)})))
+        self._read_simulator()
+
+    def _read_simulator(self) -> None:
+        if self._simulator is not None:
+            names = [*_LOAD, *_MISMATCH, _COM_SHIFT]
+            self.commands.read_simulator(names, self._simulator.show)
+
+    def _add_vector(self, label: str, most: float, step: float, hint: str) -> Any:
+        ends = (-most,) * 3, (most,) * 3
+        return self._gui.add_vector3(
+            label, (0.0, 0.0, 0.0), min=ends[0], max=ends[1], step=step, hint=hint
+        )
+
+    def _add_push(self, links: list[str]) -> None:
+        link = self._gui.add_dropdown('push link', tuple(links), initial_value=links[-1])
+        force = self._add_vector('force, N', _MAX_PUSH_N, 1.0, 'in the axes of the link')
+        push = self._gui.add_checkbox('push', initial_value=False)
+
+        def act(event: Any) -> None:
+            x, y, z = (float(x) if push.value else 0.0 for x in force.value)
+            self.commands.push(link.value, (x, y, z), event.client_id)
+
+        for handle in (link, force, push):
+            handle.on_update(from_page(act))
+
+    def _add_controller(self) -> NodeParameters:
+        """Add law, program and gains of the controller."""
+        send = partial(self.commands.set_parameters, 'controller')
+        peer = NodeParameters(self._gui, send, self.reply, self._refresh)
+        law = self._gui.add_dropdown('law', tuple(sorted(LAWS)))
+        program = self._gui.add_text('program', '', hint='name, file or text')
+
+        def act(_: Any) -> None:
+            if law.value == 'constraint_stabilization' and not program.value:
+                text = 'law constraint_stabilization requires a program: enter one first'
+                self.reply(False, text)
+            else:
+                peer.change({'law': law.value, 'program': program.value})
+
+        for handle in (law, program):
+            handle.on_update(from_page(act))
+        peer.bind('law', law, lambda name: name if name in LAWS else law.value)
+        peer.bind('program', program, str)
+        peer.add_sliders(_GAINS)
+        return peer
 
     def _refresh(self) -> None:
-        """Set sliders and menus to the last received parameters of the controller."""
-        parameters = self._parameters
-        if parameters.get('law') in LAWS:
-            self._law.value = parameters['law']
-        self._program.value = str(parameters.get('program', ''))
-        self._sliders.show(parameters)
+        """Show the last received parameters of the controller."""
+        self._controller.show({'program': '', **self._parameters})
 
     def _add_motion(self) -> None:
         gui = self._gui
-        self._share = gui.add_slider(
+        share = gui.add_slider(
             'speed (share of the limits)', min=0.05, max=1.0, step=0.05,
             initial_value=_FIRST_SPEED,
         )  # fmt: skip
         circle, radius = gui.add_button('circle with the tool'), gui.add_number('radius, m', 0.05)
         here, go = gui.add_button('take the current position'), gui.add_button('move there')
+
+        def move(event: Any) -> None:
+            goal = {name: float(slider.value) for name, slider in self._goal.items()}
+            self.commands.move_to(goal, share.value, event.client_id, self.reply)
+
         here.on_click(lambda _: self._copy_position())
-        go.on_click(self._move)
+        go.on_click(move)
         circle.on_click(
             lambda event: self.commands.circle(
-                float(radius.value), self._share.value, event.client_id, self.reply
+                float(radius.value), share.value, event.client_id, self.reply
             )
         )
 
     def _copy_position(self) -> None:
         for name, slider in self._goal.items():
-            slider.value = min(max(self._arm.position.get(name, 0.0), slider.min), slider.max)
-
-    def _move(self, event: Any) -> None:
-        goal = {name: float(slider.value) for name, slider in self._goal.items()}
-        self.commands.move_to(goal, self._share.value, event.client_id, self.reply)
+            slider.value = _within(slider, self._arm.position.get(name, 0.0))
 
 
 def add_stop(page: Page, stop: Callable[[], None]) -> None:
@@ -238,74 +260,6 @@ def add_stop(page: Page, stop: Callable[[], None]) -> None:
     page.server.on_client_connect(add)
 
 
-def _range(joint: Joint) -> tuple[float, float]:
-    """Return the range of a joint, rad or m; (-pi, pi) if it has none."""
-    span = joint.limit.range if joint.limit else None
-    return span or (-math.pi, math.pi)
-
-
-class SimulatorControls:
-    """Push, load and model error of a simulated arm, added to the current GUI container.
-
-    Args:
-        gui: The viser GUI.
-        links: Links that can be pushed.
-        commands: Receiver of the commands.
-        reply: Displays the result of a command.
-    """
-
-    def __init__(self, gui: Any, links: list[str], commands: Any, reply: Reply) -> None:
-        self._commands = commands
-        send = partial(commands.set_parameters, 'simulator')
-        self._sliders = ParameterSliders(gui, send, reply, self._read)
-        with gui.add_folder('simulator', expand_by_default=False):
-            self._add_push(gui, links)
-            for name, (label, extent) in _PLANT.items():
-                self._sliders.add(name, label, extent, 1.0 if name in _PER_JOINT else 0.0)
-                if name == 'payload_mass':
-                    gui.add_html(_MODEL_ERROR)
-            self._add_com_shift(gui)
-        self._read()
-
-    def _add_push(self, gui: Any, links: list[str]) -> None:
-        most = (_MAX_PUSH_N,) * 3
-        link = gui.add_dropdown('push link', tuple(links), initial_value=links[-1])
-        force = gui.add_vector3(
-            'force, N', (0.0, 0.0, 0.0), min=tuple(-x for x in most), max=most, step=1.0,
-            hint='in the axes of the link',
-        )  # fmt: skip
-        push = gui.add_checkbox('push', initial_value=False)
-
-        def act(event: Any) -> None:
-            x, y, z = (float(x) if push.value else 0.0 for x in force.value)
-            self._commands.push(link.value, (x, y, z), event.client_id)
-
-        for handle in (link, force, push):
-            handle.on_update(from_page(act))
-
-    def _add_com_shift(self, gui: Any) -> None:
-        """Add the control to displace the centres of mass."""
-        self._shift = gui.add_vector3(
-            'centres of mass, m', (0.0, 0.0, 0.0), min=(-0.1,) * 3, max=(0.1,) * 3, step=0.001,
-            hint='displaced along the axes of every link',
-        )  # fmt: skip
-
-        def act(_: Any) -> None:
-            shift = [float(x) for x in self._shift.value]
-            self._sliders.change({_COM_SHIFT: shift})
-
-        self._shift.on_update(from_page(act))
-
-    def _read(self) -> None:
-        self._commands.read_simulator([*_PLANT, _COM_SHIFT], self._show)
-
-    def _show(self, parameters: Mapping[str, Any]) -> None:
-        """Set the controls to the parameters of the simulator."""
-        self._sliders.show(parameters)
-        if len(parameters.get(_COM_SHIFT, ())) == 3:
-            self._shift.value = tuple(parameters[_COM_SHIFT])
-
-
 def from_page(callback: Callable[[Any], None]) -> Callable[[Any], None]:
     """Return a callback that ignores events not caused by a browser."""
 
@@ -316,7 +270,8 @@ def from_page(callback: Callable[[Any], None]) -> Callable[[Any], None]:
     return on_update
 
 
-def first_number(value: Any) -> float:
-    """Return the value of a numeric parameter, the first if it is a list, else 0."""
+def _within(slider: Any, value: Any) -> float:
+    """Return a number, the first if it is a list, within the range of a slider; else its least."""
     first = value[0] if isinstance(value, list) and value else value
-    return float(first) if isinstance(first, (int, float)) else 0.0
+    number = float(first) if isinstance(first, (int, float)) else 0.0
+    return float(min(max(number, slider.min), slider.max))

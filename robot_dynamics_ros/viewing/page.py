@@ -11,7 +11,7 @@ import io
 import logging
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import urlsplit
@@ -27,10 +27,9 @@ from robot_dynamics_ros.errors import (
 )
 from robot_dynamics_ros.geometry import robot_shapes
 from robot_dynamics_ros.spatial.scalar import Array
+from robot_dynamics_ros.viewing.arm import ArmInstant, LinkTree
 from robot_dynamics_ros.viewing.arm_panel import ArmPanel
 from robot_dynamics_ros.viewing.arm_scene import ArmScene
-from robot_dynamics_ros.viewing.instant import ArmInstant
-from robot_dynamics_ros.viewing.link_tree import LinkTree
 from robot_dynamics_ros.viewing.program_scene import ProgramScene, read_program
 
 _MAX_REMARKS = 5
@@ -43,23 +42,22 @@ class ArmView:
     Attributes:
         name: Name on the page.
         xml: Description of the arm; empty if not yet known.
-        joints: Known joints by name.
         position: Last finite position by joint, rad or m.
+        panel: Its numbers and plots.
+        scene: Its links; None until the description is known.
     """
 
     def __init__(self, page: Page, name: str, place: int) -> None:
         self.name, self.xml = name, ''
-        self.joints: dict[str, Joint] = {}
         self.position: dict[str, float] = {}
         self._page = page
         self._offset = np.array([0.0, place * page.spacing, 0.0])
         gui = page.server.gui
-        self._folder = gui.add_folder(name, order=float(place))
-        with self._folder:
+        folder = gui.add_folder(name, order=float(place))
+        with folder:
             self._message = gui.add_markdown('')
-        self._plots = page.plots.add_tab(name)
+        self.panel = ArmPanel(gui, folder, page.plots.add_tab(name))
         self.scene: ArmScene | None = None
-        self.panel: ArmPanel | None = None
         self.program: ProgramScene | None = None
         self._drawn_program: Any = None
         self._in_view = False
@@ -88,24 +86,21 @@ class ArmView:
             if self.scene is not None:
                 self.scene.remove()
             self.scene = ArmScene(server.scene, self.name, tree, shapes, self._offset)
-            self._add_panel(tree.joints)
+        self.panel.list_joints(tree.joints)
         more = len(remarks) - _MAX_REMARKS
         shown = [*remarks[:_MAX_REMARKS], *([f'and {more} more'] if more > 0 else [])]
         self.set_message('\n'.join(shown))
         self._in_view = False
 
+    @property
+    def joints(self) -> dict[str, Joint]:
+        """Known joints by name."""
+        return self.panel.joints
+
     def name_joints(self, names: Iterable[str]) -> None:
         """Show the numbers of joints until a description is received."""
-        if self.panel is None:
-            self._add_panel({name: Joint(name, 'unknown', '', '') for name in names})
-
-    def _add_panel(self, joints: dict[str, Joint]) -> None:
-        if self.panel is not None:
-            self.panel.remove()
-        gui = self._page.server.gui
-        self.joints = joints
-        self.panel = ArmPanel(gui, self._folder, self._plots, joints)
-        self.panel.show(ArmInstant())
+        if not self.joints:
+            self.panel.list_joints({name: Joint(name, 'unknown', '', '') for name in names})
 
     def draw_program(self, parameters: Mapping[str, Any]) -> None:
         """Draw the program in the controller's parameters; show errors on the page."""
@@ -135,8 +130,7 @@ class ArmView:
                 self._page.look_at_arms()
         if self.program is not None:
             self.program.show(now.program_time, now.position)
-        if self.panel is not None:
-            self.panel.append(now)
+        self.panel.append(now)
 
     def bounding_sphere(self) -> tuple[Array, float] | None:
         """Return centre, shape (3,), and radius of the bounding sphere, m; None if unknown."""
@@ -145,7 +139,7 @@ class ArmView:
         centre, radius = self.scene.bounding_sphere(self.position)
         return centre + self._offset, radius
 
-    def write(self, now: ArmInstant, window: Iterable[ArmInstant] | None = None) -> None:
+    def write(self, now: ArmInstant, window: Sequence[ArmInstant] | None = None) -> None:
         """Update numbers, paths and plots; less often than ``show``.
 
         Args:
@@ -154,11 +148,8 @@ class ArmView:
         """
         if self.scene is not None:
             self.scene.send_trails()
-        if self.panel is not None:
-            self.panel.show(now)
-            if window is not None:
-                self.panel.restart(window)
-            self.panel.draw()
+        self.panel.show(now)
+        self.panel.draw(window or self.panel.history)
 
 
 class Page:

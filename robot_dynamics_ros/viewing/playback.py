@@ -7,10 +7,11 @@ import math
 import os
 import time
 from bisect import bisect_right
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from operator import itemgetter
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -20,20 +21,19 @@ from robot_dynamics_ros.recordings.bag.reader import BagReader
 from robot_dynamics_ros.recordings.metrics.program import ProgramRun, read_program_run
 from robot_dynamics_ros.recordings.recording_reader import RecordingReader, recorded_parameters
 from robot_dynamics_ros.spatial.scalar import Array
-from robot_dynamics_ros.viewing.arm_panel import MAX_SAMPLES, effort_limit
-from robot_dynamics_ros.viewing.arm_scene import MAX_TRAIL
-from robot_dynamics_ros.viewing.controls import from_page
-from robot_dynamics_ros.viewing.instant import (
+from robot_dynamics_ros.viewing.arm import (
     FLASH_S,
     ArmInstant,
     ContactFlash,
     by_origin,
     diagnostic_status,
 )
+from robot_dynamics_ros.viewing.arm_panel import MAX_SAMPLES, effort_limit
+from robot_dynamics_ros.viewing.arm_scene import MAX_TRAIL
+from robot_dynamics_ros.viewing.controls import from_page
 from robot_dynamics_ros.viewing.page import ArmView, Page
 
 _DIAGNOSTICS, _RESPONSE, _COMPONENTS = '/diagnostics', '/trajectory_status', '/effort_components'
-T = TypeVar('T')
 
 _MAX_COMPONENTS = 4000  # instants at which effort components are kept
 
@@ -71,15 +71,15 @@ class BagRun:
         self.description = run.description
         self.parameters: Mapping[str, Any] = recorded_parameters(run.parameters)
         self.program = _program(path)
-        self._diagnostics: list[tuple[float, dict[str, str]]] = []
-        self._responses: list[tuple[float, str]] = []
         self.events: list[tuple[float, str]] = []
-        self._contacts: list[tuple[float, str]] = []
-        self._component_messages: list[tuple[float, Any]] = []
+        self._timed: dict[str, list[tuple[float, Any]]] = defaultdict(list)
         self._space = f'/{namespace}/' if (namespace := choices.get('namespace', '')) else '/'
         with BagReader(path) as bag:
-            self._read_events(bag)
-            self._read_components(bag)
+            for read in (self._read_events, self._read_components):
+                try:
+                    read(bag)  # up to a damaged message
+                except RecordingError as error:
+                    self.notes = (*self.notes, str(error))
 
     @property
     def duration(self) -> float:
@@ -93,6 +93,7 @@ class BagRun:
         status = self._status(t)
         f, sigma_min = self._constraints(t)
         start = float(status.get('program_start_s', 'nan'))
+        parts = self._latest('components', t, FLASH_S)
         return ArmInstant(
             time=float(self.time[k]),
             position=dict(zip(self.joints, run.position[k].tolist(), strict=True)),
@@ -100,8 +101,8 @@ class BagRun:
             effort=self._named(run.effort[k]) or self._named(run.measured_effort[k]),
             f=f,
             sigma_min=sigma_min,
-            components=self._components(t),
-            touched=next((link for x, link in self._contacts if 0.0 <= t - x < FLASH_S), ''),
+            components=by_origin(parts.name, parts.effort) if parts else {},
+            touched=self._latest('contact', t, FLASH_S) or '',
             program_time=float(run.time[k]) - start,
             status=status,
         )
@@ -146,63 +147,52 @@ class BagRun:
         return dict(zip(program.rows, values, strict=True)), float(program.sigma_min[k])
 
     def _status(self, t: float) -> dict[str, str]:
-        status = _latest(self._diagnostics, t) or (0.0, {'message': 'recorded'})
-        response = _latest(self._responses, t)
-        return {**status[1], **({'trajectory': response[1]} if response else {})}
+        status = self._latest('status', t) or {'message': 'recorded'}
+        response = self._latest('trajectory', t)
+        return {**status, 'trajectory': response} if response else status
 
-    def _components(self, t: float) -> dict[str, dict[str, float]]:
-        """Return the effort components at a time, s; empty if none were recorded just before."""
-        part = _latest(self._component_messages, t)
-        if part is None or t - part[0] > FLASH_S:
-            return {}
-        return by_origin(part[1].name, part[1].effort)
+    def _latest(self, key: str, t: float, seconds: float = math.inf) -> Any:
+        """Return what was last recorded under a key up to a time; None if too long before."""
+        timed = self._timed[key]
+        k = bisect_right(timed, t, key=itemgetter(0)) - 1
+        return timed[k][1] if k >= 0 and t - timed[k][0] < seconds else None
+
+    def _topics(self, bag: BagReader, ending: str) -> list[str]:
+        return [x for x in bag.topics if x.startswith(self._space) and x.endswith(ending)]
 
     def _read_components(self, bag: BagReader) -> None:
         """Read the effort components at up to 4000 instants."""
-        topics = [x for x in bag.topics if x.startswith(self._space) and x.endswith(_COMPONENTS)]
         due, step = 0.0, self.duration * NANO / _MAX_COMPONENTS
-        try:
-            for block in bag.blocks(*topics):
-                for topic, time_ns, data in block:
-                    if time_ns >= due:
-                        due = time_ns + step
-                        message = bag.deserialize(data, bag.topics[topic])
-                        t = stamp_ns(message) / NANO - self._first
-                        self._component_messages.append((t, message))
-        except RecordingError as error:
-            self.notes = (*self.notes, str(error))
+        for block in bag.blocks(*self._topics(bag, _COMPONENTS)):
+            for topic, time_ns, data in block:
+                if time_ns >= due:
+                    due = time_ns + step
+                    message = bag.deserialize(data, bag.topics[topic])
+                    self._add('components', stamp_ns(message) / NANO - self._first, message)
+
+    def _add(self, key: str, t: float, value: Any, event: str = '') -> None:
+        """Add a value at a time, and an event if it has a text."""
+        self._timed[key].append((t, value))
+        if event:
+            self.events.append((t, event))
 
     def _read_events(self, bag: BagReader) -> None:
-        """Read diagnostics and trajectory responses of the controller, up to a damaged message."""
-        responses = [x for x in bag.topics if x.startswith(self._space) and x.endswith(_RESPONSE)]
+        """Read diagnostics and trajectory responses of the controller."""
         flash, last = ContactFlash(), ''
-        try:
-            for topic, time_ns, message in bag.messages(_DIAGNOSTICS, *responses):
-                t = max(time_ns / NANO - self._first, 0.0)
-                if topic != _DIAGNOSTICS:
-                    self._responses.append((t, message.data))
-                    self.events.append((t, message.data))
+        for topic, time_ns, message in bag.messages(_DIAGNOSTICS, *self._topics(bag, _RESPONSE)):
+            t = max(time_ns / NANO - self._first, 0.0)
+            if topic != _DIAGNOSTICS:
+                self._add('trajectory', t, message.data, message.data)
+                continue
+            for status in message.status:
+                name = f'/{status.name}'
+                if not (name.startswith(self._space) and name.endswith(': control loop')):
                     continue
-                for status in message.status:
-                    name = f'/{status.name}'
-                    if not (name.startswith(self._space) and name.endswith(': control loop')):
-                        continue
-                    diagnostics = diagnostic_status(status)
-                    self._diagnostics.append((t, diagnostics))
-                    if flash.update(diagnostics, t):
-                        self._contacts.append((t, diagnostics.get('touched_link', '')))
-                        self.events.append((t, diagnostics['last_contact']))
-                    if diagnostics['message'] != last:
-                        last = diagnostics['message']
-                        self.events.append((t, last))
-        except RecordingError as error:
-            self.notes = (*self.notes, str(error))
-
-
-def _latest(timed: list[tuple[float, T]], t: float) -> tuple[float, T] | None:
-    """Return the last element up to a time; None if there is none."""
-    k = bisect_right(timed, t, key=itemgetter(0))
-    return timed[k - 1] if k else None
+                now = diagnostic_status(status)
+                if flash.update(now, t):
+                    self._add('contact', t, now.get('touched_link', ''), now['last_contact'])
+                self._add('status', t, now, '' if now['message'] == last else now['message'])
+                last = now['message']
 
 
 def _program(path: str | os.PathLike[str]) -> ProgramRun | None:
@@ -322,7 +312,7 @@ class Playback:
                 instant = self._with_ghost(run.at(self.time))
                 arm.show(instant)
                 if write:
-                    arm.write(instant, map(run.at, times.tolist()))
+                    arm.write(instant, [run.at(t) for t in times.tolist()])
             if write:
                 self._written = now
                 self._slider.value = self.time

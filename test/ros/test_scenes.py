@@ -140,7 +140,7 @@ def test_nodes_that_a_busy_machine_holds_up_change_nothing(tmp_path):
     """A recorder for 0.3 s, some 1000 of the 2000 states kept; a simulator longer than 0.5 s."""
     short = replace(scene.SCENES['circle'], duration=3.0)
     with own_domain() as domain, SceneProcesses(tmp_path / 'logs', domain) as nodes:
-        scene._start(short, nodes, tmp_path / 'bag')
+        scene.lockstep_run(short).start(nodes, tmp_path / 'bag')
         deadline = time.monotonic() + 60.0
         while not re.search(r'progress (0\.[3-9]|[1-9])', nodes.output('recorder')):
             assert time.monotonic() < deadline

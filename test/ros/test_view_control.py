@@ -20,7 +20,7 @@ from robot_dynamics_ros.description.shipped import shipped_robot
 from robot_dynamics_ros.description.urdf import read_description
 from robot_dynamics_ros.ros.node import LATCHED
 from robot_dynamics_ros.ros.view import ArmCommands
-from robot_dynamics_ros.viewing.instant import ArmInstant
+from robot_dynamics_ros.viewing.arm import ArmInstant
 from robot_dynamics_ros.viewing.page import Page
 
 NEWEST = QoSProfile(depth=1)  # queued messages must not be taken as current

@@ -15,7 +15,7 @@ from robot_dynamics_ros.__main__ import main
 from robot_dynamics_ros.control.design.default_motion import default_motion
 from robot_dynamics_ros.description.shipped import share_directory, shipped_robot
 from robot_dynamics_ros.errors import ModelError, ParameterError, TrajectoryError
-from robot_dynamics_ros.geometry import solids
+from robot_dynamics_ros.geometry import triangles
 from robot_dynamics_ros.geometry.collisions import (
     GROUND,
     LINK_CLEARANCE,
@@ -60,19 +60,19 @@ ELBOW = f"""<robot name="elbow">
 @pytest.fixture(params=['coal', 'mujoco'])
 def library(request, monkeypatch):
     """Measure with one library, as if the others were not installed."""
-    for name in {*solids.COAL, solids.MUJOCO} - {request.param}:
+    for name in {*triangles.COAL, triangles.MUJOCO} - {request.param}:
         monkeypatch.setitem(sys.modules, name, None)
     return request.param
 
 
 def test_distances_are_those_of_closed_forms(library):
-    pair = solids.make_solids([box(np.array([0.2, 0.4, 0.6])), sphere(0.1)])
+    distance = triangles.distance_between([box(np.array([0.2, 0.4, 0.6])), sphere(0.1)])
     turned = FramePose(np.array([[0.0, -1, 0], [1, 0, 0], [0, 0, 1]]), np.array([0.0, 0.0, 0.1]))
     away = FramePose(np.eye(3), np.array([1.0, 0.0, 0.1]))
     # After the quarter turn the box reaches 0.2 m along x; the sphere has corners at its equator.
-    assert pair.distance(0, turned, 1, away) == pytest.approx(1.0 - 0.2 - 0.1, abs=1e-6)
-    assert pair.distance(0, HERE, 1, away) == pytest.approx(1.0 - 0.1 - 0.1, abs=1e-6)
-    assert pair.distance(0, HERE, 1, HERE) <= 0.0
+    assert distance(0, turned, 1, away) == pytest.approx(1.0 - 0.2 - 0.1, abs=1e-6)
+    assert distance(0, HERE, 1, away) == pytest.approx(1.0 - 0.1 - 0.1, abs=1e-6)
+    assert distance(0, HERE, 1, HERE) <= 0.0
 
 
 def test_what_touches_is_what_pinocchio_says():
@@ -142,7 +142,7 @@ def test_boxes_that_are_none_are_refused():
 
 
 def test_without_a_library_it_is_said(monkeypatch):
-    for name in (*solids.COAL, solids.MUJOCO):
+    for name in (*triangles.COAL, triangles.MUJOCO):
         monkeypatch.setitem(sys.modules, name, None)
     checker, remarks = make_checker(load_robot(ELBOW))
     assert checker is None

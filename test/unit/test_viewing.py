@@ -22,11 +22,9 @@ from robot_dynamics_ros.description.shipped import shipped_robot
 from robot_dynamics_ros.description.urdf import read_description
 from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.spatial.rotation import quaternion
-from robot_dynamics_ros.viewing.arm_panel import Plot
+from robot_dynamics_ros.viewing.arm import ArmInstant, ContactFlash, LinkTree, by_origin
 from robot_dynamics_ros.viewing.arm_scene import limit_colour
 from robot_dynamics_ros.viewing.controls import add_stop
-from robot_dynamics_ros.viewing.instant import ArmInstant, ContactFlash, by_origin
-from robot_dynamics_ros.viewing.link_tree import LinkTree
 from robot_dynamics_ros.viewing.page import Page, open_server, refusal
 from robot_dynamics_ros.viewing.playback import BagRun, Playback
 
@@ -330,8 +328,8 @@ def test_a_follower_follows_and_a_cycle_is_left_out():
     ).replace('<mimic joint="first" multiplier="-2" offset="0.1"/>', '', 1)  # fmt: skip
     tree = LinkTree(text)
     assert list(tree.joints) == ['first']
-    (follower,) = (x.joint for x in tree.links if x.joint and x.joint.name == 'second')
-    assert tree.position(follower, {'first': 0.2}) == pytest.approx(-0.3)
+    (follower,) = (x for x in tree.links if x.joint.name == 'second')
+    assert follower.position({'first': 0.2}) == pytest.approx(-0.3)
     ring = robot('r', link('a'), link('b'), joint('x', 'a', 'b'), joint('y', 'b', 'a'))
     assert LinkTree(ring).links == ()
 
@@ -345,18 +343,19 @@ def test_a_link_is_coloured_near_a_limit():
     assert limit_colour(0.0, None) is None
 
 
-def test_a_trace_keeps_the_last_rows_and_forgets_when_time_goes_back():
-    trace = Plot(None, 'a')
+def test_a_trace_keeps_the_last_rows_and_forgets_when_time_goes_back(page):
+    arm, drawn = page.arm('planar'), []
+    page.server.gui.add_uplot = lambda columns, *_, **__: drawn.append(columns)
     for k in range(402):
-        trace.append(float(k), {'a': 10.0 * k})
-    times, values = trace.columns()
+        arm.show(ArmInstant(time=float(k), f={'a': 10.0 * k}))
+    arm.write(ArmInstant())
+    ((times, values),) = drawn
     assert times.tolist() == list(range(2, 402))
-    assert values.tolist() == [10.0 * time for time in times]
-    trace.append(0.5, {'a': 1.0})
-    assert [column.tolist() for column in trace.columns()] == [[0.5], [1.0]]
-    for time_ in (math.nan, 0.5):
-        trace.append(time_, {'a': 2.0})
-        assert len(trace.columns()[0]) == 1
+    assert values.tolist() == [1e4 * time for time in times]
+    for time_ in (0.5, math.nan, 0.5, 0.75):
+        arm.show(ArmInstant(time=time_, f={'b': 1.0}))
+    arm.write(ArmInstant())
+    assert [column.tolist() for column in drawn[1]] == [[0.5, 0.75], [1000.0, 1000.0]]
 
 
 def test_what_has_happened_is_listed_once_and_the_newest_first(page):

@@ -1,0 +1,210 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the viewer knows about an arm: its links, and its state at an instant.
+
+The links are those of any description, including those that are not valid models.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from robot_dynamics_ros.description.robot_description import Joint, RobotDescription
+from robot_dynamics_ros.description.urdf import parse_urdf
+from robot_dynamics_ros.model import FramePose
+from robot_dynamics_ros.spatial.rotation import rotation_about, rotation_from_rpy
+from robot_dynamics_ros.spatial.scalar import Array
+
+Numbers = Mapping[str, float]
+
+#: How long a touched link is highlighted, s.
+FLASH_S = 1.0
+
+
+@dataclass(frozen=True)
+class ArmInstant:
+    """State of an arm at an instant; empty or NaN where unknown.
+
+    Attributes:
+        time: Time of the state, s.
+        position: Measured position by joint, rad or m.
+        reference: Reference position by joint, rad or m.
+        ghost: Position of the ghost by joint, rad or m; empty: the reference.
+        effort: Commanded effort by joint, N m or N.
+        components: Components of the effort, by origin and joint, N m or N.
+        f: Values of the constraint program by row, m or rad.
+        sigma_min: Smallest singular value of the constraint Jacobian.
+        wrenches: Wrenches on the arm by kind, ``external`` as observed or the simulated ``push``:
+            a link, and force and moment at its origin in its axes, shape (6,), N, N m.
+        touched: Link with a new contact, or empty.
+        program_time: Time on the clock of the program, s.
+        status: Diagnostics of the controller and the viewer, by key.
+        alarm: Why the arm is not shown in its actual state; empty if it is.
+    """
+
+    time: float = math.nan
+    position: Numbers = field(default_factory=dict)
+    reference: Numbers = field(default_factory=dict)
+    ghost: Numbers = field(default_factory=dict)
+    effort: Numbers = field(default_factory=dict)
+    components: Mapping[str, Numbers] = field(default_factory=dict)
+    f: Numbers = field(default_factory=dict)
+    sigma_min: float = math.nan
+    wrenches: Mapping[str, tuple[str, Array]] = field(default_factory=dict)
+    touched: str = ''
+    program_time: float = math.nan
+    status: Mapping[str, str] = field(default_factory=dict)
+    alarm: str = ''
+
+    @property
+    def error(self) -> dict[str, float]:
+        """Reference minus position by joint, rad or m; empty if the law follows no reference."""
+        if self.status.get('law') == 'constraint_stabilization':
+            return {}
+        common = self.reference.keys() & self.position.keys()
+        return {name: self.reference[name] - self.position[name] for name in common}
+
+
+class ContactFlash:
+    """Detects new contacts by the controller's contact count, and reports their link for 1 s."""
+
+    def __init__(self) -> None:
+        self._count, self._start = '', -math.inf
+
+    def update(self, status: Mapping[str, str], time: float) -> bool:
+        """Process the status at a time, s; return whether there is a new contact."""
+        before, self._count = self._count, status.get('contacts', '')
+        is_new = before not in ('', self._count) and self._count not in ('', '0')
+        if is_new:
+            self._start = time
+        return is_new
+
+    def link(self, status: Mapping[str, str], time: float) -> str:
+        """Return the link with a new contact at a time, s; empty if there is none."""
+        fresh = 0.0 <= time - self._start < FLASH_S
+        return status.get('touched_link', '') if fresh else ''
+
+
+def by_origin(names: Sequence[str], values: Sequence[float]) -> dict[str, dict[str, float]]:
+    """Group values named ``JOINT/ORIGIN`` by origin and joint."""
+    result: dict[str, dict[str, float]] = {}
+    for name, value in zip(names, values, strict=False):
+        joint, _, origin = name.rpartition('/')
+        result.setdefault(origin, {})[joint] = value
+    return result
+
+
+def diagnostic_status(status: Any) -> dict[str, str]:
+    """Convert a DiagnosticStatus to strings: level, message and values by key."""
+    level = status.level
+    number = int.from_bytes(level, 'little') if isinstance(level, bytes) else int(level)
+    return {
+        'level': ('ok', 'warning', 'error')[min(max(number, 0), 2)],
+        'message': status.message,
+        **{pair.key: pair.value for pair in status.values},
+    }
+
+
+_TURNING, _SLIDING = ('revolute', 'continuous'), ('prismatic',)
+
+
+class PlacedLink(NamedTuple):
+    """A link and its pose in its parent.
+
+    Attributes:
+        name: Name of the link.
+        parent: Index of the parent in the tree's links; -1 for a root.
+        joint: The joint to the parent; a fixed one without a name for a root.
+        origin: Pose of the joint frame in the parent.
+        axis: Unit axis of the joint, shape (3,).
+    """
+
+    name: str
+    parent: int
+    joint: Joint
+    origin: FramePose
+    axis: Array
+
+    @property
+    def moves(self) -> bool:
+        """Whether it can move in its parent."""
+        return self.joint.kind in (*_TURNING, *_SLIDING)
+
+    def pose(self, positions: Mapping[str, float]) -> FramePose:
+        """Return the link's pose in its parent, from joint positions by name, rad or m."""
+        R, p = self.origin
+        position = self.position(positions)
+        if self.joint.kind in _TURNING:
+            return FramePose(R @ rotation_about(self.axis, position), p)
+        if self.joint.kind in _SLIDING:
+            return FramePose(R, p + R @ self.axis * position)
+        return self.origin
+
+    def position(self, positions: Mapping[str, float]) -> float:
+        """Return the joint position, of a mimic joint from its leader; 0 if unknown."""
+        mimic = self.joint.mimic
+        value = positions.get(mimic.leader if mimic else self.joint.name, 0.0)
+        if mimic:
+            value = mimic.multiplier * value + mimic.offset
+        return value if math.isfinite(value) else 0.0
+
+
+class LinkTree:
+    """The links of a description, parents first.
+
+    Attributes:
+        links: All links connected to a root.
+        joints: Movable joints except mimic joints, in the order of the links, by name.
+
+    Raises:
+        DescriptionError: The text is not a URDF.
+    """
+
+    def __init__(self, xml: str) -> None:
+        self.links = tuple(_placed(parse_urdf(xml, lambda fault: None)))
+        moving = [link.joint for link in self.links if link.moves]
+        self.joints = {joint.name: joint for joint in moving if joint.mimic is None}
+
+    def relative(self, positions: Mapping[str, float]) -> list[FramePose]:
+        """Return the pose of every link in its parent."""
+        return [link.pose(positions) for link in self.links]
+
+    def poses(self, relative: list[FramePose]) -> list[FramePose]:
+        """Return the pose of every link in the base frame, from the poses in their parents."""
+        poses: list[FramePose] = []
+        for link, pose in zip(self.links, relative, strict=True):
+            poses.append(poses[link.parent].of(*pose) if link.parent >= 0 else pose)
+        return poses
+
+    def tool(self) -> int:
+        """Return the index of the tool: the first link named ``...tool``, else the deepest."""
+        depth: list[int] = []
+        for place, link in enumerate(self.links):
+            if link.name.endswith('tool'):
+                return place
+            depth.append(depth[link.parent] + 1 if link.parent >= 0 else 0)
+        return int(np.argmax(depth))
+
+
+def _placed(description: RobotDescription) -> Iterator[PlacedLink]:
+    """Yield the links, parents first, except those not connected to a root."""
+    children = {joint.child for joint in description.joints}
+    names = [link.name for link in description.links]
+    pending = [Joint('', 'fixed', '', name) for name in names if name not in children]
+    places: dict[str, int] = {}
+    for joint in pending:  # grows in the loop
+        name = joint.child
+        if name not in places and name in names:
+            axis = np.array(joint.axis, dtype=float)
+            length = float(np.linalg.norm(axis))
+            axis = axis / length if length > 0.0 else np.array([1.0, 0.0, 0.0])
+            rpy, xyz = (np.nan_to_num(np.array(x)) for x in (joint.origin.rpy, joint.origin.xyz))
+            origin = FramePose(rotation_from_rpy(*rpy), xyz)
+            parent = places.get(joint.parent, -1)
+            places[name] = len(places)
+            yield PlacedLink(name, parent, joint, origin, np.nan_to_num(axis))
+            pending += [other for other in description.joints if other.parent == name]
