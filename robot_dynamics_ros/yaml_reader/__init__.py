@@ -23,8 +23,6 @@ from robot_dynamics_ros.errors import (
     ParameterError,
     ProgramError,
     RobotDynamicsError,
-    ShapeError,
-    UnknownNameError,
     shown,
 )
 
@@ -179,19 +177,13 @@ def located_errors(place: str) -> Iterator[None]:
         yield
     except (ConfigurationError, ProgramError):
         raise
-    except UnknownNameError as error:
-        known = ', '.join(error.known)
-        problem = f'unknown {error.kind} {error.name!r}'
-        raise ConfigurationError(place, problem, f'known: {known}') from error
-    except ShapeError as error:
-        problem = f'{error.argument} has {_sizes(error.shape)}'
-        raise ConfigurationError(place, problem, f'expected {error.expected}') from error
     except ParameterError as error:
         raise ConfigurationError(
             place, f'{error.name} is {error.value!r}', error.reason
         ) from error
     except RobotDynamicsError as error:
-        raise ConfigurationError(place, str(error), 'correct it') from error
+        problem, _, remedy = str(error).partition('; ')
+        raise ConfigurationError(place, problem, remedy or 'correct it') from error
 
 
 def number(place: str, value: Any) -> float:
@@ -283,7 +275,3 @@ def switch(place: str, value: Any) -> bool:
     if not isinstance(value, bool):
         raise ConfigurationError(place, f'is {shown(value)}', 'give true or false')
     return value
-
-
-def _sizes(shape: tuple[int, ...]) -> str:
-    return f'{shape[0]} components' if len(shape) == 1 else f'shape {shape}'

@@ -8,7 +8,8 @@ depth and number of values, including those repeated by aliases, are bounded.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -116,10 +117,8 @@ def parse_yaml(text: str, what: str) -> Any:
 
     Cost: about a second for a million values with libyaml, twenty times that without.
     """
-    builder = _Builder(what)
     try:
-        for event in yaml.parse(text, Loader=_Parser):
-            builder.take(event)
+        return _Reader(what, text).document()
     except ConfigurationError:
         raise
     except (yaml.YAMLError, ValueError, OverflowError) as error:
@@ -127,7 +126,6 @@ def parse_yaml(text: str, what: str) -> Any:
         place = what if mark is None else f'{what}, line {mark.line + 1}'
         reason = getattr(error, 'problem', None) or ' '.join(str(error).split())
         raise ConfigurationError(place, f'is not valid YAML: {reason}', 'correct it') from error
-    return builder.result
 
 
 def yaml_mapping(text: str) -> dict[str, Any]:
@@ -139,77 +137,72 @@ def yaml_mapping(text: str) -> dict[str, Any]:
     return content if isinstance(content, dict) else {}
 
 
-class _OpenNode:
-    """A list or mapping under construction, with its anchor and the value count before it."""
+class _Reader:
+    """Converts parser events to plain values; recursion ends at ``MAX_LEVELS``."""
 
-    def __init__(self, value: Any, anchor: str | None, before: int) -> None:
-        self.value, self.anchor, self.before = value, anchor, before
-        self.key: str | None = None
-
-
-class _Builder:
-    """Builds plain values from parser events without recursion."""
-
-    def __init__(self, what: str) -> None:
-        self.result: Any = None
-        self._what, self._documents, self._count = what, 0, 0
-        self._stack: list[_OpenNode] = []
+    def __init__(self, what: str, text: str) -> None:
+        self._what, self._count, self._resolver = what, 0, Resolver()
+        self._events = yaml.parse(text, Loader=_Parser)
         self._anchors: dict[str, tuple[Any, int]] = {}
-        self._resolver = Resolver()
 
-    def take(self, event: Any) -> None:
-        """Process the next event of the parser."""
-        line = event.start_mark.line + 1 if event.start_mark else 0
+    def document(self) -> Any:
+        """Return the value of the only document; None if there is none."""
+        result = None
+        for event in self._events:
+            if isinstance(event, yaml.DocumentStartEvent):
+                if self._count:
+                    self._refuse(_line(event), 'has a second document', 'keep one')
+                result = self._value(next(self._events), 1)
+        return result
+
+    def _value(self, event: Any, level: int) -> Any:
+        """Return the value that begins with an event."""
+        line, before = _line(event), self._count
+        if isinstance(event, yaml.AliasEvent):
+            if event.anchor not in self._anchors:
+                name = event.anchor
+                self._refuse(line, f'*{name} is undefined', f'define it first: &{name}')
+            value, size = self._anchors[event.anchor]
+            self._add(size, line)
+            return value
+        if event.tag is not None:
+            tag = event.tag.replace('tag:yaml.org,2002:', '!!')
+            self._refuse(line, f'has the tag {shown(tag)}', 'leave tags out')
+        self._add(1, line)
         if isinstance(event, yaml.ScalarEvent):
-            self._refuse_tag(event, line)
             value = self._scalar(event, line)
-            self._add(value, line, 1)
-            self._store_anchor(event.anchor, value, 1)
-        elif isinstance(event, yaml.CollectionStartEvent):
-            self._refuse_tag(event, line)
-            self._begin(event, line)
-        elif isinstance(event, yaml.CollectionEndEvent):
-            done = self._stack.pop()
-            self._store_anchor(done.anchor, done.value, self._count - done.before)
-        elif isinstance(event, yaml.AliasEvent):
-            self._add_alias(event.anchor, line)
-        elif isinstance(event, yaml.DocumentStartEvent):
-            self._documents += 1
-            if self._documents > 1:
-                self._refuse(line, 'has a second document', 'keep one')
-
-    def _begin(self, event: Any, line: int) -> None:
-        mapping = isinstance(event, yaml.MappingStartEvent)
-        new = _OpenNode(MappingWithLines() if mapping else [], event.anchor, self._count)
-        self._add(new.value, line, 1)
-        self._stack.append(new)
-        if len(self._stack) > MAX_LEVELS:
+        elif level > MAX_LEVELS:
             self._refuse(line, 'is nested too deeply', f'use at most {MAX_LEVELS} levels')
+        elif isinstance(event, yaml.MappingStartEvent):
+            value = self._mapping(level + 1)
+        else:
+            value = [self._value(inner, level + 1) for inner in self._inner_events()]
+        if event.anchor is not None:
+            self._anchors[event.anchor] = value, self._count - before
+        return value
 
-    def _add(self, value: Any, line: int, size: int) -> None:
-        """Add a value to the open list, or to the open mapping as a key or a value."""
+    def _inner_events(self) -> Iterator[Any]:
+        """Return the first event of each value of a list or mapping, to its end."""
+        return takewhile(lambda e: not isinstance(e, yaml.CollectionEndEvent), self._events)
+
+    def _mapping(self, level: int) -> MappingWithLines:
+        mapping = MappingWithLines()
+        for event in self._inner_events():
+            key, line = self._value(event, level), _line(event)
+            if not isinstance(key, str):
+                kind = shown(key) if not isinstance(key, (list, dict)) else 'of several values'
+                self._refuse(line, f'key {kind} is not a name', 'use text')
+            if key in mapping:
+                self._refuse(line, f'key {shown(key)} is given twice', 'keep one of the two')
+            mapping.lines[key] = line
+            mapping[key] = self._value(next(self._events), level)
+        return mapping
+
+    def _add(self, size: int, line: int) -> None:
+        """Count values, including those that an alias repeats."""
         self._count += size
         if self._count > MAX_VALUES:
             self._refuse(line, 'has too many values', f'give at most {MAX_VALUES}')
-        if not self._stack:
-            self.result = value
-            return
-        top = self._stack[-1]
-        if isinstance(top.value, list):
-            top.value.append(value)
-        elif top.key is None:
-            top.key = self._new_key(top.value, value, line)
-        else:
-            top.value[top.key], top.key = value, None
-
-    def _new_key(self, mapping: MappingWithLines, key: Any, line: int) -> str:
-        if not isinstance(key, str):
-            kind = shown(key) if not isinstance(key, (list, dict)) else 'of several values'
-            self._refuse(line, f'key {kind} is not a name', 'use text')
-        if key in mapping:
-            self._refuse(line, f'key {shown(key)} is given twice', 'keep one of the two')
-        mapping.lines[key] = line
-        return str(key)
 
     def _scalar(self, event: Any, line: int) -> Any:
         text: str = event.value
@@ -227,19 +220,9 @@ class _Builder:
                 line, f'{shown(text)} is not a number', 'give a number, or quote the text'
             )
 
-    def _add_alias(self, anchor: str | None, line: int) -> None:
-        if anchor is None or anchor not in self._anchors:
-            self._refuse(line, f'*{anchor} is undefined', f'define it first: &{anchor}')
-        self._add(self._anchors[anchor][0], line, self._anchors[anchor][1])
-
-    def _store_anchor(self, anchor: str | None, value: Any, size: int) -> None:
-        if anchor is not None:
-            self._anchors[anchor] = (value, size)
-
-    def _refuse_tag(self, event: Any, line: int) -> None:
-        if event.tag is not None:
-            tag = event.tag.replace('tag:yaml.org,2002:', '!!')
-            self._refuse(line, f'has the tag {shown(tag)}', 'leave tags out')
-
     def _refuse(self, line: int, problem: str, remedy: str) -> NoReturn:
         raise ConfigurationError(f'{self._what}, line {line}', problem, remedy)
+
+
+def _line(event: Any) -> int:
+    return int(event.start_mark.line) + 1

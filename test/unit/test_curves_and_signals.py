@@ -183,7 +183,7 @@ def test_a_signal_that_is_written_wrongly_is_refused_by_place(given, message):
 def test_a_frame_that_is_written_wrongly_is_refused_by_place():
     with pytest.raises(DescriptionError, match='plane: has rpy and z; give one'):
         moving_frame('plane', {'rpy': [0, 0, 1], 'z': [0, 0, 1]})
-    with pytest.raises(DescriptionError, match='plane: origin has 2 components'):
+    with pytest.raises(DescriptionError, match='plane: origin has shape .2,.'):
         moving_frame('plane', {'origin': [0, 1]})
     with pytest.raises(DescriptionError, match="turn: 'angle' is missing"):
         moving_frame('plane', {'turn': {'axis': [0, 0, 1]}})
