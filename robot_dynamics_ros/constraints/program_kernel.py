@@ -17,23 +17,9 @@ import numpy as np
 from robot_dynamics_ros.constraints.constraint import Motion
 from robot_dynamics_ros.constraints.jet import Jet, timed
 from robot_dynamics_ros.constraints.program import Program
-from robot_dynamics_ros.constraints.stabilization import (
-    RANK_TOLERANCE,
-    TINY,
-    Singularity,
-    TaskInverse,
-    task_acceleration,
-)
+from robot_dynamics_ros.constraints.stabilization import TaskInverse, task_acceleration
 from robot_dynamics_ros.dynamics import make_formulation
-from robot_dynamics_ros.spatial.linear_algebra import (
-    backward,
-    cholesky,
-    forward,
-    positive_part,
-    singular_value_decomposition,
-    squares,
-)
-from robot_dynamics_ros.spatial.scalar import Array, identity, sqrt
+from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.kernel import compile_function
 
 
@@ -212,7 +198,7 @@ def program_formulas(
     u = offset_acceleration + task_acceleration(f.drift, error, error_rate, program.G0, program.G1)
     settling = np.linalg.pinv(program.G1) @ program.G0
     free, metric = program.free_acceleration(q, v), _metric(program, q)
-    inverse = _Inverse(f.J, metric, program.weights if m > n else None, program.singularity)
+    inverse = TaskInverse(f.J, metric, program.weights if m > n else None, program.singularity)
     return (
         q,
         v,
@@ -232,63 +218,6 @@ def program_formulas(
         inverse.seen,
         *([inverse.reactions(external)] if c else []),
     )
-
-
-class _Inverse:
-    """:class:`TaskInverse` without branches, for symbols."""
-
-    def __init__(
-        self,
-        Gamma: Array,
-        metric: Array | None,
-        weights: Array | None,
-        singularity: Singularity,
-    ) -> None:
-        m, n = Gamma.shape
-        self._L = identity(n, object) if metric is None else cholesky(metric)
-        self._R = np.ones(m, dtype=int) if weights is None else np.sqrt(weights)
-        scaled = forward(self._L, (self._R[:, None] * Gamma).T)
-        if m <= n:
-            self._right, self._left = singular_value_decomposition(scaled)
-        else:
-            self._left, self._right = singular_value_decomposition(scaled.T)
-        scaled_basis = self._right if m <= n else self._left
-        square = np.array([column @ column for column in scaled_basis.T])
-        unweighted = metric is None and weights is None
-        ratio = 1 if unweighted else (squares(scaled) + TINY) / (squares(Gamma) + TINY)
-        # Singular values in the Jacobian's own unit, for comparison with the threshold.
-        self.seen = np.array([sqrt(x / ratio) for x in square])
-        self.sigma = self.seen if unweighted else _singular_values(Gamma)
-        damping = [
-            ratio
-            * singularity.largest_damping**2
-            * positive_part(1 - x / (ratio * singularity.threshold**2))
-            for x in square
-        ]
-        floor = RANK_TOLERANCE**2 * sum(square) + TINY
-        self._inversion = 1 / (square + np.array(damping) + TINY)
-        # One of the two bases is scaled by the singular values, the other is orthonormal.
-        self._projection = 1 / (square + floor) if m <= n else square / (square + floor)
-
-    def solve(self, u: Array) -> Array:
-        """Return the joint acceleration of a task acceleration."""
-        components = self._inversion * (self._left.T @ (self._R * u))
-        return backward(self._L, self._right @ components)
-
-    def reactions(self, effort: Array) -> Array:
-        r"""Return :math:`\Gamma^{\#T}\tau`, the reactions of joint efforts."""
-        components = self._inversion * (self._right.T @ forward(self._L, effort))
-        return self._R * (self._left @ components)
-
-    def project(self, v: Array) -> Array:
-        """Project a joint acceleration into the null space of the task."""
-        w = self._L.T @ v
-        return backward(self._L, w - self._right @ (self._projection * (self._right.T @ w)))
-
-
-def _singular_values(Gamma: Array) -> Array:
-    B, _ = singular_value_decomposition(Gamma.T if Gamma.shape[0] <= Gamma.shape[1] else Gamma)
-    return np.array([sqrt(column @ column) for column in B.T])
 
 
 def _jets(program: Program, numbers: Array) -> list[Jet]:
@@ -317,6 +246,6 @@ def _transmission(program: Program, Gamma: Array) -> Array:
     actuated = [i for i in range(program.n) if i not in passive]
     if not passive:
         return np.zeros((len(actuated), 0))
-    inverse = _Inverse(Gamma[np.ix_(rows, passive)], None, None, program.singularity)
+    inverse = TaskInverse(Gamma[np.ix_(rows, passive)], singularity=program.singularity)
     columns = [inverse.solve(Gamma[rows, i]) for i in actuated]
     return np.array(columns)

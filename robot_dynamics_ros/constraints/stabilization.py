@@ -37,14 +37,26 @@ Source: constraint-stabilization, sections 3.1, 3.3, 4; errata C5, C7.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 from robot_dynamics_ros.errors import ParameterError, ShapeError, UnknownNameError
-from robot_dynamics_ros.spatial.linear_algebra import array, jacobian_matrix, metric_root, numbers
-from robot_dynamics_ros.spatial.scalar import Array
+from robot_dynamics_ros.spatial.linear_algebra import (
+    array,
+    backward,
+    cholesky,
+    forward,
+    jacobian_matrix,
+    metric_root,
+    numbers,
+    positive_part,
+    singular_value_decomposition,
+    squares,
+)
+from robot_dynamics_ros.spatial.scalar import Array, identity, sqrt
 
 INVERSES = ('euclidean', 'inertia')
 
@@ -199,11 +211,16 @@ class Singularity:
 
 
 class TaskInverse:
-    """The damped weighted pseudo-inverse of a Jacobian and its null-space projector.
+    r"""The damped weighted pseudo-inverse of a Jacobian and its null-space projector.
+
+    Numbers are decomposed by LAPACK, symbols by Jacobi rotations without branches, into columns
+    :math:`B = \tilde\Gamma^T U` (or :math:`\tilde\Gamma V`), scaled by the singular values.
 
     Attributes:
-        sigma: Singular values of the unscaled Jacobian, largest first, shape (min(m, n),).
-        damped: Whether a singular value is below the threshold.
+        sigma: Singular values of the unscaled Jacobian, shape (min(m, n),); largest first for
+            numbers, unordered for symbols.
+        seen: The singular values that are compared with the threshold: those of the scaled
+            Jacobian in the unit of the unscaled one.
 
     Args:
         Gamma: Constraint Jacobian, shape (m, n).
@@ -223,25 +240,36 @@ class TaskInverse:
         weights: Array | None = None,
         singularity: Singularity | None = None,
     ) -> None:
-        m, n = Gamma.shape
-        singularity = singularity or Singularity()
-        self._L = np.eye(n) if metric is None else metric_root('metric', metric, n)
+        (m, n), dtype = Gamma.shape, Gamma.dtype
+        self._singularity = singularity or Singularity()
+        self._solve = _SOLVERS[dtype.kind == 'O']
+        self._L = identity(n, dtype) if metric is None else self._solve.root(metric, n)
         # Any R with R^T R = W_f gives the same inverse.
-        self._R = np.eye(m) if weights is None else metric_root('weights', weights, m).T
-        scaled = np.linalg.solve(self._L, (self._R @ Gamma).T).T
-        self._U, self._s, self._Vt = np.linalg.svd(scaled, full_matrices=False)
+        self._R = identity(m, dtype) if weights is None else metric_root('weights', weights, m).T
+        scaled = self._solve.lower(self._L, (self._R @ Gamma).T)
+        # One of the two bases is scaled by the singular values, the other is orthonormal.
+        scaled_basis, basis = self._solve.decompose(scaled if m <= n else scaled.T)
+        self._right, self._left = (scaled_basis, basis) if m <= n else (basis, scaled_basis)
+        square = np.array([column @ column for column in scaled_basis.T])
         unweighted = metric is None and weights is None
-        self.sigma = self._s if unweighted else np.linalg.svd(Gamma, compute_uv=False)
         # The threshold is in the unit of the unscaled Jacobian.
-        ratio = 1.0 if unweighted else _ratio(self._s, self.sigma)
-        threshold = ratio * singularity.threshold
-        damping = ratio * singularity.largest_damping
-        below = self._s < threshold
-        self.damped = bool(below.any())
-        square = np.where(below, damping**2 * (1.0 - (self._s / threshold) ** 2), 0.0)
-        self._phi = self._s / (self._s**2 + square)
-        floor = (RANK_TOLERANCE * np.linalg.norm(self._s)) ** 2 + TINY
-        self._psi = self._s**2 / (self._s**2 + floor)
+        ratio = 1 if unweighted else (squares(scaled) + TINY) / (squares(Gamma) + TINY)
+        self.seen = np.array([sqrt(x / ratio) for x in square])
+        self.sigma = self.seen
+        if not unweighted:
+            columns = self._solve.decompose(Gamma.T if m <= n else Gamma)[0].T
+            self.sigma = np.array([sqrt(column @ column) for column in columns])
+        limit = ratio * self._singularity.threshold**2
+        strength = ratio * self._singularity.largest_damping**2
+        damping = np.array([strength * positive_part(1 - x / limit) for x in square])
+        floor = RANK_TOLERANCE**2 * sum(square) + TINY
+        self._inversion = 1 / (square + damping + TINY)
+        self._projection = 1 / (square + floor) if m <= n else square / (square + floor)
+
+    @property
+    def damped(self) -> bool:
+        """Whether a singular value is below the threshold; numbers only."""
+        return bool(min(self.seen) < self._singularity.threshold)
 
     @property
     def sigma_min(self) -> float:
@@ -255,20 +283,48 @@ class TaskInverse:
 
     def solve(self, u: Array) -> Array:
         r"""Return :math:`\Gamma^{\#}u`, the joint acceleration for a task acceleration."""
-        return np.linalg.solve(self._L.T, self._Vt.T @ (self._phi * (self._U.T @ (self._R @ u))))
+        components = self._inversion * (self._left.T @ (self._R @ u))
+        return self._solve.upper(self._L, self._right @ components)
 
     def project(self, v: Array) -> Array:
         r"""Return :math:`Pv`, the null-space part of a joint acceleration."""
-        scaled = self._L.T @ v
-        row_part = self._Vt.T @ (self._psi * (self._Vt @ scaled))
-        return np.linalg.solve(self._L.T, scaled - row_part)
+        w = self._L.T @ v
+        row_part = self._right @ (self._projection * (self._right.T @ w))
+        return self._solve.upper(self._L, w - row_part)
+
+    def reactions(self, effort: Array) -> Array:
+        r"""Return :math:`\Gamma^{\#T}\tau`, the reactions of joint efforts."""
+        components = self._inversion * (self._right.T @ self._solve.lower(self._L, effort))
+        return self._R.T @ (self._left @ components)
 
     def matrix(self) -> Array:
         r"""Return the matrix :math:`\Gamma^{\#}`, shape (n, m)."""
         return np.column_stack([self.solve(e) for e in np.eye(len(self._R))])
 
 
-def _ratio(scaled: Array, unscaled: Array) -> float:
-    """Return the ratio of the Frobenius norms of the scaled and the unscaled Jacobian."""
-    size = float(np.linalg.norm(unscaled))
-    return float(np.linalg.norm(scaled)) / size if size > 0.0 else 1.0
+class _Solvers(NamedTuple):
+    """Factorizations for numbers or for symbols."""
+
+    root: Callable[[Array, int], Array]
+    lower: Callable[[Array, Array], Array]
+    upper: Callable[[Array, Array], Array]
+    decompose: Callable[[Array], tuple[Array, Array]]
+
+
+def _decomposition(matrix: Array) -> tuple[Array, Array]:
+    U, s, Vt = np.linalg.svd(matrix, full_matrices=False)
+    return U * s, Vt.T
+
+
+#: By whether the Jacobian has symbols.
+_SOLVERS = {
+    False: _Solvers(
+        lambda metric, n: metric_root('metric', metric, n),
+        np.linalg.solve,
+        lambda L, x: np.linalg.solve(L.T, x),
+        _decomposition,
+    ),
+    True: _Solvers(
+        lambda metric, _: cholesky(metric), forward, backward, singular_value_decomposition
+    ),
+}

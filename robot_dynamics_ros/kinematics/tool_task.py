@@ -11,7 +11,7 @@ to joint motion without numerical differentiation:
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -29,17 +29,38 @@ _REACHED = 1e-9  # m, also in directions in which the arm cannot move
 _MAX_STEP = 0.3  # rad or m per iteration, so that the branch is kept
 
 
-class ToolTask(ABC):
-    """Tool point at a target while the remaining degrees of freedom of the arm are held.
+class ToolTask:
+    r"""Frame of a robot at a target while the remaining degrees of freedom of the arm are held.
+
+    The n conditions are the components :math:`B` of the frame's position (and rotation), and
+    linear conditions :math:`C q = c`, which are held.
 
     Args:
         tree: The robot.
+        frame: Name of the frame.
+        held: Rows of C, shape (k, n).
+        value: c, shape (k,), rad or m.
+        R: Rotation of the frame in the base frame, shape (3, 3); free if None.
+        basis: B, shape (n - k, 3), or (n - k, 6) with a rotation; all components if None.
+
+    Raises:
+        UnknownNameError: There is no such frame.
     """
 
-    def __init__(self, tree: RobotTree) -> None:
-        self.tree = tree
+    def __init__(
+        self,
+        tree: RobotTree,
+        frame: str,
+        held: Sequence[Sequence[float]] | Array,
+        value: Sequence[float] | Array,
+        R: Array | None = None,
+        basis: Array | None = None,
+    ) -> None:
+        tree.frame(frame)
+        self.tree, self.R, self._frame = tree, R, frame
+        self._held, self._value = np.array(held, dtype=float), np.array(value, dtype=float)
+        self._basis = np.eye(3 if R is None else 6) if basis is None else basis
 
-    @abstractmethod
     def solve(self, p: Array, near: Array) -> Array:
         """Return joint positions within the limits, on the branch nearest to a configuration.
 
@@ -50,10 +71,29 @@ class ToolTask(ABC):
         Raises:
             UnreachableError: No solution is found within the limits.
         """
+        q = np.array(near, dtype=float)
+        for _ in range(_ITERATIONS):
+            error = self._error(p, q)
+            if np.abs(error).max() < _SOLVED:
+                break
+            step = np.linalg.lstsq(self.rates(q, 0.0 * q)[0], error, rcond=1e-12)[0]
+            q = q + step * min(1.0, _MAX_STEP / float(np.abs(step).max()))
+        target = f'{self._frame} at {np.round(p, 6).tolist()}'
+        distance = float(np.linalg.norm(p - frame_pose(self.tree, q, self._frame).p_WF))
+        if not (np.abs(self._error(p, q)).max() < _SOLVED and distance < _REACHED):
+            raise UnreachableError(target, f'the iteration ended {distance:.3g} m off')
+        for i, name in enumerate(self.tree.joint_names):
+            lower, upper = self.tree.position_lower[i], self.tree.position_upper[i]
+            if not lower <= q[i] <= upper:
+                reason = f'joint {name!r} would be at {q[i]:.4g}, beyond [{lower:g}, {upper:g}]'
+                raise UnreachableError(target, reason)
+        return q
 
-    @abstractmethod
     def rates(self, q: Array, v: Array) -> tuple[Array, Array]:
         """Return the task Jacobian, shape (n, n), and its drift, shape (n,)."""
+        motion, size = frame_motion(self.tree, q, v, self._frame), self._basis.shape[1]
+        drift = np.concatenate([self._basis @ motion.drift[:size], 0.0 * self._value])
+        return np.vstack([self._basis @ motion.J[:size], self._held]), drift
 
     def motion(self, q: Array, dp: Array, ddp: Array) -> tuple[Array, Array]:
         """Return joint velocities and accelerations for a motion of the tool point.
@@ -76,19 +116,28 @@ class ToolTask(ABC):
         drift = self.rates(q, v)[1]
         return v, np.linalg.solve(J, self._conditions(ddp) - drift)
 
+    def _error(self, p: Array, q: Array) -> Array:
+        """Return the residual of all conditions, shape (n,)."""
+        pose = frame_pose(self.tree, q, self._frame)
+        error = p - pose.p_WF
+        if self.R is not None:
+            error = np.concatenate([error, rotation_vector(self.R @ pose.R_WF.T)])
+        return np.concatenate([self._basis @ error, self._value - self._held @ q])
+
+    def _conditions(self, point: Array) -> Array:
+        """Extend the right-hand side of the point, shape (3,), to all conditions, shape (n,)."""
+        turn = np.zeros(self._basis.shape[1] - 3)
+        return np.concatenate([self._basis @ [*point, *turn], 0.0 * self._value])
+
     def _nearest(self, solutions: list[Solution], near: Array) -> Array:
         """Return the joint positions of the nearest solution, shifted by whole turns if nearer."""
         tree = self.tree
         turns, limits = np.logical_not(tree.prismatic), (tree.position_lower, tree.position_upper)
         return nearest(solutions, near, revolute=turns.tolist(), limits=limits).q
 
-    def _conditions(self, point: Array) -> Array:
-        """Extend the right-hand side of the point, shape (3,), to all conditions, shape (n,)."""
-        return np.concatenate([point, np.zeros(self.tree.n - 3)])
-
 
 class ScaraTask(ToolTask):
-    """Tool point of the SCARA at a constant yaw.
+    r"""Tool point of the SCARA at a constant yaw :math:`	heta_1 + 	heta_2 - 	heta_4`.
 
     Args:
         tree: The robot.
@@ -101,47 +150,37 @@ class ScaraTask(ToolTask):
     """
 
     def __init__(self, tree: RobotTree, yaw: float = 0.0, frame: str = 'tool') -> None:
-        super().__init__(tree)
         self.yaw, self._geometry = yaw, scara.ScaraGeometry.from_tree(tree, frame)
+        super().__init__(tree, frame, [[1, 1, 0, -1]], [yaw])
 
     def solve(self, p: Array, near: Array) -> Array:
         """Return joint positions, see :class:`ToolTask`."""
         return self._nearest(scara.inverse(p, self.yaw, self._geometry, current=near), near)
 
-    def rates(self, q: Array, v: Array) -> tuple[Array, Array]:
-        """Return the task Jacobian and drift, see :class:`ToolTask`."""
-        rows = [0, 1, 2, 5]
-        J, bias = scara.jacobian(q, self._geometry), scara.drift(q, v, self._geometry)
-        return J[rows].astype(float), bias[rows].astype(float)
-
 
 class FourDofTask(ToolTask):
-    """Tool point of the four-joint arm at a constant pitch.
+    r"""Tool point of the four-joint arm at a constant pitch.
 
     Args:
         tree: The robot.
-        pitch: phi = theta2 + theta3 + theta4, rad.
+        pitch: :math:`\phi = 	heta_2 + 	heta_3 + 	heta_4`, rad.
         frame: Name of the tool frame.
 
     Raises:
         ModelError: The robot does not have this arm's structure.
         UnknownNameError: There is no such frame.
+
+    Source: four-dof-arm, section 4 (square task).
     """
 
     def __init__(self, tree: RobotTree, pitch: float = 0.0, frame: str = 'tool') -> None:
-        super().__init__(tree)
         self.pitch, self._geometry = pitch, four_dof.FourDofGeometry.from_tree(tree, frame)
+        super().__init__(tree, frame, [[0, 1, 1, 1]], [pitch])
 
     def solve(self, p: Array, near: Array) -> Array:
         """Return joint positions, see :class:`ToolTask`."""
         solutions = four_dof.inverse(p, self.pitch, self._geometry, point='tool', current=near)
         return self._nearest(solutions, near)
-
-    def rates(self, q: Array, v: Array) -> tuple[Array, Array]:
-        """Return the task Jacobian and drift, see :class:`ToolTask`."""
-        J = four_dof.task_jacobian(q, self._geometry, point='tool')
-        bias = four_dof.drift(q, v, self._geometry, point='tool')
-        return J.astype(float), np.append(bias[:3], 0.0).astype(float)
 
 
 class FrameTask(ToolTask):
@@ -177,61 +216,22 @@ class FrameTask(ToolTask):
         frame: str = 'tool',
         near: Array | None = None,
     ) -> None:
-        super().__init__(tree)
-        self.R, self._frame = R if tree.n >= 6 else None, frame
+        R = R if tree.n >= 6 else None
         q = tree.middle if near is None else np.array(near, dtype=float)
-        size = 3 if self.R is None else 6
+        size = 3 if R is None else 6
         J = frame_motion(tree, q, 0.0 * q, frame).J[:size]
         weights = ranges(tree)
         U, sigma, _ = np.linalg.svd(J)
         rank = int(np.sum(sigma > SMALLEST_SINGULAR_VALUE))
-        if rank == 0 or (rank < size and self.R is not None):
+        if rank == 0 or (rank < size and R is not None):
             where = f'{frame} at q = {np.round(q, 4).tolist()}'
             raise SingularityError(
                 'the task Jacobian', float(sigma[-1]), SMALLEST_SINGULAR_VALUE, where
             )
-        self._basis = U[:, :rank].T if rank < size else np.eye(size)
-        self._redundant = np.linalg.svd(J * weights)[2][rank:] / weights
-        self._redundant /= np.linalg.norm(self._redundant, axis=1)[:, np.newaxis]
-        self._held = self._redundant @ q
-
-    def solve(self, p: Array, near: Array) -> Array:
-        """Return joint positions, see :class:`ToolTask`."""
-        q = np.array(near, dtype=float)
-        for _ in range(_ITERATIONS):
-            error = self._error(p, q)
-            if np.abs(error).max() < _SOLVED:
-                break
-            step = np.linalg.lstsq(self.rates(q, 0.0 * q)[0], error, rcond=1e-12)[0]
-            q = q + step * min(1.0, _MAX_STEP / float(np.abs(step).max()))
-        target = f'{self._frame} at {np.round(p, 6).tolist()}'
-        distance = float(np.linalg.norm(p - frame_pose(self.tree, q, self._frame).p_WF))
-        if not (np.abs(self._error(p, q)).max() < _SOLVED and distance < _REACHED):
-            raise UnreachableError(target, f'the iteration ended {distance:.3g} m off')
-        for i, name in enumerate(self.tree.joint_names):
-            lower, upper = self.tree.position_lower[i], self.tree.position_upper[i]
-            if not lower <= q[i] <= upper:
-                reason = f'joint {name!r} would be at {q[i]:.4g}, beyond [{lower:g}, {upper:g}]'
-                raise UnreachableError(target, reason)
-        return q
-
-    def rates(self, q: Array, v: Array) -> tuple[Array, Array]:
-        """Return the task Jacobian and drift, see :class:`ToolTask`."""
-        motion, size = frame_motion(self.tree, q, v, self._frame), self._basis.shape[1]
-        drift = np.concatenate([self._basis @ motion.drift[:size], 0.0 * self._held])
-        return np.vstack([self._basis @ motion.J[:size], self._redundant]), drift
-
-    def _error(self, p: Array, q: Array) -> Array:
-        """Return the residual of all conditions, shape (n,)."""
-        pose = frame_pose(self.tree, q, self._frame)
-        error = p - pose.p_WF
-        if self.R is not None:
-            error = np.concatenate([error, rotation_vector(self.R @ pose.R_WF.T)])
-        return np.concatenate([self._basis @ error, self._held - self._redundant @ q])
-
-    def _conditions(self, point: Array) -> Array:
-        turn = np.zeros(self._basis.shape[1] - 3)
-        return np.concatenate([self._basis @ [*point, *turn], 0.0 * self._held])
+        held = np.linalg.svd(J * weights)[2][rank:] / weights
+        held /= np.linalg.norm(held, axis=1)[:, np.newaxis]
+        basis = U[:, :rank].T if rank < size else None
+        super().__init__(tree, frame, held, held @ q, R, basis)
 
 
 def tool_task(
