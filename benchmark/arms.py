@@ -42,7 +42,7 @@ from robot_dynamics_ros.dynamics import FORMULATIONS, make_formulation
 from robot_dynamics_ros.errors import ModelError, RobotDynamicsError
 from robot_dynamics_ros.identification import inertial_parameters, regressor
 from robot_dynamics_ros.model import RobotTree, load_robot
-from robot_dynamics_ros.model.check import check_model
+from robot_dynamics_ros.model.load import check_model
 from robot_dynamics_ros.symbolic.kernel import KernelSet, compile_kernel
 from robot_dynamics_ros.yaml_reader.parsing import read_yaml
 

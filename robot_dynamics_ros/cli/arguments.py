@@ -24,7 +24,8 @@ from robot_dynamics_ros.description.shipped import (
 from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.model import Mechanism, load_robot
 from robot_dynamics_ros.model.build import EffortLimit
-from robot_dynamics_ros.model.load import assignments, choice_of_joints, load_mechanism
+from robot_dynamics_ros.model.load import load_mechanism
+from robot_dynamics_ros.model.robot_parameters import assignments, choice_of_joints
 from robot_dynamics_ros.model.robot_tree import STANDARD_GRAVITY, RobotTree
 from robot_dynamics_ros.recordings.reading import RobotChoice
 from robot_dynamics_ros.recordings.timing import TIMINGS

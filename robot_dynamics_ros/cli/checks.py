@@ -50,9 +50,9 @@ from robot_dynamics_ros.errors import (
 )
 from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.model.build import EffortLimit
-from robot_dynamics_ros.model.check import check_model
 from robot_dynamics_ros.model.findings import Finding, error, warning
 from robot_dynamics_ros.model.inspection import ModelCheck, finding_as_dict
+from robot_dynamics_ros.model.load import check_model
 from robot_dynamics_ros.recordings.output_folder import write_json
 from robot_dynamics_ros.recordings.report.toolkit import ReportTable
 

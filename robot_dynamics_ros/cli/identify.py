@@ -56,7 +56,7 @@ from robot_dynamics_ros.identification.plausibility import (
 )
 from robot_dynamics_ros.identification.unknowns import DEFAULT_TERMS, TERMS
 from robot_dynamics_ros.identification.validation import Trial
-from robot_dynamics_ros.model.check import check_model
+from robot_dynamics_ros.model.load import check_model
 from robot_dynamics_ros.recordings.bag_jobs import find_bags, run_with_progress
 from robot_dynamics_ros.recordings.output_folder import choose_folder
 from robot_dynamics_ros.recordings.recording import WHOLE, Recording, current_unit

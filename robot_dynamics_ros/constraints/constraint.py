@@ -14,11 +14,12 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from robot_dynamics_ros.constraints.curves import ORIGIN, UP, unit
+from robot_dynamics_ros.constraints.curves import ORIGIN, UP
 from robot_dynamics_ros.constraints.jet import Jet, cos_sin, stack, timed
 from robot_dynamics_ros.constraints.signals import Constant, Signal
 from robot_dynamics_ros.errors import ParameterError, ShapeError
 from robot_dynamics_ros.model import FrameMotion, RobotTree, frame_motion
+from robot_dynamics_ros.spatial.linear_algebra import unit
 from robot_dynamics_ros.spatial.scalar import Array, Scalar, cos, cross, cross_matrix, sin, zeros
 
 

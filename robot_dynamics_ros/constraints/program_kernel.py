@@ -198,7 +198,9 @@ def program_formulas(
     u = offset_acceleration + task_acceleration(f.drift, error, error_rate, program.G0, program.G1)
     settling = np.linalg.pinv(program.G1) @ program.G0
     free, metric = program.free_acceleration(q, v), _metric(program, q)
-    inverse = TaskInverse(f.J, metric, program.weights if m > n else None, program.singularity)
+    inverse = TaskInverse(
+        f.J.astype(object), metric, program.weights if m > n else None, program.singularity
+    )
     return (
         q,
         v,
@@ -246,6 +248,7 @@ def _transmission(program: Program, Gamma: Array) -> Array:
     actuated = [i for i in range(program.n) if i not in passive]
     if not passive:
         return np.zeros((len(actuated), 0))
-    inverse = TaskInverse(Gamma[np.ix_(rows, passive)], singularity=program.singularity)
+    square = Gamma[np.ix_(rows, passive)].astype(object)
+    inverse = TaskInverse(square, singularity=program.singularity)
     columns = [inverse.solve(Gamma[rows, i]) for i in actuated]
     return np.array(columns)

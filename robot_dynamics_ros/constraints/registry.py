@@ -14,6 +14,16 @@ from typing import Any
 import numpy as np
 
 from robot_dynamics_ros import yaml_reader as read
+from robot_dynamics_ros.constraints.angles import (
+    FOLLOW,
+    AxisAlignment,
+    AxisAngle,
+    FullPose,
+    JointCoupling,
+    JointProgram,
+    Orientation,
+    Pitch,
+)
 from robot_dynamics_ros.constraints.constraint import Constraint, MovingFrame
 from robot_dynamics_ros.constraints.curves import (
     Circle,
@@ -21,22 +31,14 @@ from robot_dynamics_ros.constraints.curves import (
     Line,
     Linear,
     Lissajous,
-    across,
-    unit,
-)
-from robot_dynamics_ros.constraints.direction import (
-    AxisAlignment,
-    AxisAngle,
-    FullPose,
-    Orientation,
-    Pitch,
+    Spline,
+    Waypoints,
 )
 from robot_dynamics_ros.constraints.error_dynamics import (
     gains_from_frequency,
     roots,
     stabilizing,
 )
-from robot_dynamics_ros.constraints.joints import FOLLOW, JointCoupling, JointProgram
 from robot_dynamics_ros.constraints.point import (
     Coincidence,
     Cylinder,
@@ -48,10 +50,10 @@ from robot_dynamics_ros.constraints.point import (
 )
 from robot_dynamics_ros.constraints.program import Program
 from robot_dynamics_ros.constraints.signals import Clock, Constant, Signal, Timed, Timing
-from robot_dynamics_ros.constraints.splines import Spline, Waypoints
 from robot_dynamics_ros.constraints.stabilization import gain_matrix
 from robot_dynamics_ros.errors import ProgramError, UnknownNameError
 from robot_dynamics_ros.model import RobotTree
+from robot_dynamics_ros.spatial.linear_algebra import across, unit
 from robot_dynamics_ros.spatial.rotation import rotation_from_rpy
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.yaml_reader import (

@@ -13,8 +13,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from robot_dynamics_ros.constraints.curves import Curve, Point, numbers
+from robot_dynamics_ros.constraints.curves import Curve, PiecewisePolynomial, Point
 from robot_dynamics_ros.errors import ParameterError, ShapeError
+from robot_dynamics_ros.spatial.linear_algebra import array
 from robot_dynamics_ros.spatial.scalar import Array, Scalar, maximum, minimum, select
 
 Rates = tuple[Scalar, Scalar, Scalar]
@@ -126,14 +127,7 @@ class Clock(Timing):
     rate, ramp = 1.0, 0.0
 
     def __init__(self, duration: float, start: float = 0.0) -> None:
-        self.start, self.duration = float(start), float(duration)
-
-    def at(self, t: Scalar) -> Rates:
-        """Return the parameter and its first two time derivatives at a time t, s."""
-        elapsed = t - self.start
-        if 0 < elapsed < self.duration:
-            return elapsed, 1.0, 0.0
-        return (0.0 if elapsed <= 0 else self.duration), 0.0, 0.0
+        self.start, self.duration, self.length = float(start), float(duration), float(duration)
 
     def formula(self, t: Scalar) -> Rates:
         """Return the same for a symbol t."""
@@ -160,18 +154,10 @@ def quintic_offset(value: Array, rate: Array, duration: float, t: Scalar) -> tup
     if x == 1.0:
         zero = np.zeros(len(value))
         return zero, zero, zero
-    y = 1.0 - x
-    a = (1.0 - x**3 * (10.0 - 15.0 * x + 6.0 * x * x), -30.0 * x * x * y * y)
-    aa = -60.0 * x * y * (1.0 - 2.0 * x)
-    # b = x (1 - x)^3 (1 + 3 x) = x - 6 x^3 + 8 x^4 - 3 x^5
-    b = (x - 6.0 * x**3 + 8.0 * x**4 - 3.0 * x**5, 1.0 - 18.0 * x**2 + 32.0 * x**3 - 15.0 * x**4)
-    bb = -36.0 * x + 96.0 * x**2 - 60.0 * x**3
-    T = duration
-    return (
-        value * a[0] + rate * T * b[0],
-        value * a[1] / T + rate * b[1],
-        (value * aa / T + rate * bb) / T,
-    )
+    a, b, T = value, rate * duration, duration
+    row = (a, b, 0.0 * a, -10.0 * a - 6.0 * b, 15.0 * a + 8.0 * b, -6.0 * a - 3.0 * b)
+    [offset], [slope], [curvature] = PiecewisePolynomial.evaluated(x, [row])
+    return offset, slope / T, curvature / (T * T)
 
 
 Sample = tuple[Point, Point, Point]
@@ -238,7 +224,7 @@ class Constant(Signal):
     count = 0
 
     def __init__(self, value: Sequence[float]) -> None:
-        constant = numbers('value', value)
+        constant = array('value', value, (None,)).tolist()
         self.size = len(constant)
         rest = [0.0] * self.size
         self._sample = (constant, rest, rest)

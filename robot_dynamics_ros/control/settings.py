@@ -13,7 +13,7 @@ import numpy as np
 from robot_dynamics_ros.control.laws.control_law import DISCRETIZATIONS, ControlLaw
 from robot_dynamics_ros.control.safety import STOP_ACTIONS
 from robot_dynamics_ros.model import RobotTree
-from robot_dynamics_ros.model.load import choice_of_joints
+from robot_dynamics_ros.model.robot_parameters import choice_of_joints
 from robot_dynamics_ros.parameters import Parameter, Settings, parameter, parameters_of
 from robot_dynamics_ros.spatial.scalar import Array
 

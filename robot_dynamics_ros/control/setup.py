@@ -28,9 +28,9 @@ from robot_dynamics_ros.control.trajectories.target_stream import TARGETS
 from robot_dynamics_ros.dynamics.registry import FORMULATION
 from robot_dynamics_ros.errors import ParameterError
 from robot_dynamics_ros.model import RobotTree
-from robot_dynamics_ros.model.load import ROBOT
 from robot_dynamics_ros.model.payload import PAYLOAD
 from robot_dynamics_ros.model.payload import payload_from_parameters as payload_from_parameters
+from robot_dynamics_ros.model.robot_parameters import ROBOT
 from robot_dynamics_ros.parameters import checked, defaults
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.kernel import Kernel, KernelSet, compile_kernel

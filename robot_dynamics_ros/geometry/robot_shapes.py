@@ -25,7 +25,7 @@ from robot_dynamics_ros.geometry.triangles import (
     read_mesh,
     sphere,
 )
-from robot_dynamics_ros.model.check_links import report_link
+from robot_dynamics_ros.model.findings import report_link
 from robot_dynamics_ros.spatial.rotation import rotation_from_rpy
 from robot_dynamics_ros.spatial.scalar import Array
 

@@ -38,7 +38,7 @@ from robot_dynamics_ros.identification.regressor import (
 )
 from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.model.build import link_inertia
-from robot_dynamics_ros.model.identified import DRIVE_TERMS, STRIBECK_VELOCITY, terms_in_use
+from robot_dynamics_ros.model.payload import DRIVE_TERMS, STRIBECK_VELOCITY, terms_in_use
 from robot_dynamics_ros.spatial.inertia import RigidBodyInertia, body_parameters
 from robot_dynamics_ros.spatial.scalar import Array
 

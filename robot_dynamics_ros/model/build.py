@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Build a robot tree: joint order, lumping of fixed joints, coupling of followers.
 
-``build_tree`` checks nothing. The checks of the tree structure, of joint axes and limits and of
-link inertias are defined here too, and collected in ``inspection``.
+``build_tree`` checks nothing; ``tree_faults`` checks the structure, ``inspection`` the values.
 """
 
 from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from typing import NamedTuple
 
 import numpy as np
 
@@ -21,12 +21,11 @@ from robot_dynamics_ros.description.robot_description import (
     Pose,
     RobotDescription,
 )
-from robot_dynamics_ros.errors import DescriptionError, FaultHandler, ModelError, raise_fault
+from robot_dynamics_ros.errors import DescriptionError
 from robot_dynamics_ros.model.robot_tree import BodyFrame, Coupling, RobotTree
 from robot_dynamics_ros.spatial.inertia import (
     RigidBodyInertia,
     combine,
-    inconsistency,
     symmetric_tensor,
 )
 from robot_dynamics_ros.spatial.rotation import rotation_from_rpy
@@ -37,47 +36,35 @@ MOVING = ('revolute', 'continuous', 'prismatic')
 _MAX_LISTED = 50  # maximum number of names in a message
 
 
-def find_root(description: RobotDescription, on_fault: FaultHandler = raise_fault) -> str | None:
-    """Return the name of the root link; check that links and joints form one tree.
-
-    Args:
-        description: The robot as described in its file.
-        on_fault: Called with every fault; raises it by default.
-
-    Returns:
-        The root; None if there is a fault.
-
-    Raises:
-        DescriptionError: Unknown links, unsupported joint types, loops, several roots, or no
-            moving joint, unless ``on_fault`` returns.
-    """
-    faults: list[DescriptionError] = []
-
-    def fault(culprit: str, problem: str, remedy: str) -> None:
-        faults.append(DescriptionError(culprit, problem, remedy))
-        on_fault(faults[-1])
-
-    culprit = f'robot {description.name!r}'
+def tree_faults(description: RobotDescription) -> Iterator[DescriptionError]:
+    """Yield every reason why links and joints do not form one tree with a moving joint."""
+    robot = f'robot {description.name!r}'
     names = dict.fromkeys(link.name for link in description.links)
     if not names:
-        fault(culprit, 'has no link', 'give <link> elements')
-        return None
-    for joint in description.joints:
-        _check_joint(joint, names, fault)
-    parent_joint = _parent_joints(description, fault)
-    roots = [name for name in names if name not in parent_joint]
+        yield DescriptionError(robot, 'has no link', 'give <link> elements')
+        return
+    faults = [*_joint_faults(description, names)]
+    yield from faults
+    roots = roots_of(description)
     if len(roots) != 1:
         problem = f'has {len(roots)} roots: {_listed(roots)}' if roots else 'is a closed loop'
-        fault(f'robot {description.name!r}', problem, 'exactly one link must have no parent joint')
+        yield DescriptionError(robot, problem, 'exactly one link must have no parent joint')
     elif not faults:
         reached = {joint.child for joint in parents_first(description, roots[0])} | {roots[0]}
         for name in names:
             if name not in reached:
                 problem = 'is in or below a closed loop of joints'
-                fault(f'link {name!r}', problem, 'every link must lead to the root')
+                remedy = 'every link must lead to the root'
+                yield DescriptionError(f'link {name!r}', problem, remedy)
         if not any(joint.kind in MOVING for joint in description.joints):
-            fault(culprit, 'has no moving joint', f'give one of type {MOVING}')
-    return None if faults else roots[0]
+            yield DescriptionError(robot, 'has no moving joint', f'give one of type {MOVING}')
+
+
+def roots_of(description: RobotDescription) -> list[str]:
+    """Return the names of the links without a parent joint, in file order."""
+    children = {joint.child for joint in description.joints}
+    names = dict.fromkeys(link.name for link in description.links)
+    return [name for name in names if name not in children]
 
 
 def parents_first(description: RobotDescription, root: str) -> list[Joint]:
@@ -98,58 +85,64 @@ def parents_first(description: RobotDescription, root: str) -> list[Joint]:
     return order
 
 
-_Fault = Callable[[str, str, str], None]
-
-
 def _listed(names: Collection[str]) -> str:
     """Return names for a message, truncated to the first 50."""
     shown = ', '.join(list(names)[:_MAX_LISTED])
     return shown + ', …' if len(names) > _MAX_LISTED else shown
 
 
-def _check_joint(joint: Joint, names: Collection[str], fault: _Fault) -> None:
-    culprit = f'joint {joint.name!r}'
-    if joint.kind not in (*MOVING, 'fixed'):
-        fault(culprit, f'unsupported type {joint.kind!r}', f'use one of {(*MOVING, "fixed")}')
-    for role, link in (('parent', joint.parent), ('child', joint.child)):
-        if link not in names:
-            known = _listed(names)
-            fault(culprit, f'{role} link {link!r} does not exist', f'known links: {known}')
-
-
-def _parent_joints(description: RobotDescription, fault: _Fault) -> Mapping[str, Joint]:
-    """Return the parent joint of each link; the first if there are several."""
+def _joint_faults(
+    description: RobotDescription, names: Collection[str]
+) -> Iterator[DescriptionError]:
+    """Yield unsupported types, unknown links and links with several parent joints."""
     parent_joint: dict[str, Joint] = {}
+    for joint in description.joints:
+        culprit, kinds = f'joint {joint.name!r}', (*MOVING, 'fixed')
+        if joint.kind not in kinds:
+            problem = f'unsupported type {joint.kind!r}'
+            yield DescriptionError(culprit, problem, f'use one of {kinds}')
+        for role, link in (('parent', joint.parent), ('child', joint.child)):
+            if link not in names:
+                problem = f'{role} link {link!r} does not exist'
+                yield DescriptionError(culprit, problem, f'known links: {_listed(names)}')
     for joint in description.joints:
         other = parent_joint.setdefault(joint.child, joint)
         if other is not joint:
-            fault(
+            yield DescriptionError(
                 f'link {joint.child!r}',
                 f'is the child of two joints, {other.name!r} and {joint.name!r}: a loop',
                 'keep one joint in the URDF and declare the loop in a mechanism file',
             )
-    return parent_joint
 
 
 EffortLimit = float | Mapping[str, float] | None
 
-_SHORTEST_AXIS = 1e-6
+SHORTEST_AXIS = 1e-6
 
 
 def unit_axis(joint: Joint) -> Array:
     """Return the joint axis normalized to length 1, shape (3,); a zero axis is unchanged."""
     axis = np.array(joint.axis)
     length = math.sqrt(axis @ axis)
-    return axis if length < _SHORTEST_AXIS or abs(length - 1.0) < 1e-15 else axis / length
+    return axis if length < SHORTEST_AXIS or abs(length - 1.0) < 1e-15 else axis / length
 
 
-def axis_faults(joint: Joint) -> Iterator[ModelError]:
-    """Yield a fault if the axis is zero; the reader reports NaN."""
-    if math.hypot(*joint.axis) < _SHORTEST_AXIS:
-        yield ModelError(f'joint {joint.name!r}', 'axis is zero', 'give a direction, <axis xyz>')
+class JointLimits(NamedTuple):
+    """Effective limits of a joint.
+
+    Attributes:
+        lower, upper: Position limits, rad or m; infinite if unlimited.
+        velocity: Velocity limit, rad/s or m/s; infinite if there is none.
+        effort: Effort limit, N m or N; NaN if neither the file nor the caller gives one.
+    """
+
+    lower: float
+    upper: float
+    velocity: float
+    effort: float
 
 
-def joint_limit(joint: Joint, effort_limit: EffortLimit = None) -> Limit:
+def joint_limits(joint: Joint, effort_limit: EffortLimit = None) -> JointLimits:
     """Return the effective limits of a joint, with defaults for missing or invalid values.
 
     Args:
@@ -159,62 +152,23 @@ def joint_limit(joint: Joint, effort_limit: EffortLimit = None) -> Limit:
     Returns:
         Position limits: infinite if the joint is continuous or the range is missing or empty,
         swapped if reversed. Velocity limit: infinite if it is missing or not positive. Effort
-        limit: None if neither the file nor the caller gives one.
+        limit: the caller's by name, else the file's, else the caller's number.
     """
     limit = joint.limit or Limit()
     lower, upper = sorted((limit.lower or 0.0, limit.upper or 0.0))
     if joint.kind == 'continuous' or lower == upper:
         lower, upper = -math.inf, math.inf
     velocity = limit.velocity if limit.velocity and not limit.velocity < 0.0 else math.inf
-    return Limit(lower, upper, velocity, _effort(joint.name, limit, effort_limit))
-
-
-def effort_faults(joint: Joint, effort_limit: EffortLimit) -> Iterator[ModelError]:
-    """Yield a fault if a joint has no positive finite effort limit; the reader reports NaN."""
-    limit = joint.limit or Limit()
-    effort = _effort(joint.name, limit, effort_limit)
-    unreadable = limit.effort is not None and math.isnan(limit.effort)
-    if unreadable or (effort is not None and effort > 0.0 and math.isfinite(effort)):
-        return
-    written = 'missing' if effort is None else f'{effort:g}'
-    remedy = 'give <limit effort> > 0 in the URDF, or the parameter effort_limit'
-    if effort == 0.0:
-        remedy += '; if no drive moves it, close its loop: load_mechanism, --loops FILE'
-    yield ModelError(f'joint {joint.name!r}', f'effort limit is {written}', remedy)
-
-
-def range_faults(joint: Joint) -> Iterator[ModelError]:
-    """Yield the faults of position and velocity limits, damping, friction and armature."""
-    culprit, limit = f'joint {joint.name!r}', joint.limit or Limit()
-    lower, upper = limit.lower or 0.0, limit.upper or 0.0
-    if joint.kind != 'continuous' and joint.limit is None:
-        remedy = f'a {joint.kind} joint needs lower and upper; it is treated as unlimited'
-        yield ModelError(culprit, 'has no <limit>', remedy)
-    elif joint.kind != 'continuous' and lower >= upper:
-        used = 'unlimited' if lower == upper else f'[{upper:g}, {lower:g}]'
-        remedy = f'lower must be below upper; the joint is treated as {used}'
-        yield ModelError(culprit, f'limits [{lower:g}, {upper:g}] are empty', remedy)
-    for name, value in (
-        ('velocity limit', limit.velocity or 0.0),
-        ('damping', joint.damping),
-        ('friction', joint.friction),
-        ('armature', joint.armature),
-    ):
-        if value < 0.0:
-            remedy = 'it must not be; the value is ignored'
-            yield ModelError(culprit, f'{name} {value:g} is negative', remedy)
-
-
-def _effort(name: str, limit: Limit, effort_limit: EffortLimit) -> float | None:
-    """Return the effective limit: the caller's by name, else the file's, else the number."""
+    effort = limit.effort
     if isinstance(effort_limit, Mapping):
-        return effort_limit.get(name, limit.effort)
-    return limit.effort if limit.effort or effort_limit is None else effort_limit
+        effort = effort_limit.get(joint.name, effort)
+    elif not effort and effort_limit is not None:
+        effort = effort_limit
+    return JointLimits(lower, upper, velocity, math.nan if effort is None else effort)
 
 
 def build_tree(
     description: RobotDescription,
-    root: str,
     gravity: Array,
     effort_limit: EffortLimit = None,
     followers: Mapping[str, Mimic] | None = None,
@@ -223,7 +177,6 @@ def build_tree(
 
     Args:
         description: Links and joints that form one tree.
-        root: Name of the root link.
         gravity: Free-fall acceleration in the base frame, shape (3,), m/s^2.
         effort_limit: See :func:`~robot_dynamics_ros.model.load.load_robot`.
         followers: Independent joint, multiplier and offset of each follower, by its name.
@@ -231,13 +184,14 @@ def build_tree(
     Returns:
         The tree; missing effort limits are NaN.
     """
+    [root] = roots_of(description)
     order = parents_first(description, root)
     moving = [joint for joint in order if joint.kind in MOVING]
     free = [joint for joint in moving if joint.name not in (followers or {})]
     coupling = _coupling(moving, free, followers or {})
     frames = _lump_frames(order, root)
     bodies = _lump_inertias(description, frames, len(moving))
-    limits = np.array([joint_limit(joint, effort_limit) for joint in free], dtype=float)
+    limits = np.array([joint_limits(joint, effort_limit) for joint in free], dtype=float)
     lower, upper, velocity, effort = limits.T.copy()
     damping, friction, armature = _drive_terms(moving, coupling)
     origins = [_frame_at(frames[joint.parent], joint.origin) for joint in moving]
@@ -337,24 +291,3 @@ def link_inertia(inertial: Inertial) -> RigidBodyInertia:
     R = rotation_from_rpy(*inertial.origin.rpy)
     tensor = R @ symmetric_tensor(inertial[2:]) @ R.T
     return RigidBodyInertia(inertial.mass, np.array(inertial.origin.xyz), tensor)
-
-
-def inertia_faults(name: str, inertial: Inertial) -> Iterator[ModelError]:
-    """Yield the faults of an <inertial> that is not physically consistent.
-
-    Args:
-        name: Name of the link.
-        inertial: As described in the file; the reader reports NaN.
-    """
-    if inertial.mass <= 0.0:
-        yield ModelError(
-            f'link {name!r}', f'mass {inertial.mass:g} kg', 'the mass must be positive'
-        )
-    tensor = symmetric_tensor(inertial[2:])
-    problem = inconsistency(tensor) if np.isfinite(tensor).all() else ''
-    if problem:
-        yield ModelError(
-            f'link {name!r}',
-            f'inertia {problem}',
-            'a real body has positive principal moments, each at most the sum of the others',
-        )

@@ -1,5 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Findings of a model check; checks of the axis, limits and friction of every moving joint."""
+r"""Check the mass and inertia of every link and the mass matrix of a tree.
+
+Warnings are based on physical bounds. The *equivalent box* of a link has the link's mass and
+principal moments; its edge lengths show the size that the tensor implies. The *least density* is
+that of the homogeneous ellipsoid of the same mass and moments. No body with these is less dense
+everywhere, so a link denser than lead has too much mass or too little inertia.
+
+Eliminating the joints from the tips to the base, :math:`M = L^TDL`, yields for every joint the
+pivot :math:`D_i`: the inertia about the joint axis with all outboard joints free. M is positive
+definite if and only if all pivots are positive.
+
+Source: the composite-rigid-body algorithm and the :math:`L^TDL` factorization of Featherstone
+2008, *Rigid Body Dynamics Algorithms*, sections 6.2 and 6.5, for several configurations at once.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +20,26 @@ import math
 from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
-from robot_dynamics_ros.description.robot_description import Joint, Limit
-from robot_dynamics_ros.errors import DescriptionError
-from robot_dynamics_ros.model.build import (
-    EffortLimit,
-    axis_faults,
-    effort_faults,
-    joint_limit,
-    range_faults,
+import numpy as np
+
+from robot_dynamics_ros.description.robot_description import Link
+from robot_dynamics_ros.errors import DescriptionError, ModelError
+from robot_dynamics_ros.model.build import link_inertia
+from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.spatial.inertia import (
+    inconsistency,
+    pseudo_inertia,
+    shift_inertia,
+    symmetric_tensor,
 )
+from robot_dynamics_ros.spatial.scalar import Array
+from robot_dynamics_ros.spatial.screw import axis_vector, mises_matrix, wrench_transform
+
+LEAD = 11340.0  # kg/m^3
+LIGHTEST_LINK = 1e-3  # kg; a smaller mass is probably not measured, or in other units
+TOO_LONG = 2.0  # maximum plausible ratio of an equivalent box to the longest link
+FULL_TURN = 2.0 * math.pi
+
 
 Severity = Literal['error', 'warning']
 
@@ -53,92 +77,222 @@ def warning(culprit: str, problem: str, remedy: str) -> Finding:
     return Finding('warning', culprit, problem, remedy)
 
 
-MOST_TURNS = 3.0  # in either direction; a limit of 180 was probably meant in degrees
-FULL_TURN = 2.0 * math.pi
-
-
-class JointReport(NamedTuple):
-    """Properties of one moving joint.
+class LinkReport(NamedTuple):
+    """Inertial properties of one link; NaN if the file has no valid number.
 
     Attributes:
-        name: Name of the joint.
-        kind: 'revolute', 'continuous' or 'prismatic'.
-        lower, upper: Effective position limits, rad or m; infinite if continuous or not given.
-        velocity: Velocity limit, rad/s or m/s; infinite if not given.
-        effort: Effort limit, N m or N; None if neither the file nor the caller gives one.
-        damping: Viscous friction, N m s/rad or N s/m.
-        friction: Coulomb friction, N m or N.
-        armature: Reflected inertia of the drive, kg m^2 or kg.
+        name: Name of the link.
+        moved_by: The moving joint that carries it, possibly via fixed joints; '' in the base.
+        mass: kg.
+        com: Centre of mass in the link's frame, shape (3,), m.
+        principal_moments: About the centre of mass, ascending, shape (3,), kg m^2.
+        principal_axes: Columns in the link's frame, shape (3, 3).
+        triangle_margin: ``(I1 + I2 - I3) / I3`` of the ascending moments; impossible if negative.
+        pseudo_inertia_eigenvalues: Of the 4x4 second moment matrix about the link's origin,
+            ascending, shape (4,); all positive for a real body.
+        equivalent_box: Edge lengths along the principal axes of the box of this inertia, (3,), m.
+        least_density: Density of the homogeneous ellipsoid of this inertia, kg/m^3.
     """
 
     name: str
-    kind: str
-    lower: float
-    upper: float
-    velocity: float
-    effort: float | None
-    damping: float
-    friction: float
-    armature: float
+    moved_by: str
+    mass: float
+    com: Array
+    principal_moments: Array
+    principal_axes: Array
+    triangle_margin: float
+    pseudo_inertia_eigenvalues: Array
+    equivalent_box: Array
+    least_density: float
 
 
-def check_joint(
-    joint: Joint, effort_limit: EffortLimit, *, passive: bool = False
-) -> tuple[JointReport, list[Finding]]:
-    """Return the properties of a moving joint and the findings on it.
+def report_link(link: Link, moved_by: str) -> LinkReport:
+    """Return the inertial properties of a link that has an <inertial>, valid or not."""
+    inertial = link.inertial
+    assert inertial is not None  # callers select links that have one
+    body = link_inertia(inertial)
+    mass, com, tensor = body.mass, body.com, body.inertia
+    nan3, nan4, axes = np.full(3, math.nan), np.full(4, math.nan), np.full((3, 3), math.nan)
+    second_moments = pseudo_inertia(mass, mass * com, shift_inertia(tensor, mass, com))
+    if not np.isfinite(second_moments).all():
+        return LinkReport(
+            link.name, moved_by, mass, com, nan3, axes, math.nan, nan4, nan3, math.nan
+        )
+    moments, axes = np.linalg.eigh(tensor)
+    pseudo = np.linalg.eigvalsh(second_moments)
+    margin = (moments[0] + moments[1] - moments[2]) / moments[2] if moments[2] else math.nan
+    box, density = np.full(3, math.nan), math.nan
+    if mass > 0.0:
+        box = np.sqrt(6.0 * np.maximum(moments.sum() - 2.0 * moments, 0.0) / mass)
+        volume = 4.0 / 3.0 * math.pi * math.prod(box * math.sqrt(5.0 / 12.0))
+        density = mass / volume if volume > 0.0 else math.inf
+    return LinkReport(
+        link.name, moved_by, mass, com, moments, axes, float(margin), pseudo, box, density
+    )
+
+
+def link_findings(
+    link: Link, report: LinkReport, child_origins: list[Array], longest: float
+) -> Iterator[Finding]:
+    """Yield the errors and warnings for a link's <inertial>.
 
     Args:
-        joint: As described in the file.
-        effort_limit: As for ``load_robot``.
-        passive: Whether the joint has no drive, and so needs no effort limit or friction.
+        link: The link.
+        report: Its inertial properties.
+        child_origins: Origins of its child joints in the link frame, each (3,), m.
+        longest: Largest distance between consecutive joints of the robot, m.
     """
-    limit = joint_limit(joint, effort_limit)
-    findings = [error(fault) for fault in range_faults(joint)]
-    if not passive and joint.mimic is None:
-        findings += [error(fault, fatal=True) for fault in effort_faults(joint, effort_limit)]
-    findings += [error(fault, fatal=True) for fault in axis_faults(joint)]
-    findings += [error(fault) for fault in _mimic_faults(joint)]
-    report = JointReport(
-        joint.name,
-        joint.kind,
-        math.nan if limit.lower is None else limit.lower,
-        math.nan if limit.upper is None else limit.upper,
-        math.inf if limit.velocity is None else limit.velocity,
-        None if passive or joint.mimic is not None else limit.effort,
-        joint.damping,
-        joint.friction,
-        joint.armature,
-    )
-    return report, [*findings, *_warnings(joint, limit, passive or joint.mimic is not None)]
+    culprit, inertial = f'link {link.name!r}', link.inertial
+    assert inertial is not None  # callers select links that have one
+    tensor = symmetric_tensor(inertial[2:])
+    faults = inertia_faults(culprit, inertial.mass, tensor)
+    yield from (error(fault, fatal=inertial.mass < 0.0) for fault in faults)
+    if faults or not np.isfinite(report.principal_moments).all():
+        return
+    if max(abs(angle) for angle in inertial.origin.rpy) > FULL_TURN:
+        yield warning(culprit, f'rpy {inertial.origin.rpy} exceeds a turn', 'angles are in rad')
+    if inertial.mass < LIGHTEST_LINK:
+        yield warning(culprit, f'mass {inertial.mass:g} kg is below a gram', 'masses are in kg')
+    yield from _size_findings(culprit, report, child_origins, longest)
 
 
-def _mimic_faults(joint: Joint) -> Iterator[DescriptionError]:
-    if joint.mimic is not None:
-        yield DescriptionError(
-            f'joint {joint.name!r}',
-            f'is a mimic joint of {joint.mimic.leader!r} and has no independent effort',
-            'it is coupled to its leader; to exclude it, make it fixed or set mimic=lock',
-        )
+def inertia_faults(culprit: str, mass: float, tensor: Array) -> list[ModelError]:
+    """Return the faults of a mass (kg) and an inertia tensor (kg m^2) of no real body.
+
+    The reader of a description reports NaN.
+    """
+    faults = []
+    if mass <= 0.0:
+        faults.append(ModelError(culprit, f'mass {mass:g} kg', 'the mass must be positive'))
+    problem = inconsistency(tensor) if np.isfinite(tensor).all() else ''
+    if problem:
+        remedy = 'a real body has positive principal moments, each at most the sum of the others'
+        faults.append(ModelError(culprit, f'inertia {problem}', remedy))
+    return faults
 
 
-def _warnings(joint: Joint, limit: Limit, passive: bool) -> Iterator[Finding]:
-    culprit = f'joint {joint.name!r}'
-    length = math.hypot(*joint.axis)
-    if length > 1e-6 and abs(length - 1.0) > 1e-6:
-        yield warning(
-            culprit, f'the axis has length {length:.6g}', 'it is scaled to 1; write it so'
-        )
-    if joint.kind == 'revolute' and limit.lower is not None and limit.upper is not None:
-        largest = max(abs(limit.lower), abs(limit.upper))
-        if largest > MOST_TURNS * FULL_TURN:
-            yield warning(culprit, f'turns as far as {largest:g} rad', 'limits are in rad')
-    if max(abs(angle) for angle in joint.origin.rpy) > FULL_TURN:
-        yield warning(culprit, f'rpy {joint.origin.rpy} exceeds a turn', 'angles are in rad')
-    if limit.velocity is not None and math.isinf(limit.velocity):
-        yield warning(culprit, 'has no velocity limit', 'give <limit velocity> > 0')
-    if not passive and joint.damping == 0.0 and joint.friction == 0.0:
+def _size_findings(
+    culprit: str, report: LinkReport, child_origins: list[Array], longest: float
+) -> Iterator[Finding]:
+    """Yield warnings for an inertia that is implausible for the size of the link or robot."""
+    if report.least_density > LEAD:
         yield warning(
             culprit,
-            'has neither damping nor friction, which every drive has',
-            'give <dynamics damping friction>; identify them from a recording',
+            f'only a body of {report.least_density:.3g} kg/m^3 or more has this mass and inertia; '
+            f'lead has {LEAD:.3g}',
+            'the inertia is too small for the mass: it is in kg m^2, about the centre of mass',
         )
+    if longest <= 0.0:
+        return
+    length = max((float(np.linalg.norm(p)) for p in child_origins), default=0.0)
+    edge = float(report.equivalent_box.max())
+    distance = _distance(report.com, child_origins)
+    if distance > max(2.0 * length, edge, 1.5 * longest):
+        yield warning(
+            culprit,
+            f'the centre of mass is {distance:.3g} m off the line of its joints; '
+            f'the longest link measures {longest:.3g} m',
+            'it is in m, in the frame of the link, whose origin is the joint that moves it',
+        )
+    if edge > TOO_LONG * max(length, distance, longest):
+        a, b, c = report.equivalent_box
+        yield warning(
+            culprit,
+            f'the inertia is that of a box of {a:.3g} x {b:.3g} x {c:.3g} m; '
+            f'the longest link measures {longest:.3g} m',
+            'the inertia is too large for the mass: it is in kg m^2, about the centre of mass',
+        )
+
+
+def _distance(point: Array, joints: list[Array]) -> float:
+    """Return the distance (m) of a point from the segments from the origin to the joints."""
+    nearest = float(np.linalg.norm(point))
+    for joint in joints:
+        squared = float(joint @ joint)
+        along = min(max(float(point @ joint) / squared, 0.0), 1.0) if squared > 0.0 else 0.0
+        nearest = min(nearest, float(np.linalg.norm(point - along * joint)))
+    return nearest
+
+
+_SAMPLES = 8  # configurations
+_ROUNDS = 50  # iterations; each at least halves the error of the root
+#: Threshold of the ratio of a pivot to the inertia with the outboard joints locked; the ratio is
+#: about 1e-16 (rounding error) if the matrix is singular, more than 1e-6 for real arms.
+_SMALLEST = 1e-10
+_LEAST_INERTIA = 1e-19  # kg m^2 or kg; smaller values are treated as zero
+_MOST_LINKS = 6  # maximum number of links in a message
+
+
+def sampled_positions(tree: RobotTree) -> Array:
+    """Return deterministic joint positions within the limits (one turn if unlimited), (k, n).
+
+    An additive recurrence with powers of the root of x^(n+1) = x + 1 spreads them evenly. It
+    avoids numpy's random generators, whose import takes as long as the rest of loading a robot.
+    """
+    (lower, upper), root = tree.sampled_range, 1.0
+    for _ in range(_ROUNDS):
+        root = (1.0 + root) ** (1.0 / (tree.n + 1))
+    steps = np.outer(np.arange(1, _SAMPLES + 1), root ** -np.arange(1.0, tree.n + 1.0))
+    return lower + (upper - lower) * (steps % 1.0)
+
+
+def mass_matrix_fault(tree: RobotTree, q: Array) -> ModelError | None:
+    """Return the fault if the mass matrix is not positive definite at any of k positions.
+
+    Args:
+        tree: The robot.
+        q: Joint positions, shape (k, n), rad or m.
+
+    Returns:
+        The fault, naming the joint; None if the mass matrix is positive definite.
+
+    Cost: about 0.1 ms per body.
+    """
+    M = _mass_matrices(tree, np.array([tree.joint_positions(sample) for sample in q]))
+    G = np.eye(tree.n) if tree.coupling is None else tree.coupling.rate
+    M = G.T @ M @ G
+    locked, pivots = M.diagonal(axis1=1, axis2=2).copy(), np.empty((len(q), tree.n))
+    for i in reversed(range(tree.n)):
+        row, pivots[:, i] = M[:, i, :i], M[:, i, i]
+        D = np.where(pivots[:, i] == 0.0, np.inf, pivots[:, i])[:, None, None]
+        M[:, :i, :i] -= row[:, :, None] * row[:, None, :] / D
+    weightless = np.flatnonzero((pivots <= _SMALLEST * locked + _LEAST_INERTIA).any(axis=0))
+    if not len(weightless):
+        return None
+    i = int(weightless[-1])  # the outermost: it may be the only cause
+    moved = set(np.flatnonzero(G[:, i]).tolist())
+    return _fault(tree, tree.joint_names[i], moved, float(np.min(pivots[:, i])))
+
+
+def _fault(tree: RobotTree, joint: str, bodies: set[int], inertia: float) -> ModelError:
+    moved = set(bodies)
+    for k in range(tree.bodies):
+        moved |= {k} if tree.parent[k] in moved else set()
+    links = [name for name, frame in tree.frames.items() if frame.body in moved]
+    listed = ', '.join(links[:_MOST_LINKS]) + (', …' if len(links) > _MOST_LINKS else '')
+    return ModelError(
+        f'joint {joint!r}',
+        f'mass matrix is not positive definite: the joint has an inertia of {inertia:.3g} '
+        f'{"kg" if tree.prismatic[min(bodies)] else "kg m^2"}; it moves {listed}',
+        'give these links mass and inertia, or lock the joint',
+    )
+
+
+def _mass_matrices(tree: RobotTree, q: Array) -> Array:
+    """Return the mass matrices of all joints, (k, bodies, bodies), from composite bodies."""
+    axes = [axis_vector(*joint) for joint in zip(tree.axis, tree.prismatic, strict=True)]
+    bodies = zip(tree.mass, tree.com, tree.inertia, strict=True)
+    composite = np.array([[mises_matrix(*body)] * len(q) for body in bodies])
+    transforms = [
+        np.array([wrench_transform(*tree.placement(i, x)) for x in q[:, i]])
+        for i in range(tree.bodies)
+    ]
+    M = np.zeros((len(q), tree.bodies, tree.bodies))
+    for i in reversed(range(tree.bodies)):
+        force, j, L = composite[i] @ axes[i], i, transforms[i]
+        while j >= 0:
+            M[:, i, j] = M[:, j, i] = force @ axes[j]
+            force, j = np.einsum('kab,kb->ka', transforms[j], force), tree.parent[j]
+        if tree.parent[i] >= 0:
+            composite[tree.parent[i]] += L @ composite[i] @ L.transpose(0, 2, 1)
+    return M

@@ -4,17 +4,150 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from robot_dynamics_ros.description.robot_description import Joint, RobotDescription
+from robot_dynamics_ros.description.robot_description import Joint, Limit, RobotDescription
 from robot_dynamics_ros.errors import DescriptionError, ModelError, UnknownNameError
-from robot_dynamics_ros.model.build import MOVING, EffortLimit, find_root
-from robot_dynamics_ros.model.check_links import LinkReport, link_findings, report_link
-from robot_dynamics_ros.model.findings import Finding, JointReport, check_joint, error, warning
+from robot_dynamics_ros.model.build import (
+    MOVING,
+    SHORTEST_AXIS,
+    EffortLimit,
+    JointLimits,
+    joint_limits,
+    tree_faults,
+)
+from robot_dynamics_ros.model.findings import (
+    FULL_TURN,
+    Finding,
+    LinkReport,
+    error,
+    link_findings,
+    report_link,
+    warning,
+)
 from robot_dynamics_ros.spatial.scalar import Array
+
+MOST_TURNS = 3.0  # in either direction; a limit of 180 was probably meant in degrees
+
+
+class JointReport(NamedTuple):
+    """Properties of one moving joint.
+
+    Attributes:
+        name: Name of the joint.
+        kind: 'revolute', 'continuous' or 'prismatic'.
+        lower, upper: Effective position limits, rad or m; infinite if continuous or not given.
+        velocity: Velocity limit, rad/s or m/s; infinite if not given.
+        effort: Effort limit, N m or N; None if neither the file nor the caller gives one.
+        damping: Viscous friction, N m s/rad or N s/m.
+        friction: Coulomb friction, N m or N.
+        armature: Reflected inertia of the drive, kg m^2 or kg.
+    """
+
+    name: str
+    kind: str
+    lower: float
+    upper: float
+    velocity: float
+    effort: float | None
+    damping: float
+    friction: float
+    armature: float
+
+
+def check_joint(
+    joint: Joint, effort_limit: EffortLimit, *, passive: bool = False
+) -> tuple[JointReport, list[Finding]]:
+    """Return the properties of a moving joint and the findings on it.
+
+    Args:
+        joint: As described in the file.
+        effort_limit: As for ``load_robot``.
+        passive: Whether the joint has no drive, and so needs no effort limit or friction.
+    """
+    limits = joint_limits(joint, effort_limit)
+    driven = not passive and joint.mimic is None
+    findings = [*_range_errors(joint)]
+    if driven:
+        findings += _effort_errors(joint, limits.effort)
+    culprit = f'joint {joint.name!r}'
+    if math.hypot(*joint.axis) < SHORTEST_AXIS:
+        remedy = 'give a direction, <axis xyz>'
+        findings.append(error(ModelError(culprit, 'axis is zero', remedy), fatal=True))
+    if joint.mimic is not None:
+        problem = f'is a mimic joint of {joint.mimic.leader!r} and has no independent effort'
+        remedy = 'it is coupled to its leader; to exclude it, make it fixed or set mimic=lock'
+        findings.append(error(DescriptionError(culprit, problem, remedy)))
+    effort = limits.effort if driven and not math.isnan(limits.effort) else None
+    report = JointReport(
+        joint.name,
+        joint.kind,
+        *limits[:3],
+        effort,
+        joint.damping,
+        joint.friction,
+        joint.armature,
+    )
+    return report, [*findings, *_joint_warnings(joint, limits, driven)]
+
+
+def _effort_errors(joint: Joint, effort: float) -> Iterator[Finding]:
+    """Yield an error if a joint has no positive finite effort limit; the reader reports NaN."""
+    written = (joint.limit or Limit()).effort
+    unreadable = written is not None and math.isnan(written)
+    if not unreadable and not 0.0 < effort < math.inf:
+        problem = f'effort limit is {"missing" if math.isnan(effort) else f"{effort:g}"}'
+        remedy = 'give <limit effort> > 0 in the URDF, or the parameter effort_limit'
+        if effort == 0.0:
+            remedy += '; if no drive moves it, close its loop: load_mechanism, --loops FILE'
+        yield error(ModelError(f'joint {joint.name!r}', problem, remedy), fatal=True)
+
+
+def _range_errors(joint: Joint) -> Iterator[Finding]:
+    """Yield the errors of position and velocity limits, damping, friction and armature."""
+    culprit, limit = f'joint {joint.name!r}', joint.limit or Limit()
+    lower, upper = limit.lower or 0.0, limit.upper or 0.0
+    if joint.kind != 'continuous' and joint.limit is None:
+        remedy = f'a {joint.kind} joint needs lower and upper; it is treated as unlimited'
+        yield error(ModelError(culprit, 'has no <limit>', remedy))
+    elif joint.kind != 'continuous' and lower >= upper:
+        used = 'unlimited' if lower == upper else f'[{upper:g}, {lower:g}]'
+        remedy = f'lower must be below upper; the joint is treated as {used}'
+        yield error(ModelError(culprit, f'limits [{lower:g}, {upper:g}] are empty', remedy))
+    for name, value in (
+        ('velocity limit', limit.velocity or 0.0),
+        ('damping', joint.damping),
+        ('friction', joint.friction),
+        ('armature', joint.armature),
+    ):
+        if value < 0.0:
+            remedy = 'it must not be; the value is ignored'
+            yield error(ModelError(culprit, f'{name} {value:g} is negative', remedy))
+
+
+def _joint_warnings(joint: Joint, limits: JointLimits, driven: bool) -> Iterator[Finding]:
+    culprit = f'joint {joint.name!r}'
+    length = math.hypot(*joint.axis)
+    if length > SHORTEST_AXIS and abs(length - 1.0) > 1e-6:
+        yield warning(
+            culprit, f'the axis has length {length:.6g}', 'it is scaled to 1; write it so'
+        )
+    largest = max(abs(limits.lower), abs(limits.upper))
+    if joint.kind == 'revolute' and largest > MOST_TURNS * FULL_TURN:
+        yield warning(culprit, f'turns as far as {largest:g} rad', 'limits are in rad')
+    if max(abs(angle) for angle in joint.origin.rpy) > FULL_TURN:
+        yield warning(culprit, f'rpy {joint.origin.rpy} exceeds a turn', 'angles are in rad')
+    if math.isinf(limits.velocity):
+        yield warning(culprit, 'has no velocity limit', 'give <limit velocity> > 0')
+    if driven and joint.damping == 0.0 and joint.friction == 0.0:
+        yield warning(
+            culprit,
+            'has neither damping nor friction, which every drive has',
+            'give <dynamics damping friction>; identify them from a recording',
+        )
 
 
 class ModelCheck(NamedTuple):
@@ -81,9 +214,7 @@ def inspect(
         effort_limit: As for :func:`~robot_dynamics_ros.model.load.load_robot`.
         passive: Joints without a drive, which need neither effort limit nor friction.
     """
-    all_faults = list(faults)
-    find_root(description, all_faults.append)
-    findings = [error(fault, fatal=True) for fault in all_faults]
+    findings = [error(fault, fatal=True) for fault in (*faults, *tree_faults(description))]
     findings += [] if description.name else [error(nameless())]
     links, part_findings = _check_links(description)
     findings += part_findings
@@ -153,7 +284,9 @@ def _check_links(description: RobotDescription) -> tuple[list[LinkReport], list[
             continue
         mover = movers[link.name]
         if link.inertial.is_zero and (mover is None or mover.child != link.name):
-            findings.append(_frame_with_inertial(link.name))
+            problem = 'has an <inertial> of mass 0 and inertia 0'
+            remedy = 'it is treated as a massless frame; remove the <inertial>'
+            findings.append(warning(f'link {link.name!r}', problem, remedy))
             continue
         report = report_link(link, mover.name if mover else '')
         reports.append(report)
@@ -161,36 +294,15 @@ def _check_links(description: RobotDescription) -> tuple[list[LinkReport], list[
         if mover:
             with_inertia.add(mover.name)
             findings += link_faults
-        else:
-            findings += [_as_unused(finding) for finding in link_faults]
+        for finding in () if mover else link_faults:
+            remedy = f'{finding.remedy} (not used: the link does not move)'
+            findings.append(warning(finding.culprit, finding.problem, remedy))
     for joint in description.joints:
         if joint.kind in MOVING and joint.child in movers and joint.name not in with_inertia:
-            findings.append(error(_missing_inertial(joint)))
+            problem = 'has no <inertial>, and no link fixed to it has one'
+            remedy = f'joint {joint.name!r} moves it: give its mass and inertia'
+            findings.append(error(ModelError(f'link {joint.child!r}', problem, remedy)))
     return reports, findings
-
-
-def _missing_inertial(joint: Joint) -> ModelError:
-    """Return the error of a moving joint whose body has no mass."""
-    return ModelError(
-        f'link {joint.child!r}',
-        'has no <inertial>, and no link fixed to it has one',
-        f'joint {joint.name!r} moves it: give its mass and inertia',
-    )
-
-
-def _frame_with_inertial(link: str) -> Finding:
-    return warning(
-        f'link {link!r}',
-        'has an <inertial> of mass 0 and inertia 0',
-        'it is treated as a massless frame; remove the <inertial>',
-    )
-
-
-def _as_unused(finding: Finding) -> Finding:
-    """Convert a finding on a link of the base, whose inertia is not used, to a warning."""
-    return warning(
-        finding.culprit, finding.problem, f'{finding.remedy} (not used: the link does not move)'
-    )
 
 
 def _plain(value: Any) -> Any:

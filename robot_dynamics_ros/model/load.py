@@ -1,33 +1,39 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Load and check a robot or a mechanism, from files or from the parameters of a node."""
+"""Load a robot or a mechanism from files, or list all findings on its description.
+
+``check_model`` is stricter than ``load_robot``, which accepts harmless errors; it works on
+descriptions that cannot be loaded, and warns about valid but suspicious values.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from robot_dynamics_ros.description.robot_description import RobotDescription
-from robot_dynamics_ros.description.shipped import robot_file
 from robot_dynamics_ros.description.urdf import read_description
 from robot_dynamics_ros.errors import (
-    ConfigurationError,
     DescriptionError,
     MechanismError,
-    ParameterError,
+    RobotDynamicsError,
+    SingularityError,
 )
-from robot_dynamics_ros.model.build import MOVING, EffortLimit, build_tree, find_root
-from robot_dynamics_ros.model.check_links import mass_matrix_fault, sampled_positions
-from robot_dynamics_ros.model.findings import Finding, check_joint
-from robot_dynamics_ros.model.identified import IdentifiedParameters
-from robot_dynamics_ros.model.inspection import inspect, unknown_joints
+from robot_dynamics_ros.model.build import MOVING, EffortLimit, build_tree, tree_faults
+from robot_dynamics_ros.model.findings import (
+    Finding,
+    error,
+    mass_matrix_fault,
+    sampled_positions,
+)
+from robot_dynamics_ros.model.inspection import ModelCheck, check_joint, inspect, unknown_joints
 from robot_dynamics_ros.model.mechanism import Mechanism
+from robot_dynamics_ros.model.payload import IdentifiedParameters
 from robot_dynamics_ros.model.robot_tree import STANDARD_GRAVITY, RobotTree, vector
 from robot_dynamics_ros.model.selection import LockedPosition, MimicMode, Wanted, grounded, select
-from robot_dynamics_ros.parameters import Parameter
 
 if TYPE_CHECKING:
     from robot_dynamics_ros.model.mechanism_file import MechanismFile
@@ -182,20 +188,17 @@ def _tree(
         _raise_first(inspect(description, faults, effort_limit, passive).errors)
     original = {joint.name: joint for joint in description.joints}
     description, remarks = grounded(description)
-    try:
-        root = find_root(description)
-    except DescriptionError as error:
-        raise (faults or [error])[0] from None
-    assert root is not None  # every fault raises
+    for fault in tree_faults(description):
+        raise (faults or [fault])[0]
     for unknown in unknown_joints(effort_limit, description):
         raise unknown
     selection = select(description, request)
     check = inspect(selection.description, (), effort_limit, passive)
     _raise_first(finding for finding in check.errors if finding.fatal)
-    tree = build_tree(selection.description, root, gravity, effort_limit, selection.followers)
+    tree = build_tree(selection.description, gravity, effort_limit, selection.followers)
     _require_readable(tree, selection.description, faults)
-    if fault := mass_matrix_fault(tree, sampled_positions(tree)):
-        raise fault
+    if weightless := mass_matrix_fault(tree, sampled_positions(tree)):
+        raise weightless
     at_zero = np.clip(0.0, tree.position_lower, tree.position_upper)
     if singular := mass_matrix_fault(tree, at_zero[np.newaxis]):
         remarks = (*remarks, f'near the zero position: {singular}')
@@ -225,125 +228,65 @@ def _require_readable(
         raise fault
 
 
-P = Parameter
-
-#: Parameters that identify the robot.
-NAMED_ROBOT = (
-    P('robot', '', 'Name of a shipped robot, a .urdf or .xacro file, or package://PACKAGE/PATH; '
-      'empty: use robot_description.', fixed=True),
-    P('robot_description', '', 'URDF text; empty: use the topic robot_description.', fixed=True),
-    P('limits_profile', '', 'Profile of joint limits of a shipped robot, if it has several.',
-      fixed=True),
-    P('prefix', '', "Prefix of a shipped robot's link and joint names.", fixed=True),
-    P('arguments', [''], 'NAME:=VALUE arguments of a xacro file.', fixed=True),
-    P('base', '', 'With tip: control the joints between two links, lock the others. Empty: the '
-      'root.', fixed=True),
-    P('tip', '', 'Link at the end of the controlled chain; empty: control all joints.',
-      fixed=True),
-    P('locked', [''], 'JOINT:=POSITION of locked joints, rad or m, or JOINT:=measured: the '
-      'position at activation; all other joints that are not controlled are locked '
-      'at 0 or the nearest limit.', fixed=True),
-    P('mimic', 'couple', 'Mimic joints: couple them to their leaders, or lock them.',
-      choices=('couple', 'lock'), fixed=True),
-)  # fmt: skip
-
-#: Parameters of the robot as a model: additions to and overrides of its description.
-ROBOT = (
-    *NAMED_ROBOT,
-    P('gravity', [0.0, 0.0, -9.81], "Free-fall acceleration in the robot's base frame; Gazebo's "
-      'own default is -9.8.', unit='m/s^2', size=3, fixed=True),
-    P('effort_limit', [0.0], 'Effort limit; 0: from the description.', 0.0, unit='N m or N',
-      per_joint=True, fixed=True),
-    P('identified', '', 'File parameters.yaml of command identify: its inertias, friction and '
-      "armature replace the description's; empty: none.", fixed=True),
-)  # fmt: skip
-
-
-def robot_from_parameters(
-    values: Mapping[str, Any], topic_description: str = '', driver_limits: EffortLimit = None
-) -> RobotTree:
-    """Load the robot that a node's parameters specify.
+def check_model(
+    path_or_xml: str | os.PathLike[str],
+    *,
+    effort_limit: EffortLimit = None,
+    mappings: Mapping[str, str] | None = None,
+    loops: str | os.PathLike[str] | None = None,
+) -> ModelCheck:
+    """Check a robot description.
 
     Args:
-        values: Parameters of ``NAMED_ROBOT`` and ``gravity``, and optionally ``effort_limit``,
-            ``identified`` and ``joints``, by name. If ``joints`` names any, all others are locked.
-        topic_description: URDF text received by topic, used if ``robot`` and
-            ``robot_description`` are empty.
-        driver_limits: Effort limits of the driver, N m or N, as for ``load_robot``; the parameter
-            ``effort_limit`` takes precedence.
+        path_or_xml: URDF text, or the path of a ``.urdf`` or ``.xacro`` file.
+        effort_limit: As for :func:`~robot_dynamics_ros.model.load.load_robot`.
+        mappings: Arguments of a xacro file.
+        loops: Path or text of a mechanism file that closes loops; joints without a drive then
+            need no effort limit. None if the robot is a tree.
+
+    Returns:
+        The link and joint reports and the findings. ``errors`` is empty if and only if
+        ``load_robot`` with ``strict=True`` (with loops: ``load_mechanism``) accepts the
+        description.
 
     Raises:
-        ConfigurationError: No robot is given.
-        DescriptionError: The description is rejected.
-        UnknownNameError: There is no such shipped robot.
+        MissingDependencyError: A xacro file was given and xacro is not installed.
     """
-    mappings = {key: values[key] for key in ('limits_profile', 'prefix') if values.get(key)}
-    mappings |= assignments('argument', values.get('arguments', ()))
-    options: dict[str, Any] = {'mappings': mappings, **choice_of_joints(values)}
-    options['identified'] = values.get('identified', '')
-    source: Any = values['robot_description'] or topic_description
-    if values['robot']:
-        source = robot_file(values['robot'])
-    if not source:
-        raise ConfigurationError(
-            'robot', 'none is given', 'set the parameter robot or robot_description, or publish '
-            'the topic robot_description'
-        )  # fmt: skip
-    limits = [float(limit) for limit in values.get('effort_limit', [])]
-    if not any(limits):
-        return load_robot(source, values['gravity'], effort_limit=driver_limits, **options)
-    # The description may lack these limits: load it with any limit to get the joint names.
-    joints = load_robot(source, effort_limit=1.0, **options).joint_names
-    if len(limits) != len(joints):
-        raise ParameterError('effort_limit', limits, f'give {len(joints)} numbers, one per joint')
-    by_name = {name: x for name, x in zip(joints, limits, strict=True) if x}
-    if isinstance(driver_limits, Mapping):
-        by_name = {**driver_limits, **by_name}
-    return load_robot(source, values['gravity'], effort_limit=by_name, **options)
-
-
-def choice_of_joints(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the joint selection in parameters or arguments, as keywords of ``load_robot``.
-
-    Raises:
-        ConfigurationError: A locked position is not NAME:=NUMBER or NAME:=measured.
-    """
-    locked = assignments('locked', values.get('locked', ()))
-    names = [name for name in values.get('joints', ()) if name]
-    return {
-        'joints': names or None,
-        'base': values.get('base', ''),
-        'tip': values.get('tip', ''),
-        'locked': {name: _number(name, text) for name, text in locked.items()},
-        'mimic': values.get('mimic', 'couple'),
-    }
-
-
-def assignments(what: str, words: Iterable[str]) -> dict[str, str]:
-    """Return the values of ``NAME:=VALUE`` words by name; empty words are ignored.
-
-    Raises:
-        ConfigurationError: A word is not an assignment.
-    """
-    for word in words:
-        if word and ':=' not in word:
-            raise ConfigurationError(f'{what} {word!r}', 'has no :=', 'write NAME:=VALUE')
-    return dict(word.split(':=', 1) for word in words if word)
-
-
-def measured_joints(values: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the joints that are locked at their measured position at activation."""
-    locked = assignments('locked', values.get('locked', ()))
-    return tuple(name for name, text in locked.items() if text == 'measured')
-
-
-def _number(name: str, text: str) -> LockedPosition:
-    if text == 'measured':
-        return 'measured'
+    faults: list[DescriptionError] = []
     try:
-        return float(text)
-    except ValueError:
-        problem = f'position {text!r} is not a number'
-        raise ConfigurationError(
-            f'locked joint {name!r}', problem, 'rad or m, or measured'
-        ) from None
+        description = read_description(path_or_xml, mappings, faults.append)
+    except DescriptionError as fault:
+        return ModelCheck('', (), (), (error(fault),))
+    file, findings = None, []
+    if loops is not None:
+        from robot_dynamics_ros.model.mechanism_file import read_mechanism_file
+
+        try:
+            file = read_mechanism_file(loops)
+        except MechanismError as fault:
+            findings.append(error(fault))
+    passive = passive_joints(description, file, effort_limit) if file else ()
+    check = inspect(description, faults, effort_limit, passive)
+    findings += [
+        Finding('error', 'effort_limit', str(fault), 'correct it')
+        for fault in unknown_joints(effort_limit, description)
+    ]
+    check = check.and_also(findings)
+    return check if check.errors else check.and_also(_refusal(description, loops, effort_limit))
+
+
+def _refusal(
+    description: RobotDescription, loops: str | os.PathLike[str] | None, effort_limit: EffortLimit
+) -> Iterator[Finding]:
+    """Yield the error of loading a description without errors: its mass matrix or its loops."""
+    try:
+        if loops is None:
+            load_robot(description.xml, effort_limit=effort_limit, strict=True)
+        else:
+            load_mechanism(description.xml, loops, effort_limit=effort_limit)
+    except SingularityError as fault:
+        yield Finding('error', 'loops', str(fault), 'give another assembly: at, guess')
+    except DescriptionError as fault:
+        yield error(fault)
+    except RobotDynamicsError as fault:
+        yield Finding('error', 'robot', str(fault), 'correct it')

@@ -1,15 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A rigid payload fixed to a frame of the robot."""
+"""What completes or replaces the description: a rigid payload, identified parameters.
+
+Identified parameters are those of the file ``parameters.yaml`` of the command ``identify``.
+Inertias, viscous and Coulomb friction and armature replace those of the description. Other
+friction terms, which a URDF cannot represent, are stored in ``RobotTree.drive_friction``. The
+terms are defined in ``dynamics.joint_terms`` and in the header of the file.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+import os
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from robot_dynamics_ros.errors import ModelError, ShapeError
+from robot_dynamics_ros.description.robot_description import TENSOR, Inertial, Pose, Vector
+from robot_dynamics_ros.description.urdf_patch import JointDynamics, patch_urdf
+from robot_dynamics_ros.errors import (
+    ConfigurationError,
+    ModelError,
+    RobotDynamicsError,
+    ShapeError,
+    UnknownNameError,
+)
 from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.parameters import Parameter
 from robot_dynamics_ros.spatial.inertia import (
@@ -19,6 +35,7 @@ from robot_dynamics_ros.spatial.inertia import (
     symmetric_tensor,
 )
 from robot_dynamics_ros.spatial.scalar import Array
+from robot_dynamics_ros.yaml_reader.parsing import read_yaml
 
 P = Parameter
 
@@ -128,3 +145,131 @@ def _check(payload: Payload) -> None:
             f'inertia {problem}',
             'a real body has positive principal moments, each at most the sum of the others',
         )
+
+
+#: Drive friction terms that a URDF cannot represent.
+DRIVE_TERMS = (
+    'offset',
+    'load_friction',
+    'root_friction',
+    'square_friction',
+    'cubic_friction',
+    'stribeck_friction',
+)
+#: Velocity above which the Stribeck effect is mostly decayed, rad/s or m/s.
+STRIBECK_VELOCITY = 'stribeck_velocity'
+_IN_URDF = ('damping', 'coulomb_friction', 'armature')
+_GRAVITY_TOLERANCE = 0.02  # m/s^2: tolerates Gazebo's default 9.8 instead of 9.81
+
+
+class IdentifiedParameters(NamedTuple):
+    """Content of a file ``parameters.yaml``.
+
+    Attributes:
+        path: Path of the file.
+        links: New <inertial> of each link that differs, by link name.
+        joints: Terms of every joint: those of a URDF, ``DRIVE_TERMS`` and ``STRIBECK_VELOCITY``.
+        gravity: Gravity during identification, base frame, m/s^2.
+    """
+
+    path: str
+    links: Mapping[str, Inertial]
+    joints: Mapping[str, Mapping[str, float]]
+    gravity: Vector
+
+    @classmethod
+    def read(cls, path: str | os.PathLike[str]) -> IdentifiedParameters:
+        """Read a parameter file.
+
+        Raises:
+            ConfigurationError: The file cannot be read or is not a parameter file.
+        """
+        file = os.fspath(path)
+        data = read_yaml(file, 'identified')
+        try:
+            if 'effort_unit' in data:
+                raise ValueError(f'its terms are in {data["effort_unit"]}, not in N m or N')
+            links = {name: _inertial(row) for name, row in (data.get('links') or {}).items()}
+            joints = {name: _terms(row) for name, row in data['joints'].items()}
+            gravity = _vector(data['gravity'])
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            problem = f'is refused: {type(error).__name__} {" ".join(str(error).split())}'
+            raise _fault(file, problem) from error
+        return cls(file, links, joints, gravity)
+
+    def patched(self, xml: str) -> str:
+        """Return the URDF text with the identified inertias and dynamics inserted.
+
+        Raises:
+            ConfigurationError: The file belongs to another robot.
+        """
+        dynamics = {
+            name: JointDynamics(*(terms[key] for key in _IN_URDF))
+            for name, terms in self.joints.items()
+        }
+        try:
+            return patch_urdf(xml, self.links, dynamics)
+        except UnknownNameError as error:
+            raise _fault(self.path, f'is of another robot: {error}') from error
+
+    def completed(self, tree: RobotTree) -> RobotTree:
+        """Return a robot loaded from the patched text, with its drive friction added.
+
+        Raises:
+            ConfigurationError: A joint of the robot is missing in the file.
+        """
+        missing = [name for name in tree.joint_names if name not in self.joints]
+        if missing:
+            raise _fault(self.path, f'is of another robot: it lacks joint {missing[0]!r}')
+        terms = {
+            term: np.array([self.joints[name][term] for name in tree.joint_names])
+            for term in (*DRIVE_TERMS, STRIBECK_VELOCITY)
+        }
+        remarks = tree.remarks
+        if math.dist(self.gravity, tree.gravity) > _GRAVITY_TOLERANCE:
+            written = ' '.join(f'{x:.4g}' for x in self.gravity)
+            remarks += (f'{self.path} was identified under another gravity: {written} m/s^2',)
+        return tree.with_changes(drive_friction=terms_in_use(terms), remarks=remarks)
+
+
+def terms_in_use(drive: Mapping[str, Array]) -> dict[str, Array]:
+    """Return the terms that are nonzero at any joint, plus the Stribeck velocity if there are."""
+    used = {term: drive[term] for term in DRIVE_TERMS if np.any(drive.get(term))}
+    return {**used, STRIBECK_VELOCITY: drive[STRIBECK_VELOCITY]} if used else {}
+
+
+def _fault(path: str, problem: str) -> RobotDynamicsError:
+    remedy = 'give the parameters.yaml of command identify for this robot'
+    return ConfigurationError(f'identified {path!r}', problem, remedy)
+
+
+def _terms(row: Mapping[str, Any]) -> dict[str, float]:
+    values = dict.fromkeys(DRIVE_TERMS, 0.0) | dict(row)
+    names = (*_IN_URDF, *DRIVE_TERMS, STRIBECK_VELOCITY)
+    terms = dict(zip(names, _numbers(values[name] for name in names), strict=True))
+    if terms[STRIBECK_VELOCITY] <= 0.0:
+        raise ValueError(f'{STRIBECK_VELOCITY} {terms[STRIBECK_VELOCITY]:g} is not positive')
+    return terms
+
+
+def _inertial(row: Mapping[str, Any]) -> Inertial:
+    origin = Pose(*(_vector(row['origin'][key]) for key in ('xyz', 'rpy')))
+    [mass] = _numbers([row['mass']])
+    return Inertial(mass, origin, *_numbers(row['inertia'][key] for key in TENSOR))
+
+
+def _vector(values: Iterable[Any]) -> Vector:
+    x, y, z = _numbers(values)
+    return x, y, z
+
+
+def _numbers(values: Iterable[Any]) -> list[float]:
+    """Convert values to finite floats.
+
+    Raises:
+        TypeError, ValueError: A value is not a finite number.
+    """
+    numbers = [float(value) for value in values]
+    if not all(map(math.isfinite, numbers)):
+        raise ValueError('a number is not finite')
+    return numbers

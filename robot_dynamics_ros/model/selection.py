@@ -16,7 +16,7 @@ from robot_dynamics_ros.description.robot_description import (
 )
 from robot_dynamics_ros.description.urdf_patch import fix_joints
 from robot_dynamics_ros.errors import ConfigurationError, NonFiniteError, known_name
-from robot_dynamics_ros.model.build import MOVING, joint_limit, unit_axis
+from robot_dynamics_ros.model.build import MOVING, joint_limits, unit_axis
 from robot_dynamics_ros.spatial.rotation import (
     roll_pitch_yaw,
     rotation_about,
@@ -203,13 +203,12 @@ def _locked_positions(
 
 def _default_position(joint: Joint) -> float:
     """Return the default locked position of a joint: 0, or the nearest limit."""
-    limit = joint_limit(joint)
-    return min(max(0.0, limit.lower or 0.0), limit.upper or 0.0)
+    limits = joint_limits(joint)
+    return min(max(0.0, limits.lower), limits.upper)
 
 
 def _limit_remarks(joint: Joint, position: float) -> Iterable[str]:
-    limit = joint_limit(joint)
-    lower, upper = limit.lower or 0.0, limit.upper or 0.0
+    lower, upper, *_ = joint_limits(joint)
     if not lower <= position <= upper:
         yield (
             f'joint {joint.name!r}: is locked at {position:g}, outside of its limits '
@@ -245,17 +244,17 @@ def _with_follower_limits(
     joints = {joint.name: joint for joint in description.joints}
     remarks = []
     for name, mimic in followers.items():
-        own, k = joint_limit(joints[name]), mimic.multiplier
-        leader = joint_limit(joints[mimic.leader])
-        limits = sorted((float(end or 0.0) - mimic.offset) / k for end in (own.lower, own.upper))
-        lower, upper = max(limits[0], leader.lower or 0.0), min(limits[1], leader.upper or 0.0)
+        own, k = joint_limits(joints[name]), mimic.multiplier
+        leader = joint_limits(joints[mimic.leader])
+        ends = sorted((end - mimic.offset) / k for end in (own.lower, own.upper))
+        lower, upper = max(ends[0], leader.lower), min(ends[1], leader.upper)
         if not lower < upper:
             remarks.append(
                 f'joint {name!r}: its limits leave its leader {mimic.leader!r} no range; those of '
                 'the leader are used'
             )
-            lower, upper = leader.lower or 0.0, leader.upper or 0.0
-        velocity = min(leader.velocity or math.inf, (own.velocity or math.inf) / abs(k))
+            lower, upper = leader.lower, leader.upper
+        velocity = min(leader.velocity, own.velocity / abs(k))
         original = joints[mimic.leader].limit or Limit()
         narrowed, kind = original._replace(velocity=velocity), joints[mimic.leader].kind
         if math.isfinite(lower) and math.isfinite(upper):

@@ -8,8 +8,8 @@ from dataclasses import replace
 from robot_dynamics_ros.control.drivers.profile import COMMAND, DRIVER_PROFILE
 from robot_dynamics_ros.dynamics.registry import FORMULATION, FORMULATIONS
 from robot_dynamics_ros.estimation.model_monitor import ACCELERATIONS
-from robot_dynamics_ros.model.load import ROBOT
 from robot_dynamics_ros.model.payload import PAYLOAD
+from robot_dynamics_ros.model.robot_parameters import ROBOT
 from robot_dynamics_ros.parameters import Parameter
 
 P = Parameter

@@ -22,7 +22,7 @@ from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 from robot_dynamics_ros.errors import TrajectoryError
 from robot_dynamics_ros.messages import NANO, stamp_ns
-from robot_dynamics_ros.model.load import robot_from_parameters
+from robot_dynamics_ros.model.robot_parameters import robot_from_parameters
 from robot_dynamics_ros.model.robot_tree import STANDARD_GRAVITY
 from robot_dynamics_ros.parameters import counted
 from robot_dynamics_ros.ros.conversions import JointStateReader, ns_to_stamp

@@ -33,7 +33,7 @@ from robot_dynamics_ros.kinematics import inverse_kinematics
 from robot_dynamics_ros.kinematics.tool_task import tool_task
 from robot_dynamics_ros.messages import NANO
 from robot_dynamics_ros.model import RobotTree, frame_pose
-from robot_dynamics_ros.model.load import NAMED_ROBOT
+from robot_dynamics_ros.model.robot_parameters import NAMED_ROBOT
 from robot_dynamics_ros.parameters import Parameter, checked, spread
 from robot_dynamics_ros.spatial.scalar import Array
 

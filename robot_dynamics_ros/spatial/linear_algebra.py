@@ -185,17 +185,38 @@ def numbers(name: str, value: Any) -> Array:
     return array
 
 
-def array(name: str, value: Any, shape: tuple[int, ...]) -> Array:
-    """Convert finite numbers to a float array of a given shape.
+def array(name: str, value: Any, shape: tuple[int | None, ...]) -> Array:
+    """Convert finite numbers to a float array of a given shape; None: any size.
 
     Raises:
         ShapeError: The shape differs.
         ParameterError, NonFiniteError: As in :func:`numbers`.
     """
     checked = numbers(name, value)
-    if checked.shape != shape:
-        raise ShapeError(name, checked.shape, shape)
+    fits = [size in (None, k) for size, k in zip(shape, checked.shape, strict=False)]
+    if checked.ndim != len(shape) or not all(fits):
+        raise ShapeError(name, checked.shape, str(shape).replace('None', 'any'))
     return checked
+
+
+def unit(name: str, direction: Any) -> Array:
+    """Return the unit vector along a direction of shape (3,).
+
+    Raises:
+        ParameterError: The direction is zero.
+        ShapeError, NonFiniteError: As in :func:`array`.
+    """
+    vector = array(name, direction, (3,))
+    length = math.sqrt(float(vector @ vector))
+    if length < 1e-9:
+        raise ParameterError(name, list(direction), 'must be a direction, not zero')
+    return vector / length
+
+
+def across(direction: Array) -> Array:
+    """Return a unit vector perpendicular to a unit vector, shape (3,), from base x or base y."""
+    e = np.eye(3)[0] if abs(direction[0]) < 0.9 else np.eye(3)[1]
+    return unit('direction', e - direction * (direction @ e))
 
 
 def jacobian_matrix(Gamma: Any) -> Array:

@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from robot_dynamics_ros.constraints.constraint import Constraint, MovingFrame
-from robot_dynamics_ros.constraints.direction import (
+from robot_dynamics_ros.constraints.angles import (
     AxisAlignment,
     AxisAngle,
     FullPose,
     Orientation,
 )
+from robot_dynamics_ros.constraints.constraint import Constraint, MovingFrame
 from robot_dynamics_ros.constraints.point import (
     Coincidence,
     Cylinder,

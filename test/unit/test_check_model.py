@@ -24,7 +24,7 @@ from robot_dynamics_ros.description.urdf import read_description
 from robot_dynamics_ros.dynamics.joint_terms import largest_gravity_forces
 from robot_dynamics_ros.errors import ConfigurationError, RobotDynamicsError
 from robot_dynamics_ros.model import load_robot
-from robot_dynamics_ros.model.check import check_model
+from robot_dynamics_ros.model.load import check_model
 
 FRICTION = '<dynamics damping="0.1" friction="0.2"/>'
 BOX = solids.cuboid(2.0, 0.1, 0.2, 0.4)

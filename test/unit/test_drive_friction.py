@@ -19,7 +19,7 @@ from robot_dynamics_ros.dynamics import linearize_driven, make_formulation
 from robot_dynamics_ros.dynamics.joint_terms import JointTerms
 from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.model import load_robot
-from robot_dynamics_ros.model.load import robot_from_parameters
+from robot_dynamics_ros.model.robot_parameters import robot_from_parameters
 from robot_dynamics_ros.parameters import defaults
 from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
 from robot_dynamics_ros.symbolic.kernel import compile_kernel

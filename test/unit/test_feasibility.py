@@ -8,12 +8,11 @@ import pytest
 from samples import sample, shipped
 
 from robot_dynamics_ros.constraints import signals as where
-from robot_dynamics_ros.constraints.curves import Circle, Linear, Lissajous
+from robot_dynamics_ros.constraints.curves import Circle, Linear, Lissajous, Spline, Waypoints
 from robot_dynamics_ros.constraints.feasibility import check_feasibility
 from robot_dynamics_ros.constraints.program import NullSpaceTask
 from robot_dynamics_ros.constraints.program_file import load_program
 from robot_dynamics_ros.constraints.signals import Clock, Constant, Timed, Timing, instants
-from robot_dynamics_ros.constraints.splines import Spline, Waypoints
 from robot_dynamics_ros.control.laws.control_law import Reference
 from robot_dynamics_ros.control.laws.registry import make_law
 from robot_dynamics_ros.description.shipped import share_directory

@@ -45,7 +45,7 @@ from robot_dynamics_ros.identification.preparation import Preparation
 from robot_dynamics_ros.identification.unknowns import Unknowns
 from robot_dynamics_ros.identification.validation import evaluated, validate
 from robot_dynamics_ros.model import load_robot
-from robot_dynamics_ros.model.check import check_model
+from robot_dynamics_ros.model.load import check_model
 
 STEP = 2e-3
 EXACT = Request(timing='semi_implicit', delay=0, cutoff=None)

@@ -12,9 +12,9 @@ from generated_c import SANITIZED, call, largest_term, library, run
 from samples import shipped
 
 from robot_dynamics_ros.__main__ import main
+from robot_dynamics_ros.constraints.curves import PiecewisePolynomial, Spline
 from robot_dynamics_ros.constraints.program_file import load_program, shipped_programs
 from robot_dynamics_ros.constraints.signals import Clock, Timing, quintic_offset
-from robot_dynamics_ros.constraints.splines import PiecewisePolynomial, Spline
 from robot_dynamics_ros.control.laws.computed_torque import ComputedTorque
 from robot_dynamics_ros.control.laws.constraint_stabilization import ConstraintStabilization
 from robot_dynamics_ros.control.laws.control_law import Reference

@@ -19,7 +19,7 @@ from robot_dynamics_ros.control.modes import SessionMode
 from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.model import RobotTree, load_robot
-from robot_dynamics_ros.model.load import measured_joints, robot_from_parameters
+from robot_dynamics_ros.model.robot_parameters import measured_joints, robot_from_parameters
 
 MS = 1_000_000
 XML = sample('four_dof').xml

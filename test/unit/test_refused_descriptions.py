@@ -20,7 +20,7 @@ from robot_dynamics_ros.errors import (
     UnknownNameError,
 )
 from robot_dynamics_ros.model import load_robot
-from robot_dynamics_ros.model.check import check_model
+from robot_dynamics_ros.model.load import check_model
 
 I = np.diag([0.02, 0.03, 0.04])
 BASE, ARM, HAND = link('base'), link('arm', 2.0, (0.1, 0, 0), I), link('hand', 1.0, (0, 0, 0.1), I)

@@ -19,7 +19,7 @@ from robot_dynamics_ros.errors import DescriptionError
 from robot_dynamics_ros.geometry import robot_shapes
 from robot_dynamics_ros.geometry.robot_shapes import decimated
 from robot_dynamics_ros.geometry.triangles import box, capsule, cylinder, read_mesh, sphere
-from robot_dynamics_ros.model.check_links import report_link
+from robot_dynamics_ros.model.findings import report_link
 from robot_dynamics_ros.spatial.rotation import rotation_from_rpy
 
 

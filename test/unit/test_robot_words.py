@@ -29,7 +29,7 @@ from robot_dynamics_ros.errors import (
     UnknownNameError,
 )
 from robot_dynamics_ros.model import load_robot
-from robot_dynamics_ros.model.load import robot_from_parameters
+from robot_dynamics_ros.model.robot_parameters import robot_from_parameters
 
 PANDA = next((file.locate() for file in world_files() if file.name == 'panda.urdf'), None)
 LIMIT = 600.0  # N m or N: several times the weight of the random arms' sliders

@@ -15,7 +15,7 @@ from robot_dynamics_ros.identification.identify import identify
 from robot_dynamics_ros.identification.preparation import Preparation
 from robot_dynamics_ros.identification.validation import evaluated, validate
 from robot_dynamics_ros.model import load_robot
-from robot_dynamics_ros.model.check import check_model
+from robot_dynamics_ros.model.load import check_model
 from robot_dynamics_ros.recordings.reading import read_recording
 
 DATA = Path(__file__).resolve().parents[2].parent / 'shared' / 'data'

@@ -23,7 +23,7 @@ from robot_dynamics_ros.control.drivers.transmission import Transmission
 from robot_dynamics_ros.errors import ConfigurationError, ParameterError
 from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.model.build import EffortLimit
-from robot_dynamics_ros.model.load import robot_from_parameters
+from robot_dynamics_ros.model.robot_parameters import robot_from_parameters
 from robot_dynamics_ros.spatial.scalar import Array
 
 

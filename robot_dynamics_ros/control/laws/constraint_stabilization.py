@@ -20,8 +20,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from robot_dynamics_ros.constraints.angles import JointProgram, follow_reference
 from robot_dynamics_ros.constraints.error_dynamics import sampled_radius
-from robot_dynamics_ros.constraints.joints import JointProgram, follow_reference
 from robot_dynamics_ros.constraints.program import Program
 from robot_dynamics_ros.constraints.program_file import Source, load_program
 from robot_dynamics_ros.constraints.program_kernel import ProgramKernel

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from robot_dynamics_ros.constraints.splines import PiecewisePolynomial
+from robot_dynamics_ros.constraints.curves import PiecewisePolynomial
 from robot_dynamics_ros.control.laws.control_law import Reference
 from robot_dynamics_ros.control.trajectories.trajectory import Trajectory
 from robot_dynamics_ros.errors import TrajectoryError

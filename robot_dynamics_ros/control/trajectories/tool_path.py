@@ -8,13 +8,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from robot_dynamics_ros.constraints.curves import Curve, unit
+from robot_dynamics_ros.constraints.curves import Curve
 from robot_dynamics_ros.constraints.signals import Timing
 from robot_dynamics_ros.control.laws.control_law import Reference
 from robot_dynamics_ros.control.trajectories.spline import JointSpline, Knot
 from robot_dynamics_ros.control.trajectories.trajectory import joint_vector, positive
 from robot_dynamics_ros.errors import SingularityError, TrajectoryError, UnreachableError
 from robot_dynamics_ros.kinematics.tool_task import ToolTask
+from robot_dynamics_ros.spatial.linear_algebra import unit
 from robot_dynamics_ros.spatial.scalar import Array, Scalar
 
 #: Largest number of halvings of the time between knots.

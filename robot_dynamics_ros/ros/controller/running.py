@@ -17,7 +17,7 @@ from robot_dynamics_ros.control.health import HealthReport, SessionHealth
 from robot_dynamics_ros.control.modes import SessionMode
 from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.errors import ConfigurationError
-from robot_dynamics_ros.model.load import measured_joints
+from robot_dynamics_ros.model.robot_parameters import measured_joints
 from robot_dynamics_ros.ros.controller.changes import WATCH_PERIOD_S, SessionChanges
 from robot_dynamics_ros.ros.controller.parameter_changes import (
     ConstraintParameters,

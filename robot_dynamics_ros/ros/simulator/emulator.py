@@ -23,7 +23,7 @@ from robot_dynamics_ros.control.drivers.conversion import bind, effort_limits
 from robot_dynamics_ros.control.drivers.file import load_driver_profile
 from robot_dynamics_ros.control.safety import StopAction
 from robot_dynamics_ros.model import RobotTree
-from robot_dynamics_ros.model.load import robot_from_parameters
+from robot_dynamics_ros.model.robot_parameters import robot_from_parameters
 from robot_dynamics_ros.ros.conversions import JointStateWriter, ns_to_stamp
 from robot_dynamics_ros.ros.simulator import parameters as declared
 from robot_dynamics_ros.ros.simulator.node import COMMAND_QOS, STATE_QOS, Simulator

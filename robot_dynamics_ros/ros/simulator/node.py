@@ -33,8 +33,8 @@ from std_srvs.srv import SetBool, Trigger
 
 from robot_dynamics_ros.errors import PeerTimeoutError, RobotDynamicsError
 from robot_dynamics_ros.model import RobotTree
-from robot_dynamics_ros.model.load import robot_from_parameters
 from robot_dynamics_ros.model.payload import payload_from_parameters
+from robot_dynamics_ros.model.robot_parameters import robot_from_parameters
 from robot_dynamics_ros.parameters import Parameter
 from robot_dynamics_ros.ros.conversions import (
     JointStateWriter,

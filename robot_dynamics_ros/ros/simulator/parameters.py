@@ -13,8 +13,8 @@ from robot_dynamics_ros.constraints.program_file import load_program
 from robot_dynamics_ros.control.drivers.profile import COMMAND, DriverProfile
 from robot_dynamics_ros.errors import ParameterError
 from robot_dynamics_ros.model import RobotTree
-from robot_dynamics_ros.model.load import ROBOT
 from robot_dynamics_ros.model.payload import PAYLOAD
+from robot_dynamics_ros.model.robot_parameters import ROBOT
 from robot_dynamics_ros.parameters import Parameter, checked, spread
 from robot_dynamics_ros.simulation.drives import DrivenPlant, Drives
 from robot_dynamics_ros.simulation.imperfections import (

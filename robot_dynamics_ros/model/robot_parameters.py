@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Parameters of a node that specify its robot, and the robot that they specify."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from robot_dynamics_ros.description.shipped import robot_file
+from robot_dynamics_ros.errors import ConfigurationError, ParameterError
+from robot_dynamics_ros.model.build import EffortLimit
+from robot_dynamics_ros.model.load import load_robot
+from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.model.selection import LockedPosition
+from robot_dynamics_ros.parameters import Parameter
+
+P = Parameter
+
+#: Parameters that identify the robot.
+NAMED_ROBOT = (
+    P('robot', '', 'Name of a shipped robot, a .urdf or .xacro file, or package://PACKAGE/PATH; '
+      'empty: use robot_description.', fixed=True),
+    P('robot_description', '', 'URDF text; empty: use the topic robot_description.', fixed=True),
+    P('limits_profile', '', 'Profile of joint limits of a shipped robot, if it has several.',
+      fixed=True),
+    P('prefix', '', "Prefix of a shipped robot's link and joint names.", fixed=True),
+    P('arguments', [''], 'NAME:=VALUE arguments of a xacro file.', fixed=True),
+    P('base', '', 'With tip: control the joints between two links, lock the others. Empty: the '
+      'root.', fixed=True),
+    P('tip', '', 'Link at the end of the controlled chain; empty: control all joints.',
+      fixed=True),
+    P('locked', [''], 'JOINT:=POSITION of locked joints, rad or m, or JOINT:=measured: the '
+      'position at activation; all other joints that are not controlled are locked '
+      'at 0 or the nearest limit.', fixed=True),
+    P('mimic', 'couple', 'Mimic joints: couple them to their leaders, or lock them.',
+      choices=('couple', 'lock'), fixed=True),
+)  # fmt: skip
+
+#: Parameters of the robot as a model: additions to and overrides of its description.
+ROBOT = (
+    *NAMED_ROBOT,
+    P('gravity', [0.0, 0.0, -9.81], "Free-fall acceleration in the robot's base frame; Gazebo's "
+      'own default is -9.8.', unit='m/s^2', size=3, fixed=True),
+    P('effort_limit', [0.0], 'Effort limit; 0: from the description.', 0.0, unit='N m or N',
+      per_joint=True, fixed=True),
+    P('identified', '', 'File parameters.yaml of command identify: its inertias, friction and '
+      "armature replace the description's; empty: none.", fixed=True),
+)  # fmt: skip
+
+
+def robot_from_parameters(
+    values: Mapping[str, Any], topic_description: str = '', driver_limits: EffortLimit = None
+) -> RobotTree:
+    """Load the robot that a node's parameters specify.
+
+    Args:
+        values: Parameters of ``NAMED_ROBOT`` and ``gravity``, and optionally ``effort_limit``,
+            ``identified`` and ``joints``, by name. If ``joints`` names any, all others are locked.
+        topic_description: URDF text received by topic, used if ``robot`` and
+            ``robot_description`` are empty.
+        driver_limits: Effort limits of the driver, N m or N, as for ``load_robot``; the parameter
+            ``effort_limit`` takes precedence.
+
+    Raises:
+        ConfigurationError: No robot is given.
+        DescriptionError: The description is rejected.
+        UnknownNameError: There is no such shipped robot.
+    """
+    mappings = {key: values[key] for key in ('limits_profile', 'prefix') if values.get(key)}
+    mappings |= assignments('argument', values.get('arguments', ()))
+    options: dict[str, Any] = {'mappings': mappings, **choice_of_joints(values)}
+    options['identified'] = values.get('identified', '')
+    source: Any = values['robot_description'] or topic_description
+    if values['robot']:
+        source = robot_file(values['robot'])
+    if not source:
+        raise ConfigurationError(
+            'robot', 'none is given', 'set the parameter robot or robot_description, or publish '
+            'the topic robot_description'
+        )  # fmt: skip
+    limits = [float(limit) for limit in values.get('effort_limit', [])]
+    if not any(limits):
+        return load_robot(source, values['gravity'], effort_limit=driver_limits, **options)
+    # The description may lack these limits: load it with any limit to get the joint names.
+    joints = load_robot(source, effort_limit=1.0, **options).joint_names
+    if len(limits) != len(joints):
+        raise ParameterError('effort_limit', limits, f'give {len(joints)} numbers, one per joint')
+    by_name = {name: x for name, x in zip(joints, limits, strict=True) if x}
+    if isinstance(driver_limits, Mapping):
+        by_name = {**driver_limits, **by_name}
+    return load_robot(source, values['gravity'], effort_limit=by_name, **options)
+
+
+def choice_of_joints(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the joint selection in parameters or arguments, as keywords of ``load_robot``.
+
+    Raises:
+        ConfigurationError: A locked position is not NAME:=NUMBER or NAME:=measured.
+    """
+    locked = assignments('locked', values.get('locked', ()))
+    names = [name for name in values.get('joints', ()) if name]
+    return {
+        'joints': names or None,
+        'base': values.get('base', ''),
+        'tip': values.get('tip', ''),
+        'locked': {name: _number(name, text) for name, text in locked.items()},
+        'mimic': values.get('mimic', 'couple'),
+    }
+
+
+def assignments(what: str, words: Iterable[str]) -> dict[str, str]:
+    """Return the values of ``NAME:=VALUE`` words by name; empty words are ignored.
+
+    Raises:
+        ConfigurationError: A word is not an assignment.
+    """
+    for word in words:
+        if word and ':=' not in word:
+            raise ConfigurationError(f'{what} {word!r}', 'has no :=', 'write NAME:=VALUE')
+    return dict(word.split(':=', 1) for word in words if word)
+
+
+def measured_joints(values: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the joints that are locked at their measured position at activation."""
+    locked = assignments('locked', values.get('locked', ()))
+    return tuple(name for name, text in locked.items() if text == 'measured')
+
+
+def _number(name: str, text: str) -> LockedPosition:
+    if text == 'measured':
+        return 'measured'
+    try:
+        return float(text)
+    except ValueError:
+        problem = f'position {text!r} is not a number'
+        raise ConfigurationError(
+            f'locked joint {name!r}', problem, 'rad or m, or measured'
+        ) from None
