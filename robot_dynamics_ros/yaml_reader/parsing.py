@@ -118,7 +118,7 @@ def parse_yaml(text: str, what: str) -> Any:
     Cost: about a second for a million values with libyaml, twenty times that without.
     """
     try:
-        return _Reader(what, text).document()
+        return _EventReader(what, text).document()
     except ConfigurationError:
         raise
     except (yaml.YAMLError, ValueError, OverflowError) as error:
@@ -137,7 +137,7 @@ def yaml_mapping(text: str) -> dict[str, Any]:
     return content if isinstance(content, dict) else {}
 
 
-class _Reader:
+class _EventReader:
     """Converts parser events to plain values; recursion ends at ``MAX_LEVELS``."""
 
     def __init__(self, what: str, text: str) -> None:
