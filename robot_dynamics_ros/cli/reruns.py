@@ -24,9 +24,8 @@ from robot_dynamics_ros.cli.arguments import (
     set_values,
 )
 from robot_dynamics_ros.cli.tables import print_report, print_table, wide_console
-from robot_dynamics_ros.contact.calibration import CalibrationSamples, calibrate
+from robot_dynamics_ros.contact.calibration import CalibrationSamples, FitSamples, calibrate
 from robot_dynamics_ros.contact.detector import KINDS, ContactThresholds
-from robot_dynamics_ros.contact.effort_fit import FitSamples
 from robot_dynamics_ros.control.laws.registry import known_laws
 from robot_dynamics_ros.control.setup import PARAMETERS
 from robot_dynamics_ros.dynamics import FORMULATIONS

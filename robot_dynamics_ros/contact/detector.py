@@ -34,8 +34,7 @@ import numpy as np
 import yaml
 
 from robot_dynamics_ros import yaml_reader as read
-from robot_dynamics_ros.contact.effort_fit import TERMS, EffortFit
-from robot_dynamics_ros.contact.observer import MomentumObserver
+from robot_dynamics_ros.contact.observer import TERMS, EffortFit, MomentumObserver
 from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.spatial.scalar import Array
@@ -153,21 +152,10 @@ _REPEAT_RATIO = 2.0  # ratio to the minimum since then above which a new contact
 _END_TIME_S = 0.1  # s below these shares after which a contact is over
 
 
-class _ModelAccuracy(NamedTuple):
-    """Assumed accuracy of a model, lower for described than for fitted friction.
-
-    Attributes:
-        split: omega, 1/s.
-        slow: Share of the velocity limit below which the direction of friction is uncertain.
-        drift: Share of Coulomb friction that is uncertain at any speed, due to temperature.
-    """
-
-    split: float
-    slow: float
-    drift: float
-
-
-_DESCRIBED, _FITTED = _ModelAccuracy(2.0, 0.02, 0.2), _ModelAccuracy(8.0, 0.01, 0.05)
+# Accuracy of a model, lower for described than for fitted friction: omega, 1/s; share of the
+# velocity limit below which the direction of friction is uncertain; and share of Coulomb friction
+# that is uncertain at any speed, due to temperature.
+_DESCRIBED, _FITTED = (2.0, 0.02, 0.2), (8.0, 0.01, 0.05)
 
 
 @dataclass
@@ -225,9 +213,10 @@ class ContactDetector:
         n = tree.n
         self._tree, self._observer, self.thresholds = tree, observer, thresholds
         self._gravity_forces, observer.fit = gravity_forces, thresholds.fit
-        self._accuracy = _DESCRIBED if thresholds.fit is None else _FITTED
+        fitted = thresholds.fit is not None
+        self._omega, slow, self._drift = _FITTED if fitted else _DESCRIBED
         limit = np.where(np.isfinite(tree.velocity_limit), tree.velocity_limit, _DEFAULT_SPEED)
-        self._slow_speed = self._accuracy.slow * limit
+        self._slow_speed = slow * limit
         self._gravity: Array = np.zeros(n)
         self._acceleration_effort: Array = np.zeros(n)
         self._speed: Array = np.zeros(n)
@@ -296,7 +285,7 @@ class ContactDetector:
         """Split the external effort into its fast and slow part."""
         observer, smooth, (fast, slow) = self._observer, self._smooth, self.bands
         smooth -= np.expm1(-_FILTER_RATIO * step * observer.bandwidth) * (observer.effort - smooth)
-        slow -= np.expm1(-self._accuracy.split * step) * (smooth - slow)
+        slow -= np.expm1(-self._omega * step) * (smooth - slow)
         np.subtract(smooth, slow, out=fast)
 
     def _update_growth(self, step: float) -> None:
@@ -312,8 +301,8 @@ class ContactDetector:
         np.abs(self._speed, out=growth[:, 1])
         np.abs(self._acceleration_effort, out=growth[:, 2])
         unsure = 1.0 / (1.0 + np.square(self._speed / self._slow_speed))
-        unsure = observer.breakaway * np.maximum(unsure, self._accuracy.drift)
-        np.maximum(unsure, np.exp(-self._accuracy.split * step) * growth[:, 3], out=growth[:, 3])
+        unsure = observer.breakaway * np.maximum(unsure, self._drift)
+        np.maximum(unsure, np.exp(-self._omega * step) * growth[:, 3], out=growth[:, 3])
         self._time += step
         self._growth_history.append((self._time, growth.copy()))
         while self._growth_history[0][0] <= self._time - _DELAY_S:

@@ -40,21 +40,88 @@ with W = diag(1, 1, 1, l^2, l^2, l^2) and the lever arm l of a moment. With six 
 is the least-squares wrench, with fewer the minimum wrench that gives the efforts;
 :math:`\epsilon` bounds it near singular configurations. :math:`\tau_{rest}` is the unexplained
 part.
+
+Effort fit: measured efforts in terms of the model, for drives whose gains are not known
+accurately (estimated in module ``calibration``).
+
+.. math:: \tau_{measured} = \sum_k C_k\,\tau_{l,k} + J\,a + b\,v + \tau_0
+   + (\tau_c + \mu\,|\tau_l| + k\sqrt{|v|})\,z
+
+for each joint, with the rigid-body efforts :math:`\tau_{l,k}` of all joints, since the error of a
+wrong mass at one joint mostly resembles the effort at another. The own coefficient C of a joint
+converts the unit of its drive to that of the joint, so measured currents can be used. Higher
+powers of the velocity are omitted, since they extrapolate badly beyond the recorded speeds.
+
+The direction z of friction follows the Dahl model (1968),
+
+.. math:: dz = (\mathrm{sign}\,dq - z)\,|dq| / \delta ,
+
+where :math:`\delta` is the best of several values. Both sides pass the observer's low-pass filter
+before they are compared. A joint at rest is almost excluded, since its friction is undetermined.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 
-from robot_dynamics_ros.contact.effort_fit import EffortFit, update_direction
 from robot_dynamics_ros.dynamics.joint_terms import JointTerms
 from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.parameters import Settings, parameter, parameters_of
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.kernel import Kernel, compile_function
+
+#: Terms besides the rigid-body efforts; the last three are multiplied by the direction z.
+TERMS = ('armature', 'damping', 'offset', 'coulomb_friction', 'load_friction', 'root_friction')
+_ODD = 4.0  # ratio to the median C beyond which a joint's C is replaced: it is not loaded
+
+
+def update_direction(z: Array, displacement: Array, delta: Array) -> None:
+    """Update z, the direction of friction in [-1, 1], for a displacement, rad or m; in place."""
+    z -= (np.sign(displacement) - z) * np.expm1(-np.abs(displacement) / delta)
+
+
+def effort_terms(model: Array, a: Array, v: Array) -> Array:
+    """Return the factors of ``TERMS``, without the direction z, new array of shape (6, n)."""
+    one = np.ones(len(v))
+    return np.stack([a, v, one, one, np.abs(model), np.sqrt(np.abs(v))])
+
+
+@dataclass(frozen=True, eq=False)
+class EffortFit:
+    """Fitted coefficients of all joints.
+
+    Attributes:
+        coupling: C, shape (n, n): rows are joints, columns rigid-body efforts.
+        terms: In the order of ``TERMS``, shape (6, n).
+        delta: Shape (n,), rad or m.
+    """
+
+    coupling: Array
+    terms: Array
+    delta: Array
+
+    @cached_property
+    def factor(self) -> Array:
+        """Ratio of measured to actual effort, shape (n,)."""
+        c = np.diag(self.coupling)
+        usual = float(np.median(c))
+        return np.where((c > usual / _ODD) & (c < usual * _ODD), c, usual if usual > 0.0 else 1.0)
+
+    def external(self, model: Array, a: Array, v: Array, z: Array, measured: Array) -> Array:
+        """Return the external efforts: model minus measured, shape (n,), N m or N."""
+        parts = self.terms * effort_terms(model, a, v)
+        rest = parts[:3].sum(axis=0) + parts[3:].sum(axis=0) * z - measured
+        return np.asarray((self.coupling @ model + rest) / self.factor)
+
+    def breakaway(self, model: Array) -> Array:
+        """Return the breakaway friction under rigid-body efforts, shape (n,), N m or N."""
+        still = np.zeros(len(model))
+        friction = (self.terms * effort_terms(model, still, still))[3:].sum(axis=0)
+        return np.asarray(np.abs(friction) / self.factor)
 
 
 @dataclass(frozen=True)
@@ -127,7 +194,20 @@ class MomentumObserver:
         self.breakaway = tree.coulomb_friction.copy()
         self.fit: EffortFit | None = None
         self._z, self._latest = np.zeros(n), np.zeros((3, n))
-        self._state_between, self._observed_effort = observer_functions(n, JointTerms.of(tree))
+        states = dict.fromkeys(('q_before', 'v_before', 'q', 'v'), n)
+        instant = dict.fromkeys(('q_between', 'v_between', 'a', 'v_end'), (n,))
+        self._state_between = compile_function(
+            'state_between', states | {'times': 2}, instant, state_between, fused=False
+        )
+        efforts = dict.fromkeys(('model', 'a', 'v_end', 'effort', 'before', 'gain'), n)
+        observed = dict.fromkeys(('raw', 'observed', 'breakaway'), (n,))
+        self._observed_effort = compile_function(
+            'observed_effort',
+            efforts,
+            observed,
+            partial(observed_effort, JointTerms.of(tree)),
+            fused=False,
+        )
         self._times, self._step = np.zeros(2), 0.0
         self.configure(settings or ObserverSettings(), discretization, period)
 
@@ -178,29 +258,6 @@ class MomentumObserver:
             self._latest[-1] = self.raw
             self.effort += self.gain * (np.sort(self._latest, axis=0)[1] - self.effort)
         self._q[:], self._v[:] = q, v
-
-
-def observer_functions(n: int, terms: JointTerms) -> tuple[Kernel, Kernel]:
-    """Return :func:`state_between` and :func:`observed_effort`, compiled.
-
-    Args:
-        n: Number of joints.
-        terms: Friction and armature.
-    """
-    states = dict.fromkeys(('q_before', 'v_before', 'q', 'v'), n)
-    instant = dict.fromkeys(('q_between', 'v_between', 'a', 'v_end'), (n,))
-    efforts = dict.fromkeys(('model', 'a', 'v_end', 'effort', 'before', 'gain'), n)
-    between = compile_function(
-        'state_between', states | {'times': 2}, instant, state_between, fused=False
-    )
-    observed = compile_function(
-        'observed_effort',
-        efforts,
-        {'raw': (n,), 'observed': (n,), 'breakaway': (n,)},
-        lambda *arrays: observed_effort(terms, *arrays),
-        fused=False,
-    )
-    return between, observed
 
 
 def state_between(

@@ -16,9 +16,9 @@ from scipy.signal import lfilter
 from benchmark.touch import hits, learn
 from benchmark.touch_run import TouchTrial
 from robot_dynamics_ros.__main__ import main
-from robot_dynamics_ros.contact.calibration import envelope, gumbel_level
+from robot_dynamics_ros.contact.calibration import FitSamples, envelope, gumbel_level
 from robot_dynamics_ros.contact.detector import ContactThresholds
-from robot_dynamics_ros.contact.effort_fit import TERMS, EffortFit, FitSamples
+from robot_dynamics_ros.contact.observer import TERMS, EffortFit
 from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.recordings.report.analysis import Curves
 

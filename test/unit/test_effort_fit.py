@@ -6,7 +6,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from robot_dynamics_ros.contact.effort_fit import FitSamples, update_direction
+from robot_dynamics_ros.contact.calibration import FitSamples
+from robot_dynamics_ros.contact.observer import update_direction
 from robot_dynamics_ros.errors import RecordingError
 
 N, STEP, DELTA = 2, 0.01, 8e-4

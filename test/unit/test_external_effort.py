@@ -11,8 +11,12 @@ from oracles import PinocchioOracle
 from samples import sample
 from scipy.signal import lfilter, medfilt
 
-from robot_dynamics_ros.contact.effort_fit import TERMS, EffortFit
-from robot_dynamics_ros.contact.observer import MomentumObserver, ObserverSettings
+from robot_dynamics_ros.contact.observer import (
+    TERMS,
+    EffortFit,
+    MomentumObserver,
+    ObserverSettings,
+)
 from robot_dynamics_ros.control.changes import PayloadChange, TrajectoryChange
 from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.dynamics import FORMULATIONS

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from robot_dynamics_ros.contact.calibration import FitSamples
 from robot_dynamics_ros.contact.detector import ContactDetector, ContactEvent, ContactThresholds
-from robot_dynamics_ros.contact.effort_fit import FitSamples
 from robot_dynamics_ros.contact.observer import MomentumObserver, ObserverSettings
 from robot_dynamics_ros.estimation.accumulate import RmsPeak
 from robot_dynamics_ros.model.robot_tree import RobotTree
