@@ -47,13 +47,13 @@ from robot_dynamics_ros.identification.identify import (
     conclude,
     plan_by_evidence,
 )
-from robot_dynamics_ros.identification.intervals import EFFORTS
 from robot_dynamics_ros.identification.least_squares import Block
 from robot_dynamics_ros.identification.plausibility import (
     StillError,
     check_recording,
     implausible,
 )
+from robot_dynamics_ros.identification.preparation import EFFORTS
 from robot_dynamics_ros.identification.unknowns import DEFAULT_TERMS, TERMS
 from robot_dynamics_ros.identification.validation import Trial
 from robot_dynamics_ros.model.load import check_model

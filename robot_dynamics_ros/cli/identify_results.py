@@ -24,7 +24,6 @@ from robot_dynamics_ros.control.drivers.profile import NEED_CONSTANT
 from robot_dynamics_ros.errors import ConfigurationError, RecordingError
 from robot_dynamics_ros.identification import Identification, Request, gather, make_plan
 from robot_dynamics_ros.identification.bags import BagOutcome, Evidence, Source
-from robot_dynamics_ros.identification.base_parameters import structural_base
 from robot_dynamics_ros.identification.correction import (
     JointCurrent,
     as_dict,
@@ -48,6 +47,7 @@ from robot_dynamics_ros.identification.unknowns import (
     TERMS,
     CurrentUnknowns,
     stribeck_velocity,
+    structural_base,
 )
 from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.recordings.bag.files import short_name

@@ -17,26 +17,69 @@ States and efforts are combined to instants in one of two ways.
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
-from robot_dynamics_ros.errors import ParameterError, UnknownNameError
+from robot_dynamics_ros.dynamics import make_formulation
+from robot_dynamics_ros.errors import ParameterError, known_name
 from robot_dynamics_ros.estimation.effort_model import (
     EffortModel,
-    FormulationCheck,
+    GravityFit,
     Instants,
     ModelEfforts,
 )
-from robot_dynamics_ros.estimation.gravity_fit import GravityFit
 from robot_dynamics_ros.estimation.residual_causes import EffortResidual
 from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.spatial.scalar import Array
 
 
-class Pairing(ABC):
+class FormulationCheck:
+    """Compares the rigid-body efforts of a formulation with those of another.
+
+    Attributes:
+        name: The other formulation.
+        count: Number of compared instants.
+
+    Args:
+        tree: The robot.
+        name: The other formulation.
+
+    Raises:
+        UnknownNameError: The formulation is unknown.
+        MissingDependencyError: It requires a library that is not installed.
+    """
+
+    def __init__(self, tree: RobotTree, name: str) -> None:
+        self.name, self._formulation = name, make_formulation(name, tree)
+        self.reset()
+
+    def reset(self) -> None:
+        """Reset the comparison."""
+        n, self.count = self._formulation.tree.n, 0
+        self.largest, self._size = np.zeros(n), 0.0
+
+    def take(self, instants: Instants, rigid: Array) -> Array:
+        """Compare instants; return the other's rigid-body efforts, shape (M, n), N m or N."""
+        rows = zip(instants.q, instants.v, instants.a, strict=True)
+        other = np.array([self._formulation.inverse_dynamics(*row) for row in rows])
+        self.count += len(other)
+        self.largest = np.maximum(self.largest, np.abs(other - rigid).max(axis=0))
+        self._size = max(self._size, float(np.abs(other).max()))
+        return other
+
+    @property
+    def relative(self) -> float:
+        """Largest difference relative to the largest effort; NaN without any."""
+        return float(self.largest.max()) / max(self._size, 1e-6) if self.count else float('nan')
+
+
+#: Methods to obtain accelerations, see the module.
+ACCELERATIONS = ('semi_implicit', 'filtered')
+
+
+class Pairing:
     """Combines a stream of states and efforts to instants.
 
     Attributes:
@@ -44,16 +87,23 @@ class Pairing(ABC):
         gaps: Number of interruptions and backward jumps of the stream.
 
     Args:
+        name: One of ``ACCELERATIONS``.
         longest_step: Longest time between consecutive states; a longer one is a gap, s.
+        cutoff_hz: Cutoff frequency of each stage of the low-pass filter, Hz; ``filtered`` only.
+
+    Raises:
+        UnknownNameError: The name is unknown; the message lists the known ones.
+        ParameterError: A number is out of range.
     """
 
-    name: ClassVar[str]
-
-    def __init__(self, longest_step: float) -> None:
+    def __init__(self, name: str, longest_step: float, cutoff_hz: float) -> None:
+        self.name = known_name('acceleration', name, ACCELERATIONS)
         if not longest_step > 0.0:
             raise ParameterError('longest_step', longest_step, 'must be positive')
-        self._longest, self._time = longest_step, math.nan
-        self.gaps = 0
+        if name == 'filtered' and not 0.0 < cutoff_hz < math.inf:
+            raise ParameterError('cutoff_hz', cutoff_hz, 'must be positive and finite')
+        self._longest, self._rate = longest_step, 2.0 * math.pi * cutoff_hz
+        self._time, self.gaps = math.nan, 0
 
     def take(self, t: float, q: Array, v: Array, effort: Array) -> Instants | None:
         """Add a state, and return the instant it completes, or None.
@@ -68,90 +118,27 @@ class Pairing(ABC):
         if step == 0.0 or not math.isfinite(q.sum() + v.sum()):
             return None
         has_previous = not math.isnan(self._time)
-        self._time = t
-        if 0.0 < step <= self._longest:
-            return self._advance(step, q, v, effort)
-        self.gaps += has_previous
-        self._restart(q, v, effort)
-        return None
+        self._time, state = t, np.stack([q, v, effort])
+        if not 0.0 < step <= self._longest:
+            self.gaps += has_previous
+            self._first, self._last = state, state.copy()
+            return None
+        if self.name == 'filtered':
+            return self._filtered(step, state)
+        before, self._last = self._last, state
+        return Instants.one(before[0], before[1], (v - before[1]) / step, state[1], state[2])
 
-    @abstractmethod
-    def _restart(self, q: Array, v: Array, effort: Array) -> None:
-        """Restart from a state."""
-
-    @abstractmethod
-    def _advance(self, step: float, q: Array, v: Array, effort: Array) -> Instants:
-        """Return the instant between the previous state and this one."""
-
-
-class SemiImplicit(Pairing):
-    """Pairing for simulators, see the module."""
-
-    name = 'semi_implicit'
-
-    def _restart(self, q: Array, v: Array, effort: Array) -> None:
-        self._q, self._v = q.copy(), v.copy()
-
-    def _advance(self, step: float, q: Array, v: Array, effort: Array) -> Instants:
-        before = self._q, self._v
-        self._restart(q, v, effort)
-        return Instants.one(*before, (v - before[1]) / step, v.copy(), effort.copy())
-
-
-class Filtered(Pairing):
-    """Pairing for real arms, see the module.
-
-    Args:
-        longest_step: Longest time between consecutive states, s.
-        cutoff_hz: Cutoff frequency of each stage, Hz.
-    """
-
-    name = 'filtered'
-
-    def __init__(self, longest_step: float, cutoff_hz: float) -> None:
-        super().__init__(longest_step)
-        if not 0.0 < cutoff_hz < math.inf:
-            raise ParameterError('cutoff_hz', cutoff_hz, 'must be positive and finite')
-        self._rate = 2.0 * math.pi * cutoff_hz
-
-    def _restart(self, q: Array, v: Array, effort: Array) -> None:
-        self._first = np.stack([q, v, effort])
-        self._second = self._first.copy()
-
-    def _advance(self, step: float, q: Array, v: Array, effort: Array) -> Instants:
+    def _filtered(self, step: float, state: Array) -> Instants:
+        """Advance both stages of the filter; return the instant between their results."""
         share = -math.expm1(-self._rate * step)
-        finite = np.isfinite(self._second[2])
-        self._second[2] = np.where(finite, self._second[2], effort)
-        self._first[2] = np.where(finite, self._first[2], effort)
-        before = self._second.copy()
-        self._first += share * (np.stack([q, v, effort]) - self._first)
-        self._second += share * (self._first - self._second)
-        middle = 0.5 * (before + self._second)
-        a = (self._second[1] - before[1]) / step
+        for stage in (self._first, self._last):
+            stage[2] = np.where(np.isfinite(self._last[2]), stage[2], state[2])
+        before = self._last.copy()
+        self._first += share * (state - self._first)
+        self._last += share * (self._first - self._last)
+        middle = 0.5 * (before + self._last)
+        a = (self._last[1] - before[1]) / step
         return Instants.one(middle[0], middle[1], a, middle[1], middle[2])
-
-
-#: Methods to obtain accelerations.
-ACCELERATIONS = (SemiImplicit.name, Filtered.name)
-
-
-def make_pairing(name: str, longest_step: float, cutoff_hz: float) -> Pairing:
-    """Create a pairing.
-
-    Args:
-        name: One of ``ACCELERATIONS``.
-        longest_step: Longest time between consecutive states, s.
-        cutoff_hz: Cutoff of the low-pass filter, Hz; ``filtered`` only.
-
-    Raises:
-        UnknownNameError: The name is unknown; the message lists the known ones.
-        ParameterError: A number is out of range.
-    """
-    if name not in ACCELERATIONS:
-        raise UnknownNameError('acceleration', name, ACCELERATIONS)
-    if name == SemiImplicit.name:
-        return SemiImplicit(longest_step)
-    return Filtered(longest_step, cutoff_hz)
 
 
 #: Default thresholds of warning and error, as fractions of the effort limits.
@@ -267,7 +254,7 @@ class ModelMonitor:
             np.nan_to_num(np.fmax(residual.residual.rms, residual.excess.rms)),
             np.maximum(residual.residual.peak, residual.excess.peak),
             0.0 if self._check is None else self._check.relative,
-            residual.causes.gravity,
+            residual.gravity,
         )
         if self._check is not None:
             self._check.reset()

@@ -19,10 +19,11 @@ from robot_dynamics_ros.estimation.accumulate import RmsPeak
 from robot_dynamics_ros.estimation.effort_model import (
     ORIGINS,
     EffortModel,
+    GravityFit,
     Instants,
     ModelEfforts,
+    fit_gravity,
 )
-from robot_dynamics_ros.estimation.gravity_fit import GravityFit, fit_gravity
 from robot_dynamics_ros.spatial.scalar import Array
 
 _MAX_INSTANTS = 2000  # chunks are decimated to at most about twice as many instants
@@ -48,11 +49,10 @@ class Cause:
     common: bool = False
 
 
-_GRAVITY, _TIMING = slice(0, 3), slice(3, 4)
 _MODEL = 8  # column of the model's effort
 CAUSES = (
-    Cause('gravity', _GRAVITY, common=True),
-    Cause('timing', _TIMING, common=True),
+    Cause('gravity', slice(0, 3), common=True),
+    Cause('timing', slice(3, 4), common=True),
     Cause('load', slice(4, 8), common=True),
     Cause('factor', slice(_MODEL, _MODEL + 1)),
     Cause('rotor inertia', slice(9, 10)),
@@ -63,8 +63,16 @@ CAUSES = (
 _WIDTH = 13
 
 
-class ResidualCauses:
-    """Least-squares sums of all causes, over any number of chunks.
+class EffortResidual:
+    """Accumulates residuals, efforts and the least-squares sums of all causes over instants.
+
+    Attributes:
+        model: The effort model.
+        count: Number of instants.
+        residual, effort: Statistics of the efforts that the motion determines, N m or N.
+        excess: Residual of joints that may stick beyond their Coulomb friction, N m or N.
+        parts: Model efforts by origin, N m or N.
+        excluded: Number of excluded efforts by reason, shape (n,).
 
     Args:
         model: The effort model.
@@ -72,31 +80,52 @@ class ResidualCauses:
     """
 
     def __init__(self, model: EffortModel, frame: str = '') -> None:
-        n, self._model, self._frame = model.tree.n, model, frame
+        n, self.model, self._frame = model.tree.n, model, frame
+        self.count = 0
+        self.residual, self.effort, self.excess = RmsPeak(n), RmsPeak(n), RmsPeak(n)
+        self.parts = {origin: RmsPeak(n) for origin in ORIGINS}
+        self.excluded: dict[str, Array] = {}
         self._gram = np.zeros((n, _WIDTH + 1, _WIDTH + 1))
         self._effort, self._counts = np.zeros((2, n))
 
-    def take(
-        self, time: Array, gravity: Array, instants: Instants, modelled: ModelEfforts
-    ) -> None:
-        """Add instants at times (M,), s, with gravity regressor (M, n, 3) and model efforts."""
+    def take(self, time: Array, instants: Instants, modelled: ModelEfforts) -> None:
+        """Add instants at times (M,), s, with their model efforts."""
+        determined = modelled.determined
+        self.count += len(time)
+        self.residual.take(time, np.where(determined, modelled.residual, np.nan))
+        self.excess.take(time, modelled.excess)
+        self.effort.take(time, np.where(determined, instants.effort, np.nan))
+        for origin, spread in self.parts.items():
+            spread.take(time, modelled.parts[origin])
+        for reason, mask in modelled.excluded.items():
+            self.excluded[reason] = self.excluded.get(reason, 0) + mask.sum(axis=0)
+        if not determined.any():
+            return
         rates: Array = np.zeros(modelled.effort.shape)
         if len(time) > 1 and (np.diff(time) > 0.0).all():
             rates = np.gradient(modelled.effort, time, axis=0)
         step = slice(None, None, max(1, len(time) // _MAX_INSTANTS))
-        instants, determined = instants.take(step), modelled.determined[step]
-        columns = self._columns(instants, gravity[step], modelled.effort[step], rates[step])
+        instants, determined = instants.take(step), determined[step]
+        columns = self._columns(instants, modelled.effort[step], rates[step])
         columns = np.concatenate([columns, modelled.residual[step, :, np.newaxis]], axis=-1)
         columns = np.where(determined[:, :, np.newaxis], columns, 0.0).transpose(1, 0, 2)
         self._gram += columns.transpose(0, 2, 1) @ columns
         self._effort += np.square(np.where(determined, instants.effort, 0.0)).sum(axis=0)
         self._counts += determined.sum(axis=0)
 
-    def _columns(self, instants: Instants, gravity: Array, effort: Array, rates: Array) -> Array:
+    @property
+    def share(self) -> Array:
+        """RMS residual relative to the RMS effort of each joint, shape (n,); NaN without one."""
+        size = self.effort.rms
+        with np.errstate(invalid='ignore'):
+            return self.residual.rms / np.where(size > 0.0, size, np.nan)
+
+    def _columns(self, instants: Instants, effort: Array, rates: Array) -> Array:
         """Return the regressor of all causes, shape (M, n, 13)."""
+        gravity = self.model.gravity_regressor(instants.q)
         load = np.zeros((*effort.shape, 4))
         if self._frame and len(effort):
-            load = self._model.load_regressor(instants, self._frame)
+            load = self.model.load_regressor(instants, self._frame)
         single = (effort, instants.a, np.ones_like(effort), instants.v_friction, instants.sign)
         parts = [gravity, rates[:, :, np.newaxis], load, np.stack(single, axis=-1)]
         return np.concatenate(parts, axis=-1)
@@ -156,7 +185,7 @@ class ResidualCauses:
         _, _, winner = min(rivals, key=lambda fit: (fit[1], fit[0], fit[2].name))
         return winner if all(_contains(cause, winner) for _, _, cause in rivals) else None
 
-    def figures(self) -> dict[str, Any]:
+    def joint_fits(self) -> dict[str, Any]:
         """Return coefficients of each joint, and the fraction of the residual left by each cause.
 
         ``factor`` and ``correlation`` relate recorded and model effort; ``viscous``, ``dry`` and
@@ -201,7 +230,7 @@ class ResidualCauses:
         """The gravity fitted to the efforts; None if gravity loads no joint."""
         columns = np.array([0, 1, 2, _WIDTH])
         gram = self._gram[:, columns[:, np.newaxis], columns]
-        return fit_gravity(self._model.tree.gravity, gram, self._effort, self._counts)
+        return fit_gravity(self.model.tree.gravity, gram, self._effort, self._counts)
 
     @property
     def is_gravity(self) -> bool:
@@ -211,7 +240,7 @@ class ResidualCauses:
 
     def _sentences(self, cause: Cause, joints: Array) -> list[tuple[str, str]]:
         x, left = self.fit(cause)
-        tree, share = self._model.tree, 100.0 * (1.0 - left / self._squares)
+        tree, share = self.model.tree, 100.0 * (1.0 - left / self._squares)
         least = f'{share[joints].min():.0f} % of the residual'
         if cause.name == 'gravity':
             return []
@@ -266,51 +295,3 @@ def _least_squares(A: Array, b: Array) -> Array:
     size = np.sqrt(np.maximum(np.diag(A), 1e-300))
     inverse = np.linalg.pinv(A / np.outer(size, size), rcond=1e-12, hermitian=True)
     return np.asarray(inverse @ (b / size) / size)
-
-
-class EffortResidual:
-    """Accumulates residuals, efforts and their possible causes over instants.
-
-    Attributes:
-        model: The effort model.
-        count: Number of instants.
-        residual, effort: Statistics of the efforts that the motion determines, N m or N.
-        excess: Residual of joints that may stick beyond their Coulomb friction, N m or N.
-        parts: Model efforts by origin, N m or N.
-        excluded: Number of excluded efforts by reason, shape (n,).
-        causes: Possible causes of the residual.
-
-    Args:
-        model: The effort model.
-        frame: Frame of a possible load; empty to try no load.
-    """
-
-    def __init__(self, model: EffortModel, frame: str = '') -> None:
-        n, self.model = model.tree.n, model
-        self.count = 0
-        self.residual, self.effort, self.excess = RmsPeak(n), RmsPeak(n), RmsPeak(n)
-        self.parts = {origin: RmsPeak(n) for origin in ORIGINS}
-        self.excluded: dict[str, Array] = {}
-        self.causes = ResidualCauses(model, frame)
-
-    def take(self, time: Array, instants: Instants, modelled: ModelEfforts) -> None:
-        """Add instants at times (M,), s, with their model efforts."""
-        determined = modelled.determined
-        self.count += len(time)
-        self.residual.take(time, np.where(determined, modelled.residual, np.nan))
-        self.excess.take(time, modelled.excess)
-        self.effort.take(time, np.where(determined, instants.effort, np.nan))
-        for origin, spread in self.parts.items():
-            spread.take(time, modelled.parts[origin])
-        for reason, mask in modelled.excluded.items():
-            self.excluded[reason] = self.excluded.get(reason, 0) + mask.sum(axis=0)
-        if determined.any():
-            gravity = self.model.gravity_regressor(instants.q)
-            self.causes.take(time, gravity, instants, modelled)
-
-    @property
-    def share(self) -> Array:
-        """RMS residual relative to the RMS effort of each joint, shape (n,); NaN without one."""
-        size = self.effort.rms
-        with np.errstate(invalid='ignore'):
-            return self.residual.rms / np.where(size > 0.0, size, np.nan)

@@ -5,11 +5,9 @@
 for use with many recordings or machines.
 """
 
-from robot_dynamics_ros.identification.base_parameters import BaseParameters
 from robot_dynamics_ros.identification.choice import Request
 from robot_dynamics_ros.identification.correction import corrected_urdf
-from robot_dynamics_ros.identification.excitation import Excitation, design_excitation
-from robot_dynamics_ros.identification.excitation_problem import Bounds
+from robot_dynamics_ros.identification.excitation import Bounds, Excitation, design_excitation
 from robot_dynamics_ros.identification.identify import (
     Identification,
     IdentificationPlan,
@@ -25,7 +23,7 @@ from robot_dynamics_ros.identification.regressor import (
     regressor,
     with_inertial_parameters,
 )
-from robot_dynamics_ros.identification.unknowns import TERMS
+from robot_dynamics_ros.identification.unknowns import TERMS, BaseParameters
 
 __all__ = [
     'TERMS',

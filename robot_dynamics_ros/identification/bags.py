@@ -22,8 +22,8 @@ from robot_dynamics_ros.identification.identify import (
     IdentificationPlan,
     gather,
 )
-from robot_dynamics_ros.identification.intervals import glitches
 from robot_dynamics_ros.identification.least_squares import Block, BlockStore
+from robot_dynamics_ros.identification.preparation import glitches
 from robot_dynamics_ros.identification.validation import (
     Residuals,
     ResidualSeries,

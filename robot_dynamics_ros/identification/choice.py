@@ -11,9 +11,7 @@ import numpy as np
 
 from robot_dynamics_ros.errors import RecordingError
 from robot_dynamics_ros.estimation.filtering import noise_cutoff
-from robot_dynamics_ros.identification.base_parameters import BaseParameters
 from robot_dynamics_ros.identification.evidence import Ridge, evident_columns
-from robot_dynamics_ros.identification.intervals import effort_source, equal_intervals
 from robot_dynamics_ros.identification.least_squares import (
     Block,
     estimate,
@@ -22,9 +20,11 @@ from robot_dynamics_ros.identification.least_squares import (
 from robot_dynamics_ros.identification.preparation import (
     Preparation,
     Samples,
+    effort_source,
+    equal_intervals,
     prepare,
 )
-from robot_dynamics_ros.identification.unknowns import Unknowns
+from robot_dynamics_ros.identification.unknowns import BaseParameters, Unknowns
 from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.recordings.recording import Recording
 from robot_dynamics_ros.recordings.timing import TIMINGS

@@ -16,15 +16,14 @@ from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.identification.evidence import Ridge, evident_columns
 from robot_dynamics_ros.identification.identify import Identification, IdentificationPlan
 from robot_dynamics_ros.identification.least_squares import Block, estimate
+from robot_dynamics_ros.identification.physical import body_links, link_inertial
 from robot_dynamics_ros.identification.regressor import (
     PER_BODY,
     inertial_parameters,
 )
 from robot_dynamics_ros.identification.unknowns import (
     FORMULA,
-    body_links,
     described,
-    link_inertial,
     stribeck_velocity,
 )
 from robot_dynamics_ros.model.payload import DRIVE_TERMS, STRIBECK_VELOCITY
@@ -38,11 +37,10 @@ def corrected_links(identified: Identification) -> dict[str, Inertial]:
     nominal = identified.plan.unknowns.tree
     before, after = inertial_parameters(nominal), inertial_parameters(identified.tree)
     inertials: dict[str, Inertial] = {}
-    for i, links in enumerate(body_links(nominal)):
+    for i, (carrier, fixed) in enumerate(body_links(nominal)):
         at = slice(PER_BODY * i, PER_BODY * (i + 1))
         if np.max(np.abs(after[at] - before[at])) > _UNCHANGED * np.max(np.abs(before[at])):
-            part = body_inertia(after[at] - links.fixed)
-            inertials[links.carrier] = link_inertial(nominal, links.carrier, part)
+            inertials[carrier] = link_inertial(nominal, carrier, body_inertia(after[at] - fixed))
     return inertials
 
 

@@ -23,9 +23,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from robot_dynamics_ros.identification.base_parameters import BaseParameters
 from robot_dynamics_ros.identification.least_squares import Block, student_factor
-from robot_dynamics_ros.identification.unknowns import EVIDENCE_TERMS, Unknowns
+from robot_dynamics_ros.identification.unknowns import EVIDENCE_TERMS, BaseParameters, Unknowns
 from robot_dynamics_ros.spatial.linear_algebra import root_mean_square
 from robot_dynamics_ros.spatial.scalar import Array
 

@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from robot_dynamics_ros.estimation.gravity_fit import GravityFit, fit_gravity
+from robot_dynamics_ros.estimation.effort_model import GravityFit, fit_gravity
 from robot_dynamics_ros.identification.evidence import Ridge, sums_of_squares, weak_spread
 from robot_dynamics_ros.identification.preparation import Preparation, Samples, prepare
 from robot_dynamics_ros.identification.regressor import PER_BODY, inertial_parameters, regressor

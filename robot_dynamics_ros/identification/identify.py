@@ -15,14 +15,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from robot_dynamics_ros.errors import RecordingError
-from robot_dynamics_ros.identification.base_parameters import (
-    BaseParameters,
-    structural_base,
-)
 from robot_dynamics_ros.identification.choice import Choice, Request, choose_preparation
 from robot_dynamics_ros.identification.evidence import evident_columns
 from robot_dynamics_ros.identification.gravity import GravityEstimate, estimate_gravity
-from robot_dynamics_ros.identification.intervals import effort_source
 from robot_dynamics_ros.identification.least_squares import (
     Block,
     Estimate,
@@ -34,12 +29,19 @@ from robot_dynamics_ros.identification.physical import (
     physical_parameters,
     plausible_masses,
 )
-from robot_dynamics_ros.identification.preparation import Preparation, Samples, prepare
+from robot_dynamics_ros.identification.preparation import (
+    Preparation,
+    Samples,
+    effort_source,
+    prepare,
+)
 from robot_dynamics_ros.identification.regressor import with_inertial_parameters
 from robot_dynamics_ros.identification.unknowns import (
     DEFAULT_TERMS,
     TERMS,
+    BaseParameters,
     Unknowns,
+    structural_base,
     with_terms,
 )
 from robot_dynamics_ros.model import RobotTree

@@ -33,9 +33,8 @@ from itertools import pairwise
 import numpy as np
 
 from robot_dynamics_ros.errors import RecordingError
-from robot_dynamics_ros.identification.base_parameters import BaseParameters
 from robot_dynamics_ros.identification.preparation import Samples
-from robot_dynamics_ros.identification.unknowns import Unknowns
+from robot_dynamics_ros.identification.unknowns import BaseParameters, Unknowns
 from robot_dynamics_ros.spatial.scalar import Array
 
 _MOST_BLOCKS = 40  # per recording; more add little information

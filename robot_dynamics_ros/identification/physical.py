@@ -23,6 +23,10 @@ and the triangle inequality. P is linear in the ten parameters.
 
 Source: Wensing, Kim and Slotine 2018 (pseudo-inertia, linear matrix inequality); Lee, Wensing and
 Park 2020 (entropic divergence as regularization).
+
+A body consists of the child link of a joint and all links fixed to it. A correction of the body
+is applied to one of these, the carrier: the child link if it has an <inertial>, else the heaviest
+link. The others keep their inertia.
 """
 
 from __future__ import annotations
@@ -33,11 +37,20 @@ from functools import cache
 
 import numpy as np
 
+from robot_dynamics_ros.description.robot_description import Inertial, Pose
+from robot_dynamics_ros.description.urdf import parse_urdf
 from robot_dynamics_ros.errors import ModelError
 from robot_dynamics_ros.identification.least_squares import Estimate
 from robot_dynamics_ros.identification.regressor import PER_BODY
-from robot_dynamics_ros.identification.unknowns import Unknowns, body_links
-from robot_dynamics_ros.spatial.inertia import pseudo_inertia, tensor_of
+from robot_dynamics_ros.identification.unknowns import Unknowns
+from robot_dynamics_ros.model import RobotTree
+from robot_dynamics_ros.model.build import link_inertia
+from robot_dynamics_ros.spatial.inertia import (
+    RigidBodyInertia,
+    body_parameters,
+    pseudo_inertia,
+    tensor_of,
+)
 from robot_dynamics_ros.spatial.scalar import Array
 
 _BARRIER = 1e-3  # mu; shifts a scalar at 0 by 3 % of its standard deviation
@@ -101,7 +114,7 @@ def physical_parameters(
     """
     links = unknowns.links
     known = np.zeros(len(unknowns))
-    known[:links] = np.concatenate([body.fixed for body in body_links(unknowns.tree)])
+    known[:links] = np.concatenate([fixed for _, fixed in body_links(unknowns.tree)])
     roots = _nominal_roots(unknowns, known)
     free, held = _joint_terms(estimate, unknowns, rotors)
     known[held] = unknowns.nominal[held]
@@ -309,3 +322,39 @@ class Divergence:
         scalars = np.arange(self._links, len(x))[self.positive]
         F[scalars, scalars] = np.sqrt(self.barrier) / x[scalars]
         return F
+
+
+def body_links(tree: RobotTree) -> list[tuple[str, Array]]:
+    """Return for every body, in the order of the tree, the links that are corrected or fixed.
+
+    Each is the name of the carrier, which receives corrections, and the inertial parameters of
+    all other links about the body origin, shape (10,).
+
+    Args:
+        tree: The robot; without URDF text, each body has one link.
+    """
+    if not tree.xml:
+        return [(name, np.zeros(PER_BODY)) for name in tree.link_names]
+    parts: list[dict[str, Array]] = [{} for _ in range(tree.bodies)]
+    for link in parse_urdf(tree.xml).links:
+        frame = tree.frame(link.name)
+        if link.inertial is None or frame.body < 0 or link.inertial.is_zero:
+            continue
+        inertia = link_inertia(link.inertial)
+        parts[frame.body][link.name] = body_parameters(inertia.seen_from(frame.R_BF, frame.p_BF))
+    bodies = []
+    for own, links in zip(tree.link_names, parts, strict=True):
+        carrier = own if own in links else max(links, key=lambda name: links[name][0])
+        others = [value for name, value in links.items() if name != carrier]
+        bodies.append((carrier, np.sum([np.zeros(PER_BODY), *others], axis=0)))
+    return bodies
+
+
+def link_inertial(tree: RobotTree, link: str, inertia: RigidBodyInertia) -> Inertial:
+    """Convert an inertia in the frame of a body to the <inertial> of a link of that body."""
+    frame = tree.frame(link)
+    own = inertia.seen_from(frame.R_BF.T, -frame.R_BF.T @ frame.p_BF)
+    x, y, z = own.com.tolist()
+    I = own.inertia
+    elements = (I[0, 0], I[0, 1], I[0, 2], I[1, 1], I[1, 2], I[2, 2])
+    return Inertial(float(own.mass), Pose((x, y, z)), *(float(element) for element in elements))

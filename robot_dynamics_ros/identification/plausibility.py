@@ -11,7 +11,7 @@ import numpy as np
 from robot_dynamics_ros.errors import RecordingError
 from robot_dynamics_ros.estimation.filtering import moving_joints
 from robot_dynamics_ros.identification.identify import Identification
-from robot_dynamics_ros.identification.intervals import effort_source, equal_intervals
+from robot_dynamics_ros.identification.preparation import effort_source, equal_intervals
 from robot_dynamics_ros.identification.regressor import inertial_parameters, regressor
 from robot_dynamics_ros.identification.validation import Residuals
 from robot_dynamics_ros.model import RobotTree

@@ -13,20 +13,27 @@ rigid bodies alone. Rows are joint efforts, columns are unknowns.
 
 Source: Bittencourt and Gunnarsson 2012 (friction that depends on load and speed; Stribeck).
 
-A body consists of the child link of a joint and all links fixed to it. A correction of the body
-is applied to one of these, the carrier: the child link if it has an <inertial>, else the heaviest
-link. The others keep their inertia.
+Base parameters: the linear combinations of parameters that a set of motions can identify.
+
+A regressor column that depends linearly on others cannot be separated from them. With the
+independent columns :math:`W_b` and the dependent ones :math:`W_d = W_b K`,
+
+.. math:: W\pi = W_b\,\beta, \qquad \beta = \pi_b + K\,\pi_d = B\,\pi
+
+Columns are processed in order, so a parameter is grouped with earlier ones: the mass of a link
+with the moment of inertia of its parent link, armature with the inertia of a link.
+
+Source: Gautier 1991 (QR decomposition, numerical base parameters); Atkeson, An and Hollerbach 1986
+for the three kinds of parameters: identifiable alone, only in combination, not identifiable.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from robot_dynamics_ros.description.robot_description import Inertial, Pose
-from robot_dynamics_ros.description.urdf import parse_urdf
 from robot_dynamics_ros.dynamics.joint_terms import FRICTION_TERMS
 from robot_dynamics_ros.errors import known_name
 from robot_dynamics_ros.estimation.accumulate import ColumnTable
@@ -37,9 +44,7 @@ from robot_dynamics_ros.identification.regressor import (
     regressor,
 )
 from robot_dynamics_ros.model import RobotTree
-from robot_dynamics_ros.model.build import link_inertia
 from robot_dynamics_ros.model.payload import DRIVE_TERMS, STRIBECK_VELOCITY, terms_in_use
-from robot_dynamics_ros.spatial.inertia import RigidBodyInertia, body_parameters
 from robot_dynamics_ros.spatial.scalar import Array
 
 #: Drive terms of a joint, in the order of the columns, with units for revolute and prismatic.
@@ -54,6 +59,8 @@ TERMS = {
     'cubic_friction': ('N m (s/rad)^3', 'N (s/m)^3'),
     'stribeck_friction': ('N m', 'N'),
 }
+#: Name of the factor between the current of a drive and the effort of the rigid bodies.
+PER_EFFORT = 'current_per_effort'
 DEFAULT_TERMS = ('damping', 'coulomb_friction', 'armature')
 #: Further terms of real drives, selected for each joint by cross-validation.
 EVIDENCE_TERMS = DRIVE_TERMS
@@ -160,18 +167,16 @@ class Unknowns:
         Cost: that of the regressor.
         """
         count, n = motion.q.shape
-        columns = np.zeros((count, n, len(self)))
-        rigid = columns[:, :, : self.links]
-        rigid[:] = regressor(self.tree, motion.q, motion.v, motion.a)
-        joints = np.arange(n)
+        columns, joints = np.zeros((count, n, len(self))), np.arange(n)
+        rigid = regressor(self.tree, motion.q, motion.v, motion.a)
+        columns[:, :, : self.links], load = rigid[:, :, : self.links], rigid @ self._loading
         for k, term in enumerate(self.terms):
-            load = rigid @ self._loading if term == 'load_friction' else motion.q
             columns[:, joints, self.links + k * n + joints] = self._column(term, motion, load)
         return columns
 
     def _column(self, term: str, motion: JointMotion, load: Array) -> Array:
-        if term == 'armature':
-            return motion.a
+        if term in ('armature', PER_EFFORT):
+            return motion.a if term == 'armature' else load
         speed = stribeck_velocity(self.tree)
         return FRICTION_TERMS[term](motion.v_friction, motion.direction, load, speed)
 
@@ -181,17 +186,11 @@ class Unknowns:
         for term in TERMS:
             value = described(self.tree, term)
             if term not in self.terms and value.any():
-                load = effort if term != 'load_friction' else self._load(motion)
+                load = effort
+                if term == 'load_friction':
+                    load = regressor(self.tree, motion.q, motion.v, motion.a) @ self._loading
                 effort = effort + value * self._column(term, motion, load)
         return effort
-
-    def _load(self, motion: JointMotion) -> Array:
-        """Return the efforts that load the gears, shape (N, n), N m or N."""
-        return regressor(self.tree, motion.q, motion.v, motion.a) @ self._loading
-
-
-#: Name of the factor between the current of a drive and the effort of the rigid bodies.
-PER_EFFORT = 'current_per_effort'
 
 
 class CurrentUnknowns(Unknowns):
@@ -212,15 +211,6 @@ class CurrentUnknowns(Unknowns):
         self.terms, self.links = (PER_EFFORT, *self.terms), 0
         self.names = tuple(f'{joint}.{term}' for term in self.terms for joint in tree.joint_names)
         self.nominal = np.zeros(len(self.names))
-
-    def columns(self, motion: JointMotion) -> Array:
-        """Return the current per unit of each unknown, new array of shape (N, n, p)."""
-        count, n = motion.q.shape
-        columns, load, joints = np.zeros((count, n, len(self))), self._load(motion), np.arange(n)
-        for k, term in enumerate(self.terms):
-            own = load if term == PER_EFFORT else self._column(term, motion, load)
-            columns[:, joints, k * n + joints] = own
-        return columns
 
 
 def with_terms(tree: RobotTree, values: Mapping[str, Array]) -> RobotTree:
@@ -245,47 +235,136 @@ def stribeck_velocity(tree: RobotTree) -> Array:
     return _STRIBECK * np.where(np.isfinite(limit) & (limit > 0.0), limit, 1.0)
 
 
+_STATES_PER_UNKNOWN = 4
+_STRUCTURAL = 1e-9  # relative remainder after projection below which a column is dependent
+_EXCITED = 1e-6  # the same for data, whose columns contain noise and rounding
+_NOTHING = 1e-12  # relative size below which a column has no effect
+_SNAP = 1e-9  # coefficients this close to an integer are rounded
+
+
 @dataclass(frozen=True, eq=False)
-class BodyLinks:
-    """The links of one body.
+class BaseParameters:
+    """The r identifiable combinations of p parameters.
 
     Attributes:
-        carrier: Name of the link that receives corrections.
-        fixed: Inertial parameters of all other links, about the body origin, shape (10,).
+        parameters: Names of the p parameters.
+        independent: Indices of the columns kept from the reduced matrix, shape (r,).
+        leading: Index of the leading parameter of each combination, shape (r,).
+        no_effect: Indices of the parameters without any effect.
+        B: Shape (r, p), with ``beta = B @ parameters``.
     """
 
-    carrier: str
-    fixed: Array
+    parameters: tuple[str, ...]
+    independent: Array
+    leading: Array
+    no_effect: Array
+    B: Array
+
+    def __len__(self) -> int:
+        return len(self.independent)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The combinations in words, such as ``link1.Izz + 0.105625 link2.m + ...``."""
+        return tuple(combination(row, self.parameters) for row in self.B)
+
+    @property
+    def alone(self) -> Array:
+        """Indices of the parameters that are identifiable alone."""
+        single = self.B[np.count_nonzero(self.B, axis=1) == 1]
+        return np.flatnonzero(single.any(axis=0))
+
+    def only(self, kept: Array) -> BaseParameters:
+        """Return the combinations with the given indices."""
+        return replace(
+            self, independent=self.independent[kept], leading=self.leading[kept], B=self.B[kept]
+        )
+
+    def of_data(self, factor: Array) -> BaseParameters:
+        """Return the combinations that data can identify, possibly fewer.
+
+        Args:
+            factor: Regressor of the data or its triangular factor, base columns, shape (k, r).
+        """
+        return reduce_columns(factor, self.parameters, tolerance=_EXCITED, within=self)
 
 
-def body_links(tree: RobotTree) -> list[BodyLinks]:
-    """Return the links of every body, in the order of the tree.
+def combination(row: Array, names: Sequence[str]) -> str:
+    """Return a linear combination as text; coefficients to six digits, 1 omitted."""
+    words = []
+    for coefficient, name in zip(row.tolist(), names, strict=True):
+        if coefficient:
+            size = abs(coefficient)
+            factor = '' if size == 1.0 else f'{size:.6g} '
+            words.append(f'{"-" if coefficient < 0.0 else "+"} {factor}{name}')
+    return ' '.join(words).removeprefix('+ ') or 'nothing'
+
+
+def reduce_columns(
+    W: Array,
+    names: Sequence[str],
+    tolerance: float = _STRUCTURAL,
+    within: BaseParameters | None = None,
+) -> BaseParameters:
+    """Find the columns that are independent of earlier ones, and express the others by them.
 
     Args:
-        tree: The robot; without URDF text, each body has one link.
+        W: Stacked regressor of many states, or its triangular factor, shape (k, p).
+        names: Names of the parameters; of the p columns, if ``within`` is not given.
+        tolerance: Relative remainder after projection below which a column is dependent.
+        within: The base parameters that the columns belong to, if they are combinations.
+
+    Returns:
+        The base parameters.
+
+    Cost: O(k p^2).
     """
-    if not tree.xml:
-        return [BodyLinks(name, np.zeros(PER_BODY)) for name in tree.link_names]
-    parts: list[dict[str, Array]] = [{} for _ in range(tree.bodies)]
-    for link in parse_urdf(tree.xml).links:
-        frame = tree.frame(link.name)
-        if link.inertial is None or frame.body < 0 or link.inertial.is_zero:
-            continue
-        inertia = link_inertia(link.inertial)
-        parts[frame.body][link.name] = body_parameters(inertia.seen_from(frame.R_BF, frame.p_BF))
-    bodies = []
-    for own, links in zip(tree.link_names, parts, strict=True):
-        carrier = own if own in links else max(links, key=lambda name: links[name][0])
-        others = [value for name, value in links.items() if name != carrier]
-        bodies.append(BodyLinks(carrier, np.sum([np.zeros(PER_BODY), *others], axis=0)))
-    return bodies
+    R = np.asarray(np.linalg.qr(W, mode='r')) if len(W) > W.shape[1] else W
+    size = np.linalg.norm(R, axis=0)
+    effective = size > _NOTHING * max(float(size.max(initial=0.0)), np.finfo(float).tiny)
+    kept, dropped = _select(R, size, np.flatnonzero(effective), tolerance)
+    B = np.zeros((len(kept), R.shape[1]))
+    B[:, kept] = np.eye(len(kept))
+    if kept and dropped:
+        K = np.linalg.lstsq(R[:, kept] / size[kept], R[:, dropped], rcond=None)[0]
+        B[:, dropped] = K / size[kept][:, np.newaxis]
+    independent = np.array(kept, dtype=int)
+    leading = independent if within is None else within.leading[independent]
+    B = B if within is None else B @ within.B
+    nearest = np.round(B)
+    B = np.where(np.abs(B - nearest) < _SNAP, nearest, B)
+    silent = np.flatnonzero(~B.any(axis=0))
+    return BaseParameters(tuple(names), independent, leading, silent, B)
 
 
-def link_inertial(tree: RobotTree, link: str, inertia: RigidBodyInertia) -> Inertial:
-    """Convert an inertia in the frame of a body to the <inertial> of a link of that body."""
-    frame = tree.frame(link)
-    own = inertia.seen_from(frame.R_BF.T, -frame.R_BF.T @ frame.p_BF)
-    x, y, z = own.com.tolist()
-    I = own.inertia
-    elements = (I[0, 0], I[0, 1], I[0, 2], I[1, 1], I[1, 2], I[2, 2])
-    return Inertial(float(own.mass), Pose((x, y, z)), *(float(element) for element in elements))
+def _select(
+    R: Array, size: Array, candidates: Array, tolerance: float
+) -> tuple[list[int], list[int]]:
+    """Return the columns kept and those dropped, by Gram-Schmidt in column order."""
+    basis = np.zeros((len(R), 0))
+    kept: list[int] = []
+    dropped: list[int] = []
+    for k in candidates.tolist():
+        rest = R[:, k] / size[k]
+        for _ in range(2):  # reorthogonalize against rounding
+            rest = rest - basis @ (basis.T @ rest)
+        left = float(np.linalg.norm(rest))
+        if left > tolerance:
+            kept.append(k)
+            basis = np.column_stack([basis, rest / left])
+        else:
+            dropped.append(k)
+    return kept, dropped
+
+
+def structural_base(unknowns: Unknowns) -> BaseParameters:
+    """Return the structurally identifiable base parameters, from geometry and gravity alone.
+
+    Args:
+        unknowns: The unknowns of the robot.
+    """
+    rng = np.random.default_rng(0)  # any seed gives the same result
+    shape = _STATES_PER_UNKNOWN * len(unknowns), unknowns.tree.n
+    v, q = rng.normal(size=shape), rng.uniform(*unknowns.tree.sampled_range, shape)
+    columns = unknowns.columns(JointMotion(q, v, rng.normal(size=shape), v, np.sign(v)))
+    return reduce_columns(columns.reshape(-1, len(unknowns)), unknowns.names)

@@ -14,8 +14,7 @@ from robot_dynamics_ros.errors import RecordingError
 from robot_dynamics_ros.estimation.accumulate import RmsPeak
 from robot_dynamics_ros.estimation.effort_model import Instants, model_efforts
 from robot_dynamics_ros.identification.identify import Identification
-from robot_dynamics_ros.identification.intervals import effort_source
-from robot_dynamics_ros.identification.preparation import Preparation
+from robot_dynamics_ros.identification.preparation import Preparation, effort_source
 from robot_dynamics_ros.identification.regressor import inertial_parameters, regressor
 from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.recordings.recording import Recording

@@ -26,11 +26,11 @@ from robot_dynamics_ros.errors import MissingDependencyError
 from robot_dynamics_ros.estimation.effort_model import ORIGINS, Instants
 from robot_dynamics_ros.estimation.model_monitor import (
     ModelMonitor,
+    Pairing,
     Summary,
     Thresholds,
     evaluate,
     evaluate_difference,
-    make_pairing,
 )
 from robot_dynamics_ros.messages import NANO, stamp_ns
 from robot_dynamics_ros.model import RobotTree
@@ -90,7 +90,7 @@ class MonitorNode(PackageNode):
         self._thresholds = Thresholds.of(
             self._tree, settings['residual_warn'], settings['residual_error']
         )
-        self._pairing = make_pairing(
+        self._pairing = Pairing(
             settings['acceleration'], settings['longest_step'], settings['cutoff_hz']
         )
         self._set_payload(settings)

@@ -10,12 +10,13 @@ from samples import SAMPLES, TWO_R, sample
 from synthetic_runs import pinocchio_parameters, pinocchio_regressor
 
 from robot_dynamics_ros.errors import UnknownNameError
-from robot_dynamics_ros.identification.base_parameters import (
+from robot_dynamics_ros.identification.unknowns import (
+    JointMotion,
+    Unknowns,
     combination,
     reduce_columns,
     structural_base,
 )
-from robot_dynamics_ros.identification.unknowns import JointMotion, Unknowns
 
 
 def base_of(name, terms=()):

@@ -14,10 +14,8 @@ from synthetic_runs import pinocchio_regressor
 from robot_dynamics_ros.cli.design import excitation_trajectory
 from robot_dynamics_ros.control.trajectories.trajectory import check_limits
 from robot_dynamics_ros.errors import ParameterError, UnknownNameError, UnreachableError
-from robot_dynamics_ros.identification.base_parameters import structural_base
-from robot_dynamics_ros.identification.excitation import design_excitation
-from robot_dynamics_ros.identification.excitation_problem import Bounds
-from robot_dynamics_ros.identification.unknowns import Unknowns
+from robot_dynamics_ros.identification.excitation import Bounds, design_excitation
+from robot_dynamics_ros.identification.unknowns import Unknowns, structural_base
 
 FLOOR = 0.30  # m above the base, below which the tool must not go
 WALL = 0.45  # m to the front

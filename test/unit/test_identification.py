@@ -12,10 +12,6 @@ from samples import random_tree, sample
 from synthetic_runs import Drives, periodic_motion, pinocchio_parameters, semi_implicit_run
 
 from robot_dynamics_ros.errors import ConfigurationError, ModelError, RecordingError
-from robot_dynamics_ros.identification.base_parameters import (
-    reduce_columns,
-    structural_base,
-)
 from robot_dynamics_ros.identification.choice import Request
 from robot_dynamics_ros.identification.correction import (
     corrected_urdf,
@@ -42,7 +38,11 @@ from robot_dynamics_ros.identification.physical import (
     pseudo_inertia_of,
 )
 from robot_dynamics_ros.identification.preparation import Preparation
-from robot_dynamics_ros.identification.unknowns import Unknowns
+from robot_dynamics_ros.identification.unknowns import (
+    Unknowns,
+    reduce_columns,
+    structural_base,
+)
 from robot_dynamics_ros.identification.validation import evaluated, validate
 from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.model.load import check_model

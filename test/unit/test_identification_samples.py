@@ -16,10 +16,9 @@ from robot_dynamics_ros.estimation.filtering import (
     noise_cutoff,
     white_noise,
 )
-from robot_dynamics_ros.identification.base_parameters import structural_base
 from robot_dynamics_ros.identification.choice import Request, choose_preparation
 from robot_dynamics_ros.identification.preparation import AT_REST, Preparation, prepare
-from robot_dynamics_ros.identification.unknowns import Unknowns
+from robot_dynamics_ros.identification.unknowns import Unknowns, structural_base
 
 STEP = 1e-3
 DRIVES = Drives([0.6, 0.3], [0.8, 0.4], [0.05, 0.02], [0.0, 0.0])

@@ -13,7 +13,6 @@ from samples import DOWN_Z, Sample
 from robot_dynamics_ros.errors import RecordingError
 from robot_dynamics_ros.identification.gravity import estimate_gravity
 from robot_dynamics_ros.identification.identify import conclude, gather, make_plan
-from robot_dynamics_ros.identification.intervals import equal_intervals, glitches
 from robot_dynamics_ros.identification.loads import (
     DriveGains,
     estimate_load,
@@ -21,7 +20,7 @@ from robot_dynamics_ros.identification.loads import (
     gains_by_weight,
 )
 from robot_dynamics_ros.identification.plausibility import check_recording
-from robot_dynamics_ros.identification.preparation import Preparation
+from robot_dynamics_ros.identification.preparation import Preparation, equal_intervals, glitches
 from robot_dynamics_ros.identification.unknowns import TERMS
 from robot_dynamics_ros.recordings.recording import Recording
 

@@ -16,9 +16,9 @@ from robot_dynamics_ros.errors import ParameterError, UnknownNameError
 from robot_dynamics_ros.estimation.effort_model import Instants
 from robot_dynamics_ros.estimation.model_monitor import (
     ModelMonitor,
+    Pairing,
     Thresholds,
     evaluate,
-    make_pairing,
 )
 from robot_dynamics_ros.model import load_robot
 
@@ -48,7 +48,7 @@ def replay(recording, gravity, formulation='newton_euler'):
     """Return the summary, the verdict and the number of instants of a whole replay."""
     xml, stamps, states, commands = recording
     tree = load_robot(xml, (0.0, 0.0, -gravity))
-    monitor, pairing = ModelMonitor(tree, formulation), make_pairing('semi_implicit', 0.01, 1.0)
+    monitor, pairing = ModelMonitor(tree, formulation), Pairing('semi_implicit', 0.01, 1.0)
     acted = np.full(4, np.nan)
     for stamp in stamps:
         instant = pairing.take(stamp * 1e-9, *states[stamp], acted)
@@ -105,7 +105,7 @@ def explained(four_dof, gravity=9.81, noise=0.0, factor=1.0):
     tree, model = four_dof
     model.gravity.linear = np.array([0.0, 0.0, -gravity])
     data, rng = model.createData(), np.random.default_rng(8)
-    monitor, pairing = ModelMonitor(tree, compare_with=''), make_pairing('filtered', 0.1, 8.0)
+    monitor, pairing = ModelMonitor(tree, compare_with=''), Pairing('filtered', 0.1, 8.0)
     largest = 0.0
     for k in range(5000):
         q, v, a = motion(0.002 * k)
@@ -208,7 +208,7 @@ def test_an_arm_at_rest_is_compared_but_for_what_coulomb_friction_may_hold():
 
 
 def test_a_gap_a_repetition_and_a_jump_back_begin_anew_or_change_nothing():
-    pairing = make_pairing('semi_implicit', 0.01, 1.0)
+    pairing = Pairing('semi_implicit', 0.01, 1.0)
     q, effort = np.zeros(1), np.ones(1)
     times = [0.0, 0.001, 0.001, 0.5, 0.501, 0.2]
     speeds = [0.0, 0.1, 0.1, 3.0, 3.2, 0.0]
@@ -220,7 +220,7 @@ def test_a_gap_a_repetition_and_a_jump_back_begin_anew_or_change_nothing():
 
 
 def test_a_state_that_is_not_finite_is_left_out():
-    pairing = make_pairing('filtered', 0.01, 10.0)
+    pairing = Pairing('filtered', 0.01, 10.0)
     good, bad = np.ones(1), np.array([np.nan])
     assert pairing.take(0.0, good, good, good) is None
     assert pairing.take(0.001, bad, good, good) is None
@@ -231,9 +231,9 @@ def test_a_state_that_is_not_finite_is_left_out():
 @pytest.mark.parametrize(
     ('make', 'error', 'text'),
     [
-        (lambda: make_pairing('exact', 0.1, 1.0), UnknownNameError, 'filtered, semi_implicit'),
-        (lambda: make_pairing('filtered', 0.1, 0.0), ParameterError, 'cutoff_hz'),
-        (lambda: make_pairing('filtered', 0.0, 1.0), ParameterError, 'longest_step'),
+        (lambda: Pairing('exact', 0.1, 1.0), UnknownNameError, 'filtered, semi_implicit'),
+        (lambda: Pairing('filtered', 0.1, 0.0), ParameterError, 'cutoff_hz'),
+        (lambda: Pairing('filtered', 0.0, 1.0), ParameterError, 'longest_step'),
         (
             lambda: Thresholds.of(sample('scara').tree, 3.0, 2.0),
             ParameterError,

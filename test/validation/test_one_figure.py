@@ -11,7 +11,7 @@ import pytest
 
 from robot_dynamics_ros.__main__ import main
 from robot_dynamics_ros.estimation.effort_model import STICKING
-from robot_dynamics_ros.estimation.model_monitor import ModelMonitor, make_pairing
+from robot_dynamics_ros.estimation.model_monitor import ModelMonitor, Pairing
 from robot_dynamics_ros.identification.preparation import Preparation
 from robot_dynamics_ros.identification.validation import validate
 from robot_dynamics_ros.model import load_robot
@@ -45,7 +45,7 @@ def test_analyze_identify_and_monitor_agree_on_a_recording_of_gazebo():
 
     monitor, pairing = (
         ModelMonitor(tree, compare_with=''),
-        make_pairing('semi_implicit', 0.01, 1.0),
+        Pairing('semi_implicit', 0.01, 1.0),
     )
     acted = np.full(4, np.nan)
     for time, q, v, effort in zip(run.time, run.position, run.velocity, run.effort, strict=True):

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from robot_dynamics_ros.errors import MissingDependencyError
-from robot_dynamics_ros.estimation.effort_model import EffortModel, FormulationCheck
+from robot_dynamics_ros.estimation.effort_model import EffortModel
+from robot_dynamics_ros.estimation.model_monitor import FormulationCheck
 from robot_dynamics_ros.estimation.residual_causes import EffortResidual
 from robot_dynamics_ros.recordings.metrics.metric import Metric, MetricRemark, Window
 from robot_dynamics_ros.recordings.recording import Recording
@@ -61,7 +62,7 @@ class Effort(Metric):
         sums, residual = self._sums, self._sums.residual
         if not residual.count.any():
             return {'source': self._source}
-        fit = sums.causes.gravity
+        fit = sums.gravity
         return {
             'source': self._source,
             'formulation': self._model.formulation,
@@ -73,7 +74,7 @@ class Effort(Metric):
             'steps': sums.count,
             'left_out': {why: count.tolist() for why, count in sums.excluded.items()},
             'gravity': {} if fit is None else fit.figures(),
-            'joint_fits': sums.causes.figures(),
+            'joint_fits': sums.joint_fits(),
         }
 
     def findings(self) -> list[MetricRemark]:
@@ -107,11 +108,10 @@ class Effort(Metric):
 
     def _causes(self) -> list[MetricRemark]:
         """Report the cause of the residual, if one explains it better than all others."""
-        causes = self._sums.causes
-        fit = causes.gravity
-        if fit is not None and (fit.is_common_value or causes.is_gravity) and fit.sentence():
+        sums, fit = self._sums, self._sums.gravity
+        if fit is not None and (fit.is_common_value or sums.is_gravity) and fit.sentence():
             return [MetricRemark('wrong', fit.sentence())]
-        return [MetricRemark(*cause) for cause in causes.causes()]
+        return [MetricRemark(*cause) for cause in sums.causes()]
 
 
 class CrossCheck(Metric):
