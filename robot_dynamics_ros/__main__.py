@@ -69,6 +69,7 @@ _MODULES = {
     **dict.fromkeys(('check_model', 'commission'), 'checks'),
     **dict.fromkeys(('excite', 'design_gains'), 'design'),
     **dict.fromkeys(('replay', 'calibrate'), 'reruns'),
+    **dict.fromkeys(('derive', 'compare'), 'equations'),
 }
 
 
@@ -99,7 +100,7 @@ def _main(argv: Sequence[str] | None) -> int:
                     command = _command(name)
                 command.declare(added)
         parsed = parser.parse_args(arguments)  # ends here if no command was chosen
-        return int(command.run(parsed))
+        return int(command.execute(parsed))
     except RobotDynamicsError as error:
         print(f'error: {error}', file=sys.stderr)
         return 2

@@ -9,10 +9,11 @@ import math
 import sys
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from robot_dynamics_ros import yaml_reader as read
 from robot_dynamics_ros.cli.arguments import (
     JOBS,
     RECORDING,
@@ -35,24 +36,38 @@ from robot_dynamics_ros.cli.tables import (
 )
 from robot_dynamics_ros.dynamics import FORMULATIONS
 from robot_dynamics_ros.errors import ConfigurationError, RobotDynamicsError
-from robot_dynamics_ros.recordings.bag.files import short_name
+from robot_dynamics_ros.model import RobotTree
+from robot_dynamics_ros.recordings.bag.files import is_bag, short_name
 from robot_dynamics_ros.recordings.bag_jobs import find_bags, run_with_progress
+from robot_dynamics_ros.recordings.comparison import (
+    compare_runs,
+    comparison_arms,
+    comparison_figures,
+    comparison_report,
+)
 from robot_dynamics_ros.recordings.metrics.bag_analysis import (
     AnalysisSettings,
     BagResult,
     analyze_bag,
 )
 from robot_dynamics_ros.recordings.metrics.evaluator import EFFORTS, EvaluationSettings
-from robot_dynamics_ros.recordings.metrics.metric import parse_threshold
+from robot_dynamics_ros.recordings.metrics.metric import (
+    Threshold,
+    check_thresholds,
+    parse_threshold,
+)
+from robot_dynamics_ros.recordings.metrics.tracking import tool_frame
 from robot_dynamics_ros.recordings.output_folder import (
     atomic_folder,
     choose_folder,
     json_ready,
     write_json,
 )
+from robot_dynamics_ros.recordings.reading import RobotChoice
+from robot_dynamics_ros.recordings.recording import Recording, current_unit
 from robot_dynamics_ros.recordings.report.toolkit import ReportTable, quantity
 
-_USUAL_OUTPUT = Path('out') / 'analysis'
+_USUAL_OUTPUT, COMPARISON = Path('out') / 'analysis', Path('out') / 'comparison'
 _MANY = 20  # number of bags from which reports are written only on request
 EXIT_THRESHOLD, EXIT_FAILED = 1, 2
 
@@ -122,9 +137,6 @@ def analyze_job(job: _Job) -> BagResult:
 
 
 def _settings(args: argparse.Namespace, count: int) -> AnalysisSettings:
-    if args.rows < 0:
-        raise ConfigurationError('--rows', f'is {args.rows}', 'give 0 (all) or more')
-    listing = args.threshold == ['list']
     return AnalysisSettings(
         robot=recording_choice(args),
         evaluation=EvaluationSettings(
@@ -136,11 +148,16 @@ def _settings(args: argparse.Namespace, count: int) -> AnalysisSettings:
             contacts=args.contacts,
         ),
         program=args.program,
-        thresholds=() if listing else tuple(parse_threshold(text) for text in args.threshold),
+        thresholds=_thresholds(args),
         rows=args.rows,
         tables=not args.no_tables,
         report=count < _MANY if args.report is None else args.report,
     )
+
+
+def _thresholds(args: argparse.Namespace) -> tuple[Threshold, ...]:
+    listing = args.threshold == ['list']
+    return () if listing else tuple(parse_threshold(text) for text in args.threshold)
 
 
 def _names(bags: Sequence[Path]) -> list[str]:
@@ -219,6 +236,68 @@ def _write_summary(path: Path, rows: Sequence[dict[str, Any]]) -> None:
         writer.writerows(json_ready(row) for row in rows)
 
 
+def are_bags(words: list[str]) -> bool:
+    """Return whether the first word is a recording or a folder, which a robot cannot be."""
+    return Path(words[0]).is_dir() or is_bag(Path(words[0]))
+
+
+def compare_bags(words: list[str], args: argparse.Namespace) -> int:
+    """Compare two recordings; return 1 if a threshold is violated.
+
+    Raises:
+        ConfigurationError: The number of recordings is not two.
+    """
+    if len(words) != 2:
+        raise ConfigurationError(
+            f'{len(words)} recordings', 'cannot be compared', 'give two: BAG_A BAG_B'
+        )
+    bags = [Path(word) for word in words]
+    names = _names(bags)
+    usual = COMPARISON / f'{names[0]}_{names[1]}'
+    output = choose_folder(args.output, usual, force=args.force)
+    choice = recording_choice(args)
+    first, tree = _whole(bags[0], choice)
+    second, _ = _whole(bags[1], choice, tree)
+    notes = _notes(names, (first, second), described=bool(args.described_by))
+    frame = tool_frame(tree, args.frame)
+    comparison = compare_runs(first, second, tree, frame, args.align)
+    verdicts = check_thresholds(_thresholds(args), comparison.figures, tree.joint_names)
+    unit = current_unit(args.driver_profile)
+    report = comparison_report(names, tree, comparison, notes, unit)
+    with atomic_folder(output) as work:
+        bags_named = dict(zip(('first_bag', 'second_bag'), words, strict=True))
+        write_json(work / 'comparison.json', bags_named | comparison.figures | {'notes': notes})
+        figures = comparison_figures(names, tree, comparison, unit)
+        arm = comparison_arms(names, tree, comparison, frame)
+        replace(report, figures=figures, arm=arm).write(work / 'report.html')
+    if args.threshold == ['list']:
+        print_figures(comparison.figures, tree.joint_names)
+        return 0
+    print_report(report, output)
+    print_thresholds(verdicts)
+    return 0 if all(verdict.holds for verdict in verdicts) else EXIT_THRESHOLD
+
+
+def _whole(
+    bag: Path, choice: RobotChoice, tree: RobotTree | None = None
+) -> tuple[Recording, RobotTree]:
+    with choice.read(bag) as reader:
+        tree = tree or choice.load(reader)
+        (recording,) = choice.parts(reader, tree, float('inf'))
+        return recording, tree
+
+
+def _notes(names: list[str], runs: Sequence[Recording], *, described: bool) -> list[str]:
+    """Return remarks on the bags."""
+    notes = [
+        f'{name}: {note}' for name, run in zip(names, runs, strict=True) for note in run.notes
+    ]
+    first, second = (run.description for run in runs)
+    if not described and second and first != second:
+        notes.append(f'the descriptions in the bags differ: that of {names[0]} is used for both')
+    return notes
+
+
 COMMANDS = {
     'analyze': Command(
         run,
@@ -248,7 +327,11 @@ COMMANDS = {
             ),
             **threshold('metrics.json'),
             **output(_USUAL_OUTPUT),
-            '--rows': option(100_000, 'maximum number of rows in rows.csv, 0: no limit'),
+            '--rows': option(
+                100_000,
+                'maximum number of rows in rows.csv, 0: no limit',
+                check=read.not_negative,
+            ),
             '--no-tables': option(False, 'do not write rows.csv'),
             '--report': option(
                 None,

@@ -61,8 +61,8 @@ class Command(NamedTuple):
             first, *others = key.split()
             names = [first, *(word for word in others if word.startswith('-'))]
             values = tuple(others[len(names) - 1 :])
-            given = dict(settings)
-            title = given.pop('group', '')
+            given = {k: x for k, x in settings.items() if k not in ('group', 'check')}
+            title = settings.get('group', '')
             if values:
                 given['metavar'] = values if values[1:] else values[0]
             if values[1:]:
@@ -70,6 +70,20 @@ class Command(NamedTuple):
             if title not in groups:
                 groups[title] = parser.add_argument_group(title)
             groups[title].add_argument(*names, **given)
+
+    def execute(self, args: argparse.Namespace) -> int:
+        """Check the arguments and run the command; return the exit code.
+
+        Raises:
+            ConfigurationError: A number is out of the range that its option declares.
+        """
+        for key, settings in self.options.items():
+            name = key.split()[0]
+            values = getattr(args, name.strip('-').replace('-', '_'), None)
+            if 'check' in settings and values is not None:
+                for value in values if isinstance(values, list) else [values]:
+                    settings['check'](name, value)
+        return self.run(args)
 
     def parse(self, words: Sequence[str]) -> argparse.Namespace:
         """Return the arguments of a command line."""
@@ -85,7 +99,8 @@ def option(default: Any, text: str, **settings: Any) -> dict[str, Any]:
         default: Default value, to whose type values are converted; if there is none, the type
             itself, or None for a text; False for a flag.
         text: Help; the default is appended, unless it says one.
-        settings: Further keyword arguments of ``add_argument``.
+        settings: Further keyword arguments of ``add_argument``; and ``check``, a function of a
+            name and a number that raises an error.
     """
     if default is False:
         return {'action': 'store_true', 'help': text}

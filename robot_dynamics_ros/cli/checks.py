@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from rich.markup import escape
 
+from robot_dynamics_ros import yaml_reader as read
 from robot_dynamics_ros.cli.arguments import (
     EFFORT_LIMIT,
     JSON,
@@ -42,7 +43,6 @@ from robot_dynamics_ros.control.drivers.conversion import DriverConversion, bind
 from robot_dynamics_ros.control.drivers.file import load_driver_profile, shipped_profiles
 from robot_dynamics_ros.dynamics.joint_terms import largest_gravity_forces
 from robot_dynamics_ros.errors import (
-    ConfigurationError,
     MissingDependencyError,
     ModelError,
     RecordingError,
@@ -272,8 +272,6 @@ def _absolute(namespace: str, topic: str) -> str:
 
 def _by_listening(args: argparse.Namespace, driver: DriverConversion) -> Any:
     ros = ['--ros-args', '-r', f'__ns:=/{args.namespace.strip("/")}'] if args.namespace else []
-    if args.seconds <= 0.0:
-        raise ConfigurationError('--seconds', f'is {args.seconds:g}', 'must be positive')
     try:
         node = import_module('robot_dynamics_ros.ros.commissioning')
     except ImportError as missing:
@@ -356,7 +354,9 @@ COMMANDS = {
                 required=True,
             ),
             '--bag': option(Path, 'recording to check (default: subscribe to the running driver)'),
-            '--seconds': option(60.0, 'without --bag: duration of the live check, s'),
+            '--seconds': option(
+                60.0, 'without --bag: duration of the live check, s', check=read.positive
+            ),
             '--commands': option(
                 False,
                 'check the commands that hold the arm instead of the efforts that the driver '

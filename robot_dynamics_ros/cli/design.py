@@ -143,7 +143,6 @@ def write_excitation(folder: Path, tree: RobotTree, excitation: Excitation, peri
 
 def design_gains(args: argparse.Namespace) -> int:
     """Print gains, poles and margins; return 1 if the closed loop is unstable."""
-    delay = read.not_negative('--delay', args.delay)
     tree = robot_of(args)
     program = load_program(args.program, tree)
     path = check_feasibility(program)
@@ -154,12 +153,12 @@ def design_gains(args: argparse.Namespace) -> int:
         program = replace(program, G0=gains.G0, G1=gains.G1)
         with read.reported_as(ProgramError, f'{option}, '):
             require_stabilizing(program)
-        margins = [program_margins(program, path, int(k), delay) for k in indices]
+        margins = [program_margins(program, path, int(k), args.delay) for k in indices]
     console = Console()
     for remark in program.remarks:
         console.print(f'Remark: {remark}.', markup=False, highlight=False)
     _print_gains(program, gains)
-    _print_margins(program, path, indices, margins, delay)
+    _print_margins(program, path, indices, margins, args.delay)
     console.print('\n[bold]In the program file[/bold]')
     console.print(_yaml(gains), markup=False, highlight=False, soft_wrap=True)
     if args.json:
@@ -191,17 +190,15 @@ def _gains(args: argparse.Namespace, program: Program, path: FeasibilityCheck) -
         ratio = np.ones(m) if args.damping_ratio is None else _rows(args, 'damping_ratio', m)
         return Gains(*gains_from_frequency(frequency, ratio))
     if args.method == 'settling':
-        settling_time = read.positive('--settling-time', _needed(args, 'settling_time'))
-        w, zeta = frequency_for(settling_time, args.overshoot)
+        w, zeta = frequency_for(_needed(args, 'settling_time'), args.overshoot)
         return Gains(*gains_from_frequency(np.full(m, w), np.full(m, zeta)))
     if args.method == 'poles':
         x, y = _needed(args, 'poles')
-        pole = complex(-read.positive('--poles', x), read.number('--poles', y))
+        pole = complex(-read.positive('--poles', x), y)
         return gains_from_poles([(pole, pole.conjugate())] * m)
     error = _rows(args, 'error', m)
     rate = 10.0 * error if args.rate is None else _rows(args, 'rate', m)
-    effort = read.positive('--effort', args.effort) * program.tree.effort_limit
-    return lqr_gains(program, path, error, rate, effort)
+    return lqr_gains(program, path, error, rate, args.effort * program.tree.effort_limit)
 
 
 def _needed(args: argparse.Namespace, name: str) -> Any:
@@ -219,7 +216,7 @@ def _rows(args: argparse.Namespace, name: str, m: int) -> Array:
     values = _needed(args, name)
     if len(values) not in (1, m):
         raise ConfigurationError(_option(name), f'has {len(values)} numbers', f'give one, or {m}')
-    return np.array([read.positive(_option(name), value) for value in values]) * np.ones(m)
+    return np.array(values) * np.ones(m)
 
 
 def _print_gains(program: Program, gains: Gains) -> None:
@@ -333,7 +330,7 @@ _BOUNDS = 'bounds of the motion'
 
 def _of_rows(text: str) -> dict[str, Any]:
     """Return the settings of an option with one number, or one per row of the program."""
-    return option(float, text, nargs='+')
+    return option(float, text, nargs='+', check=read.positive)
 
 
 _GAINS: Options = {
@@ -347,16 +344,24 @@ _GAINS: Options = {
     '--damping-ratio X': _of_rows(
         'method frequency: damping ratio, for all rows or one per row (default: 1)'
     ),
-    '--settling-time S': option(float, 'method settling: 2 %% settling time, s'),
+    '--settling-time S': option(
+        float, 'method settling: 2 %% settling time, s', check=read.positive
+    ),
     '--overshoot P': option(0.0, 'method settling: overshoot, in [0, 1)'),
-    '--poles X Y': option(float, 'method poles: poles of every row at -X + Yj and -X - Yj, 1/s'),
+    '--poles X Y': option(
+        float, 'method poles: poles of every row at -X + Yj and -X - Yj, 1/s', check=read.number
+    ),
     '--error X': _of_rows('method lqr: acceptable error, m or rad, for all rows or one per row'),
     '--rate X': _of_rows(
         'method lqr: acceptable error rate, m/s or rad/s (default: 10/s times the error)'
     ),
-    '--effort SHARE': option(0.3, 'method lqr: share of the effort limits available for feedback'),
+    '--effort SHARE': option(
+        0.3, 'method lqr: share of the effort limits available for feedback', check=read.positive
+    ),
     '--delay S': option(
-        1.5e-3, 'loop delay assumed for the margins, s (default: 0.0015, 1.5 periods at 1 kHz)'
+        1.5e-3,
+        'loop delay assumed for the margins, s (default: 0.0015, 1.5 periods at 1 kHz)',
+        check=read.not_negative,
     ),
 }
 

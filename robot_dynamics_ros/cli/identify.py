@@ -12,6 +12,7 @@ from functools import partial
 from itertools import chain
 from pathlib import Path
 
+from robot_dynamics_ros import yaml_reader as read
 from robot_dynamics_ros.cli.arguments import (
     JOBS,
     RECORDING,
@@ -73,10 +74,6 @@ def run(args: argparse.Namespace) -> int:
     if not args.bags:
         raise ConfigurationError('BAG', 'is missing', 'name the recordings to identify from')
     choose_folder(args.output, args.output, force=args.force, files=FILES)
-    if not (args.prior_weight > 0.0 and math.isfinite(args.prior_weight)):
-        raise ConfigurationError(
-            '--prior-weight', f'is {args.prior_weight:g}', 'give a positive number'
-        )
     if current_unit(args.driver_profile):
         return identify_currents(args, find_bags(args.bags), _request(args))
     identified, sources, gathered = _learn(args, args.bags)
@@ -317,7 +314,9 @@ COMMANDS = {
                 choices=EFFORTS,
             ),
             '--prior-weight': option(
-                1.0, 'weight of the nominal inertia where the data determine little'
+                1.0,
+                'weight of the nominal inertia where the data determine little',
+                check=read.positive,
             ),
             **LOAD,
             '--most PERCENT': option(

@@ -8,13 +8,13 @@
 from __future__ import annotations
 
 import argparse
-import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from robot_dynamics_ros import yaml_reader as read
 from robot_dynamics_ros.cli.arguments import (
     RECORDING,
     Command,
@@ -165,11 +165,6 @@ def _document(
 
 def run_calibration(args: argparse.Namespace) -> int:
     """Calibrate the thresholds, write and print them; return 0."""
-    for name in ('alarms_per_hour', 'bandwidth', 'delay'):
-        value, positive = getattr(args, name), name == 'alarms_per_hour'
-        if not (math.isfinite(value) and (value > 0.0 if positive else value >= 0.0)):
-            wanted = 'positive' if positive else '0 or more'
-            raise ConfigurationError(f'--{name.replace("_", "-")}', f'is {value:g}', wanted)
     bags, choice = find_bags(args.bags), recording_choice(args)
     if unit := current_unit(choice.driver_profile):
         raise ConfigurationError(
@@ -308,12 +303,15 @@ COMMANDS = {
         {
             'bags BAG': option(Path, 'recordings without contact', nargs='+'),
             '--output': option(Path, 'thresholds file to write', required=True),
-            '--alarms-per-hour': option(20.0, 'accepted false alarms per hour of the whole robot'),
+            '--alarms-per-hour': option(
+                20.0, 'accepted false alarms per hour of the whole robot', check=read.positive
+            ),
             '--bandwidth': option(
                 0.0,
                 'bandwidth of the observer, 1/s (default: 0.2 times the state rate, at most 200)',
+                check=read.not_negative,
             ),
-            '--delay': option(0.0, 'delay of commanded efforts, s'),
+            '--delay': option(0.0, 'delay of commanded efforts, s', check=read.not_negative),
             '--fit': option(
                 None,
                 'fit efforts to the model first (default: only measured efforts)',

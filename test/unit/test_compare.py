@@ -10,7 +10,7 @@ import pytest
 from samples import sample
 
 from robot_dynamics_ros.__main__ import main
-from robot_dynamics_ros.cli import compare
+from robot_dynamics_ros.cli import equations
 from robot_dynamics_ros.dynamics import registry
 from robot_dynamics_ros.dynamics.newton_euler import NewtonEuler
 from robot_dynamics_ros.dynamics.registry import FORMULATIONS, QUANTITIES, agreement
@@ -21,9 +21,9 @@ TRACED = [name for name, kind in FORMULATIONS.items() if not kind.numbers_only]
 @pytest.fixture
 def fast(monkeypatch):
     """Measure times roughly but quickly: their values are not under test."""
-    monkeypatch.setattr(compare, '_BLOCK', 0.0)
-    monkeypatch.setattr(compare, '_BLOCKS', 1)
-    monkeypatch.setattr(compare, '_BATCH', 16)
+    monkeypatch.setattr(equations, '_BLOCK', 0.0)
+    monkeypatch.setattr(equations, '_BLOCKS', 1)
+    monkeypatch.setattr(equations, '_BATCH', 16)
 
 
 def test_the_command_prints_tables_and_writes_the_numbers(fast, tmp_path, capsys):

@@ -1,63 +1,60 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compare all formulations on a robot (``compare ROBOT``), or two recordings of the same program.
+"""Print equations of motion (``derive``), or compare all formulations on a robot (``compare``).
 
-``compare BAG_A BAG_B`` aligns the recordings in time.
+``derive`` prints text, LaTeX or Python, or generates C functions. ``compare BAG_A BAG_B`` compares
+two recordings of the same program.
 """
 
 from __future__ import annotations
 
 import argparse
+import sys
 import timeit
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from rich.console import Console
-from rich.progress import Progress, TextColumn
 
+from robot_dynamics_ros.cli.analyze import COMPARISON, are_bags, compare_bags
 from robot_dynamics_ros.cli.arguments import (
     JSON,
+    LOOPS,
     PART,
     ROBOT,
     TOOL_FRAME,
     Command,
     grouped,
+    loops_of,
+    mechanism_of,
     option,
     output,
-    recording_choice,
     robot_of,
+    set_values,
     threshold,
 )
-from robot_dynamics_ros.cli.tables import (
-    print_figures,
-    print_report,
-    print_table,
-    print_thresholds,
-    wide_console,
+from robot_dynamics_ros.cli.tables import print_table, wide_console
+from robot_dynamics_ros.control.laws.computed_torque import ComputedTorque
+from robot_dynamics_ros.control.laws.constraint_stabilization import ConstraintStabilization
+from robot_dynamics_ros.control.laws.law_functions import (
+    computed_torque_function,
+    constraint_law_function,
 )
 from robot_dynamics_ros.dynamics.pinocchio_reference import PinocchioReference
 from robot_dynamics_ros.dynamics.registry import FORMULATIONS, agreement, make_formulation
 from robot_dynamics_ros.errors import ConfigurationError, MissingDependencyError
-from robot_dynamics_ros.model import RobotTree
+from robot_dynamics_ros.model import Mechanism, RobotTree
 from robot_dynamics_ros.recordings.alignment import METHODS
-from robot_dynamics_ros.recordings.bag.files import is_bag, short_name
-from robot_dynamics_ros.recordings.comparison import (
-    compare_runs,
-    comparison_arms,
-    comparison_figures,
-    comparison_report,
-)
-from robot_dynamics_ros.recordings.metrics.metric import check_thresholds, parse_threshold
-from robot_dynamics_ros.recordings.metrics.tracking import tool_frame
-from robot_dynamics_ros.recordings.output_folder import atomic_folder, choose_folder, write_json
-from robot_dynamics_ros.recordings.reading import RobotChoice
-from robot_dynamics_ros.recordings.recording import Recording, current_unit
+from robot_dynamics_ros.recordings.output_folder import write_json
 from robot_dynamics_ros.recordings.report.toolkit import ReportTable
+from robot_dynamics_ros.symbolic.c_function import CFunction
+from robot_dynamics_ros.symbolic.c_source import DEFAULT_OUTPUTS, c_source, write
+from robot_dynamics_ros.symbolic.closed_form import ClosedForm, derive
+from robot_dynamics_ros.symbolic.equations import QUANTITIES, WRITERS
 from robot_dynamics_ros.symbolic.kernel import PythonBackend, compile_kernel
 from robot_dynamics_ros.symbolic.operation_counts import operation_counts, placement_operations
-from robot_dynamics_ros.symbolic.outputs import Arguments, Subject
+from robot_dynamics_ros.symbolic.outputs import OUTPUTS, Arguments, Subject
 
 _OUTPUT = 'inverse_dynamics'
 _BATCH = 100_000  # states
@@ -67,18 +64,14 @@ _BLOCKS = 15
 Document = dict[str, Any]
 
 
-def run(args: argparse.Namespace) -> int:
+def run_compare(args: argparse.Namespace) -> int:
     """Compare, print and write; return 0, or 1 if recordings violate a threshold."""
     words = [args.robot, *args.mapping]
     if are_bags(words):
         return compare_bags(words, args)
     tree = robot_of(args)
-    columns = TextColumn('{task.description}')
-    with Progress(columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task('')
-        document = compare(
-            tree, args.states, args.seed, lambda step: bar.update(task, description=step)
-        )
+    with Console(stderr=True).status('') as status:
+        document = compare(tree, args.states, args.seed, status.update)
     _print(document)
     if args.json:
         write_json(args.json, document)
@@ -161,22 +154,22 @@ def _efficiency_claim(tree: RobotTree) -> Document:
 def _times(tree: RobotTree, name: str) -> dict[str, float]:
     """Return times of inverse dynamics, ns: one call in each form, and one state of a batch."""
     model, rng = make_formulation(name, tree), np.random.default_rng(0)
-    q, v, a = rng.uniform(-1, 1, size=(3, tree.n))
-    tau, many = np.zeros(tree.n), rng.uniform(-1, 1, size=(3, _BATCH, tree.n))
+    names: dict[str, Any] = {'tau': np.zeros(tree.n)}
+    names |= zip('qva', rng.uniform(-1, 1, size=(3, tree.n)), strict=True)
+    names['many'] = rng.uniform(-1, 1, size=(3, _BATCH, tree.n))
     if isinstance(model, PinocchioReference):
-        names = {'f': model.library.rnea, 'M': model.model, 'D': model.data}
-        call = _shortest('f(M, D, q, v, a)', names | {'q': q, 'v': v, 'a': a})
-        return {'library': call}
+        names |= {'f': model.library.rnea, 'M': model.model, 'D': model.data}
+        return {'library': _shortest('f(M, D, q, v, a)', names)}
     kernels = compile_kernel(tree, name, (_OUTPUT,))
     python = PythonBackend(Subject(tree, name, tree.link_names[-1]), (_OUTPUT,))
-    generated = python.kernel(Arguments.of_output(_OUTPUT, tree.n))
-    names = {'q': q, 'v': v, 'a': a, 'tau': tau}
+    names['generated'] = python.kernel(Arguments.of_output(_OUTPUT, tree.n))
+    names |= {'interpreted': model.inverse_dynamics, 'compiled': kernels.inverse_dynamics}
+    names |= {'batch': kernels.batch, 'name': _OUTPUT}
     return {
-        'interpreted': _shortest('f(q, v, a)', names | {'f': model.inverse_dynamics}),
-        'generated': _shortest('f(q, v, a, tau)', names | {'f': generated}),
-        'compiled': _shortest('f(q, v, a, tau)', names | {'f': kernels.inverse_dynamics}),
-        'batch': _shortest('f(name, *x)', {'f': kernels.batch, 'name': _OUTPUT, 'x': many})
-        / _BATCH,
+        'interpreted': _shortest('interpreted(q, v, a)', names),
+        'generated': _shortest('generated(q, v, a, tau)', names),
+        'compiled': _shortest('compiled(q, v, a, tau)', names),
+        'batch': _shortest('batch(name, *many)', names) / _BATCH,
     }
 
 
@@ -230,83 +223,118 @@ def _claim(claim: dict[str, int]) -> str:
     )
 
 
-_USUAL_OUTPUT = Path('out') / 'comparison'
-EXIT_THRESHOLD = 1
+def run_derive(args: argparse.Namespace) -> int:
+    """Derive and print; return 0."""
+    if args.format == 'c':
+        return _write_c(args)
+    text = WRITERS[args.format](_derived(args), args.show)
+    if args.output:
+        args.output.write_text(text, encoding='utf-8')
+    else:
+        sys.stdout.write(text)
+    return 0
 
 
-def are_bags(words: list[str]) -> bool:
-    """Return whether the first word is a recording or a folder, which a robot cannot be."""
-    return Path(words[0]).is_dir() or is_bag(Path(words[0]))
+def _write_c(args: argparse.Namespace) -> int:
+    if args.output is None:
+        raise ConfigurationError('--format c', 'writes several files', 'add --output FOLDER')
+    robot, formulation = _robot(args)
+    functions = []
+    if args.program or args.ramp is not None:
+        robot = robot_of(args, effort_limit=None)  # laws need the actual limits
+        formulation = args.formulation or 'newton_euler'
+        functions.append(_law(args, robot, formulation))
+    files = c_source(
+        robot,
+        args.functions,
+        frames=args.frames,
+        formulation=formulation,
+        name=args.name,
+        functions=functions,
+    )
+    write(files, args.output)
+    print(f'written: {", ".join(files)} in {args.output}; check with: make -C {args.output} test')
+    return 0
 
 
-def compare_bags(words: list[str], args: argparse.Namespace) -> int:
-    """Compare two recordings; return 1 if a threshold is violated.
-
-    Raises:
-        ConfigurationError: The number of recordings is not two.
-    """
-    if len(words) != 2:
-        raise ConfigurationError(
-            f'{len(words)} recordings', 'cannot be compared', 'give two: BAG_A BAG_B'
-        )
-    bags = [Path(word) for word in words]
-    listing = args.threshold == ['list']
-    thresholds = [] if listing else [parse_threshold(text) for text in args.threshold]
-    names = _names(bags)
-    usual = _USUAL_OUTPUT / f'{names[0]}_{names[1]}'
-    output = choose_folder(args.output, usual, force=args.force)
-    choice = recording_choice(args)
-    first, tree = _read(bags[0], choice)
-    second, _ = _read(bags[1], choice, tree)
-    notes = _notes(names, (first, second), described=bool(args.described_by))
-    frame = tool_frame(tree, args.frame)
-    comparison = compare_runs(first, second, tree, frame, args.align)
-    verdicts = check_thresholds(thresholds, comparison.figures, tree.joint_names)
-    unit = current_unit(args.driver_profile)
-    report = comparison_report(names, tree, comparison, notes, unit)
-    with atomic_folder(output) as work:
-        bags_named = dict(zip(('first_bag', 'second_bag'), words, strict=True))
-        write_json(work / 'comparison.json', bags_named | comparison.figures | {'notes': notes})
-        figures = comparison_figures(names, tree, comparison, unit)
-        arm = comparison_arms(names, tree, comparison, frame)
-        replace(report, figures=figures, arm=arm).write(work / 'report.html')
-    if listing:
-        print_figures(comparison.figures, tree.joint_names)
-        return 0
-    print_report(report, output)
-    print_thresholds(verdicts)
-    return 0 if all(verdict.holds for verdict in verdicts) else EXIT_THRESHOLD
+def _law(args: argparse.Namespace, robot: RobotTree, formulation: str) -> CFunction:
+    """Return the law that the arguments select."""
+    parameters = set_values(args.changes)
+    if args.ramp is None:
+        law = ConstraintStabilization(robot, program=args.program, **parameters)
+        return constraint_law_function(law, formulation)
+    if args.program:
+        raise ConfigurationError('--program', 'excludes --ramp, another law', 'give one of them')
+    return computed_torque_function(ComputedTorque(robot, **parameters), args.ramp, formulation)
 
 
-def _read(
-    bag: Path, choice: RobotChoice, tree: RobotTree | None = None
-) -> tuple[Recording, RobotTree]:
-    with choice.read(bag) as reader:
-        tree = tree or choice.load(reader)
-        (recording,) = choice.parts(reader, tree, float('inf'))
-        return recording, tree
+def _robot(args: argparse.Namespace) -> tuple[RobotTree | Mechanism, str]:
+    """Return the robot and the formulation that the arguments select."""
+    loops = loops_of(args)
+    robot = mechanism_of(args, loops) if loops else robot_of(args)
+    return robot, args.formulation or ('kane' if loops else 'newton_euler')
 
 
-def _notes(names: list[str], runs: Sequence[Recording], *, described: bool) -> list[str]:
-    """Return remarks on the bags."""
-    notes = [
-        f'{name}: {note}' for name, run in zip(names, runs, strict=True) for note in run.notes
-    ]
-    first, second = (run.description for run in runs)
-    if not described and second and first != second:
-        notes.append(f'the descriptions in the bags differ: that of {names[0]} is used for both')
-    return notes
+def _derived(args: argparse.Namespace) -> ClosedForm:
+    robot, formulation = _robot(args)
+    with Console(stderr=True).status('') as status:
+
+        def show(step: str, done: float) -> None:
+            status.update(f'{step} {100.0 * done:.0f} %')
+
+        return derive(robot, formulation, show)
 
 
-def _names(bags: list[Path]) -> list[str]:
-    """Return distinct short names of the two bags."""
-    names = [short_name(bag) for bag in bags]
-    return names if names[0] != names[1] else [f'{names[0]}-1', f'{names[1]}-2']
-
+_MEANINGS = ', '.join(f'{name} {meaning}' for name, meaning in QUANTITIES.items())
+_OF_C = {
+    '--functions': option(
+        DEFAULT_OUTPUTS,
+        f'functions to generate (default: {", ".join(DEFAULT_OUTPUTS)})',
+        nargs='+',
+        choices=OUTPUTS,
+    ),
+    '--frames LINK': option((), 'links to generate pose, Jacobian and motion of', nargs='+'),
+    '--program NAME|FILE': option(
+        None, 'also generate the constraint-stabilization law with this program'
+    ),
+    '--ramp SECONDS': option(
+        float,
+        'also generate computed torque with saturated efforts and this activation ramp, s; '
+        '0: no ramp',
+    ),
+    '--set KEY=VALUE': option(
+        [],
+        'set a parameter of the law, YAML value, e.g. period=0.001; may be repeated',
+        dest='changes',
+        action='append',
+    ),
+    '--name': option(None, 'prefix of all C names (default: the name of the robot)'),
+}
 
 COMMANDS = {
+    'derive': Command(
+        run_derive,
+        {
+            **ROBOT,
+            '--format': option('text', 'output format', choices=(*WRITERS, 'c')),
+            '--formulation': option(
+                None, 'formulation to derive from (default: newton_euler; with --loops: kane)'
+            ),
+            '--show': option(
+                tuple(QUANTITIES),
+                f'what to print: {_MEANINGS} (default: all)',
+                nargs='+',
+                choices=QUANTITIES,
+            ),
+            **LOOPS,
+            '--output FILE': option(
+                Path, 'output file (default: stdout); for C, a folder, required'
+            ),
+            **grouped('with --format c', _OF_C),
+        },
+    ),
     'compare': Command(
-        run,
+        run_compare,
         {
             **ROBOT,
             '--states N': option(10, 'number of random states to compare'),
@@ -321,10 +349,10 @@ COMMANDS = {
                     **PART,
                     **TOOL_FRAME,
                     **threshold('comparison.json'),
-                    **output(_USUAL_OUTPUT),
+                    **output(COMPARISON),
                 },
             ),
         },
         usage='%(prog)s [options] ROBOT [NAME:=VALUE ...] | BAG_A BAG_B',
-    )
+    ),
 }
