@@ -284,13 +284,12 @@ def _by_listening(args: argparse.Namespace, driver: DriverConversion) -> Any:
 def _print_held(
     tree: RobotTree, held: Commissioning | None, findings: list[Finding], commanded: bool
 ) -> None:
-    console = wide_console()
     if held is not None:
         print_table(_table(tree, held, 'commanded' if commanded else 'measured'))
         print_table(_correlations(tree, held))
     print_problems(findings)
     if not any(finding.severity == 'error' for finding in findings):
-        console.print('[green]no errors found in the profile[/]')
+        wide_console().print('[green]no errors found in the profile[/]')
 
 
 def _table(tree: RobotTree, held: Commissioning, source: str) -> ReportTable:
@@ -324,10 +323,10 @@ def _document(
         document['poses'] = held.poses
         document['joints'] = {
             name: {
-                'loaded': bool(held.loaded[i]),
-                'slope': float(held.slope[i]) if held.loaded[i] else None,
-                'mean_difference': float(held.offset[i]),
-                'rms_difference': float(held.residual[i]),
+                'loaded': held.loaded[i],
+                'slope': held.slope[i] if held.loaded[i] else None,
+                'mean_difference': held.offset[i],
+                'rms_difference': held.residual[i],
             }
             for i, name in enumerate(tree.joint_names)
         }

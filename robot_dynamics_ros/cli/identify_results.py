@@ -18,7 +18,7 @@ import numpy as np
 import yaml
 
 from robot_dynamics_ros.cli.arguments import Options, option, recording_choice
-from robot_dynamics_ros.cli.tables import print_report, print_table, wide_console
+from robot_dynamics_ros.cli.tables import print_report, print_table
 from robot_dynamics_ros.control.drivers.file import shipped_profiles
 from robot_dynamics_ros.control.drivers.profile import NEED_CONSTANT
 from robot_dynamics_ros.errors import ConfigurationError, RecordingError
@@ -105,13 +105,11 @@ def listed(names: Sequence[object], most: int = 3) -> str:
 
 def _bag_sentences(bags: Sequence[BagOutcome]) -> list[str]:
     """Return remarks on bags, one sentence each, failures first."""
-    failed = [f'failed: {bag.error}' for bag in bags if bag.error]
-    notes = [f'{bag.bag}: {note}' for bag in bags for note in bag.notes if not bag.error]
-    sentences = [*failed, *notes]
-    if len(sentences) > _MOST_NOTES:
-        more = f'and {len(sentences) - _MOST_NOTES} more about bags: see {FILES[2]}'
-        return [*sentences[:_MOST_NOTES], more]
-    return sentences
+    sentences = [f'failed: {bag.error}' for bag in bags if bag.error]
+    sentences += [f'{bag.bag}: {note}' for bag in bags for note in bag.notes if not bag.error]
+    more = len(sentences) - _MOST_NOTES
+    about = [f'and {more} more about bags: see {FILES[2]}'] if more > 0 else []
+    return [*sentences[:_MOST_NOTES], *about]
 
 
 def identify_currents(args: argparse.Namespace, bags: Sequence[Path], request: Request) -> int:
@@ -185,29 +183,31 @@ def currents_text(tree: RobotTree, currents: Sequence[JointCurrent], unit: str) 
                 **row.values,
                 'stribeck_velocity': speed[i],
                 'deviations': row.deviations,
-                'units': {t: _unit(t, unit, bool(tree.prismatic[i])) for t in row.values},
+                'units': {term: _unit(term, unit, tree.slides[i]) for term in row.values},
             }
             for i, (joint, row) in enumerate(zip(tree.joint_names, currents, strict=True))
         },
     }
-    header = ''.join(f'# {line}\n' for line in formula)
+    return commented(formula, values)
+
+
+def commented(comments: Sequence[str], values: Any) -> str:
+    """Return values as YAML, after comments, one line each."""
+    header = ''.join(f'# {line}\n' for line in comments)
     return header + yaml.safe_dump(values, sort_keys=False)
 
 
 def _print(tree: RobotTree, currents: Sequence[JointCurrent], unit: str) -> None:
     rows = []
-    for joint, row, slides in zip(tree.joint_names, currents, tree.prismatic, strict=True):
+    for joint, row, slides in zip(tree.joint_names, currents, tree.slides, strict=True):
         for term, value in row.values.items():
-            deviation = f'{row.deviations[term]:.2g}'
-            name, written = f'{joint}.{term}', f'{value:.6g}'
-            rows.append((name, written, deviation, _unit(term, unit, bool(slides))))
+            number, deviation = f'{value:.6g}', f'{row.deviations[term]:.2g}'
+            rows.append((f'{joint}.{term}', number, deviation, _unit(term, unit, slides)))
         rows.append((f'{joint}, held out', f'{100 * row.held_out:.3g}', '', '% unexplained'))
-    console, head = wide_console(), ('parameter', 'identified', 'deviation', 'unit')
+    head = ('parameter', 'identified', 'deviation', 'unit')
     print_table(ReportTable(head, rows, f'Drives in {unit}'))
     mean = 100.0 * np.mean([row.held_out for row in currents])
-    console.print(
-        f'held-out segments: {mean:.3g} % of the current unexplained, mean of the joints'
-    )
+    print(f'held-out segments: {mean:.3g} % of the current unexplained, mean of the joints')
 
 
 class Learned(NamedTuple):
@@ -295,16 +295,15 @@ def _payload_sentences(load: LoadEstimate) -> list[str]:
     payload = load.payload
     centre = ', '.join(f'{x:.4f}' for x in payload.com)
     sure = ', '.join(f'{x:.1g}' for x in load.com_deviation)
+    inertia = ', '.join(
+        f'{axis} {payload.inertia[i, i]:.3g} ± {load.inertia_deviation[i, i]:.1g}'
+        for i, axis in enumerate(('xx', 'yy', 'zz'))
+    )
     return [
         f'{payload.frame} carries {payload.mass:.4g} ± {load.mass_deviation:.2g} kg '
         f'({load.gains.source})',
         f'centre: {centre} m, deviations {sure}',
-        'inertia about it: '
-        + ', '.join(
-            f'{axis} {payload.inertia[i, i]:.3g} ± {load.inertia_deviation[i, i]:.1g}'
-            for i, axis in enumerate(('xx', 'yy', 'zz'))
-        )
-        + ' kg m^2',
+        f'inertia about it: {inertia} kg m^2',
     ]
 
 
@@ -321,12 +320,12 @@ def _payload_text(load: LoadEstimate) -> str:
         'com': load.com_deviation.tolist(),
         'inertia': load.inertia_deviation[upper].tolist(),
     }
-    header = (
-        '# Parameters of the controller: the payload of the arm. Standard deviations:\n'
-        f'# {yaml.safe_dump(deviations, default_flow_style=True, width=math.inf)}'
-        f'# {load.gains.source}\n'
+    comments = (
+        'Parameters of the controller: the payload of the arm. Standard deviations:',
+        yaml.safe_dump(deviations, default_flow_style=True, width=math.inf).strip(),
+        load.gains.source,
     )
-    return header + yaml.safe_dump({'/**': {'ros__parameters': values}}, sort_keys=False)
+    return commented(comments, {'/**': {'ros__parameters': values}})
 
 
 def _gains(args: argparse.Namespace, learn: Learn) -> tuple[str, list[str]]:
@@ -377,5 +376,4 @@ def _profile_text(
         raise RecordingError('the loaded run', 'determines no gain', 'use a heavier load')
     order = [row.joint for row in profile.joints] or list(identified.tree.joint_names)
     data['joints'] = [rows.get(name, {'joint': name}) for name in order]
-    header = ''.join(f'# {sentence}\n' for sentence in said)
-    return header + yaml.safe_dump(data, sort_keys=False), said
+    return commented(said, data), said

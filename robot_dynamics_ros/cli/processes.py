@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any, TypeVar
+from typing import Any, TypeVar
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
@@ -75,7 +75,6 @@ class SceneProcesses:
         self._logs = logs
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self._done: set[str] = set()
-        self._files: list[IO[bytes]] = []
         self._environment = {
             **os.environ,
             'ROS_DOMAIN_ID': str(domain),
@@ -92,11 +91,8 @@ class SceneProcesses:
 
     def __exit__(self, *_: object) -> None:
         for process in self._processes.values():
-            if process.poll() is None:
-                process.kill()
+            process.kill()
             process.wait()
-        for file in self._files:
-            file.close()
 
     def start(
         self, name: str, command: str, parameters: Mapping[str, Any], robot: str | Path
@@ -110,14 +106,11 @@ class SceneProcesses:
 
     def start_command(self, name: str, words: Sequence[str]) -> None:
         """Start ``python -m robot_dynamics_ros`` with arguments, under a name."""
-        out = (self._logs / f'{name}.log').open('wb')
-        self._files.append(out)
-        self._processes[name] = subprocess.Popen(
-            [sys.executable, '-m', 'robot_dynamics_ros', *words],
-            stdout=out,
-            stderr=subprocess.STDOUT,
-            env=self._environment,
-        )
+        command = [sys.executable, '-m', 'robot_dynamics_ros', *words]
+        with (self._logs / f'{name}.log').open('wb') as out:
+            self._processes[name] = subprocess.Popen(
+                command, stdout=out, stderr=subprocess.STDOUT, env=self._environment
+            )
 
     def pid(self, name: str) -> int:
         """Return the process ID."""
@@ -171,8 +164,7 @@ class SceneProcesses:
         """
         for name in order:
             process = self._processes[name]
-            if process.poll() is None:
-                process.send_signal(signal.SIGINT)
+            process.send_signal(signal.SIGINT)
             try:
                 process.wait(_END_SECONDS)
             except subprocess.TimeoutExpired:

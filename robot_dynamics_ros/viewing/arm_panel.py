@@ -155,11 +155,12 @@ class ArmPanel:
 
     def _plotted(self, now: ArmInstant) -> dict[str, Numbers]:
         """Return the quantities of each plot at an instant."""
+        limits = {k: x for k, joint in self.joints.items() if (x := effort_limit(joint))}
         error = now.error
         return {
             'error': {name: error[name] for name in self.joints if name in error},
             'f': now.f,
-            'effort': effort_shares(now.effort, self.joints),
+            'effort': {name: x / limits[name] for name, x in now.effort.items() if name in limits},
             'sigma_min': {} if math.isnan(now.sigma_min) else {'sigma_min': now.sigma_min},
         }
 
@@ -168,14 +169,6 @@ def effort_limit(joint: Joint) -> float:
     """Return the effort limit of a joint, N m or N; 0 if the description has none."""
     limit = joint.limit.effort if joint.limit is not None else None
     return limit if limit is not None and math.isfinite(limit) else 0.0
-
-
-def effort_shares(efforts: Numbers, joints: dict[str, Joint]) -> dict[str, float]:
-    """Return efforts as fractions of their limits, for the joints with limits."""
-    limits = {name: effort_limit(joint) for name, joint in joints.items()}
-    return {
-        name: efforts[name] / limit for name, limit in limits.items() if limit and name in efforts
-    }
 
 
 def state_html(now: ArmInstant) -> str:
