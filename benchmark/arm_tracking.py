@@ -22,12 +22,12 @@ from robot_dynamics_ros.__main__ import main as command
 from robot_dynamics_ros.cli.demo import LAWS, Arm, run_scene
 from robot_dynamics_ros.cli.new_robot import PARAMETERS
 from robot_dynamics_ros.constraints.program_file import load_program
-from robot_dynamics_ros.control.design.default_motion import DefaultMotion
-from robot_dynamics_ros.control.design.robot_setup import STICTION_VELOCITY, default_program
+from robot_dynamics_ros.control.default_motion import DefaultMotion
 from robot_dynamics_ros.control.laws.computed_torque import ComputedTorque
 from robot_dynamics_ros.control.laws.constraint_stabilization import ConstraintStabilization
 from robot_dynamics_ros.control.laws.control_law import ControlLaw, Reference
-from robot_dynamics_ros.control.laws.pd_gravity import PdGravity
+from robot_dynamics_ros.control.laws.gravity_laws import PdGravity
+from robot_dynamics_ros.control.robot_setup import STICTION_VELOCITY, default_program
 from robot_dynamics_ros.dynamics import make_formulation
 from robot_dynamics_ros.dynamics.joint_terms import JointTerms
 from robot_dynamics_ros.errors import SceneError

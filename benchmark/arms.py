@@ -34,10 +34,10 @@ from benchmark.measuring import (
     saved,
     show,
 )
-from robot_dynamics_ros.control.design.default_motion import default_motion
-from robot_dynamics_ros.control.design.robot_setup import natural_frequencies
+from robot_dynamics_ros.control.default_motion import default_motion
 from robot_dynamics_ros.control.laws.computed_torque import ComputedTorque
 from robot_dynamics_ros.control.laws.control_law import Reference
+from robot_dynamics_ros.control.robot_setup import natural_frequencies
 from robot_dynamics_ros.dynamics import FORMULATIONS, make_formulation
 from robot_dynamics_ros.errors import ModelError, RobotDynamicsError
 from robot_dynamics_ros.identification import inertial_parameters, regressor

@@ -17,13 +17,12 @@ import numpy as np
 from benchmark.session_on_plant import SessionOnPlant, shipped_parameters
 from robot_dynamics_ros.control.changes import TrajectoryChange
 from robot_dynamics_ros.control.drivers.conversion import DriverConversion, bind, effort_limits
-from robot_dynamics_ros.control.drivers.file import load_driver_profile
+from robot_dynamics_ros.control.drivers.profile import load_driver_profile
 from robot_dynamics_ros.control.laws.control_law import Reference
 from robot_dynamics_ros.control.modes import SessionMode
 from robot_dynamics_ros.control.setup import DEFAULTS
 from robot_dynamics_ros.control.trajectories.reference_generator import ReferenceGenerator
-from robot_dynamics_ros.control.trajectories.sampling import ReferenceSampler
-from robot_dynamics_ros.control.trajectories.trajectory import Trajectory
+from robot_dynamics_ros.control.trajectories.trajectory import ReferenceSampler, Trajectory
 from robot_dynamics_ros.description.shipped import shipped_robot
 from robot_dynamics_ros.errors import ParameterError
 from robot_dynamics_ros.model import RobotTree, load_robot

@@ -25,9 +25,9 @@ from benchmark.driver_run import (
     start_of,
 )
 from benchmark.measuring import save, show_rows
-from robot_dynamics_ros.control.design.gain_design import loop_margins
-from robot_dynamics_ros.control.drivers.file import shipped_profiles
-from robot_dynamics_ros.control.laws.pd_gravity import joint_inertia
+from robot_dynamics_ros.control.drivers.profile import shipped_profiles
+from robot_dynamics_ros.control.gain_design import loop_margins
+from robot_dynamics_ros.control.laws.gravity_laws import joint_inertia
 from robot_dynamics_ros.description import shipped
 from robot_dynamics_ros.dynamics.newton_euler import NewtonEuler
 from robot_dynamics_ros.errors import ConfigurationError, DivergenceError, ParameterError

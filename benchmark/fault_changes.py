@@ -22,9 +22,10 @@ from robot_dynamics_ros.control.changes import (
     TrajectoryChange,
 )
 from robot_dynamics_ros.control.contact_watch import REACTIONS
+from robot_dynamics_ros.control.goals import Outcome, ResultCode
 from robot_dynamics_ros.control.laws.registry import LAWS
 from robot_dynamics_ros.control.modes import SessionMode
-from robot_dynamics_ros.control.safety import STOP_ACTIONS
+from robot_dynamics_ros.control.safety.stop_action import STOP_ACTIONS
 from robot_dynamics_ros.control.streamed import (
     EnablingChange,
     MeasuredWrench,
@@ -33,7 +34,6 @@ from robot_dynamics_ros.control.streamed import (
     WrenchChange,
 )
 from robot_dynamics_ros.control.trajectories.motions import Quintic
-from robot_dynamics_ros.control.trajectories.tolerances import Outcome, ResultCode
 from robot_dynamics_ros.errors import RobotDynamicsError
 from robot_dynamics_ros.model import frame_jacobian
 

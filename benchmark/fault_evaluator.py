@@ -19,8 +19,8 @@ import numpy as np
 from benchmark.fault_states import Distortion, Scenario, Vector
 from benchmark.session_on_plant import shipped_parameters
 from robot_dynamics_ros.control.drivers.conversion import DriverConversion, bind, effort_limits
-from robot_dynamics_ros.control.drivers.file import load_driver_profile
-from robot_dynamics_ros.control.laws.pd_gravity import joint_inertia
+from robot_dynamics_ros.control.drivers.profile import load_driver_profile
+from robot_dynamics_ros.control.laws.gravity_laws import joint_inertia
 from robot_dynamics_ros.control.modes import SessionMode
 from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.description.shipped import MECHANISMS, shipped_robot

@@ -25,10 +25,11 @@ from benchmark.fault_changes import CHANGES, REJECTED, FaultChanges
 from benchmark.fault_evaluator import CLOSED, NS, RAMPED, TAIL, BreachError, load_arm
 from benchmark.fault_states import STATE_FAULTS, Distortion, Fault, Scenario, State
 from benchmark.measuring import save, show, with_progress
-from robot_dynamics_ros.control.drivers.file import shipped_profiles
+from robot_dynamics_ros.control.drivers.profile import shipped_profiles
 from robot_dynamics_ros.control.laws.registry import LAWS
 from robot_dynamics_ros.control.modes import SessionMode
-from robot_dynamics_ros.control.safety import STOP_ACTIONS, StateVerdict
+from robot_dynamics_ros.control.safety.state_validator import StateVerdict
+from robot_dynamics_ros.control.safety.stop_action import STOP_ACTIONS
 from robot_dynamics_ros.description.shipped import ROBOTS
 from robot_dynamics_ros.errors import RobotDynamicsError
 from robot_dynamics_ros.recordings.bag_jobs import run_jobs

@@ -19,7 +19,7 @@ from benchmark.fuzz_mutation import mutated, mutated_bytes
 from robot_dynamics_ros.__main__ import main as command_line
 from robot_dynamics_ros.constraints.program_file import load_program, shipped_programs
 from robot_dynamics_ros.control.drivers.conversion import bind
-from robot_dynamics_ros.control.drivers.file import load_driver_profile
+from robot_dynamics_ros.control.drivers.profile import load_driver_profile
 from robot_dynamics_ros.control.trajectories.points import trajectory_of_file
 from robot_dynamics_ros.description.shipped import (
     MECHANISMS,

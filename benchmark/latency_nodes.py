@@ -32,7 +32,7 @@ from std_msgs.msg import Float64MultiArray
 
 from robot_dynamics_ros.control.drivers.port import DriverPort
 from robot_dynamics_ros.control.loop import ControlLoop
-from robot_dynamics_ros.control.safety import StateValidator
+from robot_dynamics_ros.control.safety.state_validator import StateValidator
 from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.messages import stamp_ns
 from robot_dynamics_ros.ros.controller.node import Controller

@@ -22,7 +22,7 @@ from robot_dynamics_ros.contact.calibration import CalibrationSamples
 from robot_dynamics_ros.control.changes import ReleaseChange, TrajectoryChange
 from robot_dynamics_ros.control.loop import STOP_SLEW
 from robot_dynamics_ros.control.modes import SessionMode
-from robot_dynamics_ros.control.safety import Braking
+from robot_dynamics_ros.control.safety.stop_action import Braking
 from robot_dynamics_ros.control.trajectories.motions import Quintic
 from robot_dynamics_ros.dynamics.joint_terms import JointTerms
 from robot_dynamics_ros.model import RobotTree

@@ -15,11 +15,11 @@ from rclpy.serialization import deserialize_message, serialize_message
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 from benchmark.measuring import save, show_rows
+from robot_dynamics_ros.control.trajectories.following import Prepared
 from robot_dynamics_ros.control.trajectories.motions import Quintic
 from robot_dynamics_ros.control.trajectories.points import trajectory_arrays
 from robot_dynamics_ros.control.trajectories.reference_generator import ReferenceGenerator
-from robot_dynamics_ros.control.trajectories.sampling import ReferenceSampler
-from robot_dynamics_ros.control.trajectories.waypoints import Prepared
+from robot_dynamics_ros.control.trajectories.trajectory import ReferenceSampler
 from robot_dynamics_ros.description.shipped import shipped_robot
 from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.ros.spinning import run_in_background

@@ -10,7 +10,7 @@ from launch.actions import LogInfo
 
 from robot_dynamics_ros.cli.new_robot import URDF, described
 from robot_dynamics_ros.control.drivers.conversion import bind, effort_limits
-from robot_dynamics_ros.control.drivers.file import load_driver_profile
+from robot_dynamics_ros.control.drivers.profile import load_driver_profile
 from robot_dynamics_ros.control.laws.registry import LAWS
 from robot_dynamics_ros.description.shipped import shipped_robot
 from robot_dynamics_ros.description.urdf import read_description

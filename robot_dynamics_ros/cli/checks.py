@@ -40,7 +40,7 @@ from robot_dynamics_ros.commissioning.driver_samples import (
 )
 from robot_dynamics_ros.commissioning.held_arm import Commissioning, check_held
 from robot_dynamics_ros.control.drivers.conversion import DriverConversion, bind, effort_limits
-from robot_dynamics_ros.control.drivers.file import load_driver_profile, shipped_profiles
+from robot_dynamics_ros.control.drivers.profile import load_driver_profile, shipped_profiles
 from robot_dynamics_ros.dynamics.joint_terms import largest_gravity_forces
 from robot_dynamics_ros.errors import (
     MissingDependencyError,

@@ -38,7 +38,7 @@ from robot_dynamics_ros.constraints.feasibility import FeasibilityCheck, check_f
 from robot_dynamics_ros.constraints.program import Program
 from robot_dynamics_ros.constraints.program_file import load_program
 from robot_dynamics_ros.constraints.registry import require_stabilizing
-from robot_dynamics_ros.control.design.gain_design import (
+from robot_dynamics_ros.control.gain_design import (
     Gains,
     Margins,
     frequency_for,

@@ -19,8 +19,7 @@ import yaml
 
 from robot_dynamics_ros.cli.arguments import Options, option, recording_choice
 from robot_dynamics_ros.cli.tables import print_report, print_table
-from robot_dynamics_ros.control.drivers.file import shipped_profiles
-from robot_dynamics_ros.control.drivers.profile import NEED_CONSTANT
+from robot_dynamics_ros.control.drivers.profile import NEED_CONSTANT, shipped_profiles
 from robot_dynamics_ros.errors import ConfigurationError, RecordingError
 from robot_dynamics_ros.identification import Identification, Request, gather, make_plan
 from robot_dynamics_ros.identification.bags import BagOutcome, Evidence, Source

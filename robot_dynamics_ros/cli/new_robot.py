@@ -14,8 +14,8 @@ from typing import Any
 import yaml
 
 from robot_dynamics_ros.cli.arguments import ROBOT, SETUP, Command, option, robot_of
-from robot_dynamics_ros.control.design import default_motion, robot_setup
-from robot_dynamics_ros.control.design.default_motion import DefaultMotion
+from robot_dynamics_ros.control import default_motion, robot_setup
+from robot_dynamics_ros.control.default_motion import DefaultMotion
 from robot_dynamics_ros.description.shipped import MECHANISMS, ROBOTS, robot_file, share_directory
 from robot_dynamics_ros.description.urdf_patch import set_effort_limits
 from robot_dynamics_ros.disk_cache import cache_directory

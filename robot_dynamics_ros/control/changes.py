@@ -7,13 +7,14 @@ committed between two ticks; see ``ControllerSession``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from robot_dynamics_ros.control.goals import prepare_goal
+from robot_dynamics_ros.control.goals import Outcome, ResultCode, prepare_goal
+from robot_dynamics_ros.control.laws.control_law import ControlLaw
 from robot_dynamics_ros.control.loop import CHANGE_SLEW
 from robot_dynamics_ros.control.modes import SessionChange, SessionEvent
-from robot_dynamics_ros.control.parts import DECLARED, Followers
+from robot_dynamics_ros.control.parts import DECLARED
 from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.control.settings import LoopSettings
 from robot_dynamics_ros.control.setup import (
@@ -22,16 +23,17 @@ from robot_dynamics_ros.control.setup import (
     law_parameters,
     payload_from_parameters,
 )
+from robot_dynamics_ros.control.trajectories.following import Points, ReferenceSnapshot
 from robot_dynamics_ros.control.trajectories.points import add_waypoint
-from robot_dynamics_ros.control.trajectories.tolerances import Outcome, ResultCode
-from robot_dynamics_ros.control.trajectories.waypoints import Points
 from robot_dynamics_ros.errors import ConfigurationError, ParameterError, RobotDynamicsError
 from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.parameters import checked, counted
+from robot_dynamics_ros.spatial.scalar import Array
 
 _MANY = 100  # points of a goal; with more, it is prepared in the background
 _AGAIN_NS = 1_000_000_000  # delay before a retry after a rejected model
 _SPEED = 'speed_scaling.initial_scaling_factor'
+_Read = Callable[[], tuple[Points | None, int]]
 
 
 class TrajectoryChange(SessionChange):
@@ -47,34 +49,28 @@ class TrajectoryChange(SessionChange):
     subject = 'trajectory'
     event = SessionEvent.FOLLOW
 
-    def __init__(
-        self,
-        session: ControllerSession,
-        read: Callable[[], tuple[Points | None, int]],
-        slow: bool = False,
-    ) -> None:
-        super().__init__(session)
-        self._read, self._snapshot, self.slow = read, session.loop.generator.snapshot(), slow
+    def __init__(self, session: ControllerSession, read: _Read, slow: bool = False) -> None:
+        super().__init__(session, read, session.loop.generator.snapshot())
+        self.slow = slow
 
-    def prepare(self) -> None:
-        """Read and check the trajectory; see :class:`SessionChange`."""
-        points, start_ns = self._read()
+    def steps(
+        self, session: ControllerSession, read: _Read, snapshot: ReferenceSnapshot
+    ) -> Iterator[str]:
+        """Read and check the trajectory; follow it. See :class:`SessionChange`."""
+        loop, goals = session.loop, session.goals
+        points, start_ns = read()
         if points is None:
             self.event = SessionEvent.HOLD
-            return
-        self._count = len(points[0])
-        self._prepared = self._session.loop.generator.prepare(self._snapshot, points, start_ns)
-
-    def commit(self) -> str:
-        """Start to follow the trajectory; see :class:`SessionChange`."""
-        loop, goals = self._session.loop, self._session.goals
-        if self.event is SessionEvent.HOLD:
+            yield ''
             goals.abort('replaced by an empty trajectory on the topic')
             loop.hold()
-            return 'held: empty trajectory'
-        start = loop.generator.commit(self._prepared)
+            yield 'held: empty trajectory'
+            return
+        prepared = loop.generator.prepare(snapshot, points, start_ns)
+        yield ''
+        start = loop.generator.commit(prepared)
         goals.abort('replaced by a trajectory on the topic')
-        return f'accepted: {counted(self._count, "point")} from {start * 1e-9:.9f} s'
+        yield f'accepted: {counted(len(points[0]), "point")} from {start * 1e-9:.9f} s'
 
 
 class GoalChange(SessionChange):
@@ -92,31 +88,32 @@ class GoalChange(SessionChange):
     def __init__(
         self, session: ControllerSession, request: Any, ended: Callable[[Outcome], None]
     ) -> None:
-        super().__init__(session)
-        self._request, self._ended = request, ended
-        self._snapshot = session.loop.generator.snapshot()
+        super().__init__(session, request, ended, session.loop.generator.snapshot())
         self.slow = len(request.trajectory.points) > _MANY
 
-    def prepare(self) -> None:
-        """Check the goal; see :class:`SessionChange`."""
-        session = self._session
-        self._goal = prepare_goal(session.loop, self._snapshot, self._request, session.parameters)
+    def steps(
+        self,
+        session: ControllerSession,
+        request: Any,
+        ended: Callable[[Outcome], None],
+        snapshot: ReferenceSnapshot,
+    ) -> Iterator[str]:
+        """Check the goal; follow it. See :class:`SessionChange`."""
+        loop = session.loop
+        goal = prepare_goal(loop, snapshot, request, session.parameters)
+        yield ''
 
-    def commit(self) -> str:
-        """Start to follow the goal; see :class:`SessionChange`."""
-        goals, loop = self._session.goals, self._session.loop
-        period = self._session.parameters['action_feedback_period']
-        goals.begin(*self._goal, period, self._end)
-        count = counted(len(self._request.trajectory.points), 'point')
+        def end(outcome: Outcome) -> None:
+            text = outcome.describe()
+            failed = outcome.code is not ResultCode.SUCCESSFUL and not outcome.canceled
+            session.remark('warning' if failed else 'info', text, text)
+            ended(outcome)
+
+        session.goals.begin(*goal, session.parameters['action_feedback_period'], end)
+        count = counted(len(request.trajectory.points), 'point')
         text = f'accepted: goal of {count}, {loop.generator.progress[1]:.3f} s'
-        self._session.remark('info', text, text)
-        return text
-
-    def _end(self, outcome: Outcome) -> None:
-        text = outcome.describe()
-        failed = outcome.code is not ResultCode.SUCCESSFUL and not outcome.canceled
-        self._session.remark('warning' if failed else 'info', text, text)
-        self._ended(outcome)
+        session.remark('info', text, text)
+        yield text
 
 
 class ParameterChange(SessionChange):
@@ -133,64 +130,58 @@ class ParameterChange(SessionChange):
     subject = 'parameters'
 
     def __init__(self, session: ControllerSession, values: Mapping[str, Any]) -> None:
-        super().__init__(session)
         old = session.parameters
         self.changed = {key for key, x in values.items() if key in old and old[key] != x}
-        self._parameters = old | {key: values[key] for key in self.changed}
+        super().__init__(session, old | {key: values[key] for key in self.changed})
         # Checking and compiling a program takes about a second.
         self.slow = not {*LAW_PARAMETER_NAMES, 'contact_reaction'}.isdisjoint(self.changed)
 
-    def prepare(self) -> None:
-        """Check the parameters and build the law; see :class:`SessionChange`."""
-        session = self._session
-        self._parameters = checked(DECLARED, self._parameters, session.tree.n)
-        driven = session.driven(self._parameters)
-        self._settings = LoopSettings.of(driven)
-        check_laws(session.tree, driven, self.changed)
-        needs_law = not {'law', *law_parameters(driven)}.isdisjoint(self.changed)
-        self._law = session.make_law(driven) if needs_law else None
-        self._followers = self._made_followers(driven)
-        self._payload = payload_from_parameters(driven)
-        session.loop.load.check(self._payload)
+    def steps(self, session: ControllerSession, parameters: dict[str, Any]) -> Iterator[str]:
+        """Check the parameters and build the law; apply them. See :class:`SessionChange`."""
+        loop, changed = session.loop, self.changed
+        parameters = checked(DECLARED, parameters, session.tree.n)
+        driven = session.driven(parameters)
+        settings = LoopSettings.of(driven)
+        check_laws(session.tree, driven, changed)
+        needs_law = not {'law', *law_parameters(driven)}.isdisjoint(changed)
+        law = session.make_law(driven) if needs_law else None
+        follower = self._made_follower(session, driven)
+        payload = payload_from_parameters(driven)
+        loop.load.check(payload)
         session.contact.check(driven)
-
-    def _made_followers(self, driven: Mapping[str, Any]) -> Followers:
-        """Return the new followers; an error names the changed parameters."""
+        yield ''
         try:
-            return self._session.make_followers(driven)
+            if law is not None and changed & {'law', *law.structural}:
+                loop.change_law(law)
+            elif law is not None:
+                values = law.parameters
+                loop.law.set_parameters({name: values[name] for name in changed & values.keys()})
+                loop.limiter.soften(CHANGE_SLEW)
+            loop.change_settings(settings)
+            if _SPEED in changed:
+                loop.generator.speed.target = parameters[_SPEED]
+            held = session.waits_for_enabling
+            session.configure(parameters, follower)
+            if loop.reaction is not None:  # its gains may have changed
+                loop.limiter.soften(CHANGE_SLEW)
+            if held and not loop.law.needs_enabling:
+                self.event = SessionEvent.RELEASE
+            if session.carrying and any(name.startswith('payload_') for name in changed):
+                loop.set_payload(payload, parameters['payload_transition_s'])
+        except RobotDynamicsError as error:  # unexpected after the checks; may be partly applied
+            raise RuntimeError(str(error)) from error
+        yield f'changed: {", ".join(sorted(changed)) or "nothing"}'
+
+    def _made_follower(
+        self, session: ControllerSession, driven: Mapping[str, Any]
+    ) -> ControlLaw | None:
+        """Return the new follower; an error names the changed parameters."""
+        try:
+            return session.make_follower(driven)
         except ParameterError as error:
             problem = f'law computed_torque, which then holds the arm, cannot be built: {error}'
             names = ', '.join(sorted(self.changed))
             raise ConfigurationError(names, problem, 'correct it first') from error
-
-    def commit(self) -> str:
-        """Apply the parameters; see :class:`SessionChange`."""
-        try:
-            return self._act()
-        except RobotDynamicsError as error:  # unexpected after ``prepare``; may be partly applied
-            raise RuntimeError(str(error)) from error
-
-    def _act(self) -> str:
-        session, changed = self._session, self.changed
-        if self._law is not None and changed & {'law', *self._law.structural}:
-            session.loop.change_law(self._law)
-        elif self._law is not None:
-            values = self._law.parameters
-            own = {name: values[name] for name in changed & values.keys()}
-            session.loop.law.set_parameters(own)
-            session.loop.limiter.soften(CHANGE_SLEW)
-        session.loop.change_settings(self._settings)
-        if _SPEED in changed:
-            session.loop.generator.speed.target = self._parameters[_SPEED]
-        held = session.waits_for_enabling
-        session.configure(self._parameters, self._followers)
-        if session.loop.reaction is not None:  # its gains may have changed
-            session.loop.limiter.soften(CHANGE_SLEW)
-        if held and not session.loop.law.needs_enabling:
-            self.event = SessionEvent.RELEASE
-        if session.carrying and any(name.startswith('payload_') for name in changed):
-            session.loop.set_payload(self._payload, self._parameters['payload_transition_s'])
-        return f'changed: {", ".join(sorted(changed)) or "nothing"}'
 
 
 class PayloadChange(SessionChange):
@@ -203,25 +194,17 @@ class PayloadChange(SessionChange):
 
     subject = 'payload'
 
-    def __init__(self, session: ControllerSession, carried: bool) -> None:
-        super().__init__(session)
-        self._carried = carried
-
-    def prepare(self) -> None:
-        """Check the payload; see :class:`SessionChange`."""
-        self._payload = (
-            payload_from_parameters(self._session.parameters) if self._carried else None
-        )
-        self._session.loop.load.check(self._payload)
-
-    def commit(self) -> str:
-        """Change the payload; see :class:`SessionChange`."""
-        session, payload = self._session, self._payload
+    def steps(self, session: ControllerSession, carried: bool) -> Iterator[str]:
+        """Check the payload; change it. See :class:`SessionChange`."""
+        payload = payload_from_parameters(session.parameters) if carried else None
+        session.loop.load.check(payload)
+        yield ''
         session.loop.set_payload(payload, session.parameters['payload_transition_s'])
-        session.carrying = self._carried
+        session.carrying = carried
         if payload is None:
-            return 'carrying nothing'
-        return f'carrying {payload.mass:g} kg on {payload.frame}'
+            yield 'carrying nothing'
+        else:
+            yield f'carrying {payload.mass:g} kg on {payload.frame}'
 
 
 class ModelChange(SessionChange):
@@ -238,24 +221,23 @@ class ModelChange(SessionChange):
     def __init__(
         self, session: ControllerSession, load: Callable[[Mapping[str, float]], RobotTree]
     ) -> None:
-        super().__init__(session)
-        self._load = load
-        self._locked = session.locked.positions()
+        super().__init__(session, load, session.locked.positions())
 
-    def prepare(self) -> None:
-        """Load the robot, compile its dynamics and build the law; see :class:`SessionChange`."""
-        session = self._session
-        self._parameters, self._carrying = session.parameters, session.carrying
-        self._other = session.built_of(self._load(self._locked))
-
-    def commit(self) -> str:
-        """Replace the model; see :class:`SessionChange`."""
-        session = self._session
-        if (session.parameters, session.carrying) != (self._parameters, self._carrying):
+    def steps(
+        self,
+        session: ControllerSession,
+        load: Callable[[Mapping[str, float]], RobotTree],
+        locked: Mapping[str, float],
+    ) -> Iterator[str]:
+        """Load the robot, build its loop; replace the model. See :class:`SessionChange`."""
+        before = session.parameters, session.carrying
+        other = session.built_of(load(locked))
+        yield ''
+        if (session.parameters, session.carrying) != before:
             raise ConfigurationError('model', 'parameters have changed meanwhile', 'try again')
-        session.take_model(self._other)
-        session.parameters = with_locked(session.parameters, self._locked)
-        return f'model with {", ".join(session.parameters["locked"])}'
+        session.take_model(other)
+        session.parameters = with_locked(session.parameters, locked)
+        yield f'model with {", ".join(session.parameters["locked"])}'
 
 
 def with_locked(parameters: Mapping[str, Any], positions: Mapping[str, float]) -> dict[str, Any]:
@@ -332,21 +314,18 @@ class WaypointChange(SessionChange):
     slow = True
 
     def __init__(self, session: ControllerSession) -> None:
-        super().__init__(session)
-        self._position = session.loop.q.copy()
+        super().__init__(session, session.loop.q.copy())
 
-    def prepare(self) -> None:
-        """Write the waypoint, which is not undone later; see :class:`SessionChange`."""
-        session, path = self._session, self._session.parameters['waypoint_file']
+    def steps(self, session: ControllerSession, position: Array) -> Iterator[str]:
+        """Write the waypoint, which is not undone later. See :class:`SessionChange`."""
+        path = session.parameters['waypoint_file']
         if not path or not session.heard:
             problem = 'no state has been received' if path else 'waypoint_file is empty'
             raise ConfigurationError(self.subject, problem, 'name a file, and wait for states')
         share = session.parameters['guiding_speed_share']
-        self._count = add_waypoint(path, session.tree, self._position, share)
-
-    def commit(self) -> str:
-        """Return the number of waypoints in the file; see :class:`SessionChange`."""
-        return f'{counted(self._count, "point")} in {self._session.parameters["waypoint_file"]}'
+        count = add_waypoint(path, session.tree, position, share)
+        yield ''
+        yield f'{counted(count, "point")} in {path}'
 
 
 class ReleaseChange(SessionChange):
@@ -359,7 +338,8 @@ class ReleaseChange(SessionChange):
     subject = 'resume'
     event = SessionEvent.RELEASE
 
-    def commit(self) -> str:
+    def steps(self, session: ControllerSession) -> Iterator[str]:
         """Report the end of the reaction; the session ends it. See :class:`SessionChange`."""
-        self._session.remark('info', 'the reaction has ended', 'held: told to go on')
-        return 'going on: holding where the arm is'
+        yield ''
+        session.remark('info', 'the reaction has ended', 'held: told to go on')
+        yield 'going on: holding where the arm is'

@@ -17,10 +17,9 @@ from robot_dynamics_ros.constraints.signals import PEAK_VELOCITY
 from robot_dynamics_ros.contact.detector import ContactDetector, ContactEvent, ContactThresholds
 from robot_dynamics_ros.contact.observer import MomentumObserver, ObserverSettings, WrenchEstimate
 from robot_dynamics_ros.control.laws.control_law import ControlLaw
-from robot_dynamics_ros.control.laws.gravity_compensation import GravityCompensation
-from robot_dynamics_ros.control.laws.pd_gravity import joint_inertia
+from robot_dynamics_ros.control.laws.gravity_laws import GravityCompensation, joint_inertia
 from robot_dynamics_ros.control.loop import ControlLoop
-from robot_dynamics_ros.control.trajectories.waypoints import Points
+from robot_dynamics_ros.control.trajectories.following import Points
 from robot_dynamics_ros.errors import ConfigurationError, TrajectoryError
 from robot_dynamics_ros.parameters import Settings, parameter, parameters_of
 from robot_dynamics_ros.spatial.scalar import Array
@@ -76,65 +75,6 @@ class ReactionSettings(Settings):
 REACTION = parameters_of(ReactionSettings)
 
 
-class ContactReactions:
-    """Starts and continues the reaction of a loop to a contact.
-
-    Args:
-        loop: The loop.
-    """
-
-    def __init__(self, loop: ControlLoop) -> None:
-        self._loop = loop
-        self._positions: deque[Array] = deque(maxlen=_MAX_POSITIONS)
-        self._path: list[Array] = []
-        self.configure(ReactionSettings(), None)
-
-    def configure(self, settings: ReactionSettings, follower: ControlLaw | None) -> None:
-        """Apply settings; the slow part of a reaction is prepared here, not at a contact.
-
-        Args:
-            settings: The settings.
-            follower: Law that follows the reference, used if the present law does not.
-        """
-        self.settings, self._follower, loop = settings, follower, self._loop
-        inertia = joint_inertia(loop.tree, np.zeros(loop.tree.n))
-        damping = (settings.contact_float_damping * inertia).tolist()
-        self._float = GravityCompensation(loop.tree, loop.kernels, damping=damping)
-
-    def record_position(self) -> None:
-        """Record the position for a return path; call it after every tick."""
-        q, least = self._loop.q, self.settings.contact_retract_way / _STEPS
-        if not self._positions or float(np.abs(q - self._positions[-1]).max()) > least:
-            self._positions.append(q.copy())
-
-    def begin(self) -> None:
-        """Start the reaction to a contact at the present state."""
-        loop, reaction = self._loop, self.settings.contact_reaction
-        self._path = []
-        if reaction == 'float':
-            loop.react(self._float)
-            return
-        own = loop.law.follows_reference
-        loop.react(loop.law if own or self._follower is None else self._follower)
-        if reaction in ('hold', 'retract'):
-            length = self.settings.contact_retract_way if reaction == 'retract' else 0.0
-            self._path = return_path([loop.q.copy(), *reversed(self._positions)], length)
-        self._positions.clear()
-
-    def start_return(self) -> str:
-        """Start the return once the arm is at rest; return the error text if it is rejected."""
-        if not self._path or self._loop.braking:
-            return ''
-        path, self._path = [self._loop.reference.position.copy(), *self._path], []
-        try:
-            points = return_motion(path, self._loop.tree.velocity_limit)
-            if points is not None:
-                self._loop.generator.follow(*points)
-        except TrajectoryError as error:
-            return f'no path back from the contact: {error}'
-        return ''
-
-
 def return_path(positions: list[Array], length: float) -> list[Array]:
     """Return past positions, latest first, up to a path length, rad or m."""
     path, covered = positions[:1], 0.0
@@ -170,12 +110,12 @@ def return_motion(path: list[Array], speed: Array) -> Points | None:
     x = np.linspace(0.0, 1.0, _POINTS)
     share = x**3 * (10.0 - 15.0 * x + 6.0 * x**2)
     columns = [np.interp(share * along[-1], along, column) for column in table.T]
-    position = np.array(columns).T
-    velocity = np.gradient(position, duration * x, axis=0)
-    velocity[[0, -1]] = 0.0
-    acceleration = np.gradient(velocity, duration * x, axis=0)
-    acceleration[[0, -1]] = 0.0
-    return duration * x[1:], position[1:], velocity[1:], acceleration[1:]
+    rows = [np.array(columns).T]
+    for _ in range(2):  # velocity, acceleration
+        rows.append(np.gradient(rows[-1], duration * x, axis=0))
+        rows[-1][[0, -1]] = 0.0
+    position, velocity, acceleration = (row[1:] for row in rows)
+    return duration * x[1:], position, velocity, acceleration
 
 
 class ContactWatch:
@@ -184,7 +124,6 @@ class ContactWatch:
     Attributes:
         observer: Observer of external efforts.
         detector: Contact detector.
-        reactions: Reactions of the arm.
         wrench: Estimator of the wrench at ``wrench_frame``; None without such a frame.
         subscribed: Whether external efforts have a subscriber; otherwise they are computed only if
             contact detection or the law needs them.
@@ -193,7 +132,7 @@ class ContactWatch:
     Args:
         loop: The loop.
         parameters: Parameters by name, see ``OBSERVER`` and ``REACTION``.
-        follower: See ``ContactReactions.configure``.
+        follower: See :meth:`configure`.
 
     Raises:
         UnknownNameError: There is no frame ``wrench_frame``.
@@ -213,7 +152,8 @@ class ContactWatch:
         if frame := parameters['wrench_frame']:
             motion = compile_kernel(tree, outputs=('frame_motion',), frame=frame).frame_motion
             self.wrench = WrenchEstimate(motion, tree.n)
-        self.reactions = ContactReactions(loop)
+        self._positions: deque[Array] = deque(maxlen=_MAX_POSITIONS)
+        self._path: list[Array] = []
         self.check(parameters)
         self.configure(parameters, follower)
         self.subscribed = self.observing = False
@@ -239,22 +179,31 @@ class ContactWatch:
             )
 
     def configure(self, parameters: Mapping[str, Any], follower: ControlLaw | None) -> None:
-        """Apply parameters, the loop's settings, and the law that follows in a reaction."""
-        self._settings, loop = ObserverSettings.of(parameters), self._loop.settings
-        self.observer.configure(self._settings, loop.discretization, loop.period)
-        self.reactions.configure(ReactionSettings.of(parameters), follower)
-        brake = self._loop.stopping.brake
+        """Apply parameters, and the loop's settings; prepare the slow part of a reaction.
+
+        Args:
+            parameters: Parameters by name, see ``OBSERVER`` and ``REACTION``.
+            follower: Law that follows the reference, used in a reaction if the present law does
+                not.
+        """
+        self._settings, loop = ObserverSettings.of(parameters), self._loop
+        self.observer.configure(self._settings, loop.settings.discretization, loop.settings.period)
+        self._reaction, self._follower = ReactionSettings.of(parameters), follower
+        inertia = joint_inertia(loop.tree, np.zeros(loop.tree.n))
+        damping = (self._reaction.contact_float_damping * inertia).tolist()
+        self._float = GravityCompensation(loop.tree, loop.kernels, damping=damping)
+        brake = loop.stopping.brake
         brake.delay, brake.acting_effort = self.detector.thresholds.delay, self.acting_effort
 
     @property
     def reacts(self) -> bool:
         """Whether the arm reacts to a contact."""
-        return self.reactions.settings.contact_reaction not in ('off', 'report')
+        return self._reaction.contact_reaction not in ('off', 'report')
 
     @property
     def detects(self) -> bool:
         """Whether contact detection is on."""
-        return self.reactions.settings.contact_reaction != 'off'
+        return self._reaction.contact_reaction != 'off'
 
     @property
     def last(self) -> ContactEvent | None:
@@ -288,10 +237,43 @@ class ContactWatch:
             self._clear_histories()
         self.observing = True
         if self.reacts:
-            self.reactions.record_position()
+            self._record_position()
         self._commanded.append(loop.motor_effort())
         self._measured[:] = loop.measured_effort
         return event
+
+    def _record_position(self) -> None:
+        """Record the position for a return path."""
+        q, least = self._loop.q, self._reaction.contact_retract_way / _STEPS
+        if not self._positions or float(np.abs(q - self._positions[-1]).max()) > least:
+            self._positions.append(q.copy())
+
+    def react(self) -> None:
+        """Start the reaction to a contact at the present state."""
+        loop, reaction = self._loop, self._reaction.contact_reaction
+        self._path = []
+        if reaction == 'float':
+            loop.react(self._float)
+            return
+        own = loop.law.follows_reference
+        loop.react(loop.law if own or self._follower is None else self._follower)
+        if reaction != 'stop':
+            length = self._reaction.contact_retract_way if reaction == 'retract' else 0.0
+            self._path = return_path([loop.q.copy(), *reversed(self._positions)], length)
+        self._positions.clear()
+
+    def start_return(self) -> str:
+        """Start the return once the arm is at rest; return the error text if it is rejected."""
+        if not self._path or self._loop.braking:
+            return ''
+        path, self._path = [self._loop.reference.position.copy(), *self._path], []
+        try:
+            points = return_motion(path, self._loop.tree.velocity_limit)
+            if points is not None:
+                self._loop.generator.follow(*points)
+        except TrajectoryError as error:
+            return f'no path back from the contact: {error}'
+        return ''
 
     def _clear_histories(self) -> None:
         """Clear the histories; they span the delay from a command to its effect."""

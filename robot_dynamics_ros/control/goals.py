@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Goals of action control_msgs/action/FollowJointTrajectory.
+"""Goals of action control_msgs/action/FollowJointTrajectory, and their tolerances.
 
 One goal is active at a time; a new goal or a trajectory replaces it. A rejected goal does not
 affect the active one.
@@ -9,32 +9,205 @@ Accelerations are not measured, so their tolerances are not checked.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+import math
+from collections.abc import Callable, Mapping, Sequence
+from enum import IntEnum
+from typing import Any, NamedTuple
 
+from robot_dynamics_ros.control.laws.control_law import Reference
 from robot_dynamics_ros.control.loop import ControlLoop
+from robot_dynamics_ros.control.trajectories.following import Prepared, ReferenceSnapshot
 from robot_dynamics_ros.control.trajectories.points import read_trajectory
-from robot_dynamics_ros.control.trajectories.tolerances import (
-    TOLERANCES,
-    JointTolerances,
-    Outcome,
-    ResultCode,
-    TrajectoryWatch,
-    goal_time,
-)
-from robot_dynamics_ros.control.trajectories.waypoints import Prepared, ReferenceSnapshot
 from robot_dynamics_ros.errors import RefusedGoalError, RobotDynamicsError, TrajectoryError
 from robot_dynamics_ros.model import RobotTree
-from robot_dynamics_ros.parameters import Parameter
+from robot_dynamics_ros.parameters import Parameter, spread
+from robot_dynamics_ros.spatial.scalar import Array
+
+P = Parameter
+
+#: Default tolerances of goals.
+TOLERANCES = (
+    P('path_tolerance', [0.0], 'Largest position error during the motion; 0: not checked.', 0.0,
+      unit='rad or m', per_joint=True),
+    P('goal_tolerance', [0.0], 'Largest position error at the end; 0: not checked.', 0.0,
+      unit='rad or m', per_joint=True),
+    P('stopped_velocity_tolerance', [0.01], 'Largest velocity error at the end; 0: not checked.',
+      0.0, unit='rad/s or m/s', per_joint=True),
+    P('goal_time_tolerance', 0.0, 'Time after the end of the trajectory within which a goal must '
+      'be reached; 0: unlimited.', 0.0, 3600.0, unit='s'),
+)  # fmt: skip
+
+
+class ResultCode(IntEnum):
+    """The result codes of control_msgs/action/FollowJointTrajectory."""
+
+    SUCCESSFUL = 0
+    INVALID_GOAL = -1
+    INVALID_JOINTS = -2
+    OLD_HEADER_TIMESTAMP = -3
+    PATH_TOLERANCE_VIOLATED = -4
+    GOAL_TOLERANCE_VIOLATED = -5
+
+
+class Outcome(NamedTuple):
+    """Outcome of a goal.
+
+    Attributes:
+        code: Result code of the action.
+        reason: Reason of a failure or cancellation; empty on success.
+        canceled: Whether the client canceled the goal.
+    """
+
+    code: ResultCode
+    reason: str = ''
+    canceled: bool = False
+
+    def describe(self) -> str:
+        """Return the outcome as one sentence."""
+        if self.canceled:
+            return f'goal {self.reason}'
+        if self.code is ResultCode.SUCCESSFUL:
+            return 'goal reached'
+        return f'goal aborted, {self.code.name}: {self.reason}'
+
+
+class JointTolerances(NamedTuple):
+    """Largest permitted errors of position and velocity per joint; infinite if not checked.
+
+    Attributes:
+        position: rad or m, one per joint.
+        velocity: rad/s or m/s, one per joint.
+    """
+
+    position: tuple[float, ...]
+    velocity: tuple[float, ...]
+
+    @classmethod
+    def of(
+        cls,
+        joints: Sequence[str],
+        position: Sequence[float],
+        velocity: Sequence[float] = (),
+        of_goal: Mapping[str, tuple[float, float]] | None = None,
+    ) -> JointTolerances:
+        """Return tolerances from defaults and from a goal.
+
+        Args:
+            joints: Names of the n joints.
+            position: Default, one for all joints or n, rad or m; 0: not checked.
+            velocity: Default, one for all joints or n, rad/s or m/s; empty or 0: not checked.
+            of_goal: Position and velocity tolerance by joint; 0: the default, negative: not
+                checked.
+
+        Raises:
+            TrajectoryError: A joint is unknown, or a value of the goal is NaN.
+        """
+        given = (position, velocity or (0.0,))
+        defaults = [[x or math.inf for x in spread([*row], len(joints))] for row in given]
+        of_goal = of_goal or {}
+        for name, pair in of_goal.items():
+            if name not in joints:
+                raise TrajectoryError(
+                    f'tolerance of joint {name!r}', 'no such joint', f'known: {", ".join(joints)}'
+                )
+            if any(math.isnan(x) for x in pair):
+                raise TrajectoryError(f'tolerance of joint {name!r}', 'is NaN', 'give a number')
+        requested = zip(*(of_goal.get(name, (0.0, 0.0)) for name in joints), strict=True)
+        pairs = zip(requested, defaults, strict=True)
+        return cls(*(tuple(map(_effective, row, default)) for row, default in pairs))
+
+
+class TrajectoryWatch(NamedTuple):
+    """Monitors the tracking error of a trajectory, and determines its outcome.
+
+    During the motion, every error must stay within the path tolerances. After the end, the
+    trajectory succeeds as soon as every error is within the goal tolerances, and fails if that
+    takes longer than the goal time.
+
+    Attributes:
+        joints: Names of the joints.
+        prismatic: Whether each joint is prismatic, for units in messages.
+        path: Tolerances during the motion.
+        goal: Tolerances at the end.
+        goal_time: Time after the end within which the goal must be reached, s; may be infinite.
+        duration: Duration of the trajectory, s.
+    """
+
+    joints: Sequence[str]
+    prismatic: Sequence[bool]
+    path: JointTolerances
+    goal: JointTolerances
+    goal_time: float
+    duration: float
+
+    def verdict(self, elapsed: float, reference: Reference, q: Array, v: Array) -> Outcome | None:
+        """Return the outcome of the trajectory, or None while it continues.
+
+        Args:
+            elapsed: Time since its start, s; negative before.
+            reference: The joint reference.
+            q: Measured positions, shape (n,), rad or m.
+            v: Measured velocities, shape (n,), rad/s or m/s.
+        """
+        moving = elapsed < self.duration
+        worst = self._first_violation(self.path if moving else self.goal, reference, q, v)
+        if moving:
+            if not worst:
+                return None
+            reason = f'{worst} path tolerance at {elapsed:.3f} s'
+            return Outcome(ResultCode.PATH_TOLERANCE_VIOLATED, reason)
+        if not worst:
+            return Outcome(ResultCode.SUCCESSFUL)
+        late = elapsed - self.duration
+        if late <= self.goal_time:
+            return None
+        reason = f'{worst} goal tolerance at {elapsed:.3f} s, {late:.3f} s after the end'
+        return Outcome(ResultCode.GOAL_TOLERANCE_VIOLATED, reason)
+
+    def _first_violation(
+        self, tolerances: JointTolerances, reference: Reference, q: Array, v: Array
+    ) -> str:
+        """Return a text on the first joint out of tolerance, with error and tolerance; or ''."""
+        desired, desired_rate = reference.position.tolist(), reference.velocity.tolist()
+        rows = zip(*tolerances, desired, q.tolist(), desired_rate, v.tolist(), strict=True)
+        for i, (most, fastest, x_r, x, w_r, w) in enumerate(rows):
+            unit = 'm' if self.prismatic[i] else 'rad'
+            for what, error, tolerance, measure in (
+                ('position', x_r - x, most, unit),
+                ('velocity', w_r - w, fastest, f'{unit}/s'),
+            ):
+                if not abs(error) <= tolerance:
+                    return (
+                        f'joint {self.joints[i]!r}: {what} error {error:.4g} {measure} exceeds '
+                        f'the {tolerance:.4g} {measure} of the'
+                    )
+        return ''
+
+
+def goal_time(requested: float, default: float) -> float:
+    """Return the time after the end within which a goal must be reached, s.
+
+    Args:
+        requested: Value of the goal, s; 0: the default, negative: unlimited.
+        default: s; 0: unlimited.
+    """
+    return _effective(requested, math.inf if default == 0.0 else default)
+
+
+def _effective(requested: float, default: float) -> float:
+    if requested == 0.0:
+        return float(default)
+    return float(requested) if requested > 0.0 else math.inf
+
 
 #: Parameters of goals: defaults of their tolerances, feedback, speed.
 GOALS = (
     *TOLERANCES,
-    Parameter('action_feedback_period', 0.05, 'Time between two feedback messages of the action.',
+    P('action_feedback_period', 0.05, 'Time between two feedback messages of the action.',
               0.001, 10.0, unit='s'),
-    Parameter('speed_scaling.initial_scaling_factor', 1.0, 'Speed factor of trajectories until '
+    P('speed_scaling.initial_scaling_factor', 1.0, 'Speed factor of trajectories until '
               'another one is received on ~/speed_scaling_input.', 0.0, 1.0),
-    Parameter('allow_partial_joints_goal', False, 'Whether a goal may name only some of the '
+    P('allow_partial_joints_goal', False, 'Whether a goal may name only some of the '
               'joints; the others keep their reference position.'),
 )  # fmt: skip
 
@@ -76,8 +249,8 @@ class GoalTracker:
         except TrajectoryError as error:
             raise _refusal(error) from error
         self.abort('replaced by a new goal')
-        watch.duration = self._loop.generator.progress[1]
-        self._watch, self._ended, self._period = watch, ended, feedback_period
+        self._watch = watch._replace(duration=self._loop.generator.progress[1])
+        self._ended, self._period = ended, feedback_period
         self._changes, self._next_feedback, self.active = self._loop.generator.changes, 0.0, True
 
     def evaluate(self) -> None:

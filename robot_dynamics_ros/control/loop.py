@@ -8,19 +8,18 @@ import math
 import numpy as np
 
 from robot_dynamics_ros.control.drivers.port import DriverCompensation, FilteredDerivative
-from robot_dynamics_ros.control.frame_wrench import ForceSensor, TargetWrench
 from robot_dynamics_ros.control.laws.control_law import ControlLaw
-from robot_dynamics_ros.control.laws.pd_gravity import joint_inertia
+from robot_dynamics_ros.control.laws.gravity_laws import joint_inertia
 from robot_dynamics_ros.control.payload import PayloadModel
-from robot_dynamics_ros.control.safety import EffortLimiter, JointLimitGuard, SafeShell
-from robot_dynamics_ros.control.safety.shell import Transition
+from robot_dynamics_ros.control.safety.limits import EffortLimiter, JointLimitGuard
+from robot_dynamics_ros.control.safety.shell import SafeShell, Transition
 from robot_dynamics_ros.control.safety.state_validator import MeasuredState, StateVerdict
 from robot_dynamics_ros.control.safety.stop_action import Braking, StopAction, Stopping
 from robot_dynamics_ros.control.settings import LOOP, LoopSettings
-from robot_dynamics_ros.control.trajectories.path_speed import SpeedLimit, speed_limit
+from robot_dynamics_ros.control.targets import ForceSensor, TargetWrench
+from robot_dynamics_ros.control.trajectories.following import SpeedLimit, speed_limit
 from robot_dynamics_ros.control.trajectories.reference_generator import ReferenceGenerator
-from robot_dynamics_ros.control.trajectories.sampling import ReferenceSampler
-from robot_dynamics_ros.control.trajectories.trajectory import Trajectory
+from robot_dynamics_ros.control.trajectories.trajectory import ReferenceSampler, Trajectory
 from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.model.payload import Payload
 from robot_dynamics_ros.model.robot_tree import RobotTree
@@ -127,7 +126,7 @@ class ControlLoop:
         sampler = ReferenceSampler(self.tree.n, settings.discretization, settings.period)
         self.generator.set_sampler(sampler)
         self.generator.start_tolerance = settings.start_tolerance
-        self.limiter.set_rate(settings.rates(self.tree.n))
+        self.limiter.rates[:] = settings.rates(self.tree.n)
         if differs('stopping'):
             brake = Braking(self.tree, self.kernels, settings.stop_effort_share, settings.period)
             action = StopAction(settings.stop_action, self.tree, self.kernels)
@@ -137,13 +136,13 @@ class ControlLoop:
         t, ramp = self.state.time, self._transition.ramp
         ramping = ramp.share(t) < 1.0
         ramp.change(t, settings.activation_ramp_s)
-        self.state.validator.set_timeout(settings.state_timeout_s)
+        self.state.validator.timeout = settings.state_timeout_s
         if differs('discretization') or (ramping and differs('activation_ramp_s')):
             self.limiter.soften(CHANGE_SLEW)
         if differs('effort_scale'):
             self.limiter.set_limit(settings.effort_scale * self.tree.effort_limit)
             self.limiter.soften(CHANGE_SLEW)
-            self._replace_guard()
+            self._fit_guard()
 
     def change_law(self, law: ControlLaw) -> None:
         """Switch to another law, blended in over ``activation_ramp_s``.
@@ -179,7 +178,7 @@ class ControlLoop:
         self.driver, self.force = other.driver, other.force
         self.stopping.configure(other.stopping.action, other.stopping.brake, self.driver)
         self.change_law(other.law)
-        self._replace_guard()
+        self._fit_guard()
 
     def react(self, law: ControlLaw) -> None:
         """Replace the law by another one, as the reaction to a contact.
@@ -227,14 +226,12 @@ class ControlLoop:
         """
         self.load.change(payload, self.state.time, duration if self._running else 0.0)
         self.limiter.soften(CHANGE_SLEW)
-        self._replace_guard()
+        self._fit_guard()
 
-    def _replace_guard(self) -> None:
+    def _fit_guard(self) -> None:
         """Fit the guard to the present load; it brakes with half of the permitted effort."""
         inertia = joint_inertia(self.tree if self._load is None else self._load.tree, self._zeros)
-        guard = JointLimitGuard(self.tree, inertia, braking=0.5 * self.settings.effort_scale)
-        guard.active = self.guard.active
-        self.guard = self._shell.guard = guard
+        self.guard.fit(self.tree, inertia, 0.5 * self.settings.effort_scale)
 
     # States -------------------------------------------------------------------------------------
 
@@ -390,10 +387,9 @@ class ControlLoop:
     def hold(self) -> None:
         """Abort the trajectory: come to rest from the present motion, and stay there.
 
-        No effect at rest. With a law that ignores the reference, only the reference comes to rest.
+        No effect at rest. With a law that ignores the reference, only the reference stops.
         """
         if not self._active_law.follows_reference:
-            self.generator.hold()
-            self.limiter.soften(CHANGE_SLEW)
+            self.generator.begin_glide()
         elif self.generator.moving or self.reference.velocity.any():
             self.brake()

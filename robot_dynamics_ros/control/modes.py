@@ -1,14 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """State machine of a controller session: one table gives mode and action for every event.
 
-Also the other inputs and outputs of a session besides states and commands: changes and remarks.
+Also the other inputs and outputs of a session besides states and commands: changes, remarks and
+the periodic health report, published on /diagnostics.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from enum import Enum
 from typing import Any, NamedTuple
+
+import numpy as np
 
 
 class SessionMode(Enum):
@@ -160,26 +164,138 @@ class SessionChange(ABC):
 
     Args:
         session: The ``ControllerSession`` to change.
+        given: The other arguments of ``steps``.
     """
 
     subject = 'change'
     event = SessionEvent.CHANGE
     slow = False
 
-    def __init__(self, session: Any) -> None:
-        self._session = session
+    def __init__(self, session: Any, *given: Any) -> None:
+        self._steps, self._text = self.steps(session, *given), ''
 
-    def prepare(self) -> None:  # noqa: B027
-        """Check the change and do its slow part without access to data that a tick uses.
+    @abstractmethod
+    def steps(self, session: Any, *given: Any) -> Iterator[str]:
+        """Check the change and do its slow part; yield; apply the change.
+
+        The part before the first ``yield`` must not access data that a tick uses. The second
+        ``yield`` gives a sentence that describes the change.
 
         Raises:
             RobotDynamicsError: The change is rejected, with the reason; nothing has changed.
         """
 
-    @abstractmethod
-    def commit(self) -> str:
-        """Apply the change; return a sentence that describes it.
+    def prepare(self) -> None:
+        """Check the change and do its slow part; raises the errors of ``steps``."""
+        next(self._steps)
 
-        Raises:
-            RobotDynamicsError: It is too late to apply it; nothing has changed.
-        """
+    def commit(self) -> str:
+        """Apply the change; return a sentence that describes it; raises those of ``steps``."""
+        return next(self._steps)
+
+
+_CAPACITY = 8192
+
+
+class HealthReport(NamedTuple):
+    """Health of a session.
+
+    Attributes:
+        level: 'ok', 'warning' or 'error'.
+        message: One line.
+        values: Values and counts by name.
+    """
+
+    level: str
+    message: str
+    values: dict[str, Any]
+
+
+class SessionHealth:
+    """Records the timing of commands at low cost, and summarizes it on request."""
+
+    def __init__(self) -> None:
+        self._latency_ns = np.zeros(_CAPACITY, dtype=np.int64)
+        self._stamps_ns = np.zeros(_CAPACITY, dtype=np.int64)
+        self._ticks = self._reported = self._missed = 0
+
+    def count(self, stamp_ns: int, latency_ns: int) -> None:
+        """Record the timestamp of a command's state, ns, and its latency to publication, ns."""
+        slot = self._ticks % _CAPACITY
+        self._latency_ns[slot] = latency_ns
+        self._stamps_ns[slot] = stamp_ns
+        self._ticks += 1
+
+    def report(self, session: Any) -> HealthReport:
+        """Return a report on the time since the last call."""
+        new = min(self._ticks - self._reported, _CAPACITY)
+        self._reported = self._ticks
+        timing = self._timing(new, session.loop.settings.period)
+        counts = {
+            'commands': self._ticks,
+            'state_timeouts': session.timeouts,
+            'missed_periods': self._missed,
+        }
+        return HealthReport(*_summary(session), counts | timing | _safety(session))
+
+    def _timing(self, new: int, period: float) -> dict[str, Any]:
+        if new < 2:
+            return {}
+        last = (self._ticks - 1 - np.arange(new)) % _CAPACITY
+        latency = np.sort(self._latency_ns[last]) * 1e-3
+        steps = -np.diff(self._stamps_ns[last]) * 1e-9
+        mean = float(steps.mean())
+        periods = np.rint(steps / period)
+        self._missed += int((periods[periods > 1.0] - 1.0).sum())
+        return {
+            'rate_hz': f'{1.0 / mean:.1f}' if mean > 0.0 else 'time jumped',
+            'period_jitter_ms': f'{1e3 * float(steps.std()):.3f}',
+            'latency_p50_us': f'{latency[new // 2]:.0f}',
+            'latency_p99_us': f'{latency[int(0.99 * (new - 1))]:.0f}',
+            'latency_worst_us': f'{latency[-1]:.0f}',
+        }
+
+
+def _safety(session: Any) -> dict[str, Any]:
+    loop = session.loop
+    limiter, names = loop.limiter, loop.tree.joint_names
+    counts = {
+        'saturated': limiter.saturated,
+        'rate_limited': limiter.rate_limited,
+        'non_finite': limiter.non_finite,
+        'limit_guard': loop.guard.active,
+    }
+    listed = {
+        key: ', '.join(f'{name}: {int(x)}' for name, x in zip(names, row, strict=True) if x)
+        for key, row in counts.items()
+    }
+    refused = {
+        f'states {verdict.value}': count
+        for verdict, count in loop.state.validator.counts.items()
+        if count and not verdict.usable
+    }
+    return {
+        'law': loop.law.name,
+        'following': 'trajectory' if loop.generator.moving else 'hold',
+        **loop.law.status(),
+        **session.contact.status(),
+        **{key: value or 'none' for key, value in listed.items()},
+        **refused,
+    }
+
+
+def _summary(session: Any) -> tuple[str, str]:
+    loop, mode = session.loop, session.mode
+    if mode is SessionMode.FAULTED:
+        return 'error', f'stopped by an error: {session.fault}'
+    if mode is SessionMode.REACTING:
+        return 'warning', session.reacts_to()[0]
+    if mode is SessionMode.STOPPED:
+        return 'error', f'{session.silence()}: stop action {loop.settings.stop_action}'
+    if mode in (SessionMode.INACTIVE, SessionMode.ENDED):
+        return ('ok', 'inactive') if session.heard else ('warning', 'inactive: no state received')
+    if session.locked.deviation:
+        return 'warning', session.locked.deviation
+    if np.any(np.abs(loop.effort) >= loop.limiter.limits):
+        return 'warning', 'effort at its limit'
+    return 'ok', f'active: {loop.law.name}'

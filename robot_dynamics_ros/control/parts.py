@@ -4,12 +4,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from robot_dynamics_ros.control.contact_watch import FOLLOWING, ContactWatch
 from robot_dynamics_ros.control.drivers.conversion import DriverConversion
 from robot_dynamics_ros.control.drivers.port import DriverPort
-from robot_dynamics_ros.control.frame_wrench import TargetWrench
 from robot_dynamics_ros.control.goals import GOALS, GoalTracker
 from robot_dynamics_ros.control.laws.control_law import ControlLaw
 from robot_dynamics_ros.control.laws.registry import law_class
@@ -21,8 +20,8 @@ from robot_dynamics_ros.control.setup import (
     selected_law,
     with_driver,
 )
+from robot_dynamics_ros.control.targets import TargetFilter, TargetSettings, TargetWrench
 from robot_dynamics_ros.control.trajectories.reference_generator import ReferenceGenerator
-from robot_dynamics_ros.control.trajectories.target_stream import TargetFilter, TargetSettings
 from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.kinematics.numeric import nearest_configuration
 from robot_dynamics_ros.model import RobotTree
@@ -155,26 +154,6 @@ DECLARED = (*PARAMETERS, *GOALS)
 STOP_PERIOD_NS = 20_000_000
 
 
-class Followers(NamedTuple):
-    """Laws that follow the reference, and so hold the arm, while the selected law does not act.
-
-    Attributes:
-        guiding: Acts while a law that needs enabling is not enabled; None: no enabling needed.
-        reacting: Acts after a contact; None: the reaction does not need one.
-    """
-
-    guiding: ControlLaw | None
-    reacting: ControlLaw | None
-
-
-def _updated(law: ControlLaw | None, new: ControlLaw | None) -> ControlLaw | None:
-    """Return the present law with the parameters of the new one; the new one if either is None."""
-    if law is None or new is None:
-        return new
-    law.set_parameters(new.parameters)
-    return law
-
-
 class ControllerParts:
     """Control loop of one robot with all parts around it except the modes of the session.
 
@@ -194,7 +173,8 @@ class ControllerParts:
         contact: Contact detection and reaction.
         locked: Comparison of the locked joints with the model.
         enabling: Enabling switch of laws that need one.
-        followers: Laws that act while the selected law does not.
+        follower: Law that follows the reference, and so holds the arm, while the selected law does
+            not act; None: not needed.
         carrying: Whether the arm carries the payload of the parameters.
         source: Name of the states' source in remarks.
 
@@ -224,24 +204,27 @@ class ControllerParts:
     def _make_parts(self) -> None:
         """Make the parts that depend on the model."""
         self.targets = StreamedTargets(self.loop, self.parameters)
-        self.followers = self.make_followers(self.driven(self.parameters))
-        self.contact = ContactWatch(self.loop, self.parameters, self.followers.reacting)
+        self.follower = self.make_follower(self.driven(self.parameters))
+        self.contact = ContactWatch(self.loop, self.parameters, self.follower)
         self.locked = LockedJointWatch(self.tree, self.parameters)
-        self.enabling.configure(self.parameters, self.followers.guiding)
+        self.enabling.configure(self.parameters, self.loop.law.needs_enabling)
 
-    def configure(self, parameters: dict[str, Any], followers: Followers) -> None:
+    def configure(self, parameters: dict[str, Any], follower: ControlLaw | None) -> None:
         """Apply changed parameters to all parts except the loop.
 
         Args:
             parameters: All parameters.
-            followers: Built from them; existing followers are kept with the new parameters.
+            follower: Built from them; an existing follower is kept with the new parameters.
         """
         self.parameters = parameters
-        self.followers = Followers(*map(_updated, self.followers, followers))
+        if self.follower is None or follower is None:
+            self.follower = follower
+        else:
+            self.follower.set_parameters(follower.parameters)
         self.targets.configure(parameters)
-        self.contact.configure(parameters, self.followers.reacting)
+        self.contact.configure(parameters, self.follower)
         self.locked.configure(parameters)
-        self.enabling.configure(parameters, self.followers.guiding)
+        self.enabling.configure(parameters, self.loop.law.needs_enabling)
 
     def driven(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
         """Return parameters with those overridden by the driver profile."""
@@ -269,8 +252,8 @@ class ControllerParts:
         self._make_parts()
         self.contact.subscribed = wanted
 
-    def make_followers(self, driven: Mapping[str, Any]) -> Followers:
-        """Return the laws that hold the arm while the selected law does not act, where needed.
+    def make_follower(self, driven: Mapping[str, Any]) -> ControlLaw | None:
+        """Return the law that holds the arm while the selected law does not act, if needed.
 
         Args:
             driven: Parameters with those overridden by the driver profile.
@@ -279,9 +262,9 @@ class ControllerParts:
             ParameterError: Law computed_torque rejects one of its parameters.
         """
         guided = law_class(driven['law']).needs_enabling
-        needed = guided, driven['contact_reaction'] in FOLLOWING
-        follower = {**driven, 'law': 'computed_torque'}
-        return Followers(*(self.make_law(follower) if x else None for x in needed))
+        if not guided and driven['contact_reaction'] not in FOLLOWING:
+            return None
+        return self.make_law({**driven, 'law': 'computed_torque'})
 
     def make_law(self, parameters: Mapping[str, Any]) -> ControlLaw:
         """Return a new law for the present model, see ``selected_law``."""

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from robot_dynamics_ros.control.laws.pd_gravity import joint_inertia
+from robot_dynamics_ros.control.laws.gravity_laws import joint_inertia
 from robot_dynamics_ros.dynamics import make_formulation
 from robot_dynamics_ros.errors import ModelError
 from robot_dynamics_ros.model import RobotTree

@@ -75,6 +75,7 @@ class ControllerSession(ControllerParts):
         super().__init__(tree, parameters, driver, generator)
         self.command, self.mode = self.port.command, SessionMode.INACTIVE
         self.timeouts = self.repeats = 0
+        self._disabled = False
         self.remarks: deque[SessionRemark] = deque(maxlen=_MAX_REMARKS)
         self.fault: Exception | None = None
         self._simulated_time, self._changes = simulated_time, self.loop.generator.changes
@@ -177,7 +178,7 @@ class ControllerSession(ControllerParts):
             if self.contact.reacts and not self.loop.law.needs_enabling:
                 self._handle(SessionEvent.CONTACT)
         if self.mode is SessionMode.REACTING:
-            problem = self.contact.reactions.start_return()
+            problem = self.contact.start_return()
             if problem:
                 self.remark('warning', problem)
 
@@ -307,9 +308,7 @@ class ControllerSession(ControllerParts):
     @property
     def waits_for_enabling(self) -> bool:
         """Whether the arm is held until its law is enabled."""
-        held = self.enabling.holding
-        reacting = self.mode is SessionMode.REACTING
-        return reacting and held is not None and self.loop.reaction is held
+        return self.mode is SessionMode.REACTING and self._disabled
 
     # Modes --------------------------------------------------------------------------------------
 
@@ -331,10 +330,12 @@ class ControllerSession(ControllerParts):
             loop.start()
         elif action is SessionAction.REACT:
             self.goals.abort(f'touched: {self.contact.last}')
-            self.contact.reactions.begin()
+            self.contact.react()
+            self._disabled = False
         elif action is SessionAction.DISABLE:
             self.goals.abort('the law is not enabled')
-            loop.react(self.enabling.holding or loop.law)
+            loop.react(self.follower or loop.law)
+            self._disabled = True
             self.remark('info', f'{loop.law.name} is not enabled: braking, holding')
         elif action is SessionAction.RELEASE:
             loop.release()

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from robot_dynamics_ros.control.laws.control_law import DISCRETIZATIONS, ControlLaw
-from robot_dynamics_ros.control.safety import STOP_ACTIONS
+from robot_dynamics_ros.control.laws.control_law import DISCRETIZATIONS
+from robot_dynamics_ros.control.safety.stop_action import STOP_ACTIONS
 from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.model.robot_parameters import choice_of_joints
 from robot_dynamics_ros.parameters import Parameter, Settings, parameter, parameters_of
@@ -121,18 +121,17 @@ class EnablingSwitch:
 
     Attributes:
         on: Whether the law is enabled; switched off, it stays off until the next press.
-        holding: Law that holds the arm while it is off; None if the law needs no enabling.
+        needed: Whether the law needs enabling.
     """
 
     def __init__(self) -> None:
-        self.holding: ControlLaw | None = None
-        self.on = self._pressed = False
+        self.on = self.needed = self._pressed = False
         self._received_ns = self._timeout_ns = 0
 
-    def configure(self, parameters: Mapping[str, Any], holding: ControlLaw | None) -> None:
-        """Apply parameters, and set the law that holds the arm while the switch is off."""
+    def configure(self, parameters: Mapping[str, Any], needed: bool) -> None:
+        """Apply parameters, and whether the law needs enabling."""
         self._timeout_ns = round(1e9 * parameters['guiding_timeout_s'])
-        self.holding = holding
+        self.needed = needed
 
     def update(self, pressed: bool, stamp_ns: int) -> bool:
         """Process a message at the time of the last state, ns; return whether it is a press."""
@@ -145,7 +144,7 @@ class EnablingSwitch:
         """Return whether the law must not act at a state's timestamp, ns."""
         if not 0 <= stamp_ns - self._received_ns <= self._timeout_ns:
             self.on = False
-        return self.holding is not None and not self.on
+        return self.needed and not self.on
 
 
 #: Responses to a locked joint that moves, by name.

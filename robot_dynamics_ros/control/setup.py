@@ -23,8 +23,8 @@ from robot_dynamics_ros.control.laws.registry import (
 from robot_dynamics_ros.control.loop import ControlLoop
 from robot_dynamics_ros.control.payload import PAYLOAD_TRANSITION, PayloadModel
 from robot_dynamics_ros.control.settings import GUIDING, LOCKED_JOINTS, LOOP, LoopSettings
+from robot_dynamics_ros.control.targets import TARGETS
 from robot_dynamics_ros.control.trajectories.reference_generator import ReferenceGenerator
-from robot_dynamics_ros.control.trajectories.target_stream import TARGETS
 from robot_dynamics_ros.dynamics.registry import FORMULATION
 from robot_dynamics_ros.errors import ParameterError
 from robot_dynamics_ros.model import RobotTree

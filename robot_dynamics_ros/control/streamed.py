@@ -3,13 +3,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from robot_dynamics_ros.control.frame_wrench import TargetWrench
 from robot_dynamics_ros.control.modes import SessionChange, SessionEvent
 from robot_dynamics_ros.control.session import ControllerSession
+from robot_dynamics_ros.control.targets import TargetWrench
 from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.spatial.linear_algebra import array
 from robot_dynamics_ros.spatial.scalar import Array
@@ -30,20 +29,18 @@ class TargetChange(SessionChange):
     def __init__(
         self, session: ControllerSession, read: Callable[[], Array], slow: bool = False
     ) -> None:
-        super().__init__(session)
-        self._read, self.slow = read, slow
+        super().__init__(session, read)
+        self.slow = slow
 
-    def prepare(self) -> None:
-        """Read the target; see :class:`SessionChange`."""
-        self._target = self._read()
-
-    def commit(self) -> str:
-        """Set the target; see :class:`SessionChange`."""
-        session = self._session
-        if not session.targets.follow(self._target):
-            return ''
-        session.goals.abort('replaced by streamed targets')
-        return 'following streamed targets'
+    def steps(self, session: ControllerSession, read: Callable[[], Array]) -> Iterator[str]:
+        """Read the target; set it. See :class:`SessionChange`."""
+        target = read()
+        yield ''
+        if not session.targets.follow(target):
+            yield ''
+        else:
+            session.goals.abort('replaced by streamed targets')
+            yield 'following streamed targets'
 
 
 class SpeedChange(SessionChange):
@@ -56,21 +53,14 @@ class SpeedChange(SessionChange):
 
     subject = 'speed_scaling_input'
 
-    def __init__(self, session: ControllerSession, factor: float) -> None:
-        super().__init__(session)
-        self._factor = float(factor)
-
-    def prepare(self) -> None:
-        """Check the factor; see :class:`SessionChange`."""
-        if not 0.0 <= self._factor <= 1.0:
-            raise ConfigurationError(self.subject, f'is {self._factor}', 'give a factor of 0 to 1')
-
-    def commit(self) -> str:
-        """Apply the factor; see :class:`SessionChange`."""
-        speed = self._session.loop.generator.speed
-        changed, speed.target = speed.target != self._factor, self._factor
-        at_end = changed and self._factor in (0.0, 1.0)
-        return f'speed scaling: {self._factor:g}' if at_end else ''
+    def steps(self, session: ControllerSession, factor: float) -> Iterator[str]:
+        """Check the factor; apply it. See :class:`SessionChange`."""
+        factor, speed = float(factor), session.loop.generator.speed
+        if not 0.0 <= factor <= 1.0:
+            raise ConfigurationError(self.subject, f'is {factor}', 'give a factor of 0 to 1')
+        yield ''
+        changed, speed.target = speed.target != factor, factor
+        yield f'speed scaling: {factor:g}' if changed and factor in (0.0, 1.0) else ''
 
 
 class WrenchChange(SessionChange):
@@ -83,20 +73,14 @@ class WrenchChange(SessionChange):
 
     subject = 'target wrench'
 
-    def __init__(
+    def steps(
         self, session: ControllerSession, read: Callable[[], tuple[TargetWrench, Array, bool]]
-    ) -> None:
-        super().__init__(session)
-        self._read = read
-
-    def prepare(self) -> None:
-        """Read the wrench; see :class:`SessionChange`."""
-        self._wrench = self._read()
-
-    def commit(self) -> str:
-        """Apply the wrench; see :class:`SessionChange`."""
-        self._session.targets.apply_wrench(*self._wrench)
-        return ''
+    ) -> Iterator[str]:
+        """Read the wrench; apply it. See :class:`SessionChange`."""
+        wrench = read()
+        yield ''
+        session.targets.apply_wrench(*wrench)
+        yield ''
 
 
 class MeasuredWrench(SessionChange):
@@ -111,19 +95,18 @@ class MeasuredWrench(SessionChange):
     subject = 'measured wrench'
 
     def __init__(self, session: ControllerSession, frame: str, wrench: Sequence[float]) -> None:
-        super().__init__(session)
-        self._frame, self._numbers = frame, wrench
+        super().__init__(session, frame, wrench)
         self.slow = frame != session.loop.force.frame  # a new frame is compiled
 
-    def prepare(self) -> None:
-        """Check the wrench; see :class:`SessionChange`."""
-        self._wrench = array('measured wrench', self._numbers, (6,))
-        self._efforts = self._session.loop.force.efforts(self._frame)
-
-    def commit(self) -> str:
-        """Store the measurement; see :class:`SessionChange`."""
-        self._session.loop.force.store(self._frame, self._efforts, self._wrench)
-        return ''
+    def steps(
+        self, session: ControllerSession, frame: str, wrench: Sequence[float]
+    ) -> Iterator[str]:
+        """Check the wrench; store it. See :class:`SessionChange`."""
+        values = array('measured wrench', wrench, (6,))
+        efforts = session.loop.force.efforts(frame)
+        yield ''
+        session.loop.force.store(frame, efforts, values)
+        yield ''
 
 
 class EnablingChange(SessionChange):
@@ -136,34 +119,29 @@ class EnablingChange(SessionChange):
 
     subject = 'enabling'
 
-    def __init__(self, session: ControllerSession, pressed: bool) -> None:
-        super().__init__(session)
-        self._pressed = pressed
-
-    def commit(self) -> str:
-        """Update the switch; see :class:`SessionChange`."""
-        self._session.enable(self._pressed)
-        return ''
+    def steps(self, session: ControllerSession, pressed: bool) -> Iterator[str]:
+        """Update the switch. See :class:`SessionChange`."""
+        yield ''
+        session.enable(pressed)
+        yield ''
 
 
 def _joint(session: ControllerSession, msg: Any) -> TargetChange:
-    return TargetChange(session, partial(session.targets.joints, msg.name, msg.position))
+    return TargetChange(session, lambda: session.targets.joints(msg.name, msg.position))
 
 
 def _pose(session: ControllerSession, msg: Any) -> TargetChange:
     p, x = msg.pose.position, msg.pose.orientation
     position, quaternion = (p.x, p.y, p.z), (x.x, x.y, x.z, x.w)
-    read = partial(session.targets.pose, msg.header.frame_id, position, quaternion)
-    return TargetChange(session, read, slow=True)
+    return TargetChange(
+        session, lambda: session.targets.pose(msg.header.frame_id, position, quaternion), True
+    )
 
 
 def _wrench(session: ControllerSession, msg: Any) -> WrenchChange:
-    read = partial(session.targets.wrench, msg.header.frame_id, _numbers(msg))
-    return WrenchChange(session, read)
-
-
-def _measured(session: ControllerSession, msg: Any) -> MeasuredWrench:
-    return MeasuredWrench(session, msg.header.frame_id, _numbers(msg))
+    return WrenchChange(
+        session, lambda: session.targets.wrench(msg.header.frame_id, _numbers(msg))
+    )
 
 
 def _numbers(msg: Any) -> tuple[float, ...]:
@@ -177,7 +155,9 @@ STREAMED: dict[str, Callable[[ControllerSession, Any], SessionChange]] = {
     'target_joint': _joint,
     'target_pose': _pose,
     'target_wrench': _wrench,
-    'measured_wrench': _measured,
+    'measured_wrench': lambda session, msg: MeasuredWrench(
+        session, msg.header.frame_id, _numbers(msg)
+    ),
     'enable_guiding': lambda session, msg: EnablingChange(session, msg.data),
     'speed_scaling_input': lambda session, msg: SpeedChange(session, msg.factor),
 }

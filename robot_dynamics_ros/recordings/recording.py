@@ -15,8 +15,12 @@ from typing import Any
 import numpy as np
 
 from robot_dynamics_ros.control.drivers.conversion import DriverConversion, bind
-from robot_dynamics_ros.control.drivers.file import load_driver_profile
-from robot_dynamics_ros.control.drivers.profile import NEED_CONSTANT, DriverProfile, JointProfile
+from robot_dynamics_ros.control.drivers.profile import (
+    NEED_CONSTANT,
+    DriverProfile,
+    JointProfile,
+    load_driver_profile,
+)
 from robot_dynamics_ros.errors import ConfigurationError, RecordingError, UnknownNameError
 from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.spatial.scalar import Array

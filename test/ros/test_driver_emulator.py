@@ -25,7 +25,7 @@ from std_msgs.msg import Float64, Float64MultiArray, String
 from std_srvs.srv import SetBool, Trigger
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
-from robot_dynamics_ros.control.drivers.file import shipped_profiles
+from robot_dynamics_ros.control.drivers.profile import shipped_profiles
 
 LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 JOINTS = [f'joint{i}' for i in range(1, 5)]

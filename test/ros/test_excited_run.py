@@ -17,7 +17,7 @@ import yaml
 from samples import sample
 
 from robot_dynamics_ros.__main__ import main
-from robot_dynamics_ros.control.drivers.file import shipped_profiles
+from robot_dynamics_ros.control.drivers.profile import shipped_profiles
 
 FACTORS = {'damping_factor': [1.5], 'coulomb_friction_factor': [0.7]}
 

@@ -13,8 +13,7 @@ from samples import sample, shipped
 
 from robot_dynamics_ros.control.trajectories.motions import Quintic
 from robot_dynamics_ros.control.trajectories.points import trajectory_text
-from robot_dynamics_ros.control.trajectories.spline import KnotTable
-from robot_dynamics_ros.control.trajectories.waypoints import JointWaypoints
+from robot_dynamics_ros.control.trajectories.spline import JointWaypoints, KnotTable
 from robot_dynamics_ros.description.shipped import share_directory
 from robot_dynamics_ros.errors import (
     ParameterError,

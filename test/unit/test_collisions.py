@@ -12,7 +12,7 @@ import pytest
 from samples import world_files
 
 from robot_dynamics_ros.__main__ import main
-from robot_dynamics_ros.control.design.default_motion import default_motion
+from robot_dynamics_ros.control.default_motion import default_motion
 from robot_dynamics_ros.description.shipped import share_directory, shipped_robot
 from robot_dynamics_ros.errors import ModelError, ParameterError, TrajectoryError
 from robot_dynamics_ros.geometry import triangles

@@ -18,8 +18,7 @@ from robot_dynamics_ros.control.changes import (
     ReleaseChange,
     TrajectoryChange,
 )
-from robot_dynamics_ros.control.health import SessionHealth
-from robot_dynamics_ros.control.modes import SessionMode
+from robot_dynamics_ros.control.modes import SessionHealth, SessionMode
 from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.model.payload import Payload

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from samples import sample
 
 from robot_dynamics_ros.control.drivers.conversion import bind, effort_limits
-from robot_dynamics_ros.control.drivers.file import load_driver_profile, shipped_profiles
+from robot_dynamics_ros.control.drivers.profile import load_driver_profile, shipped_profiles
 from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.model import load_robot
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from robot_dynamics_ros.control.safety import EffortLimiter
+from robot_dynamics_ros.control.safety.limits import EffortLimiter
 from robot_dynamics_ros.control.safety.shell import ActivationRamp
 from robot_dynamics_ros.errors import ParameterError
 
@@ -81,11 +81,11 @@ def test_one_entry_that_is_not_finite_brings_the_whole_fallback():
 
 def test_without_a_good_fallback_the_last_command_decays():
     for fallback in (None, np.array([np.inf, 0.0])):
-        limiter = EffortLimiter(LIMIT, decay_time=0.05)
+        limiter = EffortLimiter(LIMIT)
         limiter.reset(np.array([10.0, -2.0]))
         out = np.zeros(2)
         for _ in range(50):
-            limiter.limit(np.array([np.nan, np.nan]), 1e-3, fallback, out)
+            limiter.limit(np.array([np.nan, np.nan]), 2e-3, fallback, out)
         np.testing.assert_allclose(out, np.array([10.0, -2.0]) * math.exp(-1.0), rtol=1e-12)
 
 
@@ -101,11 +101,6 @@ def test_the_output_may_be_the_input():
     [
         ({'limit': [1.0, 0.0]}, 'effort_limit'),
         ({'limit': [1.0, math.inf]}, 'effort_limit'),
-        ({'limit': LIMIT, 'rate': 0.0}, 'effort_rate_limit'),
-        ({'limit': LIMIT, 'rate': [1.0, math.nan]}, 'effort_rate_limit'),
-        ({'limit': LIMIT, 'rate': [1.0, 1.0, 1.0]}, 'effort_rate_limit'),
-        ({'limit': LIMIT, 'rate': 'slow'}, 'effort_rate_limit'),
-        ({'limit': LIMIT, 'decay_time': 0.0}, 'decay_time'),
     ],
 )
 def test_bad_settings_are_refused_by_name(arguments, name):
@@ -145,8 +140,6 @@ def test_the_ramp_is_smooth():
 def test_a_ramp_that_was_never_started_or_has_no_duration_changes_nothing():
     for ramp in (ActivationRamp(0.5), ActivationRamp(0.0)):
         assert ramp.share(0.0) == 1.0
-    with pytest.raises(ParameterError, match='activation_ramp_s'):
-        ActivationRamp(-1.0)
 
 
 def test_with_the_share_of_a_driver_the_sum_is_within_the_limit_whatever_the_rate():

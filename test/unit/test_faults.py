@@ -11,9 +11,10 @@ from benchmark.fault_states import Fault, Scenario
 from benchmark.faults import FAULTS, breach_of
 from robot_dynamics_ros.control.loop import ControlLoop
 from robot_dynamics_ros.control.modes import SessionAction, SessionEvent, SessionMode
-from robot_dynamics_ros.control.safety import Braking, EffortLimiter, StateValidator, StateVerdict
+from robot_dynamics_ros.control.safety.limits import EffortLimiter
 from robot_dynamics_ros.control.safety.shell import SafeShell
-from robot_dynamics_ros.control.safety.stop_action import Stopping
+from robot_dynamics_ros.control.safety.state_validator import StateValidator, StateVerdict
+from robot_dynamics_ros.control.safety.stop_action import Braking, Stopping
 from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.control.trajectories.reference_generator import ReferenceGenerator
 

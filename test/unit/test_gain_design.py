@@ -21,7 +21,7 @@ from robot_dynamics_ros.constraints.error_dynamics import (
 )
 from robot_dynamics_ros.constraints.feasibility import check_feasibility
 from robot_dynamics_ros.constraints.program_file import load_program
-from robot_dynamics_ros.control.design.gain_design import (
+from robot_dynamics_ros.control.gain_design import (
     Gains,
     frequency_for,
     gains_from_poles,

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from samples import sample
 
-from robot_dynamics_ros.control.health import SessionHealth
+from robot_dynamics_ros.control.modes import SessionHealth
 from robot_dynamics_ros.control.session import ControllerSession
 
 MILLISECOND = 1_000_000

@@ -7,8 +7,12 @@ import numpy as np
 import pytest
 from samples import sample
 
-from robot_dynamics_ros.control.safety import JointLimitGuard
-from robot_dynamics_ros.control.safety.joint_limit_guard import GuardBounds, acceleration_bound
+from robot_dynamics_ros.control.safety.limits import (
+    GUARD_RATE,
+    GuardBounds,
+    JointLimitGuard,
+    acceleration_bound,
+)
 from robot_dynamics_ros.errors import ParameterError
 
 INERTIA = np.array([2.0, 0.5, 3.4, 0.01])
@@ -93,19 +97,12 @@ def test_from_beyond_the_limit_the_joint_is_pushed_back_slowly(tree):
     assert np.abs(path[path[:, 1] < 0, 1]).max() <= 0.05 * tree.velocity_limit[0] * (1 + 1e-9)
 
 
-@pytest.mark.slow
-def test_the_margin_moves_the_guarded_limit_inward(tree):
-    guard = JointLimitGuard(tree, INERTIA, margin=[0.1, 0.0, 0.01, 0.0])
-    path = run(guard, tree, 0, tree.effort_limit[0], 0.0, 0.0)
-    assert path[:, 0].max() == pytest.approx(tree.position_upper[0] - 0.1, abs=2e-3)
-
-
 def test_the_braking_curve_joins_with_one_slope():
     """The two pieces of w_max meet at d = a_b / gamma^2 in value and slope."""
     tree = sample('scara').tree
-    rate, brake = 25.0, 60.0
+    rate, brake = GUARD_RATE, 60.0
     inertia = 0.5 * tree.effort_limit / brake  # so that half of the effort brakes so strongly
-    guard = JointLimitGuard(tree, inertia, rate=rate)
+    guard = JointLimitGuard(tree, inertia)
     joint = GuardBounds(*guard.bounds[:, 0])
     corner = brake / rate**2
     # The bound at w = 0 is gamma * w_max.
@@ -146,9 +143,6 @@ def test_braking_weaker_than_the_smallest_number_does_not_break_the_guard(tree):
 def test_bad_settings_are_refused_by_name(tree):
     for name, arguments in (
         ('inertia', {'inertia': [1.0, 0.0, 1.0, 1.0]}),
-        ('limit_margin', {'margin': 0.2}),
-        ('limit_margin', {'margin': -0.01}),
-        ('limit_rate', {'rate': 0.0}),
         ('limit_braking', {'braking': 1.5}),
     ):
         with pytest.raises(ParameterError) as caught:

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from samples import sample
 
-from robot_dynamics_ros.control.laws.parameter_checks import feedback_gains
+from robot_dynamics_ros.control.laws.computed_torque import feedback_gains
 from robot_dynamics_ros.control.laws.registry import make_law
 from robot_dynamics_ros.errors import ParameterError
 

@@ -14,8 +14,7 @@ import pytest
 from samples import sample
 
 from robot_dynamics_ros.control.changes import LockedJointModel, ModelChange, ParameterChange
-from robot_dynamics_ros.control.health import SessionHealth
-from robot_dynamics_ros.control.modes import SessionMode
+from robot_dynamics_ros.control.modes import SessionHealth, SessionMode
 from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.model import RobotTree, load_robot

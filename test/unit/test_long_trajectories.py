@@ -18,10 +18,8 @@ from robot_dynamics_ros.control.laws.control_law import Reference
 from robot_dynamics_ros.control.trajectories.motions import Quintic
 from robot_dynamics_ros.control.trajectories.points import trajectory_arrays
 from robot_dynamics_ros.control.trajectories.reference_generator import ReferenceGenerator
-from robot_dynamics_ros.control.trajectories.sampling import ReferenceSampler
-from robot_dynamics_ros.control.trajectories.spline import Knot, KnotTable
-from robot_dynamics_ros.control.trajectories.trajectory import Hold, check_limits
-from robot_dynamics_ros.control.trajectories.waypoints import JointWaypoints
+from robot_dynamics_ros.control.trajectories.spline import JointWaypoints, Knot, KnotTable
+from robot_dynamics_ros.control.trajectories.trajectory import Hold, ReferenceSampler, check_limits
 from robot_dynamics_ros.errors import TrajectoryError
 
 NANO = 1_000_000_000

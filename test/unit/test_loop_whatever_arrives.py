@@ -12,7 +12,7 @@ import pytest
 from samples import sample
 
 from robot_dynamics_ros.control.laws.registry import LAWS
-from robot_dynamics_ros.control.safety import STOP_ACTIONS
+from robot_dynamics_ros.control.safety.stop_action import STOP_ACTIONS
 from robot_dynamics_ros.control.settings import LoopSettings
 from robot_dynamics_ros.control.setup import DEFAULTS, build_loop, selected_law
 from robot_dynamics_ros.errors import RobotDynamicsError, TrajectoryError

@@ -18,7 +18,7 @@ from urdf_text import joint, link, robot
 from robot_dynamics_ros.control.changes import TrajectoryChange
 from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.control.streamed import SpeedChange
-from robot_dynamics_ros.control.trajectories.path_speed import PathSpeed, SpeedLimit
+from robot_dynamics_ros.control.trajectories.following import PathSpeed, SpeedLimit
 from robot_dynamics_ros.control.trajectories.trajectory import Hold
 from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.model import load_robot

@@ -34,7 +34,7 @@ from recorded_loop import (
 )
 
 from robot_dynamics_ros.__main__ import main
-from robot_dynamics_ros.control.drivers.file import load_driver_profile
+from robot_dynamics_ros.control.drivers.profile import load_driver_profile
 
 BOOL = 'std_msgs/msg/Bool'
 AIM = [[0.5, -0.1, 0.15, 0.2], [0.3, -0.4, 0.1, 0.5]]

@@ -20,10 +20,10 @@ from robot_dynamics_ros.cli import new_robot
 from robot_dynamics_ros.cli.new_robot import described
 from robot_dynamics_ros.constraints.feasibility import check_feasibility
 from robot_dynamics_ros.constraints.program_file import load_program
-from robot_dynamics_ros.control.design.default_motion import default_motion
-from robot_dynamics_ros.control.design.robot_setup import default_program
+from robot_dynamics_ros.control.default_motion import default_motion
 from robot_dynamics_ros.control.drivers.conversion import bind, effort_limits
-from robot_dynamics_ros.control.drivers.file import load_driver_profile
+from robot_dynamics_ros.control.drivers.profile import load_driver_profile
+from robot_dynamics_ros.control.robot_setup import default_program
 from robot_dynamics_ros.description.shipped import share_directory, shipped_robot
 from robot_dynamics_ros.errors import ConfigurationError, ModelError
 from robot_dynamics_ros.model import load_robot

@@ -11,8 +11,9 @@ from samples import sample
 
 from robot_dynamics_ros.control.laws.computed_torque import ComputedTorque
 from robot_dynamics_ros.control.laws.control_law import Reference
-from robot_dynamics_ros.control.laws.pd_gravity import joint_inertia
-from robot_dynamics_ros.control.safety import EffortLimiter, JointLimitGuard, SafeShell
+from robot_dynamics_ros.control.laws.gravity_laws import joint_inertia
+from robot_dynamics_ros.control.safety.limits import EffortLimiter, JointLimitGuard
+from robot_dynamics_ros.control.safety.shell import SafeShell
 from robot_dynamics_ros.symbolic.kernel import compile_kernel
 
 #: Arms with joints that have limits, that have none, that turn and that slide.

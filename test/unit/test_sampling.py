@@ -6,9 +6,8 @@ import pytest
 
 from robot_dynamics_ros.control.laws.control_law import Reference
 from robot_dynamics_ros.control.trajectories.motions import Quintic, Sine
-from robot_dynamics_ros.control.trajectories.sampling import DISCRETIZATIONS, ReferenceSampler
-from robot_dynamics_ros.control.trajectories.spline import Knot
-from robot_dynamics_ros.control.trajectories.waypoints import JointWaypoints
+from robot_dynamics_ros.control.trajectories.spline import JointWaypoints, Knot
+from robot_dynamics_ros.control.trajectories.trajectory import DISCRETIZATIONS, ReferenceSampler
 from robot_dynamics_ros.errors import ParameterError, UnknownNameError
 
 

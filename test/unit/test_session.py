@@ -22,9 +22,8 @@ from robot_dynamics_ros.control.changes import (
     TrajectoryChange,
 )
 from robot_dynamics_ros.control.drivers.conversion import bind
-from robot_dynamics_ros.control.drivers.file import load_driver_profile
-from robot_dynamics_ros.control.health import SessionHealth
-from robot_dynamics_ros.control.modes import TABLE, SessionEvent, SessionMode
+from robot_dynamics_ros.control.drivers.profile import load_driver_profile
+from robot_dynamics_ros.control.modes import TABLE, SessionEvent, SessionHealth, SessionMode
 from robot_dynamics_ros.control.session import STOP_PERIOD_NS, ControllerSession
 from robot_dynamics_ros.errors import ConfigurationError, ParameterError, RobotDynamicsError
 
@@ -415,7 +414,7 @@ def test_other_gains_reach_what_holds_an_arm_that_is_not_enabled_at_once():
         pulls.append(run.session.loop.decompose()['feedback'])
         assert run.session.waits_for_enabling
     np.testing.assert_allclose(pulls[1], 0.25 * pulls[0], rtol=1e-6)
-    reacting = run.session.followers.reacting
+    reacting = run.session.follower
     assert reacting is not None
     assert reacting.parameters['natural_frequency'] == [5.0]
     run.session.enable(True)

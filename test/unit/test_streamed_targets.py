@@ -12,7 +12,7 @@ from benchmark.comply import ARMS, PushedArm, arm, held
 from robot_dynamics_ros.control.laws.control_law import Reference
 from robot_dynamics_ros.control.modes import SessionMode
 from robot_dynamics_ros.control.streamed import TargetChange, WrenchChange
-from robot_dynamics_ros.control.trajectories.target_stream import (
+from robot_dynamics_ros.control.targets import (
     TargetFilter,
     TargetSettings,
     TargetStream,

@@ -10,7 +10,7 @@ from samples import random_tree, sample, shipped
 
 from robot_dynamics_ros.constraints.curves import Circle, Line, Lissajous
 from robot_dynamics_ros.control.laws.control_law import Reference
-from robot_dynamics_ros.control.trajectories.tool_path import ToolPath, WavyCurve
+from robot_dynamics_ros.control.trajectories.motions import ToolPath, WavyCurve
 from robot_dynamics_ros.errors import SingularityError, TrajectoryError, UnreachableError
 from robot_dynamics_ros.kinematics.tool_task import FourDofTask, FrameTask, ScaraTask
 

@@ -9,9 +9,8 @@ from samples import sample
 
 from robot_dynamics_ros.control.laws.control_law import Reference
 from robot_dynamics_ros.control.trajectories.motions import Quintic, Sine
-from robot_dynamics_ros.control.trajectories.spline import Knot
+from robot_dynamics_ros.control.trajectories.spline import JointWaypoints, Knot
 from robot_dynamics_ros.control.trajectories.trajectory import Chain, Hold, check_limits
-from robot_dynamics_ros.control.trajectories.waypoints import JointWaypoints
 from robot_dynamics_ros.errors import TrajectoryError
 
 NAMES = ('shoulder', 'elbow')

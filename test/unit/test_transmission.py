@@ -15,8 +15,8 @@ from samples import sample
 
 from robot_dynamics_ros.commissioning.driver_samples import driver_samples
 from robot_dynamics_ros.control.drivers.conversion import bind
-from robot_dynamics_ros.control.drivers.file import load_driver_profile
 from robot_dynamics_ros.control.drivers.port import DriverPort
+from robot_dynamics_ros.control.drivers.profile import load_driver_profile
 from robot_dynamics_ros.control.drivers.transmission import TransmissionProfile
 from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.errors import ConfigurationError

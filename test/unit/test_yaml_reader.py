@@ -11,7 +11,7 @@ from samples import sample
 
 from robot_dynamics_ros.__main__ import main
 from robot_dynamics_ros.constraints.program_file import load_program
-from robot_dynamics_ros.control.drivers.file import load_driver_profile
+from robot_dynamics_ros.control.drivers.profile import load_driver_profile
 from robot_dynamics_ros.control.trajectories.points import trajectory_of_file
 from robot_dynamics_ros.errors import (
     ConfigurationError,

@@ -18,7 +18,7 @@ from samples import sample
 
 from robot_dynamics_ros.control.changes import ParameterChange, TrajectoryChange
 from robot_dynamics_ros.control.modes import SessionMode
-from robot_dynamics_ros.control.safety import StopAction
+from robot_dynamics_ros.control.safety.stop_action import StopAction
 from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
 

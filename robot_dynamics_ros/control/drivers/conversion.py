@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from robot_dynamics_ros.control.drivers.file import load_driver_profile
 from robot_dynamics_ros.control.drivers.profile import (
     JOINT_EFFORT_UNITS,
     MOTOR_EFFORT_UNITS,
@@ -18,6 +17,7 @@ from robot_dynamics_ros.control.drivers.profile import (
     VELOCITY_UNITS,
     DriverProfile,
     JointProfile,
+    load_driver_profile,
 )
 from robot_dynamics_ros.control.drivers.transmission import Transmission
 from robot_dynamics_ros.errors import ConfigurationError, ParameterError

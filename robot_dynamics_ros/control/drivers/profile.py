@@ -20,11 +20,23 @@ with the unit of the measured efforts.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+import os
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
 
+from robot_dynamics_ros import yaml_reader as read
 from robot_dynamics_ros.control.drivers.transmission import TransmissionProfile
-from robot_dynamics_ros.errors import ConfigurationError
+from robot_dynamics_ros.description.shipped import share_directory
+from robot_dynamics_ros.errors import ConfigurationError, shown
 from robot_dynamics_ros.parameters import Parameter
+from robot_dynamics_ros.yaml_reader import Section
+from robot_dynamics_ros.yaml_reader.parsing import read_yaml
+
+Source = str | os.PathLike[str] | Mapping[str, Any]
+Read = Callable[[str, Any], Any]
 
 #: Position units: size in rad or m, and whether the unit is for a prismatic joint.
 POSITION_UNITS: dict[str, tuple[float, bool]] = {
@@ -75,11 +87,74 @@ DRIVER_PROFILE = Parameter(
     'topics, joints, command_form and period, and bounds effort_rate_limit and state_timeout_s; '
     'empty: none.', fixed=True,
 )  # fmt: skip
-VELOCITY_SOURCES = ('message', 'differentiate')
 COMPENSATIONS = ('gravity', 'friction')
 #: Meaning of the effort in the driver's joint states: not usable; total effort of the drive; total
 #: effort without the driver's own compensation.
 EFFORT_REPORTS = ('none', 'total', 'without_compensation')
+
+
+def _key(reader: Read, default: Any) -> Any:
+    """Return a field that is read from the key of its name."""
+    return field(default=default, metadata={'read': reader})
+
+
+def _readers(kind: Any) -> read.Readers:
+    """Return the readers of the keys of a profile."""
+    return {one.name: one.metadata['read'] for one in fields(kind) if 'read' in one.metadata}
+
+
+def _list(place: str, value: Any) -> list[Any]:
+    if not isinstance(value, list):
+        raise ConfigurationError(place, f'is {shown(value)}', 'give a list')
+    return value
+
+
+def _one_of(*known: str | float) -> Read:
+    """Return a reader of one of several texts or numbers."""
+    kind: Read = read.text if isinstance(known[0], str) else read.number
+
+    def one(place: str, value: Any) -> Any:
+        if kind(place, value) not in known:
+            listed = ', '.join(map(str, known))
+            raise ConfigurationError(place, f'is {value!r}', f'known: {listed}')
+        return value
+
+    return one
+
+
+def _unit(known: Iterable[str]) -> Read:
+    """Return a reader of a unit: its name, empty for the default, or its SI value."""
+    names = ('', *known)
+
+    def unit(place: str, value: Any) -> str | float:
+        if isinstance(value, str) and value in names:
+            return value
+        try:
+            return read.positive(place, value)
+        except ConfigurationError as error:
+            listed = f'known: {", ".join(known)}, or the SI value of one unit'
+            raise ConfigurationError(place, error.problem, listed) from error
+
+    return unit
+
+
+def _tuple_of(reader: Read, noun: str = '') -> Read:
+    """Return a reader of a list; a noun and the index are the place of an entry, if given."""
+
+    def entries(place: str, value: Any) -> tuple[Any, ...]:
+        listed = enumerate(_list(place, value))
+        return tuple(reader(f'{noun} {k}' if noun else place, x) for k, x in listed)
+
+    return entries
+
+
+def _built(kind: type) -> Read:
+    """Return a reader of a profile whose keys are all optional."""
+    return read.built(kind, {}, _readers(kind))
+
+
+_NUMBERS = _tuple_of(read.number)
+_EFFORT_UNIT = _one_of(*JOINT_EFFORT_UNITS, *MOTOR_EFFORT_UNITS)
 
 
 @dataclass(frozen=True)
@@ -107,18 +182,18 @@ class JointProfile:
 
     joint: str = ''
     driver_name: str = ''
-    sign: float = 1.0
-    effort_sign: float = 0.0
-    position_unit: str | float = ''
-    velocity_unit: str | float = ''
-    position_zero: float = 0.0
-    effort_unit: str = ''
-    measured_effort_unit: str = ''
-    torque_constant: float | None = None
-    gear_ratio: float = 1.0
-    effort_offset: float = 0.0
-    effort_limit: float | None = None
-    effort_rate_limit: float | None = None
+    sign: float = _key(_one_of(1.0, -1.0), 1.0)
+    effort_sign: float = _key(_one_of(0.0, 1.0, -1.0), 0.0)
+    position_unit: str | float = _key(_unit(POSITION_UNITS), '')
+    velocity_unit: str | float = _key(_unit(VELOCITY_UNITS), '')
+    position_zero: float = _key(read.number, 0.0)
+    effort_unit: str = _key(_EFFORT_UNIT, '')
+    measured_effort_unit: str = _key(_EFFORT_UNIT, '')
+    torque_constant: float | None = _key(read.positive, None)
+    gear_ratio: float = _key(read.positive, 1.0)
+    effort_offset: float = _key(read.number, 0.0)
+    effort_limit: float | None = _key(read.positive, None)
+    effort_rate_limit: float | None = _key(read.positive, None)
 
     @property
     def name(self) -> str:
@@ -138,9 +213,9 @@ class CommandProfile:
         topic_of_positions: Topic of the positions; with form overlay only.
     """
 
-    topic: str = 'effort_controller/commands'
-    form: str = 'group'
-    topic_of_positions: str = ''
+    topic: str = _key(read.text, 'effort_controller/commands')
+    form: str = _key(_one_of(*COMMAND_FORMS), 'group')
+    topic_of_positions: str = _key(read.text, '')
 
     def __post_init__(self) -> None:
         per_joint = self.form == 'per_joint'
@@ -165,17 +240,17 @@ class StateProfile:
         topic: Topic of the joint states.
         rate_hz: Rate of the joint states, Hz; each is answered by one command.
         timeout_s: Age of the last state at which the stop action begins, s.
-        velocity: One of ``VELOCITY_SOURCES``.
+        velocity: ``message`` (measured) or ``differentiate`` (derived from positions).
         cutoff_hz: Cut-off frequency of the derivative filter, Hz; None: velocities are measured.
         effort: One of ``EFFORT_REPORTS``.
     """
 
-    topic: str = 'joint_states'
-    rate_hz: float = 1000.0
-    timeout_s: float = 0.05
-    velocity: str = 'message'
-    cutoff_hz: float | None = None
-    effort: str = 'none'
+    topic: str = _key(read.text, 'joint_states')
+    rate_hz: float = _key(read.positive, 1000.0)
+    timeout_s: float = _key(read.positive, 0.05)
+    velocity: str = _key(_one_of('message', 'differentiate'), 'message')
+    cutoff_hz: float | None = _key(read.positive, None)
+    effort: str = _key(_one_of(*EFFORT_REPORTS), 'none')
 
     def __post_init__(self) -> None:
         if self.timeout_s * self.rate_hz < 2.0:
@@ -198,6 +273,14 @@ class StateProfile:
             )
 
 
+_GEAR = read.built(
+    TransmissionProfile,
+    {'joints': _tuple_of(read.text), 'matrix': _tuple_of(_NUMBERS)},
+    {'offset': _NUMBERS, 'motor_effort_limit': _NUMBERS},
+)
+_GEARS = _tuple_of(_GEAR, 'transmission')
+
+
 @dataclass(frozen=True)
 class DriverProfile:
     """Profile of a driver.
@@ -214,14 +297,14 @@ class DriverProfile:
     """
 
     name: str
-    summary: str = ''
-    command: CommandProfile = field(default_factory=CommandProfile)
-    state: StateProfile = field(default_factory=StateProfile)
-    compensated_by_driver: tuple[str, ...] = ()
-    payload_known_to_driver: bool = True
-    defaults: JointProfile = field(default_factory=JointProfile)
+    summary: str = _key(read.text, '')
+    command: CommandProfile = _key(_built(CommandProfile), CommandProfile())
+    state: StateProfile = _key(_built(StateProfile), StateProfile())
+    compensated_by_driver: tuple[str, ...] = _key(_tuple_of(lambda _, value: value), ())
+    payload_known_to_driver: bool = _key(read.switch, True)
+    defaults: JointProfile = JointProfile()
     joints: tuple[JointProfile, ...] = ()
-    transmissions: tuple[TransmissionProfile, ...] = ()
+    transmissions: tuple[TransmissionProfile, ...] = _key(_GEARS, ())
 
     def __post_init__(self) -> None:
         for term in self.compensated_by_driver:
@@ -252,3 +335,44 @@ def _each_once(place: str, names: tuple[str, ...] | list[str]) -> None:
     for name in names:
         if names.count(name) > 1:
             raise ConfigurationError(place, f'{name!r} appears twice', 'name it once')
+
+
+def load_driver_profile(source: Source) -> DriverProfile:
+    """Load a driver profile.
+
+    Args:
+        source: A mapping, the path of a YAML file, YAML text, or the name of a shipped profile.
+
+    Raises:
+        ConfigurationError: There is no such file, or a key or value is rejected; names the
+            culprit and valid values.
+    """
+    data: Any = source
+    if not isinstance(source, Mapping):
+        data = read_yaml(source, 'driver profile', shipped_profiles())
+    name = source.get('name', '') if isinstance(source, Mapping) else os.fspath(source)
+    label = shown(name).strip('\'"')
+    with read.reported_as(ConfigurationError, f'driver profile {label}: '):
+        section = Section('driver', data)
+        defaults = section.take('defaults', _built(JointProfile), JointProfile())
+        joints = {'joints': _tuple_of(partial(_joint, defaults), 'joint')}
+        make = partial(DriverProfile, defaults=defaults)
+        readers = {**_readers(DriverProfile), **joints}
+        profile = section.build(make, {'name': read.text}, readers)
+        section.close()
+    return profile
+
+
+def shipped_profiles() -> dict[str, Path]:
+    """Return the driver profiles that ship with the package, by name."""
+    folder = share_directory() / 'config' / 'drivers'
+    return {path.stem: path for path in sorted(folder.glob('*.yaml'))}
+
+
+def _joint(defaults: JointProfile, place: str, data: Any) -> JointProfile:
+    section = Section(place, {'joint': data} if isinstance(data, str) else data)
+    section.place = f'joint {section.take("joint", read.text)!r}'
+    keys = {'joint': read.text, 'driver_name': read.text, **_readers(JointProfile)}
+    joint = section.build(partial(replace, defaults), {}, keys)
+    section.close()
+    return joint

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""Computed torque: inverse dynamics of a commanded acceleration.
+r"""Computed torque: inverse dynamics of a commanded acceleration; feedback and friction of laws.
 
 .. math::
 
@@ -17,21 +17,103 @@ scaled by :math:`(M + h b)^{-1} M`, about 1/250 where :math:`h b / M = 250`. Wit
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 
-from robot_dynamics_ros.control.laws import parameter_checks as check
-from robot_dynamics_ros.control.laws.control_law import ControlLaw, Reference, effort_terms
+from robot_dynamics_ros.control.laws.control_law import (
+    DISCRETIZATIONS,
+    ModelLaw,
+    Reference,
+    effort_terms,
+)
 from robot_dynamics_ros.dynamics.joint_terms import JointTerms, smooth_direction
+from robot_dynamics_ros.errors import ParameterError
 from robot_dynamics_ros.model import RobotTree
-from robot_dynamics_ros.parameters import Parameter
+from robot_dynamics_ros.parameters import Parameter, spread
 from robot_dynamics_ros.spatial.scalar import Array, select
-from robot_dynamics_ros.symbolic.kernel import Kernel, KernelSet, compile_function, compile_kernel
+from robot_dynamics_ros.symbolic.kernel import Kernel, compile_function
+
+P = Parameter
+Vector = Sequence[float] | Array
+
+#: Parameters of the feedback of joint errors.
+FEEDBACK = (
+    P('natural_frequency', [10.0], 'Natural frequency of the error dynamics.', 0.0, unit='rad/s',
+      per_joint=True),
+    P('damping_ratio', [1.0], 'Damping ratio of the error dynamics.', 0.0, per_joint=True),
+)  # fmt: skip
+#: Parameters of the compensation of joint friction, identified terms included.
+FRICTION = (
+    P('friction_compensation', True, 'Whether joint friction is compensated.'),
+    P('friction_velocity', 'desired', 'Velocity that gives the direction of the compensated '
+      'Coulomb friction: desired (of the reference or the program; does not chatter at rest) or '
+      'measured.', choices=('desired', 'measured')),
+    P('stiction_velocity', 1e-3, 'Velocity scale of the smooth sign of Coulomb friction.', 1e-9,
+      unit='rad/s or m/s'),
+)  # fmt: skip
+#: Parameters that the loop sets; the defaults are those of a continuous loop.
+PERIOD = P('period', 0.0, 'Time between two commands; 0: continuous.', 0.0,
+           unit='s')  # fmt: skip
+DISCRETIZATION = P('discretization', 'continuous', 'Time discretization of the plant.',
+                   choices=DISCRETIZATIONS)  # fmt: skip
 
 
-class ComputedTorque(ControlLaw):
+def gains_of(parameters: Mapping[str, Any], n: int) -> tuple[list[float], list[float]]:
+    """Return Kp and Kd from the parameters of ``FEEDBACK`` and the period, see ``feedback_gains``.
+
+    Raises:
+        ParameterError: The sampled loop would be unstable.
+    """
+    w, zeta = (spread(parameters[one.name], n) for one in FEEDBACK)
+    return feedback_gains(w, zeta, parameters['period'])
+
+
+def drive_settings(end: float, parameters: Mapping[str, Any]) -> tuple[float, ...]:
+    """Return the parameters of ``FRICTION`` as inputs of compiled functions such as ``drives``.
+
+    Args:
+        end: Time from the velocity of the dynamics to that of the friction, s.
+        parameters: Parameters of the law by name.
+    """
+    return (
+        end,
+        parameters['stiction_velocity'],
+        float(parameters['friction_compensation']),
+        float(parameters['friction_velocity'] == 'desired'),
+    )
+
+
+def feedback_gains(
+    natural_frequency: Vector, damping_ratio: Vector, period: float
+) -> tuple[list[float], list[float]]:
+    r"""Return :math:`K_p = \omega_0^2` (1/s^2) and :math:`K_d = 2\zeta\omega_0` (1/s) per joint.
+
+    Args:
+        natural_frequency: rad/s.
+        damping_ratio: Dimensionless.
+        period: Time between two commands h, s; 0 for a continuous loop.
+
+    Raises:
+        ParameterError: The sampled loop would be unstable. With :math:`x = \omega_0 h` it is
+            stable for :math:`x^2 + 4\zeta x < 4` (semi-implicit plant) and, in addition,
+            :math:`x < 4\zeta` (effort held on a continuous plant).
+    """
+    for i, (w, zeta) in enumerate(zip(natural_frequency, damping_ratio, strict=True)):
+        x = w * period
+        if x > 0.0 and not (x * x + 4.0 * zeta * x < 4.0 and x < 4.0 * zeta):
+            raise ParameterError(
+                'natural_frequency',
+                w,
+                f'with damping_ratio {zeta:g} joint {i} is unstable at a period of {period:g} s',
+            )
+    Kp = [w * w for w in natural_frequency]
+    Kd = [2.0 * zeta * w for w, zeta in zip(natural_frequency, damping_ratio, strict=True)]
+    return Kp, Kd
+
+
+class ComputedTorque(ModelLaw):
     r"""Inverse dynamics of the reference plus feedback, with drive inertia and friction.
 
     Friction is compensated at velocities at the *end* of the coming period h, where a plant with
@@ -54,15 +136,12 @@ class ComputedTorque(ControlLaw):
     """
 
     name: ClassVar[str] = 'computed_torque'
-    declared: ClassVar[tuple[Parameter, ...]] = (*check.FEEDBACK, *check.FRICTION, check.PERIOD)
+    outputs: ClassVar[tuple[str, ...]] = ('inverse_dynamics',)
+    declared: ClassVar[tuple[Parameter, ...]] = (*FEEDBACK, *FRICTION, PERIOD)
 
-    def __init__(
-        self, tree: RobotTree, kernels: KernelSet | None = None, **parameters: Any
-    ) -> None:
-        super().__init__(tree)
-        kernels = kernels or compile_kernel(tree, outputs=('inverse_dynamics',))
-        self._inverse_dynamics = kernels.inverse_dynamics
-        n = tree.n
+    def build(self) -> None:
+        """Compile the feedback and the drives; see :class:`ModelLaw`."""
+        tree, n = self.tree, self.tree.n
         self._acceleration, self._model = np.zeros((2, n))
         self._gains, self._settings = np.zeros(2 * n), np.zeros(4)
         self._feedback = compile_feedback(n)
@@ -74,18 +153,17 @@ class ComputedTorque(ControlLaw):
             lambda *arrays: [drives(tree, *arrays)],
             fused=False,
         )
-        self.set_parameters(parameters)
 
     def configure(self, parameters: Mapping[str, Any]) -> None:
         """Apply gains and friction parameters; see :class:`ControlLaw`."""
-        self._gains[:] = np.ravel(check.gains_of(parameters, self.tree.n))
-        self._settings[:] = check.drive_settings(parameters['period'], parameters)
+        self._gains[:] = np.ravel(gains_of(parameters, self.tree.n))
+        self._settings[:] = drive_settings(parameters['period'], parameters)
 
     def effort(self, t: float, q: Array, v: Array, reference: Reference, out: Array) -> None:
         """Compute the efforts for the coming period; see :class:`ControlLaw`."""
         a, v_r, a_r = self._acceleration, reference.velocity, reference.acceleration
         self._feedback(q, v, reference.position, v_r, a_r, self._gains, a)
-        self._inverse_dynamics(q, v, a, self._model)
+        self._kernels.inverse_dynamics(q, v, a, self._model)
         self._add_drives(self._model, v, a, v_r, a_r, self._settings, out)
 
     def decompose(self, t: float, q: Array, v: Array, reference: Reference) -> dict[str, Array]:
@@ -97,7 +175,7 @@ class ComputedTorque(ControlLaw):
         whole, planned = np.zeros(self.tree.n), reference.acceleration
         self.effort(t, q, v, reference, whole)
         origins = {'inertia': planned, 'feedback': self._acceleration - planned}
-        parts = effort_terms(self._inverse_dynamics, self.tree, q, v, origins)
+        parts = effort_terms(self._kernels.inverse_dynamics, self.tree, q, v, origins)
         return {**parts, 'friction': whole - sum(parts.values())}
 
 
@@ -133,3 +211,35 @@ def drives(
     sliding = [select(0.0, follow, x, y) for x, y in zip(planned, end, strict=True)]
     friction = JointTerms.of(tree).friction(end, model, smooth_direction(np.array(sliding), v_s))
     return model + tree.armature * a + part * friction
+
+
+class DriveFriction:
+    """Compiled friction of ``JointTerms``.
+
+    Args:
+        tree: The robot.
+
+    Attributes:
+        effort: The last result, shape (n,), N m or N.
+    """
+
+    def __init__(self, tree: RobotTree) -> None:
+        n, terms = tree.n, JointTerms.of(tree)
+        self.effort, self._settings = np.zeros(n), np.zeros(2)
+        self._write = compile_function(
+            'friction',
+            {'v': n, 'load': n, 'settings': 2},
+            {'tau': (n,)},
+            lambda v, load, s: [s[1] * terms.friction(v, load, smooth_direction(v, s[0]))],
+            fused=False,
+        )
+        self.configure(terms.stiction_velocity)
+
+    def configure(self, stiction_velocity: float, share: float = 1.0) -> None:
+        """Set the velocity scale of the smooth sign, rad/s or m/s, and a factor of the result."""
+        self._settings[:] = stiction_velocity, share
+
+    def at(self, v: Array, load: Array) -> Array:
+        """Return the friction at velocities and rigid-body efforts, shape (n,) each."""
+        self._write(v, load, self._settings, self.effort)
+        return self.effort

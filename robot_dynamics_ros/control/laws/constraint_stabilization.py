@@ -27,11 +27,11 @@ from robot_dynamics_ros.constraints.program_file import Source, load_program
 from robot_dynamics_ros.constraints.program_kernel import ProgramKernel
 from robot_dynamics_ros.constraints.reactions import constraint_force
 from robot_dynamics_ros.constraints.signals import Followed, quintic_offset
-from robot_dynamics_ros.control.laws import parameter_checks as check
+from robot_dynamics_ros.control.laws.computed_torque import DISCRETIZATION, FRICTION, PERIOD
 from robot_dynamics_ros.control.laws.control_law import (
     ConstraintSnapshot,
-    ControlLaw,
     LookAhead,
+    ModelLaw,
     Reference,
 )
 from robot_dynamics_ros.control.laws.program_effort import ContactForces, LeadIn, ProgramEffort
@@ -39,13 +39,13 @@ from robot_dynamics_ros.errors import ParameterError
 from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.parameters import Parameter
 from robot_dynamics_ros.spatial.scalar import Array
-from robot_dynamics_ros.symbolic.kernel import KernelSet, compile_kernel
+from robot_dynamics_ros.symbolic.kernel import KernelSet
 
 P = Parameter
 _LEAD_IN_BLEND_S = 0.3  # time over which the remaining error after a lead-in is blended out
 
 
-class ConstraintStabilization(ControlLaw):
+class ConstraintStabilization(ModelLaw):
     r"""Stabilizes the constraints of a program; its null-space task controls the free motion.
 
     The program's clock starts at :meth:`reset`, or at the first tick. An initial error decays by
@@ -86,12 +86,13 @@ class ConstraintStabilization(ControlLaw):
 
     name: ClassVar[str] = 'constraint_stabilization'
     structural: ClassVar[frozenset[str]] = frozenset({'program'})
+    outputs: ClassVar[tuple[str, ...]] = ('inverse_dynamics',)
     declared: ClassVar[tuple[Parameter, ...]] = (
         P('program', '', 'Constraint program of law constraint_stabilization: YAML file, YAML '
           'text, or name of a shipped one; empty: follow joint trajectories.'),
-        *check.FRICTION,
-        check.PERIOD,
-        check.DISCRETIZATION,
+        *FRICTION,
+        PERIOD,
+        DISCRETIZATION,
         P('limit_effort', True, 'Whether law constraint_stabilization scales the acceleration to '
           'meet the effort limits, which keeps its direction; otherwise efforts are clipped joint '
           'by joint.'),
@@ -108,15 +109,17 @@ class ConstraintStabilization(ControlLaw):
         program: Program | Source | None = None,
         **parameters: Any,
     ) -> None:
-        super().__init__(tree)
-        kernels = kernels or compile_kernel(tree, outputs=('inverse_dynamics',))
         if program is None or program == '':
             program = follow_reference(tree)
         elif not isinstance(program, Program):
             program = load_program(program, tree)
-        self.program = program
-        self._kernel = ProgramKernel(program)
-        self._effort = ProgramEffort(tree, kernels.inverse_dynamics, self._kernel)
+        self.program, self._kernel = program, ProgramKernel(program)
+        super().__init__(tree, kernels, **parameters)
+
+    def build(self) -> None:
+        """Compile the efforts, find the signals that follow; see :class:`ModelLaw`."""
+        tree, program = self.tree, self.program
+        self._effort = ProgramEffort(tree, self._kernels.inverse_dynamics, self._kernel)
         self.f, self.f_dot, self.Gamma = self._kernel.f, self._kernel.f_dot, self._kernel.Gamma
         n, m = tree.n, program.m
         self.acceleration, self._previous = np.zeros((2, n))
@@ -127,16 +130,14 @@ class ConstraintStabilization(ControlLaw):
             if isinstance(part, JointProgram) and isinstance(part.signals[0], Followed)
         ]
         self._contacts = ContactForces(self._kernel, self.external) if program.contacts else None
+        self.follows_reference, self.answers_force = bool(self.followed), bool(program.contacts)
         self._start: float | None = None
         self._lead: LeadIn | None = None
         self._leading, self._blend = False, program.blend
         self._initial: tuple[Array, Array] = (np.zeros(m), np.zeros(m))
-        self.set_parameters(parameters)
 
     def configure(self, parameters: Mapping[str, Any]) -> None:
         """Apply all parameters except the program; see :class:`ControlLaw`."""
-        if parameters['program'] != self.parameters['program']:
-            raise ParameterError('program', parameters['program'], 'requires a new law')
         period, discretization = parameters['period'], parameters['discretization']
         self._require_sampled_stability(period, discretization)
         self.ahead = LookAhead(self.tree.n, discretization, period)
@@ -146,11 +147,6 @@ class ConstraintStabilization(ControlLaw):
         share = parameters['lead_in']
         leads_in = share and not (self._unlimited or self.followed or self.program.passive)
         self._lead = LeadIn.to(self.program, share) if leads_in else None
-
-    @property
-    def follows_reference(self) -> bool:
-        """Whether a part of the program follows the joint reference."""
-        return bool(self.followed)
 
     @classmethod
     def check(cls, tree: RobotTree, values: Mapping[str, Any]) -> None:
@@ -266,11 +262,6 @@ class ConstraintStabilization(ControlLaw):
         self._kernel.run(time, q, v, self._previous)
         if self._contacts is not None:
             self._contacts.update_forces()
-
-    @property
-    def answers_force(self) -> bool:
-        """Whether the program has a contact."""
-        return self._contacts is not None
 
     def decompose(self, t: float, q: Array, v: Array, reference: Reference) -> dict[str, Array]:
         """Return the efforts of the last tick by term; see :class:`ControlLaw`.

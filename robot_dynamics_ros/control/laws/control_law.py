@@ -26,10 +26,11 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from robot_dynamics_ros.errors import ParameterError
 from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.parameters import Parameter, checked, defaults, require_known
 from robot_dynamics_ros.spatial.scalar import Array
-from robot_dynamics_ros.symbolic.kernel import Kernel
+from robot_dynamics_ros.symbolic.kernel import Kernel, KernelSet, compile_kernel
 
 
 class Reference:
@@ -119,18 +120,12 @@ class ControlLaw(ABC):
     needs_enabling: ClassVar[bool] = False
     #: Factor of efforts that are added to those of the law; not 1 if the law shapes the mass.
     force_gain: float = 1.0
+    #: Whether the law uses the joint reference.
+    follows_reference: bool = True
+    #: Whether the law uses external efforts.
+    answers_force: bool = False
     #: Names of parameters whose change requires a new law.
     structural: ClassVar[frozenset[str]] = frozenset()
-
-    @property
-    def follows_reference(self) -> bool:
-        """Whether the law uses the joint reference."""
-        return True
-
-    @property
-    def answers_force(self) -> bool:
-        """Whether the law uses external efforts."""
-        return False
 
     def __init__(self, tree: RobotTree) -> None:
         self.tree, self.external = tree, ExternalEffort(tree.n)
@@ -204,6 +199,41 @@ class ControlLaw(ABC):
     def remarks(self) -> tuple[str, ...]:
         """Return remarks on valid but unusual parameters, one sentence each."""
         return ()
+
+
+class ModelLaw(ControlLaw):
+    """Base class of laws that use the compiled dynamics of the robot.
+
+    Args:
+        tree: The model of the robot, payload included.
+        kernels: With ``outputs``; compiled from the tree if None.
+        parameters: By name, see ``declared``.
+
+    Raises:
+        ParameterError: A parameter is rejected.
+    """
+
+    #: The compiled functions that the law needs.
+    outputs: ClassVar[tuple[str, ...]]
+
+    def __init__(
+        self, tree: RobotTree, kernels: KernelSet | None = None, **parameters: Any
+    ) -> None:
+        super().__init__(tree)
+        self._kernels = kernels or compile_kernel(tree, outputs=self.outputs)
+        self.parameters |= {name: x for name, x in parameters.items() if name in self.structural}
+        self.build()
+        self.set_parameters(parameters)
+
+    def build(self) -> None:
+        """Allocate and compile what the structural parameters determine."""
+
+    def set_parameters(self, values: Mapping[str, Any]) -> None:
+        """Change parameters except the structural ones; see :class:`ControlLaw`."""
+        for name in self.structural & values.keys():
+            if values[name] != self.parameters[name]:
+                raise ParameterError(name, values[name], 'requires a new law')
+        super().set_parameters(values)
 
 
 def effort_terms(

@@ -42,14 +42,18 @@ import numpy as np
 
 from robot_dynamics_ros.constraints.constraint import Motion
 from robot_dynamics_ros.constraints.jet import Jet, dot, rotation_error, stack, timed
-from robot_dynamics_ros.control.laws import parameter_checks as check
+from robot_dynamics_ros.control.laws.computed_torque import (
+    DISCRETIZATION,
+    FRICTION,
+    PERIOD,
+    DriveFriction,
+)
 from robot_dynamics_ros.control.laws.control_law import (
-    ControlLaw,
     LookAhead,
+    ModelLaw,
     Reference,
     effort_terms,
 )
-from robot_dynamics_ros.control.laws.parameter_checks import DriveFriction
 from robot_dynamics_ros.dynamics import make_formulation
 from robot_dynamics_ros.errors import ParameterError
 from robot_dynamics_ros.model import RobotTree
@@ -61,16 +65,15 @@ from robot_dynamics_ros.spatial.linear_algebra import (
     squares,
 )
 from robot_dynamics_ros.spatial.scalar import Array, sqrt
-from robot_dynamics_ros.symbolic.kernel import KernelSet, compile_function, compile_kernel
+from robot_dynamics_ros.symbolic.kernel import compile_function
 
 P = Parameter
-_OUTPUTS = ('inverse_dynamics', 'gravity_forces', 'mass_matrix')
 _TINY = 1e-150  # avoids division by zero; below the square of any relevant number
 _NO_STIFFNESS = 1e-12  # relative to the sum of squared singular values: below it, no stiffness
 _AXES = ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0))
 
 
-class Impedance(ControlLaw):
+class Impedance(ModelLaw):
     """Stiffness and damping around the reference, with an optional scaling of the arm's mass.
 
     The state is predicted with the acceleration of the last period, computed from the velocities,
@@ -94,6 +97,7 @@ class Impedance(ControlLaw):
     name: ClassVar[str] = 'impedance'
     yields: ClassVar[bool] = True
     structural: ClassVar[frozenset[str]] = frozenset({'impedance_frame'})
+    outputs: ClassVar[tuple[str, ...]] = ('inverse_dynamics', 'gravity_forces', 'mass_matrix')
     declared: ClassVar[tuple[Parameter, ...]] = (
         P('impedance_frame', '', 'Frame of the stiffness of law impedance; empty: joint '
           'stiffness.'),
@@ -110,19 +114,16 @@ class Impedance(ControlLaw):
           'reference in law impedance.', 0.0, unit='rad/s'),
         P('null_space_damping_ratio', 1.0, 'Damping ratio of the null-space motion in law '
           'impedance.', 0.0),
-        check.FRICTION[0],
-        check.FRICTION[2],
-        check.PERIOD,
-        check.DISCRETIZATION,
+        FRICTION[0],
+        FRICTION[2],
+        PERIOD,
+        DISCRETIZATION,
     )  # fmt: skip
 
-    def __init__(
-        self, tree: RobotTree, kernels: KernelSet | None = None, **parameters: Any
-    ) -> None:
-        super().__init__(tree)
-        kernels = kernels or compile_kernel(tree, outputs=_OUTPUTS)
-        self._kernels, n = kernels, tree.n
-        self._frame = str(parameters.get('impedance_frame', ''))
+    def build(self) -> None:
+        """Compile springs and friction, allocate work arrays; see :class:`ModelLaw`."""
+        tree, n = self.tree, self.tree.n
+        self._frame = str(self.parameters['impedance_frame'])
         self._springs = compile_springs(tree, self._frame)
         self._rows = 6 if self._frame else n
         self._numbers, self._stiffness = np.zeros(self._rows + 3), np.zeros(self._rows)
@@ -131,21 +132,17 @@ class Impedance(ControlLaw):
         self._mean, self._half, self._swing, self._gravity, self._drives = np.zeros((5, n))
         self._spring, self._damper, self._free, self._sliding, self._load = np.zeros((5, n))
         self._mass, self._friction = np.zeros((n, n)), DriveFriction(tree)
-        self.set_parameters(parameters)
 
     def configure(self, parameters: Mapping[str, Any]) -> None:
         """Apply all parameters except the frame; see :class:`ControlLaw`."""
         n = self.tree.n
-        if parameters['impedance_frame'] != self._frame:
-            raise ParameterError(
-                'impedance_frame', parameters['impedance_frame'], 'requires a new law'
-            )
         chosen = 'frame_stiffness' if self._frame else 'joint_stiffness'
         stiffness = np.array(spread(parameters[chosen], self._rows))
         ratio, period = parameters['impedance_damping_ratio'], parameters['period']
         factor = float(parameters['impedance_mass_factor'])
         self._require_sampled_stability(chosen, stiffness / min(factor, 1.0), ratio, period)
         self._factor, self._stiffness[:] = factor, stiffness
+        self.answers_force = factor != 1.0
         w, free = parameters['null_space_frequency'], parameters['null_space_damping_ratio']
         self._numbers[self._rows :] = ratio, 2.0 * free * w, w * w
         self._ahead = LookAhead(n, parameters['discretization'], period)
@@ -172,11 +169,6 @@ class Impedance(ControlLaw):
     def reset(self, t: float, q: Array, v: Array) -> None:
         """Discard the previous velocity; see :class:`ControlLaw`."""
         self._time = math.nan
-
-    @property
-    def answers_force(self) -> bool:
-        """Whether the mass is scaled."""
-        return self._factor != 1.0
 
     def status(self) -> dict[str, str]:
         """Return the apparent mass; see :class:`ControlLaw`."""

@@ -7,15 +7,18 @@ several compiled functions with branches between them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from robot_dynamics_ros.constraints.program_kernel import program_formulas
 from robot_dynamics_ros.constraints.signals import Followed, clamped, quintic_offset
-from robot_dynamics_ros.control.laws.computed_torque import ComputedTorque, drives, feedback
+from robot_dynamics_ros.control.laws.computed_torque import (
+    ComputedTorque,
+    drive_settings,
+    drives,
+    feedback,
+    gains_of,
+)
 from robot_dynamics_ros.control.laws.constraint_stabilization import ConstraintStabilization
-from robot_dynamics_ros.control.laws.parameter_checks import drive_settings, gains_of
 from robot_dynamics_ros.control.laws.program_effort import clipped, confined_efforts, drive_effort
 from robot_dynamics_ros.dynamics import make_formulation
 from robot_dynamics_ros.errors import ParameterError
@@ -95,13 +98,11 @@ def computed_torque_function(
         inputs |= {'since': 1, 'before': n}
 
     def draw(rng: np.random.Generator) -> list[Array]:
-        q, v, reference = (
-            rng.uniform(*tree.sampled_range),
-            rng.normal(size=n),
-            rng.normal(size=3 * n),
-        )
-        later = [rng.uniform(0.0, 2.0 * ramp, 1), rng.normal(size=n)] if ramp > 0.0 else []
-        return [q, v, reference, *later]
+        drawn = {name: rng.normal(size=size) for name, size in inputs.items()}
+        drawn['q'] = rng.uniform(*tree.sampled_range)
+        if ramp > 0.0:
+            drawn['since'] = rng.uniform(0.0, 2.0 * ramp, 1)
+        return [*drawn.values()]
 
     code = trace_function('computed_torque', inputs, {'tau': (n,)}, compute)
     meaning = 'Computed torque: M(q) a + c(q, v) + g(q), drives and friction, within limits'
@@ -110,24 +111,24 @@ def computed_torque_function(
 
 class _LawFunction:
     def __init__(self, law: ConstraintStabilization, formulation: str) -> None:
-        self._law, self._tree, self._program = law, law.tree, law.program
-        self._ahead, self._followed = law.ahead, dict(law.followed)
-        self._settings = np.array(drive_settings(self._ahead.end, law.parameters))
+        self._law, self._tree, self._program, self._ahead = law, law.tree, law.program, law.ahead
+        self._followed = dict(law.followed)
+        self._settings = np.array(drive_settings(law.ahead.end, law.parameters))
         self._model = make_formulation(formulation, law.tree)
-        n = self._tree.n
-        self._inputs = {'t': 1, 'q': n, 'v': n}
-        if self._ahead.lead > 0.0:
-            self._inputs['previous'] = n
-        if self._followed:
-            self._inputs['reference'] = 3 * n
-        if self._program.blend > 0.0:
-            self._inputs['initial'] = 2 * self._program.m
+        n = law.tree.n
+        optional = {
+            'previous': (n, law.ahead.lead > 0.0),
+            'reference': (3 * n, bool(self._followed)),
+            'initial': (2 * law.program.m, law.program.blend > 0.0),
+        }
+        self._optional = {name: size for name, (size, used) in optional.items() if used}
 
     def function(self) -> CFunction:
         program, n, m = self._program, self._tree.n, self._program.m
+        inputs = {'t': 1, 'q': n, 'v': n, **self._optional}
         results: dict[str, Shape] = {'tau': (n,), 'acceleration': (n,), 'f': (m,), 'f_dot': (m,)}
         return CFunction(
-            trace_function('constraint_law', self._inputs, results, self._compute),
+            trace_function('constraint_law', inputs, results, self._compute),
             f'Law (3.1), (3.3) of Zaremba 1990 for program {program.name}, efforts within limits',
             _ARGUMENTS,
             self._compute,
@@ -135,11 +136,11 @@ class _LawFunction:
         )
 
     def _compute(self, t: Array, q: Array, v: Array, *others: Array) -> tuple[Array, ...]:
-        n, look = self._tree.n, self._ahead
-        inputs = dict(zip(list(self._inputs)[3:], others, strict=True))
+        look = self._ahead
+        inputs = dict(zip(self._optional, others, strict=True))
         time = t[0] + look.time
         numbers = [*self._numbers(time, inputs), *self._offset(time, inputs), look.time, look.lead]
-        previous = inputs.get('previous', np.zeros(n, dtype=int))
+        previous = inputs.get('previous', np.zeros(self._tree.n, dtype=int))
         results = program_formulas(self._program, q, v, previous, np.array(numbers, dtype=object))
         q_ahead, v_ahead, f, f_dot, *_, a, towards, _, transmission, _, _ = results
         if look.time > 0.0:
@@ -152,15 +153,14 @@ class _LawFunction:
         numbers: list[Scalar] = []
         for signal in self._program.stack.signals:
             if isinstance(signal, Followed) and signal in self._followed:
-                numbers += self._reference(self._followed[signal], inputs['reference'])
+                joints = list(self._followed[signal])
+                x, rate, acceleration = inputs['reference'].reshape(3, -1)[:, joints]
+                ahead, lead = self._ahead.time, self._ahead.lead
+                numbers += [*(x + ahead * (rate + 0.5 * ahead * acceleration))]
+                numbers += [*(rate + lead * acceleration), *acceleration]
             else:
                 numbers += signal.formula(time)
         return numbers
-
-    def _reference(self, joints: Sequence[int], reference: Array) -> list[Scalar]:
-        q, v, a = reference.reshape(3, -1)[:, list(joints)]
-        time, lead = self._ahead.time, self._ahead.lead
-        return [*(q + time * (v + 0.5 * time * a)), *(v + lead * a), *a]
 
     def _offset(self, time: Scalar, inputs: dict[str, Array]) -> list[Scalar]:
         m, blend = self._program.m, self._program.blend
@@ -208,5 +208,4 @@ class _LawFunction:
             q, v = rng.uniform(*tree.sampled_range), 0.3 * rng.normal(size=tree.n)
             if np.linalg.cond(program.stack.evaluate(q, v, float(t[0])).Gamma) < _CONDITION:
                 break
-        others = list(self._inputs.values())[3:]
-        return [t, q, v, *(0.1 * rng.normal(size=size) for size in others)]
+        return [t, q, v, *(0.1 * rng.normal(size=size) for size in self._optional.values())]

@@ -24,7 +24,7 @@ from robot_dynamics_ros.constraints.feasibility import starting_configuration
 from robot_dynamics_ros.constraints.program import Program
 from robot_dynamics_ros.constraints.program_kernel import ProgramKernel
 from robot_dynamics_ros.constraints.signals import PEAK_VELOCITY, quintic_offset
-from robot_dynamics_ros.control.laws import parameter_checks as check
+from robot_dynamics_ros.control.laws.computed_torque import drive_settings
 from robot_dynamics_ros.control.laws.control_law import ExternalEffort, effort_terms
 from robot_dynamics_ros.dynamics.joint_terms import JointTerms, smooth_direction
 from robot_dynamics_ros.errors import ProgramError
@@ -71,7 +71,7 @@ class ProgramEffort:
             end: Time from the velocity of the dynamics to that of the friction, s.
             parameters: Parameters of the law by name.
         """
-        self._settings[:] = check.drive_settings(end, parameters)
+        self._settings[:] = drive_settings(end, parameters)
 
     def write(self, q: Array, v: Array, a: Array, out: Array) -> bool:
         r"""Compute :math:`M a + c + g + J_aa` plus friction at the end of the coming period.

@@ -11,24 +11,3 @@ A tick composed of them::
 
 ``shell.run`` does the last three in one compiled function.
 """
-
-from robot_dynamics_ros.control.safety.effort_limiter import EffortLimiter
-from robot_dynamics_ros.control.safety.joint_limit_guard import JointLimitGuard
-from robot_dynamics_ros.control.safety.shell import SafeShell
-from robot_dynamics_ros.control.safety.state_validator import StateValidator, StateVerdict
-from robot_dynamics_ros.control.safety.stop_action import (
-    STOP_ACTIONS,
-    Braking,
-    StopAction,
-)
-
-__all__ = [
-    'STOP_ACTIONS',
-    'Braking',
-    'EffortLimiter',
-    'JointLimitGuard',
-    'SafeShell',
-    'StateValidator',
-    'StopAction',
-    'StateVerdict',
-]

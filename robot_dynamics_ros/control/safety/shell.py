@@ -14,17 +14,14 @@ import math
 import numpy as np
 
 from robot_dynamics_ros.control.laws.control_law import ControlLaw, Reference
-from robot_dynamics_ros.control.laws.parameter_checks import number
-from robot_dynamics_ros.control.safety.effort_limiter import (
+from robot_dynamics_ros.control.safety.limits import (
     EffortLimiter,
-    LimiterBounds,
-    LimiterState,
-    limited_effort,
-)
-from robot_dynamics_ros.control.safety.joint_limit_guard import (
     GuardBounds,
     JointLimitGuard,
+    LimiterBounds,
+    LimiterState,
     confined_effort,
+    limited_effort,
 )
 from robot_dynamics_ros.spatial.scalar import Array, Scalar, maximum, minimum, select
 from robot_dynamics_ros.symbolic.kernel import compile_function
@@ -34,9 +31,6 @@ _GUARD, _STATE, _BOUNDS = (len(row._fields) for row in (GuardBounds, LimiterStat
 
 class SafeShell:
     """Computes a safe command from the effort of a law; allocates nothing.
-
-    Attributes:
-        guard: Joint-limit guard; may be replaced.
 
     Args:
         states: Positions, velocities and gravity forces, each of shape (n,); the arrays are stored
@@ -58,9 +52,11 @@ class SafeShell:
         driven: bool,
     ) -> None:
         self._states, self._efforts, self._driven = states, efforts, driven
-        self._limiter, self.guard, n = limiter, guard, len(states[0])
+        self._limiter, self._guard, n = limiter, guard, len(states[0])
         self._numbers, self._sum = np.zeros(3), np.zeros(1)
-        self._state, self._active = np.zeros(_STATE * n), np.zeros(n)
+        self._state, self._bounds = limiter.state.reshape(-1), limiter.bounds.reshape(-1)
+        self._guard_bounds = guard.bounds.reshape(-1)
+        self._new_state, self._new_active = np.zeros(_STATE * n), np.zeros(n)
         sizes = {'q': n, 'v': n, 'gravity': n, 'desired': n, 'before': n, 'share': n, 'numbers': 3}
         tables = {'guard': _GUARD * n, 'active': n, 'state': _STATE * n, 'bounds': _BOUNDS * n}
         self._function = compile_function(
@@ -83,17 +79,16 @@ class SafeShell:
         Returns:
             Whether all inputs were finite. If not, ``out`` is invalid and the rest is unchanged.
         """
-        numbers, limiter, guard, active = self._numbers, self._limiter, self.guard, self._active
+        numbers, limiter, active = self._numbers, self._limiter, self._guard.active
         numbers[0], numbers[1], numbers[2] = ramp, limiter.slew, limiter.step(dt)
         self._function(
             *self._states, *self._efforts, share, numbers,
-            guard.table, guard.active, limiter.table, limiter.bounds_table,
-            out, self._state, active, self._sum,
+            self._guard_bounds, active, self._state, self._bounds,
+            out, self._new_state, self._new_active, self._sum,
         )  # fmt: skip
         if not math.isfinite(self._sum.item()):
             return False
-        self._state, limiter.table = limiter.table, self._state
-        self._active, guard.active = guard.active, active
+        self._state[:], active[:] = self._new_state, self._new_active
         limiter.ticks += 1
         return True
 
@@ -110,9 +105,9 @@ class SafeShell:
             fallback: Used if an effort is non-finite, see :class:`EffortLimiter`.
         """
         (desired, before), limiter = self._efforts, self._limiter
-        pairs = zip(before.tolist(), desired.tolist(), strict=True)
-        desired[:] = [blended(*pair, ramp) for pair in pairs]
-        self.guard.confine(*self._states, desired)
+        with np.errstate(all='ignore'):  # infinite efforts
+            desired[:] = blended(before, desired, ramp)
+        self._guard.confine(*self._states, desired)
         if self._driven:
             subtract_driver_share(desired, share, limiter)
         limiter.limit(desired, dt, fallback, out, share if self._driven else None)
@@ -126,9 +121,8 @@ def subtract_driver_share(effort: Array, share: Array, limiter: EffortLimiter) -
         share: Effort added by the driver, shape (n,), N m or N.
         limiter: Limiter with the motor limits and the counts of saturation.
     """
-    columns = zip(effort.tolist(), share.tolist(), limiter.bounds[2].tolist(), strict=True)
-    effort[:], clipped = np.transpose([without_driver_share(*column) for column in columns])
-    limiter.saturated[clipped == 1.0] += 1
+    effort[:], clipped = without_driver_share(effort, share, limiter.motor)
+    limiter.saturated += clipped == 1.0
 
 
 def shell_formulas(
@@ -192,14 +186,11 @@ class ActivationRamp:
     an effort of another state or motion would act until the end of the ramp.
 
     Args:
-        duration: T, s; 0: no ramp.
-
-    Raises:
-        ParameterError: The duration is negative or not finite.
+        duration: T, s, not negative; 0: no ramp.
     """
 
     def __init__(self, duration: float) -> None:
-        self.duration = number('activation_ramp_s', duration)
+        self.duration = duration
         self._begin = -math.inf
 
     def start(self, t: float) -> None:
@@ -213,7 +204,7 @@ class ActivationRamp:
     def change(self, t: float, duration: float) -> None:
         """Change the duration, s, at a time, s; a ramp in progress continues from its weight."""
         x = (t - self._begin) / self.duration if self.duration > 0.0 else 1.0
-        self.duration = number('activation_ramp_s', duration)
+        self.duration = duration
         self._begin = t - x * self.duration if x < 1.0 else -math.inf
 
     def share(self, t: float) -> float:

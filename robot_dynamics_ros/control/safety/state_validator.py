@@ -10,13 +10,16 @@ from functools import cache, partial, reduce
 import numpy as np
 
 from robot_dynamics_ros.control.drivers.port import FilteredDerivative
-from robot_dynamics_ros.control.laws.parameter_checks import number
 from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.spatial.scalar import Array, Scalar, maximum
 from robot_dynamics_ros.symbolic.kernel import Kernel, compile_function
 
 #: Largest plausible position, rad or m; larger values, such as 1e300, are invalid.
 MAX_POSITION = 1e6
+#: Largest plausible velocity, as a multiple of the velocity limit.
+VELOCITY_FACTOR = 10.0
+#: Jump that is always permitted (coarse encoders), rad or m.
+SLACK = 1e-2
 #: Shortest plausible time to reverse a joint from its greatest plausible speed, s.
 REVERSAL_TIME = 0.2
 
@@ -45,61 +48,39 @@ class StateValidator:
     A state is rejected if
 
     * a number is non-finite;
-    * a position exceeds 1e6, or a velocity exceeds ``velocity_factor`` times the joint's limit
-      (1e6 without a limit);
+    * a position exceeds 1e6, or a velocity exceeds ten times the joint's limit (1e6 without a
+      limit);
     * its timestamp equals the last one;
     * a joint has moved farther from the last plausible state than that velocity, or the measured
-      velocities, permit in the elapsed time, plus ``slack``.
+      velocities, permit in the elapsed time, plus ``SLACK``.
 
     A state that is consistent with the last accepted one is accepted regardless of states in
     between. A jump is rejected once: if the next state is consistent with it, that state is
     accepted as a restart. A single state older than the last is rejected as out of order; a second
-    one in a row is a restart (the simulation was reset). A gap longer than ``longest_gap`` is a
+    one in a row is a restart (the simulation was reset). A gap longer than ``timeout`` is a
     restart too.
 
     Attributes:
         time: Timestamp of the last accepted state, s; NaN before the first.
         dt: Time between the timestamps of the last two accepted states, s; 0 after a restart.
         counts: Number of states by verdict.
+        timeout: Longest time between two states of one motion, s; may be changed.
 
     Args:
         tree: The robot with the velocity limits.
-        timeout: Timeout of states, s; default of ``longest_gap``.
-        longest_gap: Longest time between two states of one motion, s; None: ``timeout``.
-        velocity_factor: Largest permitted velocity as a multiple of the velocity limit.
-        slack: Jump that is always permitted (coarse encoders), rad or m.
+        timeout: See the attribute.
         measured_velocity: Whether velocities are measured; if not, they are not used to detect
             jumps.
-
-    Raises:
-        ParameterError: A number is not positive.
     """
 
-    def __init__(
-        self,
-        tree: RobotTree,
-        timeout: float,
-        longest_gap: float | None = None,
-        velocity_factor: float = 10.0,
-        slack: float = 1e-2,
-        *,
-        measured_velocity: bool = True,
-    ) -> None:
-        self._gap = longest_gap
-        self.set_timeout(timeout)
-        factor = number('velocity_factor', velocity_factor, positive=True)
-        self._fastest = np.minimum(factor * tree.velocity_limit, MAX_POSITION)
+    def __init__(self, tree: RobotTree, timeout: float, *, measured_velocity: bool = True) -> None:
+        self.timeout = timeout
+        self._fastest = np.minimum(VELOCITY_FACTOR * tree.velocity_limit, MAX_POSITION)
         self._state, self._plausible, self._accepted = np.zeros((3, 2 * tree.n))
-        self._numbers = np.array([0.0, 0.0, number('slack', slack)])
+        self._numbers = np.array([0.0, 0.0, SLACK])
         self._excess, self._kernel = np.zeros(3), excess_function(tree.n, measured_velocity)
         self.counts = dict.fromkeys(StateVerdict, 0)
         self.reset()
-
-    def set_timeout(self, timeout: float) -> None:
-        """Change the timeout, s, and the longest gap if it was not given."""
-        self.timeout = number('state_timeout_s', timeout, positive=True)
-        gap = self.timeout if self._gap is None else self._gap
-        self.longest_gap = number('longest_gap', gap, positive=True)
 
     def reset(self) -> None:
         """Discard all states; the counts are kept."""
@@ -140,14 +121,13 @@ class StateValidator:
             return StateVerdict.NON_FINITE
         repeat = self._repeat_allowed and step == 0.0
         if not repeat and (
-            step == 0.0 or -self.longest_gap <= step < 0.0 and not stamp > self._late_time
+            step == 0.0 or -self.timeout <= step < 0.0 and not stamp > self._late_time
         ):
             self._late_time = stamp
             return StateVerdict.NOT_NEWER
-        consistent = 0.0 < since <= self.longest_gap and from_accepted <= 0.0
-        restarted = not (
-            repeat or 0.0 < step <= self.longest_gap
-        )  # True before the first state, where ``step`` is NaN
+        consistent = 0.0 < since <= self.timeout and from_accepted <= 0.0
+        # True before the first state, where ``step`` is NaN
+        restarted = not (repeat or 0.0 < step <= self.timeout)
         jumps = not consistent and not restarted and from_plausible > 0.0
         self._plausible[:] = self._state
         self._plausible_time, self._late_time = stamp, math.nan

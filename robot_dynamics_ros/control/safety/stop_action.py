@@ -10,9 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from robot_dynamics_ros.control.drivers.port import DriverCompensation
-from robot_dynamics_ros.control.laws import parameter_checks as check
-from robot_dynamics_ros.control.laws.pd_gravity import joint_inertia
-from robot_dynamics_ros.control.safety.effort_limiter import EffortLimiter
+from robot_dynamics_ros.control.laws.gravity_laws import joint_inertia
+from robot_dynamics_ros.control.safety.limits import EffortLimiter
 from robot_dynamics_ros.control.safety.shell import subtract_driver_share
 from robot_dynamics_ros.control.safety.state_validator import MeasuredState
 from robot_dynamics_ros.dynamics.joint_terms import JointTerms
@@ -37,7 +36,7 @@ class StopRule(NamedTuple):
 
 
 STOP_ACTIONS = {
-    #: Gravity and damping, ``g(q) - D v`` with ``D = 2 zeta w0 m``.
+    #: Gravity and damping, ``g(q) - D v`` with ``D = 2 w0 m``.
     'damping': StopRule(gravity=True, damping=True),
     #: Gravity compensation; the arm comes to rest by its own friction.
     'gravity': StopRule(gravity=True),
@@ -60,12 +59,10 @@ class StopAction:
         name: One of ``STOP_ACTIONS``.
         tree: The robot.
         kernels: With ``gravity_forces``; compiled from the tree if None.
-        natural_frequency: w0 of the feedback, one number or one per joint, rad/s.
-        damping_ratio: zeta of the feedback, one number or one per joint.
+        natural_frequency: w0 of the feedback, which is critically damped, rad/s.
 
     Raises:
         UnknownNameError: There is no such action; lists those that exist.
-        ParameterError: A gain is rejected.
     """
 
     def __init__(
@@ -73,17 +70,13 @@ class StopAction:
         name: str,
         tree: RobotTree,
         kernels: KernelSet | None = None,
-        natural_frequency: Any = 10.0,
-        damping_ratio: Any = 1.0,
+        natural_frequency: float = 10.0,
     ) -> None:
         if name not in STOP_ACTIONS:
             raise UnknownNameError('stop action', name, STOP_ACTIONS)
         self.rule = STOP_ACTIONS[name]
-        w = check.per_joint('natural_frequency', natural_frequency, tree.n)
-        zeta = check.per_joint('damping_ratio', damping_ratio, tree.n)
-        Kp, Kd = check.feedback_gains(w, zeta, 0.0)
-        inertia = joint_inertia(tree, tree.middle)
-        self.stiffness, self.damping = inertia * Kp, inertia * Kd
+        inertia, w = joint_inertia(tree, tree.middle), natural_frequency
+        self.stiffness, self.damping = inertia * (w * w), inertia * (2.0 * w)
         kernels = kernels or compile_kernel(tree, outputs=('gravity_forces',))
         self._gravity = kernels.gravity_forces
         self._anchor = np.zeros(tree.n)

@@ -9,18 +9,22 @@ import numpy as np
 
 from robot_dynamics_ros.constraints.signals import PEAK_VELOCITY
 from robot_dynamics_ros.control.laws.control_law import Reference
-from robot_dynamics_ros.control.trajectories.path_speed import PathSpeed, SpeedLimit
-from robot_dynamics_ros.control.trajectories.sampling import ReferenceSampler
-from robot_dynamics_ros.control.trajectories.spline import Knot, KnotTable
-from robot_dynamics_ros.control.trajectories.target_stream import TargetFilter, TargetStream
-from robot_dynamics_ros.control.trajectories.trajectory import Hold, Trajectory, check_limits
-from robot_dynamics_ros.control.trajectories.waypoints import (
+from robot_dynamics_ros.control.targets import TargetFilter, TargetStream
+from robot_dynamics_ros.control.trajectories.following import (
     Blended,
-    JointWaypoints,
+    PathSpeed,
     Points,
     Prepared,
     ReferenceSnapshot,
+    SpeedLimit,
     extrapolate,
+)
+from robot_dynamics_ros.control.trajectories.spline import JointWaypoints, KnotTable
+from robot_dynamics_ros.control.trajectories.trajectory import (
+    Hold,
+    ReferenceSampler,
+    Trajectory,
+    check_limits,
 )
 from robot_dynamics_ros.errors import TrajectoryError
 from robot_dynamics_ros.model import RobotTree
@@ -109,25 +113,6 @@ class ReferenceGenerator:
 
     def _inside(self, q: Array) -> Array:
         return np.clip(q, self._tree.position_lower, self._tree.position_upper)
-
-    def hold(self) -> None:
-        """Abort the trajectory: bring the reference to rest and hold it."""
-        position, velocity = self.reference.position, self.reference.velocity
-        speed = np.abs(velocity)
-        seconds = _BRAKING_S * min(1.0, float((speed / self._fastest).max()))
-        limit = np.where(velocity > 0.0, self._tree.position_upper, self._tree.position_lower)
-        # Constant deceleration takes half of the distance at constant speed in the same time.
-        room = np.maximum(np.sign(velocity) * (limit - position), 0.0)
-        in_time = np.divide(2.0 * room, speed, out=np.full_like(speed, np.inf), where=speed > 0.0)
-        seconds = min(seconds, float(in_time.min()))
-        if not seconds > 0.0:
-            self._replace(Hold(position), self._now_ns)
-            return
-        end = position + 0.5 * seconds * velocity
-        still = [0.0] * self._tree.n
-        rest = Knot(seconds, end.tolist(), still, still)
-        self._replace(JointWaypoints([rest], self.reference), self._now_ns)
-        self._start_blend(0.0)
 
     def follow(
         self,
@@ -239,7 +224,7 @@ class ReferenceGenerator:
             reference.rows, prepared.snapshot.reference.rows
         ):
             check_limits(segment, self._tree, outside=prepared.outside)
-            prepared.trajectory.replace_first_segment(segment)
+            prepared.trajectory.set_start(reference)
         if late > 0.0:
             prepared.refuse_leap(reference, late, self._tree.joint_names)
 
@@ -314,8 +299,6 @@ class ReferenceGenerator:
         elapsed = speed.advance((stamp_ns - self._start_ns) / _SECOND_NS)
         speed.trajectory = trajectory
         self._sampler.sample(trajectory if speed.unscaled else speed, elapsed, self.reference)
-        if isinstance(trajectory, Blended):
-            self._trajectory = trajectory.after_blend(elapsed)
 
     def _start_blend(self, begin: float) -> None:
         """Start a smooth transition from the present reference to the trajectory.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Joint splines: piecewise polynomials of degree 1, 3 or 5."""
+"""Joint splines: polynomials of degree 1, 3 or 5 by the rules of joint_trajectory_controller."""
 
 from __future__ import annotations
 
@@ -11,13 +11,16 @@ import numpy as np
 
 from robot_dynamics_ros.constraints.curves import PiecewisePolynomial
 from robot_dynamics_ros.control.laws.control_law import Reference
-from robot_dynamics_ros.control.trajectories.trajectory import Trajectory
+from robot_dynamics_ros.control.trajectories.trajectory import Trajectory, joint_vector
 from robot_dynamics_ros.errors import TrajectoryError
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.kernel import Kernel, compile_function
 
 #: Number of pieces that resolves the extrema of a quintic to 0.1 %.
 MOST_PIECES = 32
+
+
+_KINDS = ('position', 'velocity', 'acceleration')
 
 
 class Knot(NamedTuple):
@@ -74,23 +77,32 @@ class KnotTable(NamedTuple):
         )
 
     @classmethod
-    def of(cls, knots: Sequence[Knot]) -> KnotTable:
-        """Return a table of knots of equal sizes, which may have different kinds of data.
+    def of(
+        cls,
+        knots: Sequence[Knot],
+        n: int | None = None,
+        joint_names: Sequence[str] | None = None,
+    ) -> KnotTable:
+        """Return a table of knots, which may have different kinds of data.
+
+        Args:
+            knots: At least one.
+            n: Number of joints; None: that of the first knot.
+            joint_names: Used in errors only.
 
         Raises:
-            TrajectoryError: A knot has an acceleration without a velocity.
+            TrajectoryError: A knot has a wrong size, a number that is not finite, or an
+                acceleration without a velocity.
         """
-        still = [0.0] * len(knots[0].position)
-        rows = [
-            (
-                knot.time,
-                knot.position,
-                still if knot.velocity is None else knot.velocity,
-                still if knot.acceleration is None else knot.acceleration,
-                _degree(f'point {k}', knot.velocity, knot.acceleration),
-            )
-            for k, knot in enumerate(knots)
-        ]
+        rows, still = list[Any](), [0.0] * (n or len(knots[0].position))
+        for k, knot in enumerate(knots):
+            given = zip(_KINDS, knot[1:], strict=True)
+            vectors = [
+                joint_vector(f'{kind} of point {k}', still if x is None else x, n, joint_names)
+                for kind, x in given
+            ]
+            degree = _degree(f'point {k}', knot.velocity, knot.acceleration)
+            rows.append((float(knot.time), *vectors, degree))
         return cls(*map(np.array, zip(*rows, strict=True)))
 
     def after(self, first: Knot) -> KnotTable:
@@ -186,7 +198,8 @@ class JointSpline(Trajectory):
     def sample(self, t: float, reference: Reference) -> None:
         """Compute the motion at a time; see :class:`Trajectory`."""
         if not 0.0 <= t < self.duration:
-            self._rest(self._end if t >= self.duration else self._start, reference)
+            reference.rows.fill(0.0)
+            reference.position[:] = self._end if t >= self.duration else self._start
             return
         pieces, x = self._pieces, self._x
         x[0] = pieces.piece(t)
@@ -218,17 +231,6 @@ class JointSpline(Trajectory):
             position[outside], velocity[outside], acceleration[outside] = rest, 0.0, 0.0
         return position, velocity, acceleration
 
-    def replace_first_segment(self, segment: JointSpline) -> None:
-        """Replace the first segment by that of another spline with one segment."""
-        self._pieces.begin_with(segment._pieces)
-        self._start = segment._start
-
-    @staticmethod
-    def _rest(position: list[float], reference: Reference) -> None:
-        reference.position[:] = position
-        reference.velocity.fill(0.0)
-        reference.acceleration.fill(0.0)
-
 
 @cache
 def polynomials(n: int) -> Kernel:
@@ -246,3 +248,120 @@ def polynomials(n: int) -> Kernel:
         ],
         fused=False,
     )
+
+
+#: Largest final velocity, rad/s or m/s (messages may be computed in single precision).
+REST = 2.0**-23
+#: Times of points must be less than this, s: longer ones do not fit into a message.
+LONGEST = 2.0**31
+
+
+class JointWaypoints(JointSpline):
+    """Waypoints joined by lines, cubics or quintics, depending on their data.
+
+    The rules are those of ros2_controllers' joint_trajectory_controller. Every point has a
+    position. Segments are quintic between points with velocities and accelerations, cubic between
+    points with velocities, and linear otherwise (with jumps of the velocity at the points). Times
+    are strictly increasing, and the last velocity, if given, is zero. Unlike in
+    joint_trajectory_controller, accelerations without velocities are rejected, not ignored.
+
+    Args:
+        points: At least one; times in s from the start of the trajectory. A table is checked as a
+            whole, which is faster for many points.
+        start: Reference at time 0; copied. Required if the first point's time is not 0; otherwise
+            the first point is used.
+        joint_names: Used in errors only.
+
+    Attributes:
+        first: The first point, a table of one row.
+
+    Raises:
+        TrajectoryError: A rule is violated; names the point and, if applicable, the joint.
+    """
+
+    def __init__(
+        self,
+        points: Sequence[Knot] | KnotTable,
+        start: Reference | None = None,
+        joint_names: Sequence[str] | None = None,
+    ) -> None:
+        table = _checked(points, start, joint_names)
+        self.first, self._names = KnotTable(*(column[:1] for column in table)), joint_names
+        if self.first.time[0] > 0.0:
+            if start is None:
+                raise TrajectoryError(
+                    'point 0', f'is at {table.time[0]} s', 'give the start, or a point at time 0'
+                )
+            table = table.after(self._start_knot(start))
+        super().__init__(table)
+
+    def first_segment(self, start: Reference) -> JointSpline | None:
+        """Return the segment from a start to the first point; None if that is at time 0.
+
+        Args:
+            start: See the constructor; copied.
+        """
+        if self.first.time[0] > 0.0:
+            return JointSpline(self.first.after(self._start_knot(start)))
+        return None
+
+    def set_start(self, start: Reference) -> None:
+        """Change the start; no effect if the first point is at time 0.
+
+        Args:
+            start: See the constructor; copied.
+
+        Cost: that of one segment, regardless of the number of points.
+        """
+        segment = self.first_segment(start)
+        if segment is not None:
+            self._pieces.begin_with(segment._pieces)
+            self._start = segment._start
+
+    def _start_knot(self, start: Reference) -> Knot:
+        n = self.first.position.shape[1]
+        return Knot(0.0, *(joint_vector('start', row, n, self._names) for row in start.rows))
+
+
+def _checked(
+    points: Sequence[Knot] | KnotTable, start: Reference | None, joint_names: Sequence[str] | None
+) -> KnotTable:
+    """Return the points as arrays, or raise the error of a violated rule."""
+    if isinstance(points, KnotTable):
+        positions: Any = points.position
+    else:
+        positions = [point.position for point in points]
+    if len(positions) == 0:
+        raise TrajectoryError('trajectory', 'has no points', 'give at least one, or use a Hold')
+    if len(positions[0]) == 0:
+        raise TrajectoryError('point 0', 'has no positions', 'every point needs them')
+    n = len(joint_names or (positions[0] if start is None else start.position))
+    if not isinstance(points, KnotTable):
+        points = KnotTable.of(points, n, joint_names)
+    _refuse_times(points.time)
+    for kind, rows in zip(_KINDS, points.motion, strict=True):
+        if rows.shape[1] != n or not np.isfinite(rows).all():
+            for k, row in enumerate(rows):
+                joint_vector(f'{kind} of point {k}', row, n, joint_names)
+    for i in np.flatnonzero(np.abs(points.velocity[-1]) > REST)[:1]:
+        joint = joint_names[i] if joint_names else str(i)
+        raise TrajectoryError(
+            f'point {len(points.time) - 1}',
+            f'is the last and moves joint {joint} at {points.velocity[-1, i]:g}',
+            'the last velocity must be zero',
+        )
+    return points
+
+
+def _refuse_times(time: Array) -> None:
+    """Check the times of all points, s."""
+    for k in np.flatnonzero(~((time >= 0.0) & (time < LONGEST)))[:1]:
+        raise TrajectoryError(
+            f'point {k}', f'is at {time[k]} s', f'times are 0 to {LONGEST:.0f} s'
+        )
+    for k in np.flatnonzero(np.diff(time) <= 0.0)[:1]:
+        raise TrajectoryError(
+            f'point {k + 1}',
+            f'is at {time[k + 1]:g} s, point {k} at {time[k]:g} s',
+            'times must increase strictly',
+        )

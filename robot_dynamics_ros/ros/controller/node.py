@@ -10,8 +10,7 @@ from diagnostic_msgs.msg import DiagnosticArray
 from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
 from std_msgs.msg import String
 
-from robot_dynamics_ros.control.health import HealthReport
-from robot_dynamics_ros.control.modes import SessionMode
+from robot_dynamics_ros.control.modes import HealthReport, SessionMode
 from robot_dynamics_ros.errors import RobotDynamicsError
 from robot_dynamics_ros.ros.controller import parameters as declared
 from robot_dynamics_ros.ros.controller.parameter_changes import ConstraintParameters

@@ -12,7 +12,7 @@ from rclpy.node import Node
 from std_msgs.msg import String
 
 from robot_dynamics_ros.control.changes import ParameterChange
-from robot_dynamics_ros.control.trajectories.tolerances import TOLERANCES
+from robot_dynamics_ros.control.goals import TOLERANCES
 from robot_dynamics_ros.errors import RobotDynamicsError
 from robot_dynamics_ros.parameters import Parameter, checked, spread
 from robot_dynamics_ros.ros.controller.changes import SessionChanges

@@ -13,8 +13,7 @@ from rclpy.node import Node
 
 from robot_dynamics_ros.control.changes import LockedJointModel, with_locked
 from robot_dynamics_ros.control.drivers.conversion import robot_and_driver
-from robot_dynamics_ros.control.health import HealthReport, SessionHealth
-from robot_dynamics_ros.control.modes import SessionMode
+from robot_dynamics_ros.control.modes import HealthReport, SessionHealth, SessionMode
 from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.model.robot_parameters import measured_joints

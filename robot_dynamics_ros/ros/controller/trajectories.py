@@ -21,10 +21,10 @@ from std_msgs.msg import String
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 from robot_dynamics_ros.control.changes import GoalChange, TrajectoryChange
+from robot_dynamics_ros.control.goals import Outcome, ResultCode
 from robot_dynamics_ros.control.modes import SessionMode
 from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.control.trajectories.points import read_trajectory
-from robot_dynamics_ros.control.trajectories.tolerances import Outcome, ResultCode
 from robot_dynamics_ros.errors import RefusedGoalError, RobotDynamicsError, TrajectoryError
 from robot_dynamics_ros.messages import NANO
 from robot_dynamics_ros.ros.controller.changes import SessionChanges

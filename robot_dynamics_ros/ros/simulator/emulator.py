@@ -20,8 +20,8 @@ from std_msgs.msg import Float64MultiArray
 from std_srvs.srv import Trigger
 
 from robot_dynamics_ros.control.drivers.conversion import bind, effort_limits
-from robot_dynamics_ros.control.drivers.file import load_driver_profile
-from robot_dynamics_ros.control.safety import StopAction
+from robot_dynamics_ros.control.drivers.profile import load_driver_profile
+from robot_dynamics_ros.control.safety.stop_action import StopAction
 from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.model.robot_parameters import robot_from_parameters
 from robot_dynamics_ros.ros.conversions import JointStateWriter, ns_to_stamp

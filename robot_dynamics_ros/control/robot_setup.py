@@ -17,7 +17,7 @@ import numpy as np
 
 from robot_dynamics_ros.constraints.feasibility import check_feasibility
 from robot_dynamics_ros.constraints.program_file import load_program
-from robot_dynamics_ros.control.design.default_motion import DefaultMotion, default_motion
+from robot_dynamics_ros.control.default_motion import DefaultMotion, default_motion
 from robot_dynamics_ros.dynamics import make_formulation
 from robot_dynamics_ros.errors import ModelError, ProgramError
 from robot_dynamics_ros.geometry.collisions import Obstacles

@@ -1,5 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""Hand guiding: compensated gravity and friction, damping, reduced speed, and virtual walls.
+r"""Laws that add terms to gravity compensation: damping, PD control, hand guiding.
+
+Gravity compensation, :math:`\tau = g(q) - D v`: the arm floats and can be moved by hand.
+
+PD control with gravity compensation, with gains comparable to computed torque,
+
+.. math:: \tau = g(q) + \bar M\,\{K_p\,(q_r - q) + K_d\,(\dot q_r - v)\}
+
+:math:`\bar M` is the diagonal of the mass matrix plus armature at a constant home position. There,
+the same natural frequency and damping ratio give the same stiffness as computed torque.
+
+Hand guiding compensates gravity and friction, with damping, reduced speed, and virtual walls,
 
 .. math:: \tau = g + \sigma\,\tau_{friction}(\dot q) - m\,(d\,\dot q + \kappa\,e(\dot q))
           + \tau_{wall}
@@ -20,22 +31,147 @@ vibroimpact, J. Appl. Mech. 42, 1975, (2) with exponent 1.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
 
 from robot_dynamics_ros.constraints.program_file import load_program
 from robot_dynamics_ros.constraints.program_kernel import ProgramKernel
-from robot_dynamics_ros.control.laws import parameter_checks as check
-from robot_dynamics_ros.control.laws.control_law import Reference
-from robot_dynamics_ros.control.laws.gravity_compensation import GravityLaw
-from robot_dynamics_ros.control.laws.parameter_checks import DriveFriction
+from robot_dynamics_ros.control.laws.computed_torque import (
+    FEEDBACK,
+    FRICTION,
+    PERIOD,
+    DriveFriction,
+    compile_feedback,
+    gains_of,
+)
+from robot_dynamics_ros.control.laws.control_law import ModelLaw, Reference
 from robot_dynamics_ros.dynamics import make_formulation
 from robot_dynamics_ros.errors import ParameterError
 from robot_dynamics_ros.model import RobotTree
-from robot_dynamics_ros.parameters import Parameter
+from robot_dynamics_ros.parameters import Parameter, spread
 from robot_dynamics_ros.spatial.scalar import Array, Scalar, maximum, minimum
-from robot_dynamics_ros.symbolic.kernel import KernelSet, compile_function
+from robot_dynamics_ros.symbolic.kernel import compile_function
+
+
+class GravityLaw(ModelLaw):
+    """Base class of laws that add terms to gravity compensation; see :class:`ModelLaw`."""
+
+    outputs: ClassVar[tuple[str, ...]] = ('gravity_forces',)
+
+    def gravity(self, q: Array) -> Array:
+        """Return the efforts that balance gravity, shape (n,), N m or N; allocates."""
+        gravity = np.zeros(self.tree.n)
+        self._kernels.gravity_forces(q, gravity)
+        return gravity
+
+
+class GravityCompensation(GravityLaw):
+    """Gravity compensation with optional damping; ignores the reference.
+
+    Args:
+        tree: The model of the robot, payload included.
+        kernels: With ``gravity_forces``; compiled from the tree if None.
+        parameters: By name, see ``declared``.
+
+    Raises:
+        ParameterError: A parameter is rejected.
+
+    Cost: one gravity kernel and about 1 us; allocates no array.
+    """
+
+    name: ClassVar[str] = 'gravity_compensation'
+    yields: ClassVar[bool] = True
+    follows_reference: bool = False  # the arm is moved by hand
+    declared: ClassVar[tuple[Parameter, ...]] = (
+        Parameter('damping', [0.0], 'Damping D of law gravity_compensation.', 0.0,
+                  unit='N m s/rad or N s/m', per_joint=True),
+    )  # fmt: skip
+
+    def build(self) -> None:
+        """Allocate the work array; see :class:`ModelLaw`."""
+        self._work = np.zeros(self.tree.n)
+
+    def configure(self, parameters: Mapping[str, Any]) -> None:
+        """Apply the damping; see :class:`ControlLaw`."""
+        self._damping = np.array(spread(parameters['damping'], self.tree.n))
+
+    def effort(self, t: float, q: Array, v: Array, reference: Reference, out: Array) -> None:
+        """Compute the efforts for the coming period; see :class:`ControlLaw`."""
+        self._kernels.gravity_forces(q, out)
+        np.multiply(self._damping, v, out=self._work)
+        out -= self._work
+
+    def decompose(self, t: float, q: Array, v: Array, reference: Reference) -> dict[str, Array]:
+        """Return gravity and damping, shape (n,), N m or N; see :class:`ControlLaw`."""
+        return {'gravity': self.gravity(q), 'damping': -self._damping * v}
+
+
+def joint_inertia(tree: RobotTree, home: Array) -> Array:
+    """Return the diagonal of the mass matrix plus armature at a position, (n,), kg m^2 or kg."""
+    return _joint_inertia(tree, np.asarray(home, dtype=float).tobytes()).copy()
+
+
+@lru_cache(maxsize=8)  # several parts of a controller need the same result
+def _joint_inertia(tree: RobotTree, home: bytes) -> Array:
+    q = np.frombuffer(home)
+    return np.diag(make_formulation('newton_euler', tree).mass_matrix(q)) + tree.armature
+
+
+class PdGravity(GravityLaw):
+    """Proportional-derivative feedback plus gravity compensation.
+
+    Globally stable at a constant reference for any positive gains. It follows a moving reference
+    with a lag, since inertia, Coriolis forces and friction are not fed forward.
+
+    The gains are ``Kp = w0^2`` and ``Kd = 2 zeta w0``; unstable gains at the period are rejected.
+
+    Args:
+        tree: The model of the robot, payload included.
+        kernels: With ``gravity_forces``; compiled from the tree if None.
+        parameters: By name, see ``declared``.
+
+    Raises:
+        ParameterError: A parameter is rejected.
+
+    Cost: one gravity kernel and about 0.2 us; allocates no array.
+    """
+
+    name: ClassVar[str] = 'pd_gravity'
+    declared: ClassVar[tuple[Parameter, ...]] = (
+        *FEEDBACK,
+        Parameter('home', [0.0], 'Position, one entry per joint, at which law pd_gravity computes '
+                  'the inertia; a single number: the middle of the joint limits.',
+                  unit='rad or m', per_joint=True),
+        PERIOD,
+    )  # fmt: skip
+
+    def build(self) -> None:
+        """Compile the feedback; see :class:`ModelLaw`."""
+        self._gains, self._feedback = np.zeros(2 * self.tree.n), compile_feedback(self.tree.n)
+
+    def configure(self, parameters: Mapping[str, Any]) -> None:
+        """Apply gains and home position; see :class:`ControlLaw`."""
+        Kp, Kd = gains_of(parameters, self.tree.n)
+        home = np.array(parameters['home'])
+        if home.size < self.tree.n:
+            home = self.tree.middle
+        inertia = joint_inertia(self.tree, home)
+        self._gains[:] = np.concatenate([inertia * Kp, inertia * Kd])
+
+    def effort(self, t: float, q: Array, v: Array, reference: Reference, out: Array) -> None:
+        """Compute the efforts for the coming period; see :class:`ControlLaw`."""
+        self._kernels.gravity_forces(q, out)
+        desired, rate = reference.position, reference.velocity
+        self._feedback(q, v, desired, rate, out, self._gains, out)
+
+    def decompose(self, t: float, q: Array, v: Array, reference: Reference) -> dict[str, Array]:
+        """Return gravity and feedback, shape (n,), N m or N; see :class:`ControlLaw`."""
+        gravity, whole = self.gravity(q), np.zeros(self.tree.n)
+        self.effort(t, q, v, reference, whole)
+        return {'gravity': gravity, 'feedback': whole - gravity}
+
 
 P = Parameter
 _BRAKE = 100.0  # 1/s, kappa, unless the period requires less
@@ -66,6 +202,7 @@ class HandGuiding(GravityLaw):
 
     name: ClassVar[str] = 'hand_guiding'
     yields: ClassVar[bool] = True
+    follows_reference: bool = False  # the arm is moved by hand
     needs_enabling: ClassVar[bool] = True
     structural: ClassVar[frozenset[str]] = frozenset({'guiding_program'})
     declared: ClassVar[tuple[Parameter, ...]] = (
@@ -81,15 +218,14 @@ class HandGuiding(GravityLaw):
           'hand_guiding.', 0.0, 1e6, unit='N/m'),
         P('guiding_program', '', 'Constraint program whose rows with contact are walls of law '
           'hand_guiding; empty: joint limits only.'),
-        check.FRICTION[2],
-        check.PERIOD,
+        FRICTION[2],
+        PERIOD,
     )  # fmt: skip
 
-    def __init__(
-        self, tree: RobotTree, kernels: KernelSet | None = None, **parameters: Any
-    ) -> None:
-        self._path = str(parameters.get('guiding_program', ''))
-        self._surfaces = surfaces_of(tree, self._path) if self._path else None
+    def build(self) -> None:
+        """Compile surfaces, friction and the other terms; see :class:`ModelLaw`."""
+        tree, program = self.tree, self.parameters['guiding_program']
+        self._surfaces = surfaces_of(tree, program) if program else None
         M = make_formulation('newton_euler', tree).mass_matrix(tree.middle)
         self._inertia = 1.0 / np.diag(np.linalg.inv(M + np.diag(tree.armature)))
         self._friction, n = DriveFriction(tree), tree.n
@@ -101,14 +237,9 @@ class HandGuiding(GravityLaw):
             guiding_efforts,
             fused=False,
         )
-        super().__init__(tree, kernels, **parameters)
 
     def configure(self, parameters: Mapping[str, Any]) -> None:
         """Apply all parameters except the program; see :class:`ControlLaw`."""
-        if parameters['guiding_program'] != self._path:
-            raise ParameterError(
-                'guiding_program', parameters['guiding_program'], 'requires a new law'
-            )
         tree, period = self.tree, parameters['period']
         frequency = parameters['guiding_wall_frequency']
         if frequency * period > 1.0:
@@ -134,11 +265,6 @@ class HandGuiding(GravityLaw):
         self._joints[:] = np.concatenate(columns)
         self._stiffness = parameters['guiding_wall_stiffness']
 
-    @property
-    def follows_reference(self) -> bool:
-        """False: the arm is moved by hand."""
-        return False
-
     @classmethod
     def check(cls, tree: RobotTree, values: Mapping[str, Any]) -> None:
         """Check ranges, and that the program has a row with ``contact``."""
@@ -148,7 +274,7 @@ class HandGuiding(GravityLaw):
 
     def effort(self, t: float, q: Array, v: Array, reference: Reference, out: Array) -> None:
         """Compute the efforts for the coming period; see :class:`ControlLaw`."""
-        self._gravity_forces(q, out)
+        self._kernels.gravity_forces(q, out)
         out += self._friction.at(v, out)
         if self._surfaces is not None:
             self._add_surfaces(q, v, out)

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""Speed along a trajectory: scaled on request, or reduced to keep the efforts within limits.
+r"""What follows a trajectory: its preparation, a smooth transition to it, the speed along it.
+
+The speed is scaled on request, or reduced to keep the efforts within limits.
 
 The path :math:`r(s)` is kept; its time s advances at :math:`\dot s = f(t)\,c(s)`. The target
 factor f changes smoothly; c is the largest speed, at most 1, for which the efforts of the model
@@ -16,12 +18,16 @@ within them.
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from robot_dynamics_ros.constraints.signals import quintic_offset
 from robot_dynamics_ros.control.laws.control_law import Reference
+from robot_dynamics_ros.control.trajectories.spline import JointWaypoints
 from robot_dynamics_ros.control.trajectories.trajectory import Trajectory
+from robot_dynamics_ros.errors import TrajectoryError
 from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.spatial.scalar import Array
 
@@ -37,25 +43,25 @@ _SMOOTH_S = 0.02
 _MIN_SQUARE, _MIN_ROOM = 1e-3, 0.05
 
 
-class SpeedLimit:
+class SpeedLimit(NamedTuple):
     """Square of the largest speed along a path, linear between the nodes of a grid.
 
-    Args:
+    Attributes:
         step: Step of the grid, s.
         squares: Squares c^2 at its nodes.
     """
 
-    def __init__(self, step: float, squares: list[float]) -> None:
-        self._step, self._squares = step, squares
+    step: float
+    squares: list[float]
 
     def at(self, s: float) -> tuple[float, float]:
         """Return the speed c at a time of the path, s, and c dc/ds, 1/s."""
-        x, place = self._squares, s / self._step
+        x, place = self.squares, s / self.step
         if not 0.0 <= place < len(x) - 1:
             return math.sqrt(x[0] if place < 0.0 else x[-1]), 0.0
         k = int(place)
         slope = x[k + 1] - x[k]
-        return math.sqrt(x[k] + (place - k) * slope), 0.5 * slope / self._step
+        return math.sqrt(x[k] + (place - k) * slope), 0.5 * slope / self.step
 
 
 def speed_limit(
@@ -230,3 +236,156 @@ class PathSpeed(Trajectory):
         for i, (v, a) in enumerate(moved):
             reference.velocity[i] = speed * v
             reference.acceleration[i] = speed * speed * a + rate * v
+
+
+_SECOND_NS = 1_000_000_000
+
+#: Times, positions, velocities and accelerations, see ``ReferenceGenerator.follow``.
+Points = tuple[Array, Array, Array | None, Array | None]
+
+
+class ReferenceSnapshot(NamedTuple):
+    """Immutable copy of the generator's state at the arrival of a trajectory.
+
+    Attributes:
+        reference: The joint reference.
+        measured: Measured position, shape (n,), rad or m; None if unknown.
+        now_ns: Timestamp of the last state, ns.
+        changes: ``ReferenceGenerator.changes``.
+    """
+
+    reference: Reference
+    measured: Array | None
+    now_ns: int
+    changes: int
+
+
+class Prepared(NamedTuple):
+    """A checked trajectory that can be followed at once.
+
+    Attributes:
+        trajectory: The trajectory, starting at the reference of the snapshot.
+        start_ns: Timestamp of its start, ns; 0 for now.
+        snapshot: State of the generator at its arrival.
+        start_tolerance: Largest step of the reference at its start, rad or m.
+        outside: Permitted excess over the position limits before the end, shape (n,), rad or m.
+        limit: Speed limit along the path; None: no limit.
+    """
+
+    trajectory: JointWaypoints
+    start_ns: int
+    snapshot: ReferenceSnapshot
+    start_tolerance: float
+    outside: Array
+    limit: SpeedLimit | None = None
+
+    def refuse_past(self, now_ns: int) -> None:
+        """Check that the trajectory is not over.
+
+        Raises:
+            TrajectoryError: It is over.
+        """
+        start = self.start_ns or now_ns
+        late = (now_ns - start) / _SECOND_NS - self.trajectory.duration
+        if late > 0.0:
+            raise TrajectoryError(
+                'header.stamp',
+                f'the trajectory was over {late:.3f} s ago',
+                'use a stamp in the future, or 0 for now',
+            )
+
+    def refuse_step(
+        self, reference: Reference, measured: Array | None, names: Sequence[str]
+    ) -> None:
+        """Check that a first point at time 0 is near the reference or the measured position.
+
+        Args:
+            reference: The reference at the start of the trajectory.
+            measured: Measured position, shape (n,), rad or m; None if unknown.
+            names: Names of the joints.
+
+        Raises:
+            TrajectoryError: It is farther than the start tolerance from both.
+        """
+        first, most = self.trajectory.first, self.start_tolerance
+        begin = first.position[0]
+        step, joint = _farthest(begin, reference, names)
+        near_arm = measured is not None and bool((np.abs(begin - measured) <= most).all())
+        if first.time[0] == 0.0 and step > most and not near_arm:
+            raise TrajectoryError(
+                'point 0',
+                f'is at time 0 and {step:.4g} from joint {joint!r} of the reference',
+                f'begin within {most:g}, or use a later time',
+            )
+
+    def refuse_leap(self, reference: Reference, late: float, names: Sequence[str]) -> None:
+        """Check that a trajectory that started in the past is near the reference by now.
+
+        Args:
+            reference: The present reference.
+            late: Time since its start, s.
+            names: Names of the joints.
+
+        Raises:
+            TrajectoryError: It is farther than the start tolerance.
+        """
+        there = Reference(len(names))
+        self.trajectory.sample(late, there)
+        leap, joint = _farthest(there.position, reference, names)
+        if leap > self.start_tolerance:
+            raise TrajectoryError(
+                'header.stamp',
+                f'is {late:.3f} s ago, and the trajectory is by now {leap:.4g} from '
+                f'joint {joint!r} of the reference',
+                'use a stamp in the future, or 0 for now',
+            )
+
+
+def _farthest(position: Array, reference: Reference, names: Sequence[str]) -> tuple[float, str]:
+    """Return the largest distance of a joint from its reference, rad or m, and its name."""
+    distance = np.abs(position - reference.position)
+    worst = int(np.argmax(distance))
+    return float(distance[worst]), names[worst]
+
+
+def extrapolate(start: Array, t: float, reference: Reference) -> None:
+    """Extrapolate rows of a reference, shape (3, n), by a time, s, at constant acceleration."""
+    position, velocity, acceleration = start
+    reference.position[:] = position + t * (velocity + 0.5 * t * acceleration)
+    reference.velocity[:] = velocity + t * acceleration
+    reference.acceleration[:] = acceleration
+
+
+class Blended(Trajectory):
+    """Smooth transition from a moving reference to a trajectory.
+
+    Args:
+        trajectory: The trajectory.
+        begin: Its time at which the transition starts, s.
+        start: Rows of the reference at that time, shape (3, n); extrapolated into the past at
+            constant acceleration.
+        offset: Offsets of the reference's position and velocity from those of the trajectory.
+        seconds: Time in which the offset goes to 0, s; 0: there is none.
+    """
+
+    def __init__(
+        self,
+        trajectory: Trajectory,
+        begin: float,
+        start: Array,
+        offset: tuple[Array, Array],
+        seconds: float,
+    ) -> None:
+        self.n, self.duration = trajectory.n, trajectory.duration
+        self._trajectory, self._begin, self._start = trajectory, begin, start
+        self._offset, self._seconds = offset, seconds
+
+    def sample(self, t: float, reference: Reference) -> None:
+        """Compute the motion at a time; see :class:`Trajectory`."""
+        since = t - self._begin
+        if since < 0.0:
+            extrapolate(self._start, since, reference)
+            return
+        self._trajectory.sample(t, reference)
+        if since < self._seconds:
+            reference.rows += quintic_offset(*self._offset, self._seconds, since)

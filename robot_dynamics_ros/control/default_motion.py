@@ -21,7 +21,7 @@ from itertools import islice, product
 import numpy as np
 
 from robot_dynamics_ros.constraints.curves import Circle
-from robot_dynamics_ros.control.trajectories.tool_path import ToolPath
+from robot_dynamics_ros.control.trajectories.motions import ToolPath
 from robot_dynamics_ros.dynamics import make_formulation
 from robot_dynamics_ros.dynamics.joint_terms import JointTerms
 from robot_dynamics_ros.errors import (

@@ -287,17 +287,15 @@ def loop_margins(A: Array, B: Array, K: Array, scale: Array, delay: float = 0.0)
 
 def _classical(loop: Array, frequencies: Array) -> tuple[float, float, float]:
     """Return gain, phase and delay margins of a scalar loop from its frequency response."""
-    size, gain, phase, late = np.abs(loop), np.inf, np.inf, np.inf
-    for k in range(len(loop) - 1):
-        a, b = loop[k], loop[k + 1]
-        if (size[k] - 1.0) * (size[k + 1] - 1.0) <= 0.0 and size[k] != size[k + 1]:
-            part = (1.0 - size[k]) / (size[k + 1] - size[k])
-            crossing = a + part * (b - a)
-            w = frequencies[k] ** (1.0 - part) * frequencies[k + 1] ** part
-            margin = (np.angle(crossing) + np.pi) % (2.0 * np.pi)
-            phase, late = min(phase, margin), min(late, margin / w)
-        if a.imag * b.imag <= 0.0 and a.imag != b.imag:
-            real = a.real - a.imag * (b.real - a.real) / (b.imag - a.imag)
-            if -1.0 < real < 0.0:
-                gain = min(gain, -1.0 / real)
-    return float(gain), float(phase), float(late)
+    a, b, excess = loop[:-1], loop[1:], np.abs(loop) - 1.0
+    at = (excess[:-1] * excess[1:] <= 0.0) & (excess[:-1] != excess[1:])
+    part = excess[:-1][at] / (excess[:-1] - excess[1:])[at]
+    crossing = a[at] + part * (b - a)[at]
+    w = frequencies[:-1][at] ** (1.0 - part) * frequencies[1:][at] ** part
+    margin = (np.angle(crossing) + np.pi) % (2.0 * np.pi)
+    at = (a.imag * b.imag <= 0.0) & (a.imag != b.imag)
+    real = (a.real - a.imag * (b - a).real / np.where(at, (b - a).imag, 1.0))[at]
+    gains = -1.0 / real[(real > -1.0) & (real < 0.0)]
+    smallest = (x.min(initial=np.inf) for x in (gains, margin, margin / w))
+    gain, phase, late = map(float, smallest)
+    return gain, phase, late

@@ -1,0 +1,391 @@
+# SPDX-License-Identifier: Apache-2.0
+r"""Limiter of effort and effort rate, the last step before the driver; guard of joint limits.
+
+The guard brakes a joint before its position limit, and returns it from beyond the limit.
+
+With the distance d to the limit, the speed w towards it and the deceleration :math:`a_b` that
+the guard may use, the largest speed from which the joint can stop is
+
+.. math:: w_{max}(d) = \begin{cases}\gamma d & d \le a_b/\gamma^2\\
+          \sqrt{2 a_b\,(d - a_b/2\gamma^2)} & \text{else}\end{cases}
+
+(linear in the last part, so that the joint stops without a shock; both parts meet with one slope).
+The acceleration towards the limit is bounded so that the speed converges to this curve,
+
+.. math:: a \le \gamma\,(w_{max} - w) - w\,\frac{dw_{max}}{dd},
+
+and the effort by :math:`g + \bar m` times that bound, with gravity g and the joint's constant
+inertia :math:`\bar m`. Efforts within the bound are not changed. The bound is extended by the
+friction of the joint, less so the nearer the speed is to :math:`w_{max}`: for a light joint with
+high friction, friction takes most of the effort. Beyond the limit (d < 0) the joint returns with
+:math:`w_{max} = \max(\gamma d, -w_{back})`, at low speed so that the guard does not throw the
+arm, and with no more than :math:`a_b`.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from robot_dynamics_ros.errors import ParameterError
+from robot_dynamics_ros.model import RobotTree
+from robot_dynamics_ros.spatial.scalar import Array, Scalar, maximum, minimum, select, sqrt
+
+#: Time constant of the decay of the last command without a fallback, s.
+DECAY_S = 0.1
+#: Speed of the return from beyond a limit, as a fraction of the joint's velocity limit.
+RETURN_SPEED = 0.05
+#: gamma, 1/s: the last part before a limit is braked with its inverse as time constant.
+GUARD_RATE = 25.0
+
+
+def _positive(name: str, value: Any, n: int) -> Array:
+    """Return one number per joint, shape (n,); raises ParameterError if one is invalid."""
+    numbers = np.broadcast_to(np.asarray(value, dtype=float), (n,))
+    if not ((numbers > 0.0) & (numbers < math.inf)).all():
+        raise ParameterError(name, value, 'must be positive and finite for every joint')
+    return numbers
+
+
+class EffortLimiter:
+    r"""Converts any effort into a safe command, and counts the changes.
+
+    * If any entry is non-finite, the whole effort is replaced by the fallback (the effort of the
+      stop action). If the fallback is missing or non-finite, the last command decays by
+      :math:`\tau_{last}\,e^{-dt/T}`.
+    * Each joint is clipped to its limit.
+    * Each joint changes by at most ``rate * dt`` since the last command. A non-positive or NaN dt
+      permits no change; dt is clamped to ``longest_step``.
+    * After ``soften``, each joint changes at a lower rate until it has reached the desired effort.
+    * If a driver adds its own share, the sum is clipped to the motor's limit, after the rate.
+
+    For any input, the command is finite and within the limits. The order (rate after limit) is
+    safe because the last command is within the limits too, unless they have just been lowered.
+
+    Attributes:
+        non_finite: Number of ticks in which each joint's effort was non-finite, shape (n,).
+        ticks: Number of commands.
+        state: A column of ``LimiterState`` per joint, shape (4, n).
+        last: The last command, shape (n,), N m or N; a row of ``state``.
+        saturated: Number of ticks in which each joint's effort was clipped, shape (n,).
+        rate_limited: Number of ticks in which each joint's rate was limited, shape (n,).
+        bounds: A column of ``LimiterBounds`` per joint, shape (3, n); the motor limits, for the
+            sum of command and driver's share, are those of the constructor.
+        limits: Effort limit of each joint, shape (n,), N m or N; a row of ``bounds``.
+        rates: Largest rate of change, shape (n,), N m/s or N/s; a row of ``bounds``; may change.
+        motor: Motor limit of each joint, shape (n,), N m or N; a row of ``bounds``.
+        longest_step: Largest dt of the rate limit, s.
+        slew: Rate set by ``soften``, as a multiple of each limit per s.
+
+    Args:
+        limit: Largest magnitude, shape (n,), N m or N; positive and finite.
+        rate: Largest rate of change, one number or shape (n,), N m/s or N/s; infinite by default.
+
+    Raises:
+        ParameterError: A limit is not positive and finite.
+    """
+
+    longest_step: ClassVar[float] = 0.1
+
+    def __init__(self, limit: Any, rate: Any = math.inf) -> None:
+        n = int(np.size(limit))
+        self.bounds = np.zeros((len(LimiterBounds._fields), n))
+        self.limits, self.rates, self.motor = self.bounds
+        self.set_limit(limit)
+        self.motor[:] = self.limits
+        self.rates[:] = rate
+        self.slew = math.inf
+        self.state = np.zeros((len(LimiterState._fields), n))
+        self.last, self._soft, self.saturated, self.rate_limited = self.state
+        self.non_finite, self.ticks = np.zeros(n), 0
+
+    def set_limit(self, limit: Any) -> None:
+        """Change the limits, see the constructor; a lower one is reached at the rate limit."""
+        self.limits[:] = _positive('effort_limit', limit, len(self.limits))
+
+    def soften(self, slew: float) -> None:
+        """Limit the rate to ``slew`` until each joint has reached the desired effort.
+
+        Args:
+            slew: Rate, as a multiple of each limit per s.
+        """
+        self.slew = slew
+        self._soft.fill(1.0)
+
+    def reset(self, effort: Array | None = None) -> None:
+        """Set the last command for the rate limit, clipped to the effort limits.
+
+        Args:
+            effort: Shape (n,), N m or N; non-finite entries are replaced by 0; None: 0.
+        """
+        start = 0.0 * self.last if effort is None else effort
+        finite = np.where(np.isfinite(start), start, 0.0)
+        self.last[:] = np.clip(finite, -self.limits, self.limits)
+
+    def step(self, dt: float) -> float:
+        """Return the time since the last command, s, clamped to 0 and ``longest_step``."""
+        return min(dt, self.longest_step) if dt > 0.0 else 0.0
+
+    def limit(
+        self,
+        effort: Array,
+        dt: float,
+        fallback: Array | None,
+        out: Array,
+        share: Array | None = None,
+    ) -> bool:
+        """Compute a safe command.
+
+        Args:
+            effort: Desired effort, shape (n,), N m or N; may contain any values.
+            dt: Time since the last command, s.
+            fallback: Used if an effort is non-finite, shape (n,); may be None or non-finite.
+            out: Receives the command, shape (n,), N m or N; may be ``effort`` itself.
+            share: Effort added by the driver, shape (n,), N m or N; None: none.
+
+        Returns:
+            Whether all efforts were finite.
+        """
+        invalid = ~np.isfinite(effort)
+        self.non_finite += invalid
+        finite, desired, step = not invalid.any(), effort, self.step(dt)
+        if not finite and fallback is not None and np.isfinite(fallback).all():
+            desired = fallback
+        elif not finite:
+            desired = self.last * math.exp(-step / DECAY_S)
+        state, bounds = LimiterState(*self.state), LimiterBounds(*self.bounds)
+        with np.errstate(all='ignore'):  # infinite rates and efforts
+            new = limited_effort(desired, state, bounds, share, slew=self.slew, step=step)
+        self.state[:] = new
+        out[:] = self.last
+        self.ticks += 1
+        return finite
+
+
+class LimiterBounds(NamedTuple):
+    """Limits of joints, as numbers, symbols or arrays of them: command, its rate, motor effort."""
+
+    limit: Scalar
+    rate: Scalar
+    motor: Scalar
+
+
+class LimiterState(NamedTuple):
+    """State of the limiter: numbers, symbols or arrays of them with an entry per joint.
+
+    Attributes:
+        last: The last command, N m or N.
+        soft: 1 after ``soften`` until the desired effort has been reached, else 0.
+        saturated, rate_limited: Numbers of ticks.
+    """
+
+    last: Scalar
+    soft: Scalar
+    saturated: Scalar
+    rate_limited: Scalar
+
+
+def limited_effort(
+    x: Scalar,
+    state: LimiterState,
+    bounds: LimiterBounds,
+    share: Scalar | None,
+    *,
+    slew: Scalar,
+    step: Scalar,
+) -> LimiterState:
+    """Return the state of a joint after a tick; its ``last`` is the command.
+
+    Args:
+        x: Desired effort, N m or N; NaN gives NaN.
+        state: State before the tick.
+        bounds: Limits of the joint.
+        share: Effort added by the driver, N m or N; None: none.
+        slew: Rate while ``soft``, as a multiple of the limit per s.
+        step: Time since the last command, s; not negative.
+    """
+    limit, last = bounds.limit, state.last
+    clipped = minimum(maximum(x, -limit), limit)
+    saturated = select(x, -limit, 1.0, select(limit, x, 1.0, 0.0))
+    most = slew * limit
+    softened = select(most, bounds.rate, state.soft, 0.0)
+    rate = select(0.0, softened, most, bounds.rate)
+    largest = select(0.0, step, rate * step, 0.0)
+    change = clipped - last
+    limited = last + select(last, clipped, largest, -largest)
+    exceeds = select(change, -largest, 1.0, select(largest, change, 1.0, 0.0))
+    finite = select(rate, math.inf, 1.0, 0.0)
+    is_limited = exceeds * finite
+    command = select(0.0, is_limited, limited, clipped)
+    if share is not None:
+        command = within_sum(command, bounds, share)
+    return LimiterState(
+        command,
+        state.soft * select(0.0, finite, exceeds, 1.0),
+        state.saturated + saturated,
+        state.rate_limited + select(0.0, softened, 0.0, is_limited),
+    )
+
+
+def within_sum(x: Scalar, bounds: LimiterBounds, share: Scalar) -> Scalar:
+    """Clamp a command so that its sum with the driver's share is within the motor's limit."""
+    x = minimum(maximum(x, -bounds.motor - share), bounds.motor - share)
+    return minimum(maximum(x, -bounds.limit), bounds.limit)
+
+
+class JointLimitGuard:
+    """Bounds efforts near the position limits of the joints.
+
+    Validity: each joint is treated separately with a constant inertia. Dynamic coupling is
+    ignored, so a limit may be exceeded slightly under fast motion of other joints. Only viscous
+    and Coulomb friction extend the bound; other friction is additional braking.
+
+    Attributes:
+        bounds: A column of ``GuardBounds`` per joint, shape (8, n).
+        active: Number of ticks in which each joint's effort was changed, shape (n,).
+
+    Args:
+        tree: The robot, see :meth:`fit`.
+        inertia: See :meth:`fit`.
+        braking: See :meth:`fit`.
+
+    Raises:
+        ParameterError: A value is out of its range.
+    """
+
+    def __init__(self, tree: RobotTree, inertia: Any, braking: float = 0.5) -> None:
+        self.bounds = np.zeros((len(GuardBounds._fields), tree.n))
+        self.active = np.zeros(tree.n)
+        self.fit(tree, inertia, braking)
+
+    def fit(self, tree: RobotTree, inertia: Any, braking: float) -> None:
+        """Compute the bounds.
+
+        Args:
+            tree: The robot with position limits (joints without are not guarded) and effort
+                limits.
+            inertia: Effective inertia of each joint, shape (n,), kg m^2 or kg; positive.
+            braking: Fraction of the effort limit that the guard may use to brake, in (0, 1].
+
+        Raises:
+            ParameterError: A value is out of its range.
+        """
+        masses = _positive('inertia', inertia, tree.n)
+        if not 0.0 < braking <= 1.0:
+            raise ParameterError('limit_braking', braking, 'must be above 0, at most 1')
+        brake = braking * tree.effort_limit / masses
+        self.bounds[:] = GuardBounds(
+            masses,
+            tree.position_lower,
+            tree.position_upper,
+            brake,
+            linear=brake / (GUARD_RATE * GUARD_RATE),
+            return_speed=np.minimum(RETURN_SPEED * tree.velocity_limit, brake / GUARD_RATE),
+            damping=tree.damping,
+            coulomb=tree.coulomb_friction,
+        )
+
+    def confine(self, q: Array, v: Array, gravity: Array, effort: Array) -> bool:
+        """Bound efforts in place; non-finite entries are handled by the limiter.
+
+        Args:
+            q: Measured positions, shape (n,), rad or m.
+            v: Measured velocities, shape (n,), rad/s or m/s.
+            gravity: Gravity forces at q, shape (n,), N m or N.
+            effort: Efforts, shape (n,), N m or N; changed in place.
+
+        Returns:
+            Whether any joint's effort was changed.
+        """
+        # Several times as fast on numbers as on short arrays.
+        bounds = map(GuardBounds._make, self.bounds.T.tolist())
+        columns = zip(*np.array([q, v, gravity, effort]).tolist(), bounds, strict=True)
+        confined, counted = np.transpose([confined_effort(*column) for column in columns])
+        acted = counted == 1.0
+        effort[acted] = confined[acted]
+        self.active += acted
+        return bool(acted.any())
+
+
+class GuardBounds(NamedTuple):
+    """Parameters of the guard: numbers, symbols or arrays of them with an entry per joint.
+
+    Attributes:
+        mass: Effective inertia, kg m^2 or kg.
+        lower, upper: Ends of the guarded range, rad or m; infinite without a limit.
+        brake: Largest deceleration a_b, rad/s^2 or m/s^2.
+        linear: Length of the linear part, brake / rate^2, rad or m.
+        return_speed: Speed of the return from beyond the limit, rad/s or m/s.
+        damping, coulomb: Viscous and Coulomb friction, N m s and N m, or N s/m and N.
+    """
+
+    mass: Scalar
+    lower: Scalar
+    upper: Scalar
+    brake: Scalar
+    linear: Scalar
+    return_speed: Scalar
+    damping: Scalar
+    coulomb: Scalar
+
+
+def confined_effort(
+    x: Scalar, w: Scalar, g: Scalar, tau: Scalar, joint: GuardBounds
+) -> tuple[Scalar, Scalar]:
+    """Return a joint's bounded effort, and 1 if it differs from ``tau``, else 0.
+
+    Args:
+        x: Position, rad or m.
+        w: Velocity, rad/s or m/s.
+        g: Gravity force, N m or N.
+        tau: Effort, N m or N; NaN is returned as NaN.
+        joint: Parameters of the joint.
+    """
+    viscous = joint.damping * w
+    most = g + joint.mass * acceleration_bound(joint.upper - x, w, joint)
+    extension = _friction_extension(joint.upper - x, w, joint, viscous + joint.coulomb)
+    lowered = select(most, tau, minimum(tau, most + extension), tau)
+    # The bound is positive while the joint is inside and does not move towards the limit.
+    confined = select(
+        g, tau, lowered, select(0.0, w, lowered, select(joint.upper, x, lowered, tau))
+    )
+    least = g - joint.mass * acceleration_bound(x - joint.lower, -w, joint)
+    extension = _friction_extension(x - joint.lower, -w, joint, joint.coulomb - viscous)
+    raised = select(confined, least, maximum(confined, least - extension), confined)
+    falling = select(w, 0.0, raised, select(x, joint.lower, raised, confined))
+    confined = select(tau, g, raised, falling)
+    return confined, select(confined, tau, 1.0, select(tau, confined, 1.0, 0.0))
+
+
+def acceleration_bound(d: Scalar, w: Scalar, joint: GuardBounds) -> Scalar:
+    """Return the largest acceleration towards a limit, at distance d and speed w towards it."""
+    most, slope = _fastest(d, joint)
+    returning = -joint.return_speed
+    slope = select(returning, most, slope, 0.0)
+    most = maximum(most, returning)
+    return maximum(GUARD_RATE * (most - w) - slope * w, -joint.brake)
+
+
+def _friction_extension(d: Scalar, w: Scalar, joint: GuardBounds, friction: Scalar) -> Scalar:
+    """Return the extension of the bound by friction, N m or N.
+
+    The full friction up to half of the largest speed, decreasing to 0 at the largest speed, and 0
+    beyond the limit. A joint that creeps away from the limit is treated as one at rest.
+    """
+    most, _ = _fastest(d, joint)
+    share = 2.0 - 2.0 * w / select(0.0, most, most, 1.0)
+    share = minimum(maximum(share, 0.0), 1.0) * maximum(friction, 0.0)
+    return select(0.0, most, share, 0.0)
+
+
+def _fastest(d: Scalar, joint: GuardBounds) -> tuple[Scalar, Scalar]:
+    """Return the largest speed from which a joint can stop within d, and its derivative by d."""
+    square = 2.0 * joint.brake * (d - 0.5 * joint.linear)
+    root = sqrt(maximum(square, 0.0))
+    # The root is 0 where the square underflows.
+    steep = minimum(GUARD_RATE, joint.brake / select(0.0, root, root, 1.0))
+    slope = select(0.0, root, steep, GUARD_RATE)
+    near = joint.linear
+    return select(near, d, root, GUARD_RATE * d), select(near, d, slope, GUARD_RATE)

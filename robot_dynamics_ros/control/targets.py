@@ -1,0 +1,314 @@
+# SPDX-License-Identifier: Apache-2.0
+r"""Streamed targets and wrenches, and the wrench of a force-torque sensor.
+
+Targets may have any rate and jumps; the arm can follow the filtered reference.
+
+Each joint's reference x converges to its target with three equal poles at the bandwidth p,
+
+.. math:: \dot v_d = 3p\,\big(\mathrm{sat}_{a}\{p\,(v_w - \dot x)\} - v_d\big),\quad
+   \ddot x = v_d,\quad
+   v_w = \mathrm{sgn}(e)\min\big(v_{max}, \tfrac p3|e|, \sqrt{a_{max}|e|}\big),\quad e = x_t - x,
+
+so that position, velocity and acceleration are continuous for any target, speed and acceleration
+are within their limits, and a constant target is reached without overshoot, since braking is
+planned with half of the acceleration. The states obey the plant's own step (see ``sampling``).
+If no target arrives for ``target_timeout_s``, the desired velocity is zero.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from robot_dynamics_ros.control.laws.control_law import ExternalEffort, Reference
+from robot_dynamics_ros.control.laws.gravity_laws import joint_inertia
+from robot_dynamics_ros.control.trajectories.trajectory import Trajectory
+from robot_dynamics_ros.errors import ConfigurationError
+from robot_dynamics_ros.model import RobotTree
+from robot_dynamics_ros.parameters import Settings, parameter, parameters_of, spread
+from robot_dynamics_ros.spatial.scalar import Array
+from robot_dynamics_ros.symbolic.kernel import compile_kernel
+
+_REST = 1e-6  # rad/s or m/s, rad/s^2 or m/s^2: smaller values count as rest
+_MAX_PERIODS = 20  # largest number of periods per sample
+#: Fraction of the effort limit that gives the acceleration limit if none is set.
+_EFFORT_SHARE = 0.3
+#: Factor of the speed limit; the linear filter overshoots its bound by half a percent.
+_MARGIN = 0.99
+
+
+@dataclass(frozen=True)
+class TargetSettings(Settings):
+    """Settings of streamed targets.
+
+    Each field declares the parameter of its name, see ``TARGETS``.
+    """
+
+    target_bandwidth: float = parameter(
+        15.0, 'Bandwidth of the filter of streamed targets.', 0.1, 200.0, unit='rad/s'
+    )
+    target_speed_share: float = parameter(
+        0.5, 'Fraction of the velocity limits for streamed targets.', 0.01, 1.0
+    )
+    target_acceleration: Any = parameter(
+        [0.0],
+        'Largest acceleration towards streamed targets; 0: 0.3 of the effort limit divided by the '
+        'inertia in the middle of the position limits.',
+        0.0,
+        unit='rad/s^2 or m/s^2',
+        per_joint=True,
+    )
+    target_timeout_s: float = parameter(
+        0.5,
+        'Age of the last streamed target at which the arm is brought to rest.',
+        1e-3,
+        60.0,
+        unit='s',
+    )
+    target_wrench_limit: Any = parameter(
+        [100.0, 20.0],
+        'Largest force and torque of streamed wrenches; larger ones are scaled down.',
+        0.0,
+        unit='N and N m',
+        size=2,
+        entries='force, torque',
+    )
+    target_frame: str = parameter(
+        'tool',
+        'Link to which ~/target_pose and ~/target_wrench apply.',
+    )
+
+
+TARGETS = parameters_of(TargetSettings)
+
+
+class TargetFilter:
+    """Limits and bandwidth of streamed targets.
+
+    Args:
+        tree: The robot.
+        settings: Settings of the stream.
+
+    Attributes:
+        speed: Largest speeds, shape (n,), rad/s or m/s.
+        acceleration: Largest accelerations, shape (n,), rad/s^2 or m/s^2.
+        bandwidth: rad/s.
+        timeout_ns: Timeout of the stream, ns.
+    """
+
+    def __init__(self, tree: RobotTree, settings: TargetSettings) -> None:
+        acceleration = np.array(spread(settings.target_acceleration, tree.n))
+        default = _EFFORT_SHARE * tree.effort_limit / joint_inertia(tree, tree.middle)
+        self.speed = _MARGIN * settings.target_speed_share * tree.speeds()
+        self.acceleration = np.where(acceleration > 0.0, acceleration, default)
+        self.bandwidth = settings.target_bandwidth
+        self.timeout_ns = round(1e9 * settings.target_timeout_s)
+
+
+class TargetStream(Trajectory):
+    """Reference that follows streamed targets; stateful, without an end while targets arrive.
+
+    Args:
+        filter_: Filter with the limits.
+        reference: Initial reference; copied.
+        period: Time between two samples, s.
+        semi_implicit: Whether the plant is semi-implicit; else zero-order hold.
+        now_ns: Timestamp of the last state, ns.
+
+    Attributes:
+        filter: Filter with the limits; may be replaced.
+        target: Target positions, shape (n,), rad or m.
+        stopping: Whether the stream has timed out.
+    """
+
+    def __init__(
+        self,
+        filter_: TargetFilter,
+        reference: Reference,
+        period: float,
+        semi_implicit: bool,
+        now_ns: int,
+    ) -> None:
+        self.n, self.duration = len(reference.position), math.inf
+        self.filter, self._period, self._semi_implicit = filter_, period, semi_implicit
+        self._rows, self.target = reference.rows.copy(), reference.position.copy()
+        self.stopping = False
+        self._now_ns = self._received_ns = now_ns
+
+    def aim(self, target: Array) -> None:
+        """Set the target, shape (n,), rad or m."""
+        self.target[:] = target
+        self._received_ns, self.stopping = self._now_ns, False
+
+    @property
+    def resting(self) -> bool:
+        """Whether the stream has timed out and the reference is at rest."""
+        return self.stopping and float(np.abs(self._rows[1:]).max()) < _REST
+
+    def advance(self, now_ns: int) -> None:
+        """Advance to a state's timestamp, ns, and compute the acceleration held from then on."""
+        elapsed, self._now_ns = 1e-9 * (now_ns - self._now_ns), now_ns
+        self.stopping = now_ns - self._received_ns > self.filter.timeout_ns
+        steps = min(max(round(elapsed / self._period), 1), _MAX_PERIODS)
+        h = min(max(elapsed / steps, 0.0), 2.0 * self._period)
+        for _ in range(steps):
+            self._step(h)
+
+    def _step(self, h: float) -> None:
+        """Do one step of the plant, and compute the acceleration of the next one."""
+        (q, v, a), limits, p = self._rows, self.filter, self.filter.bandwidth
+        q += h * (v + (h if self._semi_implicit else 0.5 * h) * a)
+        v += h * a
+        error = self.target - q
+        size = np.abs(error)
+        speed = np.minimum(p / 3.0 * size, np.sqrt(limits.acceleration * size))
+        speed = np.minimum(limits.speed, 0.0 if self.stopping else speed)
+        desired = p * (np.copysign(speed, error) - v)
+        desired = np.clip(desired, -limits.acceleration, limits.acceleration)
+        a -= math.expm1(-3.0 * p * h) * (desired - a)
+
+    def sample(self, t: float, reference: Reference) -> None:
+        """Return the present reference, independent of the time; see :class:`Trajectory`."""
+        reference.rows[:] = self._rows
+
+
+#: Timeout of a force-torque sensor.
+_TIMEOUT_NS = 100_000_000
+_SMALL = 1e-9  # N, N m: a smaller wrench is not applied any more
+
+
+class FrameEfforts:
+    r"""Converts wrenches at a frame into efforts :math:`J^Tw`; allocates nothing.
+
+    Args:
+        tree: The robot.
+        frame: Name of a link.
+
+    Raises:
+        UnknownNameError: There is no such frame.
+    """
+
+    def __init__(self, tree: RobotTree, frame: str) -> None:
+        kernels = compile_kernel(tree, outputs=('frame_pose', 'frame_jacobian'), frame=frame)
+        self._pose, self._jacobian = kernels.frame_pose, kernels.frame_jacobian
+        self._R, self._p, self._J = np.zeros((3, 3)), np.zeros(3), np.zeros((6, tree.n))
+        self._base = np.zeros(6)
+
+    def write(self, q: Array, wrench: Array, in_frame: bool, out: Array) -> None:
+        """Compute the efforts of a wrench, (6,), in the axes of the frame or of the base."""
+        self._jacobian(q, self._J)
+        base = self._base
+        base[:] = wrench
+        if in_frame:
+            self._pose(q, self._R, self._p)
+            np.dot(self._R, wrench[:3], out=base[:3])
+            np.dot(self._R, wrench[3:], out=base[3:])
+        np.dot(base, self._J, out=out)
+
+
+class ForceSensor:
+    """External effort on the arm, from a force-torque sensor or else from the observer.
+
+    Attributes:
+        external: The effort for laws.
+        frame: Link of the last measured wrench; empty before the first.
+
+    Args:
+        tree: The robot.
+    """
+
+    def __init__(self, tree: RobotTree) -> None:
+        self.tree, self.external = tree, ExternalEffort(tree.n)
+        self._efforts: FrameEfforts | None = None
+        self.frame = ''
+        self._wrench, self._now_ns, self._received_ns = np.zeros(6), 0, -_TIMEOUT_NS
+
+    def store(self, frame: str, efforts: FrameEfforts, wrench: Array) -> None:
+        """Store a wrench measured at a frame, in its axes, shape (6,), N and N m."""
+        self.frame, self._efforts = frame, efforts
+        self._wrench[:] = wrench
+        self._received_ns = self._now_ns
+
+    def efforts(self, frame: str) -> FrameEfforts:
+        """Return the converter of wrenches at a frame; a new frame is compiled."""
+        efforts = self._efforts if frame == self.frame else None
+        return efforts or FrameEfforts(self.tree, frame)
+
+    def update(self, now_ns: int, q: Array) -> None:
+        """Update ``external`` by the last measured wrench at a state's timestamp, ns."""
+        self._now_ns, external, efforts = now_ns, self.external, self._efforts
+        external.measured = efforts is not None and 0 <= now_ns - self._received_ns < _TIMEOUT_NS
+        if external.measured and efforts is not None:
+            efforts.write(q, self._wrench, True, external.effort)
+            external.known = True
+
+    def observe(self, effort: Array, known: bool) -> None:
+        """Store observed efforts, shape (n,), N m or N, unless a sensor measures the wrench."""
+        external = self.external
+        if not external.measured:
+            external.known = known
+            external.effort[:] = effort if known else 0.0
+
+
+class TargetWrench:
+    """Efforts of a filtered wrench at a frame.
+
+    Attributes:
+        active: Whether a wrench acts.
+
+    Args:
+        tree: The robot.
+        settings: Frame, bandwidth, timeout.
+
+    Raises:
+        UnknownNameError: The robot has no such frame.
+    """
+
+    def __init__(self, tree: RobotTree, settings: TargetSettings) -> None:
+        self._efforts = FrameEfforts(tree, settings.target_frame)
+        self._target, self._first_stage, self._wrench = np.zeros(6), np.zeros(6), np.zeros(6)
+        self._effort = np.zeros(tree.n)
+        self._limits = tuple(settings.target_wrench_limit)
+        self._bandwidth = settings.target_bandwidth
+        self._timeout_ns = round(1e9 * settings.target_timeout_s)
+        self._in_frame, self.active = False, False
+        self._now_ns = self._received_ns = 0
+
+    def aim(self, wrench: Array, in_frame: bool) -> None:
+        """Set the target wrench.
+
+        Args:
+            wrench: Force and torque to be exerted by the arm, shape (6,), N and N m.
+            in_frame: Whether its components are in the axes of the frame; else of the base.
+
+        Raises:
+            ConfigurationError: The axes differ from those of the wrench that still acts.
+        """
+        if in_frame != self._in_frame and self.active:
+            raise ConfigurationError(
+                'target_wrench', 'changes its axes while it acts', 'keep the frame_id'
+            )
+        self._in_frame = in_frame
+        for part, limit in zip((slice(3), slice(3, 6)), self._limits, strict=True):
+            size = float(np.linalg.norm(wrench[part]))
+            self._target[part] = wrench[part] * (limit / size if size > limit else 1.0)
+        self._received_ns, self.active = self._now_ns, True
+
+    def add(self, now_ns: int, q: Array, effort: Array, gain: float = 1.0) -> None:
+        """Add the wrench's efforts at a timestamp, ns, times a gain, to ``effort``, shape (n,)."""
+        h, self._now_ns = 1e-9 * (now_ns - self._now_ns), now_ns
+        if not self.active:
+            return
+        if now_ns - self._received_ns > self._timeout_ns:
+            self._target.fill(0.0)
+        part = -math.expm1(-self._bandwidth * min(max(h, 0.0), 0.02))
+        self._first_stage += part * (self._target - self._first_stage)
+        self._wrench += part * (self._first_stage - self._wrench)
+        if not self._target.any() and np.abs(self._wrench).max() < _SMALL:
+            self.active = False
+        self._efforts.write(q, self._wrench, self._in_frame, self._effort)
+        self._effort *= gain
+        effort += self._effort
