@@ -111,19 +111,22 @@ class Transmission:
 
     def velocities_of_joints(self, values: Array) -> None:
         """Convert velocities of motors, shape (..., n), to those of joints."""
-        values[..., self.places] = values[..., self.places] @ self._a.T
+        self._multiply(values, self._a.T)
 
     def velocities_of_motors(self, values: Array) -> None:
         """Convert velocities of joints, shape (..., n), to those of motors."""
-        values[..., self.places] = values[..., self.places] @ self._inverse.T
+        self._multiply(values, self._inverse.T)
 
     def efforts_of_joints(self, values: Array) -> None:
         """Convert efforts of motors, shape (..., n), to those of joints."""
-        values[..., self.places] = values[..., self.places] @ self._inverse
+        self._multiply(values, self._inverse)
 
     def efforts_of_motors(self, values: Array) -> None:
         """Convert efforts of joints, shape (..., n), to those of motors."""
-        values[..., self.places] = values[..., self.places] @ self._a
+        self._multiply(values, self._a)
+
+    def _multiply(self, values: Array, matrix: Array) -> None:
+        values[..., self.places] = values[..., self.places] @ matrix
 
     def clip(self, motors: Array) -> None:
         """Clip efforts of motors, shape (n,), to their limits."""

@@ -256,17 +256,20 @@ def effort_terms(
         Terms ``gravity``, ``coriolis`` and those of the accelerations, each shape (n,), N m or N.
     """
     still = np.zeros(len(q))
-
-    def load(v: Array, a: Array) -> Array:
-        out = np.zeros(len(q))
-        inverse_dynamics(q, v, a, out)
-        return out
-
-    gravity = load(still, still)
-    terms = {'gravity': gravity, 'coriolis': load(v, still) - gravity}
+    gravity = effort_of(inverse_dynamics, q, still, still)
+    moving = effort_of(inverse_dynamics, q, v, still)
+    terms = {'gravity': gravity, 'coriolis': moving - gravity}
     for name, a in accelerations.items():
-        terms[name] = load(still, a) - gravity + tree.armature * a
+        effort = effort_of(inverse_dynamics, q, still, a)
+        terms[name] = effort - gravity + tree.armature * a
     return terms
+
+
+def effort_of(inverse_dynamics: Kernel, q: Array, v: Array, a: Array) -> Array:
+    """Return the efforts of a motion, new array of shape (n,), N m or N."""
+    out = np.zeros(len(q))
+    inverse_dynamics(q, v, a, out)
+    return out
 
 
 DISCRETIZATIONS = ('continuous', 'semi_implicit', 'zero_order')

@@ -26,8 +26,6 @@ from robot_dynamics_ros.control.safety.limits import (
 from robot_dynamics_ros.spatial.scalar import Array, Scalar, maximum, minimum, select
 from robot_dynamics_ros.symbolic.kernel import compile_function
 
-_GUARD, _STATE, _BOUNDS = (len(row._fields) for row in (GuardBounds, LimiterState, LimiterBounds))
-
 
 class SafeShell:
     """Computes a safe command from the effort of a law; allocates nothing.
@@ -56,13 +54,19 @@ class SafeShell:
         self._numbers, self._sum = np.zeros(3), np.zeros(1)
         self._state, self._bounds = limiter.state.reshape(-1), limiter.bounds.reshape(-1)
         self._guard_bounds = guard.bounds.reshape(-1)
-        self._new_state, self._new_active = np.zeros(_STATE * n), np.zeros(n)
+        self._new_state, self._new_active = 0.0 * self._state, np.zeros(n)
+        size = len(self._state)
         sizes = {'q': n, 'v': n, 'gravity': n, 'desired': n, 'before': n, 'share': n, 'numbers': 3}
-        tables = {'guard': _GUARD * n, 'active': n, 'state': _STATE * n, 'bounds': _BOUNDS * n}
+        tables = {
+            'guard': guard.bounds.size,
+            'active': n,
+            'state': size,
+            'bounds': limiter.bounds.size,
+        }
         self._function = compile_function(
             'safe_shell',
             sizes | tables,
-            {'command': (n,), 'new_state': (_STATE * n,), 'new_active': (n,), 'sum': (1,)},
+            {'command': (n,), 'new_state': (size,), 'new_active': (n,), 'sum': (1,)},
             lambda *inputs: shell_formulas(*inputs, driven=driven),
             fused=False,
         )

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from robot_dynamics_ros.constraints.signals import quintic_offset
-from robot_dynamics_ros.control.laws.control_law import Reference
+from robot_dynamics_ros.control.laws.control_law import Reference, effort_of
 from robot_dynamics_ros.control.trajectories.spline import JointWaypoints
 from robot_dynamics_ros.control.trajectories.trajectory import Trajectory
 from robot_dynamics_ros.errors import TrajectoryError
@@ -80,15 +80,15 @@ def speed_limit(
     """
     count = min(max(math.ceil(trajectory.duration / _GRID_S), _MIN_STEPS), _MAX_STEPS)
     q, v, a = trajectory.table(np.linspace(0.0, trajectory.duration, count + 1))
-    still = np.zeros(tree.n)
-    g = np.array([_effort(kernels, x, still, still) for x in q])
-    b = np.array([_effort(kernels, *row) for row in zip(q, v, a, strict=True)]) - g
+    still, model = np.zeros(tree.n), kernels.inverse_dynamics
+    g = np.array([effort_of(model, x, still, still) for x in q])
+    b = np.array([effort_of(model, *row) for row in zip(q, v, a, strict=True)]) - g
     b += tree.armature * a
     viscous = tree.damping * np.abs(v)
     least = np.abs(g) + _MIN_ROOM * limit
     if (np.abs(b + g) <= np.maximum(limit - viscous - tree.coulomb_friction, least)).all():
         return None
-    momentum = np.array([_effort(kernels, x, still, y) for x, y in zip(q, v, strict=True)]) - g
+    momentum = np.array([effort_of(model, x, still, y) for x, y in zip(q, v, strict=True)]) - g
     momentum += tree.armature * v
     step, speed, half_width = trajectory.duration / count, np.zeros((count + 1, 1)), 0
     for _ in range(2):  # first without viscous friction, then with that of the resulting speed
@@ -104,12 +104,6 @@ def _windows(x: Array, half_width: int) -> Array:
     """Return each number with its neighbours on both sides, shape (k, 2 half_width + 1)."""
     padded = np.pad(x, half_width, mode='edge')
     return np.lib.stride_tricks.sliding_window_view(padded, 2 * half_width + 1)
-
-
-def _effort(kernels: Any, q: Array, v: Array, a: Array) -> Array:
-    out = np.zeros(len(q))
-    kernels.inverse_dynamics(q, v, a, out)
-    return out
 
 
 def _squares(a: Array, b: Array, low: Array, high: Array, step: float, fixed: int) -> Array:
