@@ -65,6 +65,7 @@ NODE_COMMANDS = {
 
 #: Modules in ``cli`` of the commands whose module has another name.
 _MODULES = {
+    'identify_demo': 'demo',
     **dict.fromkeys((*NODE_COMMANDS, 'view'), 'nodes'),
     **dict.fromkeys(('check_model', 'commission'), 'checks'),
     **dict.fromkeys(('excite', 'design_gains'), 'design'),

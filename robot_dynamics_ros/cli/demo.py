@@ -1,19 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Simulate arms under each control law over ROS 2, record and report."""
+"""Demonstrations: control laws over ROS 2 (``demo``), and identification (``identify_demo``).
+
+``demo`` simulates arms under each control law, records and reports. ``identify_demo`` excites an
+arm with a wrong model, records, identifies, and tracks again.
+"""
 
 from __future__ import annotations
 
 import argparse
 import os
+import shutil
 import sys
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 from rich.console import Console
 
+from robot_dynamics_ros.cli import identify
 from robot_dynamics_ros.cli.arguments import JOINTS, MAPPING, ROBOT_HELP, SETUP, Command, option
+from robot_dynamics_ros.cli.design import excitation_trajectory, write_excitation
 from robot_dynamics_ros.cli.new_robot import parameter_file
 from robot_dynamics_ros.cli.processes import (
     SHOWN,
@@ -24,17 +32,39 @@ from robot_dynamics_ros.cli.processes import (
 )
 from robot_dynamics_ros.cli.scene import SCENES, run_scenes
 from robot_dynamics_ros.cli.tables import print_table
-from robot_dynamics_ros.model import load_robot
+from robot_dynamics_ros.control.laws.computed_torque import ComputedTorque
+from robot_dynamics_ros.control.trajectories.trajectory import Trajectory
+from robot_dynamics_ros.description.shipped import ROBOTS, shipped_robot
+from robot_dynamics_ros.errors import ConfigurationError
+from robot_dynamics_ros.geometry.collisions import make_checker
+from robot_dynamics_ros.identification import design_excitation
+from robot_dynamics_ros.identification.preparation import Preparation
+from robot_dynamics_ros.identification.validation import validate
+from robot_dynamics_ros.model import RobotTree, load_robot
+from robot_dynamics_ros.model.payload import Payload, with_payload
 from robot_dynamics_ros.recordings.bag.reader import BagReader
+from robot_dynamics_ros.recordings.lockstep import SETTLE, run_lockstep
 from robot_dynamics_ros.recordings.metrics.tracking import (
     TrackingMetrics,
     tool_frame,
     tracking_metrics,
 )
 from robot_dynamics_ros.recordings.output_folder import write_json
-from robot_dynamics_ros.recordings.reading import read_recording
-from robot_dynamics_ros.recordings.report.runs import write_tracking_report
+from robot_dynamics_ros.recordings.reading import read_recording, write_recording
+from robot_dynamics_ros.recordings.recording import Recording
+from robot_dynamics_ros.recordings.report.runs import (
+    correction_table,
+    write_correction_report,
+    write_tracking_report,
+)
 from robot_dynamics_ros.recordings.report.toolkit import ReportTable
+from robot_dynamics_ros.simulation.imperfections import (
+    Imperfections,
+    ImperfectPlant,
+    Mismatch,
+    with_mismatch,
+)
+from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
 
 #: Start time of the trajectory, s; before it, the controller is activated and settles.
 START_S = 0.5
@@ -43,7 +73,6 @@ _COMMANDS = '/effort_controller/commands'
 #: Minimum ratios of RMS errors, PD + gravity to computed torque: of each joint, of the tool.
 JOINT_RATIO, TOOL_RATIO = 20.0, 50.0
 LAWS = ('pd_gravity', 'computed_torque')
-ROBOTS = ('scara', 'four_dof')
 _TITLES = {'pd_gravity': 'PD + gravity', 'computed_torque': 'computed torque'}
 
 
@@ -64,7 +93,7 @@ class DemoRun(NamedTuple):
     latency: dict[str, float]
 
 
-def run(args: argparse.Namespace) -> int:
+def run_demo(args: argparse.Namespace) -> int:
     """Run every arm under every law, then every scene; return 1 if one is out of tolerance."""
     console = Console()
     if args.view:
@@ -181,9 +210,153 @@ def _print(robot: str, runs: Sequence[DemoRun]) -> None:
     print_table(ReportTable(('', *(_TITLES[run.law] for run in runs)), rows, robot))
 
 
+# Identification ----------------------------------------------------------------------------------
+
+_PERIOD = 1e-3  # s
+_LINKS = (
+    ('before.html', 'the motion tracked with the original description'),
+    ('report.html', 'identified and unidentified parameters, with deviations'),
+    ('after.html', 'the motion tracked with the corrected model'),
+    ('corrected.urdf', 'the corrected robot'),
+)
+_FREQUENCY = 15.0  # natural frequency of the feedback, rad/s
+_LEAST_GAIN = 10.0  # minimum ratio of the tracking errors before and after
+_MOST_UNEXPLAINED = 2.0  # percent of the RMS effort, beyond the sensor noise
+_TEST_SEED, _TEST_PERIOD = 4, 8.0  # of the tracked motion, which differs from the excitation; s
+
+#: Deviations of the simulated arm from its description: an unmodelled tool, heavier links, other
+#: friction.
+TOOL_MASS = 1.2  # kg
+WEAR = Mismatch(mass=1.1, damping=1.6, coulomb_friction=0.6, com_shift=(0.01, -0.006, 0.004))
+#: Sensor noise: standard deviations of position and velocity, rad or m, rad/s or m/s.
+NOISE = Imperfections(position_noise=2e-6, velocity_noise=2e-4, seed=1)
+
+
+def tool() -> Payload:
+    """Return the tool of the simulated arm that its description lacks."""
+    inertia = np.diag([0.003, 0.004, 0.002])
+    return Payload(TOOL_MASS, np.array([0.04, -0.02, 0.05]), inertia)
+
+
+def run_identify_demo(args: argparse.Namespace) -> int:
+    """Run all stages; return 1 if the corrected model tracks or explains too little better."""
+    console = Console(highlight=False)
+    out: Path = args.out / args.robot
+    _make_empty(out)
+    nominal = load_robot(shipped_robot(args.robot))
+    real = with_payload(with_mismatch(nominal, WEAR), tool())
+    test = _test_motion(nominal)
+    console.print(f'{args.robot}: unlike its description, the arm has a tool of {TOOL_MASS:g} kg,')
+    console.print('heavier links and other friction; its sensors have noise')
+    before = _track(console, 'the description', nominal, real, test, out / 'before.html')
+    recording = _excite(console, out, nominal, real)
+    code = identify.run(
+        identify.COMMANDS['identify'].parse([str(out / 'bag'), '--output', str(out)])
+    )
+    corrected = load_robot(out / 'corrected.urdf')
+    after = _track(console, 'the corrected model', corrected, real, test, out / 'after.html')
+    recordings, metrics = zip(before, after, strict=True)
+    titles = ('the description', 'the corrected model')
+    stages = zip(titles, metrics, strict=True)
+    tracking = [{'model': title, **vars(figures)} for title, figures in stages]
+    write_json(out / 'tracking.json', {'tracking': tracking})
+    write_correction_report(
+        out / 'summary.html',
+        f'{nominal.name}: identified, corrected, tracked again',
+        'Computed torque on a simulated arm that differs from its description, along a motion '
+        'that was not used for identification.',
+        nominal,
+        recordings,
+        metrics,
+        _LINKS,
+    )
+    print_table(correction_table(nominal, *metrics))
+    gains = np.array(metrics[0].rms_error) / np.array(metrics[1].rms_error)
+    console.print(f'written: {out}/; start with {out}/summary.html')
+    unexplained = _unexplained(recording, corrected, real)
+    if gains.min() < _LEAST_GAIN:
+        console.print(f'failed: a joint tracks only {gains.min():.3g} times better')
+    if unexplained > _MOST_UNEXPLAINED:
+        console.print(f'failed: the corrected model leaves {unexplained:.3g} % of an effort')
+    return int(code or gains.min() < _LEAST_GAIN or unexplained > _MOST_UNEXPLAINED)
+
+
+def _unexplained(recording: Recording, model: RobotTree, real: RobotTree) -> float:
+    """Return the largest residual of a model in excess of the true arm's, percent of effort."""
+    noise, left = (
+        np.array(validate([recording], tree, Preparation()).percent) for tree in (real, model)
+    )
+    return float(np.sqrt(np.maximum(np.square(left) - np.square(noise), 0.0)).max())
+
+
+def _make_empty(out: Path) -> None:
+    """Create the folder, or remove the results of an earlier run; reject other content."""
+    if out.exists():
+        if not (out / 'before.html').exists() and any(out.iterdir()):
+            raise ConfigurationError(
+                f'--out {out}', 'holds other files', 'give an empty or new folder'
+            )
+        shutil.rmtree(out)
+    out.mkdir(parents=True)
+
+
+def _test_motion(tree: RobotTree) -> Trajectory:
+    """Return a motion within the limits that is not used for identification."""
+    excitation = design_excitation(
+        tree, period=_TEST_PERIOD, seed=_TEST_SEED, iterations=0, checker=make_checker(tree)[0]
+    )
+    return excitation_trajectory(excitation)
+
+
+def _simulate(
+    console: Console, title: str, model: RobotTree, real: RobotTree, motion: Trajectory
+) -> Recording:
+    plant = ImperfectPlant(MujocoPlant(real, _PERIOD), NOISE)
+    law = ComputedTorque(model, natural_frequency=_FREQUENCY, period=_PERIOD)
+    with console.status(title) as status:
+        return run_lockstep(
+            plant,
+            law,
+            motion,
+            lambda share: status.update(f'{title}: {100.0 * share:.0f} %'),
+        )
+
+
+def _track(
+    console: Console,
+    by: str,
+    model: RobotTree,
+    real: RobotTree,
+    motion: Trajectory,
+    report: Path,
+) -> tuple[Recording, TrackingMetrics]:
+    """Track the motion with a model and write the report of the run."""
+    recording = _simulate(console, f'tracking by {by}', model, real, motion)
+    window = (SETTLE, float(recording.time[-1]))
+    metrics = tracking_metrics(recording, model, window)
+    lead = 'An arm that differs from its description, under computed torque.'
+    write_tracking_report(report, f'{model.name} by {by}', lead, recording, model, metrics)
+    return recording, metrics
+
+
+def _excite(console: Console, out: Path, nominal: RobotTree, real: RobotTree) -> Recording:
+    """Design, run and record an excitation motion; return the recording."""
+    with console.status('designing the exciting motion'):
+        excitation = design_excitation(nominal, checker=make_checker(nominal)[0])
+    write_excitation(out, nominal, excitation, 1)
+    console.print(
+        f'exciting motion: condition {excitation.condition:.3g}, random motions '
+        f'{excitation.random_condition:.3g}'
+    )
+    motion = excitation_trajectory(excitation)
+    recording = _simulate(console, 'recording the exciting motion', nominal, real, motion)
+    write_recording(out / 'bag', recording)
+    return recording
+
+
 COMMANDS = {
     'demo': Command(
-        run,
+        run_demo,
         {
             'robot': option(
                 None, f'only this arm: {ROBOT_HELP} (default: both shipped arms)', nargs='?'
@@ -197,5 +370,12 @@ COMMANDS = {
             '--view': option(False, 'show every run in a browser: http://127.0.0.1:8080'),
             '--out': option(Path('out'), 'folder of the results'),
         },
-    )
+    ),
+    'identify_demo': Command(
+        run_identify_demo,
+        {
+            '--robot': option('scara', 'simulated arm', choices=sorted(ROBOTS)),
+            '--out': option(Path('out/identify_demo'), 'folder of the results'),
+        },
+    ),
 }

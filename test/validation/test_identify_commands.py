@@ -211,7 +211,7 @@ def test_excite_writes_a_motion_that_can_be_sent(tmp_path, capsys):
 
 
 def test_the_demo_makes_the_same_controller_track_far_better(tmp_path, capsys):
-    from robot_dynamics_ros.cli.identify_demo import WEAR, tool
+    from robot_dynamics_ros.cli.demo import WEAR, tool
 
     assert main(['identify_demo', '--out', str(tmp_path / 'demo')]) == 0
     out = tmp_path / 'demo' / 'scara'
