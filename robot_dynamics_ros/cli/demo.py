@@ -255,7 +255,7 @@ def run_identify_demo(args: argparse.Namespace) -> int:
     )
     corrected = load_robot(out / 'corrected.urdf')
     after = _track(console, 'the corrected model', corrected, real, test, out / 'after.html')
-    recordings, metrics = zip(before, after, strict=True)
+    recordings, metrics = (before[0], after[0]), (before[1], after[1])
     titles = ('the description', 'the corrected model')
     stages = zip(titles, metrics, strict=True)
     tracking = [{'model': title, **vars(figures)} for title, figures in stages]

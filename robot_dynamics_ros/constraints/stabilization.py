@@ -320,7 +320,7 @@ def _decomposition(matrix: Array) -> tuple[Array, Array]:
 _SOLVERS = {
     False: _Solvers(
         lambda metric, n: metric_root('metric', metric, n),
-        np.linalg.solve,
+        lambda L, x: np.linalg.solve(L, x),  # looked up when called: help needs no NumPy
         lambda L, x: np.linalg.solve(L.T, x),
         _decomposition,
     ),
