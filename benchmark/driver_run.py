@@ -32,10 +32,9 @@ from robot_dynamics_ros.recordings.metrics.tracking import (
     tracking_metrics,
 )
 from robot_dynamics_ros.recordings.recording import NANO, Recording
-from robot_dynamics_ros.ros.simulator.parameters import EMULATOR, emulated_plant
+from robot_dynamics_ros.ros.node_parameters import EMULATOR
 from robot_dynamics_ros.ros.trajectory_plan import KINDS, MOTION
-from robot_dynamics_ros.simulation.drives import DrivenPlant
-from robot_dynamics_ros.simulation.imperfections import LinkedPlant
+from robot_dynamics_ros.simulation.imperfections import DrivenPlant, ImperfectPlant, emulated_plant
 from robot_dynamics_ros.spatial.linear_algebra import root_mean_square
 
 #: Integration steps per period, as in the driver emulator: a real arm moves continuously.
@@ -149,7 +148,7 @@ def make_arm(robot: str, profile: str = 'generic_ros2_control', laps: float = 2.
 
 def make_plant(
     arm: DriverArm, case: DriverCase, q: np.ndarray, v: np.ndarray | None = None
-) -> tuple[LinkedPlant, DrivenPlant]:
+) -> tuple[ImperfectPlant, DrivenPlant]:
     """Return the plant with drives and link, and the plant with its drives inside it."""
     period_ms = 1e3 * arm.period
     settings = {
@@ -168,7 +167,9 @@ def make_plant(
         'command_loss': case.command_loss,
         'noise_seed': SEED,
     }
-    return emulated_plant(arm.tree, settings, arm.driver.profile)
+    profile = arm.driver.profile
+    compensates, known = profile.compensated_by_driver, profile.payload_known_to_driver
+    return emulated_plant(arm.tree, settings, compensates, known)
 
 
 def start_of(arm: DriverArm) -> np.ndarray:
@@ -255,7 +256,7 @@ def run(
     )
 
 
-def make_loop(arm: DriverArm, case: DriverCase, law: str, plant: LinkedPlant) -> SessionOnPlant:
+def make_loop(arm: DriverArm, case: DriverCase, law: str, plant: ImperfectPlant) -> SessionOnPlant:
     """Return the controller of an arm, connected to the link."""
     driver, settings = arm.driver, {**arm.settings, 'law': law, 'state_timeout_s': 1e9}
     if case.cutoff_hz is not None:

@@ -38,7 +38,7 @@ from robot_dynamics_ros.dynamics.joint_terms import JointTerms
 from robot_dynamics_ros.errors import MissingDependencyError, PeerTimeoutError, SceneError
 from robot_dynamics_ros.model import RobotTree, load_robot
 from robot_dynamics_ros.ros.gazebo_files import bridge_entries
-from robot_dynamics_ros.ros.gazebo_lockstep import (
+from robot_dynamics_ros.ros.gazebo_world import (
     INSTALL,
     SteppedWorld,
     bindings,

@@ -37,9 +37,9 @@ from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.messages import stamp_ns
 from robot_dynamics_ros.ros.controller.node import Controller
 from robot_dynamics_ros.ros.controller.running import RunningController
-from robot_dynamics_ros.ros.conversions import EffortWriter, SerializedStateReader
+from robot_dynamics_ros.ros.conversions import EffortWriter, JointStateReader
 from robot_dynamics_ros.ros.driver_connection import STATE_QOS
-from robot_dynamics_ros.ros.executors import StatesFirstExecutor
+from robot_dynamics_ros.ros.rclpy_compat import StatesFirstExecutor
 from robot_dynamics_ros.ros.spinning import freeze_objects, make_executor, run
 
 COMMAND_TOPIC = 'effort_controller/commands'
@@ -47,7 +47,7 @@ COMMAND_TOPIC = 'effort_controller/commands'
 SEVERAL, ARMS = 'four controllers', 4
 #: Methods of the controller that are timed as separate parts.
 PARTS = {
-    'state decoding': (SerializedStateReader, 'read'),
+    'state decoding': (JointStateReader, 'read'),
     'state to SI units': (DriverPort, 'read'),
     'state checks': (StateValidator, 'accept'),
     'session': (ControllerSession, 'on_reading'),

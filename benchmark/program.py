@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -17,7 +19,6 @@ from robot_dynamics_ros.model import RobotTree, load_robot
 from robot_dynamics_ros.simulation.imperfections import (
     Imperfections,
     ImperfectPlant,
-    Mismatch,
     with_mismatch,
 )
 from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
@@ -33,7 +34,7 @@ FREQUENCY = 20.0
 
 
 #: A plant without friction.
-SMOOTH = Mismatch(coulomb_friction=0.0, damping=0.0)
+SMOOTH = {'coulomb_friction': 0.0, 'damping': 0.0}
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ class ProgramCase:
     """
 
     title: str
-    plant: Mismatch
+    plant: Mapping[str, Any]
     friction: bool = False
     delay: int = 0
 
@@ -56,8 +57,8 @@ class ProgramCase:
 CASES = (
     ProgramCase('exact model, no friction', SMOOTH),
     ProgramCase('mass and inertia of the plant + 20 %', replace(SMOOTH, mass=1.2)),
-    ProgramCase('friction, not compensated', Mismatch()),
-    ProgramCase('friction, compensated', Mismatch(), friction=True),
+    ProgramCase('friction, not compensated', {}),
+    ProgramCase('friction, compensated', {}, friction=True),
     ProgramCase('1 ms delay', SMOOTH, delay=1),
 )
 
@@ -118,7 +119,7 @@ def run(
         RMS distance of the tool from its path after the transient, mm; and the true states, shape
         (N, 2, n), which can be used as a path.
     """
-    exact = MujocoPlant(with_mismatch(tree, case.plant), period)
+    exact = MujocoPlant(with_mismatch(tree, **case.plant), period)
     exact.reset(np.array(start))
     plant = ImperfectPlant(exact, Imperfections(measurement_delay=case.delay))
     probe, reference = law_of(tree, case, period), Reference(tree.n)  # evaluates f of the plant

@@ -7,7 +7,7 @@ enforces it and moves the tool. The two joints without a drive receive no effort
 
 from robot_dynamics_ros.description.shipped import share_directory, shipped_mechanism
 from robot_dynamics_ros.description.urdf import read_description
-from robot_dynamics_ros.ros import gazebo_launching, launching
+from robot_dynamics_ros.ros import gazebo_files, launching
 from robot_dynamics_ros.ros.launching import Argument, package_node
 
 SHARE = share_directory()
@@ -37,18 +37,18 @@ ARGUMENTS = (
 
 def actions(args):
     """Return Gazebo, bridge and nodes; the launch ends with Gazebo or the controller."""
-    gazebo_launching.require_gazebo()
+    gazebo_files.require_gazebo()
     file, _ = shipped_mechanism(ROBOT)
     tree, closed = (read_description(file, {'gazebo': kind}).xml for kind in ('none', 'native'))
-    world = gazebo_launching.gazebo_server(args)
+    world = gazebo_files.gazebo_server(args)
     controller = package_node(
         'controller', args, {'robot_description': tree, 'program': args.program}
     )
     nodes = [
         world,
-        *gazebo_launching.gazebo_bridge(args, ROBOT),
+        *gazebo_files.gazebo_bridge(args, ROBOT),
         controller,
-        gazebo_launching.insertion_node(args, closed, publish_description=False),
+        gazebo_files.insertion_node(args, closed, publish_description=False),
         *launching.recorder(args),
         *launching.viewer(args),
     ]

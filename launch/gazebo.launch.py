@@ -16,8 +16,7 @@ from robot_dynamics_ros.description.shipped import share_directory, shipped_robo
 from robot_dynamics_ros.description.urdf import read_description
 from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.model import load_robot
-from robot_dynamics_ros.ros import gazebo_launching, gazebo_lockstep, launching
-from robot_dynamics_ros.ros.gazebo_files import bridge_entries, gazebo_description, model_name
+from robot_dynamics_ros.ros import gazebo_files, gazebo_world, launching
 from robot_dynamics_ros.ros.launching import SWITCH, Argument, package_node
 from robot_dynamics_ros.yaml_reader.parsing import read_yaml
 
@@ -96,20 +95,20 @@ ARGUMENTS = (
 
 def actions(args):
     """Return Gazebo, bridge and nodes; the launch ends with Gazebo or the controller."""
-    gazebo_launching.require_gazebo()
+    gazebo_files.require_gazebo()
     _choose_robot(args)
     native = args.interface == 'native'
     if args.lockstep:
         _require_lockstep(args)
     urdf = _description(args)
-    world = [gazebo_launching.gazebo_server(args)] if args.start_world else []
+    world = [gazebo_files.gazebo_server(args)] if args.start_world else []
     args = launching.with_own_clock(args) if native else args
     controller = _controller(args, urdf)
     monitored = _robot_parameters(urdf) | {'acceleration': 'filtered'}
     extra = list(map(' '.join, _forces(args).items())) if native else ['']
     nodes = [
         *world,
-        *gazebo_launching.gazebo_bridge(
+        *gazebo_files.gazebo_bridge(
             args,
             args.bridge if native else '',
             args.prefix,
@@ -140,7 +139,7 @@ def _choose_robot(args):
     file = described(args.description, launching.xacro_mappings(args))
     args.folder, args.bridge = file.parent, str(file.with_name(BRIDGE))
     args.tree = load_robot(file.with_name(URDF))
-    args.robot = model_name(args.tree)
+    args.robot = gazebo_files.model_name(args.tree)
     args.params_file = args.params_file or str(file)
 
 
@@ -158,7 +157,7 @@ def _require_lockstep(args):
             raise ConfigurationError('lockstep', problem, 'another process controls time')
     if not args.wait_for:
         raise ConfigurationError('lockstep', 'needs wait_for', 'name the controllers')
-    gazebo_lockstep.bindings()
+    gazebo_world.bindings()
 
 
 def _description(args):
@@ -177,7 +176,7 @@ def _description(args):
         mappings['controllers_file'] = _controllers_file(args)
         mappings['namespace'] = args.namespace
     if args.tree:
-        return gazebo_description(args.tree, mappings)
+        return gazebo_files.gazebo_description(args.tree, mappings)
     mappings |= launching.xacro_mappings(args)
     return read_description(shipped_robot(args.robot), mappings).xml
 
@@ -211,7 +210,7 @@ def _insertion(args):
 
 def _native(args, urdf):
     """Return RViz and the node that inserts the arm and resets its forces at the end."""
-    robot = gazebo_launching.insertion_node(
+    robot = gazebo_files.insertion_node(
         args,
         urdf,
         **_insertion(args),
@@ -219,7 +218,7 @@ def _native(args, urdf):
         unpause='ready' if args.wait_for else 'never',
         publish_description=not args.rviz,
         lockstep=args.lockstep,
-        step_ns=gazebo_lockstep.step_ns(args.world),
+        step_ns=gazebo_world.step_ns(args.world),
         await_motion=args.lockstep and _has_motion(args),
     )
     return [robot, *launching.visualization(args, urdf, 'world')]
@@ -236,7 +235,7 @@ def _ros2_control(args, urdf):
         raise ConfigurationError(
             'prefix', 'is for interface:=native', 'ros2_control takes its names from its YAML file'
         )
-    robot = gazebo_launching.insertion_node(
+    robot = gazebo_files.insertion_node(
         args,
         urdf,
         **_insertion(args),
@@ -284,7 +283,7 @@ def _motion(args, urdf):
 
 def _forces(args):
     """Return the message types of the command topics, which are recorded too, by topic."""
-    entries = bridge_entries(args.bridge, args.prefix)
+    entries = gazebo_files.bridge_entries(args.bridge, args.prefix)
     sent = [entry for entry in entries if entry['direction'] == 'ROS_TO_GZ']
     return {entry['ros_topic_name']: entry['ros_type_name'] for entry in sent}
 

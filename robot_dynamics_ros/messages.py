@@ -321,6 +321,10 @@ class MessageBytes:
         stored = aligned[_STAMP_OFFSET : _STAMP_OFFSET + len(data)]
         self._bytes = stored.data
         self._bytes[:] = data
+        padding = ~layout.fixed  # the middleware leaves it uninitialized
+        for start, count in ((_STAMP_OFFSET, 1), *layout.spans):
+            padding[start : start + 8 * count] = False
+        stored[padding] = 0
         self.doubles: tuple[Array, ...] = tuple(
             stored[start : start + 8 * count].view(float) for start, count in layout.spans
         )

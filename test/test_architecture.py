@@ -46,7 +46,7 @@ INDEPENDENT = {'estimation', 'control', 'simulation'}
 # What a module must not import, even transitively.
 APART = {
     'simulation.mujoco_plant': 'control.laws',
-    'ros.simulator.node': 'control.laws',
+    'ros.simulator': 'control.laws',
     'ros.recorder': 'control.laws',
 }
 # Where a library may be imported: a file, or a folder with a slash.

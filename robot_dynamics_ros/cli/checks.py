@@ -273,7 +273,7 @@ def _absolute(namespace: str, topic: str) -> str:
 def _by_listening(args: argparse.Namespace, driver: DriverConversion) -> Any:
     ros = ['--ros-args', '-r', f'__ns:=/{args.namespace.strip("/")}'] if args.namespace else []
     try:
-        node = import_module('robot_dynamics_ros.ros.commissioning')
+        node = import_module('robot_dynamics_ros.ros.driver_connection')
     except ImportError as missing:
         raise MissingDependencyError(
             missing.name or 'rclpy', 'subscribing to a driver', 'source ROS 2, or give --bag'

@@ -61,7 +61,6 @@ from robot_dynamics_ros.recordings.report.toolkit import ReportTable
 from robot_dynamics_ros.simulation.imperfections import (
     Imperfections,
     ImperfectPlant,
-    Mismatch,
     with_mismatch,
 )
 from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
@@ -227,7 +226,12 @@ _TEST_SEED, _TEST_PERIOD = 4, 8.0  # of the tracked motion, which differs from t
 #: Deviations of the simulated arm from its description: an unmodelled tool, heavier links, other
 #: friction.
 TOOL_MASS = 1.2  # kg
-WEAR = Mismatch(mass=1.1, damping=1.6, coulomb_friction=0.6, com_shift=(0.01, -0.006, 0.004))
+WEAR: dict[str, Any] = {
+    'mass': 1.1,
+    'damping': 1.6,
+    'coulomb_friction': 0.6,
+    'com_shift': (0.01, -0.006, 0.004),
+}
 #: Sensor noise: standard deviations of position and velocity, rad or m, rad/s or m/s.
 NOISE = Imperfections(position_noise=2e-6, velocity_noise=2e-4, seed=1)
 
@@ -244,7 +248,7 @@ def run_identify_demo(args: argparse.Namespace) -> int:
     out: Path = args.out / args.robot
     _make_empty(out)
     nominal = load_robot(shipped_robot(args.robot))
-    real = with_payload(with_mismatch(nominal, WEAR), tool())
+    real = with_payload(with_mismatch(nominal, **WEAR), tool())
     test = _test_motion(nominal)
     console.print(f'{args.robot}: unlike its description, the arm has a tool of {TOOL_MASS:g} kg,')
     console.print('heavier links and other friction; its sensors have noise')

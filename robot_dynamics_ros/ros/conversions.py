@@ -8,18 +8,20 @@ objects instead; nothing else changes.
 
 from __future__ import annotations
 
-import array
 from collections.abc import Callable, Sequence
 from functools import partial
+from importlib import import_module
 from typing import Any
 
 import numpy as np
-from builtin_interfaces.msg import Time
+from builtin_interfaces.msg import Duration, Time
 from geometry_msgs.msg import Vector3, WrenchStamped
 from rclpy.serialization import deserialize_message, serialize_message
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64, Float64MultiArray
 
+from robot_dynamics_ros.control.drivers.profile import CommandProfile
+from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.messages import (
     NANO,
     MessageBytes,
@@ -39,16 +41,40 @@ COMMAND_MESSAGES = {
 }
 
 
+def message_class(kind: str) -> Any:
+    """Return the class of a message type such as ``std_msgs/msg/String``.
+
+    Raises:
+        ConfigurationError: The message type is not installed.
+    """
+    package, _, name = kind.partition('/msg/')
+    try:
+        return getattr(import_module(f'{package}.msg'), name)
+    except (ImportError, AttributeError, TypeError, ValueError) as error:
+        raise ConfigurationError(
+            f'message type {kind!r}', 'is not installed', "give 'package/msg/Type'"
+        ) from error
+
+
 def ns_to_stamp(nanoseconds: int) -> Time:
     """Return a timestamp in ns as a message."""
     return Time(sec=nanoseconds // NANO, nanosec=nanoseconds % NANO)
 
 
+def ns_to_duration(nanoseconds: int) -> Duration:
+    """Return a duration in ns as a message."""
+    return Duration(sec=nanoseconds // NANO, nanosec=nanoseconds % NANO)
+
+
 class JointStateReader:
-    """Merges joint-state messages by joint name into ``q`` and ``v``.
+    """Merges serialized joint states by joint name into ``q`` and ``v``.
 
     Messages may list the joints in any order, contain only some of them, and contain others.
-    Efforts are ignored and may be NaN.
+    Efforts may be missing or NaN.
+
+    A message that contains all joints is the layout of the following ones: those that differ from
+    it in timestamp and numbers only are read as bytes; the others (other names, order, length or
+    encapsulation) are deserialized.
 
     Args:
         joints: Joint names in the order of the model.
@@ -58,72 +84,91 @@ class JointStateReader:
         joints: As given.
         q, v: Latest positions and velocities, shape (n,), in the units of the messages.
         missing_velocity: Joints whose last message had a position but no velocity.
-        has_all: Whether the last message names all joints.
-        indices: Their indices in the last message, of those that it names; (n,) if ``has_all``.
+        stamp_ns: Timestamp of the last state, ns.
+        deserialized, unreadable: Numbers of states that were deserialized or could not be read.
     """
 
     def __init__(self, joints: Sequence[str], *, velocity: bool = True) -> None:
-        self.joints = tuple(joints)
-        self.q = np.full(len(joints), np.nan)
-        self.v = np.full(len(joints), np.nan)
-        self._velocity = velocity
+        self.joints, self._velocity = tuple(joints), velocity
+        self.q, self.v = np.full((2, len(joints)), np.nan)
         self.missing_velocity: tuple[str, ...] = ()
+        self.deserialized = self.unreadable = self.stamp_ns = 0
         self._updated = np.zeros(len(joints), dtype=bool)
         self._names: list[str] = []
-        self._present = np.zeros(0, dtype=np.intp)
-        self.indices = np.zeros(0, dtype=np.intp)
-        self.has_all = False
+        self._ours = self._theirs = np.zeros(0, dtype=np.intp)  # equal joints: model and message
+        self._layout: MessageBytes | None = None
+        self._layout_order = self._theirs
+        self._has_all = False
+        self._effort, self._effort_order = np.zeros(0), self._theirs
 
-    def read(self, msg: JointState) -> bool:
+    def read(self, content: bytes) -> bool:
         """Read one message; return whether all joints were updated since the last True."""
+        layout = self._layout
+        if layout is None or not layout.take(content):
+            return self._read_deserialized(content)
+        self.stamp_ns, self._has_all = layout.stamp_ns, True
+        self._effort, self._effort_order = layout.doubles[2], self._layout_order
+        self._take_all(layout.doubles[0], layout.doubles[1], self._layout_order)
+        return True
+
+    def _read_deserialized(self, content: bytes) -> bool:
+        try:
+            message: JointState = deserialize_message(content, JointState)
+        except RuntimeError:
+            self.unreadable += 1
+            return False
+        self.deserialized += 1
+        complete = self.read_message(message)
+        if complete and self._has_all:
+            self._layout = _verified(message_bytes(content, state_layout), message)
+            self._layout_order = self._theirs
+        return complete
+
+    def read_message(self, msg: JointState) -> bool:
+        """Read one message that is not serialized; see :meth:`read`."""
+        self.stamp_ns = stamp_ns(msg)
         self._update_indices(msg.name)
         count = len(self._names)
-        if len(msg.position) != count or not len(self._present):
+        self._effort = np.asarray(msg.effort if len(msg.effort) == count else ())
+        self._effort_order = self._theirs
+        if len(msg.position) != count or not len(self._ours):
             return False
-        named = [self.joints[i] for i in self._present]
+        named = [self.joints[i] for i in self._ours]
         missing = [name for name in self.missing_velocity if name not in named]
         if self._velocity and len(msg.velocity) != count:
             self.missing_velocity = (*missing, *named)
             return False
         self.missing_velocity = tuple(missing)
-        position = np.frombuffer(msg.position)
-        velocity = np.frombuffer(msg.velocity) if self._velocity else position
-        if self.has_all:
-            self.read_arrays(position, velocity, self.indices)
+        position = np.asarray(msg.position)
+        velocity = np.asarray(msg.velocity) if self._velocity else position
+        if self._has_all:
+            self._take_all(position, velocity, self._theirs)
             return True
-        self.q[self._present] = position[self.indices]
-        self.v[self._present] = velocity[self.indices]
-        self._updated[self._present] = True
-        if not self._updated.all():
-            return False
-        self._updated[:] = False
-        return True
+        self.q[self._ours] = position[self._theirs]
+        self.v[self._ours] = velocity[self._theirs]
+        self._updated[self._ours] = True
+        complete = bool(self._updated.all())
+        if complete:
+            self._updated[:] = False
+        return complete
 
-    def read_positions(self, names: Sequence[str], position: Array) -> None:
-        """Read the positions of those joints that are named."""
-        self._update_indices(names)
-        if len(position) == len(self._names):
-            self.q[self._present] = position[self.indices]
-
-    def read_arrays(self, position: Array, velocity: Array, indices: Array) -> None:
-        """Read the arrays of a message in which the joints are at ``indices``, shape (n,)."""
+    def _take_all(self, position: Array, velocity: Array, order: Array) -> None:
+        """Take the state from arrays in which the joints are at the indices ``order``."""
         self.missing_velocity = ()
-        position.take(indices, out=self.q, mode='clip')
+        position.take(order, out=self.q, mode='clip')
         if self._velocity:
-            velocity.take(indices, out=self.v, mode='clip')
+            velocity.take(order, out=self.v, mode='clip')
 
-    def effort_of(self, effort: Any) -> Array:
+    def effort(self) -> Array:
         """Return the efforts of the last message as a new array in the order of the model.
-
-        Args:
-            effort: The efforts in the order of the message.
 
         Returns:
             Shape (n,), in the units of the message; NaN if missing.
         """
         efforts = np.full(len(self.joints), np.nan)
-        if len(effort) == len(self._names) and len(self._present):
-            efforts[self._present] = np.frombuffer(effort)[self.indices]
+        if self._effort.size:
+            ours = slice(None) if self._has_all else self._ours
+            efforts[ours] = self._effort[self._effort_order]
         return efforts
 
     def missing_joints(self) -> list[str]:
@@ -131,29 +176,45 @@ class JointStateReader:
         return [name for name, x in zip(self.joints, self.q, strict=True) if np.isnan(x)]
 
     def stale_joints(self) -> list[str]:
-        """Return the joints that were not updated while others were."""
-        if not self._updated.any():
+        """Return the joints that are no longer updated while others are."""
+        if self._has_all or not self._updated.any():
             return []
         return [name for name, new in zip(self.joints, self._updated, strict=True) if not new]
 
     def _update_indices(self, names: Sequence[str]) -> None:
         """Update the index map if the list of names has changed; the last of duplicates counts."""
-        if names == self._names:
-            return
-        self._names = list(names)
-        indices = {name: i for i, name in enumerate(self._names)}
-        pairs = [(i, indices[name]) for i, name in enumerate(self.joints) if name in indices]
-        self._present = np.array([ours for ours, _ in pairs], dtype=np.intp)
-        self.indices = np.array([theirs for _, theirs in pairs], dtype=np.intp)
-        self.has_all = len(pairs) == len(self.joints)
+        if names != self._names:
+            self._names = list(names)
+            index = {name: i for i, name in enumerate(self._names)}
+            pairs = [(i, index[name]) for i, name in enumerate(self.joints) if name in index]
+            self._ours, self._theirs = np.array(pairs, dtype=np.intp).reshape(-1, 2).T.copy()
+        self._has_all = len(self._ours) == len(self.joints)
+
+
+def _verified(raw: MessageBytes | None, message: JointState) -> MessageBytes | None:
+    """Return the layout of a serialized message if its values equal those of the message."""
+    fields = (message.position, message.velocity, message.effort)
+    if raw is None or list(raw.names) != list(message.name):
+        return None
+    if len(message.effort) not in (0, len(message.name)):
+        return None
+    same = all(x.tobytes() == y.tobytes() for x, y in zip(raw.doubles, fields, strict=True))
+    return raw if same and raw.stamp_ns == stamp_ns(message) else None
+
+
+def default_topics(form: str, joints: Sequence[str]) -> list[str]:
+    """Return the command topics without a driver profile, for joints in the order of a command."""
+    if form == 'per_joint':
+        return [f'{joint}/cmd_force' for joint in joints]
+    return [CommandProfile().topic]
 
 
 def subscribe_commands(
     node: Any,
     form: str,
     topics: Sequence[str],
-    on_command: Callable[[Sequence[float], Sequence[str]], None],
-    on_joint_command: Callable[[int, float], None],
+    joints: Sequence[str],
+    take: Callable[[Sequence[int], Sequence[float]], None],
     qos: Any,
     **options: Any,
 ) -> list[Any]:
@@ -164,29 +225,26 @@ def subscribe_commands(
         form: ``group`` and ``overlay`` (Float64MultiArray), ``per_joint`` (Float64) or
             ``joint_state``.
         topics: One topic for all joints, or one per joint.
-        on_command: Called with the efforts of all joints, and their names if the message has them.
-        on_joint_command: Called with the index of a topic and the effort of its joint.
+        joints: Joint names in the order of a command; a ``joint_state`` may have another order.
+        take: Called with indices in ``joints``, of all of them or of one, and their efforts; with
+            another number of efforts if the message does not match.
         qos: QoS of the subscriptions.
         options: Further options of the subscriptions.
     """
 
-    def on_all(msg: Any) -> None:
+    def on_message(index: int, msg: Any) -> None:
+        if form == 'per_joint':
+            take([index], [msg.data])
+            return
+        efforts = msg.effort if form == 'joint_state' else msg.data
         if form == 'joint_state':
-            on_command(msg.effort, msg.name)
-        else:
-            on_command(msg.data, ())
+            complete = len(efforts) == len(msg.name) and sorted(msg.name) == sorted(joints)
+            efforts = [efforts[msg.name.index(name)] for name in joints] if complete else ()
+        take(range(len(joints)), efforts)
 
-    def on_one(index: int, msg: Float64) -> None:
-        on_joint_command(index, msg.data)
-
+    kind = COMMAND_MESSAGES[form]
     return [
-        node.create_subscription(
-            COMMAND_MESSAGES[form],
-            topic,
-            partial(on_one, index) if form == 'per_joint' else on_all,
-            qos,
-            **options,
-        )
+        node.create_subscription(kind, topic, partial(on_message, index), qos, **options)
         for index, topic in enumerate(topics)
     ]
 
@@ -207,103 +265,12 @@ def wrench_of(message: WrenchStamped) -> Array:
     return np.array([f.x, f.y, f.z, m.x, m.y, m.z])
 
 
-class JointStateWriter:
-    """A preallocated JointState message with NumPy views of its arrays."""
-
-    def __init__(self, joints: Sequence[str], *, effort: bool) -> None:
-        n = len(joints)
-        self.message = JointState(
-            name=list(joints),
-            position=array.array('d', [0.0] * n),
-            velocity=array.array('d', [0.0] * n),
-            effort=array.array('d', [0.0] * n if effort else []),
-        )
-        self.position = np.frombuffer(self.message.position)
-        self.velocity = np.frombuffer(self.message.velocity)
-        self.effort = np.frombuffer(self.message.effort) if effort else np.zeros(0)
-
-
-# Serialized messages -----------------------------------------------------------------------------
-
-
-class SerializedStateReader:
-    """Reads serialized joint states by the byte layout of an earlier message.
-
-    The first message, and each one that differs in more than timestamp and numbers (other names,
-    order, length or encapsulation), is deserialized and read by a ``JointStateReader``, which
-    decides whether it is usable. If it contains all joints, its layout is used for the following
-    messages.
-
-    Attributes:
-        reader: Holds the latest values.
-        deserialized: Number of states that were deserialized.
-        unreadable: Number of states that could not be read.
-        stamp_ns: Timestamp of the last state, ns.
-
-    Args:
-        reader: Reader of deserialized messages.
-    """
-
-    def __init__(self, reader: JointStateReader) -> None:
-        self.reader = reader
-        self.deserialized = self.unreadable = self.stamp_ns = 0
-        self._layout: MessageBytes | None = None
-        self._indices = reader.indices
-        self._message: JointState | None = None
-        self._names: Sequence[str] = ()
-
-    def read(self, content: bytes) -> bool:
-        """Read one message; return whether all joints were updated since the last True."""
-        layout = self._layout
-        if layout is None or not layout.take(content):
-            return self._read_as_message(content)
-        self._message, self.stamp_ns = None, layout.stamp_ns
-        self.reader.read_arrays(layout.doubles[0], layout.doubles[1], self._indices)
-        return True
-
-    def effort(self) -> Array:
-        """Return the efforts of the last message, see ``JointStateReader.effort_of``."""
-        if self._message is not None:
-            return self.reader.effort_of(self._message.effort)
-        assert self._layout is not None  # it read the last message
-        efforts = self._layout.doubles[2]
-        return efforts[self._indices] if efforts.size else np.full(self._indices.size, np.nan)
-
-    def stale_joints(self) -> list[str]:
-        """Return the joints that are no longer updated, see ``JointStateReader.stale_joints``."""
-        return [] if self._message is None or self.reader.has_all else self.reader.stale_joints()
-
-    def copy_positions_to(self, reader: JointStateReader) -> None:
-        """Pass the positions of the last message to another reader."""
-        if self._message is not None:
-            reader.read_positions(self._message.name, np.asarray(self._message.position))
-        elif self._layout is not None:
-            reader.read_positions(self._names, self._layout.doubles[0])
-
-    def _read_as_message(self, content: bytes) -> bool:
-        try:
-            message: JointState = deserialize_message(content, JointState)
-        except RuntimeError:
-            self.unreadable += 1
-            return False
-        self.deserialized += 1
-        self._message, self.stamp_ns = message, stamp_ns(message)
-        complete = self.reader.read(message)
-        if complete and self.reader.has_all:
-            self._layout = _verified(message_bytes(content, state_layout), message)
-            self._indices, self._names = self.reader.indices, message.name
-        return complete
-
-
-def _verified(raw: MessageBytes | None, message: JointState) -> MessageBytes | None:
-    """Return the layout of a serialized message if its values equal those of the message."""
-    fields = (message.position, message.velocity, message.effort)
-    if raw is None or list(raw.names) != list(message.name):
-        return None
-    if len(message.effort) not in (0, len(message.name)):
-        return None
-    same = all(x.tobytes() == y.tobytes() for x, y in zip(raw.doubles, fields, strict=True))
-    return raw if same and raw.stamp_ns == stamp_ns(message) else None
+def state_message(joints: Sequence[str], *, effort: bool = True) -> JointState:
+    """Return a joint state of zeros, with or without efforts."""
+    zeros = [0.0] * len(joints)
+    return JointState(
+        name=list(joints), position=zeros, velocity=zeros, effort=zeros if effort else []
+    )
 
 
 class PreparedMessage:
@@ -373,15 +340,14 @@ class EffortWriter:
         form: str,
         overlaid: Array | None = None,
     ) -> None:
-        self._publishers, self._overlaid = list(publishers), overlaid
-        data = array.array('d', [0.0] * len(joints))
-        if form == 'per_joint':
-            self._messages = [PreparedMessage(Float64()) for _ in joints]
+        self._overlaid, self._per_joint = overlaid, form == 'per_joint'
+        zeros = [0.0] * len(joints)
+        message = Float64MultiArray(data=zeros)
+        if self._per_joint:
+            message = Float64()
         elif form == 'joint_state':
-            self._messages = [PreparedMessage(JointState(name=list(joints), effort=data))]
-        else:
-            self._messages = [PreparedMessage(Float64MultiArray(data=data)) for _ in publishers]
-        self._per_joint = form == 'per_joint'
+            message = JointState(name=list(joints), effort=zeros)
+        self._outputs = [(publisher, PreparedMessage(message)) for publisher in publishers]
 
     def publish(self, command: Array) -> None:
         """Publish a command, shape (n,), in the units and order of the driver."""
@@ -390,11 +356,6 @@ class EffortWriter:
             rows = command[:, np.newaxis]
         elif self._overlaid is not None:
             rows = (self._overlaid, command)
-        for publisher, message, row in zip(self._publishers, self._messages, rows, strict=True):
+        for (publisher, message), row in zip(self._outputs, rows, strict=True):
             message.doubles[-1][:] = row
             message.publish(publisher)
-
-    def wait_until_delivered(self, timeout: Any) -> None:
-        """Wait until matched subscribers have acknowledged the last command."""
-        for publisher in self._publishers:
-            publisher.wait_for_all_acked(timeout)

@@ -1,9 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Topics between a controller and a driver, as the driver profile defines them."""
+"""Topics between a controller and a driver, as the driver profile defines them.
+
+Also a passive node that collects the states, and optionally commands, of a driver in its units.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -14,19 +19,25 @@ from rclpy.qos import QoSProfile, ReliabilityPolicy
 from rclpy.qos_overriding_options import QoSOverridingOptions, QoSPolicyKind
 from sensor_msgs.msg import JointState
 
+from robot_dynamics_ros.control.drivers.conversion import DriverConversion
 from robot_dynamics_ros.control.drivers.port import DriverPort, velocity_filter
-from robot_dynamics_ros.control.drivers.profile import CommandProfile
-from robot_dynamics_ros.errors import ConfigurationError
+from robot_dynamics_ros.errors import ConfigurationError, PeerTimeoutError
+from robot_dynamics_ros.messages import NANO
 from robot_dynamics_ros.ros.conversions import (
     COMMAND_MESSAGES,
     EffortWriter,
     JointStateReader,
-    SerializedStateReader,
+    default_topics,
+    subscribe_commands,
 )
+from robot_dynamics_ros.ros.node import PASSIVE, STEADY, PackageNode, publisher_names
+from robot_dynamics_ros.ros.spinning import run
+from robot_dynamics_ros.spatial.scalar import Array
 
 #: A driver needs only the newest effort; qos_overrides can increase the depth for a recorder.
 _COMMAND_DEPTH = 1
 STATE_QOS = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
+_PROGRESS_PERIOD_S, _TIMEOUT_S = 1.0, 10.0  # of collecting states
 
 
 class DriverConnection:
@@ -38,8 +49,7 @@ class DriverConnection:
 
     Attributes:
         port: As given.
-        reader: Merges the states, in the units of the driver.
-        serialized: Reads the serialized states that ``states`` receives.
+        reader: Reads the serialized states that ``states`` receives, in the units of the driver.
         writer: Publishes commands; available after :meth:`open`.
         states: The subscription of the states; available after :meth:`open`.
         publishers: The publishers of the commands; available after :meth:`open`.
@@ -59,19 +69,16 @@ class DriverConnection:
         self._names = [port.names[i] for i in port.order]
         if driver is None:
             self.state_topic, self.command_form = 'joint_states', command_form
-            per_joint = command_form == 'per_joint'
-            one = [CommandProfile().topic]
-            self.command_topics = [f'{x}/cmd_force' for x in self._names] if per_joint else one
+            self.command_topics = default_topics(command_form, self._names)
         else:
             self.state_topic = driver.profile.state.topic
             self.command_form = driver.profile.command.form
             self.command_topics = [*driver.command_topics]
             self._topic_of_positions = driver.profile.command.topic_of_positions
         self.reader = JointStateReader(port.names, velocity=not port.differentiates)
-        self.serialized = SerializedStateReader(self.reader)
 
-    def open(self, node: Node, on_state: Any) -> list[Any]:
-        """Create the topics; return the entities to destroy with the connection.
+    def open(self, node: Node, on_state: Any) -> None:
+        """Create the topics.
 
         Args:
             node: The node that owns them.
@@ -100,14 +107,13 @@ class DriverConnection:
                 raw=True,
                 qos_overriding_options=QoSOverridingOptions.with_default_policies(),
             )
-        return [self.states, *self.publishers]
 
     def missing_state(self) -> str:
         """Return why there is no complete state, in parentheses; empty if unknown."""
         for what, joints in (
             ('never seen: ', self.reader.missing_joints()),
             ('no velocity for ', self.reader.missing_velocity),
-            ('no longer seen: ', self.serialized.stale_joints()),
+            ('no longer seen: ', self.reader.stale_joints()),
         ):
             if joints:
                 return f' ({what}{", ".join(joints)})'
@@ -143,22 +149,33 @@ class DriverConnection:
         Empty if only this node does.
         """
         for publisher in self.publishers:
-            infos = node.get_publishers_info_by_topic(publisher.topic_name)
-            if len(infos) > 1:
-                names = sorted(f'{x.node_namespace.rstrip("/")}/{x.node_name}' for x in infos)
-                return f'{len(infos)} nodes command {publisher.topic_name}: {", ".join(names)}'
+            names = publisher_names(node, publisher.topic_name)
+            if len(names) > 1:
+                return f'{len(names)} nodes command {publisher.topic_name}: {", ".join(names)}'
         return ''
 
-    def joint_effort_of_command(self, index: int, command: float) -> tuple[int, float]:
-        """Return the joint index and the effort, N m or N, of a command for one joint.
+    def subscribe_commands(
+        self, node: Node, take: Callable[..., None], **options: Any
+    ) -> list[Any]:
+        """Subscribe a passive node to the commands; return the subscriptions.
 
         Args:
-            index: Index of its topic in ``command_topics``.
-            command: The command in the units of the driver.
+            node: The subscribing node.
+            take: Called with the indices in the model of all commanded joints or of one, and
+                their commanded efforts, N m or N.
+            options: Further options of the subscriptions.
         """
-        commands = np.full(len(self._names), command)
-        i = int(self.port.order[index])
-        return i, float(self.port.effort_of_command(commands)[i])
+        port = self.port
+
+        def convert(places: Sequence[int], commands: Sequence[float]) -> None:
+            if len(commands) == len(places):
+                command = np.zeros(len(self._names))
+                command[places] = commands
+                joints = port.order[places]
+                take(joints, port.effort_of_command(command)[joints])
+
+        topics, form = self.command_topics, self.command_form
+        return subscribe_commands(node, form, topics, self._names, convert, PASSIVE, **options)
 
     def describe(self) -> str:
         """Return one sentence on the open topics and the driver, for the log."""
@@ -186,3 +203,84 @@ def _naming_topic(topic: str) -> Iterator[None]:
         problem = ' '.join(str(error).partition(', at /')[0].split())
         remedy = "correct the names in it, or its 'qos_overrides'"
         raise ConfigurationError(f'topic {topic!r}', problem, remedy) from error
+
+
+Columns = tuple[Array, Array, Array, Array]
+
+
+class StateCollector(PackageNode):
+    """Collects states for a given time.
+
+    Attributes:
+        finished: Completes after this time, or with an error if no state arrives.
+
+    Args:
+        driver, seconds, commands: See :func:`collect_states`.
+        rows: Receives times (s), positions, velocities and efforts, in the units and signs of the
+            driver and the order of the model.
+    """
+
+    def __init__(
+        self, driver: DriverConversion, seconds: float, commands: bool, rows: list[Columns]
+    ) -> None:
+        super().__init__('commissioning')
+        self._rows, self._seconds, self._use_commands = rows, seconds, commands
+        self._state, self._order = driver.profile.state, driver.order
+        self._reader = JointStateReader(driver.names, velocity=self._state.velocity == 'message')
+        self._command = np.full(len(driver.names), np.nan)
+        self._started_at, self._first_ns, self._last_ns = time.monotonic(), 0, -1
+        self.create_subscription(JointState, self._state.topic, self._on_state, PASSIVE, raw=True)
+        if commands:
+            form, topics = driver.profile.command.form, driver.command_topics
+            subscribe_commands(self, form, topics, driver.command_names, self._on_command, PASSIVE)
+        self.create_timer(_PROGRESS_PERIOD_S, self._check_progress, clock=STEADY)
+
+    def _on_command(self, places: Sequence[int], commands: Sequence[float]) -> None:
+        if len(commands) == len(places):
+            self._command[self._order[places]] = commands
+
+    def _on_state(self, content: bytes) -> None:
+        reader = self._reader
+        if not reader.read(content):
+            return
+        stamp = reader.stamp_ns or self.get_clock().now().nanoseconds
+        if stamp <= self._last_ns:
+            return
+        self._first_ns, self._last_ns = self._first_ns or stamp, stamp
+        effort = self._command.copy() if self._use_commands else reader.effort()
+        elapsed = np.array([(stamp - self._first_ns) / NANO])
+        self._rows.append((elapsed, reader.q.copy(), reader.v.copy(), effort))
+
+    def _check_progress(self) -> None:
+        elapsed = time.monotonic() - self._started_at
+        if not self._rows and elapsed > _TIMEOUT_S:
+            missing = ', '.join(self._reader.missing_joints()) or 'all joints at once'
+            self._end(error=PeerTimeoutError(self._state.topic, f'state of {missing}', elapsed))
+        elif elapsed > self._seconds:
+            self._end()
+        else:
+            left = self._seconds - elapsed
+            print(f'{len(self._rows)} states, {left:.0f} s left', file=sys.stderr, flush=True)
+
+
+def collect_states(
+    driver: DriverConversion, seconds: float, *, commands: bool, args: list[str]
+) -> Columns | int:
+    """Collect the states of a driver.
+
+    Args:
+        driver: The driver profile bound to the robot.
+        seconds: Duration, s.
+        commands: Whether efforts are taken from the commands instead of the states.
+        args: Arguments of rclpy.
+
+    Returns:
+        Times (N,), s; positions, velocities and efforts (N, n) in the units and signs of the
+        driver, NaN if missing; or the exit code on failure.
+    """
+    rows: list[Columns] = []
+    code = run(lambda: StateCollector(driver, seconds, commands, rows), args)
+    if code or not rows:
+        return code or 1
+    time_, x, y, effort = (np.array(column) for column in zip(*rows, strict=True))
+    return time_[:, 0], x, y, effort

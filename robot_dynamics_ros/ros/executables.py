@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 #: The parameters can be imported without ROS.
 NODES = {
     'controller': ('controller.node:Controller', 'controller.parameters:CONTROLLER'),
-    'simulator': ('simulator.node:Simulator', 'simulator.parameters:SIMULATOR'),
+    'simulator': ('simulator:Simulator', 'node_parameters:SIMULATOR'),
     'trajectory': ('trajectory:TrajectorySender', 'trajectory_plan:TRAJECTORY'),
     'recorder': ('recorder:Recorder', 'node_parameters:RECORDER'),
     'monitor': ('monitor:MonitorNode', 'node_parameters:MONITOR'),
-    'driver_emulator': ('simulator.emulator:DriverEmulator', 'simulator.parameters:EMULATOR'),
+    'driver_emulator': ('driver_emulator:DriverEmulator', 'node_parameters:EMULATOR'),
     'gazebo_robot': ('gazebo_robot:GazeboRobot', 'node_parameters:GAZEBO_ROBOT'),
     'view': ('view:View', 'node_parameters:VIEW'),
 }

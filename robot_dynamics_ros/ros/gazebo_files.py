@@ -1,13 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gazebo files of any robot: bridge configuration, ros2_control parameters and description."""
+"""Gazebo files of any robot: bridge configuration, ros2_control parameters and description.
+
+Also the actions of launch files that use them: server, bridge, insertion of the robot.
+"""
 
 from __future__ import annotations
 
-import atexit
+import os
 import re
-import tempfile
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from xml.etree import ElementTree
 
@@ -15,8 +19,9 @@ import yaml
 
 from robot_dynamics_ros.description.shipped import share_directory
 from robot_dynamics_ros.description.urdf import parse_xml, read_description
-from robot_dynamics_ros.errors import ConfigurationError
+from robot_dynamics_ros.errors import ConfigurationError, MissingDependencyError
 from robot_dynamics_ros.model import RobotTree
+from robot_dynamics_ros.ros.gazebo_world import lockstep_world, temporary_file
 
 _BRIDGE = """\
 # SPDX-License-Identifier: Apache-2.0
@@ -191,13 +196,7 @@ def bridge_file(
         return None
     if robot and clock and forces and not prefix:
         return _bridge_path(robot)
-    with tempfile.NamedTemporaryFile(
-        'w', prefix='ros_gz_bridge_', suffix='.yaml', encoding='utf-8', delete=False
-    ) as file:
-        yaml.safe_dump(entries, file, sort_keys=False)
-    path = Path(file.name)
-    atexit.register(path.unlink, missing_ok=True)
-    return path
+    return temporary_file('ros_gz_bridge.yaml', yaml.safe_dump(entries, sort_keys=False))
 
 
 def _bridge_path(robot: str) -> Path:
@@ -217,3 +216,108 @@ def _prefixed(entry: Entry, robot: str, prefix: str) -> Entry:
     if ros.endswith('/cmd_force'):
         ros = f'{prefix}{ros}'
     return {**entry, 'ros_topic_name': ros, 'gz_topic_name': gazebo}
+
+
+# Launch files; what they need is imported where it is used ---------------------------------------
+
+
+def require_gazebo() -> None:
+    """Check that Gazebo and its bridge are installed.
+
+    Raises:
+        MissingDependencyError: One is not installed; gives the apt command.
+    """
+    from robot_dynamics_ros.ros import launching
+
+    launching.require_packages(['ros_gz_bridge'], 'Gazebo', 'ros_gz')
+    if shutil.which('gz') is None:
+        raise MissingDependencyError('the command gz', 'Gazebo', launching.apt_command('ros_gz'))
+
+
+def gazebo_server(args: SimpleNamespace) -> Any:
+    """Return the process of the paused Gazebo.
+
+    Args:
+        args: Launch arguments with ``world``, ``gui``, ``gz_args`` and optionally ``lockstep``.
+    """
+    from launch.actions import ExecuteProcess
+
+    from robot_dynamics_ros.ros.launching import SHUTDOWN_SECONDS
+
+    window = [] if args.gui else ['-s']
+    lockstep = getattr(args, 'lockstep', False)
+    world = str(lockstep_world(args.world)) if lockstep else args.world
+    paths = [os.environ.get(name) for name in ('GZ_SIM_SYSTEM_PLUGIN_PATH', 'LD_LIBRARY_PATH')]
+    return ExecuteProcess(
+        cmd=['gz', 'sim', *window, *args.gz_args.split(), world],
+        name='gazebo',
+        output='screen',
+        additional_env={'GZ_SIM_SYSTEM_PLUGIN_PATH': os.pathsep.join(filter(None, paths))},
+        sigterm_timeout=str(SHUTDOWN_SECONDS),
+    )
+
+
+def gazebo_bridge(
+    args: SimpleNamespace,
+    robot: str,
+    prefix: str = '',
+    *,
+    clock: bool = True,
+    forces: bool = True,
+) -> list[Any]:
+    """Return the bridge node.
+
+    Args:
+        args: Launch arguments with ``namespace``.
+        robot: A robot with a bridge file; empty: only the clock.
+        prefix: Prefix of the robot's names.
+        clock: Whether to bridge the clock.
+        forces: Whether to bridge the robot's forces.
+
+    Returns:
+        One node, or none if there is nothing to bridge.
+    """
+    from launch_ros.actions import Node
+
+    file = bridge_file(robot, prefix, clock=clock, forces=forces)
+    if file is None:
+        return []
+    return [
+        Node(
+            package='ros_gz_bridge',
+            executable='parameter_bridge',
+            name='gazebo_bridge',
+            namespace=args.namespace,
+            output='screen',
+            parameters=[{'config_file': str(file)}],
+            remappings=args.remappings,
+        )
+    ]
+
+
+def insertion_node(args: SimpleNamespace, urdf: str, **parameters: Any) -> Any:
+    """Return the node that inserts the robot.
+
+    Args:
+        args: Launch arguments with ``world`` and those of :func:`launching.package_node`.
+        urdf: Description with its Gazebo elements.
+        parameters: Further parameters of the node ``gazebo_robot``.
+    """
+    from robot_dynamics_ros.ros.launching import package_node
+
+    parameters = {'world': world_name(args.world), 'robot_description': urdf, **parameters}
+    return package_node('gazebo_robot', args, parameters)
+
+
+def world_name(file: str) -> str:
+    """Return the name of the world in an SDF file.
+
+    Raises:
+        ConfigurationError: The file does not exist or contains no world.
+    """
+    if not Path(file).is_file():
+        raise ConfigurationError(f'world {file!r}', 'no such file', 'give the path of an SDF file')
+    world = ElementTree.parse(file).getroot().find('world')
+    if world is None:
+        raise ConfigurationError(f'world {file!r}', 'has no <world>', 'give an SDF world')
+    return world.get('name', '')

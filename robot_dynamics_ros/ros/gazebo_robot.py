@@ -6,15 +6,14 @@ command has arrived, in lockstep also its motion; unpause the world. A paused Ga
 joint states, so controllers start as on an arm at rest and no arm falls in the meantime.
 
 Gazebo's system ApplyJointForce holds the last force indefinitely. The node therefore keeps running
-and sets the forces of its robot to zero at the end, even if it is killed: see ``gazebo_forces``.
+and sets the forces of its robot to zero at the end, even if it is killed: see ``gazebo_world``.
 
 The node calls Gazebo by its command line, which is the same for Harmonic and Jetty and needs no
-Python bindings. Only lockstep requires these, see ``gazebo_lockstep``.
+Python bindings. Only lockstep requires these.
 """
 
 from __future__ import annotations
 
-import contextlib
 import math
 import shutil
 import tempfile
@@ -32,17 +31,16 @@ from robot_dynamics_ros.description.urdf import parse_urdf
 from robot_dynamics_ros.errors import (
     MissingDependencyError,
     ParameterError,
-    PeerTimeoutError,
     SceneError,
 )
-from robot_dynamics_ros.ros.gazebo_forces import (
+from robot_dynamics_ros.ros.gazebo_world import (
     CALL_TIMEOUT_S,
     ForceGuard,
+    SteppedWorld,
     force_topics,
     kill_gz,
     start_gz,
 )
-from robot_dynamics_ros.ros.gazebo_lockstep import SteppedWorld
 from robot_dynamics_ros.ros.node import LATCHED, SequenceNode, Steps
 from robot_dynamics_ros.ros.node_parameters import GAZEBO_ROBOT
 from robot_dynamics_ros.spatial.rotation import quaternion, rotation_from_rpy
@@ -243,16 +241,15 @@ class GazeboRobot(SequenceNode):
         Raises:
             PeerTimeoutError: The name does not appear in time.
         """
-        begin = time.monotonic()
-        while not (yield from self._is_listed(name, *query)):
-            self._check_timeout(begin, 'Gazebo', f'{query[0]} {name}')
+
+        def attempt() -> Steps:
+            return '' if (yield from self._is_listed(name, *query)) else f'{query[0]} {name}'
+
+        yield from self._repeat_until_done('Gazebo', attempt)
 
     def _is_listed(self, name: str, *query: str) -> Steps:
         """Return whether a name is in the answer to a query; False without an answer."""
-        try:
-            return name in (yield from self._gz(*query)).split()
-        except PeerTimeoutError:
-            return False
+        return name in (yield from self._gz(*query)).split()
 
     def _request(self, service: str, kind: str, request: str, unless_model: str = '') -> Steps:
         """Call a service of Gazebo that returns a Boolean, repeatedly until it answers.
@@ -268,29 +265,27 @@ class GazeboRobot(SequenceNode):
             SceneError: The request was refused.
             PeerTimeoutError: The service did not answer.
         """
-        begin, answer = time.monotonic(), ''
-        while not answer:
-            with contextlib.suppress(PeerTimeoutError):  # of one call
-                text = yield from self._gz(
-                    'service', '-s', service, '--reqtype', f'gz.msgs.{kind}', '--reptype',
-                    'gz.msgs.Boolean', '--timeout', str(int(1e3 * CALL_TIMEOUT_S)),
-                    '--req', request,
-                )  # fmt: skip
-                answer = text.strip()
-            if not answer:
-                if unless_model and (yield from self._is_listed(unless_model, 'model', '--list')):
-                    return
-                self._check_timeout(begin, 'Gazebo', f'answer of {service}')
-        if 'data: true' not in answer:
-            raise SceneError(f'Gazebo service {service}', 'refused', answer)
+
+        def attempt() -> Steps:
+            answer = yield from self._gz(
+                'service', '-s', service, '--reqtype', f'gz.msgs.{kind}', '--reptype',
+                'gz.msgs.Boolean', '--timeout', str(int(1e3 * CALL_TIMEOUT_S)), '--req', request,
+            )  # fmt: skip
+            if answer.strip() and 'data: true' not in answer:
+                raise SceneError(f'Gazebo service {service}', 'refused', answer.strip())
+            done = bool(answer.strip())
+            if not done and unless_model:
+                done = yield from self._is_listed(unless_model, 'model', '--list')
+            return '' if done else f'answer of {service}'
+
+        yield from self._repeat_until_done('Gazebo', attempt)
 
     def _gz(self, *arguments: str) -> Steps:
         """Run Gazebo's command line; the generator returns its output.
 
-        The output is empty if a service does not answer.
+        The output is empty if a service does not answer, or the command does not end in time.
 
         Raises:
-            PeerTimeoutError: The command does not end in time.
             SceneError: The command fails.
         """
         call, timed_out = start_gz(arguments), False
@@ -303,7 +298,7 @@ class GazeboRobot(SequenceNode):
             kill_gz(call)  # if it still runs: timed out, or the node is stopping
             output, errors = call.communicate()
         if timed_out:
-            raise PeerTimeoutError(f'gz {" ".join(arguments[:3])}', 'answer', 2.0 * CALL_TIMEOUT_S)
+            return ''
         if call.returncode and _UNANSWERED not in errors:
             raise SceneError(f'gz {" ".join(arguments[:3])}', 'failed', (errors or output).strip())
         return output

@@ -9,7 +9,7 @@ thresholds, and the gravity vector that would explain it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -35,13 +35,8 @@ from robot_dynamics_ros.estimation.model_monitor import (
 from robot_dynamics_ros.messages import NANO, stamp_ns
 from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.model.payload import payload_from_parameters, with_payload
-from robot_dynamics_ros.ros.conversions import (
-    JointStateWriter,
-    ns_to_stamp,
-    subscribe_commands,
-)
+from robot_dynamics_ros.ros.conversions import PreparedMessage, state_message
 from robot_dynamics_ros.ros.driver_connection import DriverConnection
-from robot_dynamics_ros.ros.executors import PolledGroup, PollingExecutor, take_pending
 from robot_dynamics_ros.ros.node import (
     PASSIVE,
     STEADY,
@@ -50,6 +45,8 @@ from robot_dynamics_ros.ros.node import (
     on_set_parameters,
 )
 from robot_dynamics_ros.ros.node_parameters import MONITOR
+from robot_dynamics_ros.ros.rclpy_compat import PolledGroup, PollingExecutor, take_pending
+from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.kernel import compile_kernel
 
 _DEPTH = 1000  # of the publishers: all samples of one poll are published in a burst
@@ -76,7 +73,7 @@ class MonitorNode(PackageNode):
     def __init__(self) -> None:
         super().__init__('monitor', MONITOR)
         self._group, self._polled = PolledGroup(in_bursts=True), list[Subscription]()
-        self._stamps, self._instants = list[int](), list[Instants]()
+        self._batch = list[tuple[int, Instants]]()
         self._begin_with_robot(self._begin)
 
     # Building ------------------------------------------------------------------------------------
@@ -93,18 +90,17 @@ class MonitorNode(PackageNode):
         self._pairing = Pairing(
             settings['acceleration'], settings['longest_step'], settings['cutoff_hz']
         )
-        self._set_payload(settings)
+        self._set_payload()
         self._effort = np.full(self._tree.n, np.nan)
         self._origin_ns: int | None = None
         self._last_ns = 0
-        self._pending: dict[int, Instants] = {}
-        self._unmatched: dict[int, Any] = {}
+        self._waiting: dict[int, dict[str, Any]] = {}  # by timestamp
         self._create_topics()
         on_set_parameters(self, self._check_change, self._apply_change)
 
-    def _set_payload(self, settings: Mapping[str, Any]) -> None:
+    def _set_payload(self) -> None:
         """Build the model of the robot with its payload."""
-        payload = payload_from_parameters(settings)
+        payload = payload_from_parameters(self._settings)
         tree = self._tree if payload is None else with_payload(self._tree, payload)
         self._monitor = self._make_monitor(tree)
         gravity = [
@@ -128,16 +124,9 @@ class MonitorNode(PackageNode):
         if settings['effort_source'] == 'reference':
             self._subscribe(f'{settings["controller"]}/reference', self._on_reference)
         elif settings['effort_source'] == 'command':
-            self._polled += subscribe_commands(
-                self,
-                connection.command_form,
-                connection.command_topics,
-                self._on_command,
-                self._on_joint,
-                PASSIVE,
-                **self._options(),
-            )
-        self._message = JointStateWriter(self._tree.joint_names, effort=True)
+            options = self._options()
+            self._polled += connection.subscribe_commands(self, self._on_command, **options)
+        self._message = PreparedMessage(state_message(self._tree.joint_names))
         topics = ('effort', 'other', 'difference', 'residual', *ORIGINS)
         self._topics = {
             name: self.create_publisher(JointState, f'~/{name}', _DEPTH) for name in topics
@@ -160,15 +149,14 @@ class MonitorNode(PackageNode):
         for sent, subscription, message in take_pending(self._polled):
             self._sent_ns = sent
             subscription.callback(message)
-        if self._stamps:
+        if self._batch:
             self._evaluate_batch()
 
     def _on_state(self, content: bytes) -> None:
-        states, port = self._connection.serialized, self._connection.port
-        reader = states.reader
-        if not states.read(content):
+        reader, port = self._connection.reader, self._connection.port
+        if not reader.read(content):
             return
-        stamp = states.stamp_ns or self._sent_ns
+        stamp = reader.stamp_ns or self._sent_ns
         if self._origin_ns is None:
             self._origin_ns = stamp
         elapsed = (stamp - self._origin_ns) / NANO
@@ -176,77 +164,62 @@ class MonitorNode(PackageNode):
         if self._derivative is not None:
             port.v[:] = self._derivative.update(elapsed, port.q)
         if self._settings['effort_source'] == 'measured':
-            measured = port.measured_effort(states.effort())
+            measured = port.measured_effort(reader.effort())
             self._effort = port.motor_effort(measured, port.q, port.v, self._share)
         before, self._last_ns = self._last_ns, stamp
         instant = self._pairing.take(elapsed, port.q, port.v, self._effort)
         if instant is None:
             return
         if self._settings['effort_source'] == 'reference' and self._pairing.name != 'filtered':
-            self._await_effort(before, instant)
+            self._match(before, instant=instant)
         else:
-            self._add(before, instant)
+            self._batch.append((before, instant))
 
     def _on_reference(self, msg: JointState) -> None:
         if len(msg.effort) != self._tree.n:
             return
-        stamp = stamp_ns(msg)
         self._effort = self._motor_effort(np.array(msg.effort))
-        if stamp in self._pending:
-            self._add(stamp, _with_effort(self._pending.pop(stamp), self._effort))
-        else:
-            self._unmatched[stamp] = self._effort
-            _drop_oldest(self._unmatched)
+        self._match(stamp_ns(msg), effort=self._effort)
 
-    def _await_effort(self, stamp: int, instant: Instants) -> None:
-        """Add a sample once the command with its timestamp has been received."""
-        if stamp in self._unmatched:
-            self._add(stamp, _with_effort(instant, self._unmatched.pop(stamp)))
-        else:
-            self._pending[stamp] = instant
-            _drop_oldest(self._pending)
+    def _match(self, stamp: int, **part: Any) -> None:
+        """Add a sample once both ``instant`` and ``effort`` of a timestamp have been received."""
+        both = self._waiting.pop(stamp, {}) | part
+        if len(both) == 2:
+            effort = both['effort'][np.newaxis]
+            self._batch.append((stamp, replace(both['instant'], effort=effort)))
+            return
+        self._waiting[stamp] = both
+        if len(self._waiting) > _MAX_PENDING:
+            del self._waiting[next(iter(self._waiting))]
 
-    def _on_command(self, command: Sequence[float], _: Sequence[str]) -> None:
-        if len(command) == self._tree.n:
-            effort = self._connection.port.effort_of_command(np.array(command))
-            self._effort = self._motor_effort(effort)
-
-    def _on_joint(self, index: int, command: float) -> None:
-        self._effort = self._effort.copy()
-        i, effort = self._connection.joint_effort_of_command(index, command)
-        self._effort[i] = self._motor_effort(effort)[i]
+    def _on_command(self, joints: Array, effort: Array) -> None:
+        commanded, self._effort = np.zeros(self._tree.n), self._effort.copy()
+        commanded[joints] = effort
+        self._effort[joints] = self._motor_effort(commanded)[joints]
 
     def _motor_effort(self, commanded: Any) -> Any:
         """Return the motor efforts under a command: the command plus the driver compensation."""
-        port = self._connection.port
-        share = (
-            np.zeros_like(port.q) if self._share is None else self._share.update(port.q, port.v)
-        )
-        return commanded + share
+        port, share = self._connection.port, self._share
+        return commanded if share is None else commanded + share.update(port.q, port.v)
 
     # Publishing ----------------------------------------------------------------------------------
 
-    def _add(self, stamp: int, instant: Instants) -> None:
-        self._stamps.append(stamp)
-        self._instants.append(instant)
-
     def _evaluate_batch(self) -> None:
         """Evaluate the added samples and publish the topics that have subscribers."""
-        instants = Instants.joined(self._instants)
+        stamps, samples = zip(*self._batch, strict=True)
+        self._batch.clear()
+        instants = Instants.joined(list(samples))
         modelled, other = self._monitor.compare(instants)
         efforts = {'effort': modelled.effort, 'residual': modelled.residual, **modelled.parts}
         if other is not None:
             efforts |= {'other': other, 'difference': modelled.effort - other}
         subscribed = [name for name in efforts if self._topics[name].get_subscription_count()]
-        message = self._message
-        for k, stamp in enumerate(self._stamps if subscribed else ()):
-            message.message.header.stamp = ns_to_stamp(stamp)
-            message.position[:], message.velocity[:] = instants.q[k], instants.v[k]
+        position, velocity, effort = self._message.doubles
+        for k, stamp in enumerate(stamps if subscribed else ()):
+            position[:], velocity[:] = instants.q[k], instants.v[k]
             for name in subscribed:
-                message.effort[:] = efforts[name][k]
-                self._topics[name].publish(message.message)
-        self._stamps.clear()
-        self._instants.clear()
+                effort[:] = efforts[name][k]
+                self._message.publish(self._topics[name], stamp)
 
     def _report(self) -> None:
         summary = self._monitor.summary()
@@ -279,14 +252,4 @@ class MonitorNode(PackageNode):
 
     def _apply_change(self, changes: Mapping[str, Any]) -> None:
         self._settings = self._read_parameters()
-        self._set_payload(self._settings)
-
-
-def _with_effort(instant: Instants, effort: Any) -> Instants:
-    return replace(instant, effort=effort[np.newaxis])
-
-
-def _drop_oldest(stamps: dict[int, Any]) -> None:
-    """Drop the oldest entries that were never matched."""
-    while len(stamps) > _MAX_PENDING:
-        del stamps[next(iter(stamps))]
+        self._set_payload()

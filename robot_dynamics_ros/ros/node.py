@@ -74,6 +74,29 @@ def diagnostic_array(
     return array
 
 
+def publisher_names(node: Node, topic: str) -> list[str]:
+    """Return the full names of the nodes that publish a topic, once per publisher, sorted."""
+    infos = node.get_publishers_info_by_topic(topic)
+    return sorted(f'{info.node_namespace.rstrip("/")}/{info.node_name}' for info in infos)
+
+
+def serve(node: Node, kind: Any, name: str, act: Callable[[Any], tuple[bool, str]]) -> None:
+    """Serve a Trigger or SetBool.
+
+    Args:
+        node: The serving node.
+        kind: Type of the service.
+        name: Its name below that of the node.
+        act: Called with the request; returns success and message of the response.
+    """
+
+    def answer(request: Any, response: Any) -> Any:
+        response.success, response.message = act(request)
+        return response
+
+    node.create_service(kind, f'~/{name}', answer)
+
+
 def descriptor(one: Parameter) -> ParameterDescriptor:
     """Return the descriptor that ``ros2 param describe`` shows."""
     described = ParameterDescriptor(
@@ -111,6 +134,14 @@ def declare(node: Any, parameters: Iterable[Parameter]) -> None:
             raise ConfigurationError(f'parameter {one.name!r}', problem, remedy) from error
     _warn_unknown(node, [one.name for one in parameters])
     on_set_parameters(node, lambda changes: checked(parameters, changes), lambda _: None)
+
+
+def declare_new(node: Any, parameters: Iterable[Parameter]) -> dict[str, Any]:
+    """Declare those parameters that are not declared yet; return their values by name."""
+    new = [one for one in parameters if not node.has_parameter(one.name)]
+    if new:  # each call also installs checks
+        declare(node, new)
+    return {one.name: node.get_parameter(one.name).value for one in new}
 
 
 def _warn_unknown(node: Any, names: list[str]) -> None:
@@ -316,26 +347,22 @@ class SequenceNode(PackageNode):
         )
         return next(call.result() for call in calls if call.done())
 
-    def _call_until(self, kind: Any, name: str, problem: Callable[[Any], str]) -> Steps:
-        """Call a service repeatedly until its response is satisfactory.
-
-        Args:
-            kind: Type of the service; its request is empty.
-            name: Name of the service.
-            problem: Returns what is still awaited, given a response; empty: nothing.
+    def _repeat_until_done(self, peer: str, attempt: Callable[[], Steps]) -> Steps:
+        """Repeat steps that return what is still awaited; empty: nothing.
 
         Raises:
-            PeerTimeoutError: The wait exceeds ``timeout_s``; names the service or the node.
+            PeerTimeoutError: The wait exceeds ``timeout_s``; names the peer.
         """
         begin = time.monotonic()
-        while awaited := problem((yield from self._call(kind, name, kind.Request()))):
-            self._check_timeout(begin, name.removesuffix('/get_state'), awaited)
+        while awaited := (yield from attempt()):
+            self._check_timeout(begin, peer, awaited)
 
     def _wait_until_active(self, name: str, hint: str = '') -> Steps:
         """Wait until a lifecycle node is active; the hint is appended to timeout messages."""
 
-        def problem(answer: GetState.Response) -> str:
+        def attempt() -> Steps:
+            answer = yield from self._call(GetState, f'{name}/get_state', GetState.Request())
             state = answer.current_state
             return '' if state.id == _ACTIVE else f'activation (it is {state.label}{hint})'
 
-        yield from self._call_until(GetState, f'{name}/get_state', problem)
+        yield from self._repeat_until_done(name, attempt)

@@ -12,7 +12,6 @@ import sys
 import time
 from dataclasses import dataclass
 from functools import partial
-from importlib import import_module
 from importlib.util import find_spec
 from struct import unpack_from
 from typing import Any
@@ -26,29 +25,15 @@ from robot_dynamics_ros.messages import NANO
 from robot_dynamics_ros.recordings.bag.reader import BagWriter
 from robot_dynamics_ros.recordings.timestamp_assignment import TimestampAssigner
 from robot_dynamics_ros.recordings.topics import STREAMS, WRENCH
-from robot_dynamics_ros.ros.executors import PolledGroup, PollingExecutor, take_pending
-from robot_dynamics_ros.ros.node import STEADY, PackageNode
+from robot_dynamics_ros.ros.conversions import message_class
+from robot_dynamics_ros.ros.node import STEADY, PackageNode, serve
 from robot_dynamics_ros.ros.node_parameters import RECORDER
+from robot_dynamics_ros.ros.rclpy_compat import PolledGroup, PollingExecutor, take_pending
 from robot_dynamics_ros.ros.spinning import EXIT_FAILED
 
 _DEPTH = 5000  # default limit of Fast DDS for one reader
 STATES, COMMANDS = 'joint_states', 'effort_controller/commands'
 _STAMPED = ('std_msgs/Header', 'builtin_interfaces/Time')
-
-
-def message_class(kind: str) -> Any:
-    """Return the class of a message type such as ``std_msgs/msg/String``.
-
-    Raises:
-        ConfigurationError: The message type is not installed.
-    """
-    package, _, name = kind.partition('/msg/')
-    try:
-        return getattr(import_module(f'{package}.msg'), name)
-    except (ImportError, AttributeError, TypeError, ValueError) as error:
-        raise ConfigurationError(
-            f'message type {kind!r}', 'is not installed', "give 'package/msg/Type'"
-        ) from error
 
 
 @dataclass(eq=False)
@@ -91,15 +76,12 @@ class Stream:
 
     def qos(self) -> QoSProfile:
         """Return the QoS to subscribe with."""
-        return QoSProfile(
-            depth=_DEPTH,
-            reliability=ReliabilityPolicy.RELIABLE
-            if self.reliable
-            else ReliabilityPolicy.BEST_EFFORT,
-            durability=DurabilityPolicy.TRANSIENT_LOCAL
-            if self.latched
-            else DurabilityPolicy.VOLATILE,
-        )
+        qos = QoSProfile(depth=_DEPTH)  # reliable
+        if not self.reliable:
+            qos.reliability = ReliabilityPolicy.BEST_EFFORT
+        if self.latched:
+            qos.durability = DurabilityPolicy.TRANSIENT_LOCAL
+        return qos
 
     def stamp(self, data: bytes) -> int:
         """Return the timestamp at the start of a serialized message, ns; 0 if its type has none.
@@ -156,19 +138,20 @@ class Recorder(PackageNode):
     def __init__(self) -> None:
         super().__init__('recorder', RECORDER)
         settings = self._settings
-        self._fail_on_loss, self._progress = settings['fail_on_loss'], settings['progress']
         self._max_ns = round(settings['max_duration_s'] * NANO)
         self._first_ns: int | None = None
         self._end_sent = sys.maxsize
         self._newest_ns = 0
-        streams = streams_of(settings['controller'])
+        streams, self._untyped = streams_of(settings['controller']), list[str]()
         if settings['record_clock']:
             streams.append(Stream('/clock', 'rosgraph_msgs/msg/Clock'))
         extra = [text.split() for text in settings['extra_topics'] if text.strip()]
-        for text in extra:
-            self._check_name(text[0])
-        streams += [Stream(text[0], text[1]) for text in extra if len(text) > 1]
-        self._untyped = [text[0] for text in extra if len(text) == 1]
+        for topic, *kind in extra:
+            self._check_name(topic)
+            if kind:
+                streams.append(Stream(topic, kind[0]))
+            else:
+                self._untyped.append(topic)
         self._bag = BagWriter(settings['bag'] or time.strftime('bag_%Y_%m_%d-%H_%M_%S'))
         self._stamper = TimestampAssigner(self._bag.write)
         self._streams = list[Stream]()
@@ -176,7 +159,7 @@ class Recorder(PackageNode):
         for stream in streams:
             stream.reliable = not (settings['best_effort'] and stream.periodic)
             self._add_stream(stream)
-        self.create_service(Trigger, '~/ready', self._on_ready)
+        serve(self, Trigger, 'ready', self._on_ready)
         self.create_timer(_CHECK_PERIOD_S, self._on_timer, clock=STEADY)
         self.get_logger().info(f'recording to {self._bag.path}')
 
@@ -201,7 +184,7 @@ class Recorder(PackageNode):
         self._stamper.close()
         self._write_latency()
         self._bag.close()
-        return EXIT_FAILED if self._report() and self._fail_on_loss else 0
+        return EXIT_FAILED if self._report() and self._settings['fail_on_loss'] else 0
 
     def _add_stream(self, stream: Stream) -> None:
         self._subscribe(stream)
@@ -265,7 +248,7 @@ class Recorder(PackageNode):
         if self._end_sent < sys.maxsize:
             self._end(self._close())
             return
-        if self._progress:
+        if self._settings['progress']:
             print(f'progress {self._newest_ns / NANO:.3f}', flush=True)
         known = dict(self.get_topic_names_and_types()) if self._untyped else {}
         for name in tuple(self._untyped):
@@ -275,23 +258,19 @@ class Recorder(PackageNode):
                 self._add_stream(Stream(name, kinds[0]))
         for stream in self._streams:
             infos = self.get_publishers_info_by_topic(stream.name)
-            best_effort = any(
-                info.qos_profile.reliability == ReliabilityPolicy.BEST_EFFORT for info in infos
-            )
-            if best_effort and stream.reliable:
+            offered = {info.qos_profile.reliability for info in infos}
+            if stream.reliable and ReliabilityPolicy.BEST_EFFORT in offered:
                 stream.reliable = False
                 self.get_logger().warning(f'{stream.name} is offered as best effort')
                 self._subscribe(stream)
 
-    def _on_ready(self, _: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
+    def _on_ready(self, _: Trigger.Request) -> tuple[bool, str]:
         missing = [
             stream.name
             for stream in self._streams
             if not stream.received and self._is_required(stream)
         ]
-        response.success = not missing
-        response.message = f'no message yet on {", ".join(missing)}' if missing else 'recording'
-        return response
+        return not missing, f'no message yet on {", ".join(missing)}' if missing else 'recording'
 
     def _is_required(self, stream: Stream) -> bool:
         publishers = stream.at_startup and self.count_publishers(stream.name)
@@ -299,17 +278,14 @@ class Recorder(PackageNode):
 
     def _write_latency(self) -> None:
         """Write the latencies from state to command to the bag's metadata."""
-        topics = {
-            stream.name
-            for stream in self._streams
-            if not (stream.stamped or stream.latched or stream.by_arrival)
-        }
-        for topic in topics & self._stamper.latencies_ns.keys():
-            times = self._stamper.latencies_ns[topic]
-            ordered = sorted(times)
+        for stream in self._streams:
+            times = sorted(self._stamper.latencies_ns.get(stream.name, ()))
+            if not times or stream.stamped or stream.latched or stream.by_arrival:
+                continue
             for percent in (50, 99):
-                value = ordered[percent * (len(ordered) - 1) // 100]
-                self._bag.add_remark(f'{topic} latency_p{percent}_us', f'{value * 1e-3:.1f}')
+                value = times[percent * (len(times) - 1) // 100]
+                remark = f'{stream.name} latency_p{percent}_us'
+                self._bag.add_remark(remark, f'{value * 1e-3:.1f}')
 
     def _report(self) -> int:
         """Log what was recorded; return how many messages were lost."""

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run one node in this process: low-latency executor, orderly shutdown on a signal."""
+"""Run one node in this process: low-latency executor, real time, orderly end on a signal."""
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import logging
 import os
@@ -10,7 +11,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from itertools import pairwise
@@ -31,8 +32,7 @@ from rclpy.signals import SignalHandlerOptions
 from rclpy.task import Future
 
 from robot_dynamics_ros.errors import ConfigurationError, RobotDynamicsError
-from robot_dynamics_ros.ros.executors import StatesFirstExecutor
-from robot_dynamics_ros.ros.rclpy_compat import reduce_startup_work
+from robot_dynamics_ros.ros.rclpy_compat import StatesFirstExecutor, reduce_startup_work
 from robot_dynamics_ros.yaml_reader.parsing import file_text
 
 #: Exit codes of :func:`run` besides 0.
@@ -227,6 +227,74 @@ def _complete(stop: Future) -> None:
 
 def _report(error: RobotDynamicsError) -> None:
     print(f'error: {error}', file=sys.stderr, flush=True)
+
+
+_LOCK_ALL = 3  # MCL_CURRENT | MCL_FUTURE
+_LIMITS = '/etc/security/limits.conf'
+
+
+def apply_real_time(priority: int, processors: Sequence[int], lock_memory: bool) -> None:
+    """Apply real-time settings to the calling thread; the defaults change nothing.
+
+    Args:
+        priority: SCHED_FIFO priority, 1 to 99; 0: unchanged.
+        processors: Processors on which the thread may run; unchanged if -1 is among them.
+        lock_memory: Whether to lock all memory of the process.
+
+    Raises:
+        ConfigurationError: The system denies a setting; the message names the missing permission.
+    """
+    chosen = set(processors)
+    if any(x >= 0 for x in chosen) and -1 not in chosen:
+        allowed = ', '.join(map(str, sorted(_os_function('sched_getaffinity')(0))))
+        with _refusing('cpu_affinity', sorted(chosen), f'this process may use {allowed}'):
+            os.sched_setaffinity(0, chosen)
+    if priority > 0:
+        set_scheduler = _os_function('sched_setscheduler')
+        right = f'the capability CAP_SYS_NICE, or rtprio {priority} in {_LIMITS}'
+        remedy = f'give it {right}; its limit is {_limit("RTPRIO")}'
+        with _refusing('thread_priority', [priority], remedy):
+            set_scheduler(0, os.SCHED_FIFO, os.sched_param(priority))
+    if lock_memory:
+        right = f'the capability CAP_IPC_LOCK, or memlock unlimited in {_LIMITS}'
+        remedy = f'give it {right}; its limit is {_limit("MEMLOCK")}'
+        with _refusing('lock_memory', ['true'], remedy):
+            if ctypes.CDLL(None, use_errno=True).mlockall(_LOCK_ALL) != 0:
+                number = ctypes.get_errno()
+                raise OSError(number, os.strerror(number))
+
+
+def _limit(name: str) -> str:
+    """Return a resource limit of this process in words."""
+    import resource
+
+    limit = resource.getrlimit(getattr(resource, f'RLIMIT_{name}'))[0]
+    if limit == resource.RLIM_INFINITY:
+        return 'none'
+    return f'{limit} bytes' if name == 'MEMLOCK' else str(limit)
+
+
+def _os_function(name: str) -> Any:
+    """Return a function of the module ``os``.
+
+    Raises:
+        ConfigurationError: The operating system does not provide it.
+    """
+    function = getattr(os, name, None)
+    if function is None:
+        raise ConfigurationError(f'real time ({name})', 'exists on Linux only', 'leave it out')
+    return function
+
+
+@contextmanager
+def _refusing(name: str, values: Iterable[Any], remedy: str) -> Iterator[None]:
+    """Convert errors of the system into refusals of a parameter."""
+    try:
+        yield
+    except OSError as error:
+        denied = ', '.join(map(str, values))
+        problem = f'{denied} is refused by the system ({error.strerror})'
+        raise ConfigurationError(f'parameter {name!r}', problem, remedy) from error
 
 
 T = TypeVar('T')

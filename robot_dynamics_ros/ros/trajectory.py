@@ -10,9 +10,9 @@ unpause the simulator. The result of a lockstep simulation that starts paused, w
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
-from builtin_interfaces.msg import Duration
 from rcl_interfaces.srv import SetParameters
 from rclpy.parameter import Parameter
 from sensor_msgs.msg import JointState
@@ -25,7 +25,7 @@ from robot_dynamics_ros.messages import NANO, stamp_ns
 from robot_dynamics_ros.model.robot_parameters import robot_from_parameters
 from robot_dynamics_ros.model.robot_tree import STANDARD_GRAVITY
 from robot_dynamics_ros.parameters import counted
-from robot_dynamics_ros.ros.conversions import JointStateReader, ns_to_stamp
+from robot_dynamics_ros.ros.conversions import JointStateReader, ns_to_duration, ns_to_stamp
 from robot_dynamics_ros.ros.node import LATCHED, NEWEST, SequenceNode, Steps
 from robot_dynamics_ros.ros.trajectory_plan import TRAJECTORY, SampledTrajectory, make_plan
 
@@ -50,7 +50,9 @@ class TrajectorySender(SequenceNode):
         self._moves = self._settings['kind'] != 'none'
         if self._moves:
             self._begin_with_robot(self._load_robot)
-        self.create_subscription(JointState, self._settings['state_topic'], self._on_state, NEWEST)
+        self.create_subscription(
+            JointState, self._settings['state_topic'], self._on_state, NEWEST, raw=True
+        )
         self.create_subscription(
             String, f'{controller}/trajectory_status', self._on_status, LATCHED
         )
@@ -68,8 +70,8 @@ class TrajectorySender(SequenceNode):
         self._tree = robot_from_parameters(self._settings, description)
         self._reader = JointStateReader(self._tree.joint_names)
 
-    def _on_state(self, msg: JointState) -> None:
-        if self._measured is None and self._reader is not None and self._reader.read(msg):
+    def _on_state(self, content: bytes) -> None:
+        if self._measured is None and self._reader is not None and self._reader.read(content):
             self._measured = self._reader.q.copy()
 
     def _on_status(self, msg: String) -> None:
@@ -83,11 +85,15 @@ class TrajectorySender(SequenceNode):
         if settings['confirm']:
             yield from self._wait_until_active(settings['controller'])
         for name in filter(None, settings['ready_services']):
-            yield from self._call_until(Trigger, name, _not_ready)
+            yield from self._repeat_until_done(name, partial(self._ask_readiness, name))
         if plan is not None:
             yield from self._send(plan)
         if settings['unpause_simulator']:
             yield from self._unpause()
+
+    def _ask_readiness(self, name: str) -> Steps:
+        answer = yield from self._call(Trigger, name, Trigger.Request())
+        return '' if answer.success else f'readiness ({answer.message})'
 
     def _plan(self) -> Steps:
         """Plan the motion once the robot and its current state are known."""
@@ -174,7 +180,7 @@ def trajectory_message(joints: Sequence[str], plan: SampledTrajectory) -> JointT
             positions=position,
             velocities=velocity,
             accelerations=acceleration,
-            time_from_start=Duration(sec=t // NANO, nanosec=t % NANO),
+            time_from_start=ns_to_duration(t),
         )
         for t, position, velocity, acceleration in zip(
             plan.times_ns,
@@ -183,7 +189,3 @@ def trajectory_message(joints: Sequence[str], plan: SampledTrajectory) -> JointT
         )
     ]
     return message
-
-
-def _not_ready(answer: Trigger.Response) -> str:
-    return '' if answer.success else f'readiness ({answer.message})'

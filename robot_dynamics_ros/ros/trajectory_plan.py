@@ -43,6 +43,8 @@ _RANDOM_STARTS = 12  # of the search for branches
 _BRANCH_DISTANCE = 0.2  # minimum distance between branches, rad or m
 _MAX_POINTS, _MAX_DURATION = 1e6, 1e5  # points in the message; s: about a minute of planning
 _MIN_INTERVAL = 0.5e-9  # s between waypoints: 1 ns, as rounded
+_SHORTEST_S = 1.0  # of a motion of point_settings at full speed
+_DEFAULT_SPEED = 1.0  # rad/s or m/s, if a description has no velocity limit
 _BRANCH_SPEED = 0.5  # fraction of the velocity limits on the way to another branch
 
 
@@ -88,6 +90,48 @@ def make_plan(tree: RobotTree, settings: Mapping[str, Any], q: Array) -> Sampled
         except TrajectoryError as error:
             errors.append(error)
     raise errors[0]
+
+
+def point_settings(
+    tree: RobotTree, q: Array, goal: Mapping[str, float], share: float
+) -> dict[str, Any]:
+    """Return the parameters of a motion at a fraction of the velocity limits.
+
+    Args:
+        tree: The robot.
+        q: Current joint positions, shape (n,), rad or m.
+        goal: Final positions by joint; others stay, within their limits.
+        share: Fraction of the velocity limits.
+    """
+    held = np.clip(q, tree.position_lower, tree.position_upper).tolist()
+    end = [goal.get(name, x) for name, x in zip(tree.joint_names, held, strict=True)]
+    seconds = PEAK_VELOCITY * np.abs(np.array(end) - q) / tree.speeds(_DEFAULT_SPEED)
+    duration = max(float(seconds.max()), share * _SHORTEST_S)
+    return {'kind': 'point', 'goal': end, 'duration_s': duration, 'speed_scale': share}
+
+
+def circle_settings(
+    tree: RobotTree, q: Array, frame: str, radius: float, share: float
+) -> dict[str, Any]:
+    """Return the parameters of a horizontal circle of a frame, inwards from its position.
+
+    Args:
+        tree: The robot.
+        q: Current joint positions, shape (n,), rad or m.
+        frame: Name of the frame.
+        radius: Radius, m.
+        share: Fraction of the default speed.
+    """
+    p = frame_pose(tree, q, frame).p_WF
+    outward = np.array([p[0], p[1], 0.0]) / max(float(np.hypot(p[0], p[1])), 1e-9)
+    return {
+        'kind': 'circle',
+        'tool_frame': frame,
+        'radius': radius,
+        'center': (p - radius * outward).tolist(),
+        'toward': outward.tolist(),
+        'speed_scale': share,
+    }
 
 
 def _planned(

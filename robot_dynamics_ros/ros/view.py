@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import partial, wraps
 from queue import SimpleQueue
 from typing import Any
 
@@ -22,26 +22,43 @@ from trajectory_msgs.msg import JointTrajectory
 from robot_dynamics_ros.description.shipped import robot_file
 from robot_dynamics_ros.description.urdf import read_description
 from robot_dynamics_ros.errors import ConfigurationError, RobotDynamicsError
-from robot_dynamics_ros.model import RobotTree, frame_pose, load_robot
-from robot_dynamics_ros.ros.executors import PolledGroup, StatesFirstExecutor
+from robot_dynamics_ros.model import RobotTree, load_robot
+from robot_dynamics_ros.parameters import defaults
 from robot_dynamics_ros.ros.node import PASSIVE, STEADY, PackageNode
 from robot_dynamics_ros.ros.node_parameters import VIEW
-from robot_dynamics_ros.ros.rclpy_compat import take_message
+from robot_dynamics_ros.ros.rclpy_compat import PolledGroup, StatesFirstExecutor, take_message
 from robot_dynamics_ros.ros.trajectory import trajectory_message
-from robot_dynamics_ros.ros.trajectory_plan import MOTION, SampledTrajectory, make_plan
+from robot_dynamics_ros.ros.trajectory_plan import (
+    MOTION,
+    circle_settings,
+    make_plan,
+    point_settings,
+)
 from robot_dynamics_ros.ros.view_topics import ArmTopics
 from robot_dynamics_ros.viewing.controls import Controls, Reply, add_stop
 from robot_dynamics_ros.viewing.page import ArmView, Page
 
+_NICENESS = 5  # of all threads; a third of the scheduling weight of a normal process
+_SEARCH_PERIOD_S = 1.0
+_MAX_EMPTY_SEARCHES = 3  # without any arm, until one is shown that is not published yet
+_REFRESH_HZ = 8.0  # update rate of numbers, plots and trails
+_STATE = 'sensor_msgs/msg/JointState'
 _UNLIMITED = 1e12  # N m or N, if a description has no effort limit
-_PEAK = 1.875  # ratio of peak to mean velocity of a quintic
-_SHORTEST_S = 1.0
-_DEFAULT_SPEED = 1.0  # rad/s or m/s, if a description has no velocity limit
 #: Number and resulting state of a transition of the controller.
 _TRANSITIONS = {
     'activate': (Transition.TRANSITION_ACTIVATE, 'active'),
     'deactivate': (Transition.TRANSITION_DEACTIVATE, 'inactive'),
 }
+
+
+def _queued(method: Callable[..., None]) -> Callable[..., None]:
+    """Queue the calls of a method, which :meth:`ArmCommands.pump` executes."""
+
+    @wraps(method)
+    def put(self: ArmCommands, *arguments: Any) -> None:
+        self.queue.put(partial(method, self, *arguments))
+
+    return put
 
 
 class ArmCommands:
@@ -50,6 +67,9 @@ class ArmCommands:
     Methods may be called from any thread: they queue requests, which :meth:`pump` sends, and
     report results by ``reply`` later. A client is a browser.
 
+    Attributes:
+        queue: The calls to be executed.
+
     Args:
         node: The viewer.
         space: Namespace of the arm, with a trailing slash.
@@ -57,18 +77,16 @@ class ArmCommands:
     """
 
     def __init__(self, node: Any, space: str, arm: ArmView) -> None:
-        self._node, self._arm = node, arm
-        self._queue: SimpleQueue[Callable[[], None]] = SimpleQueue()
+        self._arm, self.queue = arm, SimpleQueue[Callable[[], None]]()
         self._set = {
             peer: node.create_client(SetParameters, f'{space}{peer}/set_parameters')
             for peer in ('controller', 'simulator')
         }
         self._get = node.create_client(GetParameters, f'{space}simulator/get_parameters')
         self._change = node.create_client(ChangeState, f'{space}controller/change_state')
-        self._send = node.create_publisher(
-            JointTrajectory, f'{space}controller/joint_trajectory', 1
-        )
-        self._push_publisher = node.create_publisher(WrenchStamped, f'{space}simulator/push', 1)
+        topic = f'{space}controller/joint_trajectory'
+        self._motions = node.create_publisher(JointTrajectory, topic, 1)
+        self._pushes = node.create_publisher(WrenchStamped, f'{space}simulator/push', 1)
         self._current_push: tuple[int, WrenchStamped] | None = None
         self._current_motion = (-1, 0.0)
 
@@ -79,11 +97,12 @@ class ArmCommands:
 
     def pump(self) -> None:
         """Send the queued requests; to be called by the thread that spins the node."""
-        while not self._queue.empty():
-            self._queue.get()()
+        while not self.queue.empty():
+            self.queue.get()()
         if self._current_push is not None:
-            self._push_publisher.publish(self._current_push[1])
+            self._pushes.publish(self._current_push[1])
 
+    @_queued
     def set_parameters(self, peer: str, changes: Mapping[str, Any], reply: Reply) -> None:
         """Change parameters of a peer: ``controller`` or ``simulator``."""
         request = SetParameters.Request(
@@ -95,63 +114,28 @@ class ArmCommands:
             refused = [x.reason for x in future.result().results if not x.successful]
             reply(not refused, refused[0] if refused else f'{peer}: {shown}')
 
-        self._queue.put(partial(self._call, self._set[peer], request, done, reply))
+        _call(self._set[peer], request, done, reply)
 
+    @_queued
     def read_simulator(
         self, names: Sequence[str], take: Callable[[Mapping[str, Any]], None]
     ) -> None:
         """Read parameters of the simulator."""
-        request = GetParameters.Request(names=names)
 
         def done(future: Any) -> None:
             values = [parameter_value_to_python(x) for x in future.result().values]
             take({name: x for name, x in zip(names, values, strict=False) if x is not None})
 
-        self._queue.put(partial(self._call, self._get, request, done, lambda *_: None))
+        _call(self._get, GetParameters.Request(names=names), done, lambda *_: None)
 
+    @_queued
     def change_state(self, transition: str, reply: Reply) -> None:
         """Activate or deactivate the controller."""
-        self._queue.put(partial(self._change_state, transition, reply))
+        self._change_state(transition, reply)
 
     def stop(self, reply: Reply) -> None:
         """Deactivate the controller; the request is sent immediately, in the calling thread."""
         self._change_state('deactivate', reply)
-
-    def move_to(self, goal: Mapping[str, float], share: float, client: int, reply: Reply) -> None:
-        """Move the joints to positions, rad or m, at a fraction of the velocity limits."""
-
-        def settings(tree: RobotTree, q: Any) -> dict[str, Any]:
-            held = np.clip(q, tree.position_lower, tree.position_upper).tolist()
-            end = [goal.get(name, x) for name, x in zip(tree.joint_names, held, strict=True)]
-            fastest = tree.speeds(_DEFAULT_SPEED)
-            seconds = float((_PEAK * np.abs(np.array(end) - q) / fastest).max())
-            return {'kind': 'point', 'goal': end, 'duration_s': max(seconds, share * _SHORTEST_S)}
-
-        self._plan(settings, share, client, reply)
-
-    def circle(self, radius: float, share: float, client: int, reply: Reply) -> None:
-        """Move the tool once around a circle of a radius, m, at a fraction of the limits."""
-
-        def settings(tree: RobotTree, q: Any) -> dict[str, Any]:
-            scene = self._arm.scene
-            if scene is None:
-                raise ConfigurationError('circle', 'has no tool', 'publish robot_description')
-            frame = scene.tree.links[scene.tool].name
-            p = frame_pose(tree, q, frame).p_WF
-            outward = np.array([p[0], p[1], 0.0]) / max(float(np.hypot(p[0], p[1])), 1e-9)
-            center = (p - radius * outward).tolist()
-            own = {'radius': radius, 'center': center, 'toward': outward.tolist()}
-            return {'kind': 'circle', 'tool_frame': frame, **own}
-
-        self._plan(settings, share, client, reply)
-
-    def push(self, link: str, force: tuple[float, float, float], client: int) -> None:
-        """Push a simulated link by a force, N in its axes, until the next call; zero ends it."""
-        self._queue.put(partial(self._push, link, force, client))
-
-    def end_client(self, client: int) -> None:
-        """Release the push and stop the motion that a closed page has requested."""
-        self._queue.put(partial(self._end_client, client))
 
     def _change_state(self, transition: str, reply: Reply) -> None:
         number, label = _TRANSITIONS[transition]
@@ -161,41 +145,50 @@ class ArmCommands:
             ok = bool(future.result().success)
             reply(ok, label if ok else f'the controller did not become {label}; see its log')
 
-        self._call(self._change, request, done, reply)
+        _call(self._change, request, done, reply)
 
-    def _call(self, client: Any, request: Any, done: Callable[[Any], None], reply: Reply) -> None:
-        if client.service_is_ready():
-            client.call_async(request).add_done_callback(done)
-        else:
-            reply(False, f'no service {client.srv_name}')
+    def move_to(self, goal: Mapping[str, float], share: float, client: int, reply: Reply) -> None:
+        """Move the joints to positions, rad or m, at a fraction of the velocity limits."""
+        self._plan(lambda tree, q: point_settings(tree, q, goal, share), client, reply)
 
-    def _plan(
-        self, settings: Callable[..., dict[str, Any]], share: float, client: int, reply: Reply
-    ) -> None:
+    def circle(self, radius: float, share: float, client: int, reply: Reply) -> None:
+        """Move the tool once around a circle of a radius, m, at a fraction of the limits."""
+
+        def settings(tree: RobotTree, q: Any) -> dict[str, Any]:
+            scene = self._arm.scene
+            if scene is None:
+                raise ConfigurationError('circle', 'has no tool', 'publish robot_description')
+            return circle_settings(tree, q, scene.tree.links[scene.tool].name, radius, share)
+
+        self._plan(settings, client, reply)
+
+    def _plan(self, settings: Callable[..., dict[str, Any]], client: int, reply: Reply) -> None:
         """Plan in the thread of the page, which may block; send with the next pump."""
-        defaults = {one.name: one.default for one in MOTION}
         try:
             tree = load_robot(self._arm.xml, effort_limit=_UNLIMITED)
             q = np.array([self._arm.position[name] for name in tree.joint_names])
-            motion = defaults | settings(tree, q) | {'speed_scale': share}
-            plan = make_plan(tree, motion, q)
+            plan = make_plan(tree, defaults(MOTION) | settings(tree, q), q)
         except KeyError as error:
             reply(False, f'joint {error} has no position yet')
-            return
         except RobotDynamicsError as error:
             reply(False, str(error))
-            return
-        self._queue.put(partial(self._send_plan, tree, plan, client, reply))
+        else:
+            message = trajectory_message(tree.joint_names, plan)
+            self._send(message, plan.duration, client, reply)
 
-    def _send_plan(
-        self, tree: RobotTree, plan: SampledTrajectory, client: int, reply: Reply
-    ) -> None:
-        if not self._send.get_subscription_count():
-            reply(False, f'no subscriber on {self._send.topic_name}')
+    @_queued
+    def _send(self, motion: JointTrajectory, duration: float, client: int, reply: Reply) -> None:
+        if not self._motions.get_subscription_count():
+            reply(False, f'no subscriber on {self._motions.topic_name}')
             return
-        self._send.publish(trajectory_message(tree.joint_names, plan))
-        self._current_motion = (client, time.monotonic() + plan.duration)
-        reply(True, f'sent a motion of {plan.duration:.1f} s; the status shows if it was accepted')
+        self._motions.publish(motion)
+        self._current_motion = (client, time.monotonic() + duration)
+        reply(True, f'sent a motion of {duration:.1f} s; the status shows if it was accepted')
+
+    @_queued
+    def push(self, link: str, force: tuple[float, float, float], client: int) -> None:
+        """Push a simulated link by a force, N in its axes, until the next call; zero ends it."""
+        self._push(link, force, client)
 
     def _push(self, link: str, force: tuple[float, float, float], client: int) -> None:
         message = WrenchStamped()
@@ -203,22 +196,24 @@ class ArmCommands:
         vector = message.wrench.force
         vector.x, vector.y, vector.z = force
         self._current_push = (client, message) if any(force) else None
-        self._push_publisher.publish(message)
+        self._pushes.publish(message)
 
-    def _end_client(self, client: int) -> None:
+    @_queued
+    def end_client(self, client: int) -> None:
+        """Release the push and stop the motion that a closed page has requested."""
         if self._current_push is not None and self._current_push[0] == client:
             self._push(self._current_push[1].header.frame_id, (0.0, 0.0, 0.0), client)
         owner, end = self._current_motion
         if owner == client and time.monotonic() < end:
             self._current_motion = (-1, 0.0)
-            self._send.publish(JointTrajectory())  # stop and hold
+            self._motions.publish(JointTrajectory())  # stop and hold
 
 
-_NICENESS = 5  # of all threads; a third of the scheduling weight of a normal process
-_SEARCH_PERIOD_S = 1.0
-_MAX_EMPTY_SEARCHES = 3  # without any arm, until one is shown that is not published yet
-_REFRESH_HZ = 8.0  # update rate of numbers, plots and trails
-_STATE = 'sensor_msgs/msg/JointState'
+def _call(client: Any, request: Any, done: Callable[[Any], None], reply: Reply) -> None:
+    if client.service_is_ready():
+        client.call_async(request).add_done_callback(done)
+    else:
+        reply(False, f'no service {client.srv_name}')
 
 
 class View(PackageNode):

@@ -1,29 +1,48 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Differences between a plant and its model: noise, encoder steps, delays, parameter errors.
+r"""Differences between a plant and its model: measurement, network, drives, parameter errors.
 
-Also a network link between robot and controller with random delays and losses.
+A real drive compensates some terms internally and has torque ripple, cogging and stiction:
+
+.. math::
+
+   \tau = (\tau_c + \tau_{driver})\,(1 + r \sin N q) + c \sin(N q + 1)
+
+with the command :math:`\tau_c`, the enabled terms of the driver's internal compensation
+:math:`\tau_{driver} = g(q) + b v + \tau_d \tanh(v/v_s)`, ripple r, cogging c and spatial angular
+frequency N. Coulomb friction is larger at rest (Stribeck),
+:math:`\tau_d\,(1 + (s - 1)\,e^{-(v/v_b)^2})` with the breakaway factor s.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from robot_dynamics_ros.dynamics.joint_terms import JointTerms
 from robot_dynamics_ros.errors import ParameterError
 from robot_dynamics_ros.model import RobotTree
+from robot_dynamics_ros.model.payload import Payload, with_payload
+from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant, plant_from_parameters
 from robot_dynamics_ros.simulation.plant import Plant, WrappedPlant, per_joint
 from robot_dynamics_ros.spatial.scalar import Array
+from robot_dynamics_ros.symbolic.kernel import compile_kernel
 
 PerJoint = float | Array
+#: Factors of :func:`with_mismatch`.
+MISMATCHES = ('mass', 'damping', 'coulomb_friction', 'armature')
+_BREAKAWAY_VELOCITY = 0.01  # rad/s or m/s
+_COGGING_PHASE = 1.0  # rad, so that ripple and cogging are out of phase
 
 
 @dataclass(frozen=True, eq=False)
 class Imperfections:
-    """Measurement errors and delays of one robot; one number for all joints, or an array (n,).
+    """Measurement errors, delays and losses; one number for all joints, or an array (n,).
 
-    They apply to a measurement in this order: encoder resolution, noise, delay.
+    They apply to a measurement in this order: encoder resolution, noise, constant delay, network.
 
     Attributes:
         position_resolution: Encoder resolution, rad or m; 0 is exact.
@@ -33,7 +52,10 @@ class Imperfections:
         velocity_noise: Standard deviation, rad/s or m/s.
         measurement_delay: Delay of the measured state, periods.
         command_delay: Delay of the applied effort, periods; until then the effort is zero.
-        seed: Seed of the noise.
+        command_jitter, state_jitter: Maximum additional delay on the network, periods; delays from
+            0 to it are equally likely. Overtaken messages are lost.
+        command_loss, state_loss: Probability of a loss on the network, below 1.
+        seed: Seed of the random numbers.
     """
 
     position_resolution: PerJoint = 0.0
@@ -42,7 +64,20 @@ class Imperfections:
     velocity_noise: PerJoint = 0.0
     measurement_delay: int = 0
     command_delay: int = 0
+    command_jitter: int = 0
+    state_jitter: int = 0
+    command_loss: float = 0.0
+    state_loss: float = 0.0
     seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ('measurement_delay', 'command_delay', 'command_jitter', 'state_jitter'):
+            if getattr(self, name) < 0:
+                wanted = 'a delay is a number of periods, 0 or more'
+                raise ParameterError(name, getattr(self, name), wanted)
+        for name in ('command_loss', 'state_loss'):
+            if not 0.0 <= getattr(self, name) < 1.0:
+                raise ParameterError(name, getattr(self, name), 'a probability below 1')
 
     @property
     def perfect(self) -> bool:
@@ -51,10 +86,14 @@ class Imperfections:
 
 
 class ImperfectPlant(WrappedPlant):
-    """A plant with imperfect measurement and delayed actuation.
+    """A plant with imperfect measurement, at the remote end of a delayed and lossy network.
+
+    It holds the last received command.
 
     Attributes:
         plant: The plant inside; its ``read`` gives the true state.
+        imperfections: As given.
+        stale: Whether no state arrived in the last step: ``read`` gives the previous one.
 
     Args:
         plant: The plant, at its initial state.
@@ -66,42 +105,49 @@ class ImperfectPlant(WrappedPlant):
 
     def __init__(self, plant: Plant, imperfections: Imperfections) -> None:
         super().__init__(plant)
-        self._imperfections = imperfections
+        self.imperfections = imperfections
         self._resolution, *noise = (
             per_joint(name, getattr(imperfections, name), self.tree.n)
             for name in ('position_resolution', 'position_noise', 'velocity_noise')
         )
         self._noise = np.stack(noise)
-        self._delays = [self._delay('measurement_delay'), self._delay('command_delay')]
-        self._state = np.zeros((2, self.tree.n))
+        self._true = np.zeros((2, self.tree.n))
         self._reset_state()
-
-    def step(self, effort: Array) -> None:
-        """Advance by one period with the effort that is due now; see :meth:`Plant.step`."""
-        self._commands.append(np.array(self._checked('effort', effort)))
-        self._advance(self._commands.popleft())
-        self._measurements.append(self._measure())
-
-    def read(self, q: Array, v: Array) -> None:
-        """Write the measured state, which is constant until the next step."""
-        q[:], v[:] = self._measurements[0]
 
     def _reset_state(self) -> None:
         """Fill the delay lines with the initial measurement and zero efforts."""
-        self._rng = np.random.default_rng(self._imperfections.seed)
-        self.plant.read(*self._state)
-        self._encoder = self._quantized(self._state[0])
-        measurement_delay, command_delay = self._delays
-        first = self._measure(moved=False)
-        self._measurements = deque([first] * (measurement_delay + 1), maxlen=measurement_delay + 1)
-        self._commands = deque(np.zeros((command_delay, self.tree.n)))
+        given = self.imperfections
+        self._rng, link_rng = (np.random.default_rng(given.seed) for _ in range(2))
+        self.plant.read(*self._true)
+        self._encoder = self._quantized(self._true[0])
+        self._state = self._measure(moved=False)
+        count, zero = given.measurement_delay + 1, np.zeros(self.tree.n)
+        self._states = deque([self._state] * count, maxlen=count)
+        self._commands = deque([zero] * given.command_delay)
+        self._command_link = _Network(given.command_jitter, given.command_loss, link_rng, zero)
+        self._state_link = _Network(given.state_jitter, given.state_loss, link_rng, self._state)
+        self.stale = False
+
+    def step(self, effort: Array) -> None:
+        """Advance by one period with the effort that is due now; see :meth:`Plant.step`."""
+        command = np.array(self._checked('effort', effort))
+        self._commands.append(self._command_link.transmit(command))
+        self._advance(self._commands.popleft())
+        self._states.append(self._measure())
+        before = self._state_link.arrived
+        self._state = self._state_link.transmit(self._states[0])
+        self.stale = self._state_link.arrived == before
+
+    def read(self, q: Array, v: Array) -> None:
+        """Write the last received state, which is constant until the next step."""
+        q[:], v[:] = self._state
 
     def _measure(self, *, moved: bool = True) -> Array:
         """Return the measured position and velocity before the delay, new array (2, n)."""
-        self.plant.read(*self._state)
-        encoder = self._quantized(self._state[0])
-        velocity = self._state[1]
-        if self._imperfections.velocity_from_encoder and moved:
+        self.plant.read(*self._true)
+        encoder = self._quantized(self._true[0])
+        velocity = self._true[1]
+        if self.imperfections.velocity_from_encoder and moved:
             velocity = (encoder - self._encoder) / self.period
         self._encoder = encoder
         measured = np.stack([encoder, velocity])
@@ -115,141 +161,9 @@ class ImperfectPlant(WrappedPlant):
         counts = np.round(np.divide(position, step, out=np.zeros_like(position), where=step > 0))
         return np.where(step > 0, counts * step, position)
 
-    def _delay(self, name: str) -> int:
-        value = getattr(self._imperfections, name)
-        if value < 0:
-            raise ParameterError(name, value, 'a delay is a number of periods, 0 or more')
-        return int(value)
 
-
-@dataclass(frozen=True, eq=False)
-class Mismatch:
-    """Factors on the described values; one number for all joints, or an array of shape (n,).
-
-    Attributes:
-        mass: Factor on mass and inertia, like a change of density.
-        damping: Factor on the viscous friction.
-        coulomb_friction: Factor on the Coulomb friction.
-        armature: Factor on the armature.
-        com_shift: Displacement of every centre of mass along its link's axes, shape (3,), m.
-    """
-
-    mass: PerJoint = 1.0
-    damping: PerJoint = 1.0
-    coulomb_friction: PerJoint = 1.0
-    armature: PerJoint = 1.0
-    com_shift: tuple[float, float, float] = (0.0, 0.0, 0.0)
-
-
-def with_mismatch(tree: RobotTree, mismatch: Mismatch) -> RobotTree:
-    """Return the robot with the mismatch applied.
-
-    Args:
-        tree: The robot as described.
-        mismatch: How the real one differs.
-
-    Raises:
-        ParameterError: A factor is negative, non-finite or of wrong length; a mass factor is 0.
-    """
-
-    def factor(name: str) -> Array:
-        return per_joint(f'mismatch {name}', getattr(mismatch, name), tree.n)
-
-    mass = factor('mass')
-    if not mass.all():
-        raise ParameterError('mismatch mass', mismatch.mass, 'a mass factor must be positive')
-    return tree.with_changes(
-        mass=tree.mass * mass,
-        inertia=tree.inertia * mass[:, np.newaxis, np.newaxis],
-        com=tree.com + _shift(mismatch.com_shift),
-        damping=tree.damping * factor('damping'),
-        coulomb_friction=tree.coulomb_friction * factor('coulomb_friction'),
-        armature=tree.armature * factor('armature'),
-    )
-
-
-def _shift(value: tuple[float, float, float]) -> Array:
-    shift = np.asarray(value, dtype=float)
-    if shift.shape != (3,) or not np.isfinite(shift).all():
-        raise ParameterError('mismatch com_shift', value, 'give three finite numbers, m')
-    return shift
-
-
-@dataclass(frozen=True)
-class LinkBehavior:
-    """Delays and losses of commands and states on a network.
-
-    Attributes:
-        command_jitter, state_jitter: Maximum delay, periods; delays from 0 to it are equally
-            likely. Overtaken messages are lost.
-        command_loss, state_loss: Probability of a loss, below 1.
-        seed: Seed of the random numbers.
-    """
-
-    command_jitter: int = 0
-    state_jitter: int = 0
-    command_loss: float = 0.0
-    state_loss: float = 0.0
-    seed: int = 0
-
-
-class LinkedPlant(WrappedPlant):
-    """A plant at the remote end of a network link, which holds the last received command.
-
-    Attributes:
-        plant: The plant inside.
-        stale: Whether no state arrived in the last step: ``read`` gives the previous one.
-
-    Args:
-        plant: The plant, at its initial state.
-        link: The link.
-
-    Raises:
-        ParameterError: A value is invalid.
-    """
-
-    _commands: _DelayLine
-    _states: _DelayLine
-
-    def __init__(self, plant: Plant, link: LinkBehavior) -> None:
-        super().__init__(plant)
-        for name in ('command_jitter', 'state_jitter'):
-            if getattr(link, name) < 0:
-                raise ParameterError(name, getattr(link, name), 'a number of periods, 0 or more')
-        for name in ('command_loss', 'state_loss'):
-            if not 0.0 <= getattr(link, name) < 1.0:
-                raise ParameterError(name, getattr(link, name), 'a probability below 1')
-        self._link = link
-        self._reset_state()
-
-    def step(self, effort: Array) -> None:
-        """Advance by one period with the last received command; see :meth:`Plant.step`."""
-        command = np.array(self._checked('effort', effort))
-        self._advance(self._commands.transmit(command))
-        before = self._states.arrived
-        self._state = self._states.transmit(self._measured())
-        self.stale = self._states.arrived == before
-
-    def read(self, q: Array, v: Array) -> None:
-        """Write the last received state; see :meth:`Plant.read`."""
-        q[:], v[:] = self._state
-
-    def _reset_state(self) -> None:
-        link, rng = self._link, np.random.default_rng(self._link.seed)
-        zero = np.zeros(self.tree.n)
-        self._commands = _DelayLine(link.command_jitter, link.command_loss, rng, zero)
-        self._state = self._measured()
-        self._states = _DelayLine(link.state_jitter, link.state_loss, rng, self._state)
-        self.stale = False
-
-    def _measured(self) -> Array:
-        state = np.zeros((2, self.tree.n))
-        self.plant.read(*state)
-        return state
-
-
-class _DelayLine:
-    """A link that transports one message per period with random delays and losses.
+class _Network:
+    """A network that transports one message per period with random delays and losses.
 
     Attributes:
         arrived: Number of steps in which a message has arrived.
@@ -273,3 +187,162 @@ class _DelayLine:
             self.arrived += 1
         self._now += 1
         return self._newest
+
+
+class DrivenPlant(WrappedPlant):
+    """A plant with imperfect drives that may compensate some terms internally.
+
+    Attributes:
+        plant: The plant inside.
+        compensation: Internal compensation during the last step, shape (n,), N m or N.
+
+    Args:
+        plant: The plant.
+        model: The robot model of the driver.
+        compensates: Terms that the driver compensates; any of 'gravity' and 'friction'.
+        payload_known: Whether its gravity compensation includes the payload.
+        properties: The remaining values, each one number for all joints or an array (n,):
+            ``torque_ripple`` r, fraction of the effort; ``cogging`` c, N m or N;
+            ``ripple_periods`` N, rad per rad or m; ``breakaway`` s, at least 1.
+
+    Raises:
+        ParameterError: A value is invalid.
+    """
+
+    plant: MujocoPlant
+
+    def __init__(
+        self,
+        plant: MujocoPlant,
+        model: RobotTree,
+        compensates: Sequence[str],
+        payload_known: bool,
+        **properties: PerJoint,
+    ) -> None:
+        super().__init__(plant)
+        self._model, self._compensates, self._payload_known = model, compensates, payload_known
+        self._ripple, self._cogging, self._periods, self._breakaway = (
+            per_joint(name, properties[name], self.tree.n)
+            for name in ('torque_ripple', 'cogging', 'ripple_periods', 'breakaway')
+        )
+        self._friction = JointTerms.of(model.with_changes(drive_friction={}))
+        self._set_gravity_model(model)
+        self.compensation, self._q, self._v = np.zeros((3, self.tree.n))
+
+    def _reset_state(self) -> None:
+        self.compensation.fill(0.0)
+
+    def step(self, effort: Array) -> None:
+        """Advance by one period with a command; see :meth:`Plant.step`."""
+        q, v = self._q, self._v
+        command = self._checked('effort', effort)
+        self.plant.read(q, v)
+        self._compensate(q, v)
+        angle = self._periods * q
+        acting = (command + self.compensation) * (1.0 + self._ripple * np.sin(angle))
+        acting += self._cogging * np.sin(angle + _COGGING_PHASE)
+        if (self._breakaway > 1.0).any():
+            slow = np.exp(-np.square(v / _BREAKAWAY_VELOCITY))
+            level = self.plant.tree.coulomb_friction * (1.0 + (self._breakaway - 1.0) * slow)
+            self.plant.set_coulomb_friction(level)
+        self._advance(acting)
+
+    def set_payload(self, payload: Payload | None) -> None:
+        """Replace the payload; see :meth:`Plant.set_payload`."""
+        super().set_payload(payload)
+        loaded = self._model
+        if payload is not None and self._payload_known:
+            loaded = with_payload(self._model, payload)
+        self._set_gravity_model(loaded)
+
+    def _set_gravity_model(self, model: RobotTree) -> None:
+        """Set the model of the driver's gravity compensation."""
+        self._gravity = None
+        if 'gravity' in self._compensates:
+            self._gravity = compile_kernel(model, outputs=('gravity_forces',)).gravity_forces
+
+    def _compensate(self, q: Array, v: Array) -> None:
+        self.compensation.fill(0.0)
+        if self._gravity is not None:
+            self._gravity(q, self.compensation)
+        if 'friction' in self._compensates:
+            self.compensation += self._friction.friction(v)
+
+
+def with_mismatch(
+    tree: RobotTree, com_shift: Sequence[float] = (0.0, 0.0, 0.0), **factors: PerJoint
+) -> RobotTree:
+    """Return the robot with other values than described.
+
+    Args:
+        tree: The robot as described.
+        com_shift: Displacement of every centre of mass along its link's axes, shape (3,), m.
+        factors: Factors on ``mass`` (and inertia, like a change of density), ``damping``,
+            ``coulomb_friction`` and ``armature``; each one number for all joints, or an array
+            (n,).
+
+    Raises:
+        ParameterError: A factor is negative, non-finite or of wrong length; a mass factor is 0.
+    """
+    mass, *others = (
+        per_joint(f'mismatch {name}', factors.get(name, 1.0), tree.n) for name in MISMATCHES
+    )
+    if not mass.all():
+        raise ParameterError('mismatch mass', mass, 'a mass factor must be positive')
+    shift = np.asarray(com_shift, dtype=float)
+    if shift.shape != (3,) or not np.isfinite(shift).all():
+        raise ParameterError('mismatch com_shift', com_shift, 'give three finite numbers, m')
+    changes = {
+        name: getattr(tree, name) * factor
+        for name, factor in zip(MISMATCHES[1:], others, strict=True)
+    }
+    return tree.with_changes(
+        mass=tree.mass * mass,
+        inertia=tree.inertia * mass[:, np.newaxis, np.newaxis],
+        com=tree.com + shift,
+        **changes,
+    )
+
+
+# Parameters of the simulator and the driver emulator --------------------------------------------
+
+
+def with_model_error(tree: RobotTree, values: Mapping[str, Any]) -> RobotTree:
+    """Return the robot with the model error that parameters describe.
+
+    Raises:
+        ParameterError: A value is invalid.
+    """
+    factors = {name: values[f'{name}_factor'] for name in MISMATCHES}
+    return with_mismatch(tree, values['com_shift'], **factors)
+
+
+def with_imperfections(plant: Plant, values: Mapping[str, Any]) -> ImperfectPlant:
+    """Return the plant with the imperfections that parameters describe.
+
+    Raises:
+        ParameterError: A value is invalid.
+    """
+    given = {name: values[name] for name in vars(Imperfections()) if name in values}
+    return ImperfectPlant(plant, Imperfections(**given, seed=values['noise_seed']))
+
+
+def emulated_plant(
+    tree: RobotTree, values: Mapping[str, Any], compensates: Sequence[str], payload_known: bool
+) -> tuple[ImperfectPlant, DrivenPlant]:
+    """Return the plant behind its network link, and the plant with its drives inside it.
+
+    Args:
+        tree: The robot as described.
+        values: Values of the parameters by name.
+        compensates: See :class:`DrivenPlant`.
+        payload_known: See there.
+
+    Raises:
+        ParameterError: A value is invalid.
+    """
+    plant = plant_from_parameters(with_model_error(tree, values), values)
+    names = ('torque_ripple', 'cogging', 'ripple_periods', 'breakaway')
+    properties = {name: values[name] for name in names}
+    driven = DrivenPlant(plant, tree, compensates, payload_known, **properties)
+    return with_imperfections(driven, values), driven

@@ -23,11 +23,12 @@ Contacts are modelled with one :class:`Board` only. Not modelled: link flexibili
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from robot_dynamics_ros.constraints.program_file import load_program
 from robot_dynamics_ros.dynamics.joint_terms import JointTerms
 from robot_dynamics_ros.errors import (
     DivergenceError,
@@ -37,6 +38,7 @@ from robot_dynamics_ros.errors import (
 )
 from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.model.payload import Payload, with_payload
+from robot_dynamics_ros.parameters import spread
 from robot_dynamics_ros.simulation.mujoco_description import (
     BOARD,
     Board,
@@ -273,6 +275,63 @@ class MujocoPlant(Plant):
             self._board_qpos = self.model.joint(BOARD).qposadr[0]
             self._normal = np.array(self.board.normal) / np.linalg.norm(self.board.normal)
             self._tip_jacobian = np.zeros((3, self.model.nv))
+
+
+def plant_from_parameters(tree: RobotTree, values: Mapping[str, Any]) -> MujocoPlant:
+    """Return the plant at its initial state that the simulator's parameters describe.
+
+    Args:
+        tree: The robot to simulate.
+        values: Values of the parameters by name.
+
+    Raises:
+        RobotDynamicsError: A value is invalid, or MuJoCo rejects the model.
+    """
+    names = [name for name in values['pins'] if name]
+    if len(names) % 2:
+        raise ParameterError('pins', names, 'give an even number of frames, two for each pin')
+    board = None
+    if values['board_program']:
+        program = load_program(values['board_program'], tree, check=False)
+        properties = ('stiffness', 'damping', 'mass', 'friction', 'offset')
+        board = Board.for_program(program, **{x: values[f'board_{x}'] for x in properties})
+    plant = MujocoPlant(
+        tree,
+        values['period'],
+        substeps=values['substeps'],
+        integrator=values['integrator'],
+        joint_limits=values['joint_limits'],
+        pins=list(zip(names[::2], names[1::2], strict=True)),
+        board=board,
+    )
+    plant.reset(*initial_state(tree, values))
+    return plant
+
+
+def initial_state(tree: RobotTree, values: Mapping[str, Any]) -> tuple[Array, Array]:
+    """Return the initial positions and velocities in parameters as new arrays, shape (n,).
+
+    Raises:
+        ParameterError: A position is outside its limits.
+    """
+    q = np.array(spread(values['initial_position'], tree.n))
+    if len(values['initial_position']) == 1 < tree.n:
+        q = np.clip(q, tree.position_lower, tree.position_upper)
+    require_within_limits(tree, 'initial_position', q)
+    return q, np.array(spread(values['initial_velocity'], tree.n))
+
+
+def require_within_limits(tree: RobotTree, name: str, q: Array) -> None:
+    """Check that positions, shape (n,), are within the joint limits.
+
+    Raises:
+        ParameterError: One is not; names the parameter.
+    """
+    limits = zip(tree.joint_names, tree.position_lower, tree.position_upper, strict=True)
+    for (joint, lower, upper), x in zip(limits, q.tolist(), strict=True):
+        if not lower <= x <= upper:
+            wanted = f'the limits of joint {joint!r} are {lower:g} to {upper:g}'
+            raise ParameterError(name, x, wanted)
 
 
 def _import_mujoco() -> Any:

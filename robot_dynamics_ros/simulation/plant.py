@@ -8,6 +8,7 @@ initial state for restarts, a scheduled payload and pushes.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -202,6 +203,64 @@ def per_joint(name: str, value: float | Array, n: int) -> Array:
     return np.broadcast_to(array, (n,))
 
 
+class CommandBuffer:
+    """The latest command that answers the current state; only complete and finite ones do.
+
+    Attributes:
+        effort: Efforts in the order of the model, shape (n,), N m or N; zero before the first
+            command.
+        joints: Joint names in the order of a command.
+        accepted: Number of accepted commands.
+        refused: Number of commands that were non-finite or of the wrong size.
+        last_refusal: Reason of the last refusal.
+
+    Args:
+        tree: The robot.
+        order: Index in the model of each effort of a command, shape (n,).
+    """
+
+    def __init__(self, tree: RobotTree, order: Array) -> None:
+        self._order = order
+        self.joints = tuple(tree.joint_names[i] for i in order)
+        self.effort = np.zeros(tree.n)
+        self.accepted = self.refused = 0
+        self.last_refusal = ''
+        self.expect()
+
+    def expect(self) -> None:
+        """Expect a command for a new state; earlier efforts of single joints do not answer it."""
+        self._missing = set(range(len(self.joints)))
+
+    def store(self, places: Sequence[int], efforts: Sequence[float]) -> bool:
+        """Store a command for some joints.
+
+        Args:
+            places: Indices of these joints in ``joints``.
+            efforts: Their efforts, N m or N.
+
+        Returns:
+            Whether every joint now has an effort that answers the current state.
+        """
+        finite = np.isfinite(efforts)
+        if len(efforts) != len(places):
+            wanted = f'expected {len(self.joints)}: {", ".join(self.joints)}'
+            self.last_refusal = f'{len(efforts)} efforts; {wanted}'
+        elif not finite.all():
+            wrong = [self.joints[i] for i, good in zip(places, finite, strict=True) if not good]
+            self.last_refusal = f'not finite: {list(efforts)}, of joint {", ".join(wrong)}'
+        else:
+            self.effort[self._order[places]] = efforts
+            self._missing.difference_update(places)
+            self.accepted += not self._missing
+            return not self._missing
+        self.refused += 1
+        return False
+
+    def clear(self) -> None:
+        """Set all efforts to zero."""
+        self.effort[:] = 0.0
+
+
 class SimulationRun:
     """A run of a plant, with integer time in ns that does not drift.
 
@@ -222,11 +281,7 @@ class SimulationRun:
         self._initial_state = (q, v)
         self._period_ns = round(plant.period * NANO)
         self.end_at(end_s)
-        self._payload: Payload | None = None
-        self._payload_ns = 0
-        self._payload_due = False
-        self._push_end: tuple[int, str] | None = None
-        self.time_ns = 0
+        self._payload: tuple[int, Payload | None] = (0, None)  # time, ns
         self.restart()
 
     @property
@@ -242,8 +297,9 @@ class SimulationRun:
         """Return to the initial state at time 0, with the payload scheduled again."""
         self.plant.set_payload(None)
         self.plant.reset(*self._initial_state)
-        self.time_ns, self._push_end = 0, None
-        self._payload_due = True
+        self.time_ns = 0
+        self._due_payload: tuple[int, Payload | None] | None = self._payload
+        self._push_end: tuple[int, str] | None = None
 
     def schedule_payload(self, payload: Payload | None, time_s: float) -> None:
         """Schedule a payload, or its removal, for a simulated time.
@@ -257,8 +313,7 @@ class SimulationRun:
             ModelError: The payload is not physical.
         """
         self.check_payload(payload)
-        self._payload, self._payload_ns = payload, round(time_s * NANO)
-        self._payload_due = True
+        self._due_payload = self._payload = round(time_s * NANO), payload
 
     def set_robot(self, tree: RobotTree) -> None:
         """Change masses and friction; see ``Plant.set_robot``."""
@@ -284,9 +339,9 @@ class SimulationRun:
         Raises:
             DivergenceError: The state is no longer finite.
         """
-        if self._payload_due and self.time_ns >= self._payload_ns:
-            self._payload_due = False
-            self.plant.set_payload(self._payload)
+        if self._due_payload is not None and self.time_ns >= self._due_payload[0]:
+            self.plant.set_payload(self._due_payload[1])
+            self._due_payload = None
         if self._push_end is not None and self.time_ns >= self._push_end[0]:
             self.plant.push(self._push_end[1], np.zeros(6))
             self._push_end = None

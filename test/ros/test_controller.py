@@ -28,7 +28,7 @@ from std_srvs.srv import SetBool
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 from robot_dynamics_ros.errors import ConfigurationError
-from robot_dynamics_ros.ros.controller.parameter_changes import ParameterChanges
+from robot_dynamics_ros.ros.controller.changes import SessionChanges
 
 LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 LIMITS = np.array([15.0, 35.0, 15.0, 3.0])  # N m, urdf/four_dof.urdf.xacro
@@ -618,12 +618,11 @@ def test_tolerances_act_as_they_were_set_last_by_either_name(processes):
 
 def test_a_change_that_fails_while_it_begins_to_act_does_not_end_the_node():
     """Otherwise rclpy, which has already accepted the values, would end the node."""
-    node, changes = Mock(), Mock()
-    changes.session.commit.side_effect = ConfigurationError('parameters', 'nobody', 'foresaw it')
-    changes.session.parameters = {}
-    parameters = ParameterChanges(node, changes, Mock(translate=dict))
-    parameters.check({})
-    parameters.apply({})
+    node, session = Mock(), Mock(parameters={})
+    session.commit.side_effect = ConfigurationError('parameters', 'nobody', 'foresaw it')
+    changes = SessionChanges(node, session, Mock(translate=dict), Mock(), Mock())
+    changes.check_parameters({})
+    changes.apply_parameters()
     node.get_logger().error.assert_called_once_with('parameters: nobody; foresaw it')
 
 

@@ -22,8 +22,8 @@ from std_msgs.msg import String
 
 from robot_dynamics_ros.description.shipped import shipped_robot
 from robot_dynamics_ros.description.urdf import read_description
-from robot_dynamics_ros.ros.gazebo_forces import force_topics
 from robot_dynamics_ros.ros.gazebo_robot import insertion
+from robot_dynamics_ros.ros.gazebo_world import force_topics
 
 LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 URDF = read_description(shipped_robot('scara'), {'gazebo': 'native'}).xml

@@ -15,8 +15,8 @@ from rclpy.utilities import get_rmw_implementation_identifier
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64
 
-from robot_dynamics_ros.ros import executors
-from robot_dynamics_ros.ros.executors import PolledGroup, PollingExecutor, take_pending
+from robot_dynamics_ros.ros import rclpy_compat
+from robot_dynamics_ros.ros.rclpy_compat import PolledGroup, PollingExecutor, take_pending
 
 fast_dds = pytest.mark.skipif(
     'fastrtps' not in get_rmw_implementation_identifier(), reason='the middleware is not Fast DDS'
@@ -33,8 +33,8 @@ import rclpy
 from rclpy.node import Node
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 from std_msgs.msg import Float64
-from robot_dynamics_ros.ros.executors import PolledGroup, PollingExecutor, take_pending
-from robot_dynamics_ros.ros.rclpy_compat import delivery_gate
+from robot_dynamics_ros.ros.rclpy_compat import (
+    PolledGroup, PollingExecutor, delivery_gate, take_pending)
 
 def wakes():
     texts = [(task / 'status').read_text() for task in Path('/proc/self/task').iterdir()
@@ -127,7 +127,7 @@ def test_what_arrives_during_a_look_is_not_overtaken_by_its_answer(monkeypatch):
             waiting['commands'].append((3, 'answer'))
         return message, {'source_timestamp': sent}
 
-    monkeypatch.setattr(executors, 'take_message', take)
+    monkeypatch.setattr(rclpy_compat, 'take_message', take)
     assert [sent for sent, _, _ in take_pending(waiting)] == [1, 2, 3]
 
 
@@ -176,7 +176,7 @@ def test_the_gate_stays_open_without_deliveries_and_after_a_loss(monkeypatch):
             yield
 
     clock = SimpleNamespace(monotonic=lambda: sum(slept), sleep=slept.append)
-    monkeypatch.setattr(executors, 'time', clock)
+    monkeypatch.setattr(rclpy_compat, 'time', clock)
     executor = SimpleNamespace(_gate=Gate(), get_nodes=lambda: [node])
 
     PollingExecutor._sleep(executor)

@@ -12,14 +12,14 @@ import pytest
 
 from benchmark.latency_probe import trip_figures
 from robot_dynamics_ros.errors import ConfigurationError
-from robot_dynamics_ros.ros.controller.parameters import apply_real_time
+from robot_dynamics_ros.ros.spinning import apply_real_time
 
 NOBODY = 65534
 #: Requests them in a process without rights and with limits of zero.
 ASKING = """
 import os, resource, sys
 from robot_dynamics_ros.errors import ConfigurationError
-from robot_dynamics_ros.ros.controller.parameters import apply_real_time
+from robot_dynamics_ros.ros.spinning import apply_real_time
 for limit in (resource.RLIMIT_RTPRIO, resource.RLIMIT_MEMLOCK):
     resource.setrlimit(limit, (0, 0))
 if os.getuid() == 0:

@@ -20,7 +20,6 @@ from robot_dynamics_ros.ros.conversions import (
     EffortWriter,
     JointStateReader,
     PreparedMessage,
-    SerializedStateReader,
 )
 
 JOINTS = ('joint1', 'joint2', 'joint3')
@@ -76,14 +75,12 @@ def outcome(reader, complete, effort):
 @pytest.mark.parametrize('second', MESSAGES)
 def test_bytes_are_taken_and_refused_as_messages_are(first, second, velocity):
     as_objects = JointStateReader(JOINTS, velocity=velocity)
-    as_bytes = SerializedStateReader(JointStateReader(JOINTS, velocity=velocity))
+    as_bytes = JointStateReader(JOINTS, velocity=velocity)
     for name in (first, first, second, second, first, second):
         message = MESSAGES[name]
-        expected = outcome(
-            as_objects, as_objects.read(message), as_objects.effort_of(message.effort)
-        )
+        expected = outcome(as_objects, as_objects.read_message(message), as_objects.effort())
         complete = as_bytes.read(bytes(serialize_message(message)))
-        assert outcome(as_bytes.reader, complete, as_bytes.effort()) == expected, name
+        assert outcome(as_bytes, complete, as_bytes.effort()) == expected, name
         stamp = message.header.stamp
         assert as_bytes.stamp_ns == stamp.sec * 1_000_000_000 + stamp.nanosec
     assert as_bytes.unreadable == 0
@@ -91,19 +88,19 @@ def test_bytes_are_taken_and_refused_as_messages_are(first, second, velocity):
 
 @pytest.mark.parametrize('last', ['usual', 'another order'])
 def test_a_joint_lacks_a_velocity_only_until_one_arrives(last):
-    reader = SerializedStateReader(JointStateReader(JOINTS))
+    reader = JointStateReader(JOINTS)
     for name in ('usual', 'no velocities', 'a part'):
         reader.read(bytes(serialize_message(MESSAGES[name])))
-    assert reader.reader.missing_velocity == ('joint3',)
+    assert reader.missing_velocity == ('joint3',)
     reader.read(bytes(serialize_message(MESSAGES[last])))
-    assert reader.reader.missing_velocity == ()
+    assert reader.missing_velocity == ()
 
 
 def test_only_the_first_of_equal_messages_becomes_an_object():
-    reader = SerializedStateReader(JointStateReader(JOINTS))
+    reader = JointStateReader(JOINTS)
     for i in range(10):
         assert reader.read(bytes(serialize_message(state(OTHER, [float(i)] * 4))))
-        np.testing.assert_array_equal(reader.reader.q, [float(i)] * 3)
+        np.testing.assert_array_equal(reader.q, [float(i)] * 3)
     assert reader.deserialized == 1
     assert reader.read(bytes(serialize_message(state())))
     assert reader.deserialized == 2
@@ -134,10 +131,10 @@ def big_endian(message: JointState) -> bytes:
 
 
 def test_another_order_of_bytes_is_read_as_the_middleware_reads_it():
-    reader, message = SerializedStateReader(JointStateReader(JOINTS)), MESSAGES['usual']
+    reader, message = JointStateReader(JOINTS), MESSAGES['usual']
     for _ in range(2):
         assert reader.read(big_endian(message))
-        np.testing.assert_array_equal(reader.reader.q, [3.0, 2.0, 1.0])
+        np.testing.assert_array_equal(reader.q, [3.0, 2.0, 1.0])
         assert reader.stamp_ns == 7_123_456_789
     assert reader.deserialized == 2
 
@@ -150,11 +147,11 @@ def test_an_unknown_encapsulation_never_serves_as_a_layout(kind):
         message = deserialize_message(changed, JointState)
     except RuntimeError:
         message = None
-    reader = SerializedStateReader(JointStateReader(JOINTS))
+    reader = JointStateReader(JOINTS)
     assert reader.read(usual)
     for _ in range(2):
         complete = reader.read(changed)
-        assert complete == (message is not None and JointStateReader(JOINTS).read(message))
+        assert complete == (message is not None and JointStateReader(JOINTS).read_message(message))
     assert reader.deserialized + reader.unreadable == 3
     assert reader.read(usual)
 
@@ -162,7 +159,7 @@ def test_an_unknown_encapsulation_never_serves_as_a_layout(kind):
 @pytest.mark.parametrize('size', [0, 3, 4, 11, 40, 90])
 def test_a_message_that_was_cut_off_is_refused_and_counted(size):
     usual = bytes(serialize_message(MESSAGES['usual']))
-    reader = SerializedStateReader(JointStateReader(JOINTS))
+    reader = JointStateReader(JOINTS)
     assert reader.read(usual)
     assert not reader.read(usual[:size])
     assert reader.unreadable == 1

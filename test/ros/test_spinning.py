@@ -14,7 +14,7 @@ from rclpy.task import Future
 from std_msgs.msg import String
 
 from robot_dynamics_ros.ros.executables import NODES
-from robot_dynamics_ros.ros.executors import StatesFirstExecutor
+from robot_dynamics_ros.ros.rclpy_compat import StatesFirstExecutor
 from robot_dynamics_ros.ros.recorder import Recorder
 from robot_dynamics_ros.ros.spinning import freeze_objects
 from robot_dynamics_ros.ros.view import View
@@ -30,7 +30,7 @@ from rclpy.task import Future
 from std_msgs.msg import String
 from robot_dynamics_ros.errors import ParameterError
 from robot_dynamics_ros.ros.spinning import run
-from robot_dynamics_ros.ros.executors import StatesFirstExecutor
+from robot_dynamics_ros.ros.rclpy_compat import StatesFirstExecutor
 
 class Speaker(Node):
     def __init__(self):

@@ -15,8 +15,8 @@ from std_msgs.msg import String
 
 from robot_dynamics_ros.description.shipped import shipped_robot
 from robot_dynamics_ros.description.urdf import read_description
-from robot_dynamics_ros.ros.executors import PolledGroup
 from robot_dynamics_ros.ros.node import LATCHED
+from robot_dynamics_ros.ros.rclpy_compat import PolledGroup
 from robot_dynamics_ros.ros.view_topics import ArmTopics
 
 JOINTS = ['joint1', 'joint2', 'joint3', 'joint4']

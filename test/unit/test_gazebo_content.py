@@ -19,7 +19,7 @@ from robot_dynamics_ros.description.urdf import read_description
 from robot_dynamics_ros.errors import ConfigurationError, DescriptionError
 from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.ros.gazebo_files import bridge_entries, bridge_file
-from robot_dynamics_ros.ros.gazebo_lockstep import lockstep_world, step_ns
+from robot_dynamics_ros.ros.gazebo_world import lockstep_world, step_ns
 
 PROJECT = Path(__file__).resolve().parents[2]
 ARMS = ('scara', 'four_dof')

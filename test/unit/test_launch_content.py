@@ -252,9 +252,9 @@ def test_in_a_gazebo_that_runs_an_arm_waits_for_its_controller_and_has_a_clock(m
 
 def test_in_lockstep_the_bridge_carries_no_forces_and_time_waits_for_commands(monkeypatch):
     pytest.importorskip('launch_ros', reason='launch is not installed')
-    from robot_dynamics_ros.ros import gazebo_lockstep
+    from robot_dynamics_ros.ros import gazebo_world
 
-    monkeypatch.setattr(gazebo_lockstep, 'bindings', lambda: ('gz.transport', 'gz.msgs'))
+    monkeypatch.setattr(gazebo_world, 'bindings', lambda: ('gz.transport', 'gz.msgs'))
     actions = executed('gazebo', monkeypatch, lockstep='true')
     bridge = Path(parameters_of(actions, 'parameter_bridge')['config_file'])
     carried = {e['direction'] for e in yaml.safe_load(bridge.read_text('utf-8'))}

@@ -16,7 +16,6 @@ from robot_dynamics_ros.model.payload import Payload
 from robot_dynamics_ros.simulation.imperfections import (
     Imperfections,
     ImperfectPlant,
-    Mismatch,
     with_mismatch,
 )
 from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
@@ -132,7 +131,7 @@ def test_a_plant_may_become_heavier_while_it_carries_something():
     seen = ImperfectPlant(plant, Imperfections(position_noise=1e-9))
     seen.reset(q)
     seen.set_payload(Payload(0.5))
-    seen.set_robot(with_mismatch(tree, Mismatch(mass=2.0, damping=0.0, coulomb_friction=0.0)))
+    seen.set_robot(with_mismatch(tree, mass=2.0, damping=0.0, coulomb_friction=0.0))
     assert seen.tree.mass[3] == pytest.approx(2.0 * tree.mass[3] + 0.5)
     np.testing.assert_array_equal(state_of(plant), [q, np.zeros(4)])
     seen.set_payload(None)
@@ -158,7 +157,7 @@ def test_impossible_imperfections_are_refused(options, reason):
 
 def test_a_denser_robot_needs_more_effort_in_proportion(rng):
     tree = sample('rrpr').tree
-    dense = with_mismatch(tree, Mismatch(mass=1.3))
+    dense = with_mismatch(tree, mass=1.3)
     q, v, a = random_state(tree, rng)
     oracle = PinocchioOracle(sample('rrpr').xml, tree.gravity, tree.joint_names)
     found = make_formulation('newton_euler', dense).inverse_dynamics(q, v, a)
@@ -170,10 +169,7 @@ def test_factors_by_joint_reach_their_joint_and_leave_the_described_robot_alone(
     tree = sample('scara').tree
     factors = np.array([1.0, 2.0, 0.0, 0.5])
     wrong = with_mismatch(
-        tree,
-        Mismatch(
-            damping=factors, coulomb_friction=2.0, armature=[3.0], com_shift=(0.01, 0.0, -0.02)
-        ),
+        tree, (0.01, 0.0, -0.02), damping=factors, coulomb_friction=2.0, armature=[3.0]
     )
     np.testing.assert_array_equal(wrong.damping, tree.damping * factors)
     np.testing.assert_array_equal(wrong.coulomb_friction, 2.0 * tree.coulomb_friction)
@@ -195,4 +191,4 @@ def test_factors_by_joint_reach_their_joint_and_leave_the_described_robot_alone(
 )
 def test_impossible_mismatches_are_refused(options, reason):
     with pytest.raises(ParameterError, match=reason):
-        with_mismatch(sample('scara').tree, Mismatch(**options))
+        with_mismatch(sample('scara').tree, **options)

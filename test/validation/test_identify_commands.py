@@ -220,7 +220,7 @@ def test_the_demo_makes_the_same_controller_track_far_better(tmp_path, capsys):
     assert gains.min() > 100.0
     # The result is the simulated arm, despite sensor noise.
     nominal = shipped('scara').tree
-    real = with_payload(with_mismatch(nominal, WEAR), tool())
+    real = with_payload(with_mismatch(nominal, **WEAR), tool())
     found = load_robot(out / 'corrected.urdf')
     np.testing.assert_allclose(found.damping, real.damping, rtol=5e-3)
     np.testing.assert_allclose(found.coulomb_friction, real.coulomb_friction, rtol=5e-3)

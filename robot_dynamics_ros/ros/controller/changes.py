@@ -3,19 +3,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
+import yaml
 from rclpy.node import Node
-from rclpy.service import Service
+from std_msgs.msg import String
 from std_srvs.srv import SetBool, Trigger
 
-from robot_dynamics_ros.control.changes import PayloadChange, ReleaseChange, WaypointChange
+from robot_dynamics_ros.control.changes import (
+    ParameterChange,
+    PayloadChange,
+    ReleaseChange,
+    WaypointChange,
+)
 from robot_dynamics_ros.control.modes import SessionChange
 from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.errors import RobotDynamicsError
+from robot_dynamics_ros.ros.controller.parameters import ConstraintParameters
+from robot_dynamics_ros.ros.node import LATCHED, serve
 from robot_dynamics_ros.ros.spinning import run_in_background
 
+_DUMPER = getattr(yaml, 'CSafeDumper', yaml.SafeDumper)  # the C version if available
 #: Period at which the age of the states is checked, s.
 WATCH_PERIOD_S = 0.02
 
@@ -23,16 +32,16 @@ WATCH_PERIOD_S = 0.02
 class SessionChanges:
     """Applies the changes that services, topics and parameters request.
 
-    Serves ``~/carry_payload``, ``~/resume`` and ``~/add_waypoint``.
+    Serves ``~/carry_payload``, ``~/resume`` and ``~/add_waypoint``. Publishes, latched, the active
+    parameters on ``~/parameters`` and what becomes of a trajectory on ``~/trajectory_status``.
 
     Attributes:
         session: The session that is changed.
-        services: The services, to be destroyed with the node's topics.
-        announce: Publishes the status of a trajectory; may be replaced.
 
     Args:
         node: The controller.
         session: The session that is changed.
+        constraints: Aliases of some parameters.
         answer_state: Answers a pending state; returns whether there was one.
         watch: Checks the age of the states.
     """
@@ -41,18 +50,22 @@ class SessionChanges:
         self,
         node: Node,
         session: ControllerSession,
+        constraints: ConstraintParameters,
         answer_state: Callable[[], bool],
         watch: Callable[[], None],
     ) -> None:
-        self._node, self.session = node, session
+        self._node, self.session, self._constraints = node, session, constraints
         self._answer_state, self._watch = answer_state, watch
         self._log = node.get_logger()
-        self.announce: Callable[[str], None] = self._log.debug
-        self.services = [
-            self._serve(SetBool, 'carry_payload', lambda x: PayloadChange(session, x.data)),
-            self._serve(Trigger, 'resume', lambda _: ReleaseChange(session)),
-            self._serve(Trigger, 'add_waypoint', lambda _: WaypointChange(session)),
-        ]
+        self._publisher, self._status = (
+            node.create_publisher(String, f'~/{name}', LATCHED)
+            for name in ('parameters', 'trajectory_status')
+        )
+        self._prepared: ParameterChange | None = None
+        self._published = ''
+        self._serve(SetBool, 'carry_payload', lambda x: PayloadChange(session, x.data))
+        self._serve(Trigger, 'resume', lambda _: ReleaseChange(session))
+        self._serve(Trigger, 'add_waypoint', lambda _: WaypointChange(session))
 
     def prepare(self, change: SessionChange) -> None:
         """Prepare a change, in the background if it is slow; errors as in the session."""
@@ -73,6 +86,10 @@ class SessionChanges:
         self.prepare(change)
         return self.commit(change)
 
+    def announce(self, text: str) -> None:
+        """Publish the status of a trajectory."""
+        self._status.publish(String(data=text))
+
     def log_remarks(self) -> None:
         """Log the remarks of the session and announce their statuses."""
         remarks = self.session.remarks
@@ -92,16 +109,44 @@ class SessionChanges:
         for remark in self.session.loop.law.remarks():
             self._log.warning(remark)
 
-    def _serve(self, kind: Any, name: str, change: Callable[[Any], SessionChange]) -> Service:
-        """Return a service that performs a change per request and responds with its result."""
+    def check_parameters(self, changes: Mapping[str, Any]) -> None:
+        """Prepare a parameter change; errors as in ``ControllerSession.prepare``."""
+        self._prepared = None
+        change = ParameterChange(self.session, self._constraints.translate(changes))
+        self.prepare(change)
+        self._prepared = change
 
-        def answer(request: Any, response: Any) -> Any:
+    def apply_parameters(self) -> None:
+        """Commit the prepared parameter change, or log why it fails."""
+        change, self._prepared = self._prepared, None
+        assert change is not None  # rclpy applies only checked changes
+        try:
+            self._log.info(self.session.commit(change))
+        except RobotDynamicsError as error:  # rclpy would end the node
+            self._log.error(str(error))
+        if change.slow:
+            self.log_law_remarks()
+
+    def publish_parameters(self) -> None:
+        """Publish the active parameters if they have changed.
+
+        Otherwise a new subscriber could lose a message that is replaced at once.
+        """
+        values = {**self.session.parameters, 'robot_description': ''}  # has its own topic
+        text = yaml.dump(values, Dumper=_DUMPER)
+        if text != self._published:
+            self._published = text
+            self._publisher.publish(String(data=text))
+
+    def _serve(self, kind: Any, name: str, change: Callable[[Any], SessionChange]) -> None:
+        """Serve a service that performs a change per request and responds with its result."""
+
+        def act(request: Any) -> tuple[bool, str]:
             try:
-                response.message = self.perform(change(request))
-                response.success = True
-                self._log.info(response.message)
+                text = self.perform(change(request))
             except RobotDynamicsError as error:
-                response.success, response.message = False, str(error)
-            return response
+                return False, str(error)
+            self._log.info(text)
+            return True, text
 
-        return self._node.create_service(kind, f'~/{name}', answer)
+        serve(self._node, kind, name, act)

@@ -12,8 +12,7 @@ from std_msgs.msg import String
 
 from robot_dynamics_ros.control.modes import HealthReport, SessionMode
 from robot_dynamics_ros.errors import RobotDynamicsError
-from robot_dynamics_ros.ros.controller import parameters as declared
-from robot_dynamics_ros.ros.controller.parameter_changes import ConstraintParameters
+from robot_dynamics_ros.ros.controller.parameters import CONTROLLER, ConstraintParameters
 from robot_dynamics_ros.ros.controller.running import RunningController
 from robot_dynamics_ros.ros.node import (
     LATCHED,
@@ -24,11 +23,12 @@ from robot_dynamics_ros.ros.node import (
     values,
 )
 from robot_dynamics_ros.ros.rclpy_compat import (
+    destroy_others,
+    entities,
     lifecycle_state,
     refuse_impossible_transitions,
-    rollback_on_error,
 )
-from robot_dynamics_ros.ros.spinning import freeze_objects
+from robot_dynamics_ros.ros.spinning import apply_real_time, freeze_objects
 
 _AUTOSTART_PERIOD_S = 0.02
 _WAITING_FOR_CONFIGURE = 'waiting for the transition configure'
@@ -43,7 +43,7 @@ class Controller(LifecycleNode):
     (latched). Serves ``~/carry_payload`` and, if control_msgs is installed, the action
     ``~/follow_joint_trajectory``. Publishes ``effort_controller/commands`` or
     ``<joint>/cmd_force`` (or the topics of the driver profile), then ``~/reference`` (position,
-    velocity, and the command as effort), ``~/error``, the topics of ``LawMonitor``,
+    velocity, and the command as effort), ``~/error``, the other topics of ``ControllerMonitor``,
     ``/diagnostics`` and, latched, ``~/trajectory_status`` and ``~/parameters``.
 
     Raises:
@@ -52,9 +52,9 @@ class Controller(LifecycleNode):
 
     def __init__(self) -> None:
         super().__init__('controller')
-        declare(self, declared.CONTROLLER)
+        declare(self, CONTROLLER)
         self._run: RunningController | None = None
-        self._constraints = ConstraintParameters(self)
+        self._constraints = ConstraintParameters()
         self._topic_description, self._waits, self._missing = '', 0, _WAITING_FOR_CONFIGURE
         self._diagnostics = self.create_publisher(DiagnosticArray, '/diagnostics', 10)
         period = self._value('diagnostics_period_s')
@@ -63,11 +63,12 @@ class Controller(LifecycleNode):
         on_set_parameters(self, self._check_change, self._apply_change)
         refuse_impossible_transitions(self)
         if self._value('autostart'):
-            if self._has_description():
-                self._configure()
             self._autostart = self.create_timer(
                 _AUTOSTART_PERIOD_S, self._start_when_ready, clock=STEADY
             )
+        self._kept = entities(self)
+        if self._value('autostart') and self._has_description():
+            self._configure()
 
     def on_configure(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Load the model, build the session, create topics; on failure log the reason."""
@@ -171,25 +172,30 @@ class Controller(LifecycleNode):
         self._diagnostics.publish(diagnostic_array(self, robot, reports))
 
     def _configure(self) -> None:
-        parameters = values(self, declared.CONTROLLER)
-        declared.apply_real_time(
+        parameters = values(self, CONTROLLER)
+        apply_real_time(
             parameters['thread_priority'], parameters['cpu_affinity'], parameters['lock_memory']
         )
-        with rollback_on_error(self):
+        try:
             self._run = RunningController(
                 self, parameters, self._topic_description, self._constraints, self._report
             )
+        except Exception:
+            destroy_others(self, self._kept)
+            raise
 
     def _release(self) -> None:
         if self._run is not None:
             self._run.close()
+            destroy_others(self, self._kept)
         self._run, self._missing = None, _WAITING_FOR_CONFIGURE
 
     def _check_change(self, changes: Mapping[str, Any]) -> None:
         """Raise an error for a parameter change that cannot be applied."""
         if self._run is not None:
-            self._run.parameters.check(changes)
+            self._run.changes.check_parameters(changes)
 
     def _apply_change(self, changes: Mapping[str, Any]) -> None:
+        self._constraints.store(changes)
         if self._run is not None:
-            self._run.apply_change(changes)
+            self._run.apply_change()

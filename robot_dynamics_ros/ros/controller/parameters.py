@@ -1,20 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parameters of the controller node, and real-time settings of its thread."""
+"""Parameters of the controller node, and aliases of its tolerances; importable without ROS."""
 
 from __future__ import annotations
 
-import ctypes
-import os
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from robot_dynamics_ros.control.goals import GOALS
+from robot_dynamics_ros.control.goals import GOALS, TOLERANCES
 from robot_dynamics_ros.control.setup import PARAMETERS
-from robot_dynamics_ros.errors import ConfigurationError
-from robot_dynamics_ros.parameters import Parameter
+from robot_dynamics_ros.parameters import Parameter, checked, spread
 
 P = Parameter
 
+#: Real-time settings of the thread of the controller, see ``spinning.apply_real_time``.
 REAL_TIME = (
     P('thread_priority', 0, 'SCHED_FIFO priority of the control thread; 0: default scheduling.',
       0, 99, fixed=True),
@@ -22,79 +21,8 @@ REAL_TIME = (
       4095, fixed=True),
     P('lock_memory', False, 'Lock all memory of the process to prevent swapping.', fixed=True),
 )  # fmt: skip
-_LOCK_ALL = 3  # MCL_CURRENT | MCL_FUTURE
 
-
-def apply_real_time(priority: int, processors: Sequence[int], lock_memory: bool) -> None:
-    """Apply real-time settings to the calling thread; the defaults change nothing.
-
-    Args:
-        priority: SCHED_FIFO priority, 1 to 99; 0: unchanged.
-        processors: Processors on which the thread may run; unchanged if -1 is among them.
-        lock_memory: Whether to lock all memory of the process.
-
-    Raises:
-        ConfigurationError: The system denies a setting; the message names the missing permission.
-    """
-    if any(x >= 0 for x in processors) and -1 not in processors:
-        _set_affinity(set(processors))
-    if priority > 0:
-        _set_priority(priority)
-    if lock_memory:
-        _lock_memory()
-
-
-def _set_affinity(processors: set[int]) -> None:
-    try:
-        _os_function('sched_setaffinity')(0, processors)
-    except OSError as error:
-        allowed = ', '.join(map(str, sorted(os.sched_getaffinity(0))))
-        denied = ', '.join(map(str, sorted(processors)))
-        raise _refusal('cpu_affinity', denied, error, f'this process may use {allowed}') from error
-
-
-def _set_priority(priority: int) -> None:
-    set_scheduler = _os_function('sched_setscheduler')
-    try:
-        set_scheduler(0, os.SCHED_FIFO, os.sched_param(priority))
-    except OSError as error:
-        from resource import RLIMIT_RTPRIO, getrlimit
-
-        right = f'the capability CAP_SYS_NICE, or rtprio {priority} in /etc/security/limits.conf'
-        remedy = f'give it {right}; its limit is {getrlimit(RLIMIT_RTPRIO)[0]}'
-        raise _refusal('thread_priority', str(priority), error, remedy) from error
-
-
-def _lock_memory() -> None:
-    from resource import RLIM_INFINITY, RLIMIT_MEMLOCK, getrlimit
-
-    limit = getrlimit(RLIMIT_MEMLOCK)[0]
-    right = 'the capability CAP_IPC_LOCK, or memlock unlimited in /etc/security/limits.conf'
-    remedy = f'give it {right}; its limit is {"none" if limit == RLIM_INFINITY else limit} bytes'
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.mlockall(_LOCK_ALL) != 0:
-        number = ctypes.get_errno()
-        raise _refusal('lock_memory', 'true', OSError(number, os.strerror(number)), remedy)
-
-
-def _os_function(name: str) -> Any:
-    """Return a function of the module ``os``.
-
-    Raises:
-        ConfigurationError: The operating system does not provide it.
-    """
-    function = getattr(os, name, None)
-    if function is None:
-        raise ConfigurationError(f'real time ({name})', 'exists on Linux only', 'leave it out')
-    return function
-
-
-def _refusal(name: str, value: str, error: OSError, remedy: str) -> ConfigurationError:
-    return ConfigurationError(
-        f'parameter {name!r}', f'{value} is refused by the system ({error.strerror})', remedy
-    )
-
-
+#: The node of the controller.
 NODE = (
     P('monitor_decimation', 1, 'Publish the monitoring topics (~/reference, ~/error and those '
       'of the law) once every this many commands.', 1, 1000),
@@ -124,3 +52,93 @@ def lockstep_parameters(*topics: str) -> dict[str, float]:
     names = topics or ('/effort_controller/commands',)
     depths = {f'qos_overrides.{topic}.publisher.depth': 2000 for topic in names}
     return {'state_timeout_s': 60.0, **depths}
+
+
+_OWN = {one.name: one for one in TOLERANCES}
+
+
+class ConstraintParameters:
+    """The parameters ``constraints.*`` of joint_trajectory_controller as aliases.
+
+    ``constraints.<joint>.trajectory`` and ``.goal`` are entries of ``path_tolerance`` and
+    ``goal_tolerance``; the others are ``stopped_velocity_tolerance`` for all joints and
+    ``goal_time_tolerance``.
+
+    The value that was set last, under either name, takes effect, also across reconfigurations.
+
+    Attributes:
+        aliased: Current values of the aliased parameters, by name.
+    """
+
+    def __init__(self) -> None:
+        self.aliased, self._set = dict[str, Any](), dict[str, Any]()  # as set, the last at the end
+        self._joints: tuple[str, ...] = ()
+        self._aliases: dict[str, tuple[str, int | None]] = {}
+
+    def configure(
+        self,
+        initial: Mapping[str, Any],
+        joints: tuple[str, ...],
+        declare: Callable[[Sequence[Parameter]], Mapping[str, Any]],
+    ) -> None:
+        """Declare the aliases for joints and apply the values that were set.
+
+        Args:
+            initial: The node's parameters, which give the defaults.
+            joints: Joint names of the robot.
+            declare: Declares those parameters that are not declared yet; returns their values.
+
+        Raises:
+            ParameterError: A value is invalid.
+        """
+        own = {name: initial[name] for name in _OWN}
+        self._joints, self.aliased = joints, checked(TOLERANCES, own, len(joints))
+        self._aliases = {
+            'constraints.stopped_velocity_tolerance': ('stopped_velocity_tolerance', None),
+            'constraints.goal_time': ('goal_time_tolerance', None),
+        }
+        for kind, name in (('trajectory', 'path_tolerance'), ('goal', 'goal_tolerance')):
+            for i, joint in enumerate(joints):
+                self._aliases[f'constraints.{joint}.{kind}'] = (name, i)
+        parameters = [self._parameter(name, *place) for name, place in self._aliases.items()]
+        default = {one.name: one.default for one in parameters}
+        given = {name: x for name, x in declare(parameters).items() if x != default[name]}
+        self._set = given | self._set
+        for name, value in self._set.items():
+            self.aliased.update(self.translate({name: value}))
+
+    def _parameter(self, name: str, own: str, index: int | None) -> Parameter:
+        value = self.aliased[own]
+        if index is not None:
+            value = spread(value, len(self._joints))[index]
+        default = max(value) if isinstance(value, list) else value
+        return replace(_OWN[own], name=name, default=default, per_joint=False)
+
+    def translate(self, changes: Mapping[str, Any]) -> dict[str, Any]:
+        """Return parameter changes with ``constraints.*`` translated to the aliased parameters.
+
+        Raises:
+            ParameterError: A tolerance is invalid.
+        """
+        own = {name: x for name, x in changes.items() if not name.startswith('constraints.')}
+        result = checked(TOLERANCES, own, len(self._joints) or None)
+        for name, value in changes.items():
+            if name not in self._aliases:
+                continue
+            alias, index = self._aliases[name]
+            if index is not None:
+                entries = result.get(alias, self.aliased[alias])
+                result[alias] = [*spread(entries, len(self._joints))]
+                result[alias][index] = value
+            else:
+                result[alias] = [value] if _OWN[alias].is_list else value
+        return result
+
+    def store(self, changes: Mapping[str, Any]) -> None:
+        """Store changes that were made."""
+        for name, value in changes.items():
+            if name in _OWN or name.startswith('constraints.'):
+                self._set.pop(name, None)
+                self._set[name] = value
+        changed = self.translate(changes)
+        self.aliased.update({name: changed[name] for name in changed.keys() & _OWN.keys()})

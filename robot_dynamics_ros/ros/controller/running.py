@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from itertools import cycle
+from functools import partial
 from typing import Any
 
 from rclpy.duration import Duration
@@ -18,20 +18,13 @@ from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.model.robot_parameters import measured_joints
 from robot_dynamics_ros.ros.controller.changes import WATCH_PERIOD_S, SessionChanges
-from robot_dynamics_ros.ros.controller.parameter_changes import (
-    ConstraintParameters,
-    ParameterChanges,
-)
+from robot_dynamics_ros.ros.controller.parameters import ConstraintParameters
 from robot_dynamics_ros.ros.controller.trajectories import ControllerTrajectories
-from robot_dynamics_ros.ros.controller_topics import (
-    ContactMonitor,
-    ControllerMonitor,
-    subscribe_streams,
-)
+from robot_dynamics_ros.ros.controller_topics import ControllerMonitor, subscribe_streams
 from robot_dynamics_ros.ros.conversions import JointStateReader
 from robot_dynamics_ros.ros.driver_connection import DriverConnection
-from robot_dynamics_ros.ros.node import STEADY
-from robot_dynamics_ros.ros.rclpy_compat import destroy, take_message
+from robot_dynamics_ros.ros.node import STEADY, declare_new
+from robot_dynamics_ros.ros.rclpy_compat import take_message
 
 _MAX_LOGGED = 200  # characters of a parameter in the log
 _DELIVERY_TIMEOUT = Duration(seconds=0.3)
@@ -49,7 +42,7 @@ class RunningController:
 
     Attributes:
         session: The controller session.
-        parameters: Applies parameter changes.
+        changes: Applies changes of the session.
 
     Raises:
         RobotDynamicsError: A parameter or the description is invalid.
@@ -65,14 +58,16 @@ class RunningController:
     ) -> None:
         tree, driver = robot_and_driver(parameters, description)
         simulated = node.get_parameter('use_sim_time').value
-        constraints.configure(parameters, tree.joint_names)
+        constraints.configure(parameters, tree.joint_names, partial(declare_new, node))
         parameters = {**parameters, **constraints.aliased}
         session = ControllerSession(tree, parameters, driver, simulated_time=simulated)
         self.session, self._node, self._log = session, node, node.get_logger()
         self._connection = DriverConnection(session.port, parameters['command_form'])
-        self._states = self._connection.serialized
+        self._reader = self._connection.reader
         self._publish_health, self._health = publish_health, SessionHealth()
-        self._changes = changes = SessionChanges(node, session, self._answer_state, self._watch)
+        self.changes = changes = SessionChanges(
+            node, session, constraints, self._answer_state, self._watch
+        )
         self._locked = JointStateReader(session.locked.names, velocity=False)
         self._model = LockedJointModel(
             session,
@@ -80,38 +75,22 @@ class RunningController:
             measured_joints(parameters),
             changes.perform,
         )
-        self.parameters = ParameterChanges(node, changes, constraints)
-        self._open(node, parameters)
+        self._connection.open(node, self._on_state)
+        self._monitor = ControllerMonitor(node, session)
+        self._watchdog = node.create_timer(WATCH_PERIOD_S, self._on_timer, clock=STEADY)
+        subscribe_streams(node, session, changes.perform)
         self._trajectories = ControllerTrajectories(node, session, changes)
-        changes.announce = self._trajectories.announce
         self._log.info(f'{tree.name} under {session.loop.law.name}: {self._connection.describe()}')
         for name, value in session.parameters.items():
             self._log.debug(f'{name}: {str(value)[:_MAX_LOGGED]}')
         changes.log_law_remarks()
-        self.parameters.publish()
-
-    def _open(self, node: Node, parameters: Mapping[str, Any]) -> None:
-        """Create topics and timers."""
-        self._monitor = ControllerMonitor(
-            node, self.session.tree.joint_names, parameters['monitor_decimation']
-        )
-        self._contact = ContactMonitor(node, self.session)
-        self._publishers = [*self._monitor.publishers, *self._contact.publishers]
-        self._next_publisher = cycle(self._publishers)
-        self._watchdog = node.create_timer(WATCH_PERIOD_S, self._on_timer, clock=STEADY)
-        self._entities = [
-            *self._connection.open(node, self._on_state),
-            *(one.publisher for one in self._publishers),
-            *subscribe_streams(node, self.session, self._changes.perform),
-            *(self.parameters.publisher, self._watchdog, *self._changes.services),
-        ]
+        changes.publish_parameters()
 
     def close(self) -> None:
-        """Send the last command if the controller is active, and release everything."""
+        """Send the last command if the controller is active, and end session and goal."""
         self.finish()
         self.session.end()
-        self._trajectories.destroy()
-        destroy(self._node, self._entities)
+        self._trajectories.end()
 
     @property
     def states(self) -> Any:
@@ -122,66 +101,61 @@ class RunningController:
 
     def _on_state(self, content: bytes) -> None:
         begin = time.perf_counter_ns()
-        states, reader, session = self._states, self._connection.reader, self.session
-        if not states.read(content):
-            self._check_locked_joints()
+        reader, session = self._reader, self.session
+        if not reader.read(content):
+            self._check_locked_joints(content)
             return
-        stamp = states.stamp_ns or self._node.get_clock().now().nanoseconds
-        effort = states.effort() if session.wants_effort else None
+        stamp = reader.stamp_ns or self._node.get_clock().now().nanoseconds
+        effort = reader.effort() if session.wants_effort else None
         if session.on_reading(stamp, begin, reader.q, reader.v, effort):
             self._connection.writer.publish(session.command)
             self._health.count(stamp, time.perf_counter_ns() - begin)
             session.settle()
             self._trajectories.publish_feedback()
-            next(self._next_publisher).update_count()
-            self._monitor.publish(session.loop, states.stamp_ns)
-            self._contact.publish(states.stamp_ns)
+            self._monitor.update_count()
+            self._monitor.publish(reader.stamp_ns)
+            self._monitor.publish_contact(reader.stamp_ns)
         elif session.repeats > 1:
             self._repeat_command()
-        self._check_locked_joints()
+        self._check_locked_joints(content)
         if session.remarks:
-            self._changes.log_remarks()
+            self.changes.log_remarks()
 
-    def _check_locked_joints(self) -> None:
+    def _check_locked_joints(self, content: bytes) -> None:
         """Check the positions of the locked joints and react immediately."""
         if self._locked.joints:
-            self._states.copy_positions_to(self._locked)
+            self._locked.read(content)
             if self.session.on_locked(self._locked.q):
                 self._connection.writer.publish(self.session.command)
         if self._model.has_news():
-            self._changes.log_remarks()
+            self.changes.log_remarks()
             self._publish_health()
 
     def _repeat_command(self) -> None:
         """Repeat the answer to a repeated state if a new subscriber has missed it."""
         if self.session.controls and self._connection.has_new_subscriber():
             self._connection.writer.publish(self.session.command)
-            self._update_counts()
-            self._monitor.publish(self.session.loop, self._states.stamp_ns)
-
-    def _update_counts(self) -> None:
-        """Update all subscriber counts; each tick updates only one of them."""
-        for one in self._publishers:
-            one.update_count()
+            self._monitor.update_counts()
+            self._monitor.publish(self._reader.stamp_ns)
 
     def _on_timer(self) -> None:
         """Check the age of the states, and update the model."""
         self._watch()
         if text := self._model.follow(time.perf_counter_ns()):
             self._log.warning(text)
-            self.parameters.publish()
+            self.changes.publish_parameters()
             self._publish_health()
 
     def _watch(self) -> None:
         """Check the age of the last state; schedule the next check for its timeout."""
-        self._update_counts()
+        self._monitor.update_counts()
         session, now = self.session, time.perf_counter_ns()
         if session.mode is SessionMode.ENDED:  # this call was pending when the session was closed
             return
         session.source = f'{self._connection.states.topic_name}{self._connection.missing_state()}'
         if session.watch(now):
             self._connection.writer.publish(session.command)
-        self._changes.log_remarks()
+        self.changes.log_remarks()
         self._watchdog.timer_period_ns = session.patience_ns(now)
         self._watchdog.reset()
 
@@ -204,10 +178,10 @@ class RunningController:
             raise ConfigurationError('not activated', others, 'end it, or set share_command_topic')
         self._watch()  # update the message of a refusal
         self._model.before_activation()
-        self.parameters.publish()
+        self.changes.publish_parameters()
         self.session.activate(time.perf_counter_ns())
         self._connection.has_new_subscriber()
-        self._changes.log_remarks()
+        self.changes.log_remarks()
 
     def _competitors(self) -> str:
         shared = self._node.get_parameter('share_command_topic').value
@@ -217,15 +191,16 @@ class RunningController:
         """Send a last safe command if the controller is active, and wait for its delivery."""
         if self.session.deactivate():
             self._connection.writer.publish(self.session.command)
-            self._changes.log_remarks()
-            self._connection.writer.wait_until_delivered(_DELIVERY_TIMEOUT)
+            self.changes.log_remarks()
+            for publisher in self._connection.publishers:
+                publisher.wait_for_all_acked(_DELIVERY_TIMEOUT)
 
-    def apply_change(self, changes: Mapping[str, Any]) -> None:
+    def apply_change(self) -> None:
         """Apply the parameter change that was checked."""
-        self.parameters.apply(changes)
+        self.changes.apply_parameters()
         self._monitor.decimation = self.session.parameters['monitor_decimation']
         self._watch()
-        self.parameters.publish()
+        self.changes.publish_parameters()
 
     def _answer_state(self) -> bool:
         """Answer a pending state; return whether there was one."""
@@ -237,7 +212,7 @@ class RunningController:
     def report(self) -> HealthReport:
         """Return the health since the last call."""
         report = self._health.report(self.session)
-        report.values['states_read_as_messages'] = self._states.deserialized
-        report.values['states_unreadable'] = self._states.unreadable
+        report.values['states_read_as_messages'] = self._reader.deserialized
+        report.values['states_unreadable'] = self._reader.unreadable
         self._log.debug(f'{report.message}; {report.values}')
         return report

@@ -17,7 +17,6 @@ from builtin_interfaces.msg import Duration
 from rclpy.node import Node
 from rclpy.serialization import deserialize_message
 from rclpy.task import Future
-from std_msgs.msg import String
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 from robot_dynamics_ros.control.changes import GoalChange, TrajectoryChange
@@ -28,7 +27,7 @@ from robot_dynamics_ros.control.trajectories.points import read_trajectory
 from robot_dynamics_ros.errors import RefusedGoalError, RobotDynamicsError, TrajectoryError
 from robot_dynamics_ros.messages import NANO
 from robot_dynamics_ros.ros.controller.changes import SessionChanges
-from robot_dynamics_ros.ros.node import LATCHED
+from robot_dynamics_ros.ros.conversions import ns_to_duration
 
 #: Messages of more bytes (some hundred points) are deserialized in the background.
 _LONG_MESSAGE = 16_384
@@ -36,11 +35,11 @@ _STATE_PERIOD_S = 0.02  # period of ``~/controller_state``
 
 
 class ControllerTrajectories:
-    """Receives trajectories for a session and publishes their status.
+    """Receives trajectories for a session.
 
-    Subscribes to ``~/joint_trajectory``, publishes ``~/trajectory_status`` (latched) and serves
-    ``~/follow_joint_trajectory``. An empty trajectory on the topic means: stop and hold. Messages
-    are received as bytes, because the deserialization of a long message is slow.
+    Subscribes to ``~/joint_trajectory`` and serves ``~/follow_joint_trajectory``. An empty
+    trajectory on the topic means: stop and hold. Messages are received as bytes, because the
+    deserialization of a long message is slow.
 
     Args:
         node: The controller.
@@ -50,10 +49,8 @@ class ControllerTrajectories:
 
     def __init__(self, node: Node, session: ControllerSession, changes: SessionChanges) -> None:
         self._node, self._session, self._changes = node, session, changes
-        self._status = node.create_publisher(String, '~/trajectory_status', LATCHED)
-        self._subscription = node.create_subscription(
-            JointTrajectory, '~/joint_trajectory', self._on_trajectory, 1, raw=True
-        )
+        topic = '~/joint_trajectory'
+        node.create_subscription(JointTrajectory, topic, self._on_trajectory, 1, raw=True)
         self._action: TrajectoryAction | None = None
         try:
             self._action = TrajectoryAction(node, session, changes)
@@ -63,30 +60,23 @@ class ControllerTrajectories:
                 'the topic ~/joint_trajectory is available'
             )
 
-    def announce(self, text: str) -> None:
-        """Publish a status."""
-        self._status.publish(String(data=text))
-
     def publish_feedback(self) -> None:
         """Publish the feedback of the action if it is due."""
         if self._action is not None:
             self._action.publish_feedback()
 
-    def destroy(self) -> None:
-        """Abort the goal, and destroy topics and action."""
+    def end(self) -> None:
+        """Abort the goal and destroy the action."""
         if self._action is not None:
             self._action.destroy()
-        self._node.destroy_subscription(self._subscription)
-        self._node.destroy_publisher(self._status)
 
     def _on_trajectory(self, content: bytes) -> None:
         read = partial(_read, content, self._session.tree.joint_names)
         change = TrajectoryChange(self._session, read, len(content) > _LONG_MESSAGE)
         try:
-            self._changes.prepare(change)
-            self.announce(self._changes.commit(change))
+            self._changes.announce(self._changes.perform(change))
         except RobotDynamicsError as error:
-            self.announce(f'rejected: {error}')
+            self._changes.announce(f'rejected: {error}')
             self._node.get_logger().warning(f'trajectory rejected: {error}')
 
 
@@ -141,7 +131,6 @@ class TrajectoryAction:
         """Abort the goal and destroy the server."""
         self._session.goals.abort('the controller was cleaned up')
         self._server.destroy()
-        self._node.destroy_publisher(self._state_publisher)
 
     def _on_goal(self, request: Any) -> Any:
         self._checked_goal, outcome = None, Future()
@@ -208,7 +197,8 @@ class TrajectoryAction:
     def _points(self, header: Any) -> tuple[JointTrajectoryPoint, ...]:
         """Set the timestamp of a header; return the reference, the measured point, the error."""
         loop = self._session.loop
-        reference, since = loop.reference, _duration(loop.generator.progress[0])
+        reference, elapsed = loop.reference, max(loop.generator.progress[0], 0.0)
+        since = ns_to_duration(round(elapsed * NANO))
         header.stamp = self._node.get_clock().now().to_msg()
         return (
             _point(since, reference.position, reference.velocity, reference.acceleration),
@@ -231,8 +221,3 @@ def _point(time: Duration, *arrays: Any) -> JointTrajectoryPoint:
     return JointTrajectoryPoint(
         time_from_start=time, **{name: np.asarray(x).tolist() for name, x in fields}
     )
-
-
-def _duration(seconds: float) -> Duration:
-    nanoseconds = round(max(seconds, 0.0) * NANO)
-    return Duration(sec=nanoseconds // NANO, nanosec=nanoseconds % NANO)

@@ -10,7 +10,6 @@ can be tested without its arm. Lockstep and real time work as in the simulator.
 
 from __future__ import annotations
 
-import array
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -24,9 +23,12 @@ from robot_dynamics_ros.control.drivers.profile import load_driver_profile
 from robot_dynamics_ros.control.safety.stop_action import StopAction
 from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.model.robot_parameters import robot_from_parameters
-from robot_dynamics_ros.ros.conversions import JointStateWriter, ns_to_stamp
-from robot_dynamics_ros.ros.simulator import parameters as declared
-from robot_dynamics_ros.ros.simulator.node import COMMAND_QOS, STATE_QOS, Simulator
+from robot_dynamics_ros.ros.conversions import state_message
+from robot_dynamics_ros.ros.node import serve
+from robot_dynamics_ros.ros.node_parameters import EMULATOR
+from robot_dynamics_ros.ros.simulator import COMMAND_QOS, Simulator
+from robot_dynamics_ros.simulation.imperfections import emulated_plant
+from robot_dynamics_ros.simulation.mujoco_plant import require_within_limits
 from robot_dynamics_ros.simulation.plant import Plant
 from robot_dynamics_ros.spatial.scalar import Array
 
@@ -45,7 +47,7 @@ class DriverEmulator(Simulator):
     """
 
     NAME = 'driver_emulator'
-    PARAMETERS = declared.EMULATOR
+    PARAMETERS = EMULATOR
 
     # Building ------------------------------------------------------------------------------------
 
@@ -58,49 +60,42 @@ class DriverEmulator(Simulator):
         return robot_from_parameters(self._settings, description, effort_limits(self._profile))
 
     def _make_plant(self, tree: RobotTree) -> Plant:
-        self._driver = bind(self._profile, tree)
-        self._linked, self._driven = declared.emulated_plant(tree, self._settings, self._profile)
-        self._q, self._v = np.zeros(tree.n), np.zeros(tree.n)
+        profile = self._profile
+        self._driver = bind(profile, tree)
+        compensates, known = profile.compensated_by_driver, profile.payload_known_to_driver
+        self._linked, self._driven = emulated_plant(tree, self._settings, compensates, known)
+        self._q, self._v, self._own_anchor, self._own_effort = np.zeros((4, tree.n))
         self._last_command = np.full(tree.n, np.nan)
-        self._reflex, self.lost_states = '', 0
+        self._reflex, self._own_holds = '', False
         self._own = StopAction('hold', tree, natural_frequency=_OWN_FREQUENCY)
-        self._own_anchor, self._own_effort = np.zeros(tree.n), np.zeros(tree.n)
-        self._own_holds = False
         return self._linked
 
-    def _create_robot_topics(self, tree: RobotTree) -> None:
+    def _robot_topics(self, tree: RobotTree) -> tuple[JointState, str, str, Sequence[str], Any]:
         profile, driver = self._profile, self._driver
-        self._state = JointStateWriter(driver.command_names, effort=profile.state.effort != 'none')
+        names = driver.command_names
+        message = state_message(names, effort=profile.state.effort != 'none')
         if profile.state.velocity == 'differentiate':
-            self._state.message.velocity = array.array('d')
-        self._states = self.create_publisher(JointState, profile.state.topic, STATE_QOS)
-        self._subscribe_commands(profile.command.form, driver.command_topics)
-        if profile.command.form == 'overlay':
-            topic = profile.command.topic_of_positions
+            message.velocity = []
+        form, commands = profile.command.form, driver.command_topics
+        return message, profile.state.topic, form, commands, names
+
+    def _create_topics(self, tree: RobotTree) -> None:
+        super()._create_topics(tree)
+        if self._profile.command.form == 'overlay':
+            topic = self._profile.command.topic_of_positions
             self.create_subscription(Float64MultiArray, topic, self._on_overlaid, COMMAND_QOS)
-        self.create_service(Trigger, '~/recover', self._on_recover)
+        serve(self, Trigger, 'recover', self._on_recover)
 
     # Commands ------------------------------------------------------------------------------------
 
-    def _on_command(self, efforts: Sequence[float], names: Sequence[str]) -> None:
-        """Store a command in the driver's units; without joint names in the driver's order."""
-        driver, command = self._driver, np.array(efforts)
-        if self._profile.command.form == 'joint_state':
-            own = driver.command_names
-            complete = len(efforts) == len(names) and sorted(names) == sorted(own)
-            indices = [names.index(name) for name in own] if complete else []
-            command = command[indices]
-        ordered = command
-        if len(command) == len(driver.order):
-            ordered = np.empty(len(command))
-            ordered[driver.order] = command
-            ordered = driver.driven_effort(ordered)
-        self._process_command(self._buffer.store(ordered.tolist()))
-
-    def _on_joint_command(self, index: int, effort: float) -> None:
-        i = int(self._driver.order[index])
-        effort = self._driver.effort_scale[i] * effort - self._driver.effort_offset[i]
-        self._process_command(self._buffer.store_joint(i, float(effort)))
+    def _on_command(self, places: Sequence[int], efforts: Sequence[float]) -> None:
+        """Store a command, given in the driver's units and order."""
+        driver = self._driver
+        if len(efforts) == len(places):
+            places, command = driver.order[places].tolist(), np.zeros(len(driver.order))
+            command[places] = efforts
+            efforts = driver.driven_effort(command)[places].tolist()
+        super()._on_command(places, efforts)
 
     def _on_overlaid(self, message: Float64MultiArray) -> None:
         """Stop with a reflex if the positions sent with the efforts are far from the arm's."""
@@ -111,13 +106,13 @@ class DriverEmulator(Simulator):
         if not (np.abs(self._driver.position(commanded) - self._q) < _MAX_OVERLAY_ERROR).all():
             self._halt('the positions sent with the efforts are far from those of the arm')
 
-    def _process_command(self, complete: bool) -> None:
-        if complete and self._reflex:
+    def _on_answer(self) -> None:
+        if self._reflex:
             return
-        if complete and self._own_holds:
+        if self._own_holds:
             self._own_holds = False
             self.get_logger().info('commands take over from the own controller')
-        super()._process_command(complete)
+        super()._on_answer()
 
     def _check_rate(self, command: Array) -> None:
         """Stop with a reflex if the command changes faster than the profile allows."""
@@ -139,11 +134,9 @@ class DriverEmulator(Simulator):
         self.get_logger().error(f'reflex: {reason}; holding until ~/recover')
         self._hold_position()
 
-    def _on_recover(self, _: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
-        response.success = bool(self._reflex)
-        response.message = f'was: {self._reflex}' if self._reflex else 'there was no reflex'
-        self._reflex = ''
-        return response
+    def _on_recover(self, _: Trigger.Request) -> tuple[bool, str]:
+        reflex, self._reflex = self._reflex, ''
+        return bool(reflex), f'was: {reflex}' if reflex else 'there was no reflex'
 
     # The driver's own controller -----------------------------------------------------------------
 
@@ -160,7 +153,7 @@ class DriverEmulator(Simulator):
             return self._buffer.effort
         q, v = self._q, self._v
         self._driven.read(q, v)
-        goal = declared.own_position(self._driven.plant.tree, self._settings)
+        goal = own_position(self._nominal_tree, self._settings)
         if goal is not None and not self._reflex:
             max_step = self._settings['own_speed'] * self._linked.period
             self._own_anchor += np.clip(goal - self._own_anchor, -max_step, max_step)
@@ -190,27 +183,25 @@ class DriverEmulator(Simulator):
     def _publish_new_state(self) -> None:
         if not self._linked.stale or not self._run.time_ns:
             super()._publish_new_state()
-            return
-        self.lost_states += 1
 
     def _advance(self) -> None:
         super()._advance()
         while self._lockstep and self._linked.stale and not self._paused:
             super()._advance()  # a lost state cannot be answered
 
-    def _write_state(self, now: int) -> None:
-        driver, state, order = self._driver, self._state, self._driver.order
+    def _write_state(self, now: int) -> int:
+        driver, order = self._driver, self._driver.order
+        position, velocity, effort = self._state.doubles
         self._run.plant.read(self._q, self._v)
-        state.position[:] = driver.position_reading(self._q)[order]
-        state.velocity[:] = driver.velocity_reading(self._v)[order]
-        report = self._profile.state.effort
-        if report != 'none':
-            effort = self._driven.effort
-            if report == 'without_compensation':
-                effort = effort - self._driven.compensation
-            state.effort[:] = driver.effort_reading(effort)[order]
-        lost = self._pace.lost * round(self._linked.period * 1e9)
-        state.message.header.stamp = ns_to_stamp(self._origin_ns + now + lost)
+        position[:] = driver.position_reading(self._q)[order]
+        if velocity.size:
+            velocity[:] = driver.velocity_reading(self._v)[order]
+        if effort.size:
+            total = self._driven.effort
+            if self._profile.state.effort == 'without_compensation':
+                total = total - self._driven.compensation
+            effort[:] = driver.effort_reading(total)[order]
+        return self._origin_ns + now + self._pace.lost * round(self._linked.period * 1e9)
 
     def _restart_wall_clock(self) -> None:
         super()._restart_wall_clock()
@@ -222,4 +213,17 @@ class DriverEmulator(Simulator):
 
     def _check_change(self, changes: Mapping[str, Any]) -> None:
         super()._check_change(changes)
-        declared.own_position(self._driven.plant.tree, {**self._settings, **changes})
+        own_position(self._nominal_tree, {**self._settings, **changes})
+
+
+def own_position(tree: RobotTree, settings: Mapping[str, Any]) -> Array | None:
+    """Return the setpoint of the driver's own controller; None for the current position.
+
+    Raises:
+        ParameterError: A position is outside its limits.
+    """
+    value = np.array(settings['own_position'])
+    if value.size == 1 < tree.n:
+        return None
+    require_within_limits(tree, 'own_position', value)
+    return value

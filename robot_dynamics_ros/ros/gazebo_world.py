@@ -1,13 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lockstep with Gazebo: one step for each command, independent of the machine load.
+"""Lockstep with Gazebo, and joint forces that are zero at the end.
 
-The forces must reach Gazebo before the step begins. All topics of one process arrive over one
-connection and one thread handles them in order. A mark message is therefore sent after the forces,
-and the answer of Gazebo's system TriggeredPublisher to it confirms that the forces have arrived.
-Forces and marks are sent with Gazebo's Python bindings.
+Lockstep
+    One step for each command, independent of the machine load. The forces must reach Gazebo before
+    the step begins. All topics of one process arrive over one connection and one thread handles
+    them in order. A mark message is therefore sent after the forces, and the answer of Gazebo's
+    system TriggeredPublisher to it confirms that the forces have arrived. Forces and marks are
+    sent with Gazebo's Python bindings.
 
-A separate process requests the steps: in a process that also subscribes, the bindings would block
-while they wait for the answer and keep the receiving thread from the interpreter.
+    A separate process requests the steps: in a process that also subscribes, the bindings would
+    block while they wait for the answer and keep the receiving thread from the interpreter.
+
+Forces
+    Gazebo's system ApplyJointForce holds the last force indefinitely, even after its sender has
+    ended. The node that inserts the robot therefore starts this module as a process and keeps its
+    standard input open. When the input is closed, in order or because the node was killed, the
+    process sets the forces to zero.
 """
 
 from __future__ import annotations
@@ -17,18 +25,20 @@ import contextlib
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
 from robot_dynamics_ros.errors import MissingDependencyError, SceneError
+from robot_dynamics_ros.messages import NANO
 from robot_dynamics_ros.yaml_reader.parsing import file_text
 
 INSTALL = 'apt install python3-gz-transport15 python3-gz-msgs12, or for Harmonic 13 and 10'
@@ -43,7 +53,6 @@ _PLUGIN = f"""
     </plugin>
 """
 _SNAKE = re.compile(r'(?<!^)(?=[A-Z])')
-_NANO = 1_000_000_000
 _TIMEOUT_MS, _FIRST_TIMEOUT_MS = 60_000, 1_000
 #: Answers to earlier marks may arrive for this long, s.
 _LATE_S = 0.5
@@ -62,19 +71,22 @@ def lockstep_world(file: str) -> Path:
         ConfigurationError: The file cannot be read.
     """
     before, end, after = file_text(file, 'world').rpartition('</world>')
-    with tempfile.NamedTemporaryFile(
-        'w', prefix='lockstep_', suffix='.sdf', encoding='utf-8', delete=False
-    ) as copy:
-        copy.write(f'{before}{_PLUGIN}  {end}{after}')
-    path = Path(copy.name)
-    atexit.register(path.unlink, missing_ok=True)
+    return temporary_file('lockstep.sdf', f'{before}{_PLUGIN}  {end}{after}')
+
+
+def temporary_file(name: str, text: str) -> Path:
+    """Write a file with this name in a new folder, which is deleted when the process exits."""
+    folder = tempfile.TemporaryDirectory()
+    atexit.register(folder.cleanup)
+    path = Path(folder.name) / name
+    path.write_text(text, encoding='utf-8')
     return path
 
 
 def step_ns(file: str) -> int:
     """Return the step size of the world in an SDF file, ns; 1 ms if not specified."""
     text = ElementTree.parse(file).getroot().findtext('world/physics/max_step_size')
-    return round(_NANO * float(text or 0.001))
+    return round(NANO * float(text or 0.001))
 
 
 def bindings() -> tuple[str, str]:
@@ -131,7 +143,7 @@ class SteppedWorld:
         self._forces = [(self.node.advertise(topic, double), double()) for topic in topics]
         self._mark = self.node.advertise(_MARK, empty), empty()
         self._requests = subprocess.Popen(
-            [sys.executable, '-m', __name__, self._control, partition],
+            [sys.executable, '-m', __name__, 'steps', self._control, partition],
             stdin=subprocess.PIPE,
             text=True,
             bufsize=1,
@@ -212,7 +224,7 @@ class SteppedWorld:
                 self.request(self._control, 'WorldControl', pause=True, multi_step=1)
 
 
-def main(control: str, partition: str) -> None:
+def request_steps(control: str, partition: str) -> None:
     """Call the services that the lines of standard input name; exit at the first refusal.
 
     On a busy machine, requests and answers may be lost until both processes are connected. The
@@ -242,5 +254,108 @@ def _call(node: Any, timeout_ms: int, service: str, kind: str, fields: dict) -> 
     return node.request(service, request(**fields), request, reply, timeout_ms)
 
 
+# Forces ------------------------------------------------------------------------------------------
+
+#: Timeout of Gazebo's command line, s; it takes about 0.3 s, longer on a busy machine.
+CALL_TIMEOUT_S = 5.0
+#: Number of zero messages: a busy machine may lose one, because its sender exits immediately.
+_ROUNDS = 2
+#: After a kill, other nodes may command until the launch has ended them, s.
+_AFTER_KILL_S = 12.0
+_IN_ORDER = 'in order'
+
+
+def force_topics(description: str, model: str) -> list[str]:
+    """Return the Gazebo topics of the joint forces that a description declares.
+
+    Args:
+        description: URDF text.
+        model: The robot's name in the world.
+    """
+    return [
+        f'/model/{model}/joint/{name.text}/cmd_force'
+        for plugin in ElementTree.fromstring(description).iter('plugin')
+        if plugin.get('name') == 'gz::sim::systems::ApplyJointForce'
+        for name in plugin.iter('joint_name')
+    ]
+
+
+class ForceGuard:
+    """Sets forces to zero on request, or when its owner has died.
+
+    Args:
+        topics: Topics of the forces.
+    """
+
+    def __init__(self, topics: Sequence[str]) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, '-m', __name__, 'forces', *topics],
+            stdin=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+
+    def release(self) -> None:
+        """Set the forces to zero; return when done."""
+        with contextlib.suppress(subprocess.TimeoutExpired, BrokenPipeError):
+            self._process.communicate(_IN_ORDER, timeout=2.0 * _ROUNDS * CALL_TIMEOUT_S)
+
+
+def start_gz(arguments: Sequence[str]) -> subprocess.Popen[str]:
+    """Start Gazebo's command line in a separate session, which does not receive Ctrl-C."""
+    return subprocess.Popen(
+        ['gz', *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def kill_gz(call: subprocess.Popen[str]) -> None:
+    """Kill a running call with its child processes: gz is a script that starts others."""
+    if call.poll() is None:
+        os.killpg(call.pid, signal.SIGKILL)
+
+
+def _set_to_zero(topics: Sequence[str]) -> None:
+    """Publish zero for all forces concurrently."""
+    end = time.monotonic() + CALL_TIMEOUT_S
+    calls = [
+        start_gz(['topic', '-t', topic, '-m', 'gz.msgs.Double', '-p', 'data: 0.0'])
+        for topic in topics
+    ]
+    for call in calls:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            call.wait(max(end - time.monotonic(), 0.0))
+        kill_gz(call)
+        call.communicate()
+
+
+def _rounds(in_order: bool) -> Iterator[None]:
+    """Yield each time zeros must be published."""
+    end = time.monotonic() + (0.0 if in_order else _AFTER_KILL_S)
+    for _ in range(_ROUNDS):
+        yield
+    while time.monotonic() < end:
+        time.sleep(1.0)
+        yield
+
+
+def end_forces(*topics: str) -> None:
+    """Wait until the owner ends, then set the forces to zero."""
+    in_order = sys.stdin.read() == _IN_ORDER
+    if not in_order:
+        with contextlib.suppress(OSError):
+            print('gazebo_robot was killed: its forces are set to zero', file=sys.stderr)
+    for _ in _rounds(in_order):
+        _set_to_zero(topics)
+
+
 if __name__ == '__main__':
-    main(*sys.argv[1:])
+    if sys.argv[1] == 'steps':
+        request_steps(*sys.argv[2:])
+    else:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_IGN)
+        end_forces(*sys.argv[2:])

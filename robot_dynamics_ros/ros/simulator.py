@@ -31,23 +31,33 @@ from rosgraph_msgs.msg import Clock as ClockMessage
 from sensor_msgs.msg import JointState
 from std_srvs.srv import SetBool, Trigger
 
+from robot_dynamics_ros.control.drivers.conversion import command_order
 from robot_dynamics_ros.errors import PeerTimeoutError, RobotDynamicsError
 from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.model.payload import payload_from_parameters
 from robot_dynamics_ros.model.robot_parameters import robot_from_parameters
-from robot_dynamics_ros.parameters import Parameter
+from robot_dynamics_ros.parameters import Parameter, checked
+from robot_dynamics_ros.ros import node_parameters as declared
 from robot_dynamics_ros.ros.conversions import (
-    JointStateWriter,
+    PreparedMessage,
+    default_topics,
     ns_to_stamp,
+    state_message,
     subscribe_commands,
     wrench_message,
     wrench_of,
 )
-from robot_dynamics_ros.ros.node import STEADY, PackageNode, on_set_parameters
+from robot_dynamics_ros.ros.node import (
+    STEADY,
+    PackageNode,
+    on_set_parameters,
+    publisher_names,
+    serve,
+)
 from robot_dynamics_ros.ros.rclpy_compat import take_message
-from robot_dynamics_ros.ros.simulator import parameters as declared
-from robot_dynamics_ros.ros.simulator.command_buffer import CommandBuffer
-from robot_dynamics_ros.simulation.plant import Pace, Plant, SimulationRun
+from robot_dynamics_ros.simulation.imperfections import with_imperfections, with_model_error
+from robot_dynamics_ros.simulation.mujoco_plant import initial_state, plant_from_parameters
+from robot_dynamics_ros.simulation.plant import CommandBuffer, Pace, Plant, SimulationRun
 from robot_dynamics_ros.spatial.scalar import Array
 
 STATE_QOS = QoSProfile(depth=2000)  # reliable and deep: a delayed recorder loses no messages
@@ -79,7 +89,7 @@ class Simulator(PackageNode):
 
     def __init__(self) -> None:
         super().__init__(self.NAME, self.PARAMETERS)
-        self._dropped = self._refusals_logged = 0
+        self._dropped = 0
         self._begin_with_robot(self._begin)
 
     def on_stop(self) -> None:
@@ -103,16 +113,17 @@ class Simulator(PackageNode):
         return robot_from_parameters(self._settings, description)
 
     def _make_plant(self, tree: RobotTree) -> Plant:
-        plant = declared.exact_plant(tree, self._settings)
-        return declared.with_imperfections(plant, self._settings)
+        plant = plant_from_parameters(with_model_error(tree, self._settings), self._settings)
+        imperfect = with_imperfections(plant, self._settings)
+        return plant if imperfect.imperfections.perfect else imperfect
 
     def _begin(self, description: str) -> None:
-        settings, tree = self._settings, self._robot(description)
-        plant, self._nominal_tree = self._make_plant(tree), tree
-        first = declared.initial_state(tree, settings)
-        self._run = SimulationRun(plant, *first, settings['end_time_s'])
+        tree = self._nominal_tree = self._robot(description)
+        settings = self._settings = checked(self.PARAMETERS, self._settings, tree.n)
+        first = initial_state(tree, settings)
+        self._run = SimulationRun(self._make_plant(tree), *first, settings['end_time_s'])
         self._schedule_payload()
-        self._buffer = CommandBuffer(tree, settings['joints'])
+        self._buffer = CommandBuffer(tree, command_order(settings['joints'], tree))
         self._clock_ns = round(settings['clock_period'] * 1e9)
         self._lockstep = settings['mode'] == 'lockstep'
         self._paused = settings['start_paused']
@@ -129,15 +140,20 @@ class Simulator(PackageNode):
 
     def _create_topics(self, tree: RobotTree) -> None:
         settings = self._settings
-        self._create_robot_topics(tree)
+        message, states, form, commands, joints = self._robot_topics(tree)
+        self._state = PreparedMessage(message)
+        self._states = self.create_publisher(JointState, states, STATE_QOS)
+        self._commands = subscribe_commands(
+            self, form, commands, joints, self._on_command, COMMAND_QOS
+        )
         self._clock_publisher = (
             self.create_publisher(ClockMessage, '/clock', 10)
             if settings['publish_clock']
             else None
         )
-        self.create_service(SetBool, '~/pause', self._on_pause)
-        self.create_service(Trigger, '~/reset', self._on_reset)
-        self.create_service(Trigger, '~/step', self._on_step)
+        serve(self, SetBool, 'pause', self._on_pause)
+        serve(self, Trigger, 'reset', self._on_reset)
+        serve(self, Trigger, 'step', self._on_step)
         topic = settings['wrench_topic']
         self._wrenches = self.create_publisher(WrenchStamped, topic, STATE_QOS) if topic else None
         self.create_subscription(WrenchStamped, 'simulator/push', self._on_push, COMMAND_QOS)
@@ -145,47 +161,30 @@ class Simulator(PackageNode):
         if not self._lockstep:
             self.create_timer(self._pace.period, self._on_step_timer, clock=STEADY)
 
-    def _create_robot_topics(self, tree: RobotTree) -> None:
-        settings = self._settings
-        self._state = JointStateWriter(tree.joint_names, effort=True)
-        self._states = self.create_publisher(JointState, 'joint_states', STATE_QOS)
-        form, topics = settings['command_form'], ['effort_controller/commands']
-        if form == 'per_joint':
-            topics = [f'{name}/cmd_force' for name in self._buffer.joints]
-        self._subscribe_commands(form, topics)
-
-    def _subscribe_commands(self, form: str, topics: Sequence[str]) -> None:
-        self._commands = subscribe_commands(
-            self, form, topics, self._on_command, self._on_joint_command, COMMAND_QOS
-        )
-
-    def _publish_wrench(self) -> None:
-        """Publish the wrench of the board on the robot."""
-        plant, stamp = self._run.plant, self._state.message.header.stamp
-        if self._wrenches is not None and plant.board_frame:
-            wrench = wrench_message(plant.board_frame, plant.board_wrench(), stamp)
-            self._wrenches.publish(wrench)
+    def _robot_topics(self, tree: RobotTree) -> tuple[JointState, str, str, Sequence[str], Any]:
+        """Return state message and topic; form, topics and joints of the commands."""
+        form, joints = self._settings['command_form'], self._buffer.joints
+        message = state_message(tree.joint_names)
+        return message, 'joint_states', form, default_topics(form, joints), joints
 
     # Commands ------------------------------------------------------------------------------------
 
-    def _on_command(self, efforts: Sequence[float], _: Sequence[str]) -> None:
-        self._process_command(self._buffer.store(efforts))
-
-    def _on_joint_command(self, index: int, effort: float) -> None:
-        self._process_command(self._buffer.store_joint(index, effort))
-
-    def _process_command(self, complete: bool) -> None:
-        if complete:
-            self._answered = True
-            self._answered_at = time.monotonic()
-            if self._lockstep and not self._paused:
-                self._advance()
-        elif self._buffer.refused > self._refusals_logged:
-            self._refusals_logged = self._buffer.refused
+    def _on_command(self, places: Sequence[int], efforts: Sequence[float]) -> None:
+        refused = self._buffer.refused
+        if self._buffer.store(places, efforts):
+            self._on_answer()
+        elif self._buffer.refused > refused:
             self.get_logger().warning(
                 f'command {self._buffer.refused} refused: {self._buffer.last_refusal}',
                 throttle_duration_sec=_WARN_S,
             )
+
+    def _on_answer(self) -> None:
+        """React to a command that answers the current state."""
+        self._answered = True
+        self._answered_at = time.monotonic()
+        if self._lockstep and not self._paused:
+            self._advance()
 
     def _drop_queued(self) -> None:
         """Drop all queued commands: those sent before a state is published do not answer it."""
@@ -222,7 +221,6 @@ class Simulator(PackageNode):
         return self._buffer.effort
 
     def _restart(self) -> None:
-        self._refusals_logged = self._buffer.refused
         self._run.restart()
         self._buffer.clear()
         self._next_clock = 0
@@ -231,29 +229,32 @@ class Simulator(PackageNode):
 
     def _publish_new_state(self) -> None:
         now = self._run.time_ns
-        self._write_state(now)
+        self._stamp_ns = self._write_state(now)
         self._answered = False
         self._timeouts = 0
         self._published_at = self._sent_at = time.monotonic()
         if self._lockstep:
             self._drop_queued()
-        self._publish_wrench()
-        self._states.publish(self._state.message)
+        plant = self._run.plant
+        if self._wrenches is not None and plant.board_frame:
+            stamp = ns_to_stamp(self._stamp_ns)
+            wrench = wrench_message(plant.board_frame, plant.board_wrench(), stamp)
+            self._wrenches.publish(wrench)
+        self._state.publish(self._states, self._stamp_ns)
         if now >= self._next_clock:
             self._next_clock = now - now % self._clock_ns + self._clock_ns
             self._publish_clock()
 
     def _publish_clock(self) -> None:
         if self._clock_publisher is not None:
-            clock = self._state.message.header.stamp
-            self._clock_publisher.publish(ClockMessage(clock=clock))
+            self._clock_publisher.publish(ClockMessage(clock=ns_to_stamp(self._stamp_ns)))
 
-    def _write_state(self, now: int) -> None:
-        """Write the current state with the timestamp ``now``, ns, into the message."""
-        state, plant = self._state, self._run.plant
-        plant.read(state.position, state.velocity)
-        state.effort[:] = plant.effort
-        state.message.header.stamp = ns_to_stamp(now)
+    def _write_state(self, now: int) -> int:
+        """Write the state at a simulated time, ns, into the message; return its timestamp, ns."""
+        position, velocity, effort = self._state.doubles
+        self._run.plant.read(position, velocity)
+        effort[:] = self._run.plant.effort
+        return now
 
     def _on_idle(self) -> None:
         """Publish an unanswered or paused state again; check for a missing peer."""
@@ -262,7 +263,7 @@ class Simulator(PackageNode):
         if not waiting or now - self._sent_at < self._settings['republish_period_s']:
             return
         self._sent_at = now
-        self._states.publish(self._state.message)
+        self._state.publish(self._states)
         self._publish_clock()
         waited = now - self._published_at
         if (
@@ -287,11 +288,7 @@ class Simulator(PackageNode):
     def _peers(self) -> str:
         """Return the names of the command publishers, for messages."""
         topic = self._commands[0].topic_name
-        senders = sorted(
-            f'{info.node_namespace.rstrip("/")}/{info.node_name}'
-            for info in self.get_publishers_info_by_topic(topic)
-        )
-        if senders:
+        if senders := publisher_names(self, topic):
             return f'{", ".join(senders)}, publisher of {topic}'
         return f'no publisher of {topic}'
 
@@ -326,45 +323,40 @@ class Simulator(PackageNode):
 
     # Services and parameters ---------------------------------------------------------------------
 
-    def _on_pause(self, request: SetBool.Request, response: SetBool.Response) -> SetBool.Response:
+    def _on_pause(self, request: SetBool.Request) -> tuple[bool, str]:
         self._paused = request.data
-        response.success = True
-        response.message = f'{"paused" if self._paused else "running"} at t = {self._run.time:.6f}'
+        text = f'{"paused" if self._paused else "running"} at t = {self._run.time:.6f}'
         if self._lockstep and not self._paused:
             self._published_at = time.monotonic()
             if self._answered:
                 self._advance()
-        return response
+        return True, text
 
-    def _on_reset(self, _: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
+    def _on_reset(self, _: Trigger.Request) -> tuple[bool, str]:
         self._paused = True
         self._log_summary()
         self._restart()
-        response.success, response.message = True, 'at the first state, paused'
-        return response
+        return True, 'at the first state, paused'
 
-    def _on_step(self, _: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
-        response.success = self._paused and (self._answered or not self._lockstep)
-        if response.success:
-            self._advance()
-            response.message = f'at t = {self._run.time:.6f}'
-        elif self._paused:
-            response.message = 'no command answers the present state yet'
-        else:
-            response.message = 'not paused'
-        return response
+    def _on_step(self, _: Trigger.Request) -> tuple[bool, str]:
+        if not self._paused:
+            return False, 'not paused'
+        if self._lockstep and not self._answered:
+            return False, 'no command answers the present state yet'
+        self._advance()
+        return True, f'at t = {self._run.time:.6f}'
 
     def _check_change(self, changes: Mapping[str, Any]) -> None:
-        merged = {**self._settings, **changes}
-        declared.with_model_error(self._nominal_tree, merged)
+        merged = checked(self.PARAMETERS, {**self._settings, **changes}, self._nominal_tree.n)
+        with_model_error(self._nominal_tree, merged)
         self._run.check_payload(payload_from_parameters(merged))
 
     def _apply_change(self, changes: Mapping[str, Any]) -> None:
         self._settings = self._read_parameters()
         self._run.end_at(self._settings['end_time_s'])
-        if changes.keys() & declared.MISMATCH_NAMES:
-            self._run.set_robot(declared.with_model_error(self._nominal_tree, self._settings))
-        if changes.keys() & declared.PAYLOAD_NAMES:
+        if changes.keys() & {one.name for one in declared.MISMATCH}:
+            self._run.set_robot(with_model_error(self._nominal_tree, self._settings))
+        if changes.keys() & {one.name for one in declared.SIMULATED_PAYLOAD}:
             self._schedule_payload()
 
     def _schedule_payload(self) -> None:
