@@ -30,7 +30,7 @@ from robot_dynamics_ros.cli.arguments import (
     robot_of,
     robot_source,
 )
-from robot_dynamics_ros.cli.tables import print_problems, print_table, wide_console
+from robot_dynamics_ros.cli.tables import print_findings, print_table, wide_console
 from robot_dynamics_ros.commissioning.driver_samples import (
     DriverSamples,
     check_limits,
@@ -119,7 +119,7 @@ def _print(
         print_table(_link_table(check))
     if check.joints:
         print_table(_joint_table(check, needed))
-    print_problems(findings)
+    print_findings(findings)
     last = escape(verdict) if findings else '[green]no problems found[/]'
     console.print(last, highlight=False)
 
@@ -287,7 +287,7 @@ def _print_held(
     if held is not None:
         print_table(_table(tree, held, 'commanded' if commanded else 'measured'))
         print_table(_correlations(tree, held))
-    print_problems(findings)
+    print_findings(findings)
     if not any(finding.severity == 'error' for finding in findings):
         wide_console().print('[green]no errors found in the profile[/]')
 

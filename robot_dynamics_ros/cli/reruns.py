@@ -57,6 +57,13 @@ _USUAL_OUTPUT = Path('out') / 'replay'
 TOLERANCE = 1e-9  # N m or N: rounding by another order of additions
 _REFERENCE_TOLERANCE = 1e-6
 EXIT_DIFFERENT = 1
+#: What the numbers of lost answers, and of unanswered and of refused states mean.
+_COUNTED = (
+    'answers of the controller have no recorded command: not compared',
+    'states were not answered, or neither command nor reference was recorded: not shown to the '
+    'loop',
+    'states that were answered are refused by the loop',
+)
 
 
 def _tolerance(text: str) -> float:
@@ -125,17 +132,8 @@ def _document(
     merged = {**source.parameters, **changes}
     worst = float(difference.peak.max())
     notes = [*source.notes, *result.problems, *source.bag_notes]
-    if result.lost:
-        notes.append(
-            f'{result.lost} answers of the controller have no recorded command: not compared'
-        )
-    if result.unanswered:
-        notes.append(
-            f'{result.unanswered} states were not answered, or neither command nor reference was '
-            'recorded: not shown to the loop'
-        )
-    if result.refused:
-        notes.append(f'{result.refused} states that were answered are refused by the loop')
+    counts = (result.lost, result.unanswered, result.refused)
+    notes += [f'{x} {text}' for x, text in zip(counts, _COUNTED, strict=True) if x]
     if result.reference_error > _REFERENCE_TOLERANCE:
         notes.append(
             f'the reference differs from the recorded one by up to {result.reference_error:.3g}: '

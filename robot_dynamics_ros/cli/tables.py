@@ -19,7 +19,13 @@ from robot_dynamics_ros.recordings.metrics.metric import (
 )
 from robot_dynamics_ros.recordings.report.toolkit import Report, ReportTable
 
-_STYLES = {'wrong': 'bold red', 'look': 'yellow', 'good': 'green'}
+_STYLES = {
+    'wrong': 'bold red',
+    'look': 'yellow',
+    'good': 'green',
+    'error': 'red',
+    'warning': 'yellow',
+}
 _WIDTH_IN_FILES = 150
 
 
@@ -38,18 +44,11 @@ def print_lines(style: str, word: str, texts: Iterable[str]) -> None:
         wide_console().print(line, highlight=False, soft_wrap=True)
 
 
-def print_findings(findings: Sequence[MetricRemark]) -> None:
-    """Print findings, one line each."""
+def print_findings(findings: Iterable[MetricRemark | Finding]) -> None:
+    """Print findings on a recording, a model or a driver profile, one line each."""
     for finding in findings:
-        word = f'{finding.severity:>5}'
-        print_lines(_STYLES[finding.severity], word, [finding.text])
-
-
-def print_problems(findings: Iterable[Finding]) -> None:
-    """Print the findings on a model or a driver profile, one line each."""
-    for finding in findings:
-        style = 'red' if finding.severity == 'error' else 'yellow'
-        print_lines(style, finding.severity, [str(finding)])
+        severity = finding.severity
+        print_lines(_STYLES[severity], f'{severity:>5}', [str(finding)])
 
 
 def print_table(table: ReportTable) -> None:

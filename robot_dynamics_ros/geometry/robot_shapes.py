@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-import math
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -34,7 +34,7 @@ _INERTIA_COLOUR: Colour = (0.55, 0.62, 0.70, 0.6)
 #: Number of triangles per robot that a browser renders smoothly.
 MAX_FACES = 60_000
 _MAX_CELLS = 2048  # maximum number of grid cells along the longest side
-_BISECTIONS = 10  # determine the number of cells to 1 %
+_GRIDS = 1024  # numbers of cells to choose from, 1 % apart
 _MIN_FACES = 32  # minimum number of triangles kept for each part
 
 
@@ -153,16 +153,9 @@ def decimated(surface: Triangles, max_faces: int) -> Triangles:
     """
     if len(surface.faces) <= max_faces:
         return surface
-    low, high = 1.0, float(_MAX_CELLS)
-    best = _clustered(surface, low)
-    for _ in range(_BISECTIONS):
-        middle = math.sqrt(low * high)
-        coarse = _clustered(surface, middle)
-        if len(coarse.faces) <= max_faces:
-            low, best = middle, coarse
-        else:
-            high = middle
-    return best
+    grids = np.geomspace(1.0, _MAX_CELLS, _GRIDS).tolist()
+    finest = bisect_right(grids, max_faces, key=lambda n: len(_clustered(surface, n).faces))
+    return _clustered(surface, grids[max(finest - 1, 0)])
 
 
 def _clustered(surface: Triangles, cells: float) -> Triangles:

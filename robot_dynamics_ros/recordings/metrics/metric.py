@@ -39,6 +39,9 @@ class MetricRemark:
     severity: str
     text: str
 
+    def __str__(self) -> str:
+        return self.text
+
 
 @dataclass(frozen=True, eq=False)
 class Window:
