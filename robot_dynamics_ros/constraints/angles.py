@@ -8,10 +8,15 @@ from typing import ClassVar
 
 import numpy as np
 
-from robot_dynamics_ros.constraints.constraint import Constraint, Motion, MovingFrame, Stack
+from robot_dynamics_ros.constraints.constraint import Constraint, MovingFrame, Stack
 from robot_dynamics_ros.constraints.curves import ORIGIN, UP
 from robot_dynamics_ros.constraints.error_dynamics import gains_from_frequency
-from robot_dynamics_ros.constraints.jet import (
+from robot_dynamics_ros.constraints.program import Program
+from robot_dynamics_ros.constraints.signals import Followed, Signal
+from robot_dynamics_ros.errors import ParameterError
+from robot_dynamics_ros.model import RobotTree
+from robot_dynamics_ros.model.kinematics import Motion
+from robot_dynamics_ros.spatial.jet import (
     Jet,
     angle_per_sine,
     compose,
@@ -24,10 +29,6 @@ from robot_dynamics_ros.constraints.jet import (
     signed_angle,
     stack,
 )
-from robot_dynamics_ros.constraints.program import Program
-from robot_dynamics_ros.constraints.signals import Followed, Signal
-from robot_dynamics_ros.errors import ParameterError
-from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.spatial.linear_algebra import unit
 
 

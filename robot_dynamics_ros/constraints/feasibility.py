@@ -136,24 +136,13 @@ def _checked_point(program: Program, guess: Array, t: float) -> _PathPoint:
 
 
 def _search_minimum(program: Program, first: _PathPoint, start: float, end: float) -> None:
-    """Search for the smallest singular value between two instants, by golden section."""
-    ratio = 0.5 * (np.sqrt(5.0) - 1.0)
-    low, high = start, end
+    """Search for the smallest singular value between two instants; reject it there."""
+    from scipy.optimize import minimize_scalar  # here: few programs come near a singularity
 
     def sigma(t: float) -> float:
         return _checked_point(program, first.guess(program, t - start), t).sigma_min
 
-    a, b = high - ratio * (high - low), low + ratio * (high - low)
-    at_a, at_b = sigma(a), sigma(b)
-    for _ in range(_SECTIONS):
-        if at_a < at_b:
-            high, b, at_b = b, a, at_a
-            a = high - ratio * (high - low)
-            at_a = sigma(a)
-        else:
-            low, a, at_a = a, b, at_b
-            b = low + ratio * (high - low)
-            at_b = sigma(b)
+    minimize_scalar(sigma, bounds=(start, end), method='bounded', options={'maxiter': _SECTIONS})
 
 
 def starting_configuration(program: Program, home: Array | None = None) -> Array:

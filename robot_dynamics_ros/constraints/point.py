@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from robot_dynamics_ros.constraints.constraint import Constraint, Motion, MovingFrame
+from robot_dynamics_ros.constraints.constraint import Constraint, MovingFrame
 from robot_dynamics_ros.constraints.curves import ORIGIN
-from robot_dynamics_ros.constraints.jet import Jet, dot, norm, stack
 from robot_dynamics_ros.constraints.signals import Constant, Signal
 from robot_dynamics_ros.errors import ParameterError
 from robot_dynamics_ros.model import RobotTree
+from robot_dynamics_ros.model.kinematics import Motion
+from robot_dynamics_ros.spatial.jet import Jet, dot, norm, stack
 
 AXES = 'xyz'
 

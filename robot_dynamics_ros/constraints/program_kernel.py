@@ -14,11 +14,11 @@ from struct import Struct
 
 import numpy as np
 
-from robot_dynamics_ros.constraints.constraint import Motion
-from robot_dynamics_ros.constraints.jet import Jet, timed
 from robot_dynamics_ros.constraints.program import Program
 from robot_dynamics_ros.constraints.stabilization import TaskInverse, task_acceleration
 from robot_dynamics_ros.dynamics import make_formulation
+from robot_dynamics_ros.model.kinematics import Motion
+from robot_dynamics_ros.spatial.jet import Jet, timed
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.kernel import compile_function
 

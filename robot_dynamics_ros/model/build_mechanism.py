@@ -131,8 +131,8 @@ def _guess(equations: LoopEquations, file: MechanismFile) -> Array:
 
 def _assemble(equations: LoopEquations, q: Array, file: MechanismFile) -> Array:
     """Return the root of the loop equations found from the guess."""
-    closed = close(equations, q)
-    rank = _rank(equations.scaled(closed.q)[1])
+    closed, gap = close(equations, q)
+    rank = _rank(equations.scaled(closed)[1])
     if rank > len(equations.dependent):
         raise MechanismError(
             'coordinates',
@@ -140,34 +140,34 @@ def _assemble(equations: LoopEquations, q: Array, file: MechanismFile) -> Array:
             f'{equations.tree.n - rank} degrees of freedom',
             'declare as many coordinates as there are degrees of freedom',
         )
-    if closed.gap > CLOSED:
+    if gap > CLOSED:
         raise MechanismError(
             equations.names,
-            f'cannot be assembled from the guess: a gap of {closed.gap * equations.length:.3g} m '
+            f'cannot be assembled from the guess: a gap of {gap * equations.length:.3g} m '
             'or rad is left',
             'check the lengths, the frames and assembly: at, guess',
         )
     for loop in file.loops:
-        if is_flipped(equations.tree, loop, closed.q):
+        if is_flipped(equations.tree, loop, closed):
             raise MechanismError(
                 f'loop {loop.name!r}',
                 'closes from the guess with its frames half a turn apart',
                 'give another guess: the axes of both frames must agree',
             )
     names = [equations.tree.joint_names[i] for i in equations.dependent]
-    dependent = closed.q[list(equations.dependent)]
+    dependent = closed[list(equations.dependent)]
     listed = ', '.join(
         f'{name}: {value:.4f}' for name, value in zip(names, dependent, strict=True)
     )
     for i, name in zip(equations.dependent, names, strict=True):
         allowed = _MAX_GUESS_ERROR * (equations.length if equations.tree.prismatic[i] else 1.0)
-        if abs(closed.q[i] - q[i]) > allowed:
+        if abs(closed[i] - q[i]) > allowed:
             raise MechanismError(
                 'assembly guess',
-                f'{name} = {q[i]:.4g} is far from the root found, {closed.q[i]:.4g}',
+                f'{name} = {q[i]:.4g} is far from the root found, {closed[i]:.4g}',
                 f'if that branch is meant, declare guess: {{{listed}}}',
             )
-    return closed.q
+    return closed
 
 
 def _rank(matrix: Array) -> int:

@@ -1,11 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Position, velocity and acceleration kinematics of frames on a tree; numbers or symbols."""
+"""Position, velocity and acceleration kinematics of frames on a tree; numbers or symbols.
+
+``Motion`` provides points, axes and joints as jets, for constraints and for closed loops.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
+import numpy as np
+
 from robot_dynamics_ros.model.robot_tree import BodyFrame, RobotTree
+from robot_dynamics_ros.spatial.jet import Jet, timed
 from robot_dynamics_ros.spatial.scalar import Array, common_dtype, cross, identity, zeros
 
 
@@ -137,3 +144,77 @@ def frame_motion(
 def frame_jacobian(tree: RobotTree, q: Array, frame: str | BodyFrame = 'tool') -> Array:
     """Return the Jacobian of a frame in base axes, linear rows first, shape (6, n)."""
     return frame_motion(tree, q, zeros(tree.n, common_dtype(q)), frame).J
+
+
+class Motion:
+    """The kinematics of a robot at one state, as jets for residuals.
+
+    Args:
+        tree: The robot.
+        q: Joint positions, shape (n,), rad or m; numbers or symbols.
+        v: Joint velocities, shape (n,), rad/s or m/s.
+    """
+
+    def __init__(self, tree: RobotTree, q: Array, v: Array) -> None:
+        self.tree, self.q, self.v = tree, q, v
+        self._frames: dict[str, FrameMotion] = {}
+
+    @property
+    def n(self) -> int:
+        """Number of joints."""
+        return self.tree.n
+
+    def frame(self, name: str) -> FrameMotion:
+        """Return pose, Jacobian and drift of a frame; computed once per frame.
+
+        Raises:
+            UnknownNameError: The robot has no such frame.
+        """
+        if name not in self._frames:
+            self._frames[name] = frame_motion(self.tree, self.q, self.v, name)
+        return self._frames[name]
+
+    def point(self, frame: str, offset: Sequence[float] = (0.0, 0.0, 0.0)) -> Jet:
+        r"""Return the jet of a point fixed in a frame, in base axes, m, shape (3,).
+
+        .. math:: p = O + C\rho,\quad J_i = v_i + \omega_i\times C\rho,\quad
+                  \dot J\dot q = a + \dot\omega\times C\rho + \omega\times(\omega\times C\rho)
+
+        Args:
+            frame: Name of a link.
+            offset: The point :math:`\rho` in the frame, m, shape (3,).
+
+        Source: constraint-stabilization, section 2.1 (point constraint).
+        """
+        F = self.frame(frame)
+        origin = Jet(F.p_WF, F.J[:3] @ self.v, F.J[:3], F.drift[:3])
+        return origin + self.axis(frame, offset) if any(offset) else origin
+
+    def axis(self, frame: str, direction: Sequence[float] | Array) -> Jet:
+        r"""Return the jet of a direction fixed in a frame, in base axes, shape (3,).
+
+        :math:`\dot u = \omega\times u`.
+
+        Args:
+            frame: Name of a link.
+            direction: The direction in the frame, shape (3,).
+        """
+        F = self.frame(frame)
+        u, w = F.R_WF @ np.asarray(direction), F.J[3:] @ self.v
+        rate = cross(w, u)
+        return Jet(u, rate, cross(F.J[3:], u), cross(F.drift[3:], u) + cross(w, rate))
+
+    def joints(self, coefficients: Array) -> Jet:
+        """Return the jet of linear combinations of the joint positions, shape (k,).
+
+        Args:
+            coefficients: One row per combination, shape (k, n).
+        """
+        no_drift = zeros(len(coefficients), float)
+        return Jet(coefficients @ self.q, coefficients @ self.v, coefficients, no_drift)
+
+    def fixed(self, value: Sequence[float] | Array) -> Jet:
+        """Return a constant as a jet."""
+        constant = np.asarray(value, dtype=float)
+        still = np.zeros(len(constant))
+        return timed(constant, still, still, self.n)

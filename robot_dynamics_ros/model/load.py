@@ -33,7 +33,7 @@ from robot_dynamics_ros.model.inspection import ModelCheck, check_joint, inspect
 from robot_dynamics_ros.model.mechanism import Mechanism
 from robot_dynamics_ros.model.payload import IdentifiedParameters
 from robot_dynamics_ros.model.robot_tree import STANDARD_GRAVITY, RobotTree, vector
-from robot_dynamics_ros.model.selection import LockedPosition, MimicMode, Wanted, grounded, select
+from robot_dynamics_ros.model.selection import LockedPosition, MimicMode, grounded, select
 
 if TYPE_CHECKING:
     from robot_dynamics_ros.model.mechanism_file import MechanismFile
@@ -97,8 +97,8 @@ def load_robot(
     if corrected is not None:
         faults.clear()
         description = read_description(corrected.patched(description.xml), None, faults.append)
-    request = Wanted(joints, base, tip, locked, mimic)
-    tree = _tree(description, faults, vector('gravity', gravity), effort_limit, request, strict)
+    choice = (joints, base, tip, locked, mimic)
+    tree = _tree(description, faults, vector('gravity', gravity), effort_limit, choice, strict)
     return tree if corrected is None else corrected.completed(tree)
 
 
@@ -141,9 +141,8 @@ def load_mechanism(
     faults: list[DescriptionError] = []
     description = read_description(urdf, mappings, faults.append)
     passive = passive_joints(description, file, effort_limit)
-    gravity_vector = vector('gravity', gravity)
-    request = Wanted(mimic=mimic)
-    tree = _tree(description, faults, gravity_vector, effort_limit, request, passive=passive)
+    gravity_vector, choice = vector('gravity', gravity), (None, '', '', None, mimic)
+    tree = _tree(description, faults, gravity_vector, effort_limit, choice, passive=passive)
     if tree.coupling is not None:
         raise MechanismError(
             f'robot {tree.name!r}',
@@ -179,7 +178,7 @@ def _tree(
     faults: list[DescriptionError],
     gravity: Any,
     effort_limit: EffortLimit,
-    request: Wanted,
+    choice: tuple[Any, ...],
     strict: bool = False,
     passive: Collection[str] = (),
 ) -> RobotTree:
@@ -192,7 +191,7 @@ def _tree(
         raise (faults or [fault])[0]
     for unknown in unknown_joints(effort_limit, description):
         raise unknown
-    selection = select(description, request)
+    selection = select(description, *choice)
     check = inspect(selection.description, (), effort_limit, passive)
     _raise_first(finding for finding in check.errors if finding.fatal)
     tree = build_tree(selection.description, gravity, effort_limit, selection.followers)

@@ -21,16 +21,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from robot_dynamics_ros.errors import MechanismError, SingularityError
-from robot_dynamics_ros.model.kinematics import frame_motion
+from robot_dynamics_ros.model.kinematics import Motion, frame_pose
 from robot_dynamics_ros.model.robot_tree import RobotTree
-from robot_dynamics_ros.spatial.scalar import Array, cross, cross_matrix
+from robot_dynamics_ros.spatial.jet import Jet, dot, stack, timed
+from robot_dynamics_ros.spatial.scalar import Array, cross_matrix
 
 AXES = 'xyz'
 
@@ -68,24 +69,12 @@ class Loop(NamedTuple):
         return tuple(sorted(one ^ two))
 
 
-class LoopMotion(NamedTuple):
-    r"""Loop equations at a state of the tree, m rows in the order of ``Loop.rows``.
+def loop_motion(tree: RobotTree, loop: Loop, q: Array, v: Array) -> Jet:
+    r"""Return the loop equations as a jet, m rows in the order of ``Loop.rows``.
 
-    Attributes:
-        residual: :math:`\Phi`, shape (m,), in m, or the sine of an angle.
-        J: :math:`\Phi_q`, shape (m, n).
-        drift: :math:`\ddot\Phi` at zero joint acceleration, shape (m,).
-    """
-
-    residual: Array
-    J: Array
-    drift: Array
-
-
-def loop_motion(tree: RobotTree, loop: Loop, q: Array, v: Array) -> LoopMotion:
-    r"""Return the loop equations with their Jacobian and drift.
-
-    With :math:`\Omega_1 = R_1^T\omega_1` and the relative angular velocity
+    Its value is :math:`\Phi`, in m or the sine of an angle, its ``J`` is :math:`\Phi_q`, shape
+    (m, n), its drift is :math:`\ddot\Phi` at zero joint acceleration. By the product rule, with
+    :math:`\Omega_1 = R_1^T\omega_1` and the relative angular velocity
     :math:`\Omega = R_1^T(\omega_2-\omega_1)`:
 
     .. math::
@@ -107,42 +96,23 @@ def loop_motion(tree: RobotTree, loop: Loop, q: Array, v: Array) -> LoopMotion:
     """
     inside = np.isin(np.arange(tree.n), loop.joints(tree))
     q, v = np.where(inside, q, 0 * q), np.where(inside, v, 0 * v)  # others have no effect
-    one, two = (frame_motion(tree, q, v, frame) for frame in (loop.first, loop.second))
-    R, d = one.R_WF.T, two.p_WF - one.p_WF
-    J_1 = one.J[3:]
-    w_1 = J_1 @ v
-    turning = cross(one.drift[3:], d) + cross(w_1, cross(w_1, d))
-    J_r = R @ (two.J[:3] - one.J[:3] - cross(J_1, d))
-    r_ddot = R @ (two.drift[:3] - one.drift[:3] - turning) - 2 * cross(R @ w_1, J_r @ v)
-    J_w = R @ (two.J[3:] - J_1)
-    w_dot = R @ (two.drift[3:] - one.drift[3:]) - cross(R @ w_1, J_w @ v)
-    t = list(loop.rows[: len(loop.position)])
-    relative_rotation = _rotation_motion(loop, R @ two.R_WF, J_w, J_w @ v, w_dot)
-    J = np.vstack([J_r[t], relative_rotation.J])
-    return LoopMotion(
-        np.concatenate([(R @ d)[t], relative_rotation.residual]),
-        np.where(inside, J, 0 * J),
-        np.concatenate([r_ddot[t], relative_rotation.drift]),
-    )
+    motion, units = Motion(tree, q, v), np.eye(3, dtype=int)
+    one, two = ([motion.axis(f, e) for e in units] for f in (loop.first, loop.second))
+    gap = motion.point(loop.second) - motion.point(loop.first)
+    rows = [dot(one[AXES.index(c)], gap) for c in loop.position]
+    if loop.rotation:
+        rows += _rotation_rows([[dot(a, b) for b in two] for a in one], loop)
+    jet = stack(rows)
+    return replace(jet, J=np.where(inside, jet.J, 0 * jet.J))
 
 
-def _rotation_motion(loop: Loop, X: Array, J_w: Array, w: Array, w_dot: Array) -> LoopMotion:
-    """Return the rotation rows from X and the relative Jacobian, velocity and acceleration."""
-    m, n = len(loop.rotation), J_w.shape[1]
-    J = np.empty((m, n), dtype=J_w.dtype)
-    for j in range(n if m else 0):
-        J[:, j] = _rotation_part(cross_matrix(J_w[:, j]) @ X, loop)
-    X_ddot = (cross_matrix(w_dot) + cross_matrix(w) @ cross_matrix(w)) @ X
-    return LoopMotion(_rotation_part(X, loop), J, _rotation_part(X_ddot, loop))
-
-
-def _rotation_part(X: Array, loop: Loop) -> Array:
-    """Return the linear function of X (or of its derivative) that the loop sets to zero."""
+def _rotation_rows(X: Any, loop: Loop) -> list[Any]:
+    """Return the linear functions of X (or of its derivative) that the loop sets to zero."""
     chosen = loop.turns
     if len(chosen) == 2:
-        return X[chosen, 3 - sum(chosen)]
-    vee = [(X[2, 1] - X[1, 2]) / 2, (X[0, 2] - X[2, 0]) / 2, (X[1, 0] - X[0, 1]) / 2]
-    return np.array([vee[c] for c in chosen], dtype=X.dtype)
+        return [X[axis][3 - sum(chosen)] for axis in chosen]
+    following = [((axis + 1) % 3, (axis + 2) % 3) for axis in chosen]
+    return [0.5 * (X[k][j] - X[j][k]) for j, k in following]
 
 
 def rotation_gradient(loop: Loop, X: Array) -> Array:
@@ -150,14 +120,14 @@ def rotation_gradient(loop: Loop, X: Array) -> Array:
 
     The multiplier of a row is a moment along that row of the gradient, in axes of the first frame.
     """
-    return np.array([_rotation_part(cross_matrix(e) @ X, loop) for e in np.eye(3)]).T
+    return np.array([_rotation_rows(cross_matrix(e) @ X, loop) for e in np.eye(3)]).T
 
 
 def is_flipped(tree: RobotTree, loop: Loop, q: Array) -> bool:
     """Return whether a root of the rotation equations is the spurious one, half a turn off."""
     if not loop.rotation:
         return False
-    one, two = (frame_motion(tree, q, 0 * q, frame) for frame in (loop.first, loop.second))
+    one, two = (frame_pose(tree, q, frame) for frame in (loop.first, loop.second))
     X = one.R_WF.T @ two.R_WF
     chosen = loop.turns
     if len(chosen) == 2:
@@ -216,16 +186,16 @@ class LoopEquations:
         rows = [row for loop in self.loops for row in loop.rows]
         return np.array([1.0 / self.length if row < 3 else 1.0 for row in rows])
 
-    def motion(self, q: Array, v: Array) -> LoopMotion:
-        """Return the stacked equations of all loops with their Jacobian and drift."""
-        none = LoopMotion(np.zeros(0), np.zeros((0, self.tree.n)), np.zeros(0))
+    def motion(self, q: Array, v: Array) -> Jet:
+        """Return the stacked equations of all loops; see :func:`loop_motion`."""
+        none = np.zeros(0)
         parts = [loop_motion(self.tree, loop, q, v) for loop in self.loops]
-        return LoopMotion(*map(np.concatenate, zip(none, *parts, strict=True)))
+        return stack([timed(none, none, none, self.tree.n), *parts])
 
     def scaled(self, q: Array) -> tuple[Array, Array]:
         r"""Return residual and :math:`\Phi_q` with lengths in units of ``length``."""
         motion = self.motion(q, 0.0 * q)
-        return motion.residual * self.scale, motion.J * self.scale[:, None]
+        return motion.value * self.scale, motion.J * self.scale[:, None]
 
     def gap(self, q: Array) -> float:
         """Return the largest residual of the loops, relative to their size."""
@@ -254,14 +224,7 @@ class LoopEquations:
         return J if self.rows is None else J[list(self.rows)]
 
 
-class Closure(NamedTuple):
-    """Result of Newton's method: tree positions, and the remaining gap relative to the size."""
-
-    q: Array
-    gap: float
-
-
-def close(equations: LoopEquations, q: Array, iterations: int = 30) -> Closure:
+def close(equations: LoopEquations, q: Array, iterations: int = 30) -> tuple[Array, float]:
     """Solve for the dependent joints by Newton's method, in least squares if rows are dependent.
 
     Args:
@@ -270,21 +233,22 @@ def close(equations: LoopEquations, q: Array, iterations: int = 30) -> Closure:
         iterations: Maximum number of steps.
 
     Returns:
-        The best positions, a new array, and their gap, which the caller must check.
+        The best positions, a new array, and their gap relative to the size, which the caller
+        must check.
     """
     dependent = list(equations.dependent)
-    best, q = Closure(q, math.inf), np.array(q, dtype=float)
+    best, smallest, q = q, math.inf, np.array(q, dtype=float)
     for _ in range(iterations):
         residual, J = equations.scaled(q)
         gap = float(np.max(np.abs(residual), initial=0.0))
-        if gap < best.gap:
-            best = Closure(q.copy(), gap)
-        elif best.gap < CLOSED:
+        if gap < smallest:
+            best, smallest = q.copy(), gap
+        elif smallest < CLOSED:
             break  # limited by rounding error
         step = np.linalg.lstsq(J[:, dependent], residual, rcond=1e-13)[0]
         largest = float(np.max(np.abs(step), initial=0.0))
         q[dependent] = q[dependent] - step * min(1.0, 1.0 / max(largest, 1e-300))
-    return best
+    return best, smallest
 
 
 def assemble(equations: LoopEquations, u: Array, reference: Array, singular_below: float) -> Array:
@@ -322,10 +286,10 @@ def _continue_branch(equations: LoopEquations, u: Array, reference: Array) -> Ar
         J = equations.scaled(q)[1]
         change = J[:, coordinates] @ (trial - q)[coordinates]
         trial[dependent] -= np.linalg.lstsq(J[:, dependent], change, rcond=None)[0]
-        closed = close(equations, trial, iterations=12)
-        near = np.all(np.abs(closed.q - trial) <= allowed)
-        if closed.gap < CLOSED and near and equations.branch(closed.q) == branch:
-            q, done, step = closed.q, done + step, 2.0 * step
+        closed, gap = close(equations, trial, iterations=12)
+        near = np.all(np.abs(closed - trial) <= allowed)
+        if gap < CLOSED and near and equations.branch(closed) == branch:
+            q, done, step = closed, done + step, 2.0 * step
         else:
             step = 0.5 * step
             if step < _MIN_STEP:
@@ -343,29 +307,29 @@ def _search(equations: LoopEquations, u: Array, reference: Array, singular_below
     dependent, branch = list(equations.dependent), equations.branch(reference)
     revolute = ~np.array(tree.prismatic)[dependent]
     reach = np.where(revolute, math.pi, equations.length)
-    best, roots = Closure(reference, math.inf), list[Array]()
+    best, roots = (reference, math.inf), list[Array]()
     for _ in range(_ATTEMPTS):
         q = reference.copy()
         q[list(equations.coordinates)] = u
         q[dependent] += rng.uniform(-reach, reach)
-        closed = close(equations, q)
-        if _flipped(equations, closed.q):
+        closed, gap = close(equations, q)
+        if _flipped(equations, closed):
             continue
-        best = min(best, closed, key=lambda closure: closure.gap)
-        regular = closed.gap < CLOSED and equations.regularity(closed.q) >= singular_below
-        if not regular or equations.branch(closed.q) != branch:
+        best = (closed, gap) if gap < best[1] else best
+        regular = gap < CLOSED and equations.regularity(closed) >= singular_below
+        if not regular or equations.branch(closed) != branch:
             continue
-        turns = np.round((closed.q - reference)[dependent] / (2.0 * math.pi)) * revolute
-        closed.q[dependent] -= 2.0 * math.pi * turns
-        if all(np.max(np.abs(closed.q - root)) > 1e-6 for root in roots):
-            roots.append(closed.q)
+        turns = np.round((closed - reference)[dependent] / (2.0 * math.pi)) * revolute
+        closed[dependent] -= 2.0 * math.pi * turns
+        if all(np.max(np.abs(closed - root)) > 1e-6 for root in roots):
+            roots.append(closed)
     if len(roots) == 1:
         return roots[0]
-    raise _assembly_error(equations, u, best, len(roots), singular_below)
+    raise _assembly_error(equations, u, *best, len(roots), singular_below)
 
 
 def _assembly_error(
-    equations: LoopEquations, u: Array, best: Closure, roots: int, singular_below: float
+    equations: LoopEquations, u: Array, q: Array, gap: float, roots: int, singular_below: float
 ) -> MechanismError | SingularityError:
     """Return the error that explains why no configuration was found."""
     culprit = equations.names
@@ -373,13 +337,13 @@ def _assembly_error(
         f'{equations.tree.joint_names[i]} = {value:.6g}'
         for i, value in zip(equations.coordinates, u, strict=True)
     )
-    if best.gap > 1e-6:
-        gap = f'a gap of {best.gap * equations.length:.3g} m is left'
+    if gap > 1e-6:
+        left = f'a gap of {gap * equations.length:.3g} m is left'
         return MechanismError(
-            culprit, f'cannot be assembled {at}: {gap}', 'this is out of its reach'
+            culprit, f'cannot be assembled {at}: {left}', 'this is out of its reach'
         )
-    if roots == 0 and equations.regularity(best.q) < singular_below:
-        measure = equations.regularity(best.q)
+    measure = equations.regularity(q)
+    if roots == 0 and measure < singular_below:
         return SingularityError(f'Phi_phi of {culprit}', measure, singular_below, at)
     return MechanismError(
         culprit,

@@ -247,7 +247,7 @@ class Mechanism:
         q[list(self.equations.coordinates)] = u
         for _ in range(_REFINEMENTS):
             motion = self.equations.motion(q, 0 * q)
-            step = solve(motion.J[rows][:, dependent], motion.residual[rows])
+            step = solve(motion.J[rows][:, dependent], motion.value[rows])
             q[dependent] = q[dependent] - step
         return q
 

@@ -109,7 +109,7 @@ def read_mechanism_file(path_or_text: str | os.PathLike[str]) -> MechanismFile:
 
 def _mechanism(section: Section) -> MechanismFile:
     coordinates = section.optional('coordinates', _names) or ()
-    assembly = Section('assembly', section.optional('assembly', _mapping) or {})
+    assembly = Section('assembly', section.optional('assembly', lambda _, value: value) or {})
     mechanism = MechanismFile(
         section.optional('loops', _each('loop', _loop)) or (),
         coordinates,
@@ -132,7 +132,7 @@ def _each(noun: str, read_one: Callable[[str, Section], T]) -> Callable[[str, An
 
     def read_all(place: str, value: Any) -> tuple[T, ...]:
         values = []
-        for name, content in _mapping(place, value).items():
+        for name, content in read.mapping_of(lambda _, content: content)(place, value).items():
             section = Section(f'{noun} {shown(name)}', content)
             values.append(read_one(name, section))
             section.close()
@@ -174,13 +174,9 @@ def _actuator(name: str, section: Section) -> Actuator:
 
 def _linear(name: str, section: Section) -> tuple[str, LinearRate]:
     return name, LinearRate(
-        section.optional('rate', _rates) or {}, section.optional('offset', _exact) or 0
+        section.optional('rate', _rates) or {},
+        section.optional('offset', _exact) or 0,
     )
-
-
-def _mapping(place: str, value: Any) -> dict[str, Any]:
-    Section(place, value)  # raises if the value is not a mapping
-    return dict(value)
 
 
 def _names(place: str, value: Any) -> tuple[str, ...]:
@@ -191,11 +187,10 @@ def _names(place: str, value: Any) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _rates(place: str, value: Any) -> dict[str, float]:
-    return {name: _exact(f'{place} {name!r}', x) for name, x in _mapping(place, value).items()}
-
-
 def _exact(place: str, value: Any) -> float:
     """Return a finite number, preserving integers."""
     number = read.number(place, value)
     return value if isinstance(value, int) else number
+
+
+_rates = read.mapping_of(_exact)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -35,6 +35,15 @@ from robot_dynamics_ros.spatial.inertia import (
     symmetric_tensor,
 )
 from robot_dynamics_ros.spatial.scalar import Array
+from robot_dynamics_ros.yaml_reader import (
+    Section,
+    built,
+    mapping_of,
+    number,
+    positive,
+    text,
+    vector3,
+)
 from robot_dynamics_ros.yaml_reader.parsing import read_yaml
 
 P = Parameter
@@ -185,17 +194,13 @@ class IdentifiedParameters(NamedTuple):
             ConfigurationError: The file cannot be read or is not a parameter file.
         """
         file = os.fspath(path)
-        data = read_yaml(file, 'identified')
-        try:
-            if 'effort_unit' in data:
-                raise ValueError(f'its terms are in {data["effort_unit"]}, not in N m or N')
-            links = {name: _inertial(row) for name, row in (data.get('links') or {}).items()}
-            joints = {name: _terms(row) for name, row in data['joints'].items()}
-            gravity = _vector(data['gravity'])
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            problem = f'is refused: {type(error).__name__} {" ".join(str(error).split())}'
-            raise _fault(file, problem) from error
-        return cls(file, links, joints, gravity)
+        section = Section(f'identified {file!r}', read_yaml(file, 'identified'))
+        unit = section.optional('effort_unit', text)
+        if unit:
+            raise _fault(file, f'is refused: its terms are in {unit}, not in N m or N')
+        links = section.optional('links', mapping_of(_inertial)) or {}
+        joints = section.take('joints', mapping_of(_terms))
+        return cls(file, links, joints, section.take('gravity', _vector))
 
     def patched(self, xml: str) -> str:
         """Return the URDF text with the identified inertias and dynamics inserted.
@@ -243,33 +248,21 @@ def _fault(path: str, problem: str) -> RobotDynamicsError:
     return ConfigurationError(f'identified {path!r}', problem, remedy)
 
 
-def _terms(row: Mapping[str, Any]) -> dict[str, float]:
-    values = dict.fromkeys(DRIVE_TERMS, 0.0) | dict(row)
-    names = (*_IN_URDF, *DRIVE_TERMS, STRIBECK_VELOCITY)
-    terms = dict(zip(names, _numbers(values[name] for name in names), strict=True))
-    if terms[STRIBECK_VELOCITY] <= 0.0:
-        raise ValueError(f'{STRIBECK_VELOCITY} {terms[STRIBECK_VELOCITY]:g} is not positive')
-    return terms
+def _terms(place: str, value: Any) -> dict[str, float]:
+    section = Section(place, value)
+    terms = {name: section.take(name, number) for name in _IN_URDF}
+    terms |= {name: section.take(name, number, 0.0) for name in DRIVE_TERMS}
+    return {**terms, STRIBECK_VELOCITY: section.take(STRIBECK_VELOCITY, positive)}
 
 
-def _inertial(row: Mapping[str, Any]) -> Inertial:
-    origin = Pose(*(_vector(row['origin'][key]) for key in ('xyz', 'rpy')))
-    [mass] = _numbers([row['mass']])
-    return Inertial(mass, origin, *_numbers(row['inertia'][key] for key in TENSOR))
+def _inertial(place: str, value: Any) -> Inertial:
+    section = Section(place, value)
+    origin = section.take('origin', built(Pose, {'xyz': _vector, 'rpy': _vector}))
+    mass = section.take('mass', number)
+    inertia = Section(f'{place}, inertia', section.take('inertia', lambda _, tensor: tensor))
+    return Inertial(mass, origin, *(inertia.take(name, number) for name in TENSOR))
 
 
-def _vector(values: Iterable[Any]) -> Vector:
-    x, y, z = _numbers(values)
+def _vector(place: str, value: Any) -> Vector:
+    x, y, z = vector3(place, value)
     return x, y, z
-
-
-def _numbers(values: Iterable[Any]) -> list[float]:
-    """Convert values to finite floats.
-
-    Raises:
-        TypeError, ValueError: A value is not a finite number.
-    """
-    numbers = [float(value) for value in values]
-    if not all(map(math.isfinite, numbers)):
-        raise ValueError('a number is not finite')
-    return numbers

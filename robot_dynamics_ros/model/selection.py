@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from robot_dynamics_ros.description.robot_description import (
@@ -30,16 +30,6 @@ LockedPosition = float | Literal['measured']
 
 #: Joint types with several degrees of freedom, used for a floating base.
 FREE = ('floating', 'planar')
-
-
-class Wanted(NamedTuple):
-    """Requested joint selection; see :func:`~robot_dynamics_ros.model.load.load_robot`."""
-
-    joints: Sequence[str] | None = None
-    base: str = ''
-    tip: str = ''
-    locked: Mapping[str, LockedPosition] | None = None
-    mimic: MimicMode = 'couple'
 
 
 class Selection(NamedTuple):
@@ -70,12 +60,23 @@ def grounded(description: RobotDescription) -> tuple[RobotDescription, tuple[str
     return _fixed(description, poses), remarks
 
 
-def select(description: RobotDescription, request: Wanted) -> Selection:
+def select(
+    description: RobotDescription,
+    joints: Sequence[str] | None = None,
+    base: str = '',
+    tip: str = '',
+    locked: Mapping[str, LockedPosition] | None = None,
+    mimic: MimicMode = 'couple',
+) -> Selection:
     """Select the joints to control; couple or lock the followers, and lock the rest.
 
     Args:
         description: One tree without floating or planar joints.
-        request: The requested selection.
+        joints: See :func:`~robot_dynamics_ros.model.load.load_robot`; likewise the others.
+        base: First link of a chain.
+        tip: Last link of the chain.
+        locked: Positions of locked joints, by name.
+        mimic: Treatment of followers.
 
     Raises:
         UnknownNameError: A joint or link does not exist; the message lists the known names.
@@ -84,52 +85,57 @@ def select(description: RobotDescription, request: Wanted) -> Selection:
         NonFiniteError: A locked position is not finite.
     """
     moving = {joint.name: joint for joint in description.joints if joint.kind in MOVING}
-    positions = _locked_positions(request.locked or {}, moving)
-    known_name('treatment of mimic joints', request.mimic, ('couple', 'lock'))
+    positions = _locked_positions(locked or {}, moving)
+    known_name('treatment of mimic joints', mimic, ('couple', 'lock'))
     leaders = {name: _leader(j, moving, positions) for name, j in moving.items() if j.mimic}
-    controlled = _controlled(description, request, moving, leaders)
-    followers, locked, remarks = {}, dict[str, float](), []
+    chain = _chain(description, base, tip) if base or tip else None
+    controlled = _controlled(moving, leaders, set(positions), joints, chain)
+    followers, held, remarks = {}, dict[str, float](), list[str]()
     for name, joint in moving.items():
         leader = leaders.get(name)
         follows = leader is not None and leader.leader in controlled and leader.multiplier != 0.0
         if name in positions:
-            locked[name] = float(positions[name])
+            held[name] = float(positions[name])
         elif name in controlled:
             continue
-        elif leader is not None and follows and request.mimic == 'couple':
+        elif leader is not None and follows and mimic == 'couple':
             followers[name] = leader
             continue
         elif leader is not None:
             position = positions.get(leader.leader, _default_position(moving[leader.leader]))
-            locked[name] = leader.multiplier * position + leader.offset
+            held[name] = leader.multiplier * position + leader.offset
         else:
-            locked[name] = _default_position(joint)
+            held[name] = _default_position(joint)
             if joint.mimic is not None:
-                remarks.append(_unresolved_leader(joint, locked[name]))
-        remarks += _limit_remarks(joint, locked[name])
-    poses = {name: _pose_at(moving[name], position) for name, position in locked.items()}
+                remarks.append(
+                    f'joint {name!r}: follows {joint.mimic.leader!r}, which is not a moving '
+                    f'joint, or closes a cycle of followers; it is locked at {held[name]:g}'
+                )
+        lower, upper, *_ = joint_limits(joint)
+        if not lower <= held[name] <= upper:
+            remarks.append(
+                f'joint {name!r}: is locked at {held[name]:g}, outside of its limits '
+                f'[{lower:g}, {upper:g}]'
+            )
+    poses = {name: _pose_at(moving[name], position) for name, position in held.items()}
     narrowed, of_limits = _with_follower_limits(_fixed(description, poses), followers)
-    return Selection(narrowed, followers, locked, (*remarks, *of_limits))
+    return Selection(narrowed, followers, held, (*remarks, *of_limits))
 
 
 def _controlled(
-    description: RobotDescription,
-    request: Wanted,
     moving: Mapping[str, Joint],
     leaders: Mapping[str, Mimic | None],
+    locked: set[str],
+    joints: Sequence[str] | None,
+    chain: Sequence[str] | None,
 ) -> set[str]:
-    """Return the names of the joints to control."""
+    """Return the names of the joints to control: those named, those of a chain, or all."""
     independent = {name for name, joint in moving.items() if joint.mimic is None}
-    locked = set(request.locked or ())
-    if request.joints is None and not request.base and not request.tip:
-        controlled = independent - locked
-    else:
-        controlled = set(request.joints or ())
-        if request.base or request.tip:
-            chain = _chain(description, request.base, request.tip)
-            resolved = (leaders.get(name) for name in chain)
-            controlled |= (set(chain) & independent) | {one.leader for one in resolved if one}
-            controlled -= locked
+    controlled = independent - locked if joints is None and chain is None else set(joints or ())
+    if chain is not None:
+        resolved = (leaders.get(name) for name in chain)
+        controlled |= (set(chain) & independent) | {one.leader for one in resolved if one}
+        controlled -= locked
     for name in sorted(controlled):
         known_name('joint', name, moving)
         if name in locked:
@@ -178,14 +184,6 @@ def _leader(
     return Mimic(joint.name, multiplier, offset)
 
 
-def _unresolved_leader(joint: Joint, position: float) -> str:
-    assert joint.mimic is not None  # callers pass followers only
-    return (
-        f'joint {joint.name!r}: follows {joint.mimic.leader!r}, which is not a moving joint, or '
-        f'closes a cycle of followers; it is locked at {position:g}'
-    )
-
-
 def _locked_positions(
     locked: Mapping[str, LockedPosition], moving: Mapping[str, Joint]
 ) -> dict[str, float]:
@@ -205,15 +203,6 @@ def _default_position(joint: Joint) -> float:
     """Return the default locked position of a joint: 0, or the nearest limit."""
     limits = joint_limits(joint)
     return min(max(0.0, limits.lower), limits.upper)
-
-
-def _limit_remarks(joint: Joint, position: float) -> Iterable[str]:
-    lower, upper, *_ = joint_limits(joint)
-    if not lower <= position <= upper:
-        yield (
-            f'joint {joint.name!r}: is locked at {position:g}, outside of its limits '
-            f'[{lower:g}, {upper:g}]'
-        )
 
 
 def _pose_at(joint: Joint, position: float) -> Pose:

@@ -70,6 +70,9 @@ class Section:
         self._lines: Mapping[str, int] = getattr(data, 'lines', {})
         self._known: list[str] = []
 
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._data)
+
     def __contains__(self, key: str) -> bool:
         return self._data.get(key) is not None
 
@@ -170,6 +173,16 @@ def built(
     return read
 
 
+def mapping_of(read_one: Callable[[str, Any], T]) -> Callable[[str, Any], dict[str, T]]:
+    """Return a reader of a mapping from any names to values that a reader accepts."""
+
+    def read(place: str, value: Any) -> dict[str, T]:
+        section = Section(place, value)
+        return {name: section.take(name, read_one) for name in section}
+
+    return read
+
+
 @contextmanager
 def located_errors(place: str) -> Iterator[None]:
     """Convert errors of constructors into errors that name the location in the file."""
@@ -261,13 +274,9 @@ def names(place: str, value: Any) -> list[str]:
 def mappings(place: str, value: Any) -> list[dict[str, float]]:
     """Return mappings from name to number; a single mapping counts as a list of one."""
     entries = value if isinstance(value, list) else [value]
-    if not entries or not all(isinstance(row, Mapping) and row for row in entries):
-        raise ConfigurationError(
-            place, f'is {shown(value)}', 'give mappings from joint name to number'
-        )
-    return [
-        {text(place, k): number(f'{place}, {k}', x) for k, x in row.items()} for row in entries
-    ]
+    if not all(entries):
+        raise ConfigurationError(place, 'is empty', 'give mappings from joint name to number')
+    return [mapping_of(number)(place, row) for row in entries]
 
 
 def switch(place: str, value: Any) -> bool:

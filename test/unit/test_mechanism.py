@@ -196,7 +196,7 @@ def test_jacobian_and_drift_are_the_derivatives_of_the_residual(mechanisms, name
     for loop in mechanism.equations.loops:
         found = loop_motion(mechanism.tree, loop, q, v)
         ahead = [loop_motion(mechanism.tree, loop, q + 1j * STEP * e, v) for e in np.eye(len(q))]
-        J = np.transpose([motion.residual.imag / STEP for motion in ahead])
+        J = np.transpose([motion.value.imag / STEP for motion in ahead])
         np.testing.assert_allclose(found.J, J, atol=1e-14)
         along = loop_motion(mechanism.tree, loop, q + 1j * STEP * v, v).J @ v
         np.testing.assert_allclose(found.drift, along.imag / STEP, atol=1e-13)
@@ -552,7 +552,7 @@ REFUSED = {
     ),
     'rate no number': (
         PIN + U + 'actuators: {a: {rate: {crank_joint: fast}}}\n',
-        "actuator 'a', rate .line 3. 'crank_joint': is 'fast'; give a finite",
+        "actuator 'a', rate .line 3., crank_joint .line 3.: is 'fast'; give a finite",
     ),
     'rate true': (
         PIN + U + 'actuators: {a: {rate: {crank_joint: true}}}\n',
@@ -560,7 +560,7 @@ REFUSED = {
     ),
     'unknown assembly key': (
         PIN + U + 'assembly: {start: {}}\n',
-        "assembly: unknown key 'start'; known: at, guess",
+        "assembly .line 3.: unknown key 'start'; known: at, guess",
     ),
     'guess of a coordinate': (
         PIN + U + 'assembly: {guess: {crank_joint: 0}}\n',
@@ -568,7 +568,7 @@ REFUSED = {
     ),
     'guess infinite': (
         PIN + U + 'assembly: {guess: {rod_joint: .inf}}\n',
-        "assembly, guess 'rod_joint': is inf; give a finite number",
+        'assembly, guess .line 3., rod_joint .line 3.: is inf; give a finite number',
     ),
     'guess far away': (
         PIN + U + 'assembly: {guess: {rod_joint: 1.2, upper_arm_joint: 1}}\n',

@@ -15,7 +15,6 @@ from scipy.linalg import expm
 
 from robot_dynamics_ros.constraints.constraint import Constraint, Motion, Stack
 from robot_dynamics_ros.constraints.error_dynamics import stabilizing
-from robot_dynamics_ros.constraints.jet import stack, timed
 from robot_dynamics_ros.constraints.program import NullSpaceTask, Program
 from robot_dynamics_ros.constraints.program_file import load_program
 from robot_dynamics_ros.constraints.registry import make_constraint
@@ -23,6 +22,7 @@ from robot_dynamics_ros.constraints.signals import Signal
 from robot_dynamics_ros.constraints.stabilization import Singularity
 from robot_dynamics_ros.control.laws.control_law import Reference
 from robot_dynamics_ros.control.laws.registry import make_law
+from robot_dynamics_ros.spatial.jet import stack, timed
 
 # The requirement; the integrator's error is about 1e-11 of 0.1 m.
 TOLERANCE = 1e-9

@@ -40,8 +40,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from robot_dynamics_ros.constraints.constraint import Motion
-from robot_dynamics_ros.constraints.jet import Jet, dot, rotation_error, stack, timed
 from robot_dynamics_ros.control.laws.computed_torque import (
     DISCRETIZATION,
     FRICTION,
@@ -57,7 +55,9 @@ from robot_dynamics_ros.control.laws.control_law import (
 from robot_dynamics_ros.dynamics import make_formulation
 from robot_dynamics_ros.errors import ParameterError
 from robot_dynamics_ros.model import RobotTree
+from robot_dynamics_ros.model.kinematics import Motion
 from robot_dynamics_ros.parameters import Parameter, spread
+from robot_dynamics_ros.spatial.jet import Jet, dot, rotation_error, stack, timed
 from robot_dynamics_ros.spatial.linear_algebra import (
     cholesky,
     forward,
