@@ -125,25 +125,10 @@ def _runge_kutta(rate: Callable[[float, Array], Array], t: float, x: Array, h: f
     return x + h / 6.0 * (k1 + 2.0 * k2 + 2.0 * k3 + k4)
 
 
-class SecondDerivatives(NamedTuple):
-    r"""Derivatives of a constraint's Jacobian and drift with respect to the state.
-
-    Attributes:
-        hessian: :math:`\frac{\partial\Gamma^T}{\partial q}N`, the matrix
-            :math:`\sum_aN_a\,\partial^2f_a/\partial q_i\partial q_j`, symmetric, shape (n, n).
-        C_q: :math:`\partial(\Gamma a+\beta)/\partial q` at fixed a, shape (m, n).
-        C_v: :math:`\partial\beta/\partial\dot q = 2\dot\Gamma`, shape (m, n).
-    """
-
-    hessian: Array
-    C_q: Array
-    C_v: Array
-
-
 def second_derivatives(
     constraint: Constraint, q: Array, v: Array, t: float, N: Array, a: Array
-) -> SecondDerivatives:
-    """Return the contracted second derivatives of a constraint, exact to rounding.
+) -> tuple[Array, Array, Array]:
+    r"""Return the contracted second derivatives of a constraint, exact to rounding.
 
     Args:
         constraint: The constraint.
@@ -154,7 +139,10 @@ def second_derivatives(
         a: Joint accelerations, shape (n,), rad/s^2 or m/s^2.
 
     Returns:
-        New arrays, see :class:`SecondDerivatives`.
+        New arrays. :math:`\frac{\partial\Gamma^T}{\partial q}N`, the matrix
+        :math:`\sum_aN_a\,\partial^2f_a/\partial q_i\partial q_j`, symmetric, shape (n, n);
+        :math:`C_q = \partial(\Gamma a+\beta)/\partial q` at fixed a, shape (m, n);
+        :math:`C_v = \partial\beta/\partial\dot q = 2\dot\Gamma`, shape (m, n).
 
     Source: constraint-stabilization, section 7.
     """
@@ -166,7 +154,7 @@ def second_derivatives(
 
     by_q = jacobian(rates, q)
     by_v = jacobian(lambda x: constraint.evaluate(q, x, t).beta, v)
-    return SecondDerivatives(by_q[: len(q)], by_q[len(q) :], by_v)
+    return by_q[: len(q)], by_q[len(q) :], by_v
 
 
 def constrained_linearization(
@@ -203,6 +191,5 @@ def constrained_linearization(
     N = reactions(A, b, Q, Gamma, beta)
     a = np.linalg.solve(A, Q - b + Gamma.T @ N)
     dynamics = formulation.derivatives(q, v, a)
-    second = second_derivatives(constraint, q, v, t, N, a)
-    K = dynamics[0] - second.hessian
-    return reaction_derivatives(A, dynamics[1], K, Gamma, second.C_q, second.C_v)
+    hessian, C_q, C_v = second_derivatives(constraint, q, v, t, N, a)
+    return reaction_derivatives(A, dynamics[1], dynamics[0] - hessian, Gamma, C_q, C_v)

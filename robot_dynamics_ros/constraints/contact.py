@@ -23,8 +23,8 @@ from enum import Enum
 from functools import partial
 from typing import Any, NamedTuple
 
-from robot_dynamics_ros.errors import ProgramError, UnknownNameError
-from robot_dynamics_ros.yaml_reader import Section, not_negative, positive, text
+from robot_dynamics_ros.errors import ProgramError, known_name
+from robot_dynamics_ros.yaml_reader import Section, not_negative, positive
 
 #: Responses to a lost contact.
 LOST = ('retract', 'approach')
@@ -91,16 +91,10 @@ def read_contact(place: str, value: Any) -> Contact:
     return contact
 
 
-def _loss_response(place: str, value: Any) -> str:
-    if text(place, value) not in LOST:
-        raise UnknownNameError(f'{place}: response to a lost contact', value, LOST)
-    return str(value)
-
-
 _OPTIONAL = {
     **dict.fromkeys(('stiffness', 'speed', 'threshold', 'depth', 'ramp'), positive),
     'clearance': not_negative,
-    'lost': _loss_response,
+    'lost': lambda _, value: known_name('response to a lost contact', value, LOST),
 }
 
 

@@ -25,9 +25,9 @@ from robot_dynamics_ros.constraints.constraint import Stack
 from robot_dynamics_ros.constraints.contact import Contact
 from robot_dynamics_ros.constraints.error_dynamics import proved_stable
 from robot_dynamics_ros.constraints.stabilization import INVERSES, Singularity
-from robot_dynamics_ros.errors import ParameterError, ShapeError
+from robot_dynamics_ros.errors import ParameterError
 from robot_dynamics_ros.model import RobotTree
-from robot_dynamics_ros.spatial.linear_algebra import positive_part
+from robot_dynamics_ros.spatial.linear_algebra import array, positive_part
 from robot_dynamics_ros.spatial.scalar import Array
 
 
@@ -90,13 +90,8 @@ class Program:
 
     def __post_init__(self) -> None:
         m = self.m
-        for name, value, shape in (
-            ('G0', self.G0, (m, m)),
-            ('G1', self.G1, (m, m)),
-            ('weights', self.weights, (m,)),
-        ):
-            if value.shape != shape:
-                raise ShapeError(name, value.shape, shape)
+        for name, shape in (('G0', (m, m)), ('G1', (m, m)), ('weights', (m,))):
+            array(name, getattr(self, name), shape)
         if self.inverse not in INVERSES:
             raise ParameterError('inverse', self.inverse, f'must be one of {", ".join(INVERSES)}')
         if len(self.passive) != len(self.mechanical):

@@ -87,7 +87,10 @@ def _program(section: Section, tree: RobotTree) -> Program:
     name = section.take('name', read.text, 'program')
     section.place = f'program {name!r}'
     description = section.take('description', lambda _, text: str(text).strip(), '')
-    _require_robot(section.place, section.take('robot', read.text, tree.name), tree)
+    robot = section.take('robot', read.text, tree.name)
+    if robot != tree.name:
+        problem = f'is written for robot {robot!r}, this is {tree.name!r}'
+        raise ProgramError(section.place, problem, 'give one for it')
     parts = section.take('constraints', lambda place, value: _constraints(place, value, tree))
     stack = Stack([part.constraint for part in parts], name)
     G0, G1 = _block_diagonal_gains(stack, parts)
@@ -122,13 +125,6 @@ def _program(section: Section, tree: RobotTree) -> Program:
     section.close()
     require_stabilizing(program)
     return replace(program, remarks=tuple(_remarks(program)))
-
-
-def _require_robot(place: str, name: str, tree: RobotTree) -> None:
-    if name != tree.name:
-        raise ProgramError(
-            place, f'is written for robot {name!r}, this is {tree.name!r}', 'give one for it'
-        )
 
 
 class _Part(NamedTuple):

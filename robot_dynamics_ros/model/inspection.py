@@ -185,13 +185,12 @@ class ModelCheck(NamedTuple):
         return self._replace(findings=_errors_first([*self.findings, *findings]))
 
     def as_dict(self) -> dict[str, Any]:
-        """Return plain lists, numbers and strings for JSON; None for non-finite numbers."""
+        """Return mass, links and joints by the names of their attributes, without findings."""
         return {
             'robot': self.robot,
-            'moving_mass': _plain(self.moving_mass),
-            'links': [_plain(link) for link in self.links],
-            'joints': [_plain(joint) for joint in self.joints],
-            'findings': [finding_as_dict(finding) for finding in self.findings],
+            'moving_mass': self.moving_mass,
+            'links': [link._asdict() for link in self.links],
+            'joints': [joint._asdict() for joint in self.joints],
         }
 
 
@@ -303,16 +302,3 @@ def _check_links(description: RobotDescription) -> tuple[list[LinkReport], list[
             remedy = f'joint {joint.name!r} moves it: give its mass and inertia'
             findings.append(error(ModelError(f'link {joint.child!r}', problem, remedy)))
     return reports, findings
-
-
-def _plain(value: Any) -> Any:
-    """Convert reports, arrays and numbers to JSON types."""
-    if isinstance(value, (LinkReport, JointReport)):
-        return {name: _plain(item) for name, item in value._asdict().items()}
-    if isinstance(value, np.ndarray):
-        return [_plain(item) for item in value.tolist()]
-    if isinstance(value, list):
-        return [_plain(item) for item in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value
