@@ -87,16 +87,13 @@ def _contact_plane(program: Program) -> Plane:
     """Return the plane of a program's contact."""
     contact_rows, first = {row for row, _ in program.contacts}, 0
     for part in program.stack.constraints:
-        if first in contact_rows and isinstance(part, Plane) and _is_simple(part):
-            return part
+        if first in contact_rows and isinstance(part, Plane):
+            fixed = isinstance(part.reference.angle, Constant)
+            if fixed and not np.any(part.point):
+                return part
         first += len(part.rows)
     problem = "its contact must be on a plane that does not rotate, at a frame's origin"
     raise ParameterError('board_program', program.name, problem)
-
-
-def _is_simple(plane: Plane) -> bool:
-    """Return whether a plane does not rotate and the contact point is the frame's origin."""
-    return isinstance(plane.reference.angle, Constant) and not np.any(plane.point)
 
 
 BOARD = 'board'
