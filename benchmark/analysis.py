@@ -19,9 +19,8 @@ from robot_dynamics_ros.control.trajectories.motions import Sine
 from robot_dynamics_ros.description.shipped import shipped_robot
 from robot_dynamics_ros.errors import RecordingError
 from robot_dynamics_ros.model import load_robot
-from robot_dynamics_ros.recordings.lockstep import SETTLE, run_lockstep
-from robot_dynamics_ros.recordings.metrics.bag_analysis import AnalysisSettings, analyze_bag
-from robot_dynamics_ros.recordings.reading import write_recording
+from robot_dynamics_ros.recordings.lockstep import SETTLE, run_lockstep, write_recording
+from robot_dynamics_ros.recordings.metrics.analysis import AnalysisSettings, analyze_bag
 from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
 
 PERIOD_S = 1e-3

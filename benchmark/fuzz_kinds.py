@@ -31,8 +31,9 @@ from robot_dynamics_ros.description.shipped import (
 from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.model import RobotTree, load_mechanism, load_robot
 from robot_dynamics_ros.parameters import checked
-from robot_dynamics_ros.recordings.metrics.bag_analysis import AnalysisSettings, analyze_bag
-from robot_dynamics_ros.recordings.reading import read_recording, write_recording
+from robot_dynamics_ros.recordings.lockstep import write_recording
+from robot_dynamics_ros.recordings.metrics.analysis import AnalysisSettings, analyze_bag
+from robot_dynamics_ros.recordings.reading import read_recording
 from robot_dynamics_ros.recordings.recording import Recording
 from robot_dynamics_ros.ros import executables
 from robot_dynamics_ros.ros.executables import NODES, declared_parameters

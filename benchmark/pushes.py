@@ -24,7 +24,8 @@ import pinocchio
 from benchmark.measuring import show
 from robot_dynamics_ros.__main__ import main as command
 from robot_dynamics_ros.control.drivers.profile import load_driver_profile
-from robot_dynamics_ros.recordings.reading import read_recording, write_recording
+from robot_dynamics_ros.recordings.lockstep import write_recording
+from robot_dynamics_ros.recordings.reading import read_recording
 from robot_dynamics_ros.recordings.recording import Recording
 from robot_dynamics_ros.spatial.scalar import Array
 

@@ -45,12 +45,12 @@ from robot_dynamics_ros.recordings.comparison import (
     comparison_figures,
     comparison_report,
 )
-from robot_dynamics_ros.recordings.metrics.bag_analysis import (
+from robot_dynamics_ros.recordings.metrics.analysis import (
     AnalysisSettings,
     BagResult,
     analyze_bag,
 )
-from robot_dynamics_ros.recordings.metrics.evaluator import EFFORTS, EvaluationSettings
+from robot_dynamics_ros.recordings.metrics.analysis import EFFORTS, EvaluationSettings
 from robot_dynamics_ros.recordings.metrics.metric import (
     Threshold,
     check_thresholds,

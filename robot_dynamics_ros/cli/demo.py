@@ -50,7 +50,8 @@ from robot_dynamics_ros.recordings.metrics.tracking import (
     tracking_metrics,
 )
 from robot_dynamics_ros.recordings.output_folder import write_json
-from robot_dynamics_ros.recordings.reading import read_recording, write_recording
+from robot_dynamics_ros.recordings.lockstep import write_recording
+from robot_dynamics_ros.recordings.reading import read_recording
 from robot_dynamics_ros.recordings.recording import Recording
 from robot_dynamics_ros.recordings.report.runs import (
     correction_table,

@@ -35,7 +35,7 @@ from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.parameters import help_text, require_known
 from robot_dynamics_ros.recordings.bag.files import short_name
 from robot_dynamics_ros.recordings.bag_jobs import find_bags
-from robot_dynamics_ros.recordings.metrics.contacts import ContactStream
+from robot_dynamics_ros.recordings.metrics.effort import ContactStream
 from robot_dynamics_ros.recordings.output_folder import (
     CsvTable,
     atomic_folder,
@@ -45,8 +45,8 @@ from robot_dynamics_ros.recordings.output_folder import (
 )
 from robot_dynamics_ros.recordings.reading import RobotChoice
 from robot_dynamics_ros.recordings.recording import Recording, current_unit
-from robot_dynamics_ros.recordings.replay.run import ReplayResult, replay
-from robot_dynamics_ros.recordings.replay.source import REFERENCES, ReplaySource
+from robot_dynamics_ros.recordings.replay import ReplayResult, replay
+from robot_dynamics_ros.recordings.replay_source import REFERENCES, ReplaySource
 from robot_dynamics_ros.recordings.report.analysis import Curves
 from robot_dynamics_ros.recordings.report.runs import replay_report
 from robot_dynamics_ros.recordings.report.toolkit import ReportTable, quantity
@@ -79,7 +79,11 @@ def run_replay(args: argparse.Namespace) -> int:
     output = choose_folder(args.output, _USUAL_OUTPUT / short_name(bag), force=args.force)
     changes = _changes(args)
     source = ReplaySource(
-        args.bag, changes, namespace=args.namespace, description=args.description or ''
+        args.bag,
+        changes,
+        namespace=args.namespace,
+        description=args.description or '',
+        reference=args.reference,
     )
     own = source.recorded and not changes and not args.description
     tolerance = args.tolerance if args.tolerance is not None else (TOLERANCE if own else np.inf)
@@ -98,7 +102,7 @@ def run_replay(args: argparse.Namespace) -> int:
             curves(chunk, {**columns, 'reference': chunk.reference_position})
             table.add(flat_columns(chunk, columns))
 
-        result = replay(source.setup(args.reference), source.chunks, tolerance, sink)
+        result = replay(source, tolerance, sink)
         if not result.compared:
             raise RecordingError(
                 f'bag {str(bag)!r}',
@@ -129,7 +133,6 @@ def _document(
     tolerance: float,
     changes: Mapping[str, Any],
 ) -> dict[str, Any]:
-    merged = {**source.parameters, **changes}
     worst = float(difference.peak.max())
     notes = [*source.notes, *result.problems, *source.bag_notes]
     counts = (result.lost, result.unanswered, result.refused)
@@ -142,8 +145,8 @@ def _document(
         )
     return {
         'joints': list(source.tree.joint_names),
-        'law': merged['law'],
-        'formulation': merged['formulation'],
+        'law': source.parameters['law'],
+        'formulation': source.parameters['formulation'],
         'parameters': 'recorded' if source.recorded else 'usual',
         'changes': dict(changes),
         'commands': result.compared,

@@ -1,26 +1,201 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Infer from the first messages how to read a bag: joints, clock, pairing of commands."""
+"""Infer how to read the run of one robot from a bag: topics, joints, clock, pairing of commands.
+
+The topics are found by type and name; all else is inferred from the first messages.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import chain
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from robot_dynamics_ros.errors import RecordingError, RobotDynamicsError
-from robot_dynamics_ros.messages import (
-    NANO,
-    NumberColumns,
-    StateColumns,
-    States,
-)
-from robot_dynamics_ros.model import load_robot
-from robot_dynamics_ros.recordings.bag.mcap_storage import RawMessage
+from robot_dynamics_ros.errors import RecordingError, UnknownNameError
+from robot_dynamics_ros.messages import NANO, NumberColumns, StateColumns
 from robot_dynamics_ros.recordings.bag.reader import BagReader
-from robot_dynamics_ros.recordings.topics import Topics
 from robot_dynamics_ros.spatial.scalar import Array
+
+STATE = 'sensor_msgs/msg/JointState'
+ARRAY = 'std_msgs/msg/Float64MultiArray'
+SINGLE = 'std_msgs/msg/Float64'
+TEXT = 'std_msgs/msg/String'
+WRENCH = 'geometry_msgs/msg/WrenchStamped'
+
+#: Message types of the streams to a controller, by the last part of the topic name.
+STREAMS = {
+    'target_joint': STATE,
+    'target_pose': 'geometry_msgs/msg/PoseStamped',
+    'target_wrench': WRENCH,
+    'measured_wrench': WRENCH,
+    'enable_guiding': 'std_msgs/msg/Bool',
+    'speed_scaling_input': 'control_msgs/msg/SpeedScalingFactor',
+}
+
+# Last parts of the names of JointState topics that are not measured states.
+_OTHER_STATES = ('reference', 'error', 'desired', 'command', 'commands', 'joint_commands')
+
+
+@dataclass(frozen=True)
+class Topics:
+    """The topics of one robot; empty if not in the bag.
+
+    Attributes:
+        states: Measured joint states.
+        commands: Efforts of all joints in one message.
+        joint_commands: Topics of the effort of single joints, by joint, if used.
+        reference: Joint references.
+        description: URDF text.
+        parameters: Parameters of the controller, YAML text.
+        trajectory: Trajectories sent to the controller.
+        status: Responses of the controller to trajectories.
+        streams: Streams to the controller: key of ``STREAMS`` by topic.
+    """
+
+    states: str
+    commands: str = ''
+    joint_commands: Mapping[str, str] = field(default_factory=dict)
+    reference: str = ''
+    description: str = ''
+    parameters: str = ''
+    trajectory: str = ''
+    status: str = ''
+    streams: Mapping[str, str] = field(default_factory=dict)
+
+    def of_states(self) -> tuple[str, ...]:
+        """Return the topics with about one message per state."""
+        named = (self.states, self.commands, self.reference, *self.joint_commands.values())
+        return tuple(topic for topic in named if topic)
+
+
+def choose_topics(
+    bag: BagReader,
+    *,
+    namespace: str = '',
+    states: str = '',
+    commands: str = '',
+    reference: str = '',
+    description: str = '',
+) -> Topics:
+    """Choose the topics of one robot.
+
+    Args:
+        bag: The bag.
+        namespace: Namespace of the robot, required if the bag has several; '/' is the root.
+        states: Topic of the states; empty to find it by type and name.
+        commands: Topic of the efforts; empty to find it.
+        reference: Topic of the references; empty to find it.
+        description: Topic of the description; empty to find it.
+
+    Raises:
+        RecordingError: There is no candidate for the states, or several for one of the topics; the
+            message lists them.
+        UnknownNameError: A topic that was named is not in the bag; the message lists all topics.
+    """
+    finder = _TopicFinder(bag)
+    states = finder.named(states, STATE) or finder.states(namespace)
+    space = states.rpartition('/')[0] if not namespace else '/' + namespace.strip('/')
+    space = space.rstrip('/')
+    commands = finder.find(commands, space, ARRAY, 'effort_controller/commands')
+    reference = finder.find(reference, space, STATE, 'controller/reference')
+    controller = reference.rpartition('/')[0] if reference else f'{space}/controller'
+    single = [] if commands else finder.ending('cmd_force', SINGLE, f'{space}/')
+    streams = {f'{controller}/{name}': name for name in STREAMS}
+    return Topics(
+        states,
+        commands,
+        {topic.split('/')[-2]: topic for topic in single},
+        reference,
+        finder.named(description, TEXT) or finder.description(space),
+        finder.existing(f'{controller}/parameters', TEXT),
+        finder.existing(f'{controller}/joint_trajectory', 'trajectory_msgs/msg/JointTrajectory'),
+        finder.existing(f'{controller}/trajectory_status', TEXT),
+        {t: name for t, name in streams.items() if finder.existing(t, STREAMS[name])},
+    )
+
+
+class _TopicFinder:
+    """Looks topics up by type and name."""
+
+    def __init__(self, bag: BagReader) -> None:
+        # Recorders also list subscribed topics without messages: ignore these.
+        published = {topic: kind for topic, kind in bag.topics.items() if bag.counts.get(topic)}
+        self._bag, self._available = bag, published or bag.topics
+
+    def named(self, topic: str, kind: str) -> str:
+        """Return a topic given by name, or empty if none was given."""
+        if topic and topic not in self._available:
+            raise UnknownNameError('topic', topic, self._available)
+        if topic and self._available[topic] != kind:
+            raise RecordingError(
+                f'topic {topic!r}',
+                f'is of type {self._available[topic]!r}',
+                f'choose one of {kind}',
+            )
+        return topic
+
+    def existing(self, topic: str, kind: str) -> str:
+        """Return a topic if the bag has it with the given type, else an empty string."""
+        return topic if self._available.get(topic) == kind else ''
+
+    def ending(self, name: str, kind: str, start: str = '/') -> list[str]:
+        """Return the topics of a type whose last part is ``name``."""
+        topics = sorted(topic for topic, of in self._available.items() if of == kind)
+        return [t for t in topics if t.startswith(start) and t.endswith(f'/{name}')]
+
+    def states(self, namespace: str) -> str:
+        """Return the topic of the measured states."""
+        topics = sorted(
+            topic
+            for topic, kind in self._available.items()
+            if kind == STATE and topic.rpartition('/')[2] not in (*_OTHER_STATES, 'target_joint')
+        )
+        if namespace:
+            space = '/' + namespace.strip('/')
+            default = f'{space.rstrip("/")}/joint_states'
+            topics = [topic for topic in topics if topic.startswith(space)]
+            topics = [default] if default in topics else topics
+        else:
+            topics = self.ending('joint_states', STATE) or topics
+        if not topics:
+            listed = ', '.join(f'{t} ({k})' for t, k in sorted(self._available.items())) or 'none'
+            where = f' in namespace {namespace!r}' if namespace else ''
+            raise self._error(f'has no joint states{where}', f'its topics: {listed}')
+        if len(topics) > 1:
+            spaces = sorted({topic.rpartition('/')[0] or '/' for topic in topics})
+            what, known = ('namespace', spaces) if len(spaces) > 1 else ('states topic', topics)
+            raise self._error(
+                f'has several topics of joint states: {", ".join(topics)}',
+                f'choose a {what}: {", ".join(known)}',
+            )
+        return topics[0]
+
+    def description(self, space: str) -> str:
+        """Return the topic of the description."""
+        topics = self.ending('robot_description', TEXT)
+        usual = [t for t in (f'{space}/robot_description', '/robot_description') if t in topics]
+        return (usual or topics)[0] if usual or len(topics) == 1 else ''
+
+    def find(self, given: str, space: str, kind: str, usual: str) -> str:
+        """Return the topic given, else the usual one, else the only one with that ending."""
+        if topic := self.named(given, kind) or self.existing(f'{space}/{usual}', kind):
+            return topic
+        ending = usual.rpartition('/')[2]
+        topics = self.ending(ending, kind, f'{space}/')
+        if len(topics) > 1:
+            listed = ', '.join(topics)
+            raise self._error(f'has several topics of {ending}: {listed}', 'name one')
+        return topics[0] if topics else ''
+
+    def _error(self, problem: str, remedy: str) -> RecordingError:
+        remedy = '; '.join([remedy, *self._bag.losses])
+        return RecordingError(f'bag {str(self._bag.path)!r}', problem, remedy)
+
+
+# The first messages ------------------------------------------------------------------------------
 
 _SAMPLE_STATES = 2000  # states to inspect
 _MAJORITY = 0.5  # fraction of messages that decides
@@ -28,10 +203,13 @@ _RARE = 0.75  # commands or references per state below which each is held until 
 _LONGEST_HOLD = 5.0  # longest hold, in median intervals
 _CUTOFF_HZ = 20.0
 _CUTOFF_SHARE = 0.1  # largest cutoff, as a fraction of the state rate
+_NO_TIMES = np.zeros(0, dtype=np.int64)
+
+#: Topic, receive times (M,), ns, and columns of messages, without those that cannot be read.
+TopicColumns = tuple[str, Array, list[Any]]
 
 
-@dataclass(frozen=True)
-class BagLayout:
+class BagLayout(NamedTuple):
     """How to convert the messages of a bag to rows.
 
     Attributes:
@@ -59,93 +237,37 @@ class BagLayout:
     notes: tuple[str, ...]
 
 
-class _Sample:
-    """Statistics of the first messages of a bag.
-
-    Attributes:
-        names: Tuples of joint names of the state messages, in order of appearance.
-        states: Number of state messages.
-        stamps, arrivals: Timestamps and receive times of the states from the most frequent
-            publisher, ns.
-        commands, references: Receive times of the commands, timestamps of the references, ns.
-        sizes: Lengths of the effort arrays.
-        with_velocity: Fraction of the states that have velocities.
-    """
-
-    def __init__(self, bag: BagReader, topics: Topics) -> None:
-        self.states, self.sizes = 0, set[int]()
-        self._clocks: dict[tuple[str, ...], list[Array]] = {}
-        self._commands: list[Array] = []
-        self._references: list[Array] = []
-        self._velocities = 0
-        self._read(bag, topics)
-        clocks: list[Array] = [np.hstack(parts) for parts in self._clocks.values()]
-        self.names = tuple(self._clocks)
-        usual = max(clocks, key=np.size, default=np.zeros((2, 0), dtype=np.int64))
-        self.stamps, self.arrivals = usual[0], usual[1]
-        self.commands = np.unique(_joined(self._commands))
-        self.references = _joined(self._references)
-        self.with_velocity = self._velocities / max(1, self.states)
-
-    def _read(self, bag: BagReader, topics: Topics) -> None:
-        """Read until there are enough states, and a command if the bag has any."""
-        missing = {topics.states, topics.commands, *topics.joint_commands.values()}
-        missing = {topic for topic in missing if bag.counts.get(topic)}
-        for parts in run_columns(bag, topics):
-            for topic, arrival, groups in parts:
-                missing.discard(topic)
-                if topic == topics.states:
-                    self._add_states(groups, arrival)
-                elif topic == topics.reference:
-                    self._references += [group.stamp_ns for group in groups]
-                else:
-                    self._commands.append(arrival)
-                    if topic == topics.commands:
-                        self.sizes |= {group.data.shape[1] for group in groups}
-            if self.states >= _SAMPLE_STATES and not missing:
-                return
-
-    def _add_states(self, groups: Sequence[States], arrival: Array) -> None:
-        for group in groups:
-            self.states += len(group.places)
-            clocks = np.stack([group.stamp_ns, arrival[group.places]])
-            self._clocks.setdefault(group.names, []).append(clocks)
-            self._velocities += int(np.isfinite(group.velocity).all(axis=1).sum())
-
-
-def run_columns(bag: BagReader, topics: Topics) -> Iterator[list[tuple[str, Array, list[Any]]]]:
-    """Yield topic, receive times (M,), ns, and columns of a run's messages, block by block.
-
-    The columns omit messages that cannot be read.
-    """
-    columns = {topic: _message_columns(bag, topics, topic) for topic in topics.of_states()}
+def run_columns(bag: BagReader, topics: Topics) -> Iterator[list[TopicColumns]]:
+    """Yield the messages of a run as columns by topic, block by block."""
+    columns: dict[str, Any] = {}
+    for topic in topics.of_states():
+        deserialize = partial(bag.deserialize, kind=bag.topics[topic])
+        if topic in (topics.states, topics.reference):
+            columns[topic] = StateColumns(deserialize)
+        else:
+            columns[topic] = NumberColumns(deserialize, single=topic != topics.commands)
     for block in bag.blocks(*columns):
-        yield [(topic, times, columns[topic].groups(data)) for topic, times, data in _split(block)]
+        times: dict[str, list[int]] = {}
+        data: dict[str, list[Any]] = {}
+        for topic, time_ns, message in block:
+            times.setdefault(topic, []).append(time_ns)
+            data.setdefault(topic, []).append(message)
+        yield [(t, np.array(times[t], dtype=np.int64), columns[t].groups(data[t])) for t in times]
 
 
-def _message_columns(bag: BagReader, topics: Topics, topic: str) -> StateColumns | NumberColumns:
-    """Return the converter from messages of a topic to columns."""
-
-    def deserialize(data: Any) -> Any:
-        return bag.deserialize(data, bag.topics[topic])
-
-    if topic in (topics.states, topics.reference):
-        return StateColumns(deserialize)
-    return NumberColumns(deserialize, single=topic != topics.commands)
-
-
-def _split(block: Sequence[RawMessage]) -> list[tuple[str, Array, list[Any]]]:
-    """Group a block by topic: return topic, times (M,), ns, and messages."""
-    times: dict[str, list[int]] = {}
-    data: dict[str, list[Any]] = {}
-    for topic, time_ns, message in block:
-        times.setdefault(topic, []).append(time_ns)
-        data.setdefault(topic, []).append(message)
-    return [(topic, np.array(times[topic], dtype=np.int64), data[topic]) for topic in times]
-
-
-def _joined(parts: Sequence[Array]) -> Array:
-    return np.concatenate([np.zeros(0, dtype=np.int64), *parts])
+def _first_columns(bag: BagReader, topics: Topics) -> dict[str, list[tuple[Array, Any]]]:
+    """Return receive times and columns of enough states, and of a command if there is any."""
+    found: dict[str, list[tuple[Array, Any]]] = {topic: [] for topic in topics.of_states()}
+    missing = {topic for topic in found if bag.counts.get(topic)} - {topics.reference}
+    states = 0
+    for parts in run_columns(bag, topics):
+        for topic, arrival, groups in parts:
+            missing.discard(topic)
+            found[topic] += [(arrival[group.places], group) for group in groups]
+            states += len(arrival) * (topic == topics.states)
+        if states >= _SAMPLE_STATES and not missing:
+            break
+    return found
 
 
 def make_layout(
@@ -168,41 +290,52 @@ def make_layout(
     Raises:
         RecordingError: The bag has no states, or lacks a requested joint.
     """
-    sample = _Sample(bag, topics)
-    if not sample.states:
+    found = _first_columns(bag, topics)
+    states = found[topics.states]
+    if not states:
         known = ', '.join(sorted(bag.topics)) or 'none'
         raise RecordingError(
             f'bag {str(bag.path)!r}',
             f'has no states on {topics.states!r}',
             '; '.join([f'its topics: {known}', *bag.losses]),
         )
-    recorded = tuple(dict.fromkeys(name for names in sample.names for name in names))
+    clocks: dict[tuple[str, ...], list[Array]] = {}
+    for arrived, group in states:
+        clocks.setdefault(group.names, []).append(np.stack([group.stamp_ns, arrived]))
     notes: list[str] = []
-    columns = _columns(recorded, tuple(joints), tuple(described), notes)
-    stamps, arrivals = sample.stamps, sample.arrivals
+    columns = _columns(list(dict.fromkeys(chain(*clocks))), tuple(joints), described, notes)
+    stamps, arrivals = max(map(np.hstack, clocks.values()), key=np.size)  # most frequent publisher
     stamped = bool(stamps.any()) and (len(stamps) == 1 or bool(np.diff(stamps).any()))
     if not stamped:
         notes.append('the states have no timestamps: the times of the bag are used')
         stamps = arrivals
     period = _interval(stamps)
     cutoff = 0.0
-    if sample.with_velocity < _MAJORITY:
+    finite = [np.isfinite(group.velocity).all(axis=1) for _, group in states]
+    if np.concatenate(finite).mean() < _MAJORITY:
         cutoff = min(_CUTOFF_HZ, _CUTOFF_SHARE / period) if period else _CUTOFF_HZ
         notes.append(
             'velocity is not recorded: differentiated from the positions, zero-phase with a '
             f'cutoff of {cutoff:.3g} Hz'
         )
-    commands = sample.commands
+    references = np.hstack(
+        [_NO_TIMES, *(group.stamp_ns for _, group in found.get(topics.reference, ()))]
+    )
+    answers = chain(
+        *(found.get(t, ()) for t in (topics.commands, *topics.joint_commands.values()))
+    )
+    commands = np.unique(np.hstack([_NO_TIMES, *(arrived for arrived, _ in answers)]))
     by_stamp = not len(commands) or bool(np.isin(commands, stamps).mean() >= _MAJORITY)
     if not by_stamp:
         notes.append('commands have no timestamp: each is paired with the last state before it')
+    sizes = {group.data.shape[1] for _, group in found.get(topics.commands, ())}
     return BagLayout(
         columns,
-        _command_order(sample, topics, columns, command_joints or described or columns, notes),
+        _command_order(sizes, columns, list(command_joints or described or columns), notes),
         stamped,
         by_stamp,
         _hold_ns(commands, stamps if by_stamp else arrivals, 'commands', notes),
-        _hold_ns(sample.references, stamps, 'references', notes),
+        _hold_ns(references, stamps, 'references', notes),
         cutoff,
         period,
         tuple(notes),
@@ -210,50 +343,38 @@ def make_layout(
 
 
 def _columns(
-    recorded: tuple[str, ...],
-    requested: tuple[str, ...],
-    described: tuple[str, ...],
-    notes: list[str],
+    recorded: list[str], requested: tuple[str, ...], described: Sequence[str], notes: list[str]
 ) -> tuple[str, ...]:
     """Return the joints to read, one per column."""
-    if requested:
-        missing = [name for name in requested if name not in recorded]
-        if missing:
-            raise RecordingError(
-                f'joints {", ".join(missing)}',
-                'are not in the joint states',
-                f'recorded are {", ".join(recorded)}; name the recorded joints in the order of '
-                'the model',
-            )
-        return requested
-    if described and set(described) <= set(recorded):
-        others = [name for name in recorded if name not in described]
-        if others:
-            notes.append(f'joints {", ".join(others)} are not in the description: left out')
-        return tuple(name for name in recorded if name in described)
-    return recorded
+    missing = [name for name in requested if name not in recorded]
+    if missing:
+        raise RecordingError(
+            f'joints {", ".join(missing)}',
+            'are not in the joint states',
+            f'recorded are {", ".join(recorded)}; name the recorded joints in the order of '
+            'the model',
+        )
+    if requested or not described or not set(described) <= set(recorded):
+        return requested or tuple(recorded)
+    others = [name for name in recorded if name not in described]
+    if others:
+        notes.append(f'joints {", ".join(others)} are not in the description: left out')
+    return tuple(name for name in recorded if name in described)
 
 
 def _command_order(
-    sample: _Sample,
-    topics: Topics,
-    columns: tuple[str, ...],
-    commanded: Sequence[str],
-    notes: list[str],
+    sizes: set[int], columns: tuple[str, ...], commanded: list[str], notes: list[str]
 ) -> tuple[int, ...]:
-    """Return the index of each column's effort in the effort arrays."""
-    if not topics.commands or not sample.sizes:
+    """Return the index of each column's effort in the effort arrays, of these lengths."""
+    if not sizes:
         return ()
-    names = list(commanded)
-    missing = [name for name in columns if name not in names]
-    if sample.sizes != {len(names)} or missing:
-        sizes = ', '.join(str(size) for size in sorted(sample.sizes))
+    if sizes != {len(commanded)} or not set(columns) <= set(commanded):
         notes.append(
-            f'commands have {sizes} values, expected one for each of {", ".join(names)}: '
-            'not used; name their joints'
+            f'commands have {", ".join(map(str, sorted(sizes)))} values, expected one for each of '
+            f'{", ".join(commanded)}: not used; name their joints'
         )
         return ()
-    return tuple(names.index(name) for name in columns)
+    return tuple(commanded.index(name) for name in columns)
 
 
 def _interval(stamps: Array) -> float:
@@ -272,14 +393,5 @@ def _hold_ns(times: Array, stamps: Array, what: str, notes: list[str]) -> int:
     inside = (stamps >= times.min()) & (stamps <= times.max())
     if len(times) >= _RARE * inside.sum():
         return 0
-    interval = _interval(np.sort(times))
     notes.append(f'there are fewer {what} than states: each is held until the next')
-    return int(_LONGEST_HOLD * interval * NANO)
-
-
-def described_joints(text: str) -> tuple[str, ...]:
-    """Return the moving joints of a description in its order; empty if it cannot be read."""
-    try:
-        return load_robot(text, effort_limit=1.0).joint_names if text else ()
-    except RobotDynamicsError:
-        return ()
+    return int(_LONGEST_HOLD * _interval(np.sort(times)) * NANO)

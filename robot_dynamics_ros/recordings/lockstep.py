@@ -1,8 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run a controller and a simulated plant in lockstep in one process, and record the run."""
+"""Record runs in one process: a controller and a simulated plant in lockstep, written to a bag.
+
+Bags are written without ROS, with the topics and times of our recorder, so that they read back bit
+for bit.
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 
 import numpy as np
@@ -12,8 +17,11 @@ from robot_dynamics_ros.control.loop import ControlLoop
 from robot_dynamics_ros.control.settings import LoopSettings
 from robot_dynamics_ros.control.trajectories.trajectory import Trajectory
 from robot_dynamics_ros.errors import DivergenceError
+from robot_dynamics_ros.recordings.bag.reader import BagWriter
+from robot_dynamics_ros.recordings.bag_layout import ARRAY, STATE, TEXT
 from robot_dynamics_ros.recordings.recording import NANO, Recording
 from robot_dynamics_ros.simulation.plant import Plant
+from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.kernel import compile_kernel
 
 _POINTS = 100.0  # trajectory points per second
@@ -82,3 +90,49 @@ def run_lockstep(
         description=tree.xml,
         stamp_ns=stamps,
     )
+
+
+# Writing -----------------------------------------------------------------------------------------
+
+STATES, REFERENCE = '/joint_states', '/controller/reference'
+COMMANDS, DESCRIPTION = '/effort_controller/commands', '/robot_description'
+
+
+def write_recording(path: str | os.PathLike[str], recording: Recording) -> None:
+    """Write a recording to a new bag.
+
+    Args:
+        path: The bag's folder, which must not exist.
+        recording: The recording; non-finite commands and references are not written.
+
+    Raises:
+        RecordingError: A file or folder of that name exists.
+        MissingDependencyError: rosbags is not installed.
+    """
+    flat = np.ascontiguousarray  # rows may be strided
+    n, stamps = len(recording.joints), recording.stamp_ns.tolist()
+    measured = np.where(np.isfinite(recording.measured_effort).all(axis=1), n, 0).tolist()
+    with BagWriter(path) as bag:
+
+        def write_state(topic: str, stamp: int, *numbers: Array) -> None:
+            time = bag.message('builtin_interfaces/msg/Time', *divmod(stamp, NANO))
+            header = bag.message('std_msgs/msg/Header', time, '')
+            message = bag.message(STATE, header, list(recording.joints), *map(flat, numbers))
+            bag.write_message(topic, stamp, message)
+
+        bag.add_topic(STATES, STATE)
+        bag.add_topic(COMMANDS, ARRAY)
+        bag.add_topic(REFERENCE, STATE)
+        if recording.description:
+            bag.add_topic(DESCRIPTION, TEXT, latched=True)
+            bag.write_message(DESCRIPTION, stamps[0], bag.message(TEXT, recording.description))
+        layout = bag.message('std_msgs/msg/MultiArrayLayout', [], 0)
+        for k, stamp in enumerate(stamps):
+            effort = recording.measured_effort[k, : measured[k]]
+            write_state(STATES, stamp, recording.position[k], recording.velocity[k], effort)
+            if np.isfinite(recording.reference_position[k]).all():
+                place = recording.reference_position[k], recording.reference_velocity[k]
+                write_state(REFERENCE, stamp, *place, effort[:0])
+            if np.isfinite(recording.effort[k]).all():
+                command = bag.message(ARRAY, layout, flat(recording.effort[k]))
+                bag.write_message(COMMANDS, stamp, command)

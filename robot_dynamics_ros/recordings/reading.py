@@ -1,14 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read recordings from bags, whole or in chunks of bounded memory, and load their robot.
-
-Also writes recordings of in-process runs (simulations, tests, what-if) to bags without ROS, with
-the topics and times of our recorder, so that they read back bit for bit.
-"""
+"""Read recordings from bags, whole or in chunks of bounded memory, and load their robot."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -17,12 +13,19 @@ import numpy as np
 
 from robot_dynamics_ros.control.drivers.conversion import DriverConversion
 from robot_dynamics_ros.description.shipped import robot_file
-from robot_dynamics_ros.errors import ModelError, RecordingError
+from robot_dynamics_ros.errors import ModelError, RecordingError, RobotDynamicsError
+from robot_dynamics_ros.estimation.filtering import differentiate, half_width
+from robot_dynamics_ros.messages import NANO
 from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.model.robot_tree import STANDARD_GRAVITY, RobotTree
-from robot_dynamics_ros.recordings.bag.reader import BagWriter
+from robot_dynamics_ros.recordings.bag.reader import BagReader
+from robot_dynamics_ros.recordings.bag_layout import (
+    TopicColumns,
+    choose_topics,
+    make_layout,
+    run_columns,
+)
 from robot_dynamics_ros.recordings.recording import (
-    NANO,
     WHOLE,
     Recording,
     in_model_units,
@@ -30,14 +33,17 @@ from robot_dynamics_ros.recordings.recording import (
     recorded_names,
     within,
 )
-from robot_dynamics_ros.recordings.recording_reader import (
-    CHUNK_S,
-    RecordingReader,
-    recorded_parameters,
-)
+from robot_dynamics_ros.recordings.stream_alignment import Rows, StateAlignment, ValueAlignment
 from robot_dynamics_ros.spatial.scalar import Array
+from robot_dynamics_ros.yaml_reader.parsing import yaml_mapping
 
+CHUNK_S = 20.0
 UNLIMITED = 1e12  #: N m or N, if the description gives no effort limit
+
+#: Longest delay of a command or reference after its state, in the order of the bag, ns.
+_MAX_DELAY_NS = NANO
+_REPORTED_SHARE = 0.01  # fraction of unpaired commands above which they are reported
+_PERIOD_S = 20.0  # sample interval if the states give none, s
 
 
 def read_recording(path: str | os.PathLike[str], **choices: Any) -> Recording:
@@ -53,9 +59,8 @@ def read_recording(path: str | os.PathLike[str], **choices: Any) -> Recording:
     Raises:
         RecordingError: The bag cannot be read, or has no states.
     """
-    with RecordingReader(path, **choices) as reader:
-        (recording,) = reader.chunks(float('inf'))
-        return recording
+    (recording,) = read_chunks(path, float('inf'), **choices)
+    return recording
 
 
 def read_chunks(
@@ -64,6 +69,237 @@ def read_chunks(
     """Read a run in chunks of about ``seconds`` s, see :meth:`RecordingReader.chunks`."""
     with RecordingReader(path, **choices) as reader:
         yield from reader.chunks(seconds)
+
+
+class RecordingReader:
+    """Context manager that reads the run of one robot from a bag.
+
+    Joint states are merged by name, whatever joints they contain and in whatever order. The time
+    of a row is the timestamp of its state (its receive time if it has none). A command is paired
+    with the state it was computed from: by time, as our recorder gives a command the time of its
+    state, else by order of arrival.
+
+    Attributes:
+        bag: The bag.
+        topics: The topics read.
+        description: URDF text in the bag, or empty.
+        parameters: First parameters of the controller by name; empty if there are none.
+        layout: How the messages are converted to rows.
+        counts: Counts of rejected and unusual states so far.
+
+    Args:
+        path: The bag's folder, or one of its files.
+        joints: Joints to read; if empty, those of the description in the bag, else all.
+        command_joints: Order of the efforts in a command; if empty, that of the controller's
+            parameters, else of the description, else of the states.
+        reference_joints: Names of ``joints`` in the references of a controller that names them
+            otherwise than the driver; such references are read, too.
+        topics: Namespace and topic names, see ``bag_layout.choose_topics``.
+
+    Raises:
+        RecordingError: The bag cannot be read, or has no states or ambiguous ones.
+        UnknownNameError: A topic that was named is not in the bag.
+        MissingDependencyError: rosbags is not installed.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        joints: Sequence[str] = (),
+        command_joints: Sequence[str] = (),
+        reference_joints: Sequence[str] = (),
+        **topics: str,
+    ) -> None:
+        self.bag = BagReader(path)
+        try:
+            self.topics = choose_topics(self.bag, **topics)
+            self.description = self._text(self.topics.description)
+            self._parameters = self._text(self.topics.parameters)
+            self.parameters = recorded_parameters(self._parameters)
+            commanded = command_joints or _commanded_joints(self.parameters)
+            described = _described_joints(self.description)
+            self.layout = make_layout(self.bag, self.topics, joints, commanded, described)
+        except BaseException:
+            self.bag.__exit__()
+            raise
+        self._spellings = (tuple(reference_joints) or self.layout.joints, self.layout.joints)
+        self._start()
+
+    def _text(self, topic: str) -> str:
+        """Return the first text of a topic; empty if there is no readable one."""
+        message = self.bag.first(topic, strict=False)
+        return '' if message is None else str(message.data)
+
+    def __enter__(self) -> RecordingReader:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.bag.__exit__()
+
+    def _start(self) -> None:
+        """Start to read, with nothing buffered."""
+        topics, layout, n = self.topics, self.layout, len(self.layout.joints)
+        self._states = StateAlignment(layout.joints, layout.stamped)
+        self.counts = self._states.counts
+        self._parts: list[Rows] = []
+        self._previous = Rows.empty(n)
+        self._unreadable = dict.fromkeys(topics.of_states(), 0)
+        self._references = ValueAlignment(2 * n, layout.reference_hold_ns)
+        # Columns filled by each topic of commands.
+        fills = {
+            topic: [layout.joints.index(joint)]
+            for joint, topic in topics.joint_commands.items()
+            if joint in layout.joints
+        }
+        if topics.commands:
+            fills = {topics.commands: list(range(n))}
+        hold, by_arrival = layout.command_hold_ns, not layout.by_stamp
+        self._commands = {
+            topic: (ValueAlignment(len(columns), hold, by_arrival=by_arrival), columns)
+            for topic, columns in fills.items()
+        }
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Remarks so far, one sentence each; complete once the whole bag was read."""
+        notes = [*self.bag.losses, *self.layout.notes, *self.counts.notes()]
+        notes += [
+            f'{count} messages on {topic} cannot be used: left out'
+            for topic, count in self._unreadable.items()
+            if count
+        ]
+        for topic, (alignment, _) in self._commands.items():
+            if alignment.unpaired > _REPORTED_SHARE * alignment.received:
+                count = f'{alignment.unpaired} of {alignment.received} commands on {topic}'
+                why = 'several for one state, or for a state that is missing'
+                notes.append(f'{count} have no state of their own: {why}')
+        return tuple(notes)
+
+    def chunks(self, seconds: float = CHUNK_S) -> Iterator[Recording]:
+        """Yield the run in successive chunks of about ``seconds`` s.
+
+        The rows do not depend on the chunk length (bit for bit; differentiated velocities to
+        rounding). At most one chunk and a few seconds are in memory. ``notes`` of a chunk are
+        those so far.
+
+        Raises:
+            RecordingError: No state can be used.
+        """
+        self._start()
+        empty = True
+        for block in run_columns(self.bag, self.topics):
+            self._add(block)
+            while self._span_ns() >= seconds * NANO + 2 * _MAX_DELAY_NS:
+                yield self._pop_rows(round(seconds * NANO))
+                empty = False
+        if self._parts:
+            yield self._pop_rows(None)
+        elif empty:
+            reasons = '; '.join(self.notes) or 'every state is incomplete'
+            raise RecordingError(
+                f'bag {str(self.bag.path)!r}', 'has no state that can be used', reasons
+            )
+
+    def _span_ns(self) -> int:
+        """Return the time from the first to the last buffered state, ns; -1 if there is none."""
+        if not self._parts:
+            return -1
+        return int(self._parts[-1].stamp_ns[-1] - self._parts[0].stamp_ns[0])
+
+    def _add(self, block: list[TopicColumns]) -> None:
+        """Buffer the columns of a block, states first."""
+        parts = sorted(block, key=lambda part: part[0] != self.topics.states)
+        for topic, arrival, groups in parts:
+            self._unreadable[topic] += len(arrival) - sum(len(group.places) for group in groups)
+            if topic == self.topics.states:
+                rows = self._states.take(groups, arrival)
+                self._parts += [rows] if len(rows.stamp_ns) else []
+                continue
+            for group in groups:
+                if topic == self.topics.reference:
+                    self._add_references(group, arrival[group.places])
+                elif topic in self._commands:
+                    self._add_commands(topic, group.data, arrival[group.places])
+
+    def _add_references(self, group: Any, arrived: Array) -> None:
+        joints = next((row for row in self._spellings if set(row) <= set(group.names)), None)
+        if joints is not None:
+            columns = [group.names.index(name) for name in joints]
+            values = np.hstack([group.position[:, columns], group.velocity[:, columns]])
+            self._references.take(group.stamp_ns + self._states.shift_ns, arrived, values)
+
+    def _add_commands(self, topic: str, data: Array, arrived: Array) -> None:
+        order = list(self.layout.order) if topic == self.topics.commands else [0]
+        if order and data.shape[1] > max(order):
+            times = arrived + self._states.shift_ns
+            self._commands[topic][0].take(times, arrived, data[:, order])
+
+    def _pop_rows(self, span_ns: int | None) -> Recording:
+        """Remove and return the rows of the first ``span_ns`` ns; all if None."""
+        buffered = Rows.joined(self._parts)
+        count = len(buffered.stamp_ns)
+        if span_ns is not None:
+            count = int(np.searchsorted(buffered.stamp_ns, buffered.stamp_ns[0] + span_ns))
+        rows, rest = buffered.take(slice(0, count)), buffered.take(slice(count, None))
+        velocity = self._velocity(rows, rest)
+        until = int(rest.arrival_ns[0]) if len(rest.arrival_ns) else None
+        effort = np.full(rows.position.shape, np.nan)
+        answers = np.zeros(len(rows.stamp_ns), dtype=np.int64)
+        for alignment, columns in self._commands.values():
+            effort[:, columns], answers = alignment.pair(rows, until)
+        reference, _ = self._references.pair(rows, until)
+        self._previous, self._parts = rows, [rest] if len(rest.stamp_ns) else []
+        reference_position, reference_velocity = np.hsplit(reference, 2)
+        return Recording(
+            joints=self.layout.joints,
+            time=rows.stamp_ns / NANO,
+            position=rows.position,
+            velocity=velocity,
+            effort=effort,
+            reference_position=reference_position,
+            reference_velocity=reference_velocity,
+            description=self.description,
+            notes=self.notes,
+            measured_effort=rows.effort,
+            stamp_ns=rows.stamp_ns,
+            arrival_ns=rows.arrival_ns,
+            answer_ns=answers,
+            parameters=self._parameters,
+        )
+
+    def _velocity(self, rows: Rows, rest: Rows) -> Array:
+        """Return the velocities, differentiated from the positions if not recorded."""
+        cutoff = self.layout.cutoff
+        if not cutoff:
+            return rows.velocity
+        first = rows.stamp_ns[0]
+        margin = 2 * half_width(cutoff) * NANO
+        before = self._previous.take(self._previous.stamp_ns >= first - margin)
+        after = rest.take(rest.stamp_ns <= rows.stamp_ns[-1] + margin)
+        near = Rows.joined([before, rows, after])
+        time = (near.stamp_ns - first) / NANO
+        velocity = differentiate(time, near.position, cutoff, self.layout.period or _PERIOD_S)
+        return velocity[len(before.stamp_ns) : len(before.stamp_ns) + len(rows.stamp_ns)]
+
+
+def recorded_parameters(text: str) -> dict[str, Any]:
+    """Parse the controller's parameters from YAML; empty if there are none."""
+    return yaml_mapping(text) if text else {}
+
+
+def _commanded_joints(parameters: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return parameter ``joints``, the order of the commanded efforts; empty if not set."""
+    joints = parameters.get('joints')
+    return tuple(str(name) for name in joints if name) if isinstance(joints, list) else ()
+
+
+def _described_joints(text: str) -> tuple[str, ...]:
+    """Return the moving joints of a description in its order; empty if it cannot be read."""
+    try:
+        return load_robot(text, effort_limit=1.0).joint_names if text else ()
+    except RobotDynamicsError:
+        return ()
 
 
 @dataclass(frozen=True)
@@ -134,12 +370,11 @@ class RobotChoice:
                 'has no robot description',
                 'give --robot or --description',
             )
-        parameters = recorded_parameters(reader.parameters)
         load = partial(
             load_robot,
             source,
-            self.gravity or recorded_gravity(parameters),
-            identified=self.identified or str(parameters.get('identified') or ''),
+            self.gravity or _recorded_gravity(reader.parameters),
+            identified=self.identified or str(reader.parameters.get('identified') or ''),
         )
         try:
             return load(effort_limit=self.effort_limit)
@@ -149,68 +384,10 @@ class RobotChoice:
             return load(effort_limit=UNLIMITED)
 
 
-def recorded_gravity(parameters: Mapping[str, Any]) -> tuple[float, float, float]:
+def _recorded_gravity(parameters: Mapping[str, Any]) -> tuple[float, float, float]:
     """Return the gravity in the controller's parameters, else standard gravity, m/s^2."""
     try:
         x, y, z = (float(value) for value in parameters['gravity'])
     except (KeyError, TypeError, ValueError):
         return STANDARD_GRAVITY
     return x, y, z
-
-
-def recorded_program(parameters: Mapping[str, Any]) -> str:
-    """Return the constraint program of the controller; empty if its law has none."""
-    has_program = parameters.get('law') == 'constraint_stabilization'
-    return str(parameters.get('program') or '') if has_program else ''
-
-
-# Writing -----------------------------------------------------------------------------------------
-
-STATES, REFERENCE = '/joint_states', '/controller/reference'
-COMMANDS, DESCRIPTION = '/effort_controller/commands', '/robot_description'
-
-_STATE, _ARRAY, _TEXT = (
-    'sensor_msgs/msg/JointState',
-    'std_msgs/msg/Float64MultiArray',
-    'std_msgs/msg/String',
-)
-
-
-def write_recording(path: str | os.PathLike[str], recording: Recording) -> None:
-    """Write a recording to a new bag.
-
-    Args:
-        path: The bag's folder, which must not exist.
-        recording: The recording; non-finite commands and references are not written.
-
-    Raises:
-        RecordingError: A file or folder of that name exists.
-        MissingDependencyError: rosbags is not installed.
-    """
-    flat = np.ascontiguousarray  # rows may be strided
-    n, stamps = len(recording.joints), recording.stamp_ns.tolist()
-    measured = np.where(np.isfinite(recording.measured_effort).all(axis=1), n, 0).tolist()
-    with BagWriter(path) as bag:
-
-        def write_state(topic: str, stamp: int, *numbers: Array) -> None:
-            time = bag.message('builtin_interfaces/msg/Time', *divmod(stamp, NANO))
-            header = bag.message('std_msgs/msg/Header', time, '')
-            message = bag.message(_STATE, header, list(recording.joints), *map(flat, numbers))
-            bag.write_message(topic, stamp, message)
-
-        bag.add_topic(STATES, _STATE)
-        bag.add_topic(COMMANDS, _ARRAY)
-        bag.add_topic(REFERENCE, _STATE)
-        if recording.description:
-            bag.add_topic(DESCRIPTION, _TEXT, latched=True)
-            bag.write_message(DESCRIPTION, stamps[0], bag.message(_TEXT, recording.description))
-        layout = bag.message('std_msgs/msg/MultiArrayLayout', [], 0)
-        for k, stamp in enumerate(stamps):
-            effort = recording.measured_effort[k, : measured[k]]
-            write_state(STATES, stamp, recording.position[k], recording.velocity[k], effort)
-            if np.isfinite(recording.reference_position[k]).all():
-                place = recording.reference_position[k], recording.reference_velocity[k]
-                write_state(REFERENCE, stamp, *place, effort[:0])
-            if np.isfinite(recording.effort[k]).all():
-                command = bag.message(_ARRAY, layout, flat(recording.effort[k]))
-                bag.write_message(COMMANDS, stamp, command)

@@ -23,8 +23,8 @@ from std_srvs.srv import Trigger
 from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.messages import NANO
 from robot_dynamics_ros.recordings.bag.reader import BagWriter
+from robot_dynamics_ros.recordings.bag_layout import STREAMS, WRENCH
 from robot_dynamics_ros.recordings.timestamp_assignment import TimestampAssigner
-from robot_dynamics_ros.recordings.topics import STREAMS, WRENCH
 from robot_dynamics_ros.ros.conversions import message_class
 from robot_dynamics_ros.ros.node import STEADY, PackageNode, serve
 from robot_dynamics_ros.ros.node_parameters import RECORDER

@@ -19,7 +19,7 @@ from robot_dynamics_ros.errors import RecordingError
 from robot_dynamics_ros.messages import NANO, stamp_ns
 from robot_dynamics_ros.recordings.bag.reader import BagReader
 from robot_dynamics_ros.recordings.metrics.program import ProgramRun, read_program_run
-from robot_dynamics_ros.recordings.recording_reader import RecordingReader, recorded_parameters
+from robot_dynamics_ros.recordings.reading import RecordingReader, recorded_parameters
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.viewing.arm import (
     FLASH_S,

@@ -16,8 +16,8 @@ from robot_dynamics_ros.__main__ import main
 from robot_dynamics_ros.description.shipped import package_file, shipped_robot
 from robot_dynamics_ros.geometry import robot_shapes
 from robot_dynamics_ros.model import load_robot
+from robot_dynamics_ros.recordings.lockstep import write_recording
 from robot_dynamics_ros.recordings.metrics.tracking import tracking_metrics
-from robot_dynamics_ros.recordings.reading import write_recording
 from robot_dynamics_ros.recordings.recording import Recording
 from robot_dynamics_ros.recordings.report.runs import write_tracking_report
 from robot_dynamics_ros.recordings.report.toolkit import (

@@ -18,10 +18,9 @@ from robot_dynamics_ros.__main__ import main
 from robot_dynamics_ros.dynamics.registry import FORMULATIONS
 from robot_dynamics_ros.errors import RecordingError, UnknownNameError
 from robot_dynamics_ros.model import load_robot
-from robot_dynamics_ros.recordings.metrics.bag_analysis import AnalysisSettings, analyze_bag
-from robot_dynamics_ros.recordings.metrics.evaluator import EvaluationSettings, Evaluator
-from robot_dynamics_ros.recordings.reading import RobotChoice, read_recording
-from robot_dynamics_ros.recordings.recording_reader import RecordingReader
+from robot_dynamics_ros.recordings.metrics.analysis import AnalysisSettings, analyze_bag
+from robot_dynamics_ros.recordings.metrics.analysis import EvaluationSettings, Evaluator
+from robot_dynamics_ros.recordings.reading import RecordingReader, RobotChoice, read_recording
 from robot_dynamics_ros.recordings.report.figures import PlotLine, panels
 
 DATA = Path(__file__).resolve().parents[2].parent / 'shared' / 'data'

@@ -28,9 +28,8 @@ from recorded_arm import RecordedArm
 
 from robot_dynamics_ros.errors import RecordingError, RobotDynamicsError
 from robot_dynamics_ros.recordings.bag.files import zstd as zstd_module
-from robot_dynamics_ros.recordings.metrics.bag_analysis import AnalysisSettings, analyze_bag
-from robot_dynamics_ros.recordings.reading import read_chunks, read_recording
-from robot_dynamics_ros.recordings.recording_reader import recorded_parameters
+from robot_dynamics_ros.recordings.metrics.analysis import AnalysisSettings, analyze_bag
+from robot_dynamics_ros.recordings.reading import read_chunks, read_recording, recorded_parameters
 
 zstd = zstd_module()
 COUNT = 6000

@@ -14,7 +14,7 @@ import pytest
 from recorded_arm import RecordedArm
 
 from robot_dynamics_ros.model import load_robot
-from robot_dynamics_ros.recordings.metrics.evaluator import EvaluationSettings, Evaluator
+from robot_dynamics_ros.recordings.metrics.analysis import EvaluationSettings, Evaluator
 from robot_dynamics_ros.recordings.reading import read_recording
 from robot_dynamics_ros.recordings.timing import find_outliers, find_timing
 

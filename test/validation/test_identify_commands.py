@@ -16,7 +16,8 @@ from robot_dynamics_ros.__main__ import main
 from robot_dynamics_ros.control.trajectories.points import trajectory_of_file
 from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.model.payload import with_payload
-from robot_dynamics_ros.recordings.reading import read_recording, write_recording
+from robot_dynamics_ros.recordings.lockstep import write_recording
+from robot_dynamics_ros.recordings.reading import read_recording
 from robot_dynamics_ros.simulation.imperfections import with_mismatch
 
 STEP = 2e-3

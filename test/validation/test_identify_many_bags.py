@@ -28,7 +28,8 @@ from robot_dynamics_ros.identification.identify import conclude, gather, make_pl
 from robot_dynamics_ros.identification.least_squares import BlockStore
 from robot_dynamics_ros.identification.validation import Trial, halved
 from robot_dynamics_ros.recordings.bag_jobs import run_jobs
-from robot_dynamics_ros.recordings.reading import RobotChoice, write_recording
+from robot_dynamics_ros.recordings.lockstep import write_recording
+from robot_dynamics_ros.recordings.reading import RobotChoice
 
 STEP = 2e-3
 DRIVES = Drives([0.6, 0.3], [0.8, 0.4], [0.05, 0.02], [0.0, 0.0])

@@ -23,7 +23,8 @@ from robot_dynamics_ros.identification.identify import identify
 from robot_dynamics_ros.identification.loads import gains_by_load
 from robot_dynamics_ros.identification.unknowns import TERMS as ALL_TERMS
 from robot_dynamics_ros.model import load_robot
-from robot_dynamics_ros.recordings.reading import read_recording, write_recording
+from robot_dynamics_ros.recordings.lockstep import write_recording
+from robot_dynamics_ros.recordings.reading import read_recording
 
 pytestmark = pytest.mark.skipif(
     not DATA.exists(), reason=f'the recording of a real UR10E is not at {DATA}'

@@ -15,7 +15,7 @@ from robot_dynamics_ros.estimation.model_monitor import ModelMonitor, Pairing
 from robot_dynamics_ros.identification.preparation import Preparation
 from robot_dynamics_ros.identification.validation import validate
 from robot_dynamics_ros.model import load_robot
-from robot_dynamics_ros.recordings.metrics.evaluator import EvaluationSettings, Evaluator
+from robot_dynamics_ros.recordings.metrics.analysis import EvaluationSettings, Evaluator
 from robot_dynamics_ros.recordings.reading import read_recording
 
 DATA = Path(__file__).resolve().parents[2].parent / 'shared' / 'data'

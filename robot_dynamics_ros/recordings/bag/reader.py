@@ -7,7 +7,7 @@ The only module that imports rosbags, which provides the writer and the message 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from robot_dynamics_ros.recordings.bag.files import (
     find_files,
     new_folder,
 )
-from robot_dynamics_ros.recordings.bag.mcap_storage import Definition, McapStorage, RawMessage
+from robot_dynamics_ros.recordings.bag.mcap_storage import McapStorage, RawMessage
 from robot_dynamics_ros.recordings.bag.sqlite_storage import SqliteStorage
 
 
@@ -194,8 +194,9 @@ class BagReader:
         self.topics = {
             topic: kind for content in contents for topic, kind in content.topics.items()
         }
-        definitions = {k: d for content in contents for k, d in content.definitions.items()}
-        self._types = _Types(definitions, self._files.distro)
+        self._definitions = {k: d for content in contents for k, d in content.definitions.items()}
+        self._common = _common_types(self._files.distro)
+        self._stores: dict[str, Any] = {}
         self.remarks = dict(self._files.remarks)
         self.counts = self._count()
 
@@ -259,12 +260,49 @@ class BagReader:
         return None
 
     def deserialize(self, data: Any, kind: str) -> Any:
-        """Deserialize a message of type ``kind``.
+        """Deserialize a message of type ``kind``, as defined in the bag, else in ROS.
 
         Raises:
             RecordingError: The bytes are not a message of that type.
         """
-        return self._types.deserialize(data, kind)
+        if kind not in self._stores:
+            self._stores[kind] = self._store(kind)
+        try:
+            return self._stores[kind].deserialize_cdr(data, kind)
+        except Exception as error:  # generated code on bytes that may be anything
+            known = kind in self._stores[kind].types
+            reason = 'cannot be read' if known else 'has no known definition'
+            raise RecordingError(
+                f'a message of type {kind!r}', reason, 'the bag is damaged or names a wrong type'
+            ) from error
+
+    def _store(self, kind: str) -> Any:
+        """Return a type store with the bag's definition of a message, else the common types.
+
+        A definition that lacks a field of the common type of the same name is treated as damaged.
+        """
+        typesys, definition = _rosbags().typesys, self._definitions.get(kind)
+        if definition is None:
+            return self._common
+        types: Any = {}
+        try:
+            if definition.encoding == 'ros2msg':
+                types.update(typesys.get_types_from_msg(definition.text, kind))
+            else:
+                for part in definition.text.split('=' * 80 + '\n'):
+                    text = part.partition('\n')[2] if part.startswith('IDL: ') else part
+                    types.update(typesys.get_types_from_idl(text) if text.strip() else {})
+            store = typesys.get_typestore(typesys.Stores.EMPTY)
+            store.register(types)
+        except Exception:  # a definition may be any text
+            return self._common
+        common = self._common.fielddefs
+        incomplete = any(
+            dict(common[name][1]).keys() - dict(fields).keys()
+            for name, (_, fields) in store.fielddefs.items()
+            if name in common
+        )
+        return self._common if incomplete or kind not in store.types else store
 
     def _count(self) -> dict[str, int]:
         counts = dict.fromkeys(self.topics, 0)
@@ -313,52 +351,3 @@ def _common_types(distro: str) -> Any:
     if factor not in types.types:
         types.register(typesys.get_types_from_msg('float64 factor', factor))
     return types
-
-
-class _Types:
-    """Message types as defined in the bag, else those of its ROS distribution.
-
-    A definition that lacks a field of the common type of the same name is treated as damaged.
-    """
-
-    def __init__(self, definitions: Mapping[str, Definition], distro: str) -> None:
-        self._definitions = definitions
-        self._common = _common_types(distro)
-        self._stores: dict[str, Any] = {}
-
-    def deserialize(self, data: Any, kind: str) -> Any:
-        if kind not in self._stores:
-            self._stores[kind] = self._store(kind)
-        try:
-            return self._stores[kind].deserialize_cdr(data, kind)
-        except Exception as error:  # generated code on bytes that may be anything
-            known = kind in self._stores[kind].types
-            reason = 'cannot be read' if known else 'has no known definition'
-            raise RecordingError(
-                f'a message of type {kind!r}', reason, 'the bag is damaged or names a wrong type'
-            ) from error
-
-    def _store(self, kind: str) -> Any:
-        """Return a type store with the bag's definition of a message, or the common one."""
-        typesys, definition = _rosbags().typesys, self._definitions.get(kind)
-        if definition is None:
-            return self._common
-        types: Any = {}
-        try:
-            if definition.encoding == 'ros2msg':
-                types.update(typesys.get_types_from_msg(definition.text, kind))
-            else:
-                for part in definition.text.split('=' * 80 + '\n'):
-                    text = part.partition('\n')[2] if part.startswith('IDL: ') else part
-                    types.update(typesys.get_types_from_idl(text) if text.strip() else {})
-            store = typesys.get_typestore(typesys.Stores.EMPTY)
-            store.register(types)
-        except Exception:  # a definition may be any text
-            return self._common
-        common = self._common.fielddefs
-        incomplete = any(
-            dict(common[name][1]).keys() - dict(fields).keys()
-            for name, (_, fields) in store.fielddefs.items()
-            if name in common
-        )
-        return self._common if incomplete or kind not in store.types else store

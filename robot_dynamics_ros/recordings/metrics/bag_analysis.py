@@ -19,7 +19,7 @@ from robot_dynamics_ros.constraints.program_file import load_program
 from robot_dynamics_ros.errors import MissingDependencyError, RobotDynamicsError
 from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.recordings.bag.files import short_name
-from robot_dynamics_ros.recordings.metrics.evaluator import EvaluationSettings, Evaluator, Sink
+from robot_dynamics_ros.recordings.metrics.analysis import EvaluationSettings, Evaluator, Sink
 from robot_dynamics_ros.recordings.metrics.metric import (
     MetricRemark,
     Threshold,
@@ -34,9 +34,8 @@ from robot_dynamics_ros.recordings.output_folder import (
     pyarrow,
     write_json,
 )
-from robot_dynamics_ros.recordings.reading import RobotChoice, recorded_program
+from robot_dynamics_ros.recordings.reading import RecordingReader, RobotChoice
 from robot_dynamics_ros.recordings.recording import Recording, current_unit
-from robot_dynamics_ros.recordings.recording_reader import RecordingReader, recorded_parameters
 from robot_dynamics_ros.recordings.report.analysis import Curves, analysis_report
 from robot_dynamics_ros.recordings.report.toolkit import Report
 from robot_dynamics_ros.spatial.scalar import Array
@@ -134,7 +133,7 @@ def analyze_bag(
         notes: list[str] = []
         program = _program(settings, reader, tree, notes)
         commands = reader.topics.commands
-        evaluator = Evaluator(tree, evaluation, program, reader.remarks, commands)
+        evaluator = Evaluator(tree, evaluation, program, reader.bag.remarks, commands)
         curves, every = Curves(tree.n), 1
         sinks: list[Sink] = []
         if folder is not None and settings.report:
@@ -194,8 +193,8 @@ def _program(
     """Return the program given by the task, else that of the controller, if any."""
     if settings.program:
         return load_program(settings.program, tree, check=False)
-    recorded = recorded_program(recorded_parameters(reader.parameters))
-    if not recorded:
+    recorded = str(reader.parameters.get('program') or '')
+    if reader.parameters.get('law') != 'constraint_stabilization' or not recorded:
         return None
     try:
         return load_program(recorded, tree, check=False)

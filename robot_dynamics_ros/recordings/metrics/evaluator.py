@@ -15,7 +15,7 @@ from robot_dynamics_ros.errors import RecordingError, UnknownNameError
 from robot_dynamics_ros.estimation.effort_model import EffortModel
 from robot_dynamics_ros.estimation.filtering import moving_joints
 from robot_dynamics_ros.model import RobotTree
-from robot_dynamics_ros.recordings.metrics.contacts import Contacts
+from robot_dynamics_ros.recordings.metrics.effort import Contacts
 from robot_dynamics_ros.recordings.metrics.effort import CrossCheck, Effort, Energy
 from robot_dynamics_ros.recordings.metrics.metric import (
     SEVERITIES,
