@@ -15,7 +15,7 @@ from robot_dynamics_ros.recordings.alignment import Alignment, align, resample
 from robot_dynamics_ros.recordings.metrics.metric import MetricRemark
 from robot_dynamics_ros.recordings.metrics.tracking import Tracking, tool_path
 from robot_dynamics_ros.recordings.recording import Recording
-from robot_dynamics_ros.recordings.report.figures import COLOURS, GREY, PlotLine, panels
+from robot_dynamics_ros.recordings.report.figures import COLOURS, GREY, PlotLine, Plots
 from robot_dynamics_ros.recordings.report.toolkit import (
     ArmAnimation,
     ArmMotion,
@@ -198,29 +198,24 @@ def comparison_figures(
     envelope.take(one.time, columns)
     series = envelope.series()
 
-    def joints(lines: list[PlotLine], revolute: str, prismatic: str) -> Any:
-        return panels(series['time'], joint_titles(tree, revolute, prismatic), lines)
-
     def both(key: str) -> list[PlotLine]:
         return [
             PlotLine(series[f'first {key}'], names[0], _FIRST, 2.5),
             PlotLine(series[f'second {key}'], names[1], _SECOND),
         ]
 
-    distance = 1e3 * comparison.distance[:, np.newaxis]
-    distances = [PlotLine(distance, 'distance', _DIFFERENCE)]
+    tools, plots = Plots(one.time), Plots(series['time'])
+    distance = PlotLine(1e3 * comparison.distance[:, np.newaxis], 'distance', _DIFFERENCE)
+    tools.add('Between the tools', ['distance [mm]'], distance)
     reference = PlotLine(series['reference'], 'reference', GREY, 5.0)
+    plots.add('Joint positions', joint_titles(tree, 'rad', 'm'), reference, *both('q'))
+    small = joint_titles(tree, 'mrad', 'mm')
+    plots.add('Tracking error, reference − measured', small, *both('error'))
     difference = PlotLine(series['difference'], 'difference', _DIFFERENCE)
-    return [
-        ('Between the tools', panels(one.time, ['distance [mm]'], distances)),
-        ('Joint positions', joints([reference, *both('q')], 'rad', 'm')),
-        ('Tracking error, reference − measured', joints(both('error'), 'mrad', 'mm')),
-        ('Difference of the positions, second − first', joints([difference], 'mrad', 'mm')),
-        (
-            'Current' if unit else 'Effort',
-            joints(both('effort'), unit or 'N m', unit or 'N'),
-        ),
-    ]
+    plots.add('Difference of the positions, second − first', small, difference)
+    force = joint_titles(tree, unit or 'N m', unit or 'N')
+    plots.add('Current' if unit else 'Effort', force, *both('effort'))
+    return tools.drawn + plots.drawn
 
 
 def _tiles(comparison: Comparison) -> list[tuple[str, str]]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Find the storage files of a recording, and decompress zstd and lz4 data.
+"""Find the storage files of a recording, decompress zstd and lz4 data, and copy damaged files.
 
 Missing or damaged metadata is tolerated. Truncated or damaged data is decompressed block by block
 up to the first error.
@@ -9,8 +9,11 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
+import sqlite3
+import struct
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
@@ -225,3 +228,40 @@ def _unpack(packed: Any, write: Callable[[bytes], object]) -> bool:
         except (EOFError, RuntimeError, ValueError, zstd().ZstdError):
             return False
     return True
+
+
+def readable_database(path: Path, copies: ExitStack) -> tuple[Path, str]:
+    """Return a sqlite3 file or a copy to read instead, and a remark if it is a copy.
+
+    SQLite would pad a truncated last page with zeros, so such a file is copied without that page;
+    a file with a write-ahead log is copied together with it.
+
+    Args:
+        path: The file; never modified.
+        copies: Keeps the temporary folder of a copy until it is closed.
+    """
+    log = path.with_name(path.name + '-wal')
+    cut = _complete_pages(path)
+    if not (cut or (log.is_file() and log.stat().st_size)):
+        return path, ''
+    target = new_folder(copies) / path.name
+    shutil.copyfile(path, target)
+    if cut:
+        os.truncate(target, cut)
+        return target, 'it ends early, within a page'
+    shutil.copyfile(log, target.with_name(log.name))
+    with closing(sqlite3.connect(target)) as connection:
+        connection.execute('PRAGMA wal_checkpoint(TRUNCATE)')
+    return target, 'its recorder did not close it: the write-ahead log was used'
+
+
+def _complete_pages(path: Path) -> int:
+    """Return the size of the complete pages if the last page is truncated, else 0."""
+    with path.open('rb') as file:
+        header = file.read(18)
+    if len(header) < 18 or not header.startswith(b'SQLite format 3\x00'):
+        return 0
+    (page,) = struct.unpack_from('>H', header, 16)
+    page = 65536 if page == 1 else page
+    size = path.stat().st_size
+    return size // page * page if page and size % page and size > page else 0

@@ -20,8 +20,7 @@ from robot_dynamics_ros.recordings.bag.files import (
     find_files,
     new_folder,
 )
-from robot_dynamics_ros.recordings.bag.mcap_storage import McapStorage, RawMessage
-from robot_dynamics_ros.recordings.bag.sqlite_storage import SqliteStorage
+from robot_dynamics_ros.recordings.bag.storage import McapStorage, RawMessage, SqliteStorage
 
 
 class BagWriter:

@@ -36,7 +36,7 @@ from robot_dynamics_ros.recordings.output_folder import (
 )
 from robot_dynamics_ros.recordings.reading import RecordingReader, RobotChoice
 from robot_dynamics_ros.recordings.recording import Recording, current_unit
-from robot_dynamics_ros.recordings.report.analysis import Curves, analysis_report
+from robot_dynamics_ros.recordings.report.analysis import Curves, analysis_figures, analysis_report
 from robot_dynamics_ros.recordings.report.toolkit import Report
 from robot_dynamics_ros.spatial.scalar import Array
 
@@ -182,8 +182,8 @@ def analyze_bag(
         write_json(folder / 'metrics.json', result.as_dict())
         if settings.report:
             arm = curves.arm(tree, evaluator.frame)
-            complete = replace(report, figures=curves.figures(tree, figures), arm=arm)
-            complete.write(folder / 'report.html')
+            plots = analysis_figures(tree, curves.series(), figures)
+            replace(report, figures=plots, arm=arm).write(folder / 'report.html')
     return result
 
 

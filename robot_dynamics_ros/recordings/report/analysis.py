@@ -14,7 +14,7 @@ from robot_dynamics_ros.estimation.effort_model import ORIGINS
 from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.recordings.metrics.metric import MetricRemark, format_time
 from robot_dynamics_ros.recordings.recording import Recording
-from robot_dynamics_ros.recordings.report.figures import COLOURS, GREY, PlotLine, panels
+from robot_dynamics_ros.recordings.report.figures import COLOURS, GREY, PlotLine, Plots
 from robot_dynamics_ros.recordings.report.toolkit import (
     ArmAnimation,
     Report,
@@ -52,108 +52,81 @@ class Curves:
         motions = measured_arm(*np.hsplit(self._positions.values, 2))
         return ArmAnimation(tree, frame, self._positions.time, motions)
 
-    def figures(self, tree: RobotTree, figures: Mapping[str, Any]) -> list[tuple[str, Any]]:
-        """Return headings and plotly figures, except those without data.
 
-        Raises:
-            MissingDependencyError: The plot library is not installed.
-        """
-        series = self.series()
-        drawn: list[tuple[str, Any]] = []
-        for heading, titles, lines, limits in _panels(tree, series, figures):
-            lines = [line for line in lines if np.isfinite(line.values).any()]
-            if lines:
-                drawn.append((heading, panels(series['time'], titles, lines, limits=limits)))
-        return drawn
-
-
-_Panels = tuple[str, list[str], list[PlotLine], Sequence[float]]
-
-
-def motion_panels(tree: RobotTree, series: Mapping[str, Array]) -> list[_Panels]:
-    """Return headings, panel titles, curves and limits of the tracking plots.
+def plot_motion(plots: Plots, tree: RobotTree, series: Mapping[str, Array]) -> None:
+    """Draw the tracking of a run.
 
     Args:
+        plots: The figures drawn so far.
         tree: The robot.
         series: 'tool_error' (N,) or (N, 1), m; 'reference', 'position', 'error' (N, n), rad or m.
     """
-    angle, small = joint_titles(tree, 'rad', 'm'), joint_titles(tree, 'mrad', 'mm')
+    plots.add(
+        'Distance of the tool from its reference',
+        ['distance [mm]'],
+        PlotLine(1e3 * series['tool_error'].reshape(-1, 1), 'distance', _ERROR),
+    )
     followed = bool(np.isfinite(series['reference']).any())
-    distance = PlotLine(1e3 * series['tool_error'].reshape(-1, 1), 'distance', _ERROR)
-    return [
-        ('Distance of the tool from its reference', ['distance [mm]'], [distance], ()),
-        (
-            'Joint positions, measured and reference' if followed else 'Joint positions, measured',
-            angle,
-            [
-                PlotLine(series['reference'], 'reference', GREY, 4.0),
-                PlotLine(series['position'], 'measured', _MEASURED, 1.5),
-            ],
-            (),
-        ),
-        (
-            'Tracking error, reference − measured',
-            small,
-            [PlotLine(1e3 * series['error'], 'error', _ERROR)],
-            (),
-        ),
-    ]
+    plots.add(
+        'Joint positions, measured and reference' if followed else 'Joint positions, measured',
+        joint_titles(tree, 'rad', 'm'),
+        PlotLine(series['reference'], 'reference', GREY, 4.0),
+        PlotLine(series['position'], 'measured', _MEASURED, 1.5),
+    )
+    plots.add(
+        'Tracking error, reference − measured',
+        joint_titles(tree, 'mrad', 'mm'),
+        PlotLine(1e3 * series['error'], 'error', _ERROR),
+    )
 
 
-def _panels(
+def analysis_figures(
     tree: RobotTree, series: Mapping[str, Array], figures: Mapping[str, Any]
-) -> list[_Panels]:
-    """Return headings, panel titles, curves and limits of all plots."""
-    force = joint_titles(tree, 'N m', 'N')
+) -> list[tuple[str, Any]]:
+    """Return headings and plotly figures of an analysis, except those without data.
+
+    Args:
+        tree: The robot.
+        series: The curves, see :meth:`Curves.series`.
+        figures: Figures of all metrics, by metric name.
+
+    Raises:
+        MissingDependencyError: The plot library is not installed.
+    """
+    plots, force = Plots(series['time']), joint_titles(tree, 'N m', 'N')
+    plot_motion(plots, tree, series)
     limits = figures['limits']['effort_limit']
-    limits = limits if np.isfinite(limits).any() else ()
-    origins = [PlotLine(series[origin], origin, COLOURS[i]) for i, origin in enumerate(ORIGINS)]
-    shown: list[_Panels] = [
-        *motion_panels(tree, series),
-        (
-            'Effort, recorded and model',
-            force,
-            [
-                PlotLine(series['effort'], 'recorded', GREY, 4.0),
-                PlotLine(series['model'], 'model', _MODEL, 1.5),
-            ],
-            limits,
-        ),
-        (
-            'Residual, recorded − model',
-            force,
-            [PlotLine(series['residual'], 'residual', _ERROR)],
-            (),
-        ),
-        ('Model effort by origin', force, origins, ()),
-        ('Energy', ['of the arm [J]', 'unexplained, cumulative [J]'], _energy(series), ()),
-        (
-            'Time between states',
-            ['[ms]'],
-            [PlotLine(1e3 * series['period'], 'period', _MEASURED, 1.0)],
-            (),
-        ),
-    ]
-    if 'external_effort' in series:
-        lines = [PlotLine(series['external_effort'], 'external', _ERROR)]
-        shown.append(('External effort of the environment on each joint', force, lines, ()))
-    rows = figures.get('program', {}).get('rows', [])
-    if rows:
-        lines = [PlotLine(series['constraint'], 'f', _MEASURED)]
-        titles = [f'{row} [m or rad]' for row in rows]
-        shown.append(('Constraints of the program', titles, lines, ()))
-    return shown
-
-
-def _energy(series: Mapping[str, Array]) -> list[PlotLine]:
-    """Return the curves of two panels: energy of the arm, and unexplained energy, J."""
+    plots.add(
+        'Effort, recorded and model',
+        force,
+        PlotLine(series['effort'], 'recorded', GREY, 4.0),
+        PlotLine(series['model'], 'model', _MODEL, 1.5),
+        limits=limits if np.isfinite(limits).any() else (),
+    )
+    residual = PlotLine(series['residual'], 'residual', _ERROR)
+    plots.add('Residual, recorded − model', force, residual)
+    origins = (PlotLine(series[origin], origin, COLOURS[i]) for i, origin in enumerate(ORIGINS))
+    plots.add('Model effort by origin', force, *origins)
     kinetic, potential = series['kinetic'], series['potential'] - series['potential'][:1]
     nothing = np.full(kinetic.shape, np.nan)
-    return [
+    plots.add(
+        'Energy',
+        ['of the arm [J]', 'unexplained, cumulative [J]'],
         PlotLine(np.hstack([kinetic, nothing]), 'kinetic', COLOURS[0]),
         PlotLine(np.hstack([potential, nothing]), 'potential, from the start', COLOURS[2]),
         PlotLine(np.hstack([nothing, series['unexplained_energy']]), 'unexplained', _ERROR),
-    ]
+    )
+    period = PlotLine(1e3 * series['period'], 'period', _MEASURED, 1.0)
+    plots.add('Time between states', ['[ms]'], period)
+    if 'external_effort' in series:
+        external = PlotLine(series['external_effort'], 'external', _ERROR)
+        plots.add('External effort of the environment on each joint', force, external)
+    rows = figures.get('program', {}).get('rows', [])
+    if rows:
+        constraint = PlotLine(series['constraint'], 'f', _MEASURED)
+        titles = [f'{row} [m or rad]' for row in rows]
+        plots.add('Constraints of the program', titles, constraint)
+    return plots.drawn
 
 
 def analysis_report(

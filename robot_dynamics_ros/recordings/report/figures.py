@@ -134,6 +134,26 @@ def panels(
     return _figure(traces, layout, legend=legend)
 
 
+class Plots:
+    """Figures over the same times, with their headings, in order of display.
+
+    Attributes:
+        drawn: Headings and plotly figures.
+
+    Args:
+        time: Shape (N,), s.
+    """
+
+    def __init__(self, time: Array) -> None:
+        self._time, self.drawn = time, list[tuple[str, Any]]()
+
+    def add(self, heading: str, titles: Sequence[str], *lines: PlotLine, **options: Any) -> None:
+        """Draw curves in panels, see :func:`panels`; nothing if no curve has a finite value."""
+        known = [line for line in lines if np.isfinite(line.values).any()]
+        if known:
+            self.drawn.append((heading, panels(self._time, titles, known, **options)))
+
+
 def time_title(time: Array) -> str:
     """Return the title of a time axis with its origin at the first time."""
     return f'time since {format_time(time[0])} [s]' if len(time) and time[0] else 'time [s]'

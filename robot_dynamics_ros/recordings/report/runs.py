@@ -16,13 +16,13 @@ from robot_dynamics_ros.recordings.metrics.metric import MetricRemark, format_ti
 from robot_dynamics_ros.recordings.metrics.program import ProgramMetrics, ProgramRun
 from robot_dynamics_ros.recordings.metrics.tracking import Tracking, TrackingMetrics, tool_frame
 from robot_dynamics_ros.recordings.recording import Recording
-from robot_dynamics_ros.recordings.report.analysis import Curves, motion_panels
+from robot_dynamics_ros.recordings.report.analysis import Curves, plot_motion
 from robot_dynamics_ros.recordings.report.figures import (
     COLOURS,
     GREY,
     RED,
     PlotLine,
-    panels,
+    Plots,
 )
 from robot_dynamics_ros.recordings.report.toolkit import (
     ArmAnimation,
@@ -79,21 +79,31 @@ def program_figures(
     """
     time, f, exact, rows = run.time, run.f, design.exact, list(run.rows)
     sigma = run.sigma_min[:, np.newaxis]
-    both = [PlotLine(exact, 'design', GREY, 5.0), PlotLine(f, 'measured', COLOURS[0], 1.5)]
+    plots, efforts = Plots(time), Plots(recording.time)
+    plots.add(
+        'Constraints, measured and designed',
+        rows,
+        PlotLine(exact, 'design', GREY, 5.0),
+        PlotLine(f, 'measured', COLOURS[0], 1.5),
+    )
     distance = PlotLine(np.maximum(np.abs(f - exact), 1e-16), 'deviation', COLOURS[1])
+    plots.add('Deviation from the design, |f − design|', rows, distance, log=True)
     damped = np.where(run.damped[:, np.newaxis], sigma, np.nan)
-    condition = [
+    plots.add(
+        'Smallest singular value of the constraint Jacobian',
+        [''],
         PlotLine(sigma, 'smallest singular value', COLOURS[3], 1.5),
         PlotLine(damped, 'inverse damped', RED, 4.0),
-    ]
-    effort = [PlotLine(recording.effort, 'command', COLOURS[2])]
-    limits = effort_limit.tolist()
-    return [
-        ('Constraints, measured and designed', panels(time, rows, both)),
-        ('Deviation from the design, |f − design|', panels(time, rows, [distance], log=True)),
-        ('Smallest singular value of the constraint Jacobian', panels(time, [''], condition)),
-        ('Effort and its limit', panels(recording.time, recording.joints, effort, limits=limits)),
-    ]
+    )
+    _plot_efforts(efforts, recording.joints, recording, effort_limit.tolist())
+    return plots.drawn + efforts.drawn
+
+
+def _plot_efforts(
+    plots: Plots, titles: Sequence[str], run: Recording, limits: Sequence[float]
+) -> None:
+    command = PlotLine(run.effort, 'command', COLOURS[2])
+    plots.add('Effort and its limit', titles, command, limits=limits)
 
 
 def replay_report(
@@ -110,11 +120,21 @@ def replay_report(
     Raises:
         MissingDependencyError: The plot library is not installed.
     """
-    forces = joint_units(tree, 'N m', 'N')
+    series, force = curves.series(), joint_titles(tree, 'N m', 'N')
+    plots = Plots(series['time'])
+    plots.add(
+        'Effort, recorded and replayed',
+        force,
+        PlotLine(series['recorded'], 'recorded', GREY, 4.0),
+        PlotLine(series['replayed'], 'replayed', COLOURS[0], 1.5),
+    )
+    difference = PlotLine(series['difference'], 'difference', COLOURS[1])
+    plots.add('Difference, replayed − recorded', force, difference)
+    units = joint_units(tree, 'N m', 'N')
     rows = [
         [
             joint,
-            *(f'{document[key][i]:.4g} {forces[i]}' for key in ('effort_rms', 'rms', 'peak')),
+            *(f'{document[key][i]:.4g} {units[i]}' for key in ('effort_rms', 'rms', 'peak')),
             format_time(document['peak_at'][i]),
         ]
         for i, joint in enumerate(document['joints'])
@@ -131,22 +151,9 @@ def replay_report(
         tiles,
         [ReportTable(head, rows)],
         document['notes'],
-        figures=_replay_figures(tree, curves.series()),
+        figures=plots.drawn,
         arm=curves.arm(tree, tool_frame(tree)),
     )
-
-
-def _replay_figures(tree: RobotTree, series: Mapping[str, Array]) -> list[tuple[str, Any]]:
-    titles = joint_titles(tree, 'N m', 'N')
-    both = [
-        PlotLine(series['recorded'], 'recorded', GREY, 4.0),
-        PlotLine(series['replayed'], 'replayed', COLOURS[0], 1.5),
-    ]
-    difference = [PlotLine(series['difference'], 'difference', COLOURS[1])]
-    return [
-        ('Effort, recorded and replayed', panels(series['time'], titles, both)),
-        ('Difference, replayed − recorded', panels(series['time'], titles, difference)),
-    ]
 
 
 def _lead(document: Mapping[str, Any]) -> str:
@@ -204,17 +211,12 @@ def write_tracking_report(
     """
     run = _window(recording, tree, metrics)
     series = {'position': run.position, **Tracking(tree, frame).add(run)}
-    figures = [
-        (heading, panels(run.time, titles, lines))
-        for heading, titles, lines, _ in motion_panels(tree, series)
-    ]
-    force, effort = joint_titles(tree, 'N m', 'N'), [PlotLine(run.effort, 'command', COLOURS[2])]
-    drawn = panels(run.time, force, effort, limits=metrics.effort_limit)
-    figures.append(('Effort and its limit', drawn))
-    tables = [_table(metrics, tree)]
+    plots = Plots(run.time)
+    plot_motion(plots, tree, series)
+    _plot_efforts(plots, joint_titles(tree, 'N m', 'N'), run, metrics.effort_limit)
     arm = ArmAnimation(tree, frame, run.time, measured_arm(run.position, run.reference_position))
-    tiles = _tiles(metrics)
-    Report(title, lead, tiles=tiles, tables=tables, figures=figures, arm=arm).write(path)
+    tiles, tables = _tiles(metrics), [_table(metrics, tree)]
+    Report(title, lead, tiles=tiles, tables=tables, figures=plots.drawn, arm=arm).write(path)
 
 
 def write_correction_report(
@@ -246,14 +248,14 @@ def write_correction_report(
     columns = [Tracking(tree, 'tool').add(run.rows(slice(rows))) for run in windows]
     errors = [tracked['error'] for tracked in columns]
     distances = [1e3 * tracked['tool_error'][:, np.newaxis] for tracked in columns]
-    time = windows[0].time[:rows]
-    figures = [
-        ('Distance of the tool from its path, logarithmic', _absolute(time, ['[mm]'], distances)),
-        (
-            'Tracking errors of the joints, absolute, logarithmic',
-            _absolute(time, joint_titles(tree, 'rad', 'm'), errors),
-        ),
-    ]
+    plots, joints = Plots(windows[0].time[:rows]), joint_titles(tree, 'rad', 'm')
+    for heading, titles, values in (
+        ('Distance of the tool from its path, logarithmic', ['[mm]'], distances),
+        ('Tracking errors of the joints, absolute, logarithmic', joints, errors),
+    ):
+        sizes = [np.maximum(np.abs(x), _LOWEST) for x in values]
+        lines = map(PlotLine, sizes, _NAMES, (COLOURS[1], COLOURS[0]))
+        plots.add(heading, titles, *lines, log=True)
     old, new = before.tool_rms_mm, after.tool_rms_mm
     tiles = [
         (f'{old:.3g} mm', f'tool error {_NAMES[0]}, RMS'),
@@ -263,20 +265,12 @@ def write_correction_report(
     files, texts = zip(*links, strict=True)
     below = [ReportList('Related files', texts, files)]
     tables = [correction_table(tree, before, after)]
-    Report(title, lead, tiles=tiles, tables=tables, figures=figures, below=below).write(path)
+    Report(title, lead, tiles=tiles, tables=tables, figures=plots.drawn, below=below).write(path)
 
 
 def _window(recording: Recording, tree: RobotTree, metrics: TrackingMetrics) -> Recording:
     """Return the rows of the evaluated window."""
     return recording.of_joints(tree.joint_names).between(metrics.start, metrics.end)
-
-
-def _absolute(time: Array, titles: list[str], values: Sequence[Array]) -> object:
-    lines = [
-        PlotLine(np.maximum(np.abs(x), _LOWEST), name, colour)
-        for x, name, colour in zip(values, _NAMES, (COLOURS[1], COLOURS[0]), strict=True)
-    ]
-    return panels(time, titles, lines, log=True)
 
 
 def ratio_text(before: float, after: float) -> str:

@@ -1,0 +1,377 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Read the messages of mcap and sqlite3 files in the order recorded, and skip damaged parts.
+
+An mcap file is read sequentially, record by record, by its specification (https://mcap.dev/spec).
+A record is an opcode, a length and a body; a chunk is a record that contains others, possibly
+compressed. Neither index nor footer is required, so a truncated file yields all messages before
+the cut, in the order recorded. If there is a footer, its summary gives the topics in advance, and
+the offset of the next chunk after a damaged part.
+
+A sqlite3 file is opened read-only and never modified. SQLite rejects a file shorter than stated in
+its header unless ``writable_schema`` is on, which has no other effect on a read-only connection.
+Missing or damaged pages are then skipped.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import struct
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import quote
+from zlib import crc32
+
+from robot_dynamics_ros.recordings.bag.files import decompress, readable_database
+
+#: One message: topic, time in ns, serialized message.
+RawMessage = tuple[str, int, Any]
+
+_MAGIC = b'\x89MCAP0\r\n'
+_FOOTER, _SCHEMA, _CHANNEL, _MESSAGE, _CHUNK = 0x02, 0x03, 0x04, 0x05, 0x06
+_CHUNK_INDEX, _STATISTICS, _DATA_END = 0x08, 0x0B, 0x0F
+_LAST_OPCODE, _FIRST_PRIVATE = 0x0F, 0x80
+_FOOTER_SIZE = 9 + 20 + len(_MAGIC)
+_LARGEST_RECORD = 1 << 28  # bytes; a larger length is treated as damage
+_LATEST = (1 << 63) - 1  # ns; a later time is treated as damage
+_BLOCK = 4096  # messages per block, except in a chunk
+_HEAD = struct.Struct('<BQ')
+_MESSAGE_HEAD = struct.Struct('<HIQQ')
+_NO_MESSAGE = (0, 0, _LATEST + 1, 0)
+_CHUNK_HEAD = struct.Struct('<QQQII')
+
+
+class Definition(NamedTuple):
+    """A message definition in the bag: encoding 'ros2msg' or 'ros2idl', and its text."""
+
+    encoding: str
+    text: str
+
+
+@dataclass
+class Contents:
+    """Topics and message definitions of a storage file, and losses on reading it.
+
+    Attributes:
+        topics: Message type by topic.
+        definitions: Message definition by message type.
+        counts: Number of messages by topic, as far as known.
+        losses: Remarks about unreadable parts, one clause each.
+    """
+
+    topics: dict[str, str]
+    definitions: dict[str, Definition]
+    counts: dict[str, int]
+    losses: list[str]
+
+    def add_loss(self, problem: str) -> None:
+        """Add a remark about an unreadable part, unless already present."""
+        if problem not in self.losses:
+            self.losses.append(problem)
+
+
+def _texts(body: Any, at: int, count: int) -> list[str]:
+    """Return successive texts of a record, each preceded by its length."""
+    texts = []
+    for _ in range(count):
+        (size,) = struct.unpack_from('<I', body, at)
+        start, at = at + 4, at + 4 + size
+        if at > len(body):
+            raise struct.error('a text is longer than its record')
+        texts.append(bytes(body[start:at]).decode())
+    return texts
+
+
+class McapStorage:
+    """One mcap file.
+
+    Attributes:
+        contents: Topics, definitions and losses; updated while a file without a summary is read.
+        channels: Topics of the channels read so far, by channel id.
+
+    Args:
+        path: The file.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.contents = Contents({}, {}, {}, [])
+        self._schemas: dict[int, tuple[str, Definition]] = {}
+        self.channels: dict[int, str] = {}
+        self._chunk_offsets: list[int] = []
+        self.has_summary = self._read_summary()
+
+    def count_messages(self) -> None:
+        """Determine topics and counts by reading the whole file, if there is no summary."""
+        if not self.has_summary:
+            counts: dict[str, int] = {}
+            for block in self.blocks(lambda topic: True):
+                for topic, _, _ in block:
+                    counts[topic] = counts.get(topic, 0) + 1
+            self.contents.counts = counts
+
+    def blocks(self, selects: Callable[[str], bool]) -> Iterator[list[RawMessage]]:
+        """Yield the messages of wanted topics in file order, block by block."""
+        with self.path.open('rb') as file:
+            yield from _Scan(self, selects).run(file)
+
+    # Records ------------------------------------------------------------------------------------
+
+    def define(self, opcode: int, body: Any) -> None:
+        """Store a schema or channel record; others are ignored."""
+        if opcode == _SCHEMA:
+            (key,) = struct.unpack_from('<H', body)
+            name, encoding, text = _texts(body, 2, 3)
+            self._schemas[key] = name, Definition(encoding, text)
+        elif opcode == _CHANNEL:
+            key, schema = struct.unpack_from('<HH', body)
+            topic, encoding = _texts(body, 4, 2)
+            if encoding != 'cdr':
+                self.contents.add_loss(f'topic {topic!r} is encoded as {encoding!r}, not as cdr')
+                return
+            kind, definition = self._schemas.get(schema, ('', Definition('', '')))
+            self.channels[key] = topic
+            self.contents.topics[topic] = kind
+            if definition.text:
+                self.contents.definitions[kind] = definition
+
+    def next_chunk(self, position: int) -> int | None:
+        """Return the offset of the next chunk after a position; None if unknown."""
+        return min((at for at in self._chunk_offsets if at > position), default=None)
+
+    def _read_summary(self) -> bool:
+        """Read the summary after the data; return whether there is one."""
+        with self.path.open('rb') as file:
+            size = file.seek(0, 2)
+            if size < len(_MAGIC) + _FOOTER_SIZE:
+                return False
+            file.seek(size - _FOOTER_SIZE)
+            footer = file.read()
+            opcode, _, start = struct.unpack_from('<BQQ', footer)
+            if opcode != _FOOTER or not footer.endswith(_MAGIC) or not 0 < start < size:
+                return False
+            file.seek(start)
+            summary = file.read(size - _FOOTER_SIZE - start)
+        try:
+            return self._parse_summary(summary)
+        except (struct.error, UnicodeDecodeError):
+            return False
+
+    def _parse_summary(self, summary: bytes) -> bool:
+        counts = None
+        for opcode, body in _records(summary):
+            self.define(opcode, body)
+            if opcode == _CHUNK_INDEX:
+                self._chunk_offsets.append(struct.unpack_from('<Q', body, 16)[0])
+            elif opcode == _STATISTICS:
+                counts = dict(struct.iter_unpack('<HQ', body[46:]))
+        if counts is None or not self.channels:
+            return False
+        for key, topic in self.channels.items():
+            self.contents.counts[topic] = self.contents.counts.get(topic, 0) + counts.get(key, 0)
+        return True
+
+
+def _records(data: bytes | memoryview) -> Iterator[tuple[int, memoryview]]:
+    """Yield opcode and body of the complete records in a chunk or a summary."""
+    view, at = memoryview(data), 0
+    while len(view) - at >= _HEAD.size:
+        opcode, size = _HEAD.unpack_from(view, at)
+        start, at = at + _HEAD.size, at + _HEAD.size + size
+        if at <= len(view):
+            yield opcode, view[start:at]
+
+
+class _Scan:
+    """One sequential pass over a file."""
+
+    def __init__(self, storage: McapStorage, selects: Callable[[str], bool]) -> None:
+        self._storage, self._selects = storage, selects
+        self._add_loss = storage.contents.add_loss
+        self._topics: dict[int, str] = {}
+        self._select_channels()
+
+    def run(self, file: Any) -> Iterator[list[RawMessage]]:
+        if file.read(len(_MAGIC)) != _MAGIC:
+            self._add_loss('not an mcap file')
+            return
+        block: list[RawMessage] = []
+        while True:
+            position, head = file.tell(), file.read(_HEAD.size)
+            opcode, size = _HEAD.unpack(head) if len(head) == _HEAD.size else (0, 0)
+            if opcode in (_DATA_END, _FOOTER):
+                break
+            valid = 0 < opcode <= _LAST_OPCODE or opcode >= _FIRST_PRIVATE
+            body = file.read(min(size, _LARGEST_RECORD)) if valid else b''
+            if opcode == _CHUNK:
+                block += self._messages(self._unpacked(body))
+            elif valid and len(body) == size:
+                block += self._messages(head + body)
+            if opcode == _CHUNK or len(block) >= _BLOCK:
+                yield block
+                block = []
+            end, next_chunk = file.tell(), self._storage.next_chunk(position)
+            if valid and len(body) == size and not (next_chunk and next_chunk < end):
+                continue
+            if valid or not head:
+                if not self._storage.has_summary:
+                    self._add_loss(f'it ends early, at byte {end}')
+            else:
+                self._add_loss(f'byte {position} is not the start of a record')
+            if next_chunk is None:
+                break
+            self._add_loss(f'bytes {position} to {next_chunk} are damaged')
+            file.seek(next_chunk)
+        yield block
+
+    def _unpacked(self, body: bytes) -> bytes:
+        """Return the records of a chunk; of a truncated one those before the cut."""
+        try:
+            _, _, size, crc, length = _CHUNK_HEAD.unpack_from(body)
+            begin = _CHUNK_HEAD.size + length + 8
+            method = body[_CHUNK_HEAD.size : begin - 8].decode()
+            (packed,) = struct.unpack_from('<Q', body, begin - 8)
+        except (struct.error, UnicodeDecodeError):
+            return b''
+        if method not in ('', 'lz4', 'zstd'):
+            self._add_loss(f'a chunk has unknown compression {method!r}')
+            return b''
+        data, complete = decompress(memoryview(body)[begin : begin + packed], method)
+        if len(data) == size and crc and crc32(data) != crc:
+            self._add_loss('a chunk has a wrong checksum and is left out')
+            return b''
+        if len(data) != size or not complete:
+            self._add_loss('a chunk is cut off or damaged')
+        return data
+
+    def _messages(self, data: bytes) -> list[RawMessage]:
+        """Return the selected messages of successive records, read in place for speed."""
+        block: list[RawMessage] = []
+        view, at, last, topics = memoryview(data), 0, len(data) - _HEAD.size, self._topics
+        unpack, unpack_message = _HEAD.unpack_from, _MESSAGE_HEAD.unpack_from
+        head, body = _HEAD.size, _MESSAGE_HEAD.size
+        while at <= last:
+            opcode, size = unpack(data, at)
+            start, at = at + head, at + head + size
+            if at > len(data):
+                break
+            if opcode != _MESSAGE:
+                self._define(opcode, view[start:at])
+                continue
+            channel, _, time_ns, _ = unpack_message(data, start) if size >= body else _NO_MESSAGE
+            if time_ns > _LATEST:
+                self._add_loss('a record is damaged')
+            elif channel in topics:
+                block.append((topics[channel], time_ns, view[start + body : at]))
+        return block
+
+    def _define(self, opcode: int, body: Any) -> None:
+        try:
+            self._storage.define(opcode, body)
+        except (struct.error, UnicodeDecodeError):
+            self._add_loss('a record is damaged')
+        self._select_channels()
+
+    def _select_channels(self) -> None:
+        channels = self._storage.channels.items()
+        self._topics.update((key, topic) for key, topic in channels if self._selects(topic))
+
+
+# sqlite3 ----------------------------------------------------------------------------------------
+
+_LARGEST_STEP = 1 << 24  # rows to search after a damaged part
+
+
+class SqliteStorage:
+    """One ``.db3`` file.
+
+    Attributes:
+        contents: Topics, definitions, counts and losses.
+
+    Args:
+        path: The file; copied if it is truncated or has a write-ahead log.
+        copies: Keeps the temporary folder of a copy until it is closed.
+    """
+
+    def __init__(self, path: Path, copies: ExitStack) -> None:
+        self.contents = Contents({}, {}, {}, [])
+        self.path, loss = readable_database(path, copies)
+        self.contents.losses += [loss] if loss else []
+        self._ids: dict[int, str] = {}
+        self.has_summary = True
+        try:
+            with closing(self._connection()) as connection:
+                self._read_topics(connection)
+        except sqlite3.Error as error:
+            self.contents.add_loss(_reason(error))
+
+    def count_messages(self) -> None:
+        """Count the messages, including those after damaged parts."""
+        query = 'SELECT topic_id, count(*) FROM messages GROUP BY topic_id'
+        try:
+            with closing(self._connection()) as connection:
+                counts = dict(connection.execute(query).fetchall())
+            by_topic = {topic: counts.get(key, 0) for key, topic in self._ids.items()}
+        except sqlite3.Error:
+            blocks = self.blocks(lambda topic: True)
+            by_topic = Counter(topic for block in blocks for topic, _, _ in block)
+        self.contents.counts.update(by_topic)
+
+    def blocks(self, selects: Callable[[str], bool]) -> Iterator[list[RawMessage]]:
+        """Yield the messages of wanted topics in the order recorded, block by block."""
+        topics = {key: topic for key, topic in self._ids.items() if selects(topic)}
+        if not topics:
+            return
+        chosen = ','.join(str(key) for key in topics)
+        query = (
+            'SELECT id, topic_id, timestamp, data FROM messages '
+            f'WHERE id > ? AND topic_id IN ({chosen}) ORDER BY id'
+        )
+        with closing(self._connection()) as connection:
+            last, step = -1, 0
+            while step <= _LARGEST_STEP:
+                block: list[RawMessage] = []
+                try:
+                    for row, key, time_ns, data in connection.execute(query, (last + step,)):
+                        last, step = row, 0
+                        if isinstance(data, bytes) and isinstance(time_ns, int):
+                            block.append((topics[key], time_ns, memoryview(data)))
+                        if len(block) >= _BLOCK:
+                            yield block
+                            block = []
+                    yield block
+                    return
+                except sqlite3.Error as error:
+                    yield block
+                    self.contents.add_loss(_reason(error))
+                    step = 2 * step or 1
+
+    def _connection(self) -> sqlite3.Connection:
+        address = f'file:{quote(str(self.path.resolve()))}?mode=ro&immutable=1'
+        connection = sqlite3.connect(address, uri=True)
+        connection.execute('PRAGMA writable_schema = ON')
+        return connection
+
+    def _read_topics(self, connection: sqlite3.Connection) -> None:
+        rows = connection.execute('SELECT id, name, type, serialization_format FROM topics')
+        for key, topic, kind, encoding in rows:
+            if encoding != 'cdr':
+                self.contents.add_loss(f'topic {topic!r} is encoded as {encoding!r}, not as cdr')
+                continue
+            self._ids[key] = topic
+            self.contents.topics[topic] = kind
+        tables = {name for (name,) in connection.execute('SELECT name FROM sqlite_master')}
+        if 'message_definitions' in tables:
+            query = (
+                'SELECT topic_type, encoding, encoded_message_definition FROM message_definitions'
+            )
+            for kind, encoding, text in connection.execute(query):
+                if text:
+                    self.contents.definitions[kind] = Definition(encoding, text)
+
+
+def _reason(error: sqlite3.Error) -> str:
+    return f'a part of it is missing or damaged ({error})'
