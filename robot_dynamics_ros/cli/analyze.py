@@ -45,12 +45,7 @@ from robot_dynamics_ros.recordings.comparison import (
     comparison_figures,
     comparison_report,
 )
-from robot_dynamics_ros.recordings.metrics.analysis import (
-    AnalysisSettings,
-    BagResult,
-    analyze_bag,
-)
-from robot_dynamics_ros.recordings.metrics.analysis import EFFORTS, EvaluationSettings
+from robot_dynamics_ros.recordings.metrics.analysis import EFFORTS, AnalysisSettings, analyze_bag
 from robot_dynamics_ros.recordings.metrics.metric import (
     Threshold,
     check_thresholds,
@@ -65,6 +60,7 @@ from robot_dynamics_ros.recordings.output_folder import (
 )
 from robot_dynamics_ros.recordings.reading import RobotChoice
 from robot_dynamics_ros.recordings.recording import Recording, current_unit
+from robot_dynamics_ros.recordings.report.analysis import BagResult
 from robot_dynamics_ros.recordings.report.toolkit import ReportTable, quantity
 
 _USUAL_OUTPUT, COMPARISON = Path('out') / 'analysis', Path('out') / 'comparison'
@@ -139,15 +135,13 @@ def analyze_job(job: _Job) -> BagResult:
 def _settings(args: argparse.Namespace, count: int) -> AnalysisSettings:
     return AnalysisSettings(
         robot=recording_choice(args),
-        evaluation=EvaluationSettings(
-            formulation=args.formulation,
-            effort=args.effort,
-            timing=args.timing,
-            frame=args.frame,
-            program_start=args.program_start,
-            contacts=args.contacts,
-        ),
+        formulation=args.formulation,
+        effort=args.effort,
+        timing=args.timing,
+        frame=args.frame,
+        contacts=args.contacts,
         program=args.program,
+        program_start=args.program_start,
         thresholds=_thresholds(args),
         rows=args.rows,
         tables=not args.no_tables,

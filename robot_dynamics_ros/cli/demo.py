@@ -43,14 +43,13 @@ from robot_dynamics_ros.identification.validation import validate
 from robot_dynamics_ros.model import RobotTree, load_robot
 from robot_dynamics_ros.model.payload import Payload, with_payload
 from robot_dynamics_ros.recordings.bag.reader import BagReader
-from robot_dynamics_ros.recordings.lockstep import SETTLE, run_lockstep
+from robot_dynamics_ros.recordings.lockstep import SETTLE, run_lockstep, write_recording
 from robot_dynamics_ros.recordings.metrics.tracking import (
     TrackingMetrics,
     tool_frame,
     tracking_metrics,
 )
 from robot_dynamics_ros.recordings.output_folder import write_json
-from robot_dynamics_ros.recordings.lockstep import write_recording
 from robot_dynamics_ros.recordings.reading import read_recording
 from robot_dynamics_ros.recordings.recording import Recording
 from robot_dynamics_ros.recordings.report.runs import (

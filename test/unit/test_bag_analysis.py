@@ -18,8 +18,7 @@ from robot_dynamics_ros.__main__ import main
 from robot_dynamics_ros.dynamics.registry import FORMULATIONS
 from robot_dynamics_ros.errors import RecordingError, UnknownNameError
 from robot_dynamics_ros.model import load_robot
-from robot_dynamics_ros.recordings.metrics.analysis import AnalysisSettings, analyze_bag
-from robot_dynamics_ros.recordings.metrics.analysis import EvaluationSettings, Evaluator
+from robot_dynamics_ros.recordings.metrics.analysis import AnalysisSettings, Evaluator, analyze_bag
 from robot_dynamics_ros.recordings.reading import RecordingReader, RobotChoice, read_recording
 from robot_dynamics_ros.recordings.report.figures import PlotLine, panels
 
@@ -28,9 +27,7 @@ NOMINAL, UNKNOWN = DATA / 'gazebo_scara_nominal', DATA / 'gazebo_scara_unknown_p
 
 
 def analyzed(bag: Path, folder: Path | None = None, *, robot=None, program='', **choices):
-    settings = AnalysisSettings(
-        robot=robot or RobotChoice(), evaluation=EvaluationSettings(**choices), program=program
-    )
+    settings = AnalysisSettings(robot=robot or RobotChoice(), program=program, **choices)
     return analyze_bag(bag, settings, folder)
 
 
@@ -296,7 +293,7 @@ def test_the_figures_do_not_depend_on_the_chunks(noise, rng, tmp_path):
         with RecordingReader(bag) as reader:
             tree = load_robot(reader.description)
             evaluator = Evaluator(
-                tree, EvaluationSettings(timing='continuous'), remarks=reader.remarks
+                tree, AnalysisSettings(timing='continuous'), remarks=reader.bag.remarks
             )
             evaluator.evaluate(reader.chunks(seconds))
             found.append(evaluator.figures())
@@ -319,7 +316,7 @@ def test_the_timing_is_told_by_the_first_chunk_that_moves(integrated, rng, tmp_p
     rest = [at_rest(run.rows(slice(1000)), rng, 0.0 if integrated else 1e-3)] * 3
     tree = load_robot(run.description)
     for chunks in ([run], [*rest, run], rest):
-        evaluator = Evaluator(tree, EvaluationSettings())
+        evaluator = Evaluator(tree, AnalysisSettings())
         evaluator.evaluate(in_sequence(chunks))
         evaluations.append(evaluator.figures())
     timing = [figures['timing'] for figures in evaluations]

@@ -14,7 +14,7 @@ import pytest
 from recorded_arm import RecordedArm
 
 from robot_dynamics_ros.model import load_robot
-from robot_dynamics_ros.recordings.metrics.analysis import EvaluationSettings, Evaluator
+from robot_dynamics_ros.recordings.metrics.analysis import AnalysisSettings, Evaluator
 from robot_dynamics_ros.recordings.reading import read_recording
 from robot_dynamics_ros.recordings.timing import find_outliers, find_timing
 
@@ -45,7 +45,7 @@ def disturbed(recording, rng, jitter: float, lost: float = 0.01, glitches: int =
 
 
 def evaluated(recording, tree):
-    evaluator = Evaluator(tree, EvaluationSettings())
+    evaluator = Evaluator(tree, AnalysisSettings())
     evaluator.evaluate([recording])
     return evaluator.figures(), [finding.text for finding in evaluator.findings()]
 

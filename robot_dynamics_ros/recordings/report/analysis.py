@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Report of an analyzed recording: findings, figures and plots."""
+"""Result of an analyzed recording, and its report: findings, figures and plots."""
 
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +15,12 @@ import numpy as np
 from robot_dynamics_ros.estimation.accumulate import DecimatedSeries, Envelope
 from robot_dynamics_ros.estimation.effort_model import ORIGINS
 from robot_dynamics_ros.model import RobotTree
-from robot_dynamics_ros.recordings.metrics.metric import MetricRemark, format_time
+from robot_dynamics_ros.recordings.bag.files import short_name
+from robot_dynamics_ros.recordings.metrics.metric import (
+    MetricRemark,
+    ThresholdResult,
+    format_time,
+)
 from robot_dynamics_ros.recordings.recording import Recording
 from robot_dynamics_ros.recordings.report.figures import COLOURS, GREY, PlotLine, Plots
 from robot_dynamics_ros.recordings.report.toolkit import (
@@ -28,6 +36,52 @@ from robot_dynamics_ros.spatial.scalar import Array
 
 _MEASURED, _ERROR, _MODEL = COLOURS[0], COLOURS[1], COLOURS[3]
 _OMITTED = ('acceleration', 'tool', 'program')
+
+
+@dataclass(frozen=True)
+class BagResult:
+    """Result of the analysis of a bag.
+
+    Attributes:
+        bag: Path of the bag.
+        joints: Joint names of the robot.
+        figures: Figures of all metrics, by metric name.
+        findings: Remarks of the metrics, most severe first.
+        verdicts: Results of the thresholds.
+        notes: Remarks about the bag.
+        report: The report without plots; None if the analysis failed.
+        error: Why the analysis failed; empty on success.
+        seconds: Duration of the analysis, s.
+    """
+
+    bag: str
+    joints: tuple[str, ...] = ()
+    figures: Mapping[str, Any] = field(default_factory=dict)
+    findings: tuple[MetricRemark, ...] = ()
+    verdicts: tuple[ThresholdResult, ...] = ()
+    notes: tuple[str, ...] = ()
+    report: Report | None = None
+    error: str = ''
+    seconds: float = 0.0
+
+    @property
+    def passed(self) -> bool:
+        """Whether the analysis succeeded and every threshold holds."""
+        return not self.error and all(verdict.holds for verdict in self.verdicts)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return a dictionary for JSON, without the duration."""
+        return {
+            'bag': self.bag,
+            'joints': list(self.joints),
+            **self.figures,
+            'findings': [vars(finding) for finding in self.findings],
+            'thresholds': [
+                {'threshold': str(v.threshold), 'value': v.value, 'holds': v.holds}
+                for v in self.verdicts
+            ],
+            'notes': list(self.notes),
+        }
 
 
 class Curves:
@@ -130,8 +184,7 @@ def analysis_figures(
 
 
 def analysis_report(
-    title: str,
-    lead: str,
+    bag: str | os.PathLike[str],
     tree: RobotTree,
     figures: Mapping[str, Any],
     findings: Sequence[MetricRemark],
@@ -140,13 +193,18 @@ def analysis_report(
     """Return the report of an analysis, without plots.
 
     Args:
-        title: Heading.
-        lead: One sentence below it.
+        bag: Path of the bag.
         tree: The robot.
         figures: Figures of all metrics, by metric name.
         findings: Remarks of the metrics, most severe first.
         notes: Remarks about the bag.
     """
+    rates = figures['rates']
+    lead = (
+        f'{bag}: {tree.name}, {rates["duration_s"]:.4g} s, {rates["states"]} states at '
+        f'{rates["rate_hz"]:.4g} Hz.'
+    )
+    title = f'Recording {short_name(Path(bag))}'
     tables = [_joint_table(tree, figures), *_program_table(figures.get('program') or {})]
     remarks = [*_method_notes(figures), *notes]
     return Report(title, lead, findings, _tiles(figures), tables, remarks)

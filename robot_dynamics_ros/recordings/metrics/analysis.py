@@ -1,32 +1,63 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Evaluate all metrics on a run, chunk by chunk, and collect their figures and remarks."""
+"""Analyze one recording: load its robot, evaluate all metrics chunk by chunk, write the files."""
 
 from __future__ import annotations
 
+import contextlib
+import math
+import os
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain, islice
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from robot_dynamics_ros.constraints.program import Program
-from robot_dynamics_ros.errors import RecordingError, UnknownNameError
+from robot_dynamics_ros.constraints.program_file import load_program
+from robot_dynamics_ros.errors import (
+    MissingDependencyError,
+    RecordingError,
+    RobotDynamicsError,
+    UnknownNameError,
+)
 from robot_dynamics_ros.estimation.effort_model import EffortModel
 from robot_dynamics_ros.estimation.filtering import moving_joints
 from robot_dynamics_ros.model import RobotTree
-from robot_dynamics_ros.recordings.metrics.effort import Contacts
-from robot_dynamics_ros.recordings.metrics.effort import CrossCheck, Effort, Energy
+from robot_dynamics_ros.recordings.metrics.effort import Contacts, CrossCheck, Effort, Energy
 from robot_dynamics_ros.recordings.metrics.metric import (
     SEVERITIES,
     Metric,
     MetricRemark,
+    Threshold,
     Window,
+    check_thresholds,
     format_time,
 )
 from robot_dynamics_ros.recordings.metrics.program import ProgramMetric
-from robot_dynamics_ros.recordings.metrics.tracking import Limits, Rates, Tracking, tool_frame
-from robot_dynamics_ros.recordings.recording import Recording
+from robot_dynamics_ros.recordings.metrics.tracking import (
+    Limits,
+    Rates,
+    Tracking,
+    limits_efforts,
+    tool_frame,
+)
+from robot_dynamics_ros.recordings.output_folder import (
+    CsvTable,
+    ParquetTable,
+    flat_columns,
+    write_json,
+)
+from robot_dynamics_ros.recordings.reading import RecordingReader, RobotChoice
+from robot_dynamics_ros.recordings.recording import Recording, current_unit
+from robot_dynamics_ros.recordings.report.analysis import (
+    BagResult,
+    Curves,
+    analysis_figures,
+    analysis_report,
+)
 from robot_dynamics_ros.recordings.timing import (
     SampleTiming,
     find_outliers,
@@ -47,24 +78,142 @@ Sink = Callable[[Recording, Mapping[str, Array]], None]
 
 
 @dataclass(frozen=True)
-class EvaluationSettings:
-    """Settings of the evaluation.
+class AnalysisSettings:
+    """Settings of the analysis of a bag.
 
     Attributes:
+        robot: The robot model.
         formulation: Formulation of the dynamics.
         effort: One of ``EFFORTS``.
         timing: One of ``timing.TIMINGS``, or 'auto'.
         frame: Tool frame; empty for the default, see ``tracking.tool_frame``.
-        program_start: Start of a program's clock, s; None for the first command.
         contacts: File with contact thresholds written by ``calibrate``; empty to detect none.
+        program: Constraint program: file, name or text; empty for that of the controller, if any.
+        program_start: Start of a program's clock, s; None for the first command.
+        thresholds: Bounds on the figures.
+        rows: Maximum number of CSV rows; 0 for all.
+        tables: Whether to write rows as CSV and Parquet.
+        report: Whether to write the HTML report.
     """
 
+    robot: RobotChoice = field(default_factory=RobotChoice)
     formulation: str = 'newton_euler'
     effort: str = 'auto'
     timing: str = 'auto'
     frame: str = ''
-    program_start: float | None = None
     contacts: str = ''
+    program: str = ''
+    program_start: float | None = None
+    thresholds: tuple[Threshold, ...] = ()
+    rows: int = 100_000
+    tables: bool = True
+    report: bool = True
+
+
+def analyze_bag(
+    bag: str | os.PathLike[str], settings: AnalysisSettings, folder: Path | None = None
+) -> BagResult:
+    """Analyze one recording in bounded memory.
+
+    Args:
+        bag: The bag's folder, or one of its files.
+        settings: Settings of the analysis.
+        folder: Existing folder for ``metrics.json``, ``rows.csv``, ``rows.parquet`` (with
+            pyarrow) and ``report.html``; None to write nothing.
+
+    Raises:
+        RobotDynamicsError: The bag cannot be analyzed; the message says why.
+    """
+    begin = time.perf_counter()
+    with settings.robot.read(bag) as reader, contextlib.ExitStack() as stack:
+        tree, unit = settings.robot.load(reader), current_unit(settings.robot.driver_profile)
+        if unit:
+            settings = replace(settings, contacts='')
+        notes: list[str] = []
+        program = _program(settings, reader, tree, notes)
+        remarks, commands = reader.bag.remarks, reader.topics.commands
+        evaluator = Evaluator(tree, settings, program, remarks, commands)
+        curves, every = Curves(tree.n), 1
+        sinks: list[Sink] = [curves] if folder is not None and settings.report else []
+        if folder is not None and settings.tables:
+            count = reader.bag.counts.get(reader.topics.states, 0)
+            every = max(1, math.ceil(count / settings.rows)) if settings.rows else 1
+            sinks.append(_table_sink(stack, folder, every, program))
+        own = program if not settings.program else None
+        parts = settings.robot.parts(reader, tree)
+        if unit:
+            parts = _without(parts, 'effort', 'measured_effort')
+            notes.append(
+                f'efforts are in {unit}, and the driver profile gives no torque_constant: '
+                'residual, energy, saturation, loads and contacts are not evaluated'
+            )
+        if own is not None:  # the controller did not follow the joint reference
+            parts = _without(parts, 'reference_position', 'reference_velocity')
+        evaluator.evaluate(parts, sinks)
+        figures, findings = evaluator.figures(), tuple(evaluator.findings())
+        if settings.tables and folder is not None:
+            figures['rows_csv_every'] = every
+        notes += reader.notes
+        if own is not None:
+            notes.append(
+                f'the controller ran program {own.name!r}, which does not follow the joint '
+                'reference: tracking is not evaluated'
+            )
+        if not limits_efforts(tree):
+            notes.append('the description gives no effort limits: saturation is not evaluated')
+        verdicts = tuple(check_thresholds(settings.thresholds, figures, tree.joint_names))
+    report = analysis_report(bag, tree, figures, findings, notes)
+    seconds = time.perf_counter() - begin
+    result = BagResult(
+        str(bag), tree.joint_names, figures, findings, verdicts, tuple(notes), report, '', seconds
+    )
+    if folder is not None:
+        write_json(folder / 'metrics.json', result.as_dict())
+        if settings.report:
+            arm = curves.arm(tree, evaluator.frame)
+            plots = analysis_figures(tree, curves.series(), figures)
+            replace(report, figures=plots, arm=arm).write(folder / 'report.html')
+    return result
+
+
+def _program(
+    settings: AnalysisSettings, reader: RecordingReader, tree: RobotTree, notes: list[str]
+) -> Program | None:
+    """Return the program given by the task, else that of the controller, if any."""
+    if settings.program:
+        return load_program(settings.program, tree, check=False)
+    recorded = str(reader.parameters.get('program') or '')
+    if reader.parameters.get('law') != 'constraint_stabilization' or not recorded:
+        return None
+    try:
+        return load_program(recorded, tree, check=False)
+    except RobotDynamicsError as error:
+        notes.append(f'the program of the controller cannot be evaluated: {error}')
+        return None
+
+
+def _without(parts: Iterator[Recording], *columns: str) -> Iterator[Recording]:
+    """Yield recordings with some of their columns set to NaN."""
+    for part in parts:
+        missing: Any = np.full(part.position.shape, np.nan)
+        yield replace(part, **dict.fromkeys(columns, missing))
+
+
+def _table_sink(
+    stack: contextlib.ExitStack, folder: Path, every: int, program: Program | None
+) -> Sink:
+    """Return a sink that writes rows as CSV, and as Parquet if pyarrow is installed."""
+    tables: list[Any] = [stack.enter_context(CsvTable(folder / 'rows.csv', every))]
+    with contextlib.suppress(MissingDependencyError):
+        tables.append(stack.enter_context(ParquetTable(folder / 'rows.parquet')))
+    rows = [row for part in program.stack.constraints for row in part.rows] if program else []
+
+    def sink(recording: Recording, columns: Mapping[str, Array]) -> None:
+        flat = flat_columns(recording, columns, rows)
+        for table in tables:
+            table.add(flat)
+
+    return sink
 
 
 class Evaluator:
@@ -77,7 +226,7 @@ class Evaluator:
 
     Args:
         tree: The robot.
-        settings: Settings of the evaluation.
+        settings: Settings of the analysis.
         program: A constraint program to evaluate, or None.
         remarks: Custom data of the bag.
         commands: Topic of the commands.
@@ -92,7 +241,7 @@ class Evaluator:
     def __init__(
         self,
         tree: RobotTree,
-        settings: EvaluationSettings,
+        settings: AnalysisSettings,
         program: Program | None = None,
         remarks: Mapping[str, str] | None = None,
         commands: str = '',
