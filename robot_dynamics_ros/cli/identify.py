@@ -41,7 +41,7 @@ from robot_dynamics_ros.identification.bags import (
     gather_bags,
     prove,
 )
-from robot_dynamics_ros.identification.choice import AUTO, Request
+from robot_dynamics_ros.identification.choice import AUTO, Request, StillError, check_recording
 from robot_dynamics_ros.identification.identify import (
     Identification,
     IdentificationPlan,
@@ -49,14 +49,9 @@ from robot_dynamics_ros.identification.identify import (
     plan_by_evidence,
 )
 from robot_dynamics_ros.identification.least_squares import Block
-from robot_dynamics_ros.identification.plausibility import (
-    StillError,
-    check_recording,
-    implausible,
-)
 from robot_dynamics_ros.identification.preparation import EFFORTS
 from robot_dynamics_ros.identification.unknowns import DEFAULT_TERMS, TERMS
-from robot_dynamics_ros.identification.validation import Trial
+from robot_dynamics_ros.identification.validation import Trial, implausible
 from robot_dynamics_ros.model.load import check_model
 from robot_dynamics_ros.recordings.bag_jobs import find_bags, run_with_progress
 from robot_dynamics_ros.recordings.output_folder import choose_folder

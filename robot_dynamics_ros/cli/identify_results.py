@@ -23,6 +23,7 @@ from robot_dynamics_ros.control.drivers.profile import NEED_CONSTANT, shipped_pr
 from robot_dynamics_ros.errors import ConfigurationError, RecordingError
 from robot_dynamics_ros.identification import Identification, Request, gather, make_plan
 from robot_dynamics_ros.identification.bags import BagOutcome, Evidence, Source
+from robot_dynamics_ros.identification.choice import check_recording
 from robot_dynamics_ros.identification.correction import (
     JointCurrent,
     as_dict,
@@ -38,7 +39,6 @@ from robot_dynamics_ros.identification.loads import (
     gains_by_load,
     gains_by_weight,
 )
-from robot_dynamics_ros.identification.plausibility import check_recording
 from robot_dynamics_ros.identification.report import identification_report, pictures
 from robot_dynamics_ros.identification.unknowns import (
     FORMULA,

@@ -86,8 +86,7 @@ class Quantiles:
 
     def __init__(self) -> None:
         self.count, self.largest = 0, float('nan')
-        self._parts: list[Array] = []
-        self._size, self._stride, self._offset = 0, 1, 0
+        self._kept = DecimatedSeries(1, _CAPACITY // 2)
 
     def take(self, values: Array) -> None:
         """Add numbers of any shape; non-finite ones are ignored."""
@@ -97,19 +96,13 @@ class Quantiles:
             return
         self.count += len(values)
         self.largest = float(np.fmax(self.largest, values.max()))
-        chosen = values[self._offset :: self._stride]
-        self._offset = (self._offset - len(values)) % self._stride
-        self._parts.append(chosen)
-        self._size += len(chosen)
-        while self._size > _CAPACITY:
-            joined = np.concatenate(self._parts)[::2]
-            self._parts, self._size, self._stride = [joined], len(joined), 2 * self._stride
+        self._kept.take(values, values[:, np.newaxis])
 
     def at(self, share: float) -> float:
         """Return the quantile of a fraction from 0 to 1; NaN without values."""
-        if not self._parts:
+        kept = self._kept.values[:, 0]
+        if not len(kept):
             return float('nan')
-        kept = np.concatenate(self._parts)
         nearest = round(share * (len(kept) - 1))  # numpy before 1.22 has no nearest-rank quantile
         return float(np.partition(kept, nearest)[nearest])
 

@@ -95,14 +95,14 @@ class ModelEfforts:
         return self.parts['inertia'] + self.parts['coriolis'] + self.parts['gravity']
 
     @property
-    def excess(self) -> Array:
-        """Residual of joints that may stick beyond their friction, shape (M, n), N m or N.
+    def unexplained(self) -> Array:
+        """Residual, of joints that may stick only beyond their friction, shape (M, n), N m or N.
 
-        NaN for other joints, and where the effort is excluded for another reason as well.
+        NaN where the effort is excluded for another reason.
         """
         others = [mask for reason, mask in self.excluded.items() if reason != STICKING]
-        sticking = self.excluded[STICKING] & ~np.any(others, axis=0)
-        return np.where(sticking, self.beyond_friction, np.nan)
+        residual = np.where(self.excluded[STICKING], self.beyond_friction, self.residual)
+        return np.where(np.any(others, axis=0), np.nan, residual)
 
 
 def excluded_efforts(tree: RobotTree, instants: Instants, level: Array) -> dict[str, Array]:

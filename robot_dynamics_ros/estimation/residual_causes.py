@@ -63,14 +63,49 @@ CAUSES = (
 _WIDTH = 13
 
 
-class EffortResidual:
+class ResidualSums:
+    """Accumulates residuals and efforts over instants.
+
+    Attributes:
+        count: Number of instants.
+        residual, effort: Statistics of the efforts that the motion determines, N m or N.
+        excess: Residual of joints that may stick beyond their Coulomb friction, N m or N.
+
+    Args:
+        n: Number of joints.
+    """
+
+    def __init__(self, n: int) -> None:
+        self.count = 0
+        self.residual, self.effort, self.excess = RmsPeak(n), RmsPeak(n), RmsPeak(n)
+
+    def add(self, time: Array, effort: Array, unexplained: Array, determined: Array) -> None:
+        """Add instants at times (M,), s.
+
+        Args:
+            time: Shape (M,), s.
+            effort: Recorded efforts, shape (M, n), N m or N.
+            unexplained: As in ``ModelEfforts``, shape (M, n), N m or N.
+            determined: Mask of the efforts that the motion determines, shape (M, n).
+        """
+        self.count += len(time)
+        self.residual.take(time, np.where(determined, unexplained, np.nan))
+        self.excess.take(time, np.where(determined, np.nan, unexplained))
+        self.effort.take(time, np.where(determined, effort, np.nan))
+
+    def merge(self, other: ResidualSums) -> None:
+        """Add the instants of another instance, whose times are later."""
+        self.count += other.count
+        self.residual.merge(other.residual)
+        self.excess.merge(other.excess)
+        self.effort.merge(other.effort)
+
+
+class EffortResidual(ResidualSums):
     """Accumulates residuals, efforts and the least-squares sums of all causes over instants.
 
     Attributes:
         model: The effort model.
-        count: Number of instants.
-        residual, effort: Statistics of the efforts that the motion determines, N m or N.
-        excess: Residual of joints that may stick beyond their Coulomb friction, N m or N.
         parts: Model efforts by origin, N m or N.
         excluded: Number of excluded efforts by reason, shape (n,).
 
@@ -81,8 +116,7 @@ class EffortResidual:
 
     def __init__(self, model: EffortModel, frame: str = '') -> None:
         n, self.model, self._frame = model.tree.n, model, frame
-        self.count = 0
-        self.residual, self.effort, self.excess = RmsPeak(n), RmsPeak(n), RmsPeak(n)
+        super().__init__(n)
         self.parts = {origin: RmsPeak(n) for origin in ORIGINS}
         self.excluded: dict[str, Array] = {}
         self._gram = np.zeros((n, _WIDTH + 1, _WIDTH + 1))
@@ -91,10 +125,7 @@ class EffortResidual:
     def take(self, time: Array, instants: Instants, modelled: ModelEfforts) -> None:
         """Add instants at times (M,), s, with their model efforts."""
         determined = modelled.determined
-        self.count += len(time)
-        self.residual.take(time, np.where(determined, modelled.residual, np.nan))
-        self.excess.take(time, modelled.excess)
-        self.effort.take(time, np.where(determined, instants.effort, np.nan))
+        self.add(time, instants.effort, modelled.unexplained, determined)
         for origin, spread in self.parts.items():
             spread.take(time, modelled.parts[origin])
         for reason, mask in modelled.excluded.items():

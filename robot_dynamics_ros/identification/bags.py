@@ -25,9 +25,9 @@ from robot_dynamics_ros.identification.identify import (
 from robot_dynamics_ros.identification.least_squares import Block, BlockStore
 from robot_dynamics_ros.identification.preparation import glitches
 from robot_dynamics_ros.identification.validation import (
+    JointResiduals,
     Residuals,
     ResidualSeries,
-    ResidualSums,
     Trial,
     halved,
 )
@@ -93,7 +93,7 @@ class BagOutcome:
     error: str = ''
     efforts: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     halves: tuple[Sequence[Block], Sequence[Block]] = ((), ())
-    sums: tuple[ResidualSums, ...] = ()
+    sums: tuple[JointResiduals, ...] = ()
 
     @classmethod
     def failed(cls, bag: str, reason: str) -> BagOutcome:
@@ -181,10 +181,10 @@ def evaluate_bag(source: Source, trial: Trial) -> BagOutcome:
         for part in source.parts(notes):
             for pair in trial.series(part, short):
                 for total, series in zip(sums, pair, strict=True):
-                    total.add(series)
+                    total.take(series)
     except (RobotDynamicsError, OSError) as error:
         return BagOutcome.failed(source.path, str(error))
-    if not sums[0].instants:
+    if not sums[0].count:
         return BagOutcome.failed(source.path, short[0])
     return BagOutcome(source.path, tuple(notes), sums=sums)
 

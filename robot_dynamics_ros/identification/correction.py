@@ -92,7 +92,6 @@ def parameter_patch(identified: Identification) -> dict[str, Any]:
     }
     return {
         'robot': identified.tree.name,
-        'formula': FORMULA,
         'gravity': identified.tree.gravity.tolist(),
         'links': links,
         'joints': joints,
@@ -113,9 +112,8 @@ def _further_terms(identified: Identification, i: int) -> dict[str, Any]:
 
 def parameter_text(identified: Identification) -> str:
     """Return :func:`parameter_patch` as YAML text, with the formula in a header comment."""
-    values = parameter_patch(identified)
-    header = ''.join(f'# {line}\n' for line in values.pop('formula').splitlines())
-    return header + yaml.safe_dump(values, sort_keys=False)
+    header = ''.join(f'# {line}\n' for line in FORMULA.splitlines())
+    return header + yaml.safe_dump(parameter_patch(identified), sort_keys=False)
 
 
 class Row(NamedTuple):

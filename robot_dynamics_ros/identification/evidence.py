@@ -117,7 +117,9 @@ class Ridge:
 
     def _root(self, kept: Array) -> Array:
         """Return a root of the prior covariance of some columns."""
-        return np.linalg.cholesky(_regular(self._covariance[np.ix_(kept, kept)]))
+        covariance = self._covariance[np.ix_(kept, kept)]
+        size = np.maximum(np.sqrt(np.diag(covariance)), 1e-12)
+        return np.linalg.cholesky(covariance + 1e-10 * np.diag(size**2))  # regular
 
     def held_out(self, kept: Array, others: Ridge | None = None) -> Array:
         """Return the held-out residual of each segment and joint, shape (K, n).
@@ -194,11 +196,6 @@ def _misfit(sums: Array, values: Array) -> Array:
     return np.maximum(np.einsum('a,jab,b->j', z, sums, z), 0.0)
 
 
-def _regular(covariance: Array) -> Array:
-    size = np.sqrt(np.diag(covariance))
-    return covariance + 1e-10 * np.diag(np.maximum(size, 1e-12) ** 2)
-
-
 def evident_columns(
     blocks: Sequence[Block], unknowns: Unknowns, base: BaseParameters
 ) -> tuple[Array, list[str]]:
@@ -265,13 +262,9 @@ def weak_spread(columns: Array, effort: Array, usable: Array, deviations: float)
         usable: Mask of the efforts to use, shape (N, n).
         deviations: The effect of each deviation, in RMS efforts of that joint.
     """
-    size = root_mean_square(columns)
-    effect = deviations * _rms_effort(effort, usable)[size.argmax(axis=0)]
-    return effect / np.maximum(size.max(axis=0), 1e-9)
-
-
-def _rms_effort(effort: Array, usable: Array) -> Array:
-    """Return the RMS of each joint's usable efforts, shape (n,), bounded below to be positive."""
     square = np.square(np.where(usable, effort, 0.0)).sum(axis=0)
     rms = np.sqrt(square / np.maximum(usable.sum(axis=0), 1))
-    return np.maximum(rms, _LEAST * max(float(rms.max()), np.finfo(float).tiny))
+    rms = np.maximum(rms, _LEAST * max(float(rms.max()), np.finfo(float).tiny))
+    size = root_mean_square(columns)
+    effect = deviations * rms[size.argmax(axis=0)]
+    return effect / np.maximum(size.max(axis=0), 1e-9)

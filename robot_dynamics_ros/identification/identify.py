@@ -269,7 +269,9 @@ def conclude(
     base = plan.base.only(kept)
     fitted = estimate([block.only(kept) for block in blocks], base)
     physical = _trusted(fitted, plan, prior_weight)
-    tree = _corrected(unknowns, physical.values)
+    drives = {term: unknowns.term(physical.values, term).copy() for term in unknowns.terms}
+    tree = with_inertial_parameters(unknowns.tree, physical.values[: unknowns.links])
+    tree = with_terms(tree, drives)
     return Identification(plan, base, tuple(chosen), fitted, physical, tree)
 
 
@@ -329,10 +331,3 @@ def identify(
     if plan is None:
         raise RecordingError('identification', 'has no recording', 'give at least one')
     return conclude(blocks, plan, prior_weight)
-
-
-def _corrected(unknowns: Unknowns, values: Array) -> RobotTree:
-    """Return the robot with the identified values."""
-    changes = {term: unknowns.term(values, term).copy() for term in unknowns.terms}
-    tree = with_inertial_parameters(unknowns.tree, values[: unknowns.links])
-    return with_terms(tree, changes)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Validation: residuals between recorded efforts and a model, for each joint."""
+"""Validation: residuals of each joint between recorded efforts and a model; plausible values."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import numpy as np
 
 from robot_dynamics_ros.dynamics.joint_terms import JointTerms
 from robot_dynamics_ros.errors import RecordingError
-from robot_dynamics_ros.estimation.accumulate import RmsPeak
 from robot_dynamics_ros.estimation.effort_model import Instants, model_efforts
+from robot_dynamics_ros.estimation.residual_causes import ResidualSums
 from robot_dynamics_ros.identification.identify import Identification
 from robot_dynamics_ros.identification.preparation import Preparation, effort_source
 from robot_dynamics_ros.identification.regressor import inertial_parameters, regressor
@@ -113,10 +113,14 @@ class Evaluated(Instants):
             )
         load = _rigid_efforts(tree, self)
         model = model_efforts(tree, JointTerms.of(tree), self, load)
-        residual = np.where(model.determined, model.residual, model.excess)
-        friction = model.parts['friction']
         return ResidualSeries(
-            self.time, self.effort, residual, model.determined, self.v_friction, load, friction
+            self.time,
+            self.effort,
+            model.unexplained,
+            model.determined,
+            self.v_friction,
+            load,
+            model.parts['friction'],
         )
 
 
@@ -169,9 +173,9 @@ class Trial:
         corrected = tuple(each.tree for each in identified)
         return cls(plan.unknowns.tree, plan.preparation, corrected)
 
-    def sums(self) -> tuple[ResidualSums, ResidualSums]:
+    def sums(self) -> tuple[JointResiduals, JointResiduals]:
         """Return empty sums for the nominal and the corrected robot."""
-        return ResidualSums(self.nominal.joint_names), ResidualSums(self.nominal.joint_names)
+        return JointResiduals(self.nominal.joint_names), JointResiduals(self.nominal.joint_names)
 
     def series(
         self, part: Recording, refused: list[str]
@@ -217,13 +221,13 @@ def validate(
     Raises:
         RecordingError: There is no recording, or no part of one can be used.
     """
-    total = ResidualSums(tree.joint_names)
+    total = JointResiduals(tree.joint_names)
     for recording in recordings:
-        total.add(evaluated(recording, tree, preparation).residuals(tree))
+        total.take(evaluated(recording, tree, preparation).residuals(tree))
     return total.residuals()
 
 
-class ResidualSums:
+class JointResiduals(ResidualSums):
     """Accumulates residual statistics over recordings.
 
     Args:
@@ -231,24 +235,12 @@ class ResidualSums:
     """
 
     def __init__(self, joints: Sequence[str]) -> None:
-        self._joints, n = list(joints), len(joints)
-        self.effort, self.slide, self.rest = RmsPeak(n), RmsPeak(n), RmsPeak(n)
-        self.instants = 0
+        self._joints = list(joints)
+        super().__init__(len(self._joints))
 
-    def add(self, series: ResidualSeries) -> None:
+    def take(self, series: ResidualSeries) -> None:
         """Add the residuals of a recording."""
-        slides = series.sliding
-        self.effort.take(series.time, np.where(slides, series.effort, np.nan))
-        self.slide.take(series.time, np.where(slides, series.residual, np.nan))
-        self.rest.take(series.time, np.where(slides, np.nan, series.residual))
-        self.instants += len(series.time)
-
-    def merge(self, other: ResidualSums) -> None:
-        """Add the statistics of another accumulator."""
-        self.effort.merge(other.effort)
-        self.slide.merge(other.slide)
-        self.rest.merge(other.rest)
-        self.instants += other.instants
+        self.add(series.time, series.effort, series.residual, series.sliding)
 
     def residuals(self) -> Residuals:
         """Return the residuals over all recordings.
@@ -256,11 +248,11 @@ class ResidualSums:
         Raises:
             RecordingError: No recording was added.
         """
-        if not self.instants:
+        if not self.count:
             raise RecordingError('validation', 'has no recording', 'give at least one')
-        sliding = self.slide.count
+        sliding = self.residual.count
         rms_effort, rms, at_rest = (
-            np.nan_to_num(part.rms) for part in (self.effort, self.slide, self.rest)
+            np.nan_to_num(part.rms) for part in (self.effort, self.residual, self.excess)
         )
         percent = 100.0 * rms / np.where(rms_effort > 0.0, rms_effort, 1.0)
         percent = np.where(sliding > 0, percent, np.nan)
@@ -269,8 +261,63 @@ class ResidualSums:
             rms_effort=rms_effort.tolist(),
             rms=rms.tolist(),
             percent=percent.tolist(),
-            peak=self.slide.peak.tolist(),
+            peak=self.residual.peak.tolist(),
             sliding=sliding.tolist(),
-            at_rest=self.rest.count.tolist(),
+            at_rest=self.excess.count.tolist(),
             rms_at_rest=at_rest.tolist(),
         )
+
+
+_TOTAL = (0.5, 1.6)  # plausible range of the arm's mass, relative to nominal
+_LINK = (0.2, 3.0)  # plausible range of a link's mass, relative to nominal;
+_GROWN = 0.25  # exceeding it matters above this increase, relative to the arm's mass
+_UNEXPLAINED = 60.0  # percent of the effort
+_REACH = 1.5  # maximum distance of the centre of mass from its joint, in link sizes
+
+
+def implausible(identified: Identification, after: Residuals | None = None) -> list[str]:
+    """Return the reasons why an identified model is implausible; empty if it is plausible.
+
+    Args:
+        identified: The identification.
+        after: Its residuals on the validation recordings, if known.
+    """
+    nominal, tree = identified.plan.unknowns.tree, identified.tree
+    total, said = float(nominal.mass.sum()), []
+    ratio = float(tree.mass.sum()) / total
+    if not _TOTAL[0] <= ratio <= _TOTAL[1]:
+        said.append(f'the whole arm would weigh {ratio:.2g} times its nominal mass')
+    for name, mass, before in zip(tree.link_names, tree.mass, nominal.mass, strict=True):
+        low, high = _LINK
+        grown = mass > high * before and mass - before > _GROWN * total
+        if mass < low * before or grown:
+            said.append(f'{name} would weigh {mass:.3g} kg, its nominal mass is {before:.3g} kg')
+    for name, distance, size in _far_centres(nominal, tree):
+        said.append(
+            f'the centre of mass of {name} would be {distance:.2g} m from its joint, the link '
+            f'reaches {size:.2g} m'
+        )
+    if after and after.worst > _UNEXPLAINED:
+        joint = after.joints[int(np.nanargmax(after.percent))]
+        said.append(f'{after.worst:.3g} % of the effort of {joint} remain unexplained')
+    asked = 'check units, gains, the order of joints, gravity, the load and the description'
+    return [f'the data do not match this robot: {"; ".join(said)}: {asked}'] if said else []
+
+
+def _far_centres(nominal: RobotTree, tree: RobotTree) -> Iterator[tuple[str, float, float]]:
+    """Yield links whose centre of mass would be far outside, as with wrong link lengths.
+
+    The size of a link is the distance to its child joints, or to the end of its nominal mass
+    distribution. Links without child joints are skipped: they may carry a tool of any length.
+
+    Yields:
+        Name, distance of the centre of mass from the joint, m, and size of the link, m.
+    """
+    for body in sorted({parent for parent in nominal.parent if parent >= 0}):
+        joints = [k for k, parent in enumerate(nominal.parent) if parent == body]
+        spread = math.sqrt(float(np.trace(nominal.inertia[body])) / (2.0 * nominal.mass[body]))
+        nominal_end = float(np.linalg.norm(nominal.com[body])) + spread
+        size = max(nominal_end, *(float(np.linalg.norm(nominal.p_PJ[k])) for k in joints))
+        distance = float(np.linalg.norm(tree.com[body]))
+        if distance > _REACH * size:
+            yield nominal.link_names[body], distance, size

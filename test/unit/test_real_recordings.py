@@ -11,6 +11,7 @@ from oracles import PinocchioOracle
 from samples import DOWN_Z, Sample
 
 from robot_dynamics_ros.errors import RecordingError
+from robot_dynamics_ros.identification.choice import check_recording
 from robot_dynamics_ros.identification.gravity import estimate_gravity
 from robot_dynamics_ros.identification.identify import conclude, gather, make_plan
 from robot_dynamics_ros.identification.loads import (
@@ -19,7 +20,6 @@ from robot_dynamics_ros.identification.loads import (
     gains_by_load,
     gains_by_weight,
 )
-from robot_dynamics_ros.identification.plausibility import check_recording
 from robot_dynamics_ros.identification.preparation import Preparation, equal_intervals, glitches
 from robot_dynamics_ros.identification.unknowns import TERMS
 from robot_dynamics_ros.recordings.recording import Recording
