@@ -124,7 +124,8 @@ def calibrate(
     first, certain = segment % 2 == 0, 1.0 if fit is None else _CERTAIN
     largest = np.zeros((len(numbers), *efforts.shape[1:]))
     for own in (first, ~first):  # evaluate each half with the dead bands of the other
-        bands = _bands(_envelopes(efforts[~own], growth[~own], certain), growth[own])
+        coefficients = _envelopes(efforts[~own], growth[~own], certain)
+        bands = np.einsum('kjc,mjc->mkj', coefficients, growth[own])
         np.maximum.at(largest, segment[own], efforts[own] / bands)
     rate = alarms_per_hour * SEGMENT_S / 3600.0 / largest[0].size
     # The maximum of N segments does not bound the next one, the less so the smaller N.
@@ -142,11 +143,6 @@ def _envelopes(efforts: Array, growth: Array, certain: float) -> Array:
         for kind in np.moveaxis(efforts, 1, 0)
     ]
     return np.array(rows)
-
-
-def _bands(coefficients: Array, growth: Array) -> Array:
-    """Return dead bands, shape (M, 2, n)."""
-    return np.einsum('kjc,mjc->mkj', coefficients, growth)
 
 
 def envelope(growth: Array, effort: Array, certain: float = 1.0) -> Array:

@@ -105,27 +105,6 @@ class ModelEfforts:
         return np.where(np.any(others, axis=0), np.nan, residual)
 
 
-def excluded_efforts(tree: RobotTree, instants: Instants, level: Array) -> dict[str, Array]:
-    """Return masks of the efforts that the motion does not determine, by reason.
-
-    Args:
-        tree: The robot, for its limits.
-        instants: M instants.
-        level: Breakaway friction of the joints, shape (M, n), N m or N.
-
-    Returns:
-        Masks of shape (M, n), by reason, such as 'at a joint limit'.
-    """
-    q, tau = instants.q, instants.effort
-    slow = np.abs(instants.v_friction) < SLOW
-    return {
-        'no effort': ~np.isfinite(tau),
-        'at a joint limit': (q <= tree.position_lower) | (q >= tree.position_upper),
-        STICKING: slow & (level > 0.0),
-        'beyond the effort limit': np.abs(tau) > tree.effort_limit * (1.0 + 1e-9),
-    }
-
-
 def model_efforts(
     tree: RobotTree, terms: JointTerms, instants: Instants, rigid: Array, *parts: Array
 ) -> ModelEfforts:
@@ -143,11 +122,18 @@ def model_efforts(
     effort = rigid + armature + friction
     residual = instants.effort - effort
     required = residual + level * instants.sign
+    q, tau, slow = instants.q, instants.effort, np.abs(instants.v_friction) < SLOW
+    excluded = {
+        'no effort': ~np.isfinite(tau),
+        'at a joint limit': (q <= tree.position_lower) | (q >= tree.position_upper),
+        STICKING: slow & (level > 0.0),
+        'beyond the effort limit': np.abs(tau) > tree.effort_limit * (1.0 + 1e-9),
+    }
     return ModelEfforts(
         dict(zip(ORIGINS[-len(parts) - 2 :], (*parts, armature, friction), strict=True)),
         effort,
         residual,
-        excluded_efforts(tree, instants, level),
+        excluded,
         np.asarray(required - np.clip(required, -level, level)),
     )
 

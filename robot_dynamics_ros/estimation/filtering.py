@@ -92,17 +92,13 @@ def low_pass(cutoff: float | None, rate: float) -> LowPass:
     if not 0.0 < cutoff < 0.5 * rate:
         raise ParameterError('cutoff', cutoff, f'must be between 0 and {0.5 * rate:g} Hz')
     half = max(_DEGREE, round(_HALF_WIDTH * rate / cutoff) - 1)
-    return LowPass(_smoother(half), max(1, int(rate / (_OVERSAMPLING * cutoff))))
-
-
-def _smoother(half: int) -> Array:
-    """Return the weights of samples in the fit's central value, shape (2 half + 1,)."""
     x = np.arange(-half, half + 1) / (half + 1)
     window = np.square(np.cos(0.5 * np.pi * x))
     even = np.polynomial.legendre.legvander(x, _DEGREE)[:, ::2]
     middle = np.polynomial.legendre.legvander(np.zeros(1), _DEGREE)[0, ::2]
     normal = even.T @ (window[:, np.newaxis] * even)
-    return window * (even @ np.linalg.solve(normal, middle))
+    taps = window * (even @ np.linalg.solve(normal, middle))
+    return LowPass(taps, max(1, int(rate / (_OVERSAMPLING * cutoff))))
 
 
 def noise_cutoff(velocity: Array, rate: float) -> float | None:
@@ -195,7 +191,8 @@ def differentiate(time: Array, values: Array, cutoff: float, period: float) -> A
         New array of shape (N, n); NaN for samples without neighbours in their window.
     """
     half = max(1, math.ceil(half_width(cutoff) / period))
-    sigma = window_deviation(cutoff)
+    sigma, width = window_deviation(cutoff), 2 * half + 1
+    windows = np.lib.stride_tricks.sliding_window_view
     # Pad both ends with samples of zero weight.
     padding = np.full(half, np.nan)
     t = np.concatenate([padding, time, padding])
@@ -203,21 +200,14 @@ def differentiate(time: Array, values: Array, cutoff: float, period: float) -> A
     slope = np.empty(np.shape(values))
     for start in range(0, len(time), _BLOCK):
         stop = min(start + _BLOCK, len(time))
-        near = np.lib.stride_tricks.sliding_window_view(t[start : stop + 2 * half], 2 * half + 1)
-        offset = near - time[start:stop, np.newaxis]
+        offset = windows(t[start : stop + 2 * half], width) - time[start:stop, np.newaxis]
         weight = np.exp(-0.5 * np.square(offset / sigma))
         weight[~(np.abs(offset) <= _REACH * sigma * (1.0 + 1e-9))] = 0.0
-        slope[start:stop] = _slope(offset, weight, x[start : stop + 2 * half], 2 * half + 1)
+        offset = np.where(weight > 0.0, offset, 0.0)
+        mean = (weight * offset).sum(axis=1) / weight.sum(axis=1)
+        arm = weight * (offset - mean[:, np.newaxis])
+        spread = (arm * offset).sum(axis=1)
+        near = windows(x[start : stop + 2 * half], width, axis=0)  # (rows, n, width)
+        with np.errstate(invalid='ignore', divide='ignore'):
+            slope[start:stop] = np.einsum('rw,rnw->rn', arm, near) / spread[:, np.newaxis]
     return slope
-
-
-def _slope(offset: Array, weight: Array, x: Array, width: int) -> Array:
-    """Return the slopes of weighted line fits; offset, weight (rows, width), x (rows + ..., n)."""
-    offset = np.where(weight > 0.0, offset, 0.0)
-    total = weight.sum(axis=1)
-    mean = (weight * offset).sum(axis=1) / total
-    arm = weight * (offset - mean[:, np.newaxis])
-    spread = (arm * offset).sum(axis=1)
-    near = np.lib.stride_tricks.sliding_window_view(x, width, axis=0)  # (rows, n, width)
-    with np.errstate(invalid='ignore', divide='ignore'):
-        return np.einsum('rw,rnw->rn', arm, near) / spread[:, np.newaxis]

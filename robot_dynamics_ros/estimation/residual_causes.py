@@ -214,7 +214,11 @@ class EffortResidual(ResidualSums):
         least = min(left for left, _, _ in fits)
         rivals = [fit for fit in fits if fit[0] <= _CLEAR * least]
         _, _, winner = min(rivals, key=lambda fit: (fit[1], fit[0], fit[2].name))
-        return winner if all(_contains(cause, winner) for _, _, cause in rivals) else None
+        own = winner.columns
+        contain = [
+            c.columns.start <= own.start and own.stop <= c.columns.stop for _, _, c in rivals
+        ]
+        return winner if all(contain) else None
 
     def joint_fits(self) -> dict[str, Any]:
         """Return coefficients of each joint, and the fraction of the residual left by each cause.
@@ -311,12 +315,6 @@ def _joint_sentence(
         f'{rest} friction that the model lacks: about {x[-2]:.3g} {force} per {speed} and '
         f'{x[-1]:.3g} {force} dry{constant}'
     )
-
-
-def _contains(cause: Cause, other: Cause) -> bool:
-    """Return whether a cause includes all coefficients of another."""
-    own, its = cause.columns, other.columns
-    return bool(own.start <= its.start and its.stop <= own.stop)
 
 
 def _least_squares(A: Array, b: Array) -> Array:

@@ -124,10 +124,7 @@ def estimate_gravity(
         if np.linalg.norm(step) < _SETTLED:
             break
     covariance = _around(samples, tree.with_gravity(gravity), values).covariance()[:3, :3]
-    return _estimate(tree.gravity.astype(float), gravity, covariance)
-
-
-def _estimate(model: Array, gravity: Array, covariance: Array) -> GravityEstimate:
+    model = tree.gravity.astype(float)
     size = float(np.linalg.norm(gravity))
     along = gravity / size
     across = model - (model @ along) * along

@@ -223,10 +223,12 @@ def estimate(blocks: Sequence[Block], base: BaseParameters) -> Estimate:
     kept = np.append(base.independent, joined.shape[2] - 1)
     joined = joined[:, :, kept]
     values = np.zeros(len(base))
+    freedom = counts * (1.0 - len(base) / max(1, counts.sum()))  # without that of the unknowns
     for _ in range(_ITERATIONS):
         values = _solve(_stack(joined, noise))[0]
-        before = noise
-        noise = np.maximum(_residual_deviation(joined, counts, values), _EXACT * effort)
+        before, rest = noise, joined[:, :, -1] - joined[:, :, :-1] @ values
+        deviation = np.linalg.norm(rest, axis=1) / np.sqrt(np.maximum(freedom, 1.0))
+        noise = np.maximum(deviation, _EXACT * effort)
         if np.max(np.abs(noise / before - 1.0)) < _SETTLED:
             break
     values, condition = _solve(_stack(joined, noise))[0], _solve(_stack(joined, effort))[1]
@@ -259,13 +261,6 @@ def _solve(rows: Array) -> tuple[Array, float]:
     values, _, _, singular = np.linalg.lstsq(X / size, y, rcond=None)
     condition = float(singular[0] / singular[-1]) if len(singular) else 1.0
     return values / size, condition
-
-
-def _residual_deviation(joined: Array, counts: Array, values: Array) -> Array:
-    """Return the standard deviation of each joint's residual, corrected for the unknowns."""
-    rest = joined[:, :, -1] - joined[:, :, :-1] @ values
-    freedom = counts * (1.0 - len(values) / max(1, counts.sum()))
-    return np.linalg.norm(rest, axis=1) / np.sqrt(np.maximum(freedom, 1.0))
 
 
 def _jackknife(blocks: Sequence[Array], noise: Array, values: Array) -> Array:

@@ -120,7 +120,11 @@ def physical_parameters(
     known[held] = unknowns.nominal[held]
     size = _sizes(estimate, unknowns, free)
     T = _to_parameters(len(unknowns), roots, free, size)
-    W, effort = _data(estimate)
+    R = estimate.information[:-1, :-1]
+    ratio = estimate.deviations / np.linalg.norm(np.linalg.pinv(R), axis=1)
+    # The weight is reduced for the correlation of residuals in time.
+    excess = max(1.0, float(np.median(ratio))) if np.isfinite(ratio).all() else 1.0
+    W, effort = R / excess, estimate.information[:-1, -1] / excess
     A, y = W @ estimate.base.B @ T, effort - W @ estimate.base.B @ known
     signed = np.array([unknowns.term_of(k) in _SIGNED for k in free.tolist()], dtype=bool)
     distance = Divergence(unknowns.tree.bodies, ~signed, prior_weight, _BARRIER)
@@ -193,15 +197,6 @@ def _to_parameters(count: int, roots: Sequence[Array], free: Array, size: Array)
             T[rows, PER_BODY * i + k] = parameters_of(L @ unit @ L.T)
     T[free, links + np.arange(len(free))] = size
     return T
-
-
-def _data(estimate: Estimate) -> tuple[Array, Array]:
-    """Return weight W and W beta, reduced for the correlation of residuals in time."""
-    R, y = estimate.information[:-1, :-1], estimate.information[:-1, -1]
-    promised = np.linalg.norm(np.linalg.pinv(R), axis=1)
-    ratio = estimate.deviations / promised
-    excess = max(1.0, float(np.median(ratio))) if np.isfinite(ratio).all() else 1.0
-    return R / excess, y / excess
 
 
 def _minimize(A: Array, y: Array, distance: Divergence, x: Array) -> tuple[Array, int]:

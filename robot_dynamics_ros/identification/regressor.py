@@ -93,10 +93,11 @@ def regressor(tree: RobotTree, q: Array, v: Array, a: Array) -> Array:
         G, offset = tree.coupling.rate, tree.coupling.offset
         return G.T @ regressor(tree.open, q @ G.T + offset, v @ G.T, a @ G.T)
     Y = np.zeros((count, tree.n, PER_BODY * tree.n))
-    bodies: list[_BodyStates] = []
+    still, bodies = np.zeros((count, 3)), list[_BodyStates]()
+    base = _BodyStates(still, still, np.tile(-tree.gravity.astype(float), (count, 1)), {})
     for i in range(tree.n):
         parent = tree.parent[i]
-        above = _base_motion(tree, count) if parent < 0 else bodies[parent]
+        above = base if parent < 0 else bodies[parent]
         bodies.append(_outward(tree, i, above, q[:, i], v[:, i], a[:, i]))
         columns = slice(PER_BODY * i, PER_BODY * (i + 1))
         force, moment = _wrench_columns(bodies[i])
@@ -120,11 +121,6 @@ class _BodyStates:
     dw: Array
     dv: Array
     partial: dict[int, tuple[Array, Array]]
-
-
-def _base_motion(tree: RobotTree, count: int) -> _BodyStates:
-    still = np.zeros((count, 3))
-    return _BodyStates(still, still, np.tile(-tree.gravity.astype(float), (count, 1)), {})
 
 
 def _outward(
