@@ -26,6 +26,7 @@ from robot_dynamics_ros.symbolic.kernel import compile_kernel
 _COLUMNS = ('time', 'position', 'velocity', 'effort')
 _MOVED = 20.0  # ratio of range to noise above which a joint counts as moved
 _REST = 0.02  # share of its peak speed below which a joint counts as at rest
+_SMOOTHED = 0.05  # s over which positions are averaged, to smooth encoder steps
 _DISTINCT = 0.05  # share of a joint's recorded range by which two poses differ
 
 
@@ -110,12 +111,15 @@ class DriverSamples:
         Raises:
             RecordingError: The arm never rests.
         """
-        from scipy.ndimage import find_objects, label  # deferred: slow to import
+        from scipy.ndimage import find_objects, label, uniform_filter1d  # deferred: slow to import
 
         time = self.time
         if len(time) < 3:
             raise RecordingError('samples', f'hold {len(time)} states', 'sample for longer')
-        smooth = _smooth(self.position, time)
+        step, smooth = float(np.median(np.diff(time))), self.position
+        width = max(1, round(_SMOOTHED / step)) if step > 0.0 else 1
+        if len(smooth) >= 2 * width:
+            smooth = uniform_filter1d(smooth, width, axis=0, mode='nearest')
         speed = np.abs(np.gradient(smooth, time, axis=0))
         noise = (self.position - smooth).std(axis=0)
         moved = np.ptp(smooth, axis=0) > _MOVED * noise
@@ -168,19 +172,15 @@ def driver_samples(
         commanded: Whether the efforts are commands.
     """
     scale = driver.effort_scale if commanded else driver.measured_scale
-    conversion = [driver.position_scale, driver.position_zero, driver.velocity_scale, scale]
-    samples = [position, velocity, effort]
+    scales = (driver.position_scale, driver.position_zero, driver.velocity_scale, scale)
+    conversion = [x.copy() for x in scales]
+    samples = [x.copy() for x in (position, velocity, effort)]
     if driver.transmissions:
         places = np.concatenate([one.places for one in driver.transmissions])
         efforts = driver.commanded_effort if commanded else driver.measured_effort
-        conversion, converted = [x.copy() for x in conversion], []
-        for values, convert in zip(
-            samples, (driver.position, driver.velocity, efforts), strict=True
-        ):
-            mixed = values.copy()
-            mixed[:, places] = convert(values)[:, places]
-            converted.append(mixed)
-        samples = converted
+        converters = driver.position, driver.velocity, efforts
+        for values, convert in zip(samples, converters, strict=True):
+            values[:, places] = convert(values)[:, places]
         for values, neutral in zip(conversion, (1.0, 0.0, 1.0, 1.0), strict=True):
             values[places] = neutral
     return DriverSamples(time, *samples, *conversion)
@@ -194,17 +194,6 @@ def gravity_function(tree: RobotTree) -> Callable[[DriverSamples], Array]:
         return kernels.batch('gravity_forces', np.ascontiguousarray(samples.q))
 
     return gravity
-
-
-def _smooth(q: Array, time: Array) -> Array:
-    """Return positions averaged over about 50 ms, to smooth encoder steps."""
-    from scipy.ndimage import uniform_filter1d  # deferred: slow to import
-
-    step = float(np.median(np.diff(time)))
-    width = max(1, round(0.05 / step)) if step > 0.0 else 1
-    if len(q) < 2 * width:
-        return q
-    return np.asarray(uniform_filter1d(q, width, axis=0, mode='nearest'))
 
 
 _LIMIT_MARGIN = 0.05  # accepted excess over the position limits, as a share of the range

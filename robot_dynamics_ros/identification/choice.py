@@ -210,24 +210,21 @@ def _with_short_memory(
     Samples whose filter window contains a reversal are excluded, since Coulomb friction is unknown
     there. With frequent reversals, the cut-off chosen from the noise would exclude most samples.
     """
-    while fixed.cutoff is not None and _left(recording, tree, fixed) < _LEFT:
+    while fixed.cutoff is not None:
+        try:
+            samples = prepare(recording, tree, fixed)
+        except RecordingError:  # the filter is longer than the recording
+            left = 0.0
+        else:
+            speeds = tuple(samples.standstill.tolist())
+            plain = prepare(recording, tree, replace(fixed, cutoff=None, standstill=speeds))
+            usable, moving = (each.usable.mean(axis=0) for each in (samples, plain))
+            left = (usable[moving > 0.0] / moving[moving > 0.0]).min(initial=1.0)
+        if left >= _LEFT:
+            break
         higher = _HIGHER * fixed.cutoff
         fixed = replace(fixed, cutoff=higher if higher < 0.25 * rate else None)
     return fixed
-
-
-def _left(recording: Recording, tree: RobotTree, preparation: Preparation) -> float:
-    """Return the smallest share over the joints of the moving samples that a filter leaves."""
-    try:
-        samples = prepare(recording, tree, preparation)
-    except RecordingError:  # the filter is longer than the recording
-        return 0.0
-    speeds = tuple(samples.standstill.tolist())
-    plain = prepare(recording, tree, replace(preparation, cutoff=None, standstill=speeds))
-    usable, moving = (each.usable.mean(axis=0) for each in (samples, plain))
-    if not moving.any():
-        return 1.0
-    return float((usable[moving > 0.0] / moving[moving > 0.0]).min())
 
 
 def _score(samples: Samples, unknowns: Unknowns, base: BaseParameters) -> float:

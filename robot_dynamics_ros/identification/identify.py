@@ -31,7 +31,6 @@ from robot_dynamics_ros.identification.physical import (
 )
 from robot_dynamics_ros.identification.preparation import (
     Preparation,
-    Samples,
     effort_source,
     prepare,
 )
@@ -142,24 +141,21 @@ class Identification:
             said.append(f'{name} is {value:.3g} with a standard deviation of {deviation:.2g}')
         held = self.physical.held
         held = held[[unknowns.term_of(k) in DEFAULT_TERMS for k in held]]
-        if len(held):
-            said.append(
-                'kept at the nominal value, since not separable: ' + ', '.join(names[held])
-            )
-        together = np.setdiff1d(np.flatnonzero(estimate.base.B.any(axis=0)), estimate.base.alone)
-        together = together[together < unknowns.links]
-        if len(together):
-            said.append(
-                'known only in combination, split according to the nominal model: '
-                + ', '.join(names[together])
-            )
-        silent = estimate.base.no_effect
-        silent = silent[silent < unknowns.links]
-        if len(silent):
-            said.append(
-                'without effect on any effort, as close to the nominal robot as is physical: '
-                + ', '.join(names[silent])
-            )
+        base, links = estimate.base, unknowns.links
+        together = np.setdiff1d(np.flatnonzero(base.B.any(axis=0)), base.alone)
+        for which, text in (
+            (held, 'kept at the nominal value, since not separable'),
+            (
+                together[together < links],
+                'known only in combination, split according to the nominal model',
+            ),
+            (
+                base.no_effect[base.no_effect < links],
+                'without effect on any effort, as close to the nominal robot as is physical',
+            ),
+        ):
+            if len(which):
+                said.append(f'{text}: {", ".join(names[which])}')
         return said
 
 
@@ -235,19 +231,15 @@ def gather(
     tree, efforts = plan.unknowns.tree, defaultdict(Counter) if efforts is None else efforts
     samples = prepare(recording, tree, plan.preparation)
     if plan.reference is not None:
-        excluded = samples.excluded | {'far from what the model explains': _far_off(samples, plan)}
+        explained = plan.unknowns.columns(samples.motion) @ plan.reference
+        rest = np.abs(samples.effort - plan.unknowns.known(samples.motion) - explained)
+        usual = np.nanmedian(np.where(samples.usable, rest, np.nan), axis=0)
+        far = samples.usable & (rest > _FAR * 1.4826 * usual)
+        excluded = samples.excluded | {'far from what the model explains': far}
         samples = replace(samples, excluded=excluded)
     for why, which in (samples.excluded | {USED: samples.usable}).items():
         efforts[why].update(dict(zip(tree.joint_names, which.sum(axis=0).tolist(), strict=True)))
     return summarize(samples, plan.unknowns, plan.base)
-
-
-def _far_off(samples: Samples, plan: IdentificationPlan) -> Array:
-    """Return the mask of usable efforts that are outliers of the reference model, shape (N, n)."""
-    explained = plan.unknowns.columns(samples.motion) @ plan.reference
-    rest = np.abs(samples.effort - plan.unknowns.known(samples.motion) - explained)
-    usual = np.nanmedian(np.where(samples.usable, rest, np.nan), axis=0)
-    return samples.usable & (rest > _FAR * 1.4826 * usual)
 
 
 def conclude(

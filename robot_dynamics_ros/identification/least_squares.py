@@ -145,17 +145,14 @@ class BlockStore:
         """Add the next blocks of the stream."""
         for block in blocks:
             self._waiting.append(block)
-            if len(self._waiting) == self._share:
-                self._keep()
-
-    def _keep(self) -> None:
-        whole = merged(self._waiting) if self._share > 1 else self._waiting[0]
-        self._kept.append(whole)
-        self._waiting = []
-        if len(self._kept) == 2 * self._most:
-            pairs = zip(self._kept[::2], self._kept[1::2], strict=True)
-            self._kept = [merged(pair) for pair in pairs]
-            self._share *= 2
+            if len(self._waiting) < self._share:
+                continue
+            self._kept.append(merged(self._waiting) if self._share > 1 else block)
+            self._waiting = []
+            if len(self._kept) == 2 * self._most:
+                pairs = zip(self._kept[::2], self._kept[1::2], strict=True)
+                self._kept = [merged(pair) for pair in pairs]
+                self._share *= 2
 
 
 def triangular(rows: Array) -> Array:

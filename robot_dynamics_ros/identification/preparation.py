@@ -313,7 +313,14 @@ def prepare(recording: Recording, tree: RobotTree, preparation: Preparation) -> 
             f'has no {SHORTEST} usable states in a row',
             'record for longer, or choose a higher cut-off',
         )
-    return _concatenated(parts)
+    return Samples(
+        np.concatenate([part.time for part in parts]),
+        JointMotion.joined([part.motion for part in parts]),
+        np.concatenate([part.effort for part in parts]),
+        {why: np.concatenate([part.excluded[why] for part in parts]) for why in parts[0].excluded},
+        rest,
+        parts[0].memory,
+    )
 
 
 def _standstill(
@@ -371,16 +378,4 @@ def _samples(
         excluded,
         rest,
         1 + 2 * smooth.half // smooth.step,
-    )
-
-
-def _concatenated(parts: Sequence[Samples]) -> Samples:
-    first, masks = parts[0], [part.excluded for part in parts]
-    return Samples(
-        np.concatenate([part.time for part in parts]),
-        JointMotion.joined([part.motion for part in parts]),
-        np.concatenate([part.effort for part in parts]),
-        {why: np.concatenate([mask[why] for mask in masks]) for why in masks[0]},
-        first.standstill,
-        first.memory,
     )

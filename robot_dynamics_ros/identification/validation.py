@@ -111,7 +111,11 @@ class Evaluated(Instants):
             raise RecordingError(
                 'the recording', 'has no usable states in a row', 'record for longer'
             )
-        load = _rigid_efforts(tree, self)
+        motion, parameters = (self.q, self.v, self.a), inertial_parameters(tree)
+        rows = [slice(k, k + _AT_ONCE) for k in range(0, len(self.time), _AT_ONCE)]
+        load = np.concatenate(
+            [regressor(tree, *(x[k] for x in motion)) @ parameters for k in rows]
+        )
         model = model_efforts(tree, JointTerms.of(tree), self, load)
         return ResidualSeries(
             self.time,
@@ -141,15 +145,6 @@ def evaluated(recording: Recording, tree: RobotTree, preparation: Preparation) -
     timing = find_timing(run, commanded=not measured, name=preparation.timing)
     instants = make_instants(run, effort, timing)
     return Evaluated(**vars(instants), time=run.time[instants.row])
-
-
-def _rigid_efforts(tree: RobotTree, instants: Instants) -> Array:
-    """Return the inverse dynamics without friction and armature, shape (M, n), N m or N."""
-    parameters = inertial_parameters(tree)
-    motion = instants.q, instants.v, instants.a
-    rows = range(0, len(instants.row), _AT_ONCE)
-    parts = [regressor(tree, *(x[k : k + _AT_ONCE] for x in motion)) @ parameters for k in rows]
-    return np.concatenate(parts)
 
 
 @dataclass(frozen=True, eq=False)
