@@ -31,7 +31,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -332,24 +332,18 @@ def _set_to_zero(topics: Sequence[str]) -> None:
         call.communicate()
 
 
-def _rounds(in_order: bool) -> Iterator[None]:
-    """Yield each time zeros must be published."""
-    end = time.monotonic() + (0.0 if in_order else _AFTER_KILL_S)
-    for _ in range(_ROUNDS):
-        yield
-    while time.monotonic() < end:
-        time.sleep(1.0)
-        yield
-
-
 def end_forces(*topics: str) -> None:
     """Wait until the owner ends, then set the forces to zero."""
     in_order = sys.stdin.read() == _IN_ORDER
     if not in_order:
         with contextlib.suppress(OSError):
             print('gazebo_robot was killed: its forces are set to zero', file=sys.stderr)
-    for _ in _rounds(in_order):
+    end, rounds = time.monotonic() + (0.0 if in_order else _AFTER_KILL_S), 0
+    while rounds < _ROUNDS or time.monotonic() < end:
+        if rounds >= _ROUNDS:
+            time.sleep(1.0)
         _set_to_zero(topics)
+        rounds += 1
 
 
 if __name__ == '__main__':
