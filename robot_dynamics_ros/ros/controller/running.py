@@ -43,6 +43,7 @@ class RunningController:
     Attributes:
         session: The controller session.
         changes: Applies changes of the session.
+        connection: The topics of the driver.
 
     Raises:
         RobotDynamicsError: A parameter or the description is invalid.
@@ -62,8 +63,8 @@ class RunningController:
         parameters = {**parameters, **constraints.aliased}
         session = ControllerSession(tree, parameters, driver, simulated_time=simulated)
         self.session, self._node, self._log = session, node, node.get_logger()
-        self._connection = DriverConnection(session.port, parameters['command_form'])
-        self._reader = self._connection.reader
+        self.connection = DriverConnection(session.port, parameters['command_form'])
+        self._reader = self.connection.reader
         self._publish_health, self._health = publish_health, SessionHealth()
         self.changes = changes = SessionChanges(
             node, session, constraints, self._answer_state, self._watch
@@ -75,12 +76,12 @@ class RunningController:
             measured_joints(parameters),
             changes.perform,
         )
-        self._connection.open(node, self._on_state)
+        self.connection.open(node, self._on_state)
         self._monitor = ControllerMonitor(node, session)
         self._watchdog = node.create_timer(WATCH_PERIOD_S, self._on_timer, clock=STEADY)
         subscribe_streams(node, session, changes.perform)
         self._trajectories = ControllerTrajectories(node, session, changes)
-        self._log.info(f'{tree.name} under {session.loop.law.name}: {self._connection.describe()}')
+        self._log.info(f'{tree.name} under {session.loop.law.name}: {self.connection.describe()}')
         for name, value in session.parameters.items():
             self._log.debug(f'{name}: {str(value)[:_MAX_LOGGED]}')
         changes.log_law_remarks()
@@ -91,11 +92,6 @@ class RunningController:
         self.finish()
         self.session.end()
         self._trajectories.end()
-
-    @property
-    def states(self) -> Any:
-        """The subscription of the states."""
-        return self._connection.states
 
     # States and commands -------------------------------------------------------------------------
 
@@ -108,7 +104,7 @@ class RunningController:
         stamp = reader.stamp_ns or self._node.get_clock().now().nanoseconds
         effort = reader.effort() if session.wants_effort else None
         if session.on_reading(stamp, begin, reader.q, reader.v, effort):
-            self._connection.writer.publish(session.command)
+            self.connection.writer.publish(session.command)
             self._health.count(stamp, time.perf_counter_ns() - begin)
             session.settle()
             self._trajectories.publish_feedback()
@@ -126,15 +122,15 @@ class RunningController:
         if self._locked.joints:
             self._locked.read(content)
             if self.session.on_locked(self._locked.q):
-                self._connection.writer.publish(self.session.command)
+                self.connection.writer.publish(self.session.command)
         if self._model.has_news():
             self.changes.log_remarks()
             self._publish_health()
 
     def _repeat_command(self) -> None:
         """Repeat the answer to a repeated state if a new subscriber has missed it."""
-        if self.session.controls and self._connection.has_new_subscriber():
-            self._connection.writer.publish(self.session.command)
+        if self.session.controls and self.connection.has_new_subscriber():
+            self.connection.writer.publish(self.session.command)
             self._monitor.update_counts()
             self._monitor.publish(self._reader.stamp_ns)
 
@@ -152,9 +148,9 @@ class RunningController:
         session, now = self.session, time.perf_counter_ns()
         if session.mode is SessionMode.ENDED:  # this call was pending when the session was closed
             return
-        session.source = f'{self._connection.states.topic_name}{self._connection.missing_state()}'
+        session.source = f'{self.connection.states.topic_name}{self.connection.missing_state()}'
         if session.watch(now):
-            self._connection.writer.publish(session.command)
+            self.connection.writer.publish(session.command)
         self.changes.log_remarks()
         self._watchdog.timer_period_ns = session.patience_ns(now)
         self._watchdog.reset()
@@ -165,7 +161,7 @@ class RunningController:
         if self.session.is_silent(time.perf_counter_ns()):
             return self.session.silence()
         names = self._node.get_parameter('await_listeners').value
-        missing = self._connection.missing_subscriber(self._node, [*filter(None, names)])
+        missing = self.connection.missing_subscriber(self._node, [*filter(None, names)])
         return missing or self._model.missing() or self._competitors()
 
     def activate(self) -> None:
@@ -180,19 +176,19 @@ class RunningController:
         self._model.before_activation()
         self.changes.publish_parameters()
         self.session.activate(time.perf_counter_ns())
-        self._connection.has_new_subscriber()
+        self.connection.has_new_subscriber()
         self.changes.log_remarks()
 
     def _competitors(self) -> str:
         shared = self._node.get_parameter('share_command_topic').value
-        return '' if shared else self._connection.competitors(self._node)
+        return '' if shared else self.connection.competitors(self._node)
 
     def finish(self) -> None:
         """Send a last safe command if the controller is active, and wait for its delivery."""
         if self.session.deactivate():
-            self._connection.writer.publish(self.session.command)
+            self.connection.writer.publish(self.session.command)
             self.changes.log_remarks()
-            for publisher in self._connection.publishers:
+            for publisher in self.connection.publishers:
                 publisher.wait_for_all_acked(_DELIVERY_TIMEOUT)
 
     def apply_change(self) -> None:
@@ -204,7 +200,7 @@ class RunningController:
 
     def _answer_state(self) -> bool:
         """Answer a pending state; return whether there was one."""
-        taken = take_message(self._connection.states)
+        taken = take_message(self.connection.states)
         if taken is not None:
             self._on_state(taken[0])
         return taken is not None
