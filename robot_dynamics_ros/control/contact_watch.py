@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,7 +20,7 @@ from robot_dynamics_ros.control.laws.gravity_laws import GravityCompensation, jo
 from robot_dynamics_ros.control.loop import ControlLoop
 from robot_dynamics_ros.control.trajectories.following import Points
 from robot_dynamics_ros.errors import ConfigurationError, TrajectoryError
-from robot_dynamics_ros.parameters import Settings, parameter, parameters_of
+from robot_dynamics_ros.parameters import Parameter
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.kernel import compile_kernel
 
@@ -42,37 +41,38 @@ _MIN_DURATION_S = 0.5  # shortest duration of the return path, s
 _POINTS = 21
 
 
-@dataclass(frozen=True)
-class ReactionSettings(Settings):
-    """Settings of the reaction to a contact.
-
-    Each field declares the parameter of its name, see ``REACTION``.
-    """
-
-    contact_reaction: str = parameter(
+#: Parameters of the reaction to a contact.
+REACTION = (
+    Parameter(
+        'contact_reaction',
         'off',
         f'Reaction to a contact: {"; ".join(f"{x}: {does}" for x, does in REACTIONS.items())}.',
         choices=tuple(REACTIONS),
-    )
-    contact_thresholds: str = parameter(
+    ),
+    Parameter(
+        'contact_thresholds',
         '',
         'File with thresholds of contact detection, written by command calibrate; empty: coarse '
         'thresholds.',
         fixed=True,
-    )
-    contact_retract_way: float = parameter(
+    ),
+    Parameter(
+        'contact_retract_way',
         0.05,
         'Distance of reaction retract, for the joint that moves farthest.',
         0.0,
         10.0,
         unit='rad or m',
-    )
-    contact_float_damping: float = parameter(
-        5.0, 'Damping of reaction float, per inertia of each joint.', 0.0, 1e3, unit='1/s'
-    )
-
-
-REACTION = parameters_of(ReactionSettings)
+    ),
+    Parameter(
+        'contact_float_damping',
+        5.0,
+        'Damping of reaction float, per inertia of each joint.',
+        0.0,
+        1e3,
+        unit='1/s',
+    ),
+)
 
 
 def return_path(positions: list[Array], length: float) -> list[Array]:
@@ -188,9 +188,10 @@ class ContactWatch:
         """
         self._settings, loop = ObserverSettings.of(parameters), self._loop
         self.observer.configure(self._settings, loop.settings.discretization, loop.settings.period)
-        self._reaction, self._follower = ReactionSettings.of(parameters), follower
+        self._reaction, self._follower = parameters['contact_reaction'], follower
+        self._retract_way = parameters['contact_retract_way']
         inertia = joint_inertia(loop.tree, np.zeros(loop.tree.n))
-        damping = (self._reaction.contact_float_damping * inertia).tolist()
+        damping = (parameters['contact_float_damping'] * inertia).tolist()
         self._float = GravityCompensation(loop.tree, loop.kernels, damping=damping)
         brake = loop.stopping.brake
         brake.delay, brake.acting_effort = self.detector.thresholds.delay, self.acting_effort
@@ -198,12 +199,12 @@ class ContactWatch:
     @property
     def reacts(self) -> bool:
         """Whether the arm reacts to a contact."""
-        return self._reaction.contact_reaction not in ('off', 'report')
+        return self._reaction not in ('off', 'report')
 
     @property
     def detects(self) -> bool:
         """Whether contact detection is on."""
-        return self._reaction.contact_reaction != 'off'
+        return self._reaction != 'off'
 
     @property
     def last(self) -> ContactEvent | None:
@@ -244,13 +245,13 @@ class ContactWatch:
 
     def _record_position(self) -> None:
         """Record the position for a return path."""
-        q, least = self._loop.q, self._reaction.contact_retract_way / _STEPS
+        q, least = self._loop.q, self._retract_way / _STEPS
         if not self._positions or float(np.abs(q - self._positions[-1]).max()) > least:
             self._positions.append(q.copy())
 
     def react(self) -> None:
         """Start the reaction to a contact at the present state."""
-        loop, reaction = self._loop, self._reaction.contact_reaction
+        loop, reaction = self._loop, self._reaction
         self._path = []
         if reaction == 'float':
             loop.react(self._float)
@@ -258,7 +259,7 @@ class ContactWatch:
         own = loop.law.follows_reference
         loop.react(loop.law if own or self._follower is None else self._follower)
         if reaction != 'stop':
-            length = self._reaction.contact_retract_way if reaction == 'retract' else 0.0
+            length = self._retract_way if reaction == 'retract' else 0.0
             self._path = return_path([loop.q.copy(), *reversed(self._positions)], length)
         self._positions.clear()
 

@@ -193,7 +193,7 @@ class ControllerSession(ControllerParts):
         """
         if not self.locked.update(positions):
             return False
-        if self.locked.settings.locked_joint_moved == 'stop' and self.controls:
+        if self.locked.response == 'stop' and self.controls:
             return self._fail(ModelError('robot', self.locked.deviation, 'lock it there'))
         self.remark('warning', self.locked.deviation)
         return False
@@ -220,7 +220,7 @@ class ControllerSession(ControllerParts):
         if self.mode is SessionMode.INACTIVE and self.is_silent(now_ns):
             raise ConfigurationError('not activated', self.silence(), 'wait for states')
         self._require(SessionEvent.ACTIVATE, 'not activated')
-        if self.locked.deviation and self.locked.settings.locked_joint_moved == 'stop':
+        if self.locked.deviation and self.locked.response == 'stop':
             raise ConfigurationError('not activated', self.locked.deviation, 'lock it there')
         self.fault = None
         self._handle(SessionEvent.ACTIVATE)

@@ -156,29 +156,24 @@ LOCKED_JOINT_RESPONSES = {
 _MODEL_TOLERANCE = 1e-6  # rad or m: smaller deviations do not require a new model
 
 
-@dataclass(frozen=True)
-class LockedJointSettings(Settings):
-    """Response to a locked joint that moves.
-
-    Each field declares the parameter of its name, see ``LOCKED_JOINTS``.
-    """
-
-    locked_joint_moved: str = parameter(
+#: Parameters of the response to a locked joint that moves.
+LOCKED_JOINTS = (
+    Parameter(
+        'locked_joint_moved',
         'report',
         'Response to a locked joint that moves: '
         f'{"; ".join(f"{name}: {does}" for name, does in LOCKED_JOINT_RESPONSES.items())}.',
         choices=tuple(LOCKED_JOINT_RESPONSES),
-    )
-    locked_joint_tolerance: float = parameter(
+    ),
+    Parameter(
+        'locked_joint_tolerance',
         0.02,
         'Largest permitted deviation of a locked joint from its position in the model.',
         1e-6,
         10.0,
         unit='rad or m',
-    )
-
-
-LOCKED_JOINTS = parameters_of(LockedJointSettings)
+    ),
+)
 
 
 class LockedJointWatch:
@@ -190,6 +185,7 @@ class LockedJointWatch:
         measured: Their last measured positions, shape (k,), rad or m; NaN where unknown.
         deviation: Sentence that names the joint with the largest deviation and its position; empty
             if all are within tolerance.
+        response: Response to a joint that moves, one of ``LOCKED_JOINT_RESPONSES``.
 
     Args:
         tree: The robot.
@@ -205,13 +201,14 @@ class LockedJointWatch:
 
     def configure(self, parameters: Mapping[str, Any]) -> None:
         """Apply parameters."""
-        self.settings = LockedJointSettings.of(parameters)
+        self.response = parameters['locked_joint_moved']
+        self._tolerance = parameters['locked_joint_tolerance']
 
     @property
     def needs_model(self) -> bool:
         """Whether the model must be rebuilt because a joint has moved to a finite position."""
         off = np.isfinite(self.measured) & self._is_off()
-        return self.settings.locked_joint_moved == 'update' and bool(off.any())
+        return self.response == 'update' and bool(off.any())
 
     def set_positions(self, parameters: Mapping[str, Any]) -> bool:
         """Apply the positions of parameter ``locked``; return whether one differs.
@@ -242,7 +239,7 @@ class LockedJointWatch:
 
     def _is_off(self) -> Array:
         # NaN (unknown) is no deviation, an infinite position is one.
-        return np.abs(self.measured - self.modelled) > self.settings.locked_joint_tolerance
+        return np.abs(self.measured - self.modelled) > self._tolerance
 
     def positions(self) -> dict[str, float]:
         """Return the positions of the locked joints by name, as measured or else as modelled."""

@@ -84,9 +84,6 @@ def test_a_repeated_time_changes_nothing_and_a_gap_or_jump_starts_anew():
     assert derivative.update(0.6, np.array([5.0]))[0] == 0.0
     assert derivative.update(0.601, np.array([5.001]))[0] > 0.0
     assert derivative.update(0.1, np.array([0.0]))[0] == 0.0
-    derivative.update(0.101, np.array([0.1]))
-    derivative.reset()
-    assert derivative.update(0.102, np.array([3.0]))[0] == 0.0
 
 
 def test_a_sample_that_is_not_finite_is_left_out():

@@ -121,11 +121,6 @@ def test_a_single_wrong_state_stops_one_tick_only(monitor):
     assert monitor.dt == pytest.approx(0.002)
 
 
-def test_after_a_reset_the_first_state_restarts(monitor):
-    monitor.reset()
-    assert monitor.accept(1.0, Q, V) is StateVerdict.RESTARTED
-
-
 def test_only_accepted_and_restarted_states_are_usable():
     assert [verdict for verdict in StateVerdict if verdict.usable] == [
         StateVerdict.ACCEPTED,

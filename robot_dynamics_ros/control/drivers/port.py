@@ -55,10 +55,6 @@ class FilteredDerivative:
         self._step = np.zeros(n)
         self._time = math.nan
 
-    def reset(self) -> None:
-        """Restart: the derivative at the next sample is 0."""
-        self._time = math.nan
-
     def update(self, t: float, x: Array) -> Array:
         """Process a sample and return the derivative: ``value`` itself, not a copy.
 

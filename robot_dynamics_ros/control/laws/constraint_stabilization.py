@@ -129,7 +129,7 @@ class ConstraintStabilization(ModelLaw):
             for part in program.stack.constraints
             if isinstance(part, JointProgram) and isinstance(part.signals[0], Followed)
         ]
-        self._contacts = ContactForces(self._kernel, self.external) if program.contacts else None
+        self._contacts = ContactForces(self._kernel, self.external)
         self.follows_reference, self.answers_force = bool(self.followed), bool(program.contacts)
         self._start: float | None = None
         self._lead: LeadIn | None = None
@@ -185,8 +185,7 @@ class ConstraintStabilization(ModelLaw):
         self.acceleration[:], self._blend = 0.0, blend
         zero = np.zeros(self.program.m)
         self._kernel.set_offset(zero, zero, zero)
-        if self._contacts is not None:
-            self._contacts.reset(self.external)
+        self._contacts.reset(self.external)
         if blend > 0.0:
             self._kernel.run(0.0, q, v)
             self._initial = self.f.copy(), self.f_dot.copy()
@@ -214,8 +213,7 @@ class ConstraintStabilization(ModelLaw):
         if self.ahead.time > 0.0:
             q, v = kernel.q, kernel.v
         self._write_efforts(q, v, out)
-        if self._contacts is not None:
-            self._contacts.add(out)
+        self._contacts.add(out)
 
     def _move_to_start(self, t: float, q: Array, v: Array, out: Array) -> None:
         """Compute the efforts of the motion to the start of the program."""
@@ -257,11 +255,9 @@ class ConstraintStabilization(ModelLaw):
                 )
         if self._blend > 0.0:
             self._kernel.set_offset(*quintic_offset(*self._initial, self._blend, time))
-        if self._contacts is not None:
-            self._contacts.begin(t)
+        self._contacts.begin(t)
         self._kernel.run(time, q, v, self._previous)
-        if self._contacts is not None:
-            self._contacts.update_forces()
+        self._contacts.update_forces()
 
     def decompose(self, t: float, q: Array, v: Array, reference: Reference) -> dict[str, Array]:
         """Return the efforts of the last tick by term; see :class:`ControlLaw`.
@@ -289,7 +285,7 @@ class ConstraintStabilization(ModelLaw):
         if not (within or self._unlimited):
             self._effort.confine(q, v, sent)
         parts['saturation'] = sent - whole
-        if self._contacts is not None:
+        if self.program.contacts:
             parts['contact'] = np.zeros(self.tree.n)
             self._contacts.add(parts['contact'])
         return parts
@@ -305,7 +301,7 @@ class ConstraintStabilization(ModelLaw):
             self.program.stack.rows,
             kernel.f.copy(),
             kernel.f_dot.copy(),
-            multipliers if self._contacts is None else self._contacts.reactions(multipliers),
+            self._contacts.reactions(multipliers),
             solution.sigma_min,
             solution.condition,
             kernel.damped,
@@ -324,7 +320,7 @@ class ConstraintStabilization(ModelLaw):
             'condition': f'{snapshot.condition:.3g}',
             'inverse': 'damped' if snapshot.damped else 'exact',
             'effort_scale': f'{snapshot.scale:.3f}',
-            **({} if self._contacts is None else self._contacts.status()),
+            **self._contacts.status(),
         }
 
     def remarks(self) -> tuple[str, ...]:

@@ -227,7 +227,7 @@ _MAX_STEP_S = 0.02  # s: longer steps are clamped to it
 
 
 class ContactForces:
-    """Force control of the contacts of a program.
+    """Force control of the contacts of a program; without contacts, it does nothing.
 
     Args:
         kernel: Kernel of the program.
@@ -243,6 +243,7 @@ class ContactForces:
         self._rows = [row for row, _ in program.contacts]
         self._along = [i for i in range(program.m) if i not in self._rows]
         self.controls = [ContactControl(contact) for _, contact in program.contacts]
+        self._pairs = [*zip(self._rows, self.controls, strict=True)]
         self._friction, self._effort = np.zeros(program.m), np.zeros(program.n)
         self._time, self._step = math.nan, 0.0
 
@@ -255,44 +256,49 @@ class ContactForces:
 
     def begin(self, t: float) -> None:
         """Set the program's targets normal to the surfaces at a time, s."""
+        if not self._pairs:
+            return
         self._step = min(max(t - self._time, 0.0), _MAX_STEP_S) if t > self._time else 0.0
         self._time = t
         kernel = self._kernel
-        for k, (row, control) in enumerate(zip(self._rows, self.controls, strict=True)):
+        for k, (row, control) in enumerate(self._pairs):
             kernel.held[k], kernel.wish[k] = control.held, control.wish
             kernel.set_row_offset(row, control.place, control.rate)
         kernel.external[:] = self._external.effort
 
     def update_forces(self) -> None:
         """Update the forces for the coming period, after the program was evaluated."""
+        if not self._pairs:
+            return
         kernel, h, sensed = self._kernel, self._step, self._external.measured
         f, rate, reaction = kernel.f.tolist(), kernel.f_dot.tolist(), kernel.reaction.tolist()
         normal_force = 0.0
-        for row, control in zip(self._rows, self.controls, strict=True):
+        for row, control in self._pairs:
             control.advance(h, f[row], rate[row], reaction[row], sensed=sensed)
+            self._friction[row] = control.force
             if control.phase is ContactPhase.PRESSING:
                 normal_force += max(reaction[row], 0.0)
         part, most = -math.expm1(-_LOW_PASS * h), FRICTION * normal_force
         for i in self._along:
             target = max(-most, min(most, reaction[i]))
             self._friction[i] += part * (target - self._friction[i])
-        for row, control in zip(self._rows, self.controls, strict=True):
-            self._friction[row] = control.force
 
     def add(self, out: Array) -> None:
         """Add the efforts of contact forces and surface friction to ``out``, shape (n,)."""
-        np.dot(self._friction, self._kernel.Gamma, out=self._effort)
-        out -= self._effort
+        if self._pairs:
+            np.dot(self._friction, self._kernel.Gamma, out=self._effort)
+            out -= self._effort
 
     def reactions(self, multipliers: Array) -> Array:
         """Return multipliers, shape (m,), with the measured or observed reactions of contacts."""
-        multipliers[self._rows] = self._kernel.reaction[self._rows]
+        if self._pairs:
+            multipliers[self._rows] = self._kernel.reaction[self._rows]
         return multipliers
 
     def status(self) -> dict[str, str]:
         """Return phase and forces of each contact as texts."""
-        texts, uncertainty = {}, self.uncertainty()
-        for row, control in zip(self._rows, self.controls, strict=True):
+        texts, uncertainty = {}, self.uncertainty() if self._pairs else ()
+        for row, control in self._pairs:
             name = self._kernel.program.stack.rows[row]
             texts[f'contact {name}'] = (
                 f'{control.phase.value}, {self._kernel.reaction[row]:.2f} N, '

@@ -114,14 +114,13 @@ class EffortLimiter:
         self.slew = slew
         self._soft.fill(1.0)
 
-    def reset(self, effort: Array | None = None) -> None:
+    def reset(self, effort: Array) -> None:
         """Set the last command for the rate limit, clipped to the effort limits.
 
         Args:
-            effort: Shape (n,), N m or N; non-finite entries are replaced by 0; None: 0.
+            effort: Shape (n,), N m or N; non-finite entries are replaced by 0.
         """
-        start = 0.0 * self.last if effort is None else effort
-        finite = np.where(np.isfinite(start), start, 0.0)
+        finite = np.where(np.isfinite(effort), effort, 0.0)
         self.last[:] = np.clip(finite, -self.limits, self.limits)
 
     def step(self, dt: float) -> float:

@@ -80,10 +80,6 @@ class StateValidator:
         self._numbers = np.array([0.0, 0.0, SLACK])
         self._excess, self._kernel = np.zeros(3), excess_function(tree.n, measured_velocity)
         self.counts = dict.fromkeys(StateVerdict, 0)
-        self.reset()
-
-    def reset(self) -> None:
-        """Discard all states; the counts are kept."""
         self.time, self.dt = math.nan, 0.0
         self._plausible_time = self._late_time = math.nan
         self._jumped = self._repeat_allowed = False

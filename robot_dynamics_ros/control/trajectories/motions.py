@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from robot_dynamics_ros.constraints.curves import Curve, Lissajous
-from robot_dynamics_ros.constraints.signals import PEAK_VELOCITY, Timed, Timing
+from robot_dynamics_ros.constraints.signals import Timed, Timing
 from robot_dynamics_ros.control.laws.control_law import Reference
 from robot_dynamics_ros.control.trajectories.spline import JointSpline, Knot
 from robot_dynamics_ros.control.trajectories.trajectory import Trajectory, joint_vector, positive
@@ -17,9 +17,6 @@ from robot_dynamics_ros.errors import SingularityError, TrajectoryError, Unreach
 from robot_dynamics_ros.kinematics.tool_task import ToolTask
 from robot_dynamics_ros.spatial.linear_algebra import unit
 from robot_dynamics_ros.spatial.scalar import Array, Scalar
-
-#: Peak of the second derivative of the unit quintic step.
-PEAK_ACCELERATION = 10.0 / math.sqrt(3.0)
 
 
 class Quintic(JointSpline):
@@ -45,38 +42,6 @@ class Quintic(JointSpline):
         b, still = joint_vector('goal', goal, len(a)), [0.0] * len(a)
         end = positive('duration', duration)
         super().__init__([Knot(0.0, a, still, still), Knot(end, b, still, still)])
-
-    @classmethod
-    def within(
-        cls,
-        start: Sequence[float] | Array,
-        goal: Sequence[float] | Array,
-        velocity: Sequence[float] | Array | float,
-        acceleration: Sequence[float] | Array | float,
-    ) -> Quintic:
-        """Return the fastest such motion within velocity and acceleration bounds.
-
-        Args:
-            start: Shape (n,), rad or m.
-            goal: Shape (n,), rad or m.
-            velocity: Largest velocity, shape (n,) or one for all, rad/s or m/s; positive.
-            acceleration: Largest acceleration, shape (n,) or one for all, rad/s^2 or m/s^2;
-                positive.
-
-        Raises:
-            TrajectoryError: See the constructor; or a bound is not positive, or start equals goal.
-        """
-        a = joint_vector('start', start)
-        b = joint_vector('goal', goal, len(a))
-        v = joint_vector('velocity', velocity, len(a))
-        w = joint_vector('acceleration', acceleration, len(a))
-        positive('velocity', min(v))
-        positive('acceleration', min(w))
-        step = np.abs(np.subtract(b, a))
-        if not step.any():
-            raise TrajectoryError('goal', 'is the start', 'use a Hold to stay')
-        times = (PEAK_VELOCITY * step / v, np.sqrt(PEAK_ACCELERATION * step / w))
-        return cls(a, b, float(np.max(times)))
 
 
 PerJoint = Sequence[float] | Array | float
