@@ -21,9 +21,8 @@ from benchmark.measuring import arms, in_turns, note, save, show
 from robot_dynamics_ros.errors import MissingDependencyError
 from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.symbolic.c_source import c_source, write
-from robot_dynamics_ros.symbolic.cache import generated_machine_code
-from robot_dynamics_ros.symbolic.native.code import MachineBackend
-from robot_dynamics_ros.symbolic.outputs import Arguments, Subject
+from robot_dynamics_ros.symbolic.kernel import generated_machine_code
+from robot_dynamics_ros.symbolic.outputs import Subject
 
 _GRAVITY = np.array([0.0, 0.0, -9.81])
 _BLOCKS, _CALLS, _STATES = 15, 50_000, 256
@@ -168,8 +167,9 @@ def _timed(run: Run) -> float:
 
 def _kernel_run(library: ctypes.CDLL, tree: Any, states: np.ndarray, tau: np.ndarray) -> Run:
     """Return a runner that calls the function compiled by LLVM without the interpreter."""
-    backend = MachineBackend(generated_machine_code(Subject(tree, 'newton_euler', ''), (_OUTPUT,)))
-    address = backend.address(Arguments.of_output(_OUTPUT, tree.n))
+    subject = Subject(tree, 'newton_euler', '')
+    backend = generated_machine_code(subject, (_OUTPUT,))
+    address = backend.address(subject.arguments(_OUTPUT))
     rows = [(*(np.array(x[k]) for x in states), tau) for k in range(_STATES)]
     objects = (ctypes.c_void_p * (4 * _STATES))(*(id(array) for row in rows for array in row))
 

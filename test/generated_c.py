@@ -33,9 +33,9 @@ def library(texts, folder):
 
 def call(library, function, inputs):
     """Return the results of a C function for arrays of floats."""
-    results = [np.full(shape, 7.0) for _, shape, _ in function.code.results]
+    results = [np.full(shape, 7.0) for shape in function.code.arguments.results.values()]
     pointers = [ctypes.c_void_p(x.ctypes.data) for x in (*inputs, *results)]
-    getattr(library, f'arm_{function.code.name}')(*pointers)
+    getattr(library, f'arm_{function.name}')(*pointers)
     return results
 
 

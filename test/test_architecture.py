@@ -57,7 +57,7 @@ ALLOWED_IN = {
     'coal': 'geometry/triangles.py',
     'hppfcl': 'geometry/triangles.py',
     'mujoco': ('simulation/mujoco_plant.py', 'geometry/triangles.py'),
-    'llvmlite': 'symbolic/native/',
+    'llvmlite': ('symbolic/llvm_functions.py', 'symbolic/machine_code.py'),
     'sympy': 'symbolic/',
     'viser': 'viewing/',
     'websockets': 'viewing/page.py',

@@ -52,9 +52,9 @@ from robot_dynamics_ros.symbolic.c_function import CFunction
 from robot_dynamics_ros.symbolic.c_source import DEFAULT_OUTPUTS, c_source, write
 from robot_dynamics_ros.symbolic.closed_form import ClosedForm, derive
 from robot_dynamics_ros.symbolic.equations import QUANTITIES, WRITERS
-from robot_dynamics_ros.symbolic.kernel import PythonBackend, compile_kernel
+from robot_dynamics_ros.symbolic.kernel import PythonBackend, compile_kernel, generated_source
 from robot_dynamics_ros.symbolic.operation_counts import operation_counts, placement_operations
-from robot_dynamics_ros.symbolic.outputs import OUTPUTS, Arguments, Subject
+from robot_dynamics_ros.symbolic.outputs import OUTPUTS, Subject
 
 _OUTPUT = 'inverse_dynamics'
 _BATCH = 100_000  # states
@@ -161,8 +161,9 @@ def _times(tree: RobotTree, name: str) -> dict[str, float]:
         names |= {'f': model.library.rnea, 'M': model.model, 'D': model.data}
         return {'library': _shortest('f(M, D, q, v, a)', names)}
     kernels = compile_kernel(tree, name, (_OUTPUT,))
-    python = PythonBackend(Subject(tree, name, tree.link_names[-1]), (_OUTPUT,))
-    names['generated'] = python.kernel(Arguments.of_output(_OUTPUT, tree.n))
+    subject = Subject(tree, name, tree.link_names[-1])
+    python = PythonBackend(generated_source(subject, (_OUTPUT,)))
+    names['generated'] = python.kernel(subject.arguments(_OUTPUT))
     names |= {'interpreted': model.inverse_dynamics, 'compiled': kernels.inverse_dynamics}
     names |= {'batch': kernels.batch, 'name': _OUTPUT}
     return {

@@ -9,19 +9,14 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from robot_dynamics_ros.errors import ParameterError
 from robot_dynamics_ros.spatial.scalar import Array
-from robot_dynamics_ros.symbolic.straight_line import (
-    Shape,
-    StraightLineCode,
-    as_written,
-    assignments,
-)
+from robot_dynamics_ros.symbolic.straight_line import StraightLineCode, as_written, assignments
 
 #: ``spatial.scalar.select`` in C; the generated functions that call it contain no branch.
 CHOOSE = """
@@ -44,12 +39,11 @@ _KEYWORDS = """
 _LETTERS = {'sin': 's', 'cos': 'c'}
 
 
-@dataclass(frozen=True)
-class CFunction:
+class CFunction(NamedTuple):
     """A function to be printed as C, with the data of its self-test.
 
     Attributes:
-        code: The operations; the function is named ``<prefix>_<code.name>`` in C.
+        code: The operations; the function is named ``<prefix>_<name of the code>`` in C.
         meaning: The equation that it computes.
         arguments: Meaning and unit of every input and result, by name.
         reference: The interpreted function ``(*inputs) -> results`` on arrays of floats.
@@ -62,12 +56,10 @@ class CFunction:
     reference: Callable[..., Sequence[Array]]
     draw: Callable[[np.random.Generator], Sequence[Array]]
 
-    def shapes(self) -> Iterator[tuple[str, Shape, bool]]:
-        """Yield name and shape of every argument, and whether it is a result."""
-        for name, size in zip(self.code.inputs, self.code.sizes, strict=True):
-            yield name, (size,), False
-        for name, shape, _ in self.code.results:
-            yield name, shape, True
+    @property
+    def name(self) -> str:
+        """Name of the function, without prefix."""
+        return self.code.arguments.name
 
 
 def require_identifier(kind: str, name: str) -> str:
@@ -96,7 +88,7 @@ def declaration(prefix: str, function: CFunction, n: int) -> str:
         n: Number of coordinates; vectors of this size use the common macro ``<PREFIX>_N``.
     """
     macros, arguments = [], []
-    for name, shape, _ in function.shapes():
+    for name, shape in function.code.arguments.shapes.items():
         if shape != (n,):
             size, order = ' x '.join(map(str, shape)), ', row-major' if len(shape) > 1 else ''
             macro = _size_macro(prefix, function, name)
@@ -113,10 +105,10 @@ def definition(prefix: str, function: CFunction, n: int) -> str:
     statements, written = assignments(code)
     names = _value_names(code, [target[1:-1] for target, _ in statements])
     read = {scalar.operands[0] for scalar in code.scalars if scalar.operation == 'input'}
-    lines = [f'(void){name};' for name in code.inputs if name not in read]
+    lines = [f'(void){name};' for name in code.arguments.inputs if name not in read]
     for target, expression in statements:
         lines.append(f'const double {target} = {expression.text};')
-    for result, _, elements in code.results:
+    for result, elements in code.results.items():
         for k, element in enumerate(elements):
             lines.append(f'{result}[{k}] = {as_written(element, written).text};')
     body = [f'    {_in_c(line)}'.format_map(names) for line in lines]
@@ -135,21 +127,22 @@ def _in_c(text: str) -> str:
 
 
 def _head(prefix: str, function: CFunction, n: int) -> str:
-    head, arguments = f'void {prefix}_{function.code.name}(', []
-    for name, shape, is_result in function.shapes():
+    head, arguments = f'void {prefix}_{function.name}(', []
+    for name, shape in function.code.arguments.shapes.items():
         size = f'{prefix.upper()}_N' if shape == (n,) else _size_macro(prefix, function, name)
-        arguments.append(f'{"" if is_result else "const "}double {name}[{size}]')
+        constant = '' if name in function.code.results else 'const '
+        arguments.append(f'{constant}double {name}[{size}]')
     return head + (',\n' + ' ' * len(head)).join(arguments) + ')'
 
 
 def _size_macro(prefix: str, function: CFunction, argument: str) -> str:
-    return f'{prefix}_{function.code.name}'.upper() + f'_{argument}_SIZE'
+    return f'{prefix}_{function.name}'.upper() + f'_{argument}_SIZE'
 
 
 def _value_names(code: StraightLineCode, values: Sequence[str]) -> dict[str, str]:
     """Return the names of values: ``q_0`` for an input; numbered s, c, x for sin, cos, others."""
     scalars = {f'v{scalar.order}': scalar for scalar in code.scalars}
-    taken = {*code.inputs, *(name for name, _, _ in code.results)}
+    taken = set(code.arguments.shapes)
     names: dict[str, str] = {}
     counts: Counter[str] = Counter()
     for value in values:
@@ -275,7 +268,7 @@ def self_test(prefix: str, functions: Sequence[CFunction]) -> str:
         states=STATES,
         limit=LIMIT,
         tests=''.join(_test(prefix, function) for function in functions),
-        calls='\n'.join(f'    failed |= test_{f.code.name}();' for f in functions),
+        calls='\n'.join(f'    failed |= test_{f.name}();' for f in functions),
     )
 
 
@@ -287,22 +280,28 @@ def _test(prefix: str, function: CFunction) -> str:
         np.concatenate([np.ravel(x).astype(float) for x in (*inputs, *results)])
         for inputs, results in zip(states, expected, strict=True)
     ]
-    arguments, declared, checks, place = [], [], [], 0
-    for size in code.sizes:
-        arguments.append(f'row + {place}')
+    passed: list[str] = []
+    declared: list[str] = []
+    checks: list[str] = []
+    place = 0
+    for name, shape in code.arguments.shapes.items():
+        size = math.prod(shape)
+        if name in code.arguments.inputs:
+            passed.append(f'row + {place}')
+        else:
+            k = len(checks)
+            largest = max(float(np.max(np.abs(results[k]), initial=0.0)) for results in expected)
+            call = f'worst_of(worst, {name}, row + {place}, {size}, {largest or 1.0!r})'
+            checks.append(f'        worst = {call};')
+            declared.append(f'{name}[{size}]')
+            passed.append(name)
         place += size
-    for k, (name, _, elements) in enumerate(code.results):
-        largest = max(float(np.max(np.abs(results[k]), initial=0.0)) for results in expected)
-        call = f'worst_of(worst, {name}, row + {place}, {len(elements)}, {largest or 1.0!r})'
-        checks.append(f'        worst = {call};')
-        declared.append(f'{name}[{len(elements)}]')
-        place += len(elements)
     return _FUNCTION.format(
         prefix=prefix,
-        name=code.name,
+        name=function.name,
         width=place,
         rows='\n'.join('{' + ','.join(map(repr, row.tolist())) + '},' for row in rows),
         results=', '.join(declared),
-        arguments=', '.join([*arguments, *(name for name, _, _ in code.results)]),
+        arguments=', '.join(passed),
         checks='\n'.join(checks),
     )

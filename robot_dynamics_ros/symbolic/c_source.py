@@ -31,7 +31,6 @@ from robot_dynamics_ros.symbolic.c_function import (
     require_identifier,
     self_test,
 )
-from robot_dynamics_ros.symbolic.cache import constants_digest
 from robot_dynamics_ros.symbolic.outputs import Output, Subject, known_output, trace_output
 
 #: Default outputs of a robot and of each frame.
@@ -100,7 +99,7 @@ def c_source(
     if subject.tree.mass.dtype == object:
         raise ParameterError('robot', robot.name, 'C source needs numeric constants, not symbols')
     c_functions = [*robot_functions(robot, outputs, frames, formulation), *functions]
-    names = [function.code.name for function in c_functions]
+    names = [function.name for function in c_functions]
     for function in names:
         require_identifier('function', function)
         if names.count(function) > 1:
@@ -148,8 +147,9 @@ def _function(output: str, kind: Output, subject: Subject) -> CFunction:
         subject.tree.frame(subject.frame_name)
         name = output.replace('frame', re.sub(r'\W', '_', subject.frame_name))
         meaning += f'; of link {subject.frame_name}'
+    code = trace_output(output, subject)
     return CFunction(
-        trace_output(output, subject)._replace(name=name),
+        code._replace(arguments=code.arguments._replace(name=name)),
         meaning,
         _ARGUMENTS,
         partial(kind.compute, subject),
@@ -220,7 +220,7 @@ def _comment(subject: Subject) -> str:
         ),
         f'Gravity {gravity} m/s^2 in the base. Friction and drive inertia: in control laws only.',
         f'Description, sha256: {hashlib.sha256(tree.xml.encode()).hexdigest()}',
-        f'Constants, sha256:   {constants_digest(subject).hex()}',
+        f'Constants, sha256:   {subject.digest().hex()}',
         '',
         f'Formulation {subject.formulation_name}.',
         *source,

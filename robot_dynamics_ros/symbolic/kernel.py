@@ -8,62 +8,141 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Mapping, Sequence
-from functools import cache
-from typing import Any, Protocol
+import platform
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Union
 
 import numpy as np
 
+from robot_dynamics_ros.disk_cache import cached, new_digest, store
 from robot_dynamics_ros.errors import ParameterError, known_name
 from robot_dynamics_ros.model import Mechanism, RobotTree
 from robot_dynamics_ros.spatial.scalar import Array
-from robot_dynamics_ros.symbolic.cache import (
-    compiled_function,
-    generated_machine_code,
-    generated_source,
-)
-from robot_dynamics_ros.symbolic.outputs import Arguments, Subject, known_output
+from robot_dynamics_ros.symbolic.outputs import Subject, known_output, trace_output
 from robot_dynamics_ros.symbolic.straight_line import (
+    Arguments,
     Shape,
+    StraightLineCode,
     functions,
     module_source,
     trace_function,
 )
 
+if TYPE_CHECKING:
+    from robot_dynamics_ros.symbolic.machine_code import MachineCode
+
 _CHUNK = 2048  # states per chunk, so that intermediate arrays fit in the processor cache
 
+#: Packages whose sources determine the generated code.
+_SOURCES = ('spatial', 'model', 'dynamics', 'symbolic')
 
-class Backend(Protocol):
-    """Interface of a kernel backend; ``kind`` is its name."""
-
-    kind: str
-
-    def kernel(self, expected: Arguments) -> Callable[..., None]:
-        """Return the callable for one state."""
-
-    def batch(self, expected: Arguments, inputs: list[Array]) -> tuple[Array, ...]:
-        """Return new arrays of results for the rows of contiguous float64 arrays."""
+Kernel = Callable[..., None]
+Backend = Union['MachineCode', 'PythonBackend', 'FormulationBackend']
+_log = logging.getLogger(__name__)
 
 
-def make_backend(subject: Subject, outputs: tuple[str, ...]) -> Backend:
-    """Return the fastest available backend for the outputs."""
-    if subject.formulation.numbers_only:
-        return FormulationBackend(subject)
+# Generated code on disk --------------------------------------------------------------------------
+
+
+@cache
+def source_digest() -> bytes:
+    """Return a digest of all sources that determine the generated code."""
+    package = Path(__file__).resolve().parents[1]
+    digest = new_digest()
+    for folder in _SOURCES:
+        for file in sorted((package / folder).rglob('*.py')):
+            digest.update(file.name.encode() + file.read_bytes())
+    return digest.digest()
+
+
+def fingerprint(subject: Subject, outputs: Iterable[str], machine: str) -> str:
+    """Return the cache key for a robot, formulation, outputs, sources and machine.
+
+    Args:
+        subject: Robot, formulation and frame.
+        outputs: Names of the outputs.
+        machine: Processor and compiler; empty for Python source.
+    """
+    digest = new_digest(source_digest())
+    versions = (platform.python_version(), np.__version__)
+    names = (subject.formulation_name, *outputs, machine, *versions)
+    digest.update('\n'.join(names).encode())
+    of_frame = any(known_output(name).of_frame for name in outputs)
+    return new_digest(digest.digest() + subject.digest(of_frame)).hexdigest()[:24]
+
+
+def _file_name(subject: Subject, outputs: tuple[str, ...], machine: str = '') -> str:
+    robot = re.sub(r'\W+', '_', subject.tree.name)
+    return f'{robot}-{subject.formulation_name}-{fingerprint(subject, outputs, machine)}'
+
+
+def _source(subject: Subject, codes: list[StraightLineCode]) -> bytes:
+    heading = f'Dynamics of robot {subject.tree.name!r}, from {subject.formulation_name}.'
+    return module_source(codes, heading).encode()
+
+
+def generated_source(subject: Subject, outputs: tuple[str, ...]) -> str:
+    """Return the Python source of kernels; see :func:`straight_line.module_source`."""
+
+    def make() -> bytes:
+        return _source(subject, [trace_output(name, subject) for name in outputs])
+
+    return cached(_file_name(subject, outputs) + '.py', make).decode()
+
+
+def generated_machine_code(subject: Subject, outputs: tuple[str, ...]) -> MachineCode:
+    """Return the kernels for this machine; also caches their Python source.
+
+    Raises:
+        ImportError: llvmlite is not installed.
+        RuntimeError: LLVM fails, or machine code cannot run on this machine.
+    """
+    from robot_dynamics_ros.symbolic.machine_code import MachineCode, compile_codes, machine
+
+    def make() -> bytes:
+        _log.info('compiling %s of %s', ', '.join(outputs), subject.tree.name)
+        codes = [trace_output(name, subject) for name in outputs]
+        store(_file_name(subject, outputs) + '.py', _source(subject, codes))
+        return compile_codes(codes)
+
+    return MachineCode(cached(_file_name(subject, outputs, machine()) + '.o', make))
+
+
+def compiled_function(code: StraightLineCode) -> MachineCode:
+    """Return a function of one state for this machine.
+
+    Raises:
+        ImportError, RuntimeError: As for :func:`generated_machine_code`.
+    """
+    from robot_dynamics_ros.symbolic.machine_code import MachineCode, compile_codes, machine
+
+    name = code.arguments.name
+
+    def make() -> bytes:
+        _log.info('compiling %s', name)
+        return compile_codes([code], batch=False)
+
+    key = f'{machine()}\n{code.listing()}'.encode()
+    digest = new_digest(source_digest() + key).hexdigest()
+    return MachineCode(cached(f'{name}-{digest[:24]}.o', make))
+
+
+# Execution ---------------------------------------------------------------------------------------
+
+
+def _fastest(machine_code: Callable[[], MachineCode], source: Callable[[], str]) -> Backend:
+    """Return machine code, or generated Python where it is not available; logs why, once."""
     try:
-        from robot_dynamics_ros.symbolic.native.code import MachineBackend
-
-        return MachineBackend(generated_machine_code(subject, outputs))
+        return machine_code()
     except (ImportError, RuntimeError) as error:
-        say_uncompiled(error)
-        return PythonBackend(subject, outputs)
-
-
-def say_uncompiled(reason: Exception) -> None:
-    """Log once for each reason that generated Python runs instead of machine code."""
-    _warn_once(
-        f'no machine code: generated Python runs, about 70 times slower per call: {reason} '
-        '(machine code requires llvmlite)'
-    )
+        _warn_once(
+            f'no machine code: generated Python runs, about 70 times slower per call: {error} '
+            '(machine code requires llvmlite)'
+        )
+        return PythonBackend(source())
 
 
 @cache
@@ -71,32 +150,30 @@ def _warn_once(message: str) -> None:
     _log.warning(message)
 
 
-def on_floats(source: str, expected: Arguments) -> Callable[..., None]:
-    """Return a function of generated source that computes one state on floats."""
-    function, count = functions(source, math)[expected.name], len(expected.inputs)
-
-    def run(*arrays: Array) -> None:
-        function(*(array.tolist() for array in arrays[:count]), *arrays[count:])
-
-    return expected.checked(run)
-
-
 class PythonBackend:
-    """Backend of generated Python: on floats for one state, on arrays for many."""
+    """Generated Python: on floats for one state, on arrays for many.
+
+    Args:
+        source: From :func:`straight_line.module_source`.
+    """
 
     kind = 'python'
 
-    def __init__(self, subject: Subject, outputs: tuple[str, ...]) -> None:
-        self._source = generated_source(subject, outputs)
-        self._on_arrays = functions(self._source, np)
+    def __init__(self, source: str) -> None:
+        self._source = source
 
-    def kernel(self, expected: Arguments) -> Callable[..., None]:
+    def kernel(self, expected: Arguments) -> Kernel:
         """Return the callable for one state."""
-        return on_floats(self._source, expected)
+        function, count = functions(self._source, math)[expected.name], len(expected.inputs)
+
+        def run(*arrays: Array) -> None:
+            function(*(array.tolist() for array in arrays[:count]), *arrays[count:])
+
+        return expected.checked(run)
 
     def batch(self, expected: Arguments, inputs: list[Array]) -> tuple[Array, ...]:
-        """Return new arrays of results for the rows of the inputs."""
-        function, count = self._on_arrays[expected.name], len(inputs[0])
+        """Return new arrays of results for the rows of contiguous float64 arrays."""
+        function, count = functions(self._source, np)[expected.name], len(inputs[0])
         results = expected.empty(count)
         for start in range(0, count, _CHUNK):
             rows = slice(start, start + _CHUNK)
@@ -106,19 +183,19 @@ class PythonBackend:
 
 
 class FormulationBackend:
-    """Backend that calls a formulation which computes on numbers only."""
+    """Calls of a formulation which computes on numbers only."""
 
     kind = 'formulation'
 
     def __init__(self, subject: Subject) -> None:
         self._subject = subject
 
-    def kernel(self, expected: Arguments) -> Callable[..., None]:
+    def kernel(self, expected: Arguments) -> Kernel:
         """Return the callable for one state."""
-        compute, count = known_output(expected.name).compute, len(expected.inputs)
+        output, count = known_output(expected.name), len(expected.inputs)
 
         def run(*arrays: Array) -> None:
-            results = compute(self._subject, *arrays[:count])
+            results = output.compute(self._subject, *arrays[:count])
             for target, result in zip(arrays[count:], results, strict=True):
                 target[...] = result
 
@@ -126,15 +203,10 @@ class FormulationBackend:
 
     def batch(self, expected: Arguments, inputs: list[Array]) -> tuple[Array, ...]:
         """Return new arrays of results for the rows of the inputs, one after the other."""
-        kernel, count = self.kernel(expected), len(inputs[0])
-        results = expected.empty(count)
-        for row in range(count):
-            kernel(*(array[row] for array in inputs), *(result[row] for result in results))
+        kernel, results = self.kernel(expected), expected.empty(len(inputs[0]))
+        for row in zip(*inputs, *results, strict=True):
+            kernel(*row)
         return results
-
-
-Kernel = Callable[..., None]
-_log = logging.getLogger(__name__)
 
 
 class KernelSet:
@@ -162,18 +234,6 @@ class KernelSet:
     Only the requested outputs exist. Those of a mechanism raise ``SingularityError`` if its loops
     do not determine the dependent joints.
     """
-
-    inverse_dynamics: Kernel
-    gravity_forces: Kernel
-    bias_forces: Kernel
-    mass_matrix: Kernel
-    forward_dynamics: Kernel
-    energies: Kernel
-    frame_motion: Kernel
-    frame_pose: Kernel
-    frame_jacobian: Kernel
-    derivatives: Kernel
-    regressor: Kernel
 
     def __init__(
         self,
@@ -216,7 +276,7 @@ class KernelSet:
         """Return kernels that can run concurrently in another thread."""
         return self
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> Kernel:
         known = ', '.join(self.__dict__.get('_arguments', ()))
         raise AttributeError(f'kernel {name!r} was not requested; available: {known}')
 
@@ -254,9 +314,14 @@ def compile_kernel(
         raise ParameterError('tree', tree.name, 'kernels need numeric constants, not symbols')
     if of_frame:
         subject.tree.frame(frame)
-    backend = make_backend(subject, tuple(dict.fromkeys(outputs)))
-    bodies = subject.tree.bodies
-    arguments = {name: Arguments.of_output(name, tree.n, bodies) for name in outputs}
+    arguments = {name: subject.arguments(name) for name in outputs}
+    if subject.formulation.numbers_only:
+        backend: Backend = FormulationBackend(subject)
+    else:
+        wanted = (subject, tuple(arguments))
+        backend = _fastest(
+            partial(generated_machine_code, *wanted), partial(generated_source, *wanted)
+        )
     return KernelSet(backend, arguments, tree if isinstance(tree, Mechanism) else None)
 
 
@@ -299,11 +364,6 @@ def compile_function(
     Cost: tracing, about 0.1 ms per operation; compiled code is cached for the next call.
     """
     code = trace_function(name, inputs, results, compute, fused=fused)
-    expected = Arguments(name, inputs, results)
-    try:
-        from robot_dynamics_ros.symbolic.native.code import MachineCode
-
-        return MachineCode(compiled_function(code)).call(name, expected.convert)
-    except (ImportError, RuntimeError) as error:
-        say_uncompiled(error)
-        return on_floats(module_source([code], f'Generated function {name}.'), expected)
+    heading = f'Generated function {name}.'
+    backend = _fastest(partial(compiled_function, code), partial(module_source, [code], heading))
+    return backend.kernel(code.arguments)

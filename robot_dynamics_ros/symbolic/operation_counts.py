@@ -3,18 +3,16 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
-from collections.abc import Callable, Mapping
-from operator import add, mul, sub, truediv
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from robot_dynamics_ros.errors import ParameterError
 from robot_dynamics_ros.model import RobotTree
-from robot_dynamics_ros.spatial.scalar import Array, operators
-from robot_dynamics_ros.symbolic.outputs import Subject, known_output, trace_output
+from robot_dynamics_ros.spatial.scalar import operators
+from robot_dynamics_ros.symbolic.outputs import CONSTANTS, Subject, known_output, trace_output
 
 
 class Operations(NamedTuple):
@@ -38,14 +36,10 @@ class Operations(NamedTuple):
         return sum(self)
 
     @classmethod
-    def of(cls, counts: Mapping[str, int]) -> Operations:
+    def of(cls, counts: Counter[str]) -> Operations:
         """Group the counts of the operation names of a trace."""
-        return cls(
-            counts.get('mul', 0),
-            counts.get('add', 0) + counts.get('sub', 0),
-            counts.get('div', 0) + counts.get('sqrt', 0),
-            counts.get('sin', 0) + counts.get('cos', 0),
-        )
+        kinds = (('mul',), ('add', 'sub'), ('div', 'sqrt'), ('sin', 'cos'))
+        return cls(*(sum(counts[name] for name in names) for names in kinds))
 
 
 class OperationCounts(NamedTuple):
@@ -80,95 +74,62 @@ def operation_counts(
     if output == 'derivatives':
         raise ParameterError('output', output, 'only traced code computes it; count another one')
     after = Operations.of(trace_output(output, subject).operations())
-    return OperationCounts(_executed_operations(tree, formulation, output), after)
+    counted = Counted(Counter())
+    subject = Subject(_counted_robot(tree, counted), formulation, tree.link_names[-1])
+    kind = known_output(output)
+    counted.tally.clear()
+    kind.compute(subject, *(np.full(tree.n, counted) for _ in kind.inputs))
+    return OperationCounts(Operations.of(counted.tally), after)
 
 
 def placement_operations(tree: RobotTree) -> Operations:
     """Count the operations that compute the rotations and origins of all joints once."""
-    tally: Counter[str] = Counter()
-    counted, (q,) = _counted_robot(tree, tally), _counted_states(tree, tally, 1)
+    counted = Counted(Counter())
+    robot = _counted_robot(tree, counted)
     for i in range(tree.n):
-        counted.placement(i, q[i])
-    return Operations.of(tally)
+        robot.placement(i, counted)
+    return Operations.of(counted.tally)
 
 
-def _executed_operations(tree: RobotTree, formulation: str, output: str) -> Operations:
-    tally: Counter[str] = Counter()
-    subject = Subject(_counted_robot(tree, tally), formulation, tree.link_names[-1])
-    kind = known_output(output)
-    inputs = _counted_states(tree, tally, len(kind.inputs))
-    tally.clear()
-    kind.compute(subject, *inputs)
-    return Operations.of(tally)
+def _counted_robot(tree: RobotTree, counted: Counted) -> RobotTree:
+    arrays = {name: np.full(getattr(tree, name).shape, counted) for name in CONSTANTS}
+    return tree.with_changes(**arrays)
 
 
-def _counted_robot(tree: RobotTree, tally: Counter[str]) -> RobotTree:
-    constants = ('axis', 'R_PJ', 'p_PJ', 'mass', 'com', 'inertia', 'gravity')
-    return tree.with_changes(**{name: _counted(getattr(tree, name), tally) for name in constants})
+def _counting(name: str) -> Callable[..., Counted]:
+    """Return an operation of :class:`Counted`, which has no value and stands for all numbers."""
 
+    def operation(*operands: Any) -> Counted:
+        """Count the operation."""
+        counted: Counted = next(x for x in operands if isinstance(x, Counted))
+        counted.tally[name] += 1
+        return counted
 
-def _counted_states(tree: RobotTree, tally: Counter[str], count: int) -> list[Array]:
-    return [_counted(np.linspace(0.1, 0.9, tree.n), tally) for _ in range(count)]
-
-
-def _counted(values: Array, tally: Counter[str]) -> Array:
-    array = np.array(values, dtype=object)
-    for index, value in np.ndenumerate(values):
-        array[index] = Counted(float(value), tally)
-    return array
-
-
-def _counting(name: str, function: Callable[[float, float], float]) -> Callable[[Any, Any], Any]:
-    """Return the rule of an operator of :class:`Counted`."""
-
-    def rule(x: Any, y: Any) -> Any:
-        counted = x if isinstance(x, Counted) else y
-        numbers = (z.value if isinstance(z, Counted) else z for z in (x, y))
-        return counted.record(name, function(*numbers))
-
-    return rule
+    return operation
 
 
 class Counted:
-    """A number that counts the operations performed on it.
+    """Any number of a recursion; the operations on it are counted.
 
     Args:
-        value: The number.
         tally: Counter of operations by name, updated in place.
     """
 
-    __slots__ = ('tally', 'value')
+    __slots__ = ('tally',)
 
-    def __init__(self, value: float, tally: Counter[str]) -> None:
-        self.value, self.tally = value, tally
+    def __init__(self, tally: Counter[str]) -> None:
+        self.tally = tally
 
-    __add__, __radd__ = operators(_counting('add', add), int, float)
-    __sub__, __rsub__ = operators(_counting('sub', sub), int, float)
-    __mul__, __rmul__ = operators(_counting('mul', mul), int, float)
-    __truediv__, __rtruediv__ = operators(_counting('div', truediv), int, float)
+    __add__, __radd__ = operators(_counting('add'), int, float)
+    __sub__, __rsub__ = operators(_counting('sub'), int, float)
+    __mul__, __rmul__ = operators(_counting('mul'), int, float)
+    __truediv__, __rtruediv__ = operators(_counting('div'), int, float)
+    sin, cos, sqrt = (_counting(name) for name in ('sin', 'cos', 'sqrt'))
 
     def __neg__(self) -> Counted:
-        return Counted(-self.value, self.tally)
+        return self
 
     def __pow__(self, exponent: int) -> Counted:
-        result = self
         for _ in range(exponent - 1):
-            result = result * self
-        return result
-
-    def cos(self) -> Counted:
-        """Return the cosine."""
-        return self.record('cos', math.cos(self.value))
-
-    def sin(self) -> Counted:
-        """Return the sine."""
-        return self.record('sin', math.sin(self.value))
-
-    def sqrt(self) -> Counted:
-        """Return the square root."""
-        return self.record('sqrt', math.sqrt(self.value))
-
-    def record(self, operation: str, value: float) -> Counted:
-        """Count an operation and return its result."""
-        self.tally[operation] += 1
-        return Counted(value, self.tally)
+            self * self
+        return self

@@ -1,21 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Outputs of kernels: arguments, results and formulas on numbers or symbols.
-
-Also the check and conversion of the arguments of compiled functions.
-"""
+"""Outputs of kernels: arguments, formulas on numbers or symbols, and their traces."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from robot_dynamics_ros.disk_cache import new_digest
 from robot_dynamics_ros.dynamics import Formulation, make_formulation, potential_energy
 from robot_dynamics_ros.dynamics.kane_loops import KaneMechanism
 from robot_dynamics_ros.dynamics.newton_euler import NewtonEuler
-from robot_dynamics_ros.errors import ParameterError, ShapeError, known_name
+from robot_dynamics_ros.errors import ParameterError, known_name
 from robot_dynamics_ros.model import (
     BodyFrame,
     Mechanism,
@@ -25,7 +23,15 @@ from robot_dynamics_ros.model import (
     frame_pose,
 )
 from robot_dynamics_ros.spatial.scalar import Array, solve_positive_definite
-from robot_dynamics_ros.symbolic.straight_line import StraightLineCode, jacobian, trace_function
+from robot_dynamics_ros.symbolic.straight_line import (
+    Arguments,
+    StraightLineCode,
+    jacobian,
+    trace_function,
+)
+
+#: Constants of a robot in the formulas.
+CONSTANTS = ('axis', 'R_PJ', 'p_PJ', 'mass', 'com', 'inertia', 'gravity')
 
 
 def formulation_with(robot: RobotTree | Mechanism, tree: RobotTree, name: str) -> Formulation:
@@ -70,6 +76,30 @@ class Subject:
         """The frame; looked up on access, since most outputs do not depend on it."""
         return self.tree.frame(self.frame_name)
 
+    def digest(self, of_frame: bool = False) -> bytes:
+        """Return a digest of all numbers that the formulas use, optionally those of the frame."""
+        tree, mechanism = self.tree, self.mechanism
+        arrays = [getattr(tree, name) for name in ('parent', 'prismatic', *CONSTANTS)]
+        if tree.coupling is not None:
+            arrays += [tree.coupling.rate, tree.coupling.offset]
+        if mechanism is not None:
+            arrays += [self.joint_rates(), mechanism.drive, mechanism.positions(np.zeros(self.n))]
+        if of_frame:
+            arrays += self.frame
+        digest = new_digest()
+        for array in arrays:
+            numbers = np.asarray(array, dtype=float)
+            digest.update(repr(numbers.shape).encode() + numbers.tobytes())
+        return digest.digest()
+
+    def arguments(self, output: str) -> Arguments:
+        """Return the arguments of an output.
+
+        Raises:
+            UnknownNameError: There is no such output; the message lists the known ones.
+        """
+        return known_output(output).arguments(output, self.n, self.tree.bodies)
+
     def joint_positions(self, q: Array) -> Array:
         """Return the positions of all joints of the tree at coordinates q."""
         return q if self.mechanism is None else self.mechanism.positions(q)
@@ -89,22 +119,29 @@ class Output(NamedTuple):
         inputs: Names of the inputs, each of shape (n,).
         results: Names and shapes of the results; ``'n'`` denotes the number of coordinates,
             ``'pi'`` ten times the number of bodies.
-        compute: The formulas, ``(subject, *inputs) -> results``.
+        formulas: ``(subject, *inputs) -> results``; a single result need not be in a tuple.
         of_frame: Whether it depends on the frame.
     """
 
     meaning: str
     inputs: tuple[str, ...]
-    results: tuple[tuple[str, tuple[int | str, ...]], ...]
-    compute: Callable[..., tuple[Array, ...]]
+    results: dict[str, tuple[int | str, ...]]
+    formulas: Callable[..., Array | tuple[Array, ...]]
     of_frame: bool = False
 
-    def shapes(self, n: int, bodies: int | None = None) -> tuple[tuple[int, ...], ...]:
-        """Return the shapes of the results for n coordinates and a number of bodies, n if None."""
-        sizes: dict[int | str, int] = {'n': n, 'pi': 10 * (bodies or n)}
-        return tuple(
-            tuple(sizes.get(size) or int(size) for size in shape) for _, shape in self.results
-        )
+    def compute(self, subject: Subject, *inputs: Array) -> tuple[Array, ...]:
+        """Return the results of the formulas as a tuple, on numbers or symbols."""
+        results = self.formulas(subject, *inputs)
+        return results if isinstance(results, tuple) else (results,)
+
+    def arguments(self, name: str, n: int, bodies: int) -> Arguments:
+        """Return the arguments of the output ``name`` for n coordinates and a number of bodies."""
+        sizes = {'n': n, 'pi': 10 * bodies}
+        shapes = {
+            result: tuple(size if isinstance(size, int) else sizes[size] for size in shape)
+            for result, shape in self.results.items()
+        }
+        return Arguments(name, dict.fromkeys(self.inputs, n), shapes)
 
 
 def _mass_matrix(subject: Subject, q: Array) -> Array:
@@ -150,12 +187,12 @@ def _frame_pose(subject: Subject, q: Array) -> tuple[Array, ...]:
     return tuple(frame_pose(subject.tree, subject.joint_positions(q), subject.frame))
 
 
-def _frame_jacobian(subject: Subject, q: Array) -> tuple[Array, ...]:
+def _frame_jacobian(subject: Subject, q: Array) -> Array:
     J = frame_jacobian(subject.tree, subject.joint_positions(q), subject.frame)
-    return (J @ subject.joint_rates(),)
+    return J @ subject.joint_rates()
 
 
-def _regressor(subject: Subject, q: Array, v: Array, a: Array) -> tuple[Array, ...]:
+def _regressor(subject: Subject, q: Array, v: Array, a: Array) -> Array:
     A, tree = subject.joint_rates(), subject.tree
     positions = tree.joint_positions(subject.joint_positions(q))
     rates, accelerations = tree.joint_rates(A @ v), tree.joint_rates(A @ a)
@@ -164,77 +201,65 @@ def _regressor(subject: Subject, q: Array, v: Array, a: Array) -> tuple[Array, .
         Y = tree.coupling.rate.T @ Y
     if isinstance(subject.formulation, KaneMechanism):
         Y = np.array([subject.formulation.project(q, column) for column in Y.T]).T
-    return (Y,)
+    return Y
 
 
 OUTPUTS: dict[str, Output] = {
     'inverse_dynamics': Output(
         'tau = M(q) a + c(q, v) + g(q)',
         ('q', 'v', 'a'),
-        (('tau', ('n',)),),
-        lambda s, q, v, a: (s.formulation.inverse_dynamics(q, v, a),),
+        {'tau': ('n',)},
+        lambda s, q, v, a: s.formulation.inverse_dynamics(q, v, a),
     ),
     'gravity_forces': Output(
         'g(q), the efforts that hold the robot at rest',
         ('q',),
-        (('g', ('n',)),),
-        lambda s, q: (s.formulation.gravity_forces(q),),
+        {'g': ('n',)},
+        lambda s, q: s.formulation.gravity_forces(q),
     ),
     'bias_forces': Output(
         'b = c(q, v) + g(q), centrifugal, Coriolis and gravity forces',
         ('q', 'v'),
-        (('b', ('n',)),),
-        lambda s, q, v: (s.formulation.bias_forces(q, v),),
+        {'b': ('n',)},
+        lambda s, q, v: s.formulation.bias_forces(q, v),
     ),
-    'mass_matrix': Output(
-        'M(q), symmetric',
-        ('q',),
-        (('M', ('n', 'n')),),
-        lambda s, q: (_mass_matrix(s, q),),
-    ),
+    'mass_matrix': Output('M(q), symmetric', ('q',), {'M': ('n', 'n')}, _mass_matrix),
     'forward_dynamics': Output(
         'a = M(q)^-1 (tau - c(q, v) - g(q))',
         ('q', 'v', 'tau'),
-        (('a', ('n',)),),
-        lambda s, q, v, tau: (_forward_dynamics(s, q, v, tau),),
+        {'a': ('n',)},
+        _forward_dynamics,
     ),
     'energies': Output(
-        'E = (v^T M(q) v / 2, potential energy)',
-        ('q', 'v'),
-        (('E', (2,)),),
-        lambda s, q, v: (_energies(s, q, v),),
+        'E = (v^T M(q) v / 2, potential energy)', ('q', 'v'), {'E': (2,)}, _energies
     ),
     'frame_pose': Output(
-        'x_base = R x_frame + p',
-        ('q',),
-        (('R', (3, 3)), ('p', (3,))),
-        _frame_pose,
-        of_frame=True,
+        'x_base = R x_frame + p', ('q',), {'R': (3, 3), 'p': (3,)}, _frame_pose, of_frame=True
     ),
     'frame_jacobian': Output(
         '(velocity of the origin; angular velocity) = J v, base axes',
         ('q',),
-        (('J', (6, 'n')),),
+        {'J': (6, 'n')},
         _frame_jacobian,
         of_frame=True,
     ),
     'frame_motion': Output(
         'pose, Jacobian, and drift = dJ/dt v, base axes',
         ('q', 'v'),
-        (('R', (3, 3)), ('p', (3,)), ('J', (6, 'n')), ('drift', (6,))),
+        {'R': (3, 3), 'p': (3,), 'J': (6, 'n'), 'drift': (6,)},
         _frame_motion,
         of_frame=True,
     ),
     'derivatives': Output(
         'of the inverse dynamics: dq = d tau / d q, dv = d tau / d v, M = d tau / d a',
         ('q', 'v', 'a'),
-        (('dq', ('n', 'n')), ('dv', ('n', 'n')), ('M', ('n', 'n'))),
+        {'dq': ('n', 'n'), 'dv': ('n', 'n'), 'M': ('n', 'n')},
         _derivatives,
     ),
     'regressor': Output(
         'tau = Y pi, pi = (m, m c, I about the origin) of each body',
         ('q', 'v', 'a'),
-        (('Y', ('n', 'pi')),),
+        {'Y': ('n', 'pi')},
         _regressor,
     ),
 }
@@ -259,119 +284,9 @@ def trace_output(name: str, subject: Subject) -> StraightLineCode:
     Raises:
         UnknownNameError: There is no such output; the message lists the known ones.
     """
-    expected = Arguments.of_output(name, subject.n, subject.tree.bodies)
-    signature = (name, expected.inputs, expected.results)
     compute = partial(known_output(name).compute, subject)
     forms = [
-        trace_function(*signature, compute, gather_factors=gather) for gather in (False, True)
+        trace_function(*subject.arguments(name), compute, gather_factors=gather)
+        for gather in (False, True)
     ]
     return min(forms, key=lambda code: code.operations().total())
-
-
-class Arguments:
-    """Names and shapes of the inputs and results of a compiled function.
-
-    Args:
-        name: The function's name.
-        inputs: Names and lengths of the inputs, which are vectors.
-        results: Names and shapes of the results.
-    """
-
-    def __init__(
-        self, name: str, inputs: Mapping[str, int], results: Mapping[str, tuple[int, ...]]
-    ) -> None:
-        self.name, self.inputs, self.results = name, dict(inputs), dict(results)
-        self._shapes = [*((size,) for size in inputs.values()), *results.values()]
-
-    @classmethod
-    def of_output(cls, name: str, n: int, bodies: int | None = None) -> Arguments:
-        """Return the arguments of an output for a robot of n coordinates, see ``Output.shapes``.
-
-        Raises:
-            UnknownNameError: There is no such output; the message lists the known ones.
-        """
-        output = known_output(name)
-        names = (result for result, _ in output.results)
-        shapes = output.shapes(n, bodies)
-        return cls(name, dict.fromkeys(output.inputs, n), dict(zip(names, shapes, strict=True)))
-
-    def fit(self, arrays: Sequence[Any]) -> bool:
-        """Return whether arguments can be used without conversion."""
-        return len(arrays) == len(self._shapes) and all(
-            type(array) is np.ndarray and array.dtype == float and array.shape == shape
-            for array, shape in zip(arrays, self._shapes, strict=True)
-        )
-
-    def checked(self, run: Callable[..., None]) -> Callable[..., None]:
-        """Return a wrapper that converts or rejects arguments which do not fit."""
-
-        def function(*arrays: Any) -> None:
-            if self.fit(arrays):
-                run(*arrays)
-            else:
-                self.convert(run, *arrays)
-
-        return function
-
-    def convert(self, run: Callable[..., None], *arrays: Any) -> None:
-        """Call a function with arguments that need conversion: lists, slices, integers.
-
-        Raises:
-            TypeError: The number of arguments is wrong.
-            ShapeError: An argument has the wrong shape.
-            ParameterError: An argument does not hold real numbers, or a result is not writeable.
-        """
-        names, count = (*self.inputs, *self.results), len(self.inputs)
-        if len(arrays) != len(names):
-            raise TypeError(f'{self.name}({", ".join(names)}) takes {len(names)} arrays')
-        inputs = [
-            np.array(_real(name, array, (size,)), dtype=float, order='C')
-            for (name, size), array in zip(self.inputs.items(), arrays, strict=False)
-        ]
-        targets = arrays[count:]
-        for (name, shape), target in zip(self.results.items(), targets, strict=True):
-            _check_result(name, target, shape)
-        results = [np.zeros(shape) for shape in self.results.values()]
-        run(*inputs, *results)
-        for target, result in zip(targets, results, strict=True):
-            target[...] = result
-
-    def rows(self, arrays: Sequence[Any]) -> list[Array]:
-        """Return the inputs of a batch, each of shape (N, n), as contiguous float64 arrays.
-
-        Raises:
-            TypeError: The number of inputs is wrong.
-            ShapeError: An input has the wrong shape.
-            ParameterError: An input does not hold real numbers.
-        """
-        if len(arrays) != len(self.inputs):
-            raise TypeError(f'a batch of {self.name} takes {", ".join(self.inputs)}')
-        (first, size), shape = next(iter(self.inputs.items())), np.shape(arrays[0])
-        if len(shape) != 2 or shape[1] != size:
-            raise ShapeError(first, shape, f'(N, {size})')
-        return [
-            np.ascontiguousarray(_real(name, array, shape), dtype=float)
-            for name, array in zip(self.inputs, arrays, strict=True)
-        ]
-
-    def empty(self, count: int) -> tuple[Array, ...]:
-        """Return new arrays for the results of a batch of ``count`` states."""
-        return tuple(np.empty((count, *shape)) for shape in self.results.values())
-
-
-def _real(name: str, array: Any, shape: tuple[int, ...]) -> Array:
-    numbers = np.asarray(array)
-    if numbers.shape != shape:
-        raise ShapeError(name, numbers.shape, shape)
-    if not np.can_cast(numbers.dtype, float, 'same_kind'):
-        raise ParameterError(name, numbers.dtype, 'must hold real numbers')
-    return numbers
-
-
-def _check_result(name: str, array: Any, shape: tuple[int, ...]) -> None:
-    if not isinstance(array, np.ndarray) or not array.flags.writeable:
-        raise ParameterError(name, array, 'must be a numpy array that can be written')
-    if array.shape != shape:
-        raise ShapeError(name, array.shape, shape)
-    if array.dtype.kind not in 'fO':  # numpy would also cast to text and complex numbers
-        raise ParameterError(name, array.dtype, 'must hold floating-point numbers')

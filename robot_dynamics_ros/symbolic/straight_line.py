@@ -13,31 +13,129 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from robot_dynamics_ros.errors import ShapeError
+from robot_dynamics_ros.errors import ParameterError, ShapeError
 from robot_dynamics_ros.spatial.scalar import Array, select, zeros
 from robot_dynamics_ros.symbolic.trace import Operand, Trace, Traced, reachable
 
 Shape = tuple[int, ...]
 
 
+class Arguments(NamedTuple):
+    """Names and shapes of the inputs and results of a function of arrays.
+
+    Attributes:
+        name: The function's name.
+        inputs: Names and lengths of the inputs, which are vectors.
+        results: Names and shapes of the results.
+    """
+
+    name: str
+    inputs: Mapping[str, int]
+    results: Mapping[str, Shape]
+
+    @property
+    def shapes(self) -> dict[str, Shape]:
+        """Shapes of all arguments by name, inputs first."""
+        return {name: (size,) for name, size in self.inputs.items()} | dict(self.results)
+
+    def checked(self, run: Callable[..., None]) -> Callable[..., None]:
+        """Return a wrapper that converts or rejects arguments which do not fit."""
+        shapes = list(self.shapes.values())
+
+        def function(*arrays: Any) -> None:
+            if [getattr(array, 'shape', None) for array in arrays] == shapes and all(
+                type(array) is np.ndarray and array.dtype == float for array in arrays
+            ):
+                run(*arrays)
+            else:
+                self.convert(run, *arrays)
+
+        return function
+
+    def convert(self, run: Callable[..., None], *arrays: Any) -> None:
+        """Call a function with arguments that need conversion: lists, slices, integers.
+
+        Raises:
+            TypeError: The number of arguments is wrong.
+            ShapeError: An argument has the wrong shape.
+            ParameterError: An argument does not hold real numbers, or a result is not writeable.
+        """
+        if len(arrays) != len(self.shapes):
+            raise TypeError(
+                f'{self.name}({", ".join(self.shapes)}) takes {len(self.shapes)} arrays'
+            )
+        inputs = [
+            np.array(_real(name, array, (size,)), dtype=float, order='C')
+            for (name, size), array in zip(self.inputs.items(), arrays, strict=False)
+        ]
+        targets = arrays[len(inputs) :]
+        for (name, shape), target in zip(self.results.items(), targets, strict=True):
+            _check_result(name, target, shape)
+        results = [np.zeros(shape) for shape in self.results.values()]
+        run(*inputs, *results)
+        for target, result in zip(targets, results, strict=True):
+            target[...] = result
+
+    def rows(self, arrays: Sequence[Any]) -> list[Array]:
+        """Return the inputs of a batch, each of shape (N, n), as contiguous float64 arrays.
+
+        Raises:
+            TypeError: The number of inputs is wrong.
+            ShapeError: An input has the wrong shape.
+            ParameterError: An input does not hold real numbers.
+        """
+        if len(arrays) != len(self.inputs):
+            raise TypeError(f'a batch of {self.name} takes {", ".join(self.inputs)}')
+        (first, size), shape = next(iter(self.inputs.items())), np.shape(arrays[0])
+        if len(shape) != 2 or shape[1] != size:
+            raise ShapeError(first, shape, f'(N, {size})')
+        return [
+            np.ascontiguousarray(_real(name, array, shape), dtype=float)
+            for name, array in zip(self.inputs, arrays, strict=True)
+        ]
+
+    def empty(self, count: int) -> tuple[Array, ...]:
+        """Return new arrays for the results of a batch of ``count`` states."""
+        return tuple(np.empty((count, *shape)) for shape in self.results.values())
+
+
+def _real(name: str, array: Any, shape: Shape) -> Array:
+    numbers = np.asarray(array)
+    if numbers.shape != shape:
+        raise ShapeError(name, numbers.shape, shape)
+    if not np.can_cast(numbers.dtype, float, 'same_kind'):
+        raise ParameterError(name, numbers.dtype, 'must hold real numbers')
+    return numbers
+
+
+def _check_result(name: str, array: Any, shape: Shape) -> None:
+    if not isinstance(array, np.ndarray) or not array.flags.writeable:
+        raise ParameterError(name, array, 'must be a numpy array that can be written')
+    if array.shape != shape:
+        raise ShapeError(name, array.shape, shape)
+    if array.dtype.kind not in 'fO':  # numpy would also cast to text and complex numbers
+        raise ParameterError(name, array.dtype, 'must hold floating-point numbers')
+
+
 class StraightLineCode(NamedTuple):
     """Operations in order, without loops, branches, common subexpressions or dead code.
 
     Attributes:
-        name: Name of the function.
-        inputs: Names of the inputs, which are vectors.
-        sizes: Their lengths.
-        results: Name, shape and elements (flat, traced scalars or numbers) of every result.
+        arguments: Name of the function, inputs and results.
+        elements: Elements of every result, flat: traced scalars or numbers.
         scalars: The traced scalars that the results depend on, operands first.
         fused: Whether ``a b + c`` may be rounded once instead of twice.
     """
 
-    name: str
-    inputs: tuple[str, ...]
-    sizes: tuple[int, ...]
-    results: tuple[tuple[str, Shape, tuple[Operand, ...]], ...]
+    arguments: Arguments
+    elements: tuple[tuple[Operand, ...], ...]
     scalars: tuple[Traced, ...]
     fused: bool = True
+
+    @property
+    def results(self) -> dict[str, tuple[Operand, ...]]:
+        """Elements of every result, by its name."""
+        return dict(zip(self.arguments.results, self.elements, strict=True))
 
     def operations(self) -> Counter[str]:
         """Return the number of occurrences of each operation."""
@@ -47,13 +145,13 @@ class StraightLineCode(NamedTuple):
 
     def listing(self) -> str:
         """Return a text of all operations and results that identifies the code."""
-        scalars = [(one.operation, *map(_operand_key, one.operands)) for one in self.scalars]
-        results = [(name, shape, *map(_operand_key, flat)) for name, shape, flat in self.results]
-        return repr((self.name, self.inputs, self.sizes, self.fused, scalars, results))
 
+        def key(operand: Any) -> Any:
+            return operand.order if isinstance(operand, Traced) else operand
 
-def _operand_key(operand: Any) -> Any:
-    return operand.order if isinstance(operand, Traced) else operand
+        scalars = [(one.operation, *map(key, one.operands)) for one in self.scalars]
+        elements = [[key(element) for element in flat] for flat in self.elements]
+        return repr((self.arguments, self.fused, scalars, elements))
 
 
 def trace_function(
@@ -85,10 +183,10 @@ def trace_function(
         if np.shape(value) != shape:
             raise ShapeError(label, np.shape(value), shape)
         flat = (x if isinstance(x, Traced) else float(x) for x in np.asarray(value).ravel())
-        elements.append((label, shape, tuple(flat)))
-    scalars = reachable(x for _, _, flat in elements for x in flat)
-    sizes = tuple(inputs.values())
-    return StraightLineCode(name, tuple(inputs), sizes, tuple(elements), tuple(scalars), fused)
+        elements.append(tuple(flat))
+    scalars = tuple(reachable(x for flat in elements for x in flat))
+    arguments = Arguments(name, dict(inputs), dict(results))
+    return StraightLineCode(arguments, tuple(elements), scalars, fused)
 
 
 def jacobian(results: Array, variables: Array) -> Array:
@@ -171,15 +269,15 @@ def python_source(code: StraightLineCode) -> str:
     the last use of its value, so that a batch holds few arrays. Results are written at the end, so
     that they may share memory with the inputs.
     """
-    statements, written = assignments(code)
-    for name, shape, elements in code.results:
-        for index, element in zip(np.ndindex(shape), elements, strict=True):
+    arguments, (statements, written) = code.arguments, assignments(code)
+    for name, elements in code.results.items():
+        for index, element in zip(np.ndindex(arguments.shapes[name]), elements, strict=True):
             place = ', '.join(map(str, index))
             statements.append((f'{name}[{place}]', as_written(element, written)))
     names = _short_names(statements)
     lines = [f'    {target} = {e.text}'.format_map(names) for target, e in statements]
-    arguments = [*code.inputs, *(name for name, _, _ in code.results)]
-    return '\n'.join([f'def {code.name}({", ".join(arguments)}):', *lines, ''])
+    head = f'def {arguments.name}({", ".join(arguments.shapes)}):'
+    return '\n'.join([head, *lines, ''])
 
 
 def assignments(
@@ -189,7 +287,7 @@ def assignments(
 
     The text is also valid C, except for ``inf``, ``nan`` and ``select``.
     """
-    elements = [x for _, _, result in code.results for x in result]
+    elements = [x for flat in code.elements for x in flat]
     uses = Counter(x for scalar in code.scalars for x in scalar.operands)
     uses.update(x for x in elements if isinstance(x, Traced))
     written: dict[Traced, Expression] = {}

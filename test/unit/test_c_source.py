@@ -92,7 +92,7 @@ def test_strict_compilers_and_sanitizers_are_silent_and_the_self_test_passes(
     assert run(compiler, *flags, 'arm.c', 'arm_test.c', '-o', 't', '-lm', cwd=tmp_path) == ''
     said = run('./t', cwd=tmp_path).splitlines()
     functions = robot_functions(robot(name), *functions_of(name))
-    assert [line.split()[0] for line in said] == [f.code.name for f in functions]
+    assert [line.split()[0] for line in said] == [f.name for f in functions]
     assert all(line.endswith(' ok') for line in said)
 
 
@@ -116,10 +116,10 @@ def test_c_equals_the_compiled_kernel(name, tmp_path, rng):
     for function, output in zip(functions, names, strict=True):
         for scale in (1.0, 1e-310, 1e4):  # a usual state, denormals, thousands of turns
             inputs = [scale * rng.uniform(-1, 1, n), *rng.normal(size=(2, n))]
-            inputs = inputs[: len(function.code.inputs)]
-            expected = [np.full(shape, 9.0) for _, shape, _ in function.code.results]
+            inputs = inputs[: len(function.code.arguments.inputs)]
+            expected = [np.full(shape, 9.0) for shape in function.code.arguments.results.values()]
             getattr(kernels, output)(*inputs, *expected)
-            named = dict(zip(function.code.inputs, inputs, strict=True))
+            named = dict(zip(function.code.arguments.inputs, inputs, strict=True))
             allowed = 4 * math.ulp(largest_term(function.code, named))
             for found, wanted in zip(call(lib, function, inputs), expected, strict=True):
                 assert np.max(np.abs(found - wanted)) <= allowed, (output, scale)
@@ -131,13 +131,13 @@ def test_every_output_is_passed_on_as_not_a_number_or_does_not_depend_on_the_inp
     lib, n = library(files('four_dof'), tmp_path), 4
     for function in robot_functions(robot('four_dof'), *functions_of('four_dof')):
         code = function.code
-        usual = [rng.normal(size=n) for _ in code.inputs]
-        for name, array in zip(code.inputs, usual, strict=True):
+        usual = [rng.normal(size=n) for _ in code.arguments.inputs]
+        for name, array in zip(code.arguments.inputs, usual, strict=True):
             for i in range(n):
                 kept, array[i] = array[i], np.nan
                 found = np.concatenate([x.ravel() for x in call(lib, function, usual)])
                 array[i] = kept
-                depends = [reads(x, (name, i)) for _, _, flat in code.results for x in flat]
+                depends = [reads(x, (name, i)) for flat in code.elements for x in flat]
                 np.testing.assert_array_equal(np.isnan(found), depends)
 
 

@@ -31,8 +31,13 @@ from robot_dynamics_ros.errors import (
 from robot_dynamics_ros.identification.regressor import inertial_parameters
 from robot_dynamics_ros.model import load_mechanism
 from robot_dynamics_ros.model.kinematics import frame_motion
-from robot_dynamics_ros.symbolic.kernel import KernelSet, PythonBackend, compile_kernel
-from robot_dynamics_ros.symbolic.outputs import OUTPUTS, Arguments, Subject
+from robot_dynamics_ros.symbolic.kernel import (
+    KernelSet,
+    PythonBackend,
+    compile_kernel,
+    generated_source,
+)
+from robot_dynamics_ros.symbolic.outputs import OUTPUTS, Subject
 from robot_dynamics_ros.symbolic.straight_line import functions
 
 TRACED = [name for name, kind in FORMULATIONS.items() if not kind.numbers_only]
@@ -63,7 +68,8 @@ def states(tree, rng):
 
 def call(kernels, name, n, *inputs):
     """Return the results of a kernel for one state, in new arrays."""
-    results = [np.full(shape, np.nan) for shape in OUTPUTS[name].shapes(n)]
+    shapes = OUTPUTS[name].arguments(name, n, n).results
+    results = [np.full(shape, np.nan) for shape in shapes.values()]
     getattr(kernels, name)(*inputs, *results)
     return results
 
@@ -226,8 +232,9 @@ def test_batch_passes_not_a_number_on(compiled):
 @pytest.mark.parametrize('name', OUTPUTS)
 def test_generated_python_equals_machine_code(compiled, name, rng):
     tree, kernels = sample('rrpr').tree, compiled('rrpr')
-    python = PythonBackend(Subject(tree, 'newton_euler', 'tool'), tuple(OUTPUTS))
-    expected = Arguments.of_output(name, tree.n)
+    subject = Subject(tree, 'newton_euler', 'tool')
+    python = PythonBackend(generated_source(subject, tuple(OUTPUTS)))
+    expected = subject.arguments(name)
     inputs = [rng.normal(size=(11, tree.n)) for _ in OUTPUTS[name].inputs]
     fast = kernels.batch(name, *inputs)
     tolerance = ILL_CONDITIONED if name == 'forward_dynamics' else TOLERANCE

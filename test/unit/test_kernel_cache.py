@@ -19,10 +19,9 @@ from robot_dynamics_ros import disk_cache
 from robot_dynamics_ros.description.urdf import read_description
 from robot_dynamics_ros.dynamics.registry import make_formulation
 from robot_dynamics_ros.errors import DescriptionError
-from robot_dynamics_ros.symbolic import cache
-from robot_dynamics_ros.symbolic.cache import fingerprint
-from robot_dynamics_ros.symbolic.kernel import PythonBackend, compile_kernel
-from robot_dynamics_ros.symbolic.native.code import machine
+from robot_dynamics_ros.symbolic import kernel
+from robot_dynamics_ros.symbolic.kernel import compile_kernel, fingerprint, generated_source
+from robot_dynamics_ros.symbolic.machine_code import machine
 from robot_dynamics_ros.symbolic.outputs import Subject
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -40,7 +39,7 @@ kernels = compile_kernel(tree)
 tau = np.zeros(4)
 kernels.inverse_dynamics(np.zeros(4), np.zeros(4), np.zeros(4), tau)
 assert abs(tau[2] + (1.15 + 0.72) * 9.81) < 1e-12, tau
-print(kernels.kind, 'robot_dynamics_ros.symbolic.native.arithmetic' in sys.modules, sep=';')
+print(kernels.kind, 'robot_dynamics_ros.symbolic.llvm_functions' in sys.modules, sep=';')
 """
 
 
@@ -53,13 +52,13 @@ def place(tmp_path, monkeypatch):
 @pytest.fixture
 def compilations(monkeypatch):
     """Count how often the recursion is traced."""
-    traced, original = [], cache.trace_output
+    traced, original = [], kernel.trace_output
 
     def counting(name, subject):
         traced.append(name)
         return original(name, subject)
 
-    monkeypatch.setattr(cache, 'trace_output', counting)
+    monkeypatch.setattr(kernel, 'trace_output', counting)
     return traced
 
 
@@ -124,7 +123,7 @@ def test_a_broken_file_is_made_anew(place, compilations, damage, ending):
     def build():
         if ending == 'o':
             return gravity(compile_kernel(tree, outputs=outputs))
-        PythonBackend(Subject(tree, 'newton_euler', 'tool'), outputs)
+        generated_source(Subject(tree, 'newton_euler', 'tool'), outputs)
         return None
 
     expected = build()
@@ -245,10 +244,8 @@ class TestFingerprint:
         assert len(names) == 6
 
     def test_it_changes_with_the_sources(self, monkeypatch):
-        from robot_dynamics_ros.symbolic import cache as module
-
         before = self.of(sample('scara').tree)
-        monkeypatch.setattr(module, 'source_digest', lambda: b'other sources')
+        monkeypatch.setattr(kernel, 'source_digest', lambda: b'other sources')
         assert self.of(sample('scara').tree) != before
 
 

@@ -17,18 +17,16 @@ import pytest
 from robot_dynamics_ros.disk_cache import LOCATION
 from robot_dynamics_ros.errors import ShapeError
 from robot_dynamics_ros.spatial.scalar import cos, select, sin, sqrt
-from robot_dynamics_ros.symbolic.native import code as native
-from robot_dynamics_ros.symbolic.native.code import MachineCode, compile_codes
-from robot_dynamics_ros.symbolic.native.loader import LoadedObject
-from robot_dynamics_ros.symbolic.outputs import Arguments
-from robot_dynamics_ros.symbolic.straight_line import trace_function
+from robot_dynamics_ros.symbolic import machine_code
+from robot_dynamics_ros.symbolic.machine_code import LoadedObject, MachineCode, compile_codes
+from robot_dynamics_ros.symbolic.straight_line import Arguments, trace_function
 
 pytestmark = pytest.mark.skipif(
     platform.machine() != 'x86_64' or platform.system() != 'Linux',
     reason='only LLVM loads code of this machine',
 )
 ROOT = Path(__file__).resolve().parents[2]
-ANGLES, SIZES = {'x': 3, 'y': 3}, {'z': (4,)}
+ARGUMENTS = Arguments('formulas', {'x': 3, 'y': 3}, {'z': (4,)})
 
 
 def formulas(x, y):
@@ -47,11 +45,11 @@ def formulas(x, y):
 
 @pytest.fixture(scope='module')
 def binary():
-    return compile_codes([trace_function('formulas', ANGLES, SIZES, formulas)])
+    return compile_codes([trace_function(*ARGUMENTS, formulas)])
 
 
 def loaded(binary):
-    return MachineCode(binary).call('formulas', Arguments('formulas', ANGLES, SIZES).convert)
+    return MachineCode(binary).kernel(ARGUMENTS)
 
 
 def results(function, count=50):
@@ -63,7 +61,7 @@ def results(function, count=50):
 
 def test_the_loader_and_llvm_give_the_same_to_the_last_bit(binary, monkeypatch):
     ours = results(loaded(binary))
-    monkeypatch.setattr(native, 'LoadedObject', refusing)
+    monkeypatch.setattr(machine_code, 'LoadedObject', refusing)
     assert ours.tobytes() == results(loaded(binary)).tobytes()
     rng = np.random.default_rng(3)
     x, y = rng.normal(size=3), rng.normal(size=3)
@@ -78,9 +76,7 @@ def test_kernels_of_one_state_and_of_many_need_no_llvm(binary):
     code = MachineCode(binary)
     assert isinstance(code._loaded, LoadedObject)
     inputs = np.random.default_rng(4).normal(size=(2, 8, 3))
-    out = np.empty((8, 4))
-    pointers = (ctypes.c_void_p * 3)(*(array.ctypes.data for array in (*inputs, out)))
-    code.batch('formulas')(pointers, 0, 8)
+    (out,) = code.batch(ARGUMENTS, list(inputs))
     expected = np.empty((8, 4))
     for x, y, row in zip(*inputs, expected, strict=True):
         loaded(binary)(x, y, row)
@@ -112,9 +108,9 @@ def test_a_warm_start_does_not_load_llvm(tmp_path):
 
 
 def test_the_name_of_the_processor_is_one_on_all_its_cores():
-    assert native.machine() == native.machine()
-    assert 'flags' in native.machine()
-    assert 'MHz' not in native.machine()  # that changes
+    assert machine_code.machine() == machine_code.machine()
+    assert 'flags' in machine_code.machine()
+    assert 'MHz' not in machine_code.machine()  # that changes
 
 
 def test_wrong_arguments_are_refused_by_name(binary):

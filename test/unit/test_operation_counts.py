@@ -34,9 +34,8 @@ def chain(n) -> Sample:
 
 def test_every_operation_is_noted_once():
     tally: Counter[str] = Counter()
-    x, y = Counted(2.0, tally), Counted(3.0, tally)
-    result = (x * y + 1 - y) / 2 - cos(x) * sin(y) + sqrt(y) - 2 * x
-    assert result.value == pytest.approx((6 + 1 - 3) / 2 - np.cos(2) * np.sin(3) + 3**0.5 - 4)
+    x = y = Counted(tally)
+    _ = (x * y + 1 - y) / 2 - cos(x) * sin(y) + sqrt(y) - 2 * x
     assert tally == Counter(mul=3, add=2, sub=3, div=1, cos=1, sin=1, sqrt=1)
     assert Operations.of(tally) == Operations(3, 5, 2, 2)
     assert Operations.of(tally).total == 12
@@ -44,7 +43,7 @@ def test_every_operation_is_noted_once():
 
 def test_operations_inside_numpy_arrays_are_noted():
     tally: Counter[str] = Counter()
-    a = np.array([Counted(1.0, tally) for _ in range(3)], dtype=object)
+    a = np.array([Counted(tally) for _ in range(3)], dtype=object)
     cross(a, a)
     assert tally == Counter(mul=6, sub=3)
     tally.clear()

@@ -14,7 +14,6 @@ from robot_dynamics_ros.constraints.registry import make_constraint
 from robot_dynamics_ros.constraints.stabilization import Singularity, stabilizing_effort
 from robot_dynamics_ros.errors import ParameterError, ShapeError
 from robot_dynamics_ros.spatial import linear_algebra as dense
-from robot_dynamics_ros.symbolic import native
 from robot_dynamics_ros.symbolic.kernel import compile_function
 
 PATH = {'lissajous': {'center': [0.2, 0.1, 0.6], 'amplitude': [0.1] * 3,
@@ -142,7 +141,7 @@ def test_generated_python_gives_the_same_without_a_compiler(monkeypatch, rng):
     program = program_of(robot.tree, ['point', 'coupling'], rng=rng)
     compiled = ProgramKernel(program)
     monkeypatch.setattr(
-        'robot_dynamics_ros.symbolic.native.unsupported', lambda: 'as on other machines'
+        'robot_dynamics_ros.symbolic.machine_code.unsupported', lambda: 'as on other machines'
     )
     generated = ProgramKernel(program)
     assert 'built-in' in str(compiled._function)
@@ -152,7 +151,6 @@ def test_generated_python_gives_the_same_without_a_compiler(monkeypatch, rng):
         kernel.run(0.9, q, v)
     np.testing.assert_allclose(generated.acceleration, compiled.acceleration, rtol=1e-9)
     np.testing.assert_allclose(generated.sigma, compiled.sigma, rtol=1e-12)
-    assert native.LANES > 0
 
 
 def test_states_that_are_no_numbers_give_answers_that_are_none(rng):

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import math
 
 import mpmath
@@ -11,10 +10,9 @@ import numpy as np
 import pytest
 
 from robot_dynamics_ros.spatial.scalar import cos, sin
-from robot_dynamics_ros.symbolic.native import LANES
-from robot_dynamics_ros.symbolic.native.arithmetic import LARGEST
-from robot_dynamics_ros.symbolic.native.code import MachineCode, compile_codes
-from robot_dynamics_ros.symbolic.straight_line import StraightLineCode
+from robot_dynamics_ros.symbolic.llvm_functions import LARGEST
+from robot_dynamics_ros.symbolic.machine_code import LANES, MachineCode, compile_codes
+from robot_dynamics_ros.symbolic.straight_line import Arguments, StraightLineCode
 from robot_dynamics_ros.symbolic.trace import Trace, reachable
 
 
@@ -23,15 +21,13 @@ def sincos():
     """Return a function of angles, shape (N,), N a multiple of LANES: sines and cosines (N, 2)."""
     (x,) = Trace().inputs('x', 1)
     elements = (sin(x), cos(x))
-    code = StraightLineCode(
-        'sincos', ('x',), (1,), (('y', (2,), elements),), tuple(reachable(elements))
-    )
-    run = MachineCode(compile_codes([code])).batch('sincos')
+    arguments = Arguments('sincos', {'x': 1}, {'y': (2,)})
+    code = StraightLineCode(arguments, (elements,), tuple(reachable(elements)))
+    compiled = MachineCode(compile_codes([code]))
 
     def evaluate(angles):
-        angles = np.ascontiguousarray(angles, dtype=float)
-        results = np.zeros((len(angles), 2))
-        run((ctypes.c_void_p * 2)(angles.ctypes.data, results.ctypes.data), 0, len(angles))
+        rows = np.ascontiguousarray(angles, dtype=float).reshape(-1, 1)
+        (results,) = compiled.batch(arguments, [rows])
         return results
 
     return evaluate

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import math
 
 import numpy as np
@@ -14,7 +13,7 @@ from oracles import complex_step
 
 from robot_dynamics_ros.spatial.scalar import cos, cross, maximum, minimum, select, sin, sqrt, tanh
 from robot_dynamics_ros.symbolic.kernel import compile_function
-from robot_dynamics_ros.symbolic.native.code import MachineCode, compile_codes
+from robot_dynamics_ros.symbolic.machine_code import MachineCode, compile_codes
 from robot_dynamics_ros.symbolic.straight_line import (
     functions,
     jacobian,
@@ -298,9 +297,7 @@ def test_selection_is_the_same_to_the_last_bit_interpreted_and_compiled(backend)
             run(pair, row)
     elif backend == 'batch':
         rows = np.concatenate([pairs, pairs[:4]])  # a multiple of the lanes
-        found = np.empty((len(rows), 3))
-        pointers = (ctypes.c_void_p * 2)(rows.ctypes.data, found.ctypes.data)
-        MachineCode(compile_codes([code])).batch('chosen')(pointers, 0, len(rows))
+        (found,) = MachineCode(compile_codes([code])).batch(code.arguments, [rows])
         found = found[: len(pairs)]
     else:
         function = functions(python_source(code), math if backend == 'python' else np)['chosen']
