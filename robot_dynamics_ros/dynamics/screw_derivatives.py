@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from robot_dynamics_ros.dynamics.screw_terms import ScrewGeometry, ScrewModel
+from robot_dynamics_ros.dynamics.screw_terms import ScrewGeometry
 from robot_dynamics_ros.errors import UnknownNameError
 from robot_dynamics_ros.spatial.scalar import Array, zeros
 from robot_dynamics_ros.spatial.screw import bracket
@@ -40,9 +40,8 @@ def l_derivative(x: ScrewGeometry, k: int, i: int, indices: Sequence[int] = ()) 
 
     Source: Zaremba 1990, theorem 1, (1.14) to (1.16); range by erratum Z8, superscripts by Z6.
     """
-    model = x.model
-    _check(model, k, *indices, *([i] if i != -1 else []))
-    if not _carries(model, i, k) or not all(_between(model, i, t, k) for t in indices):
+    _check(x, k, *indices, *([i] if i != -1 else []))
+    if not _carries(x, i, k) or not all(_between(x, i, t, k) for t in indices):
         return zeros(6, x.dtype)
     column = x.l[k, i] if i >= 0 else x.l0[k]
     for t in sorted(indices):
@@ -77,9 +76,8 @@ def g_derivative(x: ScrewGeometry, k: int, i: int, indices: Sequence[int] = ()) 
 
     Source: Zaremba 1990, theorem 2, (1.22) and (1.23), errata Z6 and Z10.
     """
-    model = x.model
-    _check(model, k, i, *indices)
-    if not model.carries[k, i] or not all(_between(model, k, t, i) and t != i for t in indices):
+    _check(x, k, i, *indices)
+    if not x.carries[k, i] or not all(_between(x, k, t, i) and t != i for t in indices):
         return zeros(6, x.dtype)
     vector = x.g[k, i]
     for t in sorted(indices, reverse=True):
@@ -110,10 +108,10 @@ def composite_inertia_derivative(x: ScrewGeometry, i: int, indices: Sequence[int
 
     Source: Zaremba 1990, theorem 3, (2.11) and (2.13); range by erratum Z15.
     """
-    model, outward = x.model, sorted(indices)
-    _check(model, i, *indices)
+    outward = sorted(indices)
+    _check(x, i, *indices)
     path = [i, *outward]
-    on_one_path = all(model.carries[s, t] for s, t in zip(path, outward, strict=False))
+    on_one_path = all(x.carries[s, t] for s, t in zip(path, outward, strict=False))
     if not on_one_path or i in outward:
         return zeros((6, 6), x.dtype)
     Theta = x.composite_seen[i, path[-1]]
@@ -123,17 +121,17 @@ def composite_inertia_derivative(x: ScrewGeometry, i: int, indices: Sequence[int
     return Theta.copy()
 
 
-def _carries(model: ScrewModel, i: int, k: int) -> bool:
-    return i == -1 or bool(model.carries[i, k])
+def _carries(x: ScrewGeometry, i: int, k: int) -> bool:
+    return i == -1 or bool(x.carries[i, k])
 
 
-def _between(model: ScrewModel, i: int, t: int, k: int) -> bool:
+def _between(x: ScrewGeometry, i: int, t: int, k: int) -> bool:
     """Return whether i < t <= k on the path from i to k."""
-    return t != i and _carries(model, i, t) and bool(model.carries[t, k])
+    return t != i and _carries(x, i, t) and bool(x.carries[t, k])
 
 
-def _check(model: ScrewModel, *joints: int) -> None:
-    known = range(model.tree.n)
+def _check(x: ScrewGeometry, *joints: int) -> None:
+    known = range(x.n)
     for index in joints:
         if index not in known:
             raise UnknownNameError('joint number', index, map(str, known))

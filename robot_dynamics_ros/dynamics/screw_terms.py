@@ -50,40 +50,41 @@ class ScrewModel:
 
     Attributes:
         tree: The robot.
+        n: Number of its joints and bodies.
         f: Joint axes :math:`f^i`, shape (n, 6).
         inertia: Spatial inertias (Mises matrices) :math:`\Theta_k^k` (2.2), shape (n, 6, 6).
         carries: ``carries[i, k]``: i is k or an ancestor of k (the paper's ``i <= k``).
         above: ``above[k]``: k and its ancestors, starting from the base.
         below: ``below[i]``: the proper descendants of i, parents first.
+        inward: Every body that has a parent, and its parent, children before their parents.
     """
 
     def __init__(self, tree: RobotTree) -> None:
-        self.tree, n = tree, tree.n
-        self.f = np.array([axis_vector(tree.axis[i], tree.prismatic[i]) for i in range(n)])
+        self.tree, self.n = tree, tree.n
+        bodies = range(tree.n)
+        self.f = np.array([axis_vector(tree.axis[i], tree.prismatic[i]) for i in bodies])
         self.inertia = np.array(
-            [mises_matrix(tree.mass[k], tree.com[k], tree.inertia[k]) for k in range(n)]
+            [mises_matrix(tree.mass[k], tree.com[k], tree.inertia[k]) for k in bodies]
         )
-        self.carries = np.zeros((n, n), dtype=bool)
-        for k in range(n):
-            self.carries[list(tree.path(k)), k] = True
-        self.above = [list(tree.path(k)) for k in range(n)]
-        self.below = [[k for k in range(i + 1, n) if self.carries[i, k]] for i in range(n)]
+        self.above = [list(tree.path(k)) for k in bodies]
+        self.carries = np.array([[i in self.above[k] for k in bodies] for i in bodies])
+        self.below = [[k for k in range(i + 1, tree.n) if self.carries[i, k]] for i in bodies]
+        self.inward = [(k, tree.parent[k]) for k in reversed(bodies) if tree.parent[k] >= 0]
 
 
-class ScrewGeometry:
-    r"""Quantities that depend on the joint positions only, evaluated lazily.
+class ScrewGeometry(ScrewModel):
+    r"""The model at given joint positions; quantities that depend on them are evaluated lazily.
 
     Attributes:
-        model: The robot.
         q: Joint positions, shape (n,), rad or m.
         L: ``L[k]`` = :math:`L_k^{p}`, wrench coordinates of body k to those of its parent p.
     """
 
     def __init__(self, model: ScrewModel, q: Array) -> None:
-        self.model, self.q = model, q
-        tree = model.tree
-        self.L = [wrench_transform(*tree.placement(k, q[k])) for k in range(tree.n)]
-        self.dtype = common_dtype(model.f, model.inertia, tree.gravity, *self.L)
+        vars(self).update(vars(model))
+        self.q = q
+        self.L = [wrench_transform(*self.tree.placement(k, q[k])) for k in range(self.n)]
+        self.dtype = common_dtype(self.f, self.inertia, self.tree.gravity, *self.L)
 
     @cached_property
     def l(self) -> Array:  # noqa: E743 (the paper's letter)
@@ -94,12 +95,11 @@ class ScrewGeometry:
         Source: Zaremba 1990, (1.5) and algorithm step 2,
         :math:`l_k^i = L_k^{k-1\,T} l_{k-1}^i`, :math:`l_k^k = f^k`.
         """
-        model = self.model
-        l = zeros((model.tree.n, model.tree.n, 6), self.dtype)
-        for k, p in enumerate(model.tree.parent):
-            for i in model.above[k][:-1]:
+        l = zeros((self.n, self.n, 6), self.dtype)
+        for k, p in enumerate(self.tree.parent):
+            for i in self.above[k][:-1]:
                 l[k, i] = self.L[k].T @ l[p, i]
-            l[k, k] = model.f[k]
+            l[k, k] = self.f[k]
         return l
 
     @cached_property
@@ -109,9 +109,8 @@ class ScrewGeometry:
         The free-fall acceleration expressed in body k, so that the gravity wrench (2.4) on a body
         is :math:`F_{gk}^k = \Theta_k^k l_k^0`, and theorem 1 holds for it with the base as i.
         """
-        tree = self.model.tree
-        l0 = zeros((tree.n, 6), self.dtype)
-        for k, p in enumerate(tree.parent):
+        l0 = zeros((self.n, 6), self.dtype)
+        for k, p in enumerate(self.tree.parent):
             l0[k] = self.L[k].T @ (l0[p] if p >= 0 else self.l0_base)
         return l0
 
@@ -119,7 +118,7 @@ class ScrewGeometry:
     def l0_base(self) -> Array:
         """Free-fall acceleration in the base frame, ``[gravity; 0]``, shape (6,)."""
         l0 = zeros(6, self.dtype)
-        l0[:3] = self.model.tree.gravity
+        l0[:3] = self.tree.gravity
         return l0
 
     @cached_property
@@ -131,16 +130,13 @@ class ScrewGeometry:
         Source: Zaremba 1990, (1.5) and algorithm step 5,
         :math:`g_i^k = G L_{i+1}^i G\,g_{i+1}^k`, where :math:`G L_{i+1}^i G = L_i^{i+1\,T}`.
         """
-        model = self.model
-        g = zeros((model.tree.n, model.tree.n, 6), self.dtype)
-        for i in range(model.tree.n):
-            g[i, i] = model.f[i]
-        for c in reversed(range(model.tree.n)):
-            p = model.tree.parent[c]
-            if p >= 0:
-                outward = inverse_transform(self.L[c]).T
-                for k in [c, *model.below[c]]:
-                    g[p, k] = outward @ g[c, k]
+        g = zeros((self.n, self.n, 6), self.dtype)
+        for i in range(self.n):
+            g[i, i] = self.f[i]
+        for c, p in self.inward:
+            outward = inverse_transform(self.L[c]).T
+            for k in [c, *self.below[c]]:
+                g[p, k] = outward @ g[c, k]
         return g
 
     @cached_property
@@ -150,12 +146,9 @@ class ScrewGeometry:
         Source: Zaremba 1990, (2.10), algorithm steps 6 to 8 in the shorter form
         :math:`\Theta_i^{i*} = \Theta_i^i + \sum_c L_c^i\Theta_c^{c*}L_c^{iT}` over the children c.
         """
-        model = self.model
-        Theta = list(model.inertia)
-        for c in reversed(range(model.tree.n)):
-            p = model.tree.parent[c]
-            if p >= 0:
-                Theta[p] = Theta[p] + self.L[c] @ Theta[c] @ self.L[c].T
+        Theta = list(self.inertia)
+        for c, p in self.inward:
+            Theta[p] = Theta[p] + self.L[c] @ Theta[c] @ self.L[c].T
         return Theta
 
     @cached_property
@@ -166,13 +159,10 @@ class ScrewGeometry:
 
         Source: Zaremba 1990, (2.12), :math:`\Theta_i^{s*} = L_s^i\Theta_s^{s*}L_s^{iT}`.
         """
-        model = self.model
         composites = {(i, i): Theta for i, Theta in enumerate(self.composite)}
-        for c in reversed(range(model.tree.n)):
-            p = model.tree.parent[c]
-            if p >= 0:
-                for s in [c, *model.below[c]]:
-                    composites[p, s] = self.L[c] @ composites[c, s] @ self.L[c].T
+        for c, p in self.inward:
+            for s in [c, *self.below[c]]:
+                composites[p, s] = self.L[c] @ composites[c, s] @ self.L[c].T
         return composites
 
 
@@ -185,11 +175,10 @@ def mass_matrix(x: ScrewGeometry) -> Array:
 
     Cost: n composite inertias and at most n (n + 1) / 2 dot products.
     """
-    model = x.model
-    A = zeros((model.tree.n, model.tree.n), x.dtype)
-    for i in range(model.tree.n):
-        D = x.composite[i] @ model.f[i]
-        for j in model.above[i]:
+    A = zeros((x.n, x.n), x.dtype)
+    for i in range(x.n):
+        D = x.composite[i] @ x.f[i]
+        for j in x.above[i]:
             A[i, j] = A[j, i] = x.l[i, j] @ D
     return A
 
@@ -205,13 +194,12 @@ def effective_inertia_rates(x: ScrewGeometry) -> Array:
 
     Source: Zaremba 1990, (2.14) in compact form; index errata Z16, range Z15.
     """
-    model = x.model
-    D = zeros((model.tree.n, model.tree.n, 6), x.dtype)
-    for i in range(model.tree.n):
-        for s in model.above[i]:
-            D[i, s] = bracket(x.l[i, s]) @ (x.composite[i] @ model.f[i])
-        for s in model.below[i]:
-            D[i, s] = _inertia_rate(x, i, s, x.composite_seen[i, s]) @ model.f[i]
+    D = zeros((x.n, x.n, 6), x.dtype)
+    for i in range(x.n):
+        for s in x.above[i]:
+            D[i, s] = bracket(x.l[i, s]) @ (x.composite[i] @ x.f[i])
+        for s in x.below[i]:
+            D[i, s] = _inertia_rate(x, i, s, x.composite_seen[i, s]) @ x.f[i]
     return D
 
 
@@ -222,12 +210,11 @@ def mass_matrix_derivatives(x: ScrewGeometry) -> Array:
 
     Cost: n^2 six-vectors and O(n^3) dot products.
     """
-    model = x.model
-    dA = zeros((model.tree.n,) * 3, x.dtype)
+    dA = zeros((x.n,) * 3, x.dtype)
     D = effective_inertia_rates(x)
-    for i in range(model.tree.n):
-        for j in model.above[i]:
-            s = model.below[j]
+    for i in range(x.n):
+        for j in x.above[i]:
+            s = x.below[j]
             dA[i, j, s] = dA[j, i, s] = D[i, s] @ x.l[i, j]
     return dA
 
@@ -257,28 +244,27 @@ def mass_matrix_second_derivatives(x: ScrewGeometry) -> Array:
 
     Cost: n^3 six-vectors and O(n^4) dot products.
     """
-    model, D = x.model, effective_inertia_rates(x)
-    ddA = zeros((model.tree.n,) * 4, x.dtype)
-    for i in range(model.tree.n):
+    D = effective_inertia_rates(x)
+    ddA = zeros((x.n,) * 4, x.dtype)
+    for i in range(x.n):
         Di = _second_rates(x, i, D[i])
-        for j in model.above[i]:
-            s, t = np.ix_(model.below[j], model.below[j])
+        for j in x.above[i]:
+            s, t = np.ix_(x.below[j], x.below[j])
             ddA[i, j, s, t] = ddA[j, i, s, t] = Di[s, t] @ x.l[i, j]
     return ddA
 
 
 def _second_rates(x: ScrewGeometry, i: int, D: Array) -> Array:
     """Return D_ist of body i, shape (n, n, 6), from its D_is."""
-    model = x.model
-    Di = zeros((model.tree.n, model.tree.n, 6), x.dtype)
-    for s in model.above[i]:
+    Di = zeros((x.n, x.n, 6), x.dtype)
+    for s in x.above[i]:
         turn = bracket(x.l[i, s])
-        for t in [*(t for t in model.above[i] if t >= s), *model.below[i]]:
+        for t in [*(t for t in x.above[i] if t >= s), *x.below[i]]:
             Di[s, t] = Di[t, s] = turn @ D[t]
-    for t in model.below[i]:
+    for t in x.below[i]:
         first = _inertia_rate(x, i, t, x.composite_seen[i, t])
-        for s in (s for s in model.above[t] if s in model.below[i]):
-            Di[s, t] = Di[t, s] = _inertia_rate(x, i, s, first) @ model.f[i]
+        for s in (s for s in x.above[t] if s in x.below[i]):
+            Di[s, t] = Di[t, s] = _inertia_rate(x, i, s, first) @ x.f[i]
     return Di
 
 
@@ -295,7 +281,7 @@ def gravity_forces(x: ScrewGeometry) -> Array:
 
     Source: Zaremba 1990, (2.8) with the gravity wrench (2.4) summed over composite inertias.
     """
-    f = x.model.f
+    f = x.f
     return np.array([f[i] @ (x.composite[i] @ x.l0[i]) for i in range(len(f))])
 
 
@@ -321,7 +307,7 @@ def external_forces(x: ScrewGeometry, wrenches: Array) -> Array:
 
     Source: Zaremba 1990, (2.3) and (2.8).
     """
-    f, P = x.model.f, _carried_wrenches(x, wrenches)
+    f, P = x.f, _carried_wrenches(x, wrenches)
     return np.array([f[i] @ P[i] for i in range(len(f))])
 
 
@@ -338,11 +324,11 @@ def external_derivatives(x: ScrewGeometry, wrenches: Array) -> Array:
         x: Geometry of the robot at given joint positions.
         wrenches: ``[F; M]`` on each body in body axes about its origin, shape (n, 6).
     """
-    model, P = x.model, _carried_wrenches(x, wrenches)
+    P = _carried_wrenches(x, wrenches)
     derivative = zeros((len(P), len(P)), common_dtype(x.l, wrenches))
     for j in range(len(P)):
-        turned = bracket(model.f[j]) @ P[j]
-        for i in model.above[j][:-1]:
+        turned = bracket(x.f[j]) @ P[j]
+        for i in x.above[j][:-1]:
             derivative[i, j] = x.l[j, i] @ turned
     return derivative
 
@@ -350,10 +336,8 @@ def external_derivatives(x: ScrewGeometry, wrenches: Array) -> Array:
 def _carried_wrenches(x: ScrewGeometry, wrenches: Array) -> list[Array]:
     """Return for each body the sum of the wrenches on it and its descendants, in body axes."""
     total = list(wrenches)
-    for c in reversed(range(x.model.tree.n)):
-        p = x.model.tree.parent[c]
-        if p >= 0:
-            total[p] = total[p] + x.L[c] @ total[c]
+    for c, p in x.inward:
+        total[p] = total[p] + x.L[c] @ total[c]
     return total
 
 

@@ -134,7 +134,7 @@ def test_c_equals_the_compiled_function_and_compiles_in_silence(program, tmp_pat
 def test_a_program_that_follows_the_reference_takes_it_as_an_argument(tmp_path, rng):
     law = law_of(None, 'scara', limit_effort=False, **SAMPLED)
     function, n = constraint_law_function(law), 4
-    assert function.code.arguments.inputs == ('t', 'q', 'v', 'previous', 'reference')
+    assert tuple(function.code.arguments.inputs) == ('t', 'q', 'v', 'previous', 'reference')
     lib = library(c_source(law.tree, functions=[function], name='arm'), tmp_path)
     reference, expected = Reference(n), np.zeros(n)
     law.reset(0.0, np.zeros(n), np.zeros(n))
@@ -160,7 +160,7 @@ def test_an_initial_error_blends_out_and_a_spline_is_followed(tmp_path, rng):
     }  # fmt: skip
     law = ConstraintStabilization(tree, program=load_program(described, tree, check=False))
     function = constraint_law_function(law)
-    assert function.code.arguments.inputs == ('t', 'q', 'v', 'initial')
+    assert tuple(function.code.arguments.inputs) == ('t', 'q', 'v', 'initial')
     lib = library(c_source(tree, functions=[function], name='arm'), tmp_path)
     q, v = np.array([0.2, 1.1, 0.1, 0.0]), 0.1 * rng.normal(size=4)
     law.reset(0.0, q, v)
@@ -200,7 +200,7 @@ def test_computed_torque_in_c_is_the_law_ramp_and_limits_around_it(robot, follow
 
 def test_computed_torque_without_a_ramp_needs_no_time():
     function = computed_torque_function(ComputedTorque(shipped('scara').tree))
-    assert function.code.arguments.inputs == ('q', 'v', 'reference')
+    assert tuple(function.code.arguments.inputs) == ('q', 'v', 'reference')
 
 
 # ---- time without cases ------------------------------------------------------------------------

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from screw_chains import fails_as_stated, holds, largest, random_chains
 
+from robot_dynamics_ros.dynamics.screw import twists
 from robot_dynamics_ros.dynamics.screw_derivatives import g_derivative, l_derivative
-from robot_dynamics_ros.dynamics.screw_sections import twists
 from robot_dynamics_ros.spatial.screw import bracket
 
 

@@ -43,7 +43,7 @@ def test_z11_the_tensor_of_2_2_is_about_the_origin_of_the_frame(chains):
             shift = np.zeros((6, 6))
             r = skew(c.tree.com[k])
             shift[3:, 3:] = -c.tree.mass[k] * r @ r
-            central += c.x.l[k] @ (c.x.model.inertia[k] - shift) @ c.x.l[k].T
+            central += c.x.l[k] @ (c.x.inertia[k] - shift) @ c.x.l[k].T
             parallel_axis += c.x.l[k] @ shift @ c.x.l[k].T
         printed.append(central - truth)
         corrected.append(central + parallel_axis - truth)
@@ -58,7 +58,7 @@ def test_z12_the_gravity_wrench_2_4_is_right_as_printed(chains):
             z = c.truth.wrench_transform(-1, k, [])[:3, :3].T @ g
             force = c.tree.mass[k] * z
             wrench = np.concatenate([force, np.cross(c.tree.com[k], force)])
-            holds([c.x.model.inertia[k] @ c.x.l0[k] - wrench])
+            holds([c.x.inertia[k] @ c.x.l0[k] - wrench])
 
 
 def test_z14_the_effective_inertia_2_9_is_right_as_printed(chains):
@@ -211,7 +211,7 @@ def test_z20_the_position_coefficient_of_4_2_holds_second_derivatives(chains):
 
 def printed_force_term(c):
     """Return the sum of (l_k^{iT})^j F_gk^k: the forces as if they did not turn."""
-    F = [c.x.model.inertia[k] @ c.x.l0[k] for k in range(c.n)]
+    F = [c.x.inertia[k] @ c.x.l0[k] for k in range(c.n)]
     return np.array(
         [
             [sum(c.truth.l(k, i, [j]) @ F[k] for k in range(c.n)) for j in range(c.n)]
