@@ -19,7 +19,7 @@ vectors). Extended from revolute chains along z to trees, prismatic joints and a
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import ClassVar, NamedTuple
 
 from robot_dynamics_ros.dynamics.formulation import Formulation, Wrenches
@@ -143,14 +143,10 @@ def link_contributions(
     dtype = out.dtype
     rest = LinkMotion(zeros(3, dtype), zeros(3, dtype), -tree.gravity)
     motions: list[LinkMotion] = []
-    partials: list[Partials] = []
-    for i, p in enumerate(tree.parent):
-        R_PB, l = tree.placement(i, q[i])
-        R = R_PB.T
+    for i, R, l, (w_i, v_i) in _moved_links(tree, q, rates):
+        p = tree.parent[i]
         w, dw, dv = move_link(tree, i, R, l, motions[p] if p >= 0 else rest, v[i], a[i])
-        w_i, v_i = _partials(tree, i, R, l, partials[p] if p >= 0 else Partials({}, {}), rates[i])
         motions.append(LinkMotion(w, dw, dv))
-        partials.append(Partials(w_i, v_i))
         d, I = tree.com[i], tree.inertia[i]
         dv_c = dv + cross(dw, d) + cross(w, cross(w, d))  # (h)
         force = tree.mass[i] * dv_c
@@ -167,13 +163,7 @@ def link_contributions(
 
 def mass_from_partials(tree: RobotTree, q: Array, rates: Rates, out: Array) -> Array:
     """Write the mass matrix of the N speeds to ``out``, zeros of shape (N, N), and return it."""
-    partials: list[Partials] = []
-    for i, p in enumerate(tree.parent):
-        R_PB, l = tree.placement(i, q[i])
-        w_i, v_i = _partials(
-            tree, i, R_PB.T, l, partials[p] if p >= 0 else Partials({}, {}), rates[i]
-        )
-        partials.append(Partials(w_i, v_i))
+    for i, _, _, (w_i, v_i) in _moved_links(tree, q, rates):
         d, I = tree.com[i], tree.inertia[i]
         v_ci = {j: v_i[j] + cross(w_ij, d) for j, w_ij in w_i.items()}
         for k in w_i:
@@ -210,15 +200,10 @@ def move_link(
     return LinkMotion(w + v_i * k, dw + cross(w, v_i * k) + a_i * k, dv)
 
 
-def _partials(
-    tree: RobotTree,
-    i: int,
-    R: Array,
-    l: Array,
-    parent: Partials,
-    rates: Mapping[int, Scalar],
-) -> Partials:
-    r"""Return the partial velocities of link i from those of its parent.
+def _moved_links(
+    tree: RobotTree, q: Array, rates: Rates
+) -> Iterator[tuple[int, Array, Array, Partials]]:
+    r"""Yield every link, its rotation from parent to link components, origin, partial velocities.
 
     :math:`\omega_{i,j}=R_i\omega_{i-1,j}+A_{ij}k`,
     :math:`v_{i,j}=R_i(\omega_{i-1,j}\times l_{i-1}+v_{i-1,j})` for a revolute joint; for a
@@ -226,11 +211,16 @@ def _partials(
 
     Source: [Ma, Xu, Li], section 1, with erratum K5.
     """
-    w = {j: R @ w_j for j, w_j in parent.w.items()}
-    v = {j: R @ (cross(w_j, l) + parent.v[j]) for j, w_j in parent.w.items()}
-    driven, other = (v, w) if tree.prismatic[i] else (w, v)
-    for j, A_ij in rates.items():
-        source = A_ij * tree.axis[i]
-        driven[j] = driven[j] + source if j in driven else source
-        other.setdefault(j, zeros(3, tree.axis.dtype))
-    return Partials(w, v)
+    partials: list[Partials] = []
+    for i, p in enumerate(tree.parent):
+        R_PB, l = tree.placement(i, q[i])
+        R, parent = R_PB.T, partials[p] if p >= 0 else Partials({}, {})
+        w = {j: R @ w_j for j, w_j in parent.w.items()}
+        v = {j: R @ (cross(w_j, l) + parent.v[j]) for j, w_j in parent.w.items()}
+        driven, other = (v, w) if tree.prismatic[i] else (w, v)
+        for j, A_ij in rates[i].items():
+            source = A_ij * tree.axis[i]
+            driven[j] = driven[j] + source if j in driven else source
+            other.setdefault(j, zeros(3, tree.axis.dtype))
+        partials.append(Partials(w, v))
+        yield i, R, l, partials[i]
