@@ -1,27 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parse URDF text and xacro files into a :class:`RobotDescription`, without model checks."""
+"""URDF text and xacro files as a :class:`RobotDescription`, without model checks.
+
+The data classes hold names, numbers and units as written, nothing derived.
+"""
 
 from __future__ import annotations
 
+import io
 import math
 import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 from xml.etree import ElementTree
 
-from robot_dynamics_ros.description.robot_description import (
-    TENSOR,
-    Inertial,
-    Joint,
-    Limit,
-    Link,
-    Mimic,
-    Pose,
-    RobotDescription,
-    Vector,
-)
 from robot_dynamics_ros.description.shipped import shipped_files
 from robot_dynamics_ros.disk_cache import cached, new_digest
 from robot_dynamics_ros.errors import (
@@ -31,8 +24,104 @@ from robot_dynamics_ros.errors import (
     raise_fault,
 )
 
-T = TypeVar('T', Link, Joint)
 Element = ElementTree.Element
+Vector = tuple[float, float, float]
+
+
+class Pose(NamedTuple):
+    """Pose of a child in its parent: xyz in m, rpy in rad (fixed axes x, y, z)."""
+
+    xyz: Vector = (0.0, 0.0, 0.0)
+    rpy: Vector = (0.0, 0.0, 0.0)
+
+
+class Inertial(NamedTuple):
+    """Mass (kg) and inertia tensor about the centre of mass (kg m^2) in the axes of ``origin``."""
+
+    mass: float
+    origin: Pose
+    ixx: float
+    ixy: float
+    ixz: float
+    iyy: float
+    iyz: float
+    izz: float
+
+    @property
+    def is_zero(self) -> bool:
+        """Whether mass and tensor are all 0, as in some files for links that are only frames."""
+        return self.mass == 0.0 and not any(self[2:])
+
+
+#: Names of the elements of an inertia tensor.
+TENSOR = Inertial._fields[2:]
+
+
+class Link(NamedTuple):
+    """A link; ``inertial`` is None if the file does not specify it."""
+
+    name: str
+    inertial: Inertial | None = None
+
+
+class Limit(NamedTuple):
+    """Joint limits: rad or m, rad/s or m/s, N m or N; None if the file does not specify them."""
+
+    lower: float | None = None
+    upper: float | None = None
+    velocity: float | None = None
+    effort: float | None = None
+
+    @property
+    def range(self) -> tuple[float, float] | None:
+        """Lower and upper limit, rad or m; None unless both exist and lower < upper."""
+        if self.lower is None or self.upper is None or self.lower >= self.upper:
+            return None
+        return self.lower, self.upper
+
+
+class Mimic(NamedTuple):
+    """Mimic relation of a joint to its leader: ``position = multiplier * leader + offset``.
+
+    The multiplier has the unit of the follower divided by that of the leader, the offset the unit
+    of the follower (rad or m).
+    """
+
+    leader: str
+    multiplier: float = 1.0
+    offset: float = 0.0
+
+
+class Joint(NamedTuple):
+    """A joint between two links; the frame of the child is the joint frame.
+
+    ``armature`` (kg m^2 or kg) is the reflected inertia of the drive, given by the attribute
+    ``armature`` of the ``<dynamics>`` element, an extension that other URDF parsers ignore.
+    """
+
+    name: str
+    kind: str
+    parent: str
+    child: str
+    origin: Pose = Pose()
+    axis: Vector = (1.0, 0.0, 0.0)
+    limit: Limit | None = None
+    damping: float = 0.0
+    friction: float = 0.0
+    armature: float = 0.0
+    mimic: Mimic | None = None
+
+
+class RobotDescription(NamedTuple):
+    """Links and joints of a robot in the order of the file; ``xml`` is the expanded URDF text."""
+
+    name: str
+    links: tuple[Link, ...]
+    joints: tuple[Joint, ...]
+    xml: str
+
+
+T = TypeVar('T', Link, Joint)
 
 #: Maximum nesting depth of elements; descriptions need five levels, plugins some more.
 _MAX_DEPTH = 100
@@ -159,10 +248,13 @@ def parse_xml(xml: str) -> Element:
     Raises:
         DescriptionError: The text is malformed or nested too deeply.
     """
-    parser = ElementTree.XMLParser(target=_ShallowTree())
-    try:
-        parser.feed(xml)  # text, so that its declared encoding does not matter
-        root: Element = parser.close()
+    depth, root = 0, Element('robot')
+    try:  # text, so that its declared encoding does not matter
+        for event, root in ElementTree.iterparse(io.StringIO(xml), ('start', 'end')):  # noqa: B007
+            depth += 1 if event == 'start' else -1
+            if depth > _MAX_DEPTH:
+                problem = f'more than {_MAX_DEPTH} nested elements'
+                raise DescriptionError('robot description', problem, 'close each <element>')
     except (ElementTree.ParseError, ValueError) as error:
         if isinstance(error, DescriptionError):
             raise
@@ -170,23 +262,6 @@ def parse_xml(xml: str) -> Element:
             'robot description', f'malformed XML ({error})', 'one <robot> element is expected'
         ) from error
     return root
-
-
-class _ShallowTree(ElementTree.TreeBuilder):
-    """A tree builder that rejects elements that are nested too deeply."""
-
-    depth = 0
-
-    def start(self, tag: str, attrs: dict[str, str]) -> Element:
-        self.depth += 1
-        if self.depth > _MAX_DEPTH:
-            problem = f'more than {_MAX_DEPTH} nested elements'
-            raise DescriptionError('robot description', problem, 'close each <element>')
-        return super().start(tag, attrs)
-
-    def end(self, tag: str) -> Element:
-        self.depth -= 1
-        return super().end(tag)
 
 
 class _Reader:
@@ -243,16 +318,15 @@ class _Reader:
             return value
         if math.isfinite(value):
             self._fault(culprit, f'{value:g} is too large', 'give SI units')
-            return math.nan
-        self._fault(culprit, f'{_shortened(text)} is not a finite number', 'give one number')
+        else:
+            self._fault(culprit, f'{_shortened(text)} is not a finite number', 'give one number')
         return math.nan
 
-    def _vector(self, element: Element, key: str, culprit: str, default: Vector) -> Vector:
-        text = element.get(key)
-        if text is None:
+    def _vector(self, element: Element | None, key: str, culprit: str, default: Vector) -> Vector:
+        text = None if element is None else element.get(key)
+        if element is None or text is None:
             return default
-        culprit = f'{culprit} <{element.tag} {key}>'
-        parts = text.split()
+        culprit, parts = f'{culprit} <{element.tag} {key}>', text.split()
         if len(parts) != 3:
             self._fault(culprit, f'{_shortened(text)} has {len(parts)} numbers', 'give three')
             return (math.nan, math.nan, math.nan)
@@ -260,60 +334,54 @@ class _Reader:
         return (x, y, z)
 
     def _pose(self, parent: Element, culprit: str) -> Pose:
-        element = parent.find('origin')
-        if element is None:
-            return Pose()
-        zero = (0.0, 0.0, 0.0)
-        return Pose(
-            self._vector(element, 'xyz', culprit, zero),
-            self._vector(element, 'rpy', culprit, zero),
-        )
+        origin, zero = parent.find('origin'), (0.0, 0.0, 0.0)
+        return Pose(*(self._vector(origin, key, culprit, zero) for key in ('xyz', 'rpy')))
 
     def _link(self, element: Element) -> Link:
         name, inertial = self._name(element), element.find('inertial')
         if inertial is None:
             return Link(name)
-        culprit = f'link {name!r}'
-        mass, inertia = inertial.find('mass'), inertial.find('inertia')
-        for tag, child in (('mass', mass), ('inertia', inertia)):
+        culprit, values = f'link {name!r}', []
+        for tag, keys in (('mass', ('value',)), ('inertia', TENSOR)):
+            child = inertial.find(tag)
             if child is None:
-                self._fault(
-                    culprit,
-                    f'<inertial> has no <{tag}>',
-                    'give <mass value> and <inertia ixx ... izz>',
-                )
-        values = (
-            math.nan if inertia is None else self._number(inertia, key, culprit) for key in TENSOR
-        )
-        kilograms = math.nan if mass is None else self._number(mass, 'value', culprit)
-        return Link(name, Inertial(kilograms, self._pose(inertial, culprit), *values))
+                remedy = 'give <mass value> and <inertia ixx ... izz>'
+                self._fault(culprit, f'<inertial> has no <{tag}>', remedy)
+            for key in keys:
+                values.append(math.nan if child is None else self._number(child, key, culprit))
+        mass, *tensor = values
+        return Link(name, Inertial(mass, self._pose(inertial, culprit), *tensor))
 
     def _joint(self, element: Element) -> Joint:
         name = self._name(element)
         culprit = f'joint {name!r}'
-        ends = {}
-        for tag in ('parent', 'child'):
-            child = element.find(tag)
-            ends[tag] = '' if child is None else child.get('link', '')
-            if child is None:
-                self._fault(culprit, f'has no <{tag}>', 'give <parent link> and <child link>')
-        axis, limit = element.find('axis'), element.find('limit')
-        dynamics, mimic = element.find('dynamics'), element.find('mimic')
-        friction = dict.fromkeys(('damping', 'friction', 'armature'), 0.0)
-        if dynamics is not None:
-            friction = {key: self._number(dynamics, key, culprit, 0.0) for key in friction}
-        x_axis = (1.0, 0.0, 0.0)
-        return Joint(
-            name=name,
-            kind=element.get('type', ''),
-            parent=ends['parent'],
-            child=ends['child'],
-            origin=self._pose(element, culprit),
-            axis=x_axis if axis is None else self._vector(axis, 'xyz', culprit, x_axis),
-            limit=None if limit is None else self._limit(limit, culprit),
-            mimic=None if mimic is None else self._mimic(mimic, culprit),
-            **friction,
+        parent, child = (self._end(element, tag, culprit) for tag in ('parent', 'child'))
+        limit, mimic, dynamics = (element.find(tag) for tag in ('limit', 'mimic', 'dynamics'))
+        drive = Element('dynamics') if dynamics is None else dynamics
+        damping, friction, armature = (
+            self._number(drive, key, culprit, 0.0) for key in ('damping', 'friction', 'armature')
         )
+        return Joint(
+            name,
+            element.get('type', ''),
+            parent,
+            child,
+            self._pose(element, culprit),
+            self._vector(element.find('axis'), 'xyz', culprit, (1.0, 0.0, 0.0)),
+            None if limit is None else self._limit(limit, culprit),
+            damping,
+            friction,
+            armature,
+            None if mimic is None else self._mimic(mimic, culprit),
+        )
+
+    def _end(self, joint: Element, tag: str, culprit: str) -> str:
+        """Return the parent or child link of a joint."""
+        end = joint.find(tag)
+        if end is None:
+            self._fault(culprit, f'has no <{tag}>', 'give <parent link> and <child link>')
+            return ''
+        return end.get('link', '')
 
     def _mimic(self, element: Element, culprit: str) -> Mimic:
         return Mimic(
@@ -323,8 +391,5 @@ class _Reader:
         )
 
     def _limit(self, element: Element, culprit: str) -> Limit:
-        values = {
-            key: self._number(element, key, culprit) if element.get(key) is not None else None
-            for key in ('lower', 'upper', 'velocity', 'effort')
-        }
-        return Limit(**values)
+        given = [key for key in Limit._fields if element.get(key) is not None]
+        return Limit(**{key: self._number(element, key, culprit) for key in given})

@@ -4,13 +4,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import NamedTuple
 from xml.etree import ElementTree
 from xml.parsers import expat
 
-from robot_dynamics_ros.description.robot_description import TENSOR, Inertial, Pose
-from robot_dynamics_ros.description.urdf import parse_xml
+from robot_dynamics_ros.description.urdf import TENSOR, Inertial, Pose, parse_xml
 from robot_dynamics_ros.errors import DescriptionError, known_name
 
 
@@ -20,16 +18,6 @@ class JointDynamics(NamedTuple):
     damping: float
     friction: float
     armature: float = 0.0
-
-
-@dataclass
-class _Element:
-    """Byte offsets of an element in the text: start, end tag, end, and the child to replace."""
-
-    start: int
-    end_tag: int = 0
-    end: int = 0
-    child: tuple[int, int] | None = None
 
 
 _CHILD = {'link': 'inertial', 'joint': 'dynamics'}
@@ -53,17 +41,16 @@ def patch_urdf(
         DescriptionError: The text is malformed.
     """
     data = xml.encode('utf-8')
-    locations = _locate(data)
-    edits: list[tuple[int, int, str]] = []
+    places, edits = _places(data), []
     for kind, replacements in (
         ('link', {name: _inertial(value) for name, value in inertials.items()}),
         ('joint', {name: _dynamics(value) for name, value in dynamics.items()}),
     ):
         for name, text in replacements.items():
-            element = locations[kind][known_name(kind, name, locations[kind])]
-            edits.append(_edit(data, kind, element, text))
-    for start, end, text in sorted(edits, reverse=True):
-        data = data[:start] + text.encode('utf-8') + data[end:]
+            start, end, around = places[kind][known_name(kind, name, places[kind])]
+            edits.append((start, end, around.format(text).encode('utf-8')))
+    for start, end, content in sorted(edits, reverse=True):
+        data = data[:start] + content + data[end:]
     return data.decode('utf-8')
 
 
@@ -90,8 +77,7 @@ def fix_joints(xml: str, poses: Mapping[str, Pose]) -> str:
         joint.set('type', 'fixed')
         for mimic in joint.findall('mimic'):
             joint.remove(mimic)
-        origin = joint.find('origin')
-        origin = ElementTree.SubElement(joint, 'origin') if origin is None else origin
+        origin = _child(joint, 'origin')
         for key in ('xyz', 'rpy'):
             origin.set(key, ' '.join(map(repr, getattr(pose, key))))
     return ElementTree.tostring(root, encoding='unicode')
@@ -106,42 +92,44 @@ def set_effort_limits(xml: str, limits: Mapping[str, float]) -> str:
     root = parse_xml(xml)
     for joint in root.findall('joint'):
         if joint.get('name', '') in limits:
-            limit = joint.find('limit')
-            limit = ElementTree.SubElement(joint, 'limit') if limit is None else limit
-            limit.set('effort', repr(float(limits[joint.get('name', '')])))
+            _child(joint, 'limit').set('effort', repr(float(limits[joint.get('name', '')])))
     return ElementTree.tostring(root, encoding='unicode')
 
 
-def _locate(data: bytes) -> dict[str, dict[str, _Element]]:
-    """Return the locations of the robot's links and joints by 'link' or 'joint', and name."""
-    locations: dict[str, dict[str, _Element]] = {kind: {} for kind in _CHILD}
-    path: list[str] = []
+def _child(parent: ElementTree.Element, tag: str) -> ElementTree.Element:
+    """Return the child of an element, added if it is missing."""
+    child = parent.find(tag)
+    return ElementTree.SubElement(parent, tag) if child is None else child
+
+
+def _places(data: bytes) -> dict[str, dict[str, tuple[int, int, str]]]:
+    """Return where to write the child of every link and joint, by 'link' or 'joint', and name.
+
+    The bytes to replace, from start to end, and the text around the child.
+    """
+    places: dict[str, dict[str, tuple[int, int, str]]] = {kind: {} for kind in _CHILD}
+    open_elements: list[tuple[str, str, int]] = []  # tag, name, first byte
+    children: list[tuple[int, int]] = []  # of the open link or joint
     parser = expat.ParserCreate('utf-8')
-    current: list[_Element] = []
-    child_start: list[int] = []
 
     def start(tag: str, attributes: dict[str, str]) -> None:
-        path.append(tag)
-        at = parser.CurrentByteIndex
-        if len(path) == 2 and tag in _CHILD:
-            element = _Element(at)
-            current[:] = [element]
-            locations[tag].setdefault(attributes.get('name', ''), element)
-        elif len(path) == 3 and current and tag == _CHILD.get(path[1]):
-            child_start[:] = [at]
+        open_elements.append((tag, attributes.get('name', ''), parser.CurrentByteIndex))
 
     def end(tag: str) -> None:
+        _, name, begin = open_elements.pop()
         at = closed = parser.CurrentByteIndex  # after an element without content
         if data.startswith(f'</{tag}'.encode(), at):
             closed = data.index(b'>', at) + 1
-        if len(path) == 3 and child_start:
-            if current[0].child is None:
-                current[0].child = (child_start.pop(), closed)
-            child_start.clear()
-        elif len(path) == 2 and current:
-            element = current.pop()
-            element.end_tag, element.end = at, closed
-        path.pop()
+        if len(open_elements) == 2 and tag == _CHILD.get(open_elements[1][0]):
+            children.append((begin, closed))
+        elif len(open_elements) == 1 and tag in _CHILD:
+            place = (at, at, '{}')
+            if children:
+                place = (*children[0], '{}')
+            elif at == closed:
+                place = (data.rindex(b'/>', begin, at), at, f'>{{}}</{tag}>')
+            places[tag].setdefault(name, place)
+            children.clear()
 
     parser.StartElementHandler, parser.EndElementHandler = start, end
     try:
@@ -150,17 +138,7 @@ def _locate(data: bytes) -> dict[str, dict[str, _Element]]:
         raise DescriptionError(
             'robot description', f'malformed XML ({error})', 'one <robot> element is expected'
         ) from error
-    return locations
-
-
-def _edit(data: bytes, kind: str, element: _Element, text: str) -> tuple[int, int, str]:
-    """Return start and end of the bytes to replace, and the replacement."""
-    if element.child is not None:
-        return *element.child, text
-    if data[element.start : element.end].rstrip().endswith(b'/>'):
-        slash = data.rindex(b'/>', element.start, element.end)
-        return slash, element.end, f'>{text}</{kind}>'
-    return element.end_tag, element.end_tag, text
+    return places
 
 
 def _inertial(value: Inertial) -> str:

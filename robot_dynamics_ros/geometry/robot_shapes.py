@@ -11,9 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from robot_dynamics_ros.description.robot_description import Link
 from robot_dynamics_ros.description.shipped import package_file
-from robot_dynamics_ros.description.urdf import Element, parse_urdf, parse_xml
+from robot_dynamics_ros.description.urdf import Element, Link, parse_urdf, parse_xml
 from robot_dynamics_ros.errors import DescriptionError
 from robot_dynamics_ros.geometry.triangles import (
     Colour,

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import yaml
 
-from robot_dynamics_ros.description.robot_description import TENSOR, Inertial
+from robot_dynamics_ros.description.urdf import TENSOR, Inertial
 from robot_dynamics_ros.description.urdf_patch import JointDynamics, patch_urdf
 from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.identification.evidence import Ridge, evident_columns

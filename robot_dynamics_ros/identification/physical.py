@@ -37,8 +37,7 @@ from functools import cache
 
 import numpy as np
 
-from robot_dynamics_ros.description.robot_description import Inertial, Pose
-from robot_dynamics_ros.description.urdf import parse_urdf
+from robot_dynamics_ros.description.urdf import Inertial, Pose, parse_urdf
 from robot_dynamics_ros.errors import ModelError
 from robot_dynamics_ros.identification.least_squares import Estimate
 from robot_dynamics_ros.identification.regressor import PER_BODY

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from robot_dynamics_ros.description.robot_description import (
+from robot_dynamics_ros.description.urdf import (
     Inertial,
     Joint,
     Limit,

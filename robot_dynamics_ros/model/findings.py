@@ -22,7 +22,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from robot_dynamics_ros.description.robot_description import Link
+from robot_dynamics_ros.description.urdf import Link
 from robot_dynamics_ros.errors import DescriptionError, ModelError
 from robot_dynamics_ros.model.build import link_inertia
 from robot_dynamics_ros.model.robot_tree import RobotTree

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from robot_dynamics_ros.description.robot_description import Joint, Limit, RobotDescription
+from robot_dynamics_ros.description.urdf import Joint, Limit, RobotDescription
 from robot_dynamics_ros.errors import DescriptionError, ModelError, UnknownNameError
 from robot_dynamics_ros.model.build import (
     MOVING,

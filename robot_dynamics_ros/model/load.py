@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from robot_dynamics_ros.description.robot_description import RobotDescription
-from robot_dynamics_ros.description.urdf import read_description
+from robot_dynamics_ros.description.urdf import RobotDescription, read_description
 from robot_dynamics_ros.errors import (
     DescriptionError,
     MechanismError,

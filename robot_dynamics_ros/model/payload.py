@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from robot_dynamics_ros.description.robot_description import TENSOR, Inertial, Pose, Vector
+from robot_dynamics_ros.description.urdf import TENSOR, Inertial, Pose, Vector
 from robot_dynamics_ros.description.urdf_patch import JointDynamics, patch_urdf
 from robot_dynamics_ros.errors import (
     ConfigurationError,

@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
-from robot_dynamics_ros.description.robot_description import (
+from robot_dynamics_ros.description.urdf import (
     Joint,
     Limit,
     Mimic,

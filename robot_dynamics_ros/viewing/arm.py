@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from robot_dynamics_ros.description.robot_description import Joint, RobotDescription
-from robot_dynamics_ros.description.urdf import parse_urdf
+from robot_dynamics_ros.description.urdf import Joint, RobotDescription, parse_urdf
 from robot_dynamics_ros.model import FramePose
 from robot_dynamics_ros.spatial.rotation import rotation_about, rotation_from_rpy
 from robot_dynamics_ros.spatial.scalar import Array

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from robot_dynamics_ros.description.robot_description import Joint, Limit
+from robot_dynamics_ros.description.urdf import Joint, Limit
 from robot_dynamics_ros.viewing.arm import ArmInstant, Numbers
 from robot_dynamics_ros.viewing.arm_scene import limit_colour
 

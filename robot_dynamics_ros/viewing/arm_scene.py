@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from robot_dynamics_ros.description.robot_description import Limit
+from robot_dynamics_ros.description.urdf import Limit
 from robot_dynamics_ros.geometry import LinkShape
 from robot_dynamics_ros.geometry.triangles import joined
 from robot_dynamics_ros.model import FramePose

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 import numpy as np
 
-from robot_dynamics_ros.description.robot_description import Joint
+from robot_dynamics_ros.description.urdf import Joint
 from robot_dynamics_ros.errors import (
     ConfigurationError,
     DescriptionError,

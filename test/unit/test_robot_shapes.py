@@ -13,8 +13,7 @@ from samples import world_files
 from solids import cuboid
 from urdf_text import link, robot
 
-from robot_dynamics_ros.description.robot_description import Inertial, Link, Pose
-from robot_dynamics_ros.description.urdf import read_description
+from robot_dynamics_ros.description.urdf import Inertial, Link, Pose, read_description
 from robot_dynamics_ros.errors import DescriptionError
 from robot_dynamics_ros.geometry import robot_shapes
 from robot_dynamics_ros.geometry.robot_shapes import decimated

@@ -5,8 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from robot_dynamics_ros.description.robot_description import Inertial, Pose
-from robot_dynamics_ros.description.urdf import parse_urdf
+from robot_dynamics_ros.description.urdf import Inertial, Pose, parse_urdf
 from robot_dynamics_ros.description.urdf_patch import JointDynamics, patch_urdf
 from robot_dynamics_ros.errors import DescriptionError, UnknownNameError
 
