@@ -100,9 +100,11 @@ def generated_machine_code(subject: Subject, outputs: tuple[str, ...]) -> Machin
         ImportError: llvmlite is not installed.
         RuntimeError: LLVM fails, or machine code cannot run on this machine.
     """
-    from robot_dynamics_ros.symbolic.machine_code import MachineCode, compile_codes, machine
+    from robot_dynamics_ros.symbolic.machine_code import MachineCode, machine
 
     def make() -> bytes:
+        from robot_dynamics_ros.symbolic.llvm_functions import compile_codes
+
         _log.info('compiling %s of %s', ', '.join(outputs), subject.tree.name)
         codes = [trace_output(name, subject) for name in outputs]
         store(_file_name(subject, outputs) + '.py', _source(subject, codes))
@@ -117,11 +119,13 @@ def compiled_function(code: StraightLineCode) -> MachineCode:
     Raises:
         ImportError, RuntimeError: As for :func:`generated_machine_code`.
     """
-    from robot_dynamics_ros.symbolic.machine_code import MachineCode, compile_codes, machine
+    from robot_dynamics_ros.symbolic.machine_code import MachineCode, machine
 
     name = code.arguments.name
 
     def make() -> bytes:
+        from robot_dynamics_ros.symbolic.llvm_functions import compile_codes
+
         _log.info('compiling %s', name)
         return compile_codes([code], batch=False)
 

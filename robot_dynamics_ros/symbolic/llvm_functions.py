@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 r"""Straight-line code as LLVM functions: for one state, and for ``LANES`` states in parallel.
 
+No compiler front end is needed: an operation is an instruction on doubles or vectors of doubles.
+
 The function for one state takes numpy arrays from Python and allocates nothing. It follows
 Python's fast calling convention and reads the fields of an array at the offsets of numpy's binary
 interface. Other arguments (a list, a type other than float64, a non-contiguous slice, a wrong
@@ -20,6 +22,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from fractions import Fraction
 from typing import Any
 
+import llvmlite.binding as llvm
 from llvmlite import ir
 
 from robot_dynamics_ros.symbolic.machine_code import (
@@ -29,6 +32,7 @@ from robot_dynamics_ros.symbolic.machine_code import (
     HEADER,
     LANES,
     WRITEABLE,
+    target_machine,
 )
 from robot_dynamics_ros.symbolic.straight_line import StraightLineCode
 from robot_dynamics_ros.symbolic.trace import Traced
@@ -45,15 +49,24 @@ FUSED = ('contract',)
 _INSTRUCTION = {'neg': 'fneg', 'add': 'fadd', 'sub': 'fsub', 'mul': 'fmul', 'div': 'fdiv'}
 
 
-def module_of(codes: Iterable[StraightLineCode], batch: bool) -> ir.Module:
-    """Return a module with the functions ``<name>_call`` and, if wanted, ``<name>_batch``."""
-    module = ir.Module('kernels')
+def compile_codes(codes: Iterable[StraightLineCode], *, batch: bool = True) -> bytes:
+    """Compile code for this processor to an object file for :class:`MachineCode`.
+
+    Args:
+        codes: The code to compile.
+        batch: Whether to define the functions for many states as well.
+
+    Raises:
+        RuntimeError: LLVM fails.
+    """
+    module, target = ir.Module('kernels'), target_machine()
     sincos = _define_sincos(module) if batch else None
     for code in codes:
         _define_call(module, code)
         if sincos is not None:
             _define_batch(module, code, sincos)
-    return module
+    module.triple, module.data_layout = target.triple, str(target.target_data)
+    return bytes(target.emit_object(llvm.parse_assembly(str(module))))
 
 
 def _constant(kind: ir.Type, value: float) -> ir.Constant:
@@ -153,9 +166,6 @@ def _emit(
     }
 
 
-# One state ---------------------------------------------------------------------------------------
-
-
 def _define_call(module: ir.Module, code: StraightLineCode) -> None:
     """Define ``<name>_call``; its ``self`` is a callable for unusual arguments."""
     kind = ir.FunctionType(_OBJECT, [_OBJECT, _OBJECT.as_pointer(), INTEGER])
@@ -249,9 +259,6 @@ def _field(builder: ir.IRBuilder, array: ir.Value, name: str, kind: ir.Type) -> 
     return builder.load(builder.bitcast(address, kind.as_pointer()))
 
 
-# Many states -------------------------------------------------------------------------------------
-
-
 def _define_batch(module: ir.Module, code: StraightLineCode, sincos: ir.Function) -> None:
     """Define ``<name>_batch(double** arrays, int64 first, int64 last)`` of a code.
 
@@ -320,14 +327,13 @@ def _define_sincos(module: ir.Module) -> ir.Function:
     kind = ir.FunctionType(ir.VoidType(), [VECTOR, pointer, pointer])
     function = ir.Function(module, kind, 'sincos_vector')
     function.linkage = 'internal'
+    angle, *targets = function.args
     builder = ir.IRBuilder(function.append_basic_block('check'))
     near, far = (function.append_basic_block(name) for name in ('near', 'far'))
-    builder.cbranch(_all_within_reach(builder, function.args[0]), near, far)
-    for block, values in ((near, _reduced_sincos), (far, _library_sincos)):
+    builder.cbranch(_all_within_reach(builder, angle), near, far)
+    for block, sine_and_cosine in ((near, _reduced_sincos), (far, _library_sincos)):
         builder.position_at_end(block)
-        for value, target in zip(
-            values(builder, function.args[0]), function.args[1:], strict=True
-        ):
+        for value, target in zip(sine_and_cosine(builder, angle), targets, strict=True):
             builder.store(value, target)
         builder.ret_void()
     return function

@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Machine code of straight-line code: compilation by LLVM, loading, and calls.
+"""Machine code of straight-line code: loading and calls, see ``llvm_functions`` for compilation.
 
-No compiler front end is needed: every operation is one LLVM instruction on a double or on a vector
-of doubles, see ``llvm_functions``. A function computes one state per call, or many states on all
-processors.
+A function computes one state per call, or many states on all processors.
 
 This module defines the memory layout of numpy arrays and checks it at run time. The offsets are
 part of numpy's binary interface: every extension module is compiled with them.
@@ -19,7 +17,7 @@ import platform
 import struct
 import sys
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import cache, partial
 from itertools import pairwise
 from pathlib import Path
@@ -29,7 +27,7 @@ import llvmlite
 import numpy as np
 
 from robot_dynamics_ros.spatial.scalar import Array
-from robot_dynamics_ros.symbolic.straight_line import Arguments, StraightLineCode
+from robot_dynamics_ros.symbolic.straight_line import Arguments
 
 #: Number of states that a batch computes in parallel lanes.
 LANES = 8
@@ -104,26 +102,8 @@ def _processor() -> str:
     return f'{llvm.get_process_triple()} {processor}'
 
 
-def compile_codes(codes: Iterable[StraightLineCode], *, batch: bool = True) -> bytes:
-    """Compile code for this processor to an object file for :class:`MachineCode`.
-
-    Args:
-        codes: The code to compile.
-        batch: Whether to define the functions for many states as well.
-
-    Raises:
-        RuntimeError: LLVM fails.
-    """
-    import llvmlite.binding as llvm
-
-    from robot_dynamics_ros.symbolic.llvm_functions import module_of
-
-    module, target = module_of(codes, batch), _target_machine()
-    module.triple, module.data_layout = target.triple, str(target.target_data)
-    return bytes(target.emit_object(llvm.parse_assembly(str(module))))
-
-
-def _target_machine() -> Any:
+def target_machine() -> Any:
+    """Return LLVM's compiler for this processor."""
     import llvmlite.binding as llvm
 
     with contextlib.suppress(RuntimeError):  # newer releases initialize automatically and raise
@@ -169,7 +149,7 @@ class MachineCode:
     """Loaded functions of an object file.
 
     Args:
-        data: Object file from :func:`compile_codes`, compiled on a machine of the same kind.
+        data: Object file from :func:`llvm_functions.compile_codes` on a machine of the same kind.
 
     Raises:
         RuntimeError: LLVM fails.
@@ -262,7 +242,7 @@ class _LoadedByLlvm:
     def __init__(self, data: bytes, external: dict[str, int]) -> None:
         import llvmlite.binding as llvm
 
-        target = _target_machine()
+        target = target_machine()
         for name, address in external.items():
             llvm.add_symbol(name, address)
         self._engine: Any = llvm.create_mcjit_compiler(llvm.parse_assembly(''), target)

@@ -18,7 +18,8 @@ from robot_dynamics_ros.disk_cache import LOCATION
 from robot_dynamics_ros.errors import ShapeError
 from robot_dynamics_ros.spatial.scalar import cos, select, sin, sqrt
 from robot_dynamics_ros.symbolic import machine_code
-from robot_dynamics_ros.symbolic.machine_code import LoadedObject, MachineCode, compile_codes
+from robot_dynamics_ros.symbolic.llvm_functions import compile_codes
+from robot_dynamics_ros.symbolic.machine_code import LoadedObject, MachineCode
 from robot_dynamics_ros.symbolic.straight_line import Arguments, trace_function
 
 pytestmark = pytest.mark.skipif(

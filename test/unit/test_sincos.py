@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from robot_dynamics_ros.spatial.scalar import cos, sin
-from robot_dynamics_ros.symbolic.llvm_functions import LARGEST
-from robot_dynamics_ros.symbolic.machine_code import LANES, MachineCode, compile_codes
+from robot_dynamics_ros.symbolic.llvm_functions import LARGEST, compile_codes
+from robot_dynamics_ros.symbolic.machine_code import LANES, MachineCode
 from robot_dynamics_ros.symbolic.straight_line import Arguments, StraightLineCode
 from robot_dynamics_ros.symbolic.trace import Trace, reachable
 

@@ -13,7 +13,8 @@ from oracles import complex_step
 
 from robot_dynamics_ros.spatial.scalar import cos, cross, maximum, minimum, select, sin, sqrt, tanh
 from robot_dynamics_ros.symbolic.kernel import compile_function
-from robot_dynamics_ros.symbolic.machine_code import MachineCode, compile_codes
+from robot_dynamics_ros.symbolic.llvm_functions import compile_codes
+from robot_dynamics_ros.symbolic.machine_code import MachineCode
 from robot_dynamics_ros.symbolic.straight_line import (
     functions,
     jacobian,
