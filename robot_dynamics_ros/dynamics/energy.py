@@ -46,25 +46,11 @@ def body_motions(tree: RobotTree, q: Array, v: Array) -> list[BodyMotion]:
         q: Joint positions, shape (n,), rad or m.
         v: Joint velocities, shape (n,), rad/s or m/s.
     """
-    dtype = common_dtype(q, v, tree.R_PJ, tree.p_PJ)
-    poses, v = body_poses(tree, q), tree.joint_rates(v)
-    w: list[Array] = []
-    v_O: list[Array] = []
-    motions: list[BodyMotion] = []
-    for i, (R, p) in enumerate(poses):
-        parent, z = tree.parent[i], R @ tree.axis[i]
-        if parent < 0:
-            w_i, v_i = zeros(3, dtype), zeros(3, dtype)
-        else:
-            w_i, v_i = w[parent], v_O[parent] + cross(w[parent], p - poses[parent].p_WF)
-        if tree.prismatic[i]:
-            v_i = v_i + z * v[i]
-        else:
-            w_i = w_i + z * v[i]
-        w.append(w_i)
-        v_O.append(v_i)
-        arm, inertia = R @ tree.com[i], rotate_inertia(R, tree.inertia[i])
-        motions.append(BodyMotion(tree.mass[i], inertia, p + arm, v_i + cross(w_i, arm), w_i))
+    motions = []
+    for i in range(tree.bodies):
+        R, p_C, J, _ = frame_motion(tree, q, v, BodyFrame(i, identity(3, int), tree.com[i]))
+        rates, inertia = J @ v, rotate_inertia(R, tree.inertia[i])
+        motions.append(BodyMotion(tree.mass[i], inertia, p_C, rates[:3], rates[3:]))
     return motions
 
 
