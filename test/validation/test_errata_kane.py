@@ -159,7 +159,7 @@ def test_k3_with_the_other_subscript_order_link_2_is_wrong(parallelogram, rng):
 def test_k4_and_k11_all_quantities_of_the_sweep_are_vectors_of_three(parallelogram, monkeypatch):
     """Not the columns of eight of the note after (k), nor scalars l and d."""
     shapes = set()
-    move, partials = kane.move_link, kane._partials
+    move, partials = kane.move_link, kane._moved_links
 
     def moving(tree, i, R, l, *rest):
         motion = move(tree, i, R, l, *rest)
@@ -167,12 +167,12 @@ def test_k4_and_k11_all_quantities_of_the_sweep_are_vectors_of_three(parallelogr
         return motion
 
     def carrying(*arguments):
-        found = partials(*arguments)
-        shapes.update(x.shape for x in (*found.w.values(), *found.v.values()))
-        return found
+        for *place, found in partials(*arguments):
+            shapes.update(x.shape for x in (*found.w.values(), *found.v.values()))
+            yield *place, found
 
     monkeypatch.setattr(kane, 'move_link', moving)
-    monkeypatch.setattr(kane, '_partials', carrying)
+    monkeypatch.setattr(kane, '_moved_links', carrying)
     parallelogram.inverse_dynamics(np.zeros(2), np.ones(2), np.ones(2))
     assert shapes == {(3,)}
 
