@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,9 +12,17 @@ import numpy as np
 from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.spatial.rotation import roll_pitch_yaw, rotation_about
 from robot_dynamics_ros.spatial.scalar import Array
-from robot_dynamics_ros.symbolic.trace import Trace
+from robot_dynamics_ros.symbolic.trace import Trace, Traced
 
 _AXES = 'xyz'
+
+#: Name, LaTeX and meaning of the entries of the constants.
+_TEMPLATES = {
+    'mass': ('m{i}', 'm_{{{i}}}', 'mass of {link}, kg'),
+    'com': ('{a}C{i}', '{a}_{{C{i}}}', 'centre of mass of {link}, m'),
+    'inertia': ('I{a}{i}', 'I_{{{a}{i}}}', 'inertia of {link} about its centre of mass, kg m^2'),
+    'p_PJ': ('{a}{i}', '{a}_{{{i}}}', 'origin of {joint}, m'),
+}
 
 #: Values below this fraction of the largest value of their kind are rounding errors of zeros.
 _NEGLIGIBLE = 1e-12
@@ -70,114 +79,83 @@ def name_constants(tree: RobotTree) -> NamedRobot:
     multiple of a quarter turn. Axes stay numeric, and so do fixed angles if there are more than
     ``MOST_ANGLES``, because formulas in many angles are too long to read.
     """
-    naming, trace = _Naming(tree), Trace()
+    trace, parameters = Trace(), dict[str, RobotSymbol]()
+
+    def symbol(*described: Any) -> Traced:
+        """Add a constant with the attributes of :class:`RobotSymbol`, and return its symbol."""
+        added = RobotSymbol(*described)
+        parameters[added.name] = added
+        return trace.symbol(added.name)
+
+    constants = {'gravity': _named_gravity(tree, symbol)}
+    constants |= {name: _named_array(tree, name, symbol) for name in _TEMPLATES}
+    named, turns = list(parameters), [_fixed_turns(tree, i) for i in range(tree.n)]
+    fixed = [turn for joint in turns for turn in joint if isinstance(turn, RobotSymbol)]
+    few = len(fixed) <= MOST_ANGLES
+    R_PJ = [
+        _rotation(joint, symbol) if few or RobotSymbol not in map(type, joint) else R
+        for joint, R in zip(turns, tree.R_PJ, strict=True)
+    ]
     numbers = range(1, tree.n + 1)
     coordinates, speeds = [f'q{i}' for i in numbers], [f'v{i}' for i in numbers]
     slides = [name for name, slide in zip(coordinates, tree.prismatic, strict=True) if slide]
-    turns = [name for name in coordinates if name not in slides]
-    constants = [name for name in naming.parameters if name not in naming.angles]
+    angles = [name for name in (*coordinates, *parameters) if name not in (*slides, *named)]
     return NamedRobot(
-        naming.robot(trace),
+        tree.with_changes(R_PJ=np.array(R_PJ), **constants),
         np.array([trace.symbol(name) for name in coordinates], dtype=object),
         np.array([trace.symbol(name) for name in speeds], dtype=object),
-        tuple(naming.parameters.values()),
-        (*turns, *naming.angles),
-        (*constants, *slides, *speeds),
+        tuple(parameters.values()),
+        tuple(angles),
+        (*named, *slides, *speeds),
     )
 
 
-class _Naming:
-    """Assignment of names to the constants of a robot, and substitution of symbols."""
+def _named_gravity(tree: RobotTree, symbol: Callable[..., Traced]) -> Array:
+    gravity, axes = np.zeros(3, dtype=object), np.flatnonzero(tree.gravity)
+    for k in axes:
+        value, letter = float(tree.gravity[k]), _AXES[k]
+        if len(axes) == 1:
+            gravity[k] = int(np.sign(value)) * symbol('g', 'g', abs(value), 'gravity, m/s^2')
+        else:
+            gravity[k] = symbol(f'g{letter}', f'g_{{{letter}}}', value, 'gravity, m/s^2')
+    return gravity
 
-    def __init__(self, tree: RobotTree) -> None:
-        self._tree = tree
-        self.parameters: dict[str, RobotSymbol] = {}
-        self.angles: list[str] = []
-        self._gravity = self._gravity_entries()
-        self._arrays = {
-            'mass': self._array(tree.mass, ('m{i}', 'm_{{{i}}}', 'mass of {link}, kg')),
-            'com': self._array(
-                tree.com, ('{a}C{i}', '{a}_{{C{i}}}', 'centre of mass of {link}, m')
-            ),
-            'inertia': self._array(
-                tree.inertia,
-                ('I{a}{i}', 'I_{{{a}{i}}}', 'inertia of {link} about its centre of mass, kg m^2'),
-            ),
-            'p_PJ': self._array(tree.p_PJ, ('{a}{i}', '{a}_{{{i}}}', 'origin of {joint}, m')),
-        }
-        self._turns = [self._fixed_angles(i, R) for i, R in enumerate(tree.R_PJ)]
-        angles = [p for turns in self._turns for p in turns if isinstance(p, RobotSymbol)]
-        if len(angles) <= MOST_ANGLES:
-            self.angles = [angle.name for angle in angles]
-            self.parameters |= {angle.name: angle for angle in angles}
 
-    def robot(self, trace: Trace) -> RobotTree:
-        """Return the robot with its constants as inputs of a trace."""
+def _named_array(tree: RobotTree, name: str, symbol: Callable[..., Traced]) -> Array:
+    """Return symbols and exact zeros for an array of numbers, indexed by body first."""
+    values = getattr(tree, name)
+    entries = np.zeros(values.shape, dtype=object)
+    floor = _NEGLIGIBLE * np.max(np.abs(values), initial=0.0)
+    for index, value in np.ndenumerate(values):
+        i, *place = index
+        if abs(value) > floor:
+            words = {'a': ''.join(_AXES[k] for k in sorted(place)), 'i': i + 1}
+            words |= {'link': tree.link_names[i], 'joint': tree.joint_names[i]}
+            short, latex, meaning = (text.format(**words) for text in _TEMPLATES[name])
+            entries[index] = symbol(short, latex, float(value), meaning)
+    return entries
 
-        def symbols(entries: Array) -> Array:
-            result = np.array(entries, dtype=object)
-            for index, entry in np.ndenumerate(entries):
-                result[index] = trace.symbol(entry) if isinstance(entry, str) else entry
-            return result
 
-        sign = np.sign(self._tree.gravity).astype(int) if self._gravity.count('g') else 1
-        return self._tree.with_changes(
-            **{name: symbols(entries) for name, entries in self._arrays.items()},
-            R_PJ=np.array([self._rotation(i, trace) for i in range(self._tree.n)]),
-            gravity=sign * symbols(np.array(self._gravity, dtype=object)),
-        )
+def _fixed_turns(tree: RobotTree, i: int) -> list[int | RobotSymbol]:
+    """Return roll, pitch and yaw of a joint frame: a count of quarter turns, or a symbol."""
+    turns: list[int | RobotSymbol] = []
+    for name, angle in zip(('roll', 'pitch', 'yaw'), roll_pitch_yaw(tree.R_PJ[i]), strict=True):
+        quarters = angle / (math.pi / 2)
+        if abs(quarters - round(quarters)) < _QUARTER:
+            turns.append(round(quarters))
+        else:
+            meaning = f'{name} of the frame of {tree.joint_names[i]}, rad'
+            latex = rf'\mathrm{{{name}}}_{{{i + 1}}}'
+            turns.append(RobotSymbol(f'{name}{i + 1}', latex, angle, meaning))
+    return turns
 
-    def _array(self, values: Array, templates: tuple[str, str, str]) -> Array:
-        """Return names and exact zeros for an array of numbers, indexed by body first."""
-        entries = np.zeros(values.shape, dtype=object)
-        floor = _NEGLIGIBLE * np.max(np.abs(values), initial=0.0)
-        for index, value in np.ndenumerate(values):
-            i, *place = index
-            if abs(value) > floor:
-                a = ''.join(_AXES[k] for k in sorted(place))
-                words = {'a': a, 'i': i + 1}
-                words |= {'link': self._tree.link_names[i], 'joint': self._tree.joint_names[i]}
-                name, latex, meaning = (template.format(**words) for template in templates)
-                entries[index] = self._add_symbol(name, latex, float(value), meaning)
-        return entries
 
-    def _add_symbol(self, name: str, latex: str, value: float, meaning: str) -> str:
-        self.parameters[name] = RobotSymbol(name, latex, value, meaning)
-        return name
-
-    def _gravity_entries(self) -> list[Any]:
-        gravity = self._tree.gravity
-        axes = [k for k in range(3) if gravity[k] != 0.0]
-        entries: list[Any] = [0, 0, 0]
-        for k in axes:
-            if len(axes) == 1:
-                name, latex, value = 'g', 'g', abs(float(gravity[k]))
-            else:
-                name, latex, value = f'g{_AXES[k]}', f'g_{{{_AXES[k]}}}', float(gravity[k])
-            entries[k] = self._add_symbol(name, latex, value, 'gravity, m/s^2')
-        return entries
-
-    def _fixed_angles(self, i: int, R: Array) -> list[int | RobotSymbol]:
-        """Return roll, pitch and yaw of a joint frame: a count of quarter turns, or a symbol."""
-        angles: list[int | RobotSymbol] = []
-        for name, angle in zip(('roll', 'pitch', 'yaw'), roll_pitch_yaw(R), strict=True):
-            quarters = angle / (math.pi / 2)
-            if abs(quarters - round(quarters)) < _QUARTER:
-                angles.append(round(quarters))
-            else:
-                meaning = f'{name} of the frame of {self._tree.joint_names[i]}, rad'
-                latex = rf'\mathrm{{{name}}}_{{{i + 1}}}'
-                angles.append(RobotSymbol(f'{name}{i + 1}', latex, angle, meaning))
-        return angles
-
-    def _rotation(self, i: int, trace: Trace) -> Array:
-        """Return the rotation of a joint frame, shape (3, 3), dtype object."""
-        R = np.eye(3, dtype=int).astype(object)
-        for axis, turn in zip(np.eye(3, dtype=int), self._turns[i], strict=True):
-            if isinstance(turn, int):
-                R = np.rint(rotation_about(axis, turn * math.pi / 2)).astype(int) @ R
-            elif turn.name in self.angles:
-                R = rotation_about(axis, trace.symbol(turn.name)) @ R
-            else:
-                return self._tree.R_PJ[i]
-        return R
+def _rotation(turns: list[int | RobotSymbol], symbol: Callable[..., Traced]) -> Array:
+    """Return the rotation of a joint frame, shape (3, 3), dtype object."""
+    R = np.eye(3, dtype=int).astype(object)
+    for axis, turn in zip(np.eye(3, dtype=int), turns, strict=True):
+        if isinstance(turn, RobotSymbol):
+            R = rotation_about(axis, symbol(*turn)) @ R
+        else:
+            R = np.rint(rotation_about(axis, turn * math.pi / 2)).astype(int) @ R
+    return R
