@@ -104,17 +104,11 @@ def simulate_constrained(
     rows = []
     for k in range(steps + 1):
         t = k * step
-        _, f, N = respond(t, x)
-        rows.append((x, f, N))
+        rows.append((x, *respond(t, x)[1:]))
         x = _runge_kutta(rate, t, x, step)
-    states = np.array([row[0] for row in rows])
-    return ConstrainedMotion(
-        step * np.arange(steps + 1),
-        states[:, :n],
-        states[:, n:],
-        np.array([row[1] for row in rows]),
-        np.array([row[2] for row in rows]),
-    )
+    states, values, N = (np.array(column) for column in zip(*rows, strict=True))
+    times = step * np.arange(steps + 1)
+    return ConstrainedMotion(times, states[:, :n], states[:, n:], values, N)
 
 
 def _runge_kutta(rate: Callable[[float, Array], Array], t: float, x: Array, h: float) -> Array:

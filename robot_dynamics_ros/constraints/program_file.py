@@ -177,8 +177,7 @@ def _constraint(place: str, value: Any, tree: RobotTree) -> _Part:
 
 
 def _joints(place: str, value: Any, tree: RobotTree) -> tuple[int, ...]:
-    with located_errors(place):
-        return tuple(tree.joint_index(joint) for joint in read.names(place, value))
+    return tuple(tree.joint_index(joint) for joint in read.names(place, value))
 
 
 def _inverse(place: str, value: Any, tree: RobotTree) -> tuple[str, Array | None]:
@@ -230,9 +229,8 @@ def _per_joint(tree: RobotTree, check: Callable[[str, Any], float]) -> Callable[
     def reader(place: str, value: Any) -> Array:
         if not isinstance(value, dict):
             return read_list(place, value)
-        with located_errors(place):
-            for joint in value:
-                tree.joint_index(joint)
+        for joint in value:
+            tree.joint_index(joint)
         missing = [joint for joint in tree.joint_names if joint not in value]
         if missing:
             raise ProgramError(place, f'has no value for {", ".join(missing)}', 'name every joint')

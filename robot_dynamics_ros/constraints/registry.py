@@ -195,8 +195,7 @@ def _gain(place: str, value: Any, m: int) -> Array:
         gain = read.rows(place, value)
     else:
         gain = read.numbers(place, value)
-    with located_errors(place):
-        return gain_matrix(place.rpartition(', ')[2], gain, m)
+    return gain_matrix(place.rpartition(', ')[2], gain, m)
 
 
 def require_stabilizing(program: Program) -> None:

@@ -38,7 +38,8 @@ def build_mechanism(tree: RobotTree, file: MechanismFile) -> Mechanism:
     equations = LoopEquations(tree, file.loops, coordinates)
     _check_counts(equations, file)
     closed_form = _closed_form(equations, file)
-    q = _guess(equations, file)
+    given = {**file.at, **file.guess}
+    q = np.array([float(given.get(name, 0.0)) for name in tree.joint_names])
     if closed_form is None:
         q = _assemble(equations, q, file)
     else:
@@ -49,7 +50,9 @@ def build_mechanism(tree: RobotTree, file: MechanismFile) -> Mechanism:
     mechanism = Mechanism(
         equations=equations,
         actuator_names=tuple(actuator.name for actuator in file.actuators),
-        drive=_drive(tree, file),
+        drive=np.array(
+            [[a.rate.get(name, 0) for name in tree.joint_names] for a in file.actuators]
+        ),
         effort_limit=_effort_limits(tree, file),
         assembled=q,
         closed_form=closed_form,
@@ -122,11 +125,6 @@ def _too_few_error(equations: LoopEquations, count: str) -> MechanismError:
         f'the dependent joints need ({names})',
         'declare more coordinates, or more axes in the loops',
     )
-
-
-def _guess(equations: LoopEquations, file: MechanismFile) -> Array:
-    values = {**file.at, **file.guess}
-    return np.array([float(values.get(name, 0.0)) for name in equations.tree.joint_names])
 
 
 def _assemble(equations: LoopEquations, q: Array, file: MechanismFile) -> Array:
@@ -224,12 +222,6 @@ def _check_closed_form(
                 f'leaves a gap of {gap * equations.length:.3g} m or rad at u = ({at})',
                 'correct it, or leave it out: the loops are then solved by iteration',
             )
-
-
-def _drive(tree: RobotTree, file: MechanismFile) -> Array:
-    return np.array(
-        [[actuator.rate.get(name, 0) for name in tree.joint_names] for actuator in file.actuators]
-    )
 
 
 def _effort_limits(tree: RobotTree, file: MechanismFile) -> Array:
