@@ -265,7 +265,9 @@ class GravityFit:
         change = float(np.linalg.norm(self.fitted - self.model))
         if self.before < _ROUNDING or change < _LEAST_CHANGE or self.explained < _POSSIBLE:
             return 'agrees'
-        if self.explained < _CERTAIN or not self.improves_every_joint:
+        share = self.before_joints / np.where(self.effort_joints > 0.0, self.effort_joints, np.inf)
+        improved = self.after_joints < _REMAINING * self.before_joints
+        if self.explained < _CERTAIN or not improved[share > _SIGNIFICANT * share.max()].all():
             return 'perhaps'
         size, own = np.linalg.norm(self.fitted), np.linalg.norm(self.model)
         if size < _ABSENT * own:
@@ -280,14 +282,6 @@ class GravityFit:
         size = float(np.linalg.norm(self.fitted))
         common = any(abs(size - value) < _COMMON_TOLERANCE for value in _COMMON)
         return common and self.verdict == 'mismatch'
-
-    @property
-    def improves_every_joint(self) -> bool:
-        """Whether the fit reduces the residual of every joint with a significant one."""
-        size = np.where(self.effort_joints > 0.0, self.effort_joints, np.inf)
-        share = self.before_joints / size
-        significant = share > _SIGNIFICANT * share.max()
-        return bool((self.after_joints < _REMAINING * self.before_joints)[significant].all())
 
     @property
     def tilt(self) -> float:

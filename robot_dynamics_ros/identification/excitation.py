@@ -305,7 +305,11 @@ def design_excitation(
     before = [problem.condition(x) for x in starts]
     starts.sort(key=problem.objective)
     best = next((x for x in starts if problem.is_free(x, problem.fine_times)), starts[0])
-    best_point = _inside(problem, _improve(problem, best, iterations), best)
+    try:
+        improved = problem.inside(_improve(problem, best, iterations))
+        best_point = min((improved, best), key=problem.condition)
+    except UnreachableError:  # collides at every amplitude
+        best_point = problem.inside(best)
     centre, sine, cosine = problem.coefficients(best_point)
     return Excitation(
         tree.joint_names,
@@ -317,15 +321,6 @@ def design_excitation(
         float(np.median(before)),
         problem.used(best_point, problem.fine_times),
     )
-
-
-def _inside(problem: ExcitationProblem, improved: Array, best: Array) -> Array:
-    """Return the better of two motions, each scaled down until it satisfies all bounds."""
-    try:
-        smaller = problem.inside(improved)
-    except UnreachableError:  # collides at every amplitude
-        return problem.inside(best)
-    return min((smaller, best), key=problem.condition)
 
 
 def _random_starts(problem: ExcitationProblem, rng: np.random.Generator) -> list[Array]:
