@@ -203,7 +203,6 @@ _RARE = 0.75  # commands or references per state below which each is held until 
 _LONGEST_HOLD = 5.0  # longest hold, in median intervals
 _CUTOFF_HZ = 20.0
 _CUTOFF_SHARE = 0.1  # largest cutoff, as a fraction of the state rate
-_NO_TIMES = np.zeros(0, dtype=np.int64)
 
 #: Topic, receive times (M,), ns, and columns of messages, without those that cannot be read.
 TopicColumns = tuple[str, Array, list[Any]]
@@ -318,13 +317,14 @@ def make_layout(
             'velocity is not recorded: differentiated from the positions, zero-phase with a '
             f'cutoff of {cutoff:.3g} Hz'
         )
+    no_times = np.zeros(0, dtype=np.int64)
     references = np.hstack(
-        [_NO_TIMES, *(group.stamp_ns for _, group in found.get(topics.reference, ()))]
+        [no_times, *(group.stamp_ns for _, group in found.get(topics.reference, ()))]
     )
     answers = chain(
         *(found.get(t, ()) for t in (topics.commands, *topics.joint_commands.values()))
     )
-    commands = np.unique(np.hstack([_NO_TIMES, *(arrived for arrived, _ in answers)]))
+    commands = np.unique(np.hstack([no_times, *(arrived for arrived, _ in answers)]))
     by_stamp = not len(commands) or bool(np.isin(commands, stamps).mean() >= _MAJORITY)
     if not by_stamp:
         notes.append('commands have no timestamp: each is paired with the last state before it')
