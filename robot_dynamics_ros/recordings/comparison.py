@@ -17,13 +17,15 @@ from robot_dynamics_ros.recordings.metrics.tracking import Tracking, tool_path
 from robot_dynamics_ros.recordings.recording import Recording
 from robot_dynamics_ros.recordings.report.figures import COLOURS, GREY, PlotLine, Plots
 from robot_dynamics_ros.recordings.report.toolkit import (
+    FORCE,
+    LENGTH,
+    NO_UNIT,
     ArmAnimation,
     ArmMotion,
     Report,
     ReportTable,
     joint_table,
     joint_titles,
-    joint_units,
 )
 from robot_dynamics_ros.spatial.scalar import Array
 
@@ -208,7 +210,7 @@ def comparison_figures(
     distance = PlotLine(1e3 * comparison.distance[:, np.newaxis], 'distance', _DIFFERENCE)
     tools.add('Between the tools', ['distance [mm]'], distance)
     reference = PlotLine(series['reference'], 'reference', GREY, 5.0)
-    plots.add('Joint positions', joint_titles(tree, 'rad', 'm'), reference, *both('q'))
+    plots.add('Joint positions', joint_titles(tree, *LENGTH), reference, *both('q'))
     small = joint_titles(tree, 'mrad', 'mm')
     plots.add('Tracking error, reference − measured', small, *both('error'))
     difference = PlotLine(series['difference'], 'difference', _DIFFERENCE)
@@ -239,15 +241,15 @@ def _table(
     tree: RobotTree, names: Sequence[str], figures: dict[str, Any], unit: str
 ) -> ReportTable:
     effort = 'current' if unit else 'effort'
-    lengths, forces = joint_units(tree, 'rad', 'm'), joint_units(tree, unit or 'N m', unit or 'N')
+    forces = (unit, unit) if unit else FORCE
     first, second, difference = (figures[name] for name in ('first', 'second', 'difference'))
     return joint_table(
         tree,
         [
-            (f'RMS error, {names[0]}', first['rms_error'], lengths),
-            (f'RMS error, {names[1]}', second['rms_error'], lengths),
-            ('second / first', figures['error_ratio'], [''] * tree.n),
-            ('RMS difference of position', difference['rms_position'], lengths),
+            (f'RMS error, {names[0]}', first['rms_error'], LENGTH),
+            (f'RMS error, {names[1]}', second['rms_error'], LENGTH),
+            ('second / first', figures['error_ratio'], NO_UNIT),
+            ('RMS difference of position', difference['rms_position'], LENGTH),
             (f'RMS {effort}, {names[0]}', first['rms_effort'], forces),
             (f'RMS {effort}, {names[1]}', second['rms_effort'], forces),
             (f'RMS difference of {effort}', difference['rms_effort'], forces),

@@ -118,10 +118,12 @@ class Recording:
         """
         inside = (self.time >= start - 1e-9) & (self.time <= end + 1e-9)
         if not inside.any():
+            times = self.time
+            span = f'{times[0]:g} to {times[-1]:g} s' if len(times) else 'nothing'
             raise RecordingError(
                 f'window {start:g} to {end:g} s',
                 'holds no state',
-                f'the recording spans {self._span()}',
+                f'the recording spans {span}',
             )
         return self.rows(inside)
 
@@ -151,9 +153,6 @@ class Recording:
             for key in (*_PER_STATE, *_PER_JOINT)
         }
         return replace(other, **changed)
-
-    def _span(self) -> str:
-        return f'{self.time[0]:g} to {self.time[-1]:g} s' if len(self.time) else 'nothing'
 
 
 #: First and last second of a whole recording.

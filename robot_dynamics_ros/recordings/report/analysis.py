@@ -24,12 +24,14 @@ from robot_dynamics_ros.recordings.metrics.metric import (
 from robot_dynamics_ros.recordings.recording import Recording
 from robot_dynamics_ros.recordings.report.figures import COLOURS, GREY, PlotLine, Plots
 from robot_dynamics_ros.recordings.report.toolkit import (
+    FORCE,
+    LENGTH,
+    NO_UNIT,
     ArmAnimation,
     Report,
     ReportTable,
     joint_table,
     joint_titles,
-    joint_units,
     measured_arm,
 )
 from robot_dynamics_ros.spatial.scalar import Array
@@ -123,7 +125,7 @@ def plot_motion(plots: Plots, tree: RobotTree, series: Mapping[str, Array]) -> N
     followed = bool(np.isfinite(series['reference']).any())
     plots.add(
         'Joint positions, measured and reference' if followed else 'Joint positions, measured',
-        joint_titles(tree, 'rad', 'm'),
+        joint_titles(tree, *LENGTH),
         PlotLine(series['reference'], 'reference', GREY, 4.0),
         PlotLine(series['position'], 'measured', _MEASURED, 1.5),
     )
@@ -147,7 +149,7 @@ def analysis_figures(
     Raises:
         MissingDependencyError: The plot library is not installed.
     """
-    plots, force = Plots(series['time']), joint_titles(tree, 'N m', 'N')
+    plots, force = Plots(series['time']), joint_titles(tree, *FORCE)
     plot_motion(plots, tree, series)
     limits = figures['limits']['effort_limit']
     plots.add(
@@ -232,23 +234,22 @@ def _tiles(figures: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _joint_table(tree: RobotTree, figures: Mapping[str, Any]) -> ReportTable:
-    lengths, forces = joint_units(tree, 'rad', 'm'), joint_units(tree, 'N m', 'N')
     tracking, effort, limits = (figures[name] for name in ('tracking', 'effort', 'limits'))
-    nothing, none, percent = [math.nan] * tree.n, [''] * tree.n, ['%'] * tree.n
+    nothing, percent = [math.nan] * tree.n, ('%', '%')
     unexplained = np.multiply(100.0, effort.get('residual_share', nothing)).tolist()
     of_limit = np.multiply(100.0, limits['effort_share']).tolist()
     return joint_table(
         tree,
         [
-            ('RMS error', tracking.get('rms_error', nothing), lengths),
-            ('peak error', tracking.get('peak_error', nothing), lengths),
-            ('RMS effort', effort.get('effort_rms', nothing), forces),
-            ('RMS residual', effort.get('residual_rms', nothing), forces),
+            ('RMS error', tracking.get('rms_error', nothing), LENGTH),
+            ('peak error', tracking.get('peak_error', nothing), LENGTH),
+            ('RMS effort', effort.get('effort_rms', nothing), FORCE),
+            ('RMS residual', effort.get('residual_rms', nothing), FORCE),
             ('unexplained', unexplained, percent),
-            ('peak effort', limits['effort_peak'], forces),
-            ('limit', limits['effort_limit'], forces),
+            ('peak effort', limits['effort_peak'], FORCE),
+            ('limit', limits['effort_limit'], FORCE),
             ('of limit', of_limit, percent),
-            ('saturated ticks', limits['saturated_ticks'] or nothing, none),
+            ('saturated ticks', limits['saturated_ticks'] or nothing, NO_UNIT),
         ],
     )
 

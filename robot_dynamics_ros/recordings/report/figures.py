@@ -115,9 +115,11 @@ def panels(
         MissingDependencyError: The plot library is not installed.
     """
     legend = len(curves) > 1
-    layout = _panel_layout(titles, x_title or time_title(x), banded=bool(len(limits)))
+    origin = 0.0 if x_title or not len(x) else float(x[0])
+    since = f'time since {format_time(origin)} [s]' if origin else 'time [s]'
+    layout = _panel_layout(titles, x_title or since, banded=bool(len(limits)))
     if not x_title:
-        layout['meta'] = {'time': float(x[0]) if len(x) else 0.0}
+        layout['meta'] = {'time': origin}
         x = x - x[:1]
     traces = []
     for i in range(len(titles)):
@@ -152,11 +154,6 @@ class Plots:
         known = [line for line in lines if np.isfinite(line.values).any()]
         if known:
             self.drawn.append((heading, panels(self._time, titles, known, **options)))
-
-
-def time_title(time: Array) -> str:
-    """Return the title of a time axis with its origin at the first time."""
-    return f'time since {format_time(time[0])} [s]' if len(time) and time[0] else 'time [s]'
 
 
 def _panel_layout(titles: Sequence[str], x_title: str, *, banded: bool) -> dict[str, Any]:

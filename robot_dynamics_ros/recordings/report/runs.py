@@ -25,6 +25,9 @@ from robot_dynamics_ros.recordings.report.figures import (
     Plots,
 )
 from robot_dynamics_ros.recordings.report.toolkit import (
+    FORCE,
+    LENGTH,
+    NO_UNIT,
     ArmAnimation,
     Report,
     ReportList,
@@ -120,7 +123,7 @@ def replay_report(
     Raises:
         MissingDependencyError: The plot library is not installed.
     """
-    series, force = curves.series(), joint_titles(tree, 'N m', 'N')
+    series, force = curves.series(), joint_titles(tree, *FORCE)
     plots = Plots(series['time'])
     plots.add(
         'Effort, recorded and replayed',
@@ -130,7 +133,7 @@ def replay_report(
     )
     difference = PlotLine(series['difference'], 'difference', COLOURS[1])
     plots.add('Difference, replayed − recorded', force, difference)
-    units = joint_units(tree, 'N m', 'N')
+    units = joint_units(tree, *FORCE)
     rows = [
         [
             joint,
@@ -213,7 +216,7 @@ def write_tracking_report(
     series = {'position': run.position, **Tracking(tree, frame).add(run)}
     plots = Plots(run.time)
     plot_motion(plots, tree, series)
-    _plot_efforts(plots, joint_titles(tree, 'N m', 'N'), run, metrics.effort_limit)
+    _plot_efforts(plots, joint_titles(tree, *FORCE), run, metrics.effort_limit)
     arm = ArmAnimation(tree, frame, run.time, measured_arm(run.position, run.reference_position))
     tiles, tables = _tiles(metrics), [_table(metrics, tree)]
     Report(title, lead, tiles=tiles, tables=tables, figures=plots.drawn, arm=arm).write(path)
@@ -248,7 +251,7 @@ def write_correction_report(
     columns = [Tracking(tree, 'tool').add(run.rows(slice(rows))) for run in windows]
     errors = [tracked['error'] for tracked in columns]
     distances = [1e3 * tracked['tool_error'][:, np.newaxis] for tracked in columns]
-    plots, joints = Plots(windows[0].time[:rows]), joint_titles(tree, 'rad', 'm')
+    plots, joints = Plots(windows[0].time[:rows]), joint_titles(tree, *LENGTH)
     for heading, titles, values in (
         ('Distance of the tool from its path, logarithmic', ['[mm]'], distances),
         ('Tracking errors of the joints, absolute, logarithmic', joints, errors),
@@ -290,15 +293,14 @@ def _tiles(metrics: TrackingMetrics) -> list[tuple[str, str]]:
 
 
 def _table(metrics: TrackingMetrics, tree: RobotTree) -> ReportTable:
-    lengths, forces = joint_units(tree, 'rad', 'm'), joint_units(tree, 'N m', 'N')
     return joint_table(
         tree,
         [
-            ('RMS error', metrics.rms_error, lengths),
-            ('peak error', metrics.peak_error, lengths),
-            ('peak effort', metrics.peak_effort, forces),
-            ('limit', metrics.effort_limit, forces),
-            ('saturated', metrics.saturated_ticks, [''] * tree.n),
+            ('RMS error', metrics.rms_error, LENGTH),
+            ('peak error', metrics.peak_error, LENGTH),
+            ('peak effort', metrics.peak_effort, FORCE),
+            ('limit', metrics.effort_limit, FORCE),
+            ('saturated', metrics.saturated_ticks, NO_UNIT),
         ],
     )
 
@@ -313,7 +315,7 @@ def correction_table(
             (*tree.joint_names, 'tool'),
             (*before.rms_error, before.tool_rms_mm),
             (*after.rms_error, after.tool_rms_mm),
-            (*joint_units(tree, 'rad', 'm'), 'mm'),
+            (*joint_units(tree, *LENGTH), 'mm'),
             strict=True,
         )
     ]

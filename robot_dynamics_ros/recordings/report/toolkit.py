@@ -356,13 +356,24 @@ def quantity(value: float, unit: str = '') -> str:
     return (f'{value} {unit}' if isinstance(value, int) else f'{value:.4g} {unit}').strip()
 
 
+#: Units of revolute and prismatic joints.
+LENGTH, FORCE, NO_UNIT = ('rad', 'm'), ('N m', 'N'), ('', '')
+
+
 def joint_table(
-    tree: RobotTree, columns: Iterable[tuple[str, Sequence[float], Sequence[str]]]
+    tree: RobotTree, columns: Iterable[tuple[str, Sequence[float], tuple[str, str]]]
 ) -> ReportTable:
-    """Return a table with a row for each joint, from heading, values and units of the columns."""
-    heads, values, units = zip(*columns, strict=True)
-    cells = [map(quantity, *column) for column in zip(values, units, strict=True)]
-    return ReportTable(('joint', *heads), list(zip(tree.joint_names, *cells, strict=True)))
+    """Return a table with a row for each joint, from heading, values and units of the columns.
+
+    Args:
+        tree: The robot.
+        columns: Heading, one value for each joint, and the units of revolute and prismatic joints.
+    """
+    heads, cells = ['joint'], [tree.joint_names]
+    for head, values, units in columns:
+        heads.append(head)
+        cells.append(tuple(map(quantity, values, joint_units(tree, *units))))
+    return ReportTable(heads, list(zip(*cells, strict=True)))
 
 
 def joint_units(tree: RobotTree, revolute: str, prismatic: str) -> list[str]:
