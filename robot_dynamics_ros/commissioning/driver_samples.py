@@ -174,7 +174,7 @@ def driver_samples(
     scale = driver.effort_scale if commanded else driver.measured_scale
     scales = (driver.position_scale, driver.position_zero, driver.velocity_scale, scale)
     conversion = [x.copy() for x in scales]
-    samples = [x.copy() for x in (position, velocity, effort)]
+    samples = [x.copy(order='K') for x in (position, velocity, effort)]  # same rounding of sums
     if driver.transmissions:
         places = np.concatenate([one.places for one in driver.transmissions])
         efforts = driver.commanded_effort if commanded else driver.measured_effort
