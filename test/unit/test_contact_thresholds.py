@@ -20,7 +20,7 @@ from robot_dynamics_ros.contact.calibration import FitSamples, envelope, gumbel_
 from robot_dynamics_ros.contact.detector import ContactThresholds
 from robot_dynamics_ros.contact.observer import TERMS, EffortFit
 from robot_dynamics_ros.errors import ConfigurationError
-from robot_dynamics_ros.recordings.report.analysis import Curves
+from robot_dynamics_ros.recordings.metrics import analysis
 
 PERIOD, RATE = 10 * MS, 100.0
 PUSH = np.array([0.0, 25.0, -20.0, 0.0, 0.0, 0.0])  # on the tool, in its axes
@@ -117,13 +117,13 @@ def test_the_panel_of_external_efforts_shows_what_a_hand_does(tmp_path, monkeypa
     bands = np.tile([50.0, 0.0, 0.0, 1.0], (2, n, 1))
     thresholds = tmp_path / 'contact.yaml'
     ContactThresholds(bands, np.full(n, rate), 0.0, fit).write(thresholds, NAMES, {})
-    drawn, figures = {}, Curves.figures
+    drawn, figures = {}, analysis.analysis_figures
 
     def kept(*arguments):
         drawn.update(figures(*arguments))
         return list(drawn.items())
 
-    monkeypatch.setattr(Curves, 'figures', kept)
+    monkeypatch.setattr(analysis, 'analysis_figures', kept)
     bag, out = str(recorded(tmp_path / 'pushed', True, 10)), str(tmp_path / 'out')
     assert main(['analyze', bag, '--contacts', str(thresholds), '--output', out]) == 0
     [panel] = [figure for heading, figure in drawn.items() if 'External effort' in heading]
