@@ -69,7 +69,7 @@ _MODULES = {
     **dict.fromkeys((*NODE_COMMANDS, 'view'), 'nodes'),
     **dict.fromkeys(('check_model', 'commission'), 'checks'),
     **dict.fromkeys(('excite', 'design_gains'), 'design'),
-    **dict.fromkeys(('replay', 'calibrate'), 'reruns'),
+    'calibrate': 'replay',
     **dict.fromkeys(('derive', 'compare'), 'equations'),
 }
 

@@ -90,10 +90,7 @@ class ContactThresholds(NamedTuple):
             raise ConfigurationError(place, f'have a delay of {delay:g} s', 'give at most 1 s')
         by_joint = file.take('joints', Section)
         rows = [by_joint.take(name, Section) for name in joints]
-        # The first coefficient must be positive.
-        checks = dict(zip(GROWTH, (read.positive, *3 * [read.not_negative]), strict=True))
-        bands = [[row.take(kind, Section) for row in rows] for kind in KINDS]
-        table = [[[band.take(*key) for key in checks.items()] for band in kind] for kind in bands]
+        table = [[_dead_band(row.take(kind, Section)) for row in rows] for kind in KINDS]
         bandwidth = [row.take('observer_bandwidth', read.not_negative) for row in rows]
         fits = [row.take('fit', Section) for row in rows if 'fit' in rows[0]]
         fit = _fit(fits, joints) if fits else None
@@ -123,6 +120,14 @@ class ContactThresholds(NamedTuple):
     def valid_for(self, bandwidth: Array) -> bool:
         """Return whether they are valid for an observer bandwidth, shape (n,), 1/s."""
         return bool(np.allclose(self.bandwidth, bandwidth) or not self.bandwidth.any())
+
+
+def _dead_band(section: Section) -> list[float]:
+    """Return the coefficients in the order of ``GROWTH``; the first must be positive."""
+    return [
+        section.take(key, read.not_negative if k else read.positive)
+        for k, key in enumerate(GROWTH)
+    ]
 
 
 def _fit(sections: Sequence[Section], joints: Sequence[str]) -> EffortFit:
