@@ -29,6 +29,16 @@ BENCHMARKS = {
     'gazebo': 'both arms in Gazebo: tracking, achieved rate, start (ROS 2 and Gazebo)',
     'gazebo_steps': 'the same, one command per step: accuracy of the model (Gazebo, no ROS)',
 }
+_ELSEWHERE = {
+    'program': 'control',
+    'trajectories': 'control',
+    'analysis': 'recordings',
+    'pushes': 'recordings',
+    'start': 'latency',
+    'view': 'soak',
+}
+#: The module of each benchmark.
+MODULES = {name: _ELSEWHERE.get(name, name) for name in BENCHMARKS}
 
 
 def main() -> int:
@@ -61,16 +71,16 @@ def main() -> int:
     return max(run(name, [*options, *['--help'] * parsed.help]) for name in names or every)
 
 
-def run(name: str, options: Sequence[str] = ()) -> int:
+def run(name: str, words: Sequence[str] = ()) -> int:
     """Run a benchmark with its options, if it has any; return its exit code."""
-    module = import_module(f'benchmark.{name}')
-    program = f'python -m benchmark {name}'
-    parser = argparse.ArgumentParser(prog=program, description=module.__doc__)
-    if not hasattr(module, 'add_arguments'):
-        parser.parse_args(options)
-        return int(module.main())
-    module.add_arguments(parser)
-    return int(module.main(parser.parse_args(options)))
+    from robot_dynamics_ros.cli.arguments import Command
+
+    module = vars(import_module(f'benchmark.{MODULES[name]}'))
+    work, options = module[f'{name}_benchmark'], module.get('OPTIONS', {}).get(name, {})
+    parser = argparse.ArgumentParser(prog=f'python -m benchmark {name}', description=work.__doc__)
+    Command(work, options).declare(parser)
+    args = parser.parse_args(words)
+    return int(work(args) if options else work())
 
 
 if __name__ == '__main__':

@@ -13,11 +13,12 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from PIL import Image, ImageDraw
 
+from benchmark.measuring import Figures
 from robot_dynamics_ros.__main__ import main as command
 from robot_dynamics_ros.cli.demo import LAWS, Arm, run_scene
 from robot_dynamics_ros.cli.new_robot import PARAMETERS
@@ -74,7 +75,7 @@ class PdFriction(PdGravity):
         out += terms.friction(reference.velocity)
 
 
-def tracking(tree: RobotTree, motion: DefaultMotion, gains: Array) -> dict[str, Any]:
+def tracking(tree: RobotTree, motion: DefaultMotion, gains: Array) -> Figures:
     """Return tracking errors and the margin to the effort limits.
 
     Returns:
@@ -85,27 +86,21 @@ def tracking(tree: RobotTree, motion: DefaultMotion, gains: Array) -> dict[str, 
         inertia and rate, D h / M.
     """
     smooth = tree.with_changes(coulomb_friction=np.zeros(tree.n))
-    w = gains.tolist()
-    home = motion.home.tolist()
-    exact = _track(smooth, motion, ComputedTorque(smooth, natural_frequency=w, period=PERIOD))
-    torque = exact
+    own = {'natural_frequency': gains.tolist(), 'period': PERIOD}
+    exact = torque = _track(smooth, motion, ComputedTorque(smooth, **own))
     if tree.coulomb_friction.any():
-        law = ComputedTorque(
-            tree, natural_frequency=w, period=PERIOD, stiction_velocity=STICTION_VELOCITY
-        )
+        law = ComputedTorque(tree, stiction_velocity=STICTION_VELOCITY, **own)
         torque = _track(tree, motion, law)
-    pd, fed = (
-        _track(tree, motion, kind(tree, natural_frequency=w, home=home, period=PERIOD))
-        for kind in (PdGravity, PdFriction)
-    )
     moves = exact['travel'] > np.where(tree.slides, MOVES[1], MOVES[0])
-    return {
+    figures = {
         'error': float(np.max(exact['peak'][moves] / exact['travel'][moves])),
-        'better': float(np.min(pd['rms'][moves] / torque['rms'][moves])),
-        'better_fed': float(np.min(fed['rms'][moves] / torque['rms'][moves])),
         'effort': float(max(run['share'].max() for run in (exact, torque))),
-        'stiff': float(np.max(tree.damping * PERIOD / (_inertia(tree, motion.home)))),
+        'stiff': float(np.max(tree.damping * PERIOD / _inertia(tree, motion.home))),
     }
+    for name, kind in (('better', PdGravity), ('better_fed', PdFriction)):
+        pd = _track(tree, motion, kind(tree, home=motion.home.tolist(), **own))
+        figures[name] = float(np.min(pd['rms'][moves] / torque['rms'][moves]))
+    return figures
 
 
 def _inertia(tree: RobotTree, q: Array) -> Array:
@@ -127,7 +122,7 @@ def _track(tree: RobotTree, motion: DefaultMotion, law: ControlLaw) -> dict[str,
     }
 
 
-def program_decay(tree: RobotTree, motion: DefaultMotion, gains: Array) -> dict[str, Any]:
+def program_decay(tree: RobotTree, motion: DefaultMotion, gains: Array) -> Figures:
     """Return how well the planned program tracks when started 5 mm off its plane.
 
     Returns:
@@ -136,15 +131,18 @@ def program_decay(tree: RobotTree, motion: DefaultMotion, gains: Array) -> dict[
     """
     smooth = tree.with_changes(coulomb_friction=np.zeros(tree.n))
     content = default_program(tree, motion, gains.tolist())
-    program = load_program(content, smooth)
     w = float(content['constraints'][0]['natural_frequency'])
     law = ConstraintStabilization(
-        smooth, program=program, period=PERIOD, discretization='semi_implicit', lead_in=0.0
+        smooth,
+        program=load_program(content, smooth),
+        period=PERIOD,
+        discretization='semi_implicit',
+        lead_in=0.0,
     )
     plant = MujocoPlant(smooth, PERIOD)
     slope = motion.toward @ frame_jacobian(tree, motion.home, motion.frame)[:3]
     plant.reset(motion.home + _OFF * slope / float(slope @ slope))
-    q, v, tau = (np.zeros(tree.n) for _ in range(3))
+    q, v, tau = np.zeros((3, tree.n))
     reference, values, saturated = Reference(tree.n), [], 0
     for k in range(round(_DECAY / w / PERIOD)):
         plant.read(q, v)
@@ -158,7 +156,7 @@ def program_decay(tree: RobotTree, motion: DefaultMotion, gains: Array) -> dict[
     return {'decay': float(np.max(np.abs(f - designed)) / abs(f[0])), 'saturated': saturated}
 
 
-def measure_nodes(path: Path, group: ArmGroup, effort_limit: float) -> Iterator[dict[str, Any]]:
+def measure_nodes(path: Path, group: ArmGroup, effort_limit: float) -> Iterator[Figures]:
     """Yield how well simulator, controller and trajectory node track the folder's motion.
 
     Raises:
@@ -166,9 +164,9 @@ def measure_nodes(path: Path, group: ArmGroup, effort_limit: float) -> Iterator[
     """
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place) / 'arm'
-        base = ['--base', group.base] if group.base else []
-        limit = ['--effort-limit', f'{effort_limit:g}', '--out', str(folder)]
-        if command(['new_robot', str(path), *base, '--tip', group.frame, *limit]):
+        words = ['--tip', group.frame, '--effort-limit', f'{effort_limit:g}', '--out', str(folder)]
+        words += ['--base', group.base] if group.base else []
+        if command(['new_robot', str(path), *words]):
             raise SceneError('new_robot', 'wrote no folder', 'its last line gives the reason')
         arm = Arm('arm', folder / PARAMETERS, group.frame)
         pd, torque = (

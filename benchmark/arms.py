@@ -23,6 +23,7 @@ import numpy as np
 from benchmark.arm_tracking import PERIOD, ArmGroup, draw, measure_nodes, program_decay, tracking
 from benchmark.measuring import (
     Contender,
+    Figures,
     cell,
     compiled,
     files,
@@ -34,6 +35,7 @@ from benchmark.measuring import (
     saved,
     show,
 )
+from robot_dynamics_ros.cli.arguments import option
 from robot_dynamics_ros.control.default_motion import default_motion
 from robot_dynamics_ros.control.laws.computed_torque import ComputedTorque
 from robot_dynamics_ros.control.laws.control_law import Reference
@@ -200,7 +202,7 @@ class Pinocchio:
         return float(np.linalg.eigvalsh(self._G.T @ M @ self._G)[0])
 
 
-def measure(path: Path) -> Iterator[dict[str, Any]]:
+def measure(path: Path) -> Iterator[Figures]:
     """Yield the results of one file, or the reason of its rejection."""
     check = check_model(path, effort_limit=_EFFORT)
     try:
@@ -225,7 +227,7 @@ def measure(path: Path) -> Iterator[dict[str, Any]]:
 
 def measure_group(
     path: Path, group: ArmGroup, leads: bool, picture: Path | None = None
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[Figures]:
     """Yield the results of an arm or, without a tip link, of a hand or body; draw its picture."""
     begin = time.perf_counter()
     chain = {'base': group.base, 'tip': group.frame} if group.chain else {}
@@ -288,23 +290,14 @@ def _motions(tree: RobotTree) -> Iterator[Any]:
         yield rng.uniform(lower, upper), rng.normal(size=tree.n), rng.normal(size=tree.n)
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the options."""
-    parser.add_argument('--jobs', type=int, default=1, help='number of parallel processes')
-    parser.add_argument('--limit', type=float, default=300.0, help='time limit for each robot, s')
-    parser.add_argument(
-        '--only',
-        nargs='+',
-        choices=_SECTIONS,
-        help='measure only these, keep the previous results of the others',
-    )
-
-
-def main(args: argparse.Namespace) -> int:
-    """Measure all robots, print the arms, write the page and ``out/benchmark/arms.json``."""
+def arms_benchmark(args: argparse.Namespace) -> int:
+    """Measure every robot, arm and hand of example-robot-data; write ``docs/arms.md``."""
     measured = _measured(args)
-    rows = [(name, *_cells(row, _ARM)) for name, row in measured['arms'].items()]
-    show(f'Arms of example-robot-data\n{machine()}', ('arm', *_ARM.values()), rows)
+    rows = [
+        {'arm': name} | dict(zip(_ARM.values(), _cells(row, _ARM), strict=True))
+        for name, row in measured['arms'].items()
+    ]
+    show(f'Arms of example-robot-data\n{machine()}', rows)
     return 0
 
 
@@ -323,7 +316,7 @@ def _work() -> Iterator[tuple[str, str, Any]]:
         yield 'files', name, (measure, path)
 
 
-def _measured(args: argparse.Namespace) -> dict[str, dict[str, Any]]:
+def _measured(args: argparse.Namespace) -> dict[str, Figures]:
     """Return all results by kind and name; page and JSON are updated as they come."""
     asked = args.only or tuple(_SECTIONS)
     work = [row for row in _work() if row[0] in asked]
@@ -388,3 +381,17 @@ def _table(first: str, rows: Mapping[str, Mapping[str, Any]], columns: Mapping[s
 
 def _cells(row: Mapping[str, Any], columns: Mapping[str, str]) -> list[str]:
     return [cell(row.get(column, ''), digits=2) for column in columns]
+
+
+OPTIONS = {
+    'arms': {
+        '--jobs': option(1, 'number of parallel processes'),
+        '--limit': option(300.0, 'time limit for each robot, s'),
+        '--only': option(
+            None,
+            'measure only these, keep the previous results of the others',
+            nargs='+',
+            choices=tuple(_SECTIONS),
+        ),
+    },
+}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compare generated C with our kernels and Pinocchio in C++, alternately in one process."""
+"""Measure generated C."""
 
 from __future__ import annotations
 
@@ -94,24 +94,25 @@ extern "C" void run_pinocchio(long calls, Robot *robot, const double *q, const d
 Run = Callable[[int], None]
 
 
-def main() -> int:
-    """Measure, print, and write ``out/benchmark/c_source.json``."""
+def c_source_benchmark() -> int:
+    """Compare generated C with our kernels and Pinocchio in C++, alternately in one process."""
     for tool in ('gcc', 'g++'):
         if shutil.which(tool) is None:
             raise MissingDependencyError(tool, 'this benchmark', 'install the package g++')
-    measured = {}
+    measured, rows = {}, []
     with tempfile.TemporaryDirectory() as folder:
         note('compiling the calls of pinocchio::rnea ...')
         library, missing = _pinocchio_library(Path(folder))
         for name, xml in arms().items():
             note(f'measuring {name} ...')
-            measured[name] = measure(xml, Path(folder) / name, library)
-    headings = (
-        'arm', 'joints', 'C', 'kernel', 'pinocchio', 'C / kernel', 'C / pinocchio', 'generate, s',
-        'compile, s',
-    )  # fmt: skip
-    rows = [_row(name, figures) for name, figures in measured.items()]
-    show('inverse dynamics, ns per call', headings, rows)
+            measured[name] = figures = measure(xml, Path(folder) / name, library)
+            ns, row = figures['ns'], {'arm': name, 'joints': figures['joints']}
+            row |= {x: f'{ns[x]:.0f}' if x in ns else '' for x in ('C', 'kernel', 'pinocchio')}
+            for x in ('kernel', 'pinocchio'):
+                row[f'C / {x}'] = f'{ns["C"] / ns[x]:.2f}' if x in ns else ''
+            row |= {f'{x}, s': f'{figures[f"{x}_seconds"]:.2f}' for x in ('generate', 'compile')}
+            rows.append(row)
+    show('inverse dynamics, ns per call', rows)
     for name, figures in measured.items():
         if not figures['same_results']:
             print(f'{name}: the results differ')
@@ -119,14 +120,6 @@ def main() -> int:
         note(f'left out: pinocchio, {missing}')
     save('c_source.json', {'arms': measured, 'missing': missing})
     return 0
-
-
-def _row(name: str, figures: dict[str, Any]) -> list[str]:
-    ns = figures['ns']
-    times = [f'{ns[x]:.0f}' if x in ns else '' for x in ('C', 'kernel', 'pinocchio')]
-    ratios = [f'{ns["C"] / ns[x]:.2f}' if x in ns else '' for x in ('kernel', 'pinocchio')]
-    seconds = [f'{figures[x]:.2f}' for x in ('generate_seconds', 'compile_seconds')]
-    return [name, figures['joints'], *times, *ratios, *seconds]
 
 
 def measure(xml: str, folder: Path, pinocchio: ctypes.CDLL | None) -> dict[str, Any]:

@@ -10,8 +10,8 @@ import mujoco
 import numpy as np
 from scipy.linalg import eigh
 
-from benchmark import pressing
-from benchmark.measuring import arm, files, show_rows
+from benchmark.measuring import arm, files, show
+from benchmark.pressing import print_pressing
 from benchmark.session_on_plant import SessionOnPlant
 from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
@@ -192,7 +192,7 @@ def _add_modes(result: Measured, motion: Array, frequency: Array, ratio: float) 
             continue
         (a, b), *_ = np.linalg.lstsq(np.column_stack([x[1:-1], -x[:-2]]), x[2:], rcond=None)
         roots = np.log(np.roots([1.0, -a, b]).astype(complex)) / (1e-9 * STEP_NS)
-        measured = float(np.sqrt(np.abs(roots[0] * roots[1])))
+        measured = np.sqrt(np.abs(roots[0] * roots[1]))
         result.frequency.append(measured / w)
         result.damping.append(-float(roots.sum().real) / (2.0 * measured * ratio))
 
@@ -261,23 +261,18 @@ def cases(name: str, tree: RobotTree) -> Iterable[tuple[str, Array, Array]]:
     yield frame, np.array(stiffness), DEFLECTION
 
 
-def impedance() -> None:
-    """Print the errors of law impedance measured by pushes."""
+def comply_benchmark() -> int:
+    """Measure the errors of law impedance under pushes, and pressing."""
     rows = []
     for name in installed_arms():
         tree, start = arm(name), np.array(ARMS[name][1])
         for frame, stiffness, away in cases(name, tree):
             measured = pushed(tree, start, frame, stiffness, away)._asdict()
-            made = (energy_gain(tree, start, frame, stiffness, 1, r) for r in (0.0, 0.3))
-            worst = {key: float(np.abs(np.array(x) - 1.0).max()) for key, x in measured.items()}
-            worst |= zip(('energy undamped', 'damped 0.3'), made, strict=True)
+            worst = {key: np.abs(np.array(x) - 1.0).max() for key, x in measured.items()}
+            for title, ratio in (('energy undamped', 0.0), ('damped 0.3', 0.3)):
+                worst[title] = energy_gain(tree, start, frame, stiffness, 1, ratio)
             percent = {key: 100.0 * x for key, x in worst.items()}
             rows.append({'': f'{name}, {frame or "joints"}', **percent})
-    show_rows('Law impedance: largest error, energy made (%)', rows)
-
-
-def main() -> int:
-    """Run all measurements and print them."""
-    impedance()
-    pressing.main()
+    show('Law impedance: largest error, energy made (%)', rows)
+    print_pressing()
     return 0

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measure tracking with a driver: delay, jitter, losses, encoders, and every shipped profile.
 
-Without ROS and in lockstep, so that the results are the same on any machine; see ``driver_run``.
+Without ROS and in lockstep, so that the results are the same on any machine.
 """
 
 from __future__ import annotations
@@ -15,16 +15,15 @@ from typing import Any
 import numpy as np
 from rich.progress import track
 
-from benchmark.driver_run import (
+from benchmark.measuring import Figures, save, show
+from benchmark.session_on_plant import (
     DriverArm,
     DriverCase,
-    DriverTrace,
     make_arm,
     run,
     stability_limit,
     start_of,
 )
-from benchmark.measuring import save, show_rows
 from robot_dynamics_ros.control.drivers.profile import shipped_profiles
 from robot_dynamics_ros.control.gain_design import loop_margins
 from robot_dynamics_ros.control.laws.gravity_laws import joint_inertia
@@ -82,20 +81,20 @@ _TITLES = {
 _TOOL, _LIMIT = 'tool, mm', 'unstable from, ms'
 
 
-def main() -> int:
-    """Measure, print, and write ``out/benchmark/drivers.json`` and ``drivers.html``."""
-    measured: dict[str, list[dict[str, Any]]] = {}
+def drivers_benchmark() -> int:
+    """Measure tracking with a driver; also write ``drivers.html``."""
+    measured: dict[str, list[Figures]] = {}
     for table, row in track(list(rows()), 'driver benchmark', transient=True):
         measured.setdefault(table, []).append(row())
     for (table, title), robot in product(_TITLES.items(), ROBOTS):
-        show_rows(f'{robot}: {title}', of_robot(measured[table], robot))
+        show(f'{robot}: {title}', of_robot(measured[table], robot))
     print(explanation(measured))
     save('drivers.json', measured)
     save('drivers.html', chart(measured))
     return 0
 
 
-def rows() -> Iterator[tuple[str, Callable[[], dict[str, Any]]]]:
+def rows() -> Iterator[tuple[str, Callable[[], Figures]]]:
     """Yield every row: its table, and the function that measures it."""
     sweep = [DriverCase.delayed(total, 1.0) for total in (*DELAYS, *LARGE_DELAYS)]
     for robot in ROBOTS:
@@ -109,12 +108,12 @@ def rows() -> Iterator[tuple[str, Callable[[], dict[str, Any]]]]:
         yield 'gap', partial(gap_row, make_arm(robot), gap)
 
 
-def of_robot(table: Iterable[dict[str, Any]], robot: str) -> list[dict[str, Any]]:
+def of_robot(table: Iterable[Figures], robot: str) -> list[Figures]:
     """Return the rows of one arm."""
     return [row for row in table if row['arm'] == robot]
 
 
-def tracking_row(robot: str, case: DriverCase) -> dict[str, Any]:
+def tracking_row(robot: str, case: DriverCase) -> Figures:
     """Return the results of a case under every law."""
     ours, pd = (tracked(make_arm(robot), case, law) for law in LAWS)
     row = {'arm': robot, 'case': case.title, **ours}
@@ -152,7 +151,7 @@ def tracked(arm: DriverArm, case: DriverCase, law: str) -> dict[str, float | Non
     return dict(zip(headings, figures, strict=True))
 
 
-def profile_row(robot: str, name: str) -> dict[str, Any]:
+def profile_row(robot: str, name: str) -> Figures:
     """Return the tool's errors with a profile for each delay, and the stability limit."""
     arm, errors = make_arm(robot, name), dict.fromkeys([f'{total} ms' for total in PROFILE_DELAYS])
     profile = arm.driver.profile
@@ -173,7 +172,7 @@ def profile_row(robot: str, name: str) -> dict[str, Any]:
     }
 
 
-def limit_row(robot: str, law: str) -> dict[str, Any]:
+def limit_row(robot: str, law: str) -> Figures:
     """Return the delay at which a law is unstable, measured and by the margin of its joints."""
     arm = make_arm(robot)
     factor = gain_factor(arm, law)
@@ -212,19 +211,21 @@ def gain_factor(arm: DriverArm, law: str) -> float:
     if law != 'pd_gravity':
         return 1.0
     tree = arm.tree
-    home = tree.middle
     inertia = NewtonEuler(tree).mass_matrix(start_of(arm)) + np.diag(tree.armature)
-    return float(np.linalg.eigvals(np.linalg.solve(inertia, np.diag(joint_inertia(tree, home))))
-                 .real.max())  # fmt: skip
+    diagonal = np.diag(joint_inertia(tree, tree.middle))
+    return np.linalg.eigvals(np.linalg.solve(inertia, diagonal)).real.max()
 
 
-def gap_row(arm: DriverArm, gap_ms: float) -> dict[str, Any]:
+def gap_row(arm: DriverArm, gap_ms: float) -> Figures:
     """Return the effect of missing states in the middle of the motion."""
     trace = run(arm, DriverCase(gap_ms=gap_ms))
     unanswered = np.flatnonzero(~trace.answered)
     last, resumed = int(unanswered[0]) - 1, int(unanswered[-1]) + 1
     stopped = np.flatnonzero(trace.stopped)
-    errors = tool_errors(trace)
+    path, wanted = (
+        tool_path(arm.tree, rows) for rows in (trace.position, trace.reference_position)
+    )
+    errors = 1e3 * np.linalg.norm(path - wanted, axis=1)
     stop = 1e3 * float(trace.time[stopped[0]] - trace.time[last]) if len(stopped) else None
     rest = min(resumed + round(0.5 / arm.period), len(errors) - 1)
     step = np.abs(trace.effort[resumed] - trace.effort[resumed - 1]) / arm.tree.effort_limit
@@ -232,35 +233,21 @@ def gap_row(arm: DriverArm, gap_ms: float) -> dict[str, Any]:
         'arm': arm.tree.name,
         'gap, ms': gap_ms,
         'stop action after, ms': stop,
-        'tool travel, mm': distance(trace, last, resumed),
+        'tool travel, mm': 1e3 * np.linalg.norm(path[resumed] - path[last]),
         'path error at resumption, mm': float(errors[resumed]),
-        'effort step at resumption, %': 100.0 * float(step.max()),
+        'effort step at resumption, %': 100.0 * step.max(),
         'after the gap': 'holds' if len(stopped) else 'continues',
         'path error at the end, mm': float(errors[-1]),
-        'motion from 0.5 s after the gap, mm': distance(trace, rest, len(errors) - 1),
+        'motion from 0.5 s after the gap, mm': 1e3 * np.linalg.norm(path[-1] - path[rest]),
         'time': (trace.time[::4] - trace.start).tolist(),
         'off_mm': errors[::4].tolist(),
     }
 
 
-def tool_errors(trace: DriverTrace) -> np.ndarray:
-    """Return the distances of the tool from its reference, mm."""
-    path, reference = (
-        tool_path(trace.arm.tree, rows) for rows in (trace.position, trace.reference_position)
-    )
-    return 1e3 * np.linalg.norm(path - reference, axis=1)
-
-
-def distance(trace: DriverTrace, first: int, last: int) -> float:
-    """Return the distance of the tool's positions in two rows, mm."""
-    before, after = tool_path(trace.arm.tree, trace.position[[first, last]])
-    return 1e3 * float(np.linalg.norm(after - before))
-
-
 # Output ------------------------------------------------------------------------------------------
 
 
-def explanation(measured: dict[str, Any]) -> str:
+def explanation(measured: Figures) -> str:
     """Return an explanation of the stability limit."""
     row = measured['limits'][0]
     return (
@@ -270,20 +257,20 @@ def explanation(measured: dict[str, Any]) -> str:
     )
 
 
-def chart(measured: dict[str, Any]) -> str:
+def chart(measured: Figures) -> str:
     """Return an offline page: error by delay, profiles, missing states."""
-    errors = []
-    for robot, law in product(ROBOTS, LAWS):
-        figures = [row[law][_TOOL] for row in of_robot(measured['delay'], robot)]
-        errors.append((robot, law, [*DELAYS, *LARGE_DELAYS], figures))
-    delay = _panels(errors, ROBOTS, 'delay in total [ms]', 'tool RMS [mm]')
+    axes, delays = ('delay in total [ms]', 'tool RMS [mm]'), [*DELAYS, *LARGE_DELAYS]
+    errors = [
+        (robot, law, delays, [row[law][_TOOL] for row in of_robot(measured['delay'], robot)])
+        for robot, law in product(ROBOTS, LAWS)
+    ]
+    delay = _panels(errors, axes).update_yaxes(type='log')
     for row in measured['limits']:
         text, column = f'{row["law"]}: {row[_LIMIT]:g} ms', ROBOTS.index(row['arm']) + 1
         delay.add_vline(
             row[_LIMIT], line_dash='dash', annotation_text=text, row=1, col=column,
             annotation_textangle=-90,
         )  # fmt: skip
-    delay.update_yaxes(type='log')
     behind = [
         ('', f'{row["arm"]}, {row["profile"]}', PROFILE_DELAYS, list(row['delayed'].values()))
         for row in measured['profiles']
@@ -292,25 +279,24 @@ def chart(measured: dict[str, Any]) -> str:
         (row['arm'], f'{row["gap, ms"]:g} ms', row['time'], row['off_mm'])
         for row in measured['gap']
     ]
-    axes = 'time since the start of the motion [s]', 'tool from its reference [mm]'
-    gaps = _panels(away, ROBOTS, *axes).update_yaxes(type='log').update_traces(mode='lines')
-    profiles = _panels(behind, ('',), 'delay in total [ms]', 'tool RMS [mm]')
+    axes_of_gaps = 'time since the start of the motion [s]', 'tool from its reference [mm]'
+    gaps = _panels(away, axes_of_gaps).update_yaxes(type='log').update_traces(mode='lines')
     figures = [
         ('Tracking by delay; dashed: stability limit', styled(delay, 460)),
-        ('Every driver profile, computed torque', styled(profiles, 460)),
+        ('Every driver profile, computed torque', styled(_panels(behind, axes), 460)),
         ('Missing states, computed torque', styled(gaps, 460)),
     ]
     return Report('Tracking with a driver', explanation(measured), figures=figures).html()
 
 
-def _panels(lines: list[tuple[str, str, Any, Any]], panels: Any, x: str, y: str) -> Any:
+def _panels(lines: list[tuple[str, str, Any, Any]], axes: tuple[str, str]) -> Any:
     """Return a figure of panels side by side: panel, name, x and y of each line."""
-    figure = subplots(rows=1, cols=len(panels), subplot_titles=list(panels))
-    names = list(dict.fromkeys(name for _, name, _, _ in lines))
+    panels, names = (list(dict.fromkeys(line[k] for line in lines)) for k in (0, 1))
+    figure = subplots(rows=1, cols=len(panels), subplot_titles=panels)
     for panel, name, at, values in lines:
         figure.add_scatter(
             x=at, y=values, name=name, legendgroup=name, showlegend=panel == panels[0],
             mode='lines+markers', row=1, col=panels.index(panel) + 1,
             line={'color': COLOURS[names.index(name) % len(COLOURS)]},
         )  # fmt: skip
-    return figure.update_xaxes(title_text=x).update_yaxes(title_text=y)
+    return figure.update_xaxes(title_text=axes[0]).update_yaxes(title_text=axes[1])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measure inverse dynamics: one call, batches, number of joints, warm start."""
+"""Measure inverse dynamics of this package and of other libraries."""
 
 from __future__ import annotations
 
@@ -14,7 +14,18 @@ from typing import Any
 
 import numpy as np
 
-from benchmark.measuring import Contender, arms, chain, compiled, machine, note, race, save, show
+from benchmark.measuring import (
+    Contender,
+    Figures,
+    arms,
+    chain,
+    compiled,
+    machine,
+    note,
+    race,
+    save,
+    show,
+)
 from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.recordings.report.figures import styled, subplots
 from robot_dynamics_ros.recordings.report.toolkit import Report
@@ -27,6 +38,7 @@ _LOOP = 5_000  # states of a Python loop; the time per state does not depend on 
 _JOINTS = (4, 6, 8, 12, 16, 24, 32)
 _OURS = 'this package'
 _STARTS = 5
+_NO_TIMES = ('operations', 'compile_seconds')  # of a call
 
 # Prints the time of a new process from its first import of the package to its first effort, s,
 # and the time from the loaded robot to the effort, s.
@@ -46,24 +58,34 @@ print(end - begin, end - loaded)
 """
 
 
-def main() -> int:
-    """Measure, print, and write ``out/benchmark/dynamics.json`` and ``joints.html``."""
-    measured: dict[str, Any] = {'arms': {}}
+def dynamics_benchmark() -> int:
+    """Measure inverse dynamics: one call, batches, number of joints, warm start."""
+    measured: Figures = {'arms': {}}
+    print(machine())
     for name, xml in arms().items():
         note(f'measuring {name} ...')
-        measured['arms'][name] = measure_arm(xml)
+        measured['arms'][name] = figures = measure_arm(xml)
+        _show_arm(name, figures)
     note('measuring the number of joints ...')
     measured['joints'] = {n: measure_chain(n) for n in _JOINTS}
+    chains = []
+    for n, figures in measured['joints'].items():
+        times = {name: f'{ns:.0f}' for name, ns in figures.items() if name not in _NO_TIMES}
+        row = {'n': n, 'work': figures['operations'], **times}
+        chains.append(row | {'compile, s': figures['compile_seconds']})
+    show('chains of n joints: operations, ns per call or state', chains)
     measured['start_seconds'] = measure_start()
-    _print(measured)
+    for kind, seconds in measured['start_seconds'].items():
+        print(
+            f'{kind} start: {seconds["whole"]:.2f} s from the first import to the first effort, '
+            f'{seconds["kernels"]:.3f} s of it for the kernels'
+        )
     save('dynamics.json', measured)
     save('joints.html', _chart(measured['joints']))
     return 0
 
 
-def measure(
-    xml: str, states: int = _STATES, rounds: int = 40, without: str = ''
-) -> dict[str, Any]:
+def measure(xml: str, states: int = _STATES, rounds: int = 40, without: str = '') -> Figures:
     """Return the times of one call in every library, and per state of a batch, ns.
 
     Args:
@@ -86,7 +108,7 @@ def measure(
     return {'joints': tree.n, 'compile_seconds': seconds, **figures}
 
 
-def measure_arm(xml: str) -> dict[str, Any]:
+def measure_arm(xml: str) -> Figures:
     """Return the times of an arm, and the time per state of a loop over Pinocchio's calls."""
     figures = measure(xml)
     n = figures['joints']
@@ -115,56 +137,34 @@ def measure_chain(n: int) -> dict[str, float]:
 
 def measure_start() -> dict[str, dict[str, float]]:
     """Return the time of a new process to its first effort, s, with cold and warm cache."""
-    seconds = {}
+    seconds, command = {}, [sys.executable, '-c', _START]
     with tempfile.TemporaryDirectory() as place:
+        environment = {**os.environ, 'ROBOT_DYNAMICS_CACHE': place}
         for kind, starts in (('cold', 1), ('warm', _STARTS)):
-            whole, kernel = min(_start(place) for _ in range(starts))
+            printed = [
+                subprocess.check_output(command, env=environment, text=True) for _ in range(starts)
+            ]
+            whole, kernel = min([float(word) for word in out.split()] for out in printed)
             seconds[kind] = {'whole': whole, 'kernels': kernel}
     return seconds
 
 
-def _start(place: str) -> tuple[float, float]:
-    environment = {**os.environ, 'ROBOT_DYNAMICS_CACHE': place}
-    command = [sys.executable, '-c', _START]
-    out = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-    whole, kernel = map(float, out.stdout.split())
-    return whole, kernel
-
-
-def _print(measured: dict[str, Any]) -> None:
-    print(machine())
-    for name, arm in measured['arms'].items():
-        parts = {
-            'one call': (arm['call'], 'pinocchio'),
-            'state of many': (arm['per_state'], 'pinocchio, loop'),
-        }
-        rows = [
-            (f'{part}, {library}', f'{ns:.1f}', ns / times.get(reference, np.nan))
-            for part, (times, reference) in parts.items()
-            for library, ns in times.items()
-        ]
-        show(f'{name}, {arm["joints"]} joints', ('', 'ns', 'to pinocchio'), rows)
-        for library, reason in arm['left_out'].items():
-            note(f'  left out: {library}, {reason}')
-    chains = measured['joints']
-    names = [x for x in chains[_JOINTS[0]] if x not in ('operations', 'compile_seconds')]
-    rows = [
-        (n, ns['operations'], *(f'{ns[name]:.0f}' for name in names), ns['compile_seconds'])
-        for n, ns in chains.items()
-    ]
-    title = 'chains of n joints: operations, ns per call or state'
-    show(title, ('n', 'work', *names, 'compile, s'), rows)
-    for kind, seconds in measured['start_seconds'].items():
-        print(
-            f'{kind} start: {seconds["whole"]:.2f} s from the first import to the first effort, '
-            f'{seconds["kernels"]:.3f} s of it for the kernels'
-        )
+def _show_arm(name: str, figures: Figures) -> None:
+    rows = []
+    for part, key, loop in (('one call', 'call', ''), ('state of many', 'per_state', ', loop')):
+        reference = figures[key].get(f'pinocchio{loop}', np.nan)
+        for library, ns in figures[key].items():
+            ratio = {'to pinocchio': ns / reference}
+            rows.append({'': f'{part}, {library}', 'ns': f'{ns:.1f}', **ratio})
+    show(f'{name}, {figures["joints"]} joints', rows)
+    for library, reason in figures['left_out'].items():
+        note(f'  left out: {library}, {reason}')
 
 
 def _chart(joints: dict[int, dict[str, float]]) -> str:
     figure = subplots()
     for name in joints[_JOINTS[0]]:
-        if name not in ('operations', 'compile_seconds'):
+        if name not in _NO_TIMES:
             times = {n: values[name] for n, values in joints.items() if name in values}
             figure.add_scatter(x=list(times), y=list(times.values()), name=name)
     figure.update_xaxes(type='log', title='joints', tickvals=list(joints))

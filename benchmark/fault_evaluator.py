@@ -11,12 +11,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import mujoco
 import numpy as np
 
-from benchmark.fault_states import Distortion, Scenario, Vector
 from benchmark.session_on_plant import shipped_parameters
 from robot_dynamics_ros.control.drivers.conversion import DriverConversion, bind, effort_limits
 from robot_dynamics_ros.control.drivers.profile import load_driver_profile
@@ -27,7 +26,9 @@ from robot_dynamics_ros.description.shipped import MECHANISMS, shipped_robot
 from robot_dynamics_ros.model import RobotTree, load_robot
 from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
 
+Vector = Any
 NS = 1_000_000_000
+WORKING = (SessionMode.HOLDING, SessionMode.FOLLOWING)
 #: Natural frequency of the laws, rad/s, with a driver of this rate, Hz; a stiffer law makes steps
 #: itself. Scaled by the rate of a slower driver: at 15 rad/s and 200 Hz pd_gravity oscillates
 #: without any fault, where the inertia of a combined motion of two joints is less than of each.
@@ -56,6 +57,26 @@ SETTLING = 1e-3
 ROUNDING = 1.0 + 1e-9
 
 
+class Fault(NamedTuple):
+    """A distortion or a change from a step on; ``seed`` determines its details."""
+
+    step: int
+    kind: str
+    seed: int
+
+
+class Scenario(NamedTuple):
+    """A scenario; faults and steps can be removed without changing the others."""
+
+    arm: str
+    law: str
+    stop_action: str
+    profile: str
+    seed: int
+    steps: int
+    faults: tuple[Fault, ...]
+
+
 class BreachError(AssertionError):
     """A guarantee was violated; the message contains the step."""
 
@@ -81,6 +102,14 @@ def load_arm(name: str, profile: str) -> tuple[RobotTree, DriverConversion | Non
 
 class FaultEvaluator:
     """A session with its plant, and the checks of every command."""
+
+    shift = now = 50 * NS
+    step = true_ticks = restarts = 0
+    disturbed = answered = struck_at = 0  # times; the first: of the last push or streamed target
+    stopped_at = rated_at = off_program_step = -math.inf
+    energy: tuple[int, float, float] | None = None
+    alone = braking = False  # the first: whether the law must act alone
+    fresh_start = True
 
     def __init__(self, scenario: Scenario) -> None:
         self.scenario, rng = scenario, np.random.default_rng(scenario.seed)
@@ -113,19 +142,10 @@ class FaultEvaluator:
             begin = np.array(simulated.get('initial_position', np.zeros(self.tree.n)))
         self.plant.reset(begin)
         self.q, self.v, self.effort, self.momentum, self.guarded = np.zeros((5, self.tree.n))
-        self.step, self.shift, self.now = 0, 50 * NS, 50 * NS
         self.truth: dict[int, tuple[Vector, Vector]] = {}
-        self.active: list[Distortion] = []
-        self.disturbed = 0  # time of the last push or streamed target
+        self.active: list[Any] = []  # distortions of the states
         self.lasting: list[tuple[int, int, Callable[[], None]]] = []
-        self.answered = self.struck_at = 0
-        self.braking = False
-        self.stopped_at, self.true_ticks, self.loaded = -math.inf, 0, closed
-        self.energy: tuple[int, float, float] | None = None
-        self.fresh_start, self.restarts = True, 0
-        self.acting = np.zeros(self.tree.n, dtype=bool)
-        self.rated_at = self.off_program_step = -math.inf
-        self.alone = False  # whether the law must act alone
+        self.loaded, self.acting = closed, np.zeros(self.tree.n, dtype=bool)
         self.activation_shift = int(rng.choice(SHIFTS))
 
     @property
@@ -218,7 +238,7 @@ class FaultEvaluator:
         """Return the largest damping of an active or fading program, 1/s; 0 for none."""
         laws = self.loop.law, self.loop._transition.former
         gains = [one.program.G1 for one in laws if hasattr(one, 'program')]
-        return max((float(np.abs(gain).max()) for gain in gains), default=0.0)
+        return max((np.abs(gain).max() for gain in gains), default=0.0)
 
     def _is_off_program(self) -> bool:
         """Return whether an active or fading program is not followed.
@@ -233,7 +253,7 @@ class FaultEvaluator:
     def _check_timeout(self) -> None:
         """Check that missing states have led to the stop action."""
         session = self.session
-        running = session.mode in (SessionMode.HOLDING, SessionMode.FOLLOWING)
+        running = session.mode in WORKING
         if running and session.is_silent(self.now):
             self.breach('no stop action although states are missing')
 
@@ -245,7 +265,7 @@ class FaultEvaluator:
         swings = self.session.port.differentiates and self.now * 1e-9 - self.rated_at < TAIL
         # The model contains neither end stops nor payloads, and filtered velocities are delayed.
         waits |= (self.loaded or struck or swings) and mode is SessionMode.REACTING
-        if mode not in (SessionMode.HOLDING, SessionMode.FOLLOWING) and not waits:
+        if mode not in WORKING and not waits:
             self.breach('has not recovered')
         if self.now + self.shift - self.answered > 2 * self.period:
             self.breach('does not answer clean states')
@@ -260,7 +280,7 @@ class FaultEvaluator:
         """Check that the law acts alone, where nothing limits it."""
         loop, mode = self.loop, self.session.mode
         rated = self.now * 1e-9 - self.rated_at < RAMPED
-        if mode not in (SessionMode.HOLDING, SessionMode.FOLLOWING) or loop.braking or rated:
+        if mode not in WORKING or loop.braking or rated:
             return
         if self.programmed and loop.law.answers_force:
             return  # a second evaluation would advance the contact's state

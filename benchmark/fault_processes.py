@@ -22,11 +22,9 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray
 
 from benchmark.fault_evaluator import BreachError
-from benchmark.soak import Disturber, Spinner
+from benchmark.soak import Disturber
 from robot_dynamics_ros.cli.processes import SceneProcesses, own_domain
-from robot_dynamics_ros.description.shipped import shipped_robot
 from robot_dynamics_ros.errors import PeerTimeoutError
-from robot_dynamics_ros.model import load_robot
 
 _ARM, _TIMEOUT_S, _ENOUGH = 'scara', 90.0, 50
 #: Command of each process, and its parameters besides those of the arm's parameter file.
@@ -47,23 +45,21 @@ class ProcessTrial:
     """Two processes in a domain, the faults applied to them, and a check of every command.
 
     Args:
-        spinner: A node in their domain.
+        node: A node in their domain.
         nodes: Starts the processes.
         seed: Seed of the random numbers.
     """
 
-    def __init__(self, spinner: Spinner, nodes: SceneProcesses, seed: int) -> None:
+    def __init__(self, node: Disturber, nodes: SceneProcesses, seed: int) -> None:
         self._nodes, self._rng = nodes, np.random.default_rng(seed)
-        self._tree = load_robot(shipped_robot(_ARM))
+        self._node, self._tree = node, node.tree
         for name in _PROCESSES:
             self._start(name)
-        self._spinner, node = spinner, spinner.node
         self.commands, self._violation = 0, ''
-        node.create_subscription(
+        node.node.create_subscription(
             Float64MultiArray, 'effort_controller/commands', self._on_command, 1000
         )
-        self._states = node.create_publisher(JointState, 'joint_states', 100)
-        self._disturber = Disturber(node)
+        self._states = node.node.create_publisher(JointState, 'joint_states', 100)
 
     def _start(self, name: str) -> None:
         self._nodes.start(name, *_PROCESSES[name], _ARM)
@@ -94,11 +90,11 @@ class ProcessTrial:
         """
         end, first = time.monotonic() + _TIMEOUT_S, self.commands
         while time.monotonic() < end:
-            self._spinner.spin(0.2)
+            self._node.spin(0.2)
             self._nodes.check()
             if self.commands - first < _ENOUGH:
                 continue
-            state = self._spinner.call(GetState, 'controller/get_state', GetState.Request())
+            state = self._node.call(GetState, 'controller/get_state', GetState.Request())
             if state.current_state.id == _ACTIVE:
                 return
         raise PeerTimeoutError('controller', 'command', _TIMEOUT_S)
@@ -109,27 +105,27 @@ class ProcessTrial:
         """Suspend a process for longer than the timeout of the states."""
         pid = self._nodes.pid(name)
         os.kill(pid, signal.SIGSTOP)
-        self._spinner.spin(float(self._rng.uniform(0.3, 1.0)))
+        self._node.spin(float(self._rng.uniform(0.3, 1.0)))
         os.kill(pid, signal.SIGCONT)
 
     def kill(self, name: str) -> None:
         """Kill a process, and start a new one."""
         os.kill(self._nodes.pid(name), signal.SIGKILL)
-        self._spinner.spin(float(self._rng.uniform(0.0, 1.0)))
+        self._node.spin(float(self._rng.uniform(0.0, 1.0)))
         self._start(name)
 
     def contradict(self) -> None:
         """Publish states of another arm, including impossible ones."""
         n = self._tree.n
         for k in range(200):
-            now = self._spinner.node.get_clock().now().to_msg()
+            now = self._node.node.get_clock().now().to_msg()
             values = self._rng.normal(size=n) * self._rng.choice([0.3, 1.0, 1e9])
             values[k % n] = self._rng.choice([values[k % n], math.nan, math.inf])
             message = JointState(name=list(self._tree.joint_names), position=values.tolist(),
                                  velocity=[0.0] * n, effort=[0.0] * n)  # fmt: skip
             message.header.stamp = now
             self._states.publish(message)
-            self._spinner.spin(0.002)
+            self._node.spin(0.002)
 
     def flood(self) -> None:
         """Send valid and invalid trajectories and parameters at the maximum rate."""
@@ -139,8 +135,8 @@ class ProcessTrial:
             goal = middle + self._rng.choice([0.05, 1e300, math.nan]) * self._rng.normal(size=n)
             seconds = int(self._rng.integers(0, 4))
             frequency = float(self._rng.choice([8.0, 15.0, -1.0, math.nan]))
-            self._disturber.send(goal.tolist(), seconds, [frequency] * n)
-            self._spinner.spin(0.005)
+            self._node.send(goal.tolist(), seconds, [frequency] * n)
+            self._node.spin(0.005)
 
 
 #: A restarted simulator's time jumps back, with its arm at another position; a killed controller
@@ -165,9 +161,9 @@ def campaign(rounds: int, seed: int, folder: Path, tell: Callable[[str], None] =
     with (
         own_domain() as domain,
         SceneProcesses(folder / 'logs', domain) as nodes,
-        closing(Spinner(domain)) as spinner,
+        closing(Disturber(domain)) as node,
     ):
-        trial = ProcessTrial(spinner, nodes, seed)
+        trial = ProcessTrial(node, nodes, seed)
         trial.await_control()
         order = np.random.default_rng(seed).permutation(rounds)
         for kind in ([*KINDS][k % len(KINDS)] for k in order):

@@ -12,8 +12,7 @@ import argparse
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache, partial
 from itertools import chain, product
 from pathlib import Path
@@ -21,10 +20,27 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from benchmark.fault_changes import CHANGES, REJECTED, FaultChanges
-from benchmark.fault_evaluator import CLOSED, NS, RAMPED, TAIL, BreachError, load_arm
-from benchmark.fault_states import STATE_FAULTS, Distortion, Fault, Scenario, State
+from benchmark.fault_changes import (
+    CHANGES,
+    REJECTED,
+    STATE_FAULTS,
+    Distortion,
+    FaultChanges,
+    State,
+)
+from benchmark.fault_evaluator import (
+    CLOSED,
+    NS,
+    RAMPED,
+    TAIL,
+    WORKING,
+    BreachError,
+    Fault,
+    Scenario,
+    load_arm,
+)
 from benchmark.measuring import save, show, with_progress
+from robot_dynamics_ros.cli.arguments import option
 from robot_dynamics_ros.control.drivers.profile import shipped_profiles
 from robot_dynamics_ros.control.laws.registry import LAWS
 from robot_dynamics_ros.control.modes import SessionMode
@@ -35,7 +51,6 @@ from robot_dynamics_ros.errors import RobotDynamicsError
 from robot_dynamics_ros.recordings.bag_jobs import run_jobs
 
 FAULTS = (*STATE_FAULTS, *CHANGES)
-_WORKING = (SessionMode.HOLDING, SessionMode.FOLLOWING)
 
 
 class FaultTrial(FaultChanges):
@@ -85,7 +100,8 @@ class FaultTrial(FaultChanges):
         self.lasting = [one for one in self.lasting if one[0] > self.step]
         for until, every, act in self.lasting:
             if (until - self.step) % every == 0:
-                act()
+                with REJECTED:
+                    act()
             self.disturbed = self.now
         if self.lasting or self.loop.added is not None:  # which may move the arm
             self.energy = None
@@ -100,7 +116,7 @@ class FaultTrial(FaultChanges):
         self.active = [one for one in self.active if one.until > self.step]
         states: list[State] = [(stamp, *self.truth[stamp])]
         for one in self.active:
-            states = [new for state in states for new in getattr(one, one.kind)(state)]
+            states = [new for state in states for new in one.deliver(state)]
         for state in states:
             self._deliver(state)
         mode = self.session.mode
@@ -129,7 +145,7 @@ class FaultTrial(FaultChanges):
             self.shift += self.activation_shift
         if not sent:
             return
-        if mode is SessionMode.REACTING and session.mode in _WORKING:
+        if mode is SessionMode.REACTING and session.mode in WORKING:
             self.breach('resumes without a command')
         self._check_accepted(stamp)
         elapsed = abs(stamp - self.answered) / NS
@@ -186,21 +202,19 @@ def combinations() -> tuple[tuple[str, str, str, str], ...]:
     fitting = [
         (arm, law, action, profile)
         for arm in (*ROBOTS, *CLOSED)
-        for profile in ('none', *(shipped_profiles() if arm in ROBOTS else ()))
-        if _fits(arm, profile)
+        for profile in _profiles(arm)
         for law, action in product(LAWS, STOP_ACTIONS)
     ]
     order = np.random.default_rng(0).permutation(len(fitting))
     return tuple(fitting[i] for i in order)
 
 
-def _fits(arm: str, profile: str) -> bool:
-    """Return whether a profile fits an arm."""
-    try:
-        load_arm(arm, profile)
-    except RobotDynamicsError:
-        return False
-    return True
+def _profiles(arm: str) -> Iterator[str]:
+    """Yield the driver profiles that fit an arm, and 'none'."""
+    for profile in ('none', *(shipped_profiles() if arm in ROBOTS else ())):
+        with REJECTED:
+            load_arm(arm, profile)
+            yield profile
 
 
 def scenario_of(index: int, seed: int) -> Scenario:
@@ -223,7 +237,7 @@ def scenario_of(index: int, seed: int) -> Scenario:
 def chosen(scenario: Scenario, only: Iterable[int] | None, steps: int | None) -> Scenario:
     """Return a scenario with a subset of its faults and a limited number of steps."""
     faults = scenario.faults if only is None else tuple(scenario.faults[i] for i in only)
-    return replace(scenario, faults=faults, steps=min(steps or STEPS, scenario.steps))
+    return scenario._replace(faults=faults, steps=min(steps or STEPS, scenario.steps))
 
 
 def reduced(scenario: Scenario) -> tuple[list[int], int, str]:
@@ -264,7 +278,7 @@ def run(indices: range, args: argparse.Namespace) -> list[tuple[int, str]]:
     """Run scenarios in processes, with progress; return the violations by index."""
     work = partial(breach_at, seed=args.seed, interpreted=args.interpreted)
     results = run_jobs(work, indices, lambda _, reason: reason, jobs=args.jobs)
-    shown = with_progress(results, 'scenarios', len(indices), lambda result: bool(result[1]))
+    shown = with_progress(results, len(indices), lambda result: bool(result[1]))
     return sorted((indices[place], violation) for place, violation in shown if violation)
 
 
@@ -279,21 +293,8 @@ def counts(indices: range, seed: int) -> dict[str, Counter[str]]:
     return {**counters, 'fault': Counter(chain.from_iterable(kinds))}
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the options."""
-    parser.add_argument('--scenarios', type=int, default=1000)
-    parser.add_argument('--seed', type=int, default=1)
-    parser.add_argument('--first', type=int, default=0, help='index of the first scenario')
-    parser.add_argument('--only', help='for one scenario: indices of its faults, such as 0,2')
-    parser.add_argument('--steps', type=int, help='for one scenario: number of steps')
-    parser.add_argument('--processes', type=int, metavar='N', help='instead: number of faults of '
-                        'real processes, including kills and stops (ROS 2)')  # fmt: skip
-    parser.add_argument('--jobs', type=int, default=0, help='processes; default: all processors')
-    parser.add_argument('--interpreted', action='store_true', help='without compiled code')
-
-
-def main(args: argparse.Namespace) -> int:
-    """Run the campaign, print and write ``out/benchmark/faults.json``; 1 on a violation."""
+def faults_benchmark(args: argparse.Namespace) -> int:
+    """Apply seeded faults to the session with the plant; return 1 on a violation."""
     if args.interpreted:
         interpret()
     if args.processes:
@@ -311,12 +312,12 @@ def processes(rounds: int, seed: int) -> int:
     """Run the campaign with real processes; return 1 on a violation."""
     from benchmark import fault_processes
 
-    with TemporaryDirectory() as folder:
-        try:
+    try:
+        with TemporaryDirectory() as folder:
             commands = fault_processes.campaign(rounds, seed, Path(folder))
-        except (BreachError, RobotDynamicsError) as breach:
-            print(breach)
-            return 1
+    except (BreachError, RobotDynamicsError) as breach:
+        print(breach)
+        return 1
     print(f'{rounds} faults of processes, seed {seed}: 0 breaches in {commands} commands')
     return 0
 
@@ -327,8 +328,12 @@ def campaign(args: argparse.Namespace) -> int:
     indices = range(args.first, args.first + args.scenarios)
     breaches = run(indices, args)
     tried, lines = counts(indices, seed), {}
-    rows = ((what, *pair) for what, counter in tried.items() for pair in sorted(counter.items()))
-    show('number of scenarios of each', ('what', 'which', 'scenarios'), rows)
+    rows = [
+        {'what': what, 'which': which, 'scenarios': count}
+        for what, counter in tried.items()
+        for which, count in sorted(counter.items())
+    ]
+    show('number of scenarios of each', rows)
     for index, violation in breaches[:MOST]:
         only, steps, left = reduced(scenario_of(index, seed))
         lines[rerun(index, seed, only, steps)] = left or violation
@@ -339,3 +344,21 @@ def campaign(args: argparse.Namespace) -> int:
     result = {'scenarios': len(indices), 'seed': seed, 'seconds': seconds, 'tried': tried}
     save('faults.json', result | {'breaches': breaches, 'reduced': lines})
     return int(bool(breaches))
+
+
+OPTIONS = {
+    'faults': {
+        '--scenarios': option(1000, 'number of scenarios'),
+        '--seed': option(1, 'of all random numbers'),
+        '--first': option(0, 'index of the first scenario'),
+        '--only': option(None, 'for one scenario: indices of its faults, such as 0,2'),
+        '--steps': option(int, 'for one scenario: number of steps'),
+        '--processes': option(
+            0,
+            'instead: number of faults of real processes, including kills and stops (ROS 2)',
+            metavar='N',
+        ),
+        '--jobs': option(0, 'processes; 0: all processors'),
+        '--interpreted': option(False, 'without compiled code'),
+    },
+}

@@ -8,7 +8,6 @@ its working folder. A node that does not end by itself receives SIGINT at a rand
 
 from __future__ import annotations
 
-import hashlib
 import os
 import resource
 import shutil
@@ -29,8 +28,17 @@ from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import JointTrajectory
 
 import robot_dynamics_ros
-from benchmark.fuzz import LONGEST_MESSAGE, LONGEST_S, MOST_BYTES, Tally, breaches_of, text_of
-from benchmark.fuzz_kinds import KINDS, robot_of, tree_of, write_input
+from benchmark.fuzz import (
+    KINDS,
+    LONGEST_MESSAGE,
+    LONGEST_S,
+    FuzzResult,
+    breaches,
+    robot_of,
+    text_of,
+    write_input,
+)
+from benchmark.fuzz_inputs import MOST_BYTES, tree_of
 from benchmark.measuring import with_progress
 from benchmark.soak import Spinner
 from robot_dynamics_ros.__main__ import NODE_COMMANDS
@@ -67,19 +75,20 @@ def verdict(ended: Ended, longest: float = LONGEST_S) -> tuple[str, str]:
     """Return 'accepted', 'refused' or 'breach' of a process, and its message."""
     errors = [line for line in ended.error.splitlines() if 'error: ' in line]
     said = errors[-1].partition('error: ')[2] if errors else ended.error.strip()
-    for wrong, problem in (
-        ('Traceback' in ended.error, 'traceback'),
-        (ended.code not in (0, 1, 2), f'exit code {ended.code}'),
-        (len(errors) > 1 or ended.code == 2 and not errors, f'{len(errors)} lines of error'),
-        (ended.code == 2 and not ended.error.rstrip().endswith(said), 'lines after the error'),
-        (len(ended.error) > LONGEST_MESSAGE, f'{len(ended.error)} characters'),
-        (ended.seconds > longest, f'{ended.seconds:.1f} s of the processor'),
-        (ended.memory > MOST_BYTES, f'{ended.memory} bytes of memory'),
-        (bool(ended.left), f'left {ended.left}'),
-    ):
-        if wrong:
-            return 'breach', f'{problem}: {ended.error[-250:]}'
-    return ('refused' if ended.code == 2 else 'accepted'), said
+    code = ended.code
+    problems = {
+        'traceback': 'Traceback' in ended.error,
+        f'exit code {code}': code not in (0, 1, 2),
+        f'{len(errors)} lines of error': len(errors) > 1 or (code == 2 and not errors),
+        'lines after the error': code == 2 and not ended.error.rstrip().endswith(said),
+        f'{len(ended.error)} characters': len(ended.error) > LONGEST_MESSAGE,
+        f'{ended.seconds:.1f} s of the processor': ended.seconds > longest,
+        f'{ended.memory} bytes of memory': ended.memory > MOST_BYTES,
+        f'left {ended.left}': bool(ended.left),
+    }
+    if wrong := [problem for problem, occurred in problems.items() if occurred]:
+        return 'breach', f'{wrong[0]}: {ended.error[-250:]}'
+    return ('refused' if code == 2 else 'accepted'), said
 
 
 class CommandLine:
@@ -95,16 +104,17 @@ class CommandLine:
     def __init__(self, root: Path, domain: int) -> None:
         self._root, self._work = root, root / 'files' / 'a' / 'b' / 'here'
         self._baseline = dict[tuple[str, int], float]()
-        for folder in (self._work, *(root / 'files' / name for name in ('home', 'temporary'))):
+        home, temporary = (root / 'files' / name for name in ('home', 'temporary'))
+        for folder in (self._work, home, temporary):
             folder.mkdir(parents=True)
         write_input('bag', KINDS['bag'].seeds()[0], 0, root)
-        for file in (root / 'files' / 'a' / 'kept', self._work / 'kept'):
-            file.write_text('kept', encoding='utf-8')
+        for folder in (self._work, self._work.parents[1]):
+            (folder / 'kept').write_text('kept', encoding='utf-8')
         self._environment = {
             **os.environ,
             LOCATION: str(cache_directory().resolve()),
-            'HOME': str(root / 'files' / 'home'),
-            'TMPDIR': str(root / 'files' / 'temporary'),
+            'HOME': str(home),
+            'TMPDIR': str(temporary),
             'ROS_LOG_DIR': str(root / 'log'),
             'ROS_DOMAIN_ID': str(domain),
             'ROS_AUTOMATIC_DISCOVERY_RANGE': 'LOCALHOST',
@@ -129,9 +139,9 @@ class CommandLine:
         """Stop the arm's node."""
         self._spinner.close()
 
-    def evaluate(self, kind: str, index: int, seed: int) -> Tally:
+    def evaluate(self, kind: str, index: int, seed: int) -> FuzzResult:
         """Run the command of an input; time for its seed, such as compiling, is allowed extra."""
-        tally, (text, origin) = Tally(), text_of(kind, index, seed)
+        text, origin = text_of(kind, index, seed)
         if (kind, origin) not in self._baseline:
             words = self.words(kind, KINDS[kind].seeds()[origin], origin)
             self._baseline[kind, origin] = self.run(words, 20.0 * LONGEST_S).seconds
@@ -139,10 +149,8 @@ class CommandLine:
         try:
             ended = self.run(self.words(kind, text, origin), longest)
         except (ValueError, OSError):  # invalid as an argument or a file name
-            tally.count(index, 'refused', '', 0.0)
-        else:
-            tally.count(index, *verdict(ended, longest), ended.seconds)
-        return tally
+            return FuzzResult(kind, index, 'refused', '')
+        return FuzzResult(kind, index, *verdict(ended, longest), ended.seconds)
 
     def words(self, kind: str, text: str, origin: int) -> list[str]:
         """Write an input, and return the command that reads it."""
@@ -187,24 +195,19 @@ class CommandLine:
         seconds = used.ru_utime + used.ru_stime
         return Ended(code, *printed, seconds, used.ru_maxrss * 1024, left)
 
-    def _content(self) -> dict[str, str]:
-        root = self._root / 'files'
-        return {
-            str(path.relative_to(root)): hashlib.md5(path.read_bytes()).hexdigest()
-            for path in root.rglob('*')
-            if path.is_file()
-        }
+    def _content(self) -> dict[Path, bytes]:
+        files = filter(Path.is_file, (self._root / 'files').rglob('*'))
+        return {path: path.read_bytes() for path in files}
 
-    def _leftovers(self, before: dict[str, str], said: str) -> list[str]:
+    def _leftovers(self, before: dict[Path, bytes], said: str) -> list[str]:
         """Return changed files and unreported new files; remove the new ones."""
-        after = self._content()
-        wrong = [f'changed {name}' for name in before if after.get(name) != before[name]]
-        work = str(self._work.relative_to(self._root / 'files'))
-        for name in after.keys() - before.keys():
-            inside = Path(name).is_relative_to(work)
-            if not inside or Path(name).relative_to(work).parts[0] not in said:
-                wrong.append(f'new {name}')
-            (self._root / 'files' / name).unlink()
+        after, root, work = self._content(), self._root / 'files', self._work
+        changed = [path for path in before if after.get(path) != before[path]]
+        wrong = [f'changed {path.relative_to(root)}' for path in changed]
+        for path in after.keys() - before.keys():
+            if not path.is_relative_to(work) or path.relative_to(work).parts[0] not in said:
+                wrong.append(f'new {path}')
+            path.unlink()
         for folder in self._work.iterdir():
             if folder.is_dir():
                 shutil.rmtree(folder)
@@ -232,8 +235,8 @@ def _session(session: int) -> dict[int, str]:
     return names
 
 
-def run(kinds: Sequence[str], inputs: int, seed: int, first: int = 0) -> dict[str, Tally]:
-    """Run a campaign; return the results by kind.
+def run(kinds: Sequence[str], inputs: int, seed: int, first: int = 0) -> list[FuzzResult]:
+    """Run a campaign; return the results.
 
     Args:
         kinds: Keys of ``KINDS``, alternately.
@@ -241,21 +244,18 @@ def run(kinds: Sequence[str], inputs: int, seed: int, first: int = 0) -> dict[st
         seed: Seed of all random numbers.
         first: Index of the first input of each kind.
     """
-    tallies, own = {kind: Tally() for kind in kinds}, threading.local()
+    own = threading.local()
 
     def begin() -> None:
         folder, domain = tempfile.TemporaryDirectory(), own_domain()
         root = Path(stack.enter_context(folder))
         own.line = stack.enter_context(closing(CommandLine(root, stack.enter_context(domain))))
 
-    def evaluate(place: int) -> tuple[str, Tally]:
+    def evaluate(place: int) -> list[FuzzResult]:
         kind = kinds[place % len(kinds)]
-        return kind, own.line.evaluate(kind, first + place // len(kinds), seed)
+        return [own.line.evaluate(kind, first + place // len(kinds), seed)]
 
     processors = len(os.sched_getaffinity(0))
     with ExitStack() as stack, ThreadPoolExecutor(processors, initializer=begin) as pool:
         jobs = as_completed([pool.submit(evaluate, place) for place in range(inputs)])
-        results = (job.result() for job in jobs)
-        for kind, tally in with_progress(results, 'inputs', inputs, breaches_of):
-            tallies[kind].add(tally)
-    return tallies
+        return sum(with_progress((job.result() for job in jobs), inputs, breaches), start=[])

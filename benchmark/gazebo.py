@@ -13,21 +13,18 @@ import signal
 import subprocess
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from benchmark.measuring import OUT, note, save, show_rows
+from benchmark.measuring import OUT, Figures, note, save, show
 from robot_dynamics_ros.errors import SceneError
 from robot_dynamics_ros.messages import stamp_ns
 from robot_dynamics_ros.model import RobotTree, load_robot
 from robot_dynamics_ros.recordings.bag.reader import BagReader
-from robot_dynamics_ros.recordings.metrics.tracking import (
-    TrackingMetrics,
-    tracking_metrics,
-)
+from robot_dynamics_ros.recordings.metrics.tracking import tracking_metrics
 from robot_dynamics_ros.recordings.recording import Recording
 
 #: Robot, law, and whether the joints have Coulomb friction.
@@ -43,33 +40,8 @@ _SENT = re.compile(r'from t = ([\d.]+) s to t = ([\d.]+) s, after an approach of
 _READY_SECONDS, _SLOWEST, _END_SECONDS = 90.0, 2.0, 30.0
 
 
-@dataclass(frozen=True)
-class GazeboRun:
-    """One run and its results.
-
-    Attributes:
-        robot, law, coulomb_friction: As launched.
-        metrics: Tracking from the end of the approach to the end of the motion.
-        start_deviation: Largest displacement of any joint before its motion, rad or m.
-        rate_hz: Commands per second of simulated time.
-        answered: Share of Gazebo's states, 1 kHz, that got their own command.
-        gap_p99_ms: 99th percentile of the time from one command to the next, ms.
-        real_time_factor: Simulated time per wall time.
-    """
-
-    robot: str
-    law: str
-    coulomb_friction: bool
-    metrics: TrackingMetrics
-    start_deviation: float
-    rate_hz: float
-    answered: float
-    gap_p99_ms: float
-    real_time_factor: float
-
-
-def main() -> int:
-    """Run every arm, print and write ``out/benchmark/gazebo.json``; 0 without Gazebo."""
+def gazebo_benchmark() -> int:
+    """Run every arm in free-running Gazebo: tracking, rate, start; 0 without Gazebo."""
     if shutil.which('ros2') is None or shutil.which('gz') is None:
         note('gazebo: skipped; it needs a sourced ROS 2 and Gazebo (docs/gazebo.md)')
         return 0
@@ -78,13 +50,21 @@ def main() -> int:
         note(f'{robot}, {law}, Coulomb friction {"on" if coulomb_friction else "off"} ...')
         runs.append(measure(robot, law, coulomb_friction))
     for robot in dict.fromkeys(robot for robot, _, _ in RUNS):
-        show_rows(robot, [_row(run) for run in runs if run.robot == robot])
-    save('gazebo.json', {'runs': [asdict(run) for run in runs]})
+        show(robot, [_row(run) for run in runs if run['robot'] == robot])
+    save('gazebo.json', {'runs': runs})
     return 0
 
 
-def measure(robot: str, law: str, coulomb_friction: bool) -> GazeboRun:
+def measure(robot: str, law: str, coulomb_friction: bool) -> Figures:
     """Launch one arm, let it finish its motion, and evaluate the bag.
+
+    Returns:
+        As launched: robot, law, coulomb_friction. ``metrics``: tracking from the end of the
+        approach to the end of the motion. ``start_deviation``: largest displacement of any joint
+        before its motion, rad or m. ``rate_hz``: commands per second of simulated time.
+        ``answered``: share of Gazebo's states, 1 kHz, that got their own command.
+        ``gap_p99_ms``: 99th percentile of the time from one command to the next, ms.
+        ``real_time_factor``: simulated time per wall time.
 
     Raises:
         SceneError: The launch failed or did not finish.
@@ -98,27 +78,26 @@ def measure(robot: str, law: str, coulomb_friction: bool) -> GazeboRun:
         folder, f'robot:={robot}', f'law:={law}', friction, f'bag:={folder.resolve() / "bag"}'
     )
     with BagReader(folder / 'bag') as bag:
-        description = bag.first('/robot_description').data
-        tree = load_robot(description)
+        tree = load_robot(bag.first('/robot_description').data)
         run, states = _pairs(bag, tree)
         factor = _real_time_factor(bag)
-    window = (start + approach, end)
+    begin = start + approach
     if run.time[-1] < end:
         raise SceneError(name, f'ended at {run.time[-1]:.2f} s', f'the motion ends at {end:.2f} s')
-    inside = (run.time >= window[0]) & (run.time <= window[1])
-    due = (states >= window[0]) & (states <= window[1])
+    inside = run.time[(run.time >= begin) & (run.time <= end)]
+    due = (states >= begin) & (states <= end)
     before = run.position[run.time < start]
-    return GazeboRun(
-        robot,
-        law,
-        coulomb_friction,
-        tracking_metrics(run, tree, window),
-        float(np.abs(before - before[0]).max()),
-        float(inside.sum() / (window[1] - window[0])),
-        float(inside.sum() / due.sum()),
-        float(1e3 * np.percentile(np.diff(run.time[inside]), 99)),
-        factor,
-    )
+    return {
+        'robot': robot,
+        'law': law,
+        'coulomb_friction': coulomb_friction,
+        'metrics': asdict(tracking_metrics(run, tree, (begin, end))),
+        'start_deviation': np.abs(before - before[0]).max(),
+        'rate_hz': len(inside) / (end - begin),
+        'answered': len(inside) / int(due.sum()),
+        'gap_p99_ms': float(1e3 * np.percentile(np.diff(inside), 99)),
+        'real_time_factor': factor,
+    }
 
 
 def _launch(folder: Path, *arguments: str) -> tuple[float, float, float]:
@@ -179,20 +158,18 @@ def _real_time_factor(bag: BagReader) -> float:
     return (running[-1] - running[0]) / (len(running) - 1)
 
 
-def _row(run: GazeboRun) -> dict[str, str]:
+def _row(run: Figures) -> dict[str, str]:
     """Return the results of a run as printed."""
-    metrics, friction = run.metrics, '' if run.coulomb_friction else 'no '
-    joints = zip(metrics.joints, metrics.rms_error, metrics.peak_error, strict=True)
-    return {
-        '': f'{run.law}\n{friction}Coulomb friction',
-        **{
-            f'{joint} RMS / peak,\nmrad or mm': f'{1e3 * rms:.2f} / {1e3 * peak:.2f}'
-            for joint, rms, peak in joints
-        },
-        'tool RMS / peak,\nmm': f'{metrics.tool_rms_mm:.2f} / {metrics.tool_peak_mm:.2f}',
-        'commands\nper second': f'{run.rate_hz:.0f}',
-        'states\nanswered, %': f'{100 * run.answered:.1f}',
-        'time between\ncommands p99, ms': f'{run.gap_p99_ms:.1f}',
-        'real-time\nfactor': f'{run.real_time_factor:.2f}',
-        'deviation before\nthe motion': f'{run.start_deviation:.1e}',
+    metrics, friction = run['metrics'], '' if run['coulomb_friction'] else 'no '
+    row = {'': f'{run["law"]}\n{friction}Coulomb friction'}
+    errors = (metrics[name] for name in ('joints', 'rms_error', 'peak_error'))
+    for joint, rms, peak in zip(*errors, strict=True):
+        row[f'{joint} RMS / peak,\nmrad or mm'] = f'{1e3 * rms:.2f} / {1e3 * peak:.2f}'
+    return row | {
+        'tool RMS / peak,\nmm': f'{metrics["tool_rms_mm"]:.2f} / {metrics["tool_peak_mm"]:.2f}',
+        'commands\nper second': f'{run["rate_hz"]:.0f}',
+        'states\nanswered, %': f'{100 * run["answered"]:.1f}',
+        'time between\ncommands p99, ms': f'{run["gap_p99_ms"]:.1f}',
+        'real-time\nfactor': f'{run["real_time_factor"]:.2f}',
+        'deviation before\nthe motion': f'{run["start_deviation"]:.1e}',
     }

@@ -25,9 +25,8 @@ from typing import Any
 
 import numpy as np
 
-from benchmark.driver_run import make_arm, start_of
 from benchmark.measuring import note, save, show
-from benchmark.session_on_plant import shipped_parameters
+from benchmark.session_on_plant import make_arm, shipped_parameters, start_of
 from robot_dynamics_ros.control.loop import ControlLoop
 from robot_dynamics_ros.control.setup import DEFAULTS, build_loop
 from robot_dynamics_ros.control.trajectories.motions import Quintic
@@ -39,7 +38,6 @@ from robot_dynamics_ros.errors import MissingDependencyError, PeerTimeoutError, 
 from robot_dynamics_ros.model import RobotTree, load_robot
 from robot_dynamics_ros.ros.gazebo_files import bridge_entries
 from robot_dynamics_ros.ros.gazebo_world import (
-    INSTALL,
     SteppedWorld,
     bindings,
     gazebo_messages,
@@ -90,8 +88,8 @@ CASES = (
 )
 
 
-def main() -> int:
-    """Run all cases, print and write the errors; 0 without Gazebo or its bindings."""
+def gazebo_steps_benchmark() -> int:
+    """Measure the errors of all cases, one command per step; 0 without Gazebo or its bindings."""
     if not is_available():
         note('gazebo_steps: skipped; it needs Gazebo and its Python bindings')
         return 0
@@ -103,11 +101,12 @@ def main() -> int:
         approach = Quintic(np.zeros(arm.tree.n), start, 2.0)
         error = run(case, Chain([approach, arm.motion]))[round(1e3 * (SETTLE_S + 2.0)) :]
         rms, peak = root_mean_square(error), np.abs(error).max(axis=0)
-        cells = [f'{r:.1e} / {p:.1e}' for r, p in zip(rms, peak, strict=True)]
-        rows.append((f'{case.robot}, {case.title}', *cells))
+        row = {'': f'{case.robot}, {case.title}'}
+        for i, (r, p) in enumerate(zip(rms, peak, strict=True), 1):
+            row[f'joint{i}, rad or m'] = f'{r:.1e} / {p:.1e}'
+        rows.append(row)
         runs.append({'case': vars(case), 'rms': rms.tolist(), 'peak': peak.tolist()})
-    headings = ('', *(f'joint{i}, rad or m' for i in range(1, 5)))
-    show('error RMS / peak on the circle, one command per step', headings, rows)
+    show('error RMS / peak on the circle, one command per step', rows)
     save('gazebo_steps.json', {'runs': runs})
     return 0
 
@@ -204,14 +203,9 @@ class SteppedGazebo:
     Attributes:
         stamp_ns: Simulated time of the state, ns.
         position, velocity: State after the last step, shape (n,), rad or m and rad/s or m/s.
-
-    Raises:
-        MissingDependencyError: Gazebo or its Python bindings are absent.
     """
 
     def __init__(self, robot: str, description: str, joints: Sequence[str]) -> None:
-        if not is_available():
-            raise MissingDependencyError('gz.transport', 'stepping Gazebo', INSTALL)
         self._robot, self._description, self._joints = robot, description, tuple(joints)
         topics = {
             Path(entry['ros_topic_name']).parts[0]: entry['gz_topic_name']
@@ -221,8 +215,7 @@ class SteppedGazebo:
         self._partition = f'{PARTITION}_{uuid.uuid4().hex}'
         self._news = threading.Condition()
         self._state: Any = None
-        self.stamp_ns, self.position = 0, np.zeros(len(joints))
-        self.velocity = np.zeros(len(joints))
+        self.stamp_ns, (self.position, self.velocity) = 0, np.zeros((2, len(joints)))
 
     def __enter__(self) -> SteppedGazebo:
         with contextlib.ExitStack() as stack:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Peers of the probe of ``latency``, each in a separate process: echoes, and the controller.
+"""Peers of ``latency``, each in a separate process: echoes, and the controller; and their probe.
 
 ``python -m benchmark.latency_nodes KIND EXECUTOR STAMPS [ROS arguments]``. With a file for STAMPS
 ('' for none) a row is written per answer: the times when its state was sent, received, and passed
@@ -14,11 +14,12 @@ import json
 import struct
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial, partialmethod
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 import rclpy
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.lifecycle import LifecycleNode
@@ -37,10 +38,11 @@ from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.messages import stamp_ns
 from robot_dynamics_ros.ros.controller.node import Controller
 from robot_dynamics_ros.ros.controller.running import RunningController
-from robot_dynamics_ros.ros.conversions import EffortWriter, JointStateReader
+from robot_dynamics_ros.ros.conversions import EffortWriter, JointStateReader, ns_to_stamp
 from robot_dynamics_ros.ros.driver_connection import STATE_QOS
 from robot_dynamics_ros.ros.rclpy_compat import StatesFirstExecutor
 from robot_dynamics_ros.ros.spinning import freeze_objects, make_executor, run
+from robot_dynamics_ros.spatial.scalar import Array
 
 COMMAND_TOPIC = 'effort_controller/commands'
 #: Name of the process with several controllers, and their number.
@@ -60,6 +62,10 @@ WITHIN = {
     'session': ('state to SI units', 'state checks', 'loop', 'command to driver units'),
     'command encoding': ('published',),
 }
+
+
+_PARAMETERS = ('use_sim_time:=false', 'state_timeout_s:=5.0', 'share_command_topic:=true')
+_TIMEOUT_S = 60.0
 
 
 def arm_namespace(process: str, k: int) -> str:
@@ -222,6 +228,162 @@ def main(kind: str, executor: str, file: str, *ros_arguments: str) -> int:
     if stamps is not None:
         Path(file).write_text(json.dumps(stamps.rows), encoding='utf-8')
     return code
+
+
+# Probe -------------------------------------------------------------------------------------------
+
+
+class Peer(NamedTuple):
+    """A process that answers.
+
+    Attributes:
+        kind: One of ``latency_nodes.KINDS``.
+        executor: 'events' or 'single'.
+        stamps: File of its timestamps; empty: none.
+        title: Distinguishes it from others of its kind.
+    """
+
+    kind: str
+    executor: str = 'events'
+    stamps: str = ''
+    title: str = ''
+
+    @property
+    def namespace(self) -> str:
+        """Namespace of its topics."""
+        words = (self.kind, self.executor, 'stamped' * bool(self.stamps), self.title)
+        return '_'.join(word for word in words if word).replace(' ', '_')
+
+    @property
+    def arms(self) -> list[str]:
+        """Namespaces of the arms that it answers for."""
+        if self.kind != SEVERAL:
+            return [self.namespace]
+        return [arm_namespace(self.namespace, k) for k in range(ARMS)]
+
+    def listeners(self, folder: str) -> list[list[str]]:
+        """Return the command lines of a monitor and a recorder that writes to a folder."""
+        node = [sys.executable, '-m', 'robot_dynamics_ros']
+        common = ['--namespace', self.namespace, '-p', 'use_sim_time:=false']
+        settings = (f'bag:={folder}/bag', 'best_effort:=true', 'fail_on_loss:=false')
+        recorder = ['record', *common, *(word for one in settings for word in ('-p', one))]
+        return [[*node, 'monitor', *common], [*node, *recorder]]
+
+    def command(self) -> list[str]:
+        """Return the command line."""
+        return [sys.executable, '-m', 'benchmark.latency_nodes', *self[:3], *self.ros_arguments]
+
+    @property
+    def ros_arguments(self) -> list[str]:
+        """ROS arguments of its process."""
+        words = ['--ros-args', '--params-file', 'config/scara.yaml']
+        words += ['-r', f'__ns:=/{self.namespace}'] if self.kind != SEVERAL else []
+        return words + [word for assignment in _PARAMETERS for word in ('-p', assignment)]
+
+
+class Probe:
+    """Publishes joint states, of all arms at once, and waits for the commands that answer them.
+
+    Attributes:
+        rows: For each round trip the times, ns, before ('sent') and after ('published') publishing
+            the state, when the command was sent ('command_sent'), received ('command_received')
+            and passed to the callback ('callback'); and the duration ('duration') on a separate
+            clock.
+
+    Args:
+        namespaces: Namespaces of the peer's topics, one per arm.
+    """
+
+    def __init__(self, namespaces: Sequence[str]) -> None:
+        self._node = Node('probe', namespace=namespaces[0])
+        self._state = JointState(
+            name=[f'joint{i}' for i in range(1, 5)],
+            position=array.array('d', [-0.4, 1.4, 0.1, 0.0]),
+            velocity=array.array('d', [0.0] * 4),
+        )
+        self._publishers = [
+            self._node.create_publisher(JointState, f'/{name}/joint_states', 1)
+            for name in namespaces
+        ]
+        for name in namespaces:
+            topic = f'/{name}/{COMMAND_TOPIC}'
+            self._node.create_subscription(Float64MultiArray, topic, self._on_command, 1)
+        self._executor = SingleThreadedExecutor()
+        self._executor.add_node(self._node)
+        self._answered, self._row = 0, dict[str, int]()
+        self.rows: list[dict[str, int]] = []
+
+    def _on_command(self, _: Any, info: Any) -> None:
+        self._row = {
+            'command_sent': info_time(info, 'source_timestamp'),
+            'command_received': info_time(info, 'received_timestamp'),
+            'callback': time.time_ns(),
+        }
+        self._answered += 1
+
+    def wait_for_peer(self) -> None:
+        """Publish at 50 Hz until all arms answer the same state.
+
+        Raises:
+            TimeoutError: An answer is missing.
+        """
+        end = time.monotonic() + _TIMEOUT_S
+        while time.monotonic() < end:
+            before, again = self._answered, time.monotonic() + 0.02
+            self._publish()
+            while self._incomplete(before) and time.monotonic() < again:
+                self._executor.spin_once(timeout_sec=0.02)
+            if not self._incomplete(before):
+                return
+        raise TimeoutError(f'no answer in {self._node.get_namespace()}')
+
+    def _incomplete(self, before: int) -> bool:
+        """Return whether an answer is missing since a previous count."""
+        return self._answered - before < len(self._publishers)
+
+    def wait_for_listeners(self) -> None:
+        """Wait until monitor and recorder subscribe to the states besides the peer.
+
+        Raises:
+            TimeoutError: They do not subscribe in time.
+        """
+        end = time.monotonic() + _TIMEOUT_S
+        while self._publishers[0].get_subscription_count() <= 2:
+            if time.monotonic() > end:
+                raise TimeoutError('monitor and recorder do not subscribe')
+            time.sleep(0.1)
+
+    def measure(self, count: int, period: float = 0.0) -> Array:
+        """Return the times of round trips, shape (count,), us.
+
+        Args:
+            count: Number of round trips.
+            period: Time between two states, s. A trip without an answer by then counts as missed,
+                with the time until the next answer; 0: one after the other.
+        """
+        times, due = [], time.perf_counter()
+        for _ in range(count):
+            due += period
+            while (left := due - time.perf_counter()) > 0.0:
+                time.sleep(left)
+            before, begin = self._answered, time.perf_counter()
+            sent, published = self._publish(), time.time_ns()
+            while self._incomplete(before) and time.perf_counter() - begin < 1.0:
+                self._executor.spin_once(timeout_sec=0.1)
+            end = time.perf_counter()
+            times.append(1e6 * (end - begin))
+            row = {'sent': sent, 'published': published, 'duration': round(1e9 * (end - begin))}
+            self.rows.append(row | self._row)
+            due = max(due, end - period)
+        return np.array(times)
+
+    def _publish(self) -> int:
+        """Send a state; return the time before sending, which is also its timestamp, ns."""
+        now = time.time_ns()
+        self._state.header.stamp = ns_to_stamp(now)
+        for publisher in self._publishers:
+            publisher.publish(self._state)
+        return now
 
 
 if __name__ == '__main__':

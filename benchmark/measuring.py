@@ -11,12 +11,14 @@ import json
 import multiprocessing
 import os
 import platform
+import re
 import signal
 import sys
 import tempfile
 import time
 import timeit
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import cache, partial
 from importlib import metadata
 from pathlib import Path
@@ -37,6 +39,7 @@ from robot_dynamics_ros.symbolic.kernel import KernelSet, compile_kernel
 
 OUT = Path('out/benchmark')
 Result = TypeVar('Result')
+Figures = dict[str, Any]  # by name
 _QUARTER = 1.5707963267948966
 _END_S = 20.0  # s for a child process to end its own children
 
@@ -53,18 +56,14 @@ def machine() -> dict[str, str | int | float]:
         'python': platform.python_version(),
     }
     for name in _PACKAGES:
-        try:
+        with suppress(metadata.PackageNotFoundError):
             versions[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            continue
     return versions
 
 
 def _processor() -> str:
-    for line in Path('/proc/cpuinfo').read_text().splitlines():
-        if line.startswith('model name'):
-            return line.partition(':')[2].strip()
-    return platform.machine()
+    named = re.search(r'model name\s*: (.*)', Path('/proc/cpuinfo').read_text())
+    return named[1] if named else platform.machine()
 
 
 def in_turns(calls: Mapping[str, Callable[[], Result]], rounds: int) -> dict[str, list[Result]]:
@@ -80,7 +79,7 @@ class Contender(NamedTuple):
     """A statement to time, and its names."""
 
     statement: str
-    names: dict[str, Any]
+    names: Figures
 
 
 def race(
@@ -120,10 +119,9 @@ def drawn(items: Sequence[Result], rng: np.random.Generator) -> Result:
 
 def files() -> dict[str, Path]:
     """Return the robots of example-robot-data by relative path; none without the package."""
-    try:
+    listed: Sequence[metadata.PackagePath] = ()
+    with suppress(metadata.PackageNotFoundError):
         listed = metadata.files('example-robot-data') or ()
-    except metadata.PackageNotFoundError:
-        listed = ()
     paths = {str(file).split('robots/', 1)[-1]: file for file in listed if file.suffix == '.urdf'}
     return {name: Path(str(file.locate())) for name, file in sorted(paths.items())}
 
@@ -189,8 +187,8 @@ def compiled(tree: RobotTree) -> tuple[KernelSet, float]:
 
 
 def in_own_process(
-    measure: Callable[..., Iterable[dict[str, Any]]], *arguments: Any, limit_s: float
-) -> dict[str, Any]:
+    measure: Callable[..., Iterable[Figures]], *arguments: Any, limit_s: float
+) -> Figures:
     """Run a generator in a separate process and return its figures, merged.
 
     Args:
@@ -207,7 +205,7 @@ def in_own_process(
     process = context.Process(target=_send, args=(theirs, measure, *arguments), daemon=True)
     process.start()
     theirs.close()
-    figures, end = dict[str, Any](), time.monotonic() + limit_s
+    figures, end = Figures(), time.monotonic() + limit_s
     try:
         while ours.poll(max(0.0, end - time.monotonic())):
             figures |= ours.recv()
@@ -222,7 +220,7 @@ def in_own_process(
     return figures
 
 
-def _send(pipe: Any, measure: Callable[..., Iterable[dict[str, Any]]], *arguments: Any) -> None:
+def _send(pipe: Any, measure: Callable[..., Iterable[Figures]], *arguments: Any) -> None:
     # Its child processes end with it.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     try:
@@ -234,12 +232,12 @@ def _send(pipe: Any, measure: Callable[..., Iterable[dict[str, Any]]], *argument
 
 
 def with_progress(
-    results: Iterable[Result], title: str, total: int, breaches: Callable[[Result], int]
+    results: Iterable[Result], total: int, breaches: Callable[[Result], int]
 ) -> Iterator[Result]:
     """Yield results of a campaign as they come, and show their number and that of violations."""
     count = 0
     with Progress() as progress:
-        task = progress.add_task(title, total=total)
+        task = progress.add_task('0 breaches', total=total)
         for result in results:
             count += breaches(result)
             progress.update(task, advance=1, description=f'{count} breaches')
@@ -251,27 +249,18 @@ def note(text: str) -> None:
     Console().print(text, style='dim', markup=False)
 
 
-def show(title: str, headings: Sequence[str], rows: Iterable[Iterable[object]]) -> None:
+def show(title: str, rows: Sequence[Mapping[str, Any]]) -> None:
     """Print a table with the first column left-aligned and the others right-aligned.
 
     Args:
         title: Title above the table.
-        headings: Headings of the columns.
-        rows: Cells; non-integer numbers have three digits.
+        rows: Cells by heading, all with the headings of the first; non-integer numbers have three
+            digits, lists and mappings are omitted.
     """
-    cells = [list(map(cell, row)) for row in rows]
+    first = next(iter(rows), {})
+    headings = [key for key, value in first.items() if not isinstance(value, (list, dict))]
+    cells = [[cell(row[key]) for key in headings] for row in rows]
     print_table(ReportTable(headings, cells, f'\n{title}'))
-
-
-def show_rows(title: str, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Print rows given as mappings from column headings to values.
-
-    Args:
-        title: Title above the table.
-        rows: The rows; lists and mappings in them are omitted.
-    """
-    headings = [key for key, value in rows[0].items() if not isinstance(value, (list, dict))]
-    show(title, headings, ([row[key] for key in headings] for row in rows))
 
 
 def cell(value: object, digits: int = 3) -> str:
@@ -294,7 +283,7 @@ def save(name: str, content: Any) -> None:
     note(f'written: {OUT / name}')
 
 
-def saved(name: str) -> dict[str, Any]:
+def saved(name: str) -> Figures:
     """Return the figures of ``out/benchmark/NAME``; empty if there are none yet."""
     path = OUT / name
     return dict(json.loads(path.read_text(encoding='utf-8'))) if path.is_file() else {}

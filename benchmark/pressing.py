@@ -52,7 +52,7 @@ def scene(name: str, *, friction: bool) -> PressingScene:
 def make_board(scene: PressingScene, stiffness: float, friction: float) -> Board:
     """Return the board of a scene, of 1 kg, on a spring with a damping ratio of 2 %."""
     program = load_program(scene.program, scene.tree, check=False)
-    damping = 0.04 * float(np.sqrt(stiffness))
+    damping = 0.04 * np.sqrt(stiffness)
     return Board.for_program(program, stiffness=stiffness, friction=friction, damping=damping)
 
 
@@ -156,13 +156,14 @@ def pressed(
     force, f = np.array(pressing.force), np.array(pressing.f)[_DRAWS:, list(here.along)]
     late = force[_DRAWS:]
     return Figures(
-        float(force.max()) / contact.force - 1.0,
-        float(late.mean()),
-        float(np.sqrt(np.mean((late - contact.force) ** 2))),
-        1e3 * float(np.sqrt(np.mean(np.sum(f**2, axis=1)))),
+        force.max() / contact.force - 1.0,
+        late.mean(),
+        np.sqrt(np.mean((late - contact.force) ** 2)),
+        1e3 * np.sqrt(np.mean(np.sum(f**2, axis=1))),
     )
 
 
+_COLUMNS = ('overshoot', 'mean', 'RMS', 'along')
 #: Printed cases: stiffness of the board, N/m, its friction, joint friction, sensor.
 CASES = (
     (1e4, 0.0, True, True),
@@ -172,21 +173,19 @@ CASES = (
 )
 
 
-def main() -> None:
+def print_pressing() -> None:
     """Print the results of both scenes."""
     rows = []
     for name in SCENES:
         free = pressed(name, None, seconds=3.2)
-        rows.append((f'{name}, no board', '', '', '', free.along))
+        rows.append({'': f'{name}, no board', **dict.fromkeys(_COLUMNS, ''), 'along': free.along})
         for stiffness, friction, joints, sensed in CASES:
             case = {'joint_friction': joints, 'sensed': sensed}
             seen = pressed(name, stiffness, friction, seconds=3.2, **case)
             sensor = 'sensor' if sensed else 'no sensor'
             sensor += '' if joints else ', joints without friction'
             label = f'{name}, {stiffness:g} N/m, friction {friction:g}, {sensor}'
-            rows.append((label, 100.0 * seen.overshoot, *seen[1:]))
-    show(
-        'Pressing: overshoot (%), mean and RMS error of the force (N), RMS along the board (mm)',
-        ('', 'overshoot', 'mean', 'RMS', 'along'),
-        rows,
-    )
+            row = dict(zip(_COLUMNS, seen, strict=True))
+            rows.append({'': label, **row, 'overshoot': 100.0 * seen.overshoot})
+    title = 'overshoot (%), mean and RMS error of the force (N), RMS along the board (mm)'
+    show(f'Pressing: {title}', rows)

@@ -25,8 +25,8 @@ def line(tmp_path):
 
 def test_a_mutated_input_ends_a_process_well():
     found = fuzz_processes.run(['urdf', 'bag'], 6, seed=2)
-    assert [breach for tally in found.values() for breach in tally.breaches] == []
-    assert sum(tally.accepted + tally.refused for tally in found.values()) == 6
+    assert [one for one in found if one.verdict not in ('accepted', 'refused')] == []
+    assert len(found) == 6
 
 
 @pytest.mark.parametrize(

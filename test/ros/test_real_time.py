@@ -10,7 +10,7 @@ import sys
 import numpy as np
 import pytest
 
-from benchmark.latency_probe import trip_figures
+from benchmark.latency import trip_figures
 from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.ros.spinning import apply_real_time
 

@@ -16,7 +16,7 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
-from benchmark.__main__ import BENCHMARKS
+from benchmark.__main__ import BENCHMARKS, MODULES
 from robot_dynamics_ros import __main__ as program
 from robot_dynamics_ros.__main__ import COMMANDS, NODE_COMMANDS, main
 
@@ -73,7 +73,8 @@ def test_a_documented_command_is_understood(page, line, monkeypatch):
         names = list(takewhile(lambda word: not word.startswith('-'), words[2:]))
         assert set(names) <= {*BENCHMARKS, 'list'}, f'{page}: {line}'
         sources = ''.join(
-            (ROOT / 'benchmark' / f'{name}.py').read_text() for name in {*names} & {*BENCHMARKS}
+            (ROOT / 'benchmark' / f'{MODULES[name]}.py').read_text()
+            for name in {*names} & {*BENCHMARKS}
         )
         options = [word for word in words[2 + len(names) :] if word.startswith('-')]
         assert all(f"'{option}'" in sources for option in options), f'{page}: {line}'

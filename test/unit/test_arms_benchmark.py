@@ -86,7 +86,7 @@ def test_one_kind_is_measured_without_earlier_results(monkeypatch, tmp_path):
     monkeypatch.setattr(arms, '_work', lambda: work)
     monkeypatch.setattr(arms, '_PAGE', tmp_path / 'arms.md')
     monkeypatch.setattr(measuring, 'OUT', tmp_path / 'out')
-    assert arms.main(Namespace(only=['hands'], jobs=1, limit=600.0)) == 0
+    assert arms.arms_benchmark(Namespace(only=['hands'], jobs=1, limit=600.0)) == 0
     assert '| Some hand | 1 |' in (tmp_path / 'arms.md').read_text(encoding='utf-8')
 
 

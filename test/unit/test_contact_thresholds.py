@@ -13,8 +13,7 @@ from oracles import PinocchioOracle
 from recorded_arm import GRAVITY, NAMES, arm_xml
 from scipy.signal import lfilter
 
-from benchmark.touch import hits, learn
-from benchmark.touch_run import TouchTrial
+from benchmark.touch import TouchTrial, hits, learn
 from robot_dynamics_ros.__main__ import main
 from robot_dynamics_ros.contact.calibration import FitSamples, envelope, gumbel_level
 from robot_dynamics_ros.contact.detector import ContactThresholds
@@ -168,7 +167,7 @@ def test_a_wrong_model_gives_no_false_alarm_and_hits_are_found(tmp_path):
     """A quick sample of ``python -m benchmark touch``, without its own figures."""
     path = tmp_path / 'contact.yaml'
     learn('four_dof', 8.0, (1000, 1001, 1002), path)
-    assert TouchTrial('four_dof', 1, {'contact_thresholds': str(path)}).move(6.0) == 0
+    assert TouchTrial('four_dof', 1, path).move(6.0) == 0
     results = hits('four_dof', 6, path, 2)
     assert sum(one.delay <= 0.020 for one in results) >= 5
     assert all(one.way <= 1.0 for one in results if one.delay <= 0.020)

@@ -14,7 +14,7 @@ import pinocchio
 import pytest
 
 from benchmark import drivers, measuring
-from benchmark.driver_run import DriverCase, is_unstable, make_arm, run, start_of
+from benchmark.session_on_plant import DriverCase, is_unstable, make_arm, run, start_of
 from robot_dynamics_ros.control.laws.registry import make_law
 from robot_dynamics_ros.errors import ParameterError
 from robot_dynamics_ros.recordings.lockstep import SETTLE, run_lockstep
@@ -236,7 +236,7 @@ def test_every_table_and_the_page_come_of_what_was_measured(monkeypatch, tmp_pat
     monkeypatch.setattr(drivers, 'shipped_profiles', lambda: ['ur'])
     monkeypatch.setattr(drivers, 'stability_limit', lambda arm, law: 57.0)
     monkeypatch.setattr(drivers, 'track', lambda rows, *_, **__: rows)
-    assert drivers.main() == 0
+    assert drivers.drivers_benchmark() == 0
     found = json.loads((tmp_path / 'drivers.json').read_text(encoding='utf-8'))
     [row] = found['delay']
     assert (row['arm'], row['case']) == ('scara', 'delay 2 ms')

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from benchmark import faults
-from benchmark.fault_states import Fault, Scenario
+from benchmark.fault_evaluator import Fault, Scenario
 from benchmark.faults import FAULTS, breach_of
 from robot_dynamics_ros.control.loop import ControlLoop
 from robot_dynamics_ros.control.modes import SessionAction, SessionEvent, SessionMode

@@ -10,7 +10,7 @@ from __future__ import annotations
 import pytest
 from real_arm import DATA, GAINS, profile_of
 
-from benchmark.pushes import PushTrial
+from benchmark.recordings import PushTrial
 
 pytestmark = pytest.mark.skipif(
     not DATA.exists(), reason=f'the recording of a real UR10E is not at {DATA}'
