@@ -202,16 +202,17 @@ def _change_state(
     return response
 
 
-def entities(node: Any) -> list[Any]:
-    """Return the publishers, subscriptions, services and timers of a node."""
-    return [one for kind in _KINDS for one in getattr(node, f'{kind}s')]
+def entities(node: Any, but: Sequence[Any] = ()) -> list[Any]:
+    """Return the publishers, subscriptions, services and timers of a node, but for some."""
+    every = [one for kind in _KINDS for one in getattr(node, f'{kind}s')]
+    return [one for one in every if one not in but]
 
 
-def destroy_others(node: Any, kept: Sequence[Any]) -> None:
-    """Destroy the entities of a node that are not among those to keep."""
+def destroy(node: Any, those: Sequence[Any]) -> None:
+    """Destroy publishers, subscriptions, services and timers of a node."""
     for kind in _KINDS:
         for one in tuple(getattr(node, f'{kind}s')):
-            if one not in kept:
+            if one in those:
                 getattr(node, f'destroy_{kind}')(one)
 
 

@@ -606,12 +606,49 @@ again()
 assert acting() == ([0.4], 2.0), acting()
 assert not put(path_tolerance=[0.4, 0.4], constraints__joint4__trajectory=0.1)
 assert acting() == ([0.4], 2.0), acting()
+meanwhile = lambda: put(path_tolerance=[0.4, 0.4])  # the next robot may have two joints
+again()
+assert node._run is None
+assert put(path_tolerance=[0.5]) and put(constraints__joint1__trajectory=0.1)
+node.trigger_configure()
+assert acting() == ([0.1, 0.5, 0.5, 0.5], 2.0), acting()
 print('as expected')
 """
 
 
 def test_tolerances_act_as_they_were_set_last_by_either_name(processes):
     node = processes.start('controller', ARM | {'autostart': False}, code=BOTH_NAMES)
+    assert node.wait(60) == 0, node.output
+    assert 'as expected' in node.output
+
+
+#: What remains of a controller after a cleanup, if simulated time began while it was configured.
+REMAINING = """
+import sys
+import rclpy
+from rclpy.parameter import Parameter
+from robot_dynamics_ros.ros.controller import running
+from robot_dynamics_ros.ros.controller.node import Controller
+from robot_dynamics_ros.ros.rclpy_compat import entities
+
+rclpy.init(args=sys.argv)
+node = Controller()
+before = entities(node)
+node.trigger_configure()
+node.set_parameters([Parameter('use_sim_time', value=True)])
+node.trigger_cleanup()
+(clock,) = entities(node, but=before)
+assert clock.topic_name == '/clock' and set(before) < set(entities(node))
+running.ControllerTrajectories = None  # the last part that is built
+node.trigger_configure()
+assert node._run is None
+assert set(entities(node)) == {*before, clock}
+print('as expected')
+"""
+
+
+def test_a_cleanup_or_a_failed_configuration_leaves_what_was_there_before(processes):
+    node = processes.start('controller', ARM | {'autostart': False}, code=REMAINING)
     assert node.wait(60) == 0, node.output
     assert 'as expected' in node.output
 

@@ -23,7 +23,7 @@ from robot_dynamics_ros.ros.node import (
     values,
 )
 from robot_dynamics_ros.ros.rclpy_compat import (
-    destroy_others,
+    destroy,
     entities,
     lifecycle_state,
     refuse_impossible_transitions,
@@ -66,9 +66,8 @@ class Controller(LifecycleNode):
             self._autostart = self.create_timer(
                 _AUTOSTART_PERIOD_S, self._start_when_ready, clock=STEADY
             )
-        self._kept = entities(self)
-        if self._value('autostart') and self._has_description():
-            self._configure()
+            if self._has_description():
+                self._configure()
 
     def on_configure(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Load the model, build the session, create topics; on failure log the reason."""
@@ -176,18 +175,20 @@ class Controller(LifecycleNode):
         apply_real_time(
             parameters['thread_priority'], parameters['cpu_affinity'], parameters['lock_memory']
         )
+        before = entities(self)
         try:
             self._run = RunningController(
                 self, parameters, self._topic_description, self._constraints, self._report
             )
-        except Exception:
-            destroy_others(self, self._kept)
-            raise
+        finally:
+            self._opened = entities(self, but=before)
+            if self._run is None:
+                destroy(self, self._opened)
 
     def _release(self) -> None:
         if self._run is not None:
             self._run.close()
-            destroy_others(self, self._kept)
+            destroy(self, self._opened)  # not /clock, which rclpy may have subscribed to since
         self._run, self._missing = None, _WAITING_FOR_CONFIGURE
 
     def _check_change(self, changes: Mapping[str, Any]) -> None:
@@ -198,4 +199,5 @@ class Controller(LifecycleNode):
     def _apply_change(self, changes: Mapping[str, Any]) -> None:
         self._constraints.store(changes)
         if self._run is not None:
+            self._constraints.apply(changes)
             self._run.apply_change()

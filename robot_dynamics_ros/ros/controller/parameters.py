@@ -105,7 +105,7 @@ class ConstraintParameters:
         given = {name: x for name, x in declare(parameters).items() if x != default[name]}
         self._set = given | self._set
         for name, value in self._set.items():
-            self.aliased.update(self.translate({name: value}))
+            self.apply({name: value})
 
     def _parameter(self, name: str, own: str, index: int | None) -> Parameter:
         value = self.aliased[own]
@@ -135,10 +135,13 @@ class ConstraintParameters:
         return result
 
     def store(self, changes: Mapping[str, Any]) -> None:
-        """Store changes that were made."""
+        """Store changes that were made, which are applied when the next robot is known."""
         for name, value in changes.items():
             if name in _OWN or name.startswith('constraints.'):
                 self._set.pop(name, None)
                 self._set[name] = value
+
+    def apply(self, changes: Mapping[str, Any]) -> None:
+        """Apply changes that are valid for the robot."""
         changed = self.translate(changes)
         self.aliased.update({name: changed[name] for name in changed.keys() & _OWN.keys()})
