@@ -28,7 +28,7 @@ from operator import add, mul, neg, sub
 from typing import Any, NamedTuple
 
 import sympy
-from sympy.polys.domains import QQ
+from sympy.polys.domains import QQ, ZZ
 from sympy.polys.rings import PolyElement, ring
 
 from robot_dynamics_ros.dynamics import FORMULATIONS, Formulation
@@ -244,14 +244,22 @@ class Algebra:
         n = len(self.angles)
         groups: dict[Any, dict[_Factor, Any]] = defaultdict(lambda: defaultdict(int))
         for powers, number in polynomial.terms():
-            sines = sum(powers[1 : 2 * n : 2])
-            harmonics = [_harmonics(*powers[k : k + 2]) for k in range(0, 2 * n, 2)]
-            for combination in product(*harmonics):
-                wave = tuple(k for k, _ in combination)
-                sign, factor = _normalized(_SINE if sines % 2 else _COSINE, wave)
-                value = math.prod((x for _, x in combination), start=number)
-                groups[powers[3 * n :]][factor] += sign * (-1) ** (sines // 2) * value
+            waves = groups[powers[3 * n :]]
+            for factor, value in _fourier(powers[: 2 * n]):
+                waves[factor] += value * number
         return groups
+
+
+@cache
+def _fourier(powers: tuple[int, ...]) -> list[tuple[_Factor, Any]]:
+    """Return the Fourier sum of a product of powers of cosines and sines, angle by angle."""
+    sines = sum(powers[1::2])
+    numbers: dict[_Factor, int] = defaultdict(int)
+    for combination in product(*map(_harmonics, powers[::2], powers[1::2])):
+        wave = tuple(k for k, _ in combination)
+        sign, factor = _normalized(_SINE if sines % 2 else _COSINE, wave)
+        numbers[factor] += sign * (-1) ** (sines // 2) * math.prod(x for _, x in combination)
+    return [(factor, QQ(x, 2 ** sum(powers))) for factor, x in numbers.items() if x]
 
 
 def _exact(number: float) -> Any:
@@ -262,11 +270,11 @@ def _exact(number: float) -> Any:
 
 
 @cache
-def _harmonics(cosines: int, sines: int) -> list[tuple[int, Any]]:
-    r"""Return multiples of a and their factors in :math:`\cos^pa\,(i\sin a)^r`."""
-    _, z = ring('z', QQ)
-    waves = ((z**2 + 1) / 2) ** cosines * ((z**2 - 1) / 2) ** sines
-    return [(power - cosines - sines, number) for (power,), number in waves.terms()]
+def _harmonics(cosines: int, sines: int) -> list[tuple[int, int]]:
+    r"""Return multiples of a and their factors in :math:`(2\cos a)^p\,(2i\sin a)^r`."""
+    _, z = ring('z', ZZ)
+    waves = (z**2 + 1) ** cosines * (z**2 - 1) ** sines
+    return [(power - cosines - sines, int(number)) for (power,), number in waves.terms()]
 
 
 class _Term(NamedTuple):
