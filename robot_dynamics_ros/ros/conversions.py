@@ -85,6 +85,7 @@ class JointStateReader:
         q, v: Latest positions and velocities, shape (n,), in the units of the messages.
         missing_velocity: Joints whose last message had a position but no velocity.
         stamp_ns: Timestamp of the last state, ns.
+        latest: Joint names and positions of the last message, in its order.
         deserialized, unreadable: Numbers of states that were deserialized or could not be read.
     """
 
@@ -95,9 +96,10 @@ class JointStateReader:
         self.deserialized = self.unreadable = self.stamp_ns = 0
         self._updated = np.zeros(len(joints), dtype=bool)
         self._names: list[str] = []
+        self.latest = self._names, np.zeros(0)
         self._ours = self._theirs = np.zeros(0, dtype=np.intp)  # equal joints: model and message
         self._layout: MessageBytes | None = None
-        self._layout_order = self._theirs
+        self._layout_names, self._layout_order = self._names, self._theirs
         self._has_all = False
         self._effort, self._effort_order = np.zeros(0), self._theirs
 
@@ -107,6 +109,7 @@ class JointStateReader:
         if layout is None or not layout.take(content):
             return self._read_deserialized(content)
         self.stamp_ns, self._has_all = layout.stamp_ns, True
+        self.latest = self._layout_names, layout.doubles[0]
         self._effort, self._effort_order = layout.doubles[2], self._layout_order
         self._take_all(layout.doubles[0], layout.doubles[1], self._layout_order)
         return True
@@ -121,13 +124,14 @@ class JointStateReader:
         complete = self.read_message(message)
         if complete and self._has_all:
             self._layout = _verified(message_bytes(content, state_layout), message)
-            self._layout_order = self._theirs
+            self._layout_names, self._layout_order = self._names, self._theirs
         return complete
 
     def read_message(self, msg: JointState) -> bool:
         """Read one message that is not serialized; see :meth:`read`."""
         self.stamp_ns = stamp_ns(msg)
         self._update_indices(msg.name)
+        self.latest = self._names, np.asarray(msg.position)
         count = len(self._names)
         self._effort = np.asarray(msg.effort if len(msg.effort) == count else ())
         self._effort_order = self._theirs
@@ -151,6 +155,12 @@ class JointStateReader:
         if complete:
             self._updated[:] = False
         return complete
+
+    def read_positions(self, names: Sequence[str], position: Array) -> None:
+        """Read the positions that a message gives, see ``latest``, of those joints it names."""
+        self._update_indices(names)
+        if len(position) == len(self._names):
+            self.q[self._ours] = position[self._theirs]
 
     def _take_all(self, position: Array, velocity: Array, order: Array) -> None:
         """Take the state from arrays in which the joints are at the indices ``order``."""

@@ -106,6 +106,19 @@ def test_only_the_first_of_equal_messages_becomes_an_object():
     assert reader.deserialized == 2
 
 
+@pytest.mark.parametrize('name', MESSAGES)
+def test_positions_of_further_joints_are_passed_on_without_deserializing_again(name):
+    reader, passed_on = JointStateReader(JOINTS), JointStateReader(('gripper', 'joint2'))
+    expected = JointStateReader(passed_on.joints, velocity=False)
+    for other in ('another order', name, name, 'usual', 'usual', name):
+        content = bytes(serialize_message(MESSAGES[other]))
+        reader.read(content)
+        passed_on.read_positions(*reader.latest)
+        expected.read(content)
+        np.testing.assert_array_equal(passed_on.q, expected.q, other)
+    assert passed_on.deserialized == 0
+
+
 def big_endian(message: JointState) -> bytes:
     """Return a message as big-endian CDR, written by hand."""
     content = bytearray(b'\x00\x00\x00\x00')

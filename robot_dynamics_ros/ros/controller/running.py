@@ -99,7 +99,7 @@ class RunningController:
         begin = time.perf_counter_ns()
         reader, session = self._reader, self.session
         if not reader.read(content):
-            self._check_locked_joints(content)
+            self._check_locked_joints()
             return
         stamp = reader.stamp_ns or self._node.get_clock().now().nanoseconds
         effort = reader.effort() if session.wants_effort else None
@@ -113,14 +113,14 @@ class RunningController:
             self._monitor.publish_contact(reader.stamp_ns)
         elif session.repeats > 1:
             self._repeat_command()
-        self._check_locked_joints(content)
+        self._check_locked_joints()
         if session.remarks:
             self.changes.log_remarks()
 
-    def _check_locked_joints(self, content: bytes) -> None:
+    def _check_locked_joints(self) -> None:
         """Check the positions of the locked joints and react immediately."""
         if self._locked.joints:
-            self._locked.read(content)
+            self._locked.read_positions(*self._reader.latest)
             if self.session.on_locked(self._locked.q):
                 self.connection.writer.publish(self.session.command)
         if self._model.has_news():
