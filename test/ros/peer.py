@@ -75,7 +75,7 @@ class Peer:
             self._processes.fail_if_one_failed(what)
             self._executor.spin_once(timeout_sec=0.05)
         waited = f'{what}: not within {PATIENCE * seconds:g} s'
-        raise AssertionError(f'{waited}\n{self._processes.outputs()}')
+        raise AssertionError(f'{waited}\n{self._processes.stacks()}')
 
     def spin_for(self, seconds: float) -> None:
         """Spin for a time."""

@@ -140,9 +140,17 @@ class NodeProcess:
             ended, late = self.returncode is not None, time.monotonic() > end
             if (ended or late) and self.output.count(text) < times:
                 how = 'ended' if ended else 'went on'
+                self.print_stacks()
                 raise AssertionError(f'{self.node} {how} without {text!r}:\n{self.output}')
             time.sleep(0.02)
         return self.output
+
+    def print_stacks(self) -> None:
+        """End the process, if it still runs, with the Python stacks of its threads as output."""
+        if self.returncode is None:
+            self._locks |= _shared_memory(self.pid)
+            self._process.send_signal(signal.SIGABRT)
+            self._process.wait(60.0)
 
     def kill(self) -> None:
         """Kill the process, if it still runs, and remove its shared memory."""
@@ -166,6 +174,7 @@ class Processes:
             'ROS_LOG_DIR': str(folder / 'log'),
             'RCUTILS_LOGGING_BUFFERED_STREAM': '0',
             'PYTHONUNBUFFERED': '1',
+            'PYTHONFAULTHANDLER': '1',
             'PYTHONPATH': os.pathsep.join(
                 [str(PROJECT), *filter(None, [os.environ.get('PYTHONPATH')])]
             ),
@@ -213,6 +222,12 @@ class Processes:
         return '\n'.join(
             f'--- {node.node} ({node.returncode})\n{node.output}' for node in self.nodes
         )
+
+    def stacks(self) -> str:
+        """Return the output of every node, ended now, with the stacks of those that still ran."""
+        for node in self.nodes:
+            node.print_stacks()
+        return self.outputs()
 
     def fail_if_one_failed(self, what: str) -> None:
         """Fail if a node has ended with an error."""
