@@ -96,7 +96,6 @@ class ArmPanel:
 
     Attributes:
         joints: Joints of the arm by name.
-        history: The last instants, with increasing time.
 
     Args:
         gui: The viser GUI.
@@ -106,7 +105,8 @@ class ArmPanel:
 
     def __init__(self, gui: Any, status: Any, plots: Any) -> None:
         self.joints: dict[str, Joint] = {}
-        self.history: deque[ArmInstant] = deque(maxlen=MAX_SAMPLES)
+        self._limits: dict[str, float] = {}  # of the efforts, of joints that have one
+        self._rows: deque[tuple[float, dict[str, Numbers]]] = deque(maxlen=MAX_SAMPLES)
         with status:
             self._state, self._bars = gui.add_html(''), gui.add_html('')
             self._history = gui.add_html('')
@@ -124,16 +124,17 @@ class ArmPanel:
     def list_joints(self, joints: dict[str, Joint]) -> None:
         """Show the joints of an arm, whose state is not known yet."""
         self.joints = joints
+        self._limits = {name: x for name, joint in joints.items() if (x := effort_limit(joint))}
         self.show(ArmInstant())
 
     def append(self, now: ArmInstant) -> None:
-        """Add an instant to the history, which begins anew if time went back."""
+        """Add an instant to the plots, which begin anew if time went back."""
         if not math.isfinite(now.time):
             return
-        if self.history and now.time < self.history[-1].time:
-            self.history.clear()
-        if not self.history or now.time > self.history[-1].time:
-            self.history.append(now)
+        if self._rows and now.time < self._rows[-1][0]:
+            self._rows.clear()
+        if not self._rows or now.time > self._rows[-1][0]:
+            self._rows.append((now.time, self._plotted(now)))
 
     def show(self, now: ArmInstant) -> None:
         """Write state, joints and events."""
@@ -147,20 +148,19 @@ class ArmPanel:
         self._diagnostics.content = diagnostics_html(now.status)
         self._bars.content = joints_html(self.joints, now)
 
-    def draw(self, instants: Sequence[ArmInstant]) -> None:
-        """Draw the plots of instants."""
-        rows = [(now.time, self._plotted(now)) for now in instants]
+    def draw(self, window: Iterable[ArmInstant] = ()) -> None:
+        """Draw the plots of the instants in a window, by default of the added ones."""
+        rows = {now.time: self._plotted(now) for now in window}.items() or self._rows
         for key, plot in self._plots.items():
             plot.show([(time, values[key]) for time, values in rows if values[key]])
 
     def _plotted(self, now: ArmInstant) -> dict[str, Numbers]:
         """Return the quantities of each plot at an instant."""
-        limits = {k: x for k, joint in self.joints.items() if (x := effort_limit(joint))}
-        error = now.error
+        error, effort = now.error, now.effort
         return {
             'error': {name: error[name] for name in self.joints if name in error},
             'f': now.f,
-            'effort': {name: x / limits[name] for name, x in now.effort.items() if name in limits},
+            'effort': {k: effort[k] / limit for k, limit in self._limits.items() if k in effort},
             'sigma_min': {} if math.isnan(now.sigma_min) else {'sigma_min': now.sigma_min},
         }
 

@@ -11,7 +11,7 @@ import io
 import logging
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import urlsplit
@@ -139,7 +139,7 @@ class ArmView:
         centre, radius = self.scene.bounding_sphere(self.position)
         return centre + self._offset, radius
 
-    def write(self, now: ArmInstant, window: Sequence[ArmInstant] | None = None) -> None:
+    def write(self, now: ArmInstant, window: Iterable[ArmInstant] = ()) -> None:
         """Update numbers, paths and plots; less often than ``show``.
 
         Args:
@@ -149,7 +149,7 @@ class ArmView:
         if self.scene is not None:
             self.scene.send_trails()
         self.panel.show(now)
-        self.panel.draw(window or self.panel.history)
+        self.panel.draw(window)
 
 
 class Page:

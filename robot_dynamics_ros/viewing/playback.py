@@ -312,7 +312,7 @@ class Playback:
                 instant = self._with_ghost(run.at(self.time))
                 arm.show(instant)
                 if write:
-                    arm.write(instant, [run.at(t) for t in times.tolist()])
+                    arm.write(instant, map(run.at, times.tolist()))
             if write:
                 self._written = now
                 self._slider.value = self.time

@@ -356,6 +356,8 @@ def test_a_trace_keeps_the_last_rows_and_forgets_when_time_goes_back(page):
         arm.show(ArmInstant(time=time_, f={'b': 1.0}))
     arm.write(ArmInstant())
     assert [column.tolist() for column in drawn[1]] == [[0.5, 0.75], [1000.0, 1000.0]]
+    arm.write(ArmInstant(), [ArmInstant(time=1.0, sigma_min=0.1)] * 3)
+    assert len(drawn) == 2  # one instant is no curve
 
 
 def test_what_has_happened_is_listed_once_and_the_newest_first(page):
