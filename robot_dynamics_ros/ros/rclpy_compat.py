@@ -21,6 +21,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import partial
 from importlib import import_module
 from operator import itemgetter
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 from weakref import WeakSet
@@ -47,6 +48,8 @@ _POLL_S = 0.05
 #: The middleware delivers in bursts: for how long it holds messages back and delivers them, s.
 #: At 6000 round trips a second, three topics of them fill a third of its queue.
 _HELD_S, _DELIVERY_S = 0.009, 0.001
+#: Age at which the creator of an unfinished shared-memory port cannot be alive, s.
+_CREATION_S = 2.0
 
 
 def reduce_startup_work() -> None:
@@ -67,6 +70,34 @@ def reduce_startup_work() -> None:
         rcutils_logger.inspect = SimpleNamespace(
             currentframe=inspect.currentframe, getframeinfo=without_source
         )
+
+
+def remove_unfinished_ports() -> list[str]:
+    """Remove the shared-memory ports of Fast DDS whose creators were killed while creating them.
+
+    A participant of the same domain would open the port with the same number, and wait for its
+    creator for ever, without a message. Creating a port takes less than a millisecond; those that
+    are not finished after 2 s are removed.
+
+    Returns:
+        The paths of the removed ports.
+    """
+    removed = []
+    for port in Path('/dev/shm').glob('fast*_port*[0-9]'):
+        with contextlib.suppress(OSError):  # it no longer exists, or belongs to another user
+            while not _is_initialized(port):
+                if abs(time.time() - port.stat().st_mtime) > _CREATION_S:
+                    port.unlink()
+                    removed.append(str(port))
+                else:
+                    time.sleep(0.01)
+    return removed
+
+
+def _is_initialized(port: Path) -> bool:
+    """Return whether a port can be opened: its first four bytes are a state, 0 and 1 before."""
+    with port.open('rb') as file:
+        return int.from_bytes(file.read(4), sys.byteorder) > 1
 
 
 def take_message(subscription: Any) -> tuple[Any, Any] | None:

@@ -32,7 +32,11 @@ from rclpy.signals import SignalHandlerOptions
 from rclpy.task import Future
 
 from robot_dynamics_ros.errors import ConfigurationError, RobotDynamicsError
-from robot_dynamics_ros.ros.rclpy_compat import StatesFirstExecutor, reduce_startup_work
+from robot_dynamics_ros.ros.rclpy_compat import (
+    StatesFirstExecutor,
+    reduce_startup_work,
+    remove_unfinished_ports,
+)
 from robot_dynamics_ros.yaml_reader.parsing import file_text
 
 #: Exit codes of :func:`run` besides 0.
@@ -40,6 +44,7 @@ EXIT_FAILED, EXIT_REFUSED = 1, 2
 
 #: Name of the Python logger of the modules without ROS.
 PACKAGE = __name__.partition('.')[0]
+_log = logging.getLogger(__name__)
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _FLUSH_SECONDS = 0.5
 _LONG_WAIT_SECONDS = 1e6  # without a timeout the EventsExecutor never delivers anything
@@ -127,6 +132,8 @@ def _initialize(args: Sequence[str]) -> None:
         if option == '--params-file':
             file_text(file, 'parameter file')
     reduce_startup_work()
+    for port in remove_unfinished_ports():
+        _log.warning('removed %s: its process was killed at its start, others would hang', port)
     try:
         rclpy.init(args=list(args), signal_handler_options=SignalHandlerOptions.NO)
     except RuntimeError as error:  # rclpy has no public name for its argument errors

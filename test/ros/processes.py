@@ -19,6 +19,7 @@ from typing import Any
 import yaml
 
 from robot_dynamics_ros.cli.processes import own_domain
+from robot_dynamics_ros.ros.rclpy_compat import remove_unfinished_ports
 
 PROJECT = Path(__file__).resolve().parents[2]
 # The demo uses higher domains; even higher ones would use ports of other programs.
@@ -165,6 +166,7 @@ class Processes:
     """The nodes of one test, in one domain; a context manager that ends all of them."""
 
     def __init__(self, folder: Path, domain: int) -> None:
+        remove_unfinished_ports()  # of nodes that were killed at their start by other tests
         self._folder = folder
         self.domain = domain
         self.nodes: list[NodeProcess] = []

@@ -4,9 +4,12 @@
 from __future__ import annotations
 
 import gc
+import os
 import signal
 import sys
+import threading
 import weakref
+from pathlib import Path
 
 import pytest
 import rclpy
@@ -14,7 +17,7 @@ from rclpy.task import Future
 from std_msgs.msg import String
 
 from robot_dynamics_ros.ros.executables import NODES
-from robot_dynamics_ros.ros.rclpy_compat import StatesFirstExecutor
+from robot_dynamics_ros.ros.rclpy_compat import StatesFirstExecutor, remove_unfinished_ports
 from robot_dynamics_ros.ros.recorder import Recorder
 from robot_dynamics_ros.ros.spinning import freeze_objects
 from robot_dynamics_ros.ros.view import View
@@ -201,6 +204,30 @@ def test_a_node_starts_without_the_parser_of_interfaces_and_logs_without_reading
     node = processes.start('light', env=form, code=code)
     assert node.wait() == 0, node.output
     assert 'caller:10: said' in node.output
+
+
+# Contents of the shared memory of a port at which Fast DDS waits for its creator for ever.
+@pytest.mark.parametrize('content', [b'', bytes(52400), b'\1' + bytes(52399)])
+def test_a_process_killed_while_it_created_its_port_holds_up_no_later_node(processes, content):
+    port = Path(f'/dev/shm/fastrtps_port{7400 + 250 * processes.domain + 11}')  # participant 0
+    port.write_bytes(content)
+    os.utime(port, (0.0, 0.0))
+    node = start(processes, 'failed', 'events')
+    assert node.wait() == 1, node.output
+    assert f'removed {port}' in node.output
+
+
+def test_a_port_in_use_or_being_created_is_kept(processes, peer):
+    port = Path(f'/dev/shm/fastrtps_port{7400 + 250 * processes.domain + 199}')
+    port.touch()
+    creator = threading.Timer(0.3, port.write_bytes, [b'\2\0\0\0'])
+    creator.start()
+    try:
+        assert remove_unfinished_ports() == []
+        assert port.exists()
+    finally:
+        creator.join()
+        port.unlink()
 
 
 _WATCHED_START = """
