@@ -254,19 +254,21 @@ def run_columns(bag: BagReader, topics: Topics) -> Iterator[list[TopicColumns]]:
         yield [(t, np.array(times[t], dtype=np.int64), columns[t].groups(data[t])) for t in times]
 
 
-def _first_columns(bag: BagReader, topics: Topics) -> dict[str, list[tuple[Array, Any]]]:
-    """Return receive times and columns of enough states, and of a command if there is any."""
-    found: dict[str, list[tuple[Array, Any]]] = {topic: [] for topic in topics.of_states()}
-    missing = {topic for topic in found if bag.counts.get(topic)} - {topics.reference}
+def _first_columns(bag: BagReader, topics: Topics) -> Iterator[tuple[str, Array, Any]]:
+    """Yield topic, receive times (M,), ns, and columns of the first messages.
+
+    They include enough states, and a command if there is any, however late.
+    """
+    missing = {topic for topic in topics.of_states() if bag.counts.get(topic)} - {topics.reference}
     states = 0
     for parts in run_columns(bag, topics):
         for topic, arrival, groups in parts:
             missing.discard(topic)
-            found[topic] += [(arrival[group.places], group) for group in groups]
-            states += len(arrival) * (topic == topics.states)
+            for group in groups:
+                yield topic, arrival[group.places], group
+                states += len(group.places) * (topic == topics.states)
         if states >= _SAMPLE_STATES and not missing:
             break
-    return found
 
 
 def make_layout(
@@ -289,18 +291,26 @@ def make_layout(
     Raises:
         RecordingError: The bag has no states, or lacks a requested joint.
     """
-    found = _first_columns(bag, topics)
-    states = found[topics.states]
-    if not states:
+    no_times = np.zeros(0, dtype=np.int64)
+    clocks: dict[tuple[str, ...], list[Array]] = {}
+    finite, references, answers, sizes = list[Array](), [no_times], [no_times], set[int]()
+    for topic, arrived, group in _first_columns(bag, topics):
+        if topic == topics.states:
+            clocks.setdefault(group.names, []).append(np.stack([group.stamp_ns, arrived]))
+            finite.append(np.isfinite(group.velocity).all(axis=1))
+        elif topic == topics.reference:
+            references.append(group.stamp_ns)
+        else:
+            answers.append(arrived)
+            if topic == topics.commands:
+                sizes.add(group.data.shape[1])
+    if not clocks:
         known = ', '.join(sorted(bag.topics)) or 'none'
         raise RecordingError(
             f'bag {str(bag.path)!r}',
             f'has no states on {topics.states!r}',
             '; '.join([f'its topics: {known}', *bag.losses]),
         )
-    clocks: dict[tuple[str, ...], list[Array]] = {}
-    for arrived, group in states:
-        clocks.setdefault(group.names, []).append(np.stack([group.stamp_ns, arrived]))
     notes: list[str] = []
     columns = _columns(list(dict.fromkeys(chain(*clocks))), tuple(joints), described, notes)
     stamps, arrivals = max(map(np.hstack, clocks.values()), key=np.size)  # most frequent publisher
@@ -310,32 +320,23 @@ def make_layout(
         stamps = arrivals
     period = _interval(stamps)
     cutoff = 0.0
-    finite = [np.isfinite(group.velocity).all(axis=1) for _, group in states]
     if np.concatenate(finite).mean() < _MAJORITY:
         cutoff = min(_CUTOFF_HZ, _CUTOFF_SHARE / period) if period else _CUTOFF_HZ
         notes.append(
             'velocity is not recorded: differentiated from the positions, zero-phase with a '
             f'cutoff of {cutoff:.3g} Hz'
         )
-    no_times = np.zeros(0, dtype=np.int64)
-    references = np.hstack(
-        [no_times, *(group.stamp_ns for _, group in found.get(topics.reference, ()))]
-    )
-    answers = chain(
-        *(found.get(t, ()) for t in (topics.commands, *topics.joint_commands.values()))
-    )
-    commands = np.unique(np.hstack([no_times, *(arrived for arrived, _ in answers)]))
+    commands = np.unique(np.hstack(answers))
     by_stamp = not len(commands) or bool(np.isin(commands, stamps).mean() >= _MAJORITY)
     if not by_stamp:
         notes.append('commands have no timestamp: each is paired with the last state before it')
-    sizes = {group.data.shape[1] for _, group in found.get(topics.commands, ())}
     return BagLayout(
         columns,
         _command_order(sizes, columns, list(command_joints or described or columns), notes),
         stamped,
         by_stamp,
         _hold_ns(commands, stamps if by_stamp else arrivals, 'commands', notes),
-        _hold_ns(references, stamps, 'references', notes),
+        _hold_ns(np.hstack(references), stamps, 'references', notes),
         cutoff,
         period,
         tuple(notes),

@@ -329,6 +329,8 @@ def test_messages_that_cannot_be_used_are_counted_and_spoil_no_other(tmp_path):
     run = read_recording(bag)
     assert run.stamp_ns.tolist() == [5, 8]
     assert f'2 messages on {STATES} cannot be used: left out' in run.notes
+    late = [*[uneven] * 4100, good]  # more than are read at once
+    assert read_recording(write(tmp_path / 'late', late, 'sqlite3')).stamp_ns.tolist() == [5]
 
 
 def test_a_type_that_the_bag_itself_defines_is_read_by_that_definition(tmp_path):
