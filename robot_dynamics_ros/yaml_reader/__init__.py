@@ -274,8 +274,10 @@ def names(place: str, value: Any) -> list[str]:
 def mappings(place: str, value: Any) -> list[dict[str, float]]:
     """Return mappings from name to number; a single mapping counts as a list of one."""
     entries = value if isinstance(value, list) else [value]
-    if not all(entries):
-        raise ConfigurationError(place, 'is empty', 'give mappings from joint name to number')
+    if not entries or not all(isinstance(row, Mapping) and row for row in entries):
+        raise ConfigurationError(
+            place, f'is {shown(value)}', 'give mappings from joint name to number'
+        )
     return [mapping_of(number)(place, row) for row in entries]
 
 

@@ -117,6 +117,11 @@ def test_text_file_and_mapping_are_the_same(tree, tmp_path):
         (('start',), {'position': [0, 0]}, 'has 2 numbers; give one, or 4'),
         (('passive',), ['joint4'], 'needs as many rows of mechanical constraints; there are 0'),
         (('passive',), ['joint9'], "passive: unknown joint 'joint9'; known: joint1"),
+        (
+            ('constraints', 1),
+            {'kind': 'joint_coupling', 'coefficients': [], 'value': []},
+            r'coefficients: is \[\]; give mappings from joint name to number',
+        ),
     ],
 )
 def test_what_is_wrong_in_a_file_is_named(path, value, message, tree):
