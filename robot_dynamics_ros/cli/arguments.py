@@ -108,7 +108,7 @@ def option(default: Any, text: str, **settings: Any) -> dict[str, Any]:
         return {'type': default, 'help': text, **settings}
     if default is None or isinstance(default, (list, tuple)):
         return {'default': default, 'help': text, **settings}
-    written = f'{default:g}' if isinstance(default, (int, float)) else str(default)
+    written = f'{default:g}' if isinstance(default, float) else str(default)
     if written and '(default' not in text:
         text += f' (default: {written})'
     return {'default': default, 'type': type(default), 'help': text, **settings}

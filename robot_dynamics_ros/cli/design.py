@@ -147,11 +147,11 @@ def design_gains(args: argparse.Namespace) -> int:
     program = load_program(args.program, tree)
     path = check_feasibility(program)
     indices = np.unique(np.linspace(0, len(path.times) - 1, _POINTS).round().astype(int))
-    option = _METHODS[args.method]
-    with _refusing_extremes(option):
+    blamed = _METHODS[args.method]
+    with _refusing_extremes(blamed):
         gains = _gains(args, program, path)
         program = replace(program, G0=gains.G0, G1=gains.G1)
-        with read.reported_as(ProgramError, f'{option}, '):
+        with read.reported_as(ProgramError, f'{blamed}, '):
             require_stabilizing(program)
         margins = [program_margins(program, path, int(k), args.delay) for k in indices]
     console = Console()
