@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
 from itertools import combinations, product
-from operator import add, mul, neg, sub
+from operator import add, neg, sub
 from typing import Any, NamedTuple
 
 import sympy
@@ -168,7 +168,7 @@ Wave = tuple[int, ...]
 
 _SINE, _COSINE = 'sin', 'cos'
 _Factor = tuple[str, Wave]
-_RULES: dict[str, Callable[..., PolyElement]] = {'neg': neg, 'add': add, 'sub': sub, 'mul': mul}
+_RULES: dict[str, Callable[..., PolyElement]] = {'neg': neg, 'add': add, 'sub': sub}
 
 #: Longer coefficients remain sums, because factoring them is slow and not informative.
 _FACTORED = 60
@@ -206,7 +206,7 @@ class Algebra:
             TypeError: The argument of a sine or cosine is not a sum of integer multiples of angles
                 and quarter turns.
         """
-        values: dict[Traced, PolyElement] = {}
+        rules, values = _RULES | {'mul': self._product}, dict[Traced, PolyElement]()
         for scalar in reachable(results):
             operation, operands = scalar.operation, scalar.operands
             if operation == 'input':
@@ -216,8 +216,17 @@ class Algebra:
             elif operation in (_COSINE, _SINE):
                 values[scalar] = self._turned(values[operands[0]])[operation == _SINE]
             else:
-                values[scalar] = _RULES[operation](*(values[x] for x in operands))
+                values[scalar] = rules[operation](*(values[x] for x in operands))
         return values
+
+    def _product(self, one: PolyElement, other: PolyElement) -> PolyElement:
+        """Return a product without squares of sines: with them, it has several times the terms."""
+        end = 2 * len(self.angles)
+        numbers: dict[tuple[int, ...], Any] = defaultdict(int)
+        for powers, number in (one * other).items():
+            for lower, factor in _without_squares(powers[:end]):
+                numbers[lower + powers[end:]] += factor * number
+        return self._ring.from_dict(numbers)
 
     def _turned(self, angle: PolyElement) -> tuple[PolyElement, PolyElement]:
         """Return cosine and sine of an angle, turn by turn."""
@@ -248,6 +257,27 @@ class Algebra:
             for factor, value in _fourier(powers[: 2 * n]):
                 waves[factor] += value * number
         return groups
+
+
+@cache
+def _without_squares(powers: tuple[int, ...]) -> list[tuple[tuple[int, ...], int]]:
+    """Return powers of cosines and sines as a sum without squares of sines, which are 1 - cos².
+
+    Args:
+        powers: Of cosine and sine of each angle in turn.
+
+    Returns:
+        Powers, and the integer factor of their product.
+    """
+    terms: list[tuple[tuple[int, ...], int]] = [((), 1)]
+    for cosines, sines in zip(powers[::2], powers[1::2], strict=True):
+        squares = sines // 2
+        terms = [
+            ((*before, cosines + 2 * k, sines % 2), factor * (-1) ** k * math.comb(squares, k))
+            for before, factor in terms
+            for k in range(squares + 1)
+        ]
+    return terms
 
 
 @cache
