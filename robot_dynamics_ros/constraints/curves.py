@@ -60,7 +60,7 @@ class Line(Curve):
     """
 
     def __init__(self, start: Sequence[float], end: Sequence[float]) -> None:
-        self.start = array('from', start, (None,)).tolist()
+        self.start = array('from', start, ('numbers',)).tolist()
         step = array('to', end, (len(self.start),)) - self.start
         self.size, self.length = len(self.start), math.sqrt(float(step @ step))
         self.lap = self.length
@@ -81,7 +81,7 @@ class Linear(Line):
     length, lap = math.inf, 10.0
 
     def __init__(self, start: Sequence[float], rate: Sequence[float]) -> None:
-        self.start = array('from', start, (None,)).tolist()
+        self.start = array('from', start, ('numbers',)).tolist()
         self.size = len(self.start)
         self.direction = array('rate', rate, (self.size,)).tolist()
         self._zeros = [0.0] * self.size
@@ -163,7 +163,7 @@ class Lissajous(Curve):
         phase: Sequence[float] | None = None,
         duration: float = math.inf,
     ) -> None:
-        self.center = array('center', center, (None,)).tolist()
+        self.center = array('center', center, ('numbers',)).tolist()
         self.size, self.length = len(self.center), float(duration)
         named = {'amplitude': amplitude, 'frequency': frequency}
         named['phase'] = phase or [0.0] * self.size
@@ -209,7 +209,7 @@ class Spline(Curve):
         # Here: loading scipy takes longer than starting a controller.
         from scipy.interpolate import CubicSpline
 
-        table = array('points', points, (None, None))
+        table = array('points', points, ('points', 'components'))
         if closed:
             table = np.vstack([table, table[:1]])
         chords = np.linalg.norm(np.diff(table, axis=0), axis=1)
@@ -262,7 +262,8 @@ class Waypoints(Curve):
     def __init__(self, times: Sequence[float], points: Sequence[Sequence[float]]) -> None:
         from scipy.interpolate import make_interp_spline  # here: see Spline
 
-        table, knots = array('points', points, (None, None)), array('times', times, (None,))
+        table = array('points', points, ('points', 'components'))
+        knots = array('times', times, ('points',))
         if len(knots) != len(table) or len(knots) < 2 or np.any(np.diff(knots) <= 0.0):
             raise ParameterError('times', list(times), 'one per point, strictly increasing')
         if knots[0] != 0.0:

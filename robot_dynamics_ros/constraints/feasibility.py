@@ -35,7 +35,7 @@ from robot_dynamics_ros.spatial.scalar import Array
 
 #: f counts as solved below this, m or rad.
 SOLVED = 1e-8
-_ITERATIONS, _HALVINGS, _RESTARTS, _SECTIONS = 40, 6, 30, 20
+_ITERATIONS, _HALVINGS, _RESTARTS = 40, 6, 30
 # The continuation is exact wherever the control law is, and damped below.
 _DAMPED = Singularity(1e-4, 1e-3)
 
@@ -142,7 +142,8 @@ def _search_minimum(program: Program, first: _PathPoint, start: float, end: floa
     def sigma(t: float) -> float:
         return _checked_point(program, first.guess(program, t - start), t).sigma_min
 
-    minimize_scalar(sigma, bounds=(start, end), method='bounded', options={'maxiter': _SECTIONS})
+    accuracy = 1e-4 * (end - start)
+    minimize_scalar(sigma, bounds=(start, end), method='bounded', options={'xatol': accuracy})
 
 
 def starting_configuration(program: Program, home: Array | None = None) -> Array:

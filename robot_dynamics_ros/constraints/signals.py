@@ -224,7 +224,7 @@ class Constant(Signal):
     count = 0
 
     def __init__(self, value: Sequence[float]) -> None:
-        constant = array('value', value, (None,)).tolist()
+        constant = array('value', value, ('numbers',)).tolist()
         self.size = len(constant)
         rest = [0.0] * self.size
         self._sample = (constant, rest, rest)

@@ -185,17 +185,18 @@ def numbers(name: str, value: Any) -> Array:
     return array
 
 
-def array(name: str, value: Any, shape: tuple[int | None, ...]) -> Array:
-    """Convert finite numbers to a float array of a given shape; None: any size.
+def array(name: str, value: Any, shape: tuple[int | str, ...]) -> Array:
+    """Convert finite numbers to a float array of a given shape; a word is any size but zero.
 
     Raises:
         ShapeError: The shape differs.
         ParameterError, NonFiniteError: As in :func:`numbers`.
     """
     checked = numbers(name, value)
-    fits = [size in (None, k) for size, k in zip(shape, checked.shape, strict=False)]
+    sizes = zip(shape, checked.shape, strict=False)
+    fits = [k > 0 if isinstance(size, str) else k == size for size, k in sizes]
     if checked.ndim != len(shape) or not all(fits):
-        raise ShapeError(name, checked.shape, str(shape).replace('None', 'any'))
+        raise ShapeError(name, checked.shape, str(shape).replace("'", ''))
     return checked
 
 

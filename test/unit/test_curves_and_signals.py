@@ -162,6 +162,10 @@ def test_wrong_numbers_are_refused_by_name(make, message):
 def test_wrong_sizes_are_refused_by_name():
     with pytest.raises(ShapeError, match=r'to has shape \(3,\); expected \(2,\)'):
         Line([0.0, 1.0], [0.0, 1.0, 2.0])
+    with pytest.raises(ShapeError, match=r'value has shape \(0,\); expected \(numbers,\)'):
+        Constant([])
+    with pytest.raises(ShapeError, match=r'points has shape \(1,\); expected \(points, comp'):
+        Spline([0.0])
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 """Programs from YAML: valid files, named rejections, remarks."""
 
 import copy
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -246,6 +247,10 @@ def test_a_path_through_a_singularity_is_refused_with_the_place(tree):
         load_program(near, tree)
     near['singularity']['refuse_below'] = 0.0
     load_program(near, tree)
+    near['singularity']['refuse_below'] = 0.002
+    near['constraints'][0]['target'] |= {'duration': 5e-4, 'start': 5e-5}  # 10 000 times as fast
+    with pytest.raises(ProgramError, match=r'is singular at t = 0\.000 s'):
+        load_program(near, replace(tree, velocity_limit=1e9 * tree.velocity_limit))
 
 
 def test_dependent_rows_are_refused_as_singular(tree):
