@@ -25,6 +25,7 @@ arm, and with no more than :math:`a_b`.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -47,6 +48,18 @@ def _positive(name: str, value: Any, n: int) -> Array:
     if not ((numbers > 0.0) & (numbers < math.inf)).all():
         raise ParameterError(name, value, 'must be positive and finite for every joint')
     return numbers
+
+
+def for_each_joint(formula: Callable[..., Any], *rows: Array) -> Array:
+    """Return the results of a formula of numbers, the last axis of the array being the joints.
+
+    This is several times as fast as the formula on short arrays, and warns of no overflow.
+
+    Args:
+        formula: Called with the numbers of one joint; returns one number or several.
+        rows: Its arguments, shape (n,), or (k, n) for k of them.
+    """
+    return np.transpose([formula(*column) for column in np.vstack(rows).T.tolist()])
 
 
 class EffortLimiter:
@@ -154,10 +167,13 @@ class EffortLimiter:
             desired = fallback
         elif not finite:
             desired = self.last * math.exp(-step / DECAY_S)
-        state, bounds = LimiterState(*self.state), LimiterBounds(*self.bounds)
-        with np.errstate(all='ignore'):  # infinite rates and efforts
-            new = limited_effort(desired, state, bounds, share, slew=self.slew, step=step)
-        self.state[:] = new
+        shares = () if share is None else (share,)
+
+        def limited(x: float, *numbers: float) -> LimiterState:
+            state, bounds = LimiterState(*numbers[:4]), LimiterBounds(*numbers[4:7])
+            return limited_effort(x, state, bounds, *numbers[7:], slew=self.slew, step=step)
+
+        self.state[:] = for_each_joint(limited, desired, self.state, self.bounds, *shares)
         out[:] = self.last
         self.ticks += 1
         return finite
@@ -190,7 +206,7 @@ def limited_effort(
     x: Scalar,
     state: LimiterState,
     bounds: LimiterBounds,
-    share: Scalar | None,
+    share: Scalar | None = None,
     *,
     slew: Scalar,
     step: Scalar,
@@ -298,12 +314,15 @@ class JointLimitGuard:
         Returns:
             Whether any joint's effort was changed.
         """
-        # Several times as fast on numbers as on short arrays.
-        bounds = map(GuardBounds._make, self.bounds.T.tolist())
-        columns = zip(*np.array([q, v, gravity, effort]).tolist(), bounds, strict=True)
-        confined, counted = np.transpose([confined_effort(*column) for column in columns])
+
+        def confined(
+            x: float, w: float, g: float, tau: float, *bounds: float
+        ) -> tuple[Scalar, Scalar]:
+            return confined_effort(x, w, g, tau, GuardBounds(*bounds))
+
+        bounded, counted = for_each_joint(confined, q, v, gravity, effort, self.bounds)
         acted = counted == 1.0
-        effort[acted] = confined[acted]
+        effort[acted] = bounded[acted]
         self.active += acted
         return bool(acted.any())
 

@@ -10,6 +10,7 @@ the interpreted version.
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import numpy as np
 
@@ -21,6 +22,7 @@ from robot_dynamics_ros.control.safety.limits import (
     LimiterBounds,
     LimiterState,
     confined_effort,
+    for_each_joint,
     limited_effort,
 )
 from robot_dynamics_ros.spatial.scalar import Array, Scalar, maximum, minimum, select
@@ -54,7 +56,7 @@ class SafeShell:
         self._numbers, self._sum = np.zeros(3), np.zeros(1)
         self._state, self._bounds = limiter.state.reshape(-1), limiter.bounds.reshape(-1)
         self._guard_bounds = guard.bounds.reshape(-1)
-        self._new_state, self._new_active = 0.0 * self._state, np.zeros(n)
+        self._new_state, self._new_active = np.zeros_like(self._state), np.zeros(n)
         size = len(self._state)
         sizes = {'q': n, 'v': n, 'gravity': n, 'desired': n, 'before': n, 'share': n, 'numbers': 3}
         tables = {
@@ -109,8 +111,7 @@ class SafeShell:
             fallback: Used if an effort is non-finite, see :class:`EffortLimiter`.
         """
         (desired, before), limiter = self._efforts, self._limiter
-        with np.errstate(all='ignore'):  # infinite efforts
-            desired[:] = blended(before, desired, ramp)
+        desired[:] = for_each_joint(partial(blended, ramp), before, desired)
         self._guard.confine(*self._states, desired)
         if self._driven:
             subtract_driver_share(desired, share, limiter)
@@ -125,7 +126,7 @@ def subtract_driver_share(effort: Array, share: Array, limiter: EffortLimiter) -
         share: Effort added by the driver, shape (n,), N m or N.
         limiter: Limiter with the motor limits and the counts of saturation.
     """
-    effort[:], clipped = without_driver_share(effort, share, limiter.motor)
+    effort[:], clipped = for_each_joint(without_driver_share, effort, share, limiter.motor)
     limiter.saturated += clipped == 1.0
 
 
@@ -161,7 +162,7 @@ def shell_formulas(
         driven: Whether a driver adds ``share``.
     """
     n, (ramp, slew, step) = len(q), numbers
-    tau = blended(before, desired, ramp)
+    tau = blended(ramp, before, desired)
     tau, counted = confined_effort(q, v, gravity, tau, GuardBounds(*guard.reshape(-1, n)))
     total = tau.sum(keepdims=True)
     old, limits = LimiterState(*state.reshape(-1, n)), LimiterBounds(*bounds.reshape(-1, n))
@@ -172,7 +173,7 @@ def shell_formulas(
     return new.last, np.concatenate(new), active + counted, total
 
 
-def blended(before: Scalar, desired: Scalar, ramp: Scalar) -> Scalar:
+def blended(ramp: Scalar, before: Scalar, desired: Scalar) -> Scalar:
     """Return the blend of two efforts with weight ``ramp`` of the second."""
     return select(ramp, 1.0, before + ramp * (desired - before), desired)
 
