@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -108,7 +109,9 @@ def _rows_of(points: Sequence[Any], field: str, columns: list[int]) -> Any:
         raise TrajectoryError(
             f'point {index}', f'has {sizes[index]} {field}', f'give {len(columns)}, one per joint'
         )
-    return np.array(rows, dtype=float)[:, columns]
+    # Several times as fast as an array of the rows, for which the control thread would wait.
+    table = np.fromiter(chain.from_iterable(rows), float).reshape(len(rows), len(columns))
+    return table[:, columns]
 
 
 _NANO = 1_000_000_000

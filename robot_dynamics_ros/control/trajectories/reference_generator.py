@@ -316,8 +316,9 @@ class ReferenceGenerator:
             times = PEAK_VELOCITY * np.abs(offset) / _BLEND_SPEED + 2 * _BRAKING_S * np.abs(rate)
             seconds = max(float((times / fastest).max()), _MIN_BLEND_S)
             self.blends += 1
-        start = now.rows.copy()
-        self._trajectory = Blended(followed, begin, start, (offset, rate), seconds)
+        if seconds or begin or now.rows[1:].any():  # else it also rests before its start
+            start = now.rows.copy()
+            self._trajectory = Blended(followed, begin, start, (offset, rate), seconds)
 
     def _elapsed(self) -> float:
         return (self._now_ns - self._start_ns) / _SECOND_NS - self.speed.delay
