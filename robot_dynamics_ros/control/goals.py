@@ -204,11 +204,11 @@ def _effective(requested: float, default: float) -> float:
 GOALS = (
     *TOLERANCES,
     P('action_feedback_period', 0.05, 'Time between two feedback messages of the action.',
-              0.001, 10.0, unit='s'),
+      0.001, 10.0, unit='s'),
     P('speed_scaling.initial_scaling_factor', 1.0, 'Speed factor of trajectories until '
-              'another one is received on ~/speed_scaling_input.', 0.0, 1.0),
+      'another one is received on ~/speed_scaling_input.', 0.0, 1.0),
     P('allow_partial_joints_goal', False, 'Whether a goal may name only some of the '
-              'joints; the others keep their reference position.'),
+      'joints; the others keep their reference position.'),
 )  # fmt: skip
 
 

@@ -172,7 +172,7 @@ class SessionChange(ABC):
     slow = False
 
     def __init__(self, session: Any, *given: Any) -> None:
-        self._steps, self._text = self.steps(session, *given), ''
+        self._steps = self.steps(session, *given)
 
     @abstractmethod
     def steps(self, session: Any, *given: Any) -> Iterator[str]:
