@@ -71,6 +71,12 @@ def test_a_step_that_is_not_positive_allows_no_change_under_a_rate_limit():
         np.testing.assert_array_equal(out, [1.0, 2.0])
 
 
+def test_after_a_long_time_a_rate_limit_allows_the_change_of_a_tenth_of_a_second():
+    limiter, out = EffortLimiter(LIMIT, rate=10.0), np.zeros(2)
+    limiter.limit(LIMIT, 5.0, None, out)
+    np.testing.assert_allclose(out, 1.0, rtol=1e-12)
+
+
 def test_one_entry_that_is_not_finite_brings_the_whole_fallback():
     limiter = EffortLimiter(LIMIT)
     out = np.zeros(2)

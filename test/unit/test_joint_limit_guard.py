@@ -8,7 +8,6 @@ import pytest
 from samples import sample
 
 from robot_dynamics_ros.control.safety.limits import (
-    GUARD_RATE,
     GuardBounds,
     JointLimitGuard,
     acceleration_bound,
@@ -100,7 +99,7 @@ def test_from_beyond_the_limit_the_joint_is_pushed_back_slowly(tree):
 def test_the_braking_curve_joins_with_one_slope():
     """The two pieces of w_max meet at d = a_b / gamma^2 in value and slope."""
     tree = sample('scara').tree
-    rate, brake = GUARD_RATE, 60.0
+    rate, brake = 25.0, 60.0
     inertia = 0.5 * tree.effort_limit / brake  # so that half of the effort brakes so strongly
     guard = JointLimitGuard(tree, inertia)
     joint = GuardBounds(*guard.bounds[:, 0])

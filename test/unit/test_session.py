@@ -635,6 +635,20 @@ def test_cancelling_brings_the_reference_to_rest():
     assert not run.session.loop.reference.velocity.any()
 
 
+def test_a_reference_that_the_law_ignores_stops_where_it_is():
+    """As that of an arm that brakes, which then follows the arm."""
+    run = Followed({'law': 'gravity_compensation'})
+    run.send(seconds=4.0)
+    run.run(2.0)
+    reference = run.session.loop.reference
+    before = reference.position.copy()
+    assert reference.velocity.any()
+    run.session.cancel_goal()
+    run.ends.clear()
+    run.run(0.3)
+    np.testing.assert_array_equal(reference.rows, [before, np.zeros(4), np.zeros(4)])
+
+
 @pytest.mark.parametrize(
     ('end', 'reason'),
     [

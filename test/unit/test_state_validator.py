@@ -100,7 +100,7 @@ def test_a_reset_of_time_restarts(monitor):
     assert monitor.accept(0.991, Q + 1.0, V) is StateVerdict.RESTARTED
     assert monitor.dt == 0.0
     assert monitor.accept(0.992, Q + 1.0, V) is StateVerdict.ACCEPTED
-    assert monitor.accept(0.0, Q, V) is StateVerdict.RESTARTED
+    assert monitor.accept(0.9, Q, V) is StateVerdict.RESTARTED  # earlier by more than a gap
 
 
 def test_a_gap_restarts(monitor):
@@ -113,6 +113,12 @@ def test_a_jump_is_refused_once_and_believed_when_the_next_state_agrees(monitor)
     assert monitor.accept(1.001, there, V) is StateVerdict.JUMPED
     assert monitor.time == 1.0
     assert monitor.accept(1.002, there, V) is StateVerdict.RESTARTED
+
+
+def test_a_hundredth_may_be_the_step_of_a_coarse_encoder(monitor):
+    there = Q + 1e-3 * V + 0.0099
+    assert monitor.accept(1.001, there, V) is StateVerdict.ACCEPTED
+    assert monitor.accept(1.002, there + 1e-3 * V + 0.011, V) is StateVerdict.JUMPED
 
 
 def test_a_single_wrong_state_stops_one_tick_only(monitor):
