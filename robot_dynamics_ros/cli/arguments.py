@@ -15,6 +15,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from robot_dynamics_ros import yaml_reader as read
 from robot_dynamics_ros.description.shipped import (
     MECHANISMS,
     ROBOTS,
@@ -185,7 +186,9 @@ OBSTACLES: Options = {
         action='append',
     ),
     '--ground-below M': option(
-        0.0, 'distance of the ground below the base frame and the fixed bodies, m'
+        0.0,
+        'distance of the ground below the base frame and the fixed bodies, m',
+        check=read.number,
     ),
 }
 #: A set-up beyond the robot and its joints.

@@ -141,6 +141,12 @@ def test_boxes_that_are_none_are_refused():
             Obstacles.of(numbers)
 
 
+@pytest.mark.parametrize('number', ['nan', 'inf'])
+def test_a_ground_at_no_height_is_refused(number, capsys):
+    assert main(['excite', 'scara', '--output', 'out', '--ground-below', number]) == 2
+    assert capsys.readouterr().err.startswith(f'error: --ground-below: is {number};')
+
+
 def test_without_a_library_it_is_said(monkeypatch):
     for name in (*triangles.COAL, triangles.MUJOCO):
         monkeypatch.setitem(sys.modules, name, None)
