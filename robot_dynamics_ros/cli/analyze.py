@@ -9,7 +9,8 @@ import math
 import sys
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -83,29 +84,18 @@ SUMMARY = {
 }
 
 
-@dataclass(frozen=True)
-class _Job:
-    """A bag, its analysis task and its output folder."""
-
-    bag: Path
-    settings: AnalysisSettings
-    folder: Path
-
-
 def run(args: argparse.Namespace) -> int:
     """Analyze every bag; return 1 if a threshold is violated, 2 if a bag failed."""
     bags = find_bags(args.bags)
-    settings = _settings(args, len(bags))
     single = len(bags) == 1
     usual = _USUAL_OUTPUT / (short_name(bags[0]) if single else 'bags')
     output = choose_folder(args.output, usual, force=args.force)
     folders = [output] if single else [output / name for name in _names(bags)]
-    jobs = [_Job(bag, settings, folder) for bag, folder in zip(bags, folders, strict=True)]
     results = run_with_progress(
         'analyzing',
-        analyze_job,
-        jobs,
-        lambda job, reason: BagResult(str(job.bag), error=reason),
+        partial(_analyze, _settings(args, len(bags))),
+        list(zip(bags, folders, strict=True)),
+        lambda job, reason: BagResult(str(job[0]), error=reason),
         jobs=args.jobs,
         scheduler=args.scheduler,
     )
@@ -121,15 +111,16 @@ def run(args: argparse.Namespace) -> int:
     return 0 if all(result.passed for result in results) else EXIT_THRESHOLD
 
 
-def analyze_job(job: _Job) -> BagResult:
+def _analyze(settings: AnalysisSettings, job: tuple[Path, Path]) -> BagResult:
     """Analyze one bag and write its folder; a failure is returned as a result."""
+    bag, folder = job
     try:
-        with atomic_folder(job.folder) as work:
-            return analyze_bag(job.bag, job.settings, work)
+        with atomic_folder(folder) as work:
+            return analyze_bag(bag, settings, work)
     except RobotDynamicsError as error:
-        return BagResult(str(job.bag), error=str(error))
+        return BagResult(str(bag), error=str(error))
     except OSError as error:
-        return BagResult(str(job.bag), error=f'{job.folder}: {error.strerror or error}')
+        return BagResult(str(bag), error=f'{folder}: {error.strerror or error}')
 
 
 def _settings(args: argparse.Namespace, count: int) -> AnalysisSettings:
