@@ -20,6 +20,7 @@ import pinocchio as pin
 from benchmark.measuring import arms, in_turns, note, save, show
 from robot_dynamics_ros.errors import MissingDependencyError
 from robot_dynamics_ros.model import load_robot
+from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.c_source import c_source, write
 from robot_dynamics_ros.symbolic.kernel import generated_machine_code
 from robot_dynamics_ros.symbolic.outputs import Subject
@@ -158,7 +159,7 @@ def _timed(run: Run) -> float:
     return (time.process_time() - begin) / _CALLS * 1e9
 
 
-def _kernel_run(library: ctypes.CDLL, tree: Any, states: np.ndarray, tau: np.ndarray) -> Run:
+def _kernel_run(library: ctypes.CDLL, tree: Any, states: Array, tau: Array) -> Run:
     """Return a runner that calls the function compiled by LLVM without the interpreter."""
     subject = Subject(tree, 'newton_euler', '')
     backend = generated_machine_code(subject, (_OUTPUT,))
@@ -172,7 +173,7 @@ def _kernel_run(library: ctypes.CDLL, tree: Any, states: np.ndarray, tau: np.nda
     return run
 
 
-def _pinocchio_run(library: ctypes.CDLL, xml: str, states: np.ndarray, tau: np.ndarray) -> Run:
+def _pinocchio_run(library: ctypes.CDLL, xml: str, states: Array, tau: Array) -> Run:
     model = pin.buildModelFromXML(xml)
     model.gravity.linear = _GRAVITY
     text = model.saveToString().encode()
@@ -201,7 +202,7 @@ def _pinocchio_library(folder: Path) -> tuple[ctypes.CDLL | None, str]:
     return ctypes.CDLL(str(folder / 'p.so')), ''
 
 
-def _pointers(*arrays: np.ndarray) -> list[ctypes.c_void_p]:
+def _pointers(*arrays: Array) -> list[ctypes.c_void_p]:
     return [ctypes.c_void_p(array.ctypes.data) for array in arrays]
 
 

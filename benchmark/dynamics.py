@@ -29,6 +29,7 @@ from benchmark.measuring import (
 from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.recordings.report.figures import styled, subplots
 from robot_dynamics_ros.recordings.report.toolkit import Report
+from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.outputs import Subject, trace_output
 
 # One of the libraries has this fixed gravity.
@@ -181,7 +182,7 @@ _SAME = 1e-6
 
 
 def contenders(
-    xml: str, gravity: np.ndarray, q: np.ndarray, v: np.ndarray, a: np.ndarray
+    xml: str, gravity: Array, q: Array, v: Array, a: Array
 ) -> tuple[dict[str, Contender], dict[str, str]]:
     """Return the installed libraries with correct results, and why others are excluded.
 
@@ -194,7 +195,7 @@ def contenders(
     """
     racing: dict[str, Contender] = {}
     left_out: dict[str, str] = {}
-    expected: np.ndarray | None = None
+    expected: Array | None = None
     for name, make in _MAKERS.items():
         try:
             contender = make(xml, gravity, q, v, a)

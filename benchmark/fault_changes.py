@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
-from benchmark.fault_evaluator import CLOSED, NS, WORKING, FaultEvaluator, Vector
+from benchmark.fault_evaluator import CLOSED, NS, WORKING, FaultEvaluator
 from benchmark.measuring import drawn
 from robot_dynamics_ros.control.changes import (
     GoalChange,
@@ -37,8 +37,9 @@ from robot_dynamics_ros.control.streamed import (
 from robot_dynamics_ros.control.trajectories.motions import Quintic
 from robot_dynamics_ros.errors import RobotDynamicsError
 from robot_dynamics_ros.model import frame_jacobian
+from robot_dynamics_ros.spatial.scalar import Array
 
-State = tuple[int, Vector, Vector]
+State = tuple[int, Array, Array]
 
 
 @dataclass
@@ -271,7 +272,7 @@ class FaultChanges(FaultEvaluator):
             with REJECTED:
                 self._perform(SpeedChange, factor)
 
-    def _goal_position(self, rng: Generator) -> Vector:
+    def _goal_position(self, rng: Generator) -> Array:
         return self.middle + 0.4 * self.half * rng.uniform(-1, 1, self.tree.n)
 
     def _motion(self, rng: Generator) -> tuple[Any, int]:

@@ -25,8 +25,8 @@ from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.description.shipped import MECHANISMS, shipped_robot
 from robot_dynamics_ros.model import RobotTree, load_robot
 from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
+from robot_dynamics_ros.spatial.scalar import Array
 
-Vector = Any
 NS = 1_000_000_000
 WORKING = (SessionMode.HOLDING, SessionMode.FOLLOWING)
 #: Natural frequency of the laws, rad/s, with a driver of this rate, Hz; a stiffer law makes steps
@@ -142,7 +142,7 @@ class FaultEvaluator:
             begin = np.array(simulated.get('initial_position', np.zeros(self.tree.n)))
         self.plant.reset(begin)
         self.q, self.v, self.effort, self.momentum, self.guarded = np.zeros((5, self.tree.n))
-        self.truth: dict[int, tuple[Vector, Vector]] = {}
+        self.truth: dict[int, tuple[Array, Array]] = {}
         self.active: list[Any] = []  # distortions of the states
         self.lasting: list[tuple[int, int, Callable[[], None]]] = []
         self.loaded, self.acting = closed, np.zeros(self.tree.n, dtype=bool)
@@ -201,7 +201,7 @@ class FaultEvaluator:
             self.breach('the reference does not begin at the position of the arm', away)
         self.rated_at = self.now * 1e-9 + self.loop.settings.activation_ramp_s
 
-    def _check_continuity(self, step: Vector, elapsed: float, at_sum: Vector) -> None:
+    def _check_continuity(self, step: Array, elapsed: float, at_sum: Array) -> None:
         """Check that neither the command nor the reference jumps."""
         session = self.session
         moved = np.abs(self.loop.reference.position - self.reference) / self.tree.velocity_limit
@@ -294,13 +294,13 @@ class FaultEvaluator:
 
     # Energy -------------------------------------------------------------------------------------
 
-    def _bias(self, q: Vector, v: Vector) -> Vector:
+    def _bias(self, q: Array, v: Array) -> Array:
         """Return MuJoCo's bias forces at a state."""
         self.data.qpos[:], self.data.qvel[:] = q, v
         mujoco.mj_forward(self.plant.model, self.data)
         return self.data.qfrc_bias.copy()
 
-    def _driven(self, q: Vector, v: Vector) -> Vector:
+    def _driven(self, q: Array, v: Array) -> Array:
         """Return the driver's own share, N m or N; there is no Coulomb friction."""
         share = np.zeros(self.tree.n)
         terms = () if self.driver is None else self.driver.profile.compensated_by_driver
@@ -310,7 +310,7 @@ class FaultEvaluator:
             share += self.tree.damping * v
         return share
 
-    def _momentum(self) -> Vector:
+    def _momentum(self) -> Array:
         self._bias(self.q, self.v)
         momentum = np.zeros(self.tree.n)
         mujoco.mj_mulM(self.plant.model, self.data, momentum, self.v)

@@ -26,6 +26,7 @@ from robot_dynamics_ros.model import RobotTree, load_robot
 from robot_dynamics_ros.recordings.bag.reader import BagReader
 from robot_dynamics_ros.recordings.metrics.tracking import tracking_metrics
 from robot_dynamics_ros.recordings.recording import Recording
+from robot_dynamics_ros.spatial.scalar import Array
 
 #: Robot, law, and whether the joints have Coulomb friction.
 RUNS = (
@@ -125,7 +126,7 @@ def _launch(folder: Path, *arguments: str) -> tuple[float, float, float]:
     return start, end, approach
 
 
-def _pairs(bag: BagReader, tree: RobotTree) -> tuple[Recording, np.ndarray]:
+def _pairs(bag: BagReader, tree: RobotTree) -> tuple[Recording, Array]:
     """Return the states that have a reference with the same timestamp, and all times, s."""
     states, references = dict[int, Any](), dict[int, Any]()
     topics = {'/joint_states': states, '/controller/reference': references}
@@ -133,7 +134,7 @@ def _pairs(bag: BagReader, tree: RobotTree) -> tuple[Recording, np.ndarray]:
         topics[topic][stamp_ns(message)] = message
     stamps = sorted(states.keys() & references.keys())
 
-    def rows(messages: Mapping[int, Any], field: str) -> np.ndarray:
+    def rows(messages: Mapping[int, Any], field: str) -> Array:
         named = (
             dict(zip(messages[s].name, getattr(messages[s], field), strict=True)) for s in stamps
         )

@@ -44,6 +44,7 @@ from robot_dynamics_ros.ros.gazebo_world import (
     lockstep_world,
 )
 from robot_dynamics_ros.spatial.linear_algebra import root_mean_square
+from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.kernel import compile_kernel
 
 STEP_NS = 1_000_000
@@ -120,7 +121,7 @@ def is_available() -> bool:
     return shutil.which('gz') is not None
 
 
-def run(case: StepCase, motion: Trajectory) -> np.ndarray:
+def run(case: StepCase, motion: Trajectory) -> Array:
     """Run a motion in a separate Gazebo.
 
     Args:
@@ -146,7 +147,7 @@ def run(case: StepCase, motion: Trajectory) -> np.ndarray:
     steps = round((SETTLE_S + motion.duration) * 1e9) // STEP_NS
     error = np.zeros((steps, tree.n))
     with SteppedGazebo(case.robot, description, tree.joint_names) as gazebo:
-        under_way: deque[np.ndarray] = deque()
+        under_way: deque[Array] = deque()
         for k in range(steps):
             _observe(loop, gazebo)
             if k == 0:
@@ -178,13 +179,13 @@ def _observe(loop: ControlLoop, gazebo: SteppedGazebo) -> None:
         raise SceneError('the state', 'was rejected', loop.state.last_refusal or seen.value)
 
 
-def _dart_share(tree: RobotTree) -> Callable[[ControlLoop], np.ndarray]:
+def _dart_share(tree: RobotTree) -> Callable[[ControlLoop], Array]:
     """Return DART's additional effect of Coulomb friction f with damping: h D M^-1 f, N m or N."""
     h, M = STEP_NS * 1e-9, np.zeros((tree.n, tree.n))
     mass_matrix = compile_kernel(tree, outputs=('mass_matrix',)).mass_matrix
     dry = JointTerms.of(tree.with_changes(damping=np.zeros(tree.n)))
 
-    def share(loop: ControlLoop) -> np.ndarray:
+    def share(loop: ControlLoop) -> Array:
         at_end = loop.reference.velocity + h * loop.reference.acceleration
         mass_matrix(loop.q, M)
         return h * tree.damping * np.linalg.solve(M, dry.friction(at_end))
@@ -235,7 +236,7 @@ class SteppedGazebo:
     def __exit__(self, *_: object) -> None:
         self._exits.close()
 
-    def step(self, effort: np.ndarray) -> None:
+    def step(self, effort: Array) -> None:
         """Apply efforts for one step, shape (n,), N m or N, and read the next state."""
         self._world.step(effort.tolist())
         self._read(self.stamp_ns + STEP_NS)

@@ -34,6 +34,7 @@ from robot_dynamics_ros.ros.trajectory_plan import KINDS, MOTION
 from robot_dynamics_ros.simulation.imperfections import DrivenPlant, ImperfectPlant, emulated_plant
 from robot_dynamics_ros.simulation.plant import Plant
 from robot_dynamics_ros.spatial.linear_algebra import root_mean_square
+from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.yaml_reader.parsing import read_yaml
 
 
@@ -224,7 +225,7 @@ def make_arm(robot: str, profile: str = 'generic_ros2_control', laps: float = 2.
     return DriverArm(tree, bind(driver, tree), settings, KINDS[asked['kind']](tree, asked, near))
 
 
-def start_of(arm: DriverArm) -> np.ndarray:
+def start_of(arm: DriverArm) -> Array:
     """Return the initial position of the motion, shape (n,), rad or m."""
     start = Reference(arm.tree.n)
     arm.motion.sample(0.0, start)
@@ -286,9 +287,9 @@ class DriverTrace(Recording):
     arm: DriverArm
     start: float
     end: float
-    acting: np.ndarray
-    answered: np.ndarray
-    stopped: np.ndarray
+    acting: Array
+    answered: Array
+    stopped: Array
 
     def metrics(self) -> TrackingMetrics:
         """Return the tracking metrics of the motion."""

@@ -37,6 +37,7 @@ from robot_dynamics_ros.model.kinematics import frame_jacobian, frame_pose
 from robot_dynamics_ros.recordings.bag_jobs import run_jobs
 from robot_dynamics_ros.simulation.imperfections import Imperfections, ImperfectPlant
 from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
+from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.kernel import compile_kernel
 
 ARMS = ('scara', 'four_dof', 'panda')
@@ -52,8 +53,6 @@ _SHORTEST = 0.1  # s, minimum duration of a motion
 _STOP_DELAY = 5  # steps: a stop begins with the state after the contact
 _SLIDE = 2.0 * LEVER  # m: at a prismatic joint half of the force along it counts as that lever
 _LARGEST = 500.0  # N: a hit that needs a larger force is not detectable, and is drawn again
-
-Vector = Any
 
 
 class HitResult(NamedTuple):
@@ -123,10 +122,10 @@ class TouchTrial(SessionOnPlant):
         """The contact detector of the session."""
         return self.session.contact.detector
 
-    def _factor(self, *shape: int) -> Vector:
+    def _factor(self, *shape: int) -> Array:
         return 1.0 + ERROR * self.rng.uniform(-1.0, 1.0, shape)
 
-    def _posture(self) -> Vector:
+    def _posture(self) -> Array:
         return self.rng.uniform(self.lower, self.upper)
 
     def advance(self, steps: int = 1) -> None:
@@ -200,7 +199,7 @@ class TouchTrial(SessionOnPlant):
         force = np.linalg.norm(wrench[:3])
         return HitResult(link, lever, force, delay, named, self._bodies_outwards(body, named), way)
 
-    def _draw(self) -> tuple[int, Vector, float]:
+    def _draw(self) -> tuple[int, Array, float]:
         """Draw a body, a wrench in its axes about its origin, and the lever at its joint, m."""
         tree, q, detector = self.tree, self.session.loop.q, self.detector
         bands = (detector.thresholds.coefficients[0] * detector.growth).sum(axis=1)
@@ -228,7 +227,7 @@ class TouchTrial(SessionOnPlant):
         path = self.tree.path(self.tree.link_names.index(named))
         return len(path) - 1 - path.index(body) if body in path else -1
 
-    def _stopped(self, link: str, wrench: Vector, left: int) -> float:
+    def _stopped(self, link: str, wrench: Array, left: int) -> float:
         """Continue the hit for ``left`` steps until the arm stops; return distance / allowed."""
         if self.session.mode is not SessionMode.REACTING:
             return np.inf

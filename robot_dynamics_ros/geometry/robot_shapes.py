@@ -258,7 +258,7 @@ def _rgba(material: Element) -> Colour | None:
     return red, green, blue, opacity
 
 
-def _numbers(element: Element | None, key: str, default: str, count: int = 3) -> np.ndarray:
+def _numbers(element: Element | None, key: str, default: str, count: int = 3) -> Array:
     text = default if element is None else element.get(key, default)
     values = np.array(text.split(), dtype=float)
     if values.shape != (count,) or not np.isfinite(values).all():
