@@ -8,8 +8,9 @@ descriptions that cannot be loaded, and warns about valid but suspicious values.
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -32,7 +33,13 @@ from robot_dynamics_ros.model.inspection import ModelCheck, check_joint, inspect
 from robot_dynamics_ros.model.mechanism import Mechanism
 from robot_dynamics_ros.model.payload import IdentifiedParameters
 from robot_dynamics_ros.model.robot_tree import STANDARD_GRAVITY, RobotTree, vector
-from robot_dynamics_ros.model.selection import LockedPosition, MimicMode, grounded, select
+from robot_dynamics_ros.model.selection import (
+    LockedPosition,
+    MimicMode,
+    Selection,
+    grounded,
+    select,
+)
 
 if TYPE_CHECKING:
     from robot_dynamics_ros.model.mechanism_file import MechanismFile
@@ -96,8 +103,8 @@ def load_robot(
     if corrected is not None:
         faults.clear()
         description = read_description(corrected.patched(description.xml), None, faults.append)
-    choice = (joints, base, tip, locked, mimic)
-    tree = _tree(description, faults, vector('gravity', gravity), effort_limit, choice, strict)
+    choose = partial(select, joints=joints, base=base, tip=tip, locked=locked, mimic=mimic)
+    tree = _tree(description, faults, vector('gravity', gravity), effort_limit, choose, strict)
     return tree if corrected is None else corrected.completed(tree)
 
 
@@ -140,8 +147,8 @@ def load_mechanism(
     faults: list[DescriptionError] = []
     description = read_description(urdf, mappings, faults.append)
     passive = passive_joints(description, file, effort_limit)
-    gravity_vector, choice = vector('gravity', gravity), (None, '', '', None, mimic)
-    tree = _tree(description, faults, gravity_vector, effort_limit, choice, passive=passive)
+    gravity_vector, choose = vector('gravity', gravity), partial(select, mimic=mimic)
+    tree = _tree(description, faults, gravity_vector, effort_limit, choose, passive=passive)
     if tree.coupling is not None:
         raise MechanismError(
             f'robot {tree.name!r}',
@@ -177,7 +184,7 @@ def _tree(
     faults: list[DescriptionError],
     gravity: Any,
     effort_limit: EffortLimit,
-    choice: tuple[Any, ...],
+    choose: Callable[[RobotDescription], Selection],
     strict: bool = False,
     passive: Collection[str] = (),
 ) -> RobotTree:
@@ -190,7 +197,7 @@ def _tree(
         raise (faults or [fault])[0]
     for unknown in unknown_joints(effort_limit, description):
         raise unknown
-    selection = select(description, *choice)
+    selection = choose(description)
     check = inspect(selection.description, (), effort_limit, passive)
     _raise_first(finding for finding in check.errors if finding.fatal)
     tree = build_tree(selection.description, gravity, effort_limit, selection.followers)

@@ -109,7 +109,8 @@ def read_mechanism_file(path_or_text: str | os.PathLike[str]) -> MechanismFile:
 
 def _mechanism(section: Section) -> MechanismFile:
     coordinates = section.optional('coordinates', _names) or ()
-    assembly = Section('assembly', section.optional('assembly', lambda _, value: value) or {})
+    empty = Section('assembly', {})
+    assembly = section.optional('assembly', lambda _, data: Section('assembly', data)) or empty
     mechanism = MechanismFile(
         section.optional('loops', _each('loop', _loop)) or (),
         coordinates,
@@ -131,8 +132,9 @@ def _each(noun: str, read_one: Callable[[str, Section], T]) -> Callable[[str, An
     """Return a reader of a mapping from names to mappings."""
 
     def read_all(place: str, value: Any) -> tuple[T, ...]:
+        Section(place, value)  # rejects all but a mapping
         values = []
-        for name, content in read.mapping_of(lambda _, content: content)(place, value).items():
+        for name, content in value.items():
             section = Section(f'{noun} {shown(name)}', content)
             values.append(read_one(name, section))
             section.close()
@@ -174,8 +176,7 @@ def _actuator(name: str, section: Section) -> Actuator:
 
 def _linear(name: str, section: Section) -> tuple[str, LinearRate]:
     return name, LinearRate(
-        section.optional('rate', _rates) or {},
-        section.optional('offset', _exact) or 0,
+        section.optional('rate', _rates) or {}, section.optional('offset', _exact) or 0
     )
 
 

@@ -558,6 +558,8 @@ REFUSED = {
         PIN + U + 'actuators: {a: {rate: {crank_joint: true}}}\n',
         'is True; give a finite number',
     ),
+    'assembly as a list': (PIN + U + 'assembly: []\n', r'assembly: is \[\]; give a mapping'),
+    'loop without content': ('loops: {pin: }\n' + U, "loop 'pin': is None; give a mapping"),
     'unknown assembly key': (
         PIN + U + 'assembly: {start: {}}\n',
         "assembly .line 3.: unknown key 'start'; known: at, guess",
