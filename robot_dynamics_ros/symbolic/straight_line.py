@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -349,8 +350,9 @@ def module_source(codes: Iterable[StraightLineCode], heading: str) -> str:
     return '\n\n'.join(parts)
 
 
-def functions(source: str, scalars: ModuleType) -> dict[str, Any]:
-    """Execute the source of a module and return its functions by name.
+@cache
+def functions(source: str, scalars: ModuleType) -> Mapping[str, Any]:
+    """Execute the source of a module once and return its functions by name.
 
     Args:
         source: From :func:`module_source`.

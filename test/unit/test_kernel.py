@@ -246,6 +246,7 @@ def test_generated_python_equals_machine_code(compiled, name, rng):
         close(one, other, tolerance)
     results = [np.zeros(shape) for shape in expected.results.values()]
     python.kernel(expected)(*(x[4] for x in inputs), *results)
+    assert functions(python._source, np) is functions(python._source, np), 'compiled once'
     single = call(kernels, name, tree.n, *(x[4] for x in inputs))
     for one, other in zip(results, single, strict=True):
         close(one, other, tolerance)
