@@ -214,6 +214,27 @@ def test_directions_above_the_threshold_stay_exact_and_the_others_follow_the_res
     np.testing.assert_allclose(left, [0.0, 0.0, expected], atol=1e-13)
 
 
+@pytest.mark.parametrize('m', [2, 3, 4, 6])
+@pytest.mark.parametrize('scaled', ['none', 'metric', 'weights', 'both'])
+@pytest.mark.parametrize('threshold', [1e-9, 0.3, 50.0])
+def test_the_scaled_inverse_is_damped_in_the_unit_of_the_jacobian(m, scaled, threshold, rng):
+    """From the singular values of R Gamma L^-T and their size relative to those of Gamma."""
+    _, _, Gamma, *_ = given(rng, m)
+    W = 9.0 * given(rng, m)[0] if scaled in ('metric', 'both') else None
+    w = rng.uniform(0.5, 9.0, m) if scaled in ('weights', 'both') else None
+    L = np.eye(4) if W is None else np.linalg.cholesky(W)
+    R = np.eye(m) if w is None else np.diag(np.sqrt(w))
+    S = R @ Gamma @ np.linalg.inv(L).T
+    U, s, Vt = np.linalg.svd(S, full_matrices=False)
+    unit = np.linalg.norm(S) / np.linalg.norm(Gamma)
+    damping = unit * 0.2 * np.sqrt(np.maximum(1.0 - (s / (unit * threshold)) ** 2, 0.0))
+    expected = np.linalg.inv(L).T @ Vt.T @ np.diag(s / (s**2 + damping**2)) @ U.T @ R
+    inverse, tau = TaskInverse(Gamma, W, w, Singularity(threshold, 0.2)), rng.normal(size=4)
+    np.testing.assert_allclose(inverse.matrix(), expected, rtol=1e-9, atol=1e-11)
+    np.testing.assert_allclose(inverse.reactions(tau), expected.T @ tau, rtol=1e-9, atol=1e-11)
+    assert inverse.damped == (s.min() < unit * threshold)
+
+
 def test_the_projector_does_not_leak_into_a_damped_task(rng):
     _, Gamma, _ = wrist_case(-0.02)
     inverse = TaskInverse(Gamma, singularity=Singularity(0.05))
