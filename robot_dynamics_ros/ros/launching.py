@@ -238,13 +238,13 @@ def law_parameters(args: SimpleNamespace, topics: Sequence[str] = ()) -> dict[st
 
 
 def follows_motion(args: SimpleNamespace) -> bool:
-    """Return whether the law follows a joint reference: gravity compensation and programs do not.
+    """Return whether the law follows a joint reference, which it does not with its own program.
 
     Args:
         args: Launch arguments with ``law`` and ``program``.
     """
-    has_program = args.program if args.law == 'constraint_stabilization' else False
-    return not has_program and args.law != 'gravity_compensation'
+    has_program = args.program and args.law == 'constraint_stabilization'
+    return LAWS[args.law].follows_reference and not has_program
 
 
 def recorder(args: SimpleNamespace, **parameters: Any) -> list[Node]:

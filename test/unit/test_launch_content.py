@@ -228,6 +228,7 @@ def test_through_ros2_control_states_are_spawned_and_efforts_follow_the_controll
         ('computed_torque', '', True),
         ('pd_gravity', '', True),
         ('gravity_compensation', '', False),
+        ('hand_guiding', '', False),
         ('constraint_stabilization', '', True),
         ('constraint_stabilization', 'scara_circle', False),
     ],
