@@ -137,7 +137,7 @@ class ToolTask:
 
 
 class ScaraTask(ToolTask):
-    r"""Tool point of the SCARA at a constant yaw :math:`	heta_1 + 	heta_2 - 	heta_4`.
+    r"""Tool point of the SCARA at a constant yaw :math:`\theta_1 + \theta_2 - \theta_4`.
 
     Args:
         tree: The robot.
@@ -163,7 +163,7 @@ class FourDofTask(ToolTask):
 
     Args:
         tree: The robot.
-        pitch: :math:`\phi = 	heta_2 + 	heta_3 + 	heta_4`, rad.
+        pitch: :math:`\phi = \theta_2 + \theta_3 + \theta_4`, rad.
         frame: Name of the tool frame.
 
     Raises:
