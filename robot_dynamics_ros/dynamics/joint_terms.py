@@ -9,7 +9,7 @@ r"""Joint terms added to the rigid-body dynamics by the drives: friction and arm
 with the rigid-body effort :math:`\tau_l`, which loads the gear, and the direction of motion d,
 ``sign v`` or :math:`\tanh(v/w)`. This is the friction model of control laws, plant, observer,
 monitor, metrics and identification. A URDF gives b and :math:`\tau_c`; the other coefficients come
-from the file written by the command ``identify``, see ``model.payload``.
+from the file written by the command ``identify``, see ``model.identified``.
 
 Source: Bittencourt and Gunnarsson 2012 (load, speed, Stribeck effect).
 """
@@ -26,7 +26,7 @@ from robot_dynamics_ros.dynamics.formulation import Formulation, StateSpace, sta
 from robot_dynamics_ros.dynamics.registry import make_formulation
 from robot_dynamics_ros.errors import ParameterError
 from robot_dynamics_ros.model import RobotTree
-from robot_dynamics_ros.model.payload import STRIBECK_VELOCITY
+from robot_dynamics_ros.model.identified import STRIBECK_VELOCITY
 from robot_dynamics_ros.spatial.scalar import Array, Scalar, tanh
 
 _STEP = 1e-30  # complex step, exact to rounding error

@@ -31,14 +31,14 @@ from robot_dynamics_ros.dynamics.screw_terms import (
 )
 from robot_dynamics_ros.errors import UnknownNameError, known_name
 from robot_dynamics_ros.model import BodyFrame, RobotTree, frame_pose
-from robot_dynamics_ros.spatial.inertia import (
-    RigidBodyInertia,
+from robot_dynamics_ros.spatial.inertia import RigidBodyInertia
+from robot_dynamics_ros.spatial.scalar import Array, cross, zeros
+from robot_dynamics_ros.spatial.screw import (
     bracket,
     inverse_transform,
     mises_matrix,
     wrench_transform,
 )
-from robot_dynamics_ros.spatial.scalar import Array, cross, zeros
 
 
 class SectionMotion(NamedTuple):

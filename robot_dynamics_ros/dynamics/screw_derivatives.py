@@ -12,8 +12,8 @@ from collections.abc import Sequence
 
 from robot_dynamics_ros.dynamics.screw_terms import ScrewGeometry
 from robot_dynamics_ros.errors import UnknownNameError
-from robot_dynamics_ros.spatial.inertia import bracket
 from robot_dynamics_ros.spatial.scalar import Array, zeros
+from robot_dynamics_ros.spatial.screw import bracket
 
 
 def l_derivative(x: ScrewGeometry, k: int, i: int, indices: Sequence[int] = ()) -> Array:

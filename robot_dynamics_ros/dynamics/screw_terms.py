@@ -35,14 +35,14 @@ import numpy as np
 
 from robot_dynamics_ros.dynamics.formulation import InverseDynamicsDerivatives
 from robot_dynamics_ros.model import RobotTree
-from robot_dynamics_ros.spatial.inertia import (
+from robot_dynamics_ros.spatial.scalar import Array, common_dtype, zeros
+from robot_dynamics_ros.spatial.screw import (
     axis_vector,
     bracket,
     inverse_transform,
     mises_matrix,
     wrench_transform,
 )
-from robot_dynamics_ros.spatial.scalar import Array, common_dtype, zeros
 
 
 class ScrewModel:

@@ -26,7 +26,7 @@ from robot_dynamics_ros.identification.unknowns import (
     described,
     stribeck_velocity,
 )
-from robot_dynamics_ros.model.payload import DRIVE_TERMS, STRIBECK_VELOCITY
+from robot_dynamics_ros.model.identified import DRIVE_TERMS, STRIBECK_VELOCITY
 from robot_dynamics_ros.spatial.inertia import body_inertia
 
 _UNCHANGED = 1e-9  # relative change below which the <inertial> of a body is not rewritten

@@ -44,7 +44,7 @@ from robot_dynamics_ros.identification.regressor import (
     regressor,
 )
 from robot_dynamics_ros.model import RobotTree
-from robot_dynamics_ros.model.payload import DRIVE_TERMS, STRIBECK_VELOCITY, terms_in_use
+from robot_dynamics_ros.model.identified import DRIVE_TERMS, STRIBECK_VELOCITY, terms_in_use
 from robot_dynamics_ros.spatial.scalar import Array
 
 #: Drive terms of a joint, in the order of the columns, with units for revolute and prismatic.

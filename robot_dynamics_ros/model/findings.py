@@ -27,15 +27,13 @@ from robot_dynamics_ros.errors import DescriptionError, ModelError
 from robot_dynamics_ros.model.build import link_inertia
 from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.spatial.inertia import (
-    axis_vector,
     inconsistency,
-    mises_matrix,
     pseudo_inertia,
     shift_inertia,
     symmetric_tensor,
-    wrench_transform,
 )
 from robot_dynamics_ros.spatial.scalar import Array
+from robot_dynamics_ros.spatial.screw import axis_vector, mises_matrix, wrench_transform
 
 LEAD = 11340.0  # kg/m^3
 LIGHTEST_LINK = 1e-3  # kg; a smaller mass is probably not measured, or in other units

@@ -29,9 +29,9 @@ from robot_dynamics_ros.model.findings import (
     mass_matrix_fault,
     sampled_positions,
 )
+from robot_dynamics_ros.model.identified import IdentifiedParameters
 from robot_dynamics_ros.model.inspection import ModelCheck, check_joint, inspect, unknown_joints
 from robot_dynamics_ros.model.mechanism import Mechanism
-from robot_dynamics_ros.model.payload import IdentifiedParameters
 from robot_dynamics_ros.model.robot_tree import STANDARD_GRAVITY, RobotTree, vector
 from robot_dynamics_ros.model.selection import (
     LockedPosition,

@@ -81,7 +81,7 @@ class RobotTree:
         coupling: Coupling of followers (mimic joints) to the independent joints; None if none.
         locked: Positions of the locked joints by name, rad or m.
         remarks: Suspicious or reinterpreted parts of the description, one sentence each.
-        drive_friction: Additional friction terms by name, see ``model.payload``; shape (n,)
+        drive_friction: Additional friction terms by name, see ``model.identified``; shape (n,)
             each.
     """
 

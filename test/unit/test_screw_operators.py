@@ -11,7 +11,7 @@ import sympy
 from oracles import complex_step_along
 
 from robot_dynamics_ros.errors import ShapeError
-from robot_dynamics_ros.spatial.inertia import (
+from robot_dynamics_ros.spatial.screw import (
     axis_vector,
     bracket,
     exchange_matrix,

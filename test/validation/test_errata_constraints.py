@@ -22,8 +22,8 @@ from robot_dynamics_ros.constraints.registry import make_constraint
 from robot_dynamics_ros.constraints.stabilization import TaskInverse, stabilizing_effort
 from robot_dynamics_ros.errors import ProgramError, SingularityError
 from robot_dynamics_ros.model.kinematics import frame_motion
-from robot_dynamics_ros.spatial.inertia import bracket
 from robot_dynamics_ros.spatial.rotation import right_jacobian_inverse, rotation_about
+from robot_dynamics_ros.spatial.screw import bracket
 
 TARGET = {'origin': [0.1, 0.2, 0.3], 'rpy': [0.4, -0.3, 0.6]}
 TILTING = {

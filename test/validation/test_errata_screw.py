@@ -14,7 +14,7 @@ from screw_chains import fails_as_stated, holds, largest, random_chains
 
 from robot_dynamics_ros.dynamics.screw import twists
 from robot_dynamics_ros.dynamics.screw_derivatives import g_derivative, l_derivative
-from robot_dynamics_ros.spatial.inertia import bracket
+from robot_dynamics_ros.spatial.screw import bracket
 
 
 @pytest.fixture(scope='module')

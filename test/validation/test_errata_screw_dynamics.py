@@ -24,7 +24,7 @@ from robot_dynamics_ros.dynamics.screw_derivatives import (
     l_derivative,
 )
 from robot_dynamics_ros.model import load_robot
-from robot_dynamics_ros.spatial.inertia import bracket
+from robot_dynamics_ros.spatial.screw import bracket
 
 
 @pytest.fixture(scope='module')
