@@ -228,11 +228,7 @@ class FaultChanges(FaultEvaluator):
         """Send trajectories that begin now, later, in the past, or elsewhere, and invalid ones."""
         for _ in range(rng.integers(1, 4)):
             with REJECTED:
-                self._trajectory(rng)
-
-    def _trajectory(self, rng: Generator) -> None:
-        """Send a smooth trajectory with a reachable goal."""
-        self._perform(TrajectoryChange, partial(self._motion, rng))
+                self._perform(TrajectoryChange, partial(self._motion, rng))
 
     def goals(self, rng: Generator) -> None:
         """Send action goals, some of them with tolerances that are violated."""

@@ -102,8 +102,8 @@ class ArmScene:
         self._show_reference(now, positions)
         for arrow in self._forces:
             link, wrench = now.wrenches.get(arrow.kind, ('', np.zeros(6)))
-            known = link in self._link_index
-            arrow.show(poses[self._link_index.get(link, 0)], wrench[:3] * known)
+            place = self._link_index.get(link)
+            arrow.show(None if place is None else poses[place], wrench[:3])
 
     def tool_position(self, positions: Mapping[str, float]) -> Array:
         """Return the tool position in the base frame, shape (3,), m."""
@@ -306,13 +306,16 @@ class ForceArrow:
         )  # fmt: skip
         self._label = scene.add_label(f'{path}/label', '', anchor='bottom-center', visible=False)
 
-    def show(self, pose: FramePose, force: Array) -> None:
-        """Show a force, shape (3,), N, in the axes of a link; hide the arrow if it is small."""
+    def show(self, pose: FramePose | None, force: Array) -> None:
+        """Show a force, shape (3,), N, in the axes of a link; hide one that is small.
+
+        Without a pose, the link is unknown and the arrow is hidden.
+        """
         size = float(np.linalg.norm(force))
-        visible = bool(_LEAST_FORCE < size < np.inf)
+        visible = pose is not None and _LEAST_FORCE < size < np.inf
         if self._arrow.visible != visible:
             self._arrow.visible = self._label.visible = visible
-        if not visible:
+        if pose is None or not visible:
             return
         vector = self._longest / (size + _HALF_FORCE) * (pose.R_WF @ force)
         ends = pose.p_WF + np.array([[self._start * vector, (self._start + 1.0) * vector]])
