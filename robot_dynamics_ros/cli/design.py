@@ -108,7 +108,7 @@ def excite(args: argparse.Namespace) -> int:
 def _bounds(args: argparse.Namespace) -> Bounds:
     lower = list(args.lower)
     if args.above is not None:
-        lower[2] = max(lower[2], args.above)
+        lower[2] = float(np.maximum(lower[2], args.above))  # a NaN stays one, and is refused
     return Bounds(
         position=args.position,
         velocity=args.velocity,

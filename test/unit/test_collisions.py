@@ -141,10 +141,17 @@ def test_boxes_that_are_none_are_refused():
             Obstacles.of(numbers)
 
 
-@pytest.mark.parametrize('number', ['nan', 'inf'])
-def test_a_ground_at_no_height_is_refused(number, capsys):
-    assert main(['excite', 'scara', '--output', 'out', '--ground-below', number]) == 2
-    assert capsys.readouterr().err.startswith(f'error: --ground-below: is {number};')
+@pytest.mark.parametrize(
+    ('option', 'number', 'culprit'),
+    [
+        ('--ground-below', 'nan', '--ground-below: is nan'),
+        ('--ground-below', 'inf', '--ground-below: is inf'),
+        ('--above', 'nan', 'parameter lower = (-inf, -inf, nan)'),
+    ],
+)
+def test_a_height_that_is_none_is_refused(option, number, culprit, capsys):
+    assert main(['excite', 'scara', '--output', 'out', option, number]) == 2
+    assert capsys.readouterr().err.startswith(f'error: {culprit}')
 
 
 def test_without_a_library_it_is_said(monkeypatch):
