@@ -32,6 +32,15 @@ from robot_dynamics_ros.spatial.scalar import Array
 Deserialize = Callable[[Any], Any]
 
 NANO = 1_000_000_000
+#: Message types of the streams to a controller, by the last part of the topic name.
+STREAMS = {
+    'target_joint': 'sensor_msgs/msg/JointState',
+    'target_pose': 'geometry_msgs/msg/PoseStamped',
+    'target_wrench': 'geometry_msgs/msg/WrenchStamped',
+    'measured_wrench': 'geometry_msgs/msg/WrenchStamped',
+    'enable_guiding': 'std_msgs/msg/Bool',
+    'speed_scaling_input': 'control_msgs/msg/SpeedScalingFactor',
+}
 _MAX_LAYOUTS = 32
 
 

@@ -24,9 +24,9 @@ from robot_dynamics_ros.control.setup import DEFAULTS
 from robot_dynamics_ros.control.streamed import STREAMED
 from robot_dynamics_ros.description.shipped import shipped_robot
 from robot_dynamics_ros.errors import RobotDynamicsError
+from robot_dynamics_ros.messages import STREAMS
 from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.model.robot_parameters import assignments
-from robot_dynamics_ros.recordings.bag_layout import STREAMS
 from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
 from robot_dynamics_ros.symbolic.kernel import compile_kernel
 

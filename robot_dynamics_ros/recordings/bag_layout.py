@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from robot_dynamics_ros.errors import RecordingError, UnknownNameError
-from robot_dynamics_ros.messages import NANO, NumberColumns, StateColumns
+from robot_dynamics_ros.messages import NANO, STREAMS, NumberColumns, StateColumns
 from robot_dynamics_ros.recordings.bag.reader import BagReader
 from robot_dynamics_ros.spatial.scalar import Array
 
@@ -23,18 +23,6 @@ STATE = 'sensor_msgs/msg/JointState'
 ARRAY = 'std_msgs/msg/Float64MultiArray'
 SINGLE = 'std_msgs/msg/Float64'
 TEXT = 'std_msgs/msg/String'
-WRENCH = 'geometry_msgs/msg/WrenchStamped'
-
-#: Message types of the streams to a controller, by the last part of the topic name.
-STREAMS = {
-    'target_joint': STATE,
-    'target_pose': 'geometry_msgs/msg/PoseStamped',
-    'target_wrench': WRENCH,
-    'measured_wrench': WRENCH,
-    'enable_guiding': 'std_msgs/msg/Bool',
-    'speed_scaling_input': 'control_msgs/msg/SpeedScalingFactor',
-}
-
 # Last parts of the names of JointState topics that are not measured states.
 _OTHER_STATES = ('reference', 'error', 'desired', 'command', 'commands', 'joint_commands')
 
@@ -52,7 +40,7 @@ class Topics:
         parameters: Parameters of the controller, YAML text.
         trajectory: Trajectories sent to the controller.
         status: Responses of the controller to trajectories.
-        streams: Streams to the controller: key of ``STREAMS`` by topic.
+        streams: Streams to the controller: key of ``messages.STREAMS`` by topic.
     """
 
     states: str

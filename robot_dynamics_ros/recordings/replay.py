@@ -31,7 +31,7 @@ from robot_dynamics_ros.control.settings import LockedJointWatch
 from robot_dynamics_ros.control.streamed import STREAMED
 from robot_dynamics_ros.control.trajectories.points import read_trajectory
 from robot_dynamics_ros.errors import RobotDynamicsError
-from robot_dynamics_ros.recordings.bag_layout import STREAMS
+from robot_dynamics_ros.messages import STREAMS
 from robot_dynamics_ros.recordings.recording import NANO, Recording
 from robot_dynamics_ros.recordings.replay_source import Event, RecordedReference, ReplaySource
 from robot_dynamics_ros.recordings.timing import with_neighbours

@@ -27,8 +27,7 @@ from robot_dynamics_ros.control.modes import SessionChange
 from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.control.streamed import STREAMED
 from robot_dynamics_ros.errors import ConfigurationError, RobotDynamicsError
-from robot_dynamics_ros.messages import NANO
-from robot_dynamics_ros.recordings.bag_layout import STREAMS
+from robot_dynamics_ros.messages import NANO, STREAMS
 from robot_dynamics_ros.ros.conversions import (
     PreparedMessage,
     message_class,

@@ -21,9 +21,8 @@ from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 from std_srvs.srv import Trigger
 
 from robot_dynamics_ros.errors import ConfigurationError
-from robot_dynamics_ros.messages import NANO
+from robot_dynamics_ros.messages import NANO, STREAMS
 from robot_dynamics_ros.recordings.bag.reader import BagWriter
-from robot_dynamics_ros.recordings.bag_layout import STREAMS, WRENCH
 from robot_dynamics_ros.recordings.timestamp_assignment import TimestampAssigner
 from robot_dynamics_ros.ros.conversions import message_class
 from robot_dynamics_ros.ros.node import STEADY, PackageNode, serve
@@ -110,7 +109,7 @@ def streams_of(controller: str) -> list[Stream]:
             for name, kind in STREAMS.items()
             if find_spec(kind.partition('/')[0])
         ),
-        Stream('simulator/push', WRENCH, by_arrival=True),
+        Stream('simulator/push', 'geometry_msgs/msg/WrenchStamped', by_arrival=True),
         Stream('/diagnostics', 'diagnostic_msgs/msg/DiagnosticArray'),
     ]
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import gc
 import os
 import signal
+import subprocess
 import sys
 import threading
 import weakref
@@ -204,6 +205,12 @@ def test_a_node_starts_without_the_parser_of_interfaces_and_logs_without_reading
     node = processes.start('light', env=form, code=code)
     assert node.wait() == 0, node.output
     assert 'caller:10: said' in node.output
+
+
+def test_the_controller_imports_no_reader_of_recordings():
+    code = 'import sys, robot_dynamics_ros.ros.controller.node as _; print(*sys.modules)'
+    loaded = subprocess.check_output([sys.executable, '-c', code], text=True).split()
+    assert [name for name in loaded if 'recordings' in name or 'sqlite' in name] == []
 
 
 # Contents of the shared memory of a port at which Fast DDS waits for its creator for ever.
