@@ -193,6 +193,7 @@ class PushTrial:
         bodies = [frame for frame in model.frames if frame.type == pinocchio.FrameType.BODY]
         last = {frame.parentJoint: model.getFrameId(frame.name) for frame in bodies[::-1]}
         self._links = [last[joint] for joint in sorted(last)[-_LINKS:]]
+        self._bags = [self._written(f'third{i}', self._run, i) for i in range(_THIRDS)]
 
     def _written(self, name: str, run: Recording, i: int) -> str:
         """Write a third of a recording; return its path."""
@@ -232,10 +233,9 @@ class PushTrial:
 
     def score(self, seeds: int, *, identified: bool) -> PushScore:
         """Return the score with the model of ``identify``, or with that of the description."""
-        bags = [self._written(f'third{i}', self._run, i) for i in range(_THIRDS)]
         forces, detected, false, seconds = list[float](), list[bool](), 0, 0.0
-        for i, bag in enumerate(bags):
-            rest = [other for other in bags if other is not bag]
+        for i, bag in enumerate(self._bags):
+            rest = [other for other in self._bags if other is not bag]
             place, more = self._folder / f'{i}_{identified}', []
             if identified:
                 output = ['--validate', bag, '--output', str(place), '--jobs', '1']

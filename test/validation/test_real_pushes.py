@@ -25,3 +25,5 @@ def test_four_of_five_pushes_are_found_with_the_identified_model(gains, tmp_path
     assert score.pushes > 40
     assert score.detected >= 0.8 * score.pushes
     assert score.false_by_minute <= 1.0  # from 20 s of the motion to the next 10
+    described = trial.score(0, identified=False)  # on the same thirds
+    assert (described.pushes, described.detected) == (0, 0)
