@@ -39,7 +39,8 @@ FIELDS = {'type': -8, 'data': 0, 'ndim': 8, 'shape': 16, 'dtype': 40, 'flags': 4
 #: Bits of an array's flags.
 CONTIGUOUS, ALIGNED, WRITEABLE = 0x1, 0x100, 0x400
 
-_FAST_CALL = 0x80  # METH_FASTCALL among the flags of Python's method definitions
+_DEFINITION = 'PPiP'  # Python's PyMethodDef: name, address, flags, documentation
+_FAST_CALL = 0x80  # METH_FASTCALL among these flags
 _OPTIMIZATION = 2
 _BATCH = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
 
@@ -134,17 +135,6 @@ def _address(function: Any) -> int:
     return ctypes.cast(function, ctypes.c_void_p).value or 0
 
 
-class _MethodDefinition(ctypes.Structure):
-    """Python's definition of a C function (``PyMethodDef``)."""
-
-    _fields_ = (
-        ('name', ctypes.c_char_p),
-        ('function', ctypes.c_void_p),
-        ('flags', ctypes.c_int),
-        ('doc', ctypes.c_char_p),
-    )
-
-
 class MachineCode:
     """Loaded functions of an object file.
 
@@ -173,17 +163,19 @@ class MachineCode:
 
         Arguments that are not plain float64 arrays of the right shapes are converted or rejected.
         """
-        address = self.address(expected)
-        definition = _MethodDefinition(expected.name.encode(), address, _FAST_CALL, None)
+        name, address = expected.name.encode(), self.address(expected)
+        definition = struct.pack(_DEFINITION, _address(name), address, _FAST_CALL, 0)
 
         def unusual(*arrays: Any) -> None:
             expected.convert(kernel, *arrays)
 
-        vars(unusual)['owned'] = self, definition  # memory of the function, which owns ``unusual``
         make = ctypes.pythonapi.PyCFunction_NewEx
         make.restype = ctypes.py_object
-        make.argtypes = (ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)
-        kernel: Callable[..., None] = make(ctypes.addressof(definition), unusual, None)
+        make.argtypes = (ctypes.c_void_p, ctypes.py_object, ctypes.py_object)
+        # Python reads the definition even while it deletes the function, which may be after the
+        # garbage collector has cleared the cycle: the last argument is released last, and a tuple
+        # of bytes is never cleared.
+        kernel: Callable[..., None] = make(_address(definition), unusual, (self, definition, name))
         return kernel
 
     def batch(self, expected: Arguments, inputs: list[Array]) -> tuple[Array, ...]:

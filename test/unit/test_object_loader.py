@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import os
 import platform
 import struct
@@ -106,6 +107,15 @@ def test_a_warm_start_does_not_load_llvm(tmp_path):
         for _ in range(2)
     ]
     assert loads == [b'True', b'False']
+
+
+def test_the_definition_of_a_function_outlives_what_the_garbage_collector_clears(binary):
+    """Python reads it while it deletes the function; freed memory there is a crash, but rarely."""
+    function = loaded(binary)
+    definition = ctypes.c_void_p.from_address(id(function) + object.__basicsize__).value
+    (kept,) = (one for one in gc.get_referents(function) if isinstance(one, tuple))
+    uncleared = [ctypes.cast(one, ctypes.c_void_p).value for one in kept if type(one) is bytes]
+    assert definition in uncleared
 
 
 def test_the_name_of_the_processor_is_one_on_all_its_cores():
