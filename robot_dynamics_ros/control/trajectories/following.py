@@ -233,6 +233,7 @@ class PathSpeed(Trajectory):
 
 
 _SECOND_NS = 1_000_000_000
+_BLEND_MARGIN_S = 2.0  # longer than any period, since samplers also sample the past
 
 #: Times, positions, velocities and accelerations, see ``ReferenceGenerator.follow``.
 Points = tuple[Array, Array, Array | None, Array | None]
@@ -383,3 +384,8 @@ class Blended(Trajectory):
         self._trajectory.sample(t, reference)
         if since < self._seconds:
             reference.rows += quintic_offset(*self._offset, self._seconds, since)
+
+    def after_blend(self, t: float) -> Trajectory:
+        """Return what to follow at a time, s: this, or the trajectory after the transition."""
+        done = t - self._begin > self._seconds + _BLEND_MARGIN_S
+        return self._trajectory if done else self

@@ -299,6 +299,8 @@ class ReferenceGenerator:
         elapsed = speed.advance((stamp_ns - self._start_ns) / _SECOND_NS)
         speed.trajectory = trajectory
         self._sampler.sample(trajectory if speed.unscaled else speed, elapsed, self.reference)
+        if isinstance(trajectory, Blended):
+            self._trajectory = trajectory.after_blend(elapsed)
 
     def _start_blend(self, begin: float) -> None:
         """Start a smooth transition from the present reference to the trajectory.
@@ -316,9 +318,8 @@ class ReferenceGenerator:
             times = PEAK_VELOCITY * np.abs(offset) / _BLEND_SPEED + 2 * _BRAKING_S * np.abs(rate)
             seconds = max(float((times / fastest).max()), _MIN_BLEND_S)
             self.blends += 1
-        if seconds or begin or now.rows[1:].any():  # else it also rests before its start
-            start = now.rows.copy()
-            self._trajectory = Blended(followed, begin, start, (offset, rate), seconds)
+        start = now.rows.copy()
+        self._trajectory = Blended(followed, begin, start, (offset, rate), seconds)
 
     def _elapsed(self) -> float:
         return (self._now_ns - self._start_ns) / _SECOND_NS - self.speed.delay
