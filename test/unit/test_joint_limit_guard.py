@@ -142,6 +142,7 @@ def test_braking_weaker_than_the_smallest_number_does_not_break_the_guard(tree):
 def test_bad_settings_are_refused_by_name(tree):
     for name, arguments in (
         ('inertia', {'inertia': [1.0, 0.0, 1.0, 1.0]}),
+        ('inertia', {'inertia': [1.0, 1.0, 1.0]}),
         ('limit_braking', {'braking': 1.5}),
     ):
         with pytest.raises(ParameterError) as caught:

@@ -44,10 +44,11 @@ GUARD_RATE = 25.0
 
 def _positive(name: str, value: Any, n: int) -> Array:
     """Return one number per joint, shape (n,); raises ParameterError if one is invalid."""
-    numbers = np.broadcast_to(np.asarray(value, dtype=float), (n,))
-    if not ((numbers > 0.0) & (numbers < math.inf)).all():
-        raise ParameterError(name, value, 'must be positive and finite for every joint')
-    return numbers
+    numbers = np.asarray(value, dtype=float)
+    if numbers.shape not in ((), (1,), (n,)) or not ((numbers > 0) & (numbers < math.inf)).all():
+        wanted = f'give one positive, finite number, or {n}, one per joint'
+        raise ParameterError(name, value, wanted)
+    return np.broadcast_to(numbers, (n,))
 
 
 def for_each_joint(formula: Callable[..., Any], *rows: Array) -> Array:
