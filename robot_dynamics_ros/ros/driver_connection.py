@@ -253,7 +253,7 @@ class StateCollector(PackageNode):
 
     def _check_progress(self) -> None:
         elapsed = time.monotonic() - self._started_at
-        if not self._rows and elapsed > _TIMEOUT_S:
+        if not self._rows and elapsed > min(self._seconds, _TIMEOUT_S):
             missing = ', '.join(self._reader.missing_joints()) or 'all joints at once'
             self._end(error=PeerTimeoutError(self._state.topic, f'state of {missing}', elapsed))
         elif elapsed > self._seconds:

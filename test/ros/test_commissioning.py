@@ -38,11 +38,11 @@ def written(tmp_path, profile) -> str:
     return str(path)
 
 
-def listening(processes, tmp_path, believed):
+def listening(processes, tmp_path, believed, seconds='600'):
     """Start the command with a profile, and return it and the file of its findings."""
     found = tmp_path / f'{believed["name"]}.json'
     words = ['commission', 'four_dof', 'limits_profile:=wide', '--profile',
-             written(tmp_path, believed), '--seconds', '600', '--json', str(found)]  # fmt: skip
+             written(tmp_path, believed), '--seconds', seconds, '--json', str(found)]  # fmt: skip
     code = f'from robot_dynamics_ros.__main__ import main; raise SystemExit(main({words!r}))'
     return processes.start('commission', code=code), found
 
@@ -94,3 +94,9 @@ def test_a_running_driver_is_checked_without_a_command(processes, peer, tmp_path
     assert any(text.startswith("joint 'joint2': wrong sign") for text in causes), causes
     assert 'commands take over' not in driver.output
     assert not peer.node.get_publishers_info_by_topic('effort_controller/commands')
+
+
+def test_a_driver_that_is_silent_is_named_however_short_the_time(processes, tmp_path):
+    command, _ = listening(processes, tmp_path, TRUE, seconds='0.5')
+    assert command.wait(60.0) == 1
+    assert 'error: joint_states: no state of joint1, joint2, joint3, joint4' in command.output
