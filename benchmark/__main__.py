@@ -8,6 +8,8 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 
+from robot_dynamics_ros.errors import RobotDynamicsError
+
 BENCHMARKS = {
     'dynamics': 'inverse dynamics: one call, batches, number of joints, warm start',
     'c_source': 'generated C compared with our kernels and pinocchio::rnea, from C and C++',
@@ -42,7 +44,7 @@ MODULES = {name: _ELSEWHERE.get(name, name) for name in BENCHMARKS}
 
 
 def main() -> int:
-    """Run the named benchmarks and return the largest exit code."""
+    """Run the named benchmarks; return the largest exit code, 2 for wrong input."""
     listed = '\n'.join(f'  {name:12} {meaning}' for name, meaning in BENCHMARKS.items())
     parser = argparse.ArgumentParser(
         prog='python -m benchmark',
@@ -68,7 +70,11 @@ def main() -> int:
     if options and len(names) != 1:
         parser.error(f'unknown option {options[0]!r}')
     every = [name for name in BENCHMARKS if name != 'pushes']  # which needs a recording
-    return max(run(name, [*options, *['--help'] * parsed.help]) for name in names or every)
+    try:
+        return max(run(name, [*options, *['--help'] * parsed.help]) for name in names or every)
+    except RobotDynamicsError as error:
+        print(f'error: {error}', file=sys.stderr)
+        return 2
 
 
 def run(name: str, words: Sequence[str] = ()) -> int:

@@ -94,6 +94,13 @@ def test_a_saved_result_says_where_it_was_measured(monkeypatch, tmp_path):
 
 
 @pytest.mark.slow
+def test_a_wrong_input_is_named_in_one_line():
+    wrong = command('pushes', '--bag', 'none', '--driver_profile', 'none')
+    assert wrong.returncode == 2
+    assert wrong.stderr.startswith("error: driver profile 'none': is not a file;")
+
+
+@pytest.mark.slow
 def test_options_are_those_of_one_benchmark():
     assert '--ticks' in command('soak', '--help').stdout
     for words in (['program', '--ticks', '3'], ['soak', 'program', '--ticks', '3']):
