@@ -11,13 +11,13 @@ import numpy as np
 
 from robot_dynamics_ros.errors import ModelError, ShapeError
 from robot_dynamics_ros.model import RobotTree
+from robot_dynamics_ros.spatial.linear_algebra import solve_positive_definite
 from robot_dynamics_ros.spatial.scalar import (
     Array,
     common_dtype,
     cross,
     identity,
     jacobian,
-    solve_positive_definite,
     zeros,
 )
 

@@ -38,12 +38,11 @@ from robot_dynamics_ros.errors import ShapeError, SingularityError
 from robot_dynamics_ros.model import Mechanism, TreeState
 from robot_dynamics_ros.model.kinematics import FramePose, link_poses
 from robot_dynamics_ros.model.loops import LoopEquations, rotation_gradient
-from robot_dynamics_ros.spatial.linear_algebra import real_values, solve
+from robot_dynamics_ros.spatial.linear_algebra import real_values, solve, solve_positive_definite
 from robot_dynamics_ros.spatial.scalar import (
     Array,
     common_dtype,
     cross,
-    solve_positive_definite,
     zeros,
 )
 

@@ -30,13 +30,13 @@ from robot_dynamics_ros.dynamics.formulation import Formulation, Wrenches
 from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.model.kinematics import FramePose, body_poses
 from robot_dynamics_ros.spatial.inertia import rotate_inertia
+from robot_dynamics_ros.spatial.linear_algebra import solve_positive_definite
 from robot_dynamics_ros.spatial.scalar import (
     Array,
     Scalar,
     common_dtype,
     cross,
     cross_matrix,
-    solve_positive_definite,
     zeros,
 )
 

@@ -156,6 +156,30 @@ def backward(L: Array, right: Array) -> Array:
     return x
 
 
+def solve_positive_definite(matrix: Array, right: Array) -> Array:
+    r"""Solve ``matrix @ x = right`` for a symmetric positive definite matrix.
+
+    Accepts symbols: the factorization :math:`L D L^T` needs no pivoting and no square root.
+
+    Args:
+        matrix: Symmetric positive definite, shape (n, n).
+        right: Right-hand side, shape (n,) or (n, k).
+
+    Returns:
+        New array of the shape of ``right``.
+    """
+    if matrix.dtype.kind == 'f' and right.dtype.kind == 'f':
+        return np.linalg.solve(matrix, right)
+    n = len(matrix)
+    L, D = identity(n, object), zeros(n, object)
+    for j in range(n):
+        D[j] = matrix[j, j] - sum((L[j, k] * L[j, k] * D[k] for k in range(j)), 0)
+        for i in range(j + 1, n):
+            s = sum((L[i, k] * L[j, k] * D[k] for k in range(j)), 0)
+            L[i, j] = (matrix[i, j] - s) / D[j]
+    return backward(L, (forward(L, right).T / D).T)
+
+
 def positive_part(x: Scalar) -> Scalar:
     """Return max(x, 0)."""
     return (x + sqrt(x * x)) / 2

@@ -116,40 +116,6 @@ def cross_matrix(a: Sequence[Scalar] | Array) -> Array:
     return np.array([[0, -a2, a1], [a2, 0, -a0], [-a1, a0, 0]])
 
 
-def solve_positive_definite(matrix: Array, right: Array) -> Array:
-    r"""Solve ``matrix @ x = right`` for a symmetric positive definite matrix.
-
-    Accepts symbols: the factorization :math:`L D L^T` needs no pivoting and no square root.
-
-    Args:
-        matrix: Symmetric positive definite, shape (n, n).
-        right: Right-hand side, shape (n,) or (n, k).
-
-    Returns:
-        New array of the shape of ``right``.
-    """
-    if matrix.dtype.kind == 'f' and right.dtype.kind == 'f':
-        return np.linalg.solve(matrix, right)
-    n = len(matrix)
-    L = identity(n, object)
-    D: list[Scalar] = [0] * n
-    for j in range(n):
-        D[j] = matrix[j, j] - sum((L[j, k] * L[j, k] * D[k] for k in range(j)), 0)
-        for i in range(j + 1, n):
-            s = sum((L[i, k] * L[j, k] * D[k] for k in range(j)), 0)
-            L[i, j] = (matrix[i, j] - s) / D[j]
-    x = np.array(right, dtype=object)
-    for i in range(n):
-        for k in range(i):
-            x[i] = x[i] - L[i, k] * x[k]
-    for i in range(n):
-        x[i] = x[i] / D[i]
-    for i in reversed(range(n)):
-        for k in range(i + 1, n):
-            x[i] = x[i] - L[k, i] * x[k]
-    return x
-
-
 def operators(rule: Callable[[Scalar, Scalar], Scalar], *kinds: type) -> tuple[Any, Any]:
     """Return an operator of a scalar type, and the same with exchanged operands.
 

@@ -22,7 +22,8 @@ from robot_dynamics_ros.model import (
     frame_motion,
     frame_pose,
 )
-from robot_dynamics_ros.spatial.scalar import Array, solve_positive_definite
+from robot_dynamics_ros.spatial.linear_algebra import solve_positive_definite
+from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.straight_line import (
     Arguments,
     StraightLineCode,

@@ -12,6 +12,7 @@ import pytest
 import sympy
 
 from robot_dynamics_ros.spatial import scalar
+from robot_dynamics_ros.spatial.linear_algebra import solve_positive_definite
 
 
 class Traced:
@@ -63,14 +64,14 @@ def test_solving_works_on_numbers_of_all_kinds(rng):
     expected = np.linalg.inv(M) @ right
     for dtype in (float, complex, object):
         for b, x in ((right, expected), (right[:, 0], expected[:, 0])):
-            found = scalar.solve_positive_definite(M.astype(dtype), b.astype(dtype))
+            found = solve_positive_definite(M.astype(dtype), b.astype(dtype))
             assert np.allclose(found.astype(complex), x, atol=1e-13)
 
 
 def test_solving_leaves_its_arguments_alone(rng):
     M, b = positive_definite(rng).astype(object), rng.normal(size=5).astype(object)
     kept = M.copy(), b.copy()
-    scalar.solve_positive_definite(M, b)
+    solve_positive_definite(M, b)
     assert np.array_equal(M, kept[0])
     assert np.array_equal(b, kept[1])
 
@@ -78,7 +79,7 @@ def test_solving_leaves_its_arguments_alone(rng):
 def test_solving_works_on_symbols():
     a, b, c, x, y = sympy.symbols('a b c x y')
     M = np.array([[a, b], [b, c]])
-    found = scalar.solve_positive_definite(M, np.array([x, y]))
+    found = solve_positive_definite(M, np.array([x, y]))
     expected = sympy.Matrix(M).inv() * sympy.Matrix([x, y])
     assert all(sympy.simplify(f - e) == 0 for f, e in zip(found, expected, strict=True))
 
@@ -87,5 +88,5 @@ def test_solving_keeps_high_precision():
     with mpmath.workdps(50):
         third = mpmath.mpf(1) / 3
         M = np.array([[mpmath.mpf(3), third], [third, mpmath.mpf(2)]])
-        x = scalar.solve_positive_definite(M, np.array([mpmath.mpf(1), mpmath.mpf(1)]))
+        x = solve_positive_definite(M, np.array([mpmath.mpf(1), mpmath.mpf(1)]))
         assert abs(max(M @ x - 1, key=abs)) < mpmath.mpf(10) ** -48
