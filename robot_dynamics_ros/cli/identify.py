@@ -38,7 +38,8 @@ from robot_dynamics_ros.identification.bags import (
     Evidence,
     Jobs,
     Source,
-    gather_bags,
+    blocks_per_half,
+    gather_bag,
     prove,
 )
 from robot_dynamics_ros.identification.choice import AUTO, Request, StillError, check_recording
@@ -80,7 +81,8 @@ def run(args: argparse.Namespace) -> int:
         proofs, trial = _proofs(args.validate, sources[0]), Trial.of(identified)
     else:
         proof = 'each half of a recording validated by a model of the other halves'
-        proofs = [s for s, bag in zip(sources, gathered, strict=True) if not bag.error]
+        usable = {bag.bag for bag in gathered if not bag.error}
+        proofs = [source for source in sources if source.path in usable]
         trial = _crossed(*_halves(gathered), plan, args.prior_weight)
     evidence, results = prove(identified, gathered, proofs, trial, _jobs(args))
     if nonsense := implausible(identified, evidence.residuals[1]):
@@ -110,11 +112,12 @@ def _learn(args: argparse.Namespace, bags: Sequence[Path]) -> Learned:
     disturbances.
     """
     bags = find_bags(bags)
-    plan, pattern, early = _plan(args, bags)
-    sources = [replace(pattern, path=str(bag)) for bag in bags]
+    plan, pattern, failed = _plan(args, bags)
+    sources = [replace(pattern, path=str(bag)) for bag in bags[len(failed) :]]
 
     def fit(plan: IdentificationPlan) -> Learned:
-        gathered = gather_bags(sources, plan, early, _jobs(args))
+        work = partial(gather_bag, plan=plan, most=blocks_per_half(len(bags)))
+        gathered = [*failed, *_jobs(args)('gathering', work, sources)]
         blocks = list(chain(*_halves(gathered)))
         return Learned(conclude(blocks, plan, args.prior_weight), sources, gathered)
 
@@ -164,15 +167,15 @@ def _span(word: str, span: str) -> tuple[float, float]:
 
 def _plan(
     args: argparse.Namespace, bags: Sequence[Path]
-) -> tuple[IdentificationPlan, Source, dict[str, BagOutcome]]:
+) -> tuple[IdentificationPlan, Source, list[BagOutcome]]:
     """Make the plan for all bags from the first usable one.
 
     Returns:
         The plan; the source of that bag, with the robot description if it was in the bag; and the
-        failures of the bags before it, by path.
+        failures of the bags before it.
     """
     choice, request = recording_choice(args), _request(args)
-    early: dict[str, BagOutcome] = {}
+    failed: list[BagOutcome] = []
     for bag in bags:
         try:
             with choice.read(bag) as reader:
@@ -183,10 +186,10 @@ def _plan(
             plan = plan_by_evidence(
                 start, tree, args.terms, request, gravity_known=bool(args.gravity)
             )
-            return plan, source, early
+            return plan, source, failed
         except (RecordingError, UnknownNameError) as error:
-            early[str(bag)] = BagOutcome.failed(str(bag), str(error))
-    reasons = '; '.join(dict.fromkeys(bag.error for bag in early.values()))
+            failed.append(BagOutcome.failed(str(bag), str(error)))
+    reasons = '; '.join(dict.fromkeys(bag.error for bag in failed))
     raise RecordingError('the bags', 'have nothing to identify from', reasons)
 
 

@@ -210,7 +210,7 @@ def _print(tree: RobotTree, currents: Sequence[JointCurrent], unit: str) -> None
 
 
 class Learned(NamedTuple):
-    """The identified robot, the source of each bag and its gathered data."""
+    """The identified robot, the usable sources of its bags, and the outcome of each bag."""
 
     identified: Identification
     sources: list[Source]

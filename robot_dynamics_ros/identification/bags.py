@@ -3,7 +3,7 @@
 
 Bags can be processed on any machine and in any order: all types here can be pickled. A bag is
 read in parts, so memory is bounded by the part. A failure is returned as a value, so one bag does
-not stop the others. ``gather_bags`` and ``prove`` process many bags.
+not stop the others. ``prove`` validates on many bags.
 """
 
 from __future__ import annotations
@@ -204,26 +204,6 @@ class Evidence:
     remarks: tuple[str, ...]
 
 
-def gather_bags(
-    sources: Sequence[Source], plan: IdentificationPlan, early: dict[str, BagOutcome], run: Jobs
-) -> list[BagOutcome]:
-    """Return the regression data of all bags, in their order.
-
-    Args:
-        sources: The bags.
-        plan: The identification plan.
-        early: Bags that failed already, by path.
-        run: Executor: ``run_with_progress`` with local processes or a Dask scheduler.
-    """
-    results = run(
-        'gathering',
-        partial(gather_bag, plan=plan, most=blocks_per_half(len(sources))),
-        [source for source in sources if source.path not in early],
-    )
-    every = early | {result.bag: result for result in results}
-    return [every[source.path] for source in sources]
-
-
 def prove(
     identified: Identification,
     gathered: Sequence[BagOutcome],
@@ -238,7 +218,7 @@ def prove(
         gathered: Results of the bags that it was made from.
         sources: The bags to validate on.
         trial: The robots.
-        run: As for :func:`gather_bags`.
+        run: Executor: ``run_with_progress`` with local processes or a Dask scheduler.
 
     Returns:
         The total evidence, and the result of each bag, those used for identification first.

@@ -3,9 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 
 import numpy as np
 
@@ -19,7 +18,6 @@ from robot_dynamics_ros.identification.least_squares import (
 )
 from robot_dynamics_ros.identification.preparation import (
     Preparation,
-    Samples,
     effort_source,
     equal_intervals,
     prepare,
@@ -118,9 +116,12 @@ def choose_preparation(
     ways = [replace(fixed, timing=timing, delay=delay) for timing in timings for delay in delays]
     if len(ways) == 1:
         return Choice(ways[0])
-    last = min(len(recording.time), _STATES) - 1
-    start = recording.between(float(recording.time[0]), float(recording.time[last]))
-    scores = {way: _score(prepare(start, unknowns.tree, way), unknowns, base) for way in ways}
+    scores: dict[Preparation, float] = {}
+    for way in ways:
+        samples = prepare(recording.rows(slice(_STATES)), unknowns.tree, way).about(_ENOUGH)
+        fitted = estimate(summarize(samples, unknowns, base), base)
+        # Mean logarithm of the residuals, as in the log-likelihood: lower is better.
+        scores[way] = float(np.mean(np.log(fitted.noise[fitted.counts > 0])))
     best = min(scores.values())
     chosen = next(way for way, score in scores.items() if score < best + _SAME)
     others = [way for way in ways if way is not chosen and way.delay == chosen.delay]
@@ -148,8 +149,18 @@ def _by_evidence(
     times = np.linspace(recording.time[0], recording.time[-1], _STRETCHES + 1)
     ladder = [cutoff for cutoff in _CUTOFFS if cutoff < 0.2 * rate] or [0.2 * rate]
     ways = [replace(fixed, cutoff=cutoff) for cutoff in ladder]
-    held_out = partial(_held_out, recording, unknowns, base, times)
-    tried = held_out(ways, ways[-1])
+
+    def stretches(way: Preparation) -> list[Block]:
+        """Return a block per stretch; none if the filter is longer than the recording."""
+        try:
+            samples = prepare(recording, unknowns.tree, way)
+        except RecordingError:
+            return []
+        edges = np.searchsorted(samples.time, times)
+        edges[-1] = len(samples.time)
+        return summarize(samples, unknowns, base, edges)
+
+    tried = _held_out({way: stretches(way) for way in ways}, ways[-1], unknowns, base)
     if not tried:
         return Choice(ways[-1])
     best = min(tried, key=lambda pair: pair[0])[1]
@@ -158,7 +169,7 @@ def _by_evidence(
     least = prepare(recording, unknowns.tree, best).standstill
     scales = {tuple((scale * least).tolist()): scale for scale in _STANDSTILLS}
     ways = [replace(best, standstill=speeds) for speeds in scales]
-    tried = held_out(ways, ways[1])
+    tried = _held_out({way: stretches(way) for way in ways}, ways[1], unknowns, base)
     limit = (1.0 + _CLEAR) * min((rest for rest, _ in tried), default=np.inf)
     best = next((way for rest, way in tried if rest <= limit), best)
     if not tried:
@@ -171,35 +182,29 @@ def _by_evidence(
 
 
 def _held_out(
-    recording: Recording,
+    stretches: Mapping[Preparation, list[Block]],
+    preparation: Preparation,
     unknowns: Unknowns,
     base: BaseParameters,
-    times: Array,
-    ways: Sequence[Preparation],
-    preparation: Preparation,
 ) -> list[tuple[float, Preparation]]:
-    """Return held-out residuals of preparations, relative to the effort, on the samples of one."""
-    stretches = [_stretches(recording, unknowns, base, way, times) for way in ways]
-    own_stretches = stretches[ways.index(preparation)]
-    evaluated, tried = Ridge.of_blocks(own_stretches, unknowns, base), []
-    for way, blocks in zip(ways, stretches, strict=True):
-        if len(blocks) == len(own_stretches) and len(blocks) >= _LEAST_STRETCHES:
+    """Return held-out residuals of preparations, relative to the effort, on the samples of one.
+
+    Args:
+        stretches: Blocks of the same stretches of time under each preparation.
+        preparation: The one whose samples are predicted.
+        unknowns: The unknowns of the robot.
+        base: Base parameters of the columns of the blocks.
+    """
+    own = stretches[preparation]
+    if len(own) < _LEAST_STRETCHES:
+        return []
+    evaluated, tried = Ridge.of_blocks(own, unknowns, base), []
+    for way, blocks in stretches.items():
+        if len(blocks) == len(own):
             kept, _ = evident_columns(blocks, unknowns, base)
             rest = Ridge.of_blocks(blocks, unknowns, base).held_out(kept, evaluated).sum(axis=0)
             tried.append((float(np.sqrt(rest.mean())), way))
     return tried
-
-
-def _stretches(
-    recording: Recording, unknowns: Unknowns, base: BaseParameters, way: Preparation, times: Array
-) -> list[Block]:
-    try:
-        samples = prepare(recording, unknowns.tree, way)
-    except RecordingError:  # the filter is longer than the recording
-        return []
-    edges = np.searchsorted(samples.time, times)
-    edges[-1] = len(samples.time)
-    return summarize(samples, unknowns, base, edges)
 
 
 def _with_short_memory(
@@ -225,12 +230,6 @@ def _with_short_memory(
         higher = _HIGHER * fixed.cutoff
         fixed = replace(fixed, cutoff=higher if higher < 0.25 * rate else None)
     return fixed
-
-
-def _score(samples: Samples, unknowns: Unknowns, base: BaseParameters) -> float:
-    """Return the mean logarithm of the residuals, as in the log-likelihood; lower is better."""
-    fitted = estimate(summarize(samples.about(_ENOUGH), unknowns, base), base)
-    return float(np.mean(np.log(fitted.noise[fitted.counts > 0])))
 
 
 _CHECKED = 4000  # states of a recording that are checked

@@ -157,7 +157,7 @@ def _around(samples: Samples, tree: RobotTree, values: Array) -> Ridge:
         values: Values of the unknowns to start from.
     """
     unknowns, links = Unknowns(tree, _TERMS), PER_BODY * tree.bodies
-    pull = _pull(samples, tree, values[:links])
+    pull = _pull(tree, samples.motion.q, values[:links])
     drives = unknowns.columns(samples.motion)
     columns = np.concatenate([pull, drives], axis=2)
     effort, usable = samples.effort - unknowns.known(samples.motion), samples.usable
@@ -167,9 +167,9 @@ def _around(samples: Samples, tree: RobotTree, values: Array) -> Ridge:
     return Ridge.of_samples(columns, rest, usable, spread)
 
 
-def _pull(samples: Samples, tree: RobotTree, parameters: Array) -> Array:
+def _pull(tree: RobotTree, q: Array, parameters: Array) -> Array:
     """Return the efforts of gravity of 1 m/s^2 along each axis of the base, shape (N, n, 3)."""
-    q, still, axes = samples.motion.q, np.zeros_like(samples.motion.q), np.eye(3)
+    still, axes = np.zeros_like(q), np.eye(3)
     efforts = [regressor(tree.with_gravity(axis), q, still, still) @ parameters for axis in axes]
     return np.stack(efforts, axis=2)
 
@@ -192,7 +192,7 @@ def gravity_mismatch(
     unknowns = Unknowns(tree)
     explained = unknowns.columns(samples.motion) @ unknowns.nominal
     residual = samples.effort - explained - unknowns.known(samples.motion)
-    pull = _pull(samples, tree, inertial_parameters(tree))
+    pull = _pull(tree, samples.motion.q, inertial_parameters(tree))
     usable = samples.usable
     (gram,) = sums_of_squares(pull, residual, usable)
     effort = np.square(np.where(usable, samples.effort, 0.0)).sum(axis=0)
