@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -31,7 +32,7 @@ from robot_dynamics_ros.recordings.recording import (
     in_model_units,
     recorded_driver,
     recorded_names,
-    within,
+    span_origin,
 )
 from robot_dynamics_ros.recordings.stream_alignment import Rows, StateAlignment, ValueAlignment
 from robot_dynamics_ros.spatial.scalar import Array
@@ -44,6 +45,7 @@ UNLIMITED = 1e12  #: N m or N, if the description gives no effort limit
 _MAX_DELAY_NS = NANO
 _REPORTED_SHARE = 0.01  # fraction of unpaired commands above which they are reported
 _PERIOD_S = 20.0  # sample interval if the states give none, s
+_ROUNDING_S = 1e-9
 
 
 def read_recording(path: str | os.PathLike[str], **choices: Any) -> Recording:
@@ -318,7 +320,7 @@ class RobotChoice:
             shipped one; empty for SI units at the joints.
         identified: File ``parameters.yaml`` written by ``identify``; empty for the one named in
             the controller's parameters, if any.
-        span: First and last second to use, see ``recording.within``.
+        span: First and last second to use, relative to ``span_origin``.
     """
 
     robot: str = ''
@@ -352,9 +354,21 @@ class RobotChoice:
             RecordingError: The span holds no state, or no state can be used.
             UnknownNameError: A joint was not recorded.
         """
-        driver = self.driver(tree)
-        for part in within(reader.chunks(seconds), self.span):
-            yield in_model_units(part, driver)
+        driver, origin, empty = self.driver(tree), math.nan, True
+        for part in reader.chunks(seconds):
+            if math.isnan(origin):
+                origin = span_origin(float(part.time[0]))
+            start, end = origin + self.span[0] - _ROUNDING_S, origin + self.span[1] + _ROUNDING_S
+            inside = (part.time >= start) & (part.time <= end)
+            if inside.any():
+                empty = False
+                yield in_model_units(part if inside.all() else part.rows(inside), driver)
+        if empty:
+            raise RecordingError(
+                f'the part from {self.span[0]:g} to {self.span[1]:g} s',
+                'holds no state',
+                'correct --from and --to, or what follows @ in --validate',
+            )
 
     def load(self, reader: RecordingReader) -> RobotTree:
         """Load the robot, with ``UNLIMITED`` efforts if the description gives no limits.

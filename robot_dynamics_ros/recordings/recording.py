@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """A recorded run as arrays by joint name, and its conversion to the names and units of a model.
 
-Implements the options ``--joints``, ``--driver_profile``, ``--from`` and ``--to`` of all commands
-that read bags.
+Implements the options ``--joints`` and ``--driver_profile`` of all commands that read bags.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -158,7 +157,6 @@ class Recording:
 #: First and last second of a whole recording.
 WHOLE = (-math.inf, math.inf)
 _WALL_CLOCK = 1e6  # s; later times are on a wall clock, not simulation time
-_ROUNDING = 1e-9  # s
 
 
 def recorded_names(profile: str, joints: Sequence[str]) -> tuple[str, ...]:
@@ -241,33 +239,6 @@ def _as_currents(profile: DriverProfile) -> DriverProfile:
 def span_origin(first: float) -> float:
     """Return the origin of a time span, s: the first time on a wall clock, else zero."""
     return first if first > _WALL_CLOCK else 0.0
-
-
-def within(parts: Iterable[Recording], span: tuple[float, float]) -> Iterator[Recording]:
-    """Yield the rows within a time span.
-
-    Args:
-        parts: Successive parts of one recording.
-        span: First and last second to use, relative to ``span_origin``.
-
-    Raises:
-        RecordingError: The span holds no state.
-    """
-    origin, used = math.nan, False
-    for part in parts:
-        if math.isnan(origin):
-            origin = span_origin(float(part.time[0]))
-        start, end = origin + span[0] - _ROUNDING, origin + span[1] + _ROUNDING
-        inside = (part.time >= start) & (part.time <= end)
-        if inside.any():
-            used = True
-            yield part if inside.all() else part.rows(inside)
-    if not used:
-        raise RecordingError(
-            f'the part from {span[0]:g} to {span[1]:g} s',
-            'holds no state',
-            'correct --from and --to, or what follows @ in --validate',
-        )
 
 
 def in_model_units(recording: Recording, driver: DriverConversion | None) -> Recording:

@@ -114,7 +114,9 @@ def find_timing(recording: Recording, *, commanded: bool, name: str = 'auto') ->
     else:
         chosen = 'continuous' if commanded else 'sampled'
         why = _why(residual, commanded)
-    cutoff = None if chosen == 'semi_implicit' else _cutoff(recording, period)
+    cutoff, v = None, recording.velocity[np.isfinite(recording.velocity).all(axis=1)]
+    if chosen != 'semi_implicit' and period and len(v) >= _MIN_STATES:
+        cutoff = noise_cutoff(v, 1.0 / period)  # None at rest
     noise = f'; zero-phase low-pass at {cutoff:.3g} Hz' if cutoff else ''
     reason = f'{why}: {TIMINGS[chosen]}{noise}{stamps}'
     return SampleTiming(chosen, period, even, cutoff, residual, trapezoidal_residual, reason)
@@ -161,14 +163,6 @@ def _residuals(recording: Recording, steps: Array, valid: Array) -> tuple[float,
         error = np.sqrt(np.square(moved - steps[valid, np.newaxis] * velocity).sum(axis=0))
         residuals.append(float((error[moving] / size[moving]).max()))
     return residuals[0], residuals[1]
-
-
-def _cutoff(recording: Recording, period: float) -> float | None:
-    """Return the frequency where the velocity noise begins, Hz; None if there is no noise."""
-    v = recording.velocity[np.isfinite(recording.velocity).all(axis=1)]
-    if len(v) < _MIN_STATES or not period or not v.any():
-        return None
-    return noise_cutoff(v, 1.0 / period)
 
 
 def find_outliers(recording: Recording) -> Array:
