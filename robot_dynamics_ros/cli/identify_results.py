@@ -27,6 +27,7 @@ from robot_dynamics_ros.identification.choice import check_recording
 from robot_dynamics_ros.identification.correction import (
     JointCurrent,
     as_dict,
+    commented,
     corrected_urdf,
     joint_currents,
     parameter_text,
@@ -188,12 +189,6 @@ def currents_text(tree: RobotTree, currents: Sequence[JointCurrent], unit: str) 
         },
     }
     return commented(formula, values)
-
-
-def commented(comments: Sequence[str], values: Any) -> str:
-    """Return values as YAML, after comments, one line each."""
-    header = ''.join(f'# {line}\n' for line in comments)
-    return header + yaml.safe_dump(values, sort_keys=False)
 
 
 def _print(tree: RobotTree, currents: Sequence[JointCurrent], unit: str) -> None:

@@ -353,7 +353,8 @@ _Conversion = tuple[Sequence[int] | Array, str, str, DriverSamples]
 
 def _all_and_each(joints: Array) -> list[Array]:
     """Return all joints together, if several, and each of them."""
-    return [joints] * (len(joints) > 1) + [*joints.reshape(-1, 1)]
+    each = [*joints.reshape(-1, 1)]
+    return [joints, *each] if len(joints) > 1 else each
 
 
 def _effort_fault(factor: float) -> tuple[str, str]:

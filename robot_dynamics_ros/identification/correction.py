@@ -112,8 +112,13 @@ def _further_terms(identified: Identification, i: int) -> dict[str, Any]:
 
 def parameter_text(identified: Identification) -> str:
     """Return :func:`parameter_patch` as YAML text, with the formula in a header comment."""
-    header = ''.join(f'# {line}\n' for line in FORMULA.splitlines())
-    return header + yaml.safe_dump(parameter_patch(identified), sort_keys=False)
+    return commented(FORMULA.splitlines(), parameter_patch(identified))
+
+
+def commented(comments: Sequence[str], values: Any) -> str:
+    """Return values as YAML, after comments, one line each."""
+    header = ''.join(f'# {line}\n' for line in comments)
+    return header + yaml.safe_dump(values, sort_keys=False)
 
 
 class Row(NamedTuple):

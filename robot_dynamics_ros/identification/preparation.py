@@ -180,6 +180,7 @@ def glitches(run: Recording, tree: RobotTree) -> Array:
         usual = 1.4826 * np.nanmedian(distance, axis=0)
         low, high = np.nanpercentile(values, (2.0, 98.0), axis=0)
         strange |= distance > np.maximum(_STRANGE * usual, _LARGE * (high - low) + 1e-12)
+    # The last values are the velocities.
     limit = np.where(tree.velocity_limit > 0.0, tree.velocity_limit, np.inf)
     return strange | (np.abs(values) > _TOO_FAST * np.maximum(limit, np.abs(median)))
 

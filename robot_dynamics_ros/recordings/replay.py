@@ -189,7 +189,9 @@ class _Replay:
     def _computes_effort(self, state: _State) -> bool:
         """Pass an answered state to the session; return whether the session accepts it."""
         if self._generator is not None:
-            self._generator.set_reference(*state[7:10])
+            self._generator.set_reference(
+                state.reference, state.reference_velocity, state.reference_acceleration
+            )
         if not self._is_running:
             self._activate(state)
         self._apply(state, before_command=True)
@@ -337,7 +339,10 @@ class _Best:
 
     def _others(self) -> Iterator[_Order]:
         """Yield orders to try, each a variant of the best one until then."""
-        for activation in ('before', 'here', *(('earlier',) * bool(self._source.first_reference))):
+        activations = ['before', 'here']
+        if self._source.first_reference is not None:
+            activations.append('earlier')
+        for activation in activations:
             yield self.order[0], activation
         events = self._source.events
         both: list[_Change] = [partial(_postponed, past=False), partial(_postponed, past=True)]
@@ -352,9 +357,10 @@ class _Best:
             for since in (0, 1):
                 yield self._changed(places, partial(_unheard, since=since))
         for place, event in enumerate(events):
+            if event.certain:
+                continue
             streamed = event.kind in STREAMS
-            changes = [] if event.certain else [_swapped, *both * (_POSTPONED * streamed)]
-            for change in changes:
+            for change in [_swapped, *both * _POSTPONED] if streamed else [_swapped]:
                 if not streamed or abs(event.time - self.result.first_ns) <= _NEAR_NS:
                     yield self._changed({place}, change)
 

@@ -40,7 +40,7 @@ _LATEST = (1 << 63) - 1  # ns; a later time is treated as damage
 _BLOCK = 4096  # messages per block, except in a chunk
 _HEAD = struct.Struct('<BQ')
 _MESSAGE_HEAD = struct.Struct('<HIQQ')
-_NO_MESSAGE = (0, 0, _LATEST + 1, 0)
+_NO_MESSAGE = (0, 0, _LATEST + 1, 0)  # head of a message that is too short to have one: damaged
 _CHUNK_HEAD = struct.Struct('<QQQII')
 
 
