@@ -597,8 +597,11 @@ def test_parquet_holds_every_row(tmp_path):
 
 def test_a_window_is_evaluated_alone_and_an_empty_one_is_refused(tmp_path):
     bag = RecordedArm(1000).bag(tmp_path / 'bag')
-    rates = analyzed(bag, robot=RobotChoice(span=(0.2, 0.4))).figures['rates']
-    assert rates['states'] == 201
+    choice = RobotChoice(span=(0.2, 0.4))
+    assert analyzed(bag, robot=choice).figures['rates']['states'] == 201
+    with choice.read(bag) as reader:
+        (part,) = choice.parts(reader, choice.load(reader))
+    assert part.time[[0, -1]].tolist() == [0.2, 0.4]
     with pytest.raises(RecordingError, match='from 5 to 6 s: holds no state'):
         analyzed(bag, robot=RobotChoice(span=(5.0, 6.0)))
 
