@@ -38,7 +38,7 @@ from launch.substitutions import LaunchConfiguration
 from launch_ros.actions import Node
 from launch_ros.parameter_descriptions import ParameterValue
 
-from robot_dynamics_ros.control.laws.registry import LAWS
+from robot_dynamics_ros.control.laws.registry import known_laws
 from robot_dynamics_ros.description.shipped import PACKAGE, ROBOTS, share_directory
 from robot_dynamics_ros.errors import ConfigurationError, MissingDependencyError, SceneError
 from robot_dynamics_ros.ros.controller.parameters import lockstep_parameters
@@ -75,7 +75,7 @@ DESCRIPTION = Argument(
 MAPPINGS = Argument(
     'mappings', '', "Arguments of the description's xacro file: NAME:=VALUE, separated by spaces."
 )
-LAW = Argument('law', 'computed_torque', 'Control law.', tuple(sorted(LAWS)))
+LAW = Argument('law', 'computed_torque', 'Control law.', tuple(sorted(known_laws())))
 PROGRAM = Argument(
     'program', '', 'Constraint program of the law constraint_stabilization: a YAML file, or the '
     'name of one in config/programs; empty: follow the motion.'
@@ -244,7 +244,7 @@ def follows_motion(args: SimpleNamespace) -> bool:
         args: Launch arguments with ``law`` and ``program``.
     """
     has_program = args.program and args.law == 'constraint_stabilization'
-    return LAWS[args.law].follows_reference and not has_program
+    return known_laws()[args.law].follows_reference and not has_program
 
 
 def recorder(args: SimpleNamespace, **parameters: Any) -> list[Node]:

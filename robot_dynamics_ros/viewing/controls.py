@@ -9,7 +9,7 @@ from functools import partial
 from html import escape
 from typing import Any
 
-from robot_dynamics_ros.control.laws.registry import LAWS
+from robot_dynamics_ros.control.laws.registry import known_laws
 from robot_dynamics_ros.viewing.page import ArmView, Page
 
 #: Reports the result of a command, later: whether it was accepted, and a message.
@@ -198,7 +198,7 @@ class Controls:
         """Add law, program and gains of the controller."""
         send = partial(self.commands.set_parameters, 'controller')
         peer = NodeParameters(self._gui, send, self.reply, self._refresh)
-        law = self._gui.add_dropdown('law', tuple(sorted(LAWS)))
+        law = self._gui.add_dropdown('law', tuple(sorted(known_laws())))
         program = self._gui.add_text('program', '', hint='name, file or text')
 
         def act(_: Any) -> None:
@@ -210,7 +210,7 @@ class Controls:
 
         for handle in (law, program):
             handle.on_update(from_page(act))
-        peer.bind('law', law, lambda name: name if name in LAWS else law.value)
+        peer.bind('law', law, lambda name: name if name in known_laws() else law.value)
         peer.bind('program', program, str)
         peer.add_sliders(_GAINS)
         return peer

@@ -92,3 +92,11 @@ def test_it_runs_with_its_own_parameters_and_shows_its_own_figures(processes, pe
     assert 'virtual_spring' in law.additional_constraints
     assert (stiffness.description, stiffness.read_only) == ('Stiffness k [N m/rad].', False)
     assert 'newton_euler' in formulation.additional_constraints
+
+
+def test_launch_files_offer_it(processes, installed):
+    pytest.importorskip('launch_ros', reason='launch is not installed')
+    code = 'from robot_dynamics_ros.ros.launching import LAW; print(LAW.choices)'
+    node = processes.start('choices', env=installed, code=code)
+    assert node.wait() == 0, node.output
+    assert 'virtual_spring' in node.output
