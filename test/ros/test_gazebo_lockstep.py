@@ -21,10 +21,6 @@ from stepped_stand_in import SteppedStandIn
 STEP_NS = 1_000_000
 
 
-def moves(steps) -> bool:
-    return np.ptp([forces for _, forces in steps], axis=0).max() > 1e-3
-
-
 @pytest.mark.slow
 def test_each_step_is_made_under_the_command_that_answers_its_state(tmp_path):
     """Forces arrive late, some by 3 ms: a step that does not wait for them is detected."""
@@ -36,8 +32,8 @@ def test_each_step_is_made_under_the_command_that_answers_its_state(tmp_path):
         with Peer(launches) as peer:
             answers = peer.collect(JointState, 'controller/reference', RELIABLE)
             launch = launches.launch('gazebo', gui=False, lockstep=True)
-            peer.spin_until(lambda: len(world.steps()) > 300, 60.0, 'steps')
-            peer.spin_until(lambda: moves(world.steps()[-300:]), 60.0, 'the motion')
+            # The motion begins at 500; on a busy machine this node receives them late.
+            peer.spin_until(lambda: len(answers) > 600, 60.0, 'commands')
             peer.spin_until(lambda: 'real-time factor' in launch.output, 30.0, 'its speed')
         output = launch.interrupt()
     assert 'lockstep: every command makes one step' in output
@@ -52,7 +48,7 @@ def test_each_step_is_made_under_the_command_that_answers_its_state(tmp_path):
     assert set(np.diff(stamps)) == {STEP_NS}, 'every state was answered'
     for stamp, forces in steps:
         np.testing.assert_array_equal(forces, efforts[stamp])
-    assert moves(steps), 'commands differ'
+    assert np.ptp([forces for _, forces in steps], axis=0).max() > 1e-3, 'commands differ'
 
 
 @pytest.mark.slow
