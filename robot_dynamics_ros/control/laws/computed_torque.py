@@ -142,6 +142,7 @@ class ComputedTorque(ModelLaw):
     def build(self) -> None:
         """Compile the feedback and the drives; see :class:`ModelLaw`."""
         tree, n = self.tree, self.tree.n
+        self._inverse_dynamics = self._kernels.inverse_dynamics
         self._acceleration, self._model = np.zeros((2, n))
         self._gains, self._settings = np.zeros(2 * n), np.zeros(4)
         self._feedback = compile_feedback(n)
@@ -163,7 +164,7 @@ class ComputedTorque(ModelLaw):
         """Compute the efforts for the coming period; see :class:`ControlLaw`."""
         a, v_r, a_r = self._acceleration, reference.velocity, reference.acceleration
         self._feedback(q, v, reference.position, v_r, a_r, self._gains, a)
-        self._kernels.inverse_dynamics(q, v, a, self._model)
+        self._inverse_dynamics(q, v, a, self._model)
         self._add_drives(self._model, v, a, v_r, a_r, self._settings, out)
 
     def decompose(self, t: float, q: Array, v: Array, reference: Reference) -> dict[str, Array]:
@@ -175,7 +176,7 @@ class ComputedTorque(ModelLaw):
         whole, planned = np.zeros(self.tree.n), reference.acceleration
         self.effort(t, q, v, reference, whole)
         origins = {'inertia': planned, 'feedback': self._acceleration - planned}
-        parts = effort_terms(self._kernels.inverse_dynamics, self.tree, q, v, origins)
+        parts = effort_terms(self._inverse_dynamics, self.tree, q, v, origins)
         return {**parts, 'friction': whole - sum(parts.values())}
 
 
