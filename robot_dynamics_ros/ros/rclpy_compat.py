@@ -80,18 +80,18 @@ def remove_unfinished_ports() -> list[str]:
     are not finished after 2 s are removed.
 
     Returns:
-        The paths of the removed ports.
+        The paths of these ports; those of another user still exist.
     """
-    removed = []
+    unfinished = []
     for port in Path('/dev/shm').glob('fast*_port*[0-9]'):
         with contextlib.suppress(OSError):  # it no longer exists, or belongs to another user
             while not _is_initialized(port):
                 if abs(time.time() - port.stat().st_mtime) > _CREATION_S:
+                    unfinished.append(str(port))
                     port.unlink()
-                    removed.append(str(port))
                 else:
                     time.sleep(0.01)
-    return removed
+    return unfinished
 
 
 def _is_initialized(port: Path) -> bool:

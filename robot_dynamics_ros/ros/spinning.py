@@ -133,7 +133,8 @@ def _initialize(args: Sequence[str]) -> None:
             file_text(file, 'parameter file')
     reduce_startup_work()
     for port in remove_unfinished_ports():
-        _log.warning('removed %s: its process was killed at its start, others would hang', port)
+        done = 'delete it as its owner' if os.path.exists(port) else 'removed'
+        _log.warning('a process killed at its start left %s, nodes hang at it: %s', port, done)
     try:
         rclpy.init(args=list(args), signal_handler_options=SignalHandlerOptions.NO)
     except RuntimeError as error:  # rclpy has no public name for its argument errors
