@@ -172,6 +172,7 @@ def test_it_turns_by_the_mouse_and_a_double_click_sets_it_back(page):
     np.testing.assert_array_equal(straight, shown_at(page, 0.4))
 
 
+@pytest.mark.slow
 def test_light_dark_and_paper_have_colours_of_their_own(page):
     def colours():
         return [

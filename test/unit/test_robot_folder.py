@@ -103,6 +103,7 @@ def test_the_bridge_carries_states_clock_and_a_force_per_joint(written):
     ]
 
 
+@pytest.mark.slow
 def test_ros2_control_forwards_the_efforts_of_all_joints(written):
     content = yaml.safe_load((written.folder / 'ros2_control.yaml').read_text('utf-8'))
     joints = list(written.tree.joint_names)
