@@ -11,7 +11,6 @@ from launch.actions import LogInfo
 from robot_dynamics_ros.cli.new_robot import URDF, described
 from robot_dynamics_ros.control.drivers.conversion import bind, effort_limits
 from robot_dynamics_ros.control.drivers.profile import load_driver_profile
-from robot_dynamics_ros.control.laws.registry import LAWS
 from robot_dynamics_ros.description.shipped import shipped_robot
 from robot_dynamics_ros.description.urdf import read_description
 from robot_dynamics_ros.dynamics.joint_terms import largest_gravity_forces
@@ -45,7 +44,10 @@ ARGUMENTS = (
     launching.DESCRIPTION,
     launching.MAPPINGS,
     Argument(
-        'law', 'computed_torque', 'Control law of the stages slow and full.', tuple(sorted(LAWS))
+        'law',
+        launching.LAW.default,
+        'Control law of the stages slow and full.',
+        launching.LAW.choices,
     ),
     launching.PROGRAM,
     Argument(

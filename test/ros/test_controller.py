@@ -149,6 +149,20 @@ def test_every_state_is_answered_once_and_a_repeated_stamp_not_again(processes, 
     assert len(arm.commands) == before[0] + len(answered)
 
 
+def test_a_state_without_a_stamp_is_answered_by_topics_stamped_on_arrival(processes, arm):
+    errors = arm.peer.collect(JointState, 'controller/error')
+    processes.start('controller', ARM | {'law': 'gravity_compensation'})
+    arm.command()
+    arm.stamp, now = 0, arm.peer.node.get_clock().now
+    begin, topics = now().nanoseconds, (arm.references, errors)
+
+    def answered() -> bool:
+        arm.publish(step=0)
+        return all(topic and begin < stamp_of(topic[-1]) <= now().nanoseconds for topic in topics)
+
+    arm.peer.spin_until(answered, 5.0, 'topics of the present time')
+
+
 def test_per_joint_commands_go_to_one_topic_each(processes, peer, arm):
     parameters = {'law': 'gravity_compensation', 'command_form': 'per_joint'}
     processes.start('controller', ARM | parameters)

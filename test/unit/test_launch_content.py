@@ -116,6 +116,15 @@ def test_every_argument_has_a_sentence_and_a_default(path):
     assert 'log_level' in names
 
 
+def test_every_launch_file_offers_the_laws_of_other_packages():
+    """Those of the constant LAW, which asks the registry for all that are installed."""
+    assert 'known_laws()' in ast.unparse(arguments_of_package()['LAW'])
+    for path in LAUNCH_FILES:
+        for call in calls(tree_of(path), 'Argument'):
+            if text(call.args[0]) == 'law':
+                assert ast.unparse(call.args[3]) == 'launching.LAW.choices', path.name
+
+
 @each_launch_file
 def test_a_launch_file_starts_only_executables_that_are_installed(path, executables):
     tree = tree_of(path)

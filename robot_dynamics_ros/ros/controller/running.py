@@ -109,10 +109,10 @@ class RunningController:
             session.settle()
             self._trajectories.publish_feedback()
             self._monitor.update_count()
-            self._monitor.publish(reader.stamp_ns)
-            self._monitor.publish_contact(reader.stamp_ns)
+            self._monitor.publish(stamp)
+            self._monitor.publish_contact(stamp)
         elif session.repeats > 1:
-            self._repeat_command()
+            self._repeat_command(stamp)
         self._check_locked_joints()
         if session.remarks:
             self.changes.log_remarks()
@@ -127,12 +127,12 @@ class RunningController:
             self.changes.log_remarks()
             self._publish_health()
 
-    def _repeat_command(self) -> None:
+    def _repeat_command(self, stamp_ns: int) -> None:
         """Repeat the answer to a repeated state if a new subscriber has missed it."""
         if self.session.controls and self.connection.has_new_subscriber():
             self.connection.writer.publish(self.session.command)
             self._monitor.update_counts()
-            self._monitor.publish(self._reader.stamp_ns)
+            self._monitor.publish(stamp_ns)
 
     def _on_timer(self) -> None:
         """Check the age of the states, and update the model."""
