@@ -91,7 +91,7 @@ def tracking(tree: RobotTree, motion: DefaultMotion, gains: Array) -> Figures:
     if tree.coulomb_friction.any():
         law = ComputedTorque(tree, stiction_velocity=STICTION_VELOCITY, **own)
         torque = _track(tree, motion, law)
-    moves = exact['travel'] > np.where(tree.slides, MOVES[1], MOVES[0])
+    moves = exact['travel'] > np.where(tree.joint_is_prismatic, MOVES[1], MOVES[0])
     figures = {
         'error': float(np.max(exact['peak'][moves] / exact['travel'][moves])),
         'effort': float(max(run['share'].max() for run in (exact, torque))),

@@ -256,7 +256,7 @@ def installed_arms() -> list[str]:
 def cases(name: str, tree: RobotTree) -> Iterable[tuple[str, Array, Array]]:
     """Return frame, stiffness and deflections: in the joints, and at the frame."""
     frame, _, stiffness = ARMS[name]
-    slides = np.array(tree.prismatic)
+    slides = np.array(tree.joint_is_prismatic)
     yield '', np.where(slides, 2000.0, 100.0), np.where(slides, 0.5, 1.0) * JOINT_DEFLECTION
     yield frame, np.array(stiffness), DEFLECTION
 

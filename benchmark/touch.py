@@ -218,8 +218,8 @@ class TouchTrial(SessionOnPlant):
             efforts = J.T @ np.concatenate([R @ unit[:3], R @ unit[3:]])
             force = max(FORCE, OVER / max((np.abs(efforts) / bands).max(), 1e-9))
             if force <= _LARGEST:
-                own = abs(float(efforts[body])) * (_SLIDE if tree.prismatic[body] else 1.0)
-                return body, force * unit, own
+                lever = _SLIDE if tree.prismatic[body] else 1.0
+                return body, force * unit, lever * abs(float(efforts[tree.joint_of_body[body]]))
 
     def _bodies_outwards(self, body: int, named: str) -> int:
         if named not in self.tree.link_names:

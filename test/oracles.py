@@ -132,6 +132,35 @@ class PinocchioOracle:
         return np.concatenate([found.linear, found.angular])
 
 
+class EliminationOracle:
+    """Mimic joints eliminated by hand: Pinocchio's model with every joint independent.
+
+    Reads the couplings q_all = G q + o from the text and forms G^T tau(G q + o, G v, G a).
+    """
+
+    def __init__(self, xml: str, gravity: Sequence[float], names: Sequence[str]) -> None:
+        root = ElementTree.fromstring(xml)
+        every = [e for e in root.findall('joint') if e.get('type') != 'fixed']
+        self.every = [element.get('name') for element in every]
+        mimic = {e.get('name'): e.find('mimic') for e in every if e.find('mimic') is not None}
+        self.G, self.o = np.zeros((len(every), len(names))), np.zeros(len(every))
+        for i, name in enumerate(self.every):
+            factor = 1.0
+            while name in mimic:
+                self.o[i] += factor * float(mimic[name].get('offset', 0.0))
+                factor *= float(mimic[name].get('multiplier', 1.0))
+                name = mimic[name].get('joint')
+            self.G[i, names.index(name)] = factor
+        self.pinocchio = PinocchioOracle(xml, gravity, self.every)
+
+    def inverse_dynamics(self, q, v, a, wrenches=None):
+        G = self.G
+        return G.T @ self.pinocchio.inverse_dynamics(G @ q + self.o, G @ v, G @ a, wrenches)
+
+    def mass_matrix(self, q):
+        return self.G.T @ self.pinocchio.mass_matrix(self.G @ q + self.o) @ self.G
+
+
 class MujocoOracle:
     """MuJoCo's own model of the URDF text, without limits, friction and contacts."""
 

@@ -11,7 +11,7 @@ from importlib import metadata
 from xml.etree import ElementTree
 
 import numpy as np
-from urdf_text import joint, link, robot, symmetric
+from urdf_text import follow, joint, link, robot, symmetric
 
 from robot_dynamics_ros.description.shipped import shipped_robot
 from robot_dynamics_ros.model import RobotTree, load_robot
@@ -166,6 +166,42 @@ def branched() -> Sample:
         joint('neck', 'torso', 'head', 'continuous', (0.01, 0, 0.5), (0.1, 0.1, 0), (0, 0.8, 0.6)),
     )  # fmt: skip
     return Sample('branched', text)
+
+
+@cache
+def mimic_arm() -> Sample:
+    """Return a four-joint arm whose bodies and joints must not be mixed up.
+
+    Two mimic joints precede independent ones, one follows a later joint, and the joint types,
+    (R P R P R R) of the bodies and (R R P R) of the independent joints, differ at every place
+    after the first.
+    """
+    drive = '<dynamics damping="0.5" friction="0.3" armature="0.02"/>'
+
+    def tensor(mass):
+        return mass * symmetric(9e-3, 11e-3, 10e-3, 5e-4, -4e-4, 6e-4)
+
+    text = robot(
+        'mimic_arm',
+        link('base'),
+        link('column', 6.0, (0, 0, 0.2), tensor(6.0)),
+        link('sledge', 2.0, (0.05, 0, 0), tensor(2.0)),
+        link('arm', 3.0, (0.15, 0.01, 0), tensor(3.0)),
+        link('quill', 1.0, (0, 0.01, -0.05), tensor(1.0)),
+        link('gear', 0.4, (0.0, 0.01, 0.0), tensor(0.4)),
+        link('hand', 0.5, (0.02, 0, -0.03), tensor(0.5)),
+        link('tool'),
+        joint('turn', 'base', 'column', limits=(-2.8, 2.8), dynamics=drive),
+        follow(joint('reach', 'column', 'sledge', 'prismatic', (0.25, 0, 0.4), axis=(1, 0, 0),
+                     limits=(-1.0, 1.0), dynamics=drive), 'elbow', 0.05, 0.1),
+        joint('elbow', 'sledge', 'arm', xyz=(0.1, 0, 0), limits=(-2.6, 2.6), dynamics=drive),
+        joint('lift', 'arm', 'quill', 'prismatic', (0.3, 0, 0), limits=(0.0, 0.3), velocity=2.0,
+              effort=200.0, dynamics=drive),
+        follow(joint('belt', 'arm', 'gear', xyz=(0.1, 0, 0.05), dynamics=drive), 'turn', -0.5),
+        joint('roll', 'quill', 'hand', limits=(-3.0, 3.0), dynamics=drive),
+        joint('tip', 'hand', 'tool', 'fixed', (0.03, 0, -0.1)),
+    )  # fmt: skip
+    return Sample('mimic_arm', text)
 
 
 # ---- random trees -------------------------------------------------------------------------------

@@ -55,6 +55,12 @@ def joint(
     return text + '</joint>'
 
 
+def follow(text: str, leader: str, multiplier: float = 1.0, offset: float = 0.0) -> str:
+    """Return the text of a joint with a mimic relation to another one."""
+    mimic = f'<mimic joint="{leader}" multiplier="{multiplier!r}" offset="{offset!r}"/>'
+    return text.replace('</joint>', f'{mimic}</joint>')
+
+
 def robot(name: str, *elements: str) -> str:
     """Return the text of a robot."""
     return '\n'.join([f'<robot name="{name}">', *elements, '</robot>'])

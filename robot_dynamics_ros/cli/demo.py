@@ -88,7 +88,7 @@ class DemoRun(NamedTuple):
 
     law: str
     metrics: TrackingMetrics
-    slides: tuple[bool, ...]
+    is_prismatic: tuple[bool, ...]
     latency: dict[str, float]
 
 
@@ -170,7 +170,7 @@ def run_scene(arm: Arm, law: str, out: Path, tell: Tell) -> DemoRun:
         metrics,
         arm.frame,
     )
-    return DemoRun(law, metrics, tree.slides, latency)
+    return DemoRun(law, metrics, tree.joint_is_prismatic, latency)
 
 
 def outside_band(robot: str, runs: Sequence[DemoRun]) -> list[str]:
@@ -193,7 +193,7 @@ def _print(robot: str, runs: Sequence[DemoRun]) -> None:
     metrics = [run.metrics for run in runs]
     rows = []
     for i, joint in enumerate(metrics[0].joints):
-        unit, force = ('m', 'N') if runs[0].slides[i] else ('rad', 'N m')
+        unit, force = ('m', 'N') if runs[0].is_prismatic[i] else ('rad', 'N m')
         errors = (f'{m.rms_error[i]:.6e} / {m.peak_error[i]:.2e}' for m in metrics)
         efforts = (f'{m.peak_effort[i]:.2f} of {m.effort_limit[i]:g}' for m in metrics)
         rows.append((f'{joint} RMS / peak error, {unit}', *errors))

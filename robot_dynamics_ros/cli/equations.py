@@ -155,11 +155,13 @@ def _times(tree: RobotTree, name: str) -> dict[str, float]:
     """Return times of inverse dynamics, ns: one call in each form, and one state of a batch."""
     model, rng = make_formulation(name, tree), np.random.default_rng(0)
     names: dict[str, Any] = {'tau': np.zeros(tree.n)}
+    if model.numbers_only:  # the library alone, without the conversion of its arguments
+        reference = PinocchioReference(tree.open)
+        names |= zip('qva', rng.uniform(-1, 1, size=(3, tree.bodies)), strict=True)
+        names |= {'f': reference.library.rnea, 'M': reference.model, 'D': reference.data}
+        return {'library': _shortest('f(M, D, q, v, a)', names)}
     names |= zip('qva', rng.uniform(-1, 1, size=(3, tree.n)), strict=True)
     names['many'] = rng.uniform(-1, 1, size=(3, _BATCH, tree.n))
-    if isinstance(model, PinocchioReference):
-        names |= {'f': model.library.rnea, 'M': model.model, 'D': model.data}
-        return {'library': _shortest('f(M, D, q, v, a)', names)}
     kernels = compile_kernel(tree, name, (_OUTPUT,))
     subject = Subject(tree, name, tree.link_names[-1])
     python = PythonBackend(generated_source(subject, (_OUTPUT,)))

@@ -183,7 +183,9 @@ def currents_text(tree: RobotTree, currents: Sequence[JointCurrent], unit: str) 
                 **row.values,
                 'stribeck_velocity': speed[i],
                 'deviations': row.deviations,
-                'units': {term: _unit(term, unit, tree.slides[i]) for term in row.values},
+                'units': {
+                    term: _unit(term, unit, tree.joint_is_prismatic[i]) for term in row.values
+                },
             }
             for i, (joint, row) in enumerate(zip(tree.joint_names, currents, strict=True))
         },
@@ -193,7 +195,9 @@ def currents_text(tree: RobotTree, currents: Sequence[JointCurrent], unit: str) 
 
 def _print(tree: RobotTree, currents: Sequence[JointCurrent], unit: str) -> None:
     rows = []
-    for joint, row, slides in zip(tree.joint_names, currents, tree.slides, strict=True):
+    for joint, row, slides in zip(
+        tree.joint_names, currents, tree.joint_is_prismatic, strict=True
+    ):
         for term, value in row.values.items():
             number, deviation = f'{value:.6g}', f'{row.deviations[term]:.2g}'
             rows.append((f'{joint}.{term}', number, deviation, _unit(term, unit, slides)))

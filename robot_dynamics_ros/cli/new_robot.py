@@ -244,7 +244,9 @@ def _driver_profile(tree: RobotTree) -> dict[str, Any]:
             'effort_unit': 'N' if slides else 'N m',
             'effort_limit': limit,
         }
-        for joint, slides, limit in zip(tree.joint_names, tree.slides, limits, strict=True)
+        for joint, slides, limit in zip(
+            tree.joint_names, tree.joint_is_prismatic, limits, strict=True
+        )
     ]
     return {
         'name': gazebo_files.model_name(tree),

@@ -218,7 +218,7 @@ def check_limits(tree: RobotTree, samples: DriverSamples) -> list[Finding]:
         if not outside(q[:, i], i):
             continue
         # The sign first: a smaller unit brings almost any position near 0 and within limits.
-        unit, wrong, factor = _UNITS[bool(tree.prismatic[i])]
+        unit, wrong, factor = _UNITS[tree.joint_is_prismatic[i]]
         causes = (
             ('wrong sign', -q[:, i]),
             (f'wrong unit, {wrong} are taken for SI', factor * q[:, i]),

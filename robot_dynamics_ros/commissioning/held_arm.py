@@ -169,7 +169,7 @@ class _HeldArm:
     def __init__(self, tree: RobotTree, commanded: bool) -> None:
         self._tree, self._commanded = tree, commanded
         self._gravity = gravity_function(tree)
-        self._units = ['N' if slides else 'N m' for slides in tree.prismatic]
+        self._units = ['N' if slides else 'N m' for slides in tree.joint_is_prismatic]
         #: Tolerance for friction and model errors, shape (n,), N m or N.
         self._tolerance = np.maximum(tree.coulomb_friction, 0.01 * tree.effort_limit)
 
@@ -315,7 +315,9 @@ class _HeldArm:
 
     def _position_units(self, samples: DriverSamples) -> Iterator[_Conversion]:
         for kind, factor, problem, unit in _POSITION_UNITS:
-            for joints in _all_and_each(np.flatnonzero(np.array(self._tree.prismatic) == kind)):
+            for joints in _all_and_each(
+                np.flatnonzero(np.array(self._tree.joint_is_prismatic) == kind)
+            ):
                 yield (
                     joints,
                     f'wrong unit of position: {problem}',

@@ -301,7 +301,7 @@ class JointProgram(Constraint):
         size = len(indices)
         position.require_size('position', size, f'{size} numbers, one per joint')
         self._rows = np.eye(tree.n)[indices]
-        units = ['m' if tree.prismatic[i] else 'rad' for i in indices]
+        units = ['m' if tree.joint_is_prismatic[i] else 'rad' for i in indices]
         rows = [f'{joint} ({unit})' for joint, unit in zip(names, units, strict=True)]
         super().__init__(tree, name, rows, (position,))
 

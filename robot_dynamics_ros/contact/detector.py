@@ -330,5 +330,5 @@ class ContactDetector:
         affected = np.flatnonzero((ratio > least) & (size > _EFFORT_SHARE * float(size.max())))
         if not len(affected):
             affected = np.array([np.argmax(ratio)])
-        bodies = [tree.open.joint_names.index(tree.joint_names[i]) for i in affected]
+        bodies = [tree.body_of_joint[i] for i in affected]
         return tree.link_names[max(bodies, key=lambda body: len(tree.path(body)))]

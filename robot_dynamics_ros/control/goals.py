@@ -336,7 +336,7 @@ def _watch(tree: RobotTree, request: Any, parameters: Mapping[str, Any]) -> Traj
     )
     requested = request.goal_time_tolerance
     late = goal_time(requested.sec + 1e-9 * requested.nanosec, parameters['goal_time_tolerance'])
-    return TrajectoryWatch(names, tree.slides, path, end, late, duration=0.0)
+    return TrajectoryWatch(names, tree.joint_is_prismatic, path, end, late, duration=0.0)
 
 
 def _by_joint(tolerances: Any) -> dict[str, tuple[float, float]]:

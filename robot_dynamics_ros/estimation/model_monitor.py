@@ -272,7 +272,7 @@ def evaluate(summary: Summary, thresholds: Thresholds, tree: RobotTree) -> tuple
     worst = int(np.argmax(excess))
     if excess[worst] > 1.0:
         level = 'error' if (summary.rms > thresholds.error).any() else 'warning'
-        unit = 'N' if tree.prismatic[worst] else 'N m'
+        unit = 'N' if tree.joint_is_prismatic[worst] else 'N m'
         sentences.append(
             f'joint {tree.joint_names[worst]!r}: {summary.rms[worst]:.3g} {unit} RMS are not '
             f'explained, more than {thresholds.warn[worst]:.3g}'

@@ -287,7 +287,7 @@ class EffortResidual(ResidualSums):
             mass = f'{x[0, 0]:.3g} kg more than the model at {self._frame}'
             return [('wrong', f'the arm moves as if it carried {mass}: {least}')]
         return [
-            _joint_sentence(cause, tree.joint_names[j], tree.prismatic[j], x[j], share[j])
+            _joint_sentence(cause, tree.joint_names[j], tree.joint_is_prismatic[j], x[j], share[j])
             for j in np.flatnonzero(joints).tolist()
         ]
 

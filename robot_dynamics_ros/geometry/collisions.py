@@ -221,7 +221,7 @@ class CollisionChecker:
 
     def _relative_motion(self) -> Array:
         """Return bounds on the relative motion of pairs per unit of each joint, (pairs, n)."""
-        tree, joints = self._tree, self._tree.open
+        tree = self._tree
         moves_with = np.zeros((len(self._parts), tree.bodies), dtype=bool)
         farthest = np.zeros(tree.bodies)  # points of the body and those it carries from its joint
         for row, part in zip(moves_with, self._parts, strict=True):
@@ -229,8 +229,8 @@ class CollisionChecker:
             if part.body >= 0:
                 size = float(np.linalg.norm(part.surface.vertices, axis=1).max())
                 farthest[part.body] = max(farthest[part.body], size)
-        stroke = np.maximum(np.abs(joints.position_lower), np.abs(joints.position_upper))
-        travel = np.where(np.isfinite(stroke) & joints.prismatic, stroke, 0.0)
+        stroke = np.abs([tree.joint_positions(bound) for bound in tree.sampled_range]).max(axis=0)
+        travel = np.where(tree.prismatic, stroke, 0.0)
         for i in reversed(range(tree.bodies)):
             if (parent := tree.parent[i]) >= 0:
                 beyond = float(np.linalg.norm(tree.p_PJ[i])) + travel[i] + farthest[i]

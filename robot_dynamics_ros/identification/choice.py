@@ -309,7 +309,7 @@ def _check_units(q: Array, v: Array, tree: RobotTree) -> None:
     limit = np.where(tree.velocity_limit > 0.0, tree.velocity_limit, np.inf)
     for i, name in enumerate(tree.joint_names):
         outside = (q[:, i] < lower[i] - margin[i]) | (q[:, i] > upper[i] + margin[i])
-        unit = 'millimetres' if tree.prismatic[i] else 'degrees'
+        unit = 'millimetres' if tree.joint_is_prismatic[i] else 'degrees'
         if outside.mean() > _OUTSIDE:
             _refuse(
                 name,

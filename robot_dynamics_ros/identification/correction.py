@@ -45,17 +45,12 @@ def corrected_links(identified: Identification) -> dict[str, Inertial]:
 
 
 def corrected_joints(identified: Identification) -> dict[str, JointDynamics]:
-    """Return the new <dynamics> of every joint."""
+    """Return the new <dynamics> of every joint; the joint that is followed has its followers'."""
     tree = identified.tree
-    return {
-        name: JointDynamics(*values)
-        for name, *values in zip(
-            tree.joint_names,
-            tree.damping.tolist(),
-            tree.coulomb_friction.tolist(),
-            tree.armature.tolist(),
-            strict=True,
-        )
+    terms = np.transpose([tree.damping, tree.coulomb_friction, tree.armature]).tolist()
+    joints = dict.fromkeys(tree.followers, JointDynamics(0.0, 0.0))
+    return joints | {
+        name: JointDynamics(*row) for name, row in zip(tree.joint_names, terms, strict=True)
     }
 
 
@@ -86,9 +81,9 @@ def parameter_patch(identified: Identification) -> dict[str, Any]:
             'damping': value.damping,
             'coulomb_friction': value.friction,
             'armature': value.armature,
-            **_further_terms(identified, i),
+            **_further_terms(identified, name),
         }
-        for i, (name, value) in enumerate(corrected_joints(identified).items())
+        for name, value in corrected_joints(identified).items()
     }
     return {
         'robot': identified.tree.name,
@@ -98,9 +93,12 @@ def parameter_patch(identified: Identification) -> dict[str, Any]:
     }
 
 
-def _further_terms(identified: Identification, i: int) -> dict[str, Any]:
+def _further_terms(identified: Identification, joint: str) -> dict[str, Any]:
     """Return the drive terms of a joint that a URDF cannot hold, and deviations of all terms."""
     unknowns, deviations = identified.plan.unknowns, identified.physical.deviations
+    if joint in identified.tree.followers:
+        return {STRIBECK_VELOCITY: float(stribeck_velocity(identified.tree)[0])}
+    i = identified.tree.joint_index(joint)
     values = {term: float(described(identified.tree, term)[i]) for term in DRIVE_TERMS}
     sizes = {term: float(unknowns.term(deviations, term)[i]) for term in unknowns.terms}
     return {

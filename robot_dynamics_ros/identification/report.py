@@ -219,7 +219,7 @@ def _link_table(result: Identification) -> ReportTable:
     )  # fmt: skip
     nominal, tree = result.plan.unknowns.tree, result.tree
     deviation, share = (
-        values[: PER_BODY * tree.n : PER_BODY]
+        values[: PER_BODY * tree.bodies : PER_BODY]
         for values in (result.physical.deviations, result.physical.data_share)
     )
     rows = [
@@ -303,7 +303,7 @@ def _friction_curve(series: ResidualSeries) -> tuple[Array, Array]:
 
 def _masses(result: Identification) -> Any:
     nominal, tree = result.plan.unknowns.tree, result.tree
-    deviation = result.physical.deviations[: PER_BODY * tree.n : PER_BODY].tolist()
+    deviation = result.physical.deviations[: PER_BODY * tree.bodies : PER_BODY].tolist()
     groups = [
         BarGroup(nominal.mass.tolist(), [], 'described', GREY),
         BarGroup(tree.mass.tolist(), deviation, 'identified, ± standard deviation', COLOURS[0]),

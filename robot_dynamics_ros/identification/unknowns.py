@@ -134,7 +134,7 @@ class Unknowns:
         )
         self.units = tuple(
             [unit for _ in tree.link_names for unit in _INERTIAL_UNITS]
-            + [TERMS[term][slides] for term in self.terms for slides in tree.slides]
+            + [TERMS[term][slides] for term in self.terms for slides in tree.joint_is_prismatic]
         )
         values = [getattr(tree, term, np.zeros(tree.n)) for term in self.terms]
         self.nominal = np.concatenate([inertial_parameters(tree), *values])

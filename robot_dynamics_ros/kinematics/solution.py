@@ -116,7 +116,7 @@ def require_frames(
         ModelError: The robot has different frames.
     """
     if not (
-        tree.prismatic == slides
+        tree.joint_is_prismatic == slides
         and tree.parent == (-1, 0, 1, 2)
         and tool.body == 3
         and np.allclose(tree.p_PJ, origins)

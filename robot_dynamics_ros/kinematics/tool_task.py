@@ -132,7 +132,10 @@ class ToolTask:
     def _nearest(self, solutions: list[Solution], near: Array) -> Array:
         """Return the joint positions of the nearest solution, shifted by whole turns if nearer."""
         tree = self.tree
-        turns, limits = np.logical_not(tree.prismatic), (tree.position_lower, tree.position_upper)
+        turns, limits = (
+            np.logical_not(tree.joint_is_prismatic),
+            (tree.position_lower, tree.position_upper),
+        )
         return nearest(solutions, near, revolute=turns.tolist(), limits=limits).q
 
 
@@ -262,5 +265,5 @@ def tool_task(
 
 def ranges(tree: RobotTree) -> Array:
     """Return the joint ranges, shape (n,), clipped to one turn (rad) or 1 m."""
-    largest = np.where(tree.slides, 1.0, 2.0 * math.pi)
+    largest = np.where(tree.joint_is_prismatic, 1.0, 2.0 * math.pi)
     return np.clip(tree.position_upper - tree.position_lower, 1e-3, largest)

@@ -260,20 +260,19 @@ def mass_matrix_fault(tree: RobotTree, q: Array) -> ModelError | None:
     if not len(weightless):
         return None
     i = int(weightless[-1])  # the outermost: it may be the only cause
-    moved = set(np.flatnonzero(G[:, i]).tolist())
-    return _fault(tree, tree.joint_names[i], moved, float(np.min(pivots[:, i])))
+    return _fault(tree, i, float(np.min(pivots[:, i])))
 
 
-def _fault(tree: RobotTree, joint: str, bodies: set[int], inertia: float) -> ModelError:
-    moved = set(bodies)
+def _fault(tree: RobotTree, joint: int, inertia: float) -> ModelError:
+    moved = set(np.flatnonzero(tree.joint_of_body == joint).tolist())
     for k in range(tree.bodies):
         moved |= {k} if tree.parent[k] in moved else set()
     links = [name for name, frame in tree.frames.items() if frame.body in moved]
     listed = ', '.join(links[:_MOST_LINKS]) + (', …' if len(links) > _MOST_LINKS else '')
     return ModelError(
-        f'joint {joint!r}',
+        f'joint {tree.joint_names[joint]!r}',
         f'mass matrix is not positive definite: the joint has an inertia of {inertia:.3g} '
-        f'{"kg" if tree.prismatic[min(bodies)] else "kg m^2"}; it moves {listed}',
+        f'{"kg" if tree.joint_is_prismatic[joint] else "kg m^2"}; it moves {listed}',
         'give these links mass and inertia, or lock the joint',
     )
 

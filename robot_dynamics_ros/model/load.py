@@ -152,16 +152,12 @@ def load_mechanism(
     if tree.coupling is not None:
         raise MechanismError(
             f'robot {tree.name!r}',
-            f'has both loops and mimic joints ({", ".join(_followers(tree))})',
+            f'has both loops and mimic joints ({", ".join(tree.followers)})',
             "declare the coupling as a closed_form, or lock them: mimic='lock', --mimic lock",
         )
     undriven = np.isin(tree.joint_names, list(passive))
     limits = np.where(undriven, 0.0, tree.effort_limit)
     return build_mechanism(tree.with_changes(effort_limit=limits), file)
-
-
-def _followers(tree: RobotTree) -> list[str]:
-    return [name for name in tree.open.joint_names if name not in tree.joint_names]
 
 
 def passive_joints(

@@ -62,7 +62,8 @@ class RobotTree:
         joint_names: Names of the n independent joints, parents first.
         link_names: Name of the child link of each body's joint.
         parent: Index of the parent body of each body; -1 for the base.
-        prismatic: Whether each joint is prismatic (True) or revolute (False).
+        prismatic: Whether the joint of each body is prismatic (True) or revolute (False); of the
+            independent joints see ``joint_is_prismatic``.
         axis: Unit joint axes in the joint's own frame, shape (n, 3).
         R_PJ: Rotation of each joint frame in its parent body, shape (n, 3, 3).
         p_PJ: Origin of each joint frame in its parent body at q = 0, shape (n, 3), m.
@@ -142,21 +143,38 @@ class RobotTree:
         coupling = self.coupling
         if coupling is None:
             return self
-        independent = [coupling.joint_names.index(name) for name in self.joint_names]
         unlimited = {'position_lower': -np.inf, 'position_upper': np.inf, 'velocity_limit': np.inf}
         changes: dict[str, Any] = {'effort_limit': np.inf, 'damping': 0.0, **unlimited}
         for name in (*changes, 'coulomb_friction', 'armature'):
             expanded = np.full(self.bodies, changes.get(name, 0.0))
-            expanded[independent] = getattr(self, name)
+            expanded[self.body_of_joint] = getattr(self, name)
             changes[name] = expanded
         changes |= {'joint_names': coupling.joint_names, 'coupling': None, 'drive_friction': {}}
         return replace(self, **changes)
 
     @property
-    def slides(self) -> tuple[bool, ...]:
+    def followers(self) -> tuple[str, ...]:
+        """Names of the mimic joints, in body order."""
+        names = () if self.coupling is None else self.coupling.joint_names
+        return tuple(name for name in names if name not in self.joint_names)
+
+    @property
+    def body_of_joint(self) -> Array:
+        """Index of the body that each independent joint moves, shape (n,)."""
+        names = self.joint_names if self.coupling is None else self.coupling.joint_names
+        return np.array([names.index(name) for name in self.joint_names])
+
+    @property
+    def joint_of_body(self) -> Array:
+        """Index of the independent joint that each body's joint is or follows, shape (bodies,)."""
+        if self.coupling is None:
+            return np.arange(self.n)
+        return np.asarray(np.abs(self.coupling.rate).argmax(axis=1))
+
+    @property
+    def joint_is_prismatic(self) -> tuple[bool, ...]:
         """Whether each of the n independent joints is prismatic (True) or revolute (False)."""
-        kinds = dict(zip(self.open.joint_names, self.prismatic, strict=True))
-        return tuple(kinds[name] for name in self.joint_names)
+        return tuple(self.prismatic[body] for body in self.body_of_joint)
 
     @property
     def position_range(self) -> Array:

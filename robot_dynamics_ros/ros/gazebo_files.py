@@ -80,7 +80,7 @@ def bridge_text(tree: RobotTree) -> str:
         _entry('joint_states', f'{topic}/joint_state', _STATES, remark),
         _entry('/clock', '/clock', _CLOCK),
     ]
-    for joint, slides in zip(tree.joint_names, tree.slides, strict=True):
+    for joint, slides in zip(tree.joint_names, tree.joint_is_prismatic, strict=True):
         force = f'{topic}/joint/{joint}/cmd_force'
         entries.append(_entry(f'{joint}/cmd_force', force, _FORCE, 'N' if slides else 'N m'))
     return _BRIDGE.format(model=model_name(tree)) + ''.join(entries)
@@ -88,7 +88,9 @@ def bridge_text(tree: RobotTree) -> str:
 
 def ros2_control_text(tree: RobotTree) -> str:
     """Return the parameters of the controllers that gz_ros2_control runs, as YAML text."""
-    sliders = (n for n, slides in zip(tree.joint_names, tree.slides, strict=True) if slides)
+    sliders = (
+        n for n, slides in zip(tree.joint_names, tree.joint_is_prismatic, strict=True) if slides
+    )
     return _ROS2_CONTROL.format(
         model=model_name(tree),
         joints=', '.join(map(_yaml_name, tree.joint_names)),

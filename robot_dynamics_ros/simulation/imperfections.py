@@ -279,7 +279,7 @@ def with_mismatch(
         com_shift: Displacement of every centre of mass along its link's axes, shape (3,), m.
         factors: Factors on ``mass`` (and inertia, like a change of density), ``damping``,
             ``coulomb_friction`` and ``armature``; each one number for all joints, or an array
-            (n,).
+            (n,). The body of a mimic joint takes the factor of the joint that is followed.
 
     Raises:
         ParameterError: A factor is negative, non-finite or of wrong length; a mass factor is 0.
@@ -289,6 +289,7 @@ def with_mismatch(
     )
     if not mass.all():
         raise ParameterError('mismatch mass', mass, 'a mass factor must be positive')
+    mass = mass[tree.joint_of_body]
     shift = np.asarray(com_shift, dtype=float)
     if shift.shape != (3,) or not np.isfinite(shift).all():
         raise ParameterError('mismatch com_shift', com_shift, 'give three finite numbers, m')

@@ -215,7 +215,7 @@ def _comment(subject: Subject) -> str:
         '',
         'Order of the elements of all arrays:',
         *(
-            f'  {k}  {names[i]}: {_KINDS[tree.slides[i]]}'
+            f'  {k}  {names[i]}: {_KINDS[tree.joint_is_prismatic[i]]}'
             for k, i in enumerate(_coordinates(subject))
         ),
         f'Gravity {gravity} m/s^2 in the base. Friction and drive inertia: in control laws only.',

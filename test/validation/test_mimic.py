@@ -1,21 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Joints that follow others: against Pinocchio's mimic joints and the elimination by hand.
-
-The hand's elimination takes Pinocchio's model with every joint independent, reads the couplings
-from the text separately, and forms G^T tau(G q + o, G v, G a).
-"""
+"""Joints that follow others: against Pinocchio's mimic joints and the elimination by hand."""
 
 from __future__ import annotations
 
 from functools import cache
-from xml.etree import ElementTree
 
 import numpy as np
 import pinocchio as pin
 import pytest
-from oracles import PinocchioOracle, relative_error
+from oracles import EliminationOracle, PinocchioOracle, relative_error
 from samples import Sample, random_tree, world_files
-from urdf_text import joint, link, robot, symmetric
+from urdf_text import follow, joint, link, robot, symmetric
 
 from robot_dynamics_ros.control.payload import PayloadModel
 from robot_dynamics_ros.dynamics import make_formulation
@@ -35,11 +30,6 @@ from robot_dynamics_ros.symbolic.kernel import compile_kernel
 
 DOWN = (0.0, 0.0, -9.81)
 ALIKE = 1e-12  # relative: two recursions in another order of summation
-
-
-def follow(text: str, leader: str, multiplier: float = 1.0, offset: float = 0.0) -> str:
-    mimic = f'<mimic joint="{leader}" multiplier="{multiplier!r}" offset="{offset!r}"/>'
-    return text.replace('</joint>', f'{mimic}</joint>')
 
 
 @cache
@@ -88,37 +78,11 @@ def panda() -> Sample:
 SAMPLES = {'gripper': gripper, 'random_gripper': random_gripper, 'panda': panda}
 
 
-class ByHand:
-    """The elimination M' = G^T M G with Pinocchio's model of all joints."""
-
-    def __init__(self, sample: Sample, names: tuple[str, ...]) -> None:
-        root = ElementTree.fromstring(sample.xml)
-        every = [e for e in root.findall('joint') if e.get('type') != 'fixed']
-        self.every = [element.get('name') for element in every]
-        mimic = {e.get('name'): e.find('mimic') for e in every if e.find('mimic') is not None}
-        self.G, self.o = np.zeros((len(every), len(names))), np.zeros(len(every))
-        for i, name in enumerate(self.every):
-            factor = 1.0
-            while name in mimic:
-                self.o[i] += factor * float(mimic[name].get('offset', 0.0))
-                factor *= float(mimic[name].get('multiplier', 1.0))
-                name = mimic[name].get('joint')
-            self.G[i, names.index(name)] = factor
-        self.pinocchio = PinocchioOracle(sample.xml, DOWN, self.every)
-
-    def inverse_dynamics(self, q, v, a, wrenches=None):
-        G = self.G
-        return G.T @ self.pinocchio.inverse_dynamics(G @ q + self.o, G @ v, G @ a, wrenches)
-
-    def mass_matrix(self, q):
-        return self.G.T @ self.pinocchio.mass_matrix(self.G @ q + self.o) @ self.G
-
-
 @pytest.fixture(params=SAMPLES)
 def case(request):
     sample = SAMPLES[request.param]()
     tree = load_robot(sample.xml, DOWN)
-    return tree, ByHand(sample, tree.joint_names)
+    return tree, EliminationOracle(sample.xml, DOWN, tree.joint_names)
 
 
 def state(tree, rng):
@@ -196,7 +160,7 @@ def test_derivatives_are_those_of_finite_differences(rng):
 def test_kernels_energies_and_frames_are_in_the_independent_joints(rng):
     sample = random_gripper()
     tree = load_robot(sample.xml, DOWN)
-    by_hand = ByHand(sample, tree.joint_names)
+    by_hand = EliminationOracle(sample.xml, DOWN, tree.joint_names)
     frame = tree.link_names[-1]
     outputs = ('inverse_dynamics', 'forward_dynamics', 'energies', 'frame_motion')
     kernels = compile_kernel(tree, 'newton_euler', outputs, frame)
@@ -250,7 +214,7 @@ def test_the_plant_moves_as_the_reduced_equations_say(rng):
     still = np.zeros(2)
     tree = tree.with_changes(damping=still, coulomb_friction=still, armature=still)
     tree = tree.with_changes(effort_limit=np.full(2, 1e6))
-    by_hand = ByHand(sample, tree.joint_names)
+    by_hand = EliminationOracle(sample.xml, DOWN, tree.joint_names)
     q, v, a = state(tree, rng)
     plant = MujocoPlant(tree, 1e-5, joint_limits=False)
     plant.reset(q, v)

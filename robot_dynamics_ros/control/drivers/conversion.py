@@ -231,7 +231,7 @@ def _slides(profile: DriverProfile, row: JointProfile, tree: RobotTree) -> bool:
     """Return whether a row is of a prismatic joint or a linear shared motor."""
     if row.joint in profile.coupled:
         return row.position_unit in ('m', 'mm')
-    return bool(tree.slides[tree.joint_index(row.joint)])
+    return bool(tree.joint_is_prismatic[tree.joint_index(row.joint)])
 
 
 def _rows(profile: DriverProfile, tree: RobotTree) -> list[JointProfile]:

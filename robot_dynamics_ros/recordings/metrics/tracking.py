@@ -162,7 +162,7 @@ class Limits(Metric):
             if self._outside[j]:
                 texts.append(
                     f'{name}: {self._outside[j]} states beyond the position limits, by up to '
-                    f'{-self._margin[j]:.3g} {"m" if self._tree.prismatic[j] else "rad"}'
+                    f'{-self._margin[j]:.3g} {"m" if self._tree.joint_is_prismatic[j] else "rad"}'
                 )
         return [MetricRemark('look', text) for text in texts]
 

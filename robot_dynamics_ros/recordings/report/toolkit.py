@@ -378,7 +378,7 @@ def joint_table(
 
 def joint_units(tree: RobotTree, revolute: str, prismatic: str) -> list[str]:
     """Return the unit of each joint, by its type."""
-    return [prismatic if slides else revolute for slides in tree.slides]
+    return [prismatic if slides else revolute for slides in tree.joint_is_prismatic]
 
 
 def joint_titles(tree: RobotTree, revolute: str, prismatic: str) -> list[str]:

@@ -1,0 +1,319 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An arm with mimic joints between its independent ones passes through every consumer.
+
+It has six bodies and four joints whose types differ place by place (``samples.mimic_arm``), so an
+array of bodies that is used as one of joints, or the other way round, fails or gives another unit.
+Efforts are Pinocchio's, with the mimic joints eliminated by hand.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from functools import cache
+from itertools import islice
+
+import numpy as np
+import pytest
+import yaml
+from bags import SECOND, command, state, text, write
+from oracles import EliminationOracle, relative_error
+from recorded_loop import GIVEN, RecordedLoop
+from samples import mimic_arm, shipped
+from urdf_text import follow, joint, link, robot, symmetric
+
+from robot_dynamics_ros.__main__ import main
+from robot_dynamics_ros.commissioning.driver_samples import DriverSamples, check_limits
+from robot_dynamics_ros.commissioning.held_arm import check_held
+from robot_dynamics_ros.constraints.angles import JointProgram
+from robot_dynamics_ros.control.laws.registry import LAWS
+from robot_dynamics_ros.dynamics import make_formulation
+from robot_dynamics_ros.errors import ModelError, RecordingError
+from robot_dynamics_ros.estimation.model_monitor import ModelMonitor, Pairing, Thresholds, evaluate
+from robot_dynamics_ros.geometry.collisions import CollisionChecker, Obstacles
+from robot_dynamics_ros.identification.choice import check_recording
+from robot_dynamics_ros.kinematics.tool_task import ScaraTask
+from robot_dynamics_ros.model import load_robot
+from robot_dynamics_ros.model.findings import mass_matrix_fault
+from robot_dynamics_ros.parameters import defaults
+from robot_dynamics_ros.recordings.metrics.tracking import Limits
+from robot_dynamics_ros.recordings.recording import Recording
+from robot_dynamics_ros.ros.node_parameters import EMULATOR
+from robot_dynamics_ros.simulation.imperfections import emulated_plant
+
+SAMPLE = mimic_arm()
+TREE = SAMPLE.tree
+ORACLE = EliminationOracle(SAMPLE.xml, SAMPLE.gravity, TREE.joint_names)
+KINDS = (False, False, True, False)
+FOLLOWED = [0, 1, 1, 2, 0, 3]  # the joint that each body's joint is or follows
+HOME = np.array([0.1, 0.4, 0.15, 0.2])
+PERIOD = 4_000_000  # ns
+
+
+@cache
+def motion(seconds: float) -> Recording:
+    """Return a run with the efforts of Pinocchio and the friction of the independent joints."""
+    t = 1e-9 * PERIOD * np.arange(round(seconds * 1e9 / PERIOD))[:, np.newaxis]
+    q, v, a = np.zeros((3, len(t), 4))
+    q += HOME
+    rng = np.random.default_rng(4)
+    for w in (1.1, 2.3, 3.7):
+        size = rng.uniform(0.5, 1.0, 4) * np.array([0.9, 0.9, 0.1, 0.9]) / w
+        rate = w * (1.0 + 0.1 * np.arange(4))
+        angle = rate * t + rng.uniform(0.0, 6.0, 4)
+        q += size * np.sin(angle)
+        v += size * rate * np.cos(angle)
+        a -= size * rate**2 * np.sin(angle)
+    rigid = np.array([ORACLE.inverse_dynamics(*row) for row in zip(q, v, a, strict=True)])
+    G = np.abs(ORACLE.G)
+    every = np.ones(6)  # of the six drives: damping 0.5, friction 0.3, armature 0.02
+    effort = rigid + (0.5 * every @ G**2) * v + (0.3 * every @ G) * np.sign(v)
+    effort += (0.02 * every @ G**2) * a
+    return Recording(TREE.joint_names, t[:, 0], q, v, effort, q, v, description=SAMPLE.xml)
+
+
+@pytest.fixture(scope='module')
+def bag(tmp_path_factory):
+    run = motion(25.0)
+    messages = [text(0, SAMPLE.xml)]
+    for row in zip(run.time, run.position, run.velocity, run.effort, strict=True):
+        t, q, v, tau = row
+        stamp = round(t * SECOND)
+        messages += [state(stamp, TREE.joint_names, q, v, tau), command(stamp, tau)]
+    return str(write(tmp_path_factory.mktemp('mimic') / 'bag', messages))
+
+
+def test_joints_and_bodies_are_told_apart():
+    assert TREE.prismatic == (False, True, False, True, False, False)
+    assert TREE.joint_is_prismatic == KINDS
+    assert TREE.joint_of_body.tolist() == FOLLOWED
+    assert TREE.body_of_joint.tolist() == [0, 2, 3, 5]
+    assert TREE.followers == ('reach', 'belt')
+
+
+# Units in messages -------------------------------------------------------------------------------
+
+NAMES = TREE.joint_names
+
+
+def samples(position, effort) -> DriverSamples:
+    one, still = np.ones(4), np.zeros_like(position)
+    time = np.arange(len(position), dtype=float)
+    return DriverSamples(time, position, still, effort, one, np.zeros(4), one, one)
+
+
+def outside(j: int):
+    """Return motions of a joint far beyond its limits."""
+    q = np.tile(HOME, (50, 1))
+    q[:, j] = 100.0 + 10.0 * np.sin(np.arange(50))
+    return q
+
+
+def of_limits(j: int) -> str:
+    metric, run = Limits(TREE), motion(0.2)
+    metric.add(replace(run, position=outside(j)))
+    return metric.findings()[0].text
+
+
+def of_program(j: int) -> str:
+    return JointProgram(TREE, 'hold', 'initial', [NAMES[j]]).rows[0]
+
+
+def of_profile(j: int) -> str:
+    return str(check_limits(TREE, samples(outside(j), np.zeros((50, 4))))[0])
+
+
+def of_identify(j: int) -> str:
+    run = motion(2.0)
+    far = run.position.copy()
+    far[:, j] *= 180.0 / np.pi if KINDS[j] is False else 1e3
+    with pytest.raises(RecordingError) as refusal:
+        check_recording(replace(run, position=far), TREE)
+    return str(refusal.value)
+
+
+def of_monitor(j: int) -> str:
+    monitor, pairing = ModelMonitor(TREE, compare_with=''), Pairing('filtered', 0.1, 8.0)
+    run = motion(2.0)
+    push = 60.0 * (np.arange(4) == j)
+    rows = zip(run.time, run.position, run.velocity, run.effort, strict=True)
+    for t, q, v, tau in islice(rows, 100):
+        instants = pairing.take(t, q, v, tau + push)
+        if instants is not None:
+            monitor.compare(instants)
+    return evaluate(monitor.summary(), Thresholds.of(TREE), TREE)[1]
+
+
+def of_mass_matrix(j: int) -> str:
+    tree = load_robot(SAMPLE.xml, joints=NAMES[: j + 1])
+    light = (np.arange(tree.bodies) == 0) * float(j > 0)  # nothing beyond the column has mass
+    inertia = light[:, np.newaxis, np.newaxis] * tree.inertia
+    bare = tree.with_changes(mass=light * tree.mass, inertia=inertia)
+    return str(mass_matrix_fault(bare, HOME[np.newaxis, : j + 1]))
+
+
+def of_held_arm(j: int) -> str:
+    """Return the remark on a constant effort of a held arm whose base is tilted."""
+    gravity = np.array([5.0, 3.0, -7.9])
+    tree, oracle = TREE.with_gravity(gravity), EliminationOracle(SAMPLE.xml, gravity, NAMES)
+    q = HOME + np.random.default_rng(1).uniform(-1.0, 1.0, (12, 4)) * [1.0, 1.0, 0.1, 1.0]
+    g = np.array([oracle.inverse_dynamics(x, 0 * x, 0 * x) for x in q])
+    shifted = samples(q, g + 40.0 * (np.arange(4) == j))
+    found = check_held(tree, shifted, gravity_expected=True, commanded=False)
+    return '; '.join(
+        str(finding) for finding in found.findings if 'off in every pose' in str(finding)
+    )
+
+
+@pytest.mark.parametrize('joint', range(4))
+@pytest.mark.parametrize(
+    ('consumer', 'units'),
+    [
+        (of_limits, (' rad', ' m')),
+        (of_program, ('(rad)', '(m)')),
+        (of_profile, (' rad,', ' m,')),
+        (of_identify, ('degrees', 'millimetres')),
+        (of_monitor, (' N m RMS', ' N RMS')),
+        (of_mass_matrix, (' kg m^2;', ' kg;')),
+        (of_held_arm, ('40 N m', '40 N')),
+    ],
+)
+def test_messages_have_the_unit_of_the_joint(consumer, units, joint):
+    said = consumer(joint)
+    assert NAMES[joint] in said
+    assert units[KINDS[joint]] in said, said
+    assert KINDS[joint] is False or units[0] not in said, said
+
+
+# Commands ----------------------------------------------------------------------------------------
+
+
+def told(capsys, *words: object) -> str:
+    """Return what a command prints, without line breaks."""
+    assert main([*map(str, words)]) in (0, 1)
+    printed = capsys.readouterr()
+    assert 'Traceback' not in printed.err
+    return ' '.join((printed.out + printed.err).split())
+
+
+@pytest.mark.slow
+def test_a_recording_is_explained_and_missing_friction_has_the_unit_of_its_joint(
+    bag, tmp_path, capsys
+):
+    out = tmp_path / 'analyzed'
+    told(capsys, 'analyze', bag, '--out', out, '--no-report')
+    share = json.loads((out / 'metrics.json').read_text())['effort']['residual_share']
+    assert max(share) < 1e-4  # the efforts are exact; accelerations by differences of h = 4 ms
+    for name, slides in zip(NAMES, KINDS, strict=True):
+        bare = tmp_path / f'{name}.urdf'
+        bare.write_text(re.sub(f'(<joint name="{name}".*?)<dynamics[^>]*>', r'\1', SAMPLE.xml))
+        words = '--out', tmp_path / name, '--no-report', '--robot', bare
+        said = told(capsys, 'analyze', bag, *words)
+        unit = 'N per m/s and' if slides else 'N m per rad/s and'
+        assert re.search(f'of {name} is friction that the model lacks: about \\S+ {unit}', said)
+
+
+@pytest.mark.slow
+def test_what_is_identified_replaces_the_friction_of_the_mimic_joints_too(bag, tmp_path, capsys):
+    out = tmp_path / 'identified'
+    told(capsys, 'identify', bag, '--out', out)
+    for found in (
+        load_robot(out / 'corrected.urdf'),
+        load_robot(SAMPLE.xml, identified=out / 'parameters.yaml'),
+    ):
+        for term in ('damping', 'coulomb_friction', 'armature'):
+            assert relative_error(getattr(found, term), getattr(TREE, term)) < 0.02
+        q, v, a = HOME, np.ones(4), np.ones(4)
+        tau = ORACLE.inverse_dynamics(q, v, a)
+        rigid = make_formulation('kane', found).inverse_dynamics(q, v, a)
+        assert relative_error(rigid, tau) < 0.01
+
+
+@pytest.mark.slow
+def test_thresholds_are_calibrated(bag, tmp_path, capsys):
+    thresholds = tmp_path / 'contact.yaml'
+    told(capsys, 'calibrate', bag, bag, '--output', thresholds)
+    assert list(yaml.safe_load(thresholds.read_text())['joints']) == [*NAMES]
+
+
+@pytest.mark.slow
+def test_commands_without_a_recording_accept_the_arm(tmp_path, capsys):
+    file = tmp_path / 'arm.urdf'
+    file.write_text(SAMPLE.xml)
+    said = told(capsys, 'check_model', file)
+    assert 'loads with 4 joints: turn, elbow, lift, roll' in said
+    assert 'pinocchio' in told(capsys, 'compare', file, '--states', 2)
+    said = told(capsys, 'excite', file, '--output', tmp_path / 'excited')
+    assert 'condition of the base regressor' in said
+    told(capsys, 'derive', file, '--format', 'c', '--output', tmp_path / 'c')
+    said = told(capsys, 'new_robot', file, '--out', tmp_path / 'arm')
+    assert '4 joints; a circle of' in said
+    said = told(capsys, 'design_gains', file, '--program', tmp_path / 'arm' / 'program.yaml')
+    assert 'In the program file gains' in said
+
+
+class MimicLoop(RecordedLoop):
+    """The session on this arm, behind the simulator's own chain of plants."""
+
+    def _robot(self, positions=None):
+        return load_robot(SAMPLE.xml, self.given['gravity'])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('law', sorted(LAWS))
+def test_every_law_runs_and_its_replay_repeats_it(law, tmp_path, capsys):
+    given = {**GIVEN, 'robot': '', 'robot_description': SAMPLE.xml, 'law': law}
+    loop = MimicLoop(given).run(150)
+    assert np.isfinite(loop.efforts).all()
+    said = told(capsys, 'replay', loop.bag(tmp_path / 'bag'), '--output', tmp_path / 'out')
+    assert 'every effort is within 1e-09' in said
+
+
+def test_plant_and_driver_of_the_emulator_hold_the_arm():
+    values = defaults(EMULATOR) | {
+        'period': 1e-3,
+        'mass_factor': [1.1, 1.2, 1.3, 1.4],
+        'damping_factor': [2.0],
+    }
+    plant, _ = emulated_plant(TREE, values, ['gravity', 'friction'], payload_known=True)
+    factors = [1.1, 1.2, 1.2, 1.3, 1.1, 1.4]
+    np.testing.assert_allclose(plant.tree.mass / TREE.mass, factors, rtol=1e-15)
+    np.testing.assert_allclose(plant.tree.inertia[4] / TREE.inertia[4], 1.1, rtol=1e-14)
+    np.testing.assert_allclose(plant.tree.damping, 2.0 * TREE.damping, rtol=1e-15)
+    plant.reset(HOME)
+    for _ in range(100):
+        plant.step(np.zeros(4))
+    q, v = np.zeros((2, 4))
+    plant.read(q, v)
+    # The driver compensates the nominal weight: 0.5 kg are missing at the lift, 2.3 at all.
+    assert np.abs(q - HOME).max() < 0.05
+
+
+def test_a_scara_whose_last_joint_follows_is_no_scara():
+    head, tail = shipped('scara').xml.split('<joint name="joint4"')
+    last = follow('<joint name="joint4"' + tail.split('</joint>')[0] + '</joint>', 'joint1')
+    tree = load_robot(head + last + tail.split('</joint>', 1)[1])
+    assert (tree.n, tree.bodies) == (3, 4)
+    with pytest.raises(ModelError, match='does not have the frames'):
+        ScaraTask(tree)
+
+
+def test_a_collision_of_a_sliding_mimic_joint_between_two_postures_is_found():
+    """The slide carries the ball outwards by 1 m per radian: at 2.2 rad it is in the box."""
+    ball = '<collision><geometry><sphere radius="0.05"/></geometry></collision></link>'
+    I = symmetric(0.01, 0.01, 0.01)
+    text = robot(
+        'spiral',
+        link('base'),
+        link('disc', 1.0, (0, 0, 0), I),
+        link('rod', 1.0, (0, 0, 0), I).replace('</link>', ball),
+        joint('turn', 'base', 'disc'),
+        follow(joint('slide', 'disc', 'rod', 'prismatic', axis=(1, 0, 0)), 'turn'),
+    )
+    x, y = 2.2 * np.cos(2.2), 2.2 * np.sin(2.2)
+    checker = CollisionChecker(load_robot(text), Obstacles.of([x, y, 0.0, 0.1, 0.1, 0.1], 5.0))
+    before, after = np.array([2.0]), np.array([2.2])
+    assert checker.is_free([before])
+    assert not checker.is_free([after])
+    assert not checker.is_free([before, after])
