@@ -223,7 +223,8 @@ def run(
         for _ in range(2)
     )
     if path is not None:
-        law = make_law('pd_gravity', tree, natural_frequency=FREQUENCY, period=period)
+        gains = {'natural_frequency': FREQUENCY, 'home': list(ON)}
+        law = make_law('pd_gravity', tree, period=period, **gains)
     reference, (q, v, tau) = Reference(tree.n), np.zeros((3, tree.n))
     steps = round(DURATION_S / period)
     errors, states = np.zeros((steps, 3)), np.zeros((steps, 2, tree.n))

@@ -212,7 +212,7 @@ def gain_factor(arm: DriverArm, law: str) -> float:
         return 1.0
     tree = arm.tree
     inertia = NewtonEuler(tree).mass_matrix(start_of(arm)) + np.diag(tree.armature)
-    diagonal = np.diag(joint_inertia(tree, tree.middle))
+    diagonal = np.diag(joint_inertia(tree, np.array(arm.settings['home'])))
     return np.linalg.eigvals(np.linalg.solve(inertia, diagonal)).real.max()
 
 

@@ -13,9 +13,10 @@ from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
 
 PERIOD_NS = 1_000_000
 arm = load_robot(shipped_robot('scara'))
-session = ControllerSession(arm, {'law': 'pd_gravity', 'natural_frequency': [12.0]})
-plant = MujocoPlant(arm, 1e-9 * PERIOD_NS)
 start, goal = np.array([0.2, 0.9, 0.08, 0.0]), np.array([0.7, 0.4, 0.12, 1.0])
+gains = {'natural_frequency': [12.0], 'home': start.tolist()}  # of both laws the same at the start
+session = ControllerSession(arm, {'law': 'pd_gravity', **gains})
+plant = MujocoPlant(arm, 1e-9 * PERIOD_NS)
 plant.reset(start)
 q, v, clock = np.empty(arm.n), np.empty(arm.n), 0
 

@@ -24,6 +24,7 @@ from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
 ROOT = Path(__file__).resolve().parents[2]
 PERIOD = 1e-3  # s
 GAINS = {'natural_frequency': 12.0, 'damping_ratio': 1.0}
+MIDDLE = [0.2, 0.9, 0.08, 0.0]  # of the sine, rad or m
 
 
 def rooms() -> str:
@@ -105,16 +106,16 @@ def tick() -> str:
 def law_errors() -> str:
     """Return the tool's distance from its reference under two laws with the same gains."""
     curves = {
-        'PD + gravity': _tool_errors('pd_gravity'),
+        'PD + gravity': _tool_errors('pd_gravity', home=MIDDLE),
         'computed torque': _tool_errors('computed_torque'),
     }
     return plot('SCARA on a joint sine, same gains', ('time, s', 'tool error, mm'), curves)
 
 
-def _tool_errors(name: str) -> list[tuple[float, float]]:
+def _tool_errors(name: str, **own: Any) -> list[tuple[float, float]]:
     arm = load_robot(shipped_robot('scara'))
-    law, plant = make_law(name, arm, **GAINS), MujocoPlant(arm, PERIOD)
-    middle, swing = np.array([0.2, 0.9, 0.08, 0.0]), np.array([0.4, 0.5, 0.03, 0.8])
+    law, plant = make_law(name, arm, **GAINS, **own), MujocoPlant(arm, PERIOD)
+    middle, swing = np.array(MIDDLE), np.array([0.4, 0.5, 0.03, 0.8])
     reference, errors = Reference(arm.n), []
     q, v, effort = np.empty(arm.n), np.empty(arm.n), np.zeros(arm.n)
     plant.reset(middle)

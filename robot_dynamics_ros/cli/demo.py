@@ -71,6 +71,8 @@ _COMMANDS = '/effort_controller/commands'
 
 #: Minimum ratios of RMS errors, PD + gravity to computed torque: of each joint, of the tool.
 JOINT_RATIO, TOOL_RATIO = 20.0, 50.0
+#: Joints and tools whose reference travels less are not compared; rad, m; mm.
+LEAST_TRAVEL, LEAST_TOOL = (0.05, 0.02), 5.0
 LAWS = ('pd_gravity', 'computed_torque')
 _TITLES = {'pd_gravity': 'PD + gravity', 'computed_torque': 'computed torque'}
 
@@ -174,17 +176,23 @@ def run_scene(arm: Arm, law: str, out: Path, tell: Tell) -> DemoRun:
 
 
 def outside_band(robot: str, runs: Sequence[DemoRun]) -> list[str]:
-    """Return where computed torque improves on PD + gravity by less than the required ratio."""
+    """Return where computed torque improves on PD + gravity by less than the required ratio.
+
+    Compared are the tool and the joints that move.
+    """
     if len(runs) < len(LAWS):
         return []
     pd, torque = (run.metrics for run in runs)
+    moves = [
+        x > LEAST_TRAVEL[slides] for x, slides in zip(pd.travel, runs[0].is_prismatic, strict=True)
+    ]
+    wanted = [*(JOINT_RATIO * x for x in moves), TOOL_RATIO * (pd.tool_travel_mm > LEAST_TOOL)]
     before, after = [*pd.rms_error, pd.tool_rms_mm], [*torque.rms_error, torque.tool_rms_mm]
-    wanted = [*(JOINT_RATIO for _ in pd.joints), TOOL_RATIO]
     rows = zip((*pd.joints, 'tool'), before, after, wanted, strict=True)
     return [
         f'{robot} {name}: {a / b:.1f} times, {ratio:g} required'
         for name, a, b, ratio in rows
-        if not a / b >= ratio
+        if not a >= ratio * b
     ]
 
 

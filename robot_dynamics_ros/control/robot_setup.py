@@ -78,6 +78,7 @@ def robot_parameters(
             'law': 'computed_torque',
             'natural_frequency': gains,
             'damping_ratio': [1.0],
+            'home': home,
             'stiction_velocity': STICTION_VELOCITY,
             'period': period,
             'discretization': 'semi_implicit',

@@ -174,6 +174,7 @@ class TrackingMetrics:
     Attributes:
         joints: Joint names.
         start, end: The evaluated window, s of simulated time.
+        travel, tool_travel_mm: Range of the reference, rad or m; of that of the tool, mm.
         rms_error, peak_error: Position error, rad or m.
         tool_rms_mm, tool_peak_mm: Distance between the tool and its reference, mm.
         peak_effort, effort_limit: Commanded effort and its limit, N m or N.
@@ -184,6 +185,8 @@ class TrackingMetrics:
     joints: list[str]
     start: float
     end: float
+    travel: list[float]
+    tool_travel_mm: float
     rms_error: list[float]
     peak_error: list[float]
     tool_rms_mm: float
@@ -212,18 +215,25 @@ def tracking_metrics(
     """
     run = recording.of_joints(tree.joint_names).between(*window)
     tracking, limits = Tracking(tree, frame), Limits(tree)
-    tracking.add(run)
+    columns = tracking.add(run)
     limits.add(run)
     errors, peaks = tracking.figures(), limits.figures()
     return TrackingMetrics(
         joints=list(tree.joint_names),
         start=float(run.time[0]),
         end=float(run.time[-1]),
+        travel=_range(columns['reference']).tolist(),
+        tool_travel_mm=1e3 * float(np.linalg.norm(_range(columns['program']))),
         peak_effort=peaks['effort_peak'],
         commands=int(np.isfinite(run.effort).all(axis=1).sum()),
         **{key: peaks[key] for key in ('effort_limit', 'saturated_ticks')},
         **{key: errors[key] for key in ('rms_error', 'peak_error', 'tool_rms_mm', 'tool_peak_mm')},
     )
+
+
+def _range(rows: Array) -> Array:
+    """Return the range of each column, ignoring NaN."""
+    return np.fmax.reduce(rows) - np.fmin.reduce(rows)
 
 
 # Rates -------------------------------------------------------------------------------------------

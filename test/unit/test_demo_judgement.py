@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the demo requires of computed torque, compared with PD + gravity."""
+
+from __future__ import annotations
+
+import pytest
+
+from robot_dynamics_ros.cli.demo import DemoRun, outside_band
+from robot_dynamics_ros.recordings.metrics.tracking import TrackingMetrics
+
+
+def run(law, errors, tool_mm, travel, tool_travel_mm=100.0, slides=None):
+    """Return a run of joints a, b, ... with these errors."""
+    joints = [chr(97 + k) for k in range(len(errors))]
+    n = len(joints)
+    metrics = TrackingMetrics(
+        joints, 0.0, 1.0, list(travel), tool_travel_mm, list(errors), list(errors), tool_mm,
+        tool_mm, [0.0] * n, [1.0] * n, [0] * n, 1000,
+    )  # fmt: skip
+    return DemoRun(law, metrics, slides or (False,) * n, {'p50': 1.0, 'p99': 1.0})
+
+
+@pytest.mark.parametrize(
+    ('pd', 'torque', 'tools', 'travel', 'slides', 'expected'),
+    [
+        # The second joint does not move: its errors are rounding.
+        ((0.1, 1e-10), (1e-3, 1e-10), (5.0, 0.05), (0.5, 1e-9), None, []),
+        ((0.1, 1e-3), (1e-3, 0.0), (5.0, 0.0), (0.5, 0.5), None, []),
+        ((0.1, 0.0), (1e-3, 0.0), (5.0, 0.0), (0.5, 0.0), None, []),
+        # A slide moves far in m where a turn in rad does not.
+        ((0.1,), (0.01,), (5.0, 0.05), (0.03,), (True,), ['arm a: 10.0 times, 20 required']),
+        ((0.1,), (0.01,), (5.0, 0.05), (0.03,), (False,), []),
+        ((0.1,), (1e-3,), (5.0, 1.0), (0.5,), None, ['arm tool: 5.0 times, 50 required']),
+    ],
+)
+def test_only_what_moves_is_judged(pd, torque, tools, travel, slides, expected):
+    runs = [
+        run(law, errors, tool, travel, slides=slides)
+        for law, errors, tool in zip(
+            ('pd_gravity', 'computed_torque'), (pd, torque), tools, strict=True
+        )
+    ]
+    assert outside_band('arm', runs) == expected
+
+
+def test_a_tool_at_rest_is_not_judged():
+    """The axis of a pendulum does not move with it."""
+    runs = [
+        run(law, (error,), tool, (1.0,), tool_travel_mm=1e-12)
+        for law, error, tool in (('pd_gravity', 0.1, 1e-13), ('computed_torque', 1e-5, 1e-13))
+    ]
+    assert outside_band('arm', runs) == []
