@@ -103,7 +103,7 @@ class ControlLoop:
         self.stopping = Stopping(self.state, self.limiter)
         self.guard = JointLimitGuard(tree, joint_inertia(tree, self._zeros))
         states, efforts = (self.q, self.v, self._gravity), (self._desired, self._transition.effort)
-        self._shell = SafeShell(states, efforts, self.limiter, self.guard, driven=bool(driver))
+        self._shell = SafeShell(states, efforts, self.limiter, self.guard)
         self.change_settings(settings or LoopSettings())
 
     # Settings -----------------------------------------------------------------------------------
@@ -130,7 +130,7 @@ class ControlLoop:
         if differs('stopping'):
             brake = Braking(self.tree, self.kernels, settings.stop_effort_share, settings.period)
             action = StopAction(settings.stop_action, self.tree, self.kernels)
-            self.stopping.configure(action, brake, self.driver)
+            self.stopping.configure(action, brake)
             if self.braking or self.stopping.active:
                 self.limiter.soften(STOP_SLEW)
         t, ramp = self.state.time, self._transition.ramp
@@ -176,7 +176,7 @@ class ControlLoop:
         """
         self.tree, self.kernels, self._load = other.tree, other.kernels, other._load
         self.driver, self.force = other.driver, other.force
-        self.stopping.configure(other.stopping.action, other.stopping.brake, self.driver)
+        self.stopping.configure(other.stopping.action, other.stopping.brake)
         self.change_law(other.law)
         self._fit_guard()
 
@@ -334,7 +334,7 @@ class ControlLoop:
                 self.added.add(self.state.stamp_ns, q, self._transition.effort, gain)
         shell, share = self._shell, self._driver_share(v)
         if not shell.run(ramp, share, dt, self.effort):
-            self.stopping.write(self._fallback, fresh=True)
+            self.stopping.write(self._fallback, share, fresh=True)
             shell.interpret(ramp, share, dt, self.effort, self._fallback)
 
     def _update_braking(self, t: float, dt: float) -> None:
@@ -363,10 +363,11 @@ class ControlLoop:
         if not self.stopping.active:
             self.stopping.begin()
             self.limiter.soften(STOP_SLEW if fresh else math.inf)
-        self.stopping.write(self._desired, fresh=fresh)
+        share = self._driver_share(self.v if fresh else self._zeros)
+        self.stopping.write(self._desired, share, fresh=fresh)
         if final:
-            self.limiter.reset(self._desired)
-        self.limiter.limit(self._desired, dt or self.settings.period, None, self.effort)
+            self.limiter.reset(self._desired - share)
+        self.limiter.limit(self._desired, dt or self.settings.period, None, self.effort, share)
 
     def _driver_share(self, v: Array) -> Array:
         """Return the effort that the driver adds itself, shape (n,), N m or N."""

@@ -175,8 +175,8 @@ def test_an_effort_scale_changes_while_running_and_goes_down_at_the_rate_limit()
     run.loop.change_settings(LoopSettings(activation_ramp_s=0.0, effort_rate_limit=1000.0,
                                           effort_scale=0.3))  # fmt: skip
     after = run.tick(far)[1]
-    # 1000 N m/s for 1 ms would be 1 N m; a change goes by a twentieth of the limit per ms.
-    assert after - before == pytest.approx(0.05 * 0.3 * TREE.effort_limit[1])
+    # A twentieth of the motor's limit per ms would be 1.75 N m; the rate limit permits 1 N m.
+    assert after - before == pytest.approx(1.0)
     for _ in range(200):
         last = run.tick(far)[1]
     assert last == pytest.approx(-0.3 * TREE.effort_limit[1])

@@ -153,7 +153,7 @@ def test_with_the_share_of_a_driver_the_sum_is_within_the_limit_whatever_the_rat
     limiter.reset(np.array([9.0]))
     out = np.zeros(1)
     for share in np.linspace(0.0, 6.0, 30):  # as fast as the command may not follow
-        limiter.limit(np.array([10.0 - share]), 1e-3, None, out, np.array([share]))
+        limiter.limit(np.array([10.0]), 1e-3, None, out, np.array([share]))
         assert abs(out[0] + share) <= 10.0
 
 

@@ -125,7 +125,7 @@ def kept(self, **options):
     """Leave the effort of the motion."""
 
 
-def drops(self, out, *, fresh):
+def drops(self, out, share, *, fresh):
     out[:] = 0.0
 
 

@@ -64,19 +64,21 @@ def for_each_joint(formula: Callable[..., Any], *rows: Array) -> Array:
 
 
 class EffortLimiter:
-    r"""Converts any effort into a safe command, and counts the changes.
+    r"""Converts any motor effort into a safe command, and counts the changes.
 
-    * If any entry is non-finite, the whole effort is replaced by the fallback (the effort of the
-      stop action). If the fallback is missing or non-finite, the last command decays by
-      :math:`\tau_{last}\,e^{-dt/T}`.
-    * Each joint is clipped to its limit.
-    * Each joint changes by at most ``rate * dt`` since the last command. A non-positive or NaN dt
-      permits no change; dt is clamped to ``longest_step``.
-    * After ``soften``, each joint changes at a lower rate until it has reached the desired effort.
-    * If a driver adds its own share, the sum is clipped to the motor's limit, after the rate.
+    If any entry is non-finite, the whole effort is replaced by the fallback (the effort of the
+    stop action). If the fallback is missing or non-finite, the last command decays by
+    :math:`\tau_{last}\,e^{-dt/T}`. Each joint's effort is then limited in this order:
 
-    For any input, the command is finite and within the limits. The order (rate after limit) is
-    safe because the last command is within the limits too, unless they have just been lowered.
+    1. the motor effort to the motor's limit;
+    2. the command, which is that effort without the driver's own, to ``limits``;
+    3. the change since the last command to ``rate * dt`` and, after ``soften``, to a lower rate
+       until the desired effort is reached. A non-positive or NaN dt permits no change;
+    4. command plus driver's effort to the motor's limit again, at any rate, since the driver's
+       effort may change faster than the command.
+
+    For any input, the command is finite and within the limits. Lowered limits are reached at the
+    permitted rate, which ``soften`` takes from the motor's limit until then.
 
     Attributes:
         non_finite: Number of ticks in which each joint's effort was non-finite, shape (n,).
@@ -85,11 +87,11 @@ class EffortLimiter:
         last: The last command, shape (n,), N m or N; a row of ``state``.
         saturated: Number of ticks in which each joint's effort was clipped, shape (n,).
         rate_limited: Number of ticks in which each joint's rate was limited, shape (n,).
-        bounds: A column of ``LimiterBounds`` per joint, shape (3, n); the motor limits, for the
-            sum of command and driver's share, are those of the constructor.
-        limits: Effort limit of each joint, shape (n,), N m or N; a row of ``bounds``.
+        bounds: A column of ``LimiterBounds`` per joint, shape (3, n).
+        limits: Limit of each joint's command, shape (n,), N m or N; a row of ``bounds``.
         rates: Largest rate of change, shape (n,), N m/s or N/s; a row of ``bounds``; may change.
-        motor: Motor limit of each joint, shape (n,), N m or N; a row of ``bounds``.
+        motor: Motor limit of each joint, shape (n,), N m or N; a row of ``bounds``: the limit of
+            the constructor.
         longest_step: Largest dt of the rate limit, s.
         slew: Rate set by ``soften``, as a multiple of each limit per s.
 
@@ -152,7 +154,7 @@ class EffortLimiter:
         """Compute a safe command.
 
         Args:
-            effort: Desired effort, shape (n,), N m or N; may contain any values.
+            effort: Desired motor effort, shape (n,), N m or N; may contain any values.
             dt: Time since the last command, s.
             fallback: Used if an effort is non-finite, shape (n,); may be None or non-finite.
             out: Receives the command, shape (n,), N m or N; may be ``effort`` itself.
@@ -161,20 +163,20 @@ class EffortLimiter:
         Returns:
             Whether all efforts were finite.
         """
+        shares = np.zeros_like(self.last) if share is None else share
         invalid = ~np.isfinite(effort)
         self.non_finite += invalid
         finite, desired, step = not invalid.any(), effort, self.step(dt)
         if not finite and fallback is not None and np.isfinite(fallback).all():
             desired = fallback
         elif not finite:
-            desired = self.last * math.exp(-step / DECAY_S)
-        shares = () if share is None else (share,)
+            desired = self.last * math.exp(-step / DECAY_S) + shares
 
-        def limited(x: float, *numbers: float) -> LimiterState:
-            state, bounds = LimiterState(*numbers[:4]), LimiterBounds(*numbers[4:7])
-            return limited_effort(x, state, bounds, *numbers[7:], slew=self.slew, step=step)
+        def limited(x: float, own: float, *numbers: float) -> LimiterState:
+            state, bounds = LimiterState(*numbers[:4]), LimiterBounds(*numbers[4:])
+            return limited_effort(x, own, state, bounds, slew=self.slew, step=step)
 
-        self.state[:] = for_each_joint(limited, desired, self.state, self.bounds, *shares)
+        self.state[:] = for_each_joint(limited, desired, shares, self.state, self.bounds)
         out[:] = self.last
         self.ticks += 1
         return finite
@@ -204,10 +206,10 @@ class LimiterState(NamedTuple):
 
 
 def limited_effort(
-    x: Scalar,
+    tau: Scalar,
+    share: Scalar,
     state: LimiterState,
     bounds: LimiterBounds,
-    share: Scalar | None = None,
     *,
     slew: Scalar,
     step: Scalar,
@@ -215,40 +217,47 @@ def limited_effort(
     """Return the state of a joint after a tick; its ``last`` is the command.
 
     Args:
-        x: Desired effort, N m or N; NaN gives NaN.
+        tau: Desired motor effort, N m or N; NaN gives NaN.
+        share: Effort added by the driver, N m or N.
         state: State before the tick.
         bounds: Limits of the joint.
-        share: Effort added by the driver, N m or N; None: none.
         slew: Rate while ``soft``, as a multiple of the limit per s.
         step: Time since the last command, s; not negative.
     """
-    limit, last = bounds.limit, state.last
-    clipped = minimum(maximum(x, -limit), limit)
-    saturated = select(x, -limit, 1.0, select(limit, x, 1.0, 0.0))
-    most = slew * limit
+    limit, motor, last = bounds.limit, bounds.motor, state.last
+    wanted = _clamped(tau, motor) - share
+    clipped = _clamped(wanted, limit)
+    change = clipped - last
+    # While the command is beyond a lowered limit, the slope is that of the motor's limit.
+    most = slew * select(limit, _size(last), motor, limit)
     softened = select(most, bounds.rate, state.soft, 0.0)
     rate = select(0.0, softened, most, bounds.rate)
     largest = select(0.0, step, rate * step, 0.0)
-    change = clipped - last
-    limited = last + select(last, clipped, largest, -largest)
-    exceeds = select(change, -largest, 1.0, select(largest, change, 1.0, 0.0))
+    exceeds = select(largest, _size(change), 1.0, 0.0)
     finite = select(rate, math.inf, 1.0, 0.0)
     is_limited = exceeds * finite
-    command = select(0.0, is_limited, limited, clipped)
-    if share is not None:
-        command = within_sum(command, bounds, share)
+    slow = last + select(last, clipped, largest, -largest)
+    command = select(0.0, is_limited, slow, clipped)
+    beyond = maximum(limit, _size(command))  # a lowered limit that is not reached yet
+    total = minimum(maximum(command, -motor - share), motor - share)
     return LimiterState(
-        command,
+        _clamped(total, beyond),
         state.soft * select(0.0, finite, exceeds, 1.0),
-        state.saturated + saturated,
+        state.saturated + maximum(_exceeds(tau, motor), _exceeds(wanted, limit)),
         state.rate_limited + select(0.0, softened, 0.0, is_limited),
     )
 
 
-def within_sum(x: Scalar, bounds: LimiterBounds, share: Scalar) -> Scalar:
-    """Clamp a command so that its sum with the driver's share is within the motor's limit."""
-    x = minimum(maximum(x, -bounds.motor - share), bounds.motor - share)
-    return minimum(maximum(x, -bounds.limit), bounds.limit)
+def _size(x: Scalar) -> Scalar:
+    return maximum(x, -x)
+
+
+def _clamped(x: Scalar, limit: Scalar) -> Scalar:
+    return minimum(maximum(x, -limit), limit)
+
+
+def _exceeds(x: Scalar, limit: Scalar) -> Scalar:
+    return select(limit, _size(x), 1.0, 0.0)
 
 
 class JointLimitGuard:

@@ -25,7 +25,7 @@ from robot_dynamics_ros.control.safety.limits import (
     for_each_joint,
     limited_effort,
 )
-from robot_dynamics_ros.spatial.scalar import Array, Scalar, maximum, minimum, select
+from robot_dynamics_ros.spatial.scalar import Array, Scalar, select
 from robot_dynamics_ros.symbolic.kernel import compile_function
 
 
@@ -39,7 +39,6 @@ class SafeShell:
             arrays are stored and read in every tick, the latter only during the ramp.
         limiter: Limiter with limits, last command and counts.
         guard: Joint-limit guard.
-        driven: Whether a driver adds its own share.
     """
 
     def __init__(
@@ -48,10 +47,8 @@ class SafeShell:
         efforts: tuple[Array, Array],
         limiter: EffortLimiter,
         guard: JointLimitGuard,
-        *,
-        driven: bool,
     ) -> None:
-        self._states, self._efforts, self._driven = states, efforts, driven
+        self._states, self._efforts = states, efforts
         self._limiter, self._guard, n = limiter, guard, len(states[0])
         self._numbers, self._sum = np.zeros(3), np.zeros(1)
         self._state, self._bounds = limiter.state.reshape(-1), limiter.bounds.reshape(-1)
@@ -72,7 +69,7 @@ class SafeShell:
             'safe_shell',
             sizes | tables,
             {'command': (n,), 'new_state': (size,), 'new_active': (n,), 'sum': (1,)},
-            lambda *inputs: shell_formulas(*inputs, driven=driven),
+            shell_formulas,
             fused=False,
         )
 
@@ -81,7 +78,7 @@ class SafeShell:
 
         Args:
             ramp: Weight of the law, 0 to 1.
-            share: Effort added by the driver, shape (n,), N m or N; only read if ``driven``.
+            share: Effort added by the driver, shape (n,), N m or N.
             dt: Time since the last command, s.
             out: Receives the command, shape (n,), N m or N.
 
@@ -117,21 +114,7 @@ class SafeShell:
         (desired, before), limiter = self._efforts, self._limiter
         desired[:] = for_each_joint(partial(blended, ramp), before, desired)
         self._guard.confine(*self._states, desired)
-        if self._driven:
-            subtract_driver_share(desired, share, limiter)
-        limiter.limit(desired, dt, fallback, out, share if self._driven else None)
-
-
-def subtract_driver_share(effort: Array, share: Array, limiter: EffortLimiter) -> None:
-    """Convert the desired motor effort, clipped to the motor limits, into the driver's command.
-
-    Args:
-        effort: Motor effort, shape (n,), N m or N; changed in place.
-        share: Effort added by the driver, shape (n,), N m or N.
-        limiter: Limiter with the motor limits and the counts of saturation.
-    """
-    effort[:], clipped = for_each_joint(without_driver_share, effort, share, limiter.motor)
-    limiter.saturated += clipped == 1.0
+        limiter.limit(desired, dt, fallback, out, share)
 
 
 def shell_formulas(
@@ -146,8 +129,6 @@ def shell_formulas(
     active: Array,
     state: Array,
     bounds: Array,
-    *,
-    driven: bool,
 ) -> tuple[Array, Array, Array, Array]:
     """Return command, limiter state, guard counts, and the sum of efforts as a test for NaN.
 
@@ -163,29 +144,19 @@ def shell_formulas(
         active: Counts of the guard, shape (n,).
         state: Table of the limiter's state.
         bounds: Table of the limiter's bounds.
-        driven: Whether a driver adds ``share``.
     """
     n, (ramp, slew, step) = len(q), numbers
     tau = blended(ramp, before, desired)
     tau, counted = confined_effort(q, v, gravity, tau, GuardBounds(*guard.reshape(-1, n)))
     total = tau.sum(keepdims=True)
     old, limits = LimiterState(*state.reshape(-1, n)), LimiterBounds(*bounds.reshape(-1, n))
-    if driven:
-        tau, clipped = without_driver_share(tau, share, limits.motor)
-        old = old._replace(saturated=old.saturated + clipped)
-    new = limited_effort(tau, old, limits, share if driven else None, slew=slew, step=step)
+    new = limited_effort(tau, share, old, limits, slew=slew, step=step)
     return new.last, np.concatenate(new), active + counted, total
 
 
 def blended(ramp: Scalar, before: Scalar, desired: Scalar) -> Scalar:
     """Return the blend of two efforts with weight ``ramp`` of the second."""
     return select(ramp, 1.0, before + ramp * (desired - before), desired)
-
-
-def without_driver_share(tau: Scalar, share: Scalar, motor: Scalar) -> tuple[Scalar, Scalar]:
-    """Return the clipped motor effort less the driver's share, and 1 if it was clipped, else 0."""
-    within = minimum(maximum(tau, -motor), motor)
-    return within - share, select(tau, -motor, 1.0, select(motor, tau, 1.0, 0.0))
 
 
 class ActivationRamp:

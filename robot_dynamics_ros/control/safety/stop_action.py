@@ -9,10 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from robot_dynamics_ros.control.drivers.port import DriverCompensation
 from robot_dynamics_ros.control.laws.gravity_laws import joint_inertia
 from robot_dynamics_ros.control.safety.limits import EffortLimiter
-from robot_dynamics_ros.control.safety.shell import subtract_driver_share
 from robot_dynamics_ros.control.safety.state_validator import MeasuredState
 from robot_dynamics_ros.dynamics.joint_terms import JointTerms
 from robot_dynamics_ros.errors import UnknownNameError
@@ -208,17 +206,11 @@ class Stopping:
 
     def __init__(self, state: MeasuredState, limiter: EffortLimiter) -> None:
         self._state, self._limiter = state, limiter
-        self._still = np.zeros_like(state.v)
         self.active = self._braked = False
 
-    def configure(
-        self, action: StopAction, brake: Braking, driver: DriverCompensation | None
-    ) -> None:
-        """Set the action, its brake, and the terms that a driver compensates.
-
-        An active action, or braking, restarts at the present state.
-        """
-        self.action, self.brake, self._driver = action, brake, driver
+    def configure(self, action: StopAction, brake: Braking) -> None:
+        """Set action and brake; an active action, or braking, restarts at the present state."""
+        self.action, self.brake = action, brake
         if self.active:
             self.begin()
         else:
@@ -234,21 +226,22 @@ class Stopping:
         """Start to brake the present motion."""
         self.brake.begin(self._state.time, self._state.q, self._state.v, self._limiter.limits)
 
-    def write(self, out: Array, *, fresh: bool) -> None:
-        """Compute the command of the driver.
+    def write(self, out: Array, share: Array, *, fresh: bool) -> None:
+        """Compute the motor effort.
 
         Args:
-            out: Receives the command, shape (n,), N m or N.
+            out: Receives the effort, shape (n,), N m or N.
+            share: Effort added by the driver, shape (n,), N m or N; an action without gravity
+                leaves the arm to it.
             fresh: Whether the state is current, so that feedback may be used.
         """
-        state, brake = self._state, self.brake
-        if fresh and self.action.rule.stiffness and not self._braked:
+        state, brake, rule = self._state, self.brake, self.action.rule
+        if not rule.gravity:
+            out[:] = share
+        elif fresh and rule.stiffness and not self._braked:
             brake.effort(state.q, state.v, self._limiter.limits, out)
             if brake.is_over(state.time, state.v):
                 self._braked = True
                 self.action.begin(state.q)
         else:
             self.action.effort(state.q, state.v, fresh, out)
-        if self._driver is not None and self.action.rule.gravity:
-            share = self._driver.update(state.q, state.v if fresh else self._still)
-            subtract_driver_share(out, share, self._limiter)

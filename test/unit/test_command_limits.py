@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What limits a session's commands: effort limits, rates, elapsed time, a driver's own effort.
+
+States go in, commands come out; limits and allowed steps are computed here from the description.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from samples import sample
+
+from robot_dynamics_ros.control.changes import ParameterChange
+from robot_dynamics_ros.control.drivers.conversion import bind
+from robot_dynamics_ros.control.drivers.profile import load_driver_profile
+from robot_dynamics_ros.control.session import ControllerSession
+
+MS = 1_000_000
+TREE = sample('four_dof').tree
+LIMIT = TREE.effort_limit
+PLACE = np.array([0.2, -1.0, -0.4, 0.6])
+#: Where a law that holds PLACE with 60 rad/s needs more than any limit.
+FAR = PLACE + np.array([0.3, 0.15, 0.3, 0.1])
+STILL = np.zeros(4)
+HOLDING = {'law': 'pd_gravity', 'natural_frequency': [60.0], 'activation_ramp_s': 0.0}
+CHANGE, STOP = 0.05, 0.2  # largest steps of docs/reliability.md, per limit and ms
+ROUNDING = 1e-9
+
+
+class Watched:
+    """A session with prescribed states of a fixed arm, and the commands that it sent, in N m."""
+
+    def __init__(self, profile: Any = None, rate_hz: float = 1000.0, **given: Any) -> None:
+        driver = None
+        if profile is not None:
+            loaded = load_driver_profile(profile)
+            driver = bind(replace(loaded, state=replace(loaded.state, rate_hz=rate_hz)), TREE)
+        self.session = ControllerSession(TREE, HOLDING | given, driver)
+        self.now, self.commands, self.times = 5_000 * MS, [], []
+
+    def _record(self, sent: bool) -> None:
+        if sent:
+            port = self.session.port
+            self.commands.append(port.effort_of_command(port.command))
+            self.times.append(self.now)
+
+    def state(self, q=PLACE, v=STILL, count: int = 1, period: int = MS) -> Array:
+        for _ in range(count):
+            self.now += period
+            sent = self.session.on_state(self.now, self.now, q, v)
+            self._record(sent)
+            if sent:
+                self.session.settle()
+        return self.commands[-1]
+
+    def active(self) -> Watched:
+        self.session.on_state(self.now, self.now, PLACE, STILL)
+        self.session.activate(self.now)
+        self.state(count=3)
+        return self
+
+    def move(self, q: Array, count: int = 500) -> None:
+        """Move the arm there with consistent states, and stay there as long."""
+        v = (q - PLACE) / (1e-3 * count)
+        for k in range(1, count + 1):
+            self.state(PLACE + (q - PLACE) * k / count, v)
+        self.state(q, count=count)
+
+    def wait(self, time: int) -> None:
+        """Wait without states, and watch."""
+        self.now += time
+        self._record(self.session.watch(self.now))
+
+    def change(self, **values: Any) -> None:
+        self.session.perform(ParameterChange(self.session, values))
+
+    def steps(self, since: int) -> Array:
+        """Return the changes of the commands from an index on."""
+        return np.abs(np.diff(self.commands[since - 1 :], axis=0))
+
+
+Array = np.ndarray
+
+
+def profile_of(*terms: str) -> dict[str, Any]:
+    return {'name': 'test', 'compensated_by_driver': list(terms)}
+
+
+# A lowered effort scale --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize('terms', [None, (), ('gravity',), ('friction',), ('gravity', 'friction')])
+@pytest.mark.parametrize('rate', [0.0, 200.0])
+@pytest.mark.parametrize('scale', [0.01, 0.05, 0.3])
+@pytest.mark.parametrize('q', [PLACE, FAR], ids=['holding', 'saturated'])
+def test_a_lowered_effort_scale_is_obeyed_soon_and_without_a_jump(terms, rate, scale, q):
+    """It takes at most 20 ms, or the rate limit's time; no step exceeds either slope."""
+    arm = Watched(None if terms is None else profile_of(*terms), effort_rate_limit=[rate]).active()
+    arm.move(q)
+    last, begin = np.abs(arm.commands[-1]), len(arm.commands)
+    arm.change(effort_scale=scale)
+    arm.state(q, count=500)
+    slope = np.minimum(CHANGE * LIMIT, rate * 1e-3 if rate else math.inf)
+    assert (arm.steps(begin) <= slope + ROUNDING).all()
+    allowed = np.ceil(np.maximum(last - scale * LIMIT, 0.0) / slope - ROUNDING)
+    assert allowed.max() <= 20 or rate
+    for k, command in enumerate(arm.commands[begin:]):
+        obeyed = np.abs(command) <= scale * LIMIT * (1.0 + ROUNDING)
+        assert (obeyed | (k + 1 < allowed)).all()
+
+
+def test_a_profile_with_rate_limits_keeps_them_under_a_lowered_effort_scale():
+    arm = Watched('franka_like').active()
+    arm.move(FAR)
+    begin = len(arm.commands)
+    arm.change(effort_scale=0.01)
+    arm.state(FAR, count=100)
+    assert arm.steps(begin).max() == pytest.approx(1.0, rel=1e-9)  # 1000 N m/s for 1 ms
+    assert (np.abs(arm.commands[-1]) <= 0.01 * LIMIT + ROUNDING).all()
+
+
+# Command and driver's own effort -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize('action', ['gravity', 'damping', 'hold'])
+@pytest.mark.parametrize('scale', [1.0, 0.7])
+def test_a_stop_command_and_the_drivers_effort_together_are_within_the_motors_limit(action, scale):
+    """Once the velocity is unknown, the friction that the driver adds no longer makes room."""
+    tree = TREE.with_changes(
+        effort_limit=np.array([15.0, 10.0, 15.0, 3.0]), damping=np.full(4, 2.0)
+    )
+    driver = bind(load_driver_profile(profile_of('gravity', 'friction')), tree)
+    given = {'stop_action': action, 'effort_rate_limit': [50.0], 'effort_scale': scale}
+    session, now = ControllerSession(tree, HOLDING | given, driver), 5_000 * MS
+    v = np.array([0.0, 1.0, 0.0, 0.0])
+    q = PLACE - 0.3 * v
+    session.on_state(now, now, q, v)
+    session.activate(now)
+    for _ in range(300):
+        now += MS
+        q = q + 1e-3 * v
+        assert session.on_state(now, now, q, v)
+    gravity = np.zeros(4)
+    session.loop.kernels.gravity_forces(q, gravity)
+    assert session.command[1] < -4.0  # a total of more than -10 at rest
+    for _ in range(5):
+        now += 100 * MS
+        assert session.watch(now)
+        total = session.port.effort_of_command(session.command) + gravity
+        assert (np.abs(total) <= tree.effort_limit * (1.0 + ROUNDING)).all()
