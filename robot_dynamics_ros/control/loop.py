@@ -367,7 +367,8 @@ class ControlLoop:
         self.stopping.write(self._desired, share, fresh=fresh)
         if final:
             self.limiter.reset(self._desired - share)
-        self.limiter.limit(self._desired, dt or self.settings.period, None, self.effort, share)
+        step = self.settings.period if dt is None else dt
+        self.limiter.limit(self._desired, step, None, self.effort, share)
 
     def _driver_share(self, v: Array) -> Array:
         """Return the effort that the driver adds itself, shape (n,), N m or N."""

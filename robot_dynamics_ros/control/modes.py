@@ -84,9 +84,7 @@ class SessionAction(Enum):
     RELEASE = 'release'
     #: Report the state timeout, and begin the stop action.
     STOP = 'stop'
-    #: Repeat the stop action without a fresh state.
-    REPEAT = 'repeat'
-    #: Apply the stop action to a fresh state.
+    #: Apply or repeat the stop action; with feedback while the last state is fresh.
     BRAKE = 'brake'
     #: Apply the stop action for the last time.
     LAST = 'last'
@@ -98,7 +96,6 @@ UNSTOPPED = (SessionMode.INACTIVE, SessionMode.HOLDING, SessionMode.FOLLOWING)
 COMMANDING = (
     SessionAction.RECOVER,
     SessionAction.STOP,
-    SessionAction.REPEAT,
     SessionAction.BRAKE,
     SessionAction.LAST,
 )
@@ -107,7 +104,7 @@ COMMANDING = (
 _ACTIONS = """
 event       inactive       holding           following        reacting         stopped          faulted        ended
 state       nothing        tick              tick             tick             recover>holding  brake          nothing
-silence     nothing        stop>stopped      stop>stopped     repeat           repeat           repeat         nothing
+silence     nothing        stop>stopped      stop>stopped     brake            brake            brake          nothing
 activate    start>holding  refuse            refuse           refuse           refuse           refuse         refuse
 deactivate  nothing        last>inactive     last>inactive    last>inactive    last>inactive    last>inactive  nothing
 follow      refuse         accept>following  accept           refuse           refuse           refuse         refuse
@@ -117,7 +114,7 @@ change      accept         accept            accept           accept           a
 contact     nothing        react>reacting    react>reacting   nothing          nothing          nothing        nothing
 lapse       nothing        disable>reacting  disable>reacting nothing          nothing          nothing        nothing
 release     refuse         refuse            refuse           release>holding  refuse           refuse         refuse
-fault       nothing        repeat>faulted    repeat>faulted   repeat>faulted   repeat>faulted   repeat         nothing
+fault       nothing        brake>faulted     brake>faulted    brake>faulted    brake>faulted    brake          nothing
 end         nothing>ended  last>ended        last>ended       last>ended       last>ended       last>ended     nothing
 """  # noqa: E501
 

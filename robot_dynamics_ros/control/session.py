@@ -79,6 +79,8 @@ class ControllerSession(ControllerParts):
         self.remarks: deque[SessionRemark] = deque(maxlen=_MAX_REMARKS)
         self.fault: Exception | None = None
         self._simulated_time, self._changes = simulated_time, self.loop.generator.changes
+        # Times of the last event and command on the clock of the arrivals; s since that command.
+        self._now_ns, self._sent_ns, self._elapsed = 0, 0, 0.0
 
     # States -------------------------------------------------------------------------------------
 
@@ -134,7 +136,8 @@ class ControllerSession(ControllerParts):
             repeated = verdict is StateVerdict.NOT_NEWER
         if not (verdict.usable or repeated):
             return False
-        self._received_ns = arrival_ns
+        self._received_ns = self._now_ns = arrival_ns
+        self._elapsed = loop.state.dt or loop.settings.period
         if effort is not None and self.wants_effort:
             share = self.loop.driver
             loop.measured_effort[:] = self.port.motor_effort(effort, loop.q, loop.v, share)
@@ -201,9 +204,14 @@ class ControllerSession(ControllerParts):
     def watch(self, now_ns: int) -> bool:
         """Check the age of the last state; return whether ``command`` must be sent."""
         try:
-            return self.is_silent(now_ns) and self._handle(SessionEvent.SILENCE)
+            return self.is_silent(now_ns) and self._on_silence(now_ns)
         except Exception as error:
             return self._fail(error)
+
+    def _on_silence(self, now_ns: int) -> bool:
+        self._now_ns, elapsed_ns = now_ns, now_ns - self._sent_ns
+        self._elapsed = 1e-9 * max(min(elapsed_ns, STOP_PERIOD_NS), 0)
+        return self._handle(SessionEvent.SILENCE)
 
     # Life cycle ---------------------------------------------------------------------------------
 
@@ -236,7 +244,7 @@ class ControllerSession(ControllerParts):
 
     def fall_silent(self) -> bool:
         """Act as after a timeout, for replays; return whether ``command`` must be sent."""
-        return self._handle(SessionEvent.SILENCE)
+        return self._on_silence(self._now_ns + self._timeout_ns)
 
     def cancel_goal(self) -> None:
         """Bring the reference to rest and end the active goal, if any, as canceled."""
@@ -319,6 +327,7 @@ class ControllerSession(ControllerParts):
             self.loop.tick()
         elif not self._act(action):
             return False
+        self._sent_ns, self._elapsed = self._now_ns, 0.0
         share = self.loop.driver
         self.port.write(self.loop.effort, None if share is None else share.effort, self.loop.q)
         return True
@@ -352,8 +361,7 @@ class ControllerSession(ControllerParts):
         elif action in COMMANDING:
             if action is SessionAction.STOP:
                 self._report_timeout()
-            fresh = action is SessionAction.BRAKE
-            loop.stop(fresh=fresh, dt=None if fresh else 1e-9 * STOP_PERIOD_NS)
+            loop.stop(fresh=not self.is_silent(self._now_ns), dt=self._elapsed)
         return action in COMMANDING
 
     def _report_timeout(self) -> None:
