@@ -188,7 +188,7 @@ class ControlLoop:
         Args:
             law: Acts until ``release``; may be the present law.
         """
-        self.reaction, self._transition.former, self.added = law, None, None
+        self.reaction, self._transition.former = law, None
         self.brake()
         if not law.follows_reference:
             self.braking = False
@@ -263,6 +263,7 @@ class ControlLoop:
         self.state.validator.allow_repeat()  # a repetition of the present state is answered too
         self._running = self._just_started = True
         self.stopping.active, self.braking, self.reaction = False, False, None
+        self.added = None
         if self._load is not None:
             self._load.advance(math.inf)  # a change made while inactive needs no transition
         share = self._driver_share(self.v)
@@ -292,11 +293,11 @@ class ControlLoop:
         self.brake()
 
     def brake(self) -> None:
-        """Abort the trajectory, brake, and hold where the arm comes to rest."""
+        """Abort trajectory and streamed wrench, brake, and hold where the arm comes to rest."""
         self._transition.ramp.finish()
         self.generator.begin_glide()
         self.stopping.begin_braking()
-        self.braking = True
+        self.braking, self.added = True, None
         self.limiter.soften(STOP_SLEW)
 
     # The tick -----------------------------------------------------------------------------------

@@ -44,6 +44,7 @@ class StreamedTargets:
 
     def __init__(self, loop: ControlLoop, parameters: Mapping[str, Any]) -> None:
         self._loop, self._tree = loop, loop.tree
+        self._wrench: TargetWrench | None = None
         self.configure(parameters)
 
     def configure(self, parameters: Mapping[str, Any]) -> None:
@@ -52,7 +53,8 @@ class StreamedTargets:
         if settings == getattr(self, '_settings', None):
             return
         self._settings, self._filter = settings, TargetFilter(self._tree, settings)
-        self._wrench: TargetWrench | None = None
+        if self._wrench is not None:
+            self._wrench.configure(settings)
 
     def joints(self, names: Sequence[str], position: Sequence[float]) -> Array:
         """Return target positions of all joints; joints not named keep their present target.
@@ -126,14 +128,30 @@ class StreamedTargets:
         in_frame = axes == self._settings.target_frame
         if not in_frame:
             self._require_base('target_wrench', axes)
-        adder = self._wrench or TargetWrench(self._tree, self._settings)
+        known = None if self.is_at_new_frame else self._wrench
+        adder = known or TargetWrench(self._tree, self._settings)
         return adder, array('target_wrench', wrench, (6,)), in_frame
 
+    @property
+    def is_at_new_frame(self) -> bool:
+        """Whether the next wrench acts at a frame that must be compiled."""
+        return self._wrench is None or self._wrench.frame != self._settings.target_frame
+
     def apply_wrench(self, adder: TargetWrench, wrench: Array, in_frame: bool) -> None:
-        """Apply a wrench from now on; raises the errors of :class:`TargetWrench`."""
-        self._wrench = adder
-        self._loop.added = adder
+        """Apply a wrench from now on.
+
+        Raises:
+            ConfigurationError: A wrench acts at another frame or in other axes.
+        """
+        acting = self._loop.added
+        if acting is not None and acting.active and acting.frame != adder.frame:
+            raise ConfigurationError(
+                'target_wrench', 'changes its frame while it acts', 'wait until it has faded'
+            )
+        if acting is not adder:
+            adder.reset()
         adder.aim(wrench, in_frame)
+        self._wrench = self._loop.added = adder
 
     def _require_reference(self, subject: str) -> None:
         law = self._loop.law

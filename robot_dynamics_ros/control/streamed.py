@@ -73,6 +73,12 @@ class WrenchChange(SessionChange):
 
     subject = 'target wrench'
 
+    def __init__(
+        self, session: ControllerSession, read: Callable[[], tuple[TargetWrench, Array, bool]]
+    ) -> None:
+        super().__init__(session, read)
+        self.slow = session.targets.is_at_new_frame  # which is compiled
+
     def steps(
         self, session: ControllerSession, read: Callable[[], tuple[TargetWrench, Array, bool]]
     ) -> Iterator[str]:

@@ -259,25 +259,43 @@ class TargetWrench:
     """Efforts of a filtered wrench at a frame.
 
     Attributes:
+        frame: Name of the frame.
         active: Whether a wrench acts.
 
     Args:
         tree: The robot.
-        settings: Frame, bandwidth, timeout.
+        settings: Frame, bandwidth, limits, timeout.
 
     Raises:
         UnknownNameError: The robot has no such frame.
     """
 
     def __init__(self, tree: RobotTree, settings: TargetSettings) -> None:
-        self._efforts = FrameEfforts(tree, settings.target_frame)
-        self._target, self._first_stage, self._wrench = np.zeros(6), np.zeros(6), np.zeros(6)
-        self._effort = np.zeros(tree.n)
+        self.frame = settings.target_frame
+        self._efforts = FrameEfforts(tree, self.frame)
+        self._stages, self._effort = np.zeros((3, 6)), np.zeros(tree.n)
+        self._target, self._first_stage, self._wrench = self._stages
+        self.reset()
+        self.configure(settings)
+
+    def reset(self) -> None:
+        """Begin again without a wrench, at the state of the next call of ``add``."""
+        self._stages.fill(0.0)
+        self._in_frame, self.active = False, False
+        self._now_ns: int | None = None  # timestamps of the last state and target
+        self._received_ns: int | None = None
+
+    def configure(self, settings: TargetSettings) -> None:
+        """Apply all settings except the frame; the acting wrench moves to the new limits."""
         self._limits = tuple(settings.target_wrench_limit)
         self._bandwidth = settings.target_bandwidth
         self._timeout_ns = round(1e9 * settings.target_timeout_s)
-        self._in_frame, self.active = False, False
-        self._now_ns = self._received_ns = 0
+        self._set_target(self._target.copy())
+
+    def _set_target(self, wrench: Array) -> None:
+        for part, limit in zip((slice(3), slice(3, 6)), self._limits, strict=True):
+            size = float(np.linalg.norm(wrench[part]))
+            self._target[part] = wrench[part] * (limit / size if size > limit else 1.0)
 
     def aim(self, wrench: Array, in_frame: bool) -> None:
         """Set the target wrench.
@@ -294,18 +312,19 @@ class TargetWrench:
                 'target_wrench', 'changes its axes while it acts', 'keep the frame_id'
             )
         self._in_frame = in_frame
-        for part, limit in zip((slice(3), slice(3, 6)), self._limits, strict=True):
-            size = float(np.linalg.norm(wrench[part]))
-            self._target[part] = wrench[part] * (limit / size if size > limit else 1.0)
+        self._set_target(wrench)
         self._received_ns, self.active = self._now_ns, True
 
     def add(self, now_ns: int, q: Array, effort: Array, gain: float = 1.0) -> None:
         """Add the wrench's efforts at a timestamp, ns, times a gain, to ``effort``, shape (n,)."""
-        h, self._now_ns = 1e-9 * (now_ns - self._now_ns), now_ns
+        before, self._now_ns = self._now_ns, now_ns
         if not self.active:
             return
+        if self._received_ns is None:
+            self._received_ns = now_ns
         if now_ns - self._received_ns > self._timeout_ns:
             self._target.fill(0.0)
+        h = 0.0 if before is None else 1e-9 * (now_ns - before)
         part = -math.expm1(-self._bandwidth * min(max(h, 0.0), 0.02))
         self._first_stage += part * (self._target - self._first_stage)
         self._wrench += part * (self._first_stage - self._wrench)

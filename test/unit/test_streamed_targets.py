@@ -2,6 +2,8 @@
 """Streamed targets: limits of the filter, jumps at 10 Hz, a stream that ends, wrenches."""
 
 import math
+from contextlib import suppress
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,15 +11,17 @@ from oracles import PinocchioOracle
 from samples import sample
 
 from benchmark.comply import ARMS, PushedArm, arm, held
+from robot_dynamics_ros.control.changes import ParameterChange
 from robot_dynamics_ros.control.laws.control_law import Reference
 from robot_dynamics_ros.control.modes import SessionMode
-from robot_dynamics_ros.control.streamed import TargetChange, WrenchChange
+from robot_dynamics_ros.control.session import ControllerSession
+from robot_dynamics_ros.control.streamed import STREAMED, TargetChange, WrenchChange
 from robot_dynamics_ros.control.targets import (
     TargetFilter,
     TargetSettings,
     TargetStream,
 )
-from robot_dynamics_ros.errors import RobotDynamicsError
+from robot_dynamics_ros.errors import ConfigurationError, RobotDynamicsError
 from robot_dynamics_ros.kinematics.numeric import nearest_configuration
 
 MS = 1_000_000
@@ -164,3 +168,137 @@ def test_a_streamed_wrench_presses_against_the_spring_and_fades_when_it_ends(fac
     assert (np.abs(np.diff(efforts, axis=0)) / pushed.plant.tree.effort_limit).max() < 1 / 20
     pushed.settle(3.0)
     assert np.abs(spring.error()[0]).max() < 1e-6
+
+
+class Floating:
+    """A floating arm that is held in place: its commands are gravity plus streamed wrench."""
+
+    def __init__(self) -> None:
+        self.session = ControllerSession(sample('scara').tree, {'law': 'gravity_compensation'})
+        self.now = 1_700_000_000_000 * MS  # wall time
+        self.answer()
+        self.session.activate(self.now)
+        self.settle(300)
+        self.gravity = self.session.command.copy()
+
+    def answer(self):
+        self.now += MS
+        if self.session.on_state(self.now, self.now, HERE, np.zeros(4)):
+            self.session.settle()
+        return self.session.command.copy()
+
+    def settle(self, count):
+        return np.array([self.answer() for _ in range(count)])
+
+    def request(self, force, frame=''):
+        zero, force = SimpleNamespace(x=0.0, y=0.0, z=0.0), SimpleNamespace(**force)
+        header, wrench = SimpleNamespace(frame_id=frame), SimpleNamespace(force=force, torque=zero)
+        message = SimpleNamespace(header=header, wrench=wrench)
+        return STREAMED['target_wrench'](self.session, message)
+
+    def push(self, x, frame=''):
+        self.session.perform(self.request({'x': x, 'y': 0.0, 'z': 0.0}, frame))
+
+
+def effort_of(x, frame='tool'):
+    """Return Pinocchio's efforts of a force along x of the base."""
+    tree = sample('scara').tree
+    oracle = PinocchioOracle(sample('scara').xml, (0.0, 0.0, -9.81), tree.joint_names)
+    return oracle.frame_jacobian(frame, HERE).T @ [x, 0.0, 0.0, 0.0, 0.0, 0.0]
+
+
+def test_a_single_wrench_acts_from_its_first_period_on_by_two_poles():
+    """No time has passed before its first period: the filter begins at zero."""
+    arm, p = Floating(), 15.0
+    arm.push(30.0)
+    for k, command in enumerate(arm.settle(200), start=1):
+        least, most = (1.0 - (1.0 + p * t) * math.exp(-p * t) for t in (1e-3 * (k - 2), 1e-3 * k))
+        part = (command - arm.gravity) @ effort_of(1.0) / (effort_of(1.0) @ effort_of(30.0))
+        assert least - 1e-3 <= part <= most + 1e-3 * p
+        np.testing.assert_allclose(command - arm.gravity, part * effort_of(30.0), atol=1e-9)
+    assert part > 0.75
+
+
+@pytest.mark.parametrize(
+    'change',
+    [
+        {'target_bandwidth': 40.0},
+        {'target_timeout_s': 1.0},
+        {'target_speed_share': 0.2},
+        {'target_acceleration': [1.0]},
+        {'target_wrench_limit': [20.0, 5.0]},
+        {'target_frame': 'link3'},
+    ],
+)
+def test_no_change_of_a_parameter_drops_the_acting_wrench(change):
+    arm = Floating()
+    for _ in range(12):
+        arm.push(30.0)
+        before = arm.settle(50)[-1]
+    arm.session.perform(ParameterChange(arm.session, change))
+    steps = []
+    for _ in range(12):
+        with suppress(ConfigurationError):  # a new frame waits until the wrench has faded
+            arm.push(30.0)
+        after = arm.settle(50)
+        steps.append(np.abs(np.diff([before, *after], axis=0)).max())
+        before = after[-1]
+    # Two poles at 40 rad/s move by at most 40 / e per s.
+    assert max(steps) < 1e-3 * 40.0 / math.e * np.abs(effort_of(30.0)).max()
+    if 'target_wrench_limit' in change:
+        np.testing.assert_allclose(after[-1] - arm.gravity, effort_of(20.0), atol=0.01)
+    elif 'target_frame' not in change:
+        np.testing.assert_allclose(after[-1] - arm.gravity, effort_of(30.0), atol=0.01)
+
+
+def test_a_wrench_at_another_frame_acts_once_the_present_one_has_faded():
+    arm = Floating()
+    arm.push(30.0)
+    arm.settle(200)
+    arm.session.perform(ParameterChange(arm.session, {'target_frame': 'link3'}))
+    with pytest.raises(ConfigurationError, match='changes its frame while it acts'):
+        arm.push(30.0)
+    arm.settle(3000)
+    for _ in range(20):
+        arm.push(30.0)
+        arm.settle(50)
+    np.testing.assert_allclose(arm.answer() - arm.gravity, effort_of(30.0, 'link3'), atol=0.01)
+
+
+@pytest.mark.parametrize('end', ['law', 'deactivation', 'silence'])
+def test_a_wrench_that_was_ended_does_not_act_again(end):
+    """The next one begins at zero, whatever the filter has kept."""
+    arm = Floating()
+    session = arm.session
+    for _ in range(8):
+        arm.push(30.0)
+        arm.settle(50)
+    if end == 'law':
+        for law in ('computed_torque', 'gravity_compensation'):
+            session.perform(ParameterChange(session, {'law': law}))
+            arm.settle(300)
+    elif end == 'deactivation':
+        session.deactivate()
+        session.activate(arm.now)
+    else:
+        arm.now += 300 * MS
+        assert session.watch(arm.now)
+        arm.settle(100)
+    arm.settle(300)
+    np.testing.assert_allclose(session.command, arm.gravity, atol=1e-9)
+    arm.push(30.0)
+    steps = np.diff(arm.settle(20), axis=0)
+    assert np.abs(steps).max() < 1e-3 * 15.0 / math.e * np.abs(effort_of(30.0)).max()
+
+
+def test_only_a_wrench_at_a_new_frame_is_prepared_in_the_background():
+    """It compiles the frame, which takes many periods."""
+    arm = Floating()
+    force = {'x': 1.0, 'y': 0.0, 'z': 0.0}
+    assert arm.request(force).slow
+    arm.push(1.0)
+    assert not arm.request(force).slow
+    arm.session.perform(ParameterChange(arm.session, {'target_bandwidth': 40.0}))
+    assert not arm.request(force).slow
+    arm.session.perform(ParameterChange(arm.session, {'target_frame': 'link3'}))
+    assert arm.request(force).slow
