@@ -285,9 +285,8 @@ def _times(tree: RobotTree, kernels: KernelSet) -> dict[str, float]:
 
 def _motions(tree: RobotTree) -> Iterator[Any]:
     rng = np.random.default_rng(0)
-    lower, upper = np.maximum(tree.position_lower, -3.0), np.minimum(tree.position_upper, 3.0)
     for _ in range(_STATES):
-        yield rng.uniform(lower, upper), rng.normal(size=tree.n), rng.normal(size=tree.n)
+        yield rng.uniform(*tree.sampled_range), rng.normal(size=tree.n), rng.normal(size=tree.n)
 
 
 def arms_benchmark(args: argparse.Namespace) -> int:

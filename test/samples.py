@@ -38,9 +38,9 @@ class Sample:
 
 
 def random_state(tree: RobotTree, rng: np.random.Generator) -> tuple[np.ndarray, ...]:
-    """Return q within the joint limits (one turn if endless), v and a of a brisk motion."""
-    lower = np.maximum(tree.position_lower, -math.pi)
-    upper = np.minimum(tree.position_upper, math.pi)
+    """Return q within the joint limits (a turn if endless), v and a of a brisk motion."""
+    lower = np.where(np.isneginf(tree.position_lower), -math.pi, tree.position_lower)
+    upper = np.where(np.isposinf(tree.position_upper), math.pi, tree.position_upper)
     return rng.uniform(lower, upper), rng.normal(size=tree.n), rng.normal(size=tree.n)
 
 

@@ -294,9 +294,7 @@ class JointProgram(Constraint):
         names = list(tree.joint_names) if joints is None else list(joints)
         indices = [tree.joint_index(joint) for joint in names]
         if isinstance(position, str):
-            lower, upper = tree.position_lower[indices], tree.position_upper[indices]
-            middle = 0.5 * (np.maximum(lower, -3.0) + np.minimum(upper, 3.0))
-            position = Followed(middle.tolist())
+            position = Followed(tree.middle[indices].tolist())
         self.joints = tuple(indices)
         size = len(indices)
         position.require_size('position', size, f'{size} numbers, one per joint')

@@ -163,12 +163,11 @@ def starting_configuration(program: Program, home: Array | None = None) -> Array
     if program.start is not None:
         _require_consistent(program, program.start)
         return _solve(program, program.start.position, 0.0)[0]
-    lower, upper = tree.sampled_range
-    middle = 0.5 * (lower + upper)
+    middle = tree.middle
     posture = middle if program.null_space is None else program.null_space.posture
     rng = np.random.default_rng(0)
     guesses = [posture if home is None else array('home', home, (program.n,)), middle]
-    guesses += [rng.uniform(lower, upper) for _ in range(_RESTARTS)]
+    guesses += [rng.uniform(*tree.sampled_range) for _ in range(_RESTARTS)]
     best, best_f = guesses[0], np.full(program.m, np.inf)
     for guess in guesses:
         q, f = _solve(program, guess, 0.0)

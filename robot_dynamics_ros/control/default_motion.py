@@ -218,9 +218,7 @@ class _Rating:
         self._tree, self._frame, self.least = tree, frame, (math.inf, 0)
         self._load = _Load(tree)
         self._scale = np.repeat([_length(tree), 1.0], 3)[:, np.newaxis]
-        self._middle, upper = tree.middle, tree.position_upper
-        upper = np.minimum(np.where(np.isfinite(upper), upper, math.pi), self._middle + math.pi)
-        self._half = upper - self._middle
+        self._middle, self._half = tree.middle, tree.sampled_range[1] - tree.middle
 
     def posture(self, relative: Array) -> Array:
         """Return joint positions from values relative to the ranges, shape (n,), rad or m."""

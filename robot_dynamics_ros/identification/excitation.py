@@ -99,9 +99,7 @@ class ExcitationProblem:
         self.unknowns = Unknowns(tree, terms)
         self.base: BaseParameters = structural_base(self.unknowns)
         self.scale = np.ones(len(self.base))
-        lower = np.nan_to_num(tree.position_lower, neginf=-np.pi)
-        upper = np.nan_to_num(tree.position_upper, posinf=np.pi)
-        self.middle, self.half = 0.5 * (lower + upper), 0.5 * (upper - lower)
+        self.middle, self.half = tree.middle, tree.sampled_range[1] - tree.middle
         self.fastest = bounds.velocity * tree.speeds(bounds.speed)
         self.strongest = bounds.effort * tree.effort_limit
         l = np.arange(1, harmonics + 1)

@@ -101,8 +101,7 @@ def inverse_kinematics(
         raise ParameterError('tolerance', tolerance, 'must be positive and finite')
     if iterations < 1:
         raise ParameterError('iterations', iterations, 'must be at least 1')
-    lower, upper = tree.sampled_range
-    q = 0.5 * (lower + upper) if start is None else array('start', start, (tree.n,))
+    q = tree.middle if start is None else array('start', start, (tree.n,))
     q = np.clip(q, tree.position_lower, tree.position_upper)
     rng = np.random.default_rng(seed)
     best: tuple[float, Array] = (math.inf, q)
@@ -115,7 +114,7 @@ def inverse_kinematics(
             best = (size, q)
         if _reached(error, tolerance):
             break
-        q = rng.uniform(lower, upper)
+        q = rng.uniform(*tree.sampled_range)
     q = best[1]
     error = _error(tree, frame, p, R, q)
     distance, angle = float(np.linalg.norm(error[:3])), float(np.linalg.norm(error[3:]))

@@ -264,6 +264,5 @@ def tool_task(
 
 
 def ranges(tree: RobotTree) -> Array:
-    """Return the joint ranges, shape (n,), clipped to one turn (rad) or 1 m."""
-    largest = np.where(tree.joint_is_prismatic, 1.0, 2.0 * math.pi)
-    return np.clip(tree.position_upper - tree.position_lower, 1e-3, largest)
+    """Return the widths of the joints' sampled ranges, shape (n,), rad or m."""
+    return np.maximum(np.ptp(tree.sampled_range, axis=0), 1e-3)

@@ -224,7 +224,7 @@ _MOST_LINKS = 6  # maximum number of links in a message
 
 
 def sampled_positions(tree: RobotTree) -> Array:
-    """Return deterministic joint positions within the limits (one turn if unlimited), (k, n).
+    """Return deterministic joint positions within ``tree.sampled_range``, (k, n).
 
     An additive recurrence with powers of the root of x^(n+1) = x + 1 spreads them evenly. It
     avoids numpy's random generators, whose import takes as long as the rest of loading a robot.

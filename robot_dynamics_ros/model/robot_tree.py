@@ -14,6 +14,7 @@ from robot_dynamics_ros.spatial.rotation import rotation_about
 from robot_dynamics_ros.spatial.scalar import Array, Scalar
 
 STANDARD_GRAVITY = (0.0, 0.0, -9.81)
+_ENDLESS_TRAVEL = 1.0  # m
 
 
 class BodyFrame(NamedTuple):
@@ -184,16 +185,29 @@ class RobotTree:
 
     @property
     def middle(self) -> Array:
-        """Middle of the position limits, shape (n,), rad or m; 0 for unlimited joints."""
+        """Middle of the position limits, shape (n,), rad or m; the position nearest 0 if endless.
+
+        It is the one default posture: of searches, of programs and of laws without another one.
+        """
         lower, upper = self.position_lower, self.position_upper
-        ends = np.where(np.isfinite(lower) & np.isfinite(upper), [lower, upper], 0.0)
+        ends = np.where(self._limited, [lower, upper], np.clip(0.0, lower, upper))
         return ends.mean(axis=0)
 
     @property
     def sampled_range(self) -> tuple[Array, Array]:
-        """Lower and upper bound of samples, (n,) each, rad or m: the limits within one turn."""
-        lower = np.maximum(self.position_lower, -np.pi)
-        return lower, np.maximum(np.minimum(self.position_upper, np.pi), lower)
+        """Lower and upper bound of samples, shape (n,) each, rad or m.
+
+        They are the position limits, but at most a turn about the middle of a revolute joint, and
+        ``_ENDLESS_TRAVEL`` to both sides of an endless prismatic one.
+        """
+        endless = np.where(self._limited, np.inf, _ENDLESS_TRAVEL)
+        reach, middle = np.where(self.joint_is_prismatic, endless, np.pi), self.middle
+        lower = np.maximum(self.position_lower, middle - reach)
+        return lower, np.minimum(self.position_upper, middle + reach)
+
+    @property
+    def _limited(self) -> Array:
+        return np.isfinite(self.position_lower) & np.isfinite(self.position_upper)
 
     def speeds(self, usual: float = 1.0) -> Array:
         """Return the velocity limits, shape (n,), rad/s or m/s; ``usual`` where there is none."""

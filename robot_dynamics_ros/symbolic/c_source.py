@@ -158,7 +158,7 @@ def _function(output: str, kind: Output, subject: Subject) -> CFunction:
 
 
 def _draw(subject: Subject, inputs: Sequence[str], rng: np.random.Generator) -> list[Array]:
-    """Return random inputs: positions within the limits and +-pi, others normally distributed."""
+    """Return random inputs: positions within the sampled range, others normally distributed."""
     lower, upper = (bound[_coordinates(subject)] for bound in subject.tree.sampled_range)
     return [
         rng.uniform(lower, upper) if name == 'q' else rng.normal(size=subject.n) for name in inputs
