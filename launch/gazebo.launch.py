@@ -6,6 +6,8 @@ Gazebo's own systems behind ros_gz_bridge. ros2_control: gz_ros2_control with ef
 With ``lockstep`` gazebo_robot forwards the forces, and each command triggers one step.
 """
 
+import math
+
 from launch.actions import RegisterEventHandler
 from launch.event_handlers import OnProcessExit
 from launch_ros.actions import Node
@@ -18,9 +20,11 @@ from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.ros import gazebo_files, gazebo_world, launching
 from robot_dynamics_ros.ros.launching import SWITCH, Argument, package_node
+from robot_dynamics_ros.spatial.rotation import roll_pitch_upright
 from robot_dynamics_ros.yaml_reader.parsing import read_yaml
 
 SHARE = share_directory()
+_GRAVITY, _TOLERANCE = 9.81, 0.02  # m/s^2: of worlds/arm.sdf; Gazebo's own default is 9.8
 ROS2_CONTROL = (
     'gz_ros2_control',
     'controller_manager',
@@ -199,11 +203,25 @@ def _controller(args, urdf):
     return package_node('controller', args, _robot_parameters(urdf) | own)
 
 
+def _mounting(args):
+    """Return roll and pitch at which the arm's gravity points down in the world.
+
+    Raises:
+        ConfigurationError: The shipped world has another gravity.
+    """
+    gravity = launching.given_gravity(args)
+    size = math.hypot(*gravity)
+    if args.world == launching.WORLD.default and abs(size - _GRAVITY) > _TOLERANCE:
+        problem = f'of the parameter file is {size:g} m/s^2, of the world {_GRAVITY:g}'
+        raise ConfigurationError('gravity', problem, 'give a world with it: world:=FILE')
+    return roll_pitch_upright(gravity) if size else (0.0, 0.0)
+
+
 def _insertion(args):
     """Return name and pose of the arm in the world, and the controllers to wait for."""
     return {
         'model': f'{args.prefix}{args.robot}',
-        'pose': [float(x) for x in (args.x, args.y, args.z, 0.0, 0.0, args.yaw)],
+        'pose': [*map(float, (args.x, args.y, args.z)), *_mounting(args), float(args.yaw)],
         'wait_for': args.wait_for.split(','),
     }
 

@@ -99,7 +99,8 @@ def actions(args):
     profile = load_driver_profile(args.driver_profile)
     args.robot = '' if args.description else args.robot
     urdf = _description(args)
-    tree = load_robot(urdf, effort_limit=effort_limits(profile))
+    gravity = launching.given_gravity(args)
+    tree = load_robot(urdf, gravity, effort_limit=effort_limits(profile))
     driver = bind(profile, tree)
     robot = {
         'robot': '',

@@ -79,11 +79,10 @@ class Command(NamedTuple):
             ConfigurationError: A number is out of the range that its option declares.
         """
         for key, settings in self.options.items():
-            name = key.split()[0]
-            values = getattr(args, name.strip('-').replace('-', '_'), None)
+            values = getattr(args, _destination(key), None)
             if 'check' in settings and values is not None:
                 for value in values if isinstance(values, list) else [values]:
-                    settings['check'](name, value)
+                    settings['check'](key.split()[0], value)
         return self.run(args)
 
     def parse(self, words: Sequence[str]) -> argparse.Namespace:
@@ -91,6 +90,11 @@ class Command(NamedTuple):
         parser = argparse.ArgumentParser()
         self.declare(parser)
         return parser.parse_args(words)
+
+
+def _destination(key: str) -> str:
+    """Return the attribute of the parsed arguments that has the value of an option."""
+    return key.split()[0].strip('-').replace('-', '_')
 
 
 def option(default: Any, text: str, **settings: Any) -> dict[str, Any]:
@@ -158,16 +162,14 @@ JOINTS: Options = {
         choices=('couple', 'lock'),
     ),
 }
-ROBOT: Options = {
-    'robot': option(None, ROBOT_HELP),
-    **MAPPING,
-    **JOINTS,
+GRAVITY: Options = {
     '--gravity X Y Z': option(
         STANDARD_GRAVITY,
         'gravitational acceleration in the base frame, m/s^2 (default: 0 0 -9.81)',
         type=float,
     ),
 }
+ROBOT: Options = {'robot': option(None, ROBOT_HELP), **MAPPING, **JOINTS, **GRAVITY}
 EFFORT_LIMIT: Options = {
     '--effort-limit NM': option(
         float, 'effort limit of joints without one in the description, N m or N'
@@ -193,6 +195,7 @@ OBSTACLES: Options = {
 }
 #: A set-up beyond the robot and its joints.
 SETUP: Options = {
+    **GRAVITY,
     **EFFORT_LIMIT,
     '--frame LINK': option(
         '', 'tool frame (default: --tip, else tool, tool0, tcp, flange or the last link)'
@@ -269,6 +272,30 @@ def output(usual: Path | None = None) -> Options:
     }
 
 
+def given(args: argparse.Namespace, options: Options) -> list[str]:
+    """Return the options of a table that have another value than their default."""
+    return [
+        key.split()[0]
+        for key, settings in options.items()
+        if getattr(args, _destination(key)) != settings.get('default')
+    ]
+
+
+def refuse_given(args: argparse.Namespace, options: Options, what: str) -> None:
+    """Refuse options of one arm where no arm is named.
+
+    Args:
+        args: Parsed arguments.
+        options: The table of these options.
+        what: What runs instead.
+
+    Raises:
+        ConfigurationError: One of them is given.
+    """
+    if names := given(args, options):
+        raise ConfigurationError(', '.join(names), f'has no effect on {what}', 'name an arm')
+
+
 def robot_of(args: argparse.Namespace, effort_limit: EffortLimit = _ANY_LIMIT) -> RobotTree:
     """Load the robot that the arguments select.
 
@@ -305,7 +332,7 @@ def loops_of(args: argparse.Namespace) -> Path | None:
     loops: Path | None = args.loops
     if loops is None and args.robot in MECHANISMS:
         loops = shipped_mechanism(args.robot)[1]
-    asked = [f'--{name}' for name in ('joints', 'base', 'tip', 'locked') if getattr(args, name)]
+    asked = [name for name in given(args, JOINTS) if name != '--mimic']
     if loops is not None and asked:
         problem = 'does not apply to a mechanism with loops'
         raise ConfigurationError(', '.join(asked), problem, 'leave it out')

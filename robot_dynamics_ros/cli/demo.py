@@ -20,7 +20,15 @@ import numpy as np
 from rich.console import Console
 
 from robot_dynamics_ros.cli import identify
-from robot_dynamics_ros.cli.arguments import JOINTS, MAPPING, ROBOT_HELP, SETUP, Command, option
+from robot_dynamics_ros.cli.arguments import (
+    JOINTS,
+    MAPPING,
+    ROBOT_HELP,
+    SETUP,
+    Command,
+    option,
+    refuse_given,
+)
 from robot_dynamics_ros.cli.design import excitation_trajectory, write_excitation
 from robot_dynamics_ros.cli.new_robot import parameter_file
 from robot_dynamics_ros.cli.processes import (
@@ -131,6 +139,7 @@ def _arms(args: argparse.Namespace) -> list[Arm]:
     """Return the selected arms; plan the motion of a user-supplied one."""
     args.robot = args.robot or args.one
     if args.robot is None:
+        refuse_given(args, JOINTS | SETUP, 'the shipped arms')
         return [Arm(name, name) for name in ROBOTS]
     settings = parameter_file(args)
     if settings.parent.name == 'config':

@@ -11,9 +11,19 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import yaml
 
-from robot_dynamics_ros.cli.arguments import ROBOT, SETUP, Command, option, robot_of
+from robot_dynamics_ros.cli.arguments import (
+    JOINTS,
+    MAPPING,
+    ROBOT,
+    SETUP,
+    Command,
+    given,
+    option,
+    robot_of,
+)
 from robot_dynamics_ros.control import default_motion, robot_setup
 from robot_dynamics_ros.control.default_motion import DefaultMotion
 from robot_dynamics_ros.description.shipped import MECHANISMS, ROBOTS, robot_file, share_directory
@@ -24,6 +34,7 @@ from robot_dynamics_ros.geometry import collisions
 from robot_dynamics_ros.geometry.collisions import Obstacles
 from robot_dynamics_ros.model import RobotTree, load_robot
 from robot_dynamics_ros.model.inspection import nameless
+from robot_dynamics_ros.model.robot_tree import STANDARD_GRAVITY
 from robot_dynamics_ros.recordings.metrics.tracking import tool_frame
 from robot_dynamics_ros.ros import gazebo_files
 
@@ -65,8 +76,7 @@ def parameter_file(args: argparse.Namespace) -> Path:
     Raises:
         RobotDynamicsError: The robot is rejected, or no motion stays within its limits.
     """
-    chosen = (args.joints, args.locked, args.base, args.tip, args.mapping, args.frame, args.box)
-    if args.robot in (*ROBOTS, *MECHANISMS) and not any(chosen):
+    if args.robot in (*ROBOTS, *MECHANISMS) and not given(args, MAPPING | JOINTS | SETUP):
         return share_directory() / 'config' / f'{args.robot}.yaml'
     tree = robot_of(args, args.effort_limit)
     return planned_folder(tree, args.frame or args.tip, obstacles_of(args)) / PARAMETERS
@@ -115,9 +125,9 @@ it uses at most {velocity:.0%} of a velocity limit and {effort:.0%} of an effort
 
 ## Check the model, run the demo
 
-    python -m robot_dynamics_ros check_model {urdf}
-    python -m robot_dynamics_ros demo {urdf} --frame {frame}
-    python -m robot_dynamics_ros design_gains {urdf} --program {program}
+    python -m robot_dynamics_ros check_model {urdf}{gravity}
+    python -m robot_dynamics_ros demo {urdf}{setup}
+    python -m robot_dynamics_ros design_gains {urdf} --program {program}{gravity}
 
 ## One node per terminal, simulated
 
@@ -143,7 +153,7 @@ following the stages in docs/commissioning.md.
     ros2 launch robot_dynamics_ros hardware.launch.py description:={parameters} \
 driver_profile:={driver} stage:=monitor emulator:=true
     python -m robot_dynamics_ros commission {urdf} \
---driver_profile {driver}
+--driver_profile {driver}{gravity}
 """
 
 
@@ -183,7 +193,7 @@ def write_robot_folder(
         PROGRAM: _PROGRAM_HEAD + _yaml(program),
         BRIDGE: gazebo_files.bridge_text(tree),
         ROS2_CONTROL: gazebo_files.ros2_control_text(tree),
-        README: _readme(tree, folder, motion),
+        README: _readme(tree, folder, motion, obstacles or Obstacles()),
     }
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in texts.items():
@@ -220,7 +230,8 @@ def planned_folder(tree: RobotTree, frame: str = '', obstacles: Obstacles | None
         ModelError: No posture, motion or program stays within the limits.
         UnknownNameError: The frame is unknown.
     """
-    content = f'{tree.xml}\n{tree.effort_limit.tolist()}\n{frame}\n{obstacles}'.encode()
+    numbers = tree.effort_limit.tolist(), tree.gravity.tolist()
+    content = f'{tree.xml}\n{numbers}\n{frame}\n{obstacles}'.encode()
     modules = (collisions, default_motion, robot_setup, gazebo_files)
     sources = [Path(str(module.__file__)).read_bytes() for module in modules]
     sources.append(Path(__file__).read_bytes())
@@ -265,9 +276,16 @@ def _driver_profile(tree: RobotTree) -> dict[str, Any]:
     }
 
 
-def _readme(tree: RobotTree, folder: Path, motion: DefaultMotion) -> str:
+def _readme(tree: RobotTree, folder: Path, motion: DefaultMotion, around: Obstacles) -> str:
     named = {'urdf': URDF, 'parameters': PARAMETERS, 'program': PROGRAM, 'driver': DRIVER}
+    own_gravity = not np.array_equal(tree.gravity, STANDARD_GRAVITY)
+    gravity = _words('--gravity', *tree.gravity) if own_gravity else ''
+    setup = _words('--frame', motion.frame) + gravity
+    setup += ''.join(_words('--box', *box) for box in around.boxes)
+    setup += _words('--ground-below', around.ground_below) if around.ground_below else ''
     return _README.format(
+        gravity=gravity,
+        setup=setup,
         name=tree.name,
         joints=', '.join(tree.joint_names),
         frame=motion.frame,
@@ -278,6 +296,12 @@ def _readme(tree: RobotTree, folder: Path, motion: DefaultMotion) -> str:
         **{key: shlex.quote(str(folder / name)) for key, name in named.items()},
         collisions='\n'.join(f'Remark: {remark}' for remark in motion.remarks) or _FREE,
     )
+
+
+def _words(*values: str | float) -> str:
+    """Return values as words of a command line, each after a space."""
+    texts = (x if isinstance(x, str) else np.format_float_positional(x, trim='-') for x in values)
+    return ''.join(f' {shlex.quote(text)}' for text in texts)
 
 
 def _yaml(content: Any) -> str:

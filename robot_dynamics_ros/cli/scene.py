@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
-from robot_dynamics_ros.cli.arguments import JOINTS, SETUP, Command, option
+from robot_dynamics_ros.cli.arguments import JOINTS, SETUP, Command, option, refuse_given
 from robot_dynamics_ros.cli.new_robot import PROGRAM, URDF, parameter_file
 from robot_dynamics_ros.cli.processes import LockstepRun, Tell, print_outside_band, run_all
 from robot_dynamics_ros.cli.tables import print_report
@@ -148,6 +148,7 @@ def run(args: argparse.Namespace) -> int:
         args.robot, *args.mapping = args.scene
         own = own_scene(parameter_file(args))
         return run_scenes({'plane': own}, args.out, Console())
+    refuse_given(args, JOINTS | SETUP, 'the shipped scenes')
     chosen = {name: SCENES[known_name('scene', name, SCENES)] for name in args.scene or SCENES}
     return run_scenes(chosen, args.out, Console())
 

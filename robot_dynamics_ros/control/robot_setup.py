@@ -70,11 +70,12 @@ def robot_parameters(
     obstacles = obstacles or Obstacles()
     motion = default_motion(tree, frame, obstacles)
     home = np.round(motion.home, 9).tolist()
-    simulated = {'robot': robot, 'initial_position': home}
+    modelled = {'robot': robot, 'gravity': tree.gravity.tolist()}
+    simulated = {**modelled, 'initial_position': home}
     gains = np.round(natural_frequencies(tree, motion.home, period), 3).tolist()
     return {
         'controller': {
-            'robot': robot,
+            **modelled,
             'law': 'computed_torque',
             'natural_frequency': gains,
             'damping_ratio': [1.0],
@@ -88,7 +89,7 @@ def robot_parameters(
         },
         'simulator': {**simulated, 'mode': 'real_time', 'period': period},
         'trajectory': {
-            'robot': robot,
+            **modelled,
             'kind': 'circle',
             'center': motion.center.tolist(),
             'radius': motion.radius,
@@ -104,7 +105,7 @@ def robot_parameters(
         },
         'recorder': {'use_sim_time': True},
         'monitor': {
-            'robot': robot,
+            **modelled,
             'effort_source': 'measured',
             'acceleration': 'semi_implicit',
             'use_sim_time': True,

@@ -16,8 +16,8 @@ from robot_dynamics_ros.parameters import Parameter
 
 P = Parameter
 
-#: Parameters that identify the robot.
-NAMED_ROBOT = (
+#: Parameters of the robot: its description, and additions to and overrides of it.
+ROBOT = (
     P('robot', '', 'Name of a shipped robot, a .urdf or .xacro file, or package://PACKAGE/PATH; '
       'empty: use robot_description.', fixed=True),
     P('robot_description', '', 'URDF text; empty: use the topic robot_description.', fixed=True),
@@ -34,11 +34,6 @@ NAMED_ROBOT = (
       'at 0 or the nearest limit.', fixed=True),
     P('mimic', 'couple', 'Mimic joints: couple them to their leaders, or lock them.',
       choices=('couple', 'lock'), fixed=True),
-)  # fmt: skip
-
-#: Parameters of the robot as a model: additions to and overrides of its description.
-ROBOT = (
-    *NAMED_ROBOT,
     P('gravity', [0.0, 0.0, -9.81], "Free-fall acceleration in the robot's base frame; Gazebo's "
       'own default is -9.8.', unit='m/s^2', size=3, fixed=True),
     P('effort_limit', [0.0], 'Effort limit; 0: from the description.', 0.0, unit='N m or N',
@@ -54,8 +49,8 @@ def robot_from_parameters(
     """Load the robot that a node's parameters specify.
 
     Args:
-        values: Parameters of ``NAMED_ROBOT`` and ``gravity``, and optionally ``effort_limit``,
-            ``identified`` and ``joints``, by name. If ``joints`` names any, all others are locked.
+        values: Parameters of ``ROBOT``, and optionally ``joints``, by name. If ``joints`` names
+            any, all others are locked.
         topic_description: URDF text received by topic, used if ``robot`` and
             ``robot_description`` are empty.
         driver_limits: Effort limits of the driver, N m or N, as for ``load_robot``; the parameter

@@ -41,7 +41,9 @@ from launch_ros.parameter_descriptions import ParameterValue
 from robot_dynamics_ros.control.laws.registry import known_laws
 from robot_dynamics_ros.description.shipped import PACKAGE, ROBOTS, share_directory
 from robot_dynamics_ros.errors import ConfigurationError, MissingDependencyError, SceneError
+from robot_dynamics_ros.model.robot_tree import STANDARD_GRAVITY
 from robot_dynamics_ros.ros.controller.parameters import lockstep_parameters
+from robot_dynamics_ros.yaml_reader.parsing import read_yaml
 
 SWITCH = ('true', 'false')
 #: Executables whose end does not end the scene.
@@ -182,6 +184,15 @@ def parameter_file(args: SimpleNamespace) -> list[str]:
             f'params_file {str(path)!r}', 'no such file', 'give another, or leave it out'
         )
     return [str(path)]
+
+
+def given_gravity(args: SimpleNamespace) -> list[float]:
+    """Return the controller's gravity in the parameter file, in the arm's base frame, m/s^2."""
+    for file in parameter_file(args):
+        for key, section in read_yaml(file, 'parameter file').items():
+            if key.rpartition('/')[2] == 'controller':
+                return list(section['ros__parameters'].get('gravity', STANDARD_GRAVITY))
+    return list(STANDARD_GRAVITY)
 
 
 def require_packages(packages: Iterable[str], purpose: str, bundle: str = '') -> None:

@@ -23,7 +23,6 @@ from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 from robot_dynamics_ros.errors import TrajectoryError
 from robot_dynamics_ros.messages import NANO, stamp_ns
 from robot_dynamics_ros.model.robot_parameters import robot_from_parameters
-from robot_dynamics_ros.model.robot_tree import STANDARD_GRAVITY
 from robot_dynamics_ros.parameters import counted
 from robot_dynamics_ros.ros.conversions import JointStateReader, ns_to_duration, ns_to_stamp
 from robot_dynamics_ros.ros.node import LATCHED, NEWEST, SequenceNode, Steps
@@ -60,9 +59,6 @@ class TrajectorySender(SequenceNode):
             JointTrajectory, f'{controller}/joint_trajectory', 1
         )
         self._begin_steps(self._all_steps(), ends=self._settings['exit_when_done'])
-
-    def _read_parameters(self) -> dict[str, Any]:
-        return super()._read_parameters() | {'gravity': list(STANDARD_GRAVITY)}
 
     # Subscriptions -------------------------------------------------------------------------------
 

@@ -32,7 +32,7 @@ from robot_dynamics_ros.kinematics import inverse_kinematics
 from robot_dynamics_ros.kinematics.tool_task import tool_task
 from robot_dynamics_ros.messages import NANO
 from robot_dynamics_ros.model import RobotTree, frame_pose
-from robot_dynamics_ros.model.robot_parameters import NAMED_ROBOT
+from robot_dynamics_ros.model.robot_parameters import ROBOT
 from robot_dynamics_ros.parameters import Parameter, checked, spread
 from robot_dynamics_ros.spatial.scalar import Array
 
@@ -358,4 +358,4 @@ SENDING = (
     P('exit_when_done', True, 'Exit once everything has been sent.', fixed=True),
 )  # fmt: skip
 
-TRAJECTORY = (*NAMED_ROBOT, *MOTION, *SENDING)
+TRAJECTORY = (*ROBOT, *MOTION, *SENDING)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -110,6 +111,16 @@ def rotation_from_vector(phi: Array) -> Array:
     if angle < 1e-12:
         return np.eye(3) + cross_matrix(phi)
     return rotation_about(phi / angle, angle)
+
+
+def roll_pitch_upright(down: Sequence[float] | Array) -> tuple[float, float]:
+    """Return roll and pitch, rad, about fixed axes, of a frame in which ``down`` points along -z.
+
+    Args:
+        down: Direction in the turned frame, shape (3,), not zero.
+    """
+    x, y, z = (-float(component) for component in down)
+    return math.atan2(y, z), -math.atan2(x, math.hypot(y, z))
 
 
 def quaternion(R: Array) -> Array:

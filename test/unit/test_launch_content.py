@@ -12,6 +12,7 @@ import pytest
 import setuptools
 import yaml
 from samples import sample
+from scipy.spatial.transform import Rotation
 
 from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.parameters import checked, require_known
@@ -460,6 +461,28 @@ def test_an_arm_of_ones_own_is_simulated_in_gazebo_and_mujoco(monkeypatch, tmp_p
     assert controller['discretization'] == 'zero_order'
     with pytest.raises(ConfigurationError, match='prefix: is for shipped arms'):
         scene('gazebo', monkeypatch, **own, prefix='left_')
+
+
+def test_an_arm_on_a_wall_hangs_there_in_gazebo_and_on_its_drives(monkeypatch, tmp_path):
+    """Its base's x axis points up: gravity is along -x."""
+    pytest.importorskip('launch_ros', reason='launch is not installed')
+    from robot_dynamics_ros.__main__ import main
+    from robot_dynamics_ros.errors import ConfigurationError
+
+    own = {'description': str(tmp_path / 'parameters.yaml')}
+    words = ['new_robot', 'scara', '--out', str(tmp_path), '--gravity']
+    assert main([*words, '-9.81', '0', '0']) == 0
+    actions = executed('gazebo', monkeypatch, **own, yaw='0.5')
+    pose = parameters_of(actions, 'gazebo_robot')['pose']
+    turned = Rotation.from_euler('xyz', pose[3:]).apply([-9.81, 0.0, 0.0])
+    assert turned == pytest.approx([0.0, 0.0, -9.81])
+    with pytest.raises(
+        ConfigurationError, match="gravity alone needs 0.40 of that of joint 'joint1'"
+    ):
+        scene('hardware', monkeypatch, **own, stage='gravity')
+    assert main([*words, '0', '0', '-1.62']) == 0
+    with pytest.raises(ConfigurationError, match=r'is 1.62 m/s\^2, of the world 9.81'):
+        executed('gazebo', monkeypatch, **own)
 
 
 # Parameter files ---------------------------------------------------------------------------------

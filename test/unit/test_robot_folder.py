@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+import re
 import shlex
 from pathlib import Path
 from xml.etree import ElementTree
@@ -16,7 +17,8 @@ from samples import random_tree, world_files
 
 from robot_dynamics_ros import __main__ as program
 from robot_dynamics_ros.__main__ import main
-from robot_dynamics_ros.cli import new_robot
+from robot_dynamics_ros.cli import new_robot, nodes
+from robot_dynamics_ros.cli.arguments import robot_of
 from robot_dynamics_ros.cli.new_robot import described
 from robot_dynamics_ros.constraints.feasibility import check_feasibility
 from robot_dynamics_ros.constraints.program_file import load_program
@@ -26,8 +28,10 @@ from robot_dynamics_ros.control.drivers.profile import load_driver_profile
 from robot_dynamics_ros.control.robot_setup import default_program
 from robot_dynamics_ros.description.shipped import share_directory, shipped_robot
 from robot_dynamics_ros.errors import ConfigurationError, ModelError
+from robot_dynamics_ros.geometry.collisions import Obstacles
 from robot_dynamics_ros.model import load_robot
-from robot_dynamics_ros.parameters import checked, require_known
+from robot_dynamics_ros.model.robot_parameters import robot_from_parameters
+from robot_dynamics_ros.parameters import checked, defaults, require_known
 from robot_dynamics_ros.ros.executables import declared_parameters
 from robot_dynamics_ros.ros.gazebo_files import (
     bridge_entries,
@@ -145,11 +149,119 @@ def test_every_command_of_the_readme_is_understood(written, monkeypatch):
             assert Path(word).is_file() or '/' not in word
 
 
+ON_A_WALL = """<robot name="on_a_wall" xmlns:xacro="http://www.ros.org/wiki/xacro">
+  <xacro:arg name="reach" default="0.3"/>
+  <xacro:macro name="arm" params="name parent at axis effort">
+    <joint name="${name}" type="revolute"><parent link="${parent}"/><child link="${name}_link"/>
+      <origin xyz="${at} 0 0"/><axis xyz="${axis}"/>
+      <limit lower="-2" upper="2" velocity="2" effort="${effort}"/></joint>
+    <link name="${name}_link"><inertial><origin xyz="0.15 0 0"/><mass value="1.5"/>
+      <inertia ixx="0.003" ixy="0" ixz="0" iyy="0.02" iyz="0" izz="0.02"/></inertial>
+      <collision><origin xyz="0.15 0 0"/><geometry><box size="0.2 0.04 0.04"/></geometry>
+      </collision></link>
+  </xacro:macro>
+  <link name="plate"/>
+  <xacro:arm name="a" parent="plate" at="0.2" axis="0 0 1" effort="90"/>
+  <xacro:arm name="b" parent="a_link" at="$(arg reach)" axis="0 1 0" effort="0"/>
+  <xacro:arm name="c" parent="b_link" at="0.3" axis="0 1 0" effort="70"/>
+  <xacro:arm name="jaw" parent="c_link" at="0.3" axis="0 1 0" effort="5"/>
+  <joint name="mount" type="fixed"><parent link="c_link"/><child link="probe"/>
+    <origin xyz="0.3 0 0.05"/></joint>
+  <link name="probe"/>
+</robot>"""
+
+#: Every option of new_robot that plans, as words.
+CHOSEN = {
+    'mapping': ['reach:=0.35'],
+    '--joints': ['--joints', 'a,b,c'],
+    '--base': [],  # with --tip, an alternative to --joints
+    '--tip': [],
+    '--locked': ['--locked', 'jaw:=0.4'],
+    '--mimic': ['--mimic', 'lock'],
+    '--gravity': ['--gravity', '-9.81', '0', '-0.00002'],
+    '--effort-limit': ['--effort-limit', '80'],
+    '--frame': ['--frame', 'probe'],
+    '--box': ['--box', '0.1', '1.5', '0', '0.4', '0.4', '0.4'],
+    '--ground-below': ['--ground-below', '0.25'],
+}
+
+
+@pytest.mark.slow
+def test_every_option_reaches_every_node_and_every_command_of_the_readme(tmp_path, monkeypatch):
+    """An option that plans and is then forgotten commands the model of another arm."""
+    options = new_robot.COMMANDS['new_robot'].options
+    assert {key.split()[0] for key in options} == {'robot', '--out', *CHOSEN}
+    file, folder = tmp_path / 'arm.urdf.xacro', tmp_path / 'folder'
+    file.write_text(ON_A_WALL)
+    words = [word for chosen in CHOSEN.values() for word in chosen]
+    assert main(['new_robot', str(file), *words, '--out', str(folder)]) == 0
+    gravity, locked = (-9.81, 0.0, -2e-5), {'jaw': 0.4}
+    expected = load_robot(
+        file,
+        gravity,
+        mappings={'reach': '0.35'},
+        joints=['a', 'b', 'c'],
+        locked=locked,
+        effort_limit={'b': 80.0},
+    )
+
+    def require_the_same(tree):
+        assert tree.joint_names == expected.joint_names
+        for name in ('gravity', 'effort_limit', 'mass', 'com', 'inertia', 'p_PJ'):
+            np.testing.assert_allclose(getattr(tree, name), getattr(expected, name), atol=1e-12)
+
+    nodes = read_yaml(folder / 'parameters.yaml', 'parameter file')
+    sections = {key.removeprefix('/**/'): x['ros__parameters'] for key, x in nodes.items()}
+    for name in sections.keys() - {'recorder'}:  # which needs no robot
+        declared = defaults(declared_parameters(name))
+        require_the_same(robot_from_parameters(declared | sections[name]))
+    motion = sections['trajectory']
+    assert motion['tool_frame'] == 'probe'
+    assert motion['boxes'] == [0.1, 1.5, 0.0, 0.4, 0.4, 0.4]
+    assert motion['ground_below'] == 0.25
+
+    lines = (folder / 'README.md').read_text('utf-8').splitlines()
+    commands = [shlex.split(line)[3:] for line in lines if line.startswith('    python -m')]
+    runs = {'check_model', 'demo', 'design_gains', 'commission'}
+    seen = {}
+    for name, *given in commands:
+        if name in runs:
+            seen[name] = args = program._command(name).parse(given)
+            require_the_same(robot_of(args))
+    assert seen.keys() == runs
+    assert seen['demo'].frame == 'probe'
+    around = new_robot.obstacles_of(seen['demo'])
+    assert (around.numbers, around.ground_below) == (motion['boxes'], 0.25)
+
+
+@pytest.mark.parametrize(
+    'words', [['demo', '--gravity', '0', '0', '0'], ['scene', 'circle', '--tip', 'tool']]
+)
+def test_options_of_one_arm_are_refused_for_several(words, capsys):
+    assert main(words) == 2
+    assert re.search(f'{words[-4 if words[0] == "demo" else -2]}: has no effect on the shipped',
+                     capsys.readouterr().err)  # fmt: skip
+
+
+@pytest.mark.slow
+def test_a_shipped_arm_with_an_option_is_planned_again():
+    """Every option, also one that is not about its joints."""
+    for words in (
+        ['--gravity', '0', '0', '-1.62'],
+        ['--ground-below', '0.3'],
+        ['--mimic', 'lock'],
+    ):
+        args = nodes.COMMANDS['simulate'].parse(['--robot', 'scara', *words])
+        assert new_robot.parameter_file(args).parent.name != 'config'
+    args = nodes.COMMANDS['simulate'].parse(['--robot', 'scara'])
+    assert new_robot.parameter_file(args).parent.name == 'config'
+
+
 @pytest.mark.slow
 def test_commands_of_the_readme_survive_a_folder_with_spaces(tmp_path):
     tree, folder = load_robot(shipped_robot('scara')), tmp_path / "my arm's $HOME"
     motion = default_motion(tree, 'tool')
-    text = new_robot._readme(tree, folder, motion)
+    text = new_robot._readme(tree, folder, motion, Obstacles())
     for name in ('robot.urdf', 'parameters.yaml', 'program.yaml', 'driver.yaml'):
         lines = [line for line in text.splitlines() if line.startswith('  ') and name in line]
         assert lines

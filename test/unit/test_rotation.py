@@ -17,6 +17,7 @@ from scipy.spatial.transform import Rotation
 from robot_dynamics_ros.spatial.rotation import (
     log_curvature,
     right_jacobian_inverse,
+    roll_pitch_upright,
     rotation_about,
     rotation_from_quaternion,
     rotation_from_rpy,
@@ -168,3 +169,10 @@ def test_a_quaternion_of_any_length_is_its_rotation(length):
     expected = Rotation.from_quat(direction).as_matrix()
     found = rotation_from_quaternion(length * direction)
     np.testing.assert_allclose(found, expected, atol=1e-15)
+
+
+@given(directions())
+def test_an_arm_is_mounted_so_that_its_gravity_points_down(down):
+    roll, pitch = roll_pitch_upright(9.81 * down)
+    turned = Rotation.from_euler('xyz', [roll, pitch, 0.0]).apply(down)
+    np.testing.assert_allclose(turned, [0.0, 0.0, -1.0], atol=1e-15)
