@@ -282,8 +282,6 @@ class FaultEvaluator:
         rated = self.now * 1e-9 - self.rated_at < RAMPED
         if mode not in WORKING or loop.braking or rated:
             return
-        if self.programmed and loop.law.answers_force:
-            return  # a second evaluation would advance the contact's state
         limit, share = self.tree.effort_limit, loop.motor_effort() - loop.effort
         expected = np.clip(sum(loop.decompose().values()), -limit, limit)
         expected = np.clip(expected - share, -limit, limit)

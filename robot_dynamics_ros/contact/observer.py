@@ -62,6 +62,7 @@ before they are compared. A joint at rest is almost excluded, since its friction
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
@@ -191,7 +192,7 @@ class MomentumObserver:
         self.effort, self.raw, self.gain = np.zeros(n), np.zeros(n), np.zeros(n)
         self.model, self.q, self.v, self.a = np.zeros(n), np.zeros(n), np.zeros(n), np.zeros(n)
         self._q, self._v, self._end = np.zeros(n), np.zeros(n), np.zeros(n)
-        self.breakaway = tree.coulomb_friction.copy()
+        self.breakaway, self._coulomb = tree.coulomb_friction.copy(), tree.coulomb_friction
         self.fit: EffortFit | None = None
         self._z, self._latest = np.zeros(n), np.zeros((3, n))
         states = dict.fromkeys(('q_before', 'v_before', 'q', 'v'), n)
@@ -200,7 +201,7 @@ class MomentumObserver:
             'state_between', states | {'times': 2}, instant, state_between, fused=False
         )
         efforts = dict.fromkeys(('model', 'a', 'v_end', 'effort', 'before', 'gain'), n)
-        observed = dict.fromkeys(('raw', 'observed', 'breakaway'), (n,))
+        observed = dict.fromkeys(('raw', 'observed', 'breakaway'), (n,)) | {'sum': (1,)}
         self._observed_effort = compile_function(
             'observed_effort',
             efforts,
@@ -208,7 +209,7 @@ class MomentumObserver:
             partial(observed_effort, JointTerms.of(tree)),
             fused=False,
         )
-        self._times, self._step = np.zeros(2), 0.0
+        self._times, self._step, self._sum = np.zeros(2), 0.0, np.zeros(1)
         self.configure(settings or ObserverSettings(), discretization, period)
 
     def configure(self, settings: ObserverSettings, discretization: str, period: float) -> None:
@@ -229,14 +230,19 @@ class MomentumObserver:
         if self.fit is not None:
             self.breakaway[:] = self.fit.breakaway(np.zeros(len(q)))
 
-    def update(self, step: float, q: Array, v: Array, effort: Array) -> None:
+    def update(self, step: float, q: Array, v: Array, effort: Array) -> bool:
         """Update the estimate with a new state.
+
+        A state or an effort that gives no finite estimate restarts the observer at the next one.
 
         Args:
             step: Time since the previous state, s; positive, also if states were lost.
             q: Positions, shape (n,), rad or m; copied.
             v: Velocities, shape (n,), rad/s or m/s; copied.
             effort: Motor efforts in that time, shape (n,), N m or N.
+
+        Returns:
+            Whether the estimate is finite; if not, restart what depends on it, too.
         """
         if step != self._step:
             self._step, self.gain = step, -np.expm1(-step * self.bandwidth)
@@ -248,7 +254,7 @@ class MomentumObserver:
         if self.fit is None:
             self._observed_effort(
                 self.model, self.a, self._end, effort, self.effort, self.gain,
-                self.raw, self.effort, self.breakaway,
+                self.raw, self.effort, self.breakaway, self._sum,
             )  # fmt: skip
         else:
             update_direction(self._z, q - self._q, self.fit.delta)
@@ -257,7 +263,13 @@ class MomentumObserver:
             self._latest[:-1] = self._latest[1:]
             self._latest[-1] = self.raw
             self.effort += self.gain * (np.sort(self._latest, axis=0)[1] - self.effort)
+            self._sum[0] = self.raw.sum()
+        if not math.isfinite(self._sum.item()):
+            self.breakaway[:] = self._coulomb
+            self.begin(q, v)
+            return False
         self._q[:], self._v[:] = q, v
+        return True
 
 
 def state_between(
@@ -287,8 +299,10 @@ def observed_effort(
     effort: Array,
     before: Array,
     gain: Array,
-) -> tuple[Array, Array, Array]:
-    """Return w and r after a step, and the breakaway friction; numbers or symbols.
+) -> tuple[Array, ...]:
+    """Return w and r after a step, breakaway friction, and a sum that is finite if all are.
+
+    Arguments are numbers or symbols.
 
     Args:
         terms: Friction and armature.
@@ -300,7 +314,7 @@ def observed_effort(
         gain: Filter coefficient, shape (n,).
     """
     raw = model + terms.effort(v_end, a, model) - effort
-    return raw, before + gain * (raw - before), terms.breakaway(model)
+    return raw, before + gain * (raw - before), terms.breakaway(model), raw.sum(keepdims=True)
 
 
 _LEVER = 0.1  # l, m

@@ -228,8 +228,11 @@ class ContactWatch:
             return None
         loop, observer, event = self._loop, self.observer, None
         step = loop.state.dt
-        if self.observing and step > 0.0:
-            observer.update(step, loop.q, loop.v, self._applied_effort())
+        if (
+            self.observing
+            and step > 0.0
+            and observer.update(step, loop.q, loop.v, self._applied_effort())
+        ):
             self._external.append(observer.raw.copy())
             if self.detects:
                 event = self.detector.update(step)

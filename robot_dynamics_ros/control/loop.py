@@ -13,7 +13,11 @@ from robot_dynamics_ros.control.laws.gravity_laws import joint_inertia
 from robot_dynamics_ros.control.payload import PayloadModel
 from robot_dynamics_ros.control.safety.limits import EffortLimiter, JointLimitGuard
 from robot_dynamics_ros.control.safety.shell import SafeShell, Transition
-from robot_dynamics_ros.control.safety.state_validator import MeasuredState, StateVerdict
+from robot_dynamics_ros.control.safety.state_validator import (
+    EFFORT_FACTOR,
+    MeasuredState,
+    StateVerdict,
+)
 from robot_dynamics_ros.control.safety.stop_action import Braking, StopAction, Stopping
 from robot_dynamics_ros.control.settings import LOOP, LoopSettings
 from robot_dynamics_ros.control.targets import ForceSensor, TargetWrench
@@ -61,7 +65,7 @@ class ControlLoop:
         q, v: Its positions and velocities, shape (n,), rad or m and rad/s or m/s.
         reference: Joint reference of the last tick.
         effort: The last command, shape (n,), N m or N, finite and limited, without driver share.
-        measured_effort: Last measured motor effort, shape (n,), N m or N; NaN if never measured.
+        measured_effort: Last measured motor effort, shape (n,), N m or N; NaN if unknown.
         added: Streamed wrench that is added to the law's efforts; None: none.
         force: External force on the arm, for laws that use it.
         reaction: Law that acts instead of ``law``; None: ``law`` acts.
@@ -257,6 +261,11 @@ class ControlLoop:
             self.resume()
         self._just_started = self._just_started and not verdict.usable
         return verdict
+
+    def observe_effort(self, effort: Array) -> None:
+        """Store a measured motor effort, shape (n,), N m or N; implausible entries are unknown."""
+        self.measured_effort[:] = effort
+        self.measured_effort[np.abs(effort) > EFFORT_FACTOR * self.tree.effort_limit] = np.nan
 
     def start(self) -> None:
         """Start control: hold the last valid position, ramp from the initial effort."""

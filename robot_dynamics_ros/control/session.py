@@ -140,7 +140,7 @@ class ControllerSession(ControllerParts):
         self._elapsed = loop.state.dt or loop.settings.period
         if effort is not None and self.wants_effort:
             share = self.loop.driver
-            loop.measured_effort[:] = self.port.motor_effort(effort, loop.q, loop.v, share)
+            loop.observe_effort(self.port.motor_effort(effort, loop.q, loop.v, share))
         if repeated:
             self.repeats += 1
             return False

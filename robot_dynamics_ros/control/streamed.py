@@ -6,12 +6,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+import numpy as np
+
 from robot_dynamics_ros.control.modes import SessionChange, SessionEvent
 from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.control.targets import TargetWrench
 from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.spatial.linear_algebra import array
 from robot_dynamics_ros.spatial.scalar import Array
+
+_MAX_WRENCH = 1e6  # N and N m: larger values are invalid
 
 
 class TargetChange(SessionChange):
@@ -109,6 +113,8 @@ class MeasuredWrench(SessionChange):
     ) -> Iterator[str]:
         """Check the wrench; store it. See :class:`SessionChange`."""
         values = array('measured wrench', wrench, (6,))
+        if np.abs(values).max() > _MAX_WRENCH:
+            raise ConfigurationError(self.subject, f'is {values.tolist()}', 'check the sensor')
         efforts = session.loop.force.efforts(frame)
         yield ''
         session.loop.force.store(frame, efforts, values)

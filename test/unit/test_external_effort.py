@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from oracles import PinocchioOracle
 from samples import sample
 from scipy.signal import lfilter, medfilt
 
+from robot_dynamics_ros.contact.detector import ContactDetector, ContactThresholds
 from robot_dynamics_ros.contact.observer import (
     TERMS,
     EffortFit,
@@ -19,8 +21,9 @@ from robot_dynamics_ros.contact.observer import (
 )
 from robot_dynamics_ros.control.changes import PayloadChange, TrajectoryChange
 from robot_dynamics_ros.control.session import ControllerSession
+from robot_dynamics_ros.control.streamed import MeasuredWrench
 from robot_dynamics_ros.dynamics import FORMULATIONS
-from robot_dynamics_ros.errors import UnknownNameError
+from robot_dynamics_ros.errors import ConfigurationError, UnknownNameError
 from robot_dynamics_ros.model.payload import Payload
 from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
 from robot_dynamics_ros.symbolic.kernel import compile_kernel
@@ -185,6 +188,53 @@ def test_measured_efforts_tell_what_the_motors_failed_to_give(discretization):
     assert np.abs(arm.run(300)).max() < 0.05
 
 
+@pytest.mark.parametrize('outlier', [np.nan, np.inf, -1e300, 1e4])
+@pytest.mark.parametrize('law', ['computed_torque', 'constraint_stabilization'])
+def test_one_implausible_measured_effort_is_no_external_effort(outlier, law):
+    """A reading of more than ten times the limit is unknown; the command replaces it."""
+    estimates = []
+    for reading in (None, outlier):
+        arm = PushedArm('scara', law=law, observer_effort='measured')
+        arm.run(200, extra=np.array([3.0, 0, 0, 0]))
+        arm.plant.step(arm.session.loop.effort + np.array([3.0, 0, 0, 0]))
+        arm.stamp += MS
+        if reading is not None:
+            arm.plant.effort[1] = reading
+        arm._state()
+        arm.run(100, extra=np.array([3.0, 0, 0, 0]))
+        estimates.append(np.array(arm.estimates[200:]))
+    assert np.abs(estimates[1] - estimates[0]).max() < 0.01
+
+
+@pytest.mark.parametrize('value', [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize('row', [0, 1], ids=['position', 'velocity'])
+def test_one_outlier_among_the_states_leaves_nothing_in_observer_and_detector(value, row):
+    """A push that begins after it is found as without it."""
+    tree = frictionless('scara')
+    kernels, n = compile_kernel(tree), tree.n
+    found = []
+    for spoilt in (False, True):
+        observer = MomentumObserver(tree, kernels.inverse_dynamics, ObserverSettings(K))
+        thresholds = ContactThresholds.coarse(tree)
+        detector = ContactDetector(tree, kernels.gravity_forces, observer, thresholds)
+        q, gravity, events = PLACES['scara'], np.zeros(n), []
+        kernels.gravity_forces(q, gravity)
+        detector.begin(q, np.zeros(n))
+        for k in range(300):
+            state, push = np.array([q, np.zeros(n)]), np.array([0.0, 20.0 * (k > 100), 0.0, 0.0])
+            if spoilt and k == 50:
+                state[row, 1] = value
+            with np.errstate(all='ignore'):
+                if observer.update(1e-3, *state, gravity - push):
+                    events.append(detector.update(1e-3))
+                else:
+                    detector.begin(*state)
+        found.append((observer.effort.copy(), str([x for x in events if x is not None])))
+        assert (detector.ratio < np.inf).all()
+    np.testing.assert_allclose(found[1][0], found[0][0], atol=1e-6)
+    assert found[1][1] == found[0][1] != '[]'
+
+
 def test_drive_friction_of_identify_belongs_to_the_model():
     drives = {'offset': np.array([0.5, 0, 0, 0]), 'stribeck_velocity': np.ones(4)}
     tree = frictionless('scara').with_changes(drive_friction=drives)
@@ -260,3 +310,15 @@ def test_one_state_that_is_off_is_no_push_where_efforts_are_fitted(rng):
         middle = medfilt(before, (3, 1))[1:-1]  # of each state and the two before it
         expected = lfilter([1.0 - stays], [1.0, -stays], middle, axis=0)
         np.testing.assert_allclose(seen, expected, atol=1e-12)
+
+
+def test_an_implausible_measured_wrench_is_refused_and_the_last_one_stays():
+    arm = PushedArm('scara')
+    for force in (5.0, 1e300):
+        change = MeasuredWrench(arm.session, 'tool', [force] + [0.0] * 5)
+        with suppress(ConfigurationError):
+            arm.session.perform(change)
+        arm.run(1)
+        external = arm.session.loop.force.external
+        assert external.measured
+        assert 0.0 < np.abs(external.effort).max() < 10.0

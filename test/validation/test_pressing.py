@@ -189,6 +189,25 @@ def test_a_wrong_contact_is_refused_with_its_name(name):
         load_program({'constraints': [{**plane, 'contact': contact}]}, tree, check=False)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize('sensed', [True, False])
+def test_a_subscriber_of_effort_components_changes_no_command_and_sees_its_terms(sensed):
+    """While touching down, pressing, losing the contact beyond an edge, and going back."""
+    here, runs = scene('scara_press', friction=True), []
+    board = replace(make_board(here, 1e4, 0.3), origin=(0.345, 0.085, 0.28), size=0.07)
+    for subscribed in (False, True):
+        pressing, away = Pressing(here, board, sensed=sensed), []
+        for _ in pressing.run(3000):
+            if subscribed:
+                total = sum(pressing.session.loop.decompose().values())
+                away.append(np.abs(total - pressing.efforts[-1]).max())
+        runs.append(np.array(pressing.efforts))
+        [control] = pressing.law._contacts.controls
+        assert control.phase is ContactPhase.RETRACTED
+    np.testing.assert_array_equal(*runs)
+    assert max(away[300:]) < 1e-9  # once the ramp after activation is over
+
+
 def test_only_a_single_row_in_metres_can_be_pressed_on():
     point = {'kind': 'point', 'frame': 'tool', 'axes': 'xy', 'target': [0.3, 0.1]}
     tree = scene('scara_press', friction=True).tree

@@ -132,6 +132,7 @@ class ConstraintStabilization(ModelLaw):
         self._contacts = ContactForces(self._kernel, self.external)
         self.follows_reference, self.answers_force = bool(self.followed), bool(program.contacts)
         self._start: float | None = None
+        self._ticked = math.nan
         self._lead: LeadIn | None = None
         self._leading, self._blend = False, program.blend
         self._initial: tuple[Array, Array] = (np.zeros(m), np.zeros(m))
@@ -174,7 +175,7 @@ class ConstraintStabilization(ModelLaw):
             q: Measured positions, shape (n,), rad or m.
             v: Measured velocities, shape (n,), rad/s or m/s.
         """
-        self._start, self._leading = t, False
+        self._start, self._leading, self._ticked = t, False, math.nan
         self._begin_program(q, v, self.program.blend)
         if self._lead is not None and not self._can_begin(q, v):
             self._lead.begin(q, v)
@@ -207,8 +208,11 @@ class ConstraintStabilization(ModelLaw):
             self._move_to_start(t, q, v, out)
             return
         self._previous, self.acceleration = self.acceleration, self._previous
-        self._evaluate(t, q, v, reference)
-        kernel = self._kernel
+        self._set_targets(t, reference)
+        self._contacts.begin(t)
+        self._kernel.run(self._program_time(t), q, v, self._previous)
+        self._contacts.update_forces()
+        self._ticked, kernel = t, self._kernel
         self.acceleration[:] = kernel.acceleration
         if self.ahead.time > 0.0:
             q, v = kernel.q, kernel.v
@@ -239,10 +243,13 @@ class ConstraintStabilization(ModelLaw):
             self.scale = self._effort.confine(q, v, out)
             self.acceleration *= self.scale
 
-    def _evaluate(self, t: float, q: Array, v: Array, reference: Reference) -> None:
-        """Evaluate the program at the state and time for which the effort is computed."""
+    def _program_time(self, t: float) -> float:
+        """Return the program's time for which the effort is computed."""
+        return t - (self._start or 0.0) + self.ahead.time
+
+    def _set_targets(self, t: float, reference: Reference) -> None:
+        """Set the signals that follow the reference, and the offset of the blend."""
         ahead = self.ahead
-        time = t - (self._start or 0.0) + ahead.time
         if self.followed:
             ahead.see(reference.position, reference.velocity, reference.acceleration)
             followed_q, followed_v = ahead.q.tolist(), ahead.v.tolist()
@@ -254,24 +261,25 @@ class ConstraintStabilization(ModelLaw):
                     [followed_a[i] for i in joints],
                 )
         if self._blend > 0.0:
-            self._kernel.set_offset(*quintic_offset(*self._initial, self._blend, time))
-        self._contacts.begin(t)
-        self._kernel.run(time, q, v, self._previous)
-        self._contacts.update_forces()
+            offset = quintic_offset(*self._initial, self._blend, self._program_time(t))
+            self._kernel.set_offset(*offset)
 
     def decompose(self, t: float, q: Array, v: Array, reference: Reference) -> dict[str, Array]:
         """Return the efforts of the last tick by term; see :class:`ControlLaw`.
 
-        Call it with the arguments of that tick. The terms are ``inertia`` (feed-forward of the
-        program's motion), ``task`` (feedback of f), ``null_space``, ``saturation`` (removed by the
-        effort limits), ``coriolis``, ``gravity``, ``friction`` and, with contacts, ``contact``;
-        each shape (n,), N m or N.
+        Call it with the arguments of that tick; it changes no state. The terms are ``inertia``
+        (feed-forward of the program's motion), ``task`` (feedback of f), ``null_space``,
+        ``saturation`` (removed by the effort limits), ``coriolis``, ``gravity``, ``friction`` and,
+        with contacts, ``contact``; each shape (n,), N m or N.
         """
         if self._start is None:
             self.reset(t, q, v)
         if self._leading:
             return self._effort.split(q, v, {'inertia': self.acceleration})
-        self._evaluate(t, q, v, reference)
+        if t != self._ticked:  # else the kernel still has the results of the tick
+            self._set_targets(t, reference)
+            self._contacts.set_targets()
+            self._kernel.run(self._program_time(t), q, v, self._previous)
         if self.ahead.time > 0.0:
             q, v = self._kernel.q.copy(), self._kernel.v.copy()
         a, solution = self._kernel.acceleration.copy(), self._kernel.inverse()

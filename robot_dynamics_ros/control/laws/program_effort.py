@@ -260,11 +260,15 @@ class ContactForces:
             return
         self._step = min(max(t - self._time, 0.0), _MAX_STEP_S) if t > self._time else 0.0
         self._time = t
+        self.set_targets()
+        self._kernel.external[:] = self._external.effort
+
+    def set_targets(self) -> None:
+        """Set the program's present targets normal to the surfaces."""
         kernel = self._kernel
         for k, (row, control) in enumerate(self._pairs):
             kernel.held[k], kernel.wish[k] = control.held, control.wish
             kernel.set_row_offset(row, control.place, control.rate)
-        kernel.external[:] = self._external.effort
 
     def update_forces(self) -> None:
         """Update the forces for the coming period, after the program was evaluated."""

@@ -18,6 +18,8 @@ from robot_dynamics_ros.symbolic.kernel import Kernel, compile_function
 MAX_POSITION = 1e6
 #: Largest plausible velocity, as a multiple of the velocity limit.
 VELOCITY_FACTOR = 10.0
+#: Largest plausible measured effort, as a multiple of the effort limit.
+EFFORT_FACTOR = 10.0
 #: Jump that is always permitted (coarse encoders), rad or m.
 SLACK = 1e-2
 #: Shortest plausible time to reverse a joint from its greatest plausible speed, s.

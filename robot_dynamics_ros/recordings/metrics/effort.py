@@ -363,13 +363,16 @@ class ContactStream:
         for k in range(first, len(whole.time)):
             applied = self._applied_effort(efforts, k)
             step = float(steps[k])
-            if not (0.0 < step <= _LONGEST_STEP and np.isfinite(applied).all()):
+            if not (
+                0.0 < step <= _LONGEST_STEP
+                and np.isfinite(applied).all()
+                and self.observer.update(step, whole.position[k], whole.velocity[k], applied)
+            ):
                 self.detector.begin(whole.position[k], whole.velocity[k])
                 if self._fitting is not None:
                     self._fitting.begin()
                 yield float(whole.time[k]), 0.0, None
                 continue
-            self.observer.update(step, whole.position[k], whole.velocity[k], applied)
             if self._fitting is not None:
                 obs, dq = self.observer, whole.position[k] - whole.position[k - 1]
                 self._fitting.take(step, dq, obs.model, obs.a, obs.v, applied, obs.gain)
