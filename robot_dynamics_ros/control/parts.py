@@ -27,7 +27,7 @@ from robot_dynamics_ros.kinematics.numeric import nearest_configuration
 from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.parameters import checked, defaults
 from robot_dynamics_ros.spatial.linear_algebra import array, numbers
-from robot_dynamics_ros.spatial.rotation import rotation_from_quaternion
+from robot_dynamics_ros.spatial.rotation import rotation_from_xyzw
 from robot_dynamics_ros.spatial.scalar import Array
 
 
@@ -100,7 +100,7 @@ class StreamedTargets:
         self._require_reference('target_pose')
         self._require_base('target_pose', axes)
         p, quat = numbers('target_pose', position), numbers('target_pose', quaternion)
-        R = rotation_from_quaternion(quat) if quat.any() else None
+        R = rotation_from_xyzw(quat) if quat.any() else None
         frame = self._settings.target_frame
         return nearest_configuration(self._tree, p, R, frame, self._loop.generator.target)
 

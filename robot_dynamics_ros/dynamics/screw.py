@@ -180,7 +180,7 @@ class Screw(Formulation):
 
     def gravity_forces(self, q: Array) -> Array:
         r"""Return g(q), shape (n,): :math:`-f_{gi} = -f^{iT}\Theta_i^{i*}l_i^0`."""
-        return -screw_terms.gravity_forces(self.geometry(q))
+        return screw_terms.gravity_forces(self.geometry(q))
 
     def bias_forces(self, q: Array, v: Array, wrenches: Wrenches | None = None) -> Array:
         r"""Return b(q, v), shape (n,), with :math:`b_i = \sum d_{sj}^iv_sv_j - f_{gi} - f_{ei}`.
@@ -190,7 +190,7 @@ class Screw(Formulation):
         self._check(v=v)
         x, external = self.geometry(q), self._body_wrenches(wrenches)
         h = screw_terms.christoffel_symbols(x) @ v @ v
-        b = h - screw_terms.gravity_forces(x)
+        b = h + screw_terms.gravity_forces(x)
         return b if external is None else b - screw_terms.external_forces(x, external)
 
     def inverse_dynamics(

@@ -275,18 +275,19 @@ def _inertia_rate(x: ScrewGeometry, i: int, t: int, M: Array) -> Array:
 
 
 def gravity_forces(x: ScrewGeometry) -> Array:
-    r"""Return :math:`f_{gi} = f^{iT}\Theta_i^{i*}l_i^0`, shape (n,), N m or N.
+    r"""Return :math:`g_i = -f_{gi} = -f^{iT}\Theta_i^{i*}l_i^0`, shape (n,), N m or N.
 
-    The force exerted by gravity, the negative of g(q) in :class:`Formulation`.
+    The efforts that hold the arm against gravity, as in all formulations; the paper's
+    :math:`f_g` is the force that gravity exerts.
 
     Source: Zaremba 1990, (2.8) with the gravity wrench (2.4) summed over composite inertias.
     """
     f = x.f
-    return np.array([f[i] @ (x.composite[i] @ x.l0[i]) for i in range(len(f))])
+    return -np.array([f[i] @ (x.composite[i] @ x.l0[i]) for i in range(len(f))])
 
 
 def gravity_derivatives(x: ScrewGeometry) -> Array:
-    r"""Return :math:`f_{gi}^{(j)}`, shape (n, n), symmetric: negative Hessian of the potential.
+    r"""Return :math:`g_i^{(j)} = -f_{gi}^{(j)}`, shape (n, n): the Hessian of the potential.
 
     :math:`f_{gi}` has the form of an element of A with :math:`l_i^0` as the column, so
 
@@ -295,7 +296,7 @@ def gravity_derivatives(x: ScrewGeometry) -> Array:
         = l_i^{0\,T}D_{ij}
     """
     D = effective_inertia_rates(x)
-    return np.array([D[i] @ x.l0[i] for i in range(len(D))])
+    return -np.array([D[i] @ x.l0[i] for i in range(len(D))])
 
 
 def external_forces(x: ScrewGeometry, wrenches: Array) -> Array:
@@ -370,7 +371,7 @@ def inverse_dynamics_derivatives(
     dA, ddA = mass_matrix_derivatives(x), mass_matrix_second_derivatives(x)
     first = np.tensordot(v, ddA @ v, axes=(0, 1))
     second = np.tensordot(v, np.tensordot(v, ddA, axes=(0, 0)), axes=(0, 0))
-    db_dq = first - second / 2 - gravity_derivatives(x)
+    db_dq = first - second / 2 + gravity_derivatives(x)
     if wrenches is not None:
         db_dq = db_dq - external_derivatives(x, wrenches)
     db_dv = 2 * (christoffel_symbols(x) @ v)

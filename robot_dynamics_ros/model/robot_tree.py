@@ -55,7 +55,8 @@ class RobotTree:
     attributes have n entries and *body* attributes (link_names to inertia below) have one entry
     per body; friction and armature of followers are included in those of their leaders.
 
-    Arrays are read-only. They hold floats, or symbols (dtype object) for printed equations.
+    Arrays are read-only copies of those given. They hold floats, or symbols (dtype object) for
+    printed equations.
 
     Attributes:
         name: Name of the robot.
@@ -115,9 +116,8 @@ class RobotTree:
     drive_friction: Mapping[str, Array] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for value in vars(self).values():
-            if hasattr(value, 'setflags'):
-                value.setflags(write=False)
+        for name, value in vars(self).items():
+            object.__setattr__(self, name, _frozen(value))
 
     @property
     def n(self) -> int:
@@ -255,6 +255,17 @@ class RobotTree:
     def with_changes(self, **changes: Any) -> RobotTree:
         """Return a copy with some attributes replaced (payload, model error, symbols)."""
         return replace(self, **changes)
+
+
+def _frozen(value: Any) -> Any:
+    """Return an array that nobody can write to, and a mapping of arrays as a mapping of such."""
+    if isinstance(value, Mapping):
+        return {key: _frozen(part) for key, part in value.items()}
+    if not isinstance(value, np.ndarray) or not (value.flags.writeable or value.base is not None):
+        return value
+    value = value.copy()
+    value.setflags(write=False)
+    return value
 
 
 def vector(name: str, value: Any) -> Array:

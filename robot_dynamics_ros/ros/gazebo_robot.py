@@ -43,7 +43,7 @@ from robot_dynamics_ros.ros.gazebo_world import (
 )
 from robot_dynamics_ros.ros.node import LATCHED, SequenceNode, Steps
 from robot_dynamics_ros.ros.node_parameters import GAZEBO_ROBOT
-from robot_dynamics_ros.spatial.rotation import quaternion, rotation_from_rpy
+from robot_dynamics_ros.spatial.rotation import quaternion_xyzw, rotation_from_rpy
 
 
 class CommandedWorld:
@@ -131,7 +131,7 @@ def insertion(file: Path, model: str, pose: Sequence[float]) -> str:
         pose: x, y, z, m; roll, pitch, yaw, rad, about the fixed axes x, y, z in that order.
     """
     x, y, z, *angles = pose
-    w, i, j, k = quaternion(rotation_from_rpy(*angles)).tolist()
+    i, j, k, w = quaternion_xyzw(rotation_from_rpy(*angles)).tolist()
     return (
         f'sdf_filename: "{file}", name: "{model}", pose: {{position: {{x: {x!r}, y: {y!r}, '
         f'z: {z!r}}}, orientation: {{w: {w!r}, x: {i!r}, y: {j!r}, z: {k!r}}}}}'

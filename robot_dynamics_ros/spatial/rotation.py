@@ -123,14 +123,14 @@ def roll_pitch_upright(down: Sequence[float] | Array) -> tuple[float, float]:
     return math.atan2(y, z), -math.atan2(x, math.hypot(y, z))
 
 
-def quaternion(R: Array) -> Array:
-    """Return the unit quaternion w, x, y, z of a rotation, new array, shape (4,)."""
+def quaternion_xyzw(R: Array) -> Array:
+    """Return the unit quaternion x, y, z, w of a rotation, new array, shape (4,)."""
     phi = rotation_vector(R)
     half = 0.5 * math.sqrt(float(phi @ phi))
-    return np.array([math.cos(half), *(0.5 * np.sinc(half / math.pi) * phi)])
+    return np.array([*(0.5 * np.sinc(half / math.pi) * phi), math.cos(half)])
 
 
-def rotation_from_quaternion(quaternion: Array) -> Array:
+def rotation_from_xyzw(quaternion: Array) -> Array:
     """Return the rotation matrix, shape (3, 3), of a nonzero quaternion x, y, z, w."""
     scaled = quaternion / np.abs(quaternion).max()  # avoids overflow and underflow of the norm
     x, y, z, w = scaled / math.sqrt(float(scaled @ scaled))

@@ -12,7 +12,7 @@ from robot_dynamics_ros.description.urdf import Limit
 from robot_dynamics_ros.geometry import LinkShape
 from robot_dynamics_ros.geometry.triangles import joined
 from robot_dynamics_ros.model import FramePose
-from robot_dynamics_ros.spatial.rotation import quaternion
+from robot_dynamics_ros.spatial.rotation import quaternion_xyzw
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.viewing.arm import ArmInstant, LinkTree
 
@@ -246,8 +246,10 @@ def set_pose(node: Any, position: Array, R: Array | None = None) -> None:
     """Set position and, if given, rotation of a node, if they changed."""
     if np.abs(node.position - position).max() > _LEAST_MOVE:
         node.position = position
-    if R is not None and np.abs(node.wxyz - (wxyz := quaternion(R))).max() > _LEAST_MOVE:
-        node.wxyz = wxyz
+    if R is not None:
+        wxyz = np.roll(quaternion_xyzw(R), 1)  # the order of the viewer library
+        if np.abs(node.wxyz - wxyz).max() > _LEAST_MOVE:
+            node.wxyz = wxyz
 
 
 class Trail:

@@ -68,6 +68,19 @@ def test_a_range_with_one_end_begins_there():
     assert upper.tolist() == [2.0 + TURN, -3.0, 1.0]
 
 
+def test_a_tree_copies_the_arrays_that_it_freezes():
+    tree, mass, offset = arm(('revolute', (-1.0, 1.0))), np.array([2.0]), np.array([0.1])
+    changed = tree.with_changes(mass=mass, drive_friction={'offset': offset}, com=mass[:, None])
+    mass[:], offset[:] = 3.0, 0.2
+    assert changed.mass.tolist() == [2.0]
+    assert changed.com.tolist() == [[2.0]]
+    assert changed.drive_friction['offset'].tolist() == [0.1]
+    for array in (changed.mass, changed.com, changed.drive_friction['offset']):
+        with pytest.raises(ValueError, match='read-only'):
+            array[:] = 0.0
+    assert changed.with_changes(name='same').mass is changed.mass
+
+
 FAR = (('revolute', (3.6, 6.2)), ('prismatic', (4.0, 6.0)), ('revolute', (0.0, 5.5)))
 
 

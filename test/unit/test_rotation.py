@@ -16,12 +16,13 @@ from scipy.spatial.transform import Rotation
 
 from robot_dynamics_ros.spatial.rotation import (
     log_curvature,
+    quaternion_xyzw,
     right_jacobian_inverse,
     roll_pitch_upright,
     rotation_about,
-    rotation_from_quaternion,
     rotation_from_rpy,
     rotation_from_vector,
+    rotation_from_xyzw,
     rotation_vector,
 )
 from robot_dynamics_ros.spatial.scalar import cross, cross_matrix
@@ -167,7 +168,7 @@ def test_a_quaternion_of_any_length_is_its_rotation(length):
     """Against SciPy; the smallest number leaves no more than the direction of an axis."""
     direction = np.array([1.0, 0.0, 0.0, 0.0] if length < 1e-300 else [0.1, -0.4, 0.2, 0.6])
     expected = Rotation.from_quat(direction).as_matrix()
-    found = rotation_from_quaternion(length * direction)
+    found = rotation_from_xyzw(length * direction)
     np.testing.assert_allclose(found, expected, atol=1e-15)
 
 
@@ -176,3 +177,12 @@ def test_an_arm_is_mounted_so_that_its_gravity_points_down(down):
     roll, pitch = roll_pitch_upright(9.81 * down)
     turned = Rotation.from_euler('xyz', [roll, pitch, 0.0]).apply(down)
     np.testing.assert_allclose(turned, [0.0, 0.0, -1.0], atol=1e-15)
+
+
+@given(vectors)
+def test_a_quaternion_is_written_in_the_order_in_which_it_is_read(phi):
+    """x, y, z, w as in ROS and SciPy, which is the oracle; it and its negative are the same."""
+    R = Rotation.from_rotvec(phi).as_matrix()
+    found = quaternion_xyzw(R)
+    assert abs(found @ Rotation.from_matrix(R).as_quat()) == pytest.approx(1.0, abs=1e-12)
+    np.testing.assert_allclose(rotation_from_xyzw(found), R, atol=1e-12)

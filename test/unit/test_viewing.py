@@ -21,7 +21,7 @@ from websockets.sync.client import connect
 from robot_dynamics_ros.description.shipped import shipped_robot
 from robot_dynamics_ros.description.urdf import read_description
 from robot_dynamics_ros.errors import ConfigurationError
-from robot_dynamics_ros.spatial.rotation import quaternion
+from robot_dynamics_ros.spatial.rotation import quaternion_xyzw
 from robot_dynamics_ros.viewing.arm import ArmInstant, ContactFlash, LinkTree, by_origin
 from robot_dynamics_ros.viewing.arm_scene import limit_colour
 from robot_dynamics_ros.viewing.controls import add_stop
@@ -238,7 +238,7 @@ def test_links_stand_where_pinocchio_puts_them():
             np.testing.assert_allclose(R, expected.rotation, atol=1e-12)
             np.testing.assert_allclose(p, expected.translation, atol=1e-12)
             theirs = pin.Quaternion(expected.rotation).coeffs()  # x, y, z, w
-            assert abs(quaternion(R) @ np.roll(theirs, 1)) == pytest.approx(1.0, abs=1e-12)
+            assert abs(quaternion_xyzw(R) @ theirs) == pytest.approx(1.0, abs=1e-12)
 
 
 TWO_POINTS = """
