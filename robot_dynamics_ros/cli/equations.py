@@ -53,7 +53,7 @@ from robot_dynamics_ros.symbolic.c_source import DEFAULT_OUTPUTS, c_source, writ
 from robot_dynamics_ros.symbolic.closed_form import ClosedForm, derive
 from robot_dynamics_ros.symbolic.equations import QUANTITIES, WRITERS
 from robot_dynamics_ros.symbolic.kernel import PythonBackend, compile_kernel, generated_source
-from robot_dynamics_ros.symbolic.operation_counts import operation_counts, placement_operations
+from robot_dynamics_ros.symbolic.operation_counts import operation_counts
 from robot_dynamics_ros.symbolic.outputs import OUTPUTS, Subject
 
 _OUTPUT = 'inverse_dynamics'
@@ -102,6 +102,7 @@ def compare(
     return {
         'robot': tree.name,
         'joints': tree.n,
+        'bodies': tree.bodies,
         'states': states,
         'seed': seed,
         'formulations': names,
@@ -113,7 +114,7 @@ def compare(
             name: {'before': count.before._asdict(), 'after': count.after._asdict()}
             for name, count in counts.items()
         },
-        'erratum_k7': _efficiency_claim(tree),
+        'chain_multiplications': _chain_multiplications(tree.bodies),
         'nanoseconds': times,
     }
 
@@ -131,23 +132,12 @@ def _available(tree: RobotTree) -> list[str]:
     return names
 
 
-def _efficiency_claim(tree: RobotTree) -> Document:
-    """Return the multiplications of the one-sweep and the two-pass recursion, erratum K7.
-
-    The 1988 paper concludes that one sweep takes fewer. Both counts exclude the joint rotations,
-    which both recursions need.
-    """
-    n, placements = tree.n, placement_operations(tree).multiplications
-
-    def counted(name: str) -> int:
-        return operation_counts(tree, name).before.multiplications - placements
-
+def _chain_multiplications(n: int) -> Document:
+    """Return formula and number of the multiplications for a chain of n joints, by formulation."""
     return {
-        'n': n,
-        'kane_formula': 105 * n + 18 * n * (n + 1),
-        'newton_euler_formula': 135 * n - 18,
-        'kane_counted': counted('kane'),
-        'newton_euler_counted': counted('newton_euler'),
+        name: {'formula': str(kind.multiplications), 'count': kind.multiplications.at(n)}
+        for name, kind in FORMULATIONS.items()
+        if kind.multiplications is not None
     }
 
 
@@ -204,7 +194,8 @@ def _print(document: Document) -> None:
         for name, count in document['operations'].items()
     ]
     print_table(ReportTable(head, rows, title))
-    console.print(_claim(document['erratum_k7']), highlight=False, soft_wrap=True)
+    claim = _claim(document['bodies'], document['chain_multiplications'])
+    console.print(claim, highlight=False, soft_wrap=True)
 
     forms = ('interpreted', 'generated', 'compiled', 'batch', 'library')
     rows = [
@@ -215,14 +206,16 @@ def _print(document: Document) -> None:
     print_table(ReportTable(('time in us', *forms), rows, title))
 
 
-def _claim(claim: dict[str, int]) -> str:
-    return (
-        f'Multiplications of the recursions for n = {claim["n"]} (dense, joint rotations given):\n'
-        f'  one sweep (1988): 105 n + 18 n (n + 1) = {claim["kane_formula"]}, '
-        f'counted here {claim["kane_counted"]}\n'
-        f'  two passes:       135 n - 18 = {claim["newton_euler_formula"]}, '
-        f'counted here {claim["newton_euler_counted"]}\n'
-        'The paper concludes that one sweep is cheaper; it is not, for any n (erratum K7).'
+def _claim(n: int, chain: Document) -> str:
+    lines = [f'  {name}: {row["formula"]} = {row["count"]}' for name, row in chain.items()]
+    return '\n'.join(
+        (
+            f'Multiplications for a chain of n = {n} revolute joints without zeros among its '
+            'constants, joint rotations given:',
+            *lines,
+            'The 1988 paper concludes that its one sweep (kane) is cheaper than two passes '
+            '(newton_euler); it is not, for any n (erratum K7).',
+        )
     )
 
 

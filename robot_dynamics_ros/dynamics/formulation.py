@@ -50,6 +50,31 @@ class StateSpace(NamedTuple):
     B: Array
 
 
+class MultiplicationCount(NamedTuple):
+    """Multiplications of inverse dynamics: a polynomial of the number of joints n.
+
+    They are those that the recursion executes for a chain of n revolute joints along z whose
+    constants are all nonzero, without those of the joints' rotations and origins.
+
+    Attributes:
+        coefficients: Those of 1, n, n^2, ...
+        divisor: Common divisor of all of them.
+    """
+
+    coefficients: tuple[int, ...]
+    divisor: int = 1
+
+    def at(self, n: int) -> int:
+        """Return the count for n joints."""
+        return sum(c * n**k for k, c in enumerate(self.coefficients)) // self.divisor
+
+    def __str__(self) -> str:
+        powers = ('', ' n', *(f' n^{k}' for k in range(2, len(self.coefficients))))
+        terms = [f'{c:+d}{x}' for c, x in zip(self.coefficients, powers, strict=True) if c]
+        text = ' '.join(f'{term[0]} {term[1:]}' for term in reversed(terms)).removeprefix('+ ')
+        return text if self.divisor == 1 else f'({text}) / {self.divisor}'
+
+
 def state_space(accelerations: Array) -> StateSpace:
     """Return the state space of accelerations by positions, velocities and efforts, (n, 3n)."""
     n, dtype = len(accelerations), accelerations.dtype
@@ -75,6 +100,7 @@ class Formulation(ABC):
     Attributes:
         name: Key of the formulation in the registry.
         numbers_only: Whether it is based on a library that accepts floats but not symbols.
+        multiplications: Multiplications of ``inverse_dynamics``; None if they are not counted.
 
     Validity: fixed base, rigid bodies, open tree of one-degree-of-freedom joints. For robots with
     followers (mimic joints), ``make_formulation`` wraps any formulation, see ``registry``.
@@ -85,6 +111,7 @@ class Formulation(ABC):
 
     name: ClassVar[str]
     numbers_only: ClassVar[bool] = False
+    multiplications: ClassVar[MultiplicationCount | None] = None
 
     def __init__(self, tree: RobotTree) -> None:
         if tree.coupling is not None:

@@ -26,7 +26,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from robot_dynamics_ros.dynamics.energy import potential_energy
-from robot_dynamics_ros.dynamics.formulation import Formulation, Wrenches
+from robot_dynamics_ros.dynamics.formulation import Formulation, MultiplicationCount, Wrenches
 from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.model.kinematics import FramePose, body_poses
 from robot_dynamics_ros.spatial.inertia import rotate_inertia
@@ -63,10 +63,16 @@ class SeparatedForm(NamedTuple):
 class Lagrange(Formulation):
     """Equations of motion from the link Jacobians and their derivatives.
 
-    Cost: O(n^4) for C of a chain; intended for derivation and verification, not for real time.
+    Intended for derivation and verification, not for real time.
+
+    Cost: (15 n^4 + 104 n^3 + 456 n^2 + 2971 n - 648) / 6 multiplications for a chain, see
+    :class:`MultiplicationCount`.
     """
 
     name: ClassVar[str] = 'lagrange'
+    multiplications: ClassVar[MultiplicationCount] = MultiplicationCount(
+        (-648, 2971, 456, 104, 15), 6
+    )
 
     def inverse_dynamics(
         self, q: Array, v: Array, a: Array, wrenches: Wrenches | None = None

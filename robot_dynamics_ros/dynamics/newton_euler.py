@@ -12,17 +12,19 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from robot_dynamics_ros.dynamics.formulation import Formulation, Wrenches
+from robot_dynamics_ros.dynamics.formulation import Formulation, MultiplicationCount, Wrenches
 from robot_dynamics_ros.spatial.scalar import Array, common_dtype, cross, cross_matrix, zeros
 
 
 class NewtonEuler(Formulation):
     """Two passes over the tree, O(n).
 
-    Cost: 135 n - 18 multiplications for a chain of n revolute joints along z, dense 3x3 products.
+    Cost: 138 n - 24 multiplications for a chain, see :class:`MultiplicationCount`: 111 a joint
+    outward, 3 inward, 24 to pass force and moment on.
     """
 
     name: ClassVar[str] = 'newton_euler'
+    multiplications: ClassVar[MultiplicationCount] = MultiplicationCount((-24, 138))
 
     def inverse_dynamics(
         self, q: Array, v: Array, a: Array, wrenches: Wrenches | None = None

@@ -22,6 +22,7 @@ from robot_dynamics_ros.dynamics import screw_terms
 from robot_dynamics_ros.dynamics.formulation import (
     Formulation,
     InverseDynamicsDerivatives,
+    MultiplicationCount,
     Wrenches,
 )
 from robot_dynamics_ros.dynamics.screw_terms import (
@@ -151,9 +152,13 @@ class Screw(Formulation):
     (2.15), ``A a + b``, is ``mass_matrix`` and ``bias_forces``, with b from the coefficients
     :math:`d_{sj}^i`, O(n^3). ``inverse_dynamics`` uses the inward recursion of wrenches, O(n),
     which does not need the coefficients and also yields the loads of joints and sections.
+
+    Cost: 339 n - 150 multiplications for a chain, see :class:`MultiplicationCount`, with dense 6x6
+    transforms.
     """
 
     name: ClassVar[str] = 'screw'
+    multiplications: ClassVar[MultiplicationCount] = MultiplicationCount((-150, 339))
 
     def __init__(self, tree: RobotTree) -> None:
         super().__init__(tree)

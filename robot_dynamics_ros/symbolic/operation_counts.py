@@ -75,23 +75,15 @@ def operation_counts(
         raise ParameterError('output', output, 'only traced code computes it; count another one')
     after = Operations.of(trace_output(output, subject).operations())
     counted = Counted(Counter())
-    subject = Subject(_counted_robot(tree, counted), formulation, tree.link_names[-1])
+    subject = Subject(counted_robot(tree, counted), formulation, tree.link_names[-1])
     kind = known_output(output)
     counted.tally.clear()
     kind.compute(subject, *(np.full(tree.n, counted) for _ in kind.inputs))
     return OperationCounts(Operations.of(counted.tally), after)
 
 
-def placement_operations(tree: RobotTree) -> Operations:
-    """Count the operations that compute the rotations and origins of all joints once."""
-    counted = Counted(Counter())
-    robot = _counted_robot(tree, counted)
-    for i in range(tree.n):
-        robot.placement(i, counted)
-    return Operations.of(counted.tally)
-
-
-def _counted_robot(tree: RobotTree, counted: Counted) -> RobotTree:
+def counted_robot(tree: RobotTree, counted: Counted) -> RobotTree:
+    """Return the robot with a counted number in place of each of its constants."""
     arrays = {name: np.full(getattr(tree, name).shape, counted) for name in CONSTANTS}
     return tree.with_changes(**arrays)
 

@@ -20,8 +20,10 @@ from robot_dynamics_ros.constraints import point
 from robot_dynamics_ros.constraints.signals import Constant
 from robot_dynamics_ros.dynamics import energy
 from robot_dynamics_ros.dynamics.formulation import Formulation
+from robot_dynamics_ros.dynamics.registry import FORMULATIONS
 from robot_dynamics_ros.recordings.metrics.metric import Metric, Window
 from robot_dynamics_ros.ros.executables import declared_parameters
+from robot_dynamics_ros.symbolic.operation_counts import operation_counts
 
 PAGE = Path(__file__).resolve().parents[2] / 'docs' / 'extending.md'
 
@@ -47,6 +49,12 @@ def test_the_formulation_is_right(robot, rng):
     assert (
         relative_error(model.inverse_dynamics(q, v, a), oracle.inverse_dynamics(q, v, a)) < 1e-12
     )
+
+
+def test_its_operations_are_those_that_the_page_states(monkeypatch):
+    monkeypatch.setitem(FORMULATIONS, 'work', shown('VirtualWork', energy, Formulation))
+    left = operation_counts(sample('scara').tree, 'work').after.total
+    assert f'has {left} operations' in ' '.join(PAGE.read_text(encoding='utf-8').split())
 
 
 def test_the_constraint_is_what_it_says(rng):

@@ -3,22 +3,28 @@
 
 from __future__ import annotations
 
+import inspect
+import re
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pytest
 from samples import Sample, sample
 from urdf_text import joint, link, robot, symmetric
 
+from robot_dynamics_ros.dynamics import FORMULATIONS
 from robot_dynamics_ros.errors import ParameterError, UnknownNameError
 from robot_dynamics_ros.spatial.scalar import cos, cross, sin, sqrt
 from robot_dynamics_ros.symbolic.operation_counts import (
     Counted,
     Operations,
+    counted_robot,
     operation_counts,
-    placement_operations,
 )
 
+DOCS = Path(__file__).resolve().parents[2] / 'docs'
+TRACED = [name for name, kind in FORMULATIONS.items() if not kind.numbers_only]
 INERTIA = symmetric(0.05, 0.04, 0.03, 0.006, -0.009, 0.007)
 
 
@@ -55,43 +61,50 @@ def test_operations_inside_numpy_arrays_are_noted():
     assert tally == Counter(mul=2)
 
 
-@pytest.mark.parametrize('n', [1, 2, 5])
-def test_newton_euler_takes_as_many_multiplications_as_its_lines_say(n):
-    """111 a joint outward, 3 inward, 24 to pass force and moment on: 138 n - 24.
+@pytest.mark.parametrize('formulation', TRACED)
+def test_the_multiplications_of_a_chain_are_those_that_are_stated(formulation):
+    """One formula in the class; docstring and errata (K7) state it too, and `compare` prints it.
 
-    The notes' 135 n - 18 is for axes along z, whose three multiplications by 0 and 1 they skip,
-    with a base that passes nothing on.
+    The notes' 135 n - 18 and the rebuilt 105 n + 18 n (n + 1) are for axes along z, whose products
+    with 0 and 1 they skip, and with a base that passes nothing on.
     """
-    tree = chain(n).tree
-    executed = operation_counts(tree, 'newton_euler').before.multiplications
-    assert executed - placement_operations(tree).multiplications == 138 * n - 24
+    kind = FORMULATIONS[formulation]
+    for n in range(1, len(kind.multiplications.coefficients) + 2):  # one more than needed
+        tree, counted = chain(n).tree, Counted(Counter())
+        robot = counted_robot(tree, counted)
+        for i in range(n):
+            robot.placement(i, counted)
+        placed = Operations.of(counted.tally).multiplications
+        executed = operation_counts(tree, formulation).before.multiplications - placed
+        assert kind.multiplications.at(n) == executed
+    assert f'{kind.multiplications} multiplications for a chain' in inspect.getdoc(kind)
 
 
-@pytest.mark.parametrize('n', [1, 2, 3, 6])
-def test_kane_takes_more_multiplications_than_newton_euler_erratum_k7(n):
-    """The paper's conclusion says fewer.
-
-    105 a joint for its motion, force and moment, 3 for the source of its own speed; 24 to carry a
-    speed of an earlier joint along, 12 for the share of each speed: 18 n^2 + 102 n. The spec's
-    105 n + 18 n (n + 1) counts the pairs more densely.
-    """
-    tree = chain(n).tree
-    kane, newton_euler = (
-        operation_counts(tree, name).before.multiplications for name in ('kane', 'newton_euler')
-    )
-    assert kane > newton_euler
-    recursion = kane - placement_operations(tree).multiplications
-    assert recursion == 18 * n**2 + 102 * n
+def stated(formulation):
+    """Return the formula of a formulation."""
+    return FORMULATIONS[formulation].multiplications
 
 
-def test_folding_leaves_some_eighty_operations_of_a_scara():
-    counts = operation_counts(sample('scara').tree, 'newton_euler')
-    assert counts.after.total <= 80
-    assert counts.after.trigonometric == 4
-    assert counts.before.total > 1000
+def test_the_documents_state_what_is_counted():
+    """Errata K7, and the operations left after the constants of a robot are folded in."""
+    kane, newton_euler = stated('kane'), stated('newton_euler')
+    assert all(kane.at(n) > newton_euler.at(n) for n in range(1, 21))
+    [row] = [line for line in page('errata').splitlines() if line.startswith('| K7 |')]
+    assert f'`{kane}` against `{newton_euler}` multiplications' in row
+    assert f'n = 6: {kane.at(6)} against {newton_euler.at(6)}' in row
+    left = operation_counts(sample('scara').tree, 'newton_euler').after
+    assert left.trigonometric == 4
+    assert f'{left.total} operations for the SCARA' in page('benchmarks')
+    assert re.search(rf'operations after folding \| \d+ \| {left.total} \|', page('kernels'))
+    assert f'that of Newton-Euler {left.total}.' in page('extending')
 
 
-@pytest.mark.parametrize('formulation', ['newton_euler', 'kane', 'screw', 'lagrange'])
+def page(name):
+    """Return the text of a page of the documentation."""
+    return (DOCS / f'{name}.md').read_text(encoding='utf-8')
+
+
+@pytest.mark.parametrize('formulation', TRACED)
 @pytest.mark.parametrize('output', ['inverse_dynamics', 'mass_matrix'])
 def test_folding_never_adds_operations(formulation, output):
     before, after = operation_counts(chain(3).tree, formulation, output)

@@ -13,7 +13,6 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import sympy as sp
-from counting import counted, products_of
 from four_bar_oracle import GENERAL, NUMBERS, FreeBodies, published_contributions, published_terms
 from oracles import PinocchioOracle
 from samples import random_state, sample
@@ -22,7 +21,7 @@ from urdf_text import joint, link, robot, symmetric
 from robot_dynamics_ros.description.shipped import shipped_mechanism
 from robot_dynamics_ros.dynamics import kane, make_formulation
 from robot_dynamics_ros.dynamics.kane import LinkMotion, link_contributions
-from robot_dynamics_ros.model import load_mechanism, load_robot
+from robot_dynamics_ros.model import load_mechanism
 
 ROUNDING = {'rtol': 1e-12, 'atol': 1e-12}  # of sums of terms of a few hundred N m
 P = NUMBERS
@@ -227,43 +226,6 @@ def test_k6_base_acceleration_is_minus_g(parallelogram):
     np.testing.assert_allclose(
         make_formulation('kane', upward).inverse_dynamics(u, still, still), -found, **ROUNDING
     )
-
-
-def chain_of_counted_numbers(n, rng):
-    """Return a chain of n revolute joints along z with dense numbers that count products."""
-    elements = [link('base')]
-    for i in range(n):
-        inertia = symmetric(1.0, 1.1, 0.9, 0.1, 0.05, 0.02)
-        parent = f'link{i - 1}' if i else 'base'
-        elements += [
-            link(f'link{i}', 1.0, (0.1, 0.2, 0.3), inertia),
-            joint(f'joint{i}', parent, f'link{i}', xyz=rng.normal(size=3), rpy=rng.normal(size=3)),
-        ]
-    tree = load_robot(robot('chain', *elements))
-    names = ('R_PJ', 'p_PJ', 'mass', 'com', 'inertia', 'gravity')
-    dense = {name: counted(getattr(tree, name)) for name in names}
-    return tree.with_changes(axis=tree.axis.astype(int).astype(object), **dense)
-
-
-def products(name, n, rng):
-    """Return the multiplications of an inverse dynamics, the placement of frames left out."""
-    tree = chain_of_counted_numbers(n, rng)
-    q, v, a = (counted(rng.normal(size=n)) for _ in range(3))
-    formulation = make_formulation(name, tree)
-    placing = products_of(lambda: [tree.placement(i, q[i]) for i in range(n)])
-    return products_of(lambda: formulation.inverse_dynamics(q, v, a)) - placing
-
-
-def test_k7_one_sweep_costs_more_multiplications_than_newton_euler(rng):
-    """The claim of the conclusion is wrong for every n: the sweep is quadratic."""
-    sizes = np.arange(1, 21)
-    kanes = np.array([products('kane', n, rng) for n in sizes])
-    newton_eulers = np.array([products('newton_euler', n, rng) for n in sizes])
-    np.testing.assert_array_equal(newton_eulers, 138 * sizes - 24)
-    np.testing.assert_array_equal(kanes, 18 * sizes**2 + 99 * sizes)
-    assert np.all(kanes > newton_eulers)
-    # 36 multiplications for every pair of a link and a joint below it, as counted from (b) to (j).
-    assert set(np.diff(kanes, 2)) == {36}
 
 
 def test_k8_sum_k_is_not_the_torque_of_a_motor_placed_elsewhere(parallelogram, rng):
