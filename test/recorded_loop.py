@@ -13,7 +13,6 @@ import yaml
 from bags import MS, REFERENCE, SECOND, STORE, Message, command, state, text, write
 
 from robot_dynamics_ros.control.changes import (
-    ModelChange,
     ParameterChange,
     ReleaseChange,
     TrajectoryChange,
@@ -91,8 +90,8 @@ class RecordedLoop:
         self.efforts: list[Any] = []
         self.step = 0
 
-    def _robot(self, positions: Mapping[str, float] | None = None) -> Any:
-        places = positions or assignments('locked', self.given['locked'])
+    def _robot(self) -> Any:
+        places = assignments('locked', self.given['locked'])
         where = {name: float(x) for name, x in places.items()}
         return load_robot(shipped_robot('scara'), self.given['gravity'], locked=where)
 
@@ -139,15 +138,11 @@ class RecordedLoop:
         return effort
 
     def _check_locked_joints(self, stamp: int, time: int, stands: float) -> None:
-        """Pass the locked joint to the session, and follow it, as the node does."""
+        """Pass the locked joint to the session, as the node does."""
         if not self.tree.locked:
             return
         if self.session.on_locked(np.array([stands])):
             self.messages.append(command(time + 100_000, self.loop.effort))
-        if self.session.locked.needs_model:
-            self.session.perform(ModelChange(self.session, self._robot))
-            self.given['locked'] = self.session.parameters['locked']
-            self._publish_parameters(self._now() + 100_000)
 
     def _record(self, stamp: int, time: int) -> None:
         reference, names = self.loop.reference, self.tree.joint_names

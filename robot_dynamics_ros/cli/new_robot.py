@@ -7,7 +7,7 @@ import argparse
 import hashlib
 import json
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,7 @@ from robot_dynamics_ros.geometry import collisions
 from robot_dynamics_ros.geometry.collisions import Obstacles
 from robot_dynamics_ros.model import RobotTree, load_robot
 from robot_dynamics_ros.model.inspection import nameless
+from robot_dynamics_ros.model.robot_parameters import measured_joints
 from robot_dynamics_ros.model.robot_tree import STANDARD_GRAVITY
 from robot_dynamics_ros.recordings.metrics.tracking import tool_frame
 from robot_dynamics_ros.ros import gazebo_files
@@ -57,7 +58,8 @@ def run(args: argparse.Namespace) -> int:
     for remark in tree.remarks:
         console.print(f'remark: {remark}', style='yellow', markup=False)
     folder: Path = args.out or Path(tree.name)
-    motion = write_robot_folder(tree, folder, args.frame or args.tip, obstacles_of(args))
+    measured = measured_joints(vars(args))
+    motion = write_robot_folder(tree, folder, args.frame or args.tip, obstacles_of(args), measured)
     for remark in motion.remarks:
         console.print(f'remark: {remark}', style='yellow', markup=False)
     share = f'{motion.velocity_share:.0%} of velocity, {motion.effort_share:.0%} of effort limits'
@@ -79,7 +81,8 @@ def parameter_file(args: argparse.Namespace) -> Path:
     if args.robot in (*ROBOTS, *MECHANISMS) and not given(args, MAPPING | JOINTS | SETUP):
         return share_directory() / 'config' / f'{args.robot}.yaml'
     tree = robot_of(args, args.effort_limit)
-    return planned_folder(tree, args.frame or args.tip, obstacles_of(args)) / PARAMETERS
+    choice = args.frame or args.tip, obstacles_of(args), measured_joints(vars(args))
+    return planned_folder(tree, *choice) / PARAMETERS
 
 
 #: Files of the folder; the README is written last.
@@ -118,7 +121,7 @@ absolute: instead of moving the folder, write it again.
 | `ros2_control.yaml` | controllers for gz_ros2_control or your own controller manager |
 
 Joints: {joints}.
-
+{locked}
 The motion moves `{frame}` along a circle of radius {radius:.3g} m at {speed:.3g} m/s;
 it uses at most {velocity:.0%} of a velocity limit and {effort:.0%} of an effort limit.
 {collisions}
@@ -158,7 +161,11 @@ driver_profile:={driver} stage:=monitor emulator:=true
 
 
 def write_robot_folder(
-    tree: RobotTree, folder: Path, frame: str = '', obstacles: Obstacles | None = None
+    tree: RobotTree,
+    folder: Path,
+    frame: str = '',
+    obstacles: Obstacles | None = None,
+    measured: Sequence[str] = (),
 ) -> DefaultMotion:
     """Write all files of a robot; return the planned motion.
 
@@ -167,6 +174,7 @@ def write_robot_folder(
         folder: Output folder, created if missing; existing files are overwritten.
         frame: The tool frame; if empty, chosen by :func:`.tool_frame`.
         obstacles: Obstacles around the arm.
+        measured: Joints that the controller locks where they are at its activation.
 
     Raises:
         ModelError: The robot has no name, or no posture, motion or program stays within the
@@ -182,6 +190,8 @@ def write_robot_folder(
         tree, str(here / URDF), frame, _PERIOD, obstacles
     )
     parameters['driver_emulator']['driver_profile'] = str(here / DRIVER)
+    if measured:
+        parameters['controller']['locked'] = [f'{name}:=measured' for name in measured]
     gains = parameters['controller']['natural_frequency']
     limits = dict(zip(tree.joint_names, tree.effort_limit.tolist(), strict=True))
     nodes = {f'/**/{name}': {'ros__parameters': values} for name, values in parameters.items()}
@@ -223,7 +233,12 @@ def described(word: str, mappings: Mapping[str, str] | None = None) -> Path:
     return file.absolute()
 
 
-def planned_folder(tree: RobotTree, frame: str = '', obstacles: Obstacles | None = None) -> Path:
+def planned_folder(
+    tree: RobotTree,
+    frame: str = '',
+    obstacles: Obstacles | None = None,
+    measured: Sequence[str] = (),
+) -> Path:
     """Return the folder of a robot in the disk cache, written on the first call.
 
     Raises:
@@ -231,14 +246,14 @@ def planned_folder(tree: RobotTree, frame: str = '', obstacles: Obstacles | None
         UnknownNameError: The frame is unknown.
     """
     numbers = tree.effort_limit.tolist(), tree.gravity.tolist()
-    content = f'{tree.xml}\n{numbers}\n{frame}\n{obstacles}'.encode()
+    content = f'{tree.xml}\n{numbers}\n{frame}\n{obstacles}\n{measured}'.encode()
     modules = (collisions, default_motion, robot_setup, gazebo_files)
     sources = [Path(str(module.__file__)).read_bytes() for module in modules]
     sources.append(Path(__file__).read_bytes())
     digest = hashlib.sha256(b''.join([content, *sources])).hexdigest()[:24]
     folder = cache_directory() / 'robots' / digest
     if not (folder / README).is_file():
-        write_robot_folder(tree, folder, frame, obstacles)
+        write_robot_folder(tree, folder, frame, obstacles, measured)
     return folder
 
 
@@ -288,6 +303,7 @@ def _readme(tree: RobotTree, folder: Path, motion: DefaultMotion, around: Obstac
         setup=setup,
         name=tree.name,
         joints=', '.join(tree.joint_names),
+        locked=_locked_text(tree),
         frame=motion.frame,
         radius=motion.radius,
         speed=motion.speed,
@@ -302,6 +318,18 @@ def _words(*values: str | float) -> str:
     """Return values as words of a command line, each after a space."""
     texts = (x if isinstance(x, str) else np.format_float_positional(x, trim='-') for x in values)
     return ''.join(f' {shlex.quote(text)}' for text in texts)
+
+
+def _locked_text(tree: RobotTree) -> str:
+    if not tree.locked:
+        return ''
+    places = ', '.join(f'{name} at {x:g}' for name, x in tree.locked.items())
+    watched = ', '.join(tree.influential) or 'none'
+    return (
+        f'Locked joints: {places} (rad or m). The controller reads the positions of those on\n'
+        f'which the dynamics depend ({watched}) and reports moves. Its parameter `locked` sets\n'
+        'another position, or with `JOINT:=measured` the one at its activation.\n'
+    )
 
 
 def _yaml(content: Any) -> str:

@@ -31,7 +31,6 @@ from robot_dynamics_ros.parameters import checked, counted
 from robot_dynamics_ros.spatial.scalar import Array
 
 _MANY = 100  # points of a goal; with more, it is prepared in the background
-_AGAIN_NS = 1_000_000_000  # delay before a retry after a rejected model
 _SPEED = 'speed_scaling.initial_scaling_factor'
 _Read = Callable[[], tuple[Points | None, int]]
 
@@ -208,7 +207,7 @@ class PayloadChange(SessionChange):
 
 
 class ModelChange(SessionChange):
-    """Replace the model by one with the locked joints at their measured positions.
+    """Rebuild an inactive session, with ``measured`` joints locked where they stand.
 
     Args:
         session: The session.
@@ -218,89 +217,25 @@ class ModelChange(SessionChange):
     subject = 'model'
     slow = True
 
-    def __init__(
-        self, session: ControllerSession, load: Callable[[Mapping[str, float]], RobotTree]
-    ) -> None:
-        super().__init__(session, load, session.locked.positions())
-
     def steps(
-        self,
-        session: ControllerSession,
-        load: Callable[[Mapping[str, float]], RobotTree],
-        locked: Mapping[str, float],
+        self, session: ControllerSession, load: Callable[[Mapping[str, float]], RobotTree]
     ) -> Iterator[str]:
-        """Load the robot, build its loop; replace the model. See :class:`SessionChange`."""
-        before = session.parameters, session.carrying
-        other = session.built_of(load(locked))
+        """Load the robot, build its loop; replace both. See :class:`SessionChange`."""
+        before, locked = (session.parameters, session.carrying), session.locked.positions
+        tree = load(locked)
+        loop = session.built_for(tree)
         yield ''
         if (session.parameters, session.carrying) != before:
             raise ConfigurationError('model', 'parameters have changed meanwhile', 'try again')
-        session.take_model(other)
-        session.parameters = with_locked(session.parameters, locked)
-        yield f'model with {", ".join(session.parameters["locked"])}'
+        session.rebuild(tree, loop)
+        yield f'locked where measured: {", ".join(with_locked({}, locked)["locked"])}'
 
 
 def with_locked(parameters: Mapping[str, Any], positions: Mapping[str, float]) -> dict[str, Any]:
     """Return parameters with joints locked at given positions, rad or m, by name."""
-    words = [f'{name}:={position!r}' for name, position in positions.items()]
-    return {**parameters, 'locked': words}
-
-
-class LockedJointModel:
-    """Updates the model of a session to the measured positions of locked joints.
-
-    Args:
-        session: The session.
-        load: See :class:`ModelChange`.
-        measured: Names of the joints that are locked at their position at activation.
-        perform: Prepares and commits a change; returns a sentence that describes it.
-    """
-
-    def __init__(
-        self,
-        session: ControllerSession,
-        load: Callable[[Mapping[str, float]], RobotTree],
-        measured: tuple[str, ...],
-        perform: Callable[[SessionChange], str],
-    ) -> None:
-        self._session, self._load, self._measured = session, load, measured
-        self._perform, self._deviation, self._not_before_ns = perform, '', 0
-
-    def has_news(self) -> bool:
-        """Return whether a deviation has begun or ended since the last call."""
-        before, self._deviation = self._deviation, self._session.locked.deviation
-        return bool(before) != bool(self._deviation)
-
-    def missing(self) -> str:
-        """Return an error text if a position in ``measured`` is unknown; empty otherwise."""
-        names = self._session.locked.unmeasured(self._measured)
-        return f'no position of locked joint {names[0]!r} was received' if names else ''
-
-    def before_activation(self) -> None:
-        """Update the model to the measured positions before activation.
-
-        Raises:
-            RobotDynamicsError: A position is unknown, or the model is rejected.
-        """
-        if missing := self.missing():
-            raise ConfigurationError('not activated', missing, 'publish it in the joint states')
-        if self._session.locked.needs_model or self._session.locked.differs(self._measured):
-            self._perform(ModelChange(self._session, self._load))
-
-    def follow(self, now_ns: int) -> str:
-        """Update the model if required; return a sentence about it, or an empty string.
-
-        Args:
-            now_ns: Time on a steady clock, ns; after a rejection, a retry takes place no earlier
-                than one second later.
-        """
-        if not self._session.locked.needs_model or now_ns < self._not_before_ns:
-            return ''
-        try:
-            return self._perform(ModelChange(self._session, self._load))
-        except RobotDynamicsError as error:
-            self._not_before_ns = now_ns + _AGAIN_NS
-            return str(error)
+    words = dict(word.partition(':=')[::2] for word in parameters.get('locked', ()) if word)
+    words |= {name: repr(position) for name, position in positions.items()}
+    return {**parameters, 'locked': [f'{name}:={x}' for name, x in words.items()]}
 
 
 class WaypointChange(SessionChange):

@@ -171,19 +171,6 @@ class ControlLoop:
         else:
             self._transition.start(t, former)
 
-    def change_model(self, other: ControlLoop) -> None:
-        """Continue with the model, law and load of another loop, blended in.
-
-        Args:
-            other: Loop with the same joints and settings, and without a state. Neither loop may
-                be braking, reacting to a contact or under the stop action.
-        """
-        self.tree, self.kernels, self._load = other.tree, other.kernels, other._load
-        self.driver, self.force = other.driver, other.force
-        self.stopping.configure(other.stopping.action, other.stopping.brake)
-        self.change_law(other.law)
-        self._fit_guard()
-
     def react(self, law: ControlLaw) -> None:
         """Replace the law by another one, as the reaction to a contact.
 

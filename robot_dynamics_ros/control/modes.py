@@ -90,8 +90,6 @@ class SessionAction(Enum):
     LAST = 'last'
 
 
-#: Modes in which the arm is not being stopped.
-UNSTOPPED = (SessionMode.INACTIVE, SessionMode.HOLDING, SessionMode.FOLLOWING)
 #: Actions other than a tick that compute an effort.
 COMMANDING = (
     SessionAction.RECOVER,

@@ -182,7 +182,7 @@ class ControllerParts:
         generator: Reference generator; a trajectory follower if None.
 
     Attributes:
-        tree: The robot without its payload; replaced when the model is updated.
+        tree: The robot without its payload; replaced by ``install``.
         parameters: By name; replaced by changes.
         loop: The control loop; read only.
         port: Conversion to the driver's units and order.
@@ -209,23 +209,39 @@ class ControllerParts:
     ) -> None:
         values = {**defaults(DECLARED), **(parameters or {})}
         self.parameters: dict[str, Any] = checked(DECLARED, values, tree.n)
-        self.tree, self._driver, self.carrying = tree, driver, True
+        self._driver, self._generator, self.carrying = driver, generator, True
         self.port = DriverPort(tree, driver, self.parameters['joints'])
-        self.loop = build_loop(tree, self.driven(self.parameters), driver, generator)
-        self.goals = GoalTracker(self.loop)
         self.enabling = EnablingSwitch()
-        self._make_parts()
-        self.loop.generator.speed.target = self.parameters['speed_scaling.initial_scaling_factor']
         self.source = 'joint_states'
         self._received_ns: int | None = None
+        self.install(tree, self.built_for(tree))
+        self.loop.generator.speed.target = self.parameters['speed_scaling.initial_scaling_factor']
 
-    def _make_parts(self) -> None:
-        """Make the parts that depend on the model."""
-        self.targets = StreamedTargets(self.loop, self.parameters)
+    def built_for(self, tree: RobotTree) -> ControlLoop:
+        """Return a new loop for a model, with the present parameters; in any thread.
+
+        Raises:
+            RobotDynamicsError: A parameter is rejected.
+        """
+        loop = build_loop(tree, self.driven(self.parameters), self._driver, self._generator)
+        if not self.carrying:
+            loop.set_payload(None)
+        return loop
+
+    def install(self, tree: RobotTree, loop: ControlLoop) -> None:
+        """Take a model and its loop, and make the parts that depend on them.
+
+        Args:
+            tree: The robot without its payload, with the joints of the port.
+            loop: See :meth:`built_for`.
+        """
+        self.tree, self.loop = tree, loop
+        self.goals = GoalTracker(loop)
+        self.targets = StreamedTargets(loop, self.parameters)
         self.follower = self.make_follower(self.driven(self.parameters))
-        self.contact = ContactWatch(self.loop, self.parameters, self.follower)
-        self.locked = LockedJointWatch(self.tree, self.parameters)
-        self.enabling.configure(self.parameters, self.loop.law.needs_enabling)
+        self.contact = ContactWatch(loop, self.parameters, self.follower)
+        self.locked = LockedJointWatch(tree, self.parameters)
+        self.enabling.configure(self.parameters, loop.law.needs_enabling)
 
     def configure(self, parameters: dict[str, Any], follower: ControlLaw | None) -> None:
         """Apply changed parameters to all parts except the loop.
@@ -247,28 +263,6 @@ class ControllerParts:
     def driven(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
         """Return parameters with those overridden by the driver profile."""
         return with_driver(parameters, self._driver)
-
-    def built_of(self, tree: RobotTree) -> ControlLoop:
-        """Return a new loop for another model with the same joints and the present parameters.
-
-        Raises:
-            ConfigurationError: The model has other joints.
-            RobotDynamicsError: A parameter is rejected.
-        """
-        if tree.joint_names != self.tree.joint_names:
-            raise ConfigurationError('model', 'has other joints', 'lock the same joints')
-        loop = build_loop(tree, self.driven(self.parameters), self._driver)
-        if not self.carrying:
-            loop.set_payload(None)
-        return loop
-
-    def take_model(self, other: ControlLoop) -> None:
-        """Continue with the model of another loop, see ``built_of``."""
-        self.loop.change_model(other)
-        self.tree = other.tree
-        wanted = self.contact.subscribed
-        self._make_parts()
-        self.contact.subscribed = wanted
 
     def make_follower(self, driven: Mapping[str, Any]) -> ControlLaw | None:
         """Return the law that holds the arm while the selected law does not act, if needed.

@@ -18,7 +18,6 @@ from robot_dynamics_ros.control.loop import ControlLoop
 from robot_dynamics_ros.control.modes import (
     COMMANDING,
     TABLE,
-    UNSTOPPED,
     SessionAction,
     SessionChange,
     SessionEvent,
@@ -194,7 +193,7 @@ class ControllerSession(ControllerParts):
         Returns:
             Whether ``command`` must be sent: that of the stop action, once.
         """
-        if not self.locked.update(positions):
+        if not self.locked.update(positions, self.mode is not SessionMode.INACTIVE):
             return False
         if self.locked.response == 'stop' and self.controls:
             return self._fail(ModelError('robot', self.locked.deviation, 'lock it there'))
@@ -229,7 +228,8 @@ class ControllerSession(ControllerParts):
             raise ConfigurationError('not activated', self.silence(), 'wait for states')
         self._require(SessionEvent.ACTIVATE, 'not activated')
         if self.locked.deviation and self.locked.response == 'stop':
-            raise ConfigurationError('not activated', self.locked.deviation, 'lock it there')
+            remedy = 'lock it there, or as JOINT:=measured'
+            raise ConfigurationError('not activated', self.locked.deviation, remedy)
         self.fault = None
         self._handle(SessionEvent.ACTIVATE)
         self.remark('info', f'active: {self.loop.law.name}')
@@ -293,17 +293,27 @@ class ControllerSession(ControllerParts):
         self.prepare(change)
         return self.commit(change)
 
-    def take_model(self, other: ControlLoop) -> None:
-        """Continue with the model of another loop, see ``built_of``.
+    def rebuild(self, tree: RobotTree, loop: ControlLoop) -> None:
+        """Continue with another model of the same joints at the last state, while inactive.
+
+        Args:
+            tree: The robot without its payload.
+            loop: See ``built_for``.
 
         Raises:
-            ConfigurationError: The arm is braking, reacting to a contact or under the stop action.
+            ConfigurationError: The session is not inactive.
         """
-        if self.mode not in UNSTOPPED or (self.controls and self.loop.braking):
-            raise ConfigurationError('model', 'the arm is being stopped', 'wait')
-        measured = self.locked.measured
-        super().take_model(other)
-        self.on_locked(measured)
+        if self.mode is not SessionMode.INACTIVE:
+            raise ConfigurationError('model', 'the controller is active', 'deactivate it')
+        former, subscribed, locked = self.loop, self.contact.subscribed, self.locked
+        self.install(tree, loop)
+        self.contact.subscribed = subscribed
+        loop.generator.speed.target = former.generator.speed.target
+        if self.heard:
+            loop.observe(former.state.stamp_ns, former.q, former.v)
+            loop.measured_effort[:] = former.measured_effort
+        self.locked.adopt(locked)
+        self._changes = loop.generator.changes
 
     def enable(self, pressed: bool) -> None:
         """Process a message of the enabling switch; a press enables the law."""

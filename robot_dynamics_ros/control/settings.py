@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,8 +12,9 @@ import numpy as np
 
 from robot_dynamics_ros.control.laws.control_law import DISCRETIZATIONS
 from robot_dynamics_ros.control.safety.stop_action import STOP_ACTIONS
+from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.model import RobotTree
-from robot_dynamics_ros.model.robot_parameters import choice_of_joints
+from robot_dynamics_ros.model.robot_parameters import measured_joints
 from robot_dynamics_ros.parameters import Parameter, Settings, parameter, parameters_of
 from robot_dynamics_ros.spatial.scalar import Array
 
@@ -148,11 +149,7 @@ class EnablingSwitch:
 
 
 #: Responses to a locked joint that moves, by name.
-LOCKED_JOINT_RESPONSES = {
-    'report': 'a warning',
-    'stop': 'the stop action until deactivation',
-    'update': 'a new model with the joint at its measured position',
-}
+LOCKED_JOINT_RESPONSES = {'report': 'a warning', 'stop': 'the stop action until deactivation'}
 _MODEL_TOLERANCE = 1e-6  # rad or m: smaller deviations do not require a new model
 
 
@@ -161,7 +158,7 @@ LOCKED_JOINTS = (
     Parameter(
         'locked_joint_moved',
         'report',
-        'Response to a locked joint that moves: '
+        'Response to a locked joint that moves, if the dynamics depend on it: '
         f'{"; ".join(f"{name}: {does}" for name, does in LOCKED_JOINT_RESPONSES.items())}.',
         choices=tuple(LOCKED_JOINT_RESPONSES),
     ),
@@ -180,22 +177,26 @@ class LockedJointWatch:
     """Compares measured positions of locked joints with those of the model.
 
     Attributes:
-        names: Of the locked joints.
+        names: Of the locked joints that are read: those on which the dynamics depend, and those
+            that are locked where they are measured.
         modelled: Their positions in the model, shape (k,), rad or m.
         measured: Their last measured positions, shape (k,), rad or m; NaN where unknown.
         deviation: Sentence that names the joint with the largest deviation and its position; empty
-            if all are within tolerance.
+            if all on which the dynamics depend are within tolerance.
         response: Response to a joint that moves, one of ``LOCKED_JOINT_RESPONSES``.
 
     Args:
         tree: The robot.
-        parameters: Parameters by name, see ``LOCKED_JOINTS``.
+        parameters: Parameters by name: ``locked``, and see ``LOCKED_JOINTS``.
     """
 
     def __init__(self, tree: RobotTree, parameters: Mapping[str, Any]) -> None:
-        self.names = tuple(tree.locked)
-        self.modelled = np.array(list(tree.locked.values()), dtype=float)
+        self._taken = [name for name in measured_joints(parameters) if name in tree.locked]
+        self.names = tuple(dict.fromkeys((*tree.influential, *self._taken)))
+        self.modelled = np.array([tree.locked[name] for name in self.names], dtype=float)
         self.measured = np.full(len(self.names), np.nan)
+        self._watched = np.array([name in tree.influential for name in self.names], dtype=bool)
+        self._given = np.array([name not in self._taken for name in self.names], dtype=bool)
         self.deviation = ''
         self.configure(parameters)
 
@@ -204,54 +205,58 @@ class LockedJointWatch:
         self.response = parameters['locked_joint_moved']
         self._tolerance = parameters['locked_joint_tolerance']
 
-    @property
-    def needs_model(self) -> bool:
-        """Whether the model must be rebuilt because a joint has moved to a finite position."""
-        off = np.isfinite(self.measured) & self._is_off()
-        return self.response == 'update' and bool(off.any())
+    def update(self, positions: Array, active: bool = True) -> bool:
+        """Store measured positions; return whether a deviation begins.
 
-    def set_positions(self, parameters: Mapping[str, Any]) -> bool:
-        """Apply the positions of parameter ``locked``; return whether one differs.
-
-        Raises:
-            ConfigurationError: A position is invalid.
+        Args:
+            positions: Shape (k,), rad or m.
+            active: Whether the controller is; before, ``measured`` joints may stand anywhere.
         """
-        locked = choice_of_joints(parameters)['locked']
-        locked = {name: x for name, x in locked.items() if x != 'measured'}
-        rows = zip(self.names, self.modelled.tolist(), strict=True)
-        positions = np.array([locked.get(name, x) for name, x in rows], dtype=float)
-        moved = bool((positions != self.modelled).any())
-        self.modelled = positions
-        return moved
-
-    def update(self, positions: Array) -> bool:
-        """Store measured positions, shape (k,), rad or m; return whether a deviation begins."""
         self.measured[:] = positions
-        if not self._is_off().any():
+        # NaN (unknown) is no deviation, an infinite position is one.
+        counted = self._watched if active else self._watched & self._given
+        distance = np.where(counted, np.abs(self.measured - self.modelled), 0.0)
+        if not (distance > self._tolerance).any():
             self.deviation = ''
             return False
-        began, k = not self.deviation, int(np.nanargmax(np.abs(self.measured - self.modelled)))
+        began, k = not self.deviation, int(np.nanargmax(distance))
         self.deviation = (
             f'locked joint {self.names[k]!r} stands at {self.measured[k]:.4g}, '
             f'the model has it at {self.modelled[k]:.4g}'
         )
         return began
 
-    def _is_off(self) -> Array:
-        # NaN (unknown) is no deviation, an infinite position is one.
-        return np.abs(self.measured - self.modelled) > self._tolerance
+    def adopt(self, other: LockedJointWatch) -> None:
+        """Begin with the measured positions of another watch."""
+        known = dict(other._rows(other.measured))
+        self.update(np.array([known.get(name, math.nan) for name in self.names]), active=False)
 
+    @property
+    def taken(self) -> dict[str, float]:
+        """Positions in the model of the joints that are locked as ``measured``, rad or m."""
+        return {name: x for name, x in self._rows(self.modelled) if name in self._taken}
+
+    @property
+    def outdated(self) -> bool:
+        """Whether one of them stands elsewhere.
+
+        Raises:
+            ConfigurationError: The position of one is unknown.
+        """
+        if missing := self.missing():
+            raise ConfigurationError('not activated', missing, 'publish it in the joint states')
+        measured = self.positions
+        return any(abs(measured[name] - x) > _MODEL_TOLERANCE for name, x in self.taken.items())
+
+    @property
     def positions(self) -> dict[str, float]:
-        """Return the positions of the locked joints by name, as measured or else as modelled."""
-        positions = np.where(np.isfinite(self.measured), self.measured, self.modelled)
-        return dict(zip(self.names, positions.tolist(), strict=True))
+        """Measured positions of these joints by name, rad or m; NaN where unknown."""
+        return {name: x for name, x in self._rows(self.measured) if name in self._taken}
 
-    def unmeasured(self, names: tuple[str, ...]) -> list[str]:
-        """Return those of the given locked joints whose position is unknown."""
-        rows = zip(self.names, self.measured.tolist(), strict=True)
-        return [name for name, position in rows if name in names and not np.isfinite(position)]
+    def missing(self) -> str:
+        """Return an error text if one of them has no position; empty otherwise."""
+        unknown = [name for name, x in self.positions.items() if not math.isfinite(x)]
+        return f'no position of locked joint {unknown[0]!r} was received' if unknown else ''
 
-    def differs(self, names: tuple[str, ...]) -> bool:
-        """Return whether one of the given locked joints deviates from the model."""
-        off = np.abs(self.measured - self.modelled) > _MODEL_TOLERANCE
-        return any(far and name in names for name, far in zip(self.names, off, strict=True))
+    def _rows(self, values: Array) -> Iterable[tuple[str, float]]:
+        return zip(self.names, values.tolist(), strict=True)

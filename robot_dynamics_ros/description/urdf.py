@@ -92,6 +92,18 @@ class Mimic(NamedTuple):
     offset: float = 0.0
 
 
+class Lock(NamedTuple):
+    """What a fixed joint of our own text was before it was locked, see ``fix_joints``.
+
+    ``position`` (rad or m) is where it is locked, ``origin`` the pose of its child at position 0.
+    """
+
+    kind: str
+    position: float
+    origin: Pose
+    mimic: Mimic | None = None
+
+
 class Joint(NamedTuple):
     """A joint between two links; the frame of the child is the joint frame.
 
@@ -110,6 +122,7 @@ class Joint(NamedTuple):
     friction: float = 0.0
     armature: float = 0.0
     mimic: Mimic | None = None
+    lock: Lock | None = None
 
 
 class RobotDescription(NamedTuple):
@@ -356,7 +369,7 @@ class _Reader:
         name = self._name(element)
         culprit = f'joint {name!r}'
         parent, child = (self._end(element, tag, culprit) for tag in ('parent', 'child'))
-        limit, mimic, dynamics = (element.find(tag) for tag in ('limit', 'mimic', 'dynamics'))
+        limit, dynamics, locked = (element.find(tag) for tag in ('limit', 'dynamics', 'locked'))
         drive = Element('dynamics') if dynamics is None else dynamics
         damping, friction, armature = (
             self._number(drive, key, culprit, 0.0) for key in ('damping', 'friction', 'armature')
@@ -372,8 +385,14 @@ class _Reader:
             damping,
             friction,
             armature,
-            None if mimic is None else self._mimic(mimic, culprit),
+            self._mimic(element, culprit),
+            None if locked is None else self._lock(locked, culprit),
         )
+
+    def _lock(self, element: Element, culprit: str) -> Lock:
+        position, kind = self._number(element, 'position', culprit), element.get('type', '')
+        pose, mimic = self._pose(element, culprit), self._mimic(element, culprit)
+        return Lock(kind, position, pose, mimic)
 
     def _end(self, joint: Element, tag: str, culprit: str) -> str:
         """Return the parent or child link of a joint."""
@@ -383,8 +402,9 @@ class _Reader:
             return ''
         return end.get('link', '')
 
-    def _mimic(self, element: Element, culprit: str) -> Mimic:
-        return Mimic(
+    def _mimic(self, parent: Element, culprit: str) -> Mimic | None:
+        element = parent.find('mimic')
+        return None if element is None else Mimic(
             element.get('joint', ''),
             self._number(element, 'multiplier', culprit, 1.0),
             self._number(element, 'offset', culprit, 0.0),

@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 from xml.etree import ElementTree
 from xml.parsers import expat
 
-from robot_dynamics_ros.description.urdf import TENSOR, Inertial, Pose, parse_xml
+from robot_dynamics_ros.description.urdf import TENSOR, Inertial, Joint, Lock, Pose, parse_xml
 from robot_dynamics_ros.errors import DescriptionError, known_name
 
 
@@ -54,12 +54,14 @@ def patch_urdf(
     return data.decode('utf-8')
 
 
-def fix_joints(xml: str, poses: Mapping[str, Pose]) -> str:
+def fix_joints(xml: str, joints: Iterable[Joint]) -> str:
     """Return URDF text in which some joints are fixed.
+
+    What a locked joint was is kept in an element ``<locked>``, which only our reader knows.
 
     Args:
         xml: URDF text, xacro already expanded.
-        poses: Pose of the child in the parent, by joint name.
+        joints: The joints as they shall be, of type 'fixed'.
 
     Returns:
         The text; if a joint changes it is serialized again, without comments.
@@ -67,20 +69,38 @@ def fix_joints(xml: str, poses: Mapping[str, Pose]) -> str:
     Raises:
         DescriptionError: The text is malformed.
     """
-    if not poses:
+    fixed = {joint.name: joint for joint in joints}
+    if not fixed:
         return xml
     root = parse_xml(xml)
-    for joint in root.findall('joint'):
-        pose = poses.get(joint.get('name', ''))
-        if pose is None:
+    for element in root.findall('joint'):
+        joint = fixed.get(element.get('name', ''))
+        if joint is None:
             continue
-        joint.set('type', 'fixed')
-        for mimic in joint.findall('mimic'):
-            joint.remove(mimic)
-        origin = _child(joint, 'origin')
-        for key in ('xyz', 'rpy'):
-            origin.set(key, ' '.join(map(repr, getattr(pose, key))))
+        element.set('type', 'fixed')
+        for tag in ('mimic', 'locked'):
+            for child in element.findall(tag):
+                element.remove(child)
+        _set_origin(element, joint.origin)
+        if joint.lock is not None:
+            _add_lock(element, joint.lock)
     return ElementTree.tostring(root, encoding='unicode')
+
+
+def _add_lock(element: ElementTree.Element, lock: Lock) -> None:
+    given = {'type': lock.kind, 'position': repr(lock.position)}
+    child = ElementTree.SubElement(element, 'locked', given)
+    _set_origin(child, lock.origin)
+    if lock.mimic is not None:
+        leader, *numbers = lock.mimic
+        keys = zip(('multiplier', 'offset'), map(repr, numbers), strict=True)
+        ElementTree.SubElement(child, 'mimic', {'joint': leader, **dict(keys)})
+
+
+def _set_origin(element: ElementTree.Element, pose: Pose) -> None:
+    origin = _child(element, 'origin')
+    for key in ('xyz', 'rpy'):
+        origin.set(key, ' '.join(map(repr, getattr(pose, key))))
 
 
 def set_effort_limits(xml: str, limits: Mapping[str, float]) -> str:

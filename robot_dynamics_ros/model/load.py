@@ -15,14 +15,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from robot_dynamics_ros.description.urdf import RobotDescription, read_description
+from robot_dynamics_ros.description.urdf import Joint, RobotDescription, read_description
 from robot_dynamics_ros.errors import (
     DescriptionError,
     MechanismError,
     RobotDynamicsError,
     SingularityError,
 )
-from robot_dynamics_ros.model.build import MOVING, EffortLimit, build_tree, tree_faults
+from robot_dynamics_ros.model.build import (
+    MOVING,
+    EffortLimit,
+    build_tree,
+    tree_faults,
+    unit_axis,
+)
 from robot_dynamics_ros.model.findings import (
     Finding,
     error,
@@ -38,11 +44,15 @@ from robot_dynamics_ros.model.selection import (
     MimicMode,
     Selection,
     grounded,
+    released,
     select,
 )
 
 if TYPE_CHECKING:
     from robot_dynamics_ros.model.mechanism_file import MechanismFile
+
+#: Rounding of the angles in descriptions, relative to directions of unit length or m/s^2.
+_PARALLEL = 1e-3
 
 
 def load_robot(
@@ -187,7 +197,7 @@ def _tree(
     """Check a description and build its tree; see :func:`load_robot`."""
     if strict:
         _raise_first(inspect(description, faults, effort_limit, passive).errors)
-    original = {joint.name: joint for joint in description.joints}
+    original = {joint.name: joint for joint in released(description)[0].joints}
     description, remarks = grounded(description)
     for fault in tree_faults(description):
         raise (faults or [fault])[0]
@@ -206,7 +216,38 @@ def _tree(
     locked_findings = [check_joint(original[name], 1.0)[1] for name in selection.locked]
     findings = [f for of_joint in locked_findings for f in of_joint if f.severity == 'error']
     sentences = [*remarks, *selection.remarks, *map(str, [*faults, *findings, *check.findings])]
-    return replace(tree, locked=dict(selection.locked), remarks=tuple(dict.fromkeys(sentences)))
+    return replace(
+        tree,
+        locked=dict(selection.locked),
+        influential=_influential(tree, selection, original),
+        remarks=tuple(dict.fromkeys(sentences)),
+    )
+
+
+def _influential(
+    tree: RobotTree, selection: Selection, original: Mapping[str, Joint]
+) -> tuple[str, ...]:
+    """Return the locked joints on whose position the dynamics of a tree depend."""
+    to_root = {joint.child: joint for joint in selection.description.joints}
+    carriers, links = set[str](), [to_root[name].parent for name in tree.link_names]
+    while links:
+        joint = to_root.get(links.pop())
+        if joint is not None and joint.name not in carriers:
+            carriers.add(joint.name)
+            links.append(joint.parent)
+
+    def depends(joint: Joint) -> bool:
+        frame, R, directions = tree.frames[joint.child], np.eye(3), [tree.gravity]
+        for i in tree.path(frame.body):
+            if not tree.prismatic[i]:
+                return True  # it turns what the joint moves
+            R = R @ tree.R_PJ[i]
+            directions.append(R @ tree.axis[i])
+        axis = R @ frame.R_BF @ unit_axis(joint)
+        turns = joint.name in carriers and joint.kind != 'prismatic'
+        return turns and any(np.abs(np.cross(axis, x)).max() > _PARALLEL for x in directions)
+
+    return tuple(name for name in selection.locked if depends(original[name]))
 
 
 def _raise_first(findings: Iterable[Finding]) -> None:

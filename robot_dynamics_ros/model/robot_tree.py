@@ -83,6 +83,9 @@ class RobotTree:
         xml: Source URDF text, expanded and with locked joints fixed; empty if not from a URDF.
         coupling: Coupling of followers (mimic joints) to the independent joints; None if none.
         locked: Positions of the locked joints by name, rad or m.
+        influential: Those locked joints on whose position the dynamics depend: the ones that a
+            controlled revolute joint carries, and the ones that turn controlled joints against
+            gravity or a controlled slide.
         remarks: Suspicious or reinterpreted parts of the description, one sentence each.
         drive_friction: Additional friction terms by name, see ``model.identified``; shape (n,)
             each.
@@ -112,6 +115,7 @@ class RobotTree:
     xml: str = ''
     coupling: Coupling | None = None
     locked: Mapping[str, float] = field(default_factory=dict)
+    influential: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
     drive_friction: Mapping[str, Array] = field(default_factory=dict)
 

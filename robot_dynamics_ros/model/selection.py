@@ -10,6 +10,7 @@ from typing import Literal, NamedTuple
 from robot_dynamics_ros.description.urdf import (
     Joint,
     Limit,
+    Lock,
     Mimic,
     Pose,
     RobotDescription,
@@ -57,7 +58,23 @@ def grounded(description: RobotDescription) -> tuple[RobotDescription, tuple[str
         for joint in description.joints
         if joint.name in poses
     )
-    return _fixed(description, poses), remarks
+    return _fixed(description, poses, {}), remarks
+
+
+def released(description: RobotDescription) -> tuple[RobotDescription, dict[str, float]]:
+    """Return a description whose locked joints move again, and their positions, rad or m.
+
+    A follower that is locked with its leader has no position of its own.
+    """
+    locks = {j.name: j.lock for j in description.joints if j.lock and j.lock.kind in MOVING}
+    joints = tuple(
+        joint._replace(kind=lock.kind, origin=lock.origin, mimic=lock.mimic, lock=None)
+        if (lock := locks.get(joint.name))
+        else joint
+        for joint in description.joints
+    )
+    own = {k: x for k, x in locks.items() if x.mimic is None or x.mimic.leader not in locks}
+    return description._replace(joints=joints), {name: x.position for name, x in own.items()}
 
 
 def select(
@@ -84,8 +101,10 @@ def select(
             follower is selected for control, or the tip is not a descendant of the base.
         NonFiniteError: A locked position is not finite.
     """
+    description, before = released(description)
     moving = {joint.name: joint for joint in description.joints if joint.kind in MOVING}
-    positions = _locked_positions(locked or {}, moving)
+    kept = {name: x for name, x in before.items() if name not in (joints or ())}
+    positions = kept | _locked_positions(locked or {}, moving, kept)
     known_name('treatment of mimic joints', mimic, ('couple', 'lock'))
     leaders = {name: _leader(j, moving, positions) for name, j in moving.items() if j.mimic}
     chain = _chain(description, base, tip) if base or tip else None
@@ -118,7 +137,8 @@ def select(
                 f'[{lower:g}, {upper:g}]'
             )
     poses = {name: _pose_at(moving[name], position) for name, position in held.items()}
-    narrowed, of_limits = _with_follower_limits(_fixed(description, poses), followers)
+    fixed = _fixed(description, poses, held)
+    narrowed, of_limits = _with_follower_limits(fixed, followers)
     return Selection(narrowed, followers, held, (*remarks, *of_limits))
 
 
@@ -185,14 +205,14 @@ def _leader(
 
 
 def _locked_positions(
-    locked: Mapping[str, LockedPosition], moving: Mapping[str, Joint]
+    locked: Mapping[str, LockedPosition], moving: Mapping[str, Joint], before: Mapping[str, float]
 ) -> dict[str, float]:
-    """Return the locked positions; the default position for 'measured'."""
+    """Return the locked positions; for 'measured' the one before, or else the default."""
     positions = dict[str, float]()
     for name, position in locked.items():
         known_name('joint in locked', name, moving)
         if position == 'measured':
-            position = _default_position(moving[name])
+            position = before.get(name, _default_position(moving[name]))
         if not math.isfinite(position):
             raise NonFiniteError(f'locked position of joint {name!r}', position)
         positions[name] = position
@@ -216,14 +236,24 @@ def _pose_at(joint: Joint, position: float) -> Pose:
     return Pose(joint.origin.xyz, roll_pitch_yaw(R @ rotation_about(axis, position)))
 
 
-def _fixed(description: RobotDescription, poses: Mapping[str, Pose]) -> RobotDescription:
-    joints = tuple(
-        joint._replace(kind='fixed', origin=poses[joint.name], mimic=None)
-        if joint.name in poses
-        else joint
+def _fixed(
+    description: RobotDescription, poses: Mapping[str, Pose], locked: Mapping[str, float]
+) -> RobotDescription:
+    """Fix joints at poses; keep in the text what those locked at positions, rad or m, were."""
+    fixed = {
+        joint.name: joint._replace(
+            kind='fixed',
+            origin=poses[joint.name],
+            mimic=None,
+            lock=Lock(joint.kind, locked[joint.name], joint.origin, joint.mimic)
+            if joint.name in locked
+            else None,
+        )
         for joint in description.joints
-    )
-    return description._replace(joints=joints, xml=fix_joints(description.xml, poses))
+        if joint.name in poses
+    }
+    joints = tuple(fixed.get(joint.name, joint) for joint in description.joints)
+    return description._replace(joints=joints, xml=fix_joints(description.xml, fixed.values()))
 
 
 def _with_follower_limits(

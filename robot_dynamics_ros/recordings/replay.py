@@ -20,14 +20,12 @@ from typing import NamedTuple
 import numpy as np
 
 from robot_dynamics_ros.control.changes import (
-    ModelChange,
     ParameterChange,
     ReleaseChange,
     TrajectoryChange,
 )
 from robot_dynamics_ros.control.modes import SessionMode
 from robot_dynamics_ros.control.session import ControllerSession
-from robot_dynamics_ros.control.settings import LockedJointWatch
 from robot_dynamics_ros.control.streamed import STREAMED
 from robot_dynamics_ros.control.trajectories.points import read_trajectory
 from robot_dynamics_ros.errors import RobotDynamicsError
@@ -286,12 +284,12 @@ class _Replay:
             session.perform(TrajectoryChange(session, read))
 
     def _move_locked_joints(self, event: Event) -> None:
-        """Move the locked joints of the model to the positions given by new parameters."""
-        watch = LockedJointWatch(self._session.tree, event.content)
-        if watch.names and watch.set_positions(event.content):
-            self._session.on_locked(watch.modelled)
-            tree = self._source.robot_with({'locked': event.content['locked']})
-            self._session.perform(ModelChange(self._session, lambda _: tree))
+        """Rebuild the session with the locked joints where new parameters have them."""
+        session, locked = self._session, event.content['locked']
+        if locked != session.parameters['locked']:
+            tree = self._source.robot_with({'locked': locked})
+            if tree.locked != session.tree.locked:
+                session.rebuild(tree, session.built_for(tree))
 
 
 # The order of events -----------------------------------------------------------------------------

@@ -211,7 +211,7 @@ class ReplaySource:
         merged = checked(PARAMETERS, self.parameters)
         if description:
             merged |= {'robot': '', 'robot_description': description}
-        self._robot = merged, described
+        self._robot, self._locked = (merged, described), merged['locked']
         self.tree, self.driver = robot_and_driver(merged, described)
         self._arguments = self._reader_arguments(namespace)
         if self.tree.locked and self.recorded:
@@ -276,14 +276,13 @@ class ReplaySource:
         """Yield an event whenever a locked joint leaves its configured position or returns to it.
 
         Args:
-            watch: Watch of the locked joints; parameters may change the configured positions.
+            watch: Watch of the locked joints under the first parameters.
         """
         waiting = [event for event in self.events if event.kind == 'parameters']
         with RecordingReader(self._bag, **self._arguments) as reader:
             for _, time, message in reader.bag.messages(reader.topics.states, strict=False):
                 while waiting and waiting[0].time <= time:
-                    watch.configure(waiting[0].content)
-                    watch.set_positions(waiting.pop(0).content)
+                    watch = self._moved(watch, waiting.pop(0).content)
                 by_name = _positions(message)
                 if not by_name:
                     continue
@@ -293,6 +292,16 @@ class ReplaySource:
                 watch.update(positions)
                 if first or bool(before) != bool(watch.deviation):
                     yield Event('locked', stamp_ns(message), positions, stamped=True)
+
+    def _moved(self, watch: LockedJointWatch, parameters: Mapping[str, Any]) -> LockedJointWatch:
+        """Return the watch under new parameters, which may have locked the joints elsewhere."""
+        if parameters['locked'] == self._locked:
+            watch.configure(parameters)
+            return watch
+        self._locked = parameters['locked']
+        moved = LockedJointWatch(self.robot_with({'locked': self._locked}), parameters)
+        moved.adopt(watch)
+        return moved
 
     def _early_reference(self, first: Any, first_ns: int) -> tuple[int, Array] | None:
         """Return timestamp and positions of the first reference if older than all states."""

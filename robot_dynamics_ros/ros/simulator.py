@@ -21,6 +21,7 @@ Real time
 
 from __future__ import annotations
 
+import array
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -69,8 +70,9 @@ _WARN_S = 1.0  # minimum time between two warnings of the same kind
 class Simulator(PackageNode):
     """A simulated robot with ROS topics.
 
-    Publishes ``joint_states`` (with the efforts applied during the previous step), ``/clock``,
-    ``robot_description`` (latched), and the wrench of a board on the robot on ``wrench_topic``.
+    Publishes ``joint_states`` (with the efforts applied during the previous step, and the locked
+    joints), ``/clock``, ``robot_description`` (latched), and the wrench of a board on the robot
+    on ``wrench_topic``.
     Subscribes to ``effort_controller/commands`` or ``<joint>/cmd_force``, and to
     ``simulator/push``, independent of the node name: an external wrench on the robot
     (WrenchStamped, in the axes and about the origin of the link ``header.frame_id``). Serves
@@ -164,7 +166,8 @@ class Simulator(PackageNode):
     def _robot_topics(self, tree: RobotTree) -> tuple[JointState, str, str, Sequence[str], Any]:
         """Return state message and topic; form, topics and joints of the commands."""
         form, joints = self._settings['command_form'], self._buffer.joints
-        message = state_message(tree.joint_names)
+        message = state_message([*tree.joint_names, *tree.locked])
+        message.position[tree.n :] = array.array('d', tree.locked.values())
         return message, 'joint_states', form, default_topics(form, joints), joints
 
     # Commands ------------------------------------------------------------------------------------
@@ -251,7 +254,8 @@ class Simulator(PackageNode):
 
     def _write_state(self, now: int) -> int:
         """Write the state at a simulated time, ns, into the message; return its timestamp, ns."""
-        position, velocity, effort = self._state.doubles
+        n = self._nominal_tree.n
+        position, velocity, effort = (numbers[:n] for numbers in self._state.doubles)
         self._run.plant.read(position, velocity)
         effort[:] = self._run.plant.effort
         return now

@@ -363,6 +363,16 @@ def test_the_robot_may_come_by_topic(processes, peer):
     assert states[0].name == ['joint1', 'joint2']
 
 
+def test_locked_joints_are_in_the_states_where_they_are_locked(processes, peer):
+    states = peer.collect(JointState, 'joint_states')
+    given = {'robot': 'scara', 'joints': ['joint1', 'joint3'], 'locked': ['joint4:=0.4']}
+    processes.start('simulator', given | {'initial_position': [0.3, 0.1]})
+    peer.spin_until(lambda: states, 60, 'a state')
+    assert states[0].name == ['joint1', 'joint3', 'joint2', 'joint4']
+    assert states[0].position.tolist() == [0.3, 0.1, 0.0, 0.4]
+    assert len(states[0].velocity) == len(states[0].effort) == 4
+
+
 def test_parameters_that_are_set_before_the_robot_comes_take_effect(processes, peer):
     driver = Driver(peer)
     simulator = processes.start('simulator', {'initial_position': FIRST, 'on_end': 'exit'})

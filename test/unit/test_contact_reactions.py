@@ -180,7 +180,8 @@ def test_an_arm_is_braked_where_it_will_be_after_the_delay_of_its_thresholds(tmp
     scene.session.perform(ParameterChange(scene.session, {'stop_effort_share': 0.5}))
     assert scene.session.loop.stopping.brake is not braking
     assert scene.session.loop.stopping.brake.delay == 0.004
-    scene.session.take_model(scene.session.built_of(tree))
+    scene.session.deactivate()
+    scene.session.rebuild(tree, scene.session.built_for(tree))
     assert scene.session.loop.stopping.brake.delay == 0.004
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Locked joints that move: reports, stops, and a model that follows.
+"""Locked joints: where the model has them, which are watched, and what their moves cause.
 
 Oracle of the model: Pinocchio's gravity of all joints, read from the same text.
 """
@@ -13,9 +13,11 @@ import pinocchio
 import pytest
 from samples import sample
 
-from robot_dynamics_ros.control.changes import LockedJointModel, ModelChange, ParameterChange
+from robot_dynamics_ros.control.changes import ModelChange, ParameterChange, PayloadChange
 from robot_dynamics_ros.control.modes import SessionHealth, SessionMode
 from robot_dynamics_ros.control.session import ControllerSession
+from robot_dynamics_ros.control.streamed import SpeedChange
+from robot_dynamics_ros.dynamics.newton_euler import NewtonEuler
 from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.model import RobotTree, load_robot
 from robot_dynamics_ros.model.robot_parameters import measured_joints, robot_from_parameters
@@ -57,11 +59,6 @@ class Lift:
         if self.session.on_state(self.now, self.now, PLACE, STILL):
             self.session.settle()
 
-    def effort(self) -> np.ndarray:
-        for _ in range(2000):  # all blending is over
-            self.tick()
-        return self.session.loop.effort
-
 
 def health(session: ControllerSession) -> tuple[str, str]:
     report = SessionHealth().report(session)
@@ -82,11 +79,9 @@ def test_an_infinite_reading_stops_the_arm_and_gives_no_model(reading):
     lift = Lift('stop')
     assert lift.session.on_locked(np.array([reading]))
     assert lift.session.mode is SessionMode.FAULTED
-    lift = Lift('update')
-    lift.session.on_locked(np.array([reading]))
-    assert health(lift.session)[0] == 'warning'
-    assert not lift.session.locked.needs_model
-    assert lift.session.locked.positions() == {'joint2': -1.0}
+    session = measured()
+    session.on_locked(np.array([reading]))
+    assert session.locked.missing()
 
 
 def test_a_move_is_told_once_with_its_numbers_until_the_joint_is_back():
@@ -130,7 +125,7 @@ def test_the_stop_for_a_joint_that_moved_brakes_as_any_stop_with_fresh_states():
     lift = Lift('stop')
     session = lift.session
     session.perform(ParameterChange(session, {'stop_action': 'zero'}))
-    efforts = [lift.effort().copy()]
+    efforts = [session.loop.effort.copy()]
     session.on_locked(np.array([-0.5]))
     efforts.append(session.loop.effort.copy())
     for _ in range(20):
@@ -143,51 +138,61 @@ def test_the_stop_for_a_joint_that_moved_brakes_as_any_stop_with_fresh_states():
     assert not efforts[-1].any()
 
 
-def test_the_model_follows_a_joint_that_has_moved():
-    lift = Lift('update')
-    session = lift.session
-    assert lift.effort() == pytest.approx(gravity(-1.0), abs=1e-10)
+def measured(parameters: Any = None) -> ControllerSession:
+    """A session with one state, whose joint 2 is locked where it is measured."""
+    given = GIVEN | {'locked': ['joint2:=measured']} | (parameters or {})
+    session = ControllerSession(robot('measured'), given)
+    session.on_state(MS, MS, PLACE, STILL)
+    return session
+
+
+def test_before_the_first_command_the_model_has_measured_joints_where_they_stand():
+    session = measured()
+    assert session.locked.missing() == "no position of locked joint 'joint2' was received"
+    with pytest.raises(ConfigurationError, match='joint2'):
+        _ = session.locked.outdated
     session.on_locked(np.array([-0.5]))
-    assert session.locked.needs_model
-    text = session.perform(ModelChange(session, at))
-    assert 'joint2:=-0.5' in text
-    assert not session.locked.needs_model
-    assert health(session)[0] == 'ok'
-    assert session.parameters['locked'] == ['joint2:=-0.5']
-    # No blending is active, so only the rounding of two recursions remains.
-    assert lift.effort() == pytest.approx(gravity(-0.5), abs=1e-10)
-    assert session.tree.locked == {'joint2': -0.5}
+    assert session.locked.outdated
+    assert session.perform(ModelChange(session, at)) == 'locked where measured: joint2:=-0.5'
+    assert not session.locked.outdated
+    session.activate(MS)
+    assert session.on_state(2 * MS, 2 * MS, PLACE, STILL)
+    assert session.command == pytest.approx(gravity(-0.5), abs=1e-10)  # two recursions
+    assert session.locked.taken == {'joint2': -0.5}
+    session.on_locked(np.array([-0.4]))
+    assert 'the model has it at -0.5' in health(session)[1]
 
 
-def test_the_effort_makes_no_step_when_the_model_changes():
-    """By the limiter's rate: far less than the 1.4 N m between both models."""
-    lift = Lift('update')
-    session = lift.session
-    session.perform(ParameterChange(session, {'activation_ramp_s': 0.2}))
-    before = lift.effort().copy()
+def test_a_rebuilt_session_keeps_what_it_was_told_before():
+    session = measured({'payload_mass': 1.0, 'payload_frame': 'tool'})
+    session.perform(PayloadChange(session, False))
+    session.perform(SpeedChange(session, 0.5))
     session.on_locked(np.array([-0.5]))
     session.perform(ModelChange(session, at))
-    lift.tick()
-    between = np.abs(gravity(-0.5) - gravity(-1.0)).max()
-    assert np.abs(session.loop.effort - before).max() < 0.1 * between
+    session.activate(MS)
+    assert session.on_state(2 * MS, 2 * MS, PLACE, STILL)
+    assert session.command == pytest.approx(gravity(-0.5), abs=1e-10)
+    assert session.loop.generator.speed.target == 0.5
+
+
+def test_an_active_model_is_not_replaced():
+    session = measured()
+    session.on_locked(np.array([-0.5]))
+    change = ModelChange(session, at)
+    session.prepare(change)
+    session.activate(MS)
+    with pytest.raises(ConfigurationError, match='the controller is active'):
+        session.commit(change)
 
 
 def test_a_model_that_was_prepared_before_a_parameter_changed_is_refused():
-    lift = Lift('update')
-    change = ModelChange(lift.session, at)
-    lift.session.prepare(change)
-    lift.session.perform(ParameterChange(lift.session, {'effort_scale': 0.5}))
+    session = measured()
+    session.on_locked(np.array([-0.5]))
+    change = ModelChange(session, at)
+    session.prepare(change)
+    session.perform(ParameterChange(session, {'effort_scale': 0.5}))
     with pytest.raises(ConfigurationError, match='meanwhile'):
-        lift.session.commit(change)
-
-
-def test_no_model_is_taken_over_by_an_arm_that_is_stopped():
-    lift = Lift('update')
-    change = ModelChange(lift.session, at)
-    lift.session.prepare(change)
-    assert lift.session.watch(lift.now + 20_000 * MS)
-    with pytest.raises(ConfigurationError, match='being stopped'):
-        lift.session.commit(change)
+        session.commit(change)
 
 
 def test_a_measured_joint_is_locked_at_rest_until_a_controller_knows_better():
@@ -201,48 +206,91 @@ def test_a_measured_joint_is_locked_at_rest_until_a_controller_knows_better():
     assert tree.locked == load_robot(XML, locked={'joint2': 'measured', 'joint4': 0.1}).locked
 
 
-def test_where_measured_joints_stand_is_known_once_they_have_told():
-    session = ControllerSession(robot('measured'), GIVEN)
-    names = ('joint2',)
-    assert session.locked.unmeasured(names) == ['joint2']
-    assert not session.locked.differs(names)
-    session.on_locked(np.array([-0.78]))  # within the tolerance, but not where the model has it
-    assert session.locked.unmeasured(names) == []
-    assert session.locked.differs(names)
-    session.perform(ModelChange(session, at))
-    assert session.tree.locked == {'joint2': -0.78}
-    assert not session.locked.differs(names)
+# Which joints are watched, and the text of an arm ------------------------------------------------
+
+#: A cart with a lift, on it a turntable and a tilting mount with two arms; each arm has a gripper.
+CART = """<robot name="cart">
+<link name="ground"/>{wheel}{lift}{turntable}{tilt}{left}{right}</robot>"""
 
 
-def test_the_model_has_measured_joints_before_the_activation():
-    session = ControllerSession(robot('measured'), GIVEN)
-    model = LockedJointModel(session, at, ('joint2',), session.perform)
-    assert model.missing() == "no position of locked joint 'joint2' was received"
-    with pytest.raises(ConfigurationError, match='joint2'):
-        model.before_activation()
-    session.on_locked(np.array([-0.78]))
-    assert model.missing() == ''
-    model.before_activation()
-    assert session.tree.locked == {'joint2': -0.78}
+def joint(name: str, parent: str, kind: str = 'revolute', axis: str = '0 1 0') -> str:
+    limit = '<limit lower="-3" upper="3" velocity="5" effort="100"/>'
+    inertia = '<inertia ixx="0.01" ixy="0" ixz="0" iyy="0.01" iyz="0" izz="0.01"/>'
+    return (
+        f'<joint name="{name}" type="{kind}"><parent link="{parent}"/><child link="{name}_link"/>'
+        f'<origin xyz="0 0 0.3" rpy="0 0 0.4"/><axis xyz="{axis}"/>{limit}</joint>'
+        f'<link name="{name}_link"><inertial><origin xyz="0.1 0 0.1"/><mass value="1"/>{inertia}'
+        '</inertial></link>'
+    )
 
 
-def test_a_model_that_is_refused_is_tried_again_a_second_later():
-    lift, trials = Lift('update'), []
+def cart(**chosen: Any) -> RobotTree:
+    arms = {
+        side: joint(f'{side}1', 'tilt_link')
+        + joint(f'{side}2', f'{side}1_link')
+        + joint(f'{side}_finger', f'{side}2_link', 'prismatic', '1 0 0')
+        for side in ('left', 'right')
+    }
+    text = CART.format(
+        wheel=joint('wheel', 'ground', 'continuous'),
+        lift=joint('lift', 'ground', 'prismatic', '0 0 1'),
+        turntable=joint('turntable', 'lift_link', 'continuous', '0 0 2'),
+        tilt=joint('tilt', 'turntable_link', axis='1 0 0'),
+        **arms,
+    )
+    return load_robot(text, **chosen)
 
-    def load(positions):
-        trials.append(positions)
-        if len(trials) == 1:
-            raise ConfigurationError('robot', 'is being written', 'wait')
-        return at(positions)
 
-    model = LockedJointModel(lift.session, load, (), lift.session.perform)
-    assert not model.has_news()
-    assert model.follow(0) == ''
-    lift.session.on_locked(np.array([-0.5]))
-    assert model.has_news()
-    assert not model.has_news()
-    assert 'is being written' in model.follow(0)
-    assert model.follow(999 * MS) == ''
-    assert 'joint2:=-0.5' in model.follow(1000 * MS)
-    assert len(trials) == 2
-    assert model.has_news()
+@pytest.mark.parametrize(
+    ('chosen', 'watched'),
+    [
+        ({'tip': 'left2_link'}, {'left_finger', 'right1', 'right2', 'right_finger'}),
+        ({'joints': ['left1', 'left2']}, {'tilt', 'left_finger'}),
+        ({'joints': ['left2']}, {'tilt', 'left1', 'left_finger'}),
+        ({'joints': ['lift']}, set()),
+        ({'joints': ['wheel']}, set()),
+        ({'joints': ['lift', 'left1']},
+         {'tilt', 'left2', 'left_finger'}),
+        ({'joints': ['left1', 'left2'], 'gravity': (0.0, 9.81, 0.0)},
+         {'turntable', 'tilt', 'left_finger'}),
+        ({'joints': ['left1', 'left2'], 'gravity': (0.0, 0.0, 0.0)}, {'left_finger'}),
+    ],
+)  # fmt: skip
+def test_joints_are_watched_on_which_the_dynamics_depend(chosen, watched):
+    """Oracle: mass matrix and gravity of the same arm with the joint locked elsewhere."""
+    tree = cart(**chosen)
+    assert set(tree.influential) == watched
+    q, v = np.full(tree.n, 0.3), np.full(tree.n, 0.7)
+    for name in tree.locked:
+        moved = cart(**chosen, locked={name: 0.2})
+        efforts = [NewtonEuler(arm).inverse_dynamics(q, v, v) for arm in (tree, moved)]
+        assert (np.abs(efforts[1] - efforts[0]).max() > 1e-6) == (name in watched)
+
+
+def test_only_joints_that_are_watched_or_asked_for_are_read():
+    tree = cart(joints=['left1', 'left2'])
+    given = {'law': 'gravity_compensation', 'locked': ['lift:=measured', 'wheel:=0.1']}
+    session = ControllerSession(tree, given)
+    assert session.locked.names == ('tilt', 'left_finger', 'lift')
+    session.on_locked(np.array([0.0, 0.0, 0.9]))  # a lift may move
+    assert session.locked.deviation == ''
+    assert session.locked.outdated
+
+
+def test_the_text_of_an_arm_tells_which_joints_are_locked_and_where():
+    """The folder of ``new_robot``, a bag and the topic hold this text; others see fixed joints."""
+    chosen = {'joints': ['left1', 'left2'], 'locked': {'tilt': 0.3, 'lift': 0.1}}
+    tree = cart(**chosen)
+    again = load_robot(tree.xml)
+    assert (again.locked, again.influential) == (tree.locked, tree.influential)
+    assert again.joint_names == tree.joint_names
+    assert again.xml == tree.xml
+    model = pinocchio.buildModelFromXML(tree.xml)
+    assert tuple(model.names)[1:] == tree.joint_names
+    elsewhere, q = load_robot(tree.xml, locked={'tilt': 1.2, 'lift': 'measured'}), [0.2, -0.4]
+    assert elsewhere.locked == tree.locked | {'tilt': 1.2}
+    model = pinocchio.buildModelFromXML(cart(**chosen | {'locked': {'tilt': 1.2}}).xml)
+    tau = pinocchio.computeGeneralizedGravity(model, model.createData(), np.array(q))
+    assert NewtonEuler(elsewhere).gravity_forces(np.array(q)) == pytest.approx(tau, abs=1e-12)
+    assert load_robot(tree.xml, joints=['left1', 'tilt']).joint_names == ('tilt', 'left1')
+

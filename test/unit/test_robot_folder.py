@@ -23,9 +23,10 @@ from robot_dynamics_ros.cli.new_robot import described
 from robot_dynamics_ros.constraints.feasibility import check_feasibility
 from robot_dynamics_ros.constraints.program_file import load_program
 from robot_dynamics_ros.control.default_motion import default_motion
-from robot_dynamics_ros.control.drivers.conversion import bind, effort_limits
+from robot_dynamics_ros.control.drivers.conversion import bind, effort_limits, robot_and_driver
 from robot_dynamics_ros.control.drivers.profile import load_driver_profile
 from robot_dynamics_ros.control.robot_setup import default_program
+from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.description.shipped import share_directory, shipped_robot
 from robot_dynamics_ros.errors import ConfigurationError, ModelError
 from robot_dynamics_ros.geometry.collisions import Obstacles
@@ -80,6 +81,25 @@ def test_every_node_takes_its_parameters(written):
         if 'robot' in given:
             assert load_robot(given['robot']).joint_names == written.tree.joint_names
     assert nodes['/**/trajectory']['ros__parameters']['tool_frame'] == written.frame
+
+
+def test_a_controller_started_by_its_command_watches_the_locked_joints(tmp_path):
+    """The node gets a generated file, in whose text the locked joints are fixed ones."""
+    words = ['--robot', 'four_dof', '--joints', 'joint1,joint3,joint4']
+    for more, stands in ([], 0.0), (['--locked', 'joint2:=-0.7'], -0.7):
+        session = _commanded([*words, *more])
+        assert session.locked.names == ('joint2',)
+        assert session.locked.modelled.tolist() == [stands or session.tree.locked['joint2']]
+        assert not session.locked.taken
+    assert list(_commanded([*words, '--locked', 'joint2:=measured']).locked.taken) == ['joint2']
+
+
+def _commanded(words: list[str]) -> ControllerSession:
+    """Return the session of the node that ``control`` would start."""
+    args = program._command('control').parse(words)
+    section = read_yaml(new_robot.parameter_file(args), 'parameter file')['/**/controller']
+    given = defaults(declared_parameters('controller')) | section['ros__parameters']
+    return ControllerSession(robot_and_driver(given)[0], given)
 
 
 @pytest.mark.slow

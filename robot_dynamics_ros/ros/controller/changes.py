@@ -16,6 +16,7 @@ from robot_dynamics_ros.control.changes import (
     PayloadChange,
     ReleaseChange,
     WaypointChange,
+    with_locked,
 )
 from robot_dynamics_ros.control.modes import SessionChange
 from robot_dynamics_ros.control.session import ControllerSession
@@ -128,11 +129,12 @@ class SessionChanges:
             self.log_law_remarks()
 
     def publish_parameters(self) -> None:
-        """Publish the active parameters if they have changed.
+        """Publish the active parameters, ``measured`` as it was, if they have changed.
 
         Otherwise a new subscriber could lose a message that is replaced at once.
         """
-        values = {**self.session.parameters, 'robot_description': ''}  # has its own topic
+        values = with_locked(self.session.parameters, self.session.locked.taken)
+        values['robot_description'] = ''  # has its own topic
         text = yaml.dump(values, Dumper=_DUMPER)
         if text != self._published:
             self._published = text

@@ -84,9 +84,11 @@ class Controller(LifecycleNode):
     def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Start control at the measured state; fail if there is no fresh state."""
         assert self._run is not None  # configured
+        self._missing = _WAITING_FOR_ACTIVATE
         try:
             self._run.activate()
         except RobotDynamicsError as error:
+            self._missing = str(error).removeprefix('not activated: ')
             self.get_logger().error(str(error))
             return TransitionCallbackReturn.FAILURE
         if self._value('autostart'):  # autostart activates only once
@@ -149,7 +151,6 @@ class Controller(LifecycleNode):
         if missing:
             self._log_missing(missing)
             return
-        self._missing = _WAITING_FOR_ACTIVATE
         active = self.trigger_activate() is TransitionCallbackReturn.SUCCESS
         if active or not self._run.missing():  # the refusal is permanent
             self._autostart.cancel()

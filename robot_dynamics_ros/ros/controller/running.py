@@ -11,12 +11,11 @@ from typing import Any
 from rclpy.duration import Duration
 from rclpy.node import Node
 
-from robot_dynamics_ros.control.changes import LockedJointModel, with_locked
+from robot_dynamics_ros.control.changes import ModelChange, with_locked
 from robot_dynamics_ros.control.drivers.conversion import robot_and_driver
 from robot_dynamics_ros.control.modes import HealthReport, SessionHealth, SessionMode
 from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.errors import ConfigurationError
-from robot_dynamics_ros.model.robot_parameters import measured_joints
 from robot_dynamics_ros.ros.controller.changes import WATCH_PERIOD_S, SessionChanges
 from robot_dynamics_ros.ros.controller.parameters import ConstraintParameters
 from robot_dynamics_ros.ros.controller.trajectories import ControllerTrajectories
@@ -70,15 +69,10 @@ class RunningController:
             node, session, constraints, self._answer_state, self._watch
         )
         self._locked = JointStateReader(session.locked.names, velocity=False)
-        self._model = LockedJointModel(
-            session,
-            lambda at: robot_and_driver(with_locked(parameters, at), description)[0],
-            measured_joints(parameters),
-            changes.perform,
-        )
+        self._robot_at = lambda at: robot_and_driver(with_locked(parameters, at), description)[0]
         self.connection.open(node, self._on_state)
         self._monitor = ControllerMonitor(node, session)
-        self._watchdog = node.create_timer(WATCH_PERIOD_S, self._on_timer, clock=STEADY)
+        self._watchdog = node.create_timer(WATCH_PERIOD_S, self._watch, clock=STEADY)
         subscribe_streams(node, session, changes.perform)
         self._trajectories = ControllerTrajectories(node, session, changes)
         self._log.info(f'{tree.name} under {session.loop.law.name}: {self.connection.describe()}')
@@ -119,11 +113,13 @@ class RunningController:
 
     def _check_locked_joints(self) -> None:
         """Check the positions of the locked joints and react immediately."""
-        if self._locked.joints:
-            self._locked.read_positions(*self._reader.latest)
-            if self.session.on_locked(self._locked.q):
-                self.connection.writer.publish(self.session.command)
-        if self._model.has_news():
+        if not self._locked.joints:
+            return
+        before = self.session.locked.deviation
+        self._locked.read_positions(*self._reader.latest)
+        if self.session.on_locked(self._locked.q):
+            self.connection.writer.publish(self.session.command)
+        if bool(before) != bool(self.session.locked.deviation):
             self.changes.log_remarks()
             self._publish_health()
 
@@ -133,14 +129,6 @@ class RunningController:
             self.connection.writer.publish(self.session.command)
             self._monitor.update_counts()
             self._monitor.publish(stamp_ns)
-
-    def _on_timer(self) -> None:
-        """Check the age of the states, and update the model."""
-        self._watch()
-        if text := self._model.follow(time.perf_counter_ns()):
-            self._log.warning(text)
-            self.changes.publish_parameters()
-            self._publish_health()
 
     def _watch(self) -> None:
         """Check the age of the last state; schedule the next check for its timeout."""
@@ -162,7 +150,7 @@ class RunningController:
             return self.session.silence()
         names = self._node.get_parameter('await_listeners').value
         missing = self.connection.missing_subscriber(self._node, [*filter(None, names)])
-        return missing or self._model.missing() or self._competitors()
+        return missing or self.session.locked.missing() or self._competitors()
 
     def activate(self) -> None:
         """Start control.
@@ -173,11 +161,17 @@ class RunningController:
         if others := self._competitors():
             raise ConfigurationError('not activated', others, 'end it, or set share_command_topic')
         self._watch()  # update the message of a refusal
-        self._model.before_activation()
-        self.changes.publish_parameters()
+        self._lock_where_measured()
         self.session.activate(time.perf_counter_ns())
         self.connection.has_new_subscriber()
         self.changes.log_remarks()
+
+    def _lock_where_measured(self) -> None:
+        """Rebuild the session if a joint locked as ``measured`` stands elsewhere."""
+        if self.session.locked.outdated:
+            self._log.info(self.changes.perform(ModelChange(self.session, self._robot_at)))
+            self.changes.publish_parameters()
+            self._locked = JointStateReader(self.session.locked.names, velocity=False)
 
     def _competitors(self) -> str:
         shared = self._node.get_parameter('share_command_topic').value
