@@ -404,7 +404,9 @@ class _Reader:
 
     def _mimic(self, parent: Element, culprit: str) -> Mimic | None:
         element = parent.find('mimic')
-        return None if element is None else Mimic(
+        if element is None:
+            return None
+        return Mimic(
             element.get('joint', ''),
             self._number(element, 'multiplier', culprit, 1.0),
             self._number(element, 'offset', culprit, 0.0),

@@ -293,4 +293,3 @@ def test_the_text_of_an_arm_tells_which_joints_are_locked_and_where():
     tau = pinocchio.computeGeneralizedGravity(model, model.createData(), np.array(q))
     assert NewtonEuler(elsewhere).gravity_forces(np.array(q)) == pytest.approx(tau, abs=1e-12)
     assert load_robot(tree.xml, joints=['left1', 'tilt']).joint_names == ('tilt', 'left1')
-

@@ -31,6 +31,7 @@ from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.spatial.scalar import Array
 
 _SECOND_NS = 1_000_000_000
+_MAX_WAITING = 1000  # trajectories that wait for their start
 _NEGLIGIBLE = 1e-12  # rad or m: smaller distances are ignored
 # Time in which a hold brings the reference to rest from the velocity limit, or 1 rad/s or m/s, s.
 _BRAKING_S = 0.2
@@ -63,7 +64,8 @@ class ReferenceGenerator:
         self.changes = self.blends = 0
         self._trajectory: Trajectory = Hold(self.reference.position)
         self._start_ns = self._now_ns = 0
-        self._pending: tuple[int, Prepared] | None = None
+        #: Accepted trajectories that start later, and their starts, ns, in ascending order.
+        self._waiting: tuple[tuple[int, Prepared], ...] = ()
         self.speed = PathSpeed(self._trajectory)
         self.measured: Array | None = None
         self.start_tolerance = 0.0
@@ -122,9 +124,10 @@ class ReferenceGenerator:
         acceleration: Array | None,
         start_ns: int = 0,
     ) -> int:
-        """Follow a trajectory; it replaces the present one at its start.
+        """Follow a trajectory; it replaces the planned motion from its start on.
 
-        Until the start the present motion continues; the transition to the first point is smooth.
+        Until the start the planned motion continues, as in joint_trajectory_controller: a sender
+        may replace trajectories before they start. The transition to the first point is smooth.
 
         Args:
             times: Times of the points from the start, shape (k,), s.
@@ -182,7 +185,8 @@ class ReferenceGenerator:
 
         Raises:
             TrajectoryError: The trajectory is over by now, the motion from the present reference
-                to its first point exceeds the limits, or ``changes`` differs from the snapshot.
+                to its first point exceeds the limits, ``changes`` differs from the snapshot, or
+                too many trajectories wait for their start.
         """
         trajectory, start = prepared.trajectory, prepared.start_ns or self._now_ns
         if self._now_ns != prepared.snapshot.now_ns:
@@ -193,7 +197,11 @@ class ReferenceGenerator:
             prepared.refuse_past(self._now_ns)
         self._adapt_start(prepared, start, self._reference_at(start))
         if start > self._now_ns:
-            self._pending = (start, prepared)
+            before = tuple(pair for pair in self._waiting if pair[0] < start)
+            if len(before) >= _MAX_WAITING:
+                problem = f'{_MAX_WAITING} others start before it'
+                raise TrajectoryError('header.stamp', problem, 'send what starts sooner')
+            self._waiting = (*before, (start, prepared))
             self.changes += 1
         else:
             self._replace(trajectory, start)
@@ -211,8 +219,12 @@ class ReferenceGenerator:
         if start_ns <= self._now_ns:
             return self.reference
         reference = Reference(self._tree.n)
-        since = (start_ns - self._start_ns) / _SECOND_NS - self.speed.delay
-        self._trajectory.sample(since, reference)
+        followed, since = self._trajectory, (start_ns - self._start_ns) / _SECOND_NS
+        since -= self.speed.delay
+        for start, prepared in self._waiting:
+            if start < start_ns:
+                followed, since = prepared.trajectory, (start_ns - start) / _SECOND_NS
+        followed.sample(since, reference)
         return reference
 
     def _adapt_start(self, prepared: Prepared, start: int, reference: Reference) -> None:
@@ -239,7 +251,7 @@ class ReferenceGenerator:
             Whether it is the first target of the stream.
         """
         stream, first = self._trajectory, False
-        if self._pending is not None or not isinstance(stream, TargetStream):
+        if self._waiting or not isinstance(stream, TargetStream):
             sampler, first = self._sampler, True
             implicit = sampler.discretization == 'semi_implicit'
             stream = TargetStream(limits, self.reference, sampler.period, implicit, self._now_ns)
@@ -263,29 +275,24 @@ class ReferenceGenerator:
 
     @property
     def progress(self) -> tuple[float, float]:
-        """Time since the start of the trajectory, negative before it, and its duration, s."""
-        if self._pending is not None:
-            start, pending = self._pending
-            return (self._now_ns - start) / _SECOND_NS, pending.trajectory.duration
+        """Time since the start of the last trajectory, negative before it, and its duration, s."""
+        if self._waiting:
+            start, last = self._waiting[-1]
+            return (self._now_ns - start) / _SECOND_NS, last.trajectory.duration
         return self._elapsed(), self._trajectory.duration
 
     @property
     def moving(self) -> bool:
         """Whether a trajectory or stream is followed or scheduled to start."""
-        if isinstance(self._trajectory, TargetStream) and self._pending is None:
+        if isinstance(self._trajectory, TargetStream) and not self._waiting:
             return not self._trajectory.resting
         elapsed, duration = self.progress
         return elapsed < duration
 
     def sample(self, stamp_ns: int) -> None:
         """Compute the reference at a state's timestamp, ns."""
-        if self._pending is not None and stamp_ns >= self._pending[0]:
-            start, pending = self._pending
-            ahead = (start - self._now_ns) / _SECOND_NS
-            extrapolate(self.reference.rows.copy(), ahead, self.reference)
-            pending.trajectory.set_start(self.reference)
-            self._trajectory, self._start_ns, self._pending = pending.trajectory, start, None
-            self._begin(pending, 0.0)
+        if self._waiting and stamp_ns >= self._waiting[0][0]:
+            self._start_waiting(stamp_ns)
         self._now_ns = stamp_ns
         trajectory = self._trajectory
         if isinstance(trajectory, Hold):
@@ -301,6 +308,17 @@ class ReferenceGenerator:
         self._sampler.sample(trajectory if speed.unscaled else speed, elapsed, self.reference)
         if isinstance(trajectory, Blended):
             self._trajectory = trajectory.after_blend(elapsed)
+
+    def _start_waiting(self, stamp_ns: int) -> None:
+        """Start the last of the trajectories that have started by a timestamp, ns."""
+        started = [pair for pair in self._waiting if pair[0] <= stamp_ns]
+        self._waiting = self._waiting[len(started) :]
+        start, prepared = started[-1]
+        ahead = (start - self._now_ns) / _SECOND_NS
+        extrapolate(self.reference.rows.copy(), ahead, self.reference)
+        prepared.trajectory.set_start(self.reference)
+        self._trajectory, self._start_ns = prepared.trajectory, start
+        self._begin(prepared, 0.0)
 
     def _start_blend(self, begin: float) -> None:
         """Start a smooth transition from the present reference to the trajectory.
@@ -325,6 +343,6 @@ class ReferenceGenerator:
         return (self._now_ns - self._start_ns) / _SECOND_NS - self.speed.delay
 
     def _replace(self, trajectory: Trajectory, start_ns: int) -> None:
-        self._trajectory, self._start_ns, self._pending = trajectory, start_ns, None
+        self._trajectory, self._start_ns, self._waiting = trajectory, start_ns, ()
         self.speed.start((self._now_ns - start_ns) / _SECOND_NS)
         self.changes += 1
