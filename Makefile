@@ -14,7 +14,7 @@ DEV     := $(call stamp,requirements-dev.txt)
 LOCK    := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
            --custom-compile-command 'make lock' $(UPGRADE)
 
-.PHONY: demo identify-demo quick test benchmark docs lock clean
+.PHONY: demo identify-demo quick test mutants benchmark docs lock clean
 
 demo: $(RUNTIME)
 	$(RUN) -m robot_dynamics_ros demo $(if $(VIEW),--view)
@@ -28,6 +28,12 @@ quick: $(DEV)
 
 test: $(DEV)
 	$(PYTEST)
+
+# How many small faults the tests find: make mutants ROOM='control model' MUTANTS=24 SEED=3
+# TESTS=test/unit JOBS=2; all of these are optional.
+mutants: $(DEV)
+	$(RUN) test/mutants/judge.py $(ROOM) $(if $(MUTANTS),--mutants $(MUTANTS)) \
+	    $(if $(SEED),--seed $(SEED)) $(if $(TESTS),--tests $(TESTS)) $(if $(JOBS),--jobs $(JOBS))
 
 benchmark: $(DEV)
 	$(RUN) -m benchmark
