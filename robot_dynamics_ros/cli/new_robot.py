@@ -134,6 +134,8 @@ it uses at most {velocity:.0%} of a velocity limit and {effort:.0%} of an effort
 
 ## One node per terminal, simulated
 
+The simulator holds the arm until the controller commands it.
+
     python -m robot_dynamics_ros simulate --params {parameters}
     python -m robot_dynamics_ros control --params {parameters}
     python -m robot_dynamics_ros send --params {parameters}

@@ -175,6 +175,9 @@ class DriverEmulator(Simulator):
 
     # States --------------------------------------------------------------------------------------
 
+    def _begins_held(self) -> bool:
+        return False  # by its own controller, not by brakes
+
     def _restart(self) -> None:
         super()._restart()
         if self._settings['own_controller'] == 'hold' and not self._lockstep:

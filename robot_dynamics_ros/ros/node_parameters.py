@@ -28,6 +28,8 @@ TIME = (
       0.001, 1000.0, fixed=True),
     P('start_paused', False, 'Start paused at the initial state, until ~/pause is called with '
       'false.', fixed=True),
+    P('hold_until_command', True, 'Mode real_time: hold an arm that starts at rest until the '
+      'first command, as brakes do.', fixed=True),
     P('end_time_s', 0.0, 'Simulated time at which the run ends, s; 0: never.', 0.0, 1e9),
     P('on_end', 'pause', 'Action at end_time_s: pause or exit.', choices=('pause', 'exit')),
     P('lockstep_timeout_s', 5.0, 'Mode lockstep: wall time without a command after which '
@@ -119,7 +121,7 @@ BOARD = (
 SIMULATOR = (*ROBOT, *TIME, *TOPICS, *PLANT, *MISMATCH, *BOARD, *SIMULATED_PAYLOAD, *PUSH)
 
 #: Simulator parameters that the profile replaces, and defaults that differ from the simulator's.
-_SET_BY_PROFILE = frozenset({'joints', 'command_form', 'period'})
+_SET_BY_PROFILE = frozenset({'joints', 'command_form', 'period', 'hold_until_command'})
 _DEFAULTS = {
     'mode': 'real_time',
     'publish_clock': False,

@@ -16,7 +16,9 @@ Lockstep protocol
 
 Real time
     The simulator steps at a fixed rate of wall time and holds the last command, as a drive does.
-    It catches up on up to ``_CATCH_UP`` late steps at once and counts the others as lost.
+    Before the first command it holds the arm, as brakes do, so that controller and motion can be
+    started one by one; parameter ``hold_until_command``. It catches
+    up on up to ``_CATCH_UP`` late steps at once and counts the others as lost.
 """
 
 from __future__ import annotations
@@ -91,7 +93,7 @@ class Simulator(PackageNode):
 
     def __init__(self) -> None:
         super().__init__(self.NAME, self.PARAMETERS)
-        self._dropped = 0
+        self._dropped, self._held = 0, False
         self._begin_with_robot(self._begin)
 
     def on_stop(self) -> None:
@@ -184,6 +186,9 @@ class Simulator(PackageNode):
 
     def _on_answer(self) -> None:
         """React to a command that answers the current state."""
+        if self._held:
+            self._held = False
+            self.get_logger().info(f'first command at t = {self._run.time:.6f} s: released')
         self._answered = True
         self._answered_at = time.monotonic()
         if self._lockstep and not self._paused:
@@ -208,7 +213,7 @@ class Simulator(PackageNode):
     def _advance(self) -> None:
         """Step with the current command and publish the next state."""
         try:
-            ended = self._run.advance(self._effort())
+            ended = self._run.advance(None if self._held else self._effort())
         except RobotDynamicsError as error:
             self._end(error=error)
             return
@@ -223,7 +228,15 @@ class Simulator(PackageNode):
         """Return the efforts of the next step, shape (n,), N m or N."""
         return self._buffer.effort
 
+    def _begins_held(self) -> bool:
+        """Return whether the arm is held until the first command."""
+        at_rest = not any(self._settings['initial_velocity'])
+        return self._settings['hold_until_command'] and at_rest and not self._lockstep
+
     def _restart(self) -> None:
+        self._held = self._begins_held()
+        if self._held:
+            self.get_logger().info('holding the arm until the first command')
         self._run.restart()
         self._buffer.clear()
         self._next_clock = 0

@@ -330,8 +330,8 @@ class SimulationRun:
         self.plant.push(frame, wrench)
         self._push_end = self.time_ns + round(duration_s * NANO), frame
 
-    def advance(self, effort: Array) -> bool:
-        """Step once with an effort, shape (n,), N m or N.
+    def advance(self, effort: Array | None) -> bool:
+        """Step once with an effort, shape (n,), N m or N; None: the arm is held as it is.
 
         Returns:
             Whether this step reached the end of the run.
@@ -345,7 +345,8 @@ class SimulationRun:
         if self._push_end is not None and self.time_ns >= self._push_end[0]:
             self.plant.push(self._push_end[1], np.zeros(6))
             self._push_end = None
-        self.plant.step(effort)
+        if effort is not None:
+            self.plant.step(effort)
         self.time_ns += self._period_ns
         return 0 < self._end_ns <= self.time_ns < self._end_ns + self._period_ns
 

@@ -324,6 +324,33 @@ def test_the_end_of_time_is_exact_and_exits_if_told_so(processes, peer):
     assert set(ticks()) <= {k * 10_000_000 for k in range(11)}
 
 
+def test_in_real_time_an_arm_at_rest_is_held_until_the_first_command(processes, peer):
+    """One node per terminal: until somebody has started the controller, the arm does not fall."""
+    states = peer.collect(JointState, 'joint_states')
+    start = [0.1, -1.3, 0.8, -0.4]
+    given = {'robot': 'four_dof', 'limits_profile': 'wide', 'initial_position': start}
+    given['mode'] = 'real_time'
+    simulator = processes.start('simulator', given)
+    publisher = peer.node.create_publisher(Float64MultiArray, COMMANDS, 10)
+    peer.spin_until(publisher.get_subscription_count, 60, 'the command subscription')
+    peer.spin_until(lambda: states and stamp_of(states[-1]) > 5e8, 60, 'half a second')
+    assert {(*msg.position, *msg.velocity) for msg in states} == {(*start, *[0.0] * 4)}
+    assert (np.diff([stamp_of(msg) for msg in states]) > 0).all()
+    simulator.says('holding the arm until the first command')
+    publisher.publish(Float64MultiArray(data=[0.0] * 4))
+
+    def fell(received):
+        return received and abs(received[-1].position[1] - start[1]) > 0.1
+
+    peer.spin_until(lambda: fell(states), 20, 'its fall')
+    simulator.says(': released')
+    simulator = processes.start(
+        'simulator', given | {'hold_until_command': False}, '-r', '__ns:=/b'
+    )
+    free = peer.collect(JointState, '/b/joint_states')
+    peer.spin_until(lambda: fell(free), 60, 'a free fall')
+
+
 def test_real_time_holds_the_last_command_until_it_is_too_old(processes, peer):
     description = peer.collect(String, 'robot_description', LATCHED)
     states = peer.collect(JointState, 'joint_states')
