@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 r"""Feasibility check of a program before the motion: reach, rank, joint and effort limits.
 
-The path :math:`f(q, t) = 0` is computed from its start by continuation: a step along
+All inverses have the joint metric of the program, except for corrections of the position. The
+path :math:`f(q, t) = 0` is computed from its start by continuation: a step along
 :math:`\dot q = -\Gamma^+f_t + P\,\dot q_{null}`, then Gauss-Newton corrections
 :math:`q \leftarrow q - \Gamma^+f`. :math:`\dot q_{null}` is the velocity at which the free joints
 settle under the null-space task.
@@ -126,7 +127,7 @@ def _checked_point(program: Program, guess: Array, t: float) -> _PathPoint:
     _require_reached(program, f, q, t)
     at_rest = np.zeros(program.n)
     _, f_t, Gamma, _ = program.stack.evaluate(q, at_rest, t)
-    solution = TaskInverse(Gamma, None, program.weights, _DAMPED)
+    solution = TaskInverse(Gamma, program.joint_metric(q), program.weights, _DAMPED)
     settling = solution.project(program.settling_velocity(q, at_rest))
     v = solution.solve(-f_t) + settling
     _require_rank(program, solution, q, t)
@@ -286,7 +287,8 @@ def path_efforts(program: Program, times: Array, q: Array, v: Array) -> Array:
     for t, position, velocity in zip(times.tolist(), q, v, strict=True):
         _, _, Gamma, beta = program.stack.evaluate(position, velocity, t)
         weights = program.weights if program.m > program.n else None
-        a = TaskInverse(Gamma, program.metric, weights, program.singularity).solve(-beta)
+        metric = program.joint_metric(position)
+        a = TaskInverse(Gamma, metric, weights, program.singularity).solve(-beta)
         load = dynamics.inverse_dynamics(position, velocity, a)
         tau = load + terms.effort(velocity, a, load)
         efforts.append(_with_passive_joints(program, Gamma, tau))

@@ -25,6 +25,7 @@ from robot_dynamics_ros.constraints.constraint import Stack
 from robot_dynamics_ros.constraints.contact import Contact
 from robot_dynamics_ros.constraints.error_dynamics import proved_stable
 from robot_dynamics_ros.constraints.stabilization import INVERSES, Singularity
+from robot_dynamics_ros.dynamics import make_formulation
 from robot_dynamics_ros.errors import ParameterError
 from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.spatial.linear_algebra import array, positive_part
@@ -131,6 +132,24 @@ class Program:
         positive definite.
         """
         return self.m <= self.n or proved_stable(self.G0, self.G1, self.weights)
+
+    @property
+    def euclidean(self) -> bool:
+        """Whether the joint metric is the identity."""
+        return self.metric is None and self.inverse == 'euclidean'
+
+    def joint_metric(self, q: Array) -> Array | None:
+        """Return the joint metric at q, shape (n, n), numbers or symbols; None: the identity.
+
+        It decides which of the many accelerations that satisfy m < n conditions is taken.
+        """
+        if self.euclidean:
+            return None
+        if self.metric is not None:
+            return np.diag(self.metric)
+        weightless = self.tree.with_gravity((0.0, 0.0, 0.0))
+        M = make_formulation('newton_euler', weightless).mass_matrix(q)
+        return M + np.diag(self.tree.armature)
 
     def settling_velocity(self, q: Array, v: Array) -> Array:
         """Return the velocity at which the free joints settle, new array of shape (n,)."""

@@ -16,7 +16,6 @@ import numpy as np
 
 from robot_dynamics_ros.constraints.program import Program
 from robot_dynamics_ros.constraints.stabilization import TaskInverse, task_acceleration
-from robot_dynamics_ros.dynamics import make_formulation
 from robot_dynamics_ros.model.kinematics import Motion
 from robot_dynamics_ros.spatial.jet import Jet, timed
 from robot_dynamics_ros.spatial.scalar import Array
@@ -165,8 +164,7 @@ class ProgramKernel:
         """Return the inverse at the last state, by singular value decomposition."""
         program = self.program
         weights = program.weights if program.m > program.n else None
-        euclidean = program.metric is None and program.inverse == 'euclidean'
-        metric = None if euclidean else self.metric
+        metric = None if program.euclidean else self.metric
         return TaskInverse(self.Gamma, metric, weights, program.singularity)
 
 
@@ -197,7 +195,7 @@ def program_formulas(
         rate_error = rate_error - np.eye(m)[row] * wish[k]
     u = offset_acceleration + task_acceleration(f.drift, error, error_rate, program.G0, program.G1)
     settling = np.linalg.pinv(program.G1) @ program.G0
-    free, metric = program.free_acceleration(q, v), _metric(program, q)
+    free, metric = program.free_acceleration(q, v), program.joint_metric(q)
     inverse = TaskInverse(
         f.J.astype(object), metric, program.weights if m > n else None, program.singularity
     )
@@ -230,16 +228,6 @@ def _jets(program: Program, numbers: Array) -> list[Jet]:
         jets.append(timed(*signal.sample(list(numbers[first:last])), program.n))
         first = last
     return jets
-
-
-def _metric(program: Program, q: Array) -> Array | None:
-    if program.metric is not None:
-        return np.diag(program.metric)
-    if program.inverse == 'inertia':
-        weightless = program.tree.with_gravity((0.0, 0.0, 0.0))
-        M = make_formulation('newton_euler', weightless).mass_matrix(q)
-        return M + np.diag(program.tree.armature)
-    return None
 
 
 def _transmission(program: Program, Gamma: Array) -> Array:

@@ -177,10 +177,8 @@ def _effort_weight(program: Program, q: Array, t: float, effort: Array) -> Array
     A = make_formulation('newton_euler', program.tree).mass_matrix(q) + np.diag(
         program.tree.armature
     )
-    metric = program.metric if program.metric is not None else None
-    if metric is None and program.inverse == 'inertia':
-        metric = A
-    task = A @ TaskInverse(Gamma, metric, None, program.singularity).matrix()
+    inverse = TaskInverse(Gamma, program.joint_metric(q), None, program.singularity)
+    task = A @ inverse.matrix()
     scaled = task / effort[:, None]
     return scaled.T @ scaled
 

@@ -5,7 +5,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from oracles import PinocchioOracle
 from samples import sample, shipped
+from scipy.linalg import null_space
 
 from robot_dynamics_ros.constraints import signals as where
 from robot_dynamics_ros.constraints.curves import Circle, Linear, Lissajous, Spline, Waypoints
@@ -137,6 +139,39 @@ def test_the_efforts_on_the_path_are_those_of_the_law(name):
         # The path satisfies f = 0 to 1e-8, times G0 = 400 and an inertia near 1.
         np.testing.assert_allclose(path.effort[k], out, atol=1e-4)
     assert np.abs(path.effort).max() > 1.0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('inverse', ['euclidean', 'inertia', {'metric': [0.5, 4.0, 1.0, 9.0]}])
+def test_a_path_of_few_conditions_is_in_the_metric_of_the_program(inverse):
+    """Two conditions on four joints: velocity and acceleration are the least in that metric.
+
+    The law is given the states of the path, and Pinocchio's mass matrix tells what is least.
+    """
+    robot, center = shipped('four_dof', limits_profile='wide'), [0.35, 0.1, 0.0]
+    circle = {'circle': {'center': center, 'radius': 0.06}, 'speed': 0.2}
+    program = {
+        'constraints': [{'kind': 'point', 'frame': 'tool', 'axes': 'xy', 'target': circle}],
+        'inverse': inverse,
+    }
+    options = {'limit_effort': False, 'friction_velocity': 'measured'}
+    program = load_program(program, robot.tree, check=False)
+    law = make_law('constraint_stabilization', robot.tree, program=program, **options)
+    path = check_feasibility(program, samples=40)
+    oracle = PinocchioOracle(robot.xml, robot.gravity, robot.tree.joint_names)
+    out, compared = np.zeros(4), 0
+    for k in range(0, len(path.times), 10):
+        t, q, v = path.times[k], path.q[k], path.v[k]
+        W = np.diag(inverse['metric']) if isinstance(inverse, dict) else np.eye(4)
+        if inverse == 'inertia':
+            W = oracle.mass_matrix(q) + np.diag(robot.tree.armature)
+        free = null_space(oracle.frame_jacobian('tool', q)[:2])
+        assert np.abs(free.T @ W @ v).max() < 1e-9 * np.abs(W).max()
+        law.reset(0.0, q, v)
+        law.effort(t, q, v, Reference(4), out)
+        np.testing.assert_allclose(path.effort[k], out, atol=1e-4)
+        compared += np.abs(v).max() > 0.1
+    assert compared > 3
 
 
 def test_a_path_that_needs_more_effort_than_there_is_is_remarked():
