@@ -376,6 +376,10 @@ class PiecewisePolynomial:
         self.coefficients[:1] = other.coefficients[:1]
         self._select(0)
 
+    def shift(self, offset: Array) -> None:
+        """Add an offset to the polynomials, shape (components,)."""
+        self.coefficients[..., 0] += offset
+
     def _select(self, k: int) -> None:
         """Select piece k."""
         self._cursor = k

@@ -77,10 +77,11 @@ class StreamedTargets:
             raise ConfigurationError(
                 'target_joint', f'has {values.size} positions', f'{len(named)} joints are named'
             )
-        target = self._loop.generator.target.copy()
+        before = self._loop.generator.target
+        target = before.copy()
         for name, value in zip(named, values, strict=True):
             target[tree.joint_index(name)] = value
-        return target
+        return tree.nearest_turn(target, before)
 
     def pose(self, axes: str, position: Sequence[float], quaternion: Sequence[float]) -> Array:
         """Return joint targets for a pose of ``target_frame``, or for the nearest reachable one.

@@ -13,6 +13,8 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from robot_dynamics_ros.control.drivers.conversion import DriverConversion
 from robot_dynamics_ros.control.loop import ControlLoop
 from robot_dynamics_ros.control.modes import (
@@ -29,10 +31,12 @@ from robot_dynamics_ros.control.safety.state_validator import StateVerdict
 from robot_dynamics_ros.control.trajectories.reference_generator import ReferenceGenerator
 from robot_dynamics_ros.errors import ConfigurationError, ModelError, RobotDynamicsError
 from robot_dynamics_ros.model import RobotTree
+from robot_dynamics_ros.model.robot_tree import TURN
 from robot_dynamics_ros.spatial.scalar import Array
 
 _MAX_REMARKS = 100  # remarks that have not been fetched
 _MAX_TEXT = 500  # characters of the text of an unexpected error
+_MAX_TURNS = 1e5  # of a continuous joint; more are implausible
 
 
 class ControllerSession(ControllerParts):
@@ -75,6 +79,7 @@ class ControllerSession(ControllerParts):
         self.command, self.mode = self.port.command, SessionMode.INACTIVE
         self.timeouts = self.repeats = 0
         self._disabled = False
+        self._turning: list[int] = np.flatnonzero(tree.joint_is_continuous).tolist()
         self.remarks: deque[SessionRemark] = deque(maxlen=_MAX_REMARKS)
         self.fault: Exception | None = None
         self._simulated_time, self._changes = simulated_time, self.loop.generator.changes
@@ -127,6 +132,8 @@ class ControllerSession(ControllerParts):
         self, stamp_ns: int, arrival_ns: int, q: Array, v: Array, effort: Array | None
     ) -> bool:
         loop = self.loop
+        if self._turning and self.heard:
+            q = self._unwrapped(q)
         verdict = loop.observe(stamp_ns, q, v)
         repeated = verdict is StateVerdict.NOT_NEWER and self._simulated_time
         if repeated and self.mode is SessionMode.STOPPED:
@@ -152,6 +159,16 @@ class ControllerSession(ControllerParts):
         if self.controls and self.enabling.inhibits(stamp_ns):
             self._handle(SessionEvent.LAPSE)
         return self._handle(SessionEvent.STATE)
+
+    def _unwrapped(self, q: Array) -> Array:
+        """Return positions with continuous joints within half a turn of the last state."""
+        last, result = self.loop.q, q
+        for i in self._turning:
+            turns = (last.item(i) - q.item(i)) / TURN
+            if 0.5 < abs(turns) < _MAX_TURNS:  # not NaN
+                result = q.copy() if result is q else result
+                result[i] += TURN * round(turns)
+        return result
 
     def settle(self) -> None:
         """Evaluate contacts and goals after a tick; call it after its command has been sent."""

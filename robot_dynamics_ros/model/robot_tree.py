@@ -14,6 +14,7 @@ from robot_dynamics_ros.spatial.rotation import rotation_about
 from robot_dynamics_ros.spatial.scalar import Array, Scalar
 
 STANDARD_GRAVITY = (0.0, 0.0, -9.81)
+TURN = 2.0 * np.pi  # rad
 _ENDLESS_TRAVEL = 1.0  # m
 
 
@@ -180,6 +181,33 @@ class RobotTree:
     def joint_is_prismatic(self) -> tuple[bool, ...]:
         """Whether each of the n independent joints is prismatic (True) or revolute (False)."""
         return tuple(self.prismatic[body] for body in self.body_of_joint)
+
+    @property
+    def joint_is_continuous(self) -> Array:
+        """Whether each of the n independent joints may turn without end, shape (n,).
+
+        A whole turn of it changes nothing, so its positions are angles. Not so if mimic joints
+        follow it that slide, or turn by a fraction of its turns.
+        """
+        found = ~np.array(self.joint_is_prismatic)
+        found &= np.isinf(self.position_lower) & np.isinf(self.position_upper)
+        if self.coupling is not None:
+            rate = self.coupling.rate
+            slides = np.array(self.prismatic)[:, np.newaxis]
+            found &= ~((rate != 0.0) & (slides | (rate % 1.0 != 0.0))).any(axis=0)
+        return found
+
+    def nearest_turn(self, q: Array, near: Array) -> Array:
+        """Return positions with continuous joints turned by whole turns to be nearest to others.
+
+        Args:
+            q: Shape (..., n), rad or m.
+            near: Shape (..., n), rad or m.
+
+        Returns:
+            New array, shape (..., n).
+        """
+        return q + TURN * np.round((near - q) / TURN) * self.joint_is_continuous
 
     @property
     def position_range(self) -> Array:

@@ -195,7 +195,7 @@ def _postures(tree: RobotTree, settings: Mapping[str, Any], q: Array) -> Iterato
         apart = min(np.abs(other.q - one).max() for one in branches)
         if other.converged and apart > _BRANCH_DISTANCE:
             branches.append(other.q)
-            yield other.q
+            yield tree.nearest_turn(other.q, q)
 
 
 def _sampled(trajectory: Trajectory, rate: float, approach: float) -> SampledTrajectory:
@@ -210,7 +210,8 @@ def _sampled(trajectory: Trajectory, rate: float, approach: float) -> SampledTra
 
 
 def _point(tree: RobotTree, settings: Mapping[str, Any], q: Array) -> Trajectory:
-    return Quintic(q, _per_joint(tree, settings, 'goal'), settings['duration_s'])
+    goal = tree.nearest_turn(_per_joint(tree, settings, 'goal'), q)
+    return Quintic(q, goal, settings['duration_s'])
 
 
 def _waypoints(tree: RobotTree, settings: Mapping[str, Any], q: Array) -> Trajectory:
@@ -219,7 +220,9 @@ def _waypoints(tree: RobotTree, settings: Mapping[str, Any], q: Array) -> Trajec
         raise ParameterError(
             'waypoints', f'{len(flat)} numbers', f'{len(times)} times {tree.n} numbers are needed'
         )
-    points = [q, *np.array(flat, dtype=float).reshape(len(times), tree.n)]
+    points = [q]
+    for point in np.array(flat, dtype=float).reshape(len(times), tree.n):
+        points.append(tree.nearest_turn(point, points[-1]))
     spans = np.diff([0.0, *times])
     if not (spans > _MIN_INTERVAL).all():
         raise ParameterError(
@@ -229,7 +232,11 @@ def _waypoints(tree: RobotTree, settings: Mapping[str, Any], q: Array) -> Trajec
 
 
 def _file(tree: RobotTree, settings: Mapping[str, Any], q: Array) -> Trajectory:
-    return trajectory_of_file(settings['file'], tree.joint_names)
+    start, continuous = Reference(tree.n), tree.joint_is_continuous
+    start.position[:] = q
+    motion = trajectory_of_file(settings['file'], tree.joint_names, continuous)
+    motion.turn_to(start)
+    return motion
 
 
 def _sine(tree: RobotTree, settings: Mapping[str, Any], q: Array) -> Trajectory:
@@ -295,7 +302,7 @@ MOTION = (
       '(tool path); none: send nothing, for a law without a reference.', choices=(*KINDS, 'none'),
       fixed=True),
     P('duration_s', 3.0, 'point, sine: duration.', 0.001, _MAX_DURATION, unit='s'),
-    P('goal', [0.0], 'point: final joint positions.', unit='rad or m', per_joint=True),
+    P('goal', [0.0], 'point: final joint positions; of continuous joints angles.', unit='rad or m', per_joint=True),
     P('waypoints', [0.0], 'waypoints: joint positions, rad or m, point by point in one list; the '
       'arm stops at each point.'),
     P('waypoint_times', [0.0], 'waypoints: time of each waypoint from the start.', unit='s'),

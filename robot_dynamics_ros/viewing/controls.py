@@ -242,7 +242,10 @@ class Controls:
 
     def _copy_position(self) -> None:
         for name, slider in self._goal.items():
-            slider.value = _within(slider, self._arm.position.get(name, 0.0))
+            position, joint = self._arm.position.get(name, 0.0), self._arm.joints[name]
+            if joint.kind == 'continuous':
+                position = math.remainder(position, 2.0 * math.pi)
+            slider.value = _within(slider, position)
 
 
 def add_stop(page: Page, stop: Callable[[], None]) -> None:

@@ -65,6 +65,20 @@ def test_a_point_is_reached_from_rest_to_rest_in_its_time():
     assert (plan.approach, plan.duration) == (0.0, 2.005)
 
 
+@pytest.mark.parametrize('kind', ['point', 'waypoints', 'file'])
+def test_a_continuous_joint_takes_the_short_way_to_an_angle(kind, tmp_path):
+    tree = sample('scara').tree
+    ends = np.where(np.arange(4) == 3, np.inf, tree.position_upper)
+    tree = tree.with_changes(position_upper=ends, position_lower=np.minimum(-ends, 0.0))
+    q, goal = np.append(ELBOW[:3], 9.0), [*ELBOW[:3], 9.2 - 4.0 * np.pi]
+    file = tmp_path / 'motion.yaml'
+    file.write_text(trajectory_text(Quintic(goal, goal, 1.0), tree.joint_names, 0.5))
+    given = {'goal': goal, 'waypoints': goal, 'waypoint_times': [2.0], 'file': str(file)}
+    plan = make_plan(tree, DEFAULTS | given | {'kind': kind, 'duration_s': 2.0}, q)
+    assert np.ptp(plan.position[:, 3]) == pytest.approx(0.2)
+    assert plan.position[-1] == pytest.approx([*ELBOW[:3], 9.2])
+
+
 @pytest.mark.parametrize(('name', 'profile'), [('scara', {}), ('four_dof', WIDE)])
 def test_a_shipped_motion_of_few_points_is_what_it_is_of_many(name, profile):
     """At the 25 Hz of hardware.launch.py; measured: 1.7e-7 and 6.5e-8 rad, 3e-4 of the peak."""

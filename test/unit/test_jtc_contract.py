@@ -13,16 +13,35 @@ from typing import Any
 import numpy as np
 import pytest
 from samples import sample
+from urdf_text import joint, link, robot
 
 from robot_dynamics_ros.control.changes import GoalChange, TrajectoryChange
 from robot_dynamics_ros.control.goals import Outcome
 from robot_dynamics_ros.control.session import ControllerSession
+from robot_dynamics_ros.control.streamed import TargetChange
 from robot_dynamics_ros.control.trajectories.points import read_trajectory
 from robot_dynamics_ros.errors import RobotDynamicsError
 from robot_dynamics_ros.model import load_robot
+from robot_dynamics_ros.model.kinematics import link_poses
 
 MS = 1_000_000
 NAMES = ('joint1', 'joint2')
+TURN = 2.0 * np.pi
+
+
+def two_link(second: str = 'continuous', more: str = '') -> str:
+    """Return the text of an arm whose second joint is of a kind; its axes are parallel."""
+    body = {'mass': 1.0, 'com': (0.2, 0.0, 0.0), 'inertia': 0.01 * np.eye(3)}
+    axis = {'axis': (0.0, 1.0, 0.0), 'velocity': 5.0}
+    return robot(
+        'two_link',
+        link('base'),
+        joint('joint1', 'base', 'link1', **axis),
+        link('link1', **body),
+        joint('joint2', 'link1', 'link2', second, (0.4, 0.0, 0.0), **axis),
+        link('link2', **body),
+        more,
+    )
 
 
 def duration(seconds: float) -> Message:
@@ -154,3 +173,130 @@ def test_too_many_that_wait_are_refused_and_those_before_go_on():
     with pytest.raises(RobotDynamicsError, match='1000 others start before it'):
         arm.publish([rest(0.1, 0.2, 0.2)], 3000)
     assert arm.run(2500).q == pytest.approx([0.1, 0.1])
+
+
+# Continuous joints: their positions are angles ---------------------------------------------------
+
+
+def moving(t: float, q: float, v: float) -> tuple[float, dict]:
+    return t, {'positions': [0.0, q], 'velocities': [0.0, v]}
+
+
+def only(t: float, q: float) -> tuple[float, dict]:
+    return t, {'positions': [0.0, q]}
+
+
+@pytest.mark.parametrize(
+    ('start', 'points', 'travel', 'end'),
+    [
+        (3.5, [rest(0.0, 0.0, 3.5 - TURN), rest(2.0, 0.0, 3.7 - TURN)], 0.2, 3.7),
+        (3.5, [rest(2.0, 0.0, 3.7 - TURN)], 0.2, 3.7),
+        (3.1, [rest(2.0, 0.0, -3.1)], TURN - 6.2, TURN - 3.1),
+        (3.1, [only(2.0, -3.1)], TURN - 6.2, TURN - 3.1),
+        (3.0 * TURN, [rest(0.0, 0.0, 0.0), rest(2.0, 0.0, 0.2)], 0.2, 3.0 * TURN + 0.2),
+        # A planner's points, normalized to half a turn, and back again.
+        (3.0, [only(1.0, 3.1), only(2.0, -3.1), only(3.0, -3.0), only(4.0, 3.0)],
+         2.0 * (TURN - 6.0), 3.0),
+        (0.0, [only(1.0, 3.0), only(3.0, -0.5)], 3.0 + TURN - 3.5, TURN - 0.5),
+        # A motion of more than half a turn between points, which their velocities tell.
+        (0.0, [moving(1.0, 0.5, 1.0), moving(6.0, -0.78318, 1.0), rest(7.0, 0.0, -0.28318)],
+         6.0, 6.0),
+    ],
+)  # fmt: skip
+def test_goals_of_continuous_joints_are_angles_and_they_take_the_short_way(
+    start, points, travel, end
+):
+    arm = Arm((0.0, start), two_link())
+    arm.send(points)
+    arm.run(8000)
+    steps = np.diff(np.array(arm.path)[:, 0, 1], prepend=start)
+    assert np.abs(steps).sum() == pytest.approx(travel, abs=1e-5)  # pi is written with six digits
+    assert arm.q[1] == pytest.approx(end, abs=1e-5)
+    assert [outcome.code for outcome in arm.ends] == [0]
+
+
+def test_a_goal_that_waits_takes_the_short_way_from_where_the_motion_before_has_led():
+    arm = Arm((0.0, 0.0), two_link())
+    arm.publish([moving(1.0, 3.0, 3.0), rest(2.0, 0.0, 4.5)])
+    arm.publish([rest(1.0, 0.0, 4.7 - TURN)], 3000)
+    arm.run(4500)
+    assert arm.q[1] == pytest.approx(4.7, abs=1e-6)
+
+
+def test_revolute_joints_keep_their_turns():
+    arm = Arm((0.0, 2.9), two_link('revolute'))
+    arm.send([rest(4.0, 0.0, -2.9)])
+    arm.run(4100)
+    assert arm.q[1] == pytest.approx(-2.9)
+
+
+@pytest.mark.parametrize('law', ['computed_torque', 'pd_gravity', 'impedance'])
+@pytest.mark.parametrize('start', [3.0, np.pi])
+def test_states_that_cross_half_a_turn_are_the_same_motion(law, start, rng):
+    """An arm that reports (-pi, pi], or flips between both at rest, gets the same commands."""
+    noise = 1e-4 * rng.standard_normal(1500)
+    commands, arms = [], []
+    for wraps in (False, True):
+        arm = Arm((0.0, start), two_link(), law=law, goal_tolerance=[0.01], path_tolerance=[0.05])
+        session, efforts = arm.session, []
+        if start < np.pi:
+            arm.send([rest(1.0, 0.0, start + 1.0)])
+        for x in noise:
+            arm.now += MS
+            q = session.loop.reference.position + [0.0, x]
+            reported = (q + np.pi) % TURN - np.pi if wraps else q
+            v = session.loop.reference.velocity
+            assert session.on_state(arm.now, arm.now, reported, v)
+            session.settle()
+            efforts.append(session.command.copy())
+        commands.append(np.array(efforts))
+        arms.append(arm)
+    np.testing.assert_allclose(commands[1], commands[0], atol=1e-9)  # rounding of 2 pi
+    assert [outcome.code for outcome in arms[1].ends] == [0] * (start < np.pi)
+    assert not [remark for remark in arms[1].session.remarks if remark.level != 'info']
+
+
+def test_a_first_state_is_taken_as_it_is_and_an_impossible_one_is_still_refused():
+    arm = Arm((0.0, 30.0), two_link())
+    assert arm.session.loop.reference.position[1] == 30.0
+    for wrong in (np.nan, np.inf, -np.inf, 1e300, -1e7):
+        assert not arm.session.on_state(arm.now + MS, arm.now, np.array([0.0, wrong]), arm.v)
+    assert arm.session.on_state(arm.now + 2 * MS, arm.now, np.array([0.0, 30.0 - TURN]), arm.v)
+    assert arm.session.loop.q[1] == pytest.approx(30.0)
+
+
+def test_streamed_targets_of_continuous_joints_are_angles():
+    arm = Arm((0.0, 3.0), two_link(), target_timeout_s=10.0)
+    for angle in (3.1, -3.1, -2.9, 2.9):
+        target = arm.session.targets.joints(['joint2'], [angle])
+        arm.session.perform(TargetChange(arm.session, lambda: target))  # noqa: B023
+        arm.run(1000)
+        nearest = angle + TURN * (angle < 0.0)
+        assert arm.q[1] == pytest.approx(nearest, abs=1e-3)
+
+
+SLIDES = joint('slide', 'link2', 'rack', 'prismatic', limits=(-1.0, 1.0)).replace(
+    '</joint>', '<mimic joint="joint2" multiplier="{}"/></joint>'
+) + link('rack', 0.1, inertia=0.01 * np.eye(3))
+
+
+@pytest.mark.parametrize(
+    ('kind', 'more', 'angles'),
+    [
+        ('continuous', '', True),
+        ('revolute', '', False),
+        ('prismatic', '', False),
+        ('continuous', SLIDES.format(0.01), False),  # a screw: its turns count
+        ('continuous', SLIDES.format(2).replace('prismatic', 'continuous'), True),
+        ('continuous', SLIDES.format(0.5).replace('prismatic', 'continuous'), False),
+    ],
+)
+def test_a_joint_is_an_angle_if_a_whole_turn_changes_nothing(kind, more, angles):
+    """Oracle: the mass matrix and the pose of the last link after a turn."""
+    tree = load_robot(two_link(kind, more))
+    assert tree.joint_is_continuous.tolist() == [False, angles]
+    if angles:
+        q = np.array([[0.3, 0.4], [0.3, 0.4 + TURN]])
+        poses = [link_poses(tree, x)[tree.link_names[-1]] for x in q]
+        np.testing.assert_allclose(poses[1].R_WF, poses[0].R_WF, atol=1e-12)
+        np.testing.assert_allclose(poses[1].p_WF, poses[0].p_WF, atol=1e-12)

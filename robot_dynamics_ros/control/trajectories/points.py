@@ -203,17 +203,22 @@ def _message_text(joints: Sequence[str], points: list[dict[str, Any]]) -> str:
     return str(yaml.safe_dump(message, sort_keys=False, default_flow_style=None, width=1000))
 
 
-def trajectory_of_file(path: str | os.PathLike[str], joints: Sequence[str]) -> JointWaypoints:
+def trajectory_of_file(
+    path: str | os.PathLike[str],
+    joints: Sequence[str],
+    continuous: Array | None = None,
+) -> JointWaypoints:
     """Return the trajectory of a file, with its joints in the given order.
 
     Args:
         path: YAML of a JointTrajectory whose first point is at time 0.
         joints: Names of the robot's joints.
+        continuous: Whether each joint is continuous, see :class:`JointWaypoints`.
 
     Raises:
         TrajectoryError: The file cannot be read, has other joints, or is invalid.
     """
-    return JointWaypoints(_read_knots(path, joints), joint_names=joints)
+    return JointWaypoints(_read_knots(path, joints), None, joints, continuous)
 
 
 def _read_knots(path: str | os.PathLike[str], joints: Sequence[str]) -> list[Knot]:

@@ -164,7 +164,9 @@ class ReferenceGenerator:
             TrajectoryError: See ``follow``.
         """
         tree, reference = self._tree, snapshot.reference
-        trajectory = JointWaypoints(KnotTable.uniform(*points), reference, tree.joint_names)
+        trajectory = JointWaypoints(
+            KnotTable.uniform(*points), reference, tree.joint_names, tree.joint_is_continuous
+        )
         outside = self._outside(reference.position)
         if snapshot.measured is not None:
             outside = np.maximum(outside, self._outside(snapshot.measured))
@@ -230,6 +232,7 @@ class ReferenceGenerator:
     def _adapt_start(self, prepared: Prepared, start: int, reference: Reference) -> None:
         """Adapt the start of a trajectory to the reference at that time."""
         late = max(self._now_ns - start, 0) / _SECOND_NS
+        prepared.trajectory.turn_to(reference)
         prepared.refuse_step(reference, self.measured, self._tree.joint_names)
         segment = prepared.trajectory.first_segment(reference)
         if segment is not None and not np.array_equal(
@@ -316,6 +319,7 @@ class ReferenceGenerator:
         start, prepared = started[-1]
         ahead = (start - self._now_ns) / _SECOND_NS
         extrapolate(self.reference.rows.copy(), ahead, self.reference)
+        prepared.trajectory.turn_to(self.reference)
         prepared.trajectory.set_start(self.reference)
         self._trajectory, self._start_ns = prepared.trajectory, start
         self._begin(prepared, 0.0)

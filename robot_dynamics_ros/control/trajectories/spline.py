@@ -13,6 +13,7 @@ from robot_dynamics_ros.constraints.curves import PiecewisePolynomial
 from robot_dynamics_ros.control.laws.control_law import Reference
 from robot_dynamics_ros.control.trajectories.trajectory import Trajectory, joint_vector
 from robot_dynamics_ros.errors import TrajectoryError
+from robot_dynamics_ros.model.robot_tree import TURN
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.kernel import Kernel, compile_function
 
@@ -109,6 +110,21 @@ class KnotTable(NamedTuple):
         """Return the table with another knot in front."""
         pairs = zip(KnotTable.of([first]), self, strict=True)
         return KnotTable(*map(np.concatenate, pairs))
+
+    def unwound(self, continuous: Array) -> KnotTable:
+        """Return the table with the steps of continuous joints that their velocities suggest.
+
+        Their positions are angles: of the equivalent steps to the next knot the one nearest to the
+        mean velocity times the duration is taken, without velocities the shortest.
+
+        Args:
+            continuous: Whether each joint is continuous, shape (n,).
+        """
+        way = 0.5 * (self.velocity[:-1] + self.velocity[1:]) * np.diff(self.time)[:, np.newaxis]
+        turns = np.round((way - np.diff(self.position, axis=0)) / TURN) * continuous
+        position = self.position.copy()
+        position[1:] += TURN * np.cumsum(turns, axis=0)
+        return self._replace(position=position)
 
     def coefficients(self) -> Array:
         """Return the polynomials between the knots, lowest power first, shape (k - 1, n, 6).
@@ -271,6 +287,8 @@ class JointWaypoints(JointSpline):
         start: Reference at time 0; copied. Required if the first point's time is not 0; otherwise
             the first point is used.
         joint_names: Used in errors only.
+        continuous: Whether each joint is continuous, shape (n,); None if none is. Such a joint
+            takes the short way to the first point and between points, see ``KnotTable.unwound``.
 
     Attributes:
         first: The first point, a table of one row.
@@ -284,9 +302,15 @@ class JointWaypoints(JointSpline):
         points: Sequence[Knot] | KnotTable,
         start: Reference | None = None,
         joint_names: Sequence[str] | None = None,
+        continuous: Array | None = None,
     ) -> None:
         table = _checked(points, start, joint_names)
+        if continuous is not None and not continuous.any():
+            continuous = None
+        if continuous is not None:
+            table = table.unwound(continuous)
         self.first, self._names = KnotTable(*(column[:1] for column in table)), joint_names
+        self._continuous = continuous
         if self.first.time[0] > 0.0:
             if start is None:
                 raise TrajectoryError(
@@ -294,6 +318,27 @@ class JointWaypoints(JointSpline):
                 )
             table = table.after(self._start_knot(start))
         super().__init__(table)
+        if start is not None:
+            self.turn_to(start)
+
+    def turn_to(self, start: Reference) -> None:
+        """Turn continuous joints by whole turns for the short way from a start to the first point.
+
+        Args:
+            start: See the constructor; copied.
+        """
+        if self._continuous is None:
+            return
+        pair = self.first.after(self._start_knot(start))
+        turned = pair.unwound(self._continuous).position[1:] - self.first.position
+        if turned.any():
+            self.first = self.first._replace(position=self.first.position + turned)
+            self._pieces.shift(turned[0])
+            self._end = (np.array(self._end) + turned[0]).tolist()
+            if self.first.time[0] == 0.0:
+                self._start = self.first.position[0].tolist()
+            else:
+                self.set_start(start)
 
     def first_segment(self, start: Reference) -> JointSpline | None:
         """Return the segment from a start to the first point; None if that is at time 0.
