@@ -23,8 +23,9 @@ from robot_dynamics_ros.control.setup import (
     law_parameters,
     payload_from_parameters,
 )
-from robot_dynamics_ros.control.trajectories.following import Points, ReferenceSnapshot
+from robot_dynamics_ros.control.trajectories.following import ReferenceSnapshot
 from robot_dynamics_ros.control.trajectories.points import add_waypoint
+from robot_dynamics_ros.control.trajectories.spline import Points
 from robot_dynamics_ros.errors import ConfigurationError, ParameterError, RobotDynamicsError
 from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.parameters import checked, counted

@@ -18,7 +18,7 @@ from robot_dynamics_ros.contact.observer import MomentumObserver, ObserverSettin
 from robot_dynamics_ros.control.laws.control_law import ControlLaw
 from robot_dynamics_ros.control.laws.gravity_laws import GravityCompensation, joint_inertia
 from robot_dynamics_ros.control.loop import ControlLoop
-from robot_dynamics_ros.control.trajectories.following import Points
+from robot_dynamics_ros.control.trajectories.spline import Points
 from robot_dynamics_ros.errors import ConfigurationError, TrajectoryError
 from robot_dynamics_ros.parameters import Parameter
 from robot_dynamics_ros.spatial.scalar import Array

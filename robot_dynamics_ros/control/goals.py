@@ -2,9 +2,8 @@
 """Goals of action control_msgs/action/FollowJointTrajectory, and their tolerances.
 
 One goal is active at a time; a new goal or a trajectory replaces it. A rejected goal does not
-affect the active one.
-
-Accelerations are not measured, so their tolerances are not checked.
+affect the active one. Accelerations are not measured, so goals that limit their errors are
+rejected.
 """
 
 from __future__ import annotations
@@ -304,8 +303,10 @@ def prepare_goal(
     Raises:
         RefusedGoalError: The goal is rejected, with the reason and the action's error code.
     """
-    if request.multi_dof_trajectory.points:
-        raise RefusedGoalError(ResultCode.INVALID_GOAL, 'multi_dof_trajectory is not supported')
+    for name in ('multi_dof_trajectory', 'component_path_tolerance', 'component_goal_tolerance'):
+        given = getattr(request, name, ())
+        if getattr(given, 'points', given):
+            raise RefusedGoalError(ResultCode.INVALID_GOAL, f'{name} is not supported')
     try:
         watch = _watch(loop.tree, request, parameters)
         others = snapshot.reference.position if parameters['allow_partial_joints_goal'] else None
@@ -340,6 +341,19 @@ def _watch(tree: RobotTree, request: Any, parameters: Mapping[str, Any]) -> Traj
 
 
 def _by_joint(tolerances: Any) -> dict[str, tuple[float, float]]:
+    """Return position and velocity tolerances by joint.
+
+    Raises:
+        TrajectoryError: One limits an acceleration.
+    """
+    for tolerance in tolerances:
+        acceleration = getattr(tolerance, 'acceleration', 0.0)
+        if not acceleration <= 0.0:
+            raise TrajectoryError(
+                f'tolerance of joint {tolerance.name!r}',
+                f'limits the acceleration to {acceleration:g}',
+                'leave it 0: accelerations are not measured',
+            )
     return {tolerance.name: (tolerance.position, tolerance.velocity) for tolerance in tolerances}
 
 

@@ -130,6 +130,8 @@ class ControlLoop:
         sampler = ReferenceSampler(self.tree.n, settings.discretization, settings.period)
         self.generator.set_sampler(sampler)
         self.generator.start_tolerance = settings.start_tolerance
+        self.generator.moving_end = settings.allow_nonzero_velocity_at_trajectory_end
+        self.generator.integrates = settings.allow_integration_in_goal_trajectories
         self.limiter.rates[:] = settings.rates(self.tree.n)
         if differs('stopping'):
             brake = Braking(self.tree, self.kernels, settings.stop_effort_share, settings.period)

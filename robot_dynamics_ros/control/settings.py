@@ -82,6 +82,17 @@ class LoopSettings(Settings):
         unit='rad or m',
     )
 
+    allow_nonzero_velocity_at_trajectory_end: bool = parameter(
+        False,
+        'Whether the last point of a trajectory may have a velocity; unless another trajectory '
+        'follows, the reference then comes to rest at its position.',
+    )
+    allow_integration_in_goal_trajectories: bool = parameter(
+        False,
+        'Whether the points of a trajectory may have velocities only, or accelerations only, '
+        'which are integrated from the reference at its start.',
+    )
+
     @property
     def stopping(self) -> tuple[Any, ...]:
         """Settings of the stop action and the brake."""

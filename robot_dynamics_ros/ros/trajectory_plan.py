@@ -302,7 +302,8 @@ MOTION = (
       '(tool path); none: send nothing, for a law without a reference.', choices=(*KINDS, 'none'),
       fixed=True),
     P('duration_s', 3.0, 'point, sine: duration.', 0.001, _MAX_DURATION, unit='s'),
-    P('goal', [0.0], 'point: final joint positions; of continuous joints angles.', unit='rad or m', per_joint=True),
+    P('goal', [0.0], 'point: final joint positions; of continuous joints angles.',
+      unit='rad or m', per_joint=True),
     P('waypoints', [0.0], 'waypoints: joint positions, rad or m, point by point in one list; the '
       'arm stops at each point.'),
     P('waypoint_times', [0.0], 'waypoints: time of each waypoint from the start.', unit='s'),

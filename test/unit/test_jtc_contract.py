@@ -175,6 +175,122 @@ def test_too_many_that_wait_are_refused_and_those_before_go_on():
     assert arm.run(2500).q == pytest.approx([0.1, 0.1])
 
 
+# Points with velocities only, in motion at the end, or with efforts ------------------------------
+
+MOVING_END = {'allow_nonzero_velocity_at_trajectory_end': True}
+INTEGRATES = {'allow_integration_in_goal_trajectories': True}
+
+
+def given(t: float, **row: float) -> tuple[float, dict]:
+    """A point with the same number for both joints in each field."""
+    return t, {name: [x, x] for name, x in row.items()}
+
+
+@pytest.mark.parametrize('stamped', [False, True])
+def test_a_stream_of_single_points_with_velocities_is_followed_if_a_parameter_allows_it(stamped):
+    """At 50 Hz along a cosine, each point 20 ms ahead; then the stream ends."""
+    arm = Arm(**MOVING_END)
+    for k in range(1, 101):
+        t = 0.02 * k
+        point = given(0.02, positions=0.3 * (1.0 - np.cos(t)), velocities=0.3 * np.sin(t))
+        arm.publish([point], arm.now // MS if stamped else 0)
+        arm.run(20)
+    t = (np.arange(2000) + 1.0) * 1e-3
+    # Cubics between exact points: h^4 / 384 of the fourth derivative is 1e-10.
+    np.testing.assert_allclose(position(arm), 0.3 * (1.0 - np.cos(t)), atol=1e-7)
+    arm.run(1000)
+    assert arm.q == pytest.approx([0.3 * (1.0 - np.cos(2.0))] * 2, abs=1e-7)
+    assert not arm.v.any()
+
+
+def test_a_goal_that_ends_in_motion_is_reached_and_then_comes_to_rest_at_its_position():
+    arm = Arm(goal_tolerance=[0.01], **MOVING_END)
+    arm.send([given(1.0, positions=0.4, velocities=0.6)])
+    arm.run(1000)
+    assert arm.v == pytest.approx([0.6, 0.6], abs=2e-3)
+    arm.run(1)
+    assert [(end.code, end.reason) for end in arm.ends] == [(0, '')]
+    arm.run(1000)
+    assert arm.q == pytest.approx([0.4, 0.4])
+    assert not arm.v.any()
+
+
+def test_points_without_positions_are_integrated_by_trapezoids_from_the_reference():
+    arm = Arm((0.2, 0.2), **INTEGRATES)
+    arm.publish(
+        [given(0.5, velocities=0.4), given(1.0, velocities=0.4), given(1.5, velocities=0.0)]
+    )
+    arm.run(1600)
+    assert arm.q == pytest.approx([0.2 + 0.1 + 0.2 + 0.1] * 2, abs=1e-9)
+    accelerations = [(0.5, 1.0), (1.0, -1.0), (1.5, -1.0), (2.0, 1.0), (2.5, 0.0)]
+    arm.publish([given(t, accelerations=a) for t, a in accelerations])
+    v = np.cumsum([0.25, 0.0, -0.5, 0.0, 0.25])
+    way = 0.25 * (np.append(0.0, v[:-1]) + v).sum()
+    arm.run(2600)
+    assert arm.q == pytest.approx([0.6 + way] * 2, abs=1e-9)
+
+
+@pytest.mark.parametrize('wait', [0, 300])
+def test_points_without_positions_begin_at_the_reference_of_their_start(wait):
+    """One that waits begins where the motion before has led, and at its velocity."""
+    arm = Arm(**INTEGRATES)
+    arm.publish([rest(1.0, 0.5, 0.5)])
+    arm.run(400)
+    start = arm.now // MS + wait
+    q, v = cubic(start * 1e-3 - 1e-3, 1.0, 0.0, 0.0, 0.5)
+    arm.publish([given(0.2, velocities=0.1), given(0.4, velocities=0.0)], start * (wait > 0))
+    arm.run(wait + 500)
+    assert arm.q == pytest.approx([q + 0.1 * (v + 0.1) + 0.01] * 2, abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ('points', 'told'),
+    [
+        ([given(1.0, positions=0.1, velocities=0.2)],
+         'point 0: is the last .* unless allow_nonzero_velocity_at_trajectory_end is set'),
+        ([given(1.0, velocities=0.0)],
+         'point 0: has no positions; give them, or set allow_integration_in_goal_trajectories'),
+        ([given(1.0)], 'point 0: has 0 positions; give 2, one per joint'),
+        ([given(1.0, positions=0.1), given(2.0, velocities=0.1)], 'point 1: has 0 positions'),
+        ([given(1.0, positions=0.1, effort=3.0)],
+         "point 0: has an effort of 3 for joint 'joint1'; leave effort empty"),
+        ([given(1.0, positions=0.1), given(2.0, positions=0.1, effort=np.nan)],
+         "point 1: has an effort of nan for joint 'joint1'"),
+        ([(1.0, {'positions': [0.1, 0.1], 'effort': [0.0, 0.0, 0.0]})], 'has 3 effort; give 2'),
+    ],
+)  # fmt: skip
+def test_what_is_not_followed_is_refused_with_the_culprit_and_the_remedy(points, told):
+    arm = Arm()
+    for send in (arm.send, arm.publish):
+        with pytest.raises(RobotDynamicsError, match=told):
+            send(points)
+    assert not arm.run(10).v.any()
+
+
+def test_efforts_of_zero_ask_for_nothing():
+    arm = Arm()
+    arm.send([given(0.5, positions=0.1, velocities=0.0, effort=0.0)])
+    assert arm.run(600).q == pytest.approx([0.1, 0.1])
+
+
+@pytest.mark.parametrize(
+    ('more', 'told'),
+    [
+        ({'component_path_tolerance': [1]}, 'component_path_tolerance is not supported'),
+        ({'component_goal_tolerance': [1]}, 'component_goal_tolerance is not supported'),
+        ({'multi_dof_trajectory': Message(points=[1])}, 'multi_dof_trajectory is not supported'),
+        ({'path_tolerance': [Message(name='joint2', position=0.1, velocity=0.0,
+                                     acceleration=1.0)]},
+         "joint 'joint2': limits the acceleration to 1; leave it 0"),
+        ({'goal_tolerance': [Message(name='joint2', position=0.1, velocity=0.0,
+                                     acceleration=np.nan)]}, 'limits the acceleration to nan'),
+    ],
+)  # fmt: skip
+def test_fields_of_a_goal_that_would_have_no_effect_are_refused(more, told):
+    with pytest.raises(RobotDynamicsError, match=told):
+        Arm().send([rest(1.0, 0.1, 0.1)], **more)
+
+
 # Continuous joints: their positions are angles ---------------------------------------------------
 
 

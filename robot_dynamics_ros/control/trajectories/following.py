@@ -25,7 +25,7 @@ import numpy as np
 
 from robot_dynamics_ros.constraints.signals import quintic_offset
 from robot_dynamics_ros.control.laws.control_law import Reference, effort_of
-from robot_dynamics_ros.control.trajectories.spline import JointWaypoints
+from robot_dynamics_ros.control.trajectories.spline import JointWaypoints, Points
 from robot_dynamics_ros.control.trajectories.trajectory import Trajectory
 from robot_dynamics_ros.errors import TrajectoryError
 from robot_dynamics_ros.model import RobotTree
@@ -235,9 +235,6 @@ class PathSpeed(Trajectory):
 _SECOND_NS = 1_000_000_000
 _BLEND_MARGIN_S = 2.0  # longer than any period, since samplers also sample the past
 
-#: Times, positions, velocities and accelerations, see ``ReferenceGenerator.follow``.
-Points = tuple[Array, Array, Array | None, Array | None]
-
 
 class ReferenceSnapshot(NamedTuple):
     """Immutable copy of the generator's state at the arrival of a trajectory.
@@ -265,6 +262,7 @@ class Prepared(NamedTuple):
         start_tolerance: Largest step of the reference at its start, rad or m.
         outside: Permitted excess over the position limits before the end, shape (n,), rad or m.
         limit: Speed limit along the path; None: no limit.
+        relative: Points without positions, which depend on the start; None if it had positions.
     """
 
     trajectory: JointWaypoints
@@ -273,6 +271,7 @@ class Prepared(NamedTuple):
     start_tolerance: float
     outside: Array
     limit: SpeedLimit | None = None
+    relative: Points | None = None
 
     def refuse_past(self, now_ns: int) -> None:
         """Check that the trajectory is not over.

@@ -18,7 +18,7 @@ import yaml
 
 from robot_dynamics_ros import yaml_reader as read
 from robot_dynamics_ros.constraints.signals import PEAK_VELOCITY
-from robot_dynamics_ros.control.trajectories.spline import JointWaypoints, Knot
+from robot_dynamics_ros.control.trajectories.spline import JointWaypoints, Knot, Points
 from robot_dynamics_ros.control.trajectories.trajectory import Trajectory
 from robot_dynamics_ros.errors import TrajectoryError, shown
 from robot_dynamics_ros.messages import stamp_ns
@@ -30,7 +30,7 @@ from robot_dynamics_ros.yaml_reader.parsing import file_text, parse_yaml
 
 def read_trajectory(
     msg: Any, joints: Sequence[str], others: Array | None = None
-) -> tuple[tuple[Array, Array, Array | None, Array | None] | None, int]:
+) -> tuple[Points | None, int]:
     """Return the result of ``trajectory_arrays`` and the start time, ns.
 
     The result is None without points, the start time 0 for now. Raises the errors of
@@ -40,9 +40,7 @@ def read_trajectory(
     return points, stamp_ns(msg)
 
 
-def trajectory_arrays(
-    msg: Any, joints: Sequence[str], others: Array | None = None
-) -> tuple[Array, Array, Array | None, Array | None]:
+def trajectory_arrays(msg: Any, joints: Sequence[str], others: Array | None = None) -> Points:
     """Return the points of a JointTrajectory in the order of the model.
 
     Args:
@@ -52,17 +50,22 @@ def trajectory_arrays(
             be named.
 
     Returns:
-        Times (k,) in s, positions (k, n), velocities (k, n) or None, accelerations (k, n) or None.
+        Times (k,) in s, positions, velocities and accelerations (k, n); None for those that no
+        point has.
 
     Raises:
-        TrajectoryError: Names are missing, unknown or duplicate, or a point has a wrong size.
+        TrajectoryError: Names are missing, unknown or duplicate, or a point has a wrong size or an
+            effort, which the law computes itself.
     """
     names = list(msg.joint_names)
     _check_names(names, joints, partial=others is not None)
     columns = [names.index(name) for name in joints if name in names]
     after = [point.time_from_start for point in msg.points]
     times = np.array([t.sec for t in after]) + np.array([t.nanosec for t in after]) * 1e-9
+    _refuse_efforts(msg.points, names)
     table = [_rows_of(msg.points, field, columns) for field in _FIELDS]
+    if all(rows is None for rows in table):
+        raise _wrong_size(0, 0, _FIELDS[0], len(columns))
     if others is not None and len(names) < len(joints):
         at = [i for i, name in enumerate(joints) if name in names]
         rest = (others, 0.0 * others, 0.0 * others)
@@ -99,19 +102,36 @@ def _check_names(names: Sequence[str], joints: Sequence[str], *, partial: bool =
 
 
 def _rows_of(points: Sequence[Any], field: str, columns: list[int]) -> Any:
-    """Return a field of all points, shape (k, n); None if it is empty, except for positions."""
+    """Return a field of all points, shape (k, n); None if it is empty in all of them."""
     rows = [getattr(point, field) for point in points]
     sizes = [len(row) for row in rows]
-    if field != 'positions' and not any(sizes):
+    if not any(sizes):
         return None
     if sizes.count(len(columns)) != len(sizes):
         index = next(k for k, size in enumerate(sizes) if size != len(columns))
-        raise TrajectoryError(
-            f'point {index}', f'has {sizes[index]} {field}', f'give {len(columns)}, one per joint'
-        )
+        raise _wrong_size(index, sizes[index], field, len(columns))
     # Several times as fast as an array of the rows, for which the control thread would wait.
     table = np.fromiter(chain.from_iterable(rows), float).reshape(len(rows), len(columns))
     return table[:, columns]
+
+
+def _wrong_size(index: int, size: int, field: str, n: int) -> TrajectoryError:
+    remedy = f'give {n}, one per joint'
+    return TrajectoryError(f'point {index}', f'has {size} {field}', remedy)
+
+
+def _refuse_efforts(points: Sequence[Any], names: Sequence[str]) -> None:
+    """Check that no point has an effort, other than 0."""
+    for k, efforts in enumerate(getattr(point, 'effort', ()) for point in points):
+        if len(efforts) not in (0, len(names)):
+            raise _wrong_size(k, len(efforts), 'effort', len(names))
+        for name, effort in zip(names, efforts, strict=False):
+            if effort != 0.0:
+                raise TrajectoryError(
+                    f'point {k}',
+                    f'has an effort of {effort:g} for joint {name!r}',
+                    'leave effort empty: the law computes it',
+                )
 
 
 _NANO = 1_000_000_000

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -13,13 +14,17 @@ from robot_dynamics_ros.control.targets import TargetFilter, TargetStream
 from robot_dynamics_ros.control.trajectories.following import (
     Blended,
     PathSpeed,
-    Points,
     Prepared,
     ReferenceSnapshot,
     SpeedLimit,
     extrapolate,
 )
-from robot_dynamics_ros.control.trajectories.spline import JointWaypoints, KnotTable
+from robot_dynamics_ros.control.trajectories.spline import (
+    JointWaypoints,
+    KnotTable,
+    Points,
+    integrated,
+)
 from robot_dynamics_ros.control.trajectories.trajectory import (
     Hold,
     ReferenceSampler,
@@ -47,6 +52,8 @@ class ReferenceGenerator:
         reference: Reference of the last sample.
         measured: Measured position, shape (n,), rad or m, updated by the loop; None: unknown.
         start_tolerance: Largest step of the reference at the start of a trajectory, rad or m.
+        moving_end: Whether the last point of a trajectory may have a velocity.
+        integrates: Whether the points of a trajectory may have no positions.
         speed_limit: Returns the speed limit of a trajectory, given whether it starts in motion;
             may be replaced.
         speed: Speed scaling of trajectories.
@@ -68,7 +75,7 @@ class ReferenceGenerator:
         self._waiting: tuple[tuple[int, Prepared], ...] = ()
         self.speed = PathSpeed(self._trajectory)
         self.measured: Array | None = None
-        self.start_tolerance = 0.0
+        self.start_tolerance, self.moving_end, self.integrates = 0.0, False, False
         self.speed_limit: Callable[[Trajectory, bool], SpeedLimit | None] = lambda *_: None
         self._fastest = tree.speeds()
 
@@ -119,7 +126,7 @@ class ReferenceGenerator:
     def follow(
         self,
         times: Array,
-        position: Array,
+        position: Array | None,
         velocity: Array | None,
         acceleration: Array | None,
         start_ns: int = 0,
@@ -131,7 +138,7 @@ class ReferenceGenerator:
 
         Args:
             times: Times of the points from the start, shape (k,), s.
-            position: Shape (k, n), rad or m.
+            position: Shape (k, n), rad or m, or None.
             velocity: Shape (k, n), rad/s or m/s, or None.
             acceleration: Shape (k, n), rad/s^2 or m/s^2, or None.
             start_ns: Timestamp of the start, ns; 0 for now.
@@ -164,8 +171,13 @@ class ReferenceGenerator:
             TrajectoryError: See ``follow``.
         """
         tree, reference = self._tree, snapshot.reference
+        times, position, *rates = points
+        if position is None:
+            times, position, *rates = self._integrated(points, reference)
+        table = KnotTable.uniform(times, position, *rates)
+        stop = self._stop_time(table.velocity[-1:]) if self.moving_end else 0.0
         trajectory = JointWaypoints(
-            KnotTable.uniform(*points), reference, tree.joint_names, tree.joint_is_continuous
+            table, reference, tree.joint_names, tree.joint_is_continuous, stop
         )
         outside = self._outside(reference.position)
         if snapshot.measured is not None:
@@ -175,7 +187,18 @@ class ReferenceGenerator:
         prepared.refuse_past(snapshot.now_ns)
         check_limits(trajectory, tree, outside=outside)
         limit = self.speed_limit(trajectory, bool(reference.velocity.any()))
-        return prepared._replace(limit=limit)
+        return prepared._replace(limit=limit, relative=points if points[1] is None else None)
+
+    def _integrated(self, points: Points, start: Reference) -> Any:
+        if self.integrates:
+            return integrated(points, start)
+        remedy = 'give them, or set allow_integration_in_goal_trajectories'
+        raise TrajectoryError('point 0', 'has no positions', remedy)
+
+    def _stop_time(self, velocity: Array) -> float:
+        """Return the time in which to come to rest from velocities, s."""
+        seconds = 2.0 * _BRAKING_S * np.abs(velocity) / self._fastest
+        return max(float(seconds.max(initial=0.0)), _MIN_BLEND_S)
 
     def commit(self, prepared: Prepared) -> int:
         """Do the rest of ``follow`` between two ticks; the cost is that of one segment.
@@ -197,7 +220,14 @@ class ReferenceGenerator:
                     'trajectory', 'came before the arm was brought to a hold', 'send it again'
                 )
             prepared.refuse_past(self._now_ns)
-        self._adapt_start(prepared, start, self._reference_at(start))
+        reference = self._reference_at(start)
+        if prepared.relative is not None and not np.array_equal(
+            reference.rows, prepared.snapshot.reference.rows
+        ):
+            there = prepared.snapshot._replace(reference=reference)
+            prepared = self.prepare(there, prepared.relative, prepared.start_ns)
+            trajectory = prepared.trajectory
+        self._adapt_start(prepared, start, reference)
         if start > self._now_ns:
             before = tuple(pair for pair in self._waiting if pair[0] < start)
             if len(before) >= _MAX_WAITING:

@@ -23,6 +23,32 @@ MOST_PIECES = 32
 
 _KINDS = ('position', 'velocity', 'acceleration')
 
+#: Times (k,), positions, velocities and accelerations (k, n) of points, see ``JointWaypoints``;
+#: None: not given.
+Points = tuple[Array, Array | None, Array | None, Array | None]
+
+
+def integrated(points: Points, start: Reference) -> tuple[Array, Array, Array, Array | None]:
+    """Return points with the positions that they lack, by the trapezoidal rule from a start.
+
+    As in joint_trajectory_controller, velocities that are missing too are integrated first.
+
+    Args:
+        points: Times, no positions, velocities or None, accelerations or None, not both.
+        start: Reference at time 0.
+    """
+    times, _, velocity, acceleration = points
+    half = 0.5 * np.diff(times, prepend=0.0)[:, np.newaxis]
+
+    def integral(first: Array, rate: Array, rates: Array) -> Array:
+        before = np.vstack([rate[np.newaxis], rates[:-1]])
+        return first + np.cumsum(half * (before + rates), axis=0)
+
+    if velocity is None:
+        assert acceleration is not None  # see above
+        velocity = integral(start.velocity, start.acceleration, acceleration)
+    return times, integral(start.position, start.velocity, velocity), velocity, acceleration
+
 
 class Knot(NamedTuple):
     """State of all joints at one time.
@@ -109,6 +135,11 @@ class KnotTable(NamedTuple):
     def after(self, first: Knot) -> KnotTable:
         """Return the table with another knot in front."""
         pairs = zip(KnotTable.of([first]), self, strict=True)
+        return KnotTable(*map(np.concatenate, pairs))
+
+    def before(self, last: Knot) -> KnotTable:
+        """Return the table with another knot at the end."""
+        pairs = zip(self, KnotTable.of([last]), strict=True)
         return KnotTable(*map(np.concatenate, pairs))
 
     def unwound(self, continuous: Array) -> KnotTable:
@@ -203,7 +234,7 @@ class JointSpline(Trajectory):
         self.n = table.position.shape[1]
         self._pieces = PiecewisePolynomial(table.time, table.coefficients())
         self._polynomials, self._x = polynomials(self.n), np.zeros(1)
-        self.duration = self._times[-1]
+        self.duration = self._rest_at = self._times[-1]
         self._start: list[float] = table.position[0].tolist()
         self._end: list[float] = table.position[-1].tolist()
 
@@ -213,9 +244,9 @@ class JointSpline(Trajectory):
 
     def sample(self, t: float, reference: Reference) -> None:
         """Compute the motion at a time; see :class:`Trajectory`."""
-        if not 0.0 <= t < self.duration:
+        if not 0.0 <= t < self._rest_at:
             reference.rows.fill(0.0)
-            reference.position[:] = self._end if t >= self.duration else self._start
+            reference.position[:] = self._end if t >= self._rest_at else self._start
             return
         pieces, x = self._pieces, self._x
         x[0] = pieces.piece(t)
@@ -243,7 +274,7 @@ class JointSpline(Trajectory):
         if not len(self._pieces.coefficients):
             return super().table(times)
         position, velocity, acceleration = self._pieces.table(times)
-        for outside, rest in ((times < 0.0, self._start), (times >= self.duration, self._end)):
+        for outside, rest in ((times < 0.0, self._start), (times >= self._rest_at, self._end)):
             position[outside], velocity[outside], acceleration[outside] = rest, 0.0, 0.0
         return position, velocity, acceleration
 
@@ -278,8 +309,9 @@ class JointWaypoints(JointSpline):
     The rules are those of ros2_controllers' joint_trajectory_controller. Every point has a
     position. Segments are quintic between points with velocities and accelerations, cubic between
     points with velocities, and linear otherwise (with jumps of the velocity at the points). Times
-    are strictly increasing, and the last velocity, if given, is zero. Unlike in
-    joint_trajectory_controller, accelerations without velocities are rejected, not ignored.
+    are strictly increasing, and the last velocity, if given, is zero unless a time for a stop is
+    given. Unlike in joint_trajectory_controller, accelerations without velocities are rejected,
+    not ignored.
 
     Args:
         points: At least one; times in s from the start of the trajectory. A table is checked as a
@@ -289,8 +321,11 @@ class JointWaypoints(JointSpline):
         joint_names: Used in errors only.
         continuous: Whether each joint is continuous, shape (n,); None if none is. Such a joint
             takes the short way to the first point and between points, see ``KnotTable.unwound``.
+        stop: Time in which the motion comes to rest at the last position after its end, if the
+            last velocity is not zero, s; 0: it must be zero.
 
     Attributes:
+        duration: Time of the last point, s.
         first: The first point, a table of one row.
 
     Raises:
@@ -303,8 +338,9 @@ class JointWaypoints(JointSpline):
         start: Reference | None = None,
         joint_names: Sequence[str] | None = None,
         continuous: Array | None = None,
+        stop: float = 0.0,
     ) -> None:
-        table = _checked(points, start, joint_names)
+        table = _checked(points, start, joint_names, moving_end=stop > 0.0)
         if continuous is not None and not continuous.any():
             continuous = None
         if continuous is not None:
@@ -317,7 +353,12 @@ class JointWaypoints(JointSpline):
                     'point 0', f'is at {table.time[0]} s', 'give the start, or a point at time 0'
                 )
             table = table.after(self._start_knot(start))
+        end = float(table.time[-1])
+        if np.abs(table.velocity[-1]).max() > REST:
+            still = [0.0] * table.position.shape[1]
+            table = table.before(Knot(end + stop, table.position[-1], still, still))
         super().__init__(table)
+        self.duration = end
         if start is not None:
             self.turn_to(start)
 
@@ -369,7 +410,11 @@ class JointWaypoints(JointSpline):
 
 
 def _checked(
-    points: Sequence[Knot] | KnotTable, start: Reference | None, joint_names: Sequence[str] | None
+    points: Sequence[Knot] | KnotTable,
+    start: Reference | None,
+    joint_names: Sequence[str] | None,
+    *,
+    moving_end: bool,
 ) -> KnotTable:
     """Return the points as arrays, or raise the error of a violated rule."""
     if isinstance(points, KnotTable):
@@ -388,12 +433,12 @@ def _checked(
         if rows.shape[1] != n or not np.isfinite(rows).all():
             for k, row in enumerate(rows):
                 joint_vector(f'{kind} of point {k}', row, n, joint_names)
-    for i in np.flatnonzero(np.abs(points.velocity[-1]) > REST)[:1]:
+    for i in () if moving_end else np.flatnonzero(np.abs(points.velocity[-1]) > REST)[:1]:
         joint = joint_names[i] if joint_names else str(i)
         raise TrajectoryError(
             f'point {len(points.time) - 1}',
             f'is the last and moves joint {joint} at {points.velocity[-1, i]:g}',
-            'the last velocity must be zero',
+            'it must be zero, unless allow_nonzero_velocity_at_trajectory_end is set',
         )
     return points
 
