@@ -62,14 +62,14 @@ class TrajectoryChange(SessionChange):
         if points is None:
             self.event = SessionEvent.HOLD
             yield ''
-            goals.abort('replaced by an empty trajectory on the topic')
+            goals.preempt('empty trajectory')
             loop.hold()
             yield 'held: empty trajectory'
             return
         prepared = loop.generator.prepare(snapshot, points, start_ns)
         yield ''
         start = loop.generator.commit(prepared)
-        goals.abort('replaced by a trajectory on the topic')
+        goals.preempt('trajectory')
         yield f'accepted: {counted(len(points[0]), "point")} from {start * 1e-9:.9f} s'
 
 
@@ -105,7 +105,8 @@ class GoalChange(SessionChange):
 
         def end(outcome: Outcome) -> None:
             text = outcome.describe()
-            failed = outcome.code is not ResultCode.SUCCESSFUL and not outcome.canceled
+            asked_for = outcome.canceled or outcome.preempted
+            failed = outcome.code is not ResultCode.SUCCESSFUL and not asked_for
             session.remark('warning' if failed else 'info', text, text)
             ended(outcome)
 

@@ -55,16 +55,18 @@ class Outcome(NamedTuple):
         code: Result code of the action.
         reason: Reason of a failure or cancellation; empty on success.
         canceled: Whether the client canceled the goal.
+        preempted: Whether something newer replaced it; for the action it is aborted.
     """
 
     code: ResultCode
     reason: str = ''
     canceled: bool = False
+    preempted: bool = False
 
     def describe(self) -> str:
         """Return the outcome as one sentence."""
-        if self.canceled:
-            return f'goal {self.reason}'
+        if self.canceled or self.preempted:
+            return f'goal {self.reason.removeprefix("Current goal ").rstrip(".")}'
         if self.code is ResultCode.SUCCESSFUL:
             return 'goal reached'
         return f'goal aborted, {self.code.name}: {self.reason}'
@@ -247,7 +249,7 @@ class GoalTracker:
             self._loop.generator.commit(prepared)
         except TrajectoryError as error:
             raise _refusal(error) from error
-        self.abort('replaced by a new goal')
+        self.preempt('incoming action')
         self._watch = watch._replace(duration=self._loop.generator.progress[1])
         self._ended, self._period = ended, feedback_period
         self._changes, self._next_feedback, self.active = self._loop.generator.changes, 0.0, True
@@ -278,6 +280,13 @@ class GoalTracker:
         reason = 'canceled: the arm comes to rest and holds'
         # The same code as JointTrajectoryController returns.
         self._end(Outcome(ResultCode.SUCCESSFUL, reason, canceled=True))
+
+    def preempt(self, by: str) -> None:
+        """End the active goal, if any, because something newer replaces it."""
+        if self.active:
+            # The code and the text of JointTrajectoryController.
+            reason = f'Current goal preempted by new {by}.'
+            self._end(Outcome(ResultCode.INVALID_GOAL, reason, preempted=True))
 
     def abort(self, reason: str) -> None:
         """End the active goal, if any, for a reason other than its tolerances."""

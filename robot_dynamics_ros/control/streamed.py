@@ -43,7 +43,7 @@ class TargetChange(SessionChange):
         if not session.targets.follow(target):
             yield ''
         else:
-            session.goals.abort('replaced by streamed targets')
+            session.goals.preempt('streamed targets')
             yield 'following streamed targets'
 
 

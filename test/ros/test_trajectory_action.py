@@ -199,7 +199,7 @@ def test_a_new_goal_replaces_the_running_one(client):
     second = client.send(goal(points=[(0.5, PLACE - 0.05)]))
     found = client.result(first)
     assert found.status == GoalStatus.STATUS_ABORTED
-    assert found.result.error_string == 'replaced by a new goal'
+    assert found.result.error_string == 'Current goal preempted by new incoming action.'
     assert client.result(second).result.error_code == Result.SUCCESSFUL
 
 
@@ -212,7 +212,7 @@ def test_a_trajectory_on_the_topic_replaces_the_running_goal(client, peer):
     client.arm.until(lambda: client.feedback, 20.0, 'the goal being followed, not only accepted')
     publisher.publish(goal().trajectory)
     found = client.result(handle)
-    assert found.result.error_string == 'replaced by a trajectory on the topic'
+    assert found.result.error_string == 'Current goal preempted by new trajectory.'
 
 
 WRONG = [

@@ -617,9 +617,13 @@ def test_goals_replace_each_other_and_trajectories_replace_goals():
     run = Followed()
     run.send(seconds=5.0)
     run.send(seconds=4.0)
-    assert [outcome.reason for outcome in run.ends] == ['replaced by a new goal']
+    text = 'Current goal preempted by new incoming action.'  # of joint_trajectory_controller
+    assert [(outcome.code, outcome.reason) for outcome in run.ends] == [(-1, text)]
     run.session.perform(TrajectoryChange(run.session, lambda: (points(), 0)))
-    assert run.ends[-1].reason == 'replaced by a trajectory on the topic'
+    assert run.ends[-1].reason == 'Current goal preempted by new trajectory.'
+    told = [remark for remark in run.session.remarks if 'preempted' in remark.text]
+    assert [remark.level for remark in told] == ['info', 'info']
+    assert told[0].status == 'goal preempted by new incoming action'
     assert run.session.mode is SessionMode.FOLLOWING
 
 
