@@ -32,7 +32,8 @@ from robot_dynamics_ros.errors import (
 )
 from robot_dynamics_ros.geometry.collisions import CollisionChecker, Obstacles, make_checker
 from robot_dynamics_ros.kinematics.tool_task import tool_task
-from robot_dynamics_ros.model import RobotTree, frame_motion
+from robot_dynamics_ros.model import RobotTree, frame_jacobian, frame_pose
+from robot_dynamics_ros.model.build import with_exact_angles
 from robot_dynamics_ros.spatial.scalar import Array
 
 VELOCITY_SHARE, EFFORT_SHARE = 0.5, 0.6  # largest fractions of the limits
@@ -133,12 +134,12 @@ def _circle(tree: RobotTree, frame: str, home: Array, radius: float) -> DefaultM
     Raises:
         ModelError: The frame moves along a line only.
     """
-    motion = frame_motion(tree, home, 0.0 * home, frame)
-    directions, sizes, _ = np.linalg.svd(motion.J[:3])
+    J = frame_jacobian(with_exact_angles(tree), home, frame)
+    directions, sizes, _ = np.linalg.svd(J[:3])
     if len(sizes) < 2 or sizes[1] < 1e-3 * _length(tree):
         raise _no_circle(tree, frame, 'moves along a line only', 'use kind sine or waypoints')
     toward, normal = directions[:, 0], directions[:, 2]
-    center = motion.p_WF - radius * toward
+    center = frame_pose(tree, home, frame).p_WF - radius * toward
     return DefaultMotion(home, frame, center, radius, normal, toward, math.sqrt(radius))
 
 
@@ -216,7 +217,7 @@ class _Rating:
 
     def __init__(self, tree: RobotTree, frame: str) -> None:
         self._tree, self._frame, self.least = tree, frame, (math.inf, 0)
-        self._load = _Load(tree)
+        self._load, self._exact = _Load(tree), with_exact_angles(tree)
         self._scale = np.repeat([_length(tree), 1.0], 3)[:, np.newaxis]
         self._middle, self._half = tree.middle, tree.sampled_range[1] - tree.middle
 
@@ -231,7 +232,7 @@ class _Rating:
         self.least = min(self.least, heaviest)
         if heaviest[0] > _HOLDING_SHARE:
             return None
-        J = frame_motion(tree, q, 0.0 * q, self._frame).J / self._scale
+        J = frame_jacobian(self._exact, q, self._frame) / self._scale
         sizes = np.linalg.svd(J if tree.n >= 6 else J[:3], compute_uv=False)
         return float(sizes[sizes > 1e-9][-1]) * (1.0 - float(np.max(np.abs(relative)))), relative
 

@@ -30,6 +30,7 @@ for the three kinds of parameters: identifiable alone, only in combination, not 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -44,6 +45,7 @@ from robot_dynamics_ros.identification.regressor import (
     regressor,
 )
 from robot_dynamics_ros.model import RobotTree
+from robot_dynamics_ros.model.build import with_exact_angles
 from robot_dynamics_ros.model.identified import DRIVE_TERMS, STRIBECK_VELOCITY, terms_in_use
 from robot_dynamics_ros.spatial.scalar import Array
 
@@ -360,9 +362,13 @@ def _select(
 def structural_base(unknowns: Unknowns) -> BaseParameters:
     """Return the structurally identifiable base parameters, from geometry and gravity alone.
 
+    Right angles that the description rounds are exact here (``model.build.with_exact_angles``).
+
     Args:
         unknowns: The unknowns of the robot.
     """
+    unknowns = copy(unknowns)
+    unknowns.tree = with_exact_angles(unknowns.tree)
     rng = np.random.default_rng(0)  # any seed gives the same result
     shape = _STATES_PER_UNKNOWN * len(unknowns), unknowns.tree.n
     v, q = rng.normal(size=shape), rng.uniform(*unknowns.tree.sampled_range, shape)

@@ -19,6 +19,7 @@ from robot_dynamics_ros.errors import ModelError, SingularityError, UnreachableE
 from robot_dynamics_ros.kinematics import four_dof, scara
 from robot_dynamics_ros.kinematics.solution import Solution, nearest
 from robot_dynamics_ros.model import RobotTree, frame_motion, frame_pose
+from robot_dynamics_ros.model.build import with_exact_angles
 from robot_dynamics_ros.spatial.rotation import rotation_vector
 from robot_dynamics_ros.spatial.scalar import Array
 
@@ -80,7 +81,8 @@ class ToolTask:
             q = q + step * min(1.0, _MAX_STEP / float(np.abs(step).max()))
         target = f'{self._frame} at {np.round(p, 6).tolist()}'
         distance = float(np.linalg.norm(p - frame_pose(self.tree, q, self._frame).p_WF))
-        if not (np.abs(self._error(p, q)).max() < _SOLVED and distance < _REACHED):
+        reached = distance < _REACHED or distance < self._rounding(q)
+        if not (np.abs(self._error(p, q)).max() < _SOLVED and reached):
             raise UnreachableError(target, f'the iteration ended {distance:.3g} m off')
         for i, name in enumerate(self.tree.joint_names):
             lower, upper = self.tree.position_lower[i], self.tree.position_upper[i]
@@ -88,6 +90,10 @@ class ToolTask:
                 reason = f'joint {name!r} would be at {q[i]:.4g}, beyond [{lower:g}, {upper:g}]'
                 raise UnreachableError(target, reason)
         return q
+
+    def _rounding(self, q: Array) -> float:
+        """Return how far the frame may be off at q where the arm cannot move, m."""
+        return 0.0
 
     def rates(self, q: Array, v: Array) -> tuple[Array, Array]:
         """Return the task Jacobian, shape (n, n), and its drift, shape (n,)."""
@@ -222,9 +228,10 @@ class FrameTask(ToolTask):
         R = R if tree.n >= 6 else None
         q = tree.middle if near is None else np.array(near, dtype=float)
         size = 3 if R is None else 6
-        J = frame_motion(tree, q, 0.0 * q, frame).J[:size]
-        weights = ranges(tree)
-        U, sigma, _ = np.linalg.svd(J)
+        robots = tree, with_exact_angles(tree)
+        J, exact = (frame_motion(robot, q, 0.0 * q, frame).J[:size] for robot in robots)
+        weights, (U, _, _) = ranges(tree), np.linalg.svd(J)
+        sigma = np.linalg.svd(exact, compute_uv=False)
         rank = int(np.sum(sigma > SMALLEST_SINGULAR_VALUE))
         if rank == 0 or (rank < size and R is not None):
             where = f'{frame} at q = {np.round(q, 4).tolist()}'
@@ -235,6 +242,15 @@ class FrameTask(ToolTask):
         held /= np.linalg.norm(held, axis=1)[:, np.newaxis]
         basis = U[:, :rank].T if rank < size else None
         super().__init__(tree, frame, held, held @ q, R, basis)
+        self._robots, self._home = robots, q
+
+    def _rounding(self, q: Array) -> float:
+        """Return the effect of the description's rounded angles on the frame, m."""
+        effects = [
+            np.subtract(*(frame_pose(robot, at, self._frame).p_WF for robot in self._robots))
+            for at in (q, self._home)
+        ]
+        return float(np.linalg.norm(effects, axis=1).sum())
 
 
 def tool_task(

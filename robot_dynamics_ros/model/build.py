@@ -9,6 +9,8 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Collection, Iterator, Mapping
+from decimal import Decimal
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -20,6 +22,7 @@ from robot_dynamics_ros.description.urdf import (
     Mimic,
     Pose,
     RobotDescription,
+    parse_urdf,
 )
 from robot_dynamics_ros.errors import DescriptionError
 from robot_dynamics_ros.model.robot_tree import BodyFrame, Coupling, RobotTree
@@ -278,6 +281,54 @@ def _lump_inertias(
         parts[F.body].append(link_inertia(link.inertial).seen_from(F.R_BF, F.p_BF))
     massless = RigidBodyInertia(0.0, np.zeros(3), np.zeros((3, 3)))
     return [combine(links) if links else massless for links in parts]
+
+
+_QUARTER = math.pi / 2.0
+_ANGLE_ROUNDING = 2e-5  # rad: of five digits, also if truncated or passed through other tools
+
+
+def exact_angle(angle: float) -> float:
+    """Return the multiple of a quarter turn that an angle (rad) rounds or truncates, or the angle.
+
+    1.57, 1.5708 and 1.5707 are a quarter turn; 1.5712, 1.58 and 1.6 are what they say.
+    """
+    exact = round(angle / _QUARTER) * _QUARTER
+    off, unit = abs(angle - exact), 10.0 ** int(Decimal(repr(angle)).as_tuple().exponent)
+    truncated = abs(angle) < abs(exact) and off < unit
+    rounded = unit < 0.1 and (off <= 0.5 * unit or truncated)
+    return exact if rounded or off < _ANGLE_ROUNDING else angle
+
+
+@lru_cache(maxsize=8)
+def _as_written_and_exact(xml: str) -> tuple[RobotTree, RobotTree]:
+    """Return the tree of a description as written and with exact right angles; no followers."""
+    description = parse_urdf(xml, lambda fault: None)
+    joints = []
+    for joint in description.joints:
+        roll, pitch, yaw = (exact_angle(angle) for angle in joint.origin.rpy)
+        x, y, z = (float(c) if abs(c) > _ANGLE_ROUNDING else 0.0 for c in unit_axis(joint))
+        origin = joint.origin._replace(rpy=(roll, pitch, yaw))
+        joints.append(joint._replace(origin=origin, axis=(x, y, z)))
+    exact = description._replace(joints=tuple(joints))
+    return build_tree(description, np.zeros(3)), build_tree(exact, np.zeros(3))
+
+
+def with_exact_angles(tree: RobotTree) -> RobotTree:
+    """Return a robot with the right angles that its description rounds made exact.
+
+    Axes that should be parallel or perpendicular differ by 4e-6 rad if a quarter turn is written
+    as 1.5708. Decisions of rank, such as which parameters have an effect of their own, are those
+    of the exact geometry; all values remain those of the description.
+    """
+    if not tree.xml:
+        return tree
+    written, exact = _as_written_and_exact(tree.xml)
+    geometry = ('R_PJ', 'p_PJ', 'axis')
+    for name in geometry:
+        if not np.array_equal(getattr(tree, name), getattr(written, name)):
+            return tree  # changed since it was loaded
+    changes = {name: getattr(exact, name) for name in geometry}
+    return tree.with_changes(frames=exact.frames, **changes)
 
 
 def _frame_at(F: BodyFrame, pose: Pose) -> BodyFrame:

@@ -3,20 +3,25 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from oracles import PinocchioOracle
-from samples import SAMPLES, TWO_R, sample
+from samples import SAMPLES, TWO_R, Sample, sample, serial_arms, shipped
 from synthetic_runs import pinocchio_parameters, pinocchio_regressor
 
 from robot_dynamics_ros.errors import UnknownNameError
 from robot_dynamics_ros.identification.unknowns import (
+    DEFAULT_TERMS,
     JointMotion,
     Unknowns,
     combination,
     reduce_columns,
     structural_base,
 )
+from robot_dynamics_ros.model import load_robot
+from robot_dynamics_ros.model.build import exact_angle
 
 
 def base_of(name, terms=()):
@@ -96,6 +101,47 @@ def test_columns_of_friction_armature_and_offset_are_what_they_say(rng):
     assert unknowns.names[55] == 'joint4.offset'
     assert unknowns.units[40] == 'N m s/rad'
     assert unknowns.units[42] == 'N s/m'
+
+
+@pytest.mark.parametrize('quarter', ['1.57', '1.5708', '1.5707', '1.570796', '1.57079'])
+def test_rounded_right_angles_do_not_decide_what_has_an_effect(quarter):
+    """All combinations, with their coefficients, are those of the exact angles."""
+    exact = shipped('four_dof').xml
+    text = re.sub(r'1\.57079632\d*', quarter, exact)
+    assert text != exact
+    found, expected = (structural_base(Unknowns(load_robot(xml))) for xml in (text, exact))
+    assert found.names == expected.names
+
+
+def test_an_angle_that_is_no_right_one_stays_what_it_is():
+    """A calibrated or slanted joint has an effect of its own."""
+    for angle in (1.5712, 1.58, 1.6, 1.0, 2.0, 3.0, 0.01, 3e-4, 0.7854, 1.5707963267):
+        exact = 0.5 * np.pi if angle == 1.5707963267 else angle
+        assert exact_angle(angle) == exact
+        assert exact_angle(-angle) == -exact
+    assert exact_angle(3.14) == exact_angle(3.14158) == np.pi
+    slanted = re.sub(r'1\.57079632\d*', '1.5712', shipped('four_dof').xml)
+    base = structural_base(Unknowns(load_robot(slanted)))
+    assert len(base) == len(base_of('four_dof', DEFAULT_TERMS)) + 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('name', ['xarm7', 'so100'])
+def test_published_arms_with_rounded_angles_have_the_rank_of_exact_ones(name):
+    """1.5708 and 3.14158 in their files; Pinocchio's regressor of the exact text is the oracle."""
+    if name not in serial_arms():
+        pytest.skip('example-robot-data is not installed')
+    arm = serial_arms()[name]
+    quarter = repr(0.5 * np.pi)
+    text = re.sub(r'(?<=[" -])1\.570(8|79)(?=[" ])', quarter, arm.xml)
+    text = re.sub(r'3\.14158', repr(np.pi), text)
+    exact, rng = Sample(name, text), np.random.default_rng(2)
+    n = exact.tree.n
+    rows = [pinocchio_regressor(exact, *rng.uniform(-3.0, 3.0, (3, n))) for _ in range(12 * n)]
+    singular = np.linalg.svd(np.concatenate(rows), compute_uv=False)
+    assert np.count_nonzero(singular > 1e-10 * singular[0]) == len(
+        structural_base(Unknowns(arm.tree, ()))
+    )
 
 
 def test_an_offset_cannot_be_told_from_gravity_where_armature_is_unknown():

@@ -7,12 +7,14 @@ import numpy as np
 import pytest
 from oracles import PinocchioOracle
 from samples import random_tree, sample, shipped
+from urdf_text import joint, link, robot, symmetric
 
 from robot_dynamics_ros.constraints.curves import Circle, Line, Lissajous
 from robot_dynamics_ros.control.laws.control_law import Reference
 from robot_dynamics_ros.control.trajectories.motions import ToolPath, WavyCurve
 from robot_dynamics_ros.errors import SingularityError, TrajectoryError, UnreachableError
 from robot_dynamics_ros.kinematics.tool_task import FourDofTask, FrameTask, ScaraTask
+from robot_dynamics_ros.model import frame_pose, load_robot
 
 SCARA = shipped('scara')
 ARM = shipped('four_dof', limits_profile='wide')
@@ -143,6 +145,33 @@ def test_a_frame_of_any_robot_can_be_led(n):
     end = Reference(n)
     back.sample(back.duration, end)
     np.testing.assert_allclose(end.position, q, atol=1e-9)  # the same joints at the same point
+
+
+@pytest.mark.parametrize('half_turn', ['3.14', '3.1416', repr(math.pi)])
+def test_a_planar_arm_stays_planar_if_its_description_rounds_an_angle(half_turn):
+    """An axis that is off by 1.6e-3 rad gives no third direction to move in."""
+    tensor = symmetric(0.01, 0.01, 0.01)
+    text = robot(
+        'planar',
+        *(link(name, 1.0, (0.1, 0, 0), tensor) for name in ('base', 'l1', 'l2', 'l3')),
+        link('tool'),
+        joint('j1', 'base', 'l1'),
+        joint('j2', 'l1', 'l2', xyz=(0.3, 0, 0), rpy=(1, 0, 0)).replace('1.0', half_turn, 1),
+        joint('j3', 'l2', 'l3', xyz=(0.3, 0, 0)),
+        joint('tip', 'l3', 'tool', 'fixed', (0.2, 0, 0)),
+    )
+    tree, q = load_robot(text), np.array([0.3, 0.9, -0.5])
+    assert half_turn in text
+    task, start = FrameTask(tree, frame='tool', near=q), frame_pose(tree, q, 'tool').p_WF
+    goal = start + np.array([-0.05, 0.08, 0.0])
+    found = task.solve(goal, q)
+    # In the plane exactly; across it by the tilt that the rounding gives to half of the arm.
+    rounding = abs(math.pi - float(half_turn))
+    off = frame_pose(tree, found, 'tool').p_WF - goal
+    assert np.abs(off).max() < 1e-9 + 0.5 * rounding
+    assert np.abs(found - q).max() < 0.5
+    with pytest.raises(UnreachableError):
+        task.solve(start + np.array([0.0, 0.0, 0.01]), q)
 
 
 def test_a_planar_arm_is_led_in_its_plane_and_refuses_to_leave_it():
