@@ -316,12 +316,15 @@ class FaultChanges(FaultEvaluator):
 
     def _target_pose(self, rng: Generator) -> None:
         place, turn = self._odd(rng.normal(size=3), rng), self._odd(rng.normal(size=4), rng)
-        turn = rng.choice([0.0, 1.0]) * turn
-        self._perform(TargetChange, partial(self.session.targets.pose, '', place, turn))
+        turn, axes = rng.choice([0.0, 1.0]) * turn, self._axes(rng)
+        self._perform(TargetChange, partial(self.session.targets.pose, axes, place, turn))
 
     def _target_wrench(self, rng: Generator) -> None:
-        axes, wrench = str(rng.choice(['', 'tool'])), self._odd(10.0 * rng.normal(size=6), rng)
+        axes, wrench = self._axes(rng), self._odd(10.0 * rng.normal(size=6), rng)
         self._perform(WrenchChange, partial(self.session.targets.wrench, axes, wrench))
+
+    def _axes(self, rng: Generator) -> str:
+        return str(rng.choice([self.tree.base_link, 'tool', '']))
 
     def sensed(self, rng: Generator) -> None:
         """Send random measurements of a force sensor at the tool."""

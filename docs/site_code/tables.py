@@ -93,7 +93,7 @@ MEANINGS = {
     'is installed; latched',
     '~/step': 'one step while paused',
     '~/target_joint': 'target positions of joints, streamed; at any rate, may jump',
-    '~/target_pose': 'target pose of `target_frame` in the base, streamed',
+    '~/target_pose': 'target pose of `target_frame` in the frame of any link, streamed',
     '~/target_wrench': 'wrench to be applied at `target_frame`, streamed',
     '~/unexplained_effort': 'part of the external effort that no wrench at `wrench_frame` '
     'explains',

@@ -291,6 +291,8 @@ def _summary(session: Any) -> tuple[str, str]:
         return ('ok', 'inactive') if session.heard else ('warning', 'inactive: no state received')
     if session.locked.deviation:
         return 'warning', session.locked.deviation
+    if loop.generator.streaming and session.targets.shortfall:
+        return 'warning', session.targets.shortfall
     if np.any(np.abs(loop.effort) >= loop.limiter.limits):
         return 'warning', 'effort at its limit'
     return 'ok', f'active: {loop.law.name}'

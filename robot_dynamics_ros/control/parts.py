@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from robot_dynamics_ros.control.contact_watch import FOLLOWING, ContactWatch
 from robot_dynamics_ros.control.drivers.conversion import DriverConversion
 from robot_dynamics_ros.control.drivers.port import DriverPort
@@ -24,11 +26,16 @@ from robot_dynamics_ros.control.targets import TargetFilter, TargetSettings, Tar
 from robot_dynamics_ros.control.trajectories.reference_generator import ReferenceGenerator
 from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.kinematics.numeric import nearest_configuration
-from robot_dynamics_ros.model import RobotTree
+from robot_dynamics_ros.model import RobotTree, frame_pose
+from robot_dynamics_ros.model.kinematics import FramePose
 from robot_dynamics_ros.parameters import checked, defaults
 from robot_dynamics_ros.spatial.linear_algebra import array, numbers
-from robot_dynamics_ros.spatial.rotation import rotation_from_xyzw
+from robot_dynamics_ros.spatial.rotation import rotation_from_xyzw, rotation_vector
 from robot_dynamics_ros.spatial.scalar import Array
+
+#: Distance, m, and angle, rad, up to which a target counts as reached; distance, m, beyond which
+#: it is refused instead of approached.
+_NEAR, _ALIGNED, _FAR = 1e-3, 0.02, 0.1
 
 
 class StreamedTargets:
@@ -37,13 +44,21 @@ class StreamedTargets:
     ``joints``, ``pose`` and ``wrench`` do not change anything and may run in the background; apply
     their results with ``follow`` and ``apply_wrench``.
 
+    Attributes:
+        shortfall: Sentence on the last target if it is out of reach, so that the nearest one is
+            followed; empty if it is not.
+
     Args:
         loop: The loop.
         parameters: Parameters by name, see ``TARGETS``.
+        locked: Positions of the locked joints.
     """
 
-    def __init__(self, loop: ControlLoop, parameters: Mapping[str, Any]) -> None:
-        self._loop, self._tree = loop, loop.tree
+    def __init__(
+        self, loop: ControlLoop, parameters: Mapping[str, Any], locked: LockedJointWatch
+    ) -> None:
+        self._loop, self._tree, self._locked = loop, loop.tree, locked
+        self.shortfall = ''
         self._wrench: TargetWrench | None = None
         self.configure(parameters)
 
@@ -81,57 +96,97 @@ class StreamedTargets:
         target = before.copy()
         for name, value in zip(named, values, strict=True):
             target[tree.joint_index(name)] = value
+        excess = np.maximum(target - tree.position_upper, tree.position_lower - target)
+        worst = int(excess.argmax())
+        self._report(f'joint {tree.joint_names[worst]!r}', excess[worst], _NEAR, 'rad or m')
         return tree.nearest_turn(target, before)
 
-    def pose(self, axes: str, position: Sequence[float], quaternion: Sequence[float]) -> Array:
+    def pose(
+        self,
+        axes: str,
+        position: Sequence[float],
+        quaternion: Sequence[float],
+        q: Array | None = None,
+    ) -> Array:
         """Return joint targets for a pose of ``target_frame``, or for the nearest reachable one.
 
         Args:
-            axes: Name of the frame in which the pose is given: the base link, or empty.
+            axes: Link in whose frame the pose is given.
             position: m, shape (3,).
             quaternion: x, y, z, w; all zero: any orientation.
+            q: Joint positions at which that link is, shape (n,), rad or m; the measured ones if
+                None.
 
         Returns:
             Shape (n,), rad or m.
 
         Raises:
-            ConfigurationError: The law follows no reference, or the pose is invalid.
-            UnknownNameError: There is no such frame.
+            ConfigurationError: The law follows no reference, the pose is invalid or far out of
+                reach, or the frame's place is not that of the model.
+            UnknownNameError: There is no such frame; lists those that exist.
         """
         self._require_reference('target_pose')
-        self._require_base('target_pose', axes)
+        base, tree, frame = (
+            self._frame('target_pose', axes, q),
+            self._tree,
+            self._settings.target_frame,
+        )
         p, quat = numbers('target_pose', position), numbers('target_pose', quaternion)
-        R = rotation_from_xyzw(quat) if quat.any() else None
-        frame = self._settings.target_frame
-        return nearest_configuration(self._tree, p, R, frame, self._loop.generator.target)
+        goal = base.of(rotation_from_xyzw(quat) if quat.any() else np.eye(3), p)
+        R = goal.R_WF if quat.any() else None
+        q = nearest_configuration(tree, goal.p_WF, R, frame, self._loop.generator.target)
+        found = frame_pose(tree, q, frame)
+        distance = float(np.linalg.norm(goal.p_WF - found.p_WF))
+        if distance > _FAR:
+            problem = f'is {distance:.3g} m out of reach from the present target'
+            raise ConfigurationError('target_pose', problem, 'give one that the arm can reach')
+        turn = np.zeros(3) if R is None or tree.n < 6 else rotation_vector(R @ found.R_WF.T)
+        self._report('target_pose', distance, _NEAR, 'm')
+        if not self.shortfall:
+            self._report('target_pose', float(np.linalg.norm(turn)), _ALIGNED, 'rad')
+        return q
+
+    def _report(self, subject: str, excess: float, most: float, unit: str) -> None:
+        self.shortfall = (
+            f'{subject} is {excess:.3g} {unit} out of reach: following the nearest target'
+            if excess > most
+            else ''
+        )
 
     def follow(self, target: Array) -> bool:
         """Set the target of all joints, shape (n,); return whether it starts a new stream."""
         return self._loop.generator.aim(target, self._filter)
 
-    def wrench(self, axes: str, wrench: Sequence[float]) -> tuple[TargetWrench, Array, bool]:
+    def wrench(
+        self, axes: str, wrench: Sequence[float], q: Array | None = None
+    ) -> tuple[TargetWrench, Array, bool]:
         """Return the adder of a wrench, the wrench, and whether it is given in ``target_frame``.
 
         Args:
-            axes: Name of the frame of the components: ``target_frame``, the base link, or empty
-                for the base link.
+            axes: Link in the axes of whose frame the components are; those of ``target_frame``
+                turn with it, those of other links do not.
             wrench: Force and torque to be exerted by the arm, shape (6,), N and N m.
+            q: Joint positions, see :meth:`pose`.
 
         Raises:
             ConfigurationError: The law is not compliant, so that it cannot apply a wrench.
-            UnknownNameError: There is no such frame.
+            UnknownNameError: There is no such frame; lists those that exist.
         """
         law = self._loop.law
         if not law.yields:
             raise ConfigurationError(
                 'target_wrench', f'law {law.name!r} does not yield to a wrench', 'use impedance'
             )
-        in_frame = axes == self._settings.target_frame
+        values, in_frame = (
+            array('target_wrench', wrench, (6,)),
+            axes == self._settings.target_frame,
+        )
         if not in_frame:
-            self._require_base('target_wrench', axes)
+            R = self._frame('target_wrench', axes, q).R_WF
+            values = np.concatenate([R @ values[:3], R @ values[3:]])
         known = None if self.is_at_new_frame else self._wrench
         adder = known or TargetWrench(self._tree, self._settings)
-        return adder, array('target_wrench', wrench, (6,)), in_frame
+        return adder, values, in_frame
 
     @property
     def is_at_new_frame(self) -> bool:
@@ -161,10 +216,17 @@ class StreamedTargets:
                 subject, f'law {law.name!r} follows no reference', 'switch to one that does'
             )
 
-    def _require_base(self, subject: str, axes: str) -> None:
-        base = self._tree.base_link
-        if axes not in ('', base):
-            raise ConfigurationError(subject, f'is given in {axes!r}', f'give it in {base!r}')
+    def _frame(self, subject: str, axes: str, q: Array | None) -> FramePose:
+        """Return the pose of a link by the model, if that is where the link is."""
+        tree, paths = self._tree, self._tree.lock_paths
+        if not axes:
+            remedy = f'give {tree.base_link!r}, or another link of the robot'
+            raise ConfigurationError(subject, 'has an empty frame_id', remedy)
+        pose = frame_pose(tree, self._loop.q.copy() if q is None else q, axes)
+        between = {*paths.get(axes, ())} ^ {*paths.get(self._settings.target_frame, ())}
+        if moved := self._locked.describe(between):
+            raise ConfigurationError(subject, moved, 'give it in a frame that moves with the arm')
+        return pose
 
 
 #: All parameters of a controller session.
@@ -238,10 +300,10 @@ class ControllerParts:
         """
         self.tree, self.loop = tree, loop
         self.goals = GoalTracker(loop)
-        self.targets = StreamedTargets(loop, self.parameters)
+        self.locked = LockedJointWatch(tree, self.parameters)
+        self.targets = StreamedTargets(loop, self.parameters, self.locked)
         self.follower = self.make_follower(self.driven(self.parameters))
         self.contact = ContactWatch(loop, self.parameters, self.follower)
-        self.locked = LockedJointWatch(tree, self.parameters)
         self.enabling.configure(self.parameters, loop.law.needs_enabling)
 
     def configure(self, parameters: dict[str, Any], follower: ControlLaw | None) -> None:

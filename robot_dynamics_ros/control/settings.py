@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -188,8 +188,7 @@ class LockedJointWatch:
     """Compares measured positions of locked joints with those of the model.
 
     Attributes:
-        names: Of the locked joints that are read: those on which the dynamics depend, and those
-            that are locked where they are measured.
+        names: Of the locked joints.
         modelled: Their positions in the model, shape (k,), rad or m.
         measured: Their last measured positions, shape (k,), rad or m; NaN where unknown.
         deviation: Sentence that names the joint with the largest deviation and its position; empty
@@ -203,8 +202,8 @@ class LockedJointWatch:
 
     def __init__(self, tree: RobotTree, parameters: Mapping[str, Any]) -> None:
         self._taken = [name for name in measured_joints(parameters) if name in tree.locked]
-        self.names = tuple(dict.fromkeys((*tree.influential, *self._taken)))
-        self.modelled = np.array([tree.locked[name] for name in self.names], dtype=float)
+        self.names = tuple(tree.locked)
+        self.modelled = np.array(list(tree.locked.values()), dtype=float)
         self.measured = np.full(len(self.names), np.nan)
         self._watched = np.array([name in tree.influential for name in self.names], dtype=bool)
         self._given = np.array([name not in self._taken for name in self.names], dtype=bool)
@@ -224,18 +223,24 @@ class LockedJointWatch:
             active: Whether the controller is; before, ``measured`` joints may stand anywhere.
         """
         self.measured[:] = positions
-        # NaN (unknown) is no deviation, an infinite position is one.
         counted = self._watched if active else self._watched & self._given
+        began, self.deviation = not self.deviation, self._farthest(counted)
+        return began and bool(self.deviation)
+
+    def describe(self, names: Collection[str]) -> str:
+        """Return a sentence on the joint of some that is farthest off; empty if none is."""
+        return self._farthest(np.array([name in names for name in self.names], dtype=bool))
+
+    def _farthest(self, counted: Array) -> str:
+        # NaN (unknown) is no deviation, an infinite position is one.
         distance = np.where(counted, np.abs(self.measured - self.modelled), 0.0)
         if not (distance > self._tolerance).any():
-            self.deviation = ''
-            return False
-        began, k = not self.deviation, int(np.nanargmax(distance))
-        self.deviation = (
+            return ''
+        k = int(np.nanargmax(distance))
+        return (
             f'locked joint {self.names[k]!r} stands at {self.measured[k]:.4g}, '
             f'the model has it at {self.modelled[k]:.4g}'
         )
-        return began
 
     def adopt(self, other: LockedJointWatch) -> None:
         """Begin with the measured positions of another watch."""

@@ -38,9 +38,12 @@ class TargetChange(SessionChange):
 
     def steps(self, session: ControllerSession, read: Callable[[], Array]) -> Iterator[str]:
         """Read the target; set it. See :class:`SessionChange`."""
-        target = read()
+        targets = session.targets
+        before, target = targets.shortfall, read()
         yield ''
-        if not session.targets.follow(target):
+        if targets.shortfall and not before:
+            session.remark('warning', targets.shortfall, targets.shortfall)
+        if not targets.follow(target):
             yield ''
         else:
             session.goals.preempt('streamed targets')
@@ -145,15 +148,15 @@ def _joint(session: ControllerSession, msg: Any) -> TargetChange:
 def _pose(session: ControllerSession, msg: Any) -> TargetChange:
     p, x = msg.pose.position, msg.pose.orientation
     position, quaternion = (p.x, p.y, p.z), (x.x, x.y, x.z, x.w)
+    frame, q = msg.header.frame_id, session.loop.q.copy()
     return TargetChange(
-        session, lambda: session.targets.pose(msg.header.frame_id, position, quaternion), True
+        session, lambda: session.targets.pose(frame, position, quaternion, q), slow=True
     )
 
 
 def _wrench(session: ControllerSession, msg: Any) -> WrenchChange:
-    return WrenchChange(
-        session, lambda: session.targets.wrench(msg.header.frame_id, _numbers(msg))
-    )
+    frame, q = msg.header.frame_id, session.loop.q.copy()
+    return WrenchChange(session, lambda: session.targets.wrench(frame, _numbers(msg), q))
 
 
 def _numbers(msg: Any) -> tuple[float, ...]:

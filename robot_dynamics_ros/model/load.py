@@ -26,6 +26,8 @@ from robot_dynamics_ros.model.build import (
     MOVING,
     EffortLimit,
     build_tree,
+    parents_first,
+    roots_of,
     tree_faults,
     unit_axis,
 )
@@ -216,25 +218,31 @@ def _tree(
     locked_findings = [check_joint(original[name], 1.0)[1] for name in selection.locked]
     findings = [f for of_joint in locked_findings for f in of_joint if f.severity == 'error']
     sentences = [*remarks, *selection.remarks, *map(str, [*faults, *findings, *check.findings])]
+    paths, locked = _lock_paths(selection), {name: original[name] for name in selection.locked}
     return replace(
         tree,
         locked=dict(selection.locked),
-        influential=_influential(tree, selection, original),
+        influential=_influential(tree, paths, locked),
+        lock_paths=paths,
         remarks=tuple(dict.fromkeys(sentences)),
     )
 
 
+def _lock_paths(selection: Selection) -> dict[str, tuple[str, ...]]:
+    """Return the locked joints between the root and each link that has any."""
+    paths: dict[str, tuple[str, ...]] = {}
+    for joint in parents_first(selection.description, roots_of(selection.description)[0]):
+        own = (joint.name,) if joint.name in selection.locked else ()
+        if path := (*paths.get(joint.parent, ()), *own):
+            paths[joint.child] = path
+    return paths
+
+
 def _influential(
-    tree: RobotTree, selection: Selection, original: Mapping[str, Joint]
+    tree: RobotTree, paths: Mapping[str, tuple[str, ...]], original: Mapping[str, Joint]
 ) -> tuple[str, ...]:
     """Return the locked joints on whose position the dynamics of a tree depend."""
-    to_root = {joint.child: joint for joint in selection.description.joints}
-    carriers, links = set[str](), [to_root[name].parent for name in tree.link_names]
-    while links:
-        joint = to_root.get(links.pop())
-        if joint is not None and joint.name not in carriers:
-            carriers.add(joint.name)
-            links.append(joint.parent)
+    carriers = {name for link in tree.link_names for name in paths.get(link, ())}
 
     def depends(joint: Joint) -> bool:
         frame, R, directions = tree.frames[joint.child], np.eye(3), [tree.gravity]
@@ -247,7 +255,7 @@ def _influential(
         turns = joint.name in carriers and joint.kind != 'prismatic'
         return turns and any(np.abs(np.cross(axis, x)).max() > _PARALLEL for x in directions)
 
-    return tuple(name for name in selection.locked if depends(original[name]))
+    return tuple(name for name, joint in original.items() if depends(joint))
 
 
 def _raise_first(findings: Iterable[Finding]) -> None:

@@ -87,6 +87,8 @@ class RobotTree:
         influential: Those locked joints on whose position the dynamics depend: the ones that a
             controlled revolute joint carries, and the ones that turn controlled joints against
             gravity or a controlled slide.
+        lock_paths: Names of the locked joints between the root and a link, by the name of the
+            link; links without any are missing.
         remarks: Suspicious or reinterpreted parts of the description, one sentence each.
         drive_friction: Additional friction terms by name, see ``model.identified``; shape (n,)
             each.
@@ -117,6 +119,7 @@ class RobotTree:
     coupling: Coupling | None = None
     locked: Mapping[str, float] = field(default_factory=dict)
     influential: tuple[str, ...] = ()
+    lock_paths: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     remarks: tuple[str, ...] = ()
     drive_friction: Mapping[str, Array] = field(default_factory=dict)
 

@@ -210,9 +210,9 @@ def subscribe_streams(
     """Subscribe a controller to its streamed inputs.
 
     * ``~/target_joint`` (JointState): target positions.
-    * ``~/target_pose`` (PoseStamped): target pose of ``target_frame`` in the base frame.
+    * ``~/target_pose`` (PoseStamped): target pose of ``target_frame`` in the frame of any link.
     * ``~/target_wrench`` (WrenchStamped): wrench that the arm shall exert at ``target_frame``, in
-      the axes of this frame or of the base.
+      the axes of any link.
     * ``~/measured_wrench`` (WrenchStamped): wrench of the environment on the arm at the sensor's
       link, in its axes.
     * ``~/enable_guiding`` (Bool): whether the enabling switch is pressed.

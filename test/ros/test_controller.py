@@ -258,12 +258,12 @@ def test_streamed_targets_lead_the_reference_and_a_wrench_needs_a_law_that_yield
     pose = PoseStamped()
     p = data.oMf[model.getFrameId('tool')].translation
     pose.pose.position.x, pose.pose.position.y, pose.pose.position.z = p
-    pose.pose.orientation.w = 0.0  # any
+    pose.header.frame_id, pose.pose.orientation.w = 'world', 0.0  # any
     peer.spin_until(lambda: led(poses, pose, 0, PLACE[0] + 0.1), 60.0, 'target of a pose')
     wrench = WrenchStamped()
     wrench.header.frame_id = 'moon'
     peer.spin_until(
-        lambda: led(wrenches, wrench, 0, np.inf) or "given in 'moon'" in controller.output,
+        lambda: led(wrenches, wrench, 0, np.inf) or "frame 'moon'" in controller.output,
         60.0,
         'refusal of a wrench',
     )

@@ -20,6 +20,7 @@ from robot_dynamics_ros.control.streamed import SpeedChange
 from robot_dynamics_ros.dynamics.newton_euler import NewtonEuler
 from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.model import RobotTree, load_robot
+from robot_dynamics_ros.model.kinematics import link_poses
 from robot_dynamics_ros.model.robot_parameters import measured_joints, robot_from_parameters
 
 MS = 1_000_000
@@ -267,14 +268,27 @@ def test_joints_are_watched_on_which_the_dynamics_depend(chosen, watched):
         assert (np.abs(efforts[1] - efforts[0]).max() > 1e-6) == (name in watched)
 
 
-def test_only_joints_that_are_watched_or_asked_for_are_read():
+def test_joints_that_change_no_dynamics_may_move_but_no_target_is_given_beyond_them():
     tree = cart(joints=['left1', 'left2'])
-    given = {'law': 'gravity_compensation', 'locked': ['lift:=measured', 'wheel:=0.1']}
+    given = {
+        'law': 'computed_torque',
+        'locked': ['lift:=measured'],
+        'target_frame': 'left_finger_link',
+    }
     session = ControllerSession(tree, given)
-    assert session.locked.names == ('tilt', 'left_finger', 'lift')
-    session.on_locked(np.array([0.0, 0.0, 0.9]))  # a lift may move
+    session.on_state(MS, MS, np.array([0.3, 0.4]), np.zeros(2))
+    stands = dict(zip(session.locked.names, session.locked.modelled, strict=True))
+    session.on_locked(np.array([*(stands | {'lift': 0.9, 'right1': 0.4, 'wheel': 7.0}).values()]))
     assert session.locked.deviation == ''
-    assert session.locked.outdated
+    assert session.locked.outdated  # the lift, which was asked for
+    for frame, moved in (('ground', 'lift'), ('right2_link', 'right1'), ('wheel_link', 'wheel')):
+        with pytest.raises(ConfigurationError, match=f'locked joint {moved!r} stands at'):
+            session.targets.pose(frame, np.zeros(3), np.zeros(4))
+    here = link_poses(tree, session.loop.q)
+    for frame in ('lift_link', 'tilt_link', 'left1_link', 'left2_link'):
+        p = here[frame].R_WF.T @ (here['left_finger_link'].p_WF - here[frame].p_WF)
+        target = session.targets.pose(frame, p, np.zeros(4))
+        assert target == pytest.approx(session.loop.q, abs=1e-6)
 
 
 def test_the_text_of_an_arm_tells_which_joints_are_locked_and_where():

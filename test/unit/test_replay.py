@@ -193,7 +193,7 @@ def test_a_recovery_after_silence_starts_anew(tmp_path):
 def streamed(name: str, value: list[float]):
     """Return a stream of joint targets, tool targets, or wrenches."""
     T = STORE.types
-    head = header(0, {'target_pose': '', 'target_joint': ''}.get(name, 'tool'))
+    head = header(0, {'target_pose': 'world', 'target_joint': ''}.get(name, 'tool'))
 
     def vector(x, y, z, kind='Vector3'):
         return T[f'geometry_msgs/msg/{kind}'](x, y, z)

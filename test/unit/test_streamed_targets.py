@@ -6,6 +6,7 @@ from contextlib import suppress
 from types import SimpleNamespace
 
 import numpy as np
+import pinocchio
 import pytest
 from oracles import PinocchioOracle
 from samples import sample
@@ -13,7 +14,7 @@ from samples import sample
 from benchmark.comply import ARMS, PushedArm, arm, held
 from robot_dynamics_ros.control.changes import ParameterChange
 from robot_dynamics_ros.control.laws.control_law import Reference
-from robot_dynamics_ros.control.modes import SessionMode
+from robot_dynamics_ros.control.modes import SessionHealth, SessionMode
 from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.control.streamed import STREAMED, TargetChange, WrenchChange
 from robot_dynamics_ros.control.targets import (
@@ -96,8 +97,8 @@ def test_jumps_of_0_3_m_at_10_hz_and_a_stream_that_ends_step_no_effort(law):
     for k in pushed.run(2500):
         if k % 100 == 0 and k < 1200:
             goal = p + [0.0, 0.15 * (-1) ** (k // 300), 0.0]
-            change = TargetChange(session, lambda: session.targets.pose('', goal, np.zeros(4)))  # noqa: B023
-            answers.add(session.perform(change))
+            read = lambda: session.targets.pose('world', goal, np.zeros(4))  # noqa: B023, E731
+            answers.add(session.perform(TargetChange(session, read)))
         efforts.append(session.command.copy())
     steps = np.abs(np.diff(efforts, axis=0)) / tree.effort_limit
     assert steps.max() < 1 / 20  # docs/reliability.md defines a jump
@@ -123,6 +124,46 @@ def test_poses_that_four_joints_cannot_take_are_met_with_the_point_and_nearest_r
     np.testing.assert_allclose(oracle.frame_pose('tool', q)[1], p, atol=1e-3)
 
 
+@pytest.mark.parametrize('axes', ['world', 'base_link', 'link1', 'link3', 'tool'])
+def test_poses_and_wrenches_in_the_frame_of_any_link_mean_what_pinocchio_says(axes, rng):
+    subject = sample('four_dof')
+    oracle = PinocchioOracle(subject.xml, subject.gravity, subject.tree.joint_names)
+    start = np.array(ARMS['four_dof'][1])
+    session = PushedArm(arm('four_dof'), start, {'law': 'impedance'}).session
+    goal = start + [0.05, -0.04, 0.03, 0.02]
+    (R, p), (R_goal, p_goal) = oracle.frame_pose(axes, start), oracle.frame_pose('tool', goal)
+    quaternion = pinocchio.Quaternion(R.T @ R_goal).coeffs()
+    target = session.targets.pose(axes, R.T @ (p_goal - p), quaternion)
+    assert target == pytest.approx(goal, abs=1e-7)
+    wrench = rng.normal(size=6)
+    adder, values, in_frame = session.targets.wrench(axes, wrench)
+    for k in range(2000):  # two poles at 15 1/s settle to 1e-11
+        adder.aim(values, in_frame)
+        adder.add(k * MS, start, effort := np.zeros(4))
+    turned = np.concatenate([R @ wrench[:3], R @ wrench[3:]])
+    assert effort == pytest.approx(oracle.frame_jacobian('tool', start).T @ turned, abs=1e-9)
+
+
+def test_a_target_that_is_nearly_reached_is_reported_once_and_the_nearest_one_is_followed():
+    pushed = PushedArm(arm('scara'), HERE, {'law': 'computed_torque', 'target_timeout_s': 5.0})
+    session, reach = pushed.session, 0.6
+    pushed.settle(0.1)
+    session.remarks.clear()
+    for far in (0.05, 0.04, -0.05, 0.03):
+        place = [reach + far, 0.0, 0.3]
+        read = lambda: session.targets.pose('world', place, np.zeros(4))  # noqa: B023, E731
+        session.perform(TargetChange(session, read))
+        level, text = SessionHealth().report(session)[:2]
+        assert ('out of reach' in text) == (level == 'warning') == (far > 0.0)
+    told = [remark for remark in session.remarks if 'out of reach' in remark.text]
+    assert len(told) == 2  # it was reached in between
+    assert told[0].text == 'target_pose is 0.05 m out of reach: following the nearest target'
+    assert told[0].status == told[0].text
+    q = session.targets.joints(['joint1'], [99.0])
+    session.perform(TargetChange(session, lambda: q))
+    assert 'joint' in session.targets.shortfall
+
+
 def test_what_cannot_be_followed_is_refused_and_the_reference_stays():
     pushed = PushedArm(arm('scara'), HERE, {'law': 'computed_torque'})
     pushed.settle(0.1)
@@ -131,8 +172,10 @@ def test_what_cannot_be_followed_is_refused_and_the_reference_stays():
         'not finite|finite': lambda: targets.joints((), [np.nan] * 4),
         'elbow': lambda: targets.joints(['elbow'], [0.0]),
         '4 joints are named': lambda: targets.joints((), [0.0]),
-        'given in .moon.': lambda: targets.pose('moon', np.zeros(3), np.zeros(4)),
-        'does not yield': lambda: targets.wrench('', np.zeros(6)),
+        'moon.*known: base_link, link1': lambda: targets.pose('moon', *np.zeros((2, 3))),
+        'has an empty frame_id': lambda: targets.pose('', np.zeros(3), np.zeros(4)),
+        'out of reach': lambda: targets.pose('world', [5.0, 5.0, 5.0], np.zeros(4)),
+        'does not yield': lambda: targets.wrench('world', np.zeros(6)),
     }
     for said, read in wrong.items():
         kind = WrenchChange if 'yield' in said else TargetChange
@@ -154,7 +197,7 @@ def test_a_streamed_wrench_presses_against_the_spring_and_fades_when_it_ends(fac
     efforts = []
     for k in pushed.run(1500):
         if k % 100 == 0:
-            read = lambda: session.targets.wrench('', wrench)  # noqa: E731
+            read = lambda: session.targets.wrench('world', wrench)  # noqa: E731
             session.perform(WrenchChange(session, read))
         efforts.append(session.command.copy())
     away, _ = spring.error()
@@ -190,13 +233,13 @@ class Floating:
     def settle(self, count):
         return np.array([self.answer() for _ in range(count)])
 
-    def request(self, force, frame=''):
+    def request(self, force, frame='world'):
         zero, force = SimpleNamespace(x=0.0, y=0.0, z=0.0), SimpleNamespace(**force)
         header, wrench = SimpleNamespace(frame_id=frame), SimpleNamespace(force=force, torque=zero)
         message = SimpleNamespace(header=header, wrench=wrench)
         return STREAMED['target_wrench'](self.session, message)
 
-    def push(self, x, frame=''):
+    def push(self, x, frame='world'):
         self.session.perform(self.request({'x': x, 'y': 0.0, 'z': 0.0}, frame))
 
 
