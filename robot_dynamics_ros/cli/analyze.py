@@ -38,6 +38,7 @@ from robot_dynamics_ros.cli.tables import (
 from robot_dynamics_ros.dynamics import FORMULATIONS
 from robot_dynamics_ros.errors import ConfigurationError, RobotDynamicsError
 from robot_dynamics_ros.model import RobotTree
+from robot_dynamics_ros.model.arm import tool_frame
 from robot_dynamics_ros.recordings.bag.files import is_bag, short_name
 from robot_dynamics_ros.recordings.bag_jobs import find_bags, run_with_progress
 from robot_dynamics_ros.recordings.comparison import (
@@ -52,7 +53,6 @@ from robot_dynamics_ros.recordings.metrics.metric import (
     check_thresholds,
     parse_threshold,
 )
-from robot_dynamics_ros.recordings.metrics.tracking import tool_frame
 from robot_dynamics_ros.recordings.output_folder import (
     atomic_folder,
     choose_folder,

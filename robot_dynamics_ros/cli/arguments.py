@@ -24,6 +24,7 @@ from robot_dynamics_ros.description.shipped import (
 )
 from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.model import Mechanism, load_robot
+from robot_dynamics_ros.model.arm import load_arm
 from robot_dynamics_ros.model.build import EffortLimit
 from robot_dynamics_ros.model.load import load_mechanism
 from robot_dynamics_ros.model.robot_parameters import assignments, choice_of_joints
@@ -147,7 +148,10 @@ MAPPING: Options = {
 #: The controlled joints, and the positions of the locked ones.
 JOINTS: Options = {
     '--joints A,B,...': option(
-        [], 'joints to control; the others are locked (default: all)', type=_words
+        [],
+        'joints to control; the others are locked (default: all; of an arm to move, without those '
+        'of grippers)',
+        type=_words,
     ),
     '--base LINK': option('', 'with --tip: base link of the chain'),
     '--tip LINK': option('', 'control the joints between base and this link'),
@@ -198,7 +202,7 @@ SETUP: Options = {
     **GRAVITY,
     **EFFORT_LIMIT,
     '--frame LINK': option(
-        '', 'tool frame (default: --tip, else tool, tool0, tcp, flange or the last link)'
+        '', 'tool frame (default: --tip, else the end of the longest chain of controlled joints)'
     ),
     **OBSTACLES,
 }
@@ -250,7 +254,7 @@ TIMING: Options = {
         choices=('auto', *TIMINGS),
     ),
 }
-TOOL_FRAME: Options = {'--frame': option('', 'tool frame (default: tool, or the last link)')}
+TOOL_FRAME: Options = {'--frame': option('', 'tool frame (default: the end of the longest chain)')}
 JSON: Options = {'--json FILE': option(Path, 'also write the result to a JSON file')}
 
 
@@ -296,12 +300,27 @@ def refuse_given(args: argparse.Namespace, options: Options, what: str) -> None:
         raise ConfigurationError(', '.join(names), f'has no effect on {what}', 'name an arm')
 
 
-def robot_of(args: argparse.Namespace, effort_limit: EffortLimit = _ANY_LIMIT) -> RobotTree:
+def arm_of(args: argparse.Namespace) -> RobotTree:
+    """Load the arm that the arguments select, see ``load_arm``; effort limits are required.
+
+    Raises:
+        DescriptionError: It cannot be read, or a mapping has no value.
+        UnknownNameError: It is neither a file nor a shipped robot.
+    """
+    return robot_of(args, args.effort_limit, load_arm)
+
+
+def robot_of(
+    args: argparse.Namespace,
+    effort_limit: EffortLimit = _ANY_LIMIT,
+    load: Callable[..., RobotTree] = load_robot,
+) -> RobotTree:
     """Load the robot that the arguments select.
 
     Args:
         args: Parsed arguments.
         effort_limit: As for ``load_robot``, N m or N; None if limits are required.
+        load: ``load_robot`` or ``load_arm``.
 
     Raises:
         DescriptionError: It cannot be read, or a mapping has no value.
@@ -310,7 +329,7 @@ def robot_of(args: argparse.Namespace, effort_limit: EffortLimit = _ANY_LIMIT) -
     path, mappings = robot_source(args)
     gravity = getattr(args, 'gravity', STANDARD_GRAVITY)
     joints = choice_of_joints(vars(args))
-    return load_robot(path, gravity, effort_limit=effort_limit, mappings=mappings, **joints)
+    return load(path, gravity, effort_limit=effort_limit, mappings=mappings, **joints)
 
 
 def robot_source(args: argparse.Namespace) -> tuple[str | Path, dict[str, str]]:

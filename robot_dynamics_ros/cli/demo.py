@@ -30,7 +30,7 @@ from robot_dynamics_ros.cli.arguments import (
     refuse_given,
 )
 from robot_dynamics_ros.cli.design import excitation_trajectory, write_excitation
-from robot_dynamics_ros.cli.new_robot import parameter_file
+from robot_dynamics_ros.cli.new_robot import planned_arm, shipped_parameters, show_arm
 from robot_dynamics_ros.cli.processes import (
     SHOWN,
     LockstepRun,
@@ -54,7 +54,6 @@ from robot_dynamics_ros.recordings.bag.reader import BagReader
 from robot_dynamics_ros.recordings.lockstep import SETTLE, run_lockstep, write_recording
 from robot_dynamics_ros.recordings.metrics.tracking import (
     TrackingMetrics,
-    tool_frame,
     tracking_metrics,
 )
 from robot_dynamics_ros.recordings.output_folder import write_json
@@ -108,7 +107,7 @@ def run_demo(args: argparse.Namespace) -> int:
     if args.view:
         os.environ[SHOWN] = '1'
         console.print('open http://127.0.0.1:8080 in a browser')
-    arms = _arms(args)
+    arms = _arms(args, console)
     laws = [args.law] if args.law else LAWS
     results = run_all(
         console,
@@ -135,17 +134,17 @@ def run_demo(args: argparse.Namespace) -> int:
     return 1 if problems or outside else 0
 
 
-def _arms(args: argparse.Namespace) -> list[Arm]:
-    """Return the selected arms; plan the motion of a user-supplied one."""
+def _arms(args: argparse.Namespace, console: Console) -> list[Arm]:
+    """Return the selected arms; plan the motion of a user-supplied one, and print its choice."""
     args.robot = args.robot or args.one
     if args.robot is None:
         refuse_given(args, JOINTS | SETUP, 'the shipped arms')
         return [Arm(name, name) for name in ROBOTS]
-    settings = parameter_file(args)
-    if settings.parent.name == 'config':
+    if shipped_parameters(args):
         return [Arm(args.robot, args.robot)]
-    tree = load_robot(settings.with_name('robot.urdf'))
-    return [Arm(tree.name or 'arm', settings, tool_frame(tree, args.frame or args.tip))]
+    arm = planned_arm(args)
+    show_arm(console, arm.tree, arm.frame)
+    return [Arm(arm.tree.name, arm.parameters, arm.frame)]
 
 
 def run_scene(arm: Arm, law: str, out: Path, tell: Tell) -> DemoRun:

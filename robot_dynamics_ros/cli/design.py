@@ -26,6 +26,7 @@ from robot_dynamics_ros.cli.arguments import (
     ROBOT,
     Command,
     Options,
+    arm_of,
     grouped,
     option,
     output,
@@ -80,9 +81,9 @@ def excite(args: argparse.Namespace) -> int:
     """Design, check and write the motion; return 0."""
     console = wide_console()
     choose_folder(args.output, args.output, force=args.force, files=FILES)
-    tree = robot_of(args, args.effort_limit)
+    tree = arm_of(args)
     checker, remarks = make_checker(tree, obstacles_of(args))
-    for remark in remarks:
+    for remark in (*tree.remarks, *remarks):
         console.print(f'remark: {remark}', style='yellow', markup=False)
     excitation = design_excitation(
         tree,

@@ -9,7 +9,7 @@ import json
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import yaml
@@ -20,23 +20,23 @@ from robot_dynamics_ros.cli.arguments import (
     ROBOT,
     SETUP,
     Command,
+    arm_of,
     given,
     option,
-    robot_of,
 )
-from robot_dynamics_ros.control import default_motion, robot_setup
-from robot_dynamics_ros.control.default_motion import DefaultMotion
+from robot_dynamics_ros.control import default_motion, planned_motion, postures, robot_setup
+from robot_dynamics_ros.control.robot_setup import Motion
 from robot_dynamics_ros.description.shipped import MECHANISMS, ROBOTS, robot_file, share_directory
 from robot_dynamics_ros.description.urdf_patch import set_effort_limits
 from robot_dynamics_ros.disk_cache import cache_directory
 from robot_dynamics_ros.errors import ConfigurationError
-from robot_dynamics_ros.geometry import collisions
+from robot_dynamics_ros.geometry import collisions, triangles
 from robot_dynamics_ros.geometry.collisions import Obstacles
-from robot_dynamics_ros.model import RobotTree, load_robot
+from robot_dynamics_ros.model import RobotTree, arm
+from robot_dynamics_ros.model.arm import arm_ends, load_arm, tool_frame
 from robot_dynamics_ros.model.inspection import nameless
 from robot_dynamics_ros.model.robot_parameters import measured_joints
 from robot_dynamics_ros.model.robot_tree import STANDARD_GRAVITY
-from robot_dynamics_ros.recordings.metrics.tracking import tool_frame
 from robot_dynamics_ros.ros import gazebo_files
 
 
@@ -53,24 +53,41 @@ def run(args: argparse.Namespace) -> int:
     """Write the folder; print a summary and every remark on the robot once."""
     from rich.console import Console  # node commands, which import this module, need no rich
 
-    console = Console(highlight=False)
-    tree = robot_of(args, args.effort_limit)
-    for remark in tree.remarks:
-        console.print(f'remark: {remark}', style='yellow', markup=False)
+    console = Console(highlight=False, soft_wrap=True)
+    tree = arm_of(args)
+    frame = tool_frame(tree, args.frame or args.tip)
+    show_arm(console, tree, frame)
     folder: Path = args.out or Path(tree.name)
     measured = measured_joints(vars(args))
-    motion = write_robot_folder(tree, folder, args.frame or args.tip, obstacles_of(args), measured)
+    motion = write_robot_folder(tree, folder, frame, obstacles_of(args), measured)
     for remark in motion.remarks:
         console.print(f'remark: {remark}', style='yellow', markup=False)
-    share = f'{motion.velocity_share:.0%} of velocity, {motion.effort_share:.0%} of effort limits'
-    console.print(
-        f'{folder}: {tree.n} joints; a circle of {motion.radius:.3g} m, {share}', markup=False
-    )
+    console.print(f'motion: {_summary(motion)}', markup=False)
+    console.print(f'written: {folder}', markup=False)
     return 0
 
 
-def parameter_file(args: argparse.Namespace) -> Path:
-    """Return the parameter file of the nodes of a robot: shipped, or generated and cached.
+def show_arm(console: Any, tree: RobotTree, frame: str) -> None:
+    """Print the remarks on an arm, and what was taken for its joints and its tool."""
+    for remark in tree.remarks:
+        console.print(f'remark: {remark}', style='yellow', markup=False)
+    ends = arm_ends(tree)
+    chains = f'; --tip takes one chain: {", ".join(ends)}' if len(ends) > 1 else ''
+    joints = f'joints: {", ".join(tree.joint_names)} (--joints takes others{chains})'
+    console.print(joints, markup=False)
+    console.print(f'tool frame: {frame} (--frame takes another)', markup=False)
+
+
+class PlannedArm(NamedTuple):
+    """An arm and its tool frame, with the parameter file in the folder that was planned for it."""
+
+    tree: RobotTree
+    frame: str
+    parameters: Path
+
+
+def planned_arm(args: argparse.Namespace) -> PlannedArm:
+    """Return the arm that the arguments select, with its generated and cached folder.
 
     Args:
         args: Robot, mapping and joints, and the arguments ``SETUP``.
@@ -78,11 +95,26 @@ def parameter_file(args: argparse.Namespace) -> Path:
     Raises:
         RobotDynamicsError: The robot is rejected, or no motion stays within its limits.
     """
+    tree = arm_of(args)
+    frame = tool_frame(tree, args.frame or args.tip)
+    folder = planned_folder(tree, frame, obstacles_of(args), measured_joints(vars(args)))
+    return PlannedArm(tree, frame, folder / PARAMETERS)
+
+
+def shipped_parameters(args: argparse.Namespace) -> Path | None:
+    """Return the parameter file of a shipped robot as it is; None for any other choice."""
     if args.robot in (*ROBOTS, *MECHANISMS) and not given(args, MAPPING | JOINTS | SETUP):
         return share_directory() / 'config' / f'{args.robot}.yaml'
-    tree = robot_of(args, args.effort_limit)
-    choice = args.frame or args.tip, obstacles_of(args), measured_joints(vars(args))
-    return planned_folder(tree, *choice) / PARAMETERS
+    return None
+
+
+def parameter_file(args: argparse.Namespace) -> Path:
+    """Return the parameter file of the nodes of a robot: shipped, or generated and cached.
+
+    Raises:
+        RobotDynamicsError: As for :func:`planned_arm`.
+    """
+    return shipped_parameters(args) or planned_arm(args).parameters
 
 
 #: Files of the folder; the README is written last.
@@ -116,21 +148,19 @@ absolute: instead of moving the folder, write it again.
 | `robot.urdf` | the controlled robot: locked joints fixed, all effort limits set |
 | `parameters.yaml` | gains, start posture and motion, for every node |
 | `driver.yaml` | driver profile: topics, names, order, units, signs, compensation in the driver |
-| `program.yaml` | constraint program: the tool on a swinging plane, the posture held |
-| `ros_gz_bridge.yaml` | topics that ros_gz_bridge transfers between Gazebo and ROS |
+{program_row}| `ros_gz_bridge.yaml` | topics that ros_gz_bridge transfers between Gazebo and ROS |
 | `ros2_control.yaml` | controllers for gz_ros2_control or your own controller manager |
 
 Joints: {joints}.
 {locked}
-The motion moves `{frame}` along a circle of radius {radius:.3g} m at {speed:.3g} m/s;
-it uses at most {velocity:.0%} of a velocity limit and {effort:.0%} of an effort limit.
+The motion moves {summary}.
 {collisions}
 
 ## Check the model, run the demo
 
     python -m robot_dynamics_ros check_model {urdf}{gravity}
     python -m robot_dynamics_ros demo {urdf}{setup}
-    python -m robot_dynamics_ros design_gains {urdf} --program {program}{gravity}
+{gains}
 
 ## One node per terminal, simulated
 
@@ -139,12 +169,7 @@ The simulator holds the arm until the controller commands it.
     python -m robot_dynamics_ros simulate --params {parameters}
     python -m robot_dynamics_ros control --params {parameters}
     python -m robot_dynamics_ros send --params {parameters}
-
-Instead of the last two, for the constraint program:
-
-    python -m robot_dynamics_ros control --params {parameters} \
---law constraint_stabilization --program {program}
-
+{constrained}
 ## With ROS: MuJoCo, Gazebo
 
     ros2 launch robot_dynamics_ros simulation.launch.py description:={parameters}
@@ -162,13 +187,33 @@ driver_profile:={driver} stage:=monitor emulator:=true
 """
 
 
+#: Parts of the README that need a constraint program.
+_OF_PROGRAM = {
+    'program_row': '| `program.yaml` | constraint program: the tool on a swinging plane, the '
+    'posture held |\n',
+    'gains': '    python -m robot_dynamics_ros design_gains {urdf} --program {program}{gravity}\n',
+    'constrained': """
+Instead of the last two, for the constraint program:
+
+    python -m robot_dynamics_ros control --params {parameters} \
+--law constraint_stabilization --program {program}
+""",
+}
+
+
+def _summary(motion: Motion) -> str:
+    """Return a description of a motion."""
+    shares = f'{motion.velocity_share:.0%} of a velocity limit', f'{motion.effort_share:.0%} of an'
+    return f'{motion}, {motion.duration:.3g} s, with at most {" and ".join(shares)} effort limit'
+
+
 def write_robot_folder(
     tree: RobotTree,
     folder: Path,
     frame: str = '',
     obstacles: Obstacles | None = None,
     measured: Sequence[str] = (),
-) -> DefaultMotion:
+) -> Motion:
     """Write all files of a robot; return the planned motion.
 
     Args:
@@ -202,14 +247,17 @@ def write_robot_folder(
         URDF: set_effort_limits(tree.xml, limits),
         PARAMETERS: _yaml(nodes),
         DRIVER: _DRIVER_HEAD + _yaml(_driver_profile(tree)),
-        PROGRAM: _PROGRAM_HEAD + _yaml(program),
+        PROGRAM: _PROGRAM_HEAD + _yaml(program) if program else '',
         BRIDGE: gazebo_files.bridge_text(tree),
         ROS2_CONTROL: gazebo_files.ros2_control_text(tree),
-        README: _readme(tree, folder, motion, obstacles or Obstacles()),
+        README: _readme(tree, here, motion, obstacles or Obstacles()),
     }
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in texts.items():
-        (folder / name).write_text(text, encoding='utf-8')
+        if text:
+            (folder / name).write_text(text, encoding='utf-8')
+        else:
+            (folder / name).unlink(missing_ok=True)
     return motion
 
 
@@ -227,7 +275,7 @@ def described(word: str, mappings: Mapping[str, str] | None = None) -> Path:
     """
     file = Path(word)
     if file.suffix != '.yaml':
-        return planned_folder(load_robot(robot_file(word), mappings=mappings)) / PARAMETERS
+        return planned_folder(load_arm(robot_file(word), mappings=mappings)) / PARAMETERS
     if not (file.is_file() and file.with_name(URDF).is_file()):
         problem = f'is not a parameter file with a {URDF} next to it'
         remedy = f'give {PARAMETERS} of a folder that new_robot wrote, or a URDF file'
@@ -249,7 +297,8 @@ def planned_folder(
     """
     numbers = tree.effort_limit.tolist(), tree.gravity.tolist()
     content = f'{tree.xml}\n{numbers}\n{frame}\n{obstacles}\n{measured}'.encode()
-    modules = (collisions, default_motion, robot_setup, gazebo_files)
+    planning = (postures, default_motion, planned_motion, robot_setup)
+    modules = (collisions, triangles, arm, gazebo_files, *planning)
     sources = [Path(str(module.__file__)).read_bytes() for module in modules]
     sources.append(Path(__file__).read_bytes())
     digest = hashlib.sha256(b''.join([content, *sources])).hexdigest()[:24]
@@ -293,25 +342,24 @@ def _driver_profile(tree: RobotTree) -> dict[str, Any]:
     }
 
 
-def _readme(tree: RobotTree, folder: Path, motion: DefaultMotion, around: Obstacles) -> str:
+def _readme(tree: RobotTree, folder: Path, motion: Motion, around: Obstacles) -> str:
     named = {'urdf': URDF, 'parameters': PARAMETERS, 'program': PROGRAM, 'driver': DRIVER}
     own_gravity = not np.array_equal(tree.gravity, STANDARD_GRAVITY)
     gravity = _words('--gravity', *tree.gravity) if own_gravity else ''
     setup = _words('--frame', motion.frame) + gravity
     setup += ''.join(_words('--box', *box) for box in around.boxes)
     setup += _words('--ground-below', around.ground_below) if around.ground_below else ''
+    quoted = {key: shlex.quote(str(folder / name)) for key, name in named.items()}
+    optional = _OF_PROGRAM if motion.size else dict.fromkeys(_OF_PROGRAM, '')
     return _README.format(
         gravity=gravity,
         setup=setup,
         name=tree.name,
         joints=', '.join(tree.joint_names),
         locked=_locked_text(tree),
-        frame=motion.frame,
-        radius=motion.radius,
-        speed=motion.speed,
-        velocity=motion.velocity_share,
-        effort=motion.effort_share,
-        **{key: shlex.quote(str(folder / name)) for key, name in named.items()},
+        summary=_summary(motion),
+        **quoted,
+        **{key: text.format(gravity=gravity, **quoted) for key, text in optional.items()},
         collisions='\n'.join(f'Remark: {remark}' for remark in motion.remarks) or _FREE,
     )
 

@@ -15,19 +15,19 @@ import numpy as np
 from rich.console import Console
 
 from robot_dynamics_ros.cli.arguments import JOINTS, SETUP, Command, option, refuse_given
-from robot_dynamics_ros.cli.new_robot import PROGRAM, URDF, parameter_file
+from robot_dynamics_ros.cli.new_robot import PROGRAM, URDF, planned_arm, show_arm
 from robot_dynamics_ros.cli.processes import LockstepRun, Tell, print_outside_band, run_all
 from robot_dynamics_ros.cli.tables import print_report
 from robot_dynamics_ros.constraints.program_file import load_program
 from robot_dynamics_ros.description.shipped import MECHANISMS
-from robot_dynamics_ros.errors import known_name
+from robot_dynamics_ros.errors import ConfigurationError, known_name
 from robot_dynamics_ros.model import frame_jacobian, load_robot
+from robot_dynamics_ros.model.arm import tool_frame
 from robot_dynamics_ros.recordings.metrics.program import (
     contact_forces,
     evaluate_program,
     read_program_run,
 )
-from robot_dynamics_ros.recordings.metrics.tracking import tool_frame
 from robot_dynamics_ros.recordings.output_folder import write_json
 from robot_dynamics_ros.recordings.reading import read_recording
 from robot_dynamics_ros.recordings.report.figures import COLOURS
@@ -146,8 +146,9 @@ def run(args: argparse.Namespace) -> int:
     """
     if args.scene and args.scene[0] not in SCENES and _is_file(args.scene[0]):
         args.robot, *args.mapping = args.scene
-        own = own_scene(parameter_file(args))
-        return run_scenes({'plane': own}, args.out, Console())
+        arm, console = planned_arm(args), Console()
+        show_arm(console, arm.tree, arm.frame)
+        return run_scenes({'plane': own_scene(arm.parameters)}, args.out, console)
     refuse_given(args, JOINTS | SETUP, 'the shipped scenes')
     chosen = {name: SCENES[known_name('scene', name, SCENES)] for name in args.scene or SCENES}
     return run_scenes(chosen, args.out, Console())
@@ -162,8 +163,14 @@ def own_scene(settings: Path) -> Scene:
 
     Args:
         settings: The parameter file that ``new_robot`` wrote.
+
+    Raises:
+        ConfigurationError: No joint moves the tool, so that there is no program.
     """
     folder = settings.parent
+    if not (folder / PROGRAM).is_file():
+        problem = 'has no constraint program: its tool stands still'
+        raise ConfigurationError(f'robot {folder / URDF}', problem, 'name another: --frame')
     program, tree = folder / PROGRAM, load_robot(folder / URDF)
     plane = read_yaml(program, 'program')['constraints'][0]
     home = read_yaml(program, 'program')['start']['position']

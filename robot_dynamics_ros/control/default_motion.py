@@ -1,12 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 r"""Default posture and circular motion for an arm without a configuration, within its limits.
 
-Postures are the best of random ones with a fixed seed: the smallest singular value of the tool's
-Jacobian is large (lengths relative to that of the arm), the joints are far from their limits,
-gravity and Coulomb friction are small relative to the effort limits, and there is no collision.
 The circle is in the plane in which the tool moves most easily. The largest feasible circle is
-used, at a speed for which no joint needs more than half of its velocity limit and 60 % of its
-effort limit. At s times the speed, the efforts are
+used whose laps take at most 15 s, at a speed for which no joint needs more than half of its
+velocity limit and 60 % of its effort limit. At s times the speed, the efforts are
 
 .. math:: \tau(s) = g + s^2 (\tau - g) + s\,b v + \tau_c \tanh(s v / v_s).
 """
@@ -14,14 +11,17 @@ effort limit. At s times the speed, the efforts are
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice, product
+from typing import Any
 
 import numpy as np
 
 from robot_dynamics_ros.constraints.curves import Circle
+from robot_dynamics_ros.control.postures import Load, arm_length, comfortable_postures
 from robot_dynamics_ros.control.trajectories.motions import ToolPath
+from robot_dynamics_ros.control.trajectories.trajectory import Trajectory
 from robot_dynamics_ros.dynamics import make_formulation
 from robot_dynamics_ros.dynamics.joint_terms import JointTerms
 from robot_dynamics_ros.errors import (
@@ -33,16 +33,15 @@ from robot_dynamics_ros.errors import (
 from robot_dynamics_ros.geometry.collisions import CollisionChecker, Obstacles, make_checker
 from robot_dynamics_ros.kinematics.tool_task import tool_task
 from robot_dynamics_ros.model import RobotTree, frame_jacobian, frame_pose
+from robot_dynamics_ros.model.arm import arm_ends, chain_hint
 from robot_dynamics_ros.model.build import with_exact_angles
 from robot_dynamics_ros.spatial.scalar import Array
 
 VELOCITY_SHARE, EFFORT_SHARE = 0.5, 0.6  # largest fractions of the limits
-_HOLDING_SHARE = 0.55  # largest fraction of the effort limits to hold a posture
-_POSTURES, _ROUNDS = 500, 12  # postures per round; rounds
 _BATCH_SIZE, _BATCHES = 8, 4  # postures per batch, for which all circles are tried; batches
-_INNER, _SPREAD = 0.7, 0.15  # fractions of each joint's range: limit, and deviation from others
 _RADII = (0.2, 0.14, 0.1, 0.07, 0.05, 0.035, 0.025, 0.0175, 0.0125)  # relative to the arm's length
 _LAPS, _RAMP = 2.0, 0.6  # turns; s
+SHORTEST, LONGEST = 5.0, 15.0  # duration of the motion, s
 _SLOWER = 0.95  # ratio of successive speeds
 _SAMPLES, _KNOTS = 100, 75
 _POINTS = 16  # points of a circle that are checked before its path is solved
@@ -61,6 +60,7 @@ class DefaultMotion:
         normal, toward: Axis of the circle, and direction from its centre to its start; (3,) each.
         speed: Speed along the circle, m/s.
         ramp: Duration of each ramp of the speed, s.
+        laps: Number of laps.
         velocity_share, effort_share: Largest fraction of the limits that the motion needs.
         remarks: Remarks on checks that were not possible.
     """
@@ -73,17 +73,50 @@ class DefaultMotion:
     toward: Array
     speed: float
     ramp: float = _RAMP
+    laps: float = _LAPS
     velocity_share: float = math.inf
     effort_share: float = math.inf
     remarks: tuple[str, ...] = ()
 
-    def path(self, tree: RobotTree, laps: float = _LAPS) -> ToolPath:
-        """Return the joint motion of a number of laps of the circle, all alike.
+    @property
+    def point(self) -> Array:
+        """Tool point at the posture, in the base frame, shape (3,), m."""
+        return self.center + self.radius * self.toward
+
+    @property
+    def size(self) -> float:
+        """Distance over which the tool point moves easily along ``toward``, m."""
+        return self.radius
+
+    @property
+    def duration(self) -> float:
+        """Duration of all laps, s."""
+        return self.circle(self.laps).length / self.speed + self.ramp
+
+    def parameters(self) -> dict[str, Any]:
+        """Return the parameters of the trajectory node."""
+        return {
+            'kind': 'circle',
+            'center': self.center.tolist(),
+            'radius': self.radius,
+            'normal': self.normal.tolist(),
+            'toward': self.toward.tolist(),
+            'laps': self.laps,
+            'speed': self.speed,
+            'ramp_s': self.ramp,
+        }
+
+    def __str__(self) -> str:
+        return f'{self.frame} along a circle of radius {self.radius:.3g} m at {self.speed:.3g} m/s'
+
+    def path(self, tree: RobotTree, laps: float | None = None) -> ToolPath:
+        """Return the joint motion of a number of laps of the circle, all alike; None: all.
 
         Raises:
             TrajectoryError: The circle cannot be followed.
             SingularityError: The tool cannot be moved from the posture.
         """
+        laps = self.laps if laps is None else laps
         circle = self.circle(laps)
         task = tool_task(tree, self.home, frame=self.frame)
         step = circle.length / self.speed / (laps * _KNOTS)
@@ -107,7 +140,9 @@ def default_motion(
 
     Raises:
         UnknownNameError: There is no such frame.
-        ModelError: No circle is feasible within the limits; gives the reason.
+        NoCircleError: The frame cannot follow a circle, from any of the best postures.
+        ModelError: No circle is feasible within the limits; gives the reason, the joint and what
+            it needs.
 
     Cost: one second for six joints, several seconds for more. The result is deterministic.
     """
@@ -115,136 +150,91 @@ def default_motion(
     checker, remarks = make_checker(tree, obstacles)
     postures = comfortable_postures(tree, frame, checker)
     reasons: dict[str, None] = {}
+    overloads: list[OverloadError] = []
     for _ in range(_BATCHES):
         batch = list(islice(postures, _BATCH_SIZE))
         for part, home in product(_RADII, batch):
             try:
-                circle = _circle(tree, frame, home, part * _length(tree))
-                return replace(_plan(tree, circle, checker), remarks=remarks)
+                circle = _circle(tree, frame, home, part * arm_length(tree))
+                planned = _plan(tree, circle, checker)
+            except OverloadError as refusal:
+                overloads.append(refusal)
             except (TrajectoryError, SingularityError) as refusal:
                 reasons[str(refusal)] = None
-    raise _no_circle(
-        tree, frame, 'cannot follow a circle from its best postures', '; '.join([*reasons][-2:])
-    )
+            else:
+                return replace(_short(tree, planned, checker), remarks=remarks)
+        if overloads and not reasons:
+            break  # other postures are not lighter
+    if overloads:
+        raise min(overloads, key=lambda overload: overload.share).of_model()
+    problem, remedy = 'cannot follow a circle from its best postures', '; '.join([*reasons][-2:])
+    raise NoCircleError(tree, frame, problem, remedy)
+
+
+class NoCircleError(ModelError):
+    """A frame cannot follow a circle because of the arm's structure."""
+
+    def __init__(self, tree: RobotTree, frame: str, problem: str, remedy: str) -> None:
+        hint = f'; choose another frame{chain_hint(arm_ends(tree))}'
+        super().__init__(f'robot {tree.name!r}', f'its frame {frame!r} {problem}', remedy + hint)
+
+
+class OverloadError(TrajectoryError):
+    """A motion needs more effort than a joint may use.
+
+    Attributes:
+        share: The largest share of an effort limit.
+
+    Args:
+        tree: The robot.
+        share: See above.
+        joint: Index of the joint.
+    """
+
+    def __init__(self, tree: RobotTree, share: float, joint: int) -> None:
+        self.share, name, limit = share, tree.joint_names[joint], tree.effort_limit[joint]
+        unit = 'N' if tree.joint_is_prismatic[joint] else 'N m'
+        super().__init__(
+            f'joint {name!r}',
+            f'needs {share * limit:.3g} {unit} even slowly, its effort limit is {limit:g} {unit}',
+            f'at most {EFFORT_SHARE:.0%} of it are used; raise it, or lock the joint'
+            + chain_hint(arm_ends(tree)),
+        )
+
+    def of_model(self) -> ModelError:
+        """Return the same as an error of the model."""
+        return ModelError(self.culprit, self.problem, self.remedy)
+
+
+def _short(
+    tree: RobotTree, motion: DefaultMotion, checker: CollisionChecker | None
+) -> DefaultMotion:
+    """Return a motion of 5 to 15 s: more laps, or a smaller circle from the same posture."""
+    for part in _RADII:
+        if motion.duration <= LONGEST:
+            break
+        radius = part * arm_length(tree)
+        if radius < motion.radius:
+            smaller = _circle(tree, motion.frame, motion.home, radius)
+            with suppress(TrajectoryError, SingularityError):
+                motion = min(motion, _plan(tree, smaller, checker), key=lambda one: one.duration)
+    lap = (motion.duration - motion.ramp) / motion.laps
+    return replace(motion, laps=max(motion.laps, math.ceil((SHORTEST - motion.ramp) / lap)))
 
 
 def _circle(tree: RobotTree, frame: str, home: Array, radius: float) -> DefaultMotion:
     """Return a circle from a posture, in the plane in which the frame moves most easily.
 
     Raises:
-        ModelError: The frame moves along a line only.
+        NoCircleError: The frame moves along a line only.
     """
     J = frame_jacobian(with_exact_angles(tree), home, frame)
     directions, sizes, _ = np.linalg.svd(J[:3])
-    if len(sizes) < 2 or sizes[1] < 1e-3 * _length(tree):
-        raise _no_circle(tree, frame, 'moves along a line only', 'use kind sine or waypoints')
+    if len(sizes) < 2 or sizes[1] < 1e-3 * arm_length(tree):
+        raise NoCircleError(tree, frame, 'moves along a line only', 'use kind sine or waypoints')
     toward, normal = directions[:, 0], directions[:, 2]
     center = frame_pose(tree, home, frame).p_WF - radius * toward
     return DefaultMotion(home, frame, center, radius, normal, toward, math.sqrt(radius))
-
-
-def comfortable_postures(
-    tree: RobotTree, frame: str, checker: CollisionChecker | None = None
-) -> Iterator[Array]:
-    """Yield the postures from which a frame moves best, best first, shape (n,), rad or m.
-
-    Args:
-        tree: The robot.
-        frame: Name of the frame.
-        checker: Collision checker; None: collisions are not checked.
-
-    Raises:
-        ModelError: In all postures, gravity and Coulomb friction alone exceed the permitted
-            fraction of a joint's effort limit (names the joint, and the fraction at the best
-            posture), or there is a collision.
-    """
-    rng, feasible, rating = np.random.default_rng(0), list[Array](), _Rating(tree, frame)
-    touching, count = None, 0
-    for _ in range(_ROUNDS):
-        drawn = _draw(rng, tree.n, feasible)
-        rated = [pair for relative in drawn if (pair := rating.rate(relative))]
-        feasible += [relative for _, relative in rated]
-        for _, relative in sorted(rated, key=lambda pair: -pair[0]):
-            q = rating.posture(relative)
-            near = None if checker is None else checker.find_close_pair(q)
-            touching = touching or near
-            if near is None:
-                count += 1
-                yield q
-    if touching is not None and not count:
-        raise ModelError(
-            f'robot {tree.name!r}',
-            f'{touching.first!r} and {touching.second!r} are {1e3 * touching.distance:.1f} mm '
-            f'apart in its best posture; all {_ROUNDS * _POSTURES} are in collision',
-            'check the collision geometry, or move the obstacles',
-        )
-    if not count:
-        raise _overload_error(tree, *rating.least)
-
-
-def _draw(rng: np.random.Generator, n: int, feasible: list[Array]) -> Array:
-    """Return random postures relative to the joints' ranges, half of them near feasible ones."""
-    samples = rng.uniform(-_INNER, _INNER, size=(_POSTURES, n))
-    if feasible:
-        half = _POSTURES // 2
-        chosen = rng.integers(len(feasible), size=half)
-        near = np.array(feasible)[chosen] + rng.normal(0.0, _SPREAD, (half, n))
-        samples[:half] = np.clip(near, -_INNER, _INNER)
-    return samples
-
-
-class _Load:
-    """Efforts of gravity and breakaway friction, relative to the limits."""
-
-    def __init__(self, tree: RobotTree) -> None:
-        self._model, self._terms = make_formulation('newton_euler', tree), JointTerms.of(tree)
-        self._limit = tree.effort_limit
-
-    def heaviest(self, q: Array) -> tuple[float, int]:
-        """Return the largest fraction of an effort limit that holds a posture, and its joint."""
-        gravity = self._model.gravity_forces(q)
-        shares = (np.abs(gravity) + self._terms.breakaway(gravity)) / self._limit
-        joint = int(np.argmax(shares))
-        return float(shares[joint]), joint
-
-
-class _Rating:
-    """Rating of postures.
-
-    Attributes:
-        least: Smallest fraction of an effort limit that was needed so far, and the joint's index.
-    """
-
-    def __init__(self, tree: RobotTree, frame: str) -> None:
-        self._tree, self._frame, self.least = tree, frame, (math.inf, 0)
-        self._load, self._exact = _Load(tree), with_exact_angles(tree)
-        self._scale = np.repeat([_length(tree), 1.0], 3)[:, np.newaxis]
-        self._middle, self._half = tree.middle, tree.sampled_range[1] - tree.middle
-
-    def posture(self, relative: Array) -> Array:
-        """Return joint positions from values relative to the ranges, shape (n,), rad or m."""
-        return self._middle + relative * self._half
-
-    def rate(self, relative: Array) -> tuple[float, Array] | None:
-        """Return a score, higher is better, with the posture; None if it cannot be held."""
-        tree, q = self._tree, self.posture(relative)
-        heaviest = self._load.heaviest(q)
-        self.least = min(self.least, heaviest)
-        if heaviest[0] > _HOLDING_SHARE:
-            return None
-        J = frame_jacobian(self._exact, q, self._frame) / self._scale
-        sizes = np.linalg.svd(J if tree.n >= 6 else J[:3], compute_uv=False)
-        return float(sizes[sizes > 1e-9][-1]) * (1.0 - float(np.max(np.abs(relative)))), relative
-
-
-def _overload_error(tree: RobotTree, share: float, joint: int) -> ModelError:
-    dry = tree.coulomb_friction[joint] > 0.0
-    cause = 'gravity and Coulomb friction alone take' if dry else 'gravity alone takes'
-    return ModelError(
-        f'joint {tree.joint_names[joint]!r}',
-        f'{cause} {share:.0%} of its effort limit at the best posture found',
-        f'at most {_HOLDING_SHARE:.0%} leave room to move; raise the limit, or lock the joint',
-    )
 
 
 def _plan(
@@ -273,7 +263,7 @@ def _check_reach(tree: RobotTree, motion: DefaultMotion, checker: CollisionCheck
         SingularityError: The tool cannot be moved from the posture.
     """
     task, circle = tool_task(tree, motion.home, frame=motion.frame), motion.circle(1.0)
-    load, q = _Load(tree), motion.home
+    load, q = Load(tree), motion.home
     for s in np.linspace(0.0, circle.length, _POINTS, endpoint=False):
         try:
             q = task.solve(np.array(circle.at(float(s))[0], dtype=float), q)
@@ -281,46 +271,53 @@ def _check_reach(tree: RobotTree, motion: DefaultMotion, checker: CollisionCheck
             raise TrajectoryError('circle', str(refusal), 'move it') from refusal
         share, i = load.heaviest(q)
         if share > EFFORT_SHARE:
-            needed = f'gravity and friction take {share:.0%} of the limit of joint'
-            raise TrajectoryError(
-                'circle', f'{needed} {tree.joint_names[i]!r}', 'reduce the payload'
-            )
+            raise OverloadError(tree, share, i)
         if checker is not None:
             checker.require_free('circle', [q])
 
 
 def _slowed(tree: RobotTree, motion: DefaultMotion, path: ToolPath) -> DefaultMotion:
     """Return the motion slowed down to the permitted fractions of velocity and effort limits."""
+    slow, velocity, effort = slowed(tree, path, _SLOWEST / motion.speed)
+    return replace(
+        motion,
+        speed=slow * motion.speed,
+        ramp=motion.ramp / slow,
+        velocity_share=velocity,
+        effort_share=effort,
+    )
+
+
+def slowed(tree: RobotTree, path: Trajectory, least: float) -> tuple[float, float, float]:
+    """Return by which factor a path must be slowed down, and the shares of the limits it needs.
+
+    Args:
+        tree: The robot.
+        path: The motion at full speed.
+        least: The smallest factor.
+
+    Returns:
+        The factor, at most 1; the largest shares of a velocity limit and of an effort limit.
+
+    Raises:
+        OverloadError: It needs too much effort at any speed.
+        TrajectoryError: A joint is too fast even so.
+    """
     q, v, a = path.table(np.linspace(0.0, path.duration, _SAMPLES))
     model, terms = make_formulation('newton_euler', tree), JointTerms.of(tree)
     gravity = np.array([model.gravity_forces(row) for row in q])
     moving = np.array([model.inverse_dynamics(*rows) for rows in zip(q, v, a, strict=True)])
-    velocity, slow = float(np.max(np.abs(v) / tree.velocity_limit)), 1.0
-    while slow * motion.speed >= _SLOWEST:
+    speeds, slow, shares = np.max(np.abs(v), axis=0) / tree.velocity_limit, 1.0, np.zeros(tree.n)
+    velocity = float(speeds.max())
+    while slow >= least:
         load = gravity + slow**2 * (moving - gravity)
         tau = load + slow**2 * tree.armature * a + terms.friction(slow * v, load)
-        effort = float(np.max(np.abs(tau) / tree.effort_limit))
-        if slow * velocity <= VELOCITY_SHARE and effort <= EFFORT_SHARE:
-            return replace(
-                motion,
-                speed=slow * motion.speed,
-                ramp=motion.ramp / slow,
-                velocity_share=slow * velocity,
-                effort_share=effort,
-            )
+        shares = np.max(np.abs(tau), axis=0) / tree.effort_limit
+        if slow * velocity <= VELOCITY_SHARE and shares.max() <= EFFORT_SHARE:
+            return slow, slow * velocity, float(shares.max())
         slow *= _SLOWER
-    i = int(np.argmax(np.max(np.abs(tau), axis=0) / tree.effort_limit))
-    needed = f'{effort:.0%} of the effort limit of joint {tree.joint_names[i]!r}'
-    raise TrajectoryError('circle', f'needs {needed} at any speed', 'reduce the payload')
-
-
-def _length(tree: RobotTree) -> float:
-    """Return the length of the arm along its longest chain of joints, m."""
-    along = np.zeros(tree.bodies)
-    for i, parent in enumerate(tree.parent):
-        along[i] = float(np.linalg.norm(tree.p_PJ[i])) + (along[parent] if parent >= 0 else 0.0)
-    return max(float(along.max()), 0.1)
-
-
-def _no_circle(tree: RobotTree, frame: str, problem: str, remedy: str) -> ModelError:
-    return ModelError(f'robot {tree.name!r}', f'its frame {frame!r} {problem}', remedy)
+    joint = int(np.argmax(shares))
+    if shares[joint] > EFFORT_SHARE:
+        raise OverloadError(tree, float(shares[joint]), joint)
+    name = tree.joint_names[int(np.argmax(speeds))]
+    raise TrajectoryError('motion', f'is too fast for joint {name!r}', 'raise its velocity limit')

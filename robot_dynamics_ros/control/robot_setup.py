@@ -17,13 +17,15 @@ import numpy as np
 
 from robot_dynamics_ros.constraints.feasibility import check_feasibility
 from robot_dynamics_ros.constraints.program_file import load_program
-from robot_dynamics_ros.control.default_motion import DefaultMotion, default_motion
+from robot_dynamics_ros.control.default_motion import DefaultMotion
+from robot_dynamics_ros.control.planned_motion import SineMotion, plan_motion
 from robot_dynamics_ros.dynamics import make_formulation
 from robot_dynamics_ros.errors import ModelError, ProgramError
 from robot_dynamics_ros.geometry.collisions import Obstacles
 from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.spatial.scalar import Array
 
+Motion = DefaultMotion | SineMotion
 _SLOWEST, _FASTEST = 2.0, 12.0  # rad/s: range of the natural frequencies
 _STEPS_PER_RADIAN = 40.0  # least number of control periods per rad of the error's oscillation
 _ERROR = 0.02  # rad or m: error whose correction may use _SHARE of the effort left by gravity
@@ -53,7 +55,7 @@ def robot_parameters(
     frame: str,
     period: float = 1e-3,
     obstacles: Obstacles | None = None,
-) -> tuple[dict[str, dict[str, Any]], DefaultMotion]:
+) -> tuple[dict[str, dict[str, Any]], Motion]:
     """Return the parameters of every node by its name, and the motion that they contain.
 
     Args:
@@ -68,7 +70,7 @@ def robot_parameters(
         UnknownNameError: There is no such frame.
     """
     obstacles = obstacles or Obstacles()
-    motion = default_motion(tree, frame, obstacles)
+    motion = plan_motion(tree, frame, obstacles)
     home = np.round(motion.home, 9).tolist()
     modelled = {'robot': robot, 'gravity': tree.gravity.tolist()}
     simulated = {**modelled, 'initial_position': home}
@@ -90,14 +92,7 @@ def robot_parameters(
         'simulator': {**simulated, 'mode': 'real_time', 'period': period},
         'trajectory': {
             **modelled,
-            'kind': 'circle',
-            'center': motion.center.tolist(),
-            'radius': motion.radius,
-            'normal': motion.normal.tolist(),
-            'toward': motion.toward.tolist(),
-            'laps': 2.0,
-            'speed': motion.speed,
-            'ramp_s': motion.ramp,
+            **motion.parameters(),
             'tool_frame': frame,
             'boxes': obstacles.numbers,
             'ground_below': obstacles.ground_below,
@@ -121,21 +116,25 @@ _NULL_SPACE = {'damping': 6.0, 'stiffness': 9.0, 'limit_gain': 40.0}  # 1/s, 1/s
 
 
 def default_program(
-    tree: RobotTree, motion: DefaultMotion, frequencies: Sequence[float]
+    tree: RobotTree, motion: Motion, frequencies: Sequence[float]
 ) -> dict[str, Any]:
-    """Return the content of a program file that is feasible for the arm.
+    """Return the content of a program file that is feasible for the arm; empty if none exists.
+
+    A tool that stands still has no program.
 
     Args:
         tree: The robot.
-        motion: Its planned motion, which gives posture, frame, radius and speed.
+        motion: Its planned motion, which gives posture, frame, size and speed.
         frequencies: Natural frequencies of the joints, rad/s; the program uses the smallest.
 
     Raises:
         ModelError: No amplitude is feasible; gives the reason for the last one.
     """
     reason = ''
+    if not motion.size:
+        return {}
     for part in _SWINGS:
-        content = _plane(tree, motion, part * motion.radius, float(min(frequencies)))
+        content = _plane(tree, motion, part * motion.size, float(min(frequencies)))
         try:
             remarks = check_feasibility(load_program(content, tree, check=False)).remarks
         except ProgramError as refusal:
@@ -146,12 +145,9 @@ def default_program(
     raise ModelError(f'robot {tree.name!r}', 'cannot hold a plane at its posture', reason)
 
 
-def _plane(
-    tree: RobotTree, motion: DefaultMotion, swing: float, frequency: float
-) -> dict[str, Any]:
+def _plane(tree: RobotTree, motion: Motion, swing: float, frequency: float) -> dict[str, Any]:
     """Return the program of a plane that oscillates with an amplitude, m."""
     home = dict(zip(tree.joint_names, np.round(motion.home, 9).tolist(), strict=True))
-    tool = motion.center + motion.radius * motion.toward
     rate = _SPEED_SHARE * motion.speed / (2.0 * math.pi * max(swing, 1e-9))
     wave = {'center': 0.0, 'amplitude': swing, 'frequency': min(_FASTEST_SWING, rate)}
     return {
@@ -163,7 +159,7 @@ def _plane(
                 'name': 'plane',
                 'kind': 'plane',
                 'frame': motion.frame,
-                'plane': {'origin': tool.tolist(), 'z': motion.toward.tolist()},
+                'plane': {'origin': motion.point.tolist(), 'z': motion.toward.tolist()},
                 'distance': {'lissajous': wave, 'start': 1.0},
                 'natural_frequency': frequency,
             }

@@ -46,7 +46,7 @@ WORLD = {file.stem: str(file.locate()) for file in world_files()}
 ARMS = {
     'panda': ([WORLD.get('panda', ''), '--tip', 'panda_hand_tcp'], 'panda_hand_tcp', 7),
     'ur5_robot': ([WORLD.get('ur5_robot', '')], 'tool0', 6),
-    'xarm7': ([WORLD.get('xarm7', '')], 'link7', 7),
+    'xarm7': ([WORLD.get('xarm7', '')], 'link_eef', 7),
     'scara': (['scara'], 'tool', 4),
 }
 

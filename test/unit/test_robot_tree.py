@@ -13,7 +13,7 @@ from urdf_text import joint, link, robot, symmetric
 from robot_dynamics_ros.constraints.angles import JointProgram
 from robot_dynamics_ros.constraints.feasibility import starting_configuration
 from robot_dynamics_ros.constraints.program_file import load_program
-from robot_dynamics_ros.control.default_motion import comfortable_postures
+from robot_dynamics_ros.control.postures import comfortable_postures
 from robot_dynamics_ros.dynamics.joint_terms import largest_gravity_forces
 from robot_dynamics_ros.identification.excitation import Bounds, ExcitationProblem
 from robot_dynamics_ros.kinematics.numeric import inverse_kinematics

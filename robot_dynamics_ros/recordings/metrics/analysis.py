@@ -26,6 +26,7 @@ from robot_dynamics_ros.errors import (
 from robot_dynamics_ros.estimation.effort_model import EffortModel
 from robot_dynamics_ros.estimation.filtering import moving_joints
 from robot_dynamics_ros.model import RobotTree
+from robot_dynamics_ros.model.arm import tool_frame
 from robot_dynamics_ros.recordings.metrics.effort import Contacts, CrossCheck, Effort, Energy
 from robot_dynamics_ros.recordings.metrics.metric import (
     SEVERITIES,
@@ -42,7 +43,6 @@ from robot_dynamics_ros.recordings.metrics.tracking import (
     Rates,
     Tracking,
     limits_efforts,
-    tool_frame,
 )
 from robot_dynamics_ros.recordings.output_folder import (
     CsvTable,
@@ -86,7 +86,7 @@ class AnalysisSettings:
         formulation: Formulation of the dynamics.
         effort: One of ``EFFORTS``.
         timing: One of ``timing.TIMINGS``, or 'auto'.
-        frame: Tool frame; empty for the default, see ``tracking.tool_frame``.
+        frame: Tool frame; empty for the default, see ``model.arm.tool_frame``.
         contacts: File with contact thresholds written by ``calibrate``; empty to detect none.
         program: Constraint program: file, name or text; empty for that of the controller, if any.
         program_start: Start of a program's clock, s; None for the first command.

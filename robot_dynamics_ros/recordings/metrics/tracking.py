@@ -17,21 +17,8 @@ from robot_dynamics_ros.recordings.recording import NANO, Recording
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.kernel import compile_kernel
 
-_COMMON_FRAMES = ('tool', 'tool0', 'tcp', 'flange')
 _POSITION_TOLERANCE = 1e-6  # tolerance of the position limits, rad or m
 _SATURATION = 1.0 - 1e-9  # fraction of the effort limit from which a command is saturated
-
-
-def tool_frame(tree: RobotTree, name: str = '') -> str:
-    """Return the tool frame: the one named, else one with a common name, else the last link.
-
-    Raises:
-        UnknownNameError: The frame does not exist.
-    """
-    if name:
-        tree.frame(name)
-        return name
-    return next((name for name in _COMMON_FRAMES if name in tree.frames), tree.link_names[-1])
 
 
 def tool_path(tree: RobotTree, positions: Array, frame: str = 'tool') -> Array:

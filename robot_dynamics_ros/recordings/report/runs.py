@@ -12,9 +12,10 @@ import numpy as np
 
 from robot_dynamics_ros.constraints.error_dynamics import DecayComparison
 from robot_dynamics_ros.model import RobotTree
+from robot_dynamics_ros.model.arm import tool_frame
 from robot_dynamics_ros.recordings.metrics.metric import MetricRemark, format_time
 from robot_dynamics_ros.recordings.metrics.program import ProgramMetrics, ProgramRun
-from robot_dynamics_ros.recordings.metrics.tracking import Tracking, TrackingMetrics, tool_frame
+from robot_dynamics_ros.recordings.metrics.tracking import Tracking, TrackingMetrics
 from robot_dynamics_ros.recordings.recording import Recording
 from robot_dynamics_ros.recordings.report.analysis import Curves, plot_motion
 from robot_dynamics_ros.recordings.report.figures import (

@@ -1,0 +1,232 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The arm within a description: its chains of joints, its grippers, its tool frame.
+
+A description may contain more than an arm. Joints of a gripper at the end of a chain are found by
+their names, or as branches that are shorter than the chain that carries them; the tool frame is
+the end of the longest chain, fixed links included.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from robot_dynamics_ros.description.urdf import (
+    Joint,
+    RobotDescription,
+    parse_urdf,
+    read_description,
+)
+from robot_dynamics_ros.errors import ModelError
+from robot_dynamics_ros.model.build import MOVING
+from robot_dynamics_ros.model.load import load_robot
+from robot_dynamics_ros.model.robot_tree import STANDARD_GRAVITY, RobotTree
+from robot_dynamics_ros.model.selection import released
+
+_GRIPPER = re.compile('grip|finger|jaw|knuckle|thumb|claw', re.IGNORECASE)
+_FINGER = re.compile('finger|jaw|knuckle|thumb|claw', re.IGNORECASE)
+_OF_WRIST = re.compile('wrist|roll|rotat|yaw|pitch', re.IGNORECASE)
+#: Words in the names of links that are tool frames, and of links that are not.
+_TOOL = {'tool', 'tcp', 'ee', 'eef', 'effector', 'tip', 'nozzle', 'probe', 'grasp', 'pinch'}
+_NO_TOOL = {'camera', 'optical', 'imu', 'sensor', 'ft', 'lidar', 'pad', 'visual', 'collision'}
+_SAME_PLACE = 1e-4  # m
+_MAX_NAMES = 6  # in a message
+
+
+class Chains:
+    """The moving joints of a description as a tree.
+
+    Args:
+        description: The description.
+    """
+
+    def __init__(self, description: RobotDescription) -> None:
+        moving = {joint.name: joint for joint in description.joints if joint.kind in MOVING}
+        above = {joint.child: joint for joint in description.joints}
+        self._joints, self._below = moving, {name: list[str]() for name in ('', *moving)}
+        self._carrier = {name: _moving_above(joint, above) for name, joint in moving.items()}
+        for name, carrier in self._carrier.items():
+            self._below[carrier].append(name)
+        self._length = {name: self._length_below(name) for name in moving}
+
+    def _length_below(self, name: str) -> int:
+        """Return the largest number of independent joints of a chain that begins with a joint."""
+        own = self._joints[name].mimic is None
+        return own + max(map(self._length_below, self._below[name]), default=0)
+
+    def path(self, name: str) -> Iterator[str]:
+        """Yield the independent joints from one to the root."""
+        while name:
+            if self._joints[name].mimic is None:
+                yield name
+            name = self._carrier[name]
+
+    def fingers(self) -> set[str]:
+        """Return the joints of grippers, mimic joints included; none if there is no arm."""
+        found = {name for first in self._below[''] for name in self._grippers(first)}
+        return found if self._joints.keys() - found else set()
+
+    def grippers(self) -> tuple[str, ...]:
+        """Return the independent joints of grippers, in the order of the file."""
+        found = self.fingers()
+        return tuple(
+            name for name, joint in self._joints.items() if not joint.mimic and name in found
+        )
+
+    def _grippers(self, name: str) -> set[str]:
+        """Return the joints of grippers, mimic joints included, from a joint on."""
+        below = self._below[name]
+        found = set().union(*map(self._grippers, below))
+        ends, carried = found.issuperset(below), self._length_to(name)
+        if len(below) > 1 and all(self._length[other] < carried for other in below):
+            found |= {one for other in below for one in self._subtree(other)}
+            ends = True
+        if ends and _is_gripper(self._joints[name]):
+            found.add(name)
+        return found
+
+    def _length_to(self, name: str) -> int:
+        return sum(1 for _ in self.path(name))
+
+    def _subtree(self, name: str) -> Iterator[str]:
+        yield name
+        for other in self._below[name]:
+            yield from self._subtree(other)
+
+    def arm(self) -> list[str]:
+        """Return the independent joints without those of grippers, in the order of the file."""
+        grippers = set(self.grippers())
+        return [
+            name
+            for name, joint in self._joints.items()
+            if not joint.mimic and name not in grippers
+        ]
+
+    def ends(self) -> list[str]:
+        """Return the last links of the chains of the arm, longest first, without grippers."""
+        arm = self.arm()
+        carriers = {carrier for name in arm for carrier in [*self.path(name)][1:]}
+        last = [name for name in arm if name not in carriers]
+        last.sort(key=lambda name: -self._length_to(name))
+        return [self._joints[name].child for name in last]
+
+
+def _moving_above(joint: Joint, above: Mapping[str, Joint]) -> str:
+    """Return the name of the next moving joint towards the root; empty if there is none."""
+    while (higher := above.get(joint.parent)) is not None:
+        if higher.kind in MOVING:
+            return higher.name
+        joint = higher
+    return ''
+
+
+def _is_gripper(joint: Joint) -> bool:
+    """Return whether a joint at the end of a chain is named like one of a gripper."""
+    if joint.mimic is not None:
+        return True
+    named = _GRIPPER.search(joint.name) or _FINGER.search(joint.child)
+    return bool(named) and not _OF_WRIST.search(joint.name)
+
+
+def load_arm(
+    path_or_xml: str | os.PathLike[str], gravity: Any = STANDARD_GRAVITY, **options: Any
+) -> RobotTree:
+    """Load a robot to move its arm: grippers are locked unless joints or a chain are chosen.
+
+    Args:
+        path_or_xml: URDF text, or the path of a ``.urdf`` or ``.xacro`` file.
+        gravity: Free-fall acceleration in the base frame, shape (3,), m/s^2.
+        options: Further arguments of :func:`~robot_dynamics_ros.model.load.load_robot`.
+
+    Raises:
+        RobotDynamicsError: As ``load_robot``. If the description has several chains, the remedy
+            names them, since the rejected part may be outside of the arm.
+    """
+    if options.get('joints') is not None or options.get('base') or options.get('tip'):
+        return load_robot(path_or_xml, gravity, **options)
+    mappings, given = options.pop('mappings', None), options.pop('locked', None) or {}
+    description = read_description(path_or_xml, mappings, lambda fault: None)
+    chains = Chains(description)
+    grippers = [name for name in chains.grippers() if name not in given]
+    if grippers:
+        options['joints'] = [name for name in chains.arm() if name not in given]
+    try:
+        tree = load_robot(description.xml, gravity, locked=given, **options)
+    except ModelError as error:
+        remedy = error.remedy + chain_hint(chains.ends())
+        raise ModelError(error.culprit, error.problem, remedy) from error
+    if not grippers:
+        return tree
+    names = ', '.join(map(repr, grippers))
+    remark = f'{names}: taken for a gripper and locked; name the joints to control to change this'
+    return replace(tree, remarks=(remark, *tree.remarks))
+
+
+def chain_hint(ends: Sequence[str]) -> str:
+    """Return the end of a remedy: to choose one of several chains; empty if there is one."""
+    if len(ends) < 2:
+        return ''
+    more = ', …' if len(ends) > _MAX_NAMES else ''
+    return f'; or control one chain: --tip {" or ".join(ends[:_MAX_NAMES])}{more}'
+
+
+def arm_ends(tree: RobotTree) -> list[str]:
+    """Return the last moving links of the chains of an arm, longest first, without grippers."""
+    if not tree.xml:
+        return [tree.link_names[-1]]
+    return Chains(parse_urdf(tree.xml, lambda fault: None)).ends()
+
+
+def tool_frame(tree: RobotTree, name: str = '') -> str:
+    """Return the tool frame: the one named, else one at the end of the longest chain.
+
+    Of the links that are fixed at its end, one named like a tool is taken, else the one that is
+    farthest from the last joint.
+
+    Raises:
+        UnknownNameError: The frame does not exist.
+    """
+    if name:
+        tree.frame(name)
+        return name
+    last, of_gripper = tree.frame(arm_ends(tree)[0]).body, _gripper_links(tree)
+    distance = {
+        link: float(np.linalg.norm(frame.p_BF))
+        for link, frame in tree.frames.items()
+        if frame.body == last and link not in of_gripper
+    }
+    return min(distance, key=lambda link: (_rank(link, distance[link]), len(link)))
+
+
+def _gripper_links(tree: RobotTree) -> set[str]:
+    """Return the links that a gripper moves, also where its joints are locked."""
+    if not tree.xml:
+        return set()
+    description = released(parse_urdf(tree.xml, lambda fault: None))[0]
+    chains, joints = Chains(description), {joint.name: joint for joint in description.joints}
+    found = {joints[name].child for name in chains.fingers()}
+    while more := {x.child for x in joints.values() if x.parent in found} - found:
+        found |= more
+    return found
+
+
+def _rank(link: str, distance: float) -> tuple[int, int]:
+    """Return the key by which candidates for the tool frame are sorted, the best first.
+
+    It consists of the kind of link, and of the distance from the last joint, m. A link at this
+    joint comes last, because a rotation does not move it.
+    """
+    words, place = set(re.findall('[a-z]+', link.lower())), round(distance / _SAME_PLACE)
+    finger = _FINGER.search(link) is not None
+    kinds = (
+        not finger and bool(words & _TOOL),
+        not finger and place > 0 and not words & _NO_TOOL,
+        place > 0,
+        True,
+    )
+    return kinds.index(True), -place

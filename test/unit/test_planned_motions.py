@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Motions planned for arms of every kind: their duration, and what takes the place of a circle."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from oracles import PinocchioOracle
+from samples import serial_arms
+from urdf_text import joint, link, robot
+
+from robot_dynamics_ros.__main__ import main
+from robot_dynamics_ros.cli.new_robot import PROGRAM, parameter_file
+from robot_dynamics_ros.cli.nodes import COMMANDS
+from robot_dynamics_ros.control.default_motion import default_motion
+from robot_dynamics_ros.control.planned_motion import SineMotion, plan_motion
+from robot_dynamics_ros.control.robot_setup import default_program
+from robot_dynamics_ros.control.trajectories.trajectory import Trajectory
+from robot_dynamics_ros.description.shipped import shipped_robot
+from robot_dynamics_ros.errors import ModelError
+from robot_dynamics_ros.model import RobotTree, load_robot
+from robot_dynamics_ros.parameters import defaults
+from robot_dynamics_ros.ros.trajectory_plan import MOTION, make_plan
+from robot_dynamics_ros.yaml_reader.parsing import read_yaml
+
+E = [[0.01, 0, 0], [0, 0.01, 0], [0, 0, 0.01]]
+
+
+def body(name):
+    return link(name, 1.0, (0.1, 0, 0), E)
+
+
+def point(parent, name='tool', at=(0.3, 0, 0)):
+    return [joint(f'{name}_mount', parent, name, 'fixed', at), link(name)]
+
+
+PENDULUM = robot(
+    'pendulum', link('base'), joint('hinge', 'base', 'rod', axis=(0, 1, 0)), body('rod')
+)
+LIFT = robot('lift', link('base'), joint('lift', 'base', 'plate', 'prismatic', limits=(0.0, 1.2)),
+             body('plate'), *point('plate'))  # fmt: skip
+WRIST = robot(
+    'wrist',
+    link('base'),
+    joint('roll', 'base', 'a'),
+    body('a'),
+    joint('pitch', 'a', 'b', axis=(0, 1, 0), limits=(-1.5, 1.5)),
+    body('b'),
+    joint('yaw', 'b', 'c'),
+    body('c'),
+    *point('c', at=(0, 0, 0.1)),
+)
+
+
+def require_within_limits(tree: RobotTree, path: Trajectory) -> None:
+    """Positions, velocities, and efforts by Pinocchio, at other instants than planned with."""
+    oracle = PinocchioOracle(tree.xml, tree.gravity, tree.joint_names)
+    for q, v, a in zip(*path.table(np.linspace(0.0, path.duration, 61)), strict=True):
+        assert (q >= tree.position_lower).all()
+        assert (q <= tree.position_upper).all()
+        assert np.max(np.abs(v) / tree.velocity_limit) <= 0.5 * 1.01
+        assert np.max(np.abs(oracle.inverse_dynamics(q, v, a)) / tree.effort_limit) <= 0.6 * 1.01
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('text', [PENDULUM, LIFT, WRIST], ids=['pendulum', 'lift', 'wrist'])
+def test_an_arm_without_a_circle_moves_its_joints(text):
+    tree = load_robot(text)
+    frame = 'tool' if 'tool' in tree.frames else 'rod'
+    motion = plan_motion(tree, frame)
+    assert isinstance(motion, SineMotion)
+    assert 'the joints move instead' in motion.remarks[0]
+    assert 5.0 <= motion.duration <= 15.0
+    require_within_limits(tree, motion.path(tree))
+    assert (np.ptp(motion.path(tree).table(np.linspace(0, motion.duration, 99))[0], axis=0)
+            > 0.05).all()  # fmt: skip
+    plan = make_plan(tree, {**defaults(MOTION), **motion.parameters()}, motion.home)
+    assert plan.duration == pytest.approx(motion.duration)
+    assert plan.approach == 0.0
+    program = default_program(tree, motion, [5.0] * tree.n)
+    assert bool(program) == (text is not PENDULUM)  # whose tool is on its axis
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('name', ['ur5_robot', 'planar_3r'])
+def test_a_circle_takes_5_to_15_seconds(name):
+    if name == 'planar_3r':
+        parts = [x for k in range(3) for x in (
+            joint(f'j{k}', f'l{k}', f'l{k + 1}', xyz=(0.3 * (k > 0), 0, 0), velocity=0.3),
+            body(f'l{k + 1}'))]  # fmt: skip
+        tree, frame = load_robot(robot(name, link('l0'), *parts, *point('l3'))), 'tool'
+    elif name in serial_arms():
+        tree, frame = serial_arms()[name].tree, 'tool0'
+        tree = tree.with_changes(effort_limit=np.full(tree.n, 150.0))
+    else:
+        pytest.skip('example-robot-data is not installed')
+    motion = default_motion(tree, frame)
+    assert 5.0 <= motion.duration <= 15.0
+    require_within_limits(tree, motion.path(tree))
+
+
+@pytest.mark.slow
+def test_a_short_circle_gets_more_laps_and_a_long_one_is_smaller():
+    tree = load_robot(shipped_robot('four_dof'), mappings={'limits_profile': 'wide'})
+    short = default_motion(tree, 'tool')
+    long = default_motion(tree.with_changes(velocity_limit=0.1 * tree.velocity_limit), 'tool')
+    assert short.laps > 2.0
+    assert long.radius < short.radius
+    for motion in (short, long):
+        assert 5.0 <= motion.duration <= 15.0
+        assert motion.path(tree).duration == pytest.approx(motion.duration)
+
+
+@pytest.mark.slow
+def test_a_weak_arm_is_told_the_joint_what_it_needs_and_what_it_has():
+    """A slide that holds 19.6 N easily, and whose friction of 2e4 N it cannot overcome."""
+    parts = [
+        link('base'),
+        joint('x', 'base', 'a', 'prismatic', axis=(1, 0, 0), limits=(0, 1), effort=500.0),
+        body('a'),
+        joint('y', 'a', 'b', 'prismatic', axis=(0, 1, 0), limits=(0, 1), effort=500.0,
+              dynamics='<dynamics damping="4e6"/>'),
+        body('b'),
+    ]  # fmt: skip
+    tree = load_robot(robot('weak', *parts, *point('b')))
+    with pytest.raises(ModelError) as refused:
+        default_motion(tree, 'tool')
+    assert str(refused.value).startswith("joint 'y': needs ")
+    assert 'its effort limit is 500 N; at most 60% of it are used' in str(refused.value)
+
+
+@pytest.mark.slow
+def test_a_pendulum_gets_a_folder_without_a_program_and_the_scene_says_why(tmp_path, capsys):
+    file, folder = tmp_path / 'arm.urdf', tmp_path / 'arm'
+    file.write_text(PENDULUM)
+    assert main(['new_robot', str(file), '--out', str(folder)]) == 0
+    assert 'motion: the joints by sines' in capsys.readouterr().out
+    assert not (folder / PROGRAM).exists()
+    text = (folder / 'README.md').read_text('utf-8')
+    assert 'program' not in text.lower()
+    nodes = read_yaml(folder / 'parameters.yaml', 'parameter file')
+    assert nodes['/**/trajectory']['ros__parameters']['kind'] == 'sine'
+    assert main(['scene', str(file)]) == 2
+    assert 'has no constraint program: its tool stands still; name another: --frame' in (
+        capsys.readouterr().err
+    )
+    assert parameter_file(COMMANDS['simulate'].parse(['--robot', str(file)])).is_file()
