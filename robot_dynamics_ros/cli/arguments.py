@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from robot_dynamics_ros import yaml_reader as read
+from robot_dynamics_ros.description.packages import give_packages
 from robot_dynamics_ros.description.shipped import (
     MECHANISMS,
     ROBOTS,
@@ -84,6 +85,7 @@ class Command(NamedTuple):
             if 'check' in settings and values is not None:
                 for value in values if isinstance(values, list) else [values]:
                     settings['check'](key.split()[0], value)
+        give_packages(getattr(args, 'package', ()))
         return self.run(args)
 
     def parse(self, words: Sequence[str]) -> argparse.Namespace:
@@ -142,8 +144,17 @@ ROBOT_HELP = 'URDF or xacro file, package://PACKAGE/PATH, or one of: ' + ', '.jo
     (*ROBOTS, *MECHANISMS)
 )
 
+PACKAGES: Options = {
+    '--package NAME:=PATH': option(
+        [],
+        'folder of a ROS package that the description names, if it is neither cloned above or '
+        'next to the description nor installed; may be repeated',
+        action='append',
+    ),
+}
 MAPPING: Options = {
     'mapping NAME:=VALUE': option([], 'argument of a xacro file', nargs='*'),
+    **PACKAGES,
 }
 #: The controlled joints, and the positions of the locked ones.
 JOINTS: Options = {
@@ -208,6 +219,7 @@ SETUP: Options = {
 }
 #: The description, the conversion of recorded numbers, and the time range.
 PART: Options = {
+    **PACKAGES,
     '--robot --description ROBOT': option(
         '', f'{ROBOT_HELP} (default: the description in the first bag)', dest='described_by'
     ),

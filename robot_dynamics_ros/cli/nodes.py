@@ -11,6 +11,7 @@ from pathlib import Path
 from robot_dynamics_ros.cli.arguments import (
     JOINTS,
     MAPPING,
+    PACKAGES,
     ROBOT_HELP,
     SETUP,
     Command,
@@ -112,6 +113,7 @@ _VIEW: Options = {
     '--overlay': option(False, 'show the second recording as a ghost of the first'),
     '--port': option(8080, 'port on 127.0.0.1'),
     '--robot': option('', f'robot to show if no description is published: {ROBOT_HELP}'),
+    **PACKAGES,
     '--namespace': option(
         [], 'namespace of an arm; may be repeated (default: all)', action='append'
     ),

@@ -4,14 +4,13 @@
 from __future__ import annotations
 
 import os
-import sys
 from contextlib import suppress
 from pathlib import Path
 
+from robot_dynamics_ros.description.packages import is_package_uri, package_file
 from robot_dynamics_ros.errors import DescriptionError, known_name
 
 PACKAGE = 'robot_dynamics_ros'
-_PACKAGE_URI = 'package://'
 
 #: Shipped robots, by name, with their files relative to the share directory.
 ROBOTS = {
@@ -69,7 +68,7 @@ def robot_file(word: str | os.PathLike[str]) -> Path | str:
     """Return the file that a robot argument refers to; the syntax is the same everywhere.
 
     Args:
-        word: Name of a shipped robot or mechanism, path of a ``.urdf`` or ``.xacro`` file,
+        word: Name of a shipped robot or mechanism, path of a URDF or xacro file,
             ``package://PACKAGE/PATH``, or URDF text, which is returned unchanged.
 
     Raises:
@@ -77,33 +76,10 @@ def robot_file(word: str | os.PathLike[str]) -> Path | str:
         DescriptionError: The package is not installed, or the file does not exist.
     """
     text = os.fspath(word)
-    if text.startswith(_PACKAGE_URI):
-        return package_file(text)
+    if is_package_uri(text):
+        return package_file(text, Path.cwd())
     is_name = text.isidentifier() and not os.path.exists(text)
     return shipped_robot(text) if is_name or text in ROBOTS else text
-
-
-def package_file(uri: str) -> Path:
-    """Return a file in the share directory of a package installed by ROS or pip.
-
-    Raises:
-        DescriptionError: The package is not installed, or the file does not exist.
-    """
-    inside = uri.removeprefix(_PACKAGE_URI).lstrip('/')
-    prefixes = [*os.environ.get('AMENT_PREFIX_PATH', '').split(':'), sys.prefix]
-    prefixes += [os.path.join(folder, 'cmeel.prefix') for folder in sys.path]
-    shares = [Path(prefix) / 'share' for prefix in prefixes if prefix]
-    shares += map(Path, filter(None, os.environ.get('ROS_PACKAGE_PATH', '').split(':')))
-    files = [share / inside for share in shares]
-    if inside.startswith(f'{PACKAGE}/'):
-        files.insert(0, share_directory() / inside.removeprefix(f'{PACKAGE}/'))
-    for file in files:
-        if file.is_file():
-            return file
-    name = inside.split('/')[0]
-    known = any((share / name).is_dir() for share in shares)
-    problem = 'has no such file' if known else f'package {name!r} is not installed'
-    raise DescriptionError(f'file {uri!r}', problem, 'source its workspace, or give a path')
 
 
 def shipped_mechanism(name: str) -> tuple[Path, Path]:

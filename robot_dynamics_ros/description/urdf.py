@@ -9,20 +9,12 @@ from __future__ import annotations
 import io
 import math
 import os
-import re
 from collections.abc import Mapping
-from pathlib import Path
 from typing import NamedTuple, TypeVar
 from xml.etree import ElementTree
 
-from robot_dynamics_ros.description.shipped import shipped_files
-from robot_dynamics_ros.disk_cache import cached, new_digest
-from robot_dynamics_ros.errors import (
-    DescriptionError,
-    FaultHandler,
-    MissingDependencyError,
-    raise_fault,
-)
+from robot_dynamics_ros.description.source import shortened, urdf_text
+from robot_dynamics_ros.errors import DescriptionError, FaultHandler, raise_fault
 
 Element = ElementTree.Element
 Vector = tuple[float, float, float]
@@ -139,8 +131,6 @@ T = TypeVar('T', Link, Joint)
 #: Maximum nesting depth of elements; descriptions need five levels, plugins some more.
 _MAX_DEPTH = 100
 _MAX_NUMBER = 1e50  # in any unit; its powers are still finite
-_MESH_FILE = re.compile(r'(<mesh\b[^>]*?\bfilename\s*=\s*["\'])([^"\'<>]+)(["\'])')
-_MAX_QUOTE = 100  # maximum number of characters of a value quoted in a message
 
 
 def read_description(
@@ -151,85 +141,19 @@ def read_description(
     """Read a robot from URDF text, a URDF file or a xacro file.
 
     Args:
-        path_or_xml: URDF text (starts with ``<``), or the path of a ``.urdf`` or ``.xacro`` file.
+        path_or_xml: URDF text (starts with ``<``), or the path of a URDF or xacro file.
         mappings: Values of the xacro file's arguments, such as ``{'limits_profile': 'wide'}``.
         on_fault: See :func:`parse_urdf`.
 
     Returns:
-        The description as written, except that mesh paths relative to the file become absolute.
+        The description as written, except that paths of meshes relative to the file or in a
+        package that is not installed become absolute.
 
     Raises:
         DescriptionError: The file is missing or malformed; names the element and the remedy.
         MissingDependencyError: A xacro file was given and xacro is not installed.
     """
-    return parse_urdf(_urdf_text(path_or_xml, mappings or {}), on_fault)
-
-
-def _urdf_text(path_or_xml: str | os.PathLike[str], mappings: Mapping[str, str]) -> str:
-    text = os.fspath(path_or_xml)
-    if text.lstrip('\ufeff \t\r\n').startswith('<'):
-        return text.lstrip('\ufeff \t\r\n')
-    content, path = _read_text(text), Path(text)
-    if text.endswith('.xacro'):
-        expand = _expand_shipped if path.resolve() in shipped_files() else _expand_xacro
-        content = expand(path, mappings)
-    return _MESH_FILE.sub(lambda reference: _absolute(reference, path.resolve().parent), content)
-
-
-def _absolute(reference: re.Match[str], folder: Path) -> str:
-    """Return the mesh reference, absolute if it is relative to the folder of the URDF."""
-    import html  # deferred: takes 1 ms, and most starts read no mesh reference
-
-    before, name, quote = reference.groups()
-    path = folder / html.unescape(name)
-    if '://' in name or not path.is_file():
-        return reference[0]
-    return f'{before}{html.escape(str(path))}{quote}'
-
-
-def _read_text(path: str) -> str:
-    culprit = f'robot description {_shortened(path)}'
-    try:
-        if not Path(path).is_file():
-            raise DescriptionError(culprit, 'no such file', 'give a path or the URDF text itself')
-        return Path(path).read_text(encoding='utf-8-sig')
-    except UnicodeDecodeError as error:
-        problem = f'is not UTF-8 text ({error.reason})'
-        raise DescriptionError(culprit, problem, 'save it as UTF-8') from error
-    except OSError as error:
-        problem = f'cannot be read ({error.strerror})'
-        raise DescriptionError(culprit, problem, 'give a readable file') from error
-
-
-def _shortened(text: str) -> str:
-    return repr(text if len(text) <= _MAX_QUOTE else text[:_MAX_QUOTE] + ' …')
-
-
-def _expand_shipped(path: Path, mappings: Mapping[str, str]) -> str:
-    """Expand a shipped xacro file, which includes only files of its folder, with a disk cache."""
-    digest = new_digest(repr((path.name, sorted(mappings.items()))).encode())
-    for file in sorted(path.parent.glob('*.xacro')):
-        digest.update(file.name.encode() + file.read_bytes())
-    name = f'descriptions/{path.stem}-{digest.hexdigest()[:24]}'
-    return cached(name, lambda: _expand_xacro(path, mappings).encode()).decode()
-
-
-def _expand_xacro(path: Path, mappings: Mapping[str, str]) -> str:
-    try:
-        import xacro
-    except ImportError as error:
-        raise MissingDependencyError(
-            'xacro', f'{path.name}', "install it (pip 'xacro', apt 'ros-<distro>-xacro')"
-        ) from error
-    try:
-        document = xacro.process_file(str(path), mappings=dict(mappings))
-    except Exception as error:  # xacro raises a dozen types, including ExpatError and its own
-        raise DescriptionError(
-            f'xacro file {path.name}',
-            ' '.join(str(error).split()),
-            'correct the file or its arguments',
-        ) from error
-    return str(document.toprettyxml(indent='  '))
+    return parse_urdf(urdf_text(path_or_xml, mappings or {}), on_fault)
 
 
 def parse_urdf(xml: str, on_fault: FaultHandler = raise_fault) -> RobotDescription:
@@ -332,7 +256,7 @@ class _Reader:
         if math.isfinite(value):
             self._fault(culprit, f'{value:g} is too large', 'give SI units')
         else:
-            self._fault(culprit, f'{_shortened(text)} is not a finite number', 'give one number')
+            self._fault(culprit, f'{shortened(text)} is not a finite number', 'give one number')
         return math.nan
 
     def _vector(self, element: Element | None, key: str, culprit: str, default: Vector) -> Vector:
@@ -341,7 +265,7 @@ class _Reader:
             return default
         culprit, parts = f'{culprit} <{element.tag} {key}>', text.split()
         if len(parts) != 3:
-            self._fault(culprit, f'{_shortened(text)} has {len(parts)} numbers', 'give three')
+            self._fault(culprit, f'{shortened(text)} has {len(parts)} numbers', 'give three')
             return (math.nan, math.nan, math.nan)
         x, y, z = (self._finite(part, culprit) for part in parts)
         return (x, y, z)

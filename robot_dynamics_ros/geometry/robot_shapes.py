@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from robot_dynamics_ros.description.shipped import package_file
+from robot_dynamics_ros.description.packages import is_package_uri, package_file
 from robot_dynamics_ros.description.urdf import Element, Link, parse_urdf, parse_xml
 from robot_dynamics_ros.errors import DescriptionError
 from robot_dynamics_ros.geometry.triangles import (
@@ -220,7 +220,7 @@ def mesh_path(element: Element) -> Path:
         DescriptionError: The package or file does not exist.
     """
     name = element.get('filename', '')
-    if name.startswith('package://'):
+    if is_package_uri(name):
         return package_file(name)
     path = Path(name.removeprefix('file://'))
     if not path.is_absolute() or not path.is_file():

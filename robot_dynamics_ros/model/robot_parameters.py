@@ -18,7 +18,7 @@ P = Parameter
 
 #: Parameters of the robot: its description, and additions to and overrides of it.
 ROBOT = (
-    P('robot', '', 'Name of a shipped robot, a .urdf or .xacro file, or package://PACKAGE/PATH; '
+    P('robot', '', 'Name of a shipped robot, a URDF or xacro file, or package://PACKAGE/PATH; '
       'empty: use robot_description.', fixed=True),
     P('robot_description', '', 'URDF text; empty: use the topic robot_description.', fixed=True),
     P('limits_profile', '', 'Profile of joint limits of a shipped robot, if it has several.',

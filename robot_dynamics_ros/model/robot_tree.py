@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
@@ -14,7 +15,7 @@ from robot_dynamics_ros.spatial.rotation import rotation_about
 from robot_dynamics_ros.spatial.scalar import Array, Scalar
 
 STANDARD_GRAVITY = (0.0, 0.0, -9.81)
-TURN = 2.0 * np.pi  # rad
+TURN = 2.0 * math.pi  # rad
 _ENDLESS_TRAVEL = 1.0  # m
 
 

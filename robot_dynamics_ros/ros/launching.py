@@ -226,7 +226,7 @@ def xacro_mappings(args: SimpleNamespace) -> dict[str, str]:
     Raises:
         ConfigurationError: A word is not NAME:=VALUE, or the description is not a xacro file.
     """
-    if args.mappings and args.description.endswith(('.yaml', '.urdf')):
+    if args.mappings and args.description.endswith('.yaml'):
         problem = f'{args.mappings!r} are for a xacro file, not {args.description!r}'
         raise ConfigurationError('mappings', problem, 'leave them out')
     remedy = 'write NAME:=VALUE, spaces between'

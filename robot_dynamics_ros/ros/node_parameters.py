@@ -255,7 +255,7 @@ VIEW = (
     P('states', 'joint_states', 'Topic of the joint states within a namespace, rad or m.',
       fixed=True),
     P('robot', '', 'Robot to show if no robot_description is published: name of a shipped robot, '
-      'a .urdf or .xacro file, package://PACKAGE/PATH, or URDF text.', fixed=True),
+      'a URDF or xacro file, package://PACKAGE/PATH, or URDF text.', fixed=True),
     P('spacing', 1.2, 'Distance between the bases of adjacent arms; 0: each base at the location '
       'in its description.', 0.0, 100.0, unit='m', fixed=True),
     P('control', False, 'Allow the page to change parameters, send motions, and activate and '

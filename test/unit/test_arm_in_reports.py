@@ -13,7 +13,8 @@ import pytest
 from browser import chromium
 
 from robot_dynamics_ros.__main__ import main
-from robot_dynamics_ros.description.shipped import package_file, shipped_robot
+from robot_dynamics_ros.description.packages import package_file
+from robot_dynamics_ros.description.shipped import shipped_robot
 from robot_dynamics_ros.geometry import robot_shapes
 from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.recordings.lockstep import write_recording

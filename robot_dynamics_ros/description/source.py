@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The URDF text of a robot from text or a file: xacro expanded, meshes found."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from robot_dynamics_ros.description.packages import (
+    cloned_file,
+    is_package_uri,
+    package_folder,
+)
+from robot_dynamics_ros.description.shipped import shipped_files
+from robot_dynamics_ros.disk_cache import cached, new_digest
+from robot_dynamics_ros.errors import DescriptionError, MissingDependencyError
+
+_MESH_FILE = re.compile(r'(<mesh\b[^>]*?\bfilename\s*=\s*["\'])([^"\'<>]+)(["\'])')
+_COMMENT = re.compile(r'<!--.*?-->', re.DOTALL)
+_EXPRESSION = re.compile(r'\$[({]')
+_LINK = re.compile(r'<link[\s/>]')
+_MACRO = re.compile(r'<xacro:macro\b([^>]*)>')
+_ATTRIBUTE = re.compile(r'(\w+)\s*=\s*["\']([^"\']*)["\']')
+_CLASS = re.compile(r"<class '[^']*'>:? ?")
+_MAX_QUOTE = 100  # maximum number of characters of a value quoted in a message
+
+
+def shortened(text: str) -> str:
+    """Return a text in quotes for a message, truncated if it is long."""
+    return repr(text if len(text) <= _MAX_QUOTE else text[:_MAX_QUOTE] + ' …')
+
+
+def urdf_text(path_or_xml: str | os.PathLike[str], mappings: Mapping[str, str]) -> str:
+    """Return the URDF text of a description, see :func:`~.urdf.read_description`.
+
+    Text is expanded if it contains xacro, whatever the name of the file.
+    """
+    text = os.fspath(path_or_xml)
+    path: Path | None = None
+    if text.lstrip('\ufeff \t\r\n').startswith('<'):
+        content = text.lstrip('\ufeff \t\r\n')
+    else:
+        content, path = _read_text(text), Path(text)
+    if _has_xacro(content) or (path is not None and path.suffix.lower() == '.xacro'):
+        if path is not None and path.resolve() in shipped_files():
+            content = _expand_shipped(content, path, mappings)
+        else:
+            content = _expand_xacro(content, path, mappings)
+    elif mappings and path is not None:
+        culprit = f'arguments {", ".join(mappings)}'
+        raise DescriptionError(culprit, f'{path.name} contains no xacro', 'leave them out')
+    near = None if path is None else path.resolve().parent
+    return _MESH_FILE.sub(lambda reference: _absolute(reference, near), content)
+
+
+def _has_xacro(content: str) -> bool:
+    """Return whether XML has elements or expressions of xacro, outside of comments."""
+    if 'xacro' not in content:
+        return False
+    content = _COMMENT.sub('', content)
+    return '<xacro:' in content or ('xmlns:xacro' in content and bool(_EXPRESSION.search(content)))
+
+
+def _absolute(reference: re.Match[str], folder: Path | None) -> str:
+    """Return the mesh reference, absolute if it is relative to the folder or in a found package.
+
+    Meshes of packages that are only installed keep their names, which other readers know.
+    """
+    import html  # deferred: takes 1 ms, and most starts read no mesh reference
+
+    before, name, quote = reference.groups()
+    name = html.unescape(name)
+    if is_package_uri(name):
+        path = cloned_file(name, folder)
+    else:
+        path = None if folder is None or '://' in name else folder / name
+    if path is None or not path.is_file():
+        return reference[0]
+    return f'{before}{html.escape(str(path))}{quote}'
+
+
+def _read_text(path: str) -> str:
+    culprit = f'robot description {shortened(path)}'
+    try:
+        if not Path(path).is_file():
+            raise DescriptionError(culprit, 'no such file', 'give a path or the URDF text itself')
+        return Path(path).read_text(encoding='utf-8-sig')
+    except UnicodeDecodeError as error:
+        problem = f'is not UTF-8 text ({error.reason})'
+        raise DescriptionError(culprit, problem, 'save it as UTF-8') from error
+    except OSError as error:
+        problem = f'cannot be read ({error.strerror})'
+        raise DescriptionError(culprit, problem, 'give a readable file') from error
+
+
+def _expand_shipped(content: str, path: Path, mappings: Mapping[str, str]) -> str:
+    """Expand a shipped xacro file, which includes only files of its folder, with a disk cache."""
+    digest = new_digest(repr((path.name, sorted(mappings.items()))).encode())
+    for file in sorted(path.parent.glob('*.xacro')):
+        digest.update(file.name.encode() + file.read_bytes())
+    name = f'descriptions/{path.stem}-{digest.hexdigest()[:24]}'
+    return cached(name, lambda: _expand_xacro(content, path, mappings).encode()).decode()
+
+
+def _expand_xacro(content: str, path: Path | None, mappings: Mapping[str, str]) -> str:
+    name = 'text' if path is None else f'file {path.name}'
+    try:
+        import xacro
+    except ImportError as error:
+        raise MissingDependencyError(
+            'xacro', f'{name}', "install it (pip 'xacro', apt 'ros-<distro>-xacro')"
+        ) from error
+    arguments, first = _XacroArguments(mappings), len(xacro.all_includes)
+    try:
+        with _found_packages(path):
+            if path is None:
+                document = xacro.parse(content)
+                xacro.process_doc(document, mappings=arguments)
+            else:
+                document = xacro.process_file(str(path), mappings=arguments)
+    except Exception as error:  # xacro raises a dozen types, including ExpatError and its own
+        raise _xacro_error(f'xacro {name}', error) from error
+    arguments.require_used(f'xacro {name}')
+    text = str(document.toprettyxml(indent='  '))
+    if _LINK.search(text) is None:
+        included = [Path(file) for file in xacro.all_includes[first:]]
+        macros = _macros([content, *(file.read_text('utf-8', 'replace') for file in included)])
+        if macros:
+            raise DescriptionError(
+                f'xacro {name}',
+                f'only defines macros, and no link: {", ".join(macros)}',
+                'write a file that includes it and uses one of them: <xacro:NAME PARAMETER="…"/>',
+            )
+    return text
+
+
+def _xacro_error(culprit: str, error: Exception) -> DescriptionError:
+    cause = getattr(error, 'exc', None)
+    if isinstance(cause, DescriptionError):
+        return DescriptionError(culprit, cause.problem, cause.remedy)
+    if isinstance(cause, OSError):
+        problem = f'{cause.filename}: {cause.strerror}'
+        return DescriptionError(culprit, problem, 'correct the file, or the path in it')
+    said = ' '.join(_CLASS.sub('', str(error)).split())
+    return DescriptionError(culprit, said, 'correct the file or its arguments')
+
+
+class _XacroArguments(dict[str, str]):
+    """Arguments of a xacro file, and which of them it declares or uses."""
+
+    def __init__(self, mappings: Mapping[str, str]) -> None:
+        super().__init__(mappings)
+        self._unused = dict.fromkeys(mappings)
+
+    def __getitem__(self, name: str) -> str:
+        self._unused.pop(name, None)
+        return super().__getitem__(name)
+
+    def __contains__(self, name: object) -> bool:
+        self._unused.pop(str(name), None)
+        return super().__contains__(name)
+
+    def require_used(self, culprit: str) -> None:
+        """Raise an error if the file does not know one of the given arguments."""
+        for name in self._unused:
+            known = ', '.join(other for other in self if other not in self._unused) or 'none'
+            problem = f'has no argument {name!r}; it has: {known}'
+            raise DescriptionError(culprit, problem, 'correct or leave out NAME:=VALUE')
+
+
+def _macros(texts: Iterable[str]) -> list[str]:
+    """Return the macros that xacro texts define, with their parameters."""
+    macros = []
+    for tag in _MACRO.findall(''.join(_COMMENT.sub('', text) for text in texts)):
+        attributes = dict(_ATTRIBUTE.findall(tag))
+        parameters = ', '.join(attributes.get('params', '').split())
+        macros.append(f'{attributes.get("name")}({parameters})')
+    return macros
+
+
+@contextmanager
+def _found_packages(path: Path | None) -> Iterator[None]:
+    """Let xacro find packages in the same places as meshes."""
+    from xacro import substitution_args as xacro
+
+    def find(name: str) -> str:
+        return str(package_folder(name, Path.cwd() if path is None else path))
+
+    original, expressions = xacro._eval_find, xacro._eval_dict
+    xacro._eval_find = expressions['find'] = find
+    try:
+        yield
+    finally:
+        xacro._eval_find = expressions['find'] = original
