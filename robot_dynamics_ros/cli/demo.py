@@ -85,11 +85,19 @@ _TITLES = {'pd_gravity': 'PD + gravity', 'computed_torque': 'computed torque'}
 
 
 class Arm(NamedTuple):
-    """An arm to run: its name, a shipped robot or a parameter file, and the tool frame."""
+    """An arm to run.
+
+    Attributes:
+        name: Its name.
+        source: A shipped robot, or a parameter file.
+        frame: The tool frame.
+        remarks: Remarks on its planned motion.
+    """
 
     name: str
     source: str | Path
     frame: str = 'tool'
+    remarks: tuple[str, ...] = ()
 
 
 class DemoRun(NamedTuple):
@@ -143,8 +151,8 @@ def _arms(args: argparse.Namespace, console: Console) -> list[Arm]:
     if shipped_parameters(args):
         return [Arm(args.robot, args.robot)]
     arm = planned_arm(args)
-    show_arm(console, arm.tree, arm.frame)
-    return [Arm(arm.tree.name, arm.parameters, arm.frame)]
+    show_arm(console, arm.tree, arm.frame, arm.remarks)
+    return [Arm(arm.tree.name, arm.parameters, arm.frame, arm.remarks)]
 
 
 def run_scene(arm: Arm, law: str, out: Path, tell: Tell) -> DemoRun:
@@ -179,6 +187,7 @@ def run_scene(arm: Arm, law: str, out: Path, tell: Tell) -> DemoRun:
         tree,
         metrics,
         arm.frame,
+        arm.remarks,
     )
     return DemoRun(law, metrics, tree.joint_is_prismatic, latency)
 

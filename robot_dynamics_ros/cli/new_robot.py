@@ -31,7 +31,7 @@ from robot_dynamics_ros.description.urdf_patch import set_effort_limits
 from robot_dynamics_ros.disk_cache import cache_directory
 from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.geometry import collisions, triangles
-from robot_dynamics_ros.geometry.collisions import Obstacles
+from robot_dynamics_ros.geometry.collisions import UNCHECKED, Obstacles
 from robot_dynamics_ros.model import RobotTree, arm
 from robot_dynamics_ros.model.arm import arm_ends, load_arm, tool_frame
 from robot_dynamics_ros.model.inspection import nameless
@@ -56,19 +56,24 @@ def run(args: argparse.Namespace) -> int:
     console = Console(highlight=False, soft_wrap=True)
     tree = arm_of(args)
     frame = tool_frame(tree, args.frame or args.tip)
-    show_arm(console, tree, frame)
     folder: Path = args.out or Path(tree.name)
     measured = measured_joints(vars(args))
     motion = write_robot_folder(tree, folder, frame, obstacles_of(args), measured)
-    for remark in motion.remarks:
-        console.print(f'remark: {remark}', style='yellow', markup=False)
+    show_arm(console, tree, frame, motion.remarks)
     console.print(f'motion: {_summary(motion)}', markup=False)
     console.print(f'written: {folder}', markup=False)
     return 0
 
 
-def show_arm(console: Any, tree: RobotTree, frame: str) -> None:
-    """Print the remarks on an arm, and what was taken for its joints and its tool."""
+def show_arm(console: Any, tree: RobotTree, frame: str, planned: Sequence[str]) -> None:
+    """Print what was taken for the joints and the tool of an arm, and the remarks on it.
+
+    Args:
+        console: Where to print.
+        tree: The arm.
+        frame: Its tool frame.
+        planned: Remarks on its planned motion, which are printed last.
+    """
     for remark in tree.remarks:
         console.print(f'remark: {remark}', style='yellow', markup=False)
     ends = arm_ends(tree)
@@ -76,14 +81,24 @@ def show_arm(console: Any, tree: RobotTree, frame: str) -> None:
     joints = f'joints: {", ".join(tree.joint_names)} (--joints takes others{chains})'
     console.print(joints, markup=False)
     console.print(f'tool frame: {frame} (--frame takes another)', markup=False)
+    for remark in planned:
+        console.print(f'remark: {remark}', style='bold yellow', markup=False)
 
 
 class PlannedArm(NamedTuple):
-    """An arm and its tool frame, with the parameter file in the folder that was planned for it."""
+    """An arm with the folder that was planned for it.
+
+    Attributes:
+        tree: The arm.
+        frame: Its tool frame.
+        parameters: The parameter file in the folder.
+        remarks: Remarks on the planned motion.
+    """
 
     tree: RobotTree
     frame: str
     parameters: Path
+    remarks: tuple[str, ...]
 
 
 def planned_arm(args: argparse.Namespace) -> PlannedArm:
@@ -98,7 +113,9 @@ def planned_arm(args: argparse.Namespace) -> PlannedArm:
     tree = arm_of(args)
     frame = tool_frame(tree, args.frame or args.tip)
     folder = planned_folder(tree, frame, obstacles_of(args), measured_joints(vars(args)))
-    return PlannedArm(tree, frame, folder / PARAMETERS)
+    lines = (folder / README).read_text(encoding='utf-8').splitlines()
+    remarks = tuple(line.removeprefix(_REMARK) for line in lines if line.startswith(_REMARK))
+    return PlannedArm(tree, frame, folder / PARAMETERS, remarks)
 
 
 def shipped_parameters(args: argparse.Namespace) -> Path | None:
@@ -135,6 +152,7 @@ _PROGRAM_HEAD = """\
 # s, positions and directions in the base frame.
 
 """
+_REMARK = 'Remark: '
 _FREE = """\
 It is free of collisions with the arm itself, the ground (level with the lowest fixed body) and
 the given boxes; adjacent links and links that always touch are not checked."""
@@ -349,6 +367,7 @@ def _readme(tree: RobotTree, folder: Path, motion: Motion, around: Obstacles) ->
     setup = _words('--frame', motion.frame) + gravity
     setup += ''.join(_words('--box', *box) for box in around.boxes)
     setup += _words('--ground-below', around.ground_below) if around.ground_below else ''
+    free = [] if any(x.startswith(UNCHECKED) for x in motion.remarks) else [_FREE]
     quoted = {key: shlex.quote(str(folder / name)) for key, name in named.items()}
     optional = _OF_PROGRAM if motion.size else dict.fromkeys(_OF_PROGRAM, '')
     return _README.format(
@@ -360,7 +379,7 @@ def _readme(tree: RobotTree, folder: Path, motion: Motion, around: Obstacles) ->
         summary=_summary(motion),
         **quoted,
         **{key: text.format(gravity=gravity, **quoted) for key, text in optional.items()},
-        collisions='\n'.join(f'Remark: {remark}' for remark in motion.remarks) or _FREE,
+        collisions='\n\n'.join([*free, *(f'{_REMARK}{remark}' for remark in motion.remarks)]),
     )
 
 

@@ -58,6 +58,7 @@ class Scene:
         parameters: Additional parameters of controller and simulator.
         plant: Additional parameters of the simulator.
         settled: For programs with contacts: time after which forces are evaluated, s.
+        remarks: Remarks on the planning of the program.
     """
 
     robot: str | Path
@@ -69,6 +70,7 @@ class Scene:
     parameters: Mapping[str, Any] = field(default_factory=dict)
     plant: Mapping[str, Any] = field(default_factory=dict)
     settled: float = 0.0
+    remarks: tuple[str, ...] = ()
 
 
 def on_board(program: str) -> dict[str, Any]:
@@ -147,8 +149,9 @@ def run(args: argparse.Namespace) -> int:
     if args.scene and args.scene[0] not in SCENES and _is_file(args.scene[0]):
         args.robot, *args.mapping = args.scene
         arm, console = planned_arm(args), Console()
-        show_arm(console, arm.tree, arm.frame)
-        return run_scenes({'plane': own_scene(arm.parameters)}, args.out, console)
+        show_arm(console, arm.tree, arm.frame, arm.remarks)
+        own = replace(own_scene(arm.parameters), remarks=arm.remarks)
+        return run_scenes({'plane': own}, args.out, console)
     refuse_given(args, JOINTS | SETUP, 'the shipped scenes')
     chosen = {name: SCENES[known_name('scene', name, SCENES)] for name in args.scene or SCENES}
     return run_scenes(chosen, args.out, Console())
@@ -252,7 +255,7 @@ def _evaluate(scene: Scene, bag: Path, out: Path) -> tuple[dict[str, Any], Repor
     title = f'{Path(scene.program).stem} on {tree.name}'
     report = program_report(title, lead, metrics)
     note = f'largest share of an effort limit: {100 * share:.0f} %'
-    report = replace(report, notes=[*report.notes, note, *map(str, forces)])
+    report = replace(report, notes=[*report.notes, note, *map(str, forces), *scene.remarks])
     figures = program_figures(run, design, recording, tree.effort_limit)
     motions = [ArmMotion('measured', recording.of_joints(tree.joint_names).position, COLOURS[0])]
     arm = ArmAnimation(tree, tool_frame(tree), recording.time, motions)

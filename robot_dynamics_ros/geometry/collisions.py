@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import NamedTuple
@@ -13,7 +13,8 @@ import numpy as np
 
 from robot_dynamics_ros.description.urdf import parse_urdf
 from robot_dynamics_ros.errors import MissingDependencyError, ParameterError, TrajectoryError
-from robot_dynamics_ros.geometry.robot_shapes import RobotShapes, collision_shapes
+from robot_dynamics_ros.geometry.containment import Solid, contained
+from robot_dynamics_ros.geometry.robot_shapes import CollisionShapes, collision_shapes
 from robot_dynamics_ros.geometry.triangles import Triangles, box, distance_between
 from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.model.kinematics import FramePose, body_poses
@@ -24,9 +25,11 @@ from robot_dynamics_ros.spatial.scalar import Array
 CLEARANCE, LINK_CLEARANCE = 0.005, 0.0005
 _STEP = 0.002  # relative motion of a pair between two measurements, m
 _MEASURE_DISTANCE = 0.05  # distance of the bounding spheres below which the solids are measured, m
-GROUND = 'the ground'
+#: Begins a remark on what is not checked.
+UNCHECKED = 'NOT CHECKED FOR COLLISIONS'
+GROUND, _GROUND = 'the ground', -1  # its name, and its index in a pair, where it comes last
 _SAMPLE_COUNT = 100  # random postures used to detect pairs that always touch
-_GROUND_SIZE = (20.0, 20.0, 1.0)  # size of a slab whose top is the ground, m
+_MAX_NAMES, _BARE = 6, 'no <collision> or <visual> element'  # in a message
 
 
 class ClosePair(NamedTuple):
@@ -68,7 +71,7 @@ class Obstacles:
 
 
 class _Collider(NamedTuple):
-    """A link or an obstacle.
+    """A link or a box.
 
     Attributes:
         name: Its name.
@@ -86,13 +89,16 @@ class _Collider(NamedTuple):
 class CollisionChecker:
     """Checks distances of the moving links to each other, to fixed links and to obstacles.
 
-    The shape of a link is given by its ``<collision>`` elements, otherwise by its ``<visual>``
-    elements. Excluded are pairs of links of the same body, of adjacent links along the arm, and
-    pairs that are too close in each of 100 random postures.
+    Links and obstacles are solids: a link inside a box or below the ground is in collision. The
+    shape of a link is given by its ``<collision>`` elements; if one cannot be read, also by its
+    ``<visual>`` elements. Excluded are pairs of links of the same body, of adjacent links along
+    the arm, and pairs that are too close in each of 100 random postures.
 
     Attributes:
         excluded: Names of the excluded pairs, except those of one body.
-        remarks: Shapes that could not be read.
+        unchecked: Links of which no shape or only a part could be read, and moving links that
+            have none, like all that is fixed to them; with the reasons.
+        remarks: A sentence about the unchecked links, if there are any.
 
     Args:
         tree: The robot; its ``xml`` contains the shapes.
@@ -106,15 +112,19 @@ class CollisionChecker:
 
     def __init__(self, tree: RobotTree, obstacles: Obstacles | None = None) -> None:
         self._tree = tree
-        shapes, self.remarks = collision_shapes(tree.xml) if tree.xml else RobotShapes((), ())
-        links = []
-        for shape in shapes:
+        known = collision_shapes(tree.xml) if tree.xml else CollisionShapes((), {})
+        self.unchecked = _unchecked(tree, known)
+        self.remarks = _remarks(tree, self.unchecked)
+        links, obstacles = [], obstacles or Obstacles()
+        for shape in known.shapes:
             frame = tree.frames[shape.link]
             surface = shape.transformed(np.asarray(frame.R_BF), np.asarray(frame.p_BF))
             links.append(_Collider(shape.link, frame.body, surface, is_link=True))
-        self._parts = [*links, *_obstacles(tree, links, obstacles or Obstacles())]
+        self._parts = [*links, *_boxes(obstacles)]
+        self._solids = [Solid(part.surface) for part in self._parts]
         points = [part.surface.vertices for part in self._parts]
         self._measured = distance_between([part.surface for part in self._parts])
+        self._ground = _height_of_ground(tree, links, obstacles)
         centres = [0.5 * (x.min(axis=0) + x.max(axis=0)) for x in points]
         self._centre = np.array(centres).reshape(-1, 3)
         self._radius = np.array(
@@ -129,13 +139,18 @@ class CollisionChecker:
             for i, j in combinations(range(len(self._parts)), 2)
             if self._parts[i].body != self._parts[j].body and self._named(i, j) not in adjacent
         ]
+        if self._ground is not None:
+            pairs += [(i, _GROUND) for i, link in enumerate(links) if link.body >= 0]
         always = self._always_close(pairs)
         self._pairs = np.array([pair for pair in pairs if pair not in always], int).reshape(-1, 2)
         self.excluded = tuple(sorted(adjacent | {self._named(*pair) for pair in always}))
         self._motion_bounds = self._relative_motion()
 
+    def _name(self, i: int) -> str:
+        return GROUND if i == _GROUND else self._parts[i].name
+
     def _named(self, i: int, j: int) -> tuple[str, str]:
-        return _sorted_pair(self._parts[i].name, self._parts[j].name)
+        return _sorted_pair(self._name(i), self._name(j))
 
     def find_close_pair(self, q: Array) -> ClosePair | None:
         """Return the first pair found closer than the clearance at q, shape (n,), or None."""
@@ -198,7 +213,7 @@ class CollisionChecker:
             distance, beyond = self._distance(poses, i, j)
             remaining[k] = max(beyond, _STEP)
             if beyond < 0.0:
-                return ClosePair(self._parts[i].name, self._parts[j].name, distance)
+                return ClosePair(self._name(i), self._name(j), distance)
         return None
 
     def _poses(self, q: Array) -> list[FramePose]:
@@ -208,7 +223,14 @@ class CollisionChecker:
 
     def _distance(self, poses: list[FramePose], i: int, j: int) -> tuple[float, float]:
         """Return the distance of two parts, and what it exceeds the required one by, m."""
+        if j == _GROUND:
+            assert self._ground is not None
+            R, p = poses[i]
+            distance = float((self._parts[i].surface.vertices @ R[2]).min() + p[2] - self._ground)
+            return distance, distance - CLEARANCE
         distance = self._measured(i, poses[i], j, poses[j])
+        if distance > 0.0 and contained(self._solids[i], poses[i], self._solids[j], poses[j]):
+            distance = 0.0
         links = self._parts[i].is_link and self._parts[j].is_link
         return distance, distance - (LINK_CLEARANCE if links else CLEARANCE)
 
@@ -217,7 +239,11 @@ class CollisionChecker:
         first, second = pairs.T
         centres = np.array([R @ c + p for (R, p), c in zip(poses, self._centre, strict=True)])
         apart = np.linalg.norm(centres[first] - centres[second], axis=1)
-        return apart - self._radius[first] - self._radius[second]
+        gaps = apart - self._radius[first] - self._radius[second]
+        if self._ground is not None:
+            above = centres[first, 2] - self._radius[first] - self._ground
+            gaps = np.where(second == _GROUND, above, gaps)
+        return np.asarray(gaps)
 
     def _relative_motion(self) -> Array:
         """Return bounds on the relative motion of pairs per unit of each joint, (pairs, n)."""
@@ -237,14 +263,15 @@ class CollisionChecker:
                 farthest[parent] = max(farthest[parent], beyond)
         first, second = self._pairs.T
         reach = np.where(tree.prismatic, 1.0, farthest)
+        fixed = np.zeros((1, tree.bodies), dtype=bool)  # the ground, whose index is -1
+        moves_with = np.concatenate([moves_with, fixed])
         between = (moves_with[first] != moves_with[second]) * reach
         coupling = tree.coupling
         return between if coupling is None else np.asarray(between @ np.abs(coupling.rate))
 
     def _always_close(self, pairs: list[tuple[int, int]]) -> set[tuple[int, int]]:
         """Return the pairs of links that are too close in every sampled posture."""
-        lasting = [part.is_link or part.name == GROUND for part in self._parts]
-        candidates = [(i, j) for i, j in pairs if lasting[i] and lasting[j]]
+        candidates = [(i, j) for i, j in pairs if j == _GROUND or self._parts[j].is_link]
         for q in random_postures(self._tree, _SAMPLE_COUNT):
             if not candidates:
                 break
@@ -265,7 +292,7 @@ def make_checker(
     try:
         checker = CollisionChecker(tree, obstacles)
     except MissingDependencyError as error:
-        return None, (f'collisions are not checked: {error}',)
+        return None, (f'{UNCHECKED}: {error}',)
     return checker, checker.remarks
 
 
@@ -303,18 +330,42 @@ def _adjacent(tree: RobotTree, links: Sequence[_Collider]) -> set[tuple[str, str
     return pairs
 
 
-def _obstacles(
-    tree: RobotTree, links: Sequence[_Collider], obstacles: Obstacles
-) -> Iterator[_Collider]:
-    """Yield the boxes and, if gravity points down, the ground, in the base frame."""
+def _boxes(obstacles: Obstacles) -> Iterator[_Collider]:
+    """Yield the boxes in the base frame."""
     for k, numbers in enumerate(obstacles.boxes):
         shift = np.array(numbers[:3])
         surface = box(np.array(numbers[3:])).transformed(np.eye(3), shift)
         yield _Collider(f'box {k + 1}', -1, surface)
+
+
+def _height_of_ground(
+    tree: RobotTree, links: Sequence[_Collider], obstacles: Obstacles
+) -> float | None:
+    """Return the height of the ground in the base frame, m; None unless gravity points down.
+
+    Where the ground is below an arm on a wall or a ceiling is unknown.
+    """
     down = np.asarray(tree.gravity, dtype=float)
     if not down[2] < -0.99 * float(np.linalg.norm(down)) or not down.any():
-        return  # weightless, wall or ceiling mounted: the location of the ground is unknown
+        return None
     heights = [float(link.surface.vertices[:, 2].min()) for link in links if link.body < 0]
-    height = min([0.0, *heights]) - obstacles.ground_below
-    centre = np.array([0.0, 0.0, height - _GROUND_SIZE[2] / 2.0])
-    yield _Collider(GROUND, -1, box(np.array(_GROUND_SIZE)).transformed(np.eye(3), centre))
+    return min([0.0, *heights]) - obstacles.ground_below
+
+
+def _unchecked(tree: RobotTree, known: CollisionShapes) -> dict[str, str]:
+    """Return the links that are not or only partly checked, with the reasons."""
+    shaped = {tree.frames[link].body for link in (*known.unread, *(x.link for x in known.shapes))}
+    bare = [link for i, link in enumerate(tree.link_names) if i not in shaped]
+    return {**known.unread, **dict.fromkeys(bare if tree.xml else [], _BARE)}
+
+
+def _remarks(tree: RobotTree, unchecked: Mapping[str, str]) -> tuple[str, ...]:
+    if not unchecked:
+        return ()
+    names = ', '.join(map(repr, list(unchecked)[:_MAX_NAMES]))
+    names += ', …' if len(unchecked) > _MAX_NAMES else ''
+    reasons = list(dict.fromkeys(unchecked.values()))
+    more = f', and {len(reasons) - 1} other reasons' if len(reasons) > 1 else ''
+    return (
+        f'{UNCHECKED}: {len(unchecked)} of {len(tree.frames)} links ({names}): {reasons[0]}{more}',
+    )

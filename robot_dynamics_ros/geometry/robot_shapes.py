@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
@@ -83,11 +83,23 @@ def robot_shapes(xml: str, max_faces: int = MAX_FACES) -> RobotShapes:
     return RobotShapes(_limited(shapes, max_faces), tuple(dict.fromkeys(remarks)))
 
 
-def collision_shapes(xml: str) -> RobotShapes:
-    """Return the surfaces of a robot for collision checks, one for each element.
+class CollisionShapes(NamedTuple):
+    """Surfaces of a robot for collision checks.
 
-    A link is represented by its ``<collision>`` elements. If there are none, or none can be read,
-    it is represented by its ``<visual>`` elements, otherwise it is omitted.
+    Attributes:
+        shapes: One surface for each element.
+        unread: Links of which no element, or only a part of the shape could be read, with reasons.
+    """
+
+    shapes: tuple[LinkShape, ...]
+    unread: Mapping[str, str]
+
+
+def collision_shapes(xml: str) -> CollisionShapes:
+    """Return the surfaces of a robot for collision checks.
+
+    A link is represented by its ``<collision>`` elements. If there are none, or one cannot be
+    read, it is represented by its ``<visual>`` elements as well.
 
     Args:
         xml: See :func:`robot_shapes`.
@@ -95,30 +107,42 @@ def collision_shapes(xml: str) -> RobotShapes:
     Raises:
         DescriptionError: The text is not a URDF.
     """
-    remarks: list[str] = []
-    shapes = [
-        LinkShape(surface.vertices, surface.faces, link=link.name)
-        for link, elements in _link_surfaces(xml, ('collision', 'visual'), remarks)
-        for surface in map(joined, elements)
-    ]
-    return RobotShapes(tuple(shapes), tuple(dict.fromkeys(remarks)))
+    shapes, unread = list[LinkShape](), dict[str, str]()
+    for link, elements in _link_elements(xml):
+        for kind in ('collision', 'visual'):
+            faults = list[str]()
+            read = [_read_surfaces(x, {}, faults) for x in elements.findall(kind)]
+            surfaces = map(joined, filter(None, read))
+            shapes += [LinkShape(x.vertices, x.faces, link=link.name) for x in surfaces]
+            if faults:
+                unread.setdefault(link.name, faults[0])
+            elif read:  # the whole link
+                unread.pop(link.name, None)
+                break
+    return CollisionShapes(tuple(shapes), unread)
 
 
 def _link_surfaces(
     xml: str, kinds: Sequence[str], remarks: list[str]
 ) -> Iterator[tuple[Link, list[list[Triangles]]]]:
     """Yield every link with the surfaces of its elements of the first kind that has any."""
-    links = parse_urdf(xml, lambda fault: None).links
     root = parse_xml(xml)
-    elements = {element.get('name', ''): element for element in reversed(root.findall('link'))}
     materials = {x.get('name', ''): colour for x in root.iter('material') if (colour := _rgba(x))}
-    for link in links:
+    for link, elements in _link_elements(xml):
         for kind in kinds:
-            elements_of_kind = elements[link.name].findall(kind)
-            read = [_read_surfaces(link.name, x, materials, remarks) for x in elements_of_kind]
+            faults = list[str]()
+            read = [_read_surfaces(x, materials, faults) for x in elements.findall(kind)]
+            remarks += [f'link {link.name!r} <{kind}>: {fault}' for fault in faults]
             if any(read):
                 break
         yield link, [parts for parts in read if parts]
+
+
+def _link_elements(xml: str) -> Iterator[tuple[Link, Element]]:
+    """Yield every link with its element; the first one of several with the same name."""
+    elements = {x.get('name', ''): x for x in reversed(parse_xml(xml).findall('link'))}
+    for link in parse_urdf(xml, lambda fault: None).links:
+        yield link, elements[link.name]
 
 
 def _limited(shapes: list[LinkShape], max_faces: int) -> tuple[LinkShape, ...]:
@@ -176,13 +200,13 @@ def _key(rows: Array) -> Array:
 
 
 def _read_surfaces(
-    link: str, element: Element, materials: dict[str, Colour], remarks: list[str]
+    element: Element, materials: dict[str, Colour], faults: list[str]
 ) -> list[Triangles]:
-    """Return the surfaces of a <visual> or <collision>; if invalid, none, and add a remark."""
+    """Return the surfaces of a <visual> or <collision>; if invalid, none, and add the reason."""
     try:
         return list(_surfaces(element, materials))
     except (DescriptionError, ValueError) as error:
-        remarks.append(f'link {link!r} <{element.tag}>: {error}')
+        faults.append(str(error))
         return []
 
 

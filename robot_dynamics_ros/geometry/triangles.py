@@ -339,7 +339,7 @@ def _by_coal(coal: Any, surfaces: Sequence[Triangles]) -> Distance:
         model.endModel()
         exact.append(model)
         hulls.append(model)
-        if _is_solid(surface):
+        if is_solid(surface):
             with suppress(RuntimeError):  # a vertex with more neighbours than coal supports
                 model.buildConvexHull(True, 'Qt')
                 hulls[-1] = model.convex
@@ -362,7 +362,7 @@ def _by_mujoco(mujoco: Any, surfaces: Sequence[Triangles]) -> Distance:
     spec = mujoco.MjSpec()
     for i, surface in enumerate(surfaces):
         points = surface.vertices
-        if not _is_solid(surface):
+        if not is_solid(surface):
             corners = product((-0.5 * _PAD, 0.5 * _PAD), repeat=3)
             points = np.concatenate([points + corner for corner in corners])
         mesh = spec.add_mesh(name=str(i), inertia=mujoco.mjtMeshInertia.mjMESH_INERTIA_CONVEX)
@@ -383,7 +383,7 @@ def _by_mujoco(mujoco: Any, surfaces: Sequence[Triangles]) -> Distance:
     return distance
 
 
-def _is_solid(surface: Triangles) -> bool:
+def is_solid(surface: Triangles) -> bool:
     """Return whether the convex hull of a surface encloses a volume."""
     spread = np.linalg.svd(surface.vertices - surface.vertices.mean(axis=0), compute_uv=False)
     return bool(len(spread) == 3 and spread[-1] > 1e-6 * max(spread[0], 1e-9))

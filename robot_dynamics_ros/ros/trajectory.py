@@ -101,6 +101,8 @@ class TrajectorySender(SequenceNode):
 
     def _send(self, plan: SampledTrajectory) -> Steps:
         settings = self._settings
+        for remark in plan.remarks:
+            self.get_logger().warning(remark)
         yield from self._wait_until(
             self._controller_subscribed, settings['controller'], 'subscription'
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -57,6 +57,7 @@ class SampledTrajectory:
         position, velocity, acceleration: Shape (k, n), SI units.
         approach: Duration of the approach before the requested motion, s.
         duration: Total duration including the approach, s.
+        remarks: What was not checked, and joints that are near their limits.
     """
 
     times_ns: tuple[int, ...]
@@ -65,6 +66,7 @@ class SampledTrajectory:
     acceleration: Array
     approach: float
     duration: float
+    remarks: tuple[str, ...] = ()
 
 
 def make_plan(tree: RobotTree, settings: Mapping[str, Any], q: Array) -> SampledTrajectory:
@@ -83,10 +85,10 @@ def make_plan(tree: RobotTree, settings: Mapping[str, Any], q: Array) -> Sampled
         TrajectoryError: The motion leaves the workspace or violates a limit; says where.
     """
     settings = checked(MOTION, settings, tree.n)
-    checker, errors = _checker(tree, settings), list[TrajectoryError]()
+    (checker, remarks), errors = _checker(tree, settings), list[TrajectoryError]()
     for posture in _postures(tree, settings, q):
         try:
-            return _planned(tree, settings, q, posture, checker)
+            return replace(_planned(tree, settings, q, posture, checker), remarks=remarks)
         except TrajectoryError as error:
             errors.append(error)
     raise errors[0]
@@ -176,10 +178,12 @@ def _check_duration(settings: Mapping[str, Any], seconds: float) -> None:
         )
 
 
-def _checker(tree: RobotTree, settings: Mapping[str, Any]) -> CollisionChecker | None:
+def _checker(
+    tree: RobotTree, settings: Mapping[str, Any]
+) -> tuple[CollisionChecker | None, tuple[str, ...]]:
     if not settings['avoid_collisions']:
-        return None
-    return make_checker(tree, Obstacles.of(settings['boxes'], settings['ground_below']))[0]
+        return None, ()
+    return make_checker(tree, Obstacles.of(settings['boxes'], settings['ground_below']))
 
 
 def _postures(tree: RobotTree, settings: Mapping[str, Any], q: Array) -> Iterator[Array]:

@@ -24,7 +24,8 @@ from robot_dynamics_ros.geometry.collisions import (
     make_checker,
     random_postures,
 )
-from robot_dynamics_ros.geometry.triangles import box, sphere
+from robot_dynamics_ros.geometry.containment import winding_number
+from robot_dynamics_ros.geometry.triangles import Triangles, box, joined, sphere
 from robot_dynamics_ros.identification.excitation import design_excitation
 from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.model.kinematics import FramePose, frame_pose
@@ -39,6 +40,7 @@ BAR = """<link name="{}"><inertial><origin xyz="0.5 0 0"/><mass value="1"/>
     <inertia ixx="0.1" iyy="0.1" izz="0.1" ixy="0" ixz="0" iyz="0"/></inertial>
     <collision><origin xyz="0.5 0 0"/><geometry><box size="1 0.1 0.1"/></geometry></collision>
   </link>"""
+SHAPE_OF_BAR = BAR[BAR.index('<collision>') : BAR.index('</collision>') + len('</collision>')]
 # Two links of 1 m on a turning base; a lid of the base is 0.3 m above the ground.
 ELBOW = f"""<robot name="elbow">
   <link name="base"><visual><origin xyz="0 0 0.25"/><geometry><box size="0.1 0.1 0.1"/></geometry>
@@ -135,6 +137,93 @@ def test_the_ground_is_where_the_base_stands_unless_gravity_says_nothing():
         assert CollisionChecker(flat.with_gravity(gravity)).find_close_pair(down) is None
 
 
+def cube(name, size):
+    return f"""<link name="{name}"><inertial><mass value="1"/>
+      <inertia ixx="0.1" iyy="0.1" izz="0.1" ixy="0" ixz="0" iyz="0"/></inertial>
+      <collision><geometry><box size="{size} {size} {size}"/></geometry></collision></link>"""
+
+
+def slide(name, parent, child, axis):
+    return f"""<joint name="{name}" type="prismatic"><parent link="{parent}"/>
+      <child link="{child}"/><axis xyz="{axis}"/>
+      <limit lower="-9" upper="2" velocity="1" effort="99"/></joint>"""
+
+
+# Three cubes that slide along z, x and y; the first and the third are no neighbours.
+SLIDES = f"""<robot name="slides"><link name="base"/>
+  {slide('z', 'base', 'big', '0 0 1')}{cube('big', 1.0)}
+  {slide('x', 'big', 'middle', '1 0 0')}{cube('middle', 0.1)}
+  {slide('y', 'middle', 'small', '0 1 0')}{cube('small', 0.2)}</robot>"""
+
+
+def test_solids_are_checked_not_surfaces(library):
+    """Wholly inside a box, around a box, below the ground, inside another link."""
+    tree = load_robot(SLIDES)
+    cases = {
+        (1.0, 1.5, 1.5): ([], None),
+        (-7.0, 1.5, 1.5): ([], ('big', GROUND)),  # its surface is 6.5 m away
+        (1.0, 0.0, 0.1): ([], ('big', 'small')),
+        (1.0, 1.5, 1.7): ([1.5, 1.7, 1.0, 0.5, 0.5, 0.5], ('small', 'box 1')),
+        (1.0, 1.5, 1.8): ([0.2, 0.0, 1.2, 0.1, 0.1, 0.1], ('big', 'box 1')),
+    }
+    for q, (numbers, pair) in cases.items():
+        near = CollisionChecker(tree, Obstacles.of(numbers)).find_close_pair(np.array(q))
+        assert (near and {near.first, near.second}) == (pair and set(pair))
+        assert near is None or near.distance <= 0.0
+
+
+@pytest.mark.parametrize('hollow', [False, True])
+def test_a_point_is_inside_by_its_winding_number(hollow):
+    """Of a box, a sphere, and a hollow box, with a hole of one triangle; closed form: 0 or 1."""
+    surface = box(np.array([2.0, 2.0, 2.0]))
+    if hollow:
+        inner = box(np.array([1.0, 1.0, 1.0]))
+        surface = joined([surface, Triangles(inner.vertices, inner.faces[:, ::-1])])
+    expected = {(0.7, 0.6, 0.5): 1.0, (0.1, 0.0, 0.0): float(not hollow), (1.2, 0.0, 0.3): 0.0}
+    for point, number in expected.items():
+        assert winding_number(surface, np.array(point)) == pytest.approx(number, abs=1e-12)
+    holed = Triangles(surface.vertices, surface.faces[1:])
+    for point, number in expected.items():
+        assert abs(winding_number(holed, np.array(point)) - number) < 0.4
+
+
+MESH = '<geometry><mesh filename="package://nowhere/{}.stl"/></geometry>'
+SHAPE = (
+    '<collision><origin xyz="0.5 0 0"/><geometry><box size="1 0.1 0.1"/></geometry></collision>'
+)
+
+
+@pytest.mark.parametrize(
+    ('given', 'checked', 'reason'),
+    [
+        (SHAPE_OF_BAR, True, ''),
+        (f'<collision>{MESH}</collision>{SHAPE_OF_BAR.replace("collision", "visual")}', True, ''),
+        (f'{SHAPE_OF_BAR}<collision>{MESH}</collision>', False, "'nowhere'"),
+        (f'<collision>{MESH}</collision><visual>{MESH}</visual>', False, "'nowhere'"),
+        (f'<visual>{MESH}</visual>', False, "'nowhere'"),
+        ('', False, 'no <collision> or <visual> element'),
+    ],
+)
+def test_what_cannot_be_read_is_replaced_or_said_in_one_line(given, checked, reason):
+    xml = ELBOW.replace(BAR.format('fore'), BAR.format('fore').replace(SHAPE_OF_BAR, given))
+    checker = CollisionChecker(load_robot(xml))
+    assert ('fore' in checker.unchecked) is not checked
+    assert len(checker.remarks) == (not checked)
+    for remark in checker.remarks:
+        assert remark.startswith("NOT CHECKED FOR COLLISIONS: 1 of 4 links ('fore'): ")
+        assert reason in remark
+    if checked:
+        wall = Obstacles(boxes=[[2.103, 0.0, 0.5, 0.2, 1.0, 1.0]])
+        assert CollisionChecker(load_robot(xml), wall).find_close_pair(np.zeros(2)) is not None
+
+
+def test_many_links_without_meshes_are_one_line():
+    xml = UR5.read_text().replace('package://', 'package://nowhere_')
+    (remark,) = CollisionChecker(load_robot(xml, effort_limit=100.0)).remarks
+    assert len(remark) < 400
+    assert "'base_link', 'shoulder_link'" in remark
+
+
 def test_boxes_that_are_none_are_refused():
     for numbers in ([1.0] * 5, [0.0, 0.0, 0.0, 1.0, -1.0, 1.0], [math.nan] * 6):
         with pytest.raises(ParameterError, match='centre and size, six numbers each'):
@@ -159,7 +248,7 @@ def test_without_a_library_it_is_said(monkeypatch):
         monkeypatch.setitem(sys.modules, name, None)
     checker, remarks = make_checker(load_robot(ELBOW))
     assert checker is None
-    assert 'collisions are not checked' in remarks[0]
+    assert remarks[0].startswith('NOT CHECKED FOR COLLISIONS: ')
 
 
 # ---- planning -----------------------------------------------------------------------------------

@@ -254,6 +254,22 @@ def test_every_option_reaches_every_node_and_every_command_of_the_readme(tmp_pat
     assert (around.numbers, around.ground_below) == (motion['boxes'], 0.25)
 
 
+@pytest.mark.slow
+def test_links_that_are_not_checked_are_said_in_readme_and_output(tmp_path, capsys):
+    """As with a public arm whose meshes are in a package that is not installed."""
+    file, folder = tmp_path / 'arm.urdf', tmp_path / 'arm'
+    text = Path(WORLD['ur5_robot']).read_text('utf-8')
+    file.write_text(text.replace('package://example-robot-data', 'package://nowhere'))
+    assert main(['new_robot', str(file), '--out', str(folder)]) == 0
+    lines = [x for x in capsys.readouterr().out.splitlines() if 'NOT CHECKED FOR' in x]
+    (line,) = lines
+    readme = (folder / 'README.md').read_text('utf-8')
+    assert f'Remark: {line.removeprefix("remark: ")}' in readme.splitlines()
+    assert 'free of collisions' not in readme
+    args = nodes.COMMANDS['simulate'].parse(['--robot', str(file)])
+    assert new_robot.planned_arm(args).remarks == (line.removeprefix('remark: '),)
+
+
 @pytest.mark.parametrize(
     'words', [['demo', '--gravity', '0', '0', '0'], ['scene', 'circle', '--tip', 'tool']]
 )

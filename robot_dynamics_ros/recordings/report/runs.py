@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -198,6 +199,7 @@ def write_tracking_report(
     tree: RobotTree,
     metrics: TrackingMetrics,
     frame: str = 'tool',
+    notes: Sequence[str] = (),
 ) -> None:
     """Write the report of one run: joint tracking, tool path, efforts with limits, errors.
 
@@ -209,6 +211,7 @@ def write_tracking_report(
         tree: The robot.
         metrics: Metrics of the run, shown as tiles and a table.
         frame: The tool frame.
+        notes: Remarks on the motion.
 
     Raises:
         MissingDependencyError: The plot library is not installed.
@@ -219,8 +222,9 @@ def write_tracking_report(
     plot_motion(plots, tree, series)
     _plot_efforts(plots, joint_titles(tree, *FORCE), run, metrics.effort_limit)
     arm = ArmAnimation(tree, frame, run.time, measured_arm(run.position, run.reference_position))
-    tiles, tables = _tiles(metrics), [_table(metrics, tree)]
-    Report(title, lead, tiles=tiles, tables=tables, figures=plots.drawn, arm=arm).write(path)
+    tables = [_table(metrics, tree)]
+    report = Report(title, lead, tiles=_tiles(metrics), tables=tables, notes=notes)
+    replace(report, figures=plots.drawn, arm=arm).write(path)
 
 
 def write_correction_report(
