@@ -8,6 +8,7 @@ their QoS and the location of their timestamps.
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from dataclasses import dataclass
@@ -30,6 +31,7 @@ from robot_dynamics_ros.ros.node_parameters import RECORDER
 from robot_dynamics_ros.ros.rclpy_compat import PolledGroup, PollingExecutor, take_pending
 from robot_dynamics_ros.ros.spinning import EXIT_FAILED
 
+_JOINING_S = 1.0  # after the first message of a topic
 _DEPTH = 5000  # default limit of Fast DDS for one reader
 STATES, COMMANDS = 'joint_states', 'effort_controller/commands'
 _STAMPED = ('std_msgs/Header', 'builtin_interfaces/Time')
@@ -47,6 +49,7 @@ class Stream:
         periodic: Whether it is published in every control period.
         reliable: Whether it is subscribed to reliably.
         received, lost: Number of messages.
+        missed: Number of messages that were lost while joining a running publisher.
 
     Raises:
         ConfigurationError: The message type is not installed.
@@ -62,6 +65,8 @@ class Stream:
     reliable: bool = True
     received: int = 0
     lost: int = 0
+    missed: int = 0
+    first_at: float = math.inf
 
     def __post_init__(self) -> None:
         self.message_type = message_class(self.kind)
@@ -81,6 +86,22 @@ class Stream:
         if self.latched:
             qos.durability = DurabilityPolicy.TRANSIENT_LOCAL
         return qos
+
+    def count(self, now: float) -> None:
+        """Count a message that arrived at a time, s."""
+        if not self.received:
+            self.first_at = now
+        self.received += 1
+
+    def count_lost(self, number: int, now: float) -> None:
+        """Count messages that the middleware reports as lost at a time, s.
+
+        A publisher that keeps only its last message overwrites some while a reader joins it.
+        """
+        if now < self.first_at + _JOINING_S:
+            self.missed += number
+        else:
+            self.lost += number
 
     def stamp(self, data: bytes) -> int:
         """Return the timestamp at the start of a serialized message, ns; 0 if its type has none.
@@ -212,7 +233,7 @@ class Recorder(PackageNode):
 
     def _on_lost(self, stream: Stream, event: Any) -> None:
         """Count the messages that the middleware reports as lost."""
-        stream.lost += event.total_count_change
+        stream.count_lost(event.total_count_change, time.monotonic())
         self._group.stop_bursts()
 
     # Messages ------------------------------------------------------------------------------------
@@ -225,7 +246,7 @@ class Recorder(PackageNode):
         return len(pending)
 
     def _record(self, stream: Stream, data: bytes, sent: int) -> None:
-        stream.received += 1
+        stream.count(time.monotonic())
         stamp = stream.stamp(data)
         if sent >= self._end_sent:
             return
@@ -291,9 +312,10 @@ class Recorder(PackageNode):
         log = self.get_logger()
         for stream in self._streams:
             if stream.received:
+                missed = f', {stream.missed} missed while joining' if stream.missed else ''
                 log.info(
                     f'{stream.name}: {self._bag.counts[stream.name]} recorded, '
-                    f'{self._stamper.repeated[stream.name]} repeated, {stream.lost} lost'
+                    f'{self._stamper.repeated[stream.name]} repeated, {stream.lost} lost{missed}'
                 )
         lost = sum(stream.lost for stream in self._streams)
         if lost:

@@ -114,7 +114,8 @@ class TrajectorySender(SequenceNode):
         count = counted(len(message.points), 'point')
         self.get_logger().info(
             f'sent {settings["kind"]}: {count} from t = {start:.6f} s to '
-            f't = {start + plan.duration:.6f} s, after an approach of {plan.approach:.6f} s'
+            f't = {start + plan.duration:.6f} s, after an approach of {plan.approach:.6f} s; it '
+            f'needs {plan.effort_share:.0%} of the effort limit of joint {plan.heaviest!r}'
         )
 
     def _controller_subscribed(self) -> bool:

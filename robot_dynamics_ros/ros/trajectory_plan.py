@@ -15,12 +15,14 @@ from robot_dynamics_ros.constraints.signals import PEAK_VELOCITY
 from robot_dynamics_ros.control.laws.control_law import Reference
 from robot_dynamics_ros.control.trajectories.motions import Quintic, Sine, ToolPath, WavyCurve
 from robot_dynamics_ros.control.trajectories.points import trajectory_of_file
+from robot_dynamics_ros.control.trajectories.spline import JointSpline, KnotTable
 from robot_dynamics_ros.control.trajectories.trajectory import (
     Chain,
     Slowed,
     Trajectory,
     check_limits,
 )
+from robot_dynamics_ros.dynamics.joint_terms import motion_efforts
 from robot_dynamics_ros.errors import ParameterError, TrajectoryError
 from robot_dynamics_ros.geometry.collisions import (
     CollisionChecker,
@@ -45,6 +47,8 @@ _MAX_POINTS, _MAX_DURATION = 1e6, 1e5  # points in the message; s: about a minut
 _MIN_INTERVAL = 0.5e-9  # s between waypoints: 1 ns, as rounded
 _SHORTEST_S = 1.0  # of a motion of point_settings at full speed
 _DEFAULT_SPEED = 1.0  # rad/s or m/s, if a description has no velocity limit
+MARGIN = 0.9  # share of an effort limit beyond which a motion is remarked
+_MAX_EFFORTS = 2000  # number of instants at which efforts are computed
 _BRANCH_SPEED = 0.5  # fraction of the velocity limits on the way to another branch
 
 
@@ -57,7 +61,9 @@ class SampledTrajectory:
         position, velocity, acceleration: Shape (k, n), SI units.
         approach: Duration of the approach before the requested motion, s.
         duration: Total duration including the approach, s.
-        remarks: What was not checked, and joints that are near their limits.
+        remarks: What was not checked; a joint that is near its effort limit.
+        effort_share: Largest share of an effort limit that the motion needs by the model.
+        heaviest: The joint that needs it.
     """
 
     times_ns: tuple[int, ...]
@@ -67,6 +73,8 @@ class SampledTrajectory:
     approach: float
     duration: float
     remarks: tuple[str, ...] = ()
+    effort_share: float = 0.0
+    heaviest: str = ''
 
 
 def make_plan(tree: RobotTree, settings: Mapping[str, Any], q: Array) -> SampledTrajectory:
@@ -88,7 +96,8 @@ def make_plan(tree: RobotTree, settings: Mapping[str, Any], q: Array) -> Sampled
     (checker, remarks), errors = _checker(tree, settings), list[TrajectoryError]()
     for posture in _postures(tree, settings, q):
         try:
-            return replace(_planned(tree, settings, q, posture, checker), remarks=remarks)
+            plan = _planned(tree, settings, q, posture, checker)
+            return _with_margin(tree, replace(plan, remarks=remarks))
         except TrajectoryError as error:
             errors.append(error)
     raise errors[0]
@@ -211,6 +220,34 @@ def _sampled(trajectory: Trajectory, rate: float, approach: float) -> SampledTra
     position, velocity, acceleration = trajectory.table(times)
     times_ns.append(round(end * NANO))
     return SampledTrajectory(tuple(times_ns), position, velocity, acceleration, approach, end)
+
+
+def _with_margin(tree: RobotTree, plan: SampledTrajectory) -> SampledTrajectory:
+    """Return a plan with its largest effort, also between the points, which quintics join."""
+    times = np.array(plan.times_ns) / NANO
+    spline = JointSpline(KnotTable.uniform(times, plan.position, plan.velocity, plan.acceleration))
+    instants = spline.instants(math.inf)
+    q, v, a = (rows[_hardest(spline.table(instants)[2])] for rows in spline.table(instants))
+    shares = np.abs(motion_efforts(tree, q, v, a)) / tree.effort_limit
+    share, name = float(shares.max()), tree.joint_names[int(np.argmax(shares.max(axis=0)))]
+    plan = replace(plan, effort_share=share, heaviest=name)
+    if share <= MARGIN:
+        return plan
+    remark = (
+        f'joint {name!r} needs {share:.0%} of its effort limit: the controller slows the motion '
+        'down there, or the arm leaves its path; lower speed_scale, or give smoother points'
+    )
+    return replace(plan, remarks=(*plan.remarks, remark))
+
+
+def _hardest(acceleration: Array) -> Array:
+    """Return the rows of a motion at which efforts are computed: all, or some of many."""
+    count = len(acceleration)
+    if count <= _MAX_EFFORTS:
+        return np.arange(count)
+    largest = np.abs(acceleration) / np.maximum(np.abs(acceleration).max(axis=0), 1e-12)
+    hardest = np.argsort(largest.max(axis=1))[-_MAX_EFFORTS // 2 :]
+    return np.union1d(hardest, np.linspace(0, count - 1, _MAX_EFFORTS // 2).astype(int))
 
 
 def _point(tree: RobotTree, settings: Mapping[str, Any], q: Array) -> Trajectory:

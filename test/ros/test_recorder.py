@@ -19,7 +19,7 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64, Float64MultiArray, String
 from std_srvs.srv import SetBool, Trigger
 
-from robot_dynamics_ros.ros.recorder import Recorder
+from robot_dynamics_ros.ros.recorder import Recorder, Stream
 from robot_dynamics_ros.ros.spinning import run
 
 MS = 1_000_000
@@ -198,6 +198,7 @@ def test_a_loss_fails_the_recorder_however_it_ends(monkeypatch, tmp_path, how, i
                 os.kill(os.getpid(), signal.SIGINT)
 
         recorder.create_timer(0.05, publish)
+        recorder._streams[0].first_at = 0.0  # long ago
         recorder._on_lost(recorder._streams[0], SimpleNamespace(total_count_change=7))
         assert not recorder._group.in_bursts
         return recorder
@@ -326,3 +327,15 @@ def test_a_bag_is_never_overwritten(processes, tmp_path):
     recorder = processes.start('recorder', {'bag': str(tmp_path / 'bag')})
     assert recorder.wait(60) == 2
     assert 'exists already; choose another name' in recorder.output
+
+
+def test_what_is_missed_while_joining_a_running_publisher_is_no_loss():
+    """A recorder that was started last ended with exit code 1 for one command."""
+    stream = Stream('effort_controller/commands', 'std_msgs/msg/Float64MultiArray')
+    stream.count_lost(2, 10.0)  # before the first message
+    for k in range(73):
+        stream.count(10.0 + 5e-4 * k)
+    stream.count_lost(1, 10.04)
+    assert (stream.missed, stream.lost, stream.received) == (3, 0, 73)
+    stream.count_lost(4, 11.1)
+    assert (stream.missed, stream.lost) == (3, 4)

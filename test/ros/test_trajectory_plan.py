@@ -241,3 +241,53 @@ def test_a_line_leads_from_where_the_tool_is_to_its_end():
 def test_a_motion_that_cannot_be_is_refused_with_its_reason(given, kind, message):
     with pytest.raises(kind, match=message):
         plan_of(sample('scara'), ELBOW, **given)
+
+
+# ---- margin to the effort limits ---------------------------------------------------------------
+
+
+def needed(robot, path):
+    """Return the shares of the effort limits along a motion, shape (k, n); Pinocchio's efforts."""
+    oracle = PinocchioOracle(robot.xml, robot.tree.gravity, robot.tree.joint_names)
+    q, v, a = path.table(np.linspace(0.0, path.duration, 500))
+    tree, rigid = robot.tree, np.array([oracle.inverse_dynamics(*x) for x in zip(q, v, a)])  # noqa: B905
+    friction = tree.damping * v + tree.coulomb_friction * np.sign(v)
+    return np.abs(rigid + tree.armature * a + friction) / tree.effort_limit
+
+
+@pytest.mark.parametrize(('part', 'warns'), [(1.0, False), (0.2, True)])
+def test_a_plan_knows_its_largest_effort(part, warns):
+    """Of drives as they are, and of weaker ones."""
+    robot, goal, duration = sample('scara'), [0.6, 0.4, 0.12, 1.0], 0.76
+    start = np.array([-0.6, 1.2, 0.05, 0.0])
+    weak = robot.tree.with_changes(effort_limit=part * robot.tree.effort_limit)
+    asked = {'kind': 'point', 'goal': goal, 'duration_s': duration}
+    plan = make_plan(weak, DEFAULTS | asked, start)
+    shares = needed(robot, Quintic(start, goal, duration)) / part
+    joint = robot.tree.joint_names[int(np.argmax(shares.max(axis=0)))]
+    # Sampled at 100 Hz, here at other instants; the smooth sign differs near standstill.
+    assert (plan.effort_share, plan.heaviest) == (pytest.approx(shares.max(), rel=0.03), joint)
+    assert bool(plan.remarks) is warns
+    for remark in plan.remarks:
+        assert remark.startswith(
+            f'joint {joint!r} needs {plan.effort_share:.0%} of its effort limit'
+        )
+
+
+def test_a_file_of_positions_needs_what_its_corners_need(tmp_path):
+    """The velocity of joint 1 jumps by 1 rad/s at a point: within 10 ms, as it is sent."""
+    robot, file = sample('scara'), tmp_path / 'corner.yaml'
+    rows = [[0.0, 1.0, 0.1, 0.0], [0.0, 1.0, 0.1, 0.0], [1.0, 1.0, 0.1, 0.0], [1.0, 1.0, 0.1, 0.0]]
+    points = [
+        {'positions': row, 'time_from_start': {'sec': k, 'nanosec': 0}}
+        for k, row in enumerate(rows)
+    ]
+    file.write_text(
+        yaml.safe_dump({'joint_names': list(robot.tree.joint_names), 'points': points})
+    )
+    plan = plan_of(robot, np.array(rows[0]), kind='file', file=str(file))
+    oracle = PinocchioOracle(robot.xml, robot.tree.gravity, robot.tree.joint_names)
+    M = oracle.mass_matrix(np.array(rows[0]))
+    # Some acceleration of the quintic from 0 to 1 rad/s in 10 ms is at least their ratio.
+    assert plan.effort_share > max(1.0, M[0, 0] / 0.01 / robot.tree.effort_limit[0])
+    assert 'give smoother points' in plan.remarks[0]
