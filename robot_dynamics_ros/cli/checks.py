@@ -31,6 +31,7 @@ from robot_dynamics_ros.cli.arguments import (
     robot_source,
 )
 from robot_dynamics_ros.cli.tables import print_findings, print_table, wide_console
+from robot_dynamics_ros.commissioning.command_delay import CommandDelay, estimate_delay
 from robot_dynamics_ros.commissioning.driver_samples import (
     DriverSamples,
     check_limits,
@@ -40,6 +41,7 @@ from robot_dynamics_ros.commissioning.driver_samples import (
 )
 from robot_dynamics_ros.commissioning.held_arm import Commissioning, check_held
 from robot_dynamics_ros.control.drivers.conversion import DriverConversion, bind, effort_limits
+from robot_dynamics_ros.control.drivers.port import DriverCompensation
 from robot_dynamics_ros.control.drivers.profile import load_driver_profile, shipped_profiles
 from robot_dynamics_ros.dynamics.joint_terms import largest_gravity_forces
 from robot_dynamics_ros.errors import (
@@ -55,8 +57,10 @@ from robot_dynamics_ros.model.inspection import ModelCheck, finding_as_dict
 from robot_dynamics_ros.model.load import check_model
 from robot_dynamics_ros.recordings.output_folder import write_json
 from robot_dynamics_ros.recordings.report.toolkit import ReportTable
+from robot_dynamics_ros.symbolic.kernel import compile_kernel
 
 ROUNDING = 1e-12  # smaller values are printed as 0
+_DELAY_TOLERANCE = 0.25  # periods by which a measured delay may differ from that of the profile
 
 
 def check(args: argparse.Namespace) -> int:
@@ -191,9 +195,17 @@ def commission(args: argparse.Namespace) -> int:
         return samples
     checked, held = examine(tree, driver, samples, commanded=args.commands)
     findings += checked
+    delay = measured_delay(tree, driver, samples) if args.commands else None
+    if isinstance(delay, CommandDelay):
+        findings += compared_delay(driver, delay)
     _print_held(tree, held, findings, args.commands)
+    if delay is not None:
+        wide_console().print(_delay_text(delay), highlight=False)
     if args.json:
-        write_json(args.json, _document(tree, held, findings))
+        document = _document(tree, held, findings)
+        if isinstance(delay, CommandDelay):
+            document['delay'] = delay._asdict()
+        write_json(args.json, document)
     return 1 if any(finding.severity == 'error' for finding in findings) else 0
 
 
@@ -227,6 +239,46 @@ def examine(
     if not commanded and not held.errors:
         findings += check_work(tree, samples)
     return [*findings, *held.findings], held
+
+
+def measured_delay(
+    tree: RobotTree, driver: DriverConversion, samples: DriverSamples
+) -> CommandDelay | str:
+    """Return the delay of the commands, or why they do not show it.
+
+    Args:
+        tree: The robot.
+        driver: See :func:`examine`.
+        samples: Samples whose efforts are the commands.
+    """
+    terms, share = driver.profile.compensated_by_driver, None
+    if terms:
+        gravity = compile_kernel(tree, outputs=('gravity_forces',)).gravity_forces
+        share = DriverCompensation(tree, gravity, terms).update
+    try:
+        return estimate_delay(tree, samples.time, samples.q, samples.v, samples.tau, share)
+    except RecordingError as fault:
+        return str(fault)
+
+
+def compared_delay(driver: DriverConversion, delay: CommandDelay) -> list[Finding]:
+    """Return a warning if a measured delay contradicts that of the profile."""
+    profile = driver.profile
+    away = abs(delay.periods - profile.delay)
+    if away <= max(_DELAY_TOLERANCE, 3.0 * delay.deviation):
+        return []
+    text = f'of the commands is {delay.periods:.2f} periods, {profile.delay:g} in the profile'
+    return [warning('delay', text, f'give delay: {delay.periods:.2g}')]
+
+
+def _delay_text(delay: CommandDelay | str) -> str:
+    if isinstance(delay, str):
+        return escape(f'delay not measured: {delay}')
+    late = 1e3 * delay.periods * delay.period
+    return (
+        f'delay of the commands: {delay.periods:.2f} +- {delay.deviation:.2f} periods, '
+        f'{late:.2f} ms, by {", ".join(delay.joints)}'
+    )
 
 
 def _robot(args: argparse.Namespace, limits: EffortLimit) -> tuple[RobotTree, list[Finding]]:

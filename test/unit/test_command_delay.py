@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The delay of a driver, estimated from short motions of MuJoCo with delayed commands."""
+
+from __future__ import annotations
+
+from collections import deque
+
+import numpy as np
+import pytest
+from bags import command, state, write
+from samples import sample
+
+from robot_dynamics_ros.__main__ import main
+from robot_dynamics_ros.commissioning.command_delay import estimate_delay
+from robot_dynamics_ros.control.changes import TrajectoryChange
+from robot_dynamics_ros.control.session import ControllerSession
+from robot_dynamics_ros.errors import RecordingError
+from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
+
+MS = 1_000_000
+START = np.array([0.2, -1.0, -0.4, 0.6])
+
+
+def recorded(delay: float, *, moves: int = 3, encoder: float = 0.0, wrong: float = 1.0):
+    """Return times, states and commands of an arm with friction; a quarter of a period is a step.
+
+    Args:
+        delay: In periods, a multiple of 0.25.
+        moves: Number of motions of 0.02 rad within 0.15 s.
+        encoder: Size of its steps, rad.
+        wrong: Factor of the masses that the model does not know.
+    """
+    tree, rng = sample('four_dof').tree, np.random.default_rng(3)
+    real = tree.with_changes(mass=wrong * tree.mass, inertia=wrong * tree.inertia)
+    plant = MujocoPlant(real, 0.25e-3, joint_limits=False)
+    plant.reset(START)
+    given = {'law': 'computed_torque', 'activation_ramp_s': 0.0, 'discretization': 'zero_order'}
+    session, now = ControllerSession(tree, given), 0
+    q, v = np.zeros((2, 4))
+    quarters = deque([np.zeros(4)] * round(4 * delay), maxlen=round(4 * delay) + 4)
+    rows = []
+    for k in range(400 * moves + 300):
+        now += MS
+        plant.read(q, v)
+        if encoder:
+            q = np.round(q / encoder) * encoder
+        session.on_state(now, now, q, v)
+        if k == 0:
+            session.activate(now)
+            session.on_state(now, now, q, v)
+        session.settle()
+        if k % 400 == 399 and k < 400 * moves:
+            goal = np.atleast_2d(START + 0.02 * rng.choice([-1.0, 1.0], 4))
+            still = np.zeros((1, 4))
+            read = (np.array([0.15]), goal, still, still), 0
+            session.perform(TrajectoryChange(session, lambda: read))  # noqa: B023
+        rows.append((1e-9 * now, q.copy(), v.copy(), session.loop.effort.copy()))
+        for _ in range(4):
+            quarters.append(session.loop.effort.copy())
+            plant.step(quarters[-1 - round(4 * delay)])
+    time, *columns = zip(*rows, strict=True)
+    return tree, np.array(time), *map(np.array, columns)
+
+
+@pytest.mark.parametrize('delay', [0.0, 1.0, 1.5, 2.0, 3.25])
+def test_the_delay_of_short_motions_is_found(delay):
+    found = estimate_delay(*recorded(delay))
+    assert found.periods == pytest.approx(delay, abs=0.1)
+    assert found.deviation < 0.1
+    assert found.period == pytest.approx(1e-3)
+    assert len(found.joints) >= 3
+
+
+def test_it_is_found_with_encoder_steps_and_a_wrong_model_and_without_velocities():
+    tree, time, q, v, command = recorded(2.0, encoder=2e-5, wrong=1.15)
+    assert estimate_delay(tree, time, q, v, command).periods == pytest.approx(2.0, abs=0.15)
+    found = estimate_delay(tree, time, q, np.nan * v, command)
+    assert found.periods == pytest.approx(2.0, abs=3.0 * found.deviation + 0.6)
+
+
+def test_an_arm_that_only_rests_shows_no_delay():
+    with pytest.raises(RecordingError, match='do not change quickly enough'):
+        estimate_delay(*recorded(1.0, moves=0))
+
+
+def test_commission_prints_it_and_warns_of_another_one_in_the_profile(tmp_path, capsys):
+    tree, time, q, v, commands = recorded(2.0)
+    messages = []
+    for k, row in enumerate(zip(q, v, strict=True)):
+        stamp = round(1e9 * time[k])
+        messages.append(state(stamp, tree.joint_names, *row))
+        messages.append(command(stamp + 100_000, commands[k]))
+    bag, profile = write(tmp_path / 'steps', messages), tmp_path / 'profile.yaml'
+    words = ['commission', 'four_dof', '--profile', str(profile), '--bag', str(bag), '--commands']
+    for declared, warned in ((2.0, False), (1.0, True)):
+        profile.write_text(f'name: believed\ndelay: {declared}\n', encoding='utf-8')
+        main(words)
+        text = ' '.join(capsys.readouterr().out.split())
+        assert 'delay of the commands: 2.00 +- 0.' in text
+        assert ('delay: of the commands is 2.00 periods, 1 in the profile' in text) == warned
