@@ -22,6 +22,7 @@ BENCHMARKS = {
     'view': 'cost of the viewer: its processor time and its effect on the round trip (ROS 2)',
     'trajectories': 'accepting a trajectory message: time per point, ticks meanwhile (ROS 2)',
     'drivers': 'tracking with a driver: delay, jitter, losses, encoders, every profile',
+    'delay': 'largest stable gains of every law with delays of 0 to 3 periods, in MuJoCo',
     'comply': 'stiffness and damping under pushes, pressing on boards',
     'faults': 'seeded faults applied to the session with the plant: no guarantee is violated',
     'touch': 'contacts with wrong models: false alarms, detected hits, reported links',

@@ -45,6 +45,7 @@ ERROR, ENCODER = 0.05, 1e-5  # relative error of masses, centres, inertias; enco
 DELAY = 0.002  # s, a property of the driver
 EFFORT, SPEED = 0.6, 0.8  # shares of the limits
 PARAMETERS = {'law': 'computed_torque', 'natural_frequency': [12.0], 'activation_ramp_s': 0.1}
+PARAMETERS |= {'delay': 1e3 * DELAY}
 FORCE, OVER = 15.0, 1.5  # N; times the dead band
 HIT_STEPS, DETECTED_WITHIN, LEVER = 30, 0.020, 0.05  # ms, s, m
 WAY = 1.2  # allowed stopping distance / that of the declared braking

@@ -26,6 +26,7 @@ from robot_dynamics_ros.cli.arguments import (
 from robot_dynamics_ros.cli.tables import print_report, print_table, wide_console
 from robot_dynamics_ros.contact.calibration import CalibrationSamples, FitSamples, calibrate
 from robot_dynamics_ros.contact.detector import KINDS, ContactThresholds
+from robot_dynamics_ros.control.drivers.profile import load_driver_profile
 from robot_dynamics_ros.control.laws.registry import known_laws
 from robot_dynamics_ros.control.setup import PARAMETERS
 from robot_dynamics_ros.dynamics import FORMULATIONS
@@ -164,6 +165,11 @@ def _document(
     }
 
 
+def _delay(profile: str) -> float:
+    """Return the delay of a driver profile, s; 0 without one."""
+    return load_driver_profile(profile).delay_s if profile else 0.0
+
+
 def run_calibration(args: argparse.Namespace) -> int:
     """Calibrate the thresholds, write and print them; return 0."""
     bags, choice = find_bags(args.bags), recording_choice(args)
@@ -176,11 +182,12 @@ def run_calibration(args: argparse.Namespace) -> int:
     tree, measured, rate = _survey(bags[0], choice)
     bandwidth = np.full(tree.n, args.bandwidth or min(_MOST, _BY_RATE * rate))
     coarse = ContactThresholds.coarse(tree).coefficients
-    start = ContactThresholds(coarse, bandwidth, args.delay)
+    delay = _delay(choice.driver_profile) if args.delay is None else args.delay
+    start = ContactThresholds(coarse, bandwidth, delay)
     fitted = measured if args.fit is None else args.fit
     fitting = _seen(bags, choice, tree, start, measured) if fitted else None
     fit = None if fitting is None else fitting.fit()
-    start = ContactThresholds(coarse, bandwidth, args.delay, fit)
+    start = ContactThresholds(coarse, bandwidth, delay, fit)
     samples = CalibrationSamples()
     stream = ContactStream(tree, start, measured=measured)
     others = [] if fitting is None else fitting.held_out()
@@ -192,7 +199,7 @@ def run_calibration(args: argparse.Namespace) -> int:
                 samples.begin_segment()
             if fitting is not None:  # explained by a fit to the other parts
                 stream.observer.fit = others[int(fitting.part(len(samples.bands)))]
-    result = calibrate(samples, bandwidth, args.alarms_per_hour, args.delay, fit)
+    result = calibrate(samples, bandwidth, args.alarms_per_hour, delay, fit)
     minutes = len(samples.bands) / rate / 60.0
     remarks = {
         'robot': tree.name,
@@ -312,7 +319,12 @@ COMMANDS = {
                 'bandwidth of the observer, 1/s (default: 0.2 times the state rate, at most 200)',
                 check=read.not_negative,
             ),
-            '--delay': option(0.0, 'delay of commanded efforts, s', check=read.not_negative),
+            '--delay': option(
+                float,
+                'time from a state until its effort acts, s (default: that of the driver profile, '
+                '0 without one)',
+                check=read.not_negative,
+            ),
             '--fit': option(
                 None,
                 'fit efforts to the model first (default: only measured efforts)',

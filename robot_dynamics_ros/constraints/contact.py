@@ -11,9 +11,25 @@ controlled, only its rate relative to the surface is, and the drives apply the f
 While the arm rests on the surface, :math:`\ddot f = \dot f = 0`, and (2.19) gives the reaction
 :math:`N_c = F` for any surface stiffness. Since
 :math:`\Lambda(\ddot f + \Gamma_1\dot f) = N_c - F`, with :math:`\Lambda` the effective mass of the
-arm along the normal, the contact with any passive surface is stable for a constant F.
+arm along the normal, kg, the contact with any passive surface is stable for a constant F, as long
+as the effort acts at once.
 
-Source: A. T. Zaremba 1990, (2.19), (3.1); constraint-stabilization, sections 2 and 3.
+A surface of the stiffness k gives :math:`N_c = -kf`, so
+
+.. math:: \Lambda\ddot f + \Lambda\Gamma_1\dot f + kf = -F .
+
+Sampled and delayed, this loop decays by the factor :math:`\rho` per period h (``contact_loop``;
+undelayed :math:`\rho = e^{sh}` with the slower root s); with :math:`\rho \ge 1` the surface is too
+stiff for the delay, and the law refuses it. A measured force is corrected by
+:math:`\dot F = c\,(F_r - N_c)`. Undelayed, the characteristic polynomial
+:math:`\Lambda s^3 + \Lambda\Gamma_1s^2 + ks + ck` is stable for :math:`c < \Gamma_1`, whatever k
+is, and the force does not overshoot for a quarter of the slowest decay. Since k is an estimate,
+an eighth is used,
+
+.. math:: c = -\frac{\ln\rho}{8h} \quad [1/s].
+
+Source: A. T. Zaremba 1990, (2.19), (3.1); constraint-stabilization, sections 2 and 3; the
+criterion of Routh and Hurwitz.
 """
 
 from __future__ import annotations
@@ -23,6 +39,9 @@ from enum import Enum
 from functools import partial
 from typing import Any, NamedTuple
 
+import numpy as np
+
+from robot_dynamics_ros.dynamics.sampled_loop import FeedbackLoop, Sampling, spectral_radius
 from robot_dynamics_ros.errors import ProgramError, known_name
 from robot_dynamics_ros.yaml_reader import Section, not_negative, positive
 
@@ -45,7 +64,7 @@ class Contact(NamedTuple):
 
     Attributes:
         force: Reference force, N.
-        stiffness: Estimated surface stiffness, N/m; sets the correction rate of the force.
+        stiffness: k, estimated surface stiffness, N/m; determines the correction of the force.
         speed: Touch-down speed, m/s.
         clearance: Distance above the expected surface within which ``speed`` applies, m.
         most: Maximum force of the drives, N.
@@ -65,10 +84,42 @@ class Contact(NamedTuple):
     ramp: float = 0.3
     lost: str = 'retract'
 
-    @property
-    def rate(self) -> float:
-        """Integral gain on the measured force error, 1/s."""
-        return min(max(self.stiffness / 1000.0, 1.0), 5.0)
+
+def contact_loop(stiffness: float, mass: float, damping: float) -> FeedbackLoop:
+    r"""Return the sampled loop of an arm that rests on a surface, with a constant force.
+
+    Args:
+        stiffness: k, stiffness of the surface, N/m.
+        mass: :math:`\Lambda`, effective mass of the arm along the normal, kg.
+        damping: :math:`\Gamma_1` of the row, 1/s.
+    """
+    one = np.array([[1.0]])
+    subject = f'pressing on a surface of {stiffness:g} N/m'
+    return FeedbackLoop(
+        'program',
+        mass * one,
+        0.0 * one,
+        mass * damping * one,
+        'commanded',
+        subject=subject,
+        environment=stiffness * one,
+    )
+
+
+def force_gain(loop: FeedbackLoop, sampling: Sampling) -> float:
+    """Return c, the integral gain on the measured force error, 1/s.
+
+    Args:
+        loop: See :func:`contact_loop`.
+        sampling: Period, discretization and delay; with a period of 0 it is continuous.
+    """
+    if sampling.period > 0.0:
+        decay = -math.log(spectral_radius(loop, sampling)) / sampling.period
+    else:
+        assert loop.environment is not None
+        polynomial = loop.mass, loop.damping, loop.environment
+        decay = -float(np.roots([x.item() for x in polynomial]).real.max())
+    return max(decay, 0.0) / 8.0
 
 
 def read_contact(place: str, value: Any) -> Contact:
@@ -121,12 +172,15 @@ class ContactControl:
         wish: Velocity in whose direction a joint in stiction is to break away, m/s.
         touches: Number of touch-downs.
 
+    Attributes:
+        gain: Integral gain on the measured force error, 1/s, see :func:`force_gain`.
+
     Args:
         contact: The parameters.
     """
 
     def __init__(self, contact: Contact) -> None:
-        self.contact = contact
+        self.contact, self.gain = contact, 0.0
         self.reset()
 
     def reset(self) -> None:
@@ -177,7 +231,7 @@ class ContactControl:
         self.rate *= max(1.0 - 50.0 * h, 0.0)
         error = reference - measured if sensed else 0.0
         if self._press_s > 2.0 * contact.ramp:  # do not integrate the lag of a soft surface
-            self._integral += contact.rate * h * error
+            self._integral += self.gain * h * error
         self._integral = max(-reference, min(contact.most - reference, self._integral))
         self.force = self._fading + reference + self._integral
         self.wish = -error / _FORCE_PER_SPEED

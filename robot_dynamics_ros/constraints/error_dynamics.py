@@ -6,11 +6,12 @@ Source: constraint-stabilization, sections 3.1 (m > n) and 3.2, (3.5).
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from robot_dynamics_ros.constraints.stabilization import gain_matrix
+from robot_dynamics_ros.dynamics.sampled_loop import FeedbackLoop, Sampling, spectral_radius
 from robot_dynamics_ros.errors import ParameterError, ShapeError
 from robot_dynamics_ros.spatial.scalar import Array
 
@@ -114,35 +115,20 @@ def exact_error(G0: Array, G1: Array, f0: Array, f_dot0: Array, times: Array) ->
     return np.array(rows)
 
 
-def sampled_radius(G0: Array, G1: Array, period: float, discretization: str) -> float:
-    r"""Return the spectral radius of (3.5) closed once per period by a predictive law.
+def error_loop(G0: Array, G1: Array, **more: Any) -> FeedbackLoop:
+    """Return (3.5) as the sampled loop of a law that predicts with its commanded acceleration."""
+    return FeedbackLoop('program', np.eye(len(G0)), G0, G1, 'commanded', **more)
 
-    The state is :math:`(f_k, \dot f_k, a_{k-1})`; the law computes
-    :math:`a_k = -\Gamma_1\hat{\dot f} - \Gamma_0\hat f` from the state predicted half a period
-    ahead (``zero_order``), from :math:`f_k` and the rate predicted half a period ahead
-    (``semi_implicit``), or from the current state (``continuous``; zero-order hold assumed).
+
+def sampled_radius(G0: Array, G1: Array, sampling: Sampling) -> float:
+    """Return the spectral radius of (3.5) closed once per period; it is stable below 1.
 
     Args:
         G0: Gain, shape (m, m), 1/s^2.
         G1: Gain, shape (m, m), 1/s.
-        period: Time h between two commands, s.
-        discretization: 'semi_implicit', 'zero_order' or 'continuous'.
-
-    Returns:
-        Largest modulus of the eigenvalues; the loop is stable below 1.
+        sampling: Period, discretization and delay.
     """
-    m, h = len(G0), period
-    E, zero = np.eye(m), np.zeros((m, m))
-    ahead = 0.5 * h if discretization == 'zero_order' else 0.0
-    lead = 0.0 if discretization == 'continuous' else 0.5 * h
-    feedback = -np.hstack([G0, ahead * G0 + G1, 0.5 * ahead**2 * G0 + lead * G1])
-    next_rate = np.hstack([zero, E, zero]) + h * feedback
-    if discretization == 'semi_implicit':
-        next_value = np.hstack([E, zero, zero]) + h * next_rate
-    else:
-        next_value = np.hstack([E, h * E, zero]) + 0.5 * h * h * feedback
-    step = np.vstack([next_value, next_rate, feedback])
-    return float(np.abs(np.linalg.eigvals(step)).max())
+    return spectral_radius(error_loop(G0, G1), sampling)
 
 
 class DecayComparison(NamedTuple):

@@ -133,11 +133,14 @@ class ParameterChange(SessionChange):
     def __init__(self, session: ControllerSession, values: Mapping[str, Any]) -> None:
         old = session.parameters
         self.changed = {key for key, x in values.items() if key in old and old[key] != x}
-        super().__init__(session, old | {key: values[key] for key in self.changed})
+        position = session.loop.q.copy() if session.heard else None
+        super().__init__(session, old | {key: values[key] for key in self.changed}, position)
         # Checking and compiling a program takes about a second.
         self.slow = not {*LAW_PARAMETER_NAMES, 'contact_reaction'}.isdisjoint(self.changed)
 
-    def steps(self, session: ControllerSession, parameters: dict[str, Any]) -> Iterator[str]:
+    def steps(
+        self, session: ControllerSession, parameters: dict[str, Any], position: Array | None
+    ) -> Iterator[str]:
         """Check the parameters and build the law; apply them. See :class:`SessionChange`."""
         loop, changed = session.loop, self.changed
         parameters = checked(DECLARED, parameters, session.tree.n)
@@ -146,6 +149,8 @@ class ParameterChange(SessionChange):
         check_laws(session.tree, driven, changed)
         needs_law = not {'law', *law_parameters(driven)}.isdisjoint(changed)
         law = session.make_law(driven) if needs_law else None
+        if law is not None and position is not None:
+            law.require_stable(position)
         follower = self._made_follower(session, driven)
         payload = payload_from_parameters(driven)
         loop.load.check(payload)
@@ -155,8 +160,7 @@ class ParameterChange(SessionChange):
             if law is not None and changed & {'law', *law.structural}:
                 loop.change_law(law)
             elif law is not None:
-                values = law.parameters
-                loop.law.set_parameters({name: values[name] for name in changed & values.keys()})
+                loop.law.apply(law.parameters)
                 loop.limiter.soften(CHANGE_SLEW)
             loop.change_settings(settings)
             if _SPEED in changed:

@@ -16,10 +16,15 @@ from robot_dynamics_ros.constraints.signals import PEAK_VELOCITY
 from robot_dynamics_ros.contact.detector import ContactDetector, ContactEvent, ContactThresholds
 from robot_dynamics_ros.contact.observer import MomentumObserver, ObserverSettings, WrenchEstimate
 from robot_dynamics_ros.control.laws.control_law import ControlLaw
-from robot_dynamics_ros.control.laws.gravity_laws import GravityCompensation, joint_inertia
+from robot_dynamics_ros.control.laws.gravity_laws import (
+    GravityCompensation,
+    inertia_matrix,
+    joint_inertia,
+)
 from robot_dynamics_ros.control.loop import ControlLoop
 from robot_dynamics_ros.control.trajectories.spline import Points
-from robot_dynamics_ros.errors import ConfigurationError, TrajectoryError
+from robot_dynamics_ros.dynamics.sampled_loop import FeedbackLoop
+from robot_dynamics_ros.errors import ConfigurationError, ParameterError, TrajectoryError
 from robot_dynamics_ros.parameters import Parameter
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.kernel import compile_kernel
@@ -154,6 +159,7 @@ class ContactWatch:
             self.wrench = WrenchEstimate(motion, tree.n)
         self._positions: deque[Array] = deque(maxlen=_MAX_POSITIONS)
         self._path: list[Array] = []
+        self._inertia = joint_inertia(tree, np.zeros(tree.n))
         self.check(parameters)
         self.configure(parameters, follower)
         self.subscribed = self.observing = False
@@ -165,18 +171,41 @@ class ContactWatch:
         """Check that parameters are compatible.
 
         Raises:
-            ConfigurationError: The thresholds are for an observer of another bandwidth.
+            ConfigurationError: The thresholds are for an observer of another bandwidth, or for a
+                loop with another delay.
         """
-        bandwidth = np.asarray(parameters['observer_bandwidth'], dtype=float)
-        if parameters['contact_reaction'] != 'off' and not self.detector.thresholds.valid_for(
-            bandwidth
+        settings, thresholds = self._loop.settings, self.detector.thresholds
+        late = settings.delay * settings.period
+        if (
+            parameters['contact_thresholds']
+            and abs(thresholds.delay - late) > 0.5 * settings.period
         ):
-            calibrated = ', '.join(f'{x:g}' for x in self.detector.thresholds.bandwidth)
+            raise ConfigurationError(
+                'contact_thresholds',
+                f'were calibrated with a delay of {thresholds.delay:g} s, but that of the driver '
+                f'profile, or of parameter delay, is {late:g} s',
+                'correct one of them',
+            )
+        bandwidth = np.asarray(parameters['observer_bandwidth'], dtype=float)
+        if parameters['contact_reaction'] != 'off' and not thresholds.valid_for(bandwidth):
+            calibrated = ', '.join(f'{x:g}' for x in thresholds.bandwidth)
             raise ConfigurationError(
                 'contact_thresholds',
                 f'were calibrated with an observer_bandwidth of {calibrated} 1/s',
                 'use that, or calibrate again',
             )
+        if parameters['contact_reaction'] == 'float':
+            self._require_stable_float(parameters['contact_float_damping'])
+
+    def _require_stable_float(self, damping: float) -> None:
+        """Raise ParameterError if the damping of reaction float is unstable."""
+        tree, sampling = self._loop.tree, self._loop.settings.sampling
+        M, D = inertia_matrix(tree, tree.middle), np.diag(damping * self._inertia)
+        loop = FeedbackLoop('contact_float_damping', M, 0.0 * D, D)
+        if not loop.is_stable(sampling):
+            most = loop.largest(sampling) * damping
+            text = f'is unstable at {sampling}; give at most {most:.3g}'
+            raise ParameterError('contact_float_damping', damping, text)
 
     def configure(self, parameters: Mapping[str, Any], follower: ControlLaw | None) -> None:
         """Apply parameters, and the loop's settings; prepare the slow part of a reaction.
@@ -190,11 +219,9 @@ class ContactWatch:
         self.observer.configure(self._settings, loop.settings.discretization, loop.settings.period)
         self._reaction, self._follower = parameters['contact_reaction'], follower
         self._retract_way = parameters['contact_retract_way']
-        inertia = joint_inertia(loop.tree, np.zeros(loop.tree.n))
-        damping = (parameters['contact_float_damping'] * inertia).tolist()
+        damping = (parameters['contact_float_damping'] * self._inertia).tolist()
         self._float = GravityCompensation(loop.tree, loop.kernels, damping=damping)
-        brake = loop.stopping.brake
-        brake.delay, brake.acting_effort = self.detector.thresholds.delay, self.acting_effort
+        loop.stopping.acting_effort = self.acting_effort
 
     @property
     def reacts(self) -> bool:
@@ -281,8 +308,7 @@ class ContactWatch:
 
     def _clear_histories(self) -> None:
         """Clear the histories; they span the delay from a command to its effect."""
-        delay, period = self.detector.thresholds.delay, self._loop.settings.period
-        steps = round(delay / period)
+        steps = round(self._loop.settings.delay)
         self._commanded, self._external = deque(maxlen=steps + 1), deque(maxlen=max(steps, 1))
 
     def acting_effort(self) -> Array | None:

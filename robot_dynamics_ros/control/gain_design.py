@@ -36,6 +36,7 @@ from robot_dynamics_ros.control.laws.constraint_stabilization import ConstraintS
 from robot_dynamics_ros.control.laws.control_law import Reference
 from robot_dynamics_ros.dynamics import make_formulation
 from robot_dynamics_ros.dynamics.joint_terms import linearize_driven
+from robot_dynamics_ros.dynamics.sampled_loop import Sampling
 from robot_dynamics_ros.errors import ParameterError, ShapeError
 from robot_dynamics_ros.spatial.scalar import Array
 
@@ -156,11 +157,11 @@ def largest_period(gains: Gains, discretization: str) -> float:
         discretization: Time discretization of the plant, see ``LookAhead``.
     """
     low = high = 1e-6
-    while sampled_radius(*gains, high, discretization) < 1.0 and high < 1e3:
+    while sampled_radius(*gains, Sampling(high, discretization)) < 1.0 and high < 1e3:
         low, high = high, 2.0 * high
     while high > 1.01 * low:
         middle = math.sqrt(low * high)
-        if sampled_radius(*gains, middle, discretization) < 1.0:
+        if sampled_radius(*gains, Sampling(middle, discretization)) < 1.0:
             low = middle
         else:
             high = middle

@@ -11,19 +11,24 @@ from robot_dynamics_ros.control.drivers.port import DriverCompensation, Filtered
 from robot_dynamics_ros.control.laws.control_law import ControlLaw
 from robot_dynamics_ros.control.laws.gravity_laws import joint_inertia
 from robot_dynamics_ros.control.payload import PayloadModel
-from robot_dynamics_ros.control.safety.limits import EffortLimiter, JointLimitGuard
+from robot_dynamics_ros.control.safety.limits import (
+    GUARD_RATE,
+    EffortLimiter,
+    JointLimitGuard,
+)
 from robot_dynamics_ros.control.safety.shell import SafeShell, Transition
 from robot_dynamics_ros.control.safety.state_validator import (
     EFFORT_FACTOR,
     MeasuredState,
     StateVerdict,
 )
-from robot_dynamics_ros.control.safety.stop_action import Braking, StopAction, Stopping
+from robot_dynamics_ros.control.safety.stop_action import Stopping
 from robot_dynamics_ros.control.settings import LOOP, LoopSettings
 from robot_dynamics_ros.control.targets import ForceSensor, TargetWrench
 from robot_dynamics_ros.control.trajectories.following import SpeedLimit, speed_limit
 from robot_dynamics_ros.control.trajectories.reference_generator import ReferenceGenerator
 from robot_dynamics_ros.control.trajectories.trajectory import ReferenceSampler, Trajectory
+from robot_dynamics_ros.dynamics.sampled_loop import fastest_frequency, largest_damping
 from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.model.payload import Payload
 from robot_dynamics_ros.model.robot_tree import RobotTree
@@ -134,9 +139,7 @@ class ControlLoop:
         self.generator.integrates = settings.allow_integration_in_goal_trajectories
         self.limiter.rates[:] = settings.rates(self.tree.n)
         if differs('stopping'):
-            brake = Braking(self.tree, self.kernels, settings.stop_effort_share, settings.period)
-            action = StopAction(settings.stop_action, self.tree, self.kernels)
-            self.stopping.configure(action, brake)
+            self.stopping.configure(self.tree, self.kernels, *settings.stopping)
             if self.braking or self.stopping.active:
                 self.limiter.soften(STOP_SLEW)
         t, ramp = self.state.time, self._transition.ramp
@@ -222,16 +225,22 @@ class ControlLoop:
         self._fit_guard()
 
     def _fit_guard(self) -> None:
-        """Fit the guard to the present load; it brakes with half of the permitted effort."""
+        """Fit the guard to the present load; it brakes with half of the permitted effort.
+
+        Its loop has half of the largest stable frequency.
+        """
         inertia = joint_inertia(self.tree if self._load is None else self._load.tree, self._zeros)
-        self.guard.fit(self.tree, inertia, 0.5 * self.settings.effort_scale)
+        sampling, part = self.settings.sampling, 0.5 * self.settings.effort_scale
+        rate = min(GUARD_RATE, 0.5 * fastest_frequency(sampling, 1.0, 'none'))
+        self.guard.fit(self.tree, inertia, part, rate, 0.5 * largest_damping(sampling))
 
     # States -------------------------------------------------------------------------------------
 
     def observe(self, stamp_ns: int, q: Array, v: Array) -> StateVerdict:
         """Validate and store a measured state.
 
-        After a jump or a gap of the time, the loop restarts at the measured state.
+        After a jump or a gap of the time, the loop restarts at the measured state; an arm that is
+        too fast is braked.
 
         Args:
             stamp_ns: Timestamp of the state, ns.
@@ -246,7 +255,10 @@ class ControlLoop:
         if verdict is StateVerdict.RESTARTED and self._just_started:
             self._begin_law(self.state.time)
             self.generator.rest_at(self.q, stamp_ns)
-        elif verdict is StateVerdict.RESTARTED and self._running:
+        elif self._running and (
+            verdict is StateVerdict.RESTARTED
+            or (verdict is StateVerdict.TOO_FAST and not self.braking)
+        ):
             self.resume()
         self._just_started = self._just_started and not verdict.usable
         return verdict

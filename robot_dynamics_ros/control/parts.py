@@ -317,7 +317,7 @@ class ControllerParts:
         if self.follower is None or follower is None:
             self.follower = follower
         else:
-            self.follower.set_parameters(follower.parameters)
+            self.follower.apply(follower.parameters)
         self.targets.configure(parameters)
         self.contact.configure(parameters, self.follower)
         self.locked.configure(parameters)

@@ -78,7 +78,7 @@ class ControllerSession(ControllerParts):
         super().__init__(tree, parameters, driver, generator)
         self.command, self.mode = self.port.command, SessionMode.INACTIVE
         self.timeouts = self.repeats = 0
-        self._disabled = False
+        self._disabled, self._notice = False, ''
         self._turning: list[int] = np.flatnonzero(tree.joint_is_continuous).tolist()
         self.remarks: deque[SessionRemark] = deque(maxlen=_MAX_REMARKS)
         self.fault: Exception | None = None
@@ -151,6 +151,8 @@ class ControllerSession(ControllerParts):
             self.repeats += 1
             return False
         self.repeats = 0
+        if verdict is StateVerdict.TOO_FAST:
+            self._report_speed()
         if loop.generator.changes != self._changes:
             # A gap or a jump of the time between two states has aborted the trajectory.
             self._changes = loop.generator.changes
@@ -170,6 +172,18 @@ class ControllerSession(ControllerParts):
                 result[i] += TURN * round(turns)
         return result
 
+    def _report_speed(self) -> None:
+        """Report an arm that has become too fast; it brakes, and waits for a new press."""
+        self.enabling.on = False
+        if self.loop.generator.changes == self._changes:
+            return
+        self._changes, tree = self.loop.generator.changes, self.loop.tree
+        ratio = np.abs(self.loop.v) / tree.velocity_limit
+        i = int(np.argmax(ratio))
+        reason = f'{tree.joint_names[i]!r} moves at {ratio[i]:.3g} times its velocity limit'
+        self.goals.abort(reason)
+        self._report_hold(reason, 'braking')
+
     def settle(self) -> None:
         """Evaluate contacts and goals after a tick; call it after its command has been sent."""
         try:
@@ -183,6 +197,11 @@ class ControllerSession(ControllerParts):
                     self._report_hold(reason, 'braked to rest, holding')
                 self._handle(SessionEvent.REST)
             self._changes = self.loop.generator.changes
+            notice = self.loop.law.notice
+            if notice is not self._notice:
+                self._notice = notice
+                if notice:
+                    self.remark('warning', notice)
         except Exception as error:
             self._fail(error)
 
@@ -240,6 +259,7 @@ class ControllerSession(ControllerParts):
         Raises:
             ConfigurationError: There is no fresh state, the session is already active, or a
                 locked joint deviates from the model and ``locked_joint_moved`` is 'stop'.
+            ParameterError: The law is unstable at the measured position.
         """
         if self.mode is SessionMode.INACTIVE and self.is_silent(now_ns):
             raise ConfigurationError('not activated', self.silence(), 'wait for states')
@@ -248,6 +268,7 @@ class ControllerSession(ControllerParts):
             remedy = 'lock it there, or as JOINT:=measured'
             raise ConfigurationError('not activated', self.locked.deviation, remedy)
         self.fault = None
+        self.loop.law.require_stable(self.loop.q)
         self._handle(SessionEvent.ACTIVATE)
         self.remark('info', f'active: {self.loop.law.name}')
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from robot_dynamics_ros.control.laws.control_law import DISCRETIZATIONS
 from robot_dynamics_ros.control.safety.stop_action import STOP_ACTIONS
+from robot_dynamics_ros.dynamics.sampled_loop import Sampling
 from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.model.robot_parameters import measured_joints
@@ -27,6 +28,24 @@ class LoopSettings(Settings):
     """
 
     period: float = parameter(0.001, 'Nominal control period.', 1e-5, 1.0, unit='s', fixed=True)
+    delay: float = parameter(
+        0.0,
+        'Time from the measurement of a state until its effort acts, with which the loop must be '
+        'stable; 0 in a simulator in lockstep.',
+        0.0,
+        100.0,
+        unit='periods',
+        fixed=True,
+    )
+    velocity_cutoff_hz: float = parameter(
+        0.0,
+        'Cut-off frequency of the filter that derives velocities from positions; 0: velocities '
+        'are measured.',
+        0.0,
+        1e4,
+        unit='Hz',
+        fixed=True,
+    )
     discretization: str = parameter(
         'semi_implicit',
         'Time discretization of the plant, compensated by reference and law: semi_implicit '
@@ -96,7 +115,12 @@ class LoopSettings(Settings):
     @property
     def stopping(self) -> tuple[Any, ...]:
         """Settings of the stop action and the brake."""
-        return self.stop_action, self.stop_effort_share, self.period
+        return self.stop_action, self.stop_effort_share, self.sampling
+
+    @property
+    def sampling(self) -> Sampling:
+        """Sampling of the loop."""
+        return Sampling.of(vars(self))
 
     def rates(self, n: int) -> Array:
         """Return the effort rate limits, shape (n,), N m/s or N/s; infinite if unlimited."""

@@ -11,7 +11,7 @@ import numpy as np
 from robot_dynamics_ros.contact.observer import OBSERVER
 from robot_dynamics_ros.control.contact_watch import REACTION
 from robot_dynamics_ros.control.drivers.conversion import DriverConversion
-from robot_dynamics_ros.control.drivers.port import DriverCompensation, velocity_filter
+from robot_dynamics_ros.control.drivers.port import DriverCompensation, FilteredDerivative
 from robot_dynamics_ros.control.drivers.profile import COMMAND, DRIVER_PROFILE
 from robot_dynamics_ros.control.laws.control_law import ControlLaw
 from robot_dynamics_ros.control.laws.registry import (
@@ -88,7 +88,7 @@ def check_laws(tree: RobotTree, parameters: Mapping[str, Any], changed: Collecti
 
 
 def with_driver(parameters: Mapping[str, Any], driver: DriverConversion | None) -> dict[str, Any]:
-    """Return checked parameters with a profile's period, and its bounds of timeout and rates.
+    """Return checked parameters with a profile's timing, and its bounds of timeout and rates.
 
     Raises:
         ParameterError: Parameter ``joints`` is given although the profile gives the order.
@@ -101,6 +101,8 @@ def with_driver(parameters: Mapping[str, Any], driver: DriverConversion | None) 
     return {
         **parameters,
         'period': 1.0 / state.rate_hz,
+        'delay': driver.profile.delay,
+        'velocity_cutoff_hz': state.cutoff_hz or 0.0,
         'state_timeout_s': min(parameters['state_timeout_s'], state.timeout_s),
         'effort_rate_limit': _min_rates(parameters['effort_rate_limit'], driver.joint_rate_limit),
     }
@@ -162,15 +164,17 @@ def build_loop(
     bare = compile_kernel(tree, parameters['formulation'], _OUTPUTS)
     load = PayloadModel(tree)
     kernels = load.kernels(bare)
+    settings = LoopSettings.of(parameters)
+    cutoff, gap = settings.velocity_cutoff_hz, settings.state_timeout_s
     loop = ControlLoop(
         tree,
         kernels,
         selected_law(tree, kernels, parameters),
-        LoopSettings.of(parameters),
+        settings,
         driver=driver_share(tree, driver, kernels.gravity_forces, bare.gravity_forces),
         load=load,
         generator=generator,
-        derivative=velocity_filter(tree.n, driver),
+        derivative=FilteredDerivative(tree.n, cutoff, gap) if cutoff else None,
     )
     loop.set_payload(payload_from_parameters(parameters))
     return loop

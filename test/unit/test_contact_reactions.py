@@ -6,6 +6,8 @@ The plant is MuJoCo; ``docs/reliability.md`` defines a jump.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import yaml
@@ -170,11 +172,11 @@ def test_a_floating_arm_yields_and_does_not_fall():
     assert np.abs(scene.q - rest).max() > 0.05  # a hand leads it
 
 
-def test_an_arm_is_braked_where_it_will_be_after_the_delay_of_its_thresholds(tmp_path):
+def test_an_arm_is_braked_where_it_will_be_after_the_delay_whatever_changes(tmp_path):
     tree, path = sample('four_dof').tree, tmp_path / 'contact.yaml'
     bands = ContactThresholds.coarse(tree)._replace(delay=0.004)
     bands.write(path, tree.joint_names, {})
-    scene = Scene(contact_thresholds=str(path))
+    scene = Scene(contact_thresholds=str(path), delay=4.0)
     braking = scene.session.loop.stopping.brake
     assert braking.delay == 0.004
     scene.session.perform(ParameterChange(scene.session, {'stop_effort_share': 0.5}))
@@ -183,6 +185,10 @@ def test_an_arm_is_braked_where_it_will_be_after_the_delay_of_its_thresholds(tmp
     scene.session.deactivate()
     scene.session.rebuild(tree, scene.session.built_for(tree))
     assert scene.session.loop.stopping.brake.delay == 0.004
+    loop, watch = scene.session.loop, scene.session.contact
+    loop.change_settings(replace(loop.settings, stop_effort_share=0.6))  # also by itself
+    assert loop.stopping.brake.delay == 0.004
+    assert loop.stopping.acting_effort == watch.acting_effort
 
 
 def test_commands_from_before_a_gap_are_on_their_way_no_more():

@@ -31,6 +31,7 @@ from robot_dynamics_ros.control.gain_design import (
     program_margins,
 )
 from robot_dynamics_ros.dynamics.registry import make_formulation
+from robot_dynamics_ros.dynamics.sampled_loop import Sampling
 from robot_dynamics_ros.errors import ParameterError, ShapeError
 
 
@@ -176,7 +177,7 @@ def test_the_largest_period_is_where_the_sampled_error_stops_decaying(hold):
             if abs(f) > 1e6:
                 break
         assert (abs(f) < 1e-3) == decays
-        assert (sampled_radius(*gains, period, hold) < 1.0) == decays
+        assert (sampled_radius(*gains, Sampling(period, hold)) < 1.0) == decays
 
 
 def test_margins_of_a_double_integrator_are_the_closed_form():

@@ -5,14 +5,15 @@ import numpy as np
 import pytest
 from samples import sample
 
-from robot_dynamics_ros.control.laws.computed_torque import feedback_gains
+from robot_dynamics_ros.control.laws.computed_torque import gains_of
 from robot_dynamics_ros.control.laws.registry import make_law
 from robot_dynamics_ros.errors import ParameterError
 
 
 def test_gains_are_those_of_the_formulas():
     """Kp = w0^2, Kd = 2 zeta w0."""
-    Kp, Kd = feedback_gains([10.0, 0.0], [0.7, 1.0], 0.0)
+    given = {'natural_frequency': [10.0, 0.0], 'damping_ratio': [0.7, 1.0]}
+    Kp, Kd = gains_of(given, 2)
     np.testing.assert_allclose(Kp, [100.0, 0.0])
     np.testing.assert_allclose(Kd, [14.0, 0.0])
 
@@ -26,20 +27,22 @@ def largest_pole(w, zeta, h):
 
 
 def test_gains_are_refused_exactly_where_a_pole_leaves_the_unit_circle(rng):
-    """x^2 + 4 zeta x < 4 and x < 4 zeta, x = w0 h."""
-    refused = 0
-    for _ in range(2000):
+    """Also with a tenth more gain: with Kp and Kd, w0^2 and zeta w0 grow by a tenth."""
+    refused, more, tree = 0, np.sqrt(1.1), sample('scara').tree
+    law = make_law('computed_torque', tree)
+    for _ in range(300):
         w, zeta, h = rng.uniform(1.0, 3000.0), rng.uniform(0.0, 3.0), 1e-3
-        pole = largest_pole(w, zeta, h)
+        pole = max(largest_pole(w, zeta, h), largest_pole(more * w, more * zeta, h))
         if abs(pole - 1.0) < 1e-9:
             continue
+        given = {'natural_frequency': w, 'damping_ratio': zeta, 'period': h}
         if pole > 1.0:
             refused += 1
             with pytest.raises(ParameterError, match=r'unstable at a period of 0\.001 s'):
-                feedback_gains([w], [zeta], h)
+                law.set_parameters(given)
         else:
-            feedback_gains([w], [zeta], h)
-    assert 100 < refused < 1900
+            law.set_parameters(given)
+    assert 15 < refused < 285
 
 
 def test_a_law_refuses_a_period_that_its_gains_do_not_bear():

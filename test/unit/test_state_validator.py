@@ -127,10 +127,11 @@ def test_a_single_wrong_state_stops_one_tick_only(monitor):
     assert monitor.dt == pytest.approx(0.002)
 
 
-def test_only_accepted_and_restarted_states_are_usable():
+def test_only_accepted_restarted_and_too_fast_states_are_usable():
     assert [verdict for verdict in StateVerdict if verdict.usable] == [
         StateVerdict.ACCEPTED,
         StateVerdict.RESTARTED,
+        StateVerdict.TOO_FAST,
     ]
 
 
@@ -157,3 +158,41 @@ def test_the_time_between_states_stays_exact_however_far_their_stamps_jump():
         verdict = state.take(stamp, Q, V)
     assert state.dt == 300_001 / 1e9
     assert verdict is StateVerdict.ACCEPTED
+
+
+def fast(monitor, speed, count, *, agree=True, measured=True):
+    """Return the verdicts on states of joint 2 at a growing speed, 1 kHz."""
+    verdicts, q, v = [], Q.copy(), V.copy()
+    for k in range(count):
+        mean = 0.5 * v[1]
+        v[1] = speed + 0.5 * k
+        mean += 0.5 * v[1]
+        q = q + 1e-3 * (np.where(np.arange(4) == 1, mean, V) if agree else V)
+        verdicts.append(monitor.accept(1.001 + 1e-3 * k, q, v if measured else 0.0 * v))
+    return verdicts
+
+
+def test_a_speed_beyond_ten_times_the_limit_is_a_fact_once_three_states_agree_with_it(monitor):
+    """The limit of joint 2 is 7.5 rad/s."""
+    verdicts = fast(monitor, 80.0, 40)
+    assert verdicts[:2] == [StateVerdict.IMPLAUSIBLE] * 2
+    assert set(verdicts[3:]) == {StateVerdict.TOO_FAST}
+    assert all(verdict.usable for verdict in verdicts[3:])
+    q = Q + np.array([0.0, 3.62, 0.0, 0.0])
+    later = [monitor.accept(1.041 + 1e-3 * k, q, 0.0 * V) for k in range(3)]  # it has hit a stop
+    assert later[-1] is StateVerdict.ACCEPTED
+    v = V.copy()
+    v[1] = 80.0
+    assert monitor.accept(1.044, q, v) is StateVerdict.IMPLAUSIBLE  # the permission has ended
+
+
+def test_a_speed_that_the_positions_do_not_show_stays_implausible(monitor):
+    assert set(fast(monitor, 80.0, 40, agree=False)) == {StateVerdict.IMPLAUSIBLE}
+
+
+def test_without_measured_velocities_equal_differences_show_the_speed():
+    monitor = StateValidator(sample('scara').tree, timeout=0.05, measured_velocity=False)
+    assert monitor.accept(1.0, Q, 0.0 * V) is StateVerdict.RESTARTED
+    verdicts = fast(monitor, 200.0, 40, measured=False)
+    assert verdicts[0] is StateVerdict.JUMPED
+    assert set(verdicts[6:]) == {StateVerdict.TOO_FAST}

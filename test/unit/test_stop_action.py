@@ -7,6 +7,7 @@ from oracles import PinocchioOracle
 from samples import random_state, sample
 
 from robot_dynamics_ros.control.safety.stop_action import STOP_ACTIONS, Braking, StopAction
+from robot_dynamics_ros.dynamics.sampled_loop import Sampling
 from robot_dynamics_ros.errors import UnknownNameError
 
 
@@ -84,8 +85,7 @@ def test_an_unknown_action_is_refused(robot):
 
 def test_braking_with_late_positions_is_that_of_the_present_ones_if_the_delay_is_known(robot, rng):
     q, v, _ = random_state(robot.tree, rng)
-    fresh, late = Braking(robot.tree), Braking(robot.tree)
-    late.delay = 0.003
+    fresh, late = Braking(robot.tree), Braking(robot.tree, sampling=Sampling(1e-3, delay=3.0))
     expected, effort = np.zeros(4), np.zeros(4)
     fresh.effort(q, v, robot.tree.effort_limit, expected)
     late.effort(q - 0.003 * v, v, robot.tree.effort_limit, effort)
@@ -97,8 +97,8 @@ def test_late_states_are_braked_by_the_momentum_that_will_be_there(robot, rng):
     tree, delay = robot.tree, 0.003
     q, v, _ = random_state(tree, rng)
     v, acting = 1e-3 * v, 0.05 * rng.normal(size=4)
-    brake, effort = Braking(tree), np.zeros(4)
-    brake.delay, brake.acting_effort = delay, lambda: acting
+    sampling, effort = Sampling(1e-3, delay=3.0), np.zeros(4)
+    brake = Braking(tree, sampling=sampling, acting_effort=lambda: acting)
     brake.effort(q, v, 1e3 * tree.effort_limit, effort)
     oracle, there = PinocchioOracle(robot.xml, robot.gravity, tree.joint_names), q + delay * v
     g, M = oracle.gravity_forces(there), oracle.mass_matrix(there) + np.diag(tree.armature)

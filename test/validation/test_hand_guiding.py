@@ -2,6 +2,7 @@
 """Law hand_guiding, guided by forces in MuJoCo: energy, speed, walls, enabling, waypoints."""
 
 import math
+from collections import deque
 
 import numpy as np
 import pytest
@@ -15,12 +16,16 @@ from robot_dynamics_ros.control.changes import (
     TrajectoryChange,
     WaypointChange,
 )
+from robot_dynamics_ros.control.drivers.conversion import bind
+from robot_dynamics_ros.control.drivers.profile import load_driver_profile
 from robot_dynamics_ros.control.laws.control_law import Reference
 from robot_dynamics_ros.control.laws.registry import make_law
 from robot_dynamics_ros.control.modes import SessionMode
+from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.control.streamed import EnablingChange
 from robot_dynamics_ros.control.trajectories.points import trajectory_of_file
 from robot_dynamics_ros.errors import RobotDynamicsError
+from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
 
 NAMES = ['scara', 'four_dof']
 TABLE = 0.28  # height of the surface of program scara_press, m
@@ -268,3 +273,73 @@ def test_a_file_of_another_robot_or_none_is_refused_and_left_as_it_is(tmp_path):
     guided.session.perform(ParameterChange(guided.session, {'waypoint_file': missing}))
     with pytest.raises(RobotDynamicsError, match='cannot be written'):
         guided.session.perform(WaypointChange(guided.session))
+
+
+class Thrown:
+    """A light wrist without rotor and friction, held by a session; it may be thrown or pushed."""
+
+    def __init__(self, delay=0, **given):
+        tree = sample('four_dof').tree
+        mass, inertia = tree.mass.copy(), tree.inertia.copy()
+        mass[-1], inertia[-1] = 0.05, 2e-4 * np.eye(3)
+        com = tree.com.copy()
+        com[-1] = 0.0
+        none = np.zeros(4)
+        self.tree = tree.with_changes(
+            mass=mass, inertia=inertia, com=com, armature=none, damping=none, coulomb_friction=none
+        )
+        self.plant = MujocoPlant(self.tree, joint_limits=False)
+        self.plant.reset(np.array(ARMS['four_dof'][1]))
+        given = {'law': 'gravity_compensation', 'activation_ramp_s': 0.0, **given}
+        driver = bind(load_driver_profile({'name': 'test', 'delay': delay}), self.tree)
+        self.session, self.now, self.speeds = ControllerSession(self.tree, given, driver), 0, []
+        self.late, self.modes = deque(maxlen=delay + 1), set()
+        self.q, self.v, self.push = np.zeros(4), np.zeros(4), np.zeros(4)
+        self.step()
+        self.session.activate(self.now)
+        self.modes.clear()
+
+    def step(self, count=1):
+        for _ in range(count):
+            self.plant.read(self.q, self.v)
+            if self.session.on_state(self.now, self.now, self.q, self.v):
+                self.session.settle()
+            self.session.watch(self.now)
+            self.now += STEP_NS
+            self.late.append(self.session.loop.effort.copy())
+            self.plant.data.qfrc_applied[:] = self.push
+            self.plant.step(self.late[0])
+            self.speeds.append(np.abs(self.v / self.tree.velocity_limit).max())
+            self.modes.add(self.session.mode)
+
+
+@pytest.mark.parametrize(('delay', 'push'), [(0, 0.5), (1, 0.25)])
+def test_a_hand_does_not_throw_a_light_wrist_beyond_its_velocity_limit(delay, push):
+    """5 N or 2.5 N at 0.1 m; damping by the inertia of the links would be 1 mN m per rad/s."""
+    arm = Thrown(delay, law='hand_guiding')
+    for k in range(30):
+        arm.session.perform(EnablingChange(arm.session, True))
+        arm.push[3] = push * min(k / 3.0, 1.0)
+        arm.step(50)
+    assert arm.modes == {SessionMode.HOLDING}
+    assert max(arm.speeds) < 1.0
+    assert max(arm.speeds) > 0.1
+
+
+@pytest.mark.parametrize('law', ['gravity_compensation', 'computed_torque', 'hand_guiding'])
+def test_an_arm_that_is_thrown_faster_than_plausible_is_braked(law):
+    """The positions show that it is a fact; it does not run on under gravity compensation."""
+    arm = Thrown(law=law)
+    if law == 'hand_guiding':
+        arm.session.perform(EnablingChange(arm.session, True))
+    arm.step(20)
+    arm.plant.data.qvel[3] = 15.0 * arm.tree.velocity_limit[3]
+    arm.speeds.clear()
+    arm.step(300)
+    assert SessionMode.STOPPED not in arm.modes
+    assert max(arm.speeds) > 14.0
+    assert max(arm.speeds[-100:]) < 0.1
+    texts = [remark.text for remark in arm.session.remarks]
+    assert any('times its velocity limit: braking' in text for text in texts)
+    expected = SessionMode.REACTING if law == 'hand_guiding' else SessionMode.HOLDING
+    assert arm.session.mode is expected  # a new press is needed

@@ -4,20 +4,23 @@
 ``python -m benchmark comply`` runs all combinations; here is a sample of them.
 """
 
+from collections import deque
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from oracles import PinocchioOracle
 
-from benchmark.pressing import Figures, Pressing, make_board, pressed, scene
-from robot_dynamics_ros.constraints.contact import ContactPhase
+from benchmark.pressing import Figures, Pressing, PressingScene, make_board, pressed, scene
+from robot_dynamics_ros.constraints.contact import ContactPhase, contact_loop, force_gain
 from robot_dynamics_ros.constraints.program_file import load_program
 from robot_dynamics_ros.constraints.reactions import constraint_force
 from robot_dynamics_ros.control.changes import ParameterChange, PayloadChange
 from robot_dynamics_ros.control.laws.control_law import Reference
 from robot_dynamics_ros.control.laws.registry import make_law
 from robot_dynamics_ros.control.streamed import MeasuredWrench
+from robot_dynamics_ros.description.shipped import share_directory
+from robot_dynamics_ros.dynamics.sampled_loop import Sampling
 from robot_dynamics_ros.errors import (
     ParameterError,
     ProgramError,
@@ -27,6 +30,64 @@ from robot_dynamics_ros.errors import (
 from robot_dynamics_ros.simulation.mujoco_description import Board
 
 MS = 1_000_000
+
+
+def program_for(name: str, stiffness: float) -> str:
+    """Return a shipped program with a stiffness of the surface, as YAML text."""
+    text = (share_directory() / 'config' / 'programs' / f'{name}.yaml').read_text('utf-8')
+    assert text.count('stiffness: 10000') == 1
+    return text.replace('stiffness: 10000', f'stiffness: {stiffness:.1f}')
+
+
+class LatePressing(Pressing):
+    """A scene whose efforts act some periods late, which the controller knows."""
+
+    def __init__(self, scene: PressingScene, stiffness: float, delay: int) -> None:
+        self._queue: deque[np.ndarray] = deque(maxlen=delay + 1)
+        program = program_for(scene.program, stiffness)
+        super().__init__(scene, make_board(scene, stiffness, 0.0), program=program, delay=delay)
+
+    def act(self) -> None:
+        own = self.effort
+        self._queue.append(own.copy())
+        self.effort = self._queue[0]
+        super().act()
+        self.effort = own
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('stiffness', [1e3, 1e4, 1e5, 1e6])
+@pytest.mark.parametrize(('name', 'delay'), [('scara_press', 0), ('scara_press', 2),
+                                             ('four_dof_board', 1)])  # fmt: skip
+def test_a_known_stiffness_is_pressed_calmly_or_refused_whatever_it_is(name, delay, stiffness):
+    """From soft to stiff; the board has a damping ratio of 2 % only."""
+    here = scene(name, friction=False)
+    if (name, stiffness) == ('four_dof_board', 1e6):  # stiff, and light along the normal
+        with pytest.raises(ParameterError, match=r'pressing on a surface of 1e\+06 N/m .*'):
+            LatePressing(here, stiffness, delay)
+        return
+    pressing = LatePressing(here, stiffness, delay)
+    pressing.settle(1.45)  # before the drawing begins
+    [(_, contact)] = pressing.law.program.contacts
+    force = np.array(pressing.force)
+    assert force.max() < 1.3 * contact.force
+    assert np.abs(force[-200:] - contact.force).max() < 0.1 * contact.force
+    assert np.ptp(force[-100:]) <= np.ptp(force[-600:-500]) + 0.01 * contact.force
+
+
+@pytest.mark.parametrize('damping', [20.0, 80.0, 300.0])
+@pytest.mark.parametrize('mass', [0.5, 4.0])
+def test_the_correction_of_the_force_has_the_slowest_decay_divided_by_eight(mass, damping):
+    """Continuous: of the roots of L s^2 + L G s + k, 1/s; a stable polynomial with it."""
+    for stiffness in (1e3, 1e4, 1e5, 1e6):
+        loop = contact_loop(stiffness, mass, damping)
+        gain = force_gain(loop, Sampling(0.0))
+        decay = -np.roots([mass, mass * damping, stiffness]).real.max()
+        assert gain == pytest.approx(decay / 8.0)
+        closed = np.roots([mass, mass * damping, stiffness, gain * stiffness])
+        assert closed.real.max() < -0.5 * gain
+        sampled = force_gain(loop, Sampling(1e-5, 'zero_order'))
+        assert sampled == pytest.approx(gain, rel=0.02)  # a period of 1e-5 s, 10 per radian
 
 
 @pytest.mark.slow

@@ -84,8 +84,8 @@ COMMAND = (
 )  # fmt: skip
 DRIVER_PROFILE = Parameter(
     'driver_profile', '', 'Driver profile: YAML file, or name of a shipped one; it determines '
-    'topics, joints, command_form and period, and bounds effort_rate_limit and state_timeout_s; '
-    'empty: none.', fixed=True,
+    'topics, joints, command_form, period, delay and velocity_cutoff_hz, and bounds '
+    'effort_rate_limit and state_timeout_s; empty: none.', fixed=True,
 )  # fmt: skip
 COMPENSATIONS = ('gravity', 'friction')
 #: Meaning of the effort in the driver's joint states: not usable; total effort of the drive; total
@@ -289,6 +289,8 @@ class DriverProfile:
         name: Name of the profile.
         summary: Description in one sentence.
         command, state: Topics and messages.
+        delay: Time from the measurement of a state until the effort computed from it acts, in
+            periods of the states; not negative.
         compensated_by_driver: Which of ``COMPENSATIONS`` the driver adds to every command.
         payload_known_to_driver: Whether its gravity compensation includes the payload.
         defaults: Default values of the joints.
@@ -300,6 +302,7 @@ class DriverProfile:
     summary: str = _key(read.text, '')
     command: CommandProfile = _key(_built(CommandProfile), CommandProfile())
     state: StateProfile = _key(_built(StateProfile), StateProfile())
+    delay: float = _key(read.not_negative, 1.0)
     compensated_by_driver: tuple[str, ...] = _key(_tuple_of(lambda _, value: value), ())
     payload_known_to_driver: bool = _key(read.switch, True)
     defaults: JointProfile = JointProfile()
@@ -324,6 +327,11 @@ class DriverProfile:
                 'is per_joint, but joints that share motors need one message for all',
                 'use group or joint_state',
             )
+
+    @property
+    def delay_s(self) -> float:
+        """The delay, s."""
+        return self.delay / self.state.rate_hz
 
     @property
     def coupled(self) -> list[str]:

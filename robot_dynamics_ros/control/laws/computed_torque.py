@@ -17,7 +17,7 @@ scaled by :math:`(M + h b)^{-1} M`, about 1/250 where :math:`h b / M = 250`. Wit
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -29,14 +29,13 @@ from robot_dynamics_ros.control.laws.control_law import (
     effort_terms,
 )
 from robot_dynamics_ros.dynamics.joint_terms import JointTerms, smooth_direction
-from robot_dynamics_ros.errors import ParameterError
+from robot_dynamics_ros.dynamics.sampled_loop import FeedbackLoop, scalar_loop
 from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.parameters import Parameter, spread
 from robot_dynamics_ros.spatial.scalar import Array, select
 from robot_dynamics_ros.symbolic.kernel import Kernel, compile_function
 
 P = Parameter
-Vector = Sequence[float] | Array
 
 #: Parameters of the feedback of joint errors.
 FEEDBACK = (
@@ -58,16 +57,22 @@ PERIOD = P('period', 0.0, 'Time between two commands; 0: continuous.', 0.0,
            unit='s')  # fmt: skip
 DISCRETIZATION = P('discretization', 'continuous', 'Time discretization of the plant.',
                    choices=DISCRETIZATIONS)  # fmt: skip
+DELAY = P('delay', 0.0, 'Time from a state until its effort acts.', 0.0, unit='periods')
+VELOCITY_CUTOFF = P('velocity_cutoff_hz', 0.0, 'Cut-off frequency of velocities that are derived '
+                    'from positions; 0: velocities are measured.', 0.0, unit='Hz')  # fmt: skip
+#: Those that determine the stability of a sampled loop.
+SAMPLING = (PERIOD, DISCRETIZATION, DELAY, VELOCITY_CUTOFF)
 
 
-def gains_of(parameters: Mapping[str, Any], n: int) -> tuple[list[float], list[float]]:
-    """Return Kp and Kd from the parameters of ``FEEDBACK`` and the period, see ``feedback_gains``.
+def gains_of(parameters: Mapping[str, Any], n: int) -> tuple[Array, Array]:
+    r"""Return :math:`K_p = \omega_0^2` (1/s^2) and :math:`K_d = 2\zeta\omega_0` (1/s) per joint.
 
-    Raises:
-        ParameterError: The sampled loop would be unstable.
+    Args:
+        parameters: Those of ``FEEDBACK`` by name.
+        n: Number of joints.
     """
-    w, zeta = (spread(parameters[one.name], n) for one in FEEDBACK)
-    return feedback_gains(w, zeta, parameters['period'])
+    w, zeta = (np.array(spread(parameters[one.name], n)) for one in FEEDBACK)
+    return w * w, 2.0 * zeta * w
 
 
 def drive_settings(end: float, parameters: Mapping[str, Any]) -> tuple[float, ...]:
@@ -83,34 +88,6 @@ def drive_settings(end: float, parameters: Mapping[str, Any]) -> tuple[float, ..
         float(parameters['friction_compensation']),
         float(parameters['friction_velocity'] == 'desired'),
     )
-
-
-def feedback_gains(
-    natural_frequency: Vector, damping_ratio: Vector, period: float
-) -> tuple[list[float], list[float]]:
-    r"""Return :math:`K_p = \omega_0^2` (1/s^2) and :math:`K_d = 2\zeta\omega_0` (1/s) per joint.
-
-    Args:
-        natural_frequency: rad/s.
-        damping_ratio: Dimensionless.
-        period: Time between two commands h, s; 0 for a continuous loop.
-
-    Raises:
-        ParameterError: The sampled loop would be unstable. With :math:`x = \omega_0 h` it is
-            stable for :math:`x^2 + 4\zeta x < 4` (semi-implicit plant) and, in addition,
-            :math:`x < 4\zeta` (effort held on a continuous plant).
-    """
-    for i, (w, zeta) in enumerate(zip(natural_frequency, damping_ratio, strict=True)):
-        x = w * period
-        if x > 0.0 and not (x * x + 4.0 * zeta * x < 4.0 and x < 4.0 * zeta):
-            raise ParameterError(
-                'natural_frequency',
-                w,
-                f'with damping_ratio {zeta:g} joint {i} is unstable at a period of {period:g} s',
-            )
-    Kp = [w * w for w in natural_frequency]
-    Kd = [2.0 * zeta * w for w, zeta in zip(natural_frequency, damping_ratio, strict=True)]
-    return Kp, Kd
 
 
 class ComputedTorque(ModelLaw):
@@ -137,7 +114,7 @@ class ComputedTorque(ModelLaw):
 
     name: ClassVar[str] = 'computed_torque'
     outputs: ClassVar[tuple[str, ...]] = ('inverse_dynamics',)
-    declared: ClassVar[tuple[Parameter, ...]] = (*FEEDBACK, *FRICTION, PERIOD)
+    declared: ClassVar[tuple[Parameter, ...]] = (*FEEDBACK, *FRICTION, *SAMPLING)
 
     def build(self) -> None:
         """Compile the feedback and the drives; see :class:`ModelLaw`."""
@@ -159,6 +136,15 @@ class ComputedTorque(ModelLaw):
         """Apply gains and friction parameters; see :class:`ControlLaw`."""
         self._gains[:] = np.ravel(gains_of(parameters, self.tree.n))
         self._settings[:] = drive_settings(parameters['period'], parameters)
+
+    def feedback_loops(self, q: Array) -> Iterator[FeedbackLoop]:
+        """Return the error dynamics of each joint, which an exact model decouples."""
+        w0, ratios = (spread(self.parameters[one.name], self.tree.n) for one in FEEDBACK)
+        rows = [*zip(w0, ratios, strict=True)]
+        for w, zeta in dict.fromkeys(rows):
+            i = rows.index((w, zeta))
+            subject = f'with damping_ratio {zeta:g} joint {i}'
+            yield scalar_loop('natural_frequency', w, zeta, subject=subject)
 
     def effort(self, t: float, q: Array, v: Array, reference: Reference, out: Array) -> None:
         """Compute the efforts for the coming period; see :class:`ControlLaw`."""

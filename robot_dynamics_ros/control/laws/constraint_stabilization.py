@@ -15,19 +15,20 @@ Source: A. T. Zaremba 1990, (3.1)-(3.5); constraint-stabilization, sections 3 to
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
 import numpy as np
 
 from robot_dynamics_ros.constraints.angles import JointProgram, follow_reference
-from robot_dynamics_ros.constraints.error_dynamics import sampled_radius
+from robot_dynamics_ros.constraints.contact import contact_loop, force_gain
+from robot_dynamics_ros.constraints.error_dynamics import error_loop
 from robot_dynamics_ros.constraints.program import Program
 from robot_dynamics_ros.constraints.program_file import Source, load_program
 from robot_dynamics_ros.constraints.program_kernel import ProgramKernel
 from robot_dynamics_ros.constraints.reactions import constraint_force
 from robot_dynamics_ros.constraints.signals import Followed, quintic_offset
-from robot_dynamics_ros.control.laws.computed_torque import DISCRETIZATION, FRICTION, PERIOD
+from robot_dynamics_ros.control.laws.computed_torque import FRICTION, SAMPLING
 from robot_dynamics_ros.control.laws.control_law import (
     ConstraintSnapshot,
     LookAhead,
@@ -35,7 +36,7 @@ from robot_dynamics_ros.control.laws.control_law import (
     Reference,
 )
 from robot_dynamics_ros.control.laws.program_effort import ContactForces, LeadIn, ProgramEffort
-from robot_dynamics_ros.errors import ParameterError
+from robot_dynamics_ros.dynamics.sampled_loop import FeedbackLoop, Sampling
 from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.parameters import Parameter
 from robot_dynamics_ros.spatial.scalar import Array
@@ -91,8 +92,7 @@ class ConstraintStabilization(ModelLaw):
         P('program', '', 'Constraint program of law constraint_stabilization: YAML file, YAML '
           'text, or name of a shipped one; empty: follow joint trajectories.'),
         *FRICTION,
-        PERIOD,
-        DISCRETIZATION,
+        *SAMPLING,
         P('limit_effort', True, 'Whether law constraint_stabilization scales the acceleration to '
           'meet the effort limits, which keeps its direction; otherwise efforts are clipped joint '
           'by joint.'),
@@ -140,7 +140,6 @@ class ConstraintStabilization(ModelLaw):
     def configure(self, parameters: Mapping[str, Any]) -> None:
         """Apply all parameters except the program; see :class:`ControlLaw`."""
         period, discretization = parameters['period'], parameters['discretization']
-        self._require_sampled_stability(period, discretization)
         self.ahead = LookAhead(self.tree.n, discretization, period)
         self._kernel.look_ahead(self.ahead.time, self.ahead.lead)
         self._effort.configure(self.ahead.end, parameters)
@@ -156,16 +155,28 @@ class ConstraintStabilization(ModelLaw):
         if values.get('program'):
             load_program(values['program'], tree)
 
-    def _require_sampled_stability(self, period: float, discretization: str) -> None:
-        if period > 0.0:
-            radius = sampled_radius(self.program.G0, self.program.G1, period, discretization)
-            if not radius < 1.0:
-                raise ParameterError(
-                    'period',
-                    period,
-                    f'the gains of program {self.program.name!r} are unstable at this period '
-                    f'({discretization}): the error grows {radius:.4g} times per tick',
-                )
+    def feedback_loops(self, q: Array) -> Iterator[FeedbackLoop]:
+        """Return the error dynamics, the null-space motion and the pressed surfaces."""
+        program, subject = self.program, f'the gains of program {self.program.name!r}'
+        yield error_loop(program.G0, program.G1, subject=subject)
+        if program.null_space is not None:
+            gains = np.diag(program.null_space.stiffness), np.diag(program.null_space.damping)
+            yield error_loop(*gains, subject=f'the null space of program {program.name!r}')
+        yield from (loop for loop, _ in self._contact_loops(q))
+
+    def _contact_loops(self, q: Array) -> Iterator[tuple[FeedbackLoop, float]]:
+        """Yield the loop of each contact at a position, and its integral gain, 1/s."""
+        program, kernel = self.program, self._kernel
+        if not program.contacts:
+            return
+        kernel.run(0.0, q, np.zeros(len(q)))
+        A, sampling = self._effort.inertia_matrix(q), Sampling.of(self.parameters)
+        for row, contact in program.contacts:
+            normal = kernel.Gamma[row]
+            mass = 1.0 / float(normal @ np.linalg.solve(A, normal))
+            loop = contact_loop(contact.stiffness, mass, float(program.G1[row, row]))
+            gain = force_gain(loop, sampling)
+            yield loop._replace(integral=np.array([[gain * contact.stiffness]])), gain
 
     def reset(self, t: float, q: Array, v: Array) -> None:
         """Start the program's clock at a measured state; see :class:`ControlLaw`.
@@ -186,7 +197,7 @@ class ConstraintStabilization(ModelLaw):
         self.acceleration[:], self._blend = 0.0, blend
         zero = np.zeros(self.program.m)
         self._kernel.set_offset(zero, zero, zero)
-        self._contacts.reset(self.external)
+        self._contacts.reset(self.external, [gain for _, gain in self._contact_loops(q)])
         if blend > 0.0:
             self._kernel.run(0.0, q, v)
             self._initial = self.f.copy(), self.f_dot.copy()

@@ -21,11 +21,12 @@ The remaining error of the first two is proportional to :math:`h^2`.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from robot_dynamics_ros.dynamics.sampled_loop import FeedbackLoop, Sampling
 from robot_dynamics_ros.errors import ParameterError
 from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.parameters import Parameter, checked, defaults, require_known
@@ -122,6 +123,8 @@ class ControlLaw(ABC):
     force_gain: float = 1.0
     #: Whether the law uses the joint reference.
     follows_reference: bool = True
+    #: What the law limits since it began to act, one sentence; empty: nothing.
+    notice: str = ''
     #: Whether the law uses external efforts.
     answers_force: bool = False
     #: Names of parameters whose change requires a new law.
@@ -162,9 +165,18 @@ class ControlLaw(ABC):
             ParameterError: A value is rejected; nothing has changed.
         """
         require_known(self.declared, values, f'parameter of law {self.name!r}')
-        new = checked(self.declared, {**self.parameters, **values}, self.tree.n)
-        self.configure(new)
-        self.parameters = new
+        old = self.parameters
+        self.apply(checked(self.declared, {**old, **values}, self.tree.n))
+        try:
+            self.require_stable(self.tree.middle)
+        except ParameterError:
+            self.apply(old)
+            raise
+
+    def apply(self, parameters: dict[str, Any]) -> None:
+        """Apply all parameters, which another law of the same robot has checked."""
+        self.configure(parameters)
+        self.parameters = parameters
 
     def configure(self, parameters: Mapping[str, Any]) -> None:  # noqa: B027
         """Apply parameters whose types and ranges have been checked.
@@ -185,6 +197,43 @@ class ControlLaw(ABC):
             RobotDynamicsError: A value is rejected.
         """
         checked(cls.declared, values, tree.n)
+
+    # Stability ----------------------------------------------------------------------------------
+
+    def feedback_loops(self, q: Array) -> Iterable[FeedbackLoop]:
+        """Return the law's feedback, linearized at rest at positions q; none by default.
+
+        Allocates, and may take milliseconds.
+        """
+        return ()
+
+    def require_stable(self, q: Array) -> None:
+        """Check that all feedback loops are stable at positions q, shape (n,), rad or m.
+
+        They are sampled with the parameters of ``SAMPLING`` that the law declares.
+
+        Raises:
+            ParameterError: One is unstable; names its parameter and what would be stable.
+        """
+        sampling = Sampling.of(self.parameters)
+        for loop in self.feedback_loops(q):
+            if not loop.is_stable(sampling):
+                raise self._unstable(loop, sampling)
+
+    def _unstable(self, loop: FeedbackLoop, sampling: Sampling) -> ParameterError:
+        part, value = loop.largest(sampling), self.parameters[loop.parameter]
+        if loop.environment is not None:
+            most = loop.bearable_environment(sampling) * loop.environment.max()
+            remedy = f'give a stiffness of at most {most:.3g} N/m'
+        elif isinstance(value, str):
+            remedy = f'multiply its gains by at most {part:.3g}'
+        elif part == 0.0:
+            remedy = 'no smaller value is stable either: give damping'
+        else:
+            scaled = np.atleast_1d(part * np.array(value, dtype=float))
+            remedy = f'give at most {", ".join(f"{x:.3g}" for x in scaled)}'
+        text = f'is unstable at {sampling}; {remedy}'
+        return ParameterError(loop.parameter, value, f'{loop.subject} {text}'.strip())
 
     # Diagnostics --------------------------------------------------------------------------------
 

@@ -27,6 +27,12 @@ configuration and without an inverse of the Jacobian. P projects on the orthogon
 the range of A, so that null-space efforts do not accelerate directions that have a stiffness:
 :math:`\Gamma M^{-1}LP = 0`.
 
+A sampled and delayed loop bears no mode beyond a frequency :math:`\omega_{max}` that depends on
+period, delay and :math:`\zeta` (see ``sampled_loop``). With the left singular vectors U of A, the
+columns of L U are the modes, and the singular values of A their frequencies :math:`\omega_i`.
+Where one is faster, its stiffness is multiplied by :math:`(\omega_{max}/\omega_i)^2`, and its
+damping belongs to :math:`\omega_{max}`.
+
 Source: A. Albu-Schäffer, C. Ott, U. Frese, G. Hirzinger, Cartesian impedance control of redundant
 robots, ICRA 2003 (damping design). C of Christoffel symbols is bilinear and symmetric:
 :math:`C(q,v)w = c(\tfrac{v+w}2) - c(\tfrac{v-w}2)` with :math:`c(v) = C(q,v)v`.
@@ -35,25 +41,26 @@ robots, ICRA 2003 (damping design). C of Christoffel symbols is bilinear and sym
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from functools import reduce
 from typing import Any, ClassVar
 
 import numpy as np
 
-from robot_dynamics_ros.control.laws.computed_torque import (
-    DISCRETIZATION,
-    FRICTION,
-    PERIOD,
-    DriveFriction,
-)
+from robot_dynamics_ros.control.laws.computed_torque import FRICTION, SAMPLING, DriveFriction
 from robot_dynamics_ros.control.laws.control_law import (
     LookAhead,
     ModelLaw,
     Reference,
     effort_terms,
 )
-from robot_dynamics_ros.dynamics import make_formulation
-from robot_dynamics_ros.errors import ParameterError
+from robot_dynamics_ros.control.laws.gravity_laws import inertia_matrix
+from robot_dynamics_ros.dynamics.sampled_loop import (
+    FeedbackLoop,
+    Sampling,
+    fastest_frequency,
+    scalar_loop,
+)
 from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.model.kinematics import Motion
 from robot_dynamics_ros.parameters import Parameter, spread
@@ -64,12 +71,13 @@ from robot_dynamics_ros.spatial.linear_algebra import (
     singular_value_decomposition,
     squares,
 )
-from robot_dynamics_ros.spatial.scalar import Array, sqrt
+from robot_dynamics_ros.spatial.scalar import Array, maximum, minimum, sqrt
 from robot_dynamics_ros.symbolic.kernel import compile_function
 
 P = Parameter
 _TINY = 1e-150  # avoids division by zero; below the square of any relevant number
 _NO_STIFFNESS = 1e-12  # relative to the sum of squared singular values: below it, no stiffness
+_UNLIMITED = 1e9  # rad/s: faster than any mode
 _AXES = ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0))
 
 
@@ -79,7 +87,9 @@ class Impedance(ModelLaw):
     The state is predicted with the acceleration of the last period, computed from the velocities,
     so that stiffness and damping have their set values at any period; see :class:`LookAhead`.
     Joint friction is compensated at the measured velocity. If the external effort is unknown, the
-    mass is not scaled, and ``status`` reports it.
+    mass is not scaled, and ``status`` reports it. A stiffness that is unstable at the present or
+    middle configuration is refused; where the arm moves to one that does not bear it, it is
+    limited, and ``notice`` and ``status`` report it.
 
     Args:
         tree: The model of the robot, payload included.
@@ -116,8 +126,7 @@ class Impedance(ModelLaw):
           'impedance.', 0.0),
         FRICTION[0],
         FRICTION[2],
-        PERIOD,
-        DISCRETIZATION,
+        *SAMPLING,
     )  # fmt: skip
 
     def build(self) -> None:
@@ -126,7 +135,8 @@ class Impedance(ModelLaw):
         self._frame = str(self.parameters['impedance_frame'])
         self._springs = compile_springs(tree, self._frame)
         self._rows = 6 if self._frame else n
-        self._numbers, self._stiffness = np.zeros(self._rows + 3), np.zeros(self._rows)
+        self._numbers, self._stiffness = np.zeros(self._rows + 4), np.zeros(self._rows)
+        self._kept = np.ones(1)
         self._factor, self.force_gain, self._time = 1.0, 1.0, math.nan
         self._previous, self._acceleration, self._zeros, self._shaping = np.zeros((4, n))
         self._mean, self._half, self._swing, self._gravity, self._drives = np.zeros((5, n))
@@ -138,50 +148,54 @@ class Impedance(ModelLaw):
         n = self.tree.n
         chosen = 'frame_stiffness' if self._frame else 'joint_stiffness'
         stiffness = np.array(spread(parameters[chosen], self._rows))
-        ratio, period = parameters['impedance_damping_ratio'], parameters['period']
+        ratio, sampling = parameters['impedance_damping_ratio'], Sampling.of(parameters)
         factor = float(parameters['impedance_mass_factor'])
-        self._require_sampled_stability(chosen, stiffness / min(factor, 1.0), ratio, period)
         self._factor, self._stiffness[:] = factor, stiffness
         self.answers_force = factor != 1.0
         w, free = parameters['null_space_frequency'], parameters['null_space_damping_ratio']
-        self._numbers[self._rows :] = ratio, 2.0 * free * w, w * w
-        self._ahead = LookAhead(n, parameters['discretization'], period)
+        fastest = min(fastest_frequency(sampling, ratio, 'measured'), _UNLIMITED)
+        self._numbers[self._rows :] = ratio, 2.0 * free * w, w * w, fastest
+        self._ahead = LookAhead(n, sampling.discretization, sampling.period)
         part = float(parameters['friction_compensation'])
         self._friction.configure(parameters['stiction_velocity'], part)
 
-    def _require_sampled_stability(
-        self, name: str, stiffness: Array, ratio: float, period: float
-    ) -> None:
-        """Raise ParameterError if the fastest mode in the middle of the limits is unstable."""
-        q, still = self.tree.middle, np.zeros(self.tree.n)
-        M = make_formulation('newton_euler', self.tree).mass_matrix(q)  # runs in the background
-        L = np.linalg.cholesky(M + np.diag(self.tree.armature))
+    def feedback_loops(self, q: Array) -> Iterator[FeedbackLoop]:
+        """Return the fastest mode, and the null-space motion; see :class:`ControlLaw`."""
+        parameters, still = self.parameters, np.zeros(self.tree.n)
+        L = np.linalg.cholesky(inertia_matrix(self.tree, q))
         J = np.array(_error(self.tree, self._frame, q, still, q, still).J, dtype=float)
-        A = np.linalg.solve(L, J.T * np.sqrt(stiffness))
-        x = period * float(np.linalg.norm(A, 2))
-        if x > 0.0 and not x * x + 4.0 * ratio * x < 4.0:
-            raise ParameterError(
-                name,
-                stiffness.tolist(),
-                f'has a mode of {x / period:.4g} rad/s, unstable at a period of {period:g} s',
-            )
+        A = np.linalg.solve(L, J.T * np.sqrt(self._stiffness / min(self._factor, 1.0)))
+        w, ratio = float(np.linalg.norm(A, 2)), parameters['impedance_damping_ratio']
+        chosen = 'frame_stiffness' if self._frame else 'joint_stiffness'
+        subject = f'a mode of {w:.4g} rad/s'
+        yield scalar_loop(chosen, w, ratio, 'measured', exponent=2.0, subject=subject)
+        free = parameters['null_space_frequency'], parameters['null_space_damping_ratio']
+        yield scalar_loop('null_space_frequency', *free, 'measured')
 
     def reset(self, t: float, q: Array, v: Array) -> None:
         """Discard the previous velocity; see :class:`ControlLaw`."""
-        self._time = math.nan
+        self._time, self.notice = math.nan, ''
 
     def status(self) -> dict[str, str]:
-        """Return the apparent mass; see :class:`ControlLaw`."""
+        """Return the apparent mass, and the limited stiffness; see :class:`ControlLaw`."""
+        limited = {'limited_stiffness': f'{self._kept[0] ** 2:.0%}'} if self._kept[0] < 1.0 else {}
         if not self.answers_force:
-            return {}
+            return limited
         source = 'measured' if self.external.measured else 'observed'
         shaped = f'{self._factor:g} times its own, by {source} external efforts'
-        return {'felt_mass': shaped if self.external.known else 'its own: no external effort'}
+        mass = shaped if self.external.known else 'its own: no external effort'
+        return {'felt_mass': mass, **limited}
 
     def effort(self, t: float, q: Array, v: Array, reference: Reference, out: Array) -> None:
         """Compute the efforts for the coming period; see :class:`ControlLaw`."""
         self._update_acceleration(t, v)
         self._write(q, v, reference, out)
+        if self._kept[0] < 1.0 and not self.notice:
+            self.notice = (
+                f'impedance: the stiffness of the fastest mode is limited to '
+                f'{self._kept[0] ** 2:.0%} here: {Sampling.of(self.parameters)} bears no mode '
+                f'beyond {self._numbers[-1]:.4g} rad/s'
+            )
         for part in (self._spring, self._damper, self._free, self._shaping):
             out += part
         out += self._friction_at(v, out)
@@ -228,6 +242,7 @@ class Impedance(ModelLaw):
             self._spring,
             self._damper,
             self._free,
+            self._kept,
         )
 
     def _friction_at(self, v: Array, motor: Array) -> Array:
@@ -277,11 +292,11 @@ def compile_springs(tree: RobotTree, frame: str) -> Any:
     n = tree.n
     if frame:
         tree.frame(frame)
-    sizes = {'q': n, 'v': n, 'q_r': n, 'v_r': n, 'mass': n * n, 'numbers': (6 if frame else n) + 3}
+    sizes = {'q': n, 'v': n, 'q_r': n, 'v_r': n, 'mass': n * n, 'numbers': (6 if frame else n) + 4}
     return compile_function(
         'impedance_tick',
         sizes,
-        {'spring': (n,), 'damper': (n,), 'free': (n,)},
+        {'spring': (n,), 'damper': (n,), 'free': (n,), 'kept': (1,)},
         lambda *arrays: spring_formulas(tree, frame, *arrays),
     )
 
@@ -295,8 +310,11 @@ def spring_formulas(
     v_r: Array,
     mass: Array,
     numbers: Array,
-) -> tuple[Array, Array, Array]:
-    """Return efforts of spring, damper and null-space motion, each (n,); traceable.
+) -> tuple[Array, ...]:
+    """Return efforts of spring, damper and null-space motion, each (n,), and a ratio; traceable.
+
+    The ratio, shape (1,), is that of the frequency of the fastest mode to the desired one; below 1
+    where it is limited.
 
     Args:
         tree: The robot.
@@ -306,23 +324,27 @@ def spring_formulas(
         q_r: Positions of the reference, shape (n,).
         v_r: Velocities of the reference, shape (n,).
         mass: Mass matrix without armature, row by row, shape (n * n,).
-        numbers: Stiffness of each row, damping ratio, and damping (1/s) and stiffness (1/s^2) of
-            the null-space motion.
+        numbers: Stiffness of each row, damping ratio, damping (1/s) and stiffness (1/s^2) of the
+            null-space motion, and largest frequency of a mode, rad/s.
     """
     n, f = tree.n, _error(tree, frame, q, v, q_r, v_r)
-    stiffness, (ratio, free_damping, free_stiffness) = numbers[:-3], numbers[-3:]
+    stiffness, (ratio, free_damping, free_stiffness, fastest) = numbers[:-4], numbers[-4:]
     root = np.array([sqrt(k) for k in stiffness])
     M = mass.reshape(n, n).copy()
     M[np.diag_indices(n)] += tree.armature
     L = cholesky(M)
-    lengths, U = _modes(forward(L, f.J.T * root))
+    A = forward(L, f.J.T * root)
+    lengths, U = _modes(A)
+    kept = np.array([fastest / maximum(length, fastest) for length in lengths])
     error_rate = L.T @ (v - v_r)
     along = U.T @ error_rate
-    damper = L @ (U @ (2 * ratio * lengths * along))
+    damper = L @ (U @ (2 * ratio * kept * lengths * along))
+    removed = L @ (U @ ((1 - kept * kept) * (U.T @ (A @ (root * f.value)))))
     desired = L.T @ (free_damping * (v - v_r) + free_stiffness * (q - q_r))
     reached = lengths * lengths / (lengths * lengths + _NO_STIFFNESS * squares(lengths) + _TINY)
     free = L @ (desired - U @ (reached * (U.T @ desired)))
-    return -(f.J.T @ (stiffness * f.value)), -damper, -free
+    least = np.array([reduce(minimum, kept)])
+    return removed - f.J.T @ (stiffness * f.value), -damper, -free, least
 
 
 def _modes(A: Array) -> tuple[Array, Array]:

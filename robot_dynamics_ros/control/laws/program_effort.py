@@ -247,11 +247,17 @@ class ContactForces:
         self._friction, self._effort = np.zeros(program.m), np.zeros(program.n)
         self._time, self._step = math.nan, 0.0
 
-    def reset(self, external: ExternalEffort) -> None:
-        """Restart with all contacts in their initial phase, above the surfaces."""
+    def reset(self, external: ExternalEffort, gains: Sequence[float]) -> None:
+        """Restart with all contacts in their initial phase, above the surfaces.
+
+        Args:
+            external: External effort on the joints.
+            gains: Integral gain of each contact, 1/s, see ``force_gain``.
+        """
         self._external, self._time = external, math.nan
         self._friction.fill(0.0)
-        for control in self.controls:
+        for control, gain in zip(self.controls, gains, strict=True):
+            control.gain = gain
             control.reset()
 
     def begin(self, t: float) -> None:

@@ -18,11 +18,8 @@ from typing import TYPE_CHECKING, Any
 from robot_dynamics_ros.control.laws.computed_torque import ComputedTorque
 from robot_dynamics_ros.control.laws.constraint_stabilization import ConstraintStabilization
 from robot_dynamics_ros.control.laws.control_law import ControlLaw
-from robot_dynamics_ros.control.laws.gravity_laws import (
-    GravityCompensation,
-    HandGuiding,
-    PdGravity,
-)
+from robot_dynamics_ros.control.laws.gravity_laws import GravityCompensation, PdGravity
+from robot_dynamics_ros.control.laws.hand_guiding import HandGuiding
 from robot_dynamics_ros.control.laws.impedance import Impedance
 from robot_dynamics_ros.errors import ConfigurationError, UnknownNameError
 from robot_dynamics_ros.model import RobotTree

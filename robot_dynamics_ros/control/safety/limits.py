@@ -15,11 +15,12 @@ The acceleration towards the limit is bounded so that the speed converges to thi
 .. math:: a \le \gamma\,(w_{max} - w) - w\,\frac{dw_{max}}{dd},
 
 and the effort by :math:`g + \bar m` times that bound, with gravity g and the joint's constant
-inertia :math:`\bar m`. Efforts within the bound are not changed. The bound is extended by the
-friction of the joint, less so the nearer the speed is to :math:`w_{max}`: for a light joint with
-high friction, friction takes most of the effort. Beyond the limit (d < 0) the joint returns with
-:math:`w_{max} = \max(\gamma d, -w_{back})`, at low speed so that the guard does not throw the
-arm, and with no more than :math:`a_b`.
+inertia :math:`\bar m`. The bound is at least :math:`-\rho w`, so that a joint that moves away from
+the limit may be stopped within about a period. Efforts within the bound are not changed. The bound
+is extended by the friction of the joint, less so the nearer the speed is to :math:`w_{max}`: for a
+light joint with high friction, friction takes most of the effort. Beyond the limit (d < 0) the
+joint returns with :math:`w_{max} = \max(\gamma d, -w_{back})`, at low speed so that the guard does
+not throw the arm, and with no more than :math:`a_b`.
 """
 
 from __future__ import annotations
@@ -38,7 +39,8 @@ from robot_dynamics_ros.spatial.scalar import Array, Scalar, maximum, minimum, s
 DECAY_S = 0.1
 #: Speed of the return from beyond a limit, as a fraction of the joint's velocity limit.
 RETURN_SPEED = 0.05
-#: gamma, 1/s: the last part before a limit is braked with its inverse as time constant.
+#: gamma, 1/s: the last part before a limit is braked with its inverse as time constant, or slower
+#: if the sampled and delayed loop does not bear it.
 GUARD_RATE = 25.0
 
 
@@ -268,7 +270,7 @@ class JointLimitGuard:
     and Coulomb friction extend the bound; other friction is additional braking.
 
     Attributes:
-        bounds: A column of ``GuardBounds`` per joint, shape (8, n).
+        bounds: A column of ``GuardBounds`` per joint, shape (10, n).
         active: Number of ticks in which each joint's effort was changed, shape (n,).
 
     Args:
@@ -285,7 +287,14 @@ class JointLimitGuard:
         self.active = np.zeros(tree.n)
         self.fit(tree, inertia, braking)
 
-    def fit(self, tree: RobotTree, inertia: Any, braking: float) -> None:
+    def fit(
+        self,
+        tree: RobotTree,
+        inertia: Any,
+        braking: float,
+        rate: float = GUARD_RATE,
+        stopping: float = 0.0,
+    ) -> None:
         """Compute the bounds.
 
         Args:
@@ -293,6 +302,8 @@ class JointLimitGuard:
                 limits.
             inertia: Effective inertia of each joint, shape (n,), kg m^2 or kg; positive.
             braking: Fraction of the effort limit that the guard may use to brake, in (0, 1].
+            rate: gamma, 1/s; positive.
+            stopping: rho, 1/s.
 
         Raises:
             ParameterError: A value is out of its range.
@@ -306,10 +317,12 @@ class JointLimitGuard:
             tree.position_lower,
             tree.position_upper,
             brake,
-            linear=brake / (GUARD_RATE * GUARD_RATE),
-            return_speed=np.minimum(RETURN_SPEED * tree.velocity_limit, brake / GUARD_RATE),
+            linear=brake / (rate * rate),
+            return_speed=np.minimum(RETURN_SPEED * tree.velocity_limit, brake / rate),
             damping=tree.damping,
             coulomb=tree.coulomb_friction,
+            rate=rate * np.ones(tree.n),
+            stopping=stopping * np.ones(tree.n),
         )
 
     def confine(self, q: Array, v: Array, gravity: Array, effort: Array) -> bool:
@@ -347,6 +360,8 @@ class GuardBounds(NamedTuple):
         linear: Length of the linear part, brake / rate^2, rad or m.
         return_speed: Speed of the return from beyond the limit, rad/s or m/s.
         damping, coulomb: Viscous and Coulomb friction, N m s and N m, or N s/m and N.
+        rate: gamma, 1/s.
+        stopping: rho, 1/s.
     """
 
     mass: Scalar
@@ -357,6 +372,8 @@ class GuardBounds(NamedTuple):
     return_speed: Scalar
     damping: Scalar
     coulomb: Scalar
+    rate: Scalar
+    stopping: Scalar
 
 
 def confined_effort(
@@ -393,7 +410,9 @@ def acceleration_bound(d: Scalar, w: Scalar, joint: GuardBounds) -> Scalar:
     returning = -joint.return_speed
     slope = select(returning, most, slope, 0.0)
     most = maximum(most, returning)
-    return maximum(GUARD_RATE * (most - w) - slope * w, -joint.brake)
+    bound = maximum(joint.rate * (most - w) - slope * w, -joint.brake)
+    inside = select(0.0, d, maximum(bound, -joint.stopping * w), bound)
+    return select(w, 0.0, inside, bound)
 
 
 def _friction_extension(d: Scalar, w: Scalar, joint: GuardBounds, friction: Scalar) -> Scalar:
@@ -413,7 +432,7 @@ def _fastest(d: Scalar, joint: GuardBounds) -> tuple[Scalar, Scalar]:
     square = 2.0 * joint.brake * (d - 0.5 * joint.linear)
     root = sqrt(maximum(square, 0.0))
     # The root is 0 where the square underflows.
-    steep = minimum(GUARD_RATE, joint.brake / select(0.0, root, root, 1.0))
-    slope = select(0.0, root, steep, GUARD_RATE)
+    steep = minimum(joint.rate, joint.brake / select(0.0, root, root, 1.0))
+    slope = select(0.0, root, steep, joint.rate)
     near = joint.linear
-    return select(near, d, root, GUARD_RATE * d), select(near, d, slope, GUARD_RATE)
+    return select(near, d, root, joint.rate * d), select(near, d, slope, joint.rate)

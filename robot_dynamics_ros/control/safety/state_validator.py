@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from enum import Enum
 from functools import cache, partial, reduce
+from typing import NamedTuple
 
 import numpy as np
 
@@ -27,11 +28,13 @@ REVERSAL_TIME = 0.2
 
 
 class StateVerdict(str, Enum):
-    """Verdict on a state; only the first two permit its use in the law."""
+    """Verdict on a state; only the first three permit its use in the law."""
 
     ACCEPTED = 'accepted'
     #: Accepted after a gap, a restart of the time or a jump: the law must restart at this state.
     RESTARTED = 'restarted'
+    #: Accepted although a joint is faster than plausible, because its positions show it.
+    TOO_FAST = 'too fast'
     NON_FINITE = 'not finite'
     IMPLAUSIBLE = 'implausible'
     JUMPED = 'jumped'
@@ -41,7 +44,22 @@ class StateVerdict(str, Enum):
     @property
     def usable(self) -> bool:
         """Whether the law may use the state."""
-        return self in (StateVerdict.ACCEPTED, StateVerdict.RESTARTED)
+        return self in (StateVerdict.ACCEPTED, StateVerdict.RESTARTED, StateVerdict.TOO_FAST)
+
+
+#: States in a row whose positions agree with a high speed, so that it is a fact.
+AGREEING = 3
+_AGREEMENT, _ENCODER_STEP = 0.2, 1e-3  # relative deviation of their speeds; of positions, rad or m
+
+
+class _Doubtful(NamedTuple):
+    """A rejected state, the speed since the one before, and the number that agree before it."""
+
+    stamp: float
+    q: Array
+    v: Array
+    rate: Array
+    agreeing: int
 
 
 class StateValidator:
@@ -62,6 +80,9 @@ class StateValidator:
     one in a row is a restart (the simulation was reset). A gap longer than ``timeout`` is a
     restart too.
 
+    A speed beyond ten times the limit is a fact if the positions of ``AGREEING`` states in a row
+    agree with it; these states are accepted as too fast, until the arm is slower again.
+
     Attributes:
         time: Timestamp of the last accepted state, s; NaN before the first.
         dt: Time between the timestamps of the last two accepted states, s; 0 after a restart.
@@ -77,7 +98,9 @@ class StateValidator:
 
     def __init__(self, tree: RobotTree, timeout: float, *, measured_velocity: bool = True) -> None:
         self.timeout = timeout
-        self._fastest = np.minimum(VELOCITY_FACTOR * tree.velocity_limit, MAX_POSITION)
+        self._limit = np.minimum(VELOCITY_FACTOR * tree.velocity_limit, MAX_POSITION)
+        self._fastest, self._measured = self._limit.copy(), measured_velocity
+        self._is_fast, self._last_q = False, np.zeros(tree.n)
         self._state, self._plausible, self._accepted = np.zeros((3, 2 * tree.n))
         self._numbers = np.array([0.0, 0.0, SLACK])
         self._excess, self._kernel = np.zeros(3), excess_function(tree.n, measured_velocity)
@@ -85,6 +108,7 @@ class StateValidator:
         self.time, self.dt = math.nan, 0.0
         self._plausible_time = self._late_time = math.nan
         self._jumped = self._repeat_allowed = False
+        self._doubtful: _Doubtful | None = None
 
     def allow_repeat(self) -> None:
         """Accept the next state even if it repeats the last timestamp; other checks remain."""
@@ -99,12 +123,51 @@ class StateValidator:
             v: Velocities, shape (n,), rad/s or m/s; may contain invalid values.
         """
         verdict = self._evaluate(stamp, q, v)
+        if verdict in (StateVerdict.IMPLAUSIBLE, StateVerdict.JUMPED):
+            if self._is_fact(stamp, q, v):
+                verdict = self._evaluate(stamp, q, v)
+        else:
+            self._doubtful = None
         if verdict.usable:
             continues = verdict is StateVerdict.ACCEPTED and not self._repeat_allowed
             self.dt = stamp - self.time if continues else 0.0
             self.time, self._repeat_allowed = stamp, False
+            if self._is_fast:
+                verdict = self._slow_down(q, v)
         self.counts[verdict] += 1
         return verdict
+
+    def _is_fact(self, stamp: float, q: Array, v: Array) -> bool:
+        """Return whether a rejected state is the last of ``AGREEING`` that agree on a high speed.
+
+        If so, such speeds are permitted.
+        """
+        before, agreeing, rate = self._doubtful, 0, np.zeros(len(q))
+        with np.errstate(all='ignore'):
+            if before is not None and 0.0 < stamp - before.stamp <= self.timeout:
+                step = stamp - before.stamp
+                rate = (q - before.q) / step
+                expected = 0.5 * (v + before.v) if self._measured else before.rate
+                away, size = np.abs(rate - expected), np.abs(rate)
+                if (away <= _AGREEMENT * size + _ENCODER_STEP / step).all():
+                    agreeing = before.agreeing + 1
+            self._doubtful = _Doubtful(stamp, q.copy(), v.copy(), rate, agreeing)
+            speed = np.maximum(np.abs(rate), np.abs(v))
+        if agreeing < AGREEING - 1 or not (speed > self._limit).any():
+            return False
+        self._fastest[:] = np.minimum(np.maximum(self._limit, 2.0 * speed), MAX_POSITION)
+        self._is_fast = True
+        self._last_q[:] = before.q if before is not None else q
+        return True
+
+    def _slow_down(self, q: Array, v: Array) -> StateVerdict:
+        """Return the verdict on a usable state after a fast one; end the permission of speeds."""
+        speed = np.abs(v) if self._measured else np.abs(q - self._last_q) / max(self.dt, 1e-9)
+        self._last_q[:] = q
+        if (speed > self._limit).any():
+            return StateVerdict.TOO_FAST
+        self._is_fast, self._fastest[:] = False, self._limit
+        return StateVerdict.ACCEPTED
 
     def _evaluate(self, stamp: float, q: Array, v: Array) -> StateVerdict:
         numbers, since, step = self._numbers, stamp - self.time, stamp - self._plausible_time

@@ -9,10 +9,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from robot_dynamics_ros.control.laws.gravity_laws import joint_inertia
+from robot_dynamics_ros.control.laws.gravity_laws import inertia_matrix
 from robot_dynamics_ros.control.safety.limits import EffortLimiter
 from robot_dynamics_ros.control.safety.state_validator import MeasuredState
 from robot_dynamics_ros.dynamics.joint_terms import JointTerms
+from robot_dynamics_ros.dynamics.sampled_loop import CONTINUOUS, FeedbackLoop, Sampling
 from robot_dynamics_ros.errors import UnknownNameError
 from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.spatial.scalar import Array
@@ -57,7 +58,9 @@ class StopAction:
         name: One of ``STOP_ACTIONS``.
         tree: The robot.
         kernels: With ``gravity_forces``; compiled from the tree if None.
-        natural_frequency: w0 of the feedback, which is critically damped, rad/s.
+        natural_frequency: w0 of the feedback, which is critically damped, rad/s; reduced to what
+            is stable in the middle of the limits.
+        sampling: Sampling of the loop.
 
     Raises:
         UnknownNameError: There is no such action; lists those that exist.
@@ -69,11 +72,15 @@ class StopAction:
         tree: RobotTree,
         kernels: KernelSet | None = None,
         natural_frequency: float = 10.0,
+        sampling: Sampling = CONTINUOUS,
     ) -> None:
         if name not in STOP_ACTIONS:
             raise UnknownNameError('stop action', name, STOP_ACTIONS)
         self.rule = STOP_ACTIONS[name]
-        inertia, w = joint_inertia(tree, tree.middle), natural_frequency
+        M = inertia_matrix(tree, tree.middle)
+        inertia, w = np.diag(M), natural_frequency
+        loop = FeedbackLoop('', M, np.diag(w * w * inertia), np.diag(2.0 * w * inertia))
+        w *= loop.largest(sampling)
         self.stiffness, self.damping = inertia * (w * w), inertia * (2.0 * w)
         kernels = kernels or compile_kernel(tree, outputs=('gravity_forces',))
         self._gravity = kernels.gravity_forces
@@ -101,7 +108,9 @@ class StopAction:
             out -= self.damping * v
 
 
-FASTEST_RATE, RATE_PER_PERIOD = 100.0, 0.1
+#: Largest alpha, 1/s; largest part of the momentum that is removed in a period, and per time until
+#: the effort has acted.
+FASTEST_RATE, RATE_PER_PERIOD, RATE_PER_DELAY = 100.0, 0.1, 0.5
 #: Fraction of the initial speed below which the arm is at rest.
 _REST = 0.01
 
@@ -110,18 +119,17 @@ class Braking:
     """Computes braking efforts, and detects when the arm is at rest.
 
     Attributes:
-        delay: Delay from a command to the states that show its effect, in addition to the period,
-            s; 0 if unknown. Gravity, inertia and momentum are predicted by this time. Without the
-            prediction, joints that hardly move are pushed where the mass matrix is nearly
-            singular.
-        acting_effort: Returns the motor plus external effort during the delay, shape (n,), N m or
-            N; None: unknown, and the present momentum is used.
+        delay: Time from a state until its effort acts, s. Gravity, inertia and momentum are
+            predicted by this time. Without the prediction, joints that hardly move are pushed
+            where the mass matrix is nearly singular.
 
     Args:
         tree: The robot with effort limits and rotor inertia.
         kernels: With ``inverse_dynamics`` and ``gravity_forces``; compiled from the tree if None.
         share: s, fraction of the effort not needed for gravity, in (0, 1].
-        period: Nominal control period, s.
+        sampling: Sampling of the loop, with its delay.
+        acting_effort: Returns the motor plus external effort during the delay, shape (n,), N m or
+            N; None: unknown, and the present momentum is used.
 
     Cost: one inverse dynamics and about 15 us; allocates, since it acts only briefly.
     """
@@ -131,16 +139,19 @@ class Braking:
         tree: RobotTree,
         kernels: KernelSet | None = None,
         share: float = 0.7,
-        period: float = 1e-3,
+        sampling: Sampling = CONTINUOUS,
+        acting_effort: Callable[[], Array | None] = lambda: None,
     ) -> None:
         outputs = ('inverse_dynamics', 'gravity_forces')
         self._kernels: Any = kernels or compile_kernel(tree, outputs=outputs)
         self._share, self._terms = share, JointTerms.of(tree)
-        self._rate = min(FASTEST_RATE, RATE_PER_PERIOD / period)
+        period = sampling.period
+        until = period * max(sampling.delay + 0.5, RATE_PER_DELAY / RATE_PER_PERIOD)
+        self._rate = min(FASTEST_RATE, RATE_PER_DELAY / until) if until else FASTEST_RATE
         self._still, self._impulse = np.zeros(tree.n), np.zeros(tree.n)
         self._gravity, self._ahead = np.zeros(tree.n), np.zeros(tree.n)
-        self.delay = self._end = self._rest_speed = 0.0
-        self.acting_effort: Callable[[], Array | None] = lambda: None
+        self.delay, self._acting_effort = sampling.delay * period, acting_effort
+        self._end = self._rest_speed = 0.0
 
     def begin(self, t: float, q: Array, v: Array, limit: Array) -> None:
         """Start to brake at a state.
@@ -182,7 +193,7 @@ class Braking:
         self._kernels.inverse_dynamics(ahead, self._still, v, impulse)  # M v + g
         impulse -= gravity
         impulse += self._terms.armature * v
-        acting = self.acting_effort()
+        acting = self._acting_effort() if self.delay else None
         if acting is not None:
             impulse += self.delay * (acting - gravity - self._terms.friction(v, gravity))
         # Where gravity needs almost the whole limit, a tenth of the limit is used.
@@ -198,6 +209,8 @@ class Stopping:
 
     Attributes:
         active: Whether the stop action acts instead of the law.
+        acting_effort: Returns the motor plus external effort until the next command acts, shape
+            (n,), N m or N; None: unknown.
 
     Args:
         state: The last measured state.
@@ -207,10 +220,22 @@ class Stopping:
     def __init__(self, state: MeasuredState, limiter: EffortLimiter) -> None:
         self._state, self._limiter = state, limiter
         self.active = self._braked = False
+        self.acting_effort: Callable[[], Array | None] = lambda: None
 
-    def configure(self, action: StopAction, brake: Braking) -> None:
-        """Set action and brake; an active action, or braking, restarts at the present state."""
-        self.action, self.brake = action, brake
+    def configure(
+        self, tree: RobotTree, kernels: KernelSet, name: str, share: float, sampling: Sampling
+    ) -> None:
+        """Set action and brake; an active action, or braking, restarts at the present state.
+
+        Args:
+            tree: The robot.
+            kernels: Its dynamics.
+            name: Name of the stop action.
+            share: See :class:`Braking`.
+            sampling: Sampling of the loop.
+        """
+        self.action = StopAction(name, tree, kernels, sampling=sampling)
+        self.brake = Braking(tree, kernels, share, sampling, lambda: self.acting_effort())
         if self.active:
             self.begin()
         else:

@@ -261,6 +261,7 @@ class Energy(Metric):
 
 _MAX_LISTED = 10  # contacts reported individually
 _LONGEST_STEP = 0.2  # s; a longer step restarts the observer
+_MOST_DELAYED = 200  # states, whose commands may still have to act
 
 
 class Contacts(Metric):
@@ -348,6 +349,7 @@ class ContactStream:
         )
         self.detector = ContactDetector(tree, kernels.gravity_forces, self.observer, thresholds)
         self.measured, self._fitting = measured, fitting
+        self._delay = 0.0 if measured else thresholds.delay
         self._previous: Recording | None = None
 
     def take(self, run: Recording) -> Iterator[tuple[float, float, ContactEvent | None]]:
@@ -361,8 +363,8 @@ class ContactStream:
         first = len(whole.time) - len(run.time)
         steps = np.diff(whole.time, prepend=whole.time[0] - 2.0 * _LONGEST_STEP)
         for k in range(first, len(whole.time)):
-            applied = self._applied_effort(efforts, k)
             step = float(steps[k])
+            applied = self._applied_effort(efforts, k, step)
             if not (
                 0.0 < step <= _LONGEST_STEP
                 and np.isfinite(applied).all()
@@ -377,10 +379,11 @@ class ContactStream:
                 obs, dq = self.observer, whole.position[k] - whole.position[k - 1]
                 self._fitting.take(step, dq, obs.model, obs.a, obs.v, applied, obs.gain)
             yield float(whole.time[k]), step, self.detector.update(step)
-        self._previous = whole.rows(slice(len(whole.time) - 1, None))
+        self._previous = whole.rows(slice(max(len(whole.time) - _MOST_DELAYED, 0), None))
 
-    def _applied_effort(self, efforts: Array, k: int) -> Array:
-        """Return the effort that acted between states k - 1 and k, shape (n,)."""
-        if k == 0:
+    def _applied_effort(self, efforts: Array, k: int, step: float) -> Array:
+        """Return the effort that acted between states k - 1 and k, a step (s) apart, (n,)."""
+        late = k - 1 - (round(self._delay / step) if step > 0.0 else 0)
+        if late < 0:
             return np.full(efforts.shape[1], np.nan)
-        return 0.5 * (efforts[k - 1] + efforts[k]) if self.measured else efforts[k - 1]
+        return 0.5 * (efforts[k - 1] + efforts[k]) if self.measured else efforts[late]
