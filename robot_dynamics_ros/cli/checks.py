@@ -52,7 +52,7 @@ from robot_dynamics_ros.errors import (
 )
 from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.model.build import EffortLimit
-from robot_dynamics_ros.model.findings import Finding, error, warning
+from robot_dynamics_ros.model.findings import Finding, error, merged, warning
 from robot_dynamics_ros.model.inspection import ModelCheck, finding_as_dict
 from robot_dynamics_ros.model.load import check_model
 from robot_dynamics_ros.recordings.output_folder import write_json
@@ -123,7 +123,7 @@ def _print(
         print_table(_link_table(check))
     if check.joints:
         print_table(_joint_table(check, needed))
-    print_findings(findings)
+    print_findings(merged(findings))
     last = escape(verdict) if findings else '[green]no problems found[/]'
     console.print(last, highlight=False)
 

@@ -172,7 +172,7 @@ def starting_configuration(program: Program, home: Array | None = None) -> Array
     best, best_f = guesses[0], np.full(program.m, np.inf)
     for guess in guesses:
         q, f = _solve(program, guess, 0.0)
-        inside = np.all((q >= tree.position_lower) & (q <= tree.position_upper))
+        inside = np.all((q >= tree.reference_lower) & (q <= tree.reference_upper))
         if np.abs(f).max() < SOLVED and inside:
             return q
         if np.abs(f).max() < np.abs(best_f).max():
@@ -237,13 +237,13 @@ def _require_rank(program: Program, solution: TaskInverse, q: Array, t: float) -
 
 def _require_limits(tree: RobotTree, q: Array, v: Array, t: float) -> None:
     for i, joint in enumerate(tree.joint_names):
-        lower, upper = tree.position_lower[i], tree.position_upper[i]
+        lower, upper = tree.reference_lower[i], tree.reference_upper[i]
         if not lower - 1e-9 <= q[i] <= upper + 1e-9:
             raise ProgramError(
                 f'joint {joint!r}',
                 f'is at {q[i]:.4g} at t = {t:.3f} s',
-                f'its limits are {lower:.4g} to {upper:.4g}; move the path, or choose another '
-                'posture or start',
+                f'its {tree.limits_word(i)} are {lower:.4g} to {upper:.4g}; move the path, or '
+                'choose another posture or start',
             )
         if abs(v[i]) > tree.velocity_limit[i]:
             raise ProgramError(

@@ -203,9 +203,9 @@ class NullSpaceTask(NamedTuple):
             limit_gain: Per joint or one for all, rad/s^2 or m/s^2; 0 for unlimited joints.
             limit_margin: Width of the repulsion zone, a fraction of the joint range, at most 0.5.
         """
-        limited = np.isfinite(tree.position_lower) & np.isfinite(tree.position_upper)
-        lower = np.where(limited, tree.position_lower, -1e6)
-        upper = np.where(limited, tree.position_upper, 1e6)
+        limited = np.isfinite(tree.reference_lower) & np.isfinite(tree.reference_upper)
+        lower = np.where(limited, tree.reference_lower, -1e6)
+        upper = np.where(limited, tree.reference_upper, 1e6)
         ones = np.ones(tree.n)
         return cls(
             damping * ones,

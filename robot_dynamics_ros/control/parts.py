@@ -96,7 +96,7 @@ class StreamedTargets:
         target = before.copy()
         for name, value in zip(named, values, strict=True):
             target[tree.joint_index(name)] = value
-        excess = np.maximum(target - tree.position_upper, tree.position_lower - target)
+        excess = np.maximum(target - tree.reference_upper, tree.reference_lower - target)
         worst = int(excess.argmax())
         self._report(f'joint {tree.joint_names[worst]!r}', excess[worst], _NEAR, 'rad or m')
         return tree.nearest_turn(target, before)

@@ -3,11 +3,14 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+
+import numpy as np
 
 from robot_dynamics_ros.description.packages import (
     cloned_file,
@@ -19,6 +22,7 @@ from robot_dynamics_ros.disk_cache import cached, new_digest
 from robot_dynamics_ros.errors import DescriptionError, MissingDependencyError
 
 _MESH_FILE = re.compile(r'(<mesh\b[^>]*?\bfilename\s*=\s*["\'])([^"\'<>]+)(["\'])')
+_QUATERNION = re.compile(r'(<origin\b[^>]*?)\bquat_xyzw\s*=\s*(["\'])([^"\']*)\2([^>]*>)')
 _COMMENT = re.compile(r'<!--.*?-->', re.DOTALL)
 _EXPRESSION = re.compile(r'\$[({]')
 _LINK = re.compile(r'<link[\s/>]')
@@ -80,6 +84,39 @@ def _absolute(reference: re.Match[str], folder: Path | None) -> str:
     if path is None or not path.is_file():
         return reference[0]
     return f'{before}{html.escape(str(path))}{quote}'
+
+
+def rpy_of_quaternion(text: str) -> tuple[float, float, float]:
+    """Return the angles about the fixed axes x, y, z of a quaternion "x y z w", rad.
+
+    Raises:
+        ValueError: It is not four finite numbers, or all are zero.
+    """
+    from robot_dynamics_ros.spatial.rotation import roll_pitch_yaw, rotation_from_xyzw
+
+    try:
+        numbers = [float(word) for word in text.split()]
+    except ValueError:
+        numbers = []
+    if len(numbers) != 4 or not all(map(math.isfinite, numbers)) or not any(numbers):
+        raise ValueError(f'{shortened(text)} is no quaternion')
+    return roll_pitch_yaw(rotation_from_xyzw(np.array(numbers)))
+
+
+def with_rpy(xml: str) -> str:
+    """Return URDF text with the quaternions of origins (URDF 1.1) written as rpy.
+
+    Other readers of the text need not know them. What is invalid stays as it is.
+    """
+    return _QUATERNION.sub(_as_rpy, xml) if 'quat_xyzw' in xml else xml
+
+
+def _as_rpy(origin: re.Match[str]) -> str:
+    before, _, text, after = origin.groups()
+    with suppress(ValueError):
+        if not re.search(r'\brpy\s*=', before + after):
+            return f'{before}rpy="{" ".join(map(repr, rpy_of_quaternion(text)))}"{after}'
+    return origin[0]
 
 
 def _read_text(path: str) -> str:

@@ -13,7 +13,13 @@ from collections.abc import Mapping
 from typing import NamedTuple, TypeVar
 from xml.etree import ElementTree
 
-from robot_dynamics_ros.description.source import shortened, urdf_text
+from robot_dynamics_ros.description.source import (
+    rpy_of_quaternion,
+    shortened,
+    urdf_text,
+    with_rpy,
+)
+from robot_dynamics_ros.description.unread import DescriptionRemark, unread_parts
 from robot_dynamics_ros.errors import DescriptionError, FaultHandler, raise_fault
 
 Element = ElementTree.Element
@@ -101,6 +107,7 @@ class Joint(NamedTuple):
 
     ``armature`` (kg m^2 or kg) is the reflected inertia of the drive, given by the attribute
     ``armature`` of the ``<dynamics>`` element, an extension that other URDF parsers ignore.
+    ``soft`` are the soft position limits of the ``<safety_controller>``; None if it has none.
     """
 
     name: str
@@ -115,15 +122,23 @@ class Joint(NamedTuple):
     armature: float = 0.0
     mimic: Mimic | None = None
     lock: Lock | None = None
+    soft: tuple[float, float] | None = None
 
 
 class RobotDescription(NamedTuple):
-    """Links and joints of a robot in the order of the file; ``xml`` is the expanded URDF text."""
+    """Links and joints of a robot in the order of the file.
+
+    Attributes:
+        xml: The expanded URDF text; quaternions of origins are written as rpy, which all readers
+            know.
+        remarks: What is not used of the text.
+    """
 
     name: str
     links: tuple[Link, ...]
     joints: tuple[Joint, ...]
     xml: str
+    remarks: tuple[DescriptionRemark, ...] = ()
 
 
 T = TypeVar('T', Link, Joint)
@@ -214,7 +229,9 @@ class _Reader:
         links = [self._link(element) for element in root.findall('link')]
         joints = [self._joint(element) for element in root.findall('joint')]
         links, joints = self._distinct('link', links), self._distinct('joint', joints)
-        return RobotDescription(root.get('name', ''), tuple(links), tuple(joints), xml)
+        remarks = tuple(unread_parts(root))
+        name, text = root.get('name', ''), with_rpy(xml)
+        return RobotDescription(name, tuple(links), tuple(joints), text, remarks)
 
     def _distinct(self, kind: str, parts: list[T]) -> list[T]:
         """Return the first part of each name; report the names of several."""
@@ -272,7 +289,18 @@ class _Reader:
 
     def _pose(self, parent: Element, culprit: str) -> Pose:
         origin, zero = parent.find('origin'), (0.0, 0.0, 0.0)
-        return Pose(*(self._vector(origin, key, culprit, zero) for key in ('xyz', 'rpy')))
+        xyz, rpy = (self._vector(origin, key, culprit, zero) for key in ('xyz', 'rpy'))
+        if origin is None or (text := origin.get('quat_xyzw')) is None:
+            return Pose(xyz, rpy)
+        if origin.get('rpy') is not None:
+            self._fault(culprit, '<origin> has both rpy and quat_xyzw', 'give one of them')
+            return Pose(xyz, rpy)
+        try:
+            return Pose(xyz, rpy_of_quaternion(text))
+        except ValueError as error:
+            remedy = 'give four numbers x y z w, not all zero'
+            self._fault(f'{culprit} <origin quat_xyzw>', str(error), remedy)
+            return Pose(xyz, (math.nan, math.nan, math.nan))
 
     def _link(self, element: Element) -> Link:
         name, inertial = self._name(element), element.find('inertial')
@@ -311,7 +339,18 @@ class _Reader:
             armature,
             self._mimic(element, culprit),
             None if locked is None else self._lock(locked, culprit),
+            self._soft_limits(element, culprit),
         )
+
+    def _soft_limits(self, joint: Element, culprit: str) -> tuple[float, float] | None:
+        """Return the soft limits of a joint, which default to 0; None unless lower < upper."""
+        element = joint.find('safety_controller')
+        if element is None:
+            return None
+        lower, upper = (
+            self._number(element, f'soft_{end}_limit', culprit, 0.0) for end in ('lower', 'upper')
+        )
+        return (lower, upper) if lower < upper else None
 
     def _lock(self, element: Element, culprit: str) -> Lock:
         position, kind = self._number(element, 'position', culprit), element.get('type', '')

@@ -99,6 +99,7 @@ def _add_lock(element: ElementTree.Element, lock: Lock) -> None:
 
 def _set_origin(element: ElementTree.Element, pose: Pose) -> None:
     origin = _child(element, 'origin')
+    origin.attrib.pop('quat_xyzw', None)
     for key in ('xyz', 'rpy'):
         origin.set(key, ' '.join(map(repr, getattr(pose, key))))
 

@@ -74,7 +74,7 @@ class FourDofGeometry:
         same, arm = np.eye(3), 'arm waist-shoulder-elbow-wrist'
         require_frames(tree, tool, arm, origins, [same, np.array(_DOWN), same, same], (False,) * 4)
         x, y, z = tool.p_BF.tolist()
-        lower, upper = tree.position_lower.tolist(), tree.position_upper.tolist()
+        lower, upper = tree.reference_lower.tolist(), tree.reference_upper.tolist()
         return cls(a2, a3, (x, y, z), height, tuple(lower), tuple(upper))
 
 

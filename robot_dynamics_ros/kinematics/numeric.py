@@ -102,7 +102,7 @@ def inverse_kinematics(
     if iterations < 1:
         raise ParameterError('iterations', iterations, 'must be at least 1')
     q = tree.middle if start is None else array('start', start, (tree.n,))
-    q = np.clip(q, tree.position_lower, tree.position_upper)
+    q = np.clip(q, tree.reference_lower, tree.reference_upper)
     rng = np.random.default_rng(seed)
     best: tuple[float, Array] = (math.inf, q)
     total = attempts = 0
@@ -148,14 +148,14 @@ def nearest_configuration(
     """
     p = array('position', position, (3,))
     weight = np.array([_POSITION_WEIGHT] * 3 + ([] if R is None else [1.0] * 3))
-    clipped = np.clip(start, tree.position_lower, tree.position_upper)
+    clipped = np.clip(start, tree.reference_lower, tree.reference_upper)
     return _descend(tree, frame, p, R, clipped, 1e-9, _NEAREST_STEPS, weight)[0]
 
 
 def _status(tree: RobotTree, q: Array, reached: bool) -> Status:
     if reached:
         return 'converged'
-    at_limit = (q <= tree.position_lower + 1e-9) | (q >= tree.position_upper - 1e-9)
+    at_limit = (q <= tree.reference_lower + 1e-9) | (q >= tree.reference_upper - 1e-9)
     return 'at_limits' if at_limit.any() else 'not_converged'
 
 
@@ -181,7 +181,7 @@ def _descend(
         # Least squares of [J; lambda E] dq = [e; 0] avoids squaring the condition number.
         stacked = np.concatenate([J * free, damping * np.eye(tree.n)])
         step = np.linalg.lstsq(stacked, np.concatenate([error, zero]), rcond=None)[0]
-        new = np.clip(q + step, tree.position_lower, tree.position_upper)
+        new = np.clip(q + step, tree.reference_lower, tree.reference_upper)
         new_error = weight * _error(tree, frame, p, R, new)
         if new_error @ new_error < error @ error:
             q, error, damping = new, new_error, max(0.1 * damping, 1e-9)
@@ -194,8 +194,8 @@ def _descend(
 
 def _free_joints(tree: RobotTree, q: Array, direction: Array) -> Array:
     """Return 0 for joints at a limit that the step would violate, 1 for the others."""
-    blocked = ((q <= tree.position_lower) & (direction < 0.0)) | (
-        (q >= tree.position_upper) & (direction > 0.0)
+    blocked = ((q <= tree.reference_lower) & (direction < 0.0)) | (
+        (q >= tree.reference_upper) & (direction > 0.0)
     )
     return np.where(blocked, 0.0, 1.0)
 

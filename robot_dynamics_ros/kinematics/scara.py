@@ -74,7 +74,7 @@ class ScaraGeometry:
         down, up = np.diag([1.0, -1.0, -1.0]), np.eye(3)
         slides, arm = (False, False, True, False), 'SCARA R R P R'
         require_frames(tree, tool, arm, origins, [up, up, down, up], slides, np.zeros(3))
-        lower, upper = tree.position_lower.tolist(), tree.position_upper.tolist()
+        lower, upper = tree.reference_lower.tolist(), tree.reference_upper.tolist()
         return cls(L1, L2, height, tuple(lower), tuple(upper))
 
 

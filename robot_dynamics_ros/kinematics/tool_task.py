@@ -85,7 +85,7 @@ class ToolTask:
         if not (np.abs(self._error(p, q)).max() < _SOLVED and reached):
             raise UnreachableError(target, f'the iteration ended {distance:.3g} m off')
         for i, name in enumerate(self.tree.joint_names):
-            lower, upper = self.tree.position_lower[i], self.tree.position_upper[i]
+            lower, upper = self.tree.reference_lower[i], self.tree.reference_upper[i]
             if not lower <= q[i] <= upper:
                 reason = f'joint {name!r} would be at {q[i]:.4g}, beyond [{lower:g}, {upper:g}]'
                 raise UnreachableError(target, reason)
@@ -140,7 +140,7 @@ class ToolTask:
         tree = self.tree
         turns, limits = (
             np.logical_not(tree.joint_is_prismatic),
-            (tree.position_lower, tree.position_upper),
+            (tree.reference_lower, tree.reference_upper),
         )
         return nearest(solutions, near, revolute=turns.tolist(), limits=limits).q
 

@@ -11,7 +11,7 @@ import math
 from collections.abc import Collection, Iterator, Mapping
 from decimal import Decimal
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -170,6 +170,21 @@ def joint_limits(joint: Joint, effort_limit: EffortLimit = None) -> JointLimits:
     return JointLimits(lower, upper, velocity, math.nan if effort is None else effort)
 
 
+def _soft_limits(joints: list[Joint], lower: Array, upper: Array) -> tuple[Any, Any]:
+    """Return the soft limits of joints with given limits; None, None if no joint has any."""
+    found = np.array([soft_range(joint) for joint in joints], dtype=float).T
+    empty = np.maximum(found[0], lower) >= np.minimum(found[1], upper)
+    found[:, empty] = [[-np.inf], [np.inf]]
+    return tuple(found) if np.isfinite(found).any() else (None, None)
+
+
+def soft_range(joint: Joint) -> tuple[float, float]:
+    """Return the soft limits of a joint, rad or m; infinite without any, or if it is endless."""
+    if joint.soft is None or joint.kind == 'continuous':
+        return -math.inf, math.inf
+    return joint.soft
+
+
 def build_tree(
     description: RobotDescription,
     gravity: Array,
@@ -196,6 +211,7 @@ def build_tree(
     bodies = _lump_inertias(description, frames, len(moving))
     limits = np.array([joint_limits(joint, effort_limit) for joint in free], dtype=float)
     lower, upper, velocity, effort = limits.T.copy()
+    soft_lower, soft_upper = _soft_limits(free, lower, upper)
     damping, friction, armature = _drive_terms(moving, coupling)
     origins = [_frame_at(frames[joint.parent], joint.origin) for joint in moving]
     return RobotTree(
@@ -222,6 +238,8 @@ def build_tree(
         coulomb_friction=friction,
         armature=armature,
         coupling=coupling,
+        soft_lower=soft_lower,
+        soft_upper=soft_upper,
     )
 
 

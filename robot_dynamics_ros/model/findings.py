@@ -17,11 +17,13 @@ Source: the composite-rigid-body algorithm and the :math:`L^TDL` factorization o
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 from typing import Literal, NamedTuple
 
 import numpy as np
 
+from robot_dynamics_ros.description.unread import culprits
 from robot_dynamics_ros.description.urdf import Link
 from robot_dynamics_ros.errors import DescriptionError, ModelError
 from robot_dynamics_ros.model.build import link_inertia
@@ -54,6 +56,7 @@ class Finding(NamedTuple):
         remedy: How to correct it.
         fault: The exception of an error, for callers that reject errors.
         fatal: Whether ``load_robot`` rejects the robot for this error even without ``strict``.
+        cause: What findings of one cause have in common, if their problems differ in numbers.
     """
 
     severity: Severity
@@ -62,19 +65,46 @@ class Finding(NamedTuple):
     remedy: str
     fault: DescriptionError | None = None
     fatal: bool = False
+    cause: str = ''
 
     def __str__(self) -> str:
         return f'{self.culprit}: {self.problem}; {self.remedy}'
 
 
-def error(fault: DescriptionError, *, fatal: bool = False) -> Finding:
+def error(fault: DescriptionError, *, fatal: bool = False, cause: str = '') -> Finding:
     """Convert an exception of the package to a finding."""
-    return Finding('error', fault.culprit, fault.problem, fault.remedy, fault, fatal)
+    return Finding('error', fault.culprit, fault.problem, fault.remedy, fault, fatal, cause)
 
 
-def warning(culprit: str, problem: str, remedy: str) -> Finding:
+def warning(culprit: str, problem: str, remedy: str, cause: str = '') -> Finding:
     """Return a finding that does not prevent the robot from being loaded."""
-    return Finding('warning', culprit, problem, remedy)
+    return Finding('warning', culprit, problem, remedy, cause=cause)
+
+
+_ELEMENT = re.compile(r"(link|joint) '(.*)'", re.DOTALL)
+
+
+def merged(findings: Iterable[Finding]) -> list[Finding]:
+    """Return one finding for each cause, with the names of all links or joints concerned."""
+    causes: dict[tuple[str, ...], list[Finding]] = {}
+    for finding in findings:
+        element = _ELEMENT.fullmatch(finding.culprit)
+        kind = element[1] if element else finding.culprit
+        cause = (finding.cause,) if finding.cause else (finding.problem, finding.remedy)
+        key = finding.severity, kind, *cause
+        causes.setdefault(key, []).append(finding)
+    return [_together(key[1], of_cause) for key, of_cause in causes.items()]
+
+
+def _together(kind: str, findings: list[Finding]) -> Finding:
+    """Return the first of several findings of a cause, with the names of all."""
+    first = findings[0]
+    if len(findings) == 1 or kind == first.culprit:
+        return first
+    names = [finding.culprit.removeprefix(f'{kind} ')[1:-1] for finding in findings]
+    same = all((x.problem, x.remedy) == (first.problem, first.remedy) for x in findings)
+    problem = first.problem if same else f'{first.problem} ({first.culprit})'
+    return first._replace(culprit=culprits(kind, names), problem=problem)
 
 
 class LinkReport(NamedTuple):
@@ -152,7 +182,9 @@ def link_findings(
     if max(abs(angle) for angle in inertial.origin.rpy) > FULL_TURN:
         yield warning(culprit, f'rpy {inertial.origin.rpy} exceeds a turn', 'angles are in rad')
     if inertial.mass < LIGHTEST_LINK:
-        yield warning(culprit, f'mass {inertial.mass:g} kg is below a gram', 'masses are in kg')
+        yield warning(
+            culprit, f'mass {inertial.mass:g} kg is below a gram', 'masses are in kg', 'light'
+        )
     yield from _size_findings(culprit, report, child_origins, longest)
 
 
@@ -181,6 +213,7 @@ def _size_findings(
             f'only a body of {report.least_density:.3g} kg/m^3 or more has this mass and inertia; '
             f'lead has {LEAD:.3g}',
             'the inertia is too small for the mass: it is in kg m^2, about the centre of mass',
+            'dense',
         )
     if longest <= 0.0:
         return
@@ -193,6 +226,7 @@ def _size_findings(
             f'the centre of mass is {distance:.3g} m off the line of its joints; '
             f'the longest link measures {longest:.3g} m',
             'it is in m, in the frame of the link, whose origin is the joint that moves it',
+            'far',
         )
     if edge > TOO_LONG * max(length, distance, longest):
         a, b, c = report.equivalent_box
@@ -201,6 +235,7 @@ def _size_findings(
             f'the inertia is that of a box of {a:.3g} x {b:.3g} x {c:.3g} m; '
             f'the longest link measures {longest:.3g} m',
             'the inertia is too large for the mass: it is in kg m^2, about the centre of mass',
+            'large',
         )
 
 

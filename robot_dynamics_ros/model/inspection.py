@@ -30,6 +30,7 @@ from robot_dynamics_ros.model.findings import (
 )
 from robot_dynamics_ros.spatial.scalar import Array
 
+NOT_USED = 'not used: the link does not move'
 MOST_TURNS = 3.0  # in either direction; a limit of 180 was probably meant in degrees
 
 
@@ -80,7 +81,7 @@ def check_joint(
     if joint.mimic is not None:
         problem = f'is a mimic joint of {joint.mimic.leader!r} and has no independent effort'
         remedy = 'it is coupled to its leader; to exclude it, make it fixed or set mimic=lock'
-        findings.append(error(DescriptionError(culprit, problem, remedy)))
+        findings.append(error(DescriptionError(culprit, problem, remedy), cause='mimic'))
     effort = limits.effort if driven and not math.isnan(limits.effort) else None
     report = JointReport(
         joint.name,
@@ -215,6 +216,7 @@ def inspect(
     """
     findings = [error(fault, fatal=True) for fault in (*faults, *tree_faults(description))]
     findings += [] if description.name else [error(nameless())]
+    findings += [warning(*remark) for remark in description.remarks]
     links, part_findings = _check_links(description)
     findings += part_findings
     joints: list[JointReport] = []
@@ -294,11 +296,12 @@ def _check_links(description: RobotDescription) -> tuple[list[LinkReport], list[
             with_inertia.add(mover.name)
             findings += link_faults
         for finding in () if mover else link_faults:
-            remedy = f'{finding.remedy} (not used: the link does not move)'
-            findings.append(warning(finding.culprit, finding.problem, remedy))
+            remedy = f'{finding.remedy} ({NOT_USED})'
+            findings.append(finding._replace(severity='warning', remedy=remedy, fault=None))
     for joint in description.joints:
         if joint.kind in MOVING and joint.child in movers and joint.name not in with_inertia:
             problem = 'has no <inertial>, and no link fixed to it has one'
             remedy = f'joint {joint.name!r} moves it: give its mass and inertia'
-            findings.append(error(ModelError(f'link {joint.child!r}', problem, remedy)))
+            fault = ModelError(f'link {joint.child!r}', problem, remedy)
+            findings.append(error(fault, cause='massless'))
     return reports, findings

@@ -35,10 +35,17 @@ from robot_dynamics_ros.model.findings import (
     Finding,
     error,
     mass_matrix_fault,
+    merged,
     sampled_positions,
 )
 from robot_dynamics_ros.model.identified import IdentifiedParameters
-from robot_dynamics_ros.model.inspection import ModelCheck, check_joint, inspect, unknown_joints
+from robot_dynamics_ros.model.inspection import (
+    NOT_USED,
+    ModelCheck,
+    check_joint,
+    inspect,
+    unknown_joints,
+)
 from robot_dynamics_ros.model.mechanism import Mechanism
 from robot_dynamics_ros.model.robot_tree import STANDARD_GRAVITY, RobotTree, vector
 from robot_dynamics_ros.model.selection import (
@@ -217,7 +224,9 @@ def _tree(
         remarks = (*remarks, f'near the zero position: {singular}')
     locked_findings = [check_joint(original[name], 1.0)[1] for name in selection.locked]
     findings = [f for of_joint in locked_findings for f in of_joint if f.severity == 'error']
-    sentences = [*remarks, *selection.remarks, *map(str, [*faults, *findings, *check.findings])]
+    of_model = (f for f in check.findings if f.fatal or NOT_USED not in f.remedy)
+    found = merged([*(error(fault) for fault in faults), *findings, *of_model])
+    sentences = [*remarks, *selection.remarks, *map(str, found)]
     paths, locked = _lock_paths(selection), {name: original[name] for name in selection.locked}
     return replace(
         tree,

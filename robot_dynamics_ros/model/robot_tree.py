@@ -93,6 +93,9 @@ class RobotTree:
         remarks: Suspicious or reinterpreted parts of the description, one sentence each.
         drive_friction: Additional friction terms by name, see ``model.identified``; shape (n,)
             each.
+        soft_lower, soft_upper: Soft position limits, which bound references (trajectories,
+            targets, paths, samples) within the position limits, shape (n,), rad or m; infinite
+            for joints without one, None if no joint has one.
     """
 
     name: str
@@ -123,6 +126,8 @@ class RobotTree:
     lock_paths: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     remarks: tuple[str, ...] = ()
     drive_friction: Mapping[str, Array] = field(default_factory=dict)
+    soft_lower: Array | None = None
+    soft_upper: Array | None = None
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
@@ -160,6 +165,7 @@ class RobotTree:
             expanded[self.body_of_joint] = getattr(self, name)
             changes[name] = expanded
         changes |= {'joint_names': coupling.joint_names, 'coupling': None, 'drive_friction': {}}
+        changes |= {'soft_lower': None, 'soft_upper': None}
         return replace(self, **changes)
 
     @property
@@ -220,12 +226,30 @@ class RobotTree:
         return np.where(np.isfinite(span), span, 0.0)
 
     @property
+    def reference_lower(self) -> Array:
+        """Lower limit of references, shape (n,), rad or m: of the position, and the soft one."""
+        soft = self.soft_lower
+        return self.position_lower if soft is None else np.maximum(self.position_lower, soft)
+
+    @property
+    def reference_upper(self) -> Array:
+        """Upper limit of references, shape (n,), rad or m; see ``reference_lower``."""
+        soft = self.soft_upper
+        return self.position_upper if soft is None else np.minimum(self.position_upper, soft)
+
+    def limits_word(self, i: int) -> str:
+        """Return what the reference limits of joint i are called in messages."""
+        reference = self.reference_lower[i], self.reference_upper[i]
+        own = self.position_lower[i], self.position_upper[i]
+        return 'limits' if reference == own else 'soft limits'
+
+    @property
     def middle(self) -> Array:
-        """Middle of the position limits, shape (n,), rad or m; the position nearest 0 if endless.
+        """Middle of the reference limits, shape (n,), rad or m; nearest to 0 if endless.
 
         It is the one default posture: of searches, of programs and of laws without another one.
         """
-        lower, upper = self.position_lower, self.position_upper
+        lower, upper = self.reference_lower, self.reference_upper
         ends = np.where(self._limited, [lower, upper], np.clip(0.0, lower, upper))
         return ends.mean(axis=0)
 
@@ -233,13 +257,13 @@ class RobotTree:
     def sampled_range(self) -> tuple[Array, Array]:
         """Lower and upper bound of samples, shape (n,) each, rad or m.
 
-        They are the position limits, but at most a turn about the middle of a revolute joint, and
+        They are the reference limits, but at most a turn about the middle of a revolute joint, and
         ``_ENDLESS_TRAVEL`` to both sides of an endless prismatic one.
         """
         endless = np.where(self._limited, np.inf, _ENDLESS_TRAVEL)
         reach, middle = np.where(self.joint_is_prismatic, endless, np.pi), self.middle
-        lower = np.maximum(self.position_lower, middle - reach)
-        return lower, np.minimum(self.position_upper, middle + reach)
+        lower = np.maximum(self.reference_lower, middle - reach)
+        return lower, np.minimum(self.reference_upper, middle + reach)
 
     @property
     def _limited(self) -> Array:

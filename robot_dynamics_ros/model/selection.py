@@ -17,7 +17,7 @@ from robot_dynamics_ros.description.urdf import (
 )
 from robot_dynamics_ros.description.urdf_patch import fix_joints
 from robot_dynamics_ros.errors import ConfigurationError, NonFiniteError, known_name
-from robot_dynamics_ros.model.build import MOVING, joint_limits, unit_axis
+from robot_dynamics_ros.model.build import MOVING, joint_limits, soft_range, unit_axis
 from robot_dynamics_ros.spatial.rotation import (
     roll_pitch_yaw,
     rotation_about,
@@ -279,5 +279,8 @@ def _with_follower_limits(
         if math.isfinite(lower) and math.isfinite(upper):
             narrowed = narrowed._replace(lower=lower, upper=upper)
             kind = 'revolute' if kind == 'continuous' else kind
-        joints[mimic.leader] = joints[mimic.leader]._replace(limit=narrowed, kind=kind)
+        soft = sorted((end - mimic.offset) / k for end in soft_range(joints[name]))
+        of_leader = soft_range(joints[mimic.leader])
+        both = max(soft[0], of_leader[0]), min(soft[1], of_leader[1])
+        joints[mimic.leader] = joints[mimic.leader]._replace(limit=narrowed, kind=kind, soft=both)
     return description._replace(joints=tuple(joints.values())), remarks

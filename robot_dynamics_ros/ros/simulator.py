@@ -137,6 +137,8 @@ class Simulator(PackageNode):
         self.get_logger().info(
             f'{tree.name}: {settings["mode"]}, steps of {settings["period"]:g} s'
         )
+        for remark in tree.remarks:
+            self.get_logger().warning(remark)
         on_set_parameters(self, self._check_change, self._apply_change)
         self._restart()
         if settings['publish_description'] and not description:

@@ -114,7 +114,7 @@ def point_settings(
         goal: Final positions by joint; others stay, within their limits.
         share: Fraction of the velocity limits.
     """
-    held = np.clip(q, tree.position_lower, tree.position_upper).tolist()
+    held = np.clip(q, tree.reference_lower, tree.reference_upper).tolist()
     end = [goal.get(name, x) for name, x in zip(tree.joint_names, held, strict=True)]
     seconds = PEAK_VELOCITY * np.abs(np.array(end) - q) / tree.speeds(_DEFAULT_SPEED)
     duration = max(float(seconds.max()), share * _SHORTEST_S)
@@ -166,7 +166,8 @@ def _planned(
     chain, scale = Chain(parts), settings['speed_scale']
     _check_duration(settings, chain.duration)
     slowed = Slowed(chain, scale)
-    check_limits(slowed, tree)
+    outside = np.maximum(tree.reference_lower - q, q - tree.reference_upper)
+    check_limits(slowed, tree, outside=np.maximum(outside, 0.0))
     if checker is not None:
         checker.require_free(settings['kind'], chain.table(chain.instants(_CHECK_PERIOD))[0])
     return _sampled(

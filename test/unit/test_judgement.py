@@ -49,11 +49,12 @@ JUDGED = {
               joint('j1', 'base', 'arm')),
         "link 'arm': inertia is not positive definite", 'n', 1),
     'a wheel without range': (
-        GOOD.replace('lower="-3.0" upper="3.0"', ''), "joint 'j1': limits [0, 0] are empty",
+        GOOD.replace('lower="-3.0" upper="3.0"', ''),
+        "joints 'j1', 'j2': limits [0, 0] are empty",
         'position_upper', [np.inf, np.inf]),
     'reversed limits': (
         GOOD.replace('lower="-3.0" upper="3.0"', 'lower="2" upper="-1"'),
-        "joint 'j1': limits [2, -1] are empty", 'position_lower', [-1.0, -1.0]),
+        "joints 'j1', 'j2': limits [2, -1] are empty", 'position_lower', [-1.0, -1.0]),
     'negative damping': (
         robot('r', BASE, ARM, joint('j1', 'base', 'arm', dynamics='<dynamics damping="-1"/>')),
         "joint 'j1': damping -1 is negative", 'damping', [0.0]),

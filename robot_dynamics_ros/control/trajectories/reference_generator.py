@@ -118,7 +118,10 @@ class ReferenceGenerator:
         return bool((reference.position == target).all())
 
     def _outside(self, q: Array) -> Array:
-        return np.abs(self._inside(q) - q)
+        return np.abs(self._bounded(q) - q)
+
+    def _bounded(self, q: Array) -> Array:
+        return np.clip(q, self._tree.reference_lower, self._tree.reference_upper)
 
     def _inside(self, q: Array) -> Array:
         return np.clip(q, self._tree.position_lower, self._tree.position_upper)
@@ -277,7 +280,7 @@ class ReferenceGenerator:
         """Set the target of a stream; the first target replaces the present trajectory.
 
         Args:
-            target: Shape (n,), rad or m; clamped to the position limits.
+            target: Shape (n,), rad or m; clamped to the reference limits.
             limits: Limits and filter of the stream.
 
         Returns:
@@ -290,7 +293,7 @@ class ReferenceGenerator:
             stream = TargetStream(limits, self.reference, sampler.period, implicit, self._now_ns)
             self._replace(stream, self._now_ns)
         stream.filter = limits
-        stream.aim(self._inside(target))
+        stream.aim(self._bounded(target))
         return first
 
     @property

@@ -100,8 +100,8 @@ def check_limits(
         trajectory: Trajectory with a finite duration.
         tree: The robot, with joints in the trajectory's order.
         step: Nominal time between the checked instants, s.
-        outside: Permitted excess over the position limits before the end, per joint, rad or m; the
-            excess at the start, so that the joint may return.
+        outside: Permitted excess over the reference limits before the end, per joint, rad or m:
+            that at the start, so that the joint may return.
 
     Raises:
         TrajectoryError: It has another number of joints, never ends, or exceeds a limit; names
@@ -117,7 +117,7 @@ def check_limits(
         raise TrajectoryError('trajectory', 'never ends', 'check one that does')
     times = trajectory.instants(step)
     position, velocity, _ = trajectory.table(times)
-    lower, upper = tree.position_lower, tree.position_upper
+    lower, upper = tree.reference_lower, tree.reference_upper
     slack = np.full(position.shape, 1e-9)
     slack[:-1] += outside
     inside = (position >= lower - slack) & (position <= upper + slack)
@@ -125,7 +125,7 @@ def check_limits(
         raise TrajectoryError(
             f'joint {tree.joint_names[i]!r}',
             f'is at {position[k, i]:.6g} at t = {times[k]:.4g} s',
-            f'its limits are {lower[i]:.6g} to {upper[i]:.6g}',
+            f'its {tree.limits_word(i)} are {lower[i]:.6g} to {upper[i]:.6g}',
         )
     fastest = tree.velocity_limit * (1.0 + 1e-9)
     for k, i in np.argwhere(~(np.abs(velocity) <= fastest))[:1]:

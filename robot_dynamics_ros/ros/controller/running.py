@@ -76,6 +76,8 @@ class RunningController:
         subscribe_streams(node, session, changes.perform)
         self._trajectories = ControllerTrajectories(node, session, changes)
         self._log.info(f'{tree.name} under {session.loop.law.name}: {self.connection.describe()}')
+        for remark in tree.remarks:
+            self._log.warning(remark)
         for name, value in session.parameters.items():
             self._log.debug(f'{name}: {str(value)[:_MAX_LOGGED]}')
         changes.log_law_remarks()

@@ -1,0 +1,279 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is not used of a URDF is remarked, once per cause; URDF 1.1 and 1.2 are read."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from oracles import PinocchioOracle
+from samples import world_files
+from scipy.spatial.transform import Rotation
+from urdf_text import joint, link, numbers, robot, symmetric
+
+from robot_dynamics_ros.__main__ import main
+from robot_dynamics_ros.control.trajectories.motions import Quintic
+from robot_dynamics_ros.control.trajectories.trajectory import check_limits
+from robot_dynamics_ros.description.urdf import read_description
+from robot_dynamics_ros.errors import DescriptionError, TrajectoryError
+from robot_dynamics_ros.geometry.robot_shapes import collision_shapes, robot_shapes
+from robot_dynamics_ros.kinematics.numeric import inverse_kinematics
+from robot_dynamics_ros.model import frame_pose, load_robot
+from robot_dynamics_ros.model.load import check_model
+
+I = symmetric(0.02, 0.03, 0.025)
+DRIVE = '<dynamics damping="1" friction="0.5"/>'
+
+
+def arm(*extra, **changes):
+    """Return a two-joint arm; ``changes`` are arguments of its second joint."""
+    return robot(
+        'arm',
+        link('base'),
+        link('upper', 2.0, (0.1, 0, 0), I),
+        link('lower', 1.0, (0.1, 0, 0), I),
+        joint('j1', 'base', 'upper', axis=(0, 1, 0), dynamics=DRIVE),
+        joint('j2', 'upper', 'lower', xyz=(0.3, 0, 0), axis=(0, 1, 0),
+              **{'dynamics': DRIVE, **changes}),
+        *extra,
+    )  # fmt: skip
+
+
+ARM = arm()
+SECOND = '<joint name="j2" type="revolute">'
+#: What is replaced by what in the text, and what is said then.
+UNREAD = {
+    'attribute of axis': ('<axis xyz', '<axis xzy', "joints 'j1', 'j2': <axis xzy> is not used"),
+    'attribute of origin': ('xyz="0.3 0.0 0.0"', 'pos="0.3 0 0"', "joint 'j2': <origin pos> is"),
+    'order of angles': ('xyz="0.3 0.0 0.0" rpy', 'xyz="0.3 0 0" ypr', "joint 'j2': <origin ypr>"),
+    'coulomb': ('friction="0.5"', 'coulomb="0.5"', "joints 'j1', 'j2': <dynamics coulomb> is not"),
+    'stiffness': ('friction="0.5"', 'stiffness="7"', '<dynamics stiffness> is not used; '),
+    'several': ('friction="0.5"', 'mu="1" K="7"', '<dynamics mu, K> is not used'),
+    'limit': ('effort="100.0"', 'effort="100" current="3"', '<limit current> is not used; '),
+    'limits of 1.2': ('effort="100.0"', 'effort="100" jerk="3" acceleration="2"',
+                      "joints 'j1', 'j2': <limit jerk, acceleration> is not used; motions keep"),
+    'pose': ('<inertial><origin xyz="0.1 0.0 0.0" rpy="0.0 0.0 0.0"/>', '<inertial><pose/>',
+             "links 'upper', 'lower': <inertial><pose> is not used; <inertial> has <origin>"),
+    'text': ('<origin xyz="0.3 0.0 0.0" rpy="0.0 0.0 0.0"/>', '<origin>0.3 0 0</origin>',
+             "joint 'j2': the text in <origin> is not used"),
+    'inertia': ('<mass value', '<mass unit="g" value', "<mass unit> is not used; <mass> has"),
+    'child of joint': (SECOND, f'{SECOND}<spring k="2"/>', "joint 'j2': <spring> is not used"),
+    'child of link': ('<link name="upper">', '<link name="upper"><Inertial/>',
+                      "link 'upper': <Inertial> is not used; <link> has <inertial>, <visual>"),
+    'child of robot': ('</robot>', '<Joint name="x"/></robot>', '<robot>: <Joint> is not used'),
+    'mimic': (SECOND, f'{SECOND}<mimic joint="j1" ratio="2"/>', "joint 'j2': <mimic ratio> is"),
+    'displaced link': ('<link name="upper">', '<link name="upper"><origin xyz="0 0 1"/>',
+                       "link 'upper': <origin> is not used"),
+    'two origins': (SECOND, f'{SECOND}<origin xyz="1 0 0"/>', "joint 'j2': has 2 <origin>; "),
+    'shape': ('<link name="base"/>',
+              '<link name="base"><visual><geometry><cone r="1"/></geometry></visual></link>',
+              "link 'base': <geometry><cone> is not used; <geometry> has"),
+    'pose of a shape': ('<link name="base"/>',
+                        '<link name="base"><collision><pose/><geometry/></collision></link>',
+                        "link 'base': <collision><pose> is not used"),
+    'spring in Gazebo': ('</robot>', '<gazebo reference="j2"><springStiffness>20</springStiffness>'
+                         '<springReference>0.5</springReference></gazebo></robot>',
+                         "joint 'j2': <gazebo><springStiffness><springReference> is not part"),
+    'no gravity in Gazebo': ('</robot>', '<gazebo reference="upper"><gravity>0</gravity></gazebo>'
+                             '</robot>', "link 'upper': <gazebo><gravity> is not part"),
+    'newer version': ('name="arm"', 'name="arm" version="2.0"', "<robot>: version '2.0' is"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize('case', UNREAD)
+def test_what_is_not_used_is_remarked_by_its_name(case, tmp_path, capsys):
+    old, new, said = UNREAD[case]
+    text = ARM.replace(old, new)
+    assert text != ARM
+    assert sum(said in remark for remark in load_robot(text).remarks) == 1
+    file = tmp_path / 'arm.urdf'
+    file.write_text(text)
+    assert main(['check_model', str(file)]) == (case == 'mimic')
+    assert said in ' '.join(capsys.readouterr().out.split())
+
+
+IGNORED = [
+    '<material name="grey"><color rgba="1 1 1 1"/></material>',
+    '<transmission name="t"><joint name="j1"/></transmission>',
+    '<gazebo><plugin filename="x" name="y"/></gazebo>',
+    '<gazebo reference="upper"><mu1>0.2</mu1><gravity>true</gravity></gazebo>',
+    '<gazebo reference="j1"><springStiffness>0</springStiffness></gazebo>',
+    '<ros2_control name="x" type="system"><joint name="j1"/></ros2_control>',
+    '<sensor name="s"/>',
+    '<mujoco><compiler angle="radian"/></mujoco>',
+    '<link name="free" xmlns:drake="http://drake.mit.edu" drake:x="1"><drake:y/>'
+    '<contact><lateral_friction value="1"/></contact><origin xyz="0 0 0" rpy="-0.0 0 0.0"/></link>'
+    '<joint name="fix" type="fixed" dont_collapse="true"><parent link="base"/><child link="free"/>'
+    '<calibration rising="0"/><!-- a comment --></joint>',
+]
+
+
+@pytest.mark.parametrize('extension', IGNORED)
+def test_extensions_without_effect_on_the_mechanics_are_not_remarked(extension):
+    assert load_robot(ARM.replace('</robot>', f'{extension}</robot>')).remarks == ()
+
+
+def test_published_robots_give_a_remark_only_where_it_matters():
+    """Two arms with stiffness in <dynamics>, two robots with currents, one without gravity."""
+    remarks = {}
+    for file in world_files():
+        found = read_description(file.locate(), None, lambda fault: None).remarks
+        if found:
+            remarks[file.name] = [remark.problem for remark in found]
+    if not world_files():
+        pytest.skip('example-robot-data is not installed')
+    assert {name: len(found) for name, found in remarks.items()} == dict.fromkeys(
+        ('anymal-kinova.urdf', 'anymal.urdf', 'panda.urdf', 'panda_collision.urdf', 'pr2.urdf'), 1
+    )
+    assert remarks['panda.urdf'] == ['<dynamics D, K, mu_coulomb, mu_viscous> is not used']
+
+
+# ---- quaternions (URDF 1.1) ---------------------------------------------------------------------
+
+angles = st.floats(-3.0, 3.0)
+
+
+def turned(quaternion: bool, R: Rotation) -> str:
+    """Return an arm all of whose origins are turned, by quat_xyzw or by rpy."""
+    key = 'quat_xyzw' if quaternion else 'rpy'
+    turn = f'{key}="{numbers(R.as_quat() if quaternion else R.as_euler("xyz"))}"'
+    box = '<geometry><box size="0.1 0.2 0.3"/></geometry>'
+    shapes = ''.join(f'<{kind}><origin xyz="1 2 3" {turn}/>{box}</{kind}>' for kind in
+                     ('visual', 'collision'))  # fmt: skip
+    text = ARM.replace('rpy="0.0 0.0 0.0"', turn).replace('</inertial>', f'</inertial>{shapes}')
+    return text.replace('name="arm"', 'name="arm" version="1.1"')
+
+
+@given(angles, angles, angles)
+def test_a_quaternion_makes_the_robot_of_its_rpy_twin(a, b, c):
+    """In joints, inertials, visuals and collisions, and in the text that other readers get."""
+    R = Rotation.from_rotvec([a, b, c])
+    given_xyzw, twin = load_robot(turned(True, R)), load_robot(turned(False, R))
+    assert given_xyzw.remarks == ()
+    for name in ('R_PJ', 'p_PJ', 'com', 'inertia'):
+        found, expected = getattr(given_xyzw, name), getattr(twin, name)
+        np.testing.assert_allclose(found, expected, atol=1e-12)
+    assert 'quat_xyzw' not in given_xyzw.xml
+    for shapes in (robot_shapes, collision_shapes):
+        pairs = zip(shapes(given_xyzw.xml).shapes, shapes(twin.xml).shapes, strict=True)
+        for found, expected in pairs:
+            np.testing.assert_allclose(found.vertices, expected.vertices, atol=1e-12)
+    oracle = PinocchioOracle(given_xyzw.xml, (0, 0, -9.81), ['j1', 'j2'])  # its own reader
+    q = np.array([0.3, -0.4])
+    np.testing.assert_allclose(
+        frame_pose(given_xyzw, q, 'lower').p_WF, oracle.frame_pose('lower', q)[1], atol=1e-12
+    )
+
+
+@pytest.mark.parametrize(
+    ('origin', 'said'),
+    [
+        ('rpy="0 0 1" quat_xyzw="0 0 0 1"', 'has both rpy and quat_xyzw'),
+        ('quat_xyzw="0 0 1"', "'0 0 1' is no quaternion"),
+        ('quat_xyzw="0 0 1 x"', 'is no quaternion'),
+        ('quat_xyzw="0 0 1 inf"', 'is no quaternion'),
+        ('quat_xyzw="0 0 0 0"', 'give four numbers x y z w, not all zero'),
+    ],
+)
+def test_a_quaternion_that_is_none_is_refused(origin, said):
+    for place in ('xyz="0.3 0.0 0.0" rpy="0.0 0.0 0.0"', 'xyz="0.1 0.0 0.0" rpy="0.0 0.0 0.0"'):
+        with pytest.raises(DescriptionError, match='<origin') as refusal:
+            load_robot(ARM.replace(place, f'xyz="0 0 0" {origin}', 1))
+        assert said in str(refusal.value)
+
+
+def test_a_quaternion_in_a_file_of_version_1_0_is_used_and_remarked():
+    R = Rotation.from_rotvec([0.3, 0.2, 0.1])
+    tree = load_robot(turned(True, R).replace(' version="1.1"', ''))
+    np.testing.assert_allclose(tree.R_PJ[1], R.as_matrix(), atol=1e-12)
+    assert tree.remarks == (
+        '<robot>: quat_xyzw is used; other readers ignore it in version 1.0; '
+        'write version="1.1", or rpy',
+    )
+
+
+def test_capsules_are_shapes():
+    """A capsule of radius r reaches r beyond the ends of its cylinder."""
+    capsule = '<collision><geometry><capsule radius="0.05" length="0.3"/></geometry></collision>'
+    text = ARM.replace('</inertial>', f'</inertial>{capsule}', 1)
+    tree = load_robot(text.replace('name="arm"', 'name="arm" version="1.2"'))
+    assert tree.remarks == ()
+    [shape] = collision_shapes(tree.xml).shapes
+    size = np.ptp(shape.vertices, axis=0)
+    np.testing.assert_allclose(size, [0.1, 0.1, 0.4], atol=1e-3)  # of 32 segments a circle
+
+
+# ---- soft limits --------------------------------------------------------------------------------
+
+
+def soft(lower, upper, kind='revolute', **more):
+    attributes = f'soft_lower_limit="{lower}" soft_upper_limit="{upper}" k_velocity="9"'
+    return arm(kind=kind, dynamics=f'{DRIVE}<safety_controller {attributes}/>', **more)
+
+
+def test_soft_limits_bound_references_within_the_limits():
+    tree = load_robot(soft(-1.0, 0.5))
+    assert tree.remarks == ()
+    assert tree.position_upper.tolist() == [3.0, 3.0]
+    assert (tree.reference_lower.tolist(), tree.reference_upper.tolist()) == ([-3, -1], [3, 0.5])
+    assert tree.middle.tolist() == [0.0, -0.25]
+    assert tree.sampled_range[1].tolist() == [3.0, 0.5]
+    check_limits(Quintic([0, 0], [0.5, 0.5], 2.0), tree)
+    with pytest.raises(TrajectoryError, match=r"'j2': is at .*; its soft limits are -1 to 0.5"):
+        check_limits(Quintic([0, 0], [0.5, 0.6], 2.0), tree)
+    # A joint that stands beyond them may return, as with limits.
+    check_limits(Quintic([0, 0.8], [0.5, 0.4], 2.0), tree, outside=np.array([0.0, 0.3]))
+    far = frame_pose(tree, np.array([0.2, 2.0]), 'lower')
+    found = inverse_kinematics(tree, far.p_WF, far.R_WF, frame='lower', start=np.zeros(2))
+    assert not found.converged
+    assert found.q[1] <= 0.5
+
+
+@pytest.mark.parametrize(
+    ('text', 'upper'),
+    [
+        (soft(-9.0, 9.0), 3.0),  # beyond the limits
+        (soft(5.0, 9.0), 3.0),  # outside of them
+        (soft(0.0, 0.0), 3.0),  # not given: the default
+        (soft(1.0, -1.0), 3.0),
+        (soft(-1.0, 1.0, 'continuous'), np.inf),
+    ],
+)
+def test_soft_limits_that_leave_no_range_or_add_nothing_are_none(text, upper):
+    tree = load_robot(text)
+    assert tree.reference_upper[1] == upper
+
+
+def test_a_mimic_joint_hands_its_soft_limits_on():
+    """j2 = 2 j1 within [-1, 0.5] leaves j1 [-0.5, 0.25]."""
+    text = soft(-1.0, 0.5).replace('</joint>', '', 1)
+    head, tail = text.split('<joint name="j2"')
+    text = f'{head}</joint><joint name="j2"' + tail.replace(
+        '</joint>', '<mimic joint="j1" multiplier="2"/></joint>', 1
+    )
+    tree = load_robot(text)
+    assert (tree.reference_lower.tolist(), tree.reference_upper.tolist()) == ([-0.5], [0.25])
+
+
+# ---- one remark per cause -----------------------------------------------------------------------
+
+
+def test_a_cause_is_remarked_once_however_many_parts_have_it():
+    names = [f'l{k}' for k in range(9)]
+    text = robot(
+        'chain',
+        link('base'),
+        *(link(name, 1.0, (0.1, 0, 0), I) for name in names),
+        *(joint(f'j{k}', f'l{k - 1}' if k else 'base', name, xyz=(0.4, 0, 0))
+          for k, name in enumerate(names)),
+    )  # fmt: skip
+    [remark] = load_robot(text).remarks
+    assert remark.startswith("joints 'j0', 'j1', 'j2', 'j3', 'j4', 'j5' and 3 more: has neither")
+    assert len(check_model(text).warnings) == 9  # in detail
+
+
+def test_a_part_that_does_not_move_is_not_remarked_for_trifles():
+    tiny = link('base', 1e-4, (0, 0, 0), 1e-9 * I)
+    assert load_robot(ARM.replace('<link name="base"/>', tiny)).remarks == ()
+    assert len(check_model(ARM.replace('<link name="base"/>', tiny)).warnings) == 2
