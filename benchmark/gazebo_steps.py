@@ -31,7 +31,7 @@ from robot_dynamics_ros.control.loop import ControlLoop
 from robot_dynamics_ros.control.setup import DEFAULTS, build_loop
 from robot_dynamics_ros.control.trajectories.motions import Quintic
 from robot_dynamics_ros.control.trajectories.trajectory import Chain, Trajectory
-from robot_dynamics_ros.description.shipped import share_directory, shipped_robot
+from robot_dynamics_ros.description.shipped import share_directory, shipped_robot, wide_limits
 from robot_dynamics_ros.description.urdf import read_description
 from robot_dynamics_ros.dynamics.joint_terms import JointTerms
 from robot_dynamics_ros.errors import MissingDependencyError, PeerTimeoutError, SceneError
@@ -139,8 +139,7 @@ def run(case: StepCase, motion: Trajectory) -> Array:
     mappings = {
         'gazebo': 'native',
         'coulomb_friction': str(case.coulomb_friction).lower(),
-        'limits_profile': 'wide',
-    }
+    } | wide_limits(case.robot)
     description = read_description(shipped_robot(case.robot), mappings).xml
     tree = load_robot(description)
     loop, share = _build(case.robot, tree), _dart_share(tree) if case.as_dart else None

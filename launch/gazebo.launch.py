@@ -14,7 +14,7 @@ from launch_ros.actions import Node
 
 from robot_dynamics_ros.cli.new_robot import BRIDGE, URDF, described
 from robot_dynamics_ros.cli.new_robot import ROS2_CONTROL as CONTROLLERS
-from robot_dynamics_ros.description.shipped import share_directory, shipped_robot
+from robot_dynamics_ros.description.shipped import share_directory, shipped_robot, wide_limits
 from robot_dynamics_ros.description.urdf import read_description
 from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.model import load_robot
@@ -170,7 +170,6 @@ def _description(args):
         'prefix': args.prefix,
         'gazebo': args.interface,
         'coulomb_friction': 'true' if args.coulomb_friction else 'false',
-        'limits_profile': 'wide',
     }
     if args.interface == 'ros2_control':
         (file,) = launching.parameter_file(args)
@@ -181,7 +180,7 @@ def _description(args):
         mappings['namespace'] = args.namespace
     if args.tree:
         return gazebo_files.gazebo_description(args.tree, mappings)
-    mappings |= launching.xacro_mappings(args)
+    mappings |= wide_limits(args.robot) | launching.xacro_mappings(args)
     return read_description(shipped_robot(args.robot), mappings).xml
 
 

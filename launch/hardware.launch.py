@@ -11,7 +11,7 @@ from launch.actions import LogInfo
 from robot_dynamics_ros.cli.new_robot import URDF, described
 from robot_dynamics_ros.control.drivers.conversion import bind, effort_limits
 from robot_dynamics_ros.control.drivers.profile import load_driver_profile
-from robot_dynamics_ros.description.shipped import shipped_robot
+from robot_dynamics_ros.description.shipped import shipped_robot, wide_limits
 from robot_dynamics_ros.description.urdf import read_description
 from robot_dynamics_ros.dynamics.joint_terms import largest_gravity_forces
 from robot_dynamics_ros.errors import ConfigurationError
@@ -136,7 +136,7 @@ def _description(args):
     mappings = launching.xacro_mappings(args)
     if args.description:
         return read_description(args.description, mappings).xml
-    return read_description(shipped_robot(args.robot), {'limits_profile': 'wide', **mappings}).xml
+    return read_description(shipped_robot(args.robot), wide_limits(args.robot) | mappings).xml
 
 
 def _stage(args, profile, tree):

@@ -3,7 +3,7 @@
 
 from launch.actions import ExecuteProcess
 
-from robot_dynamics_ros.description.shipped import ROBOTS, shipped_robot
+from robot_dynamics_ros.description.shipped import ROBOTS, shipped_robot, wide_limits
 from robot_dynamics_ros.description.urdf import read_description
 from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.recordings.bag.reader import BagReader
@@ -63,7 +63,7 @@ def actions(args):
 def _description(args):
     """Return the URDF text of the recorded arm."""
     if args.robot:
-        return read_description(shipped_robot(args.robot), {'limits_profile': 'wide'}).xml
+        return read_description(shipped_robot(args.robot), wide_limits(args.robot)).xml
     with BagReader(args.bag) as bag:
         own = f'/{args.namespace.strip("/")}/robot_description'.replace('//', '/')
         named = [topic for topic in bag.topics if topic.endswith('/robot_description')]

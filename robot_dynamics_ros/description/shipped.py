@@ -56,6 +56,16 @@ def shipped_robot(name: str) -> Path:
     return share_directory() / _FILES[known_name('robot', name, _FILES)]
 
 
+def wide_limits(name: str) -> dict[str, str]:
+    """Return the xacro argument of a shipped arm's wide joint limits; empty if it has one profile.
+
+    Raises:
+        UnknownNameError: The name is unknown; lists the shipped robots.
+    """
+    text = shipped_robot(name).read_text(encoding='utf-8')
+    return {'limits_profile': 'wide'} if '"limits_profile"' in text else {}
+
+
 def shipped_files() -> frozenset[Path]:
     """Return the xacro files of all shipped robots, with symbolic links resolved."""
     with suppress(DescriptionError):

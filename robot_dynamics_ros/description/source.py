@@ -136,7 +136,7 @@ def _read_text(path: str) -> str:
 def _expand_shipped(content: str, path: Path, mappings: Mapping[str, str]) -> str:
     """Expand a shipped xacro file, which includes only files of its folder, with a disk cache."""
     digest = new_digest(repr((path.name, sorted(mappings.items()))).encode())
-    for file in sorted(path.parent.glob('*.xacro')):
+    for file in (Path(__file__), *sorted(path.parent.glob('*.xacro'))):
         digest.update(file.name.encode() + file.read_bytes())
     name = f'descriptions/{path.stem}-{digest.hexdigest()[:24]}'
     return cached(name, lambda: _expand_xacro(content, path, mappings).encode()).decode()
