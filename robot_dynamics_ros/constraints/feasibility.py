@@ -97,6 +97,17 @@ def check_feasibility(
 
     Cost: about 2 ms per instant, for at most ``signals.MOST_INSTANTS`` instants.
     """
+    try:
+        return _checked(program, home, samples)
+    except ProgramError as error:
+        if program.robot:
+            raise
+        other = 'or the program is written for another robot, which it does not name (robot: NAME)'
+        raise ProgramError(error.culprit, error.problem, f'{error.remedy}; {other}') from error
+
+
+def _checked(program: Program, home: Array | None, samples: int) -> FeasibilityCheck:
+    """Compute the path; see :func:`check_feasibility`."""
     horizon = max(program.horizon, 1e-3)
     times = instants(program.stack.signals, horizon, samples)
     points = [_checked_point(program, starting_configuration(program, home), 0.0)]

@@ -87,8 +87,8 @@ def _program(section: Section, tree: RobotTree) -> Program:
     name = section.take('name', read.text, 'program')
     section.place = f'program {name!r}'
     description = section.take('description', lambda _, text: str(text).strip(), '')
-    robot = section.take('robot', read.text, tree.name)
-    if robot != tree.name:
+    robot = section.take('robot', read.text, '')
+    if robot and robot != tree.name:
         problem = f'is written for robot {robot!r}, this is {tree.name!r}'
         raise ProgramError(section.place, problem, 'give one for it')
     parts = section.take('constraints', lambda place, value: _constraints(place, value, tree))
@@ -120,6 +120,7 @@ def _program(section: Section, tree: RobotTree) -> Program:
             contacts=tuple((i, part.contact) for i, part in enumerate(of_rows) if part.contact),
             start=section.optional('start', start),
             refuse_below=refuse_below,
+            robot=robot,
             description=description,
         )
     section.close()

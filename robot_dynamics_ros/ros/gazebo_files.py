@@ -21,7 +21,7 @@ from robot_dynamics_ros.description.shipped import share_directory
 from robot_dynamics_ros.description.urdf import parse_xml, read_description
 from robot_dynamics_ros.errors import ConfigurationError, MissingDependencyError
 from robot_dynamics_ros.model import RobotTree
-from robot_dynamics_ros.ros.gazebo_world import lockstep_world, temporary_file
+from robot_dynamics_ros.ros.gazebo_world import lockstep_world, step_ns, temporary_file
 
 _BRIDGE = """\
 # SPDX-License-Identifier: Apache-2.0
@@ -241,11 +241,15 @@ def gazebo_server(args: SimpleNamespace) -> Any:
 
     Args:
         args: Launch arguments with ``world``, ``gui``, ``gz_args`` and optionally ``lockstep``.
+
+    Raises:
+        ConfigurationError: The world is not an SDF file with a world.
     """
     from launch.actions import ExecuteProcess
 
     from robot_dynamics_ros.ros.launching import SHUTDOWN_SECONDS
 
+    step_ns(args.world)  # checks the file
     window = [] if args.gui else ['-s']
     lockstep = getattr(args, 'lockstep', False)
     world = str(lockstep_world(args.world)) if lockstep else args.world

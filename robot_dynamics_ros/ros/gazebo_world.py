@@ -35,9 +35,14 @@ from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
-from xml.etree import ElementTree
 
-from robot_dynamics_ros.errors import MissingDependencyError, SceneError
+from robot_dynamics_ros.description.urdf import parse_xml
+from robot_dynamics_ros.errors import (
+    ConfigurationError,
+    DescriptionError,
+    MissingDependencyError,
+    SceneError,
+)
 from robot_dynamics_ros.messages import NANO
 from robot_dynamics_ros.yaml_reader.parsing import file_text
 
@@ -84,9 +89,22 @@ def temporary_file(name: str, text: str) -> Path:
 
 
 def step_ns(file: str) -> int:
-    """Return the step size of the world in an SDF file, ns; 1 ms if not specified."""
-    text = ElementTree.parse(file).getroot().findtext('world/physics/max_step_size')
-    return round(NANO * float(text or 0.001))
+    """Return the step size of the world in an SDF file, ns; 1 ms if not specified.
+
+    Raises:
+        ConfigurationError: It is not an SDF file with a world.
+    """
+    culprit, remedy = f'world {file!r}', 'give an SDF file of a world'
+    try:
+        world = parse_xml(file_text(file, 'world')).find('world')
+    except DescriptionError as error:
+        raise ConfigurationError(culprit, error.problem, remedy) from error
+    if world is None:
+        raise ConfigurationError(culprit, 'has no <world>', remedy)
+    text = world.findtext('physics/max_step_size') or '0.001'
+    with contextlib.suppress(ValueError):
+        return round(NANO * float(text))
+    raise ConfigurationError(culprit, f'has a max_step_size of {text!r}', 'give it in s')
 
 
 def bindings() -> tuple[str, str]:
@@ -274,7 +292,7 @@ def force_topics(description: str, model: str) -> list[str]:
     """
     return [
         f'/model/{model}/joint/{name.text}/cmd_force'
-        for plugin in ElementTree.fromstring(description).iter('plugin')
+        for plugin in parse_xml(description).iter('plugin')
         if plugin.get('name') == 'gz::sim::systems::ApplyJointForce'
         for name in plugin.iter('joint_name')
     ]

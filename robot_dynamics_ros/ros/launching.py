@@ -348,7 +348,8 @@ def supervised(actions: Sequence[Any], *essential: Any, optional: Sequence[str] 
     """Return the actions of a scene and the supervision of their processes.
 
     If a process fails, the scene ends and ``ros2 launch`` returns 1. The other processes are shut
-    down, and the controller sends its last safe command.
+    down, and the controller sends its last safe command. It also returns 1 if one of our nodes
+    fails while it ends, such as a recorder that has lost messages.
 
     Args:
         actions: Processes and other actions.
@@ -359,9 +360,12 @@ def supervised(actions: Sequence[Any], *essential: Any, optional: Sequence[str] 
     processes = [action for action in actions if isinstance(action, ExecuteProcess)]
 
     def on_exit(event: Any, context: LaunchContext) -> list[Any]:
-        if context.is_shutdown or event.action not in processes:
+        if event.action not in processes:
             return []
         end = f'{event.process_name} ended with {event.returncode}'
+        own = getattr(event.action, 'node_package', '') == PACKAGE
+        if context.is_shutdown:  # a failure of ours, such as a recorder's loss, is the launch's
+            return _end_of_scene(end, event.returncode) if own and event.returncode > 0 else []
         is_optional = getattr(event.action, 'node_executable', '') in (*_OPTIONAL, *optional)
         if event.action in essential:
             return _end_of_scene(end, event.returncode)

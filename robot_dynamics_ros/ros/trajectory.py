@@ -3,16 +3,22 @@
 
 Sequence: receive robot and current state; wait until the controller is active and the ready
 services succeed; send the trajectory and wait for its acceptance; set the simulator's end time;
-unpause the simulator. The result of a lockstep simulation that starts paused, with an absolute
-``start_time_s``, therefore does not depend on the start times of the processes.
+unpause the simulator; stay until the motion has begun. If missing states discarded it before it
+began, it is planned and sent again in simulated time; on a real arm this is an error.
+
+So the result of a lockstep simulation that starts paused, with an absolute ``start_time_s``,
+does not depend on the start times of the processes.
 """
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
+import numpy as np
 from rcl_interfaces.srv import SetParameters
 from rclpy.parameter import Parameter
 from sensor_msgs.msg import JointState
@@ -27,6 +33,12 @@ from robot_dynamics_ros.parameters import counted
 from robot_dynamics_ros.ros.conversions import JointStateReader, ns_to_duration, ns_to_stamp
 from robot_dynamics_ros.ros.node import LATCHED, NEWEST, SequenceNode, Steps
 from robot_dynamics_ros.ros.trajectory_plan import TRAJECTORY, SampledTrajectory, make_plan
+
+#: Statuses of the controller after which a motion that had not begun is over.
+_DISCARDED = ('held: states returned', 'held: the time of the states')
+_MAX_REPEATS = 3
+_BEGUN_S = 0.5  # wall time of states after the start, in which a status may still arrive
+_AT_START = 0.01  # rad or m: an arm that is nearer to the start has not moved
 
 
 class TrajectorySender(SequenceNode):
@@ -44,6 +56,7 @@ class TrajectorySender(SequenceNode):
         self._tree: Any = None
         self._reader: JointStateReader | None = None
         self._measured: Any = None
+        self._stamp_ns, self._arrived_at = 0, 0.0
         self._statuses: list[str] = []
         controller = self._settings['controller']
         self._moves = self._settings['kind'] != 'none'
@@ -67,8 +80,10 @@ class TrajectorySender(SequenceNode):
         self._reader = JointStateReader(self._tree.joint_names)
 
     def _on_state(self, content: bytes) -> None:
-        if self._measured is None and self._reader is not None and self._reader.read(content):
+        if self._reader is not None and self._reader.read(content):
             self._measured = self._reader.q.copy()
+            self._stamp_ns = self._reader.stamp_ns or self.get_clock().now().nanoseconds
+            self._arrived_at = time.monotonic()
 
     def _on_status(self, msg: String) -> None:
         self._statuses.append(msg.data)
@@ -82,10 +97,38 @@ class TrajectorySender(SequenceNode):
             yield from self._wait_until_active(settings['controller'])
         for name in filter(None, settings['ready_services']):
             yield from self._repeat_until_done(name, partial(self._ask_readiness, name))
-        if plan is not None:
-            yield from self._send(plan)
+        start_ns = 0 if plan is None else (yield from self._send(plan))
         if settings['unpause_simulator']:
             yield from self._unpause()
+        if settings['confirm'] and not settings['end_simulator']:
+            for _ in range(_MAX_REPEATS):
+                if plan is None or not (reason := (yield from self._discarded(plan, start_ns))):
+                    return
+                if not self.get_parameter('use_sim_time').value:
+                    raise TrajectoryError('motion', f'has not begun: {reason}', 'send it again')
+                self.get_logger().warning(f'the motion has not begun: {reason}; it is sent again')
+                plan = yield from self._plan()
+                start_ns = yield from self._send(plan, again=True)
+
+    def _discarded(self, plan: SampledTrajectory, start_ns: int) -> Steps:
+        """Wait until a motion has begun; return why it was discarded before, or nothing.
+
+        States later than the start show that it has begun, unless the controller reports meanwhile
+        that it holds an arm which is still at the start.
+
+        Raises:
+            PeerTimeoutError: The states do not return.
+        """
+        sent, begun_at = len(self._statuses), math.inf
+        while time.monotonic() < begun_at + _BEGUN_S:
+            if self._stamp_ns >= start_ns and begun_at == math.inf:
+                begun_at = self._arrived_at
+            held = [text for text in self._statuses[sent:] if text.startswith(_DISCARDED)]
+            if held and np.abs(self._measured - plan.position[0]).max() < _AT_START:
+                return held[-1]
+            self._check_timeout(self._arrived_at, self._settings['state_topic'], 'new state')
+            yield
+        return ''
 
     def _ask_readiness(self, name: str) -> Steps:
         answer = yield from self._call(Trigger, name, Trigger.Request())
@@ -99,16 +142,18 @@ class TrajectorySender(SequenceNode):
         )
         return make_plan(self._tree, self._settings, self._measured)
 
-    def _send(self, plan: SampledTrajectory) -> Steps:
+    def _send(self, plan: SampledTrajectory, *, again: bool = False) -> Steps:
+        """Send a motion; return its start, ns."""
         settings = self._settings
         for remark in plan.remarks:
             self.get_logger().warning(remark)
         yield from self._wait_until(
             self._controller_subscribed, settings['controller'], 'subscription'
         )
-        message = self._message(plan)
+        message = self._message(plan, again=again)
         yield from self._deliver(message)
-        start = stamp_ns(message) / NANO
+        start_ns = stamp_ns(message)
+        start = start_ns / NANO
         if settings['end_simulator']:
             yield from self._end_simulator(start + plan.duration + settings['settle_s'])
         count = counted(len(message.points), 'point')
@@ -117,6 +162,7 @@ class TrajectorySender(SequenceNode):
             f't = {start + plan.duration:.6f} s, after an approach of {plan.approach:.6f} s; it '
             f'needs {plan.effort_share:.0%} of the effort limit of joint {plan.heaviest!r}'
         )
+        return start_ns
 
     def _controller_subscribed(self) -> bool:
         name = self._settings['controller'].rpartition('/')[2]
@@ -160,9 +206,9 @@ class TrajectorySender(SequenceNode):
         name = f'{self._settings["simulator"]}/pause'
         yield from self._call(SetBool, name, SetBool.Request(data=False))
 
-    def _message(self, plan: SampledTrajectory) -> JointTrajectory:
+    def _message(self, plan: SampledTrajectory, *, again: bool) -> JointTrajectory:
         settings = self._settings
-        start_ns = round(settings['start_time_s'] * NANO)
+        start_ns = 0 if again else round(settings['start_time_s'] * NANO)
         if not start_ns:
             delay = round(settings['start_delay_s'] * NANO)
             start_ns = self.get_clock().now().nanoseconds + delay

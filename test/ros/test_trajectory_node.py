@@ -9,6 +9,7 @@ from lifecycle_msgs.srv import GetState
 from rcl_interfaces.srv import SetParameters
 from rclpy.parameter import Parameter
 from rclpy.qos import DurabilityPolicy, QoSProfile
+from rosgraph_msgs.msg import Clock
 from samples import sample
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray, String
@@ -119,6 +120,55 @@ def test_a_rejected_trajectory_ends_the_node_with_the_reason_and_nothing_runs(pr
     assert 'was not accepted by test_peer; rejected: start leaves the tolerance' in sender.output
     peer.spin_for(0.3)
     assert set(controller.stamps) == {0}
+
+
+@pytest.mark.parametrize('simulated', [True, False])
+def test_a_motion_that_a_stall_discarded_before_it_began_is_sent_again_or_an_error(
+    processes, peer, simulated
+):
+    """A stall of the states until after the start; the arm is still where it was."""
+    controller = FakeController(peer, 'accepted: by the test')
+    controller.active, latest = True, [0]
+    states = peer.node.create_publisher(JointState, 'joint_states', 10)
+    clock = peer.node.create_publisher(Clock, '/clock', 10)
+    names = ['joint1', 'joint2', 'joint3', 'joint4']
+
+    def state_at(seconds: float) -> None:
+        state = JointState(name=names, position=FIRST, velocity=[0.0] * 4)
+        state.header.stamp.sec, state.header.stamp.nanosec = divmod(round(seconds * NANO), NANO)
+        clock.publish(Clock(clock=state.header.stamp))
+        states.publish(state)
+
+    def now() -> float:
+        if not simulated:
+            return peer.node.get_clock().now().nanoseconds / NANO
+        latest[0] += 1
+        return 10.0 + 1e-3 * latest[0]
+
+    given = MOVE | {'start_time_s': 0.0, 'start_delay_s': 1.0, 'use_sim_time': simulated}
+    sender = processes.start('trajectory', given)
+
+    def sent(count):
+        state_at(now())
+        return len(controller.trajectories) >= count
+
+    peer.spin_until(lambda: sent(1), 60, 'the trajectory')
+    sender.says('sent point')
+    latest[0] += 3000
+    state_at(now() + 3.0)
+    controller._status.publish(String(data='held: states returned after a timeout'))
+    if not simulated:
+        peer.spin_until(lambda: sender.returncode is not None, 60, 'end of the trajectory node')
+        assert sender.wait() == 1
+        assert 'error: motion: has not begun: held: states returned' in sender.output
+        return
+    peer.spin_until(lambda: sent(2), 60, 'the trajectory again')
+    latest[0] += 3000
+    peer.spin_until(lambda: (sent(9), sender.returncode is not None)[1], 60, 'the end')
+    assert sender.wait() == 0
+    starts = [msg.header.stamp.sec for msg in controller.trajectories]
+    assert starts[-1] > starts[0]
+    assert 'the motion has not begun: held: states returned' in sender.output
 
 
 def test_a_controller_that_never_answers_is_named(processes, peer):

@@ -301,3 +301,26 @@ def test_a_robot_without_a_bridge_file_is_told():
         ConfigurationError, match="robot 'nobody': has no ros_gz_bridge_nobody.yaml"
     ):
         bridge_entries('nobody')
+
+
+@pytest.mark.parametrize(
+    ('content', 'problem'),
+    [
+        (None, 'is not a file'),
+        ('name: arm', 'malformed XML'),
+        ('<sdf version="1.9"><model name="a"/></sdf>', 'has no <world>'),
+        (
+            '<sdf><world name="a"><physics><max_step_size>1 ms</max_step_size></physics></world>'
+            '</sdf>',
+            "has a max_step_size of '1 ms'",
+        ),
+    ],
+)
+def test_a_world_that_is_none_is_named_before_gazebo_is_started(tmp_path, content, problem):
+    file = tmp_path / 'arm.sdf'
+    if content is not None:
+        file.write_text(content)
+    with pytest.raises(ConfigurationError) as refused:
+        step_ns(str(file))
+    assert str(refused.value).startswith(f"world '{file}'")
+    assert problem in str(refused.value)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 from samples import sample
 
 from robot_dynamics_ros.control.modes import SessionHealth
@@ -26,3 +27,61 @@ def test_missed_periods_add_up_and_the_worst_latency_is_of_each_report():
     values = health.report(session).values
     assert values['missed_periods'] == 4
     assert values['latency_worst_us'] == '30'
+
+
+class Answered:
+    """An active session whose states come in every, or in every third period; it never moves."""
+
+    def __init__(self, law: str = 'computed_torque') -> None:
+        given = {'robot': 'scara', 'period': 0.001, 'law': law}
+        self.session = ControllerSession(sample('scara').tree, given)
+        self.health, self.stamp, self.q = SessionHealth(), 0, np.array([0.2, 1.0, 0.1, 0.0])
+        self.state(1)
+        self.session.activate(self.stamp)
+
+    def state(self, periods: int) -> None:
+        self.stamp += periods * MILLISECOND
+        if self.session.on_state(self.stamp, self.stamp, self.q, np.zeros(4)):
+            self.health.count(self.stamp, 20_000)
+            self.session.settle()
+
+    def report(self, periods: int, count: int = 100):
+        for _ in range(count):
+            self.state(periods)
+        return self.health.report(self.session)
+
+    def logged(self) -> list[str]:
+        texts = [x.text for x in self.session.remarks if x.level == 'warning']
+        self.session.remarks.clear()
+        return texts
+
+
+def test_missing_commands_are_said_once_in_the_log_and_always_in_the_diagnostics():
+    run = Answered()
+    assert run.report(1).level == 'ok'
+    for again in (False, True):
+        found = run.report(3)
+        assert found.level == 'warning'
+        assert found.message.startswith('67% of the periods of 1 ms have no command: control may')
+        assert 'lockstep' in found.message
+        assert len(run.logged()) == (not again)
+    run.state(5000)  # a pause is no missing command
+    assert run.report(1).level == 'ok'
+    run.session.deactivate()
+    run.health.report(run.session)
+    run.session.activate(run.stamp)
+    run.report(3)
+    assert [text[:3] for text in run.logged()] == ['67%']
+
+
+def test_an_arm_far_from_its_reference_is_said_once_unless_its_law_yields():
+    for law, said in (('computed_torque', 1), ('gravity_compensation', 0)):
+        run = Answered(law)
+        run.report(1)
+        run.session.loop.reference.position[2] += 0.2
+        for found in (run.health.report(run.session) for _ in range(2)):
+            assert (found.level == 'warning') == bool(said)
+            assert (
+                'joint3 is 0.2 m from its reference: control is lost' in found.message or not said
+            )
+        assert len(run.logged()) == said

@@ -6,6 +6,7 @@ from __future__ import annotations
 import ast
 import runpy
 from pathlib import Path
+from types import SimpleNamespace
 from xml.etree import ElementTree
 
 import pytest
@@ -486,6 +487,31 @@ def test_an_arm_on_a_wall_hangs_there_in_gazebo_and_on_its_drives(monkeypatch, t
 
 
 # Parameter files ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ('executable', 'code', 'fails'),
+    [('recorder', 1, True), ('recorder', 0, False), ('rviz2', -2, False)],
+)
+def test_a_node_that_fails_while_a_launch_ends_fails_the_launch(executable, code, fails):
+    """A recorder that has lost messages ends with 1 on Ctrl-C; launch returned 0."""
+    pytest.importorskip('launch_ros', reason='launch is not installed')
+    from launch_ros.actions import Node
+
+    from robot_dynamics_ros.errors import SceneError
+    from robot_dynamics_ros.ros.launching import PACKAGE, supervised
+
+    package = PACKAGE if executable == 'recorder' else executable
+    node = Node(package=package, executable=executable)
+    *_, handler = supervised([node])
+    on_exit = handler.event_handler._OnActionEventBase__on_event
+    event = SimpleNamespace(action=node, returncode=code, process_name=executable)
+    ending = SimpleNamespace(is_shutdown=True)
+    if not fails:
+        assert on_exit(event, ending) == []
+        return
+    with pytest.raises(SceneError, match='recorder ended with 1'):
+        on_exit(event, ending)
 
 
 def test_an_emulated_driver_has_no_parameter_that_its_profile_decides():

@@ -11,7 +11,7 @@ from samples import sample, shipped
 
 from robot_dynamics_ros.constraints.feasibility import check_feasibility
 from robot_dynamics_ros.constraints.program_file import load_program, shipped_programs
-from robot_dynamics_ros.description.shipped import share_directory
+from robot_dynamics_ros.description.shipped import share_directory, shipped_robot
 from robot_dynamics_ros.errors import NonFiniteError, ProgramError, ShapeError
 from robot_dynamics_ros.model import load_robot
 
@@ -359,6 +359,19 @@ def test_the_example_of_the_documentation_is_accepted():
     example = text.split('```yaml')[1].split('```')[0]
     program = load_program(example, shipped('scara').tree)
     assert (program.name, program.m, program.remarks) == ('tray', 3, ())
+
+
+def test_every_shipped_program_names_its_robot_and_another_one_may_be_for_another():
+    for path in shipped_programs().values():
+        assert yaml.safe_load(path.read_text('utf-8')).get('robot'), path.name
+    content = yaml.safe_load(shipped_programs()['four_dof_board'].read_text('utf-8'))
+    with pytest.raises(ProgramError, match="written for robot 'four_dof', this is 'scara'"):
+        load_program(content, load_robot(shipped_robot('scara')))
+    del content['robot']
+    with pytest.raises(
+        ProgramError, match=r'is singular .* another robot, which it does not name'
+    ):
+        load_program(content, load_robot(shipped_robot('scara')))
 
 
 def test_a_program_for_another_robot_is_refused_for_its_robot(tree):
