@@ -18,6 +18,7 @@ messages.
 
 from __future__ import annotations
 
+import re
 import struct
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -32,6 +33,18 @@ from robot_dynamics_ros.spatial.scalar import Array
 Deserialize = Callable[[Any], Any]
 
 NANO = 1_000_000_000
+
+
+def force_topic(joint: str) -> str:
+    """Return the topic of the effort of one joint, its name made valid as a name in ROS.
+
+    Parts of a name in ROS consist of ASCII letters, digits and underscores, and do not begin with
+    a digit.
+    """
+    parts = re.sub(r'[^A-Za-z0-9_/]', '_', joint).split('/')
+    return '/'.join([*(f'_{x}' if x[:1].isdigit() else x for x in parts if x), 'cmd_force'])
+
+
 #: Message types of the streams to a controller, by the last part of the topic name.
 STREAMS = {
     'target_joint': 'sensor_msgs/msg/JointState',

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 import shutil
 import sys
 from collections.abc import Sequence
@@ -56,7 +57,7 @@ from robot_dynamics_ros.recordings.metrics.tracking import (
     TrackingMetrics,
     tracking_metrics,
 )
-from robot_dynamics_ros.recordings.output_folder import write_json
+from robot_dynamics_ros.recordings.output_folder import folder_name, write_json
 from robot_dynamics_ros.recordings.reading import read_recording
 from robot_dynamics_ros.recordings.recording import Recording
 from robot_dynamics_ros.recordings.report.runs import (
@@ -120,7 +121,7 @@ def run_demo(args: argparse.Namespace) -> int:
     results = run_all(
         console,
         {
-            f'{arm.name}, {_TITLES[law]}': partial(run_scene, arm, law, args.out / arm.name / law)
+            f'{arm.name}, {_TITLES[law]}': partial(run_scene, arm, law, _folder(args, arm, law))
             for arm in arms
             for law in laws
         },
@@ -133,13 +134,20 @@ def run_demo(args: argparse.Namespace) -> int:
     print_outside_band(console, problems)
     console.print(f'recordings, metrics and reports: {args.out}/<arm>/<law>/\n')
     outside, parents = 0, Path(sys.executable).parents
-    last = args.out / arms[-1].name / laws[-1] / 'bag'
+    last = _folder(args, arms[-1], laws[-1]) / 'bag'
     if not (args.robot or args.one or args.law or args.no_scenes):
         outside = run_scenes(SCENES, args.out / 'scenes', console)
         last = args.out / 'scenes' / list(SCENES)[-1] / 'bag'
     python = os.path.relpath(sys.executable) if Path.cwd() in parents else sys.executable
-    console.print(f'see the last run: {python} -m robot_dynamics_ros view {last}', soft_wrap=True)
+    command = shlex.join([python, '-m', 'robot_dynamics_ros', 'view', str(last)])
+    console.print(f'see the last run: {command}', soft_wrap=True, markup=False)
     return 1 if problems or outside else 0
+
+
+def _folder(args: argparse.Namespace, arm: Arm, law: str) -> Path:
+    """Return the folder of the results of an arm under a law."""
+    folder: Path = args.out / folder_name(arm.name) / law
+    return folder
 
 
 def _arms(args: argparse.Namespace, console: Console) -> list[Arm]:

@@ -37,6 +37,7 @@ from robot_dynamics_ros.model.arm import arm_ends, load_arm, tool_frame
 from robot_dynamics_ros.model.inspection import nameless
 from robot_dynamics_ros.model.robot_parameters import measured_joints
 from robot_dynamics_ros.model.robot_tree import STANDARD_GRAVITY
+from robot_dynamics_ros.recordings.output_folder import folder_name
 from robot_dynamics_ros.ros import gazebo_files
 
 
@@ -56,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
     console = Console(highlight=False, soft_wrap=True)
     tree = arm_of(args)
     frame = tool_frame(tree, args.frame or args.tip)
-    folder: Path = args.out or Path(tree.name)
+    folder: Path = args.out or Path(folder_name(tree.name))
     measured = measured_joints(vars(args))
     motion = write_robot_folder(tree, folder, frame, obstacles_of(args), measured)
     show_arm(console, tree, frame, motion.remarks)

@@ -15,7 +15,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from robot_dynamics_ros.errors import RecordingError, UnknownNameError
-from robot_dynamics_ros.messages import NANO, STREAMS, NumberColumns, StateColumns
+from robot_dynamics_ros.messages import (
+    NANO,
+    STREAMS,
+    NumberColumns,
+    StateColumns,
+    force_topic,
+)
 from robot_dynamics_ros.recordings.bag.reader import BagReader
 from robot_dynamics_ros.spatial.scalar import Array
 
@@ -34,7 +40,7 @@ class Topics:
     Attributes:
         states: Measured joint states.
         commands: Efforts of all joints in one message.
-        joint_commands: Topics of the effort of single joints, by joint, if used.
+        joint_commands: Topics of the effort of single joints, if used.
         reference: Joint references.
         description: URDF text.
         parameters: Parameters of the controller, YAML text.
@@ -45,7 +51,7 @@ class Topics:
 
     states: str
     commands: str = ''
-    joint_commands: Mapping[str, str] = field(default_factory=dict)
+    joint_commands: tuple[str, ...] = ()
     reference: str = ''
     description: str = ''
     parameters: str = ''
@@ -55,8 +61,13 @@ class Topics:
 
     def of_states(self) -> tuple[str, ...]:
         """Return the topics with about one message per state."""
-        named = (self.states, self.commands, self.reference, *self.joint_commands.values())
+        named = (self.states, self.commands, self.reference, *self.joint_commands)
         return tuple(topic for topic in named if topic)
+
+    def command_topic(self, joint: str) -> str:
+        """Return the topic of the effort of a joint, whose name may contain slashes, or ''."""
+        ending = f'/{force_topic(joint)}'
+        return min((x for x in self.joint_commands if x.endswith(ending)), key=len, default='')
 
 
 def choose_topics(
@@ -95,7 +106,7 @@ def choose_topics(
     return Topics(
         states,
         commands,
-        {topic.split('/')[-2]: topic for topic in single},
+        tuple(single),
         reference,
         finder.named(description, TEXT) or finder.description(space),
         finder.existing(f'{controller}/parameters', TEXT),

@@ -12,6 +12,7 @@ import errno
 import json
 import math
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,6 +29,11 @@ from robot_dynamics_ros.spatial.scalar import Array
 _DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _AXES = ('x', 'y', 'z')
 _BLOCK = 1000  # rows formatted at once
+
+
+def folder_name(name: str) -> str:
+    """Return the name of a robot as that of one folder, inside of another one."""
+    return re.sub(r'[^\w. -]', '_', name).strip('. ') or 'robot'
 
 
 def choose_folder(

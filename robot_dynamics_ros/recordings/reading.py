@@ -151,8 +151,10 @@ class RecordingReader:
         # Columns filled by each topic of commands.
         fills = {
             topic: [layout.joints.index(joint)]
-            for joint, topic in topics.joint_commands.items()
-            if joint in layout.joints
+            for joint in sorted(
+                layout.joints, key=len
+            )  # the topic of 'arm/j1' is not that of 'j1'
+            if (topic := topics.command_topic(joint))
         }
         if topics.commands:
             fills = {topics.commands: list(range(n))}

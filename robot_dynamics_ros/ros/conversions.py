@@ -25,6 +25,7 @@ from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.messages import (
     NANO,
     MessageBytes,
+    force_topic,
     message_bytes,
     number_layout,
     stamp_ns,
@@ -213,9 +214,19 @@ def _verified(raw: MessageBytes | None, message: JointState) -> MessageBytes | N
 
 
 def default_topics(form: str, joints: Sequence[str]) -> list[str]:
-    """Return the command topics without a driver profile, for joints in the order of a command."""
+    """Return the command topics without a driver profile, for joints in the order of a command.
+
+    Raises:
+        ConfigurationError: Two joints have names that are one as a topic.
+    """
     if form == 'per_joint':
-        return [f'{joint}/cmd_force' for joint in joints]
+        topics = [force_topic(joint) for joint in joints]
+        for topic in topics:
+            same = [name for name, other in zip(joints, topics, strict=True) if other == topic]
+            if len(same) > 1:
+                problem = f'would have the same topic {topic!r}'
+                raise ConfigurationError(f'joints {", ".join(same)}', problem, 'rename one')
+        return topics
     return [CommandProfile().topic]
 
 

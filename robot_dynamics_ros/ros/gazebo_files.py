@@ -20,8 +20,14 @@ import yaml
 from robot_dynamics_ros.description.shipped import share_directory
 from robot_dynamics_ros.description.urdf import parse_xml, read_description
 from robot_dynamics_ros.errors import ConfigurationError, MissingDependencyError
+from robot_dynamics_ros.messages import force_topic
 from robot_dynamics_ros.model import RobotTree
-from robot_dynamics_ros.ros.gazebo_world import lockstep_world, step_ns, temporary_file
+from robot_dynamics_ros.ros.gazebo_world import (
+    gazebo_name,
+    lockstep_world,
+    step_ns,
+    temporary_file,
+)
 
 _BRIDGE = """\
 # SPDX-License-Identifier: Apache-2.0
@@ -81,8 +87,8 @@ def bridge_text(tree: RobotTree) -> str:
         _entry('/clock', '/clock', _CLOCK),
     ]
     for joint, slides in zip(tree.joint_names, tree.joint_is_prismatic, strict=True):
-        force = f'{topic}/joint/{joint}/cmd_force'
-        entries.append(_entry(f'{joint}/cmd_force', force, _FORCE, 'N' if slides else 'N m'))
+        force = f'{topic}/joint/{gazebo_name(joint)}/cmd_force'
+        entries.append(_entry(force_topic(joint), force, _FORCE, 'N' if slides else 'N m'))
     return _BRIDGE.format(model=model_name(tree)) + ''.join(entries)
 
 

@@ -283,6 +283,11 @@ _AFTER_KILL_S = 12.0
 _IN_ORDER = 'in order'
 
 
+def gazebo_name(name: str) -> str:
+    """Return a name as it is in Gazebo's topics, see ``gz::transport::TopicUtils``."""
+    return re.sub('@|~|//|:=', '', name.replace(' ', '_'))
+
+
 def force_topics(description: str, model: str) -> list[str]:
     """Return the Gazebo topics of the joint forces that a description declares.
 
@@ -291,7 +296,7 @@ def force_topics(description: str, model: str) -> list[str]:
         model: The robot's name in the world.
     """
     return [
-        f'/model/{model}/joint/{name.text}/cmd_force'
+        f'/model/{model}/joint/{gazebo_name(name.text or "")}/cmd_force'
         for plugin in parse_xml(description).iter('plugin')
         if plugin.get('name') == 'gz::sim::systems::ApplyJointForce'
         for name in plugin.iter('joint_name')

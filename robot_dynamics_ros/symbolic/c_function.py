@@ -62,6 +62,18 @@ class CFunction(NamedTuple):
         return self.code.arguments.name
 
 
+def identifiers(names: Sequence[str]) -> dict[str, str]:
+    """Return a distinct C identifier for each of some names, which may have any characters."""
+    chosen: dict[str, str] = {}
+    for name in dict.fromkeys(names):
+        word = re.sub('[^A-Za-z0-9]+', '_', name).strip('_')
+        if not word[:1].isalpha() or re.search(rf'\b{word}\b', _KEYWORDS):
+            word = f'x_{word}'.rstrip('_')
+        same = [other for other in chosen.values() if re.fullmatch(rf'{word}(_\d+)?', other)]
+        chosen[name] = f'{word}_{len(same) + 1}' if word in same else word
+    return chosen
+
+
 def require_identifier(kind: str, name: str) -> str:
     """Check that a name is a valid identifier in C and C++, and return it.
 

@@ -28,6 +28,7 @@ from robot_dynamics_ros.symbolic.c_function import (
     CFunction,
     declaration,
     definition,
+    identifiers,
     require_identifier,
     self_test,
 )
@@ -92,7 +93,8 @@ def c_source(
 
     Cost: as for compiling the same kernels, plus 100 interpreted states of each function.
     """
-    prefix = require_identifier('name', re.sub(r'\W', '_', robot.name) if name is None else name)
+    own = identifiers([robot.name])[robot.name]
+    prefix = require_identifier('name', own if name is None else name)
     subject = Subject(robot, formulation, '')
     if subject.formulation.numbers_only:
         raise ParameterError('formulation', formulation, 'it computes on numbers only')
@@ -132,20 +134,21 @@ def robot_functions(
     kinds = [(output, known_output(output)) for output in outputs]
     if frames and not any(kind.of_frame for _, kind in kinds):
         kinds += [(output, known_output(output)) for output in FRAME_OUTPUTS]
-    functions = []
+    functions, words = [], identifiers(frames)
     for output, kind in kinds:
         if kind.of_frame and not frames:
             raise ParameterError('outputs', output, 'needs a frame; name one or more in frames')
         for frame in frames if kind.of_frame else ('',):
-            functions.append(_function(output, kind, Subject(robot, formulation, frame)))
+            subject = Subject(robot, formulation, frame)
+            functions.append(_function(output, kind, subject, words.get(frame, '')))
     return functions
 
 
-def _function(output: str, kind: Output, subject: Subject) -> CFunction:
+def _function(output: str, kind: Output, subject: Subject, word: str) -> CFunction:
     name, meaning = output, kind.meaning
     if kind.of_frame:
         subject.tree.frame(subject.frame_name)
-        name = output.replace('frame', re.sub(r'\W', '_', subject.frame_name))
+        name = output.replace('frame', word)
         meaning += f'; of link {subject.frame_name}'
     code = trace_output(output, subject)
     return CFunction(

@@ -404,12 +404,15 @@ def test_topics_can_be_named_and_a_wrong_name_or_type_is_refused(tmp_path):
         read_recording(bag, commands=STATES)
 
 
-def test_efforts_of_single_joints_are_put_together(tmp_path):
-    motion = Motion(70)
+@pytest.mark.parametrize('names', [('a', 'b', 'c'), ('arm/j-1', 'j-1', '2nd joint')])
+def test_efforts_of_single_joints_are_put_together(tmp_path, names):
+    """Also of joints whose names have slashes, and are no names of topics."""
+    motion = Motion(70, names=names)
     messages = [m for m in motion.messages() if m.topic != COMMANDS]
     for k, stamp in enumerate(motion.stamps.tolist()):
         for name, value in zip(motion.names, motion.tau[k], strict=True):
-            messages.append(number(stamp, value, f'/{name}/cmd_force'))
+            topic = {'arm/j-1': 'arm/j_1', 'j-1': 'j_1', '2nd joint': '_2nd_joint'}.get(name, name)
+            messages.append(number(stamp, value, f'/{topic}/cmd_force'))
     run = read_recording(write(tmp_path / 'bag', messages))
     assert run.effort.tobytes() == motion.tau.tobytes()
 

@@ -12,6 +12,8 @@ from functools import cache
 import numpy as np
 import pytest
 from generated_c import SANITIZED, WARNINGS, call, largest_term, library, run
+from hypothesis import example, given
+from hypothesis import strategies as st
 from samples import sample, world_files
 
 from robot_dynamics_ros.__main__ import main
@@ -19,7 +21,12 @@ from robot_dynamics_ros.description.shipped import shipped_mechanism
 from robot_dynamics_ros.errors import MechanismError, ParameterError, UnknownNameError
 from robot_dynamics_ros.model import load_mechanism, load_robot
 from robot_dynamics_ros.spatial.scalar import maximum, minimum, select
-from robot_dynamics_ros.symbolic.c_function import STATES, CFunction
+from robot_dynamics_ros.symbolic.c_function import (
+    STATES,
+    CFunction,
+    identifiers,
+    require_identifier,
+)
 from robot_dynamics_ros.symbolic.c_source import c_source, robot_functions, write
 from robot_dynamics_ros.symbolic.kernel import compile_kernel
 from robot_dynamics_ros.symbolic.outputs import OUTPUTS
@@ -291,6 +298,23 @@ def test_selection_in_c_is_the_interpreted_one_to_the_last_bit(tmp_path):
 def test_a_name_that_is_no_c_identifier_is_refused(name):
     with pytest.raises(ParameterError, match=r'parameter name = .* is not a C identifier'):
         c_source(robot('scara'), ('gravity_forces',), name=name)
+
+
+@given(st.lists(st.text(max_size=8), max_size=6))
+@example(['/ee_link', 'ee_link', 'ee link', '7', 'int', '', 'Gelenk_ä4', '../x'])
+def test_any_names_have_distinct_identifiers(names):
+    chosen = identifiers(names)
+    assert chosen.keys() == set(names)
+    assert len(set(chosen.values())) == len(chosen)
+    for word in chosen.values():
+        require_identifier('name', word)
+
+
+def test_a_frame_whose_name_is_no_identifier_has_functions():
+    """As ROS 1 named links: with a slash; the robot's name has others."""
+    xml = robot('scara').xml.replace('"tool"', '"/ee_link"').replace('name="scara"', 'name="a/ b"')
+    files = c_source(load_robot(xml), ('gravity_forces',), frames=('/ee_link',))
+    assert 'void a_b_ee_link_pose(' in files['a_b.h']
 
 
 def test_what_clashes_or_does_not_exist_is_refused_by_name():

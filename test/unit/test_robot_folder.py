@@ -33,6 +33,8 @@ from robot_dynamics_ros.geometry.collisions import Obstacles
 from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.model.robot_parameters import robot_from_parameters
 from robot_dynamics_ros.parameters import checked, defaults, require_known
+from robot_dynamics_ros.recordings.output_folder import folder_name
+from robot_dynamics_ros.ros.conversions import default_topics
 from robot_dynamics_ros.ros.executables import declared_parameters
 from robot_dynamics_ros.ros.gazebo_files import (
     bridge_entries,
@@ -313,6 +315,16 @@ def test_a_robot_without_a_name_is_refused_before_anything_is_written(tmp_path):
     assert not (tmp_path / 'arm').exists()
 
 
+@pytest.mark.parametrize(
+    ('name', 'folder'),
+    [('../x', '_x'), ('/etc/x', '_etc_x'), ('acme/arm', 'acme_arm'), ('..', 'robot'),
+     ('Arm 2-ä', 'Arm 2-ä'), ('scara', 'scara')],
+)  # fmt: skip
+def test_the_folder_of_a_robot_is_inside_of_the_one_that_was_given(name, folder, tmp_path):
+    assert folder_name(name) == folder
+    assert (tmp_path / folder_name(name)).resolve().parent == tmp_path.resolve()
+
+
 def test_gazebo_drives_the_controlled_joints_and_nothing_else_changes(written):
     xml = gazebo_description(written.tree, {'gazebo': 'native', 'coulomb_friction': 'false'})
     root, simulated = ElementTree.fromstring(xml), load_robot(xml)
@@ -362,7 +374,13 @@ def test_names_that_yaml_would_read_otherwise_stay_names():
         xml = xml.replace(f'name="{old}"', f'name="{new}"')
     tree = load_robot(xml, effort_limit=1.0)
     forces = [entry['ros_topic_name'] for entry in yaml.safe_load(bridge_text(tree))[2:]]
-    assert sorted(forces) == sorted(f'{name}/cmd_force' for name in names)
+    topics = ['_1/cmd_force', 'left___a/cmd_force', 'on/cmd_force']  # valid in ROS
+    assert sorted(forces) == topics
+    assert sorted(default_topics('per_joint', names)) == topics
+    with pytest.raises(
+        ConfigurationError, match="joints a b, a-b: would have the same topic 'a_b"
+    ):
+        default_topics('per_joint', ['a b', 'c', 'a-b'])
     control = yaml.safe_load(ros2_control_text(tree))
     joints = control['/**/effort_controller']['ros__parameters']['joints']
     assert sorted(joints) == sorted(names)
