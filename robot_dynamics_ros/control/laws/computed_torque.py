@@ -71,8 +71,9 @@ def gains_of(parameters: Mapping[str, Any], n: int) -> tuple[Array, Array]:
         parameters: Those of ``FEEDBACK`` by name.
         n: Number of joints.
     """
-    w, zeta = (np.array(spread(parameters[one.name], n)) for one in FEEDBACK)
-    return w * w, 2.0 * zeta * w
+    w, zeta = (spread(parameters[one.name], n) for one in FEEDBACK)
+    Kp = [x * x for x in w]  # numbers overflow without a warning
+    return np.array(Kp), np.array([2.0 * x * y for x, y in zip(zeta, w, strict=True)])
 
 
 def drive_settings(end: float, parameters: Mapping[str, Any]) -> tuple[float, ...]:
