@@ -248,7 +248,8 @@ def test_commands_without_a_recording_accept_the_arm(tmp_path, capsys):
     assert 'condition of the base regressor' in said
     told(capsys, 'derive', file, '--format', 'c', '--output', tmp_path / 'c')
     said = told(capsys, 'new_robot', file, '--out', tmp_path / 'arm')
-    assert '4 joints; a circle of' in said
+    assert 'joints: turn, elbow, lift, roll' in said
+    assert 'along a circle of' in said
     said = told(capsys, 'design_gains', file, '--program', tmp_path / 'arm' / 'program.yaml')
     assert 'In the program file gains' in said
 
