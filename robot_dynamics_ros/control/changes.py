@@ -150,7 +150,7 @@ class ParameterChange(SessionChange):
         needs_law = not {'law', *law_parameters(driven)}.isdisjoint(changed)
         law = session.make_law(driven) if needs_law else None
         if law is not None and position is not None:
-            law.require_stable(position)
+            law.require_stable(position, settings.sampling)
         follower = self._made_follower(session, driven)
         payload = payload_from_parameters(driven)
         loop.load.check(payload)

@@ -268,7 +268,7 @@ class ControllerSession(ControllerParts):
             remedy = 'lock it there, or as JOINT:=measured'
             raise ConfigurationError('not activated', self.locked.deviation, remedy)
         self.fault = None
-        self.loop.law.require_stable(self.loop.q)
+        self.loop.law.require_stable(self.loop.q, self.loop.settings.sampling)
         self._handle(SessionEvent.ACTIVATE)
         self.remark('info', f'active: {self.loop.law.name}')
 

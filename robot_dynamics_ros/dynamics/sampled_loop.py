@@ -38,6 +38,8 @@ GAIN_MARGIN = 1.1
 _NEUTRAL = 1e-9  # radius - 1 of a loop without damping, by rounding
 _TERMS = 12  # of the exponential's series, for a norm below 0.5
 _LEAST, _ACCURACY = 1e-9, 1e-3  # smallest ratio that is searched, and relative accuracy
+#: Rates per period below which growth is smaller than the rounding of a double eigenvalue at 1.
+_SLOWEST = 4e-4
 _CHECKED = (0.9, 0.7, 0.4, 0.1)  # smaller ratios that are checked, relative to the result
 
 
@@ -52,7 +54,7 @@ class Sampling(NamedTuple):
         velocity_cutoff_hz: Cut-off of the differentiated positions, Hz; 0: measured velocities.
     """
 
-    period: float
+    period: float = 0.0
     discretization: str = 'continuous'
     delay: float = 0.0
     velocity_cutoff_hz: float = 0.0
@@ -68,7 +70,7 @@ class Sampling(NamedTuple):
 
 
 #: A loop without a period.
-CONTINUOUS = Sampling(0.0)
+CONTINUOUS = Sampling()
 
 
 class FeedbackLoop(NamedTuple):
@@ -122,7 +124,12 @@ class FeedbackLoop(NamedTuple):
 
     def largest(self, sampling: Sampling) -> float:
         """Return the largest factor, at most 1, of the parameter at which the loop is stable."""
-        ratio = largest_ratio(lambda ratio: self.scaled(ratio).is_stable(sampling))
+        inverse = np.linalg.inv(self.mass)
+        with np.errstate(all='ignore'):
+            K, D = (float(np.abs(inverse @ x).max()) for x in (self.stiffness, self.damping))
+        fastest = sampling.period * max(math.sqrt(K), D)
+        least = min(_SLOWEST / fastest, 0.1) if 0.0 < fastest < math.inf else _LEAST
+        ratio = largest_ratio(lambda ratio: self.scaled(ratio).is_stable(sampling), least)
         return float(ratio**self.exponent)
 
     def bearable_environment(self, sampling: Sampling) -> float:
@@ -153,7 +160,7 @@ def fastest_frequency(sampling: Sampling, ratio: float, prediction: str) -> floa
         return math.inf
     most = 4.0 / sampling.period
     unit = scalar_loop('', most, ratio, prediction)
-    return most * largest_ratio(lambda x: unit.scaled(x).is_stable(sampling))
+    return most * unit.largest(sampling)
 
 
 @lru_cache(maxsize=64)
@@ -163,19 +170,20 @@ def largest_damping(sampling: Sampling) -> float:
         return math.inf
     one = np.array([[1.0]])
     unit = FeedbackLoop('', one, 0.0 * one, 4.0 / sampling.period * one)
-    return unit.damping.item() * largest_ratio(lambda x: unit.scaled(x).is_stable(sampling))
+    return unit.damping.item() * unit.largest(sampling)
 
 
-def largest_ratio(stable: Callable[[float], bool]) -> float:
+def largest_ratio(stable: Callable[[float], bool], least: float = _LEAST) -> float:
     """Return the largest ratio, at most 1, that is stable with all smaller ones; 0 if none is.
 
-    Found by bisection; smaller ratios are checked at some places.
+    Found by bisection; smaller ratios are checked at some places. A ratio below ``least``, itself
+    less than 1, counts as 0.
     """
-    high = 1.0
-    while high > _LEAST:
+    high, least = 1.0, max(least, _LEAST)
+    while high > least:
         low, edge = 0.0 if high < 1.0 or not stable(high) else high, high
-        while edge > (1.0 + _ACCURACY) * low and edge > _LEAST:
-            middle = math.sqrt(max(low, _LEAST) * edge)
+        while edge > (1.0 + _ACCURACY) * low and edge > least:
+            middle = math.sqrt(max(low, least) * edge)
             low, edge = (middle, edge) if stable(middle) else (low, middle)
         worse = [low * part for part in _CHECKED if low and not stable(low * part)]
         if not worse:

@@ -11,7 +11,10 @@ import math
 
 import numpy as np
 import pytest
+from samples import sample
 
+from robot_dynamics_ros.control.laws.control_law import ControlLaw
+from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.dynamics.sampled_loop import (
     GAIN_MARGIN,
     FeedbackLoop,
@@ -22,6 +25,8 @@ from robot_dynamics_ros.dynamics.sampled_loop import (
     scalar_loop,
     spectral_radius,
 )
+from robot_dynamics_ros.errors import ParameterError
+from robot_dynamics_ros.parameters import Parameter
 
 H = 1e-3
 SUBSTEPS = 8
@@ -156,3 +161,37 @@ def test_all_smaller_ratios_are_stable_too():
     assert largest_ratio(lambda x: x < 0.2 or x > 0.5) == pytest.approx(0.2, rel=2e-3)
     assert largest_ratio(lambda x: True) == 1.0
     assert largest_ratio(lambda x: False) == 0.0
+
+
+class Damper(ControlLaw):
+    """A law of another package: damping only, without parameters of the sampling."""
+
+    name = 'damper'
+    declared = (Parameter('damper', 1.0, 'Damping of every joint.', 0.0),)
+
+    def __init__(self, tree, kernels=None, **parameters):
+        super().__init__(tree)
+        self.set_parameters(parameters)
+
+    def effort(self, t, q, v, reference, out):
+        np.multiply(v, -self.parameters['damper'], out=out)
+
+    def decompose(self, t, q, v, reference):
+        return {'feedback': -self.parameters['damper'] * v}
+
+    def feedback_loops(self, q):
+        mass = np.eye(self.tree.n)
+        yield FeedbackLoop('damper', mass, 0.0 * mass, self.parameters['damper'] * mass)
+
+
+def test_a_law_without_a_period_is_sampled_by_the_loop():
+    """Only the loop knows its period; explicit Euler bears h D <= 2, less a tenth."""
+    tree = sample('scara').tree
+    law = Damper(tree, damper=1e4)
+    session = ControllerSession(tree, {'period': H, 'delay': 0.0})
+    session.loop.change_law(law)
+    session.on_state(0, 0, tree.middle, np.zeros(tree.n))
+    with pytest.raises(ParameterError, match=r'unstable at a period of 0\.001 s; .* 1\.82e\+03'):
+        session.activate(0)
+    law.set_parameters({'damper': 1.8e3})
+    session.activate(0)

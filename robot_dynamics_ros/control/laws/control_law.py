@@ -207,15 +207,18 @@ class ControlLaw(ABC):
         """
         return ()
 
-    def require_stable(self, q: Array) -> None:
-        """Check that all feedback loops are stable at positions q, shape (n,), rad or m.
+    def require_stable(self, q: Array, sampling: Sampling | None = None) -> None:
+        """Check that all feedback loops are stable.
 
-        They are sampled with the parameters of ``SAMPLING`` that the law declares.
+        Args:
+            q: Positions, shape (n,), rad or m.
+            sampling: Sampling of the loop. None: by the law's parameters; a law that declares no
+                ``period`` is then not checked, but by the loop before it acts.
 
         Raises:
             ParameterError: One is unstable; names its parameter and what would be stable.
         """
-        sampling = Sampling.of(self.parameters)
+        sampling = sampling or Sampling.of(self.parameters)
         for loop in self.feedback_loops(q):
             if not loop.is_stable(sampling):
                 raise self._unstable(loop, sampling)
