@@ -23,18 +23,18 @@ from robot_dynamics_ros.__main__ import main as command
 from robot_dynamics_ros.cli.demo import LAWS, Arm, run_scene
 from robot_dynamics_ros.cli.new_robot import PARAMETERS
 from robot_dynamics_ros.constraints.program_file import load_program
-from robot_dynamics_ros.control.default_motion import DefaultMotion
 from robot_dynamics_ros.control.laws.computed_torque import ComputedTorque
 from robot_dynamics_ros.control.laws.constraint_stabilization import ConstraintStabilization
 from robot_dynamics_ros.control.laws.control_law import ControlLaw, Reference
 from robot_dynamics_ros.control.laws.gravity_laws import PdGravity
-from robot_dynamics_ros.control.robot_setup import STICTION_VELOCITY, default_program
 from robot_dynamics_ros.dynamics import make_formulation
 from robot_dynamics_ros.dynamics.joint_terms import JointTerms
 from robot_dynamics_ros.errors import SceneError
 from robot_dynamics_ros.geometry import robot_shapes
 from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.model.kinematics import frame_jacobian, link_poses
+from robot_dynamics_ros.planning.default_motion import DefaultMotion
+from robot_dynamics_ros.planning.robot_setup import STICTION_VELOCITY, default_program
 from robot_dynamics_ros.recordings.lockstep import SETTLE, run_lockstep
 from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
 from robot_dynamics_ros.spatial.linear_algebra import root_mean_square

@@ -36,15 +36,15 @@ from benchmark.measuring import (
     show,
 )
 from robot_dynamics_ros.cli.arguments import option
-from robot_dynamics_ros.control.default_motion import default_motion
 from robot_dynamics_ros.control.laws.computed_torque import ComputedTorque
 from robot_dynamics_ros.control.laws.control_law import Reference
-from robot_dynamics_ros.control.robot_setup import natural_frequencies
 from robot_dynamics_ros.dynamics import FORMULATIONS, make_formulation
 from robot_dynamics_ros.errors import ModelError, RobotDynamicsError
 from robot_dynamics_ros.identification import inertial_parameters, regressor
 from robot_dynamics_ros.model import RobotTree, load_robot
 from robot_dynamics_ros.model.load import check_model
+from robot_dynamics_ros.planning.default_motion import default_motion
+from robot_dynamics_ros.planning.robot_setup import natural_frequencies
 from robot_dynamics_ros.symbolic.kernel import KernelSet, compile_kernel
 from robot_dynamics_ros.yaml_reader.parsing import read_yaml
 

@@ -25,11 +25,11 @@ from benchmark.session_on_plant import (
     start_of,
 )
 from robot_dynamics_ros.control.drivers.profile import shipped_profiles
-from robot_dynamics_ros.control.gain_design import loop_margins
 from robot_dynamics_ros.control.laws.gravity_laws import joint_inertia
 from robot_dynamics_ros.description import shipped
 from robot_dynamics_ros.dynamics.newton_euler import NewtonEuler
 from robot_dynamics_ros.errors import ConfigurationError, DivergenceError, ParameterError
+from robot_dynamics_ros.planning.gain_design import loop_margins
 from robot_dynamics_ros.recordings.metrics.tracking import tool_path
 from robot_dynamics_ros.recordings.report.figures import COLOURS, styled, subplots
 from robot_dynamics_ros.recordings.report.toolkit import Report, joint_units

@@ -34,9 +34,9 @@ from robot_dynamics_ros.control.streamed import (
     TargetChange,
     WrenchChange,
 )
-from robot_dynamics_ros.control.trajectories.motions import Quintic
 from robot_dynamics_ros.errors import RobotDynamicsError
 from robot_dynamics_ros.model import frame_jacobian
+from robot_dynamics_ros.planning.motions import Quintic
 from robot_dynamics_ros.spatial.scalar import Array
 
 State = tuple[int, Array, Array]

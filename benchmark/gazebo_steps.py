@@ -29,13 +29,13 @@ from benchmark.measuring import note, save, show
 from benchmark.session_on_plant import make_arm, shipped_parameters, start_of
 from robot_dynamics_ros.control.loop import ControlLoop
 from robot_dynamics_ros.control.setup import DEFAULTS, build_loop
-from robot_dynamics_ros.control.trajectories.motions import Quintic
 from robot_dynamics_ros.control.trajectories.trajectory import Chain, Trajectory
 from robot_dynamics_ros.description.shipped import share_directory, shipped_robot, wide_limits
 from robot_dynamics_ros.description.urdf import read_description
 from robot_dynamics_ros.dynamics.joint_terms import JointTerms
 from robot_dynamics_ros.errors import MissingDependencyError, PeerTimeoutError, SceneError
 from robot_dynamics_ros.model import RobotTree, load_robot
+from robot_dynamics_ros.planning.motions import Quintic
 from robot_dynamics_ros.ros.gazebo_files import bridge_entries
 from robot_dynamics_ros.ros.gazebo_world import (
     SteppedWorld,

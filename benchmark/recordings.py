@@ -23,10 +23,10 @@ from robot_dynamics_ros.__main__ import main as command
 from robot_dynamics_ros.cli.arguments import option
 from robot_dynamics_ros.control.drivers.profile import load_driver_profile
 from robot_dynamics_ros.control.laws.registry import make_law
-from robot_dynamics_ros.control.trajectories.motions import Sine
 from robot_dynamics_ros.description.shipped import shipped_robot
 from robot_dynamics_ros.errors import RecordingError
 from robot_dynamics_ros.model import load_robot
+from robot_dynamics_ros.planning.motions import Sine
 from robot_dynamics_ros.recordings.lockstep import SETTLE, run_lockstep, write_recording
 from robot_dynamics_ros.recordings.metrics.analysis import AnalysisSettings, analyze_bag
 from robot_dynamics_ros.recordings.reading import read_recording

@@ -27,10 +27,10 @@ from robot_dynamics_ros.description.shipped import share_directory, shipped_robo
 from robot_dynamics_ros.errors import ParameterError
 from robot_dynamics_ros.model import RobotTree, load_robot
 from robot_dynamics_ros.parameters import defaults
+from robot_dynamics_ros.planning.trajectory_plan import KINDS, MOTION
 from robot_dynamics_ros.recordings.metrics.tracking import TrackingMetrics, tracking_metrics
 from robot_dynamics_ros.recordings.recording import NANO, Recording
 from robot_dynamics_ros.ros.node_parameters import EMULATOR
-from robot_dynamics_ros.ros.trajectory_plan import KINDS, MOTION
 from robot_dynamics_ros.simulation.imperfections import DrivenPlant, ImperfectPlant, emulated_plant
 from robot_dynamics_ros.simulation.plant import Plant
 from robot_dynamics_ros.spatial.linear_algebra import root_mean_square

@@ -31,9 +31,9 @@ from robot_dynamics_ros.control.changes import ReleaseChange, TrajectoryChange
 from robot_dynamics_ros.control.loop import STOP_SLEW
 from robot_dynamics_ros.control.modes import SessionMode
 from robot_dynamics_ros.control.safety.stop_action import Braking
-from robot_dynamics_ros.control.trajectories.motions import Quintic
 from robot_dynamics_ros.dynamics.joint_terms import JointTerms
 from robot_dynamics_ros.model.kinematics import frame_jacobian, frame_pose
+from robot_dynamics_ros.planning.motions import Quintic
 from robot_dynamics_ros.recordings.bag_jobs import run_jobs
 from robot_dynamics_ros.simulation.imperfections import Imperfections, ImperfectPlant
 from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant

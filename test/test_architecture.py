@@ -33,6 +33,7 @@ SUBPACKAGES = (
     'contact',
     'estimation',
     'control',
+    'planning',
     'simulation',
     'recordings',
     'identification',

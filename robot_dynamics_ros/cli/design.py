@@ -39,7 +39,15 @@ from robot_dynamics_ros.constraints.feasibility import FeasibilityCheck, check_f
 from robot_dynamics_ros.constraints.program import Program
 from robot_dynamics_ros.constraints.program_file import load_program
 from robot_dynamics_ros.constraints.registry import require_stabilizing
-from robot_dynamics_ros.control.gain_design import (
+from robot_dynamics_ros.control.laws.control_law import DISCRETIZATIONS
+from robot_dynamics_ros.control.trajectories.points import trajectory_text
+from robot_dynamics_ros.control.trajectories.trajectory import check_limits
+from robot_dynamics_ros.errors import ConfigurationError, ProgramError, RobotDynamicsError
+from robot_dynamics_ros.geometry.collisions import make_checker
+from robot_dynamics_ros.identification import Bounds, Excitation, design_excitation
+from robot_dynamics_ros.identification.unknowns import DEFAULT_TERMS, TERMS
+from robot_dynamics_ros.model import RobotTree
+from robot_dynamics_ros.planning.gain_design import (
     Gains,
     Margins,
     frequency_for,
@@ -48,15 +56,7 @@ from robot_dynamics_ros.control.gain_design import (
     lqr_gains,
     program_margins,
 )
-from robot_dynamics_ros.control.laws.control_law import DISCRETIZATIONS
-from robot_dynamics_ros.control.trajectories.motions import Fourier
-from robot_dynamics_ros.control.trajectories.points import trajectory_text
-from robot_dynamics_ros.control.trajectories.trajectory import check_limits
-from robot_dynamics_ros.errors import ConfigurationError, ProgramError, RobotDynamicsError
-from robot_dynamics_ros.geometry.collisions import make_checker
-from robot_dynamics_ros.identification import Bounds, Excitation, design_excitation
-from robot_dynamics_ros.identification.unknowns import DEFAULT_TERMS, TERMS
-from robot_dynamics_ros.model import RobotTree
+from robot_dynamics_ros.planning.motions import Fourier
 from robot_dynamics_ros.recordings.output_folder import choose_folder, write_json
 from robot_dynamics_ros.recordings.report.toolkit import ReportTable
 from robot_dynamics_ros.spatial.scalar import Array

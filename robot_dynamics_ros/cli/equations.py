@@ -37,14 +37,14 @@ from robot_dynamics_ros.cli.arguments import (
 from robot_dynamics_ros.cli.tables import print_table, wide_console
 from robot_dynamics_ros.control.laws.computed_torque import ComputedTorque
 from robot_dynamics_ros.control.laws.constraint_stabilization import ConstraintStabilization
-from robot_dynamics_ros.control.laws.law_functions import (
-    computed_torque_function,
-    constraint_law_function,
-)
 from robot_dynamics_ros.dynamics.pinocchio_reference import PinocchioReference
 from robot_dynamics_ros.dynamics.registry import FORMULATIONS, agreement, make_formulation
 from robot_dynamics_ros.errors import ConfigurationError, MissingDependencyError
 from robot_dynamics_ros.model import Mechanism, RobotTree
+from robot_dynamics_ros.planning.law_functions import (
+    computed_torque_function,
+    constraint_law_function,
+)
 from robot_dynamics_ros.recordings.alignment import METHODS
 from robot_dynamics_ros.recordings.output_folder import write_json
 from robot_dynamics_ros.recordings.report.toolkit import ReportTable

@@ -24,8 +24,6 @@ from robot_dynamics_ros.cli.arguments import (
     given,
     option,
 )
-from robot_dynamics_ros.control import default_motion, planned_motion, postures, robot_setup
-from robot_dynamics_ros.control.robot_setup import Motion
 from robot_dynamics_ros.description.shipped import MECHANISMS, ROBOTS, robot_file, share_directory
 from robot_dynamics_ros.description.urdf_patch import set_effort_limits
 from robot_dynamics_ros.disk_cache import cache_directory
@@ -37,6 +35,8 @@ from robot_dynamics_ros.model.arm import arm_ends, load_arm, tool_frame
 from robot_dynamics_ros.model.inspection import nameless
 from robot_dynamics_ros.model.robot_parameters import measured_joints
 from robot_dynamics_ros.model.robot_tree import STANDARD_GRAVITY
+from robot_dynamics_ros.planning import default_motion, planned_motion, postures, robot_setup
+from robot_dynamics_ros.planning.robot_setup import Motion
 from robot_dynamics_ros.recordings.output_folder import folder_name
 from robot_dynamics_ros.ros import gazebo_files
 

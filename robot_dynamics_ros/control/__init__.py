@@ -3,6 +3,5 @@
 
 ``loop`` is the control tick, ``session`` the state machine around it; ``setup`` builds the loop
 from parameters. ``laws`` compute efforts, ``trajectories`` references; ``safety`` limits the
-output of the law, ``drivers`` convert between model and driver; ``gain_design``,
-``default_motion`` and ``robot_setup`` compute gains and motions.
+output of the law, ``drivers`` convert between model and driver.
 """

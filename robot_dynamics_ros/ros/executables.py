@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 NODES = {
     'controller': ('controller.node:Controller', 'controller.parameters:CONTROLLER'),
     'simulator': ('simulator:Simulator', 'node_parameters:SIMULATOR'),
-    'trajectory': ('trajectory:TrajectorySender', 'trajectory_plan:TRAJECTORY'),
+    'trajectory': ('trajectory:TrajectorySender', '.planning.trajectory_plan:TRAJECTORY'),
     'recorder': ('recorder:Recorder', 'node_parameters:RECORDER'),
     'monitor': ('monitor:MonitorNode', 'node_parameters:MONITOR'),
     'driver_emulator': ('driver_emulator:DriverEmulator', 'node_parameters:EMULATOR'),
@@ -65,7 +65,7 @@ def declared_parameters(executable: str) -> tuple[Parameter, ...]:
 
 def _load(path: str) -> Any:
     module, _, name = path.partition(':')
-    return getattr(import_module(f'{__package__}.{module}'), name)
+    return getattr(import_module(f'.{module}', __package__), name)
 
 
 def run_executable(executable: str, args: Sequence[str] | None = None) -> int:

@@ -30,9 +30,9 @@ from robot_dynamics_ros.errors import TrajectoryError
 from robot_dynamics_ros.messages import NANO, stamp_ns
 from robot_dynamics_ros.model.robot_parameters import robot_from_parameters
 from robot_dynamics_ros.parameters import counted
+from robot_dynamics_ros.planning.trajectory_plan import TRAJECTORY, SampledTrajectory, make_plan
 from robot_dynamics_ros.ros.conversions import JointStateReader, ns_to_duration, ns_to_stamp
 from robot_dynamics_ros.ros.node import LATCHED, NEWEST, SequenceNode, Steps
-from robot_dynamics_ros.ros.trajectory_plan import TRAJECTORY, SampledTrajectory, make_plan
 
 #: Statuses of the controller after which a motion that had not begun is over.
 _DISCARDED = ('held: states returned', 'held: the time of the states')

@@ -24,16 +24,16 @@ from robot_dynamics_ros.description.urdf import read_description
 from robot_dynamics_ros.errors import ConfigurationError, RobotDynamicsError
 from robot_dynamics_ros.model import RobotTree, load_robot
 from robot_dynamics_ros.parameters import defaults
-from robot_dynamics_ros.ros.node import PASSIVE, STEADY, PackageNode
-from robot_dynamics_ros.ros.node_parameters import VIEW
-from robot_dynamics_ros.ros.rclpy_compat import PolledGroup, StatesFirstExecutor, take_message
-from robot_dynamics_ros.ros.trajectory import trajectory_message
-from robot_dynamics_ros.ros.trajectory_plan import (
+from robot_dynamics_ros.planning.trajectory_plan import (
     MOTION,
     circle_settings,
     make_plan,
     point_settings,
 )
+from robot_dynamics_ros.ros.node import PASSIVE, STEADY, PackageNode
+from robot_dynamics_ros.ros.node_parameters import VIEW
+from robot_dynamics_ros.ros.rclpy_compat import PolledGroup, StatesFirstExecutor, take_message
+from robot_dynamics_ros.ros.trajectory import trajectory_message
 from robot_dynamics_ros.ros.view_topics import ArmTopics
 from robot_dynamics_ros.viewing.controls import Controls, Reply, add_stop
 from robot_dynamics_ros.viewing.page import ArmView, Page

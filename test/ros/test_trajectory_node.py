@@ -16,7 +16,7 @@ from std_msgs.msg import Float64MultiArray, String
 from std_srvs.srv import Trigger
 from trajectory_msgs.msg import JointTrajectory
 
-from robot_dynamics_ros.ros.trajectory_plan import MOTION, make_plan
+from robot_dynamics_ros.planning.trajectory_plan import MOTION, make_plan
 
 LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 FIRST = [-0.462, 1.478, 0.10, 0.2]

@@ -15,11 +15,11 @@ from benchmark import arms, measuring
 from benchmark.arm_tracking import PERIOD, program_decay, tracking
 from benchmark.arms import GROUPS, measure_group, page
 from benchmark.measuring import files, in_own_process
-from robot_dynamics_ros.control.default_motion import default_motion
-from robot_dynamics_ros.control.robot_setup import natural_frequencies
 from robot_dynamics_ros.description.shipped import shipped_robot
 from robot_dynamics_ros.description.urdf import read_description
 from robot_dynamics_ros.model import load_robot
+from robot_dynamics_ros.planning.default_motion import default_motion
+from robot_dynamics_ros.planning.robot_setup import natural_frequencies
 
 KNOWN = files()
 

@@ -12,7 +12,6 @@ import pytest
 from samples import world_files
 
 from robot_dynamics_ros.__main__ import main
-from robot_dynamics_ros.control.default_motion import default_motion
 from robot_dynamics_ros.description.shipped import share_directory, shipped_robot
 from robot_dynamics_ros.errors import ModelError, ParameterError, TrajectoryError
 from robot_dynamics_ros.geometry import triangles
@@ -30,7 +29,8 @@ from robot_dynamics_ros.identification.excitation import design_excitation
 from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.model.kinematics import FramePose, frame_pose
 from robot_dynamics_ros.parameters import defaults
-from robot_dynamics_ros.ros.trajectory_plan import MOTION, make_plan
+from robot_dynamics_ros.planning.default_motion import default_motion
+from robot_dynamics_ros.planning.trajectory_plan import MOTION, make_plan
 from robot_dynamics_ros.yaml_reader.parsing import read_yaml
 
 UR5 = next(file.locate() for file in world_files() if file.name == 'ur5_robot.urdf')

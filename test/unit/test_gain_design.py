@@ -21,7 +21,10 @@ from robot_dynamics_ros.constraints.error_dynamics import (
 )
 from robot_dynamics_ros.constraints.feasibility import check_feasibility
 from robot_dynamics_ros.constraints.program_file import load_program
-from robot_dynamics_ros.control.gain_design import (
+from robot_dynamics_ros.dynamics.registry import make_formulation
+from robot_dynamics_ros.dynamics.sampled_loop import Sampling
+from robot_dynamics_ros.errors import ParameterError, ShapeError
+from robot_dynamics_ros.planning.gain_design import (
     Gains,
     frequency_for,
     gains_from_poles,
@@ -30,9 +33,6 @@ from robot_dynamics_ros.control.gain_design import (
     lqr_gains,
     program_margins,
 )
-from robot_dynamics_ros.dynamics.registry import make_formulation
-from robot_dynamics_ros.dynamics.sampled_loop import Sampling
-from robot_dynamics_ros.errors import ParameterError, ShapeError
 
 
 @pytest.fixture(scope='module', params=['scara_circle', 'four_dof_moving_plane'])

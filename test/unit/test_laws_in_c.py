@@ -18,14 +18,14 @@ from robot_dynamics_ros.constraints.signals import Clock, Timing, quintic_offset
 from robot_dynamics_ros.control.laws.computed_torque import ComputedTorque
 from robot_dynamics_ros.control.laws.constraint_stabilization import ConstraintStabilization
 from robot_dynamics_ros.control.laws.control_law import Reference
-from robot_dynamics_ros.control.laws.law_functions import (
-    computed_torque_function,
-    constraint_law_function,
-)
 from robot_dynamics_ros.control.safety.shell import ActivationRamp
 from robot_dynamics_ros.description.shipped import shipped_mechanism
 from robot_dynamics_ros.errors import ParameterError
 from robot_dynamics_ros.model import load_robot
+from robot_dynamics_ros.planning.law_functions import (
+    computed_torque_function,
+    constraint_law_function,
+)
 from robot_dynamics_ros.symbolic.c_source import c_source
 from robot_dynamics_ros.symbolic.kernel import compile_function
 

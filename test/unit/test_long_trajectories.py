@@ -15,12 +15,12 @@ import pytest
 from samples import shipped
 
 from robot_dynamics_ros.control.laws.control_law import Reference
-from robot_dynamics_ros.control.trajectories.motions import Quintic
 from robot_dynamics_ros.control.trajectories.points import trajectory_arrays
 from robot_dynamics_ros.control.trajectories.reference_generator import ReferenceGenerator
 from robot_dynamics_ros.control.trajectories.spline import JointWaypoints, Knot, KnotTable
 from robot_dynamics_ros.control.trajectories.trajectory import Hold, ReferenceSampler, check_limits
 from robot_dynamics_ros.errors import TrajectoryError
+from robot_dynamics_ros.planning.motions import Quintic
 
 NANO = 1_000_000_000
 COUNT, JOINTS = 60, 3

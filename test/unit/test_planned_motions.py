@@ -12,15 +12,15 @@ from urdf_text import joint, link, robot
 from robot_dynamics_ros.__main__ import main
 from robot_dynamics_ros.cli.new_robot import PROGRAM, parameter_file
 from robot_dynamics_ros.cli.nodes import COMMANDS
-from robot_dynamics_ros.control.default_motion import default_motion
-from robot_dynamics_ros.control.planned_motion import SineMotion, plan_motion
-from robot_dynamics_ros.control.robot_setup import default_program
 from robot_dynamics_ros.control.trajectories.trajectory import Trajectory
 from robot_dynamics_ros.description.shipped import shipped_robot
 from robot_dynamics_ros.errors import ModelError
 from robot_dynamics_ros.model import RobotTree, load_robot
 from robot_dynamics_ros.parameters import defaults
-from robot_dynamics_ros.ros.trajectory_plan import MOTION, make_plan
+from robot_dynamics_ros.planning.default_motion import default_motion
+from robot_dynamics_ros.planning.planned_motion import SineMotion, plan_motion
+from robot_dynamics_ros.planning.robot_setup import default_program
+from robot_dynamics_ros.planning.trajectory_plan import MOTION, make_plan
 from robot_dynamics_ros.yaml_reader.parsing import read_yaml
 
 E = [[0.01, 0, 0], [0, 0.01, 0], [0, 0, 0.01]]

@@ -22,10 +22,8 @@ from robot_dynamics_ros.cli.arguments import robot_of
 from robot_dynamics_ros.cli.new_robot import described
 from robot_dynamics_ros.constraints.feasibility import check_feasibility
 from robot_dynamics_ros.constraints.program_file import load_program
-from robot_dynamics_ros.control.default_motion import default_motion
 from robot_dynamics_ros.control.drivers.conversion import bind, effort_limits, robot_and_driver
 from robot_dynamics_ros.control.drivers.profile import load_driver_profile
-from robot_dynamics_ros.control.robot_setup import default_program
 from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.description.shipped import share_directory, shipped_robot
 from robot_dynamics_ros.errors import ConfigurationError, ModelError
@@ -33,6 +31,8 @@ from robot_dynamics_ros.geometry.collisions import Obstacles
 from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.model.robot_parameters import robot_from_parameters
 from robot_dynamics_ros.parameters import checked, defaults, require_known
+from robot_dynamics_ros.planning.default_motion import default_motion
+from robot_dynamics_ros.planning.robot_setup import default_program
 from robot_dynamics_ros.recordings.output_folder import folder_name
 from robot_dynamics_ros.ros.conversions import default_topics
 from robot_dynamics_ros.ros.executables import declared_parameters

@@ -13,12 +13,12 @@ from urdf_text import joint, link, robot, symmetric
 from robot_dynamics_ros.constraints.angles import JointProgram
 from robot_dynamics_ros.constraints.feasibility import starting_configuration
 from robot_dynamics_ros.constraints.program_file import load_program
-from robot_dynamics_ros.control.postures import comfortable_postures
 from robot_dynamics_ros.dynamics.joint_terms import largest_gravity_forces
 from robot_dynamics_ros.identification.excitation import Bounds, ExcitationProblem
 from robot_dynamics_ros.kinematics.numeric import inverse_kinematics
 from robot_dynamics_ros.kinematics.tool_task import ranges
 from robot_dynamics_ros.model import frame_pose, load_robot
+from robot_dynamics_ros.planning.postures import comfortable_postures
 
 I = symmetric(0.01, 0.012, 0.011)
 TURN, TRAVEL = math.pi, 1.0  # the sampled half range of joints without limits, rad and m

@@ -13,14 +13,7 @@ from samples import random_tree, sample, serial_arms, world_files
 from robot_dynamics_ros.cli import new_robot
 from robot_dynamics_ros.cli.arguments import robot_of
 from robot_dynamics_ros.cli.checks import COMMANDS
-from robot_dynamics_ros.control.default_motion import (
-    EFFORT_SHARE,
-    VELOCITY_SHARE,
-    comfortable_postures,
-    default_motion,
-)
 from robot_dynamics_ros.control.laws.control_law import Reference
-from robot_dynamics_ros.control.robot_setup import natural_frequencies
 from robot_dynamics_ros.description.shipped import PACKAGE, robot_file, share_directory
 from robot_dynamics_ros.errors import (
     ConfigurationError,
@@ -30,6 +23,13 @@ from robot_dynamics_ros.errors import (
 )
 from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.model.robot_parameters import robot_from_parameters
+from robot_dynamics_ros.planning.default_motion import (
+    EFFORT_SHARE,
+    VELOCITY_SHARE,
+    comfortable_postures,
+    default_motion,
+)
+from robot_dynamics_ros.planning.robot_setup import natural_frequencies
 
 PANDA = next((file.locate() for file in world_files() if file.name == 'panda.urdf'), None)
 LIMIT = 600.0  # N m or N: several times the weight of the random arms' sliders

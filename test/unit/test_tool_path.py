@@ -11,10 +11,10 @@ from urdf_text import joint, link, robot, symmetric
 
 from robot_dynamics_ros.constraints.curves import Circle, Line, Lissajous
 from robot_dynamics_ros.control.laws.control_law import Reference
-from robot_dynamics_ros.control.trajectories.motions import ToolPath, WavyCurve
 from robot_dynamics_ros.errors import SingularityError, TrajectoryError, UnreachableError
 from robot_dynamics_ros.kinematics.tool_task import FourDofTask, FrameTask, ScaraTask
 from robot_dynamics_ros.model import frame_pose, load_robot
+from robot_dynamics_ros.planning.motions import ToolPath, WavyCurve
 
 SCARA = shipped('scara')
 ARM = shipped('four_dof', limits_profile='wide')

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 import yaml
 
-from robot_dynamics_ros.control.trajectories.motions import Fourier
 from robot_dynamics_ros.control.trajectories.points import (
     trajectory_of_file,
     trajectory_text,
 )
 from robot_dynamics_ros.errors import TrajectoryError
+from robot_dynamics_ros.planning.motions import Fourier
 
 NAMES = ('shoulder', 'elbow')
 # The sums of l s_l and of l^2 k_l vanish in every row.

@@ -13,7 +13,6 @@ from scipy.spatial.transform import Rotation
 from urdf_text import joint, link, numbers, robot, symmetric
 
 from robot_dynamics_ros.__main__ import main
-from robot_dynamics_ros.control.trajectories.motions import Quintic
 from robot_dynamics_ros.control.trajectories.trajectory import check_limits
 from robot_dynamics_ros.description.urdf import read_description
 from robot_dynamics_ros.errors import DescriptionError, TrajectoryError
@@ -21,6 +20,7 @@ from robot_dynamics_ros.geometry.robot_shapes import collision_shapes, robot_sha
 from robot_dynamics_ros.kinematics.numeric import inverse_kinematics
 from robot_dynamics_ros.model import frame_pose, load_robot
 from robot_dynamics_ros.model.load import check_model
+from robot_dynamics_ros.planning.motions import Quintic
 
 I = symmetric(0.02, 0.03, 0.025)
 DRIVE = '<dynamics damping="1" friction="0.5"/>'

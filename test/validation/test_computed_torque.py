@@ -12,8 +12,8 @@ from scipy.integrate import solve_ivp
 
 from robot_dynamics_ros.control.laws.control_law import Reference
 from robot_dynamics_ros.control.laws.registry import make_law
-from robot_dynamics_ros.control.trajectories.motions import Sine
 from robot_dynamics_ros.control.trajectories.trajectory import ReferenceSampler
+from robot_dynamics_ros.planning.motions import Sine
 
 CENTRE = {
     'scara': [0.2, 0.9, 0.12, 0.3],

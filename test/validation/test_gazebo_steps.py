@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from benchmark.gazebo_steps import StepCase, is_available, run
-from robot_dynamics_ros.control.trajectories.motions import Quintic
+from robot_dynamics_ros.planning.motions import Quintic
 
 pytestmark = pytest.mark.skipif(
     not is_available(), reason="Gazebo's Python bindings are not installed"

@@ -17,12 +17,12 @@ import numpy as np
 
 from robot_dynamics_ros.constraints.feasibility import check_feasibility
 from robot_dynamics_ros.constraints.program_file import load_program
-from robot_dynamics_ros.control.default_motion import DefaultMotion
-from robot_dynamics_ros.control.planned_motion import SineMotion, plan_motion
 from robot_dynamics_ros.dynamics import make_formulation
 from robot_dynamics_ros.errors import ModelError, ProgramError
 from robot_dynamics_ros.geometry.collisions import Obstacles
 from robot_dynamics_ros.model import RobotTree
+from robot_dynamics_ros.planning.default_motion import DefaultMotion
+from robot_dynamics_ros.planning.planned_motion import SineMotion, plan_motion
 from robot_dynamics_ros.spatial.scalar import Array
 
 Motion = DefaultMotion | SineMotion

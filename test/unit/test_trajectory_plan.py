@@ -11,7 +11,6 @@ import yaml
 from oracles import PinocchioOracle
 from samples import sample, shipped
 
-from robot_dynamics_ros.control.trajectories.motions import Quintic
 from robot_dynamics_ros.control.trajectories.points import trajectory_text
 from robot_dynamics_ros.control.trajectories.spline import JointWaypoints, KnotTable
 from robot_dynamics_ros.description.shipped import share_directory
@@ -20,7 +19,8 @@ from robot_dynamics_ros.errors import (
     TrajectoryError,
     UnknownNameError,
 )
-from robot_dynamics_ros.ros.trajectory_plan import MOTION, make_plan
+from robot_dynamics_ros.planning.motions import Quintic
+from robot_dynamics_ros.planning.trajectory_plan import MOTION, make_plan
 
 DEFAULTS = {spec.name: spec.default for spec in MOTION}
 ELBOW = np.array([-0.462, 1.478, 0.10, 0.2])

@@ -13,7 +13,6 @@ import numpy as np
 from robot_dynamics_ros.constraints.curves import Circle, Curve, Line
 from robot_dynamics_ros.constraints.signals import PEAK_VELOCITY
 from robot_dynamics_ros.control.laws.control_law import Reference
-from robot_dynamics_ros.control.trajectories.motions import Quintic, Sine, ToolPath, WavyCurve
 from robot_dynamics_ros.control.trajectories.points import trajectory_of_file
 from robot_dynamics_ros.control.trajectories.spline import JointSpline, KnotTable
 from robot_dynamics_ros.control.trajectories.trajectory import (
@@ -36,6 +35,7 @@ from robot_dynamics_ros.messages import NANO
 from robot_dynamics_ros.model import RobotTree, frame_pose
 from robot_dynamics_ros.model.robot_parameters import ROBOT
 from robot_dynamics_ros.parameters import Parameter, checked, spread
+from robot_dynamics_ros.planning.motions import Quintic, Sine, ToolPath, WavyCurve
 from robot_dynamics_ros.spatial.scalar import Array
 
 P = Parameter

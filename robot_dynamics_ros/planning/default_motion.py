@@ -19,8 +19,6 @@ from typing import Any
 import numpy as np
 
 from robot_dynamics_ros.constraints.curves import Circle
-from robot_dynamics_ros.control.postures import Load, arm_length, comfortable_postures
-from robot_dynamics_ros.control.trajectories.motions import ToolPath
 from robot_dynamics_ros.control.trajectories.trajectory import Trajectory
 from robot_dynamics_ros.dynamics import make_formulation
 from robot_dynamics_ros.dynamics.joint_terms import JointTerms
@@ -35,6 +33,8 @@ from robot_dynamics_ros.kinematics.tool_task import tool_task
 from robot_dynamics_ros.model import RobotTree, frame_jacobian, frame_pose
 from robot_dynamics_ros.model.arm import arm_ends, chain_hint
 from robot_dynamics_ros.model.build import with_exact_angles
+from robot_dynamics_ros.planning.motions import ToolPath
+from robot_dynamics_ros.planning.postures import Load, arm_length, comfortable_postures
 from robot_dynamics_ros.spatial.scalar import Array
 
 VELOCITY_SHARE, EFFORT_SHARE = 0.5, 0.6  # largest fractions of the limits

@@ -13,7 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from robot_dynamics_ros.control.default_motion import (
+from robot_dynamics_ros.errors import TrajectoryError
+from robot_dynamics_ros.geometry.collisions import CollisionChecker, Obstacles, make_checker
+from robot_dynamics_ros.kinematics.tool_task import ranges
+from robot_dynamics_ros.model import RobotTree, frame_jacobian, frame_pose
+from robot_dynamics_ros.model.build import with_exact_angles
+from robot_dynamics_ros.planning.default_motion import (
     LONGEST,
     DefaultMotion,
     NoCircleError,
@@ -21,13 +26,8 @@ from robot_dynamics_ros.control.default_motion import (
     default_motion,
     slowed,
 )
-from robot_dynamics_ros.control.postures import arm_length, comfortable_postures
-from robot_dynamics_ros.control.trajectories.motions import Sine
-from robot_dynamics_ros.errors import TrajectoryError
-from robot_dynamics_ros.geometry.collisions import CollisionChecker, Obstacles, make_checker
-from robot_dynamics_ros.kinematics.tool_task import ranges
-from robot_dynamics_ros.model import RobotTree, frame_jacobian, frame_pose
-from robot_dynamics_ros.model.build import with_exact_angles
+from robot_dynamics_ros.planning.motions import Sine
+from robot_dynamics_ros.planning.postures import arm_length, comfortable_postures
 from robot_dynamics_ros.spatial.scalar import Array
 
 _AMPLITUDE = 0.1  # of the range of a joint, at most one turn or 1 m
