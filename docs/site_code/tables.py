@@ -29,7 +29,9 @@ _PARAMETERS_LEAD = """# Parameters
 The parameters of every node, generated from their declarations. Set them in a YAML file
 (`params_file:=` of the launch files, `--params` of the commands) or individually
 (`-p name:=value`). For a running node, `ros2 param describe NODE NAME` shows the same
-description. A node that rejects a value keeps the old one and reports the reason.
+description. A node that rejects a value keeps the old one and reports the reason. A whole number
+is also a finite number, and one number a list of one; within a list of a YAML file, ROS wants
+either only whole numbers or only numbers with a decimal point.
 """
 #: Content of each topic and service; a missing entry stops the build of the page.
 MEANINGS = {

@@ -219,7 +219,7 @@ def _short(
             with suppress(TrajectoryError, SingularityError):
                 motion = min(motion, _plan(tree, smaller, checker), key=lambda one: one.duration)
     lap = (motion.duration - motion.ramp) / motion.laps
-    return replace(motion, laps=max(motion.laps, math.ceil((SHORTEST - motion.ramp) / lap)))
+    return replace(motion, laps=max(motion.laps, float(math.ceil((SHORTEST - motion.ramp) / lap))))
 
 
 def _circle(tree: RobotTree, frame: str, home: Array, radius: float) -> DefaultMotion:

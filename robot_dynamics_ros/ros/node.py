@@ -22,13 +22,14 @@ from rcl_interfaces.msg import (
 from rclpy.clock import Clock, ClockType
 from rclpy.exceptions import InvalidParameterTypeException, InvalidParameterValueException
 from rclpy.node import Node
+from rclpy.parameter import Parameter as GivenParameter
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 from rclpy.task import Future
 from std_msgs.msg import String
 
 from robot_dynamics_ros.errors import ConfigurationError, PeerTimeoutError, RobotDynamicsError
 from robot_dynamics_ros.parameters import Parameter, checked
-from robot_dynamics_ros.ros.rclpy_compat import overridden_parameters
+from robot_dynamics_ros.ros.rclpy_compat import parameter_overrides
 
 LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 #: For passive subscribers: best effort, so that no publisher waits for them.
@@ -39,6 +40,7 @@ STEADY = Clock(clock_type=ClockType.STEADY_TIME)
 _TICK_S = 0.02
 _REPEAT_S = _LOG_S = 1.0
 _ACTIVE = 3  # lifecycle_msgs/State.PRIMARY_STATE_ACTIVE
+_Type = GivenParameter.Type
 
 #: Prefixes of the parameters that rclpy declares itself or a node declares once it has its robot.
 _LATER = ('use_sim_time', 'start_type_description_service', 'qos_overrides.', 'constraints.')
@@ -116,36 +118,63 @@ def descriptor(one: Parameter) -> ParameterDescriptor:
 
 
 def declare(node: Any, parameters: Iterable[Parameter]) -> None:
-    """Declare the parameters of a node; values from YAML or the command line take precedence.
+    """Declare the parameters of a new node; values from YAML or the command line take precedence.
 
-    Overrides of unknown (for example misspelt) parameters are logged as warnings. Later changes
-    are checked against the declarations and rejected if invalid.
+    Whole numbers are accepted as numbers, and one number as a list. Overrides of unknown (for
+    example misspelt) parameters are logged as warnings. Later changes are checked against the
+    declarations and rejected if invalid.
 
     Raises:
         ConfigurationError: An override has the wrong type or is out of range.
     """
-    parameters = tuple(parameters)
+    _declare(node, tuple(parameters))
+    if hasattr(node, 'add_pre_set_parameters_callback'):  # one per node: their results add up
+
+        def converted(changes: Iterable[GivenParameter]) -> list[GivenParameter]:
+            return [_in_type(x, node.describe_parameter(x.name).type)
+                    if node.has_parameter(x.name) else x for x in changes]  # fmt: skip
+
+        node.add_pre_set_parameters_callback(converted)
+
+
+def declare_new(node: Any, parameters: Iterable[Parameter]) -> dict[str, Any]:
+    """Declare those parameters that are not declared yet; return their values by name."""
+    new = tuple(one for one in parameters if not node.has_parameter(one.name))
+    if new:  # each call also installs checks
+        _declare(node, new)
+    return {one.name: node.get_parameter(one.name).value for one in new}
+
+
+def _declare(node: Any, parameters: tuple[Parameter, ...]) -> None:
+    overrides = parameter_overrides(node)
     for one in parameters:
+        if one.name in overrides:
+            declared = _Type.from_parameter_value(one.default).value
+            overrides[one.name] = _in_type(overrides[one.name], declared)
         try:
             node.declare_parameter(one.name, one.default, descriptor(one))
         except (InvalidParameterTypeException, InvalidParameterValueException) as error:
-            problem = f'is refused ({str(error).rstrip(".")})'
-            remedy = f'give a value such as {one.default!r}: it {one.requirement()}'
+            problem = f'is {_plain(overrides[one.name].value)!r}'
+            remedy = f'{one.requirement()}, such as {one.default!r}'
             raise ConfigurationError(f'parameter {one.name!r}', problem, remedy) from error
     _warn_unknown(node, [one.name for one in parameters])
     on_set_parameters(node, lambda changes: checked(parameters, changes), lambda _: None)
 
 
-def declare_new(node: Any, parameters: Iterable[Parameter]) -> dict[str, Any]:
-    """Declare those parameters that are not declared yet; return their values by name."""
-    new = [one for one in parameters if not node.has_parameter(one.name)]
-    if new:  # each call also installs checks
-        declare(node, new)
-    return {one.name: node.get_parameter(one.name).value for one in new}
+def _in_type(given: GivenParameter, declared: int) -> GivenParameter:
+    """Return whole numbers, or one number for a list, in the declared type; others unchanged."""
+    many = given.type_ == _Type.INTEGER_ARRAY
+    is_number = given.type_ in (_Type.INTEGER, _Type.DOUBLE)
+    if declared == _Type.DOUBLE.value and is_number:
+        return GivenParameter(given.name, _Type.DOUBLE, float(given.value))
+    if declared == _Type.DOUBLE_ARRAY.value and (many or is_number):
+        numbers = [float(x) for x in (given.value if many else [given.value])]
+        return GivenParameter(given.name, _Type.DOUBLE_ARRAY, numbers)
+    return given
 
 
 def _warn_unknown(node: Any, names: list[str]) -> None:
-    for name in overridden_parameters(node):
+    for name in parameter_overrides(node):
         if not node.has_parameter(name) and not name.startswith(_LATER):
             from difflib import get_close_matches
 

@@ -17,7 +17,7 @@ import inspect
 import os
 import sys
 import time
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from importlib import import_module
 from operator import itemgetter
@@ -197,9 +197,10 @@ def lifecycle_state(node: Any) -> str:
     return str(node._state_machine.current_state[1])
 
 
-def overridden_parameters(node: Any) -> Collection[str]:
-    """Return the names of all parameter overrides of a node, declared or not."""
-    return tuple(getattr(node, '_parameter_overrides', ()))
+def parameter_overrides(node: Any) -> dict[str, Any]:
+    """Return the parameter overrides of a node, declared or not; changes act on declarations."""
+    overrides: dict[str, Any] = getattr(node, '_parameter_overrides', {})
+    return overrides
 
 
 def refuse_impossible_transitions(node: Any) -> None:

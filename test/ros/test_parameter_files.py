@@ -1,7 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An invalid parameter file or ROS argument ends a node with one clear line."""
+"""An invalid parameter file or ROS argument ends a node with one clear line; 3 is a number."""
 
 import pytest
+import rclpy
+from rclpy.parameter import Parameter as Given
+
+from robot_dynamics_ros.errors import ConfigurationError
+from robot_dynamics_ros.parameters import Parameter
+from robot_dynamics_ros.ros.node import declare, declare_new, values
 
 CONTENTS = {
     'is not UTF-8 text': 'name: k\xf6rper'.encode('latin-1'),
@@ -35,3 +41,61 @@ def test_a_wrong_ros_argument_is_told_in_one_line(processes, arguments, reason):
     assert 'error: ' in node.output
     assert reason in node.output
     assert 'Traceback' not in node.output
+
+
+NUMBERS = (
+    Parameter('laps', 1.0, 'One.', 0.001, 1e6),
+    Parameter('goal', [0.0], 'Several.', per_joint=True),
+    Parameter('steps', 1, 'A count.'),
+    Parameter('names', [''], 'Texts.'),
+)
+
+
+@pytest.mark.parametrize(
+    ('name', 'given', 'taken'),
+    [
+        ('laps', 3, 3.0),
+        ('goal', [1, -2], [1.0, -2.0]),
+        ('goal', 2, [2.0]),
+        ('goal', 0.5, [0.5]),
+        ('steps', 4, 4),
+    ],
+)
+def test_whole_numbers_are_numbers_at_the_start_and_later(peer, name, given, taken):
+    """YAML, ``ros2 param`` and people write 3.0 as 3."""
+    at_start = rclpy.create_node(
+        'start', context=peer.context, parameter_overrides=[Given(name, value=given)]
+    )
+    declare(at_start, NUMBERS)
+    later = rclpy.create_node('later', context=peer.context)
+    declare(later, NUMBERS[:1])
+    declare_new(later, NUMBERS[1:])
+    assert later.set_parameters_atomically([Given(name, value=given)]).successful
+    for node in (at_start, later):
+        found = values(node, NUMBERS)[name]
+        assert found == taken
+        assert repr(found) == repr(taken)  # 3 == 3.0
+        assert node.get_parameter(name).type_ == Given(name, value=taken).type_
+        node.destroy_node()
+
+
+@pytest.mark.parametrize(
+    ('name', 'given', 'remedy'),
+    [
+        ('laps', 0, 'must be a finite number from 0.001 to 1e+06, such as 1.0'),
+        ('laps', True, 'such as 1.0'),
+        ('laps', [3], 'such as 1.0'),
+        ('goal', 'all', 'give one finite number for all joints, or one per joint, such as [0.0]'),
+        ('steps', 4.5, 'must be a whole number, such as 1'),
+        ('names', 3, "such as ['']"),
+    ],
+)
+def test_what_is_no_such_number_is_refused_with_an_example(peer, name, given, remedy):
+    node = rclpy.create_node(
+        'start', context=peer.context, parameter_overrides=[Given(name, value=given)]
+    )
+    with pytest.raises(ConfigurationError) as refusal:
+        declare(node, NUMBERS)
+    assert refusal.value.culprit == f'parameter {name!r}'
+    assert remedy in str(refusal.value)
+    node.destroy_node()

@@ -466,7 +466,7 @@ def test_a_parameter_that_does_not_exist_is_told(processes):
             {'robot': 'scara', 'period': 0.0},
             'must be a finite number from 1e-05 to 1',
         ),
-        ({'robot': 'scara', 'period': 1}, "parameter 'period': is refused (Trying to set"),
+        ({'robot': 'scara', 'period': 'fast'}, "parameter 'period': is 'fast'; must be a finite"),
     ],
 )
 def test_wrong_parameters_end_the_node_with_one_clear_line(processes, parameters, message):
