@@ -17,6 +17,8 @@ BENCHMARKS = {
     'arms': 'every arm of example-robot-data: accuracy, time, tracking; writes docs/arms.md',
     'analysis': 'analyzing a ten-minute recording compared with only reading it; memory',
     'control': 'one tick of every law compared with one call of Pinocchio',
+    'trace': 'functions that one state calls until its command is published (ROS 2)',
+    'transfers': 'largest change of acceleration at a change of law, gains or payload',
     'latency': 'latency from state to command over DDS, by parts (ROS 2)',
     'start': 'from the start of the controller to its first command, and its imports (ROS 2)',
     'view': 'cost of the viewer: its processor time and its effect on the round trip (ROS 2)',
@@ -39,6 +41,8 @@ _ELSEWHERE = {
     'pushes': 'recordings',
     'start': 'latency',
     'view': 'soak',
+    'trace': 'tick',
+    'transfers': 'tick',
 }
 #: The module of each benchmark.
 MODULES = {name: _ELSEWHERE.get(name, name) for name in BENCHMARKS}
