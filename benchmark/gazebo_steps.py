@@ -196,7 +196,7 @@ class SteppedGazebo:
     """Context manager of a paused Gazebo server with one arm.
 
     Args:
-        robot: Name of the arm, which has a file ``config/ros_gz_bridge_<robot>.yaml``.
+        robot: Name of the arm in Gazebo.
         description: Its URDF for Gazebo.
         joints: Order of its joints.
 
@@ -209,7 +209,7 @@ class SteppedGazebo:
         self._robot, self._description, self._joints = robot, description, tuple(joints)
         topics = {
             Path(entry['ros_topic_name']).parts[0]: entry['gz_topic_name']
-            for entry in bridge_entries(robot, clock=False)
+            for entry in bridge_entries(self._joints, robot, clock=False)
         }
         self._states, self._forces = topics['joint_states'], [topics[name] for name in joints]
         self._partition = f'{PARTITION}_{uuid.uuid4().hex}'

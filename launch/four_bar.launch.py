@@ -7,6 +7,7 @@ enforces it and moves the tool. The two joints without a drive receive no effort
 
 from robot_dynamics_ros.description.shipped import share_directory, shipped_mechanism
 from robot_dynamics_ros.description.urdf import read_description
+from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.ros import gazebo_files, launching
 from robot_dynamics_ros.ros.launching import Argument, package_node
 
@@ -41,12 +42,14 @@ def actions(args):
     file, _ = shipped_mechanism(ROBOT)
     tree, closed = (read_description(file, {'gazebo': kind}).xml for kind in ('none', 'native'))
     world = gazebo_files.gazebo_server(args)
+    joints = load_robot(tree, effort_limit=1.0).joint_names  # those without a drive have none
+    bridged = gazebo_files.bridge_entries(joints, ROBOT)
     controller = package_node(
         'controller', args, {'robot_description': tree, 'program': args.program}
     )
     nodes = [
         world,
-        *gazebo_files.gazebo_bridge(args, ROBOT),
+        *gazebo_files.gazebo_bridge(args, bridged),
         controller,
         gazebo_files.insertion_node(args, closed, publish_description=False),
         *launching.recorder(args),

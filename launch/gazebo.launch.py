@@ -12,11 +12,12 @@ from launch.actions import RegisterEventHandler
 from launch.event_handlers import OnProcessExit
 from launch_ros.actions import Node
 
-from robot_dynamics_ros.cli.new_robot import BRIDGE, URDF, described
 from robot_dynamics_ros.cli.new_robot import ROS2_CONTROL as CONTROLLERS
+from robot_dynamics_ros.cli.new_robot import URDF, described
 from robot_dynamics_ros.description.shipped import share_directory, shipped_robot, wide_limits
 from robot_dynamics_ros.description.urdf import read_description
 from robot_dynamics_ros.errors import ConfigurationError
+from robot_dynamics_ros.messages import force_topic
 from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.ros import gazebo_files, gazebo_world, launching
 from robot_dynamics_ros.ros.launching import SWITCH, Argument, package_node
@@ -105,20 +106,22 @@ def actions(args):
     if args.lockstep:
         _require_lockstep(args)
     urdf = _description(args)
+    joints = (args.tree or load_robot(urdf)).joint_names
+    forces = [force_topic(joint) for joint in joints] if native else []
     world = [gazebo_files.gazebo_server(args)] if args.start_world else []
     args = launching.with_own_clock(args) if native else args
-    controller = _controller(args, urdf)
+    controller = _controller(args, urdf, forces)
     monitored = _robot_parameters(urdf) | {'acceleration': 'filtered'}
-    extra = list(map(' '.join, _forces(args).items())) if native else ['']
+    extra = [f'{topic} std_msgs/msg/Float64' for topic in forces] or ['']
+    bridged = gazebo_files.bridge_entries(
+        joints if native else (),
+        f'{args.prefix}{args.robot}',
+        clock=args.clock,
+        forces=not args.lockstep,
+    )
     nodes = [
         *world,
-        *gazebo_files.gazebo_bridge(
-            args,
-            args.bridge if native else '',
-            args.prefix,
-            clock=args.clock,
-            forces=not args.lockstep,
-        ),
+        *gazebo_files.gazebo_bridge(args, bridged),
         controller,
         *(_native(args, urdf) if native else _ros2_control(args, urdf)),
         *_motion(args, urdf),
@@ -130,18 +133,18 @@ def actions(args):
 
 
 def _choose_robot(args):
-    """Set the robot's tree (None: shipped), folder, bridge file and model name in the world.
+    """Set the robot's tree (None: shipped), folder and model name in the world.
 
     Raises:
         ConfigurationError: A prefix is given with a description, which defines its own names.
     """
-    args.tree, args.folder, args.bridge = None, None, args.robot
+    args.tree, args.folder = None, None
     if not args.description:
         return
     if args.prefix:
         raise ConfigurationError('prefix', 'is for shipped arms', 'write it into the description')
     file = described(args.description, launching.xacro_mappings(args))
-    args.folder, args.bridge = file.parent, str(file.with_name(BRIDGE))
+    args.folder = file.parent
     args.tree = load_robot(file.with_name(URDF))
     args.robot = gazebo_files.model_name(args.tree)
     args.params_file = args.params_file or str(file)
@@ -195,9 +198,9 @@ def _robot_parameters(urdf):
     return {'robot': '', 'limits_profile': '', 'robot_description': urdf}
 
 
-def _controller(args, urdf):
+def _controller(args, urdf, forces):
     form = 'per_joint' if args.interface == 'native' else 'group'
-    law = launching.law_parameters(args, _forces(args) if args.lockstep else ())
+    law = launching.law_parameters(args, forces if args.lockstep else ())
     own = {**law, 'command_form': form}
     return package_node('controller', args, _robot_parameters(urdf) | own)
 
@@ -296,13 +299,6 @@ def _motion(args, urdf):
         return []
     frame = {} if args.tree else {'tool_frame': f'{args.prefix}tool'}
     return [package_node('trajectory', args, _robot_parameters(urdf) | frame)]
-
-
-def _forces(args):
-    """Return the message types of the command topics, which are recorded too, by topic."""
-    entries = gazebo_files.bridge_entries(args.bridge, args.prefix)
-    sent = [entry for entry in entries if entry['direction'] == 'ROS_TO_GZ']
-    return {entry['ros_topic_name']: entry['ros_type_name'] for entry in sent}
 
 
 def generate_launch_description():

@@ -167,7 +167,7 @@ absolute: instead of moving the folder, write it again.
 | `robot.urdf` | the controlled robot: locked joints fixed, all effort limits set |
 | `parameters.yaml` | gains, start posture and motion, for every node |
 | `driver.yaml` | driver profile: topics, names, order, units, signs, compensation in the driver |
-{program_row}| `ros_gz_bridge.yaml` | topics that ros_gz_bridge transfers between Gazebo and ROS |
+{program_row}| `ros_gz_bridge.yaml` | topics between Gazebo and ROS, for your own ros_gz_bridge |
 | `ros2_control.yaml` | controllers for gz_ros2_control or your own controller manager |
 
 Joints: {joints}.
@@ -267,7 +267,9 @@ def write_robot_folder(
         PARAMETERS: _yaml(nodes),
         DRIVER: _DRIVER_HEAD + _yaml(_driver_profile(tree)),
         PROGRAM: _PROGRAM_HEAD + _yaml(program) if program else '',
-        BRIDGE: gazebo_files.bridge_text(tree),
+        BRIDGE: gazebo_files.bridge_text(
+            gazebo_files.bridge_entries(tree.joint_names, gazebo_files.model_name(tree))
+        ),
         ROS2_CONTROL: gazebo_files.ros2_control_text(tree),
         README: _readme(tree, here, motion, obstacles or Obstacles()),
     }

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -29,11 +29,11 @@ from robot_dynamics_ros.ros.gazebo_world import (
     temporary_file,
 )
 
-_BRIDGE = """\
+_BRIDGE_HEAD = """\
 # SPDX-License-Identifier: Apache-2.0
-# Topics of ros_gz_bridge between Gazebo and ROS for the robot inserted as model "{model}".
+# Topics of ros_gz_bridge between Gazebo and ROS: states and clock, and one force per joint.
 # Relative ROS names are in the namespace of the bridge. Queues of 1: only the newest state and
-# the newest force are used.
+# the newest force are used. The launch files of robot_dynamics_ros generate the same.
 """
 _STATES = ('sensor_msgs/msg/JointState', 'gz.msgs.Model', 'GZ_TO_ROS')
 _CLOCK = ('rosgraph_msgs/msg/Clock', 'gz.msgs.Clock', 'GZ_TO_ROS')
@@ -71,25 +71,34 @@ def model_name(tree: RobotTree) -> str:
     return re.sub(r'\W', '_', tree.name, flags=re.ASCII) or 'robot'
 
 
-def bridge_text(tree: RobotTree) -> str:
-    """Return the configuration of ros_gz_bridge for a robot.
+Entry = dict[str, Any]
+
+
+def bridge_entries(
+    joints: Sequence[str], model: str, *, clock: bool = True, forces: bool = True
+) -> list[Entry]:
+    """Return the topics to bridge between Gazebo and ROS.
 
     Args:
-        tree: The robot, inserted with its :func:`model_name`.
-
-    Returns:
-        YAML text: joint states and clock to ROS, one force per controlled joint to Gazebo.
+        joints: Names of the controlled joints; empty: only the clock.
+        model: Name of the robot in Gazebo.
+        clock: Whether to bridge ``/clock``; only one bridge to the same Gazebo may do so.
+        forces: Whether to bridge the forces, including those of joints without a drive: the
+            controller needs a subscriber of each.
     """
-    topic = f'/model/{model_name(tree)}'
-    remark = 'effort stays 0: Gazebo does not fill it in'
-    entries = [
-        _entry('joint_states', f'{topic}/joint_state', _STATES, remark),
-        _entry('/clock', '/clock', _CLOCK),
-    ]
-    for joint, slides in zip(tree.joint_names, tree.joint_is_prismatic, strict=True):
+    topic = f'/model/{model}'
+    entries = [_entry('joint_states', f'{topic}/joint_state', _STATES)] if joints else []
+    if clock:
+        entries.append(_entry('/clock', '/clock', _CLOCK))
+    for joint in joints if forces else ():
         force = f'{topic}/joint/{gazebo_name(joint)}/cmd_force'
-        entries.append(_entry(force_topic(joint), force, _FORCE, 'N' if slides else 'N m'))
-    return _BRIDGE.format(model=model_name(tree)) + ''.join(entries)
+        entries.append(_entry(force_topic(joint), force, _FORCE))
+    return entries
+
+
+def bridge_text(entries: Sequence[Entry]) -> str:
+    """Return the configuration of ros_gz_bridge for topics, as YAML text."""
+    return _BRIDGE_HEAD + yaml.safe_dump([*entries], sort_keys=False, allow_unicode=True)
 
 
 def ros2_control_text(tree: RobotTree) -> str:
@@ -104,14 +113,10 @@ def ros2_control_text(tree: RobotTree) -> str:
     )
 
 
-def _entry(ros: str, gazebo: str, kind: tuple[str, str, str], remark: str = '') -> str:
-    ros_type, gz_type, direction = kind
-    shown = f'{_yaml_name(ros):<22}  # {remark}' if remark else _yaml_name(ros)
-    return (
-        f'- ros_topic_name: {shown}\n  gz_topic_name: {_yaml_name(gazebo)}\n'
-        f'  ros_type_name: {ros_type}\n  gz_type_name: {gz_type}\n  direction: {direction}\n'
-        '  subscriber_queue: 1\n  publisher_queue: 1\n'
-    )
+def _entry(ros: str, gazebo: str, kind: tuple[str, str, str]) -> Entry:
+    names = ('ros_topic_name', 'gz_topic_name', 'ros_type_name', 'gz_type_name', 'direction')
+    queues = {'subscriber_queue': 1, 'publisher_queue': 1}
+    return dict(zip(names, (ros, gazebo, *kind), strict=True)) | queues
 
 
 def _yaml_name(name: str) -> str:
@@ -163,69 +168,6 @@ def _fix_to_world(root: ElementTree.Element, parts: ElementTree.Element) -> None
     ElementTree.SubElement(anchor, 'child', link=first)
 
 
-Entry = dict[str, Any]
-
-
-def bridge_entries(
-    robot: str, prefix: str = '', *, clock: bool = True, forces: bool = True
-) -> list[Entry]:
-    """Return the topics to bridge between Gazebo and ROS.
-
-    Args:
-        robot: A robot with a file ``config/ros_gz_bridge_<robot>.yaml``, or the path of such a
-            file; empty: only the clock.
-        prefix: Prefix of its model and joint names.
-        clock: Whether to bridge ``/clock``; only one bridge to the same Gazebo may do so.
-        forces: Whether to bridge the topics to Gazebo.
-
-    Raises:
-        ConfigurationError: The robot has no such file.
-    """
-    entries = yaml.safe_load(_bridge_path(robot or 'scara').read_text(encoding='utf-8'))
-    selected = [
-        entry
-        for entry in entries
-        if (clock if entry['ros_topic_name'] == '/clock' else bool(robot))
-        and (forces or entry['direction'] == 'GZ_TO_ROS')
-    ]
-    return [_prefixed(entry, robot, prefix) for entry in selected] if prefix else selected
-
-
-def bridge_file(
-    robot: str, prefix: str = '', *, clock: bool = True, forces: bool = True
-) -> Path | None:
-    """Return the file with :func:`bridge_entries`: the shipped one, or a temporary one.
-
-    Returns:
-        The path; None without entries. A temporary file is deleted when the process exits.
-    """
-    entries = bridge_entries(robot, prefix, clock=clock, forces=forces)
-    if not entries:
-        return None
-    if robot and clock and forces and not prefix:
-        return _bridge_path(robot)
-    return temporary_file('ros_gz_bridge.yaml', yaml.safe_dump(entries, sort_keys=False))
-
-
-def _bridge_path(robot: str) -> Path:
-    path = Path(robot)
-    if path.suffix != '.yaml':
-        path = share_directory() / 'config' / f'ros_gz_bridge_{robot}.yaml'
-    if not path.is_file():
-        raise ConfigurationError(f'robot {robot!r}', f'has no {path.name}', 'write one like it')
-    return path
-
-
-def _prefixed(entry: Entry, robot: str, prefix: str) -> Entry:
-    """Return the entry for the same robot with a prefix."""
-    ros, gazebo = entry['ros_topic_name'], entry['gz_topic_name']
-    gazebo = gazebo.replace(f'/model/{robot}/', f'/model/{prefix}{robot}/')
-    gazebo = gazebo.replace('/joint/', f'/joint/{prefix}')
-    if ros.endswith('/cmd_force'):
-        ros = f'{prefix}{ros}'
-    return {**entry, 'ros_topic_name': ros, 'gz_topic_name': gazebo}
-
-
 # Launch files; what they need is imported where it is used ---------------------------------------
 
 
@@ -269,31 +211,18 @@ def gazebo_server(args: SimpleNamespace) -> Any:
     )
 
 
-def gazebo_bridge(
-    args: SimpleNamespace,
-    robot: str,
-    prefix: str = '',
-    *,
-    clock: bool = True,
-    forces: bool = True,
-) -> list[Any]:
-    """Return the bridge node.
+def gazebo_bridge(args: SimpleNamespace, entries: Sequence[Entry]) -> list[Any]:
+    """Return the bridge node; none if there is nothing to bridge.
 
     Args:
         args: Launch arguments with ``namespace``.
-        robot: A robot with a bridge file; empty: only the clock.
-        prefix: Prefix of the robot's names.
-        clock: Whether to bridge the clock.
-        forces: Whether to bridge the robot's forces.
-
-    Returns:
-        One node, or none if there is nothing to bridge.
+        entries: See :func:`bridge_entries`.
     """
     from launch_ros.actions import Node
 
-    file = bridge_file(robot, prefix, clock=clock, forces=forces)
-    if file is None:
+    if not entries:
         return []
+    file = temporary_file('ros_gz_bridge.yaml', bridge_text(entries))
     return [
         Node(
             package='ros_gz_bridge',

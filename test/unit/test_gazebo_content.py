@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Worlds, descriptions for Gazebo and bridge files are consistent with the controller.
+"""Worlds, descriptions for Gazebo and bridge topics are consistent with the controller.
 
 Read as text: neither ROS nor Gazebo is needed.
 """
@@ -18,7 +18,7 @@ from robot_dynamics_ros.control.setup import PARAMETERS
 from robot_dynamics_ros.description.urdf import read_description
 from robot_dynamics_ros.errors import ConfigurationError, DescriptionError
 from robot_dynamics_ros.model import load_robot
-from robot_dynamics_ros.ros.gazebo_files import bridge_entries, bridge_file
+from robot_dynamics_ros.ros.gazebo_files import bridge_entries, bridge_text
 from robot_dynamics_ros.ros.gazebo_world import lockstep_world, step_ns
 
 PROJECT = Path(__file__).resolve().parents[2]
@@ -252,7 +252,10 @@ KEYS = {
 @each_robot
 @pytest.mark.parametrize('prefix', ['', 'left_'])
 def test_a_bridge_carries_exactly_what_the_description_has(robot, prefix):
-    entries = bridge_entries(robot, prefix)
+    description = ElementTree.tostring(urdf(robot, prefix=prefix), encoding='unicode')
+    names = load_robot(description, effort_limit=1.0).joint_names
+    entries = bridge_entries(names, f'{prefix}{robot}')
+    assert yaml.safe_load(bridge_text(entries)) == entries
     for entry in entries:
         assert entry.keys() == KEYS
         assert (entry['subscriber_queue'], entry['publisher_queue']) == (1, 1)
@@ -279,28 +282,14 @@ def test_a_bridge_carries_exactly_what_the_description_has(robot, prefix):
 
 
 def test_of_several_bridges_only_one_carries_the_clock():
-    without = bridge_entries('scara', clock=False)
+    without = bridge_entries(JOINTS, 'scara', clock=False)
     assert '/clock' not in [entry['ros_topic_name'] for entry in without]
-    assert len(without) == len(bridge_entries('scara')) - 1
-    assert {e['direction'] for e in bridge_entries('scara', forces=False)} == {'GZ_TO_ROS'}
-    (only,) = bridge_entries('')
+    assert len(without) == len(bridge_entries(JOINTS, 'scara')) - 1
+    states = bridge_entries(JOINTS, 'scara', forces=False)
+    assert {e['direction'] for e in states} == {'GZ_TO_ROS'}
+    (only,) = bridge_entries((), '')
     assert only['ros_topic_name'] == '/clock'
-
-
-def test_the_shipped_bridge_file_is_used_as_it_is_and_a_changed_one_is_written():
-    assert bridge_file('scara') == PROJECT / 'config' / 'ros_gz_bridge_scara.yaml'
-    changed = bridge_file('scara', 'left_', clock=False)
-    assert changed is not None
-    content = yaml.safe_load(changed.read_text(encoding='utf-8'))
-    assert content == bridge_entries('scara', 'left_', clock=False)
-    assert bridge_file('', clock=False) is None
-
-
-def test_a_robot_without_a_bridge_file_is_told():
-    with pytest.raises(
-        ConfigurationError, match="robot 'nobody': has no ros_gz_bridge_nobody.yaml"
-    ):
-        bridge_entries('nobody')
+    assert bridge_entries((), '', clock=False) == []
 
 
 @pytest.mark.parametrize(

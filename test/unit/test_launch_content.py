@@ -450,8 +450,8 @@ def test_an_arm_of_ones_own_is_simulated_in_gazebo_and_mujoco(monkeypatch, tmp_p
     for name in ('gazebo', 'simulation'):
         assert scene(name, monkeypatch, **own) == scene(name, monkeypatch, robot='four_dof')
     actions = executed('gazebo', monkeypatch, **own)
-    bridge = parameters_of(actions, 'parameter_bridge')['config_file']
-    assert bridge == str(tmp_path / 'ros_gz_bridge.yaml')
+    bridge = Path(parameters_of(actions, 'parameter_bridge')['config_file'])
+    assert bridge.read_text('utf-8') == (tmp_path / 'ros_gz_bridge.yaml').read_text('utf-8')
     assert parameters_of(actions, 'gazebo_robot')['model'] == 'four_dof'
     assert 'ApplyJointForce' in parameters_of(actions, 'controller')['robot_description']
     actions = executed('simulation', monkeypatch, **own)
