@@ -37,7 +37,7 @@ from benchmark.measuring import (
 )
 from robot_dynamics_ros.cli.arguments import option
 from robot_dynamics_ros.control.laws.computed_torque import ComputedTorque
-from robot_dynamics_ros.control.laws.control_law import Reference
+from robot_dynamics_ros.control.trajectories.trajectory import Reference
 from robot_dynamics_ros.dynamics import FORMULATIONS, make_formulation
 from robot_dynamics_ros.errors import ModelError, RobotDynamicsError
 from robot_dynamics_ros.identification import inertial_parameters, regressor

@@ -15,13 +15,12 @@ import pinocchio
 
 from benchmark.faults import interpret
 from benchmark.measuring import Contender, files, in_own_process, race, save, show
-from robot_dynamics_ros.control.laws.control_law import Reference
 from robot_dynamics_ros.control.laws.registry import LAWS, make_law
 from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.control.trajectories.following import Prepared
 from robot_dynamics_ros.control.trajectories.points import trajectory_arrays
 from robot_dynamics_ros.control.trajectories.reference_generator import ReferenceGenerator
-from robot_dynamics_ros.control.trajectories.trajectory import ReferenceSampler
+from robot_dynamics_ros.control.trajectories.trajectory import Reference, ReferenceSampler
 from robot_dynamics_ros.description.shipped import ROBOTS, shipped_robot
 from robot_dynamics_ros.model import RobotTree, load_robot
 from robot_dynamics_ros.planning.motions import Quintic

@@ -17,12 +17,15 @@ import numpy as np
 from robot_dynamics_ros.control.changes import TrajectoryChange
 from robot_dynamics_ros.control.drivers.conversion import DriverConversion, bind, effort_limits
 from robot_dynamics_ros.control.drivers.profile import load_driver_profile
-from robot_dynamics_ros.control.laws.control_law import Reference
 from robot_dynamics_ros.control.modes import SessionMode
 from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.control.setup import DEFAULTS
 from robot_dynamics_ros.control.trajectories.reference_generator import ReferenceGenerator
-from robot_dynamics_ros.control.trajectories.trajectory import ReferenceSampler, Trajectory
+from robot_dynamics_ros.control.trajectories.trajectory import (
+    Reference,
+    ReferenceSampler,
+    Trajectory,
+)
 from robot_dynamics_ros.description.shipped import share_directory, shipped_robot
 from robot_dynamics_ros.errors import ParameterError
 from robot_dynamics_ros.model import RobotTree, load_robot

@@ -4,7 +4,7 @@
 import numpy as np
 
 from robot_dynamics_ros import load_program, load_robot, make_law
-from robot_dynamics_ros.control.laws.control_law import Reference
+from robot_dynamics_ros.control.trajectories.trajectory import Reference
 from robot_dynamics_ros.description.shipped import shipped_robot
 from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
 

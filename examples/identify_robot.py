@@ -9,7 +9,7 @@ import sys
 import numpy as np
 
 from robot_dynamics_ros import identify, load_robot, make_law, read_recording
-from robot_dynamics_ros.control.laws.control_law import Reference
+from robot_dynamics_ros.control.trajectories.trajectory import Reference
 from robot_dynamics_ros.description.shipped import shipped_robot
 from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.recordings.recording import Recording

@@ -14,10 +14,10 @@ from launch_ros.actions import Node
 
 from robot_dynamics_ros.cli.new_robot import ROS2_CONTROL as CONTROLLERS
 from robot_dynamics_ros.cli.new_robot import URDF, described
+from robot_dynamics_ros.control.topics import force_topic
 from robot_dynamics_ros.description.shipped import share_directory, shipped_robot, wide_limits
 from robot_dynamics_ros.description.urdf import read_description
 from robot_dynamics_ros.errors import ConfigurationError
-from robot_dynamics_ros.messages import force_topic
 from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.ros import gazebo_files, gazebo_world, launching
 from robot_dynamics_ros.ros.launching import SWITCH, Argument, package_node

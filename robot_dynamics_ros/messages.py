@@ -1,85 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fast decoding of serialized joint states and number messages.
+"""Byte layouts of serialized joint states and number messages, read and written in place.
 
-Recordings: the messages of one publisher differ only in the timestamp and the numbers. The byte
-offsets of these are determined once, from the first message, and verified against the bag
-library's deserialization (:class:`Columns`). All messages with the same bytes elsewhere are then
-decoded into columns at once. A message that matches no known layout is deserialized by the
-library.
+The messages of one publisher differ only in the timestamp and the numbers, whose byte offsets are
+determined once, from the first message.
 
 CDR layout (second byte: little or big endian): a 4-byte encapsulation header, after which each
 number is aligned to a multiple of its size; a string is its length including the terminating 0,
 then the bytes; a sequence is its length, then the elements.
 
-Control loop: :class:`MessageBytes` reads and overwrites the numbers of a message in place, with
-the same layouts. It supports plain little-endian CDR only; the middleware deserializes all other
-messages.
+:class:`MessageBytes` reads and overwrites the numbers of a message in place. It supports plain
+little-endian CDR only; the middleware deserializes all other messages.
 """
 
 from __future__ import annotations
 
-import re
 import struct
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from robot_dynamics_ros.errors import RecordingError
 from robot_dynamics_ros.spatial.scalar import Array
 
-#: Deserializes one message with the bag library; raises RecordingError.
-Deserialize = Callable[[Any], Any]
-
 NANO = 1_000_000_000
-
-
-def force_topic(joint: str) -> str:
-    """Return the topic of the effort of one joint, its name made valid as a name in ROS.
-
-    Parts of a name in ROS consist of ASCII letters, digits and underscores, and do not begin with
-    a digit.
-    """
-    parts = re.sub(r'[^A-Za-z0-9_/]', '_', joint).split('/')
-    return '/'.join([*(f'_{x}' if x[:1].isdigit() else x for x in parts if x), 'cmd_force'])
-
-
-#: Message types of the streams to a controller, by the last part of the topic name.
-STREAMS = {
-    'target_joint': 'sensor_msgs/msg/JointState',
-    'target_pose': 'geometry_msgs/msg/PoseStamped',
-    'target_wrench': 'geometry_msgs/msg/WrenchStamped',
-    'measured_wrench': 'geometry_msgs/msg/WrenchStamped',
-    'enable_guiding': 'std_msgs/msg/Bool',
-    'speed_scaling_input': 'control_msgs/msg/SpeedScalingFactor',
-}
-_MAX_LAYOUTS = 32
-
-
-class States(NamedTuple):
-    """Joint-state messages with the same joints, as columns.
-
-    Attributes:
-        names: Joint names.
-        places: Indices of these messages in the input, shape (M,), increasing.
-        stamp_ns: Header timestamps, shape (M,), ns.
-        position, velocity, effort: Shape (M, joints); NaN where the message has no values.
-    """
-
-    names: tuple[str, ...]
-    places: Array
-    stamp_ns: Array
-    position: Array
-    velocity: Array
-    effort: Array
-
-
-class Numbers(NamedTuple):
-    """Number messages of equal length; ``places`` as in :class:`States`, ``data`` (M, length)."""
-
-    places: Array
-    data: Array
 
 
 class MessageLayout(NamedTuple):
@@ -154,82 +97,6 @@ class _FieldReader:
         return start, count
 
 
-class Columns(ABC):
-    """Decodes the messages of one topic into columns, without the damaged ones.
-
-    Args:
-        deserialize: Deserializes one message with the bag library.
-    """
-
-    def __init__(self, deserialize: Deserialize) -> None:
-        self._deserialize = deserialize
-        self._layouts: dict[int, list[MessageLayout]] = {}
-
-    def groups(self, messages: Sequence[Any]) -> list[Any]:
-        """Return the messages as columns, one group per layout."""
-        sizes = np.fromiter(map(len, messages), dtype=np.int64, count=len(messages))
-        groups: list[Any] = []
-        for size in np.unique(sizes).tolist():
-            index = np.flatnonzero(sizes == size)
-            joined = b''.join(messages[i] for i in index.tolist())
-            self._decode(index, np.frombuffer(joined, np.uint8).reshape(len(index), size), groups)
-        return groups
-
-    def _decode(self, index: Array, rows: Array, groups: list[Any]) -> None:
-        """Decode messages of one size; determine new layouts as needed."""
-        layouts = self._layouts.setdefault(rows.shape[1], [])
-        for layout in layouts:
-            fits = layout.fits(rows)
-            if fits.any():
-                groups.append(self._columns(layout, index[fits], rows[fits]))
-                index, rows = index[~fits], rows[~fits]
-        while len(index):
-            first = rows[0].tobytes()
-            new = self._new_layout(first) if len(layouts) < _MAX_LAYOUTS else None
-            if new is None:
-                columns = self._decode_one(index[0], first)
-                groups += [] if columns is None else [columns]
-                index, rows = index[1:], rows[1:]
-                continue
-            layouts.append(new)
-            fits = new.fits(rows)
-            groups.append(self._columns(new, index[fits], rows[fits]))
-            index, rows = index[~fits], rows[~fits]
-
-    def _new_layout(self, data: bytes) -> MessageLayout | None:
-        """Return the layout of a message; None if it disagrees with the library's decoding."""
-        try:
-            layout = self._layout(data)
-        except _DAMAGED:
-            return None
-        expected = self._decode_one(0, data)
-        if expected is None:
-            return None
-        row = np.frombuffer(data, np.uint8)[np.newaxis]
-        columns = self._columns(layout, np.zeros(1, dtype=int), row)
-        pairs = zip(map(np.asarray, columns), map(np.asarray, expected), strict=True)
-        return layout if all(a.tobytes() == b.tobytes() for a, b in pairs) else None
-
-    def _decode_one(self, place: int, data: bytes) -> Any:
-        """Return the columns of a message that the library decodes; None if it is unusable."""
-        try:
-            return self._read(place, self._deserialize(data))
-        except RecordingError:
-            return None
-
-    @abstractmethod
-    def _layout(self, data: bytes) -> MessageLayout:
-        """Return the byte layout of a message."""
-
-    @abstractmethod
-    def _read(self, place: int, message: Any) -> Any:
-        """Return the columns of one deserialized message; None if it is unusable."""
-
-    @abstractmethod
-    def _columns(self, layout: MessageLayout, index: Array, rows: Array) -> Any:
-        """Return the columns of messages of one layout."""
-
-
 def state_layout(data: bytes) -> MessageLayout:
     """Return the byte layout of a sensor_msgs/JointState.
 
@@ -263,54 +130,6 @@ def number_layout(data: bytes, *, single: bool) -> MessageLayout:
     return MessageLayout((), np.frombuffer(data, np.uint8), reader.fixed, (span,), reader.order)
 
 
-class StateColumns(Columns):
-    """Columns of sensor_msgs/JointState.
-
-    Drops a message whose number of positions differs from the number of names, or whose number of
-    velocities is neither 0 nor that number. A different number of efforts is treated as none.
-    """
-
-    def _layout(self, data: bytes) -> MessageLayout:
-        return state_layout(data)
-
-    def _columns(self, layout: MessageLayout, index: Array, rows: Array) -> States:
-        n = len(layout.names)
-        columns = [
-            layout.doubles(rows, i) if layout.spans[i][1] else np.full((len(rows), n), np.nan)
-            for i in range(3)
-        ]
-        return States(layout.names, index, layout.stamps(rows), *columns)
-
-    def _read(self, place: int, message: Any) -> States | None:
-        names, n = tuple(message.name), len(message.name)
-        if len(message.position) != n or len(message.velocity) not in (0, n):
-            return None
-        rows = [
-            np.array(values, dtype=float) if len(values) == n else np.full(n, np.nan)
-            for values in (message.position, message.velocity, message.effort)
-        ]
-        stamps = np.array([stamp_ns(message)], dtype=np.int64)
-        return States(names, np.array([place]), stamps, *(row[np.newaxis] for row in rows))
-
-
-class NumberColumns(Columns):
-    """Columns of std_msgs/Float64MultiArray, with ``single`` of std_msgs/Float64."""
-
-    def __init__(self, deserialize: Deserialize, *, single: bool) -> None:
-        super().__init__(deserialize)
-        self._single = single
-
-    def _layout(self, data: bytes) -> MessageLayout:
-        return number_layout(data, single=self._single)
-
-    def _columns(self, layout: MessageLayout, index: Array, rows: Array) -> Numbers:
-        return Numbers(index, layout.doubles(rows, 0))
-
-    def _read(self, place: int, message: Any) -> Numbers:
-        values = np.atleast_1d(np.array(message.data, dtype=float))
-        return Numbers(np.array([place]), values[np.newaxis])
-
-
 def stamp_ns(message: Any) -> int:
     """Return the header timestamp of a message, ns."""
     stamp = message.header.stamp
@@ -321,7 +140,8 @@ def stamp_ns(message: Any) -> int:
 PLAIN = b'\x00\x01\x00\x00'
 _STAMP = struct.Struct('<iI')
 _STAMP_OFFSET = 4
-_DAMAGED = (struct.error, IndexError, UnicodeDecodeError)
+#: Errors of bytes that are not a message of the type.
+DAMAGED = (struct.error, IndexError, UnicodeDecodeError)
 
 
 class MessageBytes:
@@ -389,5 +209,5 @@ def message_bytes(data: bytes, layout: Callable[[bytes], MessageLayout]) -> Mess
         return None
     try:
         return MessageBytes(data, layout(data))
-    except _DAMAGED:
+    except DAMAGED:
         return None

@@ -21,9 +21,9 @@ from robot_dynamics_ros.control.drivers.conversion import bind
 from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.control.setup import DEFAULTS
 from robot_dynamics_ros.control.streamed import STREAMED
+from robot_dynamics_ros.control.topics import STREAMS
 from robot_dynamics_ros.description.shipped import shipped_robot
 from robot_dynamics_ros.errors import RobotDynamicsError
-from robot_dynamics_ros.messages import STREAMS
 from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.model.robot_parameters import assignments
 from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant

@@ -50,6 +50,8 @@ APART = {
     'ros.simulator': 'control.laws',
     'ros.recorder': 'control.laws',
 }
+# Folders of control whose modules do not import its laws.
+BELOW_LAWS = ('control/drivers/', 'control/trajectories/')
 # Where a library may be imported: a file, or a folder with a slash.
 ALLOWED_IN = {
     'pinocchio': 'dynamics/pinocchio_reference.py',
@@ -112,6 +114,8 @@ def violations(file: str, source: str) -> list[str]:
                 wrong.append(f'{file}: {subpackage} imports {target}, a later subpackage')
         if top == PACKAGE.name and target not in (*SUBPACKAGES, '__version__'):
             wrong.append(f'{file}: imports {target} from the top of the package')
+        if name.startswith(f'{PACKAGE.name}.control.laws') and file.startswith(BELOW_LAWS):
+            wrong.append(f'{file}: imports {name}, which is built on it')
         if (top in ROS or top.endswith(ROS_ENDINGS)) and subpackage != 'ros':
             wrong.append(f'{file}: imports {top} outside ros/')
         if top == 'rclpy' and private_names(source) and file != 'ros/rclpy_compat.py':
@@ -207,6 +211,11 @@ def test_the_node_of_the_controller_stays_thin():
         ('ros/a.py', 'import rclpy\nrclpy.node.Node().executor._guard', 'private rclpy'),
         ('ros/a.py', 'from rclpy.impl import rcutils_logger', 'private rclpy'),
         ('control/a.py', 'from robot_dynamics_ros import load_robot', 'top of the package'),
+        (
+            'control/drivers/a.py',
+            'from robot_dynamics_ros.control.laws.registry import law_class',
+            'built on it',
+        ),
     ],
 )
 def test_a_wrong_import_is_seen(file, source, complaint):

@@ -39,9 +39,9 @@ from robot_dynamics_ros.constraints.feasibility import FeasibilityCheck, check_f
 from robot_dynamics_ros.constraints.program import Program
 from robot_dynamics_ros.constraints.program_file import load_program
 from robot_dynamics_ros.constraints.registry import require_stabilizing
-from robot_dynamics_ros.control.laws.control_law import DISCRETIZATIONS
 from robot_dynamics_ros.control.trajectories.points import trajectory_text
 from robot_dynamics_ros.control.trajectories.trajectory import check_limits
+from robot_dynamics_ros.dynamics.sampled_loop import DISCRETIZATIONS
 from robot_dynamics_ros.errors import ConfigurationError, ProgramError, RobotDynamicsError
 from robot_dynamics_ros.geometry.collisions import make_checker
 from robot_dynamics_ros.identification import Bounds, Excitation, design_excitation

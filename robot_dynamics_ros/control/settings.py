@@ -10,9 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from robot_dynamics_ros.control.laws.control_law import DISCRETIZATIONS
 from robot_dynamics_ros.control.safety.stop_action import STOP_ACTIONS
-from robot_dynamics_ros.dynamics.sampled_loop import Sampling
+from robot_dynamics_ros.dynamics.sampled_loop import DISCRETIZATIONS, Sampling
 from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.model.robot_parameters import measured_joints

@@ -23,9 +23,9 @@ from typing import Any
 
 import numpy as np
 
-from robot_dynamics_ros.control.laws.control_law import ExternalEffort, Reference
+from robot_dynamics_ros.control.laws.control_law import ExternalEffort
 from robot_dynamics_ros.control.laws.gravity_laws import joint_inertia
-from robot_dynamics_ros.control.trajectories.trajectory import Trajectory
+from robot_dynamics_ros.control.trajectories.trajectory import Reference, Trajectory
 from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.parameters import Settings, parameter, parameters_of, spread

@@ -43,6 +43,10 @@ _SLOWEST = 4e-4
 _CHECKED = (0.9, 0.7, 0.4, 0.1)  # smaller ratios that are checked, relative to the result
 
 
+#: Time discretizations of a plant.
+DISCRETIZATIONS = ('continuous', 'semi_implicit', 'zero_order')
+
+
 class Sampling(NamedTuple):
     """How a loop is sampled.
 

@@ -10,9 +10,13 @@ import numpy as np
 
 from robot_dynamics_ros.constraints.curves import Curve, Lissajous
 from robot_dynamics_ros.constraints.signals import Timed, Timing
-from robot_dynamics_ros.control.laws.control_law import Reference
 from robot_dynamics_ros.control.trajectories.spline import JointSpline, Knot
-from robot_dynamics_ros.control.trajectories.trajectory import Trajectory, joint_vector, positive
+from robot_dynamics_ros.control.trajectories.trajectory import (
+    Reference,
+    Trajectory,
+    joint_vector,
+    positive,
+)
 from robot_dynamics_ros.errors import SingularityError, TrajectoryError, UnreachableError
 from robot_dynamics_ros.kinematics.tool_task import ToolTask
 from robot_dynamics_ros.spatial.linear_algebra import unit

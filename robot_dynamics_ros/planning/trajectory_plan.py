@@ -12,11 +12,11 @@ import numpy as np
 
 from robot_dynamics_ros.constraints.curves import Circle, Curve, Line
 from robot_dynamics_ros.constraints.signals import PEAK_VELOCITY
-from robot_dynamics_ros.control.laws.control_law import Reference
 from robot_dynamics_ros.control.trajectories.points import trajectory_of_file
 from robot_dynamics_ros.control.trajectories.spline import JointSpline, KnotTable
 from robot_dynamics_ros.control.trajectories.trajectory import (
     Chain,
+    Reference,
     Slowed,
     Trajectory,
     check_limits,

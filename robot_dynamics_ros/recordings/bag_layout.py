@@ -14,15 +14,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from robot_dynamics_ros.control.topics import STREAMS, force_topic
 from robot_dynamics_ros.errors import RecordingError, UnknownNameError
-from robot_dynamics_ros.messages import (
-    NANO,
-    STREAMS,
-    NumberColumns,
-    StateColumns,
-    force_topic,
-)
+from robot_dynamics_ros.messages import NANO
 from robot_dynamics_ros.recordings.bag.reader import BagReader
+from robot_dynamics_ros.recordings.columns import NumberColumns, StateColumns
 from robot_dynamics_ros.spatial.scalar import Array
 
 STATE = 'sensor_msgs/msg/JointState'
@@ -46,7 +42,7 @@ class Topics:
         parameters: Parameters of the controller, YAML text.
         trajectory: Trajectories sent to the controller.
         status: Responses of the controller to trajectories.
-        streams: Streams to the controller: key of ``messages.STREAMS`` by topic.
+        streams: Streams to the controller: key of ``STREAMS`` by topic.
     """
 
     states: str

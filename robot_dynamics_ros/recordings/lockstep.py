@@ -12,10 +12,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from robot_dynamics_ros.control.laws.control_law import ControlLaw, Reference
+from robot_dynamics_ros.control.laws.control_law import ControlLaw
 from robot_dynamics_ros.control.loop import ControlLoop
 from robot_dynamics_ros.control.settings import LoopSettings
-from robot_dynamics_ros.control.trajectories.trajectory import Trajectory
+from robot_dynamics_ros.control.trajectories.trajectory import Reference, Trajectory
 from robot_dynamics_ros.errors import DivergenceError
 from robot_dynamics_ros.recordings.bag.reader import BagWriter
 from robot_dynamics_ros.recordings.bag_layout import ARRAY, STATE, TEXT

@@ -27,9 +27,9 @@ from robot_dynamics_ros.control.changes import (
 from robot_dynamics_ros.control.modes import SessionMode
 from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.control.streamed import STREAMED
+from robot_dynamics_ros.control.topics import STREAMS
 from robot_dynamics_ros.control.trajectories.points import read_trajectory
 from robot_dynamics_ros.errors import RobotDynamicsError
-from robot_dynamics_ros.messages import STREAMS
 from robot_dynamics_ros.recordings.recording import NANO, Recording
 from robot_dynamics_ros.recordings.replay_source import Event, RecordedReference, ReplaySource
 from robot_dynamics_ros.recordings.timing import with_neighbours

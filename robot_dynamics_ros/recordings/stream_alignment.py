@@ -9,7 +9,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from robot_dynamics_ros.estimation.accumulate import ColumnTable
-from robot_dynamics_ros.messages import NANO, States
+from robot_dynamics_ros.messages import NANO
+from robot_dynamics_ros.recordings.columns import States
 from robot_dynamics_ros.spatial.scalar import Array
 
 _LARGEST_VALUE = 1e9  # rad, rad/s, m, m/s: beyond any sensor

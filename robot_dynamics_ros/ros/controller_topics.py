@@ -26,8 +26,9 @@ from robot_dynamics_ros.control.loop import ControlLoop
 from robot_dynamics_ros.control.modes import SessionChange
 from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.control.streamed import STREAMED
+from robot_dynamics_ros.control.topics import STREAMS
 from robot_dynamics_ros.errors import ConfigurationError, RobotDynamicsError
-from robot_dynamics_ros.messages import NANO, STREAMS
+from robot_dynamics_ros.messages import NANO
 from robot_dynamics_ros.ros.conversions import (
     PreparedMessage,
     message_class,

@@ -21,11 +21,11 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64, Float64MultiArray
 
 from robot_dynamics_ros.control.drivers.profile import CommandProfile
+from robot_dynamics_ros.control.topics import force_topic
 from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.messages import (
     NANO,
     MessageBytes,
-    force_topic,
     message_bytes,
     number_layout,
     stamp_ns,

@@ -17,10 +17,10 @@ from xml.etree import ElementTree
 
 import yaml
 
+from robot_dynamics_ros.control.topics import force_topic
 from robot_dynamics_ros.description.shipped import share_directory
 from robot_dynamics_ros.description.urdf import parse_xml, read_description
 from robot_dynamics_ros.errors import ConfigurationError, MissingDependencyError
-from robot_dynamics_ros.messages import force_topic
 from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.ros.gazebo_world import (
     gazebo_name,

@@ -21,8 +21,9 @@ from rclpy.event_handler import SubscriptionEventCallbacks
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 from std_srvs.srv import Trigger
 
+from robot_dynamics_ros.control.topics import STREAMS
 from robot_dynamics_ros.errors import ConfigurationError
-from robot_dynamics_ros.messages import NANO, STREAMS
+from robot_dynamics_ros.messages import NANO
 from robot_dynamics_ros.recordings.bag.reader import BagWriter
 from robot_dynamics_ros.recordings.timestamp_assignment import TimestampAssigner
 from robot_dynamics_ros.ros.conversions import message_class

@@ -371,3 +371,10 @@ def compile_function(
     heading = f'Generated function {name}.'
     backend = _fastest(partial(compiled_function, code), partial(module_source, [code], heading))
     return backend.kernel(code.arguments)
+
+
+def effort_of(inverse_dynamics: Kernel, q: Array, v: Array, a: Array) -> Array:
+    """Return the efforts of a motion, new array of shape (n,), N m or N."""
+    out = np.zeros(len(q))
+    inverse_dynamics(q, v, a, out)
+    return out

@@ -10,9 +10,8 @@ import pytest
 from samples import shipped
 
 from robot_dynamics_ros.constraints.curves import Circle, Line
-from robot_dynamics_ros.control.laws.control_law import Reference
 from robot_dynamics_ros.control.trajectories.spline import JointWaypoints, Knot
-from robot_dynamics_ros.control.trajectories.trajectory import Chain, Hold, Slowed
+from robot_dynamics_ros.control.trajectories.trajectory import Chain, Hold, Reference, Slowed
 from robot_dynamics_ros.kinematics.tool_task import FourDofTask, ScaraTask
 from robot_dynamics_ros.planning.motions import (
     Fourier,

@@ -32,9 +32,9 @@ from rosbags.typesys import Stores, get_types_from_msg, get_typestore
 from urdf_text import joint, link, robot
 
 from robot_dynamics_ros.errors import RecordingError, UnknownNameError
-from robot_dynamics_ros.messages import NumberColumns, StateColumns
 from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.recordings.bag.reader import BagReader, BagWriter
+from robot_dynamics_ros.recordings.columns import NumberColumns, StateColumns
 from robot_dynamics_ros.recordings.reading import read_chunks, read_recording
 
 DATA = Path(__file__).resolve().parents[2].parent / 'shared' / 'data'

@@ -13,8 +13,8 @@ from scipy.integrate import solve_ivp
 from robot_dynamics_ros.constraints.feasibility import check_feasibility, starting_configuration
 from robot_dynamics_ros.constraints.program_file import load_program
 from robot_dynamics_ros.constraints.stabilization import stabilizing_effort
-from robot_dynamics_ros.control.laws.control_law import Reference
 from robot_dynamics_ros.control.laws.registry import make_law
+from robot_dynamics_ros.control.trajectories.trajectory import Reference
 from robot_dynamics_ros.description.shipped import share_directory
 from robot_dynamics_ros.errors import ParameterError, ProgramError
 from robot_dynamics_ros.model import load_robot

@@ -12,9 +12,9 @@ from oracles import PinocchioOracle, central_difference
 from samples import random_state, sample
 
 from robot_dynamics_ros.contact.observer import MomentumObserver
-from robot_dynamics_ros.control.laws.control_law import Reference
 from robot_dynamics_ros.control.laws.registry import make_law
 from robot_dynamics_ros.control.setup import PARAMETERS
+from robot_dynamics_ros.control.trajectories.trajectory import Reference
 from robot_dynamics_ros.dynamics import linearize_driven, make_formulation
 from robot_dynamics_ros.dynamics.joint_terms import JointTerms
 from robot_dynamics_ros.errors import ConfigurationError

@@ -15,8 +15,8 @@ from robot_dynamics_ros.constraints.feasibility import check_feasibility
 from robot_dynamics_ros.constraints.program import NullSpaceTask
 from robot_dynamics_ros.constraints.program_file import load_program
 from robot_dynamics_ros.constraints.signals import Clock, Constant, Timed, Timing, instants
-from robot_dynamics_ros.control.laws.control_law import Reference
 from robot_dynamics_ros.control.laws.registry import make_law
+from robot_dynamics_ros.control.trajectories.trajectory import Reference
 from robot_dynamics_ros.description.shipped import share_directory
 from robot_dynamics_ros.errors import ProgramError
 from robot_dynamics_ros.model import load_robot

@@ -17,8 +17,8 @@ from robot_dynamics_ros.constraints.program_file import load_program, shipped_pr
 from robot_dynamics_ros.constraints.signals import Clock, Timing, quintic_offset
 from robot_dynamics_ros.control.laws.computed_torque import ComputedTorque
 from robot_dynamics_ros.control.laws.constraint_stabilization import ConstraintStabilization
-from robot_dynamics_ros.control.laws.control_law import Reference
 from robot_dynamics_ros.control.safety.shell import ActivationRamp
+from robot_dynamics_ros.control.trajectories.trajectory import Reference
 from robot_dynamics_ros.description.shipped import shipped_mechanism
 from robot_dynamics_ros.errors import ParameterError
 from robot_dynamics_ros.model import load_robot

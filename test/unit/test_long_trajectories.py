@@ -14,11 +14,15 @@ import numpy as np
 import pytest
 from samples import shipped
 
-from robot_dynamics_ros.control.laws.control_law import Reference
 from robot_dynamics_ros.control.trajectories.points import trajectory_arrays
 from robot_dynamics_ros.control.trajectories.reference_generator import ReferenceGenerator
 from robot_dynamics_ros.control.trajectories.spline import JointWaypoints, Knot, KnotTable
-from robot_dynamics_ros.control.trajectories.trajectory import Hold, ReferenceSampler, check_limits
+from robot_dynamics_ros.control.trajectories.trajectory import (
+    Hold,
+    Reference,
+    ReferenceSampler,
+    check_limits,
+)
 from robot_dynamics_ros.errors import TrajectoryError
 from robot_dynamics_ros.planning.motions import Quintic
 

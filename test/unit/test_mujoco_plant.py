@@ -13,7 +13,7 @@ from samples import SAMPLES, random_state, sample
 from urdf_text import joint, link, robot, symmetric
 
 from robot_dynamics_ros.control.laws.computed_torque import ComputedTorque
-from robot_dynamics_ros.control.laws.control_law import Reference
+from robot_dynamics_ros.control.trajectories.trajectory import Reference
 from robot_dynamics_ros.dynamics import make_formulation
 from robot_dynamics_ros.errors import (
     DivergenceError,

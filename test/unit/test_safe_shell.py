@@ -10,10 +10,10 @@ import pytest
 from samples import sample
 
 from robot_dynamics_ros.control.laws.computed_torque import ComputedTorque
-from robot_dynamics_ros.control.laws.control_law import Reference
 from robot_dynamics_ros.control.laws.gravity_laws import joint_inertia
 from robot_dynamics_ros.control.safety.limits import EffortLimiter, JointLimitGuard
 from robot_dynamics_ros.control.safety.shell import SafeShell
+from robot_dynamics_ros.control.trajectories.trajectory import Reference
 from robot_dynamics_ros.symbolic.kernel import compile_kernel
 
 #: Arms with joints that have limits, that have none, that turn and that slide.

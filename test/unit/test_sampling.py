@@ -4,9 +4,9 @@
 import numpy as np
 import pytest
 
-from robot_dynamics_ros.control.laws.control_law import Reference
 from robot_dynamics_ros.control.trajectories.spline import JointWaypoints, Knot
-from robot_dynamics_ros.control.trajectories.trajectory import DISCRETIZATIONS, ReferenceSampler
+from robot_dynamics_ros.control.trajectories.trajectory import Reference, ReferenceSampler
+from robot_dynamics_ros.dynamics.sampled_loop import DISCRETIZATIONS
 from robot_dynamics_ros.errors import ParameterError, UnknownNameError
 from robot_dynamics_ros.planning.motions import Quintic, Sine
 

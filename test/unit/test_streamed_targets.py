@@ -13,7 +13,6 @@ from samples import sample
 
 from benchmark.comply import ARMS, PushedArm, arm, held
 from robot_dynamics_ros.control.changes import ParameterChange
-from robot_dynamics_ros.control.laws.control_law import Reference
 from robot_dynamics_ros.control.modes import SessionHealth, SessionMode
 from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.control.streamed import STREAMED, TargetChange, WrenchChange
@@ -22,6 +21,7 @@ from robot_dynamics_ros.control.targets import (
     TargetSettings,
     TargetStream,
 )
+from robot_dynamics_ros.control.trajectories.trajectory import Reference
 from robot_dynamics_ros.errors import ConfigurationError, RobotDynamicsError
 from robot_dynamics_ros.kinematics.numeric import nearest_configuration
 

@@ -14,7 +14,7 @@ from robot_dynamics_ros.control.goals import (
     TrajectoryWatch,
     goal_time,
 )
-from robot_dynamics_ros.control.laws.control_law import Reference
+from robot_dynamics_ros.control.trajectories.trajectory import Reference
 from robot_dynamics_ros.errors import TrajectoryError
 
 JOINTS = ('shoulder', 'slide')

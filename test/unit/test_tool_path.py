@@ -10,7 +10,7 @@ from samples import random_tree, sample, shipped
 from urdf_text import joint, link, robot, symmetric
 
 from robot_dynamics_ros.constraints.curves import Circle, Line, Lissajous
-from robot_dynamics_ros.control.laws.control_law import Reference
+from robot_dynamics_ros.control.trajectories.trajectory import Reference
 from robot_dynamics_ros.errors import SingularityError, TrajectoryError, UnreachableError
 from robot_dynamics_ros.kinematics.tool_task import FourDofTask, FrameTask, ScaraTask
 from robot_dynamics_ros.model import frame_pose, load_robot

@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 from samples import sample
 
-from robot_dynamics_ros.control.laws.control_law import Reference
 from robot_dynamics_ros.control.trajectories.spline import JointWaypoints, Knot
-from robot_dynamics_ros.control.trajectories.trajectory import Chain, Hold, check_limits
+from robot_dynamics_ros.control.trajectories.trajectory import Chain, Hold, Reference, check_limits
 from robot_dynamics_ros.errors import TrajectoryError
 from robot_dynamics_ros.planning.motions import Quintic, Sine
 

@@ -10,9 +10,8 @@ from oracles import MujocoOracle, PinocchioOracle
 from samples import sample
 from scipy.integrate import solve_ivp
 
-from robot_dynamics_ros.control.laws.control_law import Reference
 from robot_dynamics_ros.control.laws.registry import make_law
-from robot_dynamics_ros.control.trajectories.trajectory import ReferenceSampler
+from robot_dynamics_ros.control.trajectories.trajectory import Reference, ReferenceSampler
 from robot_dynamics_ros.planning.motions import Sine
 
 CENTRE = {

@@ -20,8 +20,8 @@ from robot_dynamics_ros.constraints.program_file import load_program
 from robot_dynamics_ros.constraints.registry import make_constraint
 from robot_dynamics_ros.constraints.signals import Signal
 from robot_dynamics_ros.constraints.stabilization import Singularity
-from robot_dynamics_ros.control.laws.control_law import Reference
 from robot_dynamics_ros.control.laws.registry import make_law
+from robot_dynamics_ros.control.trajectories.trajectory import Reference
 from robot_dynamics_ros.spatial.jet import stack, timed
 
 # The requirement; the integrator's error is about 1e-11 of 0.1 m.

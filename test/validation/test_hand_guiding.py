@@ -18,12 +18,12 @@ from robot_dynamics_ros.control.changes import (
 )
 from robot_dynamics_ros.control.drivers.conversion import bind
 from robot_dynamics_ros.control.drivers.profile import load_driver_profile
-from robot_dynamics_ros.control.laws.control_law import Reference
 from robot_dynamics_ros.control.laws.registry import make_law
 from robot_dynamics_ros.control.modes import SessionMode
 from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.control.streamed import EnablingChange
 from robot_dynamics_ros.control.trajectories.points import trajectory_of_file
+from robot_dynamics_ros.control.trajectories.trajectory import Reference
 from robot_dynamics_ros.errors import RobotDynamicsError
 from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
 

@@ -11,8 +11,8 @@ from samples import sample
 
 from benchmark.comply import ARMS, arm, cases, energy_gain, held, installed_arms, pushed
 from robot_dynamics_ros.control.changes import ParameterChange
-from robot_dynamics_ros.control.laws.control_law import Reference
 from robot_dynamics_ros.control.laws.registry import make_law
+from robot_dynamics_ros.control.trajectories.trajectory import Reference
 from robot_dynamics_ros.errors import ParameterError, UnknownNameError
 
 CASES = [(name, place) for name in installed_arms() for place in (0, 1)]

@@ -16,9 +16,9 @@ from robot_dynamics_ros.constraints.contact import ContactPhase, contact_loop, f
 from robot_dynamics_ros.constraints.program_file import load_program
 from robot_dynamics_ros.constraints.reactions import constraint_force
 from robot_dynamics_ros.control.changes import ParameterChange, PayloadChange
-from robot_dynamics_ros.control.laws.control_law import Reference
 from robot_dynamics_ros.control.laws.registry import make_law
 from robot_dynamics_ros.control.streamed import MeasuredWrench
+from robot_dynamics_ros.control.trajectories.trajectory import Reference
 from robot_dynamics_ros.description.shipped import share_directory
 from robot_dynamics_ros.dynamics.sampled_loop import Sampling
 from robot_dynamics_ros.errors import (

@@ -9,8 +9,8 @@ from scipy.linalg import expm
 from robot_dynamics_ros.constraints.error_dynamics import compare_with_design
 from robot_dynamics_ros.constraints.feasibility import starting_configuration
 from robot_dynamics_ros.constraints.program_file import load_program
-from robot_dynamics_ros.control.laws.control_law import Reference
 from robot_dynamics_ros.control.laws.registry import make_law
+from robot_dynamics_ros.control.trajectories.trajectory import Reference
 from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
 
 START = {

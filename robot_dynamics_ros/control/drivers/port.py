@@ -23,7 +23,7 @@ from collections.abc import Collection, Sequence
 import numpy as np
 
 from robot_dynamics_ros.control.drivers.conversion import DriverConversion, command_order
-from robot_dynamics_ros.control.laws.computed_torque import DriveFriction
+from robot_dynamics_ros.control.drivers.friction import DriveFriction
 from robot_dynamics_ros.errors import ParameterError
 from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.spatial.scalar import Array

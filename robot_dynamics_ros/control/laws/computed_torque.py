@@ -22,14 +22,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from robot_dynamics_ros.control.laws.control_law import (
-    DISCRETIZATIONS,
-    ModelLaw,
-    Reference,
-    effort_terms,
-)
+from robot_dynamics_ros.control.laws.control_law import ModelLaw, effort_terms
+from robot_dynamics_ros.control.trajectories.trajectory import Reference
 from robot_dynamics_ros.dynamics.joint_terms import JointTerms, smooth_direction
-from robot_dynamics_ros.dynamics.sampled_loop import FeedbackLoop, scalar_loop
+from robot_dynamics_ros.dynamics.sampled_loop import DISCRETIZATIONS, FeedbackLoop, scalar_loop
 from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.parameters import Parameter, spread
 from robot_dynamics_ros.spatial.scalar import Array, select
@@ -199,35 +195,3 @@ def drives(
     sliding = [select(0.0, follow, x, y) for x, y in zip(planned, end, strict=True)]
     friction = JointTerms.of(tree).friction(end, model, smooth_direction(np.array(sliding), v_s))
     return model + tree.armature * a + part * friction
-
-
-class DriveFriction:
-    """Compiled friction of ``JointTerms``.
-
-    Args:
-        tree: The robot.
-
-    Attributes:
-        effort: The last result, shape (n,), N m or N.
-    """
-
-    def __init__(self, tree: RobotTree) -> None:
-        n, terms = tree.n, JointTerms.of(tree)
-        self.effort, self._settings = np.zeros(n), np.zeros(2)
-        self._write = compile_function(
-            'friction',
-            {'v': n, 'load': n, 'settings': 2},
-            {'tau': (n,)},
-            lambda v, load, s: [s[1] * terms.friction(v, load, smooth_direction(v, s[0]))],
-            fused=False,
-        )
-        self.configure(terms.stiction_velocity)
-
-    def configure(self, stiction_velocity: float, share: float = 1.0) -> None:
-        """Set the velocity scale of the smooth sign, rad/s or m/s, and a factor of the result."""
-        self._settings[:] = stiction_velocity, share
-
-    def at(self, v: Array, load: Array) -> Array:
-        """Return the friction at velocities and rigid-body efforts, shape (n,) each."""
-        self._write(v, load, self._settings, self.effort)
-        return self.effort

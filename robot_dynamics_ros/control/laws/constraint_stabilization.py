@@ -29,13 +29,9 @@ from robot_dynamics_ros.constraints.program_kernel import ProgramKernel
 from robot_dynamics_ros.constraints.reactions import constraint_force
 from robot_dynamics_ros.constraints.signals import Followed, quintic_offset
 from robot_dynamics_ros.control.laws.computed_torque import FRICTION, SAMPLING
-from robot_dynamics_ros.control.laws.control_law import (
-    ConstraintSnapshot,
-    LookAhead,
-    ModelLaw,
-    Reference,
-)
+from robot_dynamics_ros.control.laws.control_law import ConstraintSnapshot, LookAhead, ModelLaw
 from robot_dynamics_ros.control.laws.program_effort import ContactForces, LeadIn, ProgramEffort
+from robot_dynamics_ros.control.trajectories.trajectory import Reference
 from robot_dynamics_ros.dynamics.sampled_loop import FeedbackLoop, Sampling
 from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.parameters import Parameter

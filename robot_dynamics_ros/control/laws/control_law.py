@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""Base class of control laws, joint reference, and prediction of states.
+r"""Base class of control laws, and prediction of states.
 
 A plant holds an effort for a whole period h. If the effort is computed for the state at the
 *start* of the period, it is late by h/2 on average, and the error is proportional to h. It is
@@ -26,29 +26,13 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from robot_dynamics_ros.control.trajectories.trajectory import Reference
 from robot_dynamics_ros.dynamics.sampled_loop import FeedbackLoop, Sampling
 from robot_dynamics_ros.errors import ParameterError
 from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.parameters import Parameter, checked, defaults, require_known
 from robot_dynamics_ros.spatial.scalar import Array
-from robot_dynamics_ros.symbolic.kernel import Kernel, KernelSet, compile_kernel
-
-
-class Reference:
-    """Joint reference of one instant: preallocated arrays that trajectories write into.
-
-    Attributes:
-        rows: Position, velocity and acceleration, shape (3, n).
-        position: Shape (n,), rad or m.
-        velocity: Shape (n,), rad/s or m/s.
-        acceleration: Shape (n,), rad/s^2 or m/s^2; held during the coming period.
-    """
-
-    __slots__ = ('acceleration', 'position', 'rows', 'velocity')
-
-    def __init__(self, n: int) -> None:
-        self.rows = np.zeros((3, n))
-        self.position, self.velocity, self.acceleration = self.rows
+from robot_dynamics_ros.symbolic.kernel import Kernel, KernelSet, compile_kernel, effort_of
 
 
 class ExternalEffort:
@@ -315,16 +299,6 @@ def effort_terms(
         effort = effort_of(inverse_dynamics, q, still, a)
         terms[name] = effort - gravity + tree.armature * a
     return terms
-
-
-def effort_of(inverse_dynamics: Kernel, q: Array, v: Array, a: Array) -> Array:
-    """Return the efforts of a motion, new array of shape (n,), N m or N."""
-    out = np.zeros(len(q))
-    inverse_dynamics(q, v, a, out)
-    return out
-
-
-DISCRETIZATIONS = ('continuous', 'semi_implicit', 'zero_order')
 
 
 class LookAhead:

@@ -25,7 +25,8 @@ from robot_dynamics_ros.control.laws.computed_torque import (
     compile_feedback,
     gains_of,
 )
-from robot_dynamics_ros.control.laws.control_law import ModelLaw, Reference
+from robot_dynamics_ros.control.laws.control_law import ModelLaw
+from robot_dynamics_ros.control.trajectories.trajectory import Reference
 from robot_dynamics_ros.dynamics import make_formulation
 from robot_dynamics_ros.dynamics.sampled_loop import FeedbackLoop
 from robot_dynamics_ros.model import RobotTree

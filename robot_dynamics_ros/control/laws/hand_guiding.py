@@ -33,9 +33,10 @@ import numpy as np
 
 from robot_dynamics_ros.constraints.program_file import load_program
 from robot_dynamics_ros.constraints.program_kernel import ProgramKernel
-from robot_dynamics_ros.control.laws.computed_torque import FRICTION, SAMPLING, DriveFriction
-from robot_dynamics_ros.control.laws.control_law import Reference
+from robot_dynamics_ros.control.drivers.friction import DriveFriction
+from robot_dynamics_ros.control.laws.computed_torque import FRICTION, SAMPLING
 from robot_dynamics_ros.control.laws.gravity_laws import GravityLaw, inertia_matrix
+from robot_dynamics_ros.control.trajectories.trajectory import Reference
 from robot_dynamics_ros.dynamics.sampled_loop import (
     FeedbackLoop,
     Sampling,

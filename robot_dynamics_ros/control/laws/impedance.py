@@ -47,14 +47,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from robot_dynamics_ros.control.laws.computed_torque import FRICTION, SAMPLING, DriveFriction
-from robot_dynamics_ros.control.laws.control_law import (
-    LookAhead,
-    ModelLaw,
-    Reference,
-    effort_terms,
-)
+from robot_dynamics_ros.control.drivers.friction import DriveFriction
+from robot_dynamics_ros.control.laws.computed_torque import FRICTION, SAMPLING
+from robot_dynamics_ros.control.laws.control_law import LookAhead, ModelLaw, effort_terms
 from robot_dynamics_ros.control.laws.gravity_laws import inertia_matrix
+from robot_dynamics_ros.control.trajectories.trajectory import Reference
 from robot_dynamics_ros.dynamics.sampled_loop import (
     FeedbackLoop,
     Sampling,

@@ -14,7 +14,7 @@ from functools import partial
 
 import numpy as np
 
-from robot_dynamics_ros.control.laws.control_law import ControlLaw, Reference
+from robot_dynamics_ros.control.laws.control_law import ControlLaw
 from robot_dynamics_ros.control.safety.limits import (
     EffortLimiter,
     GuardBounds,
@@ -25,6 +25,7 @@ from robot_dynamics_ros.control.safety.limits import (
     for_each_joint,
     limited_effort,
 )
+from robot_dynamics_ros.control.trajectories.trajectory import Reference
 from robot_dynamics_ros.spatial.scalar import Array, Scalar, select
 from robot_dynamics_ros.symbolic.kernel import compile_function
 

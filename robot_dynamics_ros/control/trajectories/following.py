@@ -24,12 +24,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from robot_dynamics_ros.constraints.signals import quintic_offset
-from robot_dynamics_ros.control.laws.control_law import Reference, effort_of
 from robot_dynamics_ros.control.trajectories.spline import JointWaypoints, Points
-from robot_dynamics_ros.control.trajectories.trajectory import Trajectory
+from robot_dynamics_ros.control.trajectories.trajectory import Reference, Trajectory
 from robot_dynamics_ros.errors import TrajectoryError
 from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.spatial.scalar import Array
+from robot_dynamics_ros.symbolic.kernel import effort_of
 
 #: Double pole of the target factor, 1/s, and the tolerance within which it is reached.
 _POLE, _TOLERANCE = 10.0, 1e-6

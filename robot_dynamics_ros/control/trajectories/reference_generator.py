@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from robot_dynamics_ros.constraints.signals import PEAK_VELOCITY
-from robot_dynamics_ros.control.laws.control_law import Reference
 from robot_dynamics_ros.control.targets import TargetFilter, TargetStream
 from robot_dynamics_ros.control.trajectories.following import (
     Blended,
@@ -27,6 +26,7 @@ from robot_dynamics_ros.control.trajectories.spline import (
 )
 from robot_dynamics_ros.control.trajectories.trajectory import (
     Hold,
+    Reference,
     ReferenceSampler,
     Trajectory,
     check_limits,

@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from robot_dynamics_ros.constraints.curves import PiecewisePolynomial
-from robot_dynamics_ros.control.laws.control_law import Reference
-from robot_dynamics_ros.control.trajectories.trajectory import Trajectory, joint_vector
+from robot_dynamics_ros.control.trajectories.trajectory import Reference, Trajectory, joint_vector
 from robot_dynamics_ros.errors import TrajectoryError
 from robot_dynamics_ros.model.robot_tree import TURN
 from robot_dynamics_ros.spatial.scalar import Array

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""Base class of joint trajectories, check of limits, elementary trajectories, and sampling.
+r"""Joint reference, trajectories, their limits, elementary ones, and sampling.
 
 A discrete-time plant can follow these samples exactly.
 
@@ -41,11 +41,28 @@ from itertools import accumulate, pairwise
 
 import numpy as np
 
-from robot_dynamics_ros.control.laws.control_law import DISCRETIZATIONS, Reference
+from robot_dynamics_ros.dynamics.sampled_loop import DISCRETIZATIONS
 from robot_dynamics_ros.errors import ParameterError, TrajectoryError, UnknownNameError
 from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.kernel import Kernel, compile_function
+
+
+class Reference:
+    """Joint reference of one instant: preallocated arrays that trajectories write into.
+
+    Attributes:
+        rows: Position, velocity and acceleration, shape (3, n).
+        position: Shape (n,), rad or m.
+        velocity: Shape (n,), rad/s or m/s.
+        acceleration: Shape (n,), rad/s^2 or m/s^2; held during the coming period.
+    """
+
+    __slots__ = ('acceleration', 'position', 'rows', 'velocity')
+
+    def __init__(self, n: int) -> None:
+        self.rows = np.zeros((3, n))
+        self.position, self.velocity, self.acceleration = self.rows
 
 
 class Trajectory(ABC):
