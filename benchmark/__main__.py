@@ -12,6 +12,7 @@ from robot_dynamics_ros.errors import RobotDynamicsError
 
 BENCHMARKS = {
     'dynamics': 'inverse dynamics: one call, batches, number of joints, warm start',
+    'kernels': 'kernels: a call, a batch, the start; another version (--other), printed C',
     'c_source': 'generated C compared with our kernels and pinocchio::rnea, from C and C++',
     'program': 'constraint stabilization: effect of each imperfection of the plant',
     'arms': 'every arm of example-robot-data: accuracy, time, tracking; writes docs/arms.md',
