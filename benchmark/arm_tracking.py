@@ -37,8 +37,8 @@ from robot_dynamics_ros.model.kinematics import frame_jacobian, link_poses
 from robot_dynamics_ros.planning.default_motion import DefaultMotion
 from robot_dynamics_ros.planning.robot_setup import STICTION_VELOCITY, default_program
 from robot_dynamics_ros.recordings.lockstep import SETTLE, run_lockstep
+from robot_dynamics_ros.recordings.series import root_mean_square
 from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
-from robot_dynamics_ros.spatial.linear_algebra import root_mean_square
 from robot_dynamics_ros.spatial.rotation import rotation_from_rpy
 from robot_dynamics_ros.spatial.scalar import Array
 

@@ -36,6 +36,7 @@ from robot_dynamics_ros.dynamics.joint_terms import JointTerms
 from robot_dynamics_ros.errors import MissingDependencyError, PeerTimeoutError, SceneError
 from robot_dynamics_ros.model import RobotTree, load_robot
 from robot_dynamics_ros.planning.motions import Quintic
+from robot_dynamics_ros.recordings.series import root_mean_square
 from robot_dynamics_ros.ros.gazebo_files import bridge_entries
 from robot_dynamics_ros.ros.gazebo_world import (
     SteppedWorld,
@@ -43,7 +44,6 @@ from robot_dynamics_ros.ros.gazebo_world import (
     gazebo_messages,
     lockstep_world,
 )
-from robot_dynamics_ros.spatial.linear_algebra import root_mean_square
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.kernel import compile_kernel
 

@@ -33,10 +33,10 @@ from robot_dynamics_ros.parameters import defaults
 from robot_dynamics_ros.planning.trajectory_plan import KINDS, MOTION
 from robot_dynamics_ros.recordings.metrics.tracking import TrackingMetrics, tracking_metrics
 from robot_dynamics_ros.recordings.recording import NANO, Recording
+from robot_dynamics_ros.recordings.series import root_mean_square
 from robot_dynamics_ros.ros.node_parameters import EMULATOR
 from robot_dynamics_ros.simulation.imperfections import DrivenPlant, ImperfectPlant, emulated_plant
 from robot_dynamics_ros.simulation.plant import Plant
-from robot_dynamics_ros.spatial.linear_algebra import root_mean_square
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.yaml_reader.parsing import read_yaml
 

@@ -19,7 +19,7 @@ from robot_dynamics_ros.control.drivers.conversion import DriverConversion
 from robot_dynamics_ros.errors import RecordingError
 from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.model.findings import Finding
-from robot_dynamics_ros.spatial.linear_algebra import correlation
+from robot_dynamics_ros.recordings.series import correlation
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.kernel import compile_kernel
 

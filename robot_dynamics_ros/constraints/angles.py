@@ -29,7 +29,7 @@ from robot_dynamics_ros.spatial.jet import (
     signed_angle,
     stack,
 )
-from robot_dynamics_ros.spatial.linear_algebra import unit
+from robot_dynamics_ros.spatial.validation import unit
 
 
 class Pitch(Constraint):

@@ -20,8 +20,8 @@ from robot_dynamics_ros.errors import ParameterError, ShapeError
 from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.model.kinematics import Motion
 from robot_dynamics_ros.spatial.jet import Jet, cos_sin, stack, timed
-from robot_dynamics_ros.spatial.linear_algebra import unit
 from robot_dynamics_ros.spatial.scalar import Array, Scalar, cos, cross_matrix, sin
+from robot_dynamics_ros.spatial.validation import unit
 
 
 class Evaluation(NamedTuple):

@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from robot_dynamics_ros.errors import ParameterError
-from robot_dynamics_ros.spatial.linear_algebra import across, array, unit
 from robot_dynamics_ros.spatial.scalar import Array, Scalar, cos, select, sin
+from robot_dynamics_ros.spatial.validation import array, perpendicular, unit
 
 Point = list[Scalar]
 
@@ -127,7 +127,7 @@ class Circle(Curve):
         self.length = circumference * float(laps)
         self.lap = min(self.length, circumference)
         n = unit('normal', normal)
-        e = array('toward', toward, (3,)) if toward is not None else across(n)
+        e = array('toward', toward, (3,)) if toward is not None else perpendicular(n)
         e = unit('toward', e - n * (n @ e))
         self._e, self._g = (self.radius * e).tolist(), (self.radius * np.cross(n, e)).tolist()
 

@@ -31,8 +31,8 @@ from robot_dynamics_ros.dynamics import make_formulation
 from robot_dynamics_ros.dynamics.joint_terms import JointTerms
 from robot_dynamics_ros.errors import ProgramError
 from robot_dynamics_ros.model import RobotTree
-from robot_dynamics_ros.spatial.linear_algebra import array
 from robot_dynamics_ros.spatial.scalar import Array
+from robot_dynamics_ros.spatial.validation import array
 
 #: f counts as solved below this, m or rad.
 SOLVED = 1e-8

@@ -28,8 +28,8 @@ from robot_dynamics_ros.constraints.stabilization import INVERSES, Singularity
 from robot_dynamics_ros.dynamics import make_formulation
 from robot_dynamics_ros.errors import ParameterError
 from robot_dynamics_ros.model import RobotTree
-from robot_dynamics_ros.spatial.linear_algebra import array, positive_part
-from robot_dynamics_ros.spatial.scalar import Array
+from robot_dynamics_ros.spatial.scalar import Array, positive_part
+from robot_dynamics_ros.spatial.validation import array
 
 
 class Start(NamedTuple):

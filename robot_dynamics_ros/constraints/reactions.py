@@ -17,8 +17,8 @@ from typing import NamedTuple
 import numpy as np
 
 from robot_dynamics_ros.errors import SingularityError
-from robot_dynamics_ros.spatial.linear_algebra import array, jacobian_matrix, metric_root
 from robot_dynamics_ros.spatial.scalar import Array
+from robot_dynamics_ros.spatial.validation import array, jacobian_matrix, metric_root
 
 #: Smallest singular value of the scaled Jacobian, relative to the largest, that is inverted.
 #: The condition number of D is the inverse square: beyond 1e14 its inverse has no correct digit.

@@ -53,9 +53,9 @@ from robot_dynamics_ros.constraints.signals import Clock, Constant, Signal, Time
 from robot_dynamics_ros.constraints.stabilization import gain_matrix
 from robot_dynamics_ros.errors import ProgramError, UnknownNameError
 from robot_dynamics_ros.model import RobotTree
-from robot_dynamics_ros.spatial.linear_algebra import across, unit
 from robot_dynamics_ros.spatial.rotation import rotation_from_rpy
 from robot_dynamics_ros.spatial.scalar import Array
+from robot_dynamics_ros.spatial.validation import perpendicular, unit
 from robot_dynamics_ros.yaml_reader import (
     Readers,
     Section,
@@ -106,7 +106,7 @@ def moving_frame(place: str, value: Any) -> MovingFrame:
 def with_z(z: Sequence[float]) -> Array:
     """Return a rotation matrix whose third column has a given direction."""
     e3 = unit('z', z)
-    e1 = across(e3)
+    e1 = perpendicular(e3)
     return np.column_stack([e1, np.cross(e3, e1), e3])
 
 

@@ -15,8 +15,8 @@ import numpy as np
 
 from robot_dynamics_ros.constraints.curves import Curve, PiecewisePolynomial, Point
 from robot_dynamics_ros.errors import ParameterError, ShapeError
-from robot_dynamics_ros.spatial.linear_algebra import array
 from robot_dynamics_ros.spatial.scalar import Array, Scalar, maximum, minimum, select
+from robot_dynamics_ros.spatial.validation import array
 
 Rates = tuple[Scalar, Scalar, Scalar]
 

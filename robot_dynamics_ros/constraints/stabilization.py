@@ -45,18 +45,19 @@ import numpy as np
 
 from robot_dynamics_ros.errors import ParameterError, ShapeError, UnknownNameError
 from robot_dynamics_ros.spatial.linear_algebra import (
-    array,
-    backward,
     cholesky,
-    forward,
+    singular_value_decomposition,
+    solve_lower,
+    solve_upper,
+    squared_norm,
+)
+from robot_dynamics_ros.spatial.scalar import Array, identity, positive_part, sqrt
+from robot_dynamics_ros.spatial.validation import (
+    array,
+    as_finite_array,
     jacobian_matrix,
     metric_root,
-    numbers,
-    positive_part,
-    singular_value_decomposition,
-    squares,
 )
-from robot_dynamics_ros.spatial.scalar import Array, identity, sqrt
 
 INVERSES = ('euclidean', 'inertia')
 
@@ -167,7 +168,7 @@ def gain_matrix(name: str, gain: Array | float, m: int) -> Array:
         NonFiniteError: The gain is not finite.
         ParameterError: The gain is not numeric.
     """
-    gain = numbers(name, gain)
+    gain = as_finite_array(name, gain)
     if gain.shape == ():
         return float(gain) * np.eye(m)
     if gain.shape == (m,):
@@ -218,7 +219,7 @@ class TaskInverse:
 
     Attributes:
         sigma: Singular values of the unscaled Jacobian, shape (min(m, n),); largest first for
-            numbers, unordered for symbols.
+            as_finite_array, unordered for symbols.
         seen: The singular values that are compared with the threshold: those of the scaled
             Jacobian in the unit of the unscaled one.
 
@@ -253,7 +254,7 @@ class TaskInverse:
         square = np.array([column @ column for column in scaled_basis.T])
         unweighted = metric is None and weights is None
         # The threshold is in the unit of the unscaled Jacobian.
-        ratio = 1 if unweighted else (squares(scaled) + TINY) / (squares(Gamma) + TINY)
+        ratio = 1 if unweighted else (squared_norm(scaled) + TINY) / (squared_norm(Gamma) + TINY)
         self.seen = np.array([sqrt(x / ratio) for x in square])
         self.sigma = self.seen
         if not unweighted:
@@ -325,6 +326,9 @@ _SOLVERS = {
         _decomposition,
     ),
     True: _Solvers(
-        lambda metric, _: cholesky(metric), forward, backward, singular_value_decomposition
+        lambda metric, _: cholesky(metric),
+        solve_lower,
+        solve_upper,
+        singular_value_decomposition,
     ),
 }

@@ -29,9 +29,9 @@ from robot_dynamics_ros.kinematics.numeric import nearest_configuration
 from robot_dynamics_ros.model import RobotTree, frame_pose
 from robot_dynamics_ros.model.kinematics import FramePose
 from robot_dynamics_ros.parameters import checked, defaults
-from robot_dynamics_ros.spatial.linear_algebra import array, numbers
 from robot_dynamics_ros.spatial.rotation import rotation_from_xyzw, rotation_vector
 from robot_dynamics_ros.spatial.scalar import Array
+from robot_dynamics_ros.spatial.validation import array, as_finite_array
 
 #: Distance, m, and angle, rad, up to which a target counts as reached; distance, m, beyond which
 #: it is refused instead of approached.
@@ -86,7 +86,7 @@ class StreamedTargets:
             ConfigurationError: The law follows no reference, or the number of positions is wrong.
         """
         self._require_reference('target_joint')
-        tree, values = self._tree, numbers('target_joint', position)
+        tree, values = self._tree, as_finite_array('target_joint', position)
         named = tuple(names) or tree.joint_names
         if values.shape != (len(named),):
             raise ConfigurationError(
@@ -131,7 +131,10 @@ class StreamedTargets:
             self._tree,
             self._settings.target_frame,
         )
-        p, quat = numbers('target_pose', position), numbers('target_pose', quaternion)
+        p, quat = (
+            as_finite_array('target_pose', position),
+            as_finite_array('target_pose', quaternion),
+        )
         goal = base.of(rotation_from_xyzw(quat) if quat.any() else np.eye(3), p)
         R = goal.R_WF if quat.any() else None
         q = nearest_configuration(tree, goal.p_WF, R, frame, self._loop.generator.target)

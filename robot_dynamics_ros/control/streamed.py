@@ -12,8 +12,8 @@ from robot_dynamics_ros.control.modes import SessionChange, SessionEvent
 from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.control.targets import TargetWrench
 from robot_dynamics_ros.errors import ConfigurationError
-from robot_dynamics_ros.spatial.linear_algebra import array
 from robot_dynamics_ros.spatial.scalar import Array
+from robot_dynamics_ros.spatial.validation import array
 
 _MAX_WRENCH = 1e6  # N and N m: larger values are invalid
 

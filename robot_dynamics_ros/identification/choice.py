@@ -26,8 +26,8 @@ from robot_dynamics_ros.identification.regressor import inertial_parameters, reg
 from robot_dynamics_ros.identification.unknowns import BaseParameters, Unknowns
 from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.recordings.recording import Recording
+from robot_dynamics_ros.recordings.series import correlation
 from robot_dynamics_ros.recordings.timing import TIMINGS
-from robot_dynamics_ros.spatial.linear_algebra import correlation
 from robot_dynamics_ros.spatial.scalar import Array
 
 AUTO = 'auto'

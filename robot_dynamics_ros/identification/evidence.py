@@ -25,7 +25,7 @@ import numpy as np
 
 from robot_dynamics_ros.identification.least_squares import Block, student_factor
 from robot_dynamics_ros.identification.unknowns import EVIDENCE_TERMS, BaseParameters, Unknowns
-from robot_dynamics_ros.spatial.linear_algebra import root_mean_square
+from robot_dynamics_ros.recordings.series import root_mean_square
 from robot_dynamics_ros.spatial.scalar import Array
 
 _FOLDS, _SEGMENTS = 6, 12

@@ -35,8 +35,8 @@ from robot_dynamics_ros.estimation.filtering import low_pass, white_noise
 from robot_dynamics_ros.identification.unknowns import JointMotion
 from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.recordings.recording import Recording
+from robot_dynamics_ros.recordings.series import interpolate_columns
 from robot_dynamics_ros.recordings.timing import TIMINGS, differentiated
-from robot_dynamics_ros.spatial.linear_algebra import along_lines
 from robot_dynamics_ros.spatial.scalar import Array
 
 #: Effort to identify from; 'auto': commanded if the recording has commands, else measured.
@@ -203,7 +203,9 @@ def _evenly(run: EqualIntervals, measured: bool) -> EqualIntervals:
     period = float(steps.mean()) if measured else run.period
     time = np.arange(run.time[0], run.time[-1], period)
     before = np.searchsorted(run.time, time, side='right') - 1
-    q, v, effort = (along_lines(time, run.time, values) for values in (run.q, run.v, run.effort))
+    q, v, effort = (
+        interpolate_columns(time, run.time, values) for values in (run.q, run.v, run.effort)
+    )
     return EqualIntervals(time, q, v, effort if measured else run.effort[before], period)
 
 

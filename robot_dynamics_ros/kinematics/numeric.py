@@ -21,9 +21,9 @@ import numpy as np
 
 from robot_dynamics_ros.errors import ParameterError
 from robot_dynamics_ros.model import RobotTree, frame_motion, frame_pose
-from robot_dynamics_ros.spatial.linear_algebra import array
 from robot_dynamics_ros.spatial.rotation import rotation_vector
 from robot_dynamics_ros.spatial.scalar import Array
+from robot_dynamics_ros.spatial.validation import array
 
 Status = Literal['converged', 'at_limits', 'not_converged']
 

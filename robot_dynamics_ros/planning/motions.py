@@ -19,8 +19,8 @@ from robot_dynamics_ros.control.trajectories.trajectory import (
 )
 from robot_dynamics_ros.errors import SingularityError, TrajectoryError, UnreachableError
 from robot_dynamics_ros.kinematics.tool_task import ToolTask
-from robot_dynamics_ros.spatial.linear_algebra import unit
 from robot_dynamics_ros.spatial.scalar import Array, Scalar
+from robot_dynamics_ros.spatial.validation import unit
 
 
 class Quintic(JointSpline):

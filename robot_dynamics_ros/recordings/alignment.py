@@ -16,7 +16,7 @@ import numpy as np
 
 from robot_dynamics_ros.errors import ConfigurationError, RecordingError
 from robot_dynamics_ros.recordings.recording import NANO, Recording, span_origin
-from robot_dynamics_ros.spatial.linear_algebra import along_lines
+from robot_dynamics_ros.recordings.series import interpolate_columns
 from robot_dynamics_ros.spatial.scalar import Array
 
 #: Alignment methods; a number of seconds is accepted as well.
@@ -109,7 +109,7 @@ def resample(run: Recording, time: Array, *, interpolated: bool) -> Recording:
         return run.rows(nearest)
     before = np.clip(np.searchsorted(run.time, time, side='right') - 1, 0, len(run.time) - 2)
     velocity = _velocity(run.time, run.position, run.velocity)
-    line = partial(along_lines, time, run.time)
+    line = partial(interpolate_columns, time, run.time)
     return replace(
         run.rows(before),  # efforts are held
         time=time,
@@ -137,7 +137,7 @@ class AlignedMotion:
 
     def at(self, time: Array, values: Array) -> Array:
         """Interpolate values (N, n) linearly at other times."""
-        return along_lines(time, self.time, values)
+        return interpolate_columns(time, self.time, values)
 
     def overlap(self, time: Array) -> Array:
         """Return a mask of the times that lie within this motion."""

@@ -25,7 +25,7 @@ from robot_dynamics_ros.errors import UnknownNameError
 from robot_dynamics_ros.estimation.effort_model import Instants, smooth_sign
 from robot_dynamics_ros.estimation.filtering import LowPass, low_pass, noise_cutoff
 from robot_dynamics_ros.recordings.recording import NANO, Recording
-from robot_dynamics_ros.spatial.linear_algebra import along_lines
+from robot_dynamics_ros.recordings.series import interpolate_columns
 from robot_dynamics_ros.spatial.scalar import Array
 
 #: Correspondences between accelerations, states and efforts.
@@ -285,7 +285,7 @@ def _along_lines(time: Array, values: Array, valid: Array, grid: Array) -> Array
         return values
     if not valid.any():
         return np.zeros((len(grid), values.shape[1]))
-    return along_lines(grid, time[valid], values[valid])
+    return interpolate_columns(grid, time[valid], values[valid])
 
 
 def _resampled(

@@ -1,18 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Linear algebra on numbers of any type or on symbols: validation, solving, factorization.
+"""Solving and factorization for matrices of numbers of any type or of symbols.
 
-Functions that accept symbols do not branch on them, so that a traced control law can use them.
+No function branches on symbols, so that a traced control law can use them.
 """
 
 from __future__ import annotations
 
 import math
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 
-from robot_dynamics_ros.errors import NonFiniteError, ParameterError, ShapeError
 from robot_dynamics_ros.spatial.scalar import Array, Dual, Scalar, identity, sqrt, zeros
 
 
@@ -136,7 +134,7 @@ def cholesky(matrix: Array) -> Array:
     return L
 
 
-def forward(L: Array, right: Array) -> Array:
+def solve_lower(L: Array, right: Array) -> Array:
     """Return L^-1 right for lower triangular L; ``right`` and the new result (n,) or (n, k)."""
     x = np.array(right, dtype=object)
     for i in range(len(L)):
@@ -146,7 +144,7 @@ def forward(L: Array, right: Array) -> Array:
     return x
 
 
-def backward(L: Array, right: Array) -> Array:
+def solve_upper(L: Array, right: Array) -> Array:
     """Return L^-T right for lower triangular L; ``right`` and the new result (n,) or (n, k)."""
     x = np.array(right, dtype=object)
     for i in reversed(range(len(L))):
@@ -177,120 +175,12 @@ def solve_positive_definite(matrix: Array, right: Array) -> Array:
         for i in range(j + 1, n):
             s = sum((L[i, k] * L[j, k] * D[k] for k in range(j)), 0)
             L[i, j] = (matrix[i, j] - s) / D[j]
-    return backward(L, (forward(L, right).T / D).T)
+    return solve_upper(L, (solve_lower(L, right).T / D).T)
 
 
-def positive_part(x: Scalar) -> Scalar:
-    """Return max(x, 0)."""
-    return (x + sqrt(x * x)) / 2
-
-
-def squares(matrix: Array) -> Scalar:
-    """Return the sum of the squares of all entries."""
+def squared_norm(matrix: Array) -> Scalar:
+    """Return the squared Frobenius norm: the sum of the squares of all entries."""
     total: Scalar = 0
     for x in matrix.ravel():
         total = total + x * x
     return total
-
-
-def numbers(name: str, value: Any) -> Array:
-    """Convert finite numbers to a float array of any shape.
-
-    Raises:
-        ParameterError: A value is not a number, or rows have different lengths.
-        NonFiniteError: A value is NaN or infinite.
-    """
-    try:
-        array = np.asarray(value, dtype=float)
-    except (TypeError, ValueError):
-        raise ParameterError(name, value, 'must be numbers in rows of one length') from None
-    if not np.all(np.isfinite(array)):
-        raise NonFiniteError(name, array.tolist())
-    return array
-
-
-def array(name: str, value: Any, shape: tuple[int | str, ...]) -> Array:
-    """Convert finite numbers to a float array of a given shape; a word is any size but zero.
-
-    Raises:
-        ShapeError: The shape differs.
-        ParameterError, NonFiniteError: As in :func:`numbers`.
-    """
-    checked = numbers(name, value)
-    sizes = zip(shape, checked.shape, strict=False)
-    fits = [k > 0 if isinstance(size, str) else k == size for size, k in sizes]
-    if checked.ndim != len(shape) or not all(fits):
-        raise ShapeError(name, checked.shape, str(shape).replace("'", ''))
-    return checked
-
-
-def unit(name: str, direction: Any) -> Array:
-    """Return the unit vector along a direction of shape (3,).
-
-    Raises:
-        ParameterError: The direction is zero.
-        ShapeError, NonFiniteError: As in :func:`array`.
-    """
-    vector = array(name, direction, (3,))
-    length = math.sqrt(float(vector @ vector))
-    if length < 1e-9:
-        raise ParameterError(name, list(direction), 'must be a direction, not zero')
-    return vector / length
-
-
-def across(direction: Array) -> Array:
-    """Return a unit vector perpendicular to a unit vector, shape (3,), from base x or base y."""
-    e = np.eye(3)[0] if abs(direction[0]) < 0.9 else np.eye(3)[1]
-    return unit('direction', e - direction * (direction @ e))
-
-
-def jacobian_matrix(Gamma: Any) -> Array:
-    """Convert a constraint Jacobian to a float array of shape (m, n), m and n at least 1.
-
-    Raises:
-        ShapeError: It is not a matrix, or has no rows or no columns.
-        ParameterError, NonFiniteError: As in :func:`numbers`.
-    """
-    matrix = numbers('Gamma', Gamma)
-    if matrix.ndim != 2 or 0 in matrix.shape:
-        raise ShapeError('Gamma', matrix.shape, '(m, n), at least one of each')
-    return matrix
-
-
-def metric_root(name: str, value: Any, size: int) -> Array:
-    """Return the Cholesky factor L of a metric :math:`LL^T`, given as (n, n) or diagonal (n,).
-
-    Raises:
-        ShapeError: The shape differs.
-        ParameterError: The metric is not positive definite.
-        NonFiniteError: An entry is NaN or infinite.
-    """
-    matrix = numbers(name, value)
-    if matrix.shape == (size,):
-        matrix = np.diag(matrix)
-    if matrix.shape != (size, size):
-        raise ShapeError(name, matrix.shape, f'({size},) or ({size}, {size})')
-    try:
-        return np.linalg.cholesky(matrix)
-    except np.linalg.LinAlgError:
-        raise ParameterError(name, matrix.tolist(), 'must be positive definite') from None
-
-
-# Samples ----------------------------------------------------------------------------------------
-
-
-def root_mean_square(values: Array) -> Array:
-    """Return the root mean square of samples (N, ...) along the first axis."""
-    return np.sqrt(np.mean(np.square(values), axis=0))
-
-
-def correlation(a: Array, b: Array) -> float:
-    """Return the Pearson correlation coefficient of two series (N,); 0 if one is constant."""
-    a, b = a - a.mean(), b - b.mean()
-    size = math.sqrt(float(a @ a) * float(b @ b))
-    return float(a @ b) / size if size > 0.0 else 0.0
-
-
-def along_lines(time: Array, sample_times: Array, values: Array) -> Array:
-    """Interpolate values (N, n), known at increasing times (N,), linearly at other times."""
-    return np.column_stack([np.interp(time, sample_times, column) for column in values.T])

@@ -84,6 +84,11 @@ def maximum(x: Scalar, y: Scalar) -> Scalar:
     return select(y, x, x, y)
 
 
+def positive_part(x: Scalar) -> Scalar:
+    """Return max(x, 0); also of complex and dual numbers, which are not ordered."""
+    return (x + sqrt(x * x)) / 2
+
+
 def common_dtype(*arrays: Any) -> np.dtype[Any]:
     """Return the common dtype of all arguments: float64, complex128 or object."""
     dtype = np.result_type(np.float64, *(np.asarray(array).dtype for array in arrays))

@@ -14,6 +14,7 @@ from robot_dynamics_ros.constraints.registry import make_constraint
 from robot_dynamics_ros.constraints.stabilization import Singularity, stabilizing_effort
 from robot_dynamics_ros.errors import ParameterError, ShapeError
 from robot_dynamics_ros.spatial import linear_algebra as dense
+from robot_dynamics_ros.spatial.scalar import positive_part
 from robot_dynamics_ros.symbolic.kernel import compile_function
 
 PATH = {'lissajous': {'center': [0.2, 0.1, 0.6], 'amplitude': [0.1] * 3,
@@ -202,13 +203,15 @@ def test_triangular_solves_and_factor_are_those_of_lapack(rng):
     L = dense.cholesky(A).astype(float)
     np.testing.assert_allclose(L, np.linalg.cholesky(A), atol=1e-14)
     np.testing.assert_allclose(
-        dense.forward(L, right).astype(float), np.linalg.solve(L, right), atol=1e-13
+        dense.solve_lower(L, right).astype(float), np.linalg.solve(L, right), atol=1e-13
     )
     np.testing.assert_allclose(
-        dense.backward(L, right).astype(float), np.linalg.solve(L.T, right), atol=1e-13
+        dense.solve_upper(L, right).astype(float),
+        np.linalg.solve(L.T, right),
+        atol=1e-13,
     )
-    assert [dense.positive_part(x) for x in (-2.0, 0.0, 3.0)] == [0.0, 0.0, 3.0]
-    assert dense.squares(right) == pytest.approx(np.sum(right**2))
+    assert [positive_part(x) for x in (-2.0, 0.0, 3.0)] == [0.0, 0.0, 3.0]
+    assert dense.squared_norm(right) == pytest.approx(np.sum(right**2))
 
 
 def test_the_null_space_task_damps_returns_and_pushes_off_the_limits():

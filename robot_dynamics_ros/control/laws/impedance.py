@@ -64,9 +64,9 @@ from robot_dynamics_ros.parameters import Parameter, spread
 from robot_dynamics_ros.spatial.jet import Jet, dot, rotation_error, stack, timed
 from robot_dynamics_ros.spatial.linear_algebra import (
     cholesky,
-    forward,
     singular_value_decomposition,
-    squares,
+    solve_lower,
+    squared_norm,
 )
 from robot_dynamics_ros.spatial.scalar import Array, maximum, minimum, sqrt
 from robot_dynamics_ros.symbolic.kernel import compile_function
@@ -330,7 +330,7 @@ def spring_formulas(
     M = mass.reshape(n, n).copy()
     M[np.diag_indices(n)] += tree.armature
     L = cholesky(M)
-    A = forward(L, f.J.T * root)
+    A = solve_lower(L, f.J.T * root)
     lengths, U = _modes(A)
     kept = np.array([fastest / maximum(length, fastest) for length in lengths])
     error_rate = L.T @ (v - v_r)
@@ -338,7 +338,9 @@ def spring_formulas(
     damper = L @ (U @ (2 * ratio * kept * lengths * along))
     removed = L @ (U @ ((1 - kept * kept) * (U.T @ (A @ (root * f.value)))))
     desired = L.T @ (free_damping * (v - v_r) + free_stiffness * (q - q_r))
-    reached = lengths * lengths / (lengths * lengths + _NO_STIFFNESS * squares(lengths) + _TINY)
+    reached = (
+        lengths * lengths / (lengths * lengths + _NO_STIFFNESS * squared_norm(lengths) + _TINY)
+    )
     free = L @ (desired - U @ (reached * (U.T @ desired)))
     least = np.array([reduce(minimum, kept)])
     return removed - f.J.T @ (stiffness * f.value), -damper, -free, least

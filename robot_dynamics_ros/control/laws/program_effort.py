@@ -29,8 +29,15 @@ from robot_dynamics_ros.control.laws.control_law import ExternalEffort, effort_t
 from robot_dynamics_ros.dynamics.joint_terms import JointTerms, smooth_direction
 from robot_dynamics_ros.errors import ProgramError
 from robot_dynamics_ros.model import RobotTree
-from robot_dynamics_ros.spatial.linear_algebra import positive_part
-from robot_dynamics_ros.spatial.scalar import Array, Scalar, maximum, minimum, select, sqrt
+from robot_dynamics_ros.spatial.scalar import (
+    Array,
+    Scalar,
+    maximum,
+    minimum,
+    positive_part,
+    select,
+    sqrt,
+)
 from robot_dynamics_ros.symbolic.kernel import Kernel, compile_function
 
 

@@ -18,7 +18,7 @@ from robot_dynamics_ros.messages import stamp_ns
 from robot_dynamics_ros.recordings.bag.reader import BagReader
 from robot_dynamics_ros.recordings.metrics.metric import Metric, MetricRemark, Window, format_time
 from robot_dynamics_ros.recordings.recording import NANO
-from robot_dynamics_ros.spatial.linear_algebra import root_mean_square
+from robot_dynamics_ros.recordings.series import root_mean_square
 from robot_dynamics_ros.spatial.scalar import Array
 
 CONSTRAINT, CONDITION = '/controller/constraint', '/controller/constraint_condition'

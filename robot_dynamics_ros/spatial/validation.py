@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Arrays given by a caller: converted to floats, checked, rejected by name."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from robot_dynamics_ros.errors import NonFiniteError, ParameterError, ShapeError
+from robot_dynamics_ros.spatial.scalar import Array
+
+
+def as_finite_array(name: str, value: Any) -> Array:
+    """Convert finite numbers to a float array of any shape.
+
+    Raises:
+        ParameterError: A value is not a number, or rows have different lengths.
+        NonFiniteError: A value is NaN or infinite.
+    """
+    try:
+        array = np.asarray(value, dtype=float)
+    except (TypeError, ValueError):
+        raise ParameterError(name, value, 'must be numbers in rows of one length') from None
+    if not np.all(np.isfinite(array)):
+        raise NonFiniteError(name, array.tolist())
+    return array
+
+
+def array(name: str, value: Any, shape: tuple[int | str, ...]) -> Array:
+    """Convert finite numbers to a float array of a given shape; a word is any size but zero.
+
+    Raises:
+        ShapeError: The shape differs.
+        ParameterError, NonFiniteError: As in :func:`as_finite_array`.
+    """
+    checked = as_finite_array(name, value)
+    sizes = zip(shape, checked.shape, strict=False)
+    fits = [k > 0 if isinstance(size, str) else k == size for size, k in sizes]
+    if checked.ndim != len(shape) or not all(fits):
+        raise ShapeError(name, checked.shape, str(shape).replace("'", ''))
+    return checked
+
+
+def unit(name: str, direction: Any) -> Array:
+    """Return the unit vector along a direction of shape (3,).
+
+    Raises:
+        ParameterError: The direction is zero.
+        ShapeError, NonFiniteError: As in :func:`array`.
+    """
+    vector = array(name, direction, (3,))
+    length = math.sqrt(float(vector @ vector))
+    if length < 1e-9:
+        raise ParameterError(name, list(direction), 'must be a direction, not zero')
+    return vector / length
+
+
+def perpendicular(direction: Array) -> Array:
+    """Return a unit vector perpendicular to a unit vector, shape (3,), from base x or base y."""
+    e = np.eye(3)[0] if abs(direction[0]) < 0.9 else np.eye(3)[1]
+    return unit('direction', e - direction * (direction @ e))
+
+
+def jacobian_matrix(Gamma: Any) -> Array:
+    """Convert a constraint Jacobian to a float array of shape (m, n), m and n at least 1.
+
+    Raises:
+        ShapeError: It is not a matrix, or has no rows or no columns.
+        ParameterError, NonFiniteError: As in :func:`as_finite_array`.
+    """
+    matrix = as_finite_array('Gamma', Gamma)
+    if matrix.ndim != 2 or 0 in matrix.shape:
+        raise ShapeError('Gamma', matrix.shape, '(m, n), at least one of each')
+    return matrix
+
+
+def metric_root(name: str, value: Any, size: int) -> Array:
+    """Return the Cholesky factor L of a metric :math:`LL^T`, given as (n, n) or diagonal (n,).
+
+    Raises:
+        ShapeError: The shape differs.
+        ParameterError: The metric is not positive definite.
+        NonFiniteError: An entry is NaN or infinite.
+    """
+    matrix = as_finite_array(name, value)
+    if matrix.shape == (size,):
+        matrix = np.diag(matrix)
+    if matrix.shape != (size, size):
+        raise ShapeError(name, matrix.shape, f'({size},) or ({size}, {size})')
+    try:
+        return np.linalg.cholesky(matrix)
+    except np.linalg.LinAlgError:
+        raise ParameterError(name, matrix.tolist(), 'must be positive definite') from None
