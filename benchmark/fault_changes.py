@@ -26,6 +26,7 @@ from robot_dynamics_ros.control.changes import (
 from robot_dynamics_ros.control.contact_watch import REACTIONS
 from robot_dynamics_ros.control.goals import Outcome, ResultCode
 from robot_dynamics_ros.control.laws.registry import LAWS
+from robot_dynamics_ros.control.modes import SessionMode
 from robot_dynamics_ros.control.safety.stop_action import STOP_ACTIONS
 from robot_dynamics_ros.control.streamed import (
     EnablingChange,
@@ -375,10 +376,13 @@ class FaultChanges(FaultEvaluator):
         self.shift -= 10 * NS
 
     def restart(self, rng: Generator) -> None:
-        """Deactivate; the next state activates."""
+        """Deactivate, braking first in motion; the state after that activates."""
         if self.session.deactivate():
             self._evaluate(self.h, final=True)
-        self.energy = None
+        if self.session.mode is SessionMode.DEACTIVATING:
+            self._note_stop(fresh=True)
+        else:
+            self.energy = None
 
     def limits(self, rng: Generator) -> None:
         """Put the arm beyond a limit, in motion."""

@@ -40,6 +40,8 @@ CHANGE, STOP, REFERENCE = 50.0, 200.0, 1.5
 FEEDBACK = 100.0
 #: Upper bound of the time between two states, s; time until a stop brakes, s.
 LONGEST, STOP_LASTS = 0.05, 0.06
+#: Guaranteed bound of a deactivation in motion, s.
+DEACTIVATION = 3.5
 #: Duration of undisturbed states at the end, in which a session must recover, s.
 TAIL = 0.5
 #: Time after the last change and the longest ramp from which a law acts alone, s.

@@ -30,6 +30,7 @@ from benchmark.fault_changes import (
 )
 from benchmark.fault_evaluator import (
     CLOSED,
+    DEACTIVATION,
     NS,
     RAMPED,
     TAIL,
@@ -69,6 +70,11 @@ class FaultTrial(FaultChanges):
             self._advance()
         self.active.clear()
         self.lasting.clear()
+        ended = self.step + round(DEACTIVATION / self.h)
+        while self.session.mode is SessionMode.DEACTIVATING:
+            self._advance()
+            if self.step > ended:
+                self.breach('still not inactive')
         # It may take 30 states until they are accepted again.
         self._advance_steps(30 + round((self.loop.settings.activation_ramp_s + RAMPED) / self.h))
         self.alone = True
@@ -121,7 +127,8 @@ class FaultTrial(FaultChanges):
             self._deliver(state)
         mode = self.session.mode
         if self.session.watch(self.now):
-            self._evaluate(0.02, silent=True)
+            ends = self.session.mode is SessionMode.INACTIVE
+            self._evaluate(0.02, silent=True, final=ends)
             if mode is not SessionMode.STOPPED:
                 self._note_stop(fresh=False)
         self._check_timeout()
@@ -143,8 +150,11 @@ class FaultTrial(FaultChanges):
             session.activate(self.now)
             self.fresh_start = True
             self.shift += self.activation_shift
+        ends = mode is SessionMode.DEACTIVATING and session.mode is SessionMode.INACTIVE
         if not sent:
             return
+        if ends:
+            self.energy = None
         if mode is SessionMode.REACTING and session.mode in WORKING:
             self.breach('resumes without a command')
         self._check_accepted(stamp)
@@ -158,7 +168,7 @@ class FaultTrial(FaultChanges):
         if restarts != self.restarts and session.port.differentiates:
             self.true_ticks = 0  # differentiated velocities restart
         self.restarts, self.answered = restarts, stamp
-        self._evaluate(self.h if back else elapsed, elapsed=max(elapsed, self.h))
+        self._evaluate(self.h if back else elapsed, elapsed=max(elapsed, self.h), final=ends)
         if self.alone:
             self._check_law_effort()
         if self.loop.generator.changes != changes and not back:

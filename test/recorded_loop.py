@@ -18,6 +18,7 @@ from robot_dynamics_ros.control.changes import (
     TrajectoryChange,
 )
 from robot_dynamics_ros.control.drivers.conversion import bind
+from robot_dynamics_ros.control.modes import SessionMode
 from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.control.setup import DEFAULTS
 from robot_dynamics_ros.control.streamed import STREAMED
@@ -122,9 +123,11 @@ class RecordedLoop:
                     self.session.activate(stamp)
                 if self.step >= self.activated:
                     self.before.get(self.step, _nothing)(self)
-                    assert self.session.on_state(stamp, stamp, q, v)
+                    if self.session.on_state(stamp, stamp, q, v):
+                        self._record(stamp, time)
+                    else:
+                        assert self.session.mode is SessionMode.INACTIVE
                     assert self.session.fault is None or self.locked
-                    self._record(stamp, time)
                     self.session.settle()
                     self._check_locked_joints(stamp, time, stands)
                     self.behind.get(self.step, _nothing)(self)
@@ -195,6 +198,11 @@ class RecordedLoop:
         for remark in self.session.remarks:
             if remark.status:
                 self.say(remark.status)
+
+    def deactivate(self) -> None:
+        """Deactivate in motion, as the node does."""
+        assert not self.session.deactivate()
+        self.say(self.session.remarks[-1].status)
 
     def recover(self) -> None:
         """Restart, as after a gap of the states."""

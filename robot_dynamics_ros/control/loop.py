@@ -38,6 +38,7 @@ from robot_dynamics_ros.symbolic.kernel import KernelSet
 
 #: Rate limit of the command after a change and after a stop, in effort limits per s.
 CHANGE_SLEW, STOP_SLEW = 50.0, 200.0
+_REST = 0.002  # share of the velocity limits below which an arm is at rest
 
 
 class ControlLoop:
@@ -99,6 +100,7 @@ class ControlLoop:
         self.generator.speed_limit = self._speed_limit
         self.reference = self.generator.reference
         self.effort: Array = np.zeros(n)
+        self._speeds = tree.speeds()
         self.added: TargetWrench | None = None
         self._gravity, self._desired, self._fallback = np.zeros(n), np.zeros(n), np.zeros(n)
         self._transition = Transition(n)
@@ -397,12 +399,23 @@ class ControlLoop:
         most = share * self.limiter.limits
         return speed_limit(trajectory, self.tree, self.kernels.apart(), most, moving)
 
+    @property
+    def moving(self) -> bool:
+        """Whether the arm or its reference moves, beyond a share of the velocity limits."""
+        fastest = np.maximum(np.abs(self.v), np.abs(self.reference.velocity))
+        return bool((fastest > _REST * self._speeds).any())
+
+    @property
+    def holds(self) -> bool:
+        """Whether the law that acts follows the reference, and so holds the arm."""
+        return self._active_law.follows_reference
+
     def hold(self) -> None:
         """Abort the trajectory: come to rest from the present motion, and stay there.
 
         No effect at rest. With a law that ignores the reference, only the reference stops.
         """
-        if not self._active_law.follows_reference:
+        if not self.holds:
             self.generator.begin_glide()
         elif self.generator.moving or self.reference.velocity.any():
             self.brake()

@@ -30,6 +30,8 @@ class SessionMode(Enum):
     STOPPED = 'stopped'
     #: Unexpected error: the stop action is repeated until deactivation.
     FAULTED = 'faulted'
+    #: Deactivated in motion: every state is answered, the arm brakes; soon inactive.
+    DEACTIVATING = 'deactivating'
     #: Closed; no more commands.
     ENDED = 'ended'
 
@@ -43,11 +45,13 @@ class SessionEvent(Enum):
     SILENCE = 'silence'
     ACTIVATE = 'activate'
     DEACTIVATE = 'deactivate'
+    #: Request to deactivate while the arm moves.
+    HALT = 'halt'
     #: Request to follow a trajectory or a goal.
     FOLLOW = 'follow'
     #: Request to abort the current motion.
     HOLD = 'hold'
-    #: The current motion has ended.
+    #: The current motion, or a deactivation in motion, has ended.
     REST = 'rest'
     #: Request to change parameters, law, gains or payload.
     CHANGE = 'change'
@@ -86,6 +90,8 @@ class SessionAction(Enum):
     STOP = 'stop'
     #: Apply or repeat the stop action; with feedback while the last state is fresh.
     BRAKE = 'brake'
+    #: Begin to brake before a deactivation.
+    HALT = 'halt'
     #: Apply the stop action for the last time.
     LAST = 'last'
 
@@ -100,20 +106,21 @@ COMMANDING = (
 
 #: Action for each event (row) in each mode (column), and the next mode if it differs.
 _ACTIONS = """
-event       inactive       holding           following        reacting         stopped          faulted        ended
-state       nothing        tick              tick             tick             recover>holding  brake          nothing
-silence     nothing        stop>stopped      stop>stopped     brake            brake            brake          nothing
-activate    start>holding  refuse            refuse           refuse           refuse           refuse         refuse
-deactivate  nothing        last>inactive     last>inactive    last>inactive    last>inactive    last>inactive  nothing
-follow      refuse         accept>following  accept           refuse           refuse           refuse         refuse
-hold        refuse         accept            accept>holding   refuse           refuse           refuse         refuse
-rest        nothing        nothing           nothing>holding  nothing          nothing          nothing        nothing
-change      accept         accept            accept           accept           accept           accept         refuse
-contact     nothing        react>reacting    react>reacting   nothing          nothing          nothing        nothing
-lapse       nothing        disable>reacting  disable>reacting nothing          nothing          nothing        nothing
-release     refuse         refuse            refuse           release>holding  refuse           refuse         refuse
-fault       nothing        brake>faulted     brake>faulted    brake>faulted    brake>faulted    brake          nothing
-end         nothing>ended  last>ended        last>ended       last>ended       last>ended       last>ended     nothing
+event       inactive       holding            following          reacting           stopped          faulted        deactivating   ended
+state       nothing        tick               tick               tick               recover>holding  brake          tick           nothing
+silence     nothing        stop>stopped       stop>stopped       brake              brake            brake          last>inactive  nothing
+activate    start>holding  refuse             refuse             refuse             refuse           refuse         refuse         refuse
+deactivate  nothing        last>inactive      last>inactive      last>inactive      last>inactive    last>inactive  nothing        nothing
+halt        nothing        halt>deactivating  halt>deactivating  halt>deactivating  nothing          nothing        nothing        nothing
+follow      refuse         accept>following   accept             refuse             refuse           refuse         refuse         refuse
+hold        refuse         accept             accept>holding     refuse             refuse           refuse         refuse         refuse
+rest        nothing        nothing            nothing>holding    nothing            nothing          nothing        last>inactive  nothing
+change      accept         accept             accept             accept             accept           accept         accept         refuse
+contact     nothing        react>reacting     react>reacting     nothing            nothing          nothing        nothing        nothing
+lapse       nothing        disable>reacting   disable>reacting   nothing            nothing          nothing        nothing        nothing
+release     refuse         refuse             refuse             release>holding    refuse           refuse         refuse         refuse
+fault       nothing        brake>faulted      brake>faulted      brake>faulted      brake>faulted    brake          last>inactive  nothing
+end         nothing>ended  last>ended         last>ended         last>ended         last>ended       last>ended     last>ended     nothing
 """  # noqa: E501
 
 Row = dict[SessionEvent, tuple[SessionMode, SessionAction]]
@@ -329,6 +336,8 @@ def _summary(session: Any, lost: str) -> tuple[str, str]:
         return 'error', f'stopped by an error: {session.fault}'
     if mode is SessionMode.REACTING:
         return 'warning', session.reacts_to()[0]
+    if mode is SessionMode.DEACTIVATING:
+        return 'warning', 'moving: braking before the deactivation'
     if mode is SessionMode.STOPPED:
         return 'error', f'{session.silence()}: stop action {loop.settings.stop_action}'
     if mode in (SessionMode.INACTIVE, SessionMode.ENDED):

@@ -37,6 +37,8 @@ from robot_dynamics_ros.spatial.scalar import Array
 _MAX_REMARKS = 100  # remarks that have not been fetched
 _MAX_TEXT = 500  # characters of the text of an unexpected error
 _MAX_TURNS = 1e5  # of a continuous joint; more are implausible
+#: Longest time of a deactivation in motion, of a hold after it, and without states during it, ns.
+_BRAKING_NS, _SETTLING_NS, _BLIND_NS = 3_000_000_000, 500_000_000, 500_000_000
 
 
 class ControllerSession(ControllerParts):
@@ -85,6 +87,7 @@ class ControllerSession(ControllerParts):
         self._simulated_time, self._changes = simulated_time, self.loop.generator.changes
         # Times of the last event and command on the clock of the arrivals; s since that command.
         self._now_ns, self._sent_ns, self._elapsed = 0, 0, 0.0
+        self._deadline_ns = 0
 
     # States -------------------------------------------------------------------------------------
 
@@ -136,6 +139,8 @@ class ControllerSession(ControllerParts):
             q = self._unwrapped(q)
         verdict = loop.observe(stamp_ns, q, v)
         repeated = verdict is StateVerdict.NOT_NEWER and self._simulated_time
+        if repeated and self.mode is SessionMode.DEACTIVATING:
+            return False  # paused: it counts as silence
         if repeated and self.mode is SessionMode.STOPPED:
             loop.state.validator.allow_repeat()  # paused, but states arrive again
             verdict = loop.observe(stamp_ns, q, v)
@@ -160,7 +165,19 @@ class ControllerSession(ControllerParts):
                 self._report_hold('the time of the states jumped', 'holding where the arm is')
         if self.controls and self.enabling.inhibits(stamp_ns):
             self._handle(SessionEvent.LAPSE)
-        return self._handle(SessionEvent.STATE)
+        ends = self.mode is SessionMode.DEACTIVATING and self._is_settled()
+        return self._handle(SessionEvent.REST if ends else SessionEvent.STATE)
+
+    def _is_settled(self) -> bool:
+        """Return whether a deactivation in motion ends: at rest, or as its time is over."""
+        loop, now = self.loop, self._now_ns
+        if not (loop.braking or loop.moving):
+            return True
+        if not loop.braking:  # noise may look like a motion
+            self._deadline_ns = min(self._deadline_ns, now + _SETTLING_NS)
+            if not loop.holds:
+                loop.brake()
+        return now >= self._deadline_ns
 
     def _unwrapped(self, q: Array) -> Array:
         """Return positions with continuous joints within half a turn of the last state."""
@@ -273,8 +290,19 @@ class ControllerSession(ControllerParts):
         self.remark('info', f'active: {self.loop.law.name}')
 
     def deactivate(self) -> bool:
-        """Stop controlling; return whether a final command must be sent."""
-        return self._handle(SessionEvent.DEACTIVATE)
+        """Stop controlling, at once if the arm is at rest or its states are not fresh.
+
+        An arm that moves brakes first, in mode DEACTIVATING: states must still be passed, and
+        ``watch`` be called, until the mode is INACTIVE, in less than 4 s.
+
+        Returns:
+            Whether a final command must be sent now.
+        """
+        if self.mode is SessionMode.DEACTIVATING:
+            return False
+        moves = self.controls and self.loop.moving and not self.repeats
+        self._deadline_ns = self._now_ns + _BRAKING_NS
+        return self._handle(SessionEvent.HALT if moves else SessionEvent.DEACTIVATE)
 
     def end(self) -> bool:
         """Close the session permanently; return whether a final command must be sent."""
@@ -362,6 +390,11 @@ class ControllerSession(ControllerParts):
         self.remark('info', 'guiding is enabled')
 
     @property
+    def _timeout_ns(self) -> int:
+        longest = super()._timeout_ns
+        return min(longest, _BLIND_NS) if self.mode is SessionMode.DEACTIVATING else longest
+
+    @property
     def waits_for_enabling(self) -> bool:
         """Whether the arm is held until its law is enabled."""
         return self.mode is SessionMode.REACTING and self._disabled
@@ -401,6 +434,11 @@ class ControllerSession(ControllerParts):
             loop.tick()
             text = 'fresh states again: holding where the arm is'
             self.remark('warning', text, 'held: states returned after a timeout')
+        elif action is SessionAction.HALT:
+            loop.brake()
+            self.goals.abort('the controller is being deactivated')
+            text = 'deactivation in motion: braking first'
+            self.remark('info', text, f'ending: {text}')
         elif action is SessionAction.LAST:
             loop.stop(final=True)
             self.goals.abort('the controller was deactivated')
@@ -429,6 +467,7 @@ class ControllerSession(ControllerParts):
             SessionMode.INACTIVE: ('the controller is not active', 'activate it'),
             SessionMode.STOPPED: (self.silence(), 'wait for states'),
             SessionMode.FAULTED: (f'stopped by an error: {self.fault}', 'deactivate it'),
+            SessionMode.DEACTIVATING: ('the controller is being deactivated', 'wait'),
             SessionMode.ENDED: ('the controller has ended', 'start it again'),
         }.get(self.mode, ('the controller is active', 'deactivate it'))
         raise ConfigurationError(subject, problem, remedy)

@@ -275,6 +275,8 @@ class _Replay:
             self._known_fault = session.fault
         elif event.kind == 'release':
             session.perform(ReleaseChange(session))
+        elif event.kind == 'deactivate':
+            session.deactivate()
         elif self._generator is not None and event.kind not in _NO_REFERENCE:
             return  # the effect is part of the recorded reference
         elif event.kind in STREAMED:

@@ -41,8 +41,9 @@ class Event:
     """An event received by the controller between two states.
 
     Attributes:
-        kind: 'parameters', 'trajectory', 'hold', 'recovery', 'release' from a reaction, 'locked'
-            for positions of locked joints, or a stream, see ``STREAMS``.
+        kind: 'parameters', 'trajectory', 'hold', 'recovery', 'release' from a reaction,
+            'deactivate' in motion, 'locked' for positions of locked joints, or a stream, see
+            ``STREAMS``.
         time: Time on the clock of the bag, ns; not before that of the previous state.
         content: Parameters by name, positions of locked joints, or the received message (a
             trajectory with the start that the controller reported).
@@ -64,6 +65,7 @@ class Event:
 _REPORTED = {
     'held: states returned': Event('recovery', 0, before_tick=True, certain=True),
     'held: told to go on': Event('release', 0),
+    'ending: deactivation in motion': Event('deactivate', 0),
 }
 
 

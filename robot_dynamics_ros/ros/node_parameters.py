@@ -38,7 +38,7 @@ TIME = (
       'exit, or zero (step with zero effort).',
       choices=('wait', 'exit', 'zero')),
     P('command_timeout_s', 0.0, 'Mode real_time: age of the last command after which zero effort '
-      'is applied, s; 0: never.', 0.0, 3600.0),
+      'is applied, s; 0: never, the last command acts for ever.', 0.0, 3600.0),
 )  # fmt: skip
 
 #: Published topics and the form of commands.

@@ -331,13 +331,21 @@ def run_in_background(
     sys.setswitchinterval(_SWITCH_S)
     try:
         with ThreadPoolExecutor(1) as pool:
-            result, watched_at = pool.submit(work), time.perf_counter()
-            while not result.done():
-                if not tick():
-                    time.sleep(_IDLE_S)
-                if time.perf_counter() - watched_at >= period:
-                    watch()
-                    watched_at = time.perf_counter()
+            result = pool.submit(work)
+            tick_until(result.done, tick, watch, period)
             return result.result()
     finally:
         sys.setswitchinterval(previous)
+
+
+def tick_until(
+    is_over: Callable[[], bool], tick: Callable[[], bool], watch: Callable[[], None], period: float
+) -> None:
+    """Keep ticking in this thread until a condition holds; see :func:`run_in_background`."""
+    watched_at = time.perf_counter()
+    while not is_over():
+        if not tick():
+            time.sleep(_IDLE_S)
+        if time.perf_counter() - watched_at >= period:
+            watch()
+            watched_at = time.perf_counter()

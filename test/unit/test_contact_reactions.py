@@ -64,6 +64,12 @@ class Scene:
         if self.session.on_state(self.stamp, self.stamp, q, self.v):
             self.session.settle()
 
+    def deactivated(self):
+        self.session.deactivate()
+        while self.session.mode is not SessionMode.INACTIVE:
+            self.run(1)
+        return self
+
     def run(self, steps, spoil=None, lost=()):
         """Continue for a number of ms."""
         limit = self.tree.effort_limit
@@ -182,8 +188,7 @@ def test_an_arm_is_braked_where_it_will_be_after_the_delay_whatever_changes(tmp_
     scene.session.perform(ParameterChange(scene.session, {'stop_effort_share': 0.5}))
     assert scene.session.loop.stopping.brake is not braking
     assert scene.session.loop.stopping.brake.delay == 0.004
-    scene.session.deactivate()
-    scene.session.rebuild(tree, scene.session.built_for(tree))
+    scene.deactivated().session.rebuild(tree, scene.session.built_for(tree))
     assert scene.session.loop.stopping.brake.delay == 0.004
     loop, watch = scene.session.loop, scene.session.contact
     loop.change_settings(replace(loop.settings, stop_effort_share=0.6))  # also by itself
@@ -268,8 +273,7 @@ def test_faults_during_a_reaction_keep_what_is_promised():
 
 def test_only_a_new_activation_goes_on_without_being_told():
     scene = Scene().moving().touched()
-    assert scene.session.deactivate()
-    scene.session.activate(scene.stamp)
+    scene.deactivated().session.activate(scene.stamp)
     scene.run(10)
     assert scene.session.mode is SessionMode.HOLDING
 

@@ -190,6 +190,16 @@ def test_a_recovery_after_silence_starts_anew(tmp_path):
     exact(loop.run(STEPS), tmp_path)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize('side', ['before', 'behind'])
+def test_a_deactivation_in_motion_brakes_in_the_replay_too(side, tmp_path):
+    ways = {'behind': {0: follow(30 * MS)}, 'before': {}}
+    ways[side] = ways[side] | {200: RecordedLoop.deactivate}
+    loop = RecordedLoop(**ways).run(STEPS)
+    assert 10 < len(loop.efforts) - 200 < STEPS - 200
+    exact(loop, tmp_path)
+
+
 def streamed(name: str, value: list[float]):
     """Return a stream of joint targets, tool targets, or wrenches."""
     T = STORE.types

@@ -80,6 +80,16 @@ class Driven:
         law.effort = effort
         return self
 
+    def deactivating(self) -> Driven:
+        self.active().moves()
+        assert not self.session.deactivate()
+        return self
+
+    def moves(self) -> None:
+        """Answer a state in motion; the next ones are at rest, but the brake has not ended."""
+        self.stamp, self.now = self.stamp + MS, self.now + MS
+        assert self.session.on_state(self.stamp, self.now, PLACE, STILL + 0.1)
+
     def in_mode(self, mode: SessionMode) -> Driven:
         if mode is SessionMode.STOPPED:
             assert self.active().silence()
@@ -93,6 +103,7 @@ class Driven:
                 SessionMode.FOLLOWING: self.following,
                 SessionMode.REACTING: self.reacting,
                 SessionMode.FAULTED: self.faulted,
+                SessionMode.DEACTIVATING: self.deactivating,
             }[mode]()
         assert self.session.mode is mode
         return self
@@ -110,14 +121,15 @@ def points(seconds: float = 1.0, goal=PLACE + 0.1) -> tuple:
 
 #: By mode: next mode of each event and whether it gives a command; -: rejected.
 EXPECTED = """
-           state       silence    activate  deactivate  follow     hold     rest      change     contact   lapse     release  fault     end
-inactive   inactive    inactive   holding   inactive    -          -        inactive  inactive   inactive  inactive  -        inactive  ended
-holding    holding!    stopped!   -         inactive!   following  holding  holding   holding    reacting  reacting  -        faulted!  ended!
-following  following!  stopped!   -         inactive!   following  holding  holding   following  reacting  reacting  -        faulted!  ended!
-reacting   reacting!   reacting!  -         inactive!   -          -        reacting  reacting   reacting  reacting  holding  faulted!  ended!
-stopped    holding!    stopped!   -         inactive!   -          -        stopped   stopped    stopped   stopped   -        faulted!  ended!
-faulted    faulted!    faulted!   -         inactive!   -          -        faulted   faulted    faulted   faulted   -        faulted!  ended!
-ended      ended       ended      -         ended       -          -        ended     -          ended     ended     -        ended     ended
+              state          silence    activate  deactivate    halt          follow     hold     rest          change        contact       lapse         release  fault      end
+inactive      inactive       inactive   holding   inactive      inactive      -          -        inactive      inactive      inactive      inactive      -        inactive   ended
+holding       holding!       stopped!   -         inactive!     deactivating  following  holding  holding       holding       reacting      reacting      -        faulted!   ended!
+following     following!     stopped!   -         inactive!     deactivating  following  holding  holding       following     reacting      reacting      -        faulted!   ended!
+reacting      reacting!      reacting!  -         inactive!     deactivating  -          -        reacting      reacting      reacting      reacting      holding  faulted!   ended!
+stopped       holding!       stopped!   -         inactive!     stopped       -          -        stopped       stopped       stopped       stopped       -        faulted!   ended!
+faulted       faulted!       faulted!   -         inactive!     faulted       -          -        faulted       faulted       faulted       faulted       -        faulted!   ended!
+deactivating  deactivating!  inactive!  -         deactivating  deactivating  -          -        inactive!     deactivating  deactivating  deactivating  -        inactive!  ended!
+ended         ended          ended      -         ended         ended         -          -        ended         -             ended         ended         -        ended      ended
 """  # noqa: E501
 HEADER, *ROWS = [line.split() for line in EXPECTED.strip().splitlines()]
 CELLS = [
@@ -142,6 +154,8 @@ def cause(run: Driven, event: SessionEvent) -> bool:
     if event is SessionEvent.FAULT:
         return session._fail(ZeroDivisionError('x'))
     if event in (SessionEvent.REST, SessionEvent.CONTACT, SessionEvent.LAPSE):  # of a tick
+        return session._handle(event)
+    if event is SessionEvent.HALT:
         return session._handle(event)
     return bool(
         {

@@ -24,6 +24,7 @@ from robot_dynamics_ros.ros.conversions import JointStateReader
 from robot_dynamics_ros.ros.driver_connection import DriverConnection
 from robot_dynamics_ros.ros.node import STEADY, declare_new
 from robot_dynamics_ros.ros.rclpy_compat import take_message
+from robot_dynamics_ros.ros.spinning import tick_until
 
 _MAX_LOGGED = 200  # characters of a parameter in the log
 _DELIVERY_TIMEOUT = Duration(seconds=0.3)
@@ -84,7 +85,7 @@ class RunningController:
         changes.publish_parameters()
 
     def close(self) -> None:
-        """Send the last command if the controller is active, and end session and goal."""
+        """Finish if the controller is active, and end session and goal."""
         self.finish()
         self.session.end()
         self._trajectories.end()
@@ -180,12 +181,23 @@ class RunningController:
         return '' if shared else self.connection.competitors(self._node)
 
     def finish(self) -> None:
-        """Send a last safe command if the controller is active, and wait for its delivery."""
-        if self.session.deactivate():
-            self.connection.writer.publish(self.session.command)
+        """Brake if the arm moves, send a last safe command, and wait for its delivery.
+
+        States are answered meanwhile. Takes less than 4 s; no effect if it is not active.
+        """
+        session = self.session
+        if session.mode in (SessionMode.INACTIVE, SessionMode.ENDED):
+            return
+        if session.deactivate():
+            self.connection.writer.publish(session.command)
+        if session.mode is SessionMode.DEACTIVATING:
             self.changes.log_remarks()
-            for publisher in self.connection.publishers:
-                publisher.wait_for_all_acked(_DELIVERY_TIMEOUT)
+            self._publish_health()
+            is_over = lambda: session.mode is not SessionMode.DEACTIVATING  # noqa: E731
+            tick_until(is_over, self._answer_state, self._watch, WATCH_PERIOD_S)
+        self.changes.log_remarks()
+        for publisher in self.connection.publishers:
+            publisher.wait_for_all_acked(_DELIVERY_TIMEOUT)
 
     def apply_change(self) -> None:
         """Apply the parameter change that was checked."""

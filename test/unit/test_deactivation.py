@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Deactivation in motion: the arm brakes first, for a bounded time; MuJoCo is the arm.
+
+As a driver does, the plant then keeps the last command for ever.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from oracles import PinocchioOracle
+from samples import sample
+
+from benchmark.comply import ARMS, PushedArm, arm
+from robot_dynamics_ros.control.changes import TrajectoryChange
+from robot_dynamics_ros.control.modes import SessionHealth, SessionMode
+from robot_dynamics_ros.errors import ConfigurationError
+
+MS = 1_000_000
+START = np.array(ARMS['four_dof'][1])
+WAY = np.array([1.0, -0.8, 0.8, 0.6])
+SUBJECT = sample('four_dof')
+ORACLE = PinocchioOracle(SUBJECT.xml, SUBJECT.gravity, SUBJECT.tree.joint_names)
+LAWS = ('computed_torque', 'pd_gravity', 'impedance', 'gravity_compensation')
+
+
+class Moving(PushedArm):
+    """An arm in the middle of a fast motion."""
+
+    def __init__(self, law: str = 'computed_torque', **given) -> None:
+        super().__init__(arm('four_dof', friction=True), START, {'law': law, **given})
+        self.settle(0.3)
+        if self.session.loop.law.follows_reference:
+            points = np.array([0.9]), (START + WAY)[np.newaxis], np.zeros((1, 4)), None
+            self.session.perform(TrajectoryChange(self.session, lambda: (points, 0)))
+            self.settle(0.45)
+        else:
+            self.plant.reset(START, 1.2 * WAY)
+            self.settle(0.01)
+        assert np.abs(self.v).max() > 0.5
+        self.session.remarks.clear()
+
+    def gravity(self) -> np.ndarray:
+        """Return the gravity forces at the last state, by Pinocchio."""
+        return ORACLE.gravity_forces(self.q)
+
+    def until_inactive(self, most: int = 4000) -> int:
+        """Run until the mode is inactive; return the number of states."""
+        for k in self.run(most):
+            if self.session.mode is SessionMode.INACTIVE:
+                return k
+        raise AssertionError('it is still active')
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('law', LAWS)
+def test_an_arm_that_moves_is_at_rest_before_it_is_inactive_and_stays_there(law):
+    moving = Moving(law)
+    session, before = moving.session, moving.q.copy()
+    assert not session.deactivate()
+    assert session.mode is SessionMode.DEACTIVATING
+    assert SessionHealth().report(session)[:2] == (
+        'warning',
+        'moving: braking before the deactivation',
+    )
+    assert moving.until_inactive() < 1000
+    assert (np.abs(moving.v) < 0.01 * SUBJECT.tree.velocity_limit).all()
+    way = np.abs(moving.q - before).max()
+    assert way < 0.25
+    statuses = [remark.status for remark in session.remarks]
+    assert statuses == [
+        'ending: deactivation in motion: braking first',
+        'ended: the controller was deactivated',
+    ]
+    rest = moving.q.copy()
+    for _ in range(3000):
+        moving.plant.step(session.command)
+    moving.plant.read(moving.q, moving.v)
+    assert np.abs(moving.q - rest).max() < 0.02
+
+
+def test_its_commands_do_not_jump_and_the_arm_never_gains_energy():
+    """By the limit of any stop with fresh states: 1/5 of the effort limits in a millisecond."""
+    moving = Moving()
+    limit, commands, energy = moving.plant.tree.effort_limit, [moving.session.command.copy()], []
+    moving.session.deactivate()
+    for _ in moving.run(4000):
+        if moving.session.mode is SessionMode.INACTIVE:
+            break
+        commands.append(moving.session.command.copy())
+        M = ORACLE.mass_matrix(moving.q) + np.diag(SUBJECT.tree.armature)
+        energy.append(moving.v @ M @ moving.v)
+    steps = np.abs(np.diff(commands, axis=0)) / limit
+    assert steps.max() <= 0.2 * (1.0 + 1e-9)
+    assert (np.abs(commands) <= limit).all()
+    braking = np.array(energy) > 0.01 * energy[0]
+    assert np.diff(np.array(energy)[braking][10:]).max() < 0.0  # once the slew has ended
+
+
+def test_an_arm_at_rest_is_inactive_at_once():
+    resting = PushedArm(arm('four_dof'), START, {'law': 'computed_torque'})
+    resting.settle(0.3)
+    assert resting.session.deactivate()
+    assert resting.session.mode is SessionMode.INACTIVE
+
+
+@pytest.mark.parametrize('paused', [False, True])
+def test_without_fresh_states_the_last_command_comes_within_half_a_second(paused):
+    """Not after a state timeout of a minute, as in lockstep; nor if the last state is repeated."""
+    moving = Moving(state_timeout_s=60.0)
+    session, now = moving.session, moving.now_ns
+    session._simulated_time = paused
+    session.deactivate()
+    waited = 0
+    while not session.watch(now + waited * MS):
+        assert session.mode is SessionMode.DEACTIVATING
+        waited += 10
+        if paused:
+            assert not session.on_state(now, now + waited * MS, moving.q, moving.v)
+    assert waited == 500
+    assert session.mode is SessionMode.INACTIVE
+    np.testing.assert_allclose(session.command, moving.gravity(), atol=1e-9)
+
+
+def test_a_paused_simulator_is_not_waited_for():
+    moving = Moving()
+    moving.session._simulated_time = True
+    moving.session.on_state(moving.now_ns, moving.now_ns + MS, moving.q, moving.v)
+    assert moving.session.deactivate()
+
+
+@pytest.mark.parametrize('law', ['computed_torque', 'gravity_compensation'])
+def test_an_arm_that_is_kept_in_motion_is_inactive_after_three_seconds(law):
+    moving = Moving(law)
+    session = moving.session
+    session.deactivate()
+    for k in moving.run(4000):
+        moving.push[:] = 12.0 * np.sin(0.01 * k)
+        if session.mode is SessionMode.INACTIVE:
+            break
+    assert 300 < k <= 3000
+
+
+def test_what_is_asked_meanwhile_changes_nothing():
+    moving = Moving()
+    session = moving.session
+    session.deactivate()
+    moving.settle(0.02)
+    assert not session.deactivate()
+    with pytest.raises(ConfigurationError, match='is being deactivated'):
+        session.activate(moving.now_ns)
+    with pytest.raises(ConfigurationError, match='is being deactivated'):
+        session.perform(TrajectoryChange(session, lambda: (None, 0)))
+    assert moving.until_inactive() < 1000
+    session.activate(moving.now_ns)
+    moving.settle(0.1)
+    assert session.mode is SessionMode.HOLDING
+
+
+def test_an_error_ends_it_with_the_stop_action():
+    moving = Moving()
+    session = moving.session
+    session.deactivate()
+    moving.settle(0.01)
+    session.loop.stopping.brake.effort = lambda *_: 1 / 0
+    moving.settle(0.001)
+    assert session.mode is SessionMode.INACTIVE
+    assert 'ZeroDivisionError' in str(session.remarks)
+    np.testing.assert_allclose(session.command, moving.gravity(), atol=1e-9)
