@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+from rclpy.duration import Duration
 from rclpy.exceptions import NameValidationException, ParameterException
 from rclpy.node import Node
 from rclpy.qos import QoSProfile, ReliabilityPolicy
@@ -36,6 +37,7 @@ from robot_dynamics_ros.spatial.scalar import Array
 
 #: A driver needs only the newest effort; qos_overrides can increase the depth for a recorder.
 _COMMAND_DEPTH = 1
+_DELIVERY_TIMEOUT = Duration(seconds=0.3)
 STATE_QOS = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
 _PROGRESS_PERIOD_S, _TIMEOUT_S = 1.0, 10.0  # of collecting states
 
@@ -107,6 +109,11 @@ class DriverConnection:
                 raw=True,
                 qos_overriding_options=QoSOverridingOptions.with_default_policies(),
             )
+
+    def flush(self) -> None:
+        """Wait until the commands are delivered, or for some tenths of a second."""
+        for publisher in self.publishers:
+            publisher.wait_for_all_acked(_DELIVERY_TIMEOUT)
 
     def missing_state(self) -> str:
         """Return why there is no complete state, in parentheses; empty if unknown."""

@@ -234,6 +234,18 @@ def _change_state(
     return response
 
 
+def send_result(server: Any, handle: Any, result: Any) -> None:
+    """Send the result of a finished goal to those who wait for it.
+
+    The coroutine of the goal would do so, if an executor still ran it.
+    """
+    response = server._action_type.Impl.GetResultService.Response()
+    response.status, response.result = handle.status, result
+    future = server._result_futures[bytes(handle.goal_id.uuid)]
+    future._set_executor(None)  # call those who wait for it now
+    future.set_result(response)
+
+
 def entities(node: Any, but: Sequence[Any] = ()) -> list[Any]:
     """Return the publishers, subscriptions, services and timers of a node, but for some."""
     every = [one for kind in _KINDS for one in getattr(node, f'{kind}s')]

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import signal
 
 import numpy as np
 import pytest
@@ -16,6 +18,7 @@ from control_msgs.action import FollowJointTrajectory
 from control_msgs.msg import JointTolerance, JointTrajectoryControllerState, SpeedScalingFactor
 from echo_arm import NANO, EchoArm
 from lifecycle_msgs.msg import Transition
+from lifecycle_msgs.srv import ChangeState
 from peer import RELIABLE
 from rcl_interfaces.srv import SetParameters
 from rclpy.action import ActionClient
@@ -250,6 +253,29 @@ def test_silence_of_the_driver_aborts_the_goal_and_says_so(processes, peer, arm)
     found = future.result()
     assert found.status == GoalStatus.STATUS_ABORTED
     assert 'no fresh state on /joint_states within 0.3 s' in found.result.error_string
+
+
+@pytest.mark.parametrize('end', ['SIGINT', 'SIGTERM', 'shutdown', 'deactivate'])
+def test_the_result_of_a_goal_comes_however_the_controller_ends(processes, peer, arm, end):
+    """In motion: the arm brakes first, and states are answered meanwhile."""
+    node = processes.start('controller', ARM | {'law': 'computed_torque'})
+    client = Client(peer, arm)
+    result = client.send(goal(points=[(5.0, GOAL)])).get_result_async()
+    arm.until(lambda: abs(arm.velocity[0]) > 0.01, 30.0, 'a motion')
+    if end.startswith('SIG'):
+        os.kill(node.pid, getattr(signal, end))
+    else:
+        number = getattr(Transition, f'TRANSITION_{"ACTIVE_" * (end == "shutdown")}{end.upper()}')
+        service = peer.node.create_client(ChangeState, 'controller/change_state')
+        peer.spin_until(service.service_is_ready, 20.0, 'the service')
+        service.call_async(ChangeState.Request(transition=Transition(id=number)))
+    arm.until(result.done, 20.0, 'the result')
+    found = result.result()
+    assert found.status == GoalStatus.STATUS_ABORTED
+    assert found.result.error_code == Result.INVALID_GOAL
+    assert found.result.error_string == 'the controller is being deactivated'
+    assert not any(word in node.says('not active any more') for word in ('Traceback', 'Error'))
+    assert not arm.velocity.any()
 
 
 def test_a_goal_that_comes_while_the_driver_is_silent_ends_at_once_and_says_so(

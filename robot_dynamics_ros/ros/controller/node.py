@@ -96,8 +96,9 @@ class Controller(LifecycleNode):
         return super().on_activate(state)
 
     def on_deactivate(self, state: LifecycleState) -> TransitionCallbackReturn:
-        """Send the stop action's effort, then stop commanding."""
-        self.on_stop()
+        """Brake if the arm moves, send the stop action's effort, then stop commanding."""
+        if self._run is not None:
+            self._run.finish()
         return super().on_deactivate(state)
 
     def on_cleanup(self, state: LifecycleState) -> TransitionCallbackReturn:
@@ -118,9 +119,9 @@ class Controller(LifecycleNode):
         return TransitionCallbackReturn.SUCCESS
 
     def on_stop(self) -> None:
-        """Send the last safe command if still active."""
+        """Brake and send the last safe command if still active; end the goal."""
         if self._run is not None:
-            self._run.finish()
+            self._run.close()
 
     @property
     def urgent(self) -> Any:

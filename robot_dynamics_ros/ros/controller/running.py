@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from rclpy.duration import Duration
 from rclpy.node import Node
 
 from robot_dynamics_ros.control.changes import ModelChange, with_locked
@@ -27,7 +26,6 @@ from robot_dynamics_ros.ros.rclpy_compat import take_message
 from robot_dynamics_ros.ros.spinning import tick_until
 
 _MAX_LOGGED = 200  # characters of a parameter in the log
-_DELIVERY_TIMEOUT = Duration(seconds=0.3)
 
 
 class RunningController:
@@ -181,23 +179,17 @@ class RunningController:
         return '' if shared else self.connection.competitors(self._node)
 
     def finish(self) -> None:
-        """Brake if the arm moves, send a last safe command, and wait for its delivery.
-
-        States are answered meanwhile. Takes less than 4 s; no effect if it is not active.
-        """
-        session = self.session
-        if session.mode in (SessionMode.INACTIVE, SessionMode.ENDED):
+        """Brake if the arm moves, answering states, and deliver a last safe command; below 4 s."""
+        if self.session.mode in (SessionMode.INACTIVE, SessionMode.ENDED):
             return
-        if session.deactivate():
-            self.connection.writer.publish(session.command)
-        if session.mode is SessionMode.DEACTIVATING:
-            self.changes.log_remarks()
-            self._publish_health()
-            is_over = lambda: session.mode is not SessionMode.DEACTIVATING  # noqa: E731
-            tick_until(is_over, self._answer_state, self._watch, WATCH_PERIOD_S)
+        if self.session.deactivate():
+            self.connection.writer.publish(self.session.command)
         self.changes.log_remarks()
-        for publisher in self.connection.publishers:
-            publisher.wait_for_all_acked(_DELIVERY_TIMEOUT)
+        self._publish_health()
+        is_over = lambda: self.session.mode is not SessionMode.DEACTIVATING  # noqa: E731
+        tick_until(is_over, self._answer_state, self._watch, WATCH_PERIOD_S)
+        self.changes.log_remarks()
+        self.connection.flush()
 
     def apply_change(self) -> None:
         """Apply the parameter change that was checked."""
@@ -208,8 +200,7 @@ class RunningController:
 
     def _answer_state(self) -> bool:
         """Answer a pending state; return whether there was one."""
-        taken = take_message(self.connection.states)
-        if taken is not None:
+        if (taken := take_message(self.connection.states)) is not None:
             self._on_state(taken[0])
         return taken is not None
 

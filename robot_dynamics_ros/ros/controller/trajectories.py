@@ -28,6 +28,7 @@ from robot_dynamics_ros.errors import RefusedGoalError, RobotDynamicsError, Traj
 from robot_dynamics_ros.messages import NANO
 from robot_dynamics_ros.ros.controller.changes import SessionChanges
 from robot_dynamics_ros.ros.conversions import ns_to_duration
+from robot_dynamics_ros.ros.rclpy_compat import send_result
 
 #: Messages of more bytes (some hundred points) are deserialized in the background.
 _LONG_MESSAGE = 16_384
@@ -103,18 +104,17 @@ class TrajectoryAction:
 
     def __init__(self, node: Any, session: ControllerSession, changes: SessionChanges) -> None:
         from control_msgs.action import FollowJointTrajectory
-        from control_msgs.msg import JointTrajectoryControllerState
+        from control_msgs.msg import JointTrajectoryControllerState as State
         from rclpy.action import ActionServer, CancelResponse, GoalResponse
 
         self._type, self._cancel, self._goal = FollowJointTrajectory, CancelResponse, GoalResponse
         self._node, self._session, self._changes = node, session, changes
         self._active_handle: Any = None
+        self._outcome = Future()
         self._checked_goal: tuple[GoalChange, Future] | None = None
         self._accepted: dict[bytes, tuple[GoalChange, Future] | None] = {}
-        self._state = JointTrajectoryControllerState(joint_names=list(session.tree.joint_names))
-        self._state_publisher = node.create_publisher(
-            JointTrajectoryControllerState, '~/controller_state', 1
-        )
+        self._state = State(joint_names=list(session.tree.joint_names))
+        self._state_publisher = node.create_publisher(State, '~/controller_state', 1)
         self._state_due = 0.0
         self._feedback = FollowJointTrajectory.Feedback(joint_names=list(session.tree.joint_names))
         self._server = ActionServer(
@@ -128,8 +128,11 @@ class TrajectoryAction:
         )
 
     def destroy(self) -> None:
-        """Abort the goal and destroy the server."""
+        """Abort the goal, send its result and destroy the server."""
         self._session.goals.abort('the controller was cleaned up')
+        handle = self._active_handle
+        if handle is not None and handle.is_active:
+            send_result(self._server, handle, self._result(handle, self._outcome.result()))
         self._server.destroy()
 
     def _on_goal(self, request: Any) -> Any:
@@ -168,7 +171,7 @@ class TrajectoryAction:
             return self._result(handle, Outcome(ResultCode(error.code), error.reason))
         except RobotDynamicsError as error:
             return self._result(handle, Outcome(ResultCode.INVALID_GOAL, str(error)))
-        self._active_handle = handle
+        self._active_handle, self._outcome = handle, outcome
         return self._result(handle, await outcome)
 
     def _result(self, handle: Any, outcome: Outcome) -> Any:
