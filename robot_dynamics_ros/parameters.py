@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from robot_dynamics_ros.errors import ParameterError, UnknownNameError
+from robot_dynamics_ros.errors import ConfigurationError, ParameterError, UnknownNameError
 
 _INDENT = ' ' * 6
 _NOUNS = {bool: 'true or false', int: 'whole number', float: 'finite number', str: 'text'}
@@ -38,6 +38,8 @@ class Parameter:
         size: Required number of entries of a list; None if any.
         entries: Meaning of the entries, such as 'x, y, z'; may be empty.
         fixed: Whether it can only be set at startup.
+        only: Name of the parameter that decides whether this one is used, such as 'kind', and its
+            values with which it is; empty: always used.
     """
 
     name: str
@@ -52,6 +54,7 @@ class Parameter:
     size: int | None = None
     entries: str = ''
     fixed: bool = False
+    only: tuple[str, ...] = ()
 
     @property
     def is_list(self) -> bool:
@@ -65,8 +68,9 @@ class Parameter:
 
     @property
     def sentence(self) -> str:
-        """The description with the unit."""
-        text = self.description.rstrip('.')
+        """The description with the choices that use the parameter, and the unit."""
+        users = f'{", ".join(self.only[1:])}: ' if self.only else ''
+        text = users + self.description.rstrip('.')
         return f'{text} [{self.unit}].' if self.unit else f'{text}.'
 
     def check(self, value: Any, n: int | None = None) -> Any:
@@ -225,6 +229,29 @@ def require_known(parameters: Iterable[Parameter], names: Iterable[str], kind: s
     for name in names:
         if name not in known:
             raise UnknownNameError(kind, name, known)
+
+
+def require_used(
+    parameters: Iterable[Parameter], values: Mapping[str, Any], given: Iterable[str]
+) -> None:
+    """Require that parameters given on purpose have an effect with the other values.
+
+    Args:
+        parameters: The declared parameters.
+        values: All values by name.
+        given: Names of the parameters given on the command line.
+
+    Raises:
+        ConfigurationError: One has none; names the choices that use it.
+    """
+    for one in parameters:
+        if one.name in given and one.only and values[one.only[0]] not in one.only[1:]:
+            chooser, *users = one.only
+            raise ConfigurationError(
+                f'parameter {one.name!r}',
+                f'has no effect with {chooser} {values[chooser]!r}',
+                f'give -p {chooser}:={" or ".join(users)} too, or omit it',
+            )
 
 
 def spread(value: list[float], n: int) -> list[float]:

@@ -343,37 +343,43 @@ MOTION = (
     P('kind', 'point', 'Kind of motion: point, waypoints, sine, file (joint space); circle, line '
       '(tool path); none: send nothing, for a law without a reference.', choices=(*KINDS, 'none'),
       fixed=True),
-    P('duration_s', 3.0, 'point, sine: duration.', 0.001, _MAX_DURATION, unit='s'),
-    P('goal', [0.0], 'point: final joint positions; of continuous joints angles.',
-      unit='rad or m', per_joint=True),
-    P('waypoints', [0.0], 'waypoints: joint positions, rad or m, point by point in one list; the '
-      'arm stops at each point.'),
-    P('waypoint_times', [0.0], 'waypoints: time of each waypoint from the start.', unit='s'),
-    P('file', '', 'file: YAML file with the fields of a JointTrajectory that starts at time 0, '
-      'for example an output of the command excite.'),
-    P('amplitude', [0.1], 'sine: amplitude.', unit='rad or m', per_joint=True),
-    P('frequency', [0.5], 'sine: frequency, Hz.', per_joint=True),
-    P('phase', [0.0], 'sine: phase, rad.', per_joint=True),
-    P('center', [0.0, 0.0, 0.0], 'circle: centre in the base frame.', unit='m', size=3),
-    P('radius', 0.1, 'circle: radius, m.', 0.0001, 100.0),
-    P('normal', [0.0, 0.0, 1.0], 'circle: axis; the motion is counterclockwise about it '
-      '(right-hand rule). circle, line: direction of height.', size=3),
-    P('toward', [1.0, 0.0, 0.0], 'circle: direction from the centre to the start point.', size=3),
-    P('laps', 1.0, 'circle: number of laps.', 0.001, 1e6),
-    P('height', 0.0, 'circle, line: peak height of the waves along normal.', -10.0, 10.0,
-      unit='m'),
-    P('waves', 1.0, 'circle, line: number of waves (rise and fall) along the path.', 0.0, 1e6),
-    P('line_to', [0.0, 0.0, 0.0], 'line: end point in the base frame, m; the line starts at the '
-      'current tool position.', size=3),
-    P('speed', 0.2, 'circle, line: speed along the path.', 0.0001, 100.0, unit='m/s'),
-    P('ramp_s', 0.5, 'circle, line, sine: duration of the ramp at the start and at the end.',
-      0.001, 1000.0, unit='s'),
-    P('tool_frame', 'tool', 'circle, line: name of the frame that follows the path, including its '
-      'prefix.'),
-    P('keep_tool_angle', True, 'circle, line: keep the current tool angle instead of '
-      'tool_angle.'),
-    P('tool_angle', 0.0, 'circle, line: yaw of the tool (SCARA) or its pitch (four-joint arm).',
-      unit='rad'),
+    P('duration_s', 3.0, 'Duration.', 0.001, _MAX_DURATION, unit='s',
+      only=('kind', 'point', 'sine')),
+    P('goal', [0.0], 'Final joint positions; of continuous joints angles.',
+      unit='rad or m', per_joint=True, only=('kind', 'point')),
+    P('waypoints', [0.0], 'Joint positions, rad or m, point by point in one list; the '
+      'arm stops at each point.', only=('kind', 'waypoints')),
+    P('waypoint_times', [0.0], 'Time of each waypoint from the start.', unit='s',
+      only=('kind', 'waypoints')),
+    P('file', '', 'YAML file with the fields of a JointTrajectory that starts at time 0, '
+      'for example an output of the command excite.', only=('kind', 'file')),
+    P('amplitude', [0.1], 'Amplitude.', unit='rad or m', per_joint=True, only=('kind', 'sine')),
+    P('frequency', [0.5], 'Frequency, Hz.', per_joint=True, only=('kind', 'sine')),
+    P('phase', [0.0], 'Phase, rad.', per_joint=True, only=('kind', 'sine')),
+    P('center', [0.0, 0.0, 0.0], 'Centre in the base frame.', unit='m', size=3,
+      only=('kind', 'circle')),
+    P('radius', 0.1, 'Radius, m.', 0.0001, 100.0, only=('kind', 'circle')),
+    P('normal', [0.0, 0.0, 1.0], 'Axis of a circle; the motion is counterclockwise about it '
+      '(right-hand rule). Direction of height.', size=3, only=('kind', 'circle', 'line')),
+    P('toward', [1.0, 0.0, 0.0], 'Direction from the centre to the start point.', size=3,
+      only=('kind', 'circle')),
+    P('laps', 1.0, 'Number of laps.', 0.001, 1e6, only=('kind', 'circle')),
+    P('height', 0.0, 'Peak height of the waves along normal.', -10.0, 10.0,
+      unit='m', only=('kind', 'circle', 'line')),
+    P('waves', 1.0, 'Number of waves (rise and fall) along the path.', 0.0, 1e6,
+      only=('kind', 'circle', 'line')),
+    P('line_to', [0.0, 0.0, 0.0], 'End point in the base frame, m; the line starts at the '
+      'current tool position.', size=3, only=('kind', 'line')),
+    P('speed', 0.2, 'Speed along the path.', 0.0001, 100.0, unit='m/s',
+      only=('kind', 'circle', 'line')),
+    P('ramp_s', 0.5, 'Duration of the ramp at the start and at the end.',
+      0.001, 1000.0, unit='s', only=('kind', 'circle', 'line', 'sine')),
+    P('tool_frame', 'tool', 'Name of the frame that follows the path, including its '
+      'prefix.', only=('kind', 'circle', 'line')),
+    P('keep_tool_angle', True, 'Keep the current tool angle instead of '
+      'tool_angle.', only=('kind', 'circle', 'line')),
+    P('tool_angle', 0.0, 'Yaw of the tool (SCARA) or its pitch (four-joint arm).',
+      unit='rad', only=('kind', 'circle', 'line')),
     P('avoid_collisions', True, 'Reject a motion with less than 5 mm distance to the ground or a '
       'box, or 0.5 mm between links; requires coal (installed with Pinocchio) or MuJoCo.'),
     P('boxes', [0.0], 'Obstacle boxes: centre and size of each in the base frame, six numbers '

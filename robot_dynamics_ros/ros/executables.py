@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from importlib import import_module
 from importlib.machinery import PathFinder
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -92,7 +93,29 @@ def run_executable(executable: str, args: Sequence[str] | None = None) -> int:
             if not error.name or error.name.startswith('robot_dynamics_ros'):
                 raise
             raise MissingDependencyError(error.name, f'node {executable}', _REMEDY) from error
-        return int(spinning.run(node, args))
+        given = assigned(sys.argv if args is None else args)
+        return int(spinning.run(partial(_make_node, executable, node, given), args))
+
+
+def assigned(args: Sequence[str]) -> frozenset[str]:
+    """Return the names of the parameters that command line arguments set one by one."""
+    pairs = [pair for pair in pairwise(args) if pair[0] in ('-p', '--param')]
+    return frozenset(text.partition(':=')[0].rpartition(':')[2] for _, text in pairs)
+
+
+def _make_node(executable: str, make: Callable[[], Any], given: frozenset[str]) -> Any:
+    """Return the node; parameters given on the command line have an effect.
+
+    Raises:
+        ConfigurationError: One has none.
+    """
+    from robot_dynamics_ros.parameters import require_used
+
+    node, declared = make(), declared_parameters(executable)
+    choosers = {one.only[0] for one in declared if one.only}
+    values = {name: node.get_parameter(name).value for name in choosers}
+    require_used(declared, values, given)
+    return node
 
 
 def use_one_thread() -> None:

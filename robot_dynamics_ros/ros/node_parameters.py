@@ -24,21 +24,21 @@ TIME = (
       'real_time: steps at a fixed rate, the last command is held.',
       choices=('lockstep', 'real_time'), fixed=True),
     P('period', 0.001, 'Time between two states.', 1e-5, 1.0, unit='s', fixed=True),
-    P('real_time_factor', 1.0, 'Mode real_time: simulated seconds per second of wall time.',
-      0.001, 1000.0, fixed=True),
+    P('real_time_factor', 1.0, 'Simulated seconds per second of wall time.',
+      0.001, 1000.0, fixed=True, only=('mode', 'real_time')),
     P('start_paused', False, 'Start paused at the initial state, until ~/pause is called with '
       'false.', fixed=True),
-    P('hold_until_command', True, 'Mode real_time: hold an arm that starts at rest until the '
-      'first command, as brakes do.', fixed=True),
+    P('hold_until_command', True, 'Hold an arm that starts at rest until the '
+      'first command, as brakes do.', fixed=True, only=('mode', 'real_time')),
     P('end_time_s', 0.0, 'Simulated time at which the run ends, s; 0: never.', 0.0, 1e9),
     P('on_end', 'pause', 'Action at end_time_s: pause or exit.', choices=('pause', 'exit')),
-    P('lockstep_timeout_s', 5.0, 'Mode lockstep: wall time without a command after which '
-      'on_peer_timeout applies.', 0.05, 3600.0, unit='s'),
+    P('lockstep_timeout_s', 5.0, 'Wall time without a command after which '
+      'on_peer_timeout applies.', 0.05, 3600.0, unit='s', only=('mode', 'lockstep')),
     P('on_peer_timeout', 'wait', 'Action after lockstep_timeout_s: wait (warn and keep waiting), '
       'exit, or zero (step with zero effort).',
-      choices=('wait', 'exit', 'zero')),
-    P('command_timeout_s', 0.0, 'Mode real_time: age of the last command after which zero effort '
-      'is applied, s; 0: never, the last command acts for ever.', 0.0, 3600.0),
+      choices=('wait', 'exit', 'zero'), only=('mode', 'lockstep')),
+    P('command_timeout_s', 0.0, 'Age of the last command after which zero effort is applied, s; '
+      '0: never, the last command acts for ever.', 0.0, 3600.0, only=('mode', 'real_time')),
 )  # fmt: skip
 
 #: Published topics and the form of commands.
@@ -134,9 +134,9 @@ _DEFAULTS = {
 DRIVER = (
     P('driver_profile', 'generic_ros2_control', 'Driver profile to emulate: YAML file or name of '
       'a shipped profile. It defines topics, names, units and the period.', fixed=True),
-    P('own_controller', 'hold', "Mode real_time: the driver's own controller, active before the "
-      'first and after the last command: hold (a stiff position controller) or none.',
-      choices=('hold', 'none'), fixed=True),
+    P('own_controller', 'hold', "The driver's own controller, active before the first "
+      'and after the last command: hold (a stiff position controller) or none.',
+      choices=('hold', 'none'), fixed=True, only=('mode', 'real_time')),
     P('own_position', [0.0], "Setpoint of the driver's own controller, rad or m, one per joint; a "
       'single number: the current position of the arm.', per_joint=True),
     P('own_speed', 0.5, "Speed at which the driver's own controller moves to own_position.", 0.001,

@@ -123,6 +123,7 @@ def test_a_dead_node_ends_the_demo_with_its_name(tmp_path):
         (['simulate', '-p', 'mode'], 'NAME:=VALUE'),
         (['simulate', '-p', 'mode:=x'], "unknown mode 'x'; known: lockstep, real_time"),
         (['control', '--law', 'magic'], "unknown law 'magic'; known: "),
+        (['send', '-p', 'goal:=[0.1]'], "no effect with kind 'circle'; give -p kind:=point too"),
         (['dance'], 'invalid choice'),
     ],
 )

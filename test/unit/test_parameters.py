@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from robot_dynamics_ros.errors import ParameterError, UnknownNameError
+from robot_dynamics_ros.errors import ConfigurationError, ParameterError, UnknownNameError
 from robot_dynamics_ros.parameters import (
     Parameter,
     checked,
@@ -15,9 +15,11 @@ from robot_dynamics_ros.parameters import (
     parameter,
     parameters_of,
     require_known,
+    require_used,
     spread,
     table,
 )
+from robot_dynamics_ros.ros.executables import assigned, declared_parameters
 
 GAIN = Parameter('gain', [10.0], 'Gain.', 0.0, 100.0, unit='1/s', per_joint=True)
 COUNT = Parameter('count', 1, 'How many.', 1, 10)
@@ -135,3 +137,30 @@ def test_table_and_help_say_everything_of_a_parameter():
     help_page = help_text(ALL)
     assert all(f'  {one.name} = ' in help_page for one in ALL)
     assert 'switch = true   (true or false)\n      Whether it is on.' in help_page
+
+
+@pytest.mark.parametrize(
+    ('executable', 'arguments', 'values', 'cure'),
+    [
+        ('trajectory', '-p goal:=[0.1]', {'kind': 'circle'}, '-p kind:=point too'),
+        ('trajectory', '-p laps:=2.0 -p use_sim_time:=true', {'kind': 'point'}, 'kind:=circle'),
+        ('simulator', '--param lockstep_timeout_s:=1.0', {'mode': 'real_time'}, 'mode:=lockstep'),
+        ('driver_emulator', '-p own_controller:=none', {'mode': 'lockstep'}, 'mode:=real_time'),
+        ('controller', '-p program:=x.yaml', {'law': 'pd_gravity'}, 'law:=constraint_stab'),
+        ('trajectory', '-p node:goal:=[0.1]', {'kind': 'sine'}, 'kind:=point'),
+        ('trajectory', '-p goal:=[0.1]', {'kind': 'point'}, None),
+        ('trajectory', '--params-file radius.yaml', {'kind': 'point'}, None),
+        ('controller', '-p period:=0.002', {'law': 'gravity_compensation'}, None),
+    ],
+)
+def test_a_parameter_of_the_command_line_has_an_effect_or_is_refused(
+    executable, arguments, values, cure
+):
+    """Files keep the parameters of several kinds, for a later change of the law."""
+    declared, given = declared_parameters(executable), assigned(arguments.split())
+    values = defaults(declared) | values
+    if cure is None:
+        require_used(declared, values, given)
+    else:
+        with pytest.raises(ConfigurationError, match=cure):
+            require_used(declared, values, given)

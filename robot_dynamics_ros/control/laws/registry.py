@@ -12,6 +12,7 @@ import sys
 import warnings
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -117,7 +118,11 @@ def law_declared() -> tuple[Parameter, ...]:
         choices=tuple(known_laws()),
     )
     own = {one.name: one for law in known_laws().values() for one in law.declared}
-    return (chooser, *own.values())
+    users = {
+        name: [key for key, law in known_laws().items() if own[name] in law.declared]
+        for name in own
+    }
+    return (chooser, *(replace(one, only=('law', *users[one.name])) for one in own.values()))
 
 
 def make_law(
