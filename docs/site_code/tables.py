@@ -18,6 +18,7 @@ from unittest.mock import patch
 from robot_dynamics_ros import conventions
 from robot_dynamics_ros.__main__ import COMMANDS, main
 from robot_dynamics_ros.control import modes
+from robot_dynamics_ros.control.goals import joint_tolerances
 from robot_dynamics_ros.parameters import table
 from robot_dynamics_ros.ros.executables import NODES, declared_parameters
 
@@ -150,7 +151,8 @@ def parameters_page() -> str:
     """Return the page of all nodes' parameters."""
     parts = [_PARAMETERS_LEAD]
     for executable in NODES:
-        parts += [f'## {executable}\n', table(declared_parameters(executable))]
+        own = joint_tolerances(['<joint>']) if executable == 'controller' else ()
+        parts += [f'## {executable}\n', table((*declared_parameters(executable), *own))]
     return '\n'.join(parts).replace('<', '&lt;')  # of words such as <joint>, which are no tags
 
 

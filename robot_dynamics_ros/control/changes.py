@@ -14,7 +14,6 @@ from robot_dynamics_ros.control.goals import Outcome, ResultCode, prepare_goal
 from robot_dynamics_ros.control.laws.control_law import ControlLaw
 from robot_dynamics_ros.control.loop import CHANGE_SLEW
 from robot_dynamics_ros.control.modes import SessionChange, SessionEvent
-from robot_dynamics_ros.control.parts import DECLARED
 from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.control.settings import LoopSettings
 from robot_dynamics_ros.control.setup import (
@@ -143,7 +142,7 @@ class ParameterChange(SessionChange):
     ) -> Iterator[str]:
         """Check the parameters and build the law; apply them. See :class:`SessionChange`."""
         loop, changed = session.loop, self.changed
-        parameters = checked(DECLARED, parameters, session.tree.n)
+        parameters = checked(session.declared, parameters, session.tree.n)
         driven = session.driven(parameters)
         settings = LoopSettings.of(driven)
         check_laws(session.tree, driven, changed)

@@ -9,7 +9,7 @@ rejected.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import IntEnum
 from typing import Any, NamedTuple
 
@@ -24,17 +24,19 @@ from robot_dynamics_ros.spatial.scalar import Array
 
 P = Parameter
 
-#: Default tolerances of goals.
-TOLERANCES = (
-    P('path_tolerance', [0.0], 'Largest position error during the motion; 0: not checked.', 0.0,
-      unit='rad or m', per_joint=True),
-    P('goal_tolerance', [0.0], 'Largest position error at the end; 0: not checked.', 0.0,
-      unit='rad or m', per_joint=True),
-    P('stopped_velocity_tolerance', [0.01], 'Largest velocity error at the end; 0: not checked.',
-      0.0, unit='rad/s or m/s', per_joint=True),
-    P('goal_time_tolerance', 0.0, 'Time after the end of the trajectory within which a goal must '
-      'be reached; 0: unlimited.', 0.0, 3600.0, unit='s'),
-)  # fmt: skip
+
+def joint_tolerances(joints: Iterable[str]) -> tuple[Parameter, ...]:
+    """Return the default tolerances of goals per joint; all names as in JointTrajectoryController.
+
+    Args:
+        joints: Names of the joints.
+    """
+    kinds = {'trajectory': 'during the motion', 'goal': 'at the end'}
+    return tuple(
+        P(f'constraints.{joint}.{kind}', 0.0, f'Largest position error of the joint {when}; 0: '
+          'not checked.', 0.0, unit='rad or m')
+        for joint in joints for kind, when in kinds.items()
+    )  # fmt: skip
 
 
 class ResultCode(IntEnum):
@@ -201,9 +203,12 @@ def _effective(requested: float, default: float) -> float:
     return float(requested) if requested > 0.0 else math.inf
 
 
-#: Parameters of goals: defaults of their tolerances, feedback, speed.
+#: Parameters of goals: feedback, speed, defaults of tolerances (also ``joint_tolerances``).
 GOALS = (
-    *TOLERANCES,
+    P('constraints.stopped_velocity_tolerance', 0.01, 'Largest velocity error of every joint at '
+      'the end of a goal; 0: not checked.', 0.0, unit='rad/s or m/s'),
+    P('constraints.goal_time', 0.0, 'Time after the end of the trajectory within which a goal '
+      'must be reached; 0: unlimited.', 0.0, 3600.0, unit='s'),
     P('action_feedback_period', 0.05, 'Time between two feedback messages of the action.',
       0.001, 10.0, unit='s'),
     P('speed_scaling.initial_scaling_factor', 1.0, 'Speed factor of trajectories until '
@@ -307,7 +312,7 @@ def prepare_goal(
         loop: The loop that will follow it.
         snapshot: The reference at the arrival of the goal.
         request: control_msgs/action/FollowJointTrajectory_Goal, or an object with its fields.
-        parameters: Parameters by name, including those of ``GOALS``.
+        parameters: Parameters by name, including ``GOALS`` and ``joint_tolerances``.
 
     Raises:
         RefusedGoalError: The goal is rejected, with the reason and the action's error code.
@@ -335,17 +340,19 @@ def prepare_goal(
 def _watch(tree: RobotTree, request: Any, parameters: Mapping[str, Any]) -> TrajectoryWatch:
     """Return the tolerances of a goal."""
     names = tree.joint_names
-    path = JointTolerances.of(
-        names, parameters['path_tolerance'], (), _by_joint(request.path_tolerance)
-    )
+    defaults = {
+        kind: [parameters[f'constraints.{name}.{kind}'] for name in names]
+        for kind in ('trajectory', 'goal')
+    }
+    path = JointTolerances.of(names, defaults['trajectory'], (), _by_joint(request.path_tolerance))
     end = JointTolerances.of(
         names,
-        parameters['goal_tolerance'],
-        parameters['stopped_velocity_tolerance'],
+        defaults['goal'],
+        [parameters['constraints.stopped_velocity_tolerance']],
         _by_joint(request.goal_tolerance),
     )
     requested = request.goal_time_tolerance
-    late = goal_time(requested.sec + 1e-9 * requested.nanosec, parameters['goal_time_tolerance'])
+    late = goal_time(requested.sec + 1e-9 * requested.nanosec, parameters['constraints.goal_time'])
     return TrajectoryWatch(names, tree.joint_is_prismatic, path, end, late, duration=0.0)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from robot_dynamics_ros.control.contact_watch import FOLLOWING, ContactWatch
 from robot_dynamics_ros.control.drivers.conversion import DriverConversion
 from robot_dynamics_ros.control.drivers.port import DriverPort
-from robot_dynamics_ros.control.goals import GOALS, GoalTracker
+from robot_dynamics_ros.control.goals import GOALS, GoalTracker, joint_tolerances
 from robot_dynamics_ros.control.laws.control_law import ControlLaw
 from robot_dynamics_ros.control.laws.registry import law_class
 from robot_dynamics_ros.control.loop import ControlLoop
@@ -232,7 +232,7 @@ class StreamedTargets:
         return pose
 
 
-#: All parameters of a controller session.
+#: All parameters of a controller session except ``joint_tolerances``.
 DECLARED = (*PARAMETERS, *GOALS)
 #: Time between two commands of the stop action while no states arrive, ns.
 STOP_PERIOD_NS = 20_000_000
@@ -243,12 +243,13 @@ class ControllerParts:
 
     Args:
         tree: The robot without its payload.
-        parameters: By name, see ``DECLARED``; unknown ones are stored but have no effect.
+        parameters: By name, see ``declared``; unknown ones are stored but have no effect.
         driver: Conversion between model and driver; None: no conversion.
         generator: Reference generator; a trajectory follower if None.
 
     Attributes:
         tree: The robot without its payload; replaced by ``install``.
+        declared: Declarations of its parameters.
         parameters: By name; replaced by changes.
         loop: The control loop; read only.
         port: Conversion to the driver's units and order.
@@ -273,8 +274,9 @@ class ControllerParts:
         driver: DriverConversion | None = None,
         generator: ReferenceGenerator | None = None,
     ) -> None:
-        values = {**defaults(DECLARED), **(parameters or {})}
-        self.parameters: dict[str, Any] = checked(DECLARED, values, tree.n)
+        self.declared = (*DECLARED, *joint_tolerances(tree.joint_names))
+        values = {**defaults(self.declared), **(parameters or {})}
+        self.parameters: dict[str, Any] = checked(self.declared, values, tree.n)
         self._driver, self._generator, self.carrying = driver, generator, True
         self.port = DriverPort(tree, driver, self.parameters['joints'])
         self.enabling = EnablingSwitch()

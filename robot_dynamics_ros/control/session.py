@@ -51,7 +51,7 @@ class ControllerSession(ControllerParts):
 
     Args:
         tree: The robot without its payload.
-        parameters: By name, see ``DECLARED``; unknown ones are stored but have no effect.
+        parameters: By name, see ``declared``; unknown ones are stored but have no effect.
         driver: Conversion between model and driver; None: no conversion.
         generator: Reference generator; a trajectory follower if None.
         simulated_time: Whether repeated states, as of a paused simulator, reset the timeout.

@@ -76,7 +76,6 @@ class ControllerMonitor:
     effort.
 
     Attributes:
-        decimation: Number of ticks per published message of loop and law; may be changed.
         publishers: All publishers by name.
 
     Args:
@@ -86,7 +85,6 @@ class ControllerMonitor:
 
     def __init__(self, node: Node, session: ControllerSession) -> None:
         self._node, self._session = node, session
-        self.decimation = self._countdown = session.parameters['monitor_decimation']
         self._frame = session.parameters['wrench_frame']
         self._contact = _CONTACT | (_CONTACT_AT_FRAME if self._frame else {})
         kinds = _LOOP | _LAW | self._contact
@@ -116,10 +114,6 @@ class ControllerMonitor:
 
     def publish(self, stamp_ns: int) -> None:
         """Publish the last tick of the loop and its law."""
-        self._countdown -= 1
-        if self._countdown > 0:
-            return
-        self._countdown = self.decimation
         loop = self._session.loop
         reference = loop.reference
         if self._subscribers['reference']:

@@ -29,6 +29,7 @@ from std_msgs.msg import String
 
 from robot_dynamics_ros.errors import ConfigurationError, PeerTimeoutError, RobotDynamicsError
 from robot_dynamics_ros.parameters import Parameter, checked
+from robot_dynamics_ros.ros.node_parameters import REMOVED
 from robot_dynamics_ros.ros.rclpy_compat import parameter_overrides
 
 LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
@@ -127,22 +128,33 @@ def declare(node: Any, parameters: Iterable[Parameter]) -> None:
     Raises:
         ConfigurationError: An override has the wrong type or is out of range.
     """
-    _declare(node, tuple(parameters))
-    if hasattr(node, 'add_pre_set_parameters_callback'):  # one per node: their results add up
+    parameters = tuple(parameters)
+    _declare(node, parameters)
+    names = [one.name for one in parameters]
+    _warn_unknown(node, names, lambda name: not name.startswith(_LATER))
 
-        def converted(changes: Iterable[GivenParameter]) -> list[GivenParameter]:
-            return [_in_type(x, node.describe_parameter(x.name).type)
-                    if node.has_parameter(x.name) else x for x in changes]  # fmt: skip
+    def converted(changes: Iterable[GivenParameter]) -> list[GivenParameter]:
+        return [_in_type(x, node.describe_parameter(x.name).type)
+                if node.has_parameter(x.name) else x for x in changes]  # fmt: skip
 
-        node.add_pre_set_parameters_callback(converted)
+    node.add_pre_set_parameters_callback(converted)  # one per node: their results add up
 
 
-def declare_new(node: Any, parameters: Iterable[Parameter]) -> dict[str, Any]:
-    """Declare those parameters that are not declared yet; return their values by name."""
+def declare_new(node: Any, parameters: Iterable[Parameter], prefix: str) -> dict[str, Any]:
+    """Declare those parameters that are not declared yet; return the values of all by name.
+
+    Args:
+        node: The node.
+        parameters: The parameters.
+        prefix: Prefix of their names; of overrides with it, the unknown ones are warned of.
+    """
+    parameters = tuple(parameters)
     new = tuple(one for one in parameters if not node.has_parameter(one.name))
     if new:  # each call also installs checks
         _declare(node, new)
-    return {one.name: node.get_parameter(one.name).value for one in new}
+        names = [one.name for one in parameters]
+        _warn_unknown(node, names, lambda name: name.startswith(prefix))
+    return values(node, parameters)
 
 
 def _declare(node: Any, parameters: tuple[Parameter, ...]) -> None:
@@ -157,7 +169,6 @@ def _declare(node: Any, parameters: tuple[Parameter, ...]) -> None:
             problem = f'is {_plain(overrides[one.name].value)!r}'
             remedy = f'{one.requirement()}, such as {one.default!r}'
             raise ConfigurationError(f'parameter {one.name!r}', problem, remedy) from error
-    _warn_unknown(node, [one.name for one in parameters])
     on_set_parameters(node, lambda changes: checked(parameters, changes), lambda _: None)
 
 
@@ -173,14 +184,20 @@ def _in_type(given: GivenParameter, declared: int) -> GivenParameter:
     return given
 
 
-def _warn_unknown(node: Any, names: list[str]) -> None:
+def _warn_unknown(node: Any, names: list[str], judged: Callable[[str], bool]) -> None:
+    """Warn of overrides that are not declared, of those names that are judged."""
     for name in parameter_overrides(node):
-        if not node.has_parameter(name) and not name.startswith(_LATER):
+        if node.has_parameter(name) or not judged(name):
+            continue
+        if name in REMOVED:
+            text = f'was removed and has no effect: {REMOVED[name]}'
+        else:
             from difflib import get_close_matches
 
             close = get_close_matches(name, names, 1)
             hint = f'; did you mean {close[0]!r}?' if close else ''
-            node.get_logger().warning(f'parameter {name!r} is unknown and has no effect{hint}')
+            text = f'is unknown and has no effect{hint}'
+        node.get_logger().warning(f'parameter {name!r} {text}')
 
 
 def values(node: Any, parameters: Iterable[Parameter]) -> dict[str, Any]:
@@ -211,20 +228,15 @@ def on_set_parameters(node: Any, check: Any, apply: Any) -> None:
     def changes(parameters: Iterable[Any]) -> dict[str, Any]:
         return {parameter.name: _plain(parameter.value) for parameter in parameters}
 
-    has_post_set = hasattr(node, 'add_post_set_parameters_callback')
-
     def before(parameters: Iterable[Any]) -> SetParametersResult:
         try:
             check(changes(parameters))
         except RobotDynamicsError as error:
             return SetParametersResult(successful=False, reason=str(error))
-        if not has_post_set:
-            apply(changes(parameters))
         return SetParametersResult(successful=True)
 
     node.add_on_set_parameters_callback(before)
-    if has_post_set:
-        node.add_post_set_parameters_callback(lambda parameters: apply(changes(parameters)))
+    node.add_post_set_parameters_callback(lambda parameters: apply(changes(parameters)))
 
 
 class PackageNode(Node):

@@ -16,6 +16,17 @@ from robot_dynamics_ros.parameters import Parameter
 
 P = Parameter
 
+#: Parameters of earlier versions, and what to do instead.
+REMOVED = {
+    'path_tolerance': 'set constraints.<joint>.trajectory',
+    'goal_tolerance': 'set constraints.<joint>.goal',
+    'stopped_velocity_tolerance': 'set constraints.stopped_velocity_tolerance',
+    'goal_time_tolerance': 'set constraints.goal_time',
+    'clock_period': 'remove it: the clock has 100 Hz',
+    'monitor_decimation': 'remove it: every command is published',
+    'ripple_periods': 'remove it: it is 20',
+}
+
 # Simulator and driver emulator -------------------------------------------------------------------
 
 #: Time, and waiting for commands.
@@ -45,8 +56,6 @@ TIME = (
 TOPICS = (
     *COMMAND,
     P('publish_clock', True, 'Publish /clock.', fixed=True),
-    P('clock_period', 0.01, 'Simulated time between two /clock messages.', 1e-5, 1.0, unit='s',
-      fixed=True),
     P('publish_description', True, 'Publish robot_description (latched), unless the description '
       'was received on that topic.', fixed=True),
     P('republish_period_s', 0.02, 'Wall time after which an unanswered or paused state is '
@@ -147,8 +156,6 @@ DRIVER = (
       per_joint=True, fixed=True),
     P('cogging', [0.0], 'Amplitude of the cogging effort.', unit='N m or N', per_joint=True,
       fixed=True),
-    P('ripple_periods', [20.0], 'Spatial angular frequency of ripple and cogging: 2 pi times '
-      'their periods per rad or m.', per_joint=True, fixed=True),
     P('breakaway', [1.0], 'Ratio of the Coulomb friction at rest to that in motion.', 1.0,
       per_joint=True, fixed=True),
     P('command_jitter', 0, 'Maximum random delay of a command, in periods.', 0, 1000, fixed=True),

@@ -66,6 +66,7 @@ from robot_dynamics_ros.spatial.scalar import Array
 STATE_QOS = QoSProfile(depth=2000)  # reliable and deep: a delayed recorder loses no messages
 COMMAND_QOS = QoSProfile(depth=10)
 _CATCH_UP = 10
+_CLOCK_NS = 10_000_000  # simulated time between two /clock messages
 _WARN_S = 1.0  # minimum time between two warnings of the same kind
 
 
@@ -128,7 +129,6 @@ class Simulator(PackageNode):
         self._run = SimulationRun(self._make_plant(tree), *first, settings['end_time_s'])
         self._schedule_payload()
         self._buffer = CommandBuffer(tree, command_order(settings['joints'], tree))
-        self._clock_ns = round(settings['clock_period'] * 1e9)
         self._lockstep = settings['mode'] == 'lockstep'
         self._paused = settings['start_paused']
         self._pace = Pace(settings['period'] / settings['real_time_factor'], _CATCH_UP)
@@ -260,7 +260,7 @@ class Simulator(PackageNode):
             self._wrenches.publish(wrench)
         self._state.publish(self._states, self._stamp_ns)
         if now >= self._next_clock:
-            self._next_clock = now - now % self._clock_ns + self._clock_ns
+            self._next_clock = now - now % _CLOCK_NS + _CLOCK_NS
             self._publish_clock()
 
     def _publish_clock(self) -> None:

@@ -35,6 +35,7 @@ PerJoint = float | Array
 #: Factors of :func:`with_mismatch`.
 MISMATCHES = ('mass', 'damping', 'coulomb_friction', 'armature')
 _BREAKAWAY_VELOCITY = 0.01  # rad/s or m/s
+_RIPPLE_PERIODS = 20.0  # of ripple and cogging per rad or m, times 2 pi
 _COGGING_PHASE = 1.0  # rad, so that ripple and cogging are out of phase
 
 
@@ -203,7 +204,7 @@ class DrivenPlant(WrappedPlant):
         payload_known: Whether its gravity compensation includes the payload.
         properties: The remaining values, each one number for all joints or an array (n,):
             ``torque_ripple`` r, fraction of the effort; ``cogging`` c, N m or N;
-            ``ripple_periods`` N, rad per rad or m; ``breakaway`` s, at least 1.
+            ``breakaway`` s, at least 1.
 
     Raises:
         ParameterError: A value is invalid.
@@ -221,9 +222,9 @@ class DrivenPlant(WrappedPlant):
     ) -> None:
         super().__init__(plant)
         self._model, self._compensates, self._payload_known = model, compensates, payload_known
-        self._ripple, self._cogging, self._periods, self._breakaway = (
+        self._ripple, self._cogging, self._breakaway = (
             per_joint(name, properties[name], self.tree.n)
-            for name in ('torque_ripple', 'cogging', 'ripple_periods', 'breakaway')
+            for name in ('torque_ripple', 'cogging', 'breakaway')
         )
         self._friction = JointTerms.of(model.with_changes(drive_friction={}))
         self._set_gravity_model(model)
@@ -238,7 +239,7 @@ class DrivenPlant(WrappedPlant):
         command = self._checked('effort', effort)
         self.plant.read(q, v)
         self._compensate(q, v)
-        angle = self._periods * q
+        angle = _RIPPLE_PERIODS * q
         acting = (command + self.compensation) * (1.0 + self._ripple * np.sin(angle))
         acting += self._cogging * np.sin(angle + _COGGING_PHASE)
         if (self._breakaway > 1.0).any():
@@ -343,7 +344,7 @@ def emulated_plant(
         ParameterError: A value is invalid.
     """
     plant = plant_from_parameters(with_model_error(tree, values), values)
-    names = ('torque_ripple', 'cogging', 'ripple_periods', 'breakaway')
+    names = ('torque_ripple', 'cogging', 'breakaway')
     properties = {name: values[name] for name in names}
     driven = DrivenPlant(plant, tree, compensates, payload_known, **properties)
     return with_imperfections(driven, values), driven

@@ -164,7 +164,7 @@ def test_a_goal_that_is_missed_at_the_end_is_named_after_the_goal_time(client):
 def test_tolerances_that_are_negative_are_not_checked_and_zero_means_the_parameters(
     processes, peer, arm
 ):
-    parameters = {'path_tolerance': [0.03], 'law': 'gravity_compensation'}
+    parameters = {'constraints.joint1.trajectory': 0.03, 'law': 'gravity_compensation'}
     processes.start('controller', ARM | parameters)
     client = Client(peer, arm)
     arm.stuck = {0}

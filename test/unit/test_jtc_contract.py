@@ -57,6 +57,10 @@ def trajectory(points: Any, stamp_ms: int = 0, names=NAMES) -> Message:
     return Message(header=header, joint_names=list(names), points=rows)
 
 
+def tolerances(**kinds: float) -> dict[str, float]:
+    return {f'constraints.{joint}.{kind}': x for joint in NAMES for kind, x in kinds.items()}
+
+
 class Arm:
     """A session that controls an arm without dynamics.
 
@@ -204,7 +208,7 @@ def test_a_stream_of_single_points_with_velocities_is_followed_if_a_parameter_al
 
 
 def test_a_goal_that_ends_in_motion_is_reached_and_then_comes_to_rest_at_its_position():
-    arm = Arm(goal_tolerance=[0.01], **MOVING_END)
+    arm = Arm(**tolerances(goal=0.01), **MOVING_END)
     arm.send([given(1.0, positions=0.4, velocities=0.6)])
     arm.run(1000)
     assert arm.v == pytest.approx([0.6, 0.6], abs=2e-3)
@@ -353,7 +357,7 @@ def test_states_that_cross_half_a_turn_are_the_same_motion(law, start, rng):
     noise = 1e-4 * rng.standard_normal(1500)
     commands, arms = [], []
     for wraps in (False, True):
-        arm = Arm((0.0, start), two_link(), law=law, goal_tolerance=[0.01], path_tolerance=[0.05])
+        arm = Arm((0.0, start), two_link(), law=law, **tolerances(goal=0.01, trajectory=0.05))
         session, efforts = arm.session, []
         if start < np.pi:
             arm.send([rest(1.0, 0.0, start + 1.0)])

@@ -21,7 +21,6 @@ from robot_dynamics_ros.control.changes import (
 from robot_dynamics_ros.control.modes import SessionChange
 from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.errors import RobotDynamicsError
-from robot_dynamics_ros.ros.controller.parameters import ConstraintParameters
 from robot_dynamics_ros.ros.node import LATCHED, serve
 from robot_dynamics_ros.ros.spinning import run_in_background
 
@@ -42,7 +41,6 @@ class SessionChanges:
     Args:
         node: The controller.
         session: The session that is changed.
-        constraints: Aliases of some parameters.
         answer_state: Answers a pending state; returns whether there was one.
         watch: Checks the age of the states.
     """
@@ -51,11 +49,10 @@ class SessionChanges:
         self,
         node: Node,
         session: ControllerSession,
-        constraints: ConstraintParameters,
         answer_state: Callable[[], bool],
         watch: Callable[[], None],
     ) -> None:
-        self._node, self.session, self._constraints = node, session, constraints
+        self._node, self.session = node, session
         self._answer_state, self._watch = answer_state, watch
         self._log = node.get_logger()
         self._publisher, self._status = (
@@ -113,7 +110,7 @@ class SessionChanges:
     def check_parameters(self, changes: Mapping[str, Any]) -> None:
         """Prepare a parameter change; errors as in ``ControllerSession.prepare``."""
         self._prepared = None
-        change = ParameterChange(self.session, self._constraints.translate(changes))
+        change = ParameterChange(self.session, changes)
         self.prepare(change)
         self._prepared = change
 

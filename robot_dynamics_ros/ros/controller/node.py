@@ -12,7 +12,7 @@ from std_msgs.msg import String
 
 from robot_dynamics_ros.control.modes import HealthReport, SessionMode
 from robot_dynamics_ros.errors import RobotDynamicsError
-from robot_dynamics_ros.ros.controller.parameters import CONTROLLER, ConstraintParameters
+from robot_dynamics_ros.ros.controller.parameters import CONTROLLER
 from robot_dynamics_ros.ros.controller.running import RunningController
 from robot_dynamics_ros.ros.node import (
     LATCHED,
@@ -54,7 +54,6 @@ class Controller(LifecycleNode):
         super().__init__('controller')
         declare(self, CONTROLLER)
         self._run: RunningController | None = None
-        self._constraints = ConstraintParameters()
         self._topic_description, self._waits, self._missing = '', 0, _WAITING_FOR_CONFIGURE
         self._diagnostics = self.create_publisher(DiagnosticArray, '/diagnostics', 10)
         period = self._value('diagnostics_period_s')
@@ -179,9 +178,7 @@ class Controller(LifecycleNode):
         )
         before = entities(self)
         try:
-            self._run = RunningController(
-                self, parameters, self._topic_description, self._constraints, self._report
-            )
+            self._run = RunningController(self, parameters, self._topic_description, self._report)
         finally:
             self._opened = entities(self, but=before)
             if self._run is None:
@@ -198,8 +195,6 @@ class Controller(LifecycleNode):
         if self._run is not None:
             self._run.changes.check_parameters(changes)
 
-    def _apply_change(self, changes: Mapping[str, Any]) -> None:
-        self._constraints.store(changes)
+    def _apply_change(self, _: Mapping[str, Any]) -> None:
         if self._run is not None:
-            self._constraints.apply(changes)
             self._run.apply_change()

@@ -5,18 +5,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Any
 
 from rclpy.node import Node
 
 from robot_dynamics_ros.control.changes import ModelChange, with_locked
 from robot_dynamics_ros.control.drivers.conversion import robot_and_driver
+from robot_dynamics_ros.control.goals import joint_tolerances
 from robot_dynamics_ros.control.modes import HealthReport, SessionHealth, SessionMode
 from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.ros.controller.changes import WATCH_PERIOD_S, SessionChanges
-from robot_dynamics_ros.ros.controller.parameters import ConstraintParameters
 from robot_dynamics_ros.ros.controller.trajectories import ControllerTrajectories
 from robot_dynamics_ros.ros.controller_topics import ControllerMonitor, subscribe_streams
 from robot_dynamics_ros.ros.conversions import JointStateReader
@@ -35,7 +34,6 @@ class RunningController:
         node: The controller.
         parameters: Its parameters.
         description: URDF text from the topic; used if the parameters name no robot.
-        constraints: Aliases of some parameters.
         publish_health: Publishes the health immediately.
 
     Attributes:
@@ -52,21 +50,18 @@ class RunningController:
         node: Node,
         parameters: Mapping[str, Any],
         description: str,
-        constraints: ConstraintParameters,
         publish_health: Callable[[], None],
     ) -> None:
         tree, driver = robot_and_driver(parameters, description)
         simulated = node.get_parameter('use_sim_time').value
-        constraints.configure(parameters, tree.joint_names, partial(declare_new, node))
-        parameters = {**parameters, **constraints.aliased}
+        tolerances = declare_new(node, joint_tolerances(tree.joint_names), 'constraints.')
+        parameters = {**parameters, **tolerances}
         session = ControllerSession(tree, parameters, driver, simulated_time=simulated)
         self.session, self._node, self._log = session, node, node.get_logger()
         self.connection = DriverConnection(session.port, parameters['command_form'])
         self._reader = self.connection.reader
         self._publish_health, self._health = publish_health, SessionHealth()
-        self.changes = changes = SessionChanges(
-            node, session, constraints, self._answer_state, self._watch
-        )
+        self.changes = changes = SessionChanges(node, session, self._answer_state, self._watch)
         self._locked = JointStateReader(session.locked.names, velocity=False)
         self._robot_at = lambda at: robot_and_driver(with_locked(parameters, at), description)[0]
         self.connection.open(node, self._on_state)
@@ -194,7 +189,6 @@ class RunningController:
     def apply_change(self) -> None:
         """Apply the parameter change that was checked."""
         self.changes.apply_parameters()
-        self._monitor.decimation = self.session.parameters['monitor_decimation']
         self._watch()
         self.changes.publish_parameters()
 
