@@ -182,7 +182,6 @@ class FaultChanges(FaultEvaluator):
             'friction_compensation': (True, False), 'activation_ramp_s': (0.0, 0.05, 0.2),
             'discretization': ('semi_implicit', 'zero_order'), 'state_timeout_s': (0.05, 0.1),
             'effort_scale': (0.7, 1.0), 'stop_effort_share': (0.3, 0.7, 1.0),
-            'activation_effort': ('gravity', 'measured', 'zero'),
             'effort_rate_limit': ([0.0], [300.0], [2000.0]),
         }  # fmt: skip
         for name in rng.choice(list(choices), 3, replace=False):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Changes of a running session: trajectories, goals, parameters, payloads, models.
+"""Changes of a running session: trajectories, goals, parameters, payloads.
 
 A change is constructed between two ticks, prepared in any thread while ticks continue, and
 committed between two ticks; see ``ControllerSession``.
@@ -14,6 +14,7 @@ from robot_dynamics_ros.control.goals import Outcome, ResultCode, prepare_goal
 from robot_dynamics_ros.control.laws.control_law import ControlLaw
 from robot_dynamics_ros.control.loop import CHANGE_SLEW
 from robot_dynamics_ros.control.modes import SessionChange, SessionEvent
+from robot_dynamics_ros.control.payload import PAYLOAD_TRANSITION_S
 from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.control.settings import LoopSettings
 from robot_dynamics_ros.control.setup import (
@@ -26,7 +27,6 @@ from robot_dynamics_ros.control.trajectories.following import ReferenceSnapshot
 from robot_dynamics_ros.control.trajectories.points import add_waypoint
 from robot_dynamics_ros.control.trajectories.spline import Points
 from robot_dynamics_ros.errors import ConfigurationError, ParameterError, RobotDynamicsError
-from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.parameters import checked, counted
 from robot_dynamics_ros.spatial.scalar import Array
 
@@ -171,7 +171,7 @@ class ParameterChange(SessionChange):
             if held and not loop.law.needs_enabling:
                 self.event = SessionEvent.RELEASE
             if session.carrying and any(name.startswith('payload_') for name in changed):
-                loop.set_payload(payload, parameters['payload_transition_s'])
+                loop.set_payload(payload, PAYLOAD_TRANSITION_S)
         except RobotDynamicsError as error:  # unexpected after the checks; may be partly applied
             raise RuntimeError(str(error)) from error
         yield f'changed: {", ".join(sorted(changed)) or "nothing"}'
@@ -203,44 +203,12 @@ class PayloadChange(SessionChange):
         payload = payload_from_parameters(session.parameters) if carried else None
         session.loop.load.check(payload)
         yield ''
-        session.loop.set_payload(payload, session.parameters['payload_transition_s'])
+        session.loop.set_payload(payload, PAYLOAD_TRANSITION_S)
         session.carrying = carried
         if payload is None:
             yield 'carrying nothing'
         else:
             yield f'carrying {payload.mass:g} kg on {payload.frame}'
-
-
-class ModelChange(SessionChange):
-    """Rebuild an inactive session, with ``measured`` joints locked where they stand.
-
-    Args:
-        session: The session.
-        load: Returns the robot with joints locked at given positions, rad or m, by name.
-    """
-
-    subject = 'model'
-    slow = True
-
-    def steps(
-        self, session: ControllerSession, load: Callable[[Mapping[str, float]], RobotTree]
-    ) -> Iterator[str]:
-        """Load the robot, build its loop; replace both. See :class:`SessionChange`."""
-        before, locked = (session.parameters, session.carrying), session.locked.positions
-        tree = load(locked)
-        loop = session.built_for(tree)
-        yield ''
-        if (session.parameters, session.carrying) != before:
-            raise ConfigurationError('model', 'parameters have changed meanwhile', 'try again')
-        session.rebuild(tree, loop)
-        yield f'locked where measured: {", ".join(with_locked({}, locked)["locked"])}'
-
-
-def with_locked(parameters: Mapping[str, Any], positions: Mapping[str, float]) -> dict[str, Any]:
-    """Return parameters with joints locked at given positions, rad or m, by name."""
-    words = dict(word.partition(':=')[::2] for word in parameters.get('locked', ()) if word)
-    words |= {name: repr(position) for name, position in positions.items()}
-    return {**parameters, 'locked': [f'{name}:={x}' for name, x in words.items()]}
 
 
 class WaypointChange(SessionChange):

@@ -109,7 +109,7 @@ class ControlLoop:
         self.reaction: ControlLaw | None = None
         self._blends, self._zeros = 0, np.zeros(n)
         self.measured_effort = np.full(n, np.nan)
-        self.braking = self._running = self._just_started = self._from_zero = self._resumed = False
+        self.braking = self._running = self._just_started = self._resumed = False
         self.limiter = EffortLimiter(tree.effort_limit)
         self.stopping = Stopping(self.state, self.limiter)
         self.guard = JointLimitGuard(tree, joint_inertia(tree, self._zeros))
@@ -271,7 +271,7 @@ class ControlLoop:
         self.measured_effort[np.abs(effort) > EFFORT_FACTOR * self.tree.effort_limit] = np.nan
 
     def start(self) -> None:
-        """Start control: hold the last valid position, ramp from the initial effort."""
+        """Start control: hold the last valid position, ramp from the gravity forces."""
         self.state.validator.allow_repeat()  # a repetition of the present state is answered too
         self._running = self._just_started = True
         self.stopping.active, self.braking, self.reaction = False, False, None
@@ -281,13 +281,8 @@ class ControlLoop:
         share = self._driver_share(self.v)
         self._begin_law(self.state.time)
         self.kernels.gravity_forces(self.q, self._gravity)
-        efforts = {'gravity': self._gravity, 'measured': self.measured_effort, 'zero': share}
-        chosen = efforts[self.settings.activation_effort]
-        initial = chosen if np.isfinite(chosen).all() else self._gravity
-        self.limiter.reset(initial - share)
-        self._from_zero = self.settings.activation_effort == 'zero'
-        base = share if self._from_zero else self._gravity
-        self._transition.set_offset(self.limiter.last + share, base)
+        self.limiter.reset(self._gravity - share)
+        self._transition.set_offset(self.limiter.last + share, self._gravity)
         self.limiter.soften(math.inf)  # the ramp already prevents a jump
         self.generator.rest_at(self.q, self.state.stamp_ns)
         self.generator.measured = self.q
@@ -338,8 +333,7 @@ class ControlLoop:
             self._active_law.effort(t, q, v, self.reference, effort)
             ramp = self._transition.ramp.share(t)
             if ramp < 1.0:
-                base = self._driver_share(v) if self._from_zero else self._gravity
-                self._transition.write(t, q, v, self.reference, base)
+                self._transition.write(t, q, v, self.reference, self._gravity)
             if self.added is not None and self.reaction is None:
                 # Added to both blended efforts, so that the ramp does not scale it.
                 gain = self.law.force_gain

@@ -36,6 +36,9 @@ from robot_dynamics_ros.spatial.validation import array, as_finite_array
 #: Distance, m, and angle, rad, up to which a target counts as reached; distance, m, beyond which
 #: it is refused instead of approached.
 _NEAR, _ALIGNED, _FAR = 1e-3, 0.02, 0.1
+#: Deviation of a measured effort from gravity that is reported, relative to its limit, beyond the
+#: friction.
+_UNEXPECTED = 0.2
 
 
 class StreamedTargets:
@@ -349,6 +352,27 @@ class ControllerParts:
     def make_law(self, parameters: Mapping[str, Any]) -> ControlLaw:
         """Return a new law for the present model, see ``selected_law``."""
         return selected_law(self.tree, self.loop.kernels, parameters)
+
+    def unexpected_effort(self) -> str:
+        """Return which measured effort differs most from the gravity of the model; '' if none.
+
+        Efforts that are all zero are unknown, or those of brakes.
+        """
+        measured, tree = self.loop.measured_effort, self.tree
+        if not measured.any():
+            return ''
+        gravity = np.zeros(tree.n)
+        self.loop.kernels.gravity_forces(self.loop.q, gravity)
+        expected = tree.coulomb_friction + _UNEXPECTED * tree.effort_limit
+        excess = np.abs(measured - gravity) - expected
+        if not (excess > 0.0).any():  # those that are NaN are unknown
+            return ''
+        i = int(np.nanargmax(excess))
+        unit = 'N' if tree.joint_is_prismatic[i] else 'N m'
+        return (
+            f'joint {tree.joint_names[i]!r} is held with {measured[i]:.3g} {unit}, but by the '
+            f'model gravity takes {gravity[i]:.3g} {unit}: check model, payload and brakes'
+        )
 
     @property
     def heard(self) -> bool:

@@ -23,15 +23,12 @@ from robot_dynamics_ros.dynamics import make_formulation
 from robot_dynamics_ros.errors import ModelError
 from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.model.payload import Payload, on_body, with_payload
-from robot_dynamics_ros.parameters import Parameter
 from robot_dynamics_ros.spatial.inertia import body_inertia, body_parameters
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.kernel import Kernel, KernelSet, compile_function
 
-PAYLOAD_TRANSITION = Parameter(
-    'payload_transition_s', 0.5, 'Time over which the model changes to another payload.', 0.0,
-    60.0, unit='s',
-)  # fmt: skip
+#: Time over which the model changes to another payload, s.
+PAYLOAD_TRANSITION_S = 0.5
 _SIZE = 13  # inputs of the kernel per body: mass, com, inertia
 
 

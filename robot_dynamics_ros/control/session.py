@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 
 from robot_dynamics_ros.control.drivers.conversion import DriverConversion
-from robot_dynamics_ros.control.loop import ControlLoop
 from robot_dynamics_ros.control.modes import (
     COMMANDING,
     TABLE,
@@ -286,6 +285,8 @@ class ControllerSession(ControllerParts):
             raise ConfigurationError('not activated', self.locked.deviation, remedy)
         self.fault = None
         self.loop.law.require_stable(self.loop.q, self.loop.settings.sampling)
+        if unexpected := self.unexpected_effort():
+            self.remark('warning', unexpected)
         self._handle(SessionEvent.ACTIVATE)
         self.remark('info', f'active: {self.loop.law.name}')
 
@@ -359,18 +360,20 @@ class ControllerSession(ControllerParts):
         self.prepare(change)
         return self.commit(change)
 
-    def rebuild(self, tree: RobotTree, loop: ControlLoop) -> None:
+    def rebuild(self, tree: RobotTree) -> None:
         """Continue with another model of the same joints at the last state, while inactive.
 
         Args:
-            tree: The robot without its payload.
-            loop: See ``built_for``.
+            tree: The robot without its payload, for example with ``measured`` joints locked where
+                they stand.
 
         Raises:
             ConfigurationError: The session is not inactive.
+            RobotDynamicsError: A parameter is rejected for this model.
         """
         if self.mode is not SessionMode.INACTIVE:
             raise ConfigurationError('model', 'the controller is active', 'deactivate it')
+        loop = self.built_for(tree)
         former, subscribed, locked = self.loop, self.contact.subscribed, self.locked
         self.install(tree, loop)
         self.contact.subscribed = subscribed

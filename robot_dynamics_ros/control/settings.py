@@ -58,11 +58,6 @@ class LoopSettings(Settings):
         60.0,
         unit='s',
     )
-    activation_effort: str = parameter(
-        'gravity',
-        'Effort at the start of the activation ramp.',
-        choices=('gravity', 'measured', 'zero'),
-    )
     effort_rate_limit: Any = parameter(
         [0.0],
         'Largest rate of change of the effort; 0: no limit.',

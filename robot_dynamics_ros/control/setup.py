@@ -21,7 +21,7 @@ from robot_dynamics_ros.control.laws.registry import (
     make_law,
 )
 from robot_dynamics_ros.control.loop import ControlLoop
-from robot_dynamics_ros.control.payload import PAYLOAD_TRANSITION, PayloadModel
+from robot_dynamics_ros.control.payload import PayloadModel
 from robot_dynamics_ros.control.settings import GUIDING, LOCKED_JOINTS, LOOP, LoopSettings
 from robot_dynamics_ros.control.targets import TARGETS
 from robot_dynamics_ros.control.trajectories.reference_generator import ReferenceGenerator
@@ -45,7 +45,6 @@ PARAMETERS = (
     *_LAW_SPECIFIC,
     *LOOP,
     *PAYLOAD,
-    PAYLOAD_TRANSITION,
     *OBSERVER,
     *REACTION,
     *TARGETS,

@@ -121,6 +121,13 @@ def measured_joints(values: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(name for name, text in locked.items() if text == 'measured')
 
 
+def with_locked(values: Mapping[str, Any], positions: Mapping[str, float]) -> dict[str, Any]:
+    """Return parameters with joints locked at given positions, rad or m, by name."""
+    words = assignments('locked', values.get('locked', ()))
+    words |= {name: repr(position) for name, position in positions.items()}
+    return {**values, 'locked': [f'{name}:={x}' for name, x in words.items()]}
+
+
 def _number(name: str, text: str) -> LockedPosition:
     if text == 'measured':
         return 'measured'

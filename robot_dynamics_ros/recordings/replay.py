@@ -291,7 +291,7 @@ class _Replay:
         if locked != session.parameters['locked']:
             tree = self._source.robot_with({'locked': locked})
             if tree.locked != session.tree.locked:
-                session.rebuild(tree, session.built_for(tree))
+                session.rebuild(tree)
 
 
 # The order of events -----------------------------------------------------------------------------

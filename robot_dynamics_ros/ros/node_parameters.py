@@ -18,6 +18,8 @@ P = Parameter
 
 #: Parameters of earlier versions, and what to do instead.
 REMOVED = {
+    'activation_effort': 'remove it: control begins at the gravity forces of the model',
+    'payload_transition_s': 'remove it: the model changes within 0.5 s',
     'path_tolerance': 'set constraints.<joint>.trajectory',
     'goal_tolerance': 'set constraints.<joint>.goal',
     'stopped_velocity_tolerance': 'set constraints.stopped_velocity_tolerance',

@@ -188,7 +188,7 @@ def test_an_arm_is_braked_where_it_will_be_after_the_delay_whatever_changes(tmp_
     scene.session.perform(ParameterChange(scene.session, {'stop_effort_share': 0.5}))
     assert scene.session.loop.stopping.brake is not braking
     assert scene.session.loop.stopping.brake.delay == 0.004
-    scene.deactivated().session.rebuild(tree, scene.session.built_for(tree))
+    scene.deactivated().session.rebuild(tree)
     assert scene.session.loop.stopping.brake.delay == 0.004
     loop, watch = scene.session.loop, scene.session.contact
     loop.change_settings(replace(loop.settings, stop_effort_share=0.6))  # also by itself

@@ -37,7 +37,7 @@ def test_names_that_may_be_chosen_are_those_of_the_registries():
     assert choices['law'] == tuple(known_laws())
     assert choices['formulation'] == tuple(FORMULATIONS)
     assert choices['stop_action'] == tuple(STOP_ACTIONS)
-    assert set(choices) >= {'discretization', 'activation_effort', 'friction_velocity'}
+    assert set(choices) >= {'discretization', 'friction_velocity'}
 
 
 def test_a_replay_has_the_defaults_of_the_node():

@@ -88,13 +88,9 @@ def test_exactly_what_the_driver_compensates_is_subtracted_at_the_state_of_the_t
     np.testing.assert_allclose(found, -share, atol=1e-10)
 
 
-def test_activation_begins_with_what_the_motors_gave_less_the_share_of_the_driver():
-    for effort, expected in (('gravity', STILL), ('zero', STILL)):
-        run = Run(terms=('gravity',), activation_ramp_s=1.0, activation_effort=effort)
-        np.testing.assert_allclose(run.tick(), expected, atol=1e-12)
-    run = Run(terms=('gravity',), activation_ramp_s=1.0, activation_effort='measured')
-    run.loop.measured_effort[:] = gravity() + 0.5
-    np.testing.assert_allclose(run.tick(), 0.5, atol=1e-12)
+def test_activation_begins_with_gravity_less_the_share_of_the_driver():
+    run = Run(terms=('gravity',), activation_ramp_s=1.0)
+    np.testing.assert_allclose(run.tick(), STILL, atol=1e-12)
 
 
 @pytest.mark.parametrize(

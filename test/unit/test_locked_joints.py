@@ -13,7 +13,7 @@ import pinocchio
 import pytest
 from samples import sample
 
-from robot_dynamics_ros.control.changes import ModelChange, ParameterChange, PayloadChange
+from robot_dynamics_ros.control.changes import ParameterChange, PayloadChange
 from robot_dynamics_ros.control.modes import SessionHealth, SessionMode
 from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.control.streamed import SpeedChange
@@ -154,7 +154,7 @@ def test_before_the_first_command_the_model_has_measured_joints_where_they_stand
         _ = session.locked.outdated
     session.on_locked(np.array([-0.5]))
     assert session.locked.outdated
-    assert session.perform(ModelChange(session, at)) == 'locked where measured: joint2:=-0.5'
+    session.rebuild(at(session.locked.positions))
     assert not session.locked.outdated
     session.activate(MS)
     assert session.on_state(2 * MS, 2 * MS, PLACE, STILL)
@@ -169,7 +169,7 @@ def test_a_rebuilt_session_keeps_what_it_was_told_before():
     session.perform(PayloadChange(session, False))
     session.perform(SpeedChange(session, 0.5))
     session.on_locked(np.array([-0.5]))
-    session.perform(ModelChange(session, at))
+    session.rebuild(at(session.locked.positions))
     session.activate(MS)
     assert session.on_state(2 * MS, 2 * MS, PLACE, STILL)
     assert session.command == pytest.approx(gravity(-0.5), abs=1e-10)
@@ -179,21 +179,9 @@ def test_a_rebuilt_session_keeps_what_it_was_told_before():
 def test_an_active_model_is_not_replaced():
     session = measured()
     session.on_locked(np.array([-0.5]))
-    change = ModelChange(session, at)
-    session.prepare(change)
     session.activate(MS)
     with pytest.raises(ConfigurationError, match='the controller is active'):
-        session.commit(change)
-
-
-def test_a_model_that_was_prepared_before_a_parameter_changed_is_refused():
-    session = measured()
-    session.on_locked(np.array([-0.5]))
-    change = ModelChange(session, at)
-    session.prepare(change)
-    session.perform(ParameterChange(session, {'effort_scale': 0.5}))
-    with pytest.raises(ConfigurationError, match='meanwhile'):
-        session.commit(change)
+        session.rebuild(at(session.locked.positions))
 
 
 def test_a_measured_joint_is_locked_at_rest_until_a_controller_knows_better():

@@ -52,7 +52,6 @@ class Storm:
         return DEFAULTS | {
             'law': self.pick(*LAWS),
             'stop_action': self.pick(*STOP_ACTIONS),
-            'activation_effort': self.pick('gravity', 'measured', 'zero'),
             'activation_ramp_s': self.pick(0.0, 0.05, 1e-300, 60.0),
             'effort_rate_limit': [self.pick(0.0, 1.0, 1e308, 5e-324)],
             'effort_scale': self.pick(1.0, 0.5, 0.01),

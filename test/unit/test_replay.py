@@ -78,7 +78,6 @@ def change(**changes):
         {'law': 'computed_torque', 'hold': 'zero_order', 'formulation': 'kane'},
         {'law': 'computed_torque', 'effort_rate_limit': [400.0], 'effort_scale': 0.5},
         {'law': 'computed_torque', 'payload_mass': 1.5, 'payload_com': [0.0, 0.02, -0.05]},
-        {'law': 'computed_torque', 'activation_effort': 'measured', 'activation_ramp_s': 0.1},
     ],
 )
 def test_every_law_gives_its_recorded_commands_again(law, tmp_path):

@@ -310,7 +310,7 @@ def test_an_arm_that_is_held_after_an_error_is_held_where_it_is_whatever_changes
 @pytest.mark.parametrize('jump', [-(10**18), -3600 * 1000 * MS, 3600 * 1000 * MS])
 def test_the_ramp_begins_where_the_time_of_the_states_begins_anew(jump):
     """As with a simulator whose first state, at its time 0, counts as one without a stamp."""
-    given = {'law': 'computed_torque', 'activation_ramp_s': 0.2, 'activation_effort': 'zero'}
+    given = {'law': 'computed_torque', 'activation_ramp_s': 0.2}
     efforts = []
     for step in (MS, jump):
         run = Driven(given)
@@ -460,19 +460,33 @@ def test_a_trajectory_that_was_prepared_before_the_arm_was_held_is_refused():
 
 
 def test_a_payload_is_carried_and_put_down_by_the_model():
-    loaded = {'payload_mass': 2.0, 'payload_frame': 'tool', 'payload_transition_s': 0.0}
+    loaded = {'payload_mass': 2.0, 'payload_frame': 'tool'}
     run = Driven(loaded).active()
     with_load = run.session.command.copy()
     assert run.session.perform(PayloadChange(run.session, False)) == 'carrying nothing'
-    for _ in range(50):  # so that nothing jumps
+    for _ in range(600):  # so that nothing jumps
         run.state()
     np.testing.assert_allclose(run.session.command, GRAVITY, atol=1e-10)
     assert np.abs(with_load - GRAVITY).max() > 1.0
     answer = run.session.perform(PayloadChange(run.session, True))
     assert answer == 'carrying 2 kg on tool'
-    for _ in range(50):
+    for _ in range(600):
         run.state()
     np.testing.assert_allclose(run.session.command, with_load, atol=1e-10)
+
+
+def test_an_effort_that_is_not_that_of_gravity_is_said_once_at_the_activation():
+    """The arm carries 2 kg that the model does not know; friction and zeros are no reason."""
+    loaded = Driven({'payload_mass': 2.0, 'payload_frame': 'tool'}).active().session.command
+    friction = TREE.coulomb_friction
+    for effort, said in ((loaded, True), (GRAVITY - friction, False), (np.zeros(4), False)):
+        run = Driven()
+        for _ in range(3):
+            run.state(effort=effort.copy())
+        run.session.activate(run.now)
+        run.state(effort=effort.copy())
+        texts = [remark.text for remark in run.session.remarks if remark.level == 'warning']
+        assert [text.startswith("joint 'joint4' is held with") for text in texts] == [True] * said
 
 
 # The driver ------------------------------------------------------------------------------------

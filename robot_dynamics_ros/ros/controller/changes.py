@@ -16,11 +16,11 @@ from robot_dynamics_ros.control.changes import (
     PayloadChange,
     ReleaseChange,
     WaypointChange,
-    with_locked,
 )
 from robot_dynamics_ros.control.modes import SessionChange
 from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.errors import RobotDynamicsError
+from robot_dynamics_ros.model.robot_parameters import with_locked
 from robot_dynamics_ros.ros.node import LATCHED, serve
 from robot_dynamics_ros.ros.spinning import run_in_background
 

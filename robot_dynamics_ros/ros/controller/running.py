@@ -9,12 +9,12 @@ from typing import Any
 
 from rclpy.node import Node
 
-from robot_dynamics_ros.control.changes import ModelChange, with_locked
 from robot_dynamics_ros.control.drivers.conversion import robot_and_driver
 from robot_dynamics_ros.control.goals import joint_tolerances
 from robot_dynamics_ros.control.modes import HealthReport, SessionHealth, SessionMode
 from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.errors import ConfigurationError
+from robot_dynamics_ros.model.robot_parameters import with_locked
 from robot_dynamics_ros.ros.controller.changes import WATCH_PERIOD_S, SessionChanges
 from robot_dynamics_ros.ros.controller.trajectories import ControllerTrajectories
 from robot_dynamics_ros.ros.controller_topics import ControllerMonitor, subscribe_streams
@@ -164,10 +164,17 @@ class RunningController:
 
     def _lock_where_measured(self) -> None:
         """Rebuild the session if a joint locked as ``measured`` stands elsewhere."""
-        if self.session.locked.outdated:
-            self._log.info(self.changes.perform(ModelChange(self.session, self._robot_at)))
-            self.changes.publish_parameters()
-            self._locked = JointStateReader(self.session.locked.names, velocity=False)
+        session, positions = self.session, self.session.locked.positions
+        if not session.locked.outdated:
+            return
+        session.rebuild(self._robot_at(positions))
+        self._locked = JointStateReader(session.locked.names, velocity=False)
+        text = ', '.join(with_locked({}, positions)['locked'])
+        self._log.info(f'locked where measured: {text}')
+        self.changes.publish_parameters()
+        until = time.monotonic() + session.loop.settings.state_timeout_s
+        while not self._answer_state() and time.monotonic() < until:
+            time.sleep(1e-3)  # the last state is as old as the rebuilding took
 
     def _competitors(self) -> str:
         shared = self._node.get_parameter('share_command_topic').value
