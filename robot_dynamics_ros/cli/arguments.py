@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
@@ -342,6 +343,14 @@ def robot_of(
     gravity = getattr(args, 'gravity', STANDARD_GRAVITY)
     joints = choice_of_joints(vars(args))
     return load(path, gravity, effort_limit=effort_limit, mappings=mappings, **joints)
+
+
+def robot_with_remarks(args: argparse.Namespace) -> RobotTree:
+    """Load the robot as ``robot_of`` does, and print the remarks on it to stderr."""
+    tree = robot_of(args)
+    for remark in tree.remarks:
+        print(f'remark: {remark}', file=sys.stderr)
+    return tree
 
 
 def robot_source(args: argparse.Namespace) -> tuple[str | Path, dict[str, str]]:

@@ -30,7 +30,7 @@ from robot_dynamics_ros.cli.arguments import (
     grouped,
     option,
     output,
-    robot_of,
+    robot_with_remarks,
 )
 from robot_dynamics_ros.cli.new_robot import obstacles_of
 from robot_dynamics_ros.cli.tables import print_table, wide_console
@@ -144,7 +144,7 @@ def write_excitation(folder: Path, tree: RobotTree, excitation: Excitation, peri
 
 def design_gains(args: argparse.Namespace) -> int:
     """Print gains, poles and margins; return 1 if the closed loop is unstable."""
-    tree = robot_of(args)
+    tree = robot_with_remarks(args)
     program = load_program(args.program, tree)
     path = check_feasibility(program)
     indices = np.unique(np.linspace(0, len(path.times) - 1, _POINTS).round().astype(int))

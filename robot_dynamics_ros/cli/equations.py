@@ -31,6 +31,7 @@ from robot_dynamics_ros.cli.arguments import (
     option,
     output,
     robot_of,
+    robot_with_remarks,
     set_values,
     threshold,
 )
@@ -69,7 +70,7 @@ def run_compare(args: argparse.Namespace) -> int:
     words = [args.robot, *args.mapping]
     if are_bags(words):
         return compare_bags(words, args)
-    tree = robot_of(args)
+    tree = robot_with_remarks(args)
     with Console(stderr=True).status('') as status:
         document = compare(tree, args.states, args.seed, status.update)
     _print(document)
@@ -267,7 +268,7 @@ def _law(args: argparse.Namespace, robot: RobotTree, formulation: str) -> CFunct
 def _robot(args: argparse.Namespace) -> tuple[RobotTree | Mechanism, str]:
     """Return the robot and the formulation that the arguments select."""
     loops = loops_of(args)
-    robot = mechanism_of(args, loops) if loops else robot_of(args)
+    robot = mechanism_of(args, loops) if loops else robot_with_remarks(args)
     return robot, args.formulation or ('kane' if loops else 'newton_euler')
 
 

@@ -65,7 +65,9 @@ class PinocchioReference(Formulation):
             placement = pin.SE3(np.array(tree.R_PJ[i]), np.array(tree.p_PJ[i]))
             axis = np.array(tree.axis[i])
             joint = model.addJoint(parent, kind(axis), placement, tree.joint_names[i])
-            body = pin.Inertia(tree.mass[i], np.array(tree.com[i]), np.array(tree.inertia[i]))
+            body = pin.Inertia.Zero()  # the constructor refuses moments negative by rounding
+            body.mass, body.lever = tree.mass[i], np.array(tree.com[i])
+            body.inertia = np.array(tree.inertia[i])
             model.appendBodyToJoint(joint, body, pin.SE3.Identity())
         return model
 

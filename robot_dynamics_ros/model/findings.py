@@ -24,10 +24,17 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from robot_dynamics_ros.description.unread import culprits
-from robot_dynamics_ros.description.urdf import Link
+from robot_dynamics_ros.description.urdf import Inertial, Link
 from robot_dynamics_ros.errors import DescriptionError, ModelError
 from robot_dynamics_ros.model.build import link_inertia
 from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.model.slips import (
+    inertia_remedy,
+    inertia_unit,
+    is_beyond_rounding,
+    length_unit,
+    mass_unit,
+)
 from robot_dynamics_ros.spatial.inertia import (
     inconsistency,
     pseudo_inertia,
@@ -38,6 +45,7 @@ from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.spatial.screw import axis_vector, mises_matrix, wrench_transform
 
 LEAD = 11340.0  # kg/m^3
+LIGHTEST_BODY = 50.0  # kg/m^3
 LIGHTEST_LINK = 1e-3  # kg; a smaller mass is probably not measured, or in other units
 TOO_LONG = 2.0  # maximum plausible ratio of an equivalent box to the longest link
 FULL_TURN = 2.0 * math.pi
@@ -174,9 +182,8 @@ def link_findings(
     """
     culprit, inertial = f'link {link.name!r}', link.inertial
     assert inertial is not None  # callers select links that have one
-    tensor = symmetric_tensor(inertial[2:])
-    faults = inertia_faults(culprit, inertial.mass, tensor)
-    yield from (error(fault, fatal=inertial.mass < 0.0) for fault in faults)
+    faults = list(_inertia_faults(culprit, inertial))
+    yield from faults
     if faults or not np.isfinite(report.principal_moments).all():
         return
     if max(abs(angle) for angle in inertial.origin.rpy) > FULL_TURN:
@@ -188,19 +195,15 @@ def link_findings(
     yield from _size_findings(culprit, report, child_origins, longest)
 
 
-def inertia_faults(culprit: str, mass: float, tensor: Array) -> list[ModelError]:
-    """Return the faults of a mass (kg) and an inertia tensor (kg m^2) of no real body.
-
-    The reader of a description reports NaN.
-    """
-    faults = []
+def _inertia_faults(culprit: str, inertial: Inertial) -> Iterator[Finding]:
+    """Yield the faults of a mass and an inertia tensor of no real body; the reader reports NaN."""
+    mass, tensor = inertial.mass, symmetric_tensor(inertial[2:])
     if mass <= 0.0:
-        faults.append(ModelError(culprit, f'mass {mass:g} kg', 'the mass must be positive'))
-    problem = inconsistency(tensor) if np.isfinite(tensor).all() else ''
-    if problem:
-        remedy = 'a real body has positive principal moments, each at most the sum of the others'
-        faults.append(ModelError(culprit, f'inertia {problem}', remedy))
-    return faults
+        fault = ModelError(culprit, f'mass {mass:g} kg', 'the mass must be positive')
+        yield error(fault, fatal=mass < 0.0)
+    if np.isfinite(tensor).all() and (problem := inconsistency(tensor)):
+        fault = ModelError(culprit, f'inertia {problem}', inertia_remedy(inertial))
+        yield error(fault, fatal=is_beyond_rounding(inertial), cause=problem.partition('(')[0])
 
 
 def _size_findings(
@@ -212,7 +215,8 @@ def _size_findings(
             culprit,
             f'only a body of {report.least_density:.3g} kg/m^3 or more has this mass and inertia; '
             f'lead has {LEAD:.3g}',
-            'the inertia is too small for the mass: it is in kg m^2, about the centre of mass',
+            'the inertia, kg m^2 about the centre of mass, is too small for the mass, kg'
+            + mass_unit(report.mass, report.least_density, LIGHTEST_BODY, LEAD),
             'dense',
         )
     if longest <= 0.0:
@@ -225,7 +229,8 @@ def _size_findings(
             culprit,
             f'the centre of mass is {distance:.3g} m off the line of its joints; '
             f'the longest link measures {longest:.3g} m',
-            'it is in m, in the frame of the link, whose origin is the joint that moves it',
+            'it is in m, in the frame of the link, whose origin is the joint that moves it'
+            + length_unit(distance, max(length, longest)),
             'far',
         )
     if edge > TOO_LONG * max(length, distance, longest):
@@ -234,7 +239,8 @@ def _size_findings(
             culprit,
             f'the inertia is that of a box of {a:.3g} x {b:.3g} x {c:.3g} m; '
             f'the longest link measures {longest:.3g} m',
-            'the inertia is too large for the mass: it is in kg m^2, about the centre of mass',
+            'the inertia, kg m^2 about the centre of mass, is too large for the mass, kg'
+            + inertia_unit(edge, max(length, longest), report.mass),
             'large',
         )
 

@@ -32,6 +32,9 @@ from robot_dynamics_ros.spatial.scalar import Array
 
 NOT_USED = 'not used: the link does not move'
 MOST_TURNS = 3.0  # in either direction; a limit of 180 was probably meant in degrees
+FARTHEST = 20.0  # m: limits of slides and origins of joints
+FASTEST_TURN, FASTEST_SLIDE = 59.0, 20.0  # rad/s, m/s
+STRONGEST = 1e5  # N m or N
 
 
 class JointReport(NamedTuple):
@@ -137,18 +140,58 @@ def _joint_warnings(joint: Joint, limits: JointLimits, driven: bool) -> Iterator
             culprit, f'the axis has length {length:.6g}', 'it is scaled to 1; write it so'
         )
     largest = max(abs(limits.lower), abs(limits.upper))
-    if joint.kind == 'revolute' and largest > MOST_TURNS * FULL_TURN:
-        yield warning(culprit, f'turns as far as {largest:g} rad', 'limits are in rad')
+    slides = joint.kind == 'prismatic'
+    reach = largest / (1.0 if slides else FULL_TURN)
+    far = reach > (FARTHEST if slides else MOST_TURNS) and _is_unusual(largest, 0.0)
+    if joint.kind != 'continuous' and math.isfinite(reach) and far:
+        unit, other = ('m', 'mm') if slides else ('rad', 'degrees')
+        verb = 'moves' if slides else 'turns'
+        problem = f'{verb} as far as {largest:g} {unit}'
+        yield warning(culprit, problem, f'limits are in {unit}; is it in {other}?', 'far limits')
+    if math.hypot(*joint.origin.xyz) > FARTHEST:
+        problem = f'its origin is {math.hypot(*joint.origin.xyz):g} m from that of its parent'
+        yield warning(culprit, problem, 'lengths are in m; is it in mm?', 'far origin')
     if max(abs(angle) for angle in joint.origin.rpy) > FULL_TURN:
         yield warning(culprit, f'rpy {joint.origin.rpy} exceeds a turn', 'angles are in rad')
     if math.isinf(limits.velocity):
-        yield warning(culprit, 'has no velocity limit', 'give <limit velocity> > 0')
+        zero = joint.limit is not None and joint.limit.velocity == 0.0
+        problem = 'velocity limit is 0' if zero else 'has no velocity limit'
+        yield warning(culprit, problem, 'it is taken as unlimited; give <limit velocity> > 0')
+    elif _is_unusual(limits.velocity, FASTEST_SLIDE if slides else FASTEST_TURN):
+        unit, other = ('m/s', 'mm/s') if slides else ('rad/s', 'degrees per second')
+        problem = f'velocity limit is {limits.velocity:g} {unit}'
+        yield warning(culprit, problem, f'it is in {unit}; is it in {other}?', 'fast')
+    if driven:
+        yield from _effort_warnings(joint)
     if driven and joint.damping == 0.0 and joint.friction == 0.0:
         yield warning(
             culprit,
             'has neither damping nor friction, which every drive has',
             'give <dynamics damping friction>; identify them from a recording',
         )
+
+
+def _is_unusual(limit: float, most: float) -> bool:
+    """Return whether a limit is probably in another unit; powers of ten stand for no limit."""
+    return limit > most and not math.log10(limit).is_integer()
+
+
+def _effort_warnings(joint: Joint) -> Iterator[Finding]:
+    """Yield findings on an effort limit of the file that is huge, or that friction uses up."""
+    culprit, effort = f'joint {joint.name!r}', (joint.limit or Limit()).effort or math.inf
+    unit, other = ('N', 'mN') if joint.kind == 'prismatic' else ('N m', 'N mm')
+    if math.inf > effort and _is_unusual(effort, STRONGEST):
+        problem = f'effort limit is {effort:g} {unit}'
+        yield warning(culprit, problem, f'it is in {unit}; is it in {other}?', 'strong')
+    share = joint.friction / effort if effort > 0.0 else 0.0
+    if share >= 0.5:
+        problem = f'friction {joint.friction:g} {unit} is {share:.0%} of the effort limit'
+        remedy = f'friction is in {unit}; is it the effort limit, or in another unit?'
+        if share >= 1.0:
+            cannot = ModelError(culprit, f'{problem}: the drive cannot move it', remedy)
+            yield error(cannot, cause='no friction left')
+        else:
+            yield warning(culprit, problem, remedy, 'much friction')
 
 
 class ModelCheck(NamedTuple):

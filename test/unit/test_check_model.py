@@ -108,7 +108,7 @@ def test_figures_do_not_depend_on_the_axes_in_which_the_tensor_is_written():
         (arm(rpy=(0, 0, 90.0)), r"joint 'shoulder': rpy \(0.0, 0.0, 90.0\) exceeds a turn"),
         (arm(limits=(-180.0, 180.0)), "joint 'shoulder': turns as far as 180 rad"),
         (arm(axis=(2, 0, 0)), "joint 'shoulder': the axis has length 2"),
-        (arm(velocity=0.0), "joint 'shoulder': has no velocity limit"),
+        (arm(velocity=0.0), "joint 'shoulder': velocity limit is 0"),
         (arm(dynamics=''), "joint 'shoulder': has neither damping nor friction"),
     ],
 )

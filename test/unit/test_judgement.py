@@ -106,7 +106,7 @@ def test_strict_brings_the_refusal_back(case):
          "joint 'j2'", 'an inertia of 0 kg m^2; it moves tip'),
         (robot('r', BASE, link('arm'), HAND, J1, joint('j2', 'arm', 'hand')),
          "joint 'j1'", 'not positive definite'),  # turns about the very axis of the next joint
-        (robot('r', BASE, link('arm', 1.0, (0, 0, 0), -I), J1), "joint 'j1'", '-0.04 kg m^2'),
+        (robot('r', BASE, link('arm', 1.0, (0, 0, 0), -I), J1), "link 'arm'", 'moments -0.04'),
         (robot('r', BASE, link('arm', 0.0, (0, 0, 0), NOTHING),
                joint('j1', 'base', 'arm', 'prismatic')), "joint 'j1'", 'an inertia of 0 kg;'),
         (GOOD.replace('<mass value="2.0"/>', '<mass value="-2"/>'), "link 'arm'", 'mass -2 kg'),

@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Inertias, limits and lengths that no arm has: the probable slip is named; rounding still loads.
+
+Each slip is made of the tensor of a real box, the way people make it.
+"""
+
+from __future__ import annotations
+
+import re
+from itertools import permutations
+
+import numpy as np
+import pytest
+import solids
+from urdf_text import joint, link, robot
+
+from robot_dynamics_ros.__main__ import main
+from robot_dynamics_ros.errors import ModelError
+from robot_dynamics_ros.model import load_robot
+from robot_dynamics_ros.model.load import check_model
+from robot_dynamics_ros.spatial.inertia import inconsistency
+
+LENGTH, MASS, COM = 0.4, 2.0, np.array([0.0, 0.05, 0.2])
+BOX = solids.cuboid(MASS, 0.06, 0.1, LENGTH).inertia
+FRICTION = '<dynamics damping="0.1" friction="0.2"/>'
+STEINER = MASS * (COM @ COM * np.eye(3) - np.outer(COM, COM))
+#: A box that stands askew to its axes by 45 degrees about x.
+ASKEW = np.array([[1.0, 0, 0], [0, np.sqrt(0.5), -np.sqrt(0.5)], [0, np.sqrt(0.5), np.sqrt(0.5)]])
+TURNED = ASKEW @ BOX @ ASKEW.T
+_SKEW = ASKEW @ ASKEW[[2, 0, 1]]  # about all axes
+GENERAL = _SKEW @ BOX @ _SKEW.T
+
+
+def elements(*values: float) -> np.ndarray:
+    ixx, ixy, ixz, iyy, iyz, izz = values
+    return np.array([[ixx, ixy, ixz], [ixy, iyy, iyz], [ixz, iyz, izz]])
+
+
+def arm(tensor=BOX, mass=MASS, com=COM, **of_joint) -> str:
+    """Return an arm whose two links measure 0.4 m; link 'upper' and joint 'j1' as given."""
+    given = {'axis': (1, 0, 0), 'dynamics': FRICTION} | of_joint
+    return robot(
+        'arm',
+        link('base'),
+        link('upper', mass, com, tensor),
+        link('lower', MASS, COM, BOX),
+        joint('j1', 'base', 'upper', **given),
+        joint('j2', 'upper', 'lower', xyz=(0, 0, LENGTH), axis=(1, 0, 0), dynamics=FRICTION),
+    )
+
+
+def sliding(**of_joint) -> str:
+    return arm(**({'kind': 'prismatic', 'limits': (0.0, 0.4), 'velocity': 1.0} | of_joint))
+
+
+_A, _B, _C = np.diag(BOX)
+IMPOSSIBLE = {
+    'parallel axes subtracted twice': (BOX - STEINER, 'm r^2 seems to be subtracted twice'),
+    'of a turned box': (TURNED - STEINER, 'm r^2 seems to be subtracted twice'),
+    'ixy in place of iyy': (elements(_A, _B, 0, 0, 0, _C), 'ixy seems to be in the place of iyy'),
+    'iyz in place of izz': (elements(_A, 0, 0, _B, _C, 0), 'iyz seems to be in the place of izz'),
+    'row by row': (elements(_A, 0, 0, 0, _B, 0), 'first six numbers of a 3x3 matrix'),
+    'moments first': (elements(_A, _B, _C, 0, 0, 0), 'in the order ixx iyy izz ixy ixz iyz'),
+    'a lower triangle': (elements(*GENERAL[np.tril_indices(3)]), 'ixx ixy iyy ixz iyz izz'),
+    'reversed signs': (-TURNED, 'all signs seem to be reversed'),
+    'a negative moment': (elements(-_A, 0, 0, _B, 0, 4 * _C), 'ixx cannot be negative'),
+    'too large a product': (elements(_A, 3 * _B, 0, _B, 0, _C), 'ixy exceeds what ixx and iyy'),
+    'the other product': (elements(_A, 0, 0, _B, -2 * _B, _C), 'iyz exceeds what iyy and izz'),
+}
+
+
+@pytest.mark.parametrize('slip', IMPOSSIBLE)
+def test_an_impossible_tensor_is_refused_at_load_with_the_probable_slip(slip):
+    """Even where the mass matrix stays positive definite, thanks to m r^2 about the joint."""
+    tensor, said = IMPOSSIBLE[slip]
+    text = arm(tensor, com=COM if 'twice' in said else 3.0 * COM)
+    with pytest.raises(ModelError, match=re.escape(said)) as refusal:
+        load_robot(text)
+    assert refusal.value.culprit == "link 'upper'"
+    assert str(refusal.value) in [str(finding) for finding in check_model(text).errors]
+
+
+@pytest.mark.parametrize('scale', [1e-4, 1e3])
+@pytest.mark.parametrize('slip', IMPOSSIBLE)
+def test_the_slip_is_that_of_small_and_large_arms_alike(slip, scale):
+    """Lengths and masses scale; a negative moment of a finger is no rounding."""
+    tensor, said = IMPOSSIBLE[slip]
+    lengths = scale ** (1 / 5)
+    text = arm(scale * tensor, scale / lengths**2 * MASS, lengths * COM)
+    with pytest.raises(ModelError, match=re.escape(said)):
+        load_robot(text)
+
+
+@pytest.mark.parametrize(
+    'tensor',
+    [
+        pytest.param(np.diag([-2e-35, 1e-3, 1e-3]), id='of floating point'),
+        pytest.param(np.diag([-1e-9, 0.03, 0.03]), id='of nine decimals'),
+        pytest.param(elements(0.01, 0.01, 0, 0.009999, 0, 0.02), id='of a flat, turned plate'),
+        pytest.param(elements(0.002, 0.002, 0, 0.001, 0, 0.03), id='of three decimals'),
+        pytest.param(elements(0.0, 1e-3, 0, 0.02, 0, 0.02), id='a moment rounded to zero'),
+        pytest.param(np.diag([0.0, 0.03, 0.03]), id='a thin rod'),
+    ],
+)
+def test_rounding_is_remarked(tensor):
+    tree = load_robot(arm(tensor))
+    assert any("link 'upper': inertia" in text for text in tree.remarks)
+    assert check_model(arm(tensor)).errors
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('words', [['compare', '--states', '2'], ['derive']])
+def test_commands_run_with_rounding_and_print_the_remark(words, tmp_path, capsys):
+    file = tmp_path / 'arm.urdf'
+    file.write_text(arm(np.diag([-1e-9, 0.03, 0.03])))
+    assert main([words[0], str(file), *words[1:]]) == 0
+    out, err = capsys.readouterr()
+    assert err.count("remark: link 'upper': inertia is not positive definite") == 1
+    assert 'remark' not in out
+
+
+def test_a_negative_moment_of_a_link_that_does_not_move_is_remarked():
+    text = arm().replace('<link name="base"/>', link('base', 2.0, (0, 0, 0), -BOX))
+    assert load_robot(text).n == 2
+    assert check_model(text).errors == ()
+
+
+@pytest.mark.parametrize('order', [*permutations(range(3))])
+def test_a_real_body_is_never_called_a_slip(order):
+    """Turned, permuted and flat boxes are bodies, and a rod whose centre is far away."""
+    P = np.eye(3)[list(order)]
+    for tensor in (P @ BOX @ P.T, P @ TURNED @ P.T, P @ np.diag([1e-3, 2e-3, 3e-3]) @ P.T):
+        assert not inconsistency(tensor)
+        assert not any('inertia' in str(finding) for finding in check_model(arm(tensor)).errors)
+
+
+# ---- units and limits ---------------------------------------------------------------------------
+
+SUSPICIOUS = {
+    'moments in kg mm^2': (arm(BOX * 1e6), "link 'upper'", 'in kg mm^2'),
+    'moments in kg cm^2': (arm(BOX * 1e4), "link 'upper'", 'in kg cm^2'),
+    'moments in lb in^2': (arm(BOX / 2.9264e-4), "link 'upper'", 'lb in^2'),
+    'moments in g mm^2': (arm(BOX * 1e9), "link 'upper'", 'in g mm^2'),
+    'a mass in g': (arm(BOX, 1e3 * MASS), "link 'upper'", 'in g?'),
+    'mass and moments in g': (arm(BOX * 1e3, 1e3 * MASS), "link 'upper'", 'in g?'),
+    'in g and g mm^2': (arm(BOX * 1e9, 1e3 * MASS), "link 'upper'", 'g mm^2, the mass in g,'),
+    'a centre of mass in mm': (arm(com=1e3 * COM), "link 'upper'", 'in mm?'),
+    'a centre of mass in inches': (arm(com=COM / 0.0254), "link 'upper'", 'or inches?'),
+    'a range in degrees': (arm(limits=(-170.0, 170.0)), "joint 'j1'", 'in degrees?'),
+    'a speed in degrees': (arm(velocity=180.0), "joint 'j1'", 'in degrees per second?'),
+    'a slide in mm': (sliding(limits=(0.0, 400.0)), "joint 'j1'", 'in mm?'),
+    'a slide in mm/s': (sliding(velocity=250.0), "joint 'j1'", 'in mm/s?'),
+    'an origin in mm': (arm(xyz=(0, 0, 330.0)), "joint 'j1'", 'in mm?'),
+    'an effort in N mm': (arm(effort=150000.0), "joint 'j1'", 'in N mm?'),
+    'no velocity': (arm(velocity=0.0), "joint 'j1'", 'velocity limit is 0'),
+    'friction of half the effort': (
+        arm(effort=10.0, dynamics='<dynamics friction="6"/>'), "joint 'j1'",
+        'friction 6 N m is 60% of the effort limit'),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize('case', SUSPICIOUS)
+def test_what_is_in_another_unit_is_remarked_with_the_unit(case):
+    text, culprit, said = SUSPICIOUS[case]
+    found = check_model(text)
+    assert found.errors == ()
+    assert [(w.culprit, said in str(w)) for w in found.warnings] == [(culprit, True)]
+
+
+@pytest.mark.parametrize('friction', [10.0, 14.3])
+def test_a_drive_that_its_friction_uses_up_is_an_error_that_every_command_shows(friction):
+    text = arm(effort=10.0, dynamics=f'<dynamics friction="{friction!r}"/>')
+    assert [finding.culprit for finding in check_model(text).errors] == ["joint 'j1'"]
+    assert any('the drive cannot move it' in said for said in load_robot(text).remarks)
+
+
+@pytest.mark.parametrize('most', [1e3, 1e6])
+def test_a_power_of_ten_stands_for_no_limit(most):
+    assert check_model(arm(limits=(-most, most), velocity=most, effort=most)).findings == ()
