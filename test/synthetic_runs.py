@@ -6,12 +6,16 @@ Independent of the regressor and the identification under test.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pinocchio as pin
+from bags import REFERENCE, SECOND, Message, command, state, text, write
 from oracles import PinocchioOracle
-from samples import Sample
+from samples import DOWN_Z, Sample
+from urdf_text import joint, link, robot
 
 from robot_dynamics_ros.recordings.recording import Recording
 
@@ -108,3 +112,150 @@ def recording(sample: Sample, step: float, q, v, effort) -> Recording:
     """Return arrays as a recording; the reference is where the robot is."""
     time = step * np.arange(1, len(q) + 1)
     return Recording(sample.tree.joint_names, time, q, v, effort, q, v, description=sample.xml)
+
+
+# Measured efforts of an arm, and bags ------------------------------------------------------------
+
+
+def measured_arm(load: float = 0.0, heavier: float = 0.0) -> Sample:
+    """Return an arm of pan, lift and elbow, with a frame 'tool' 0.5 m along the forearm.
+
+    Args:
+        load: Mass fixed 0.05 m beyond that frame, kg.
+        heavier: Mass added to the upper arm at its centre of mass, kg.
+    """
+
+    def sphere(name: str, mass: float, com: Sequence[float], inertia: float) -> str:
+        return link(name, mass, com, inertia * np.eye(3))
+
+    def turning(name: str, parent: str, child: str, xyz: Sequence[float], axis: Sequence[float]):
+        limits = {'limits': (-6.0, 6.0), 'velocity': 6.0, 'effort': 500.0}
+        return joint(name, parent, child, xyz=xyz, axis=axis, **limits)
+
+    return Sample(
+        'arm',
+        robot(
+            'arm',
+            link('base'),
+            sphere('shoulder', 6.0, (0, 0, 0), 0.03),
+            sphere('upper', 9.0 + heavier, (0.28, 0, 0.05), 0.2),
+            sphere('fore', 4.0, (0.22, 0, 0), 0.08),
+            sphere('tool', load, (0.05, 0, 0), 0.01) if load else link('tool'),
+            turning('pan', 'base', 'shoulder', (0, 0, 0.2), (0, 0, 1)),
+            turning('lift', 'shoulder', 'upper', (0, 0.1, 0), (0, 1, 0)),
+            turning('elbow', 'upper', 'fore', (0.6, 0, 0), (0, 1, 0)),
+            joint('grasp', 'fore', 'tool', 'fixed', xyz=(0.5, 0, 0)),
+        ),
+    )
+
+
+@dataclass(frozen=True)
+class ExactMotion:
+    """Times (N,), s, and exact positions, velocities and accelerations (N, n)."""
+
+    time: np.ndarray
+    q: np.ndarray
+    v: np.ndarray
+    a: np.ndarray
+
+
+def sinusoids(
+    rng: np.random.Generator, n: int, time: np.ndarray, pace: float = 1.0
+) -> ExactMotion:
+    """Return a motion of three sines for each joint, with frequencies of 0.1 to 0.37 Hz."""
+    w = 2.0 * np.pi * pace * np.array([0.1, 0.23, 0.37])
+    amplitude, phase = rng.uniform(0.25, 0.6, (3, n)), rng.uniform(0.0, 6.0, (3, n))
+    angle = np.multiply.outer(time, w)[:, :, None] + phase
+    q = (amplitude * np.sin(angle)).sum(axis=1)
+    v = (amplitude * w[:, None] * np.cos(angle)).sum(axis=1)
+    a = -(amplitude * (w**2)[:, None] * np.sin(angle)).sum(axis=1)
+    return ExactMotion(time, q, v, a)
+
+
+Friction = Callable[[np.ndarray, np.ndarray], np.ndarray]
+
+
+def viscous_and_dry(v: np.ndarray, rigid: np.ndarray) -> np.ndarray:
+    """Return friction (N, n) of velocities and rigid-body efforts (N, n)."""
+    return 0.8 * v + 1.5 * np.sign(v)
+
+
+def measured_run(
+    sample: Sample,
+    motion: ExactMotion,
+    friction: Friction = viscous_and_dry,
+    *,
+    gravity: Sequence[float] = DOWN_Z,
+    noise: tuple[float, float, float] = (0.0, 0.0, 0.0),
+    resolution: float = 0.0,
+    wrench: Callable[[float], np.ndarray | None] = lambda t: None,
+    rng: np.random.Generator | None = None,
+) -> Recording:
+    """Return a run whose states contain efforts: Pinocchio's, plus friction.
+
+    Args:
+        sample: The arm that moves.
+        motion: Its motion.
+        friction: Function of velocities and rigid-body efforts.
+        gravity: Acts on it, m/s^2.
+        noise: Standard deviations of position, velocity and effort.
+        resolution: Step of the encoder, rad or m; the velocity has that step per period.
+        wrench: Of the environment on frame 'tool' at a time, in its axes.
+        rng: Draws the noise.
+    """
+    rng, names = rng or np.random.default_rng(0), sample.tree.joint_names
+    oracle = PinocchioOracle(sample.xml, gravity, names)
+    rows = zip(motion.time.tolist(), motion.q, motion.v, motion.a, strict=True)
+    forces = ((wrench(t), *row) for t, *row in rows)
+    rigid = np.array(
+        [
+            oracle.inverse_dynamics(*row, None if force is None else {'tool': force})
+            for force, *row in forces
+        ]
+    )
+    effort = rigid + friction(motion.v, rigid)
+    columns = (motion.q, motion.v, effort)
+    q, v, effort = (
+        x + s * rng.normal(size=x.shape) if s else x for x, s in zip(columns, noise, strict=True)
+    )
+    if resolution:
+        period = float(np.median(np.diff(motion.time)))
+        q = resolution * np.round(q / resolution)
+        v = resolution / period * np.round(v * period / resolution)
+    none = np.full(q.shape, np.nan)
+    return Recording(
+        names, motion.time, q, v, none, none, none, sample.xml, measured_effort=effort
+    )
+
+
+def write_run(
+    path: Path,
+    run: Recording,
+    *,
+    stamps: Sequence[int] | None = None,
+    arrivals: Sequence[int] | None = None,
+    description: str | None = None,
+) -> Path:
+    """Write a recording to a bag with rosbags, message by message.
+
+    Args:
+        path: The bag's folder.
+        run: The recording; NaN efforts and references are not written.
+        stamps: Other stamps of the states, ns, in any order; empty for none.
+        arrivals: Times of the messages in the bag, ns; default: the stamps of the recording.
+        description: Another URDF text.
+    """
+    own = np.rint(np.asarray(run.time) * SECOND).astype(np.int64).tolist()
+    stamps, arrivals = own if stamps is None else stamps, own if arrivals is None else arrivals
+    messages: list[Message] = [text(arrivals[0], description or run.description)]
+    for k, (stamp, arrival) in enumerate(zip(stamps, arrivals, strict=True)):
+        effort = run.measured_effort[k]
+        measured = () if np.isnan(effort).all() else effort
+        row = run.joints, run.position[k], run.velocity[k]
+        messages.append(state(stamp, *row, measured, time=arrival))
+        if np.isfinite(run.effort[k]).any():
+            messages.append(command(arrival, run.effort[k]))
+        if np.isfinite(run.reference_position[k]).any():
+            row = run.joints, run.reference_position[k], run.reference_velocity[k]
+            messages.append(state(stamp, *row, topic=REFERENCE, time=arrival))
+    return write(path, messages)
