@@ -76,6 +76,44 @@ class RmsPeak:
         return {name: column.tolist() for name, column in zip(names, columns, strict=False)}
 
 
+class ResidualSums:
+    """Accumulates residuals and efforts over instants.
+
+    Attributes:
+        count: Number of instants.
+        residual, effort: Statistics of the efforts that the motion determines, N m or N.
+        excess: Residual of joints that may stick beyond their Coulomb friction, N m or N.
+
+    Args:
+        n: Number of joints.
+    """
+
+    def __init__(self, n: int) -> None:
+        self.count = 0
+        self.residual, self.effort, self.excess = RmsPeak(n), RmsPeak(n), RmsPeak(n)
+
+    def add(self, time: Array, effort: Array, unexplained: Array, determined: Array) -> None:
+        """Add instants at times (M,), s.
+
+        Args:
+            time: Shape (M,), s.
+            effort: Recorded efforts, shape (M, n), N m or N.
+            unexplained: As in ``ModelEfforts``, shape (M, n), N m or N.
+            determined: Mask of the efforts that the motion determines, shape (M, n).
+        """
+        self.count += len(time)
+        self.residual.take(time, np.where(determined, unexplained, np.nan))
+        self.excess.take(time, np.where(determined, np.nan, unexplained))
+        self.effort.take(time, np.where(determined, effort, np.nan))
+
+    def merge(self, other: ResidualSums) -> None:
+        """Add the instants of another instance, whose times are later."""
+        self.count += other.count
+        self.residual.merge(other.residual)
+        self.excess.merge(other.excess)
+        self.effort.merge(other.effort)
+
+
 class Quantiles:
     """Quantiles of a stream: exact up to 2^17 numbers, from a regular subsample beyond.
 

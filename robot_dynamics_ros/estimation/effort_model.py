@@ -23,6 +23,7 @@ import numpy as np
 from robot_dynamics_ros.dynamics.joint_terms import JointTerms
 from robot_dynamics_ros.estimation.accumulate import ColumnTable
 from robot_dynamics_ros.model import RobotTree
+from robot_dynamics_ros.spatial.inertia import RigidBodyInertia, body_parameters
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.kernel import compile_kernel
 
@@ -187,6 +188,17 @@ class EffortModel:
         q = np.ascontiguousarray(q)
         columns = [kernels.batch('gravity_forces', q) for kernels in self._unit_gravity]
         return np.stack(columns, axis=-1)
+
+    def body_regressor(self, instants: Instants) -> Array:
+        """Return the efforts per kg of each body, with its centre and radii, shape (M, n, b)."""
+        tree = self.tree.open
+        kernels = compile_kernel(self.tree, outputs=('regressor',))
+        motion = (np.ascontiguousarray(x) for x in (instants.q, instants.v, instants.a))
+        Y = kernels.batch('regressor', *motion)
+        bodies = zip(tree.mass, tree.com, tree.inertia, strict=True)
+        rows = np.array([body_parameters(RigidBodyInertia(*body)) for body in bodies])
+        per_kg = rows / np.where(tree.mass > 0.0, tree.mass, 1.0)[:, np.newaxis]
+        return np.einsum('mjbk,bk->mjb', Y.reshape(*Y.shape[:2], *per_kg.shape), per_kg)
 
     def load_regressor(self, instants: Instants, frame: str) -> Array:
         r"""Return the effort regressor of a load of negligible extent.

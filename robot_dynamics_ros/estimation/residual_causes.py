@@ -1,21 +1,32 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""Accumulate the residuals of a model, and find their most likely cause by least squares.
+r"""Accumulate the residuals of a model, and find their causes by least squares and evidence.
 
-Each cause is linear in few coefficients, either per joint (a factor, friction, a constant, rotor
-inertia), or common to all joints (another gravity, a delay :math:`\delta` of the efforts,
-:math:`r \approx \delta\,\dot\tau`, a load at the tool). Each is fitted to the residual by least
-squares. A cause is reported if its fit leaves little at every joint with a significant residual,
-and clearly less than any other cause with as few coefficients; otherwise the cause is unknown.
+Each cause is linear in few coefficients, either common to all joints (another gravity, a delay
+:math:`\delta` of the efforts, :math:`r \approx \delta\,\dot\tau`, a load at the tool, a wrong mass
+of one link or of all) or of one joint (a factor, rotor inertia, a constant, viscous or Coulomb
+friction). Friction and rotor inertia, which descriptions usually lack, are fitted at every joint.
+Further causes are added or exchanged one by one, each time that with most evidence; then those
+without evidence, or with impossible values, are removed. All coefficients are fitted together,
+each joint weighted by its remaining residual. The evidence of k coefficients that reduce the
+squared residuals :math:`S_j` of the joints is the Bayesian information criterion
+
+.. math:: \sum_j \frac{N_j}{2}\ln\frac{S_j}{S_j'} - \frac k2 \ln N
+
+with the numbers of independent samples N, so one load is preferred to the factors that would
+explain it at each joint separately. A cause is reported if it explains most of what all others
+leave at a joint; below what the timing of the samples resolves, nothing is.
+
+Source: Schwarz 1978 (the criterion); Efroymson 1960 (stepwise selection).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from robot_dynamics_ros.estimation.accumulate import RmsPeak
+from robot_dynamics_ros.estimation.accumulate import ResidualSums, RmsPeak
 from robot_dynamics_ros.estimation.effort_model import (
     ORIGINS,
     EffortModel,
@@ -24,81 +35,56 @@ from robot_dynamics_ros.estimation.effort_model import (
     ModelEfforts,
     fit_gravity,
 )
+from robot_dynamics_ros.estimation.hypotheses import (
+    COLUMNS,
+    COMMON,
+    PER_DRIVE,
+    PER_JOINT,
+    USUAL,
+    Cause,
+    columns_of,
+    is_possible,
+    sentence,
+)
 from robot_dynamics_ros.spatial.scalar import Array
 
 _MAX_INSTANTS = 2000  # chunks are decimated to at most about twice as many instants
-_MIN_INSTANTS = 30  # least number of instants per coefficient
-_SIGNIFICANT = 0.1  # fraction of the worst relative residual from which a joint is significant
-_MAX_REMAINING = 0.2  # largest fraction of the squared residual left by a reported cause
-_CLEAR = 2.0  # least ratio of the squared residuals left by other causes
-_ROUNDING = 1e-14  # rounding, relative to the squared efforts
+_LEAST_INSTANTS = 30  # number of instants per coefficient
+_CORRELATED = 10.0  # correlated samples equivalent to one independent sample
+_EVIDENCE = 10.0  # nats: least evidence of a cause
+_TIE = 1e-3  # nats: least gain of another cause in place of one
+_EXPLAINED = 0.5  # least share that a reported cause explains of the remaining squared residual
+_MOST_CAUSES = 3  # per joint
 
 
-@dataclass(frozen=True)
-class Cause:
-    """A possible cause of a residual.
-
-    Attributes:
-        name: Name of the cause.
-        columns: Its columns of the regressor, see ``_columns``.
-        common: Whether all joints share the coefficients.
-    """
-
-    name: str
-    columns: slice
-    common: bool = False
-
-
-_MODEL = 8  # column of the model's effort
-CAUSES = (
-    Cause('gravity', slice(0, 3), common=True),
-    Cause('timing', slice(3, 4), common=True),
-    Cause('load', slice(4, 8), common=True),
-    Cause('factor', slice(_MODEL, _MODEL + 1)),
-    Cause('rotor inertia', slice(9, 10)),
-    Cause('offset', slice(10, 11)),
-    Cause('friction', slice(11, 13)),
-    Cause('friction and offset', slice(10, 13)),
-)
-_WIDTH = 13
-
-
-class ResidualSums:
-    """Accumulates residuals and efforts over instants.
+class Explanation(NamedTuple):
+    """Causes of a residual, with their coefficients, and the squared residuals that they leave.
 
     Attributes:
-        count: Number of instants.
-        residual, effort: Statistics of the efforts that the motion determines, N m or N.
-        excess: Residual of joints that may stick beyond their Coulomb friction, N m or N.
-
-    Args:
-        n: Number of joints.
+        causes: The causes.
+        values: Coefficients of each.
+        left: Squared residual of each joint, shape (n,).
     """
 
-    def __init__(self, n: int) -> None:
-        self.count = 0
-        self.residual, self.effort, self.excess = RmsPeak(n), RmsPeak(n), RmsPeak(n)
+    causes: tuple[Cause, ...]
+    values: tuple[Array, ...]
+    left: Array
 
-    def add(self, time: Array, effort: Array, unexplained: Array, determined: Array) -> None:
-        """Add instants at times (M,), s.
 
-        Args:
-            time: Shape (M,), s.
-            effort: Recorded efforts, shape (M, n), N m or N.
-            unexplained: As in ``ModelEfforts``, shape (M, n), N m or N.
-            determined: Mask of the efforts that the motion determines, shape (M, n).
-        """
-        self.count += len(time)
-        self.residual.take(time, np.where(determined, unexplained, np.nan))
-        self.excess.take(time, np.where(determined, np.nan, unexplained))
-        self.effort.take(time, np.where(determined, effort, np.nan))
+class FoundCause(NamedTuple):
+    """A cause that the evidence supports.
 
-    def merge(self, other: ResidualSums) -> None:
-        """Add the instants of another instance, whose times are later."""
-        self.count += other.count
-        self.residual.merge(other.residual)
-        self.excess.merge(other.excess)
-        self.effort.merge(other.effort)
+    Attributes:
+        cause: The cause.
+        values: Its coefficients.
+        share: Share that it explains of what all others leave at each joint, shape (n,).
+        evidence: Its evidence, nats.
+    """
+
+    cause: Cause
+    values: Array
+    share: Array
+    evidence: float
 
 
 class EffortResidual(ResidualSums):
@@ -108,18 +94,24 @@ class EffortResidual(ResidualSums):
         model: The effort model.
         parts: Model efforts by origin, N m or N.
         excluded: Number of excluded efforts by reason, shape (n,).
+        resolution: Residual relative to the effort below which no cause is found.
 
     Args:
         model: The effort model.
-        frame: Frame of a possible load; empty to try no load.
+        frame: Frame of a possible load; empty to try no load, None to try gravity only.
+        resolution: See the attribute.
     """
 
-    def __init__(self, model: EffortModel, frame: str = '') -> None:
+    def __init__(
+        self, model: EffortModel, frame: str | None = None, resolution: float = 0.0
+    ) -> None:
         n, self.model, self._frame = model.tree.n, model, frame
         super().__init__(n)
+        self.resolution = resolution
         self.parts = {origin: RmsPeak(n) for origin in ORIGINS}
         self.excluded: dict[str, Array] = {}
-        self._gram = np.zeros((n, _WIDTH + 1, _WIDTH + 1))
+        width = len(COLUMNS) + model.tree.bodies + 1
+        self._gram = np.zeros((n, width, width))
         self._effort, self._counts = np.zeros((2, n))
 
     def take(self, time: Array, instants: Instants, modelled: ModelEfforts) -> None:
@@ -137,7 +129,8 @@ class EffortResidual(ResidualSums):
             rates = np.gradient(modelled.effort, time, axis=0)
         step = slice(None, None, max(1, len(time) // _MAX_INSTANTS))
         instants, determined = instants.take(step), determined[step]
-        columns = self._columns(instants, modelled.effort[step], rates[step])
+        efforts = modelled.effort[step], modelled.rigid[step], rates[step]
+        columns = self._columns(instants, *efforts)
         columns = np.concatenate([columns, modelled.residual[step, :, np.newaxis]], axis=-1)
         columns = np.where(determined[:, :, np.newaxis], columns, 0.0).transpose(1, 0, 2)
         self._gram += columns.transpose(0, 2, 1) @ columns
@@ -151,74 +144,151 @@ class EffortResidual(ResidualSums):
         with np.errstate(invalid='ignore'):
             return self.residual.rms / np.where(size > 0.0, size, np.nan)
 
-    def _columns(self, instants: Instants, effort: Array, rates: Array) -> Array:
-        """Return the regressor of all causes, shape (M, n, 13)."""
+    def _columns(self, instants: Instants, effort: Array, rigid: Array, rates: Array) -> Array:
+        """Return the regressor of all causes, shape (M, n, k)."""
         gravity = self.model.gravity_regressor(instants.q)
+        if self._frame is None:
+            return np.pad(gravity, ((0, 0), (0, 0), (0, self._gram.shape[1] - 4)))
         load = np.zeros((*effort.shape, 4))
         if self._frame and len(effort):
             load = self.model.load_regressor(instants, self._frame)
-        single = (effort, instants.a, np.ones_like(effort), instants.v_friction, instants.sign)
-        parts = [gravity, rates[:, :, np.newaxis], load, np.stack(single, axis=-1)]
+        single = rigid, effort, instants.a, np.ones_like(effort)
+        parts = [
+            *(gravity, rates[:, :, np.newaxis], load, np.stack(single, axis=-1)),
+            np.stack([instants.v_friction, instants.sign], axis=-1),
+            self.model.body_regressor(instants),
+        ]
         return np.concatenate(parts, axis=-1)
 
-    def fit(self, cause: Cause) -> tuple[Array, Array]:
-        """Return coefficients (n, k) of a cause, and the squared residual it leaves, (n,)."""
-        A, b = self._gram[:, cause.columns, cause.columns], self._gram[:, cause.columns, -1]
-        if cause.common:
-            weight = self._weight
-            common = _least_squares(np.tensordot(weight, A, 1), weight @ b)
-            x = np.tile(common, (len(b), 1))
-        else:
-            x = np.array([_least_squares(*pair) for pair in zip(A, b, strict=True)])
-        left = self._squares - 2.0 * (b * x).sum(axis=1) + np.einsum('jk,jkl,jl->j', x, A, x)
-        return x, np.maximum(left, _ROUNDING * self._effort)
+    def _candidates(self) -> list[Cause]:
+        n, tree = len(self._counts), self.model.tree
+        found = [Cause(name, columns_of(*columns)) for name, columns in COMMON.items()]
+        body = tree.frame(self._frame).body if self._frame else -1
+        found = [
+            cause._replace(body=body) if cause.name == 'load' else cause
+            for cause in found
+            if cause.name != 'load' or self._frame
+        ]
+        found += [Cause('link', (len(COLUMNS) + i,), body=i) for i in range(tree.bodies)]
+        found += [
+            Cause(name, columns_of(*columns), j)
+            for j in range(n)
+            for name, columns in PER_JOINT.items()
+        ]
+        return [cause for cause in found if self._is_testable(cause)]
+
+    def _is_testable(self, cause: Cause) -> bool:
+        """Return whether there are enough instants, and columns with an effect."""
+        counts = self._counts if cause.joint < 0 else self._counts[cause.joint]
+        effect = self._gram[:, cause.columns, cause.columns]
+        effect = effect if cause.joint < 0 else effect[cause.joint]
+        enough = np.max(counts) >= _LEAST_INSTANTS * len(cause.columns)
+        return bool(enough and np.max(effect) > 0.0)
+
+    def _fit(self, causes: Sequence[Cause], scale: Array | None = None) -> Explanation:
+        """Fit all coefficients of causes.
+
+        Args:
+            causes: The causes.
+            scale: Squared residuals by which the joints are weighted, shape (n,); None for those
+                that the causes leave, by iteration.
+        """
+        if scale is None:
+            first = self._fit(causes, self._squares)
+            return self._fit(causes, first.left)
+        weight = np.where(self._counts > 0.0, self._counts / scale, 0.0)
+        n, starts = len(weight), np.cumsum([0, *(len(cause.columns) for cause in causes)])
+        H, h = np.zeros((starts[-1], starts[-1])), np.zeros(starts[-1])
+        used = []
+        for j in range(n):
+            active = [i for i, cause in enumerate(causes) if cause.joint in (-1, j)]
+            place = np.concatenate([[], *(np.arange(*starts[i : i + 2]) for i in active)])
+            columns = [column for i in active for column in causes[i].columns]
+            used.append((place.astype(int), columns))
+            gram = self._gram[j][np.ix_([*columns, -1], [*columns, -1])]
+            H[np.ix_(*2 * [used[j][0]])] += weight[j] * gram[:-1, :-1]
+            h[used[j][0]] += weight[j] * gram[:-1, -1]
+        x = _least_squares(H, h)
+        left = np.zeros(n)
+        for j, (place, columns) in enumerate(used):
+            z = np.append(-x[place], 1.0)
+            left[j] = z @ self._gram[j][np.ix_([*columns, -1], [*columns, -1])] @ z
+        values = tuple(x[start:end] for start, end in zip(starts, starts[1:], strict=False))
+        return Explanation(tuple(causes), values, np.maximum(left, self._floor))
+
+    @property
+    def _floor(self) -> Array:
+        """Squared residual that the timing of the samples leaves, shape (n,)."""
+        return np.maximum(self.resolution**2 * self._effort, 1e-300)
 
     @property
     def _squares(self) -> Array:
-        return self._gram[:, -1, -1]
+        return np.maximum(self._gram[:, -1, -1], self._floor)
 
-    @property
-    def _weight(self) -> Array:
-        """Weights of the joints, which normalise their efforts, shape (n,)."""
-        return np.where(self._effort > 0.0, 1.0 / np.maximum(self._effort, 1e-300), 0.0)
+    def explanation(self) -> list[FoundCause]:
+        """Return the causes that the evidence supports, the one with most evidence first."""
+        if not np.isfinite(self._gram).all():
+            return []
+        every = self._candidates()
+        chosen = [cause for cause in every if cause.name in USUAL]
+        others = [cause for cause in every if cause.name not in PER_DRIVE]
+        cost = self._cost(chosen)
+        for _ in range(_MOST_CAUSES * len(self._counts)):
+            added = [[*chosen, cause] for cause in others if not cause.overlaps(chosen)]
+            own = [cause for cause in chosen if cause in others]
+            rest = [[one for one in chosen if one is not cause] for cause in own]
+            swapped = [
+                [*kept, cause] for kept in rest for cause in others if not cause.overlaps(kept)
+            ]
+            costs = [self._cost(causes) for causes in (*added, *swapped)]
+            prices = [_EVIDENCE] * len(added) + [_TIE] * len(swapped)
+            gains = [cost - new - price for new, price in zip(costs, prices, strict=True)]
+            if not gains or max(gains) <= 0.0:
+                break
+            best = int(np.argmax(gains))
+            chosen, cost = (*added, *swapped)[best], costs[best]
+        return self._supported(chosen, every)
 
-    @property
-    def _significant(self) -> Array:
-        """Mask of the joints with a significant residual, shape (n,)."""
-        share = np.sqrt(self._squares * self._weight)
-        return (share > _SIGNIFICANT * share.max()) & (share > np.sqrt(100.0 * _ROUNDING))
+    def _cost(self, causes: Sequence[Cause]) -> float:
+        """Return the criterion of causes, nats; infinite if a structural one is not possible."""
+        fit, samples = self._fit(causes), self._counts / _CORRELATED
+        if not all(self._is_possible(fit, one) for one in causes if one.name not in PER_DRIVE):
+            return np.inf
+        count = sum(len(cause.columns) for cause in causes)
+        price = 0.5 * np.log(max(samples.sum(), 2.0)) * count
+        return 0.5 * float(samples @ np.log(fit.left)) + float(price)
 
-    def best_cause(self, joints: Array, *, common: bool) -> Cause | None:
-        """Return the cause that explains the residual of some joints better than all others.
+    def _supported(self, chosen: list[Cause], every: Sequence[Cause]) -> list[FoundCause]:
+        """Return the causes without those that are not possible, or for which evidence is weak.
 
         Args:
-            joints: Mask of the joints to explain, shape (n,).
-            common: Whether to try causes common to all joints as well.
-
-        Returns:
-            The cause; None if it is unknown.
+            chosen: Causes, with friction and rotor inertia of every joint.
+            every: All causes, among which are simpler ones of the friction of a joint.
         """
-        if not joints.any() or not np.isfinite(self._gram).all():
-            return None
-        weighted = np.ones(len(joints), dtype=bool) if common else joints
-        fits: list[tuple[float, int, Cause]] = []
-        for cause in CAUSES:
-            x, left = self.fit(cause)
-            count = x.shape[1] * (1 if cause.common else int(joints.sum()))
-            enough = (self._counts[joints] >= _MIN_INSTANTS * x.shape[1]).all()
-            explains = (left <= _MAX_REMAINING * self._squares)[joints].all()
-            if explains and enough and (common or not cause.common):
-                fits.append((float((self._weight * left)[weighted].sum()), count, cause))
-        if not fits:
-            return None
-        least = min(left for left, _, _ in fits)
-        rivals = [fit for fit in fits if fit[0] <= _CLEAR * least]
-        _, _, winner = min(rivals, key=lambda fit: (fit[1], fit[0], fit[2].name))
-        own = winner.columns
-        contain = [
-            c.columns.start <= own.start and own.stop <= c.columns.stop for _, _, c in rivals
-        ]
-        return winner if all(contain) else None
+        while True:
+            fit, found = self._fit(chosen), []
+            for cause, x in zip(chosen, fit.values, strict=True):
+                others = [other for other in chosen if other is not cause]
+                evidence = self._cost(others) - self._cost(chosen)
+                evidence = evidence if self._is_possible(fit, cause) else -np.inf
+                share = 1.0 - fit.left / self._fit(others, fit.left).left
+                if cause.joint >= 0:  # others may make up for it elsewhere
+                    share = np.where(np.arange(len(share)) == cause.joint, share, 0.0)
+                found.append(FoundCause(cause, x, share, evidence))
+            if not found or min(one.evidence for one in found) >= _EVIDENCE:
+                return sorted(found, key=lambda one: -one.evidence)
+            worst = min(found, key=lambda one: one.evidence).cause
+            chosen = [one for one in chosen if one is not worst]
+            simpler = [[*chosen, one] for one in every if one.is_part_of(worst)]
+            simpler = [
+                causes for causes in simpler if self._is_possible(self._fit(causes), causes[-1])
+            ]
+            if simpler:
+                best = min(simpler, key=self._cost)
+                chosen = best if self._cost(chosen) - self._cost(best) >= _EVIDENCE else chosen
+
+    def _is_possible(self, fit: Explanation, cause: Cause) -> bool:
+        return is_possible(self.model.tree, cause, fit.values[fit.causes.index(cause)])
 
     def joint_fits(self) -> dict[str, Any]:
         """Return coefficients of each joint, and the fraction of the residual left by each cause.
@@ -226,95 +296,57 @@ class EffortResidual(ResidualSums):
         ``factor`` and ``correlation`` relate recorded and model effort; ``viscous``, ``dry`` and
         ``constant`` are fitted to the residual, of which they explain ``friction_share``.
         """
-        friction, left = self.fit(CAUSES[-1])
-        total = float((self._weight * self._squares).sum())
-        by_cause = {
-            cause.name: float((self._weight * self.fit(cause)[1]).sum() / total) if total else 0.0
-            for cause in CAUSES
-        }
-        with np.errstate(invalid='ignore', divide='ignore'):
-            own = self._gram[:, _MODEL, _MODEL]
-            factor = 1.0 + self._gram[:, _MODEL, -1] / own
-            correlation = factor * np.sqrt(own / self._effort)
-            share = 1.0 - left / self._squares
+        squares, n = self._squares, len(self._counts)
+        weight = np.where(self._effort > 0.0, 1.0 / np.maximum(self._effort, 1e-300), 0.0)
+        total = float(weight @ squares)
+
+        scale = np.maximum(self._effort, 1e-300)
+
+        def left_by(causes: Sequence[Cause]) -> float:
+            return float(weight @ self._fit(causes, scale).left) / total if total else 0.0
+
+        kinds = {name: [Cause(name, columns_of(*columns))] for name, columns in COMMON.items()}
+        for name, columns in PER_JOINT.items():
+            kinds[name] = [Cause(name, columns_of(*columns), j) for j in range(n)]
+        rows = columns_of('offset', 'viscous', 'dry')
+        friction = self._fit([Cause('friction', rows, j) for j in range(n)], scale)
+        model = COLUMNS.index('factor')
+        own, product = self._gram[:, model, model], self._gram[:, model, -1]
+        factor = np.divide(product, own, out=np.full(n, np.nan), where=own > 0.0) + 1.0
+        ratio = np.divide(own, self._effort, out=np.full(n, np.nan), where=self._effort > 0.0)
+        constant, viscous, dry = np.array(friction.values).T
         return {
             'factor': factor.tolist(),
-            'correlation': correlation.tolist(),
-            'viscous': friction[:, 1].tolist(),
-            'dry': friction[:, 2].tolist(),
-            'constant': friction[:, 0].tolist(),
-            'friction_share': np.nan_to_num(share).tolist(),
-            'left_by_cause': by_cause,
+            'correlation': (factor * np.sqrt(ratio)).tolist(),
+            'viscous': viscous.tolist(),
+            'dry': dry.tolist(),
+            'constant': constant.tolist(),
+            'friction_share': (1.0 - friction.left / squares).tolist(),
+            'left_by_cause': {name: left_by(causes) for name, causes in kinds.items()},
         }
-
-    def causes(self) -> list[tuple[str, str]]:
-        """Return severity and sentence of each cause found; empty if it is gravity."""
-        joints = self._significant
-        best = self.best_cause(joints, common=True)
-        if best is not None:
-            return self._sentences(best, joints)
-        sentences = []
-        for j in np.flatnonzero(joints).tolist():
-            only = np.arange(len(joints)) == j
-            own = self.best_cause(only, common=False)
-            sentences += [] if own is None else self._sentences(own, only)
-        return sentences
 
     @property
     def gravity(self) -> GravityFit | None:
         """The gravity fitted to the efforts; None if gravity loads no joint."""
-        columns = np.array([0, 1, 2, _WIDTH])
+        columns = np.array([*columns_of('gx', 'gy', 'gz'), -1])
         gram = self._gram[:, columns[:, np.newaxis], columns]
         return fit_gravity(self.model.tree.gravity, gram, self._effort, self._counts)
 
     @property
     def is_gravity(self) -> bool:
-        """Whether another gravity explains the residual better than all other causes."""
-        best = self.best_cause(self._significant, common=True)
-        return best is not None and best.name == 'gravity'
+        """Whether another gravity explains more of the residual than any other cause."""
+        found = self.explanation()
+        return bool(found) and found[0].cause.name == 'gravity'
 
-    def _sentences(self, cause: Cause, joints: Array) -> list[tuple[str, str]]:
-        x, left = self.fit(cause)
-        tree, share = self.model.tree, 100.0 * (1.0 - left / self._squares)
-        least = f'{share[joints].min():.0f} % of the residual'
-        if cause.name == 'gravity':
-            return []
-        if cause.name == 'timing':
-            how = 'late' if x[0, 0] < 0.0 else 'early'
-            text = f'the efforts are {1e3 * abs(x[0, 0]):.3g} ms too {how} for the motion: {least}'
-            return [('look', text)]
-        if cause.name == 'load':
-            mass = f'{x[0, 0]:.3g} kg more than the model at {self._frame}'
-            return [('wrong', f'the arm moves as if it carried {mass}: {least}')]
-        return [
-            _joint_sentence(cause, tree.joint_names[j], tree.joint_is_prismatic[j], x[j], share[j])
-            for j in np.flatnonzero(joints).tolist()
-        ]
-
-
-def _joint_sentence(
-    cause: Cause, joint: str, prismatic: bool, x: Array, share: float
-) -> tuple[str, str]:
-    """Return severity and sentence of a cause at a single joint."""
-    force, speed = ('N', 'm/s') if prismatic else ('N m', 'rad/s')
-    rest = f'{share:.0f} % of the residual of {joint} is'
-    if cause.name == 'factor' and x[0] < -1.0:
-        return 'wrong', f'the effort of {joint} has the opposite sign of what its motion needs'
-    if cause.name == 'factor':
-        return 'wrong', (
-            f'the effort of {joint} is {1.0 + x[0]:.3g} times what its motion needs: '
-            'wrong unit, gear ratio, or all masses wrong by that factor'
-        )
-    if cause.name == 'offset':
-        return 'look', f'{rest} a constant of {x[0]:.3g} {force}: an offset of sensor or drive'
-    if cause.name == 'rotor inertia':
-        unit = 'kg' if prismatic else 'kg m²'
-        return 'look', f'{rest} inertia that the model lacks: about {x[0]:.3g} {unit} of the rotor'
-    constant = f', with a constant of {x[0]:.3g} {force}' if len(x) == 3 else ''
-    return 'look', (
-        f'{rest} friction that the model lacks: about {x[-2]:.3g} {force} per {speed} and '
-        f'{x[-1]:.3g} {force} dry{constant}'
-    )
+    def causes(self) -> list[tuple[str, str]]:
+        """Return severity and sentence of each cause found, except of another gravity."""
+        found = [one for one in self.explanation() if one.cause.name != 'gravity']
+        found = [one for one in found if (one.share >= _EXPLAINED).any()]
+        texts = []
+        for one in found:
+            joints = np.flatnonzero(one.share >= _EXPLAINED).tolist()
+            texts.append(sentence(self.model.tree, one.cause, one.values, one.share, joints))
+        return texts
 
 
 def _least_squares(A: Array, b: Array) -> Array:

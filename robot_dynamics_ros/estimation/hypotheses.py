@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Hypotheses on the cause of a residual: columns of the regressor, bounds and sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from robot_dynamics_ros.model import RobotTree
+from robot_dynamics_ros.spatial.scalar import Array
+
+_HEAVIER = 0.2  # of the mass of the arm: largest plausible error of a link's mass
+_OTHER_SCALE = (0.5, 2.0)  # plausible ratio of the masses of an arm to those of its model
+
+
+class Cause(NamedTuple):
+    """A possible cause of a residual.
+
+    Attributes:
+        name: Kind of the cause.
+        columns: Its columns of the regressor.
+        joint: The joint that it affects, or -1 for all.
+        body: The body whose mass is wrong, or that carries a load, or -1.
+    """
+
+    name: str
+    columns: tuple[int, ...]
+    joint: int = -1
+    body: int = -1
+
+    def overlaps(self, others: Sequence[Cause]) -> bool:
+        """Return whether it has columns of another one, or is a load on the same body."""
+        return any(
+            (self.joint == other.joint and bool(set(self.columns) & set(other.columns)))
+            or self.body == other.body >= 0
+            for other in others
+        )
+
+    def is_part_of(self, other: Cause) -> bool:
+        """Return whether it has some of the columns of another one."""
+        return self.joint == other.joint and set(self.columns) < set(other.columns)
+
+
+#: Columns of the regressor that precede those of the bodies.
+COLUMNS = ('gx', 'gy', 'gz', 'delay', 'load', 'load x', 'load y', 'load z', 'mass', 'factor',
+            'rotor', 'offset', 'viscous', 'dry')  # fmt: skip
+PER_JOINT = {
+    'factor': ('factor',),
+    'rotor inertia': ('rotor',),
+    'offset': ('offset',),
+    'friction': ('viscous', 'dry'),
+    'dry friction': ('dry',),
+    'viscous friction': ('viscous',),
+}
+#: What a description usually lacks at every joint, and the simpler forms of it.
+USUAL = ('friction', 'rotor inertia')
+PER_DRIVE = (*USUAL, 'dry friction', 'viscous friction')
+COMMON = {
+    'gravity': ('gx', 'gy', 'gz'),
+    'timing': ('delay',),
+    'load': ('load', 'load x', 'load y', 'load z'),
+    'mass': ('mass',),
+}
+
+
+def columns_of(*names: str) -> tuple[int, ...]:
+    """Return the indices of columns."""
+    return tuple(COLUMNS.index(name) for name in names)
+
+
+def is_possible(tree: RobotTree, cause: Cause, x: Array) -> bool:
+    """Return whether the coefficients x of a cause are physical and plausible."""
+    least, most = np.array(-np.inf), np.inf
+    described = {'viscous': tree.damping, 'dry': tree.coulomb_friction, 'rotor': tree.armature}
+    if cause.name in PER_DRIVE:
+        least = -np.array([described[kind][cause.joint] for kind in PER_JOINT[cause.name]])
+    elif cause.name == 'link':
+        mass = tree.open.mass[cause.body]
+        least, most = -np.array(mass), max(2.0 * mass, _HEAVIER * float(tree.open.mass.sum()))
+    elif cause.name == 'mass':
+        least, most = np.array(_OTHER_SCALE[0] - 1.0), _OTHER_SCALE[1] - 1.0
+    elif cause.name == 'load':
+        x, most = x[:1], float(tree.open.mass.sum())
+    tolerance = 1e-6 * np.abs(x).max()
+    return bool((x >= least - tolerance).all() and (x <= most + tolerance).all())
+
+
+def sentence(
+    tree: RobotTree, cause: Cause, x: Array, share: Array, joints: Sequence[int]
+) -> tuple[str, str]:
+    """Return severity and sentence of a cause.
+
+    Args:
+        tree: The model.
+        cause: The cause; not gravity.
+        x: Its coefficients.
+        share: Share of the squared residual of each joint that it explains, shape (n,).
+        joints: The joints where it explains most.
+    """
+    names = ', '.join(np.array(tree.joint_names)[list(joints)])
+    rest = f'{100.0 * share[list(joints)].min():.0f} % of the residual of {names}'
+    if cause.joint >= 0:
+        return _joint_sentence(tree, cause, x, rest)
+    if cause.name == 'timing':
+        how = 'late' if x[0] < 0.0 else 'early'
+        return 'look', f'the efforts are {1e3 * abs(x[0]):.3g} ms too {how}: {rest}'
+    if cause.name == 'load':
+        more, which = (
+            ('more', 'a load, or a tool that the model lacks')
+            if x[0] > 0.0
+            else ('less', 'a tool of the model is missing')
+        )
+        text = f'the arm moves as if it carried {abs(x[0]):.3g} kg {more} than the model'
+        return 'wrong', f'{text} at its tool, {which}: {rest}'
+    if cause.name == 'link':
+        name, mass = tree.open.link_names[cause.body], float(tree.open.mass[cause.body])
+        return 'wrong', f'{name} weighs about {mass + x[0]:.4g} kg, the model {mass:.4g}: {rest}'
+    return 'wrong', (
+        f'all masses are about {1.0 + x[0]:.3g} times those of the model, or all efforts are in '
+        f'another unit: {rest}'
+    )
+
+
+def _joint_sentence(tree: RobotTree, cause: Cause, x: Array, rest: str) -> tuple[str, str]:
+    """Return severity and sentence of a cause at a single joint."""
+    joint = tree.joint_names[cause.joint]
+    slides = tree.joint_is_prismatic[cause.joint]
+    force, speed = ('N', 'm/s') if slides else ('N m', 'rad/s')
+    if cause.name == 'factor' and x[0] < -1.0:
+        return 'wrong', f'the effort of {joint} has the opposite sign of what its motion needs'
+    if cause.name == 'factor':
+        return 'wrong', (
+            f'the effort of {joint} is {1.0 + x[0]:.3g} times what its motion needs: wrong unit '
+            'or gear ratio'
+        )
+    if cause.name == 'offset':
+        text = f'a constant of {x[0]:.3g} {force}: an offset of sensor or drive'
+        return 'look', f'{rest} is {text}'
+    if cause.name == 'rotor inertia':
+        text = f'about {x[0]:.3g} {"kg" if slides else "kg m²"} of the rotor'
+        return 'look', f'{rest} is inertia that the model lacks: {text}'
+    units = {'viscous': f'{force} per {speed}', 'dry': f'{force} dry'}
+    parts = zip(x.tolist(), PER_JOINT[cause.name], strict=True)
+    sizes = ' and '.join(f'{value:.3g} {units[kind]}' for value, kind in parts)
+    return 'look', f'{rest} is friction that the model lacks: about {sizes}'

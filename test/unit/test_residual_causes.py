@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The cause of a residual is one where one explains it, and none where there is none.
+
+The efforts are Pinocchio's, with friction that the description lacks, and noise.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from samples import Sample, sample
+from synthetic_runs import (
+    Drives,
+    measured_arm,
+    measured_run,
+    periodic_motion,
+    semi_implicit_run,
+    sinusoids,
+)
+
+from robot_dynamics_ros.model import load_robot
+from robot_dynamics_ros.recordings.metrics.analysis import AnalysisSettings, Evaluator
+
+NOISE = (0.0, 1e-3, 0.3)
+
+
+def said(run, described: Sample) -> list[str]:
+    evaluator = Evaluator(described.tree, AnalysisSettings(frame='tool'))
+    evaluator.evaluate([run])
+    return [finding.text for finding in evaluator.findings()]
+
+
+def run_of(rng, arm: Sample, **given):
+    motion = sinusoids(rng, 3, np.arange(0.0, 24.0, 0.01))
+    return measured_run(arm, motion, noise=NOISE, rng=rng, **given)
+
+
+def scaled(arm: Sample, factor: float) -> Sample:
+    """The arm with all masses and inertias multiplied."""
+    text = arm.xml
+    for mass, inertia in ((6.0, 0.03), (9.0, 0.2), (4.0, 0.08)):
+        text = text.replace(f'value="{mass!r}"', f'value="{mass * factor!r}"')
+        for axis in ('ixx', 'iyy', 'izz'):
+            text = text.replace(f'{axis}="{inertia!r}"', f'{axis}="{inertia * factor!r}"')
+    return Sample('arm', text)
+
+
+ARM = measured_arm()
+CAUSES = {
+    'a load': (measured_arm(2.8), ARM, 'the arm moves as if it carried 2.'),
+    'a missing tool': (ARM, measured_arm(1.2), 'the arm moves as if it carried 1.2 kg less'),
+    'all masses': (scaled(ARM, 1.3), ARM, 'all masses are about 1.3 times'),
+    'one link': (measured_arm(heavier=1.4), ARM, 'upper weighs about 10.4 kg, the model 9'),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('kind', CAUSES)
+def test_one_cause_at_several_joints_is_one_cause(kind, rng):
+    acting, described, sentence = CAUSES[kind]
+    texts = said(run_of(rng, acting), described)
+    assert sum(sentence in text for text in texts) == 1
+    others = {text for _, _, text in CAUSES.values()} - {sentence}
+    assert not any(other in text for other in others for text in texts)
+    assert not any('gear ratio' in text or 'gravity' in text for text in texts)
+    # What the description lacks besides: the friction of each joint.
+    assert sum('is friction that the model lacks: about 0.' in text for text in texts) == 3
+
+
+@pytest.mark.slow
+def test_separate_factors_stay_separate_causes(rng):
+    run = run_of(rng, ARM)
+    run.measured_effort[:] *= [1.0, 1.4, 0.6]
+    texts = said(run, ARM)
+    assert any('the effort of lift is 1.4 times' in text for text in texts)
+    assert any('the effort of elbow is 0.6' in text for text in texts)
+
+
+@pytest.mark.slow
+def test_negative_friction_is_no_cause(rng):
+    run = run_of(rng, ARM, friction=lambda v, rigid: -0.8 * v - 1.5 * np.sign(v))
+    assert not any('friction that the model lacks' in text for text in said(run, ARM))
+
+
+@pytest.mark.slow
+def test_an_exact_run_has_no_cause():
+    """Parts of a million are left by solvers, and mean nothing."""
+    arm = sample('planar_2r')
+    drives = Drives([0.0, 0.0], [0.0, 0.0], [0.0, 0.0], [0.0, 0.0])
+    q = periodic_motion(1, 2, 8.0, 1e-3, swing=0.3)
+    run = semi_implicit_run(arm, drives, q, 1e-3)
+    run.velocity[:] *= 1.0 + 4e-6
+    run.effort[:] += 1e-5 * np.sign(run.velocity)
+    tree = load_robot(arm.xml, arm.gravity, effort_limit=1e3)
+    evaluator = Evaluator(tree, AnalysisSettings(frame='link2'))
+    evaluator.evaluate([run])
+    assert evaluator.timing.name == 'semi_implicit'
+    assert [finding.severity for finding in evaluator.findings()] == ['good']
