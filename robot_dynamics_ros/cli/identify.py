@@ -12,12 +12,15 @@ from functools import partial
 from itertools import chain
 from pathlib import Path
 
+import numpy as np
+
 from robot_dynamics_ros import yaml_reader as read
 from robot_dynamics_ros.cli.arguments import (
     JOBS,
     RECORDING,
     TIMING,
     Command,
+    cutoff_of,
     option,
     output,
     recording_choice,
@@ -29,6 +32,7 @@ from robot_dynamics_ros.cli.identify_results import (
     deliver_results,
     identify_currents,
     listed,
+    tilt_remarks,
     weigh,
 )
 from robot_dynamics_ros.errors import ConfigurationError, RecordingError, UnknownNameError
@@ -42,7 +46,7 @@ from robot_dynamics_ros.identification.bags import (
     gather_bag,
     prove,
 )
-from robot_dynamics_ros.identification.choice import AUTO, Request, StillError, check_recording
+from robot_dynamics_ros.identification.choice import Request
 from robot_dynamics_ros.identification.identify import (
     Identification,
     IdentificationPlan,
@@ -50,13 +54,15 @@ from robot_dynamics_ros.identification.identify import (
     plan_by_evidence,
 )
 from robot_dynamics_ros.identification.least_squares import Block
-from robot_dynamics_ros.identification.preparation import EFFORTS
+from robot_dynamics_ros.identification.preparation import EFFORTS, effort_source, require_motion
 from robot_dynamics_ros.identification.unknowns import DEFAULT_TERMS, TERMS
 from robot_dynamics_ros.identification.validation import Trial, implausible
 from robot_dynamics_ros.model.load import check_model
 from robot_dynamics_ros.recordings.bag_jobs import find_bags, run_with_progress
 from robot_dynamics_ros.recordings.output_folder import choose_folder
+from robot_dynamics_ros.recordings.plausibility import StillError, check_recording
 from robot_dynamics_ros.recordings.recording import WHOLE, Recording, current_unit
+from robot_dynamics_ros.recordings.timing import AUTO
 
 _WORSE = 1.2  # times the residual of the nominal robot: a smaller increase may be chance
 _NOTHING = 0.1  # percent of the RMS effort: a negligible residual
@@ -73,9 +79,10 @@ def run(args: argparse.Namespace) -> int:
     if current_unit(args.driver_profile):
         return identify_currents(args, find_bags(args.bags), _request(args))
     identified, sources, gathered = _learn(args, args.bags)
-    if refused := [*_broken(gathered), *implausible(identified)]:
-        return _refused(refused)
     plan = identified.plan
+    tilt = tilt_remarks(plan, args)
+    if refused := [*_broken(gathered), *implausible(identified)]:
+        return _refused([*tilt, *refused])
     if args.validate:
         proof = f'validated on {listed(args.validate)}'
         proofs, trial = _proofs(args.validate, sources[0]), Trial.of(identified)
@@ -86,10 +93,9 @@ def run(args: argparse.Namespace) -> int:
         trial = _crossed(*_halves(gathered), plan, args.prior_weight)
     evidence, results = prove(identified, gathered, proofs, trial, _jobs(args))
     if nonsense := implausible(identified, evidence.residuals[1]):
-        return _refused(nonsense)
+        return _refused([*tilt, *nonsense])
     problems = _problems(identified, evidence, args.most)
-    tilt = [plan.gravity.sentence()] if plan.gravity and plan.gravity.tilted else []
-    remarks = [proof, *tilt, *evidence.remarks, *problems]
+    remarks = [proof, *tilt, *_friction_remarks(identified), *evidence.remarks, *problems]
     deliver_results(args.output, identified, evidence, remarks, results)
     return 1 if problems or any(bag.error for bag in results) else 0
 
@@ -119,6 +125,8 @@ def _learn(args: argparse.Namespace, bags: Sequence[Path]) -> Learned:
         work = partial(gather_bag, plan=plan, most=blocks_per_half(len(bags)))
         gathered = [*failed, *_jobs(args)('gathering', work, sources)]
         blocks = list(chain(*_halves(gathered)))
+        if not blocks:
+            raise _nothing_to_identify(gathered)
         return Learned(conclude(blocks, plan, args.prior_weight), sources, gathered)
 
     learned = fit(plan)
@@ -189,8 +197,12 @@ def _plan(
             return plan, source, failed
         except (RecordingError, UnknownNameError) as error:
             failed.append(BagOutcome.failed(str(bag), str(error)))
+    raise _nothing_to_identify(failed)
+
+
+def _nothing_to_identify(failed: Sequence[BagOutcome]) -> RecordingError:
     reasons = '; '.join(dict.fromkeys(bag.error for bag in failed))
-    raise RecordingError('the bags', 'have nothing to identify from', reasons)
+    return RecordingError('the bags', 'have nothing to identify from', reasons)
 
 
 def _first_moving(source: Source, effort: str) -> Recording:
@@ -202,7 +214,8 @@ def _first_moving(source: Source, effort: str) -> Recording:
     refusals: list[StillError] = []
     for part in source.parts([]):
         try:
-            check_recording(part, source.tree, effort)
+            check_recording(part, source.tree, measured=effort_source(part, effort) == 'measured')
+            require_motion(part, source.tree)
         except StillError as error:
             refusals.append(error)
         else:
@@ -212,17 +225,10 @@ def _first_moving(source: Source, effort: str) -> Recording:
 
 def _request(args: argparse.Namespace) -> Request:
     try:
-        cutoff = {AUTO: AUTO, 'none': None}.get(args.cutoff, args.cutoff)
-        return Request(
-            timing=args.timing,
-            delay=args.delay if args.delay == AUTO else int(args.delay),
-            cutoff=cutoff if cutoff in (AUTO, None) else float(cutoff),
-            effort=args.effort,
-        )
+        delay = args.delay if args.delay == AUTO else int(args.delay)
     except ValueError as error:
-        raise ConfigurationError(
-            '--delay or --cutoff', str(error), 'give a number, or auto'
-        ) from error
+        raise ConfigurationError('--delay', str(error), 'give a number, or auto') from error
+    return Request(args.timing, delay, cutoff_of(args), args.effort)
 
 
 def _crossed(
@@ -257,6 +263,19 @@ def _problems(identified: Identification, evidence: Evidence, most: float | None
         ]
         problems += after.unproved()
     return problems
+
+
+def _friction_remarks(identified: Identification) -> list[str]:
+    """Return which joints have friction that a URDF cannot hold, in one sentence."""
+    tree = identified.tree
+    whole = np.array([tree.damping, tree.coulomb_friction])
+    further = (identified.urdf_friction != whole).any(axis=0)
+    if not further.any():
+        return []
+    return [
+        f'friction of {", ".join(np.array(tree.joint_names)[further])}: corrected.urdf alone '
+        'holds the closest viscous and Coulomb friction, parameters.yaml all terms (--identified)'
+    ]
 
 
 def _broken(bags: Sequence[BagOutcome]) -> list[str]:
@@ -303,9 +322,6 @@ COMMANDS = {
             ),
             **TIMING,
             '--delay': option(AUTO, 'periods from a state to the step in which its command acts'),
-            '--cutoff': option(
-                AUTO, 'cut-off frequency of the zero-phase filter, Hz; none: no filter'
-            ),
             '--effort': option(
                 AUTO,
                 'effort to identify from (default: commanded if recorded, else measured)',

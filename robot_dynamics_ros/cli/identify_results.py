@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -21,9 +22,14 @@ from robot_dynamics_ros.cli.arguments import Options, option, recording_choice
 from robot_dynamics_ros.cli.tables import print_report, print_table
 from robot_dynamics_ros.control.drivers.profile import NEED_CONSTANT, shipped_profiles
 from robot_dynamics_ros.errors import ConfigurationError, RecordingError
-from robot_dynamics_ros.identification import Identification, Request, gather, make_plan
+from robot_dynamics_ros.identification import (
+    Identification,
+    IdentificationPlan,
+    Request,
+    gather,
+    make_plan,
+)
 from robot_dynamics_ros.identification.bags import BagOutcome, Evidence, Source
-from robot_dynamics_ros.identification.choice import check_recording
 from robot_dynamics_ros.identification.correction import (
     JointCurrent,
     as_dict,
@@ -34,12 +40,14 @@ from robot_dynamics_ros.identification.correction import (
 )
 from robot_dynamics_ros.identification.least_squares import Block
 from robot_dynamics_ros.identification.loads import (
+    STILL_TRUSTED,
     DriveGains,
     LoadEstimate,
     estimate_load,
     gains_by_load,
     gains_by_weight,
 )
+from robot_dynamics_ros.identification.preparation import effort_source, require_motion
 from robot_dynamics_ros.identification.report import identification_report, pictures
 from robot_dynamics_ros.identification.unknowns import (
     FORMULA,
@@ -52,6 +60,7 @@ from robot_dynamics_ros.identification.unknowns import (
 from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.recordings.bag.files import short_name
 from robot_dynamics_ros.recordings.output_folder import atomic_folder, choose_folder, write_json
+from robot_dynamics_ros.recordings.plausibility import check_recording
 from robot_dynamics_ros.recordings.recording import Recording, current_unit
 from robot_dynamics_ros.recordings.report.toolkit import ReportTable
 from robot_dynamics_ros.yaml_reader.parsing import read_yaml
@@ -59,6 +68,7 @@ from robot_dynamics_ros.yaml_reader.parsing import read_yaml
 #: Files written to the output folder.
 FILES = ('corrected.urdf', 'parameters.yaml', 'identification.json', 'report.html')
 _MOST_NOTES = 10  # about bags
+_CONTRADICTION = 2.0  # ratio of gains by a load to those by the arm's own weight, and its inverse
 _UNKNOWN = (
     'without torque constants, masses, loads and torques cannot be known; give them in the\n'
     'driver profile (identify --gains corrects an initial value from a run with a known load)'
@@ -88,6 +98,7 @@ def deliver_results(
     report = identification_report(
         lead, result, evidence, [*remarks[1:], *_bag_sentences(bags)], bags
     )
+    patch_file = output / FILES[1]
     with atomic_folder(output) as folder:
         urdf, patch, numbers, page = (folder / name for name in FILES)
         urdf.write_text(corrected_urdf(result), encoding='utf-8')
@@ -95,6 +106,15 @@ def deliver_results(
         write_json(numbers, document)
         replace(report, figures=pictures(result, evidence.series)).write(page)
     print_report(report, output)
+    file = shlex.quote(str(patch_file))
+    print(f'next: analyze BAG --identified {file}; in nodes -p identified:={file}')
+
+
+def tilt_remarks(plan: IdentificationPlan, args: argparse.Namespace) -> list[str]:
+    """Return that gravity points elsewhere than in the model, if it does, in one sentence."""
+    if plan.gravity is None or not plan.gravity.tilted:
+        return []
+    return [plan.gravity.sentence(given=bool(args.gravity))]
 
 
 def listed(names: Sequence[object], most: int = 3) -> str:
@@ -136,7 +156,9 @@ def identify_currents(args: argparse.Namespace, bags: Sequence[Path], request: R
             tree = choice.load(reader)
             for part in choice.parts(reader, tree, math.inf):
                 if plan is None:
-                    check_recording(part, tree, request.effort, currents=True)
+                    measured = effort_source(part, request.effort) == 'measured'
+                    check_recording(part, tree, measured=measured, currents=True)
+                    require_motion(part, tree)
                     unknowns = CurrentUnknowns(tree)
                     plan = make_plan(part, tree, request=request)
                     plan = replace(plan, unknowns=unknowns, base=structural_base(unknowns))
@@ -267,14 +289,16 @@ def _payload(args: argparse.Namespace, learn: Learn) -> tuple[str, list[str]]:
         raise ConfigurationError('--payload', f'has {len(args.bags)} bags', 'give the loaded run')
     identified, (source, *_), _ = learn(args.unloaded or args.bags)
     loaded = _whole(replace(source, path=str(args.bags[0])))
-    gains = DriveGains.of_profile(identified.tree)
-    if not args.unloaded:
+    described = not args.unloaded
+    gains = DriveGains.of_profile(identified.tree, 0.0 if args.given_gains else STILL_TRUSTED)
+    if described:
         identified = _as_described(identified)
         gains = replace(gains, source=f'{gains.source}, arm as described')
-    elif args.driver_profile and not args.given_gains:
+    elif not args.given_gains:
         gains = gains_by_weight(identified, _whole(replace(source, path=str(args.unloaded[0]))))
-    load = estimate_load(identified, loaded, args.payload, gains)
-    return _payload_text(load), _payload_sentences(load)
+    load = estimate_load(identified, loaded, args.payload, gains, described=described)
+    tilt = tilt_remarks(identified.plan, args)
+    return _payload_text(load), [*tilt, *_payload_sentences(load)]
 
 
 def _whole(source: Source) -> Recording:
@@ -335,7 +359,27 @@ def _gains(args: argparse.Namespace, learn: Learn) -> tuple[str, list[str]]:
     loaded = _whole(replace(source, path=str(args.gains[1])))
     frame = args.payload or identified.tree.link_names[-1]
     gains, joints = gains_by_load(identified, loaded, frame, args.load)
-    return _profile_text(args.driver_profile, source, identified, gains, joints)
+    _require_alike(gains, gains_by_weight(identified, _whole(source)), joints, args.load)
+    text, said = _profile_text(args.driver_profile, source, identified, gains, joints)
+    return text, [*tilt_remarks(identified.plan, args), *said]
+
+
+def _require_alike(
+    by_load: DriveGains, by_weight: DriveGains, joints: Sequence[str], load: float
+) -> None:
+    """Reject gains by a load that contradict those by the weight of the arm.
+
+    Raises:
+        RecordingError: They do.
+    """
+    ratio = float(np.median((by_load.factor / by_weight.factor)[np.isfinite(by_load.deviation)]))
+    if not 1.0 / _CONTRADICTION < ratio < _CONTRADICTION:
+        raise RecordingError(
+            f'a load of {load:g} kg',
+            f'needs gains {ratio:.2g} times those by which the arm weighs what its description '
+            f'says, at {", ".join(joints)}',
+            f'was it {load / ratio:.2g} kg, or is the order of the runs UNLOADED LOADED wrong?',
+        )
 
 
 def _profile_text(

@@ -22,6 +22,7 @@ from robot_dynamics_ros.identification.regressor import (
     inertial_parameters,
 )
 from robot_dynamics_ros.identification.unknowns import (
+    DEFAULT_TERMS,
     FORMULA,
     described,
     stribeck_velocity,
@@ -45,9 +46,12 @@ def corrected_links(identified: Identification) -> dict[str, Inertial]:
 
 
 def corrected_joints(identified: Identification) -> dict[str, JointDynamics]:
-    """Return the new <dynamics> of every joint; the joint that is followed has its followers'."""
+    """Return the new <dynamics> of every joint; the joint that is followed has its followers'.
+
+    Their friction is only viscous and Coulomb, see ``Identification.urdf_friction``.
+    """
     tree = identified.tree
-    terms = np.transpose([tree.damping, tree.coulomb_friction, tree.armature]).tolist()
+    terms = np.transpose([*identified.urdf_friction, tree.armature]).tolist()
     joints = dict.fromkeys(tree.followers, JointDynamics(0.0, 0.0))
     return joints | {
         name: JointDynamics(*row) for name, row in zip(tree.joint_names, terms, strict=True)
@@ -76,14 +80,15 @@ def parameter_patch(identified: Identification) -> dict[str, Any]:
         }
         for name, value in corrected_links(identified).items()
     }
+    tree = identified.tree
+    terms = np.transpose([getattr(tree, term) for term in DEFAULT_TERMS]).tolist()
+    values = dict(zip(tree.joint_names, terms, strict=True))
     joints = {
         name: {
-            'damping': value.damping,
-            'coulomb_friction': value.friction,
-            'armature': value.armature,
+            **dict(zip(DEFAULT_TERMS, values.get(name, (0.0, 0.0, 0.0)), strict=True)),
             **_further_terms(identified, name),
         }
-        for name, value in corrected_joints(identified).items()
+        for name in corrected_joints(identified)
     }
     return {
         'robot': identified.tree.name,

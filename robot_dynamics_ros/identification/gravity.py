@@ -73,8 +73,12 @@ class GravityEstimate:
         size = float(np.linalg.norm(self.model))
         return size * self.vector / float(np.linalg.norm(self.vector))
 
-    def sentence(self) -> str:
-        """Return the estimate as one sentence."""
+    def sentence(self, *, given: bool = False) -> str:
+        """Return the estimate as one sentence.
+
+        Args:
+            given: Whether the user gave the gravity of the model.
+        """
         size = float(np.linalg.norm(self.vector))
         angle, sure = math.degrees(self.tilt), math.degrees(self.tilt_deviation)
         text = (
@@ -84,7 +88,8 @@ class GravityEstimate:
         if not self.tilted:
             return text
         argument = ' '.join(f'{x:.4g}' for x in self.direction)
-        return f'the base was tilted: {text}; set it with --gravity {argument}'
+        what = 'the given gravity contradicts the efforts' if given else 'the base was tilted'
+        return f'{what}: {text}; set it with --gravity {argument}'
 
     def as_dict(self) -> dict[str, Any]:
         """Return the estimate for JSON."""

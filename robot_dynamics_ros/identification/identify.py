@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from robot_dynamics_ros.dynamics.joint_terms import FRICTION_TERMS
 from robot_dynamics_ros.errors import RecordingError
 from robot_dynamics_ros.identification.choice import Choice, Request, choose_preparation
 from robot_dynamics_ros.identification.evidence import evident_columns
@@ -22,6 +23,7 @@ from robot_dynamics_ros.identification.least_squares import (
     Block,
     Estimate,
     estimate,
+    merged,
     summarize,
 )
 from robot_dynamics_ros.identification.physical import (
@@ -101,6 +103,8 @@ class Identification:
         estimate: Base parameters with their standard deviations.
         physical: All parameters, physically consistent.
         tree: The corrected robot, including drive friction.
+        urdf_friction: Viscous and Coulomb friction closest to the friction of the corrected robot,
+            in the recorded motion, which is all that a URDF can hold; shape (2, n).
     """
 
     plan: IdentificationPlan
@@ -109,6 +113,7 @@ class Identification:
     estimate: Estimate
     physical: PhysicalParameters
     tree: RobotTree
+    urdf_friction: Array
 
     def silence(self) -> list[str]:
         """Return what the data do not determine, one sentence each."""
@@ -233,7 +238,10 @@ def gather(
     if plan.reference is not None:
         explained = plan.unknowns.columns(samples.motion) @ plan.reference
         rest = np.abs(samples.effort - plan.unknowns.known(samples.motion) - explained)
-        usual = np.nanmedian(np.where(samples.usable, rest, np.nan), axis=0)
+        columns = zip(rest.T, samples.usable.T, strict=True)
+        usual = np.array(
+            [np.median(column[used]) if used.any() else 0.0 for column, used in columns]
+        )
         far = samples.usable & (rest > _FAR * 1.4826 * usual)
         excluded = samples.excluded | {'far from what the model explains': far}
         samples = replace(samples, excluded=excluded)
@@ -264,7 +272,34 @@ def conclude(
     drives = {term: unknowns.term(physical.values, term).copy() for term in unknowns.terms}
     tree = with_inertial_parameters(unknowns.tree, physical.values[: unknowns.links])
     tree = with_terms(tree, drives)
-    return Identification(plan, base, tuple(chosen), fitted, physical, tree)
+    friction = _urdf_friction(blocks, plan, physical.values, tree)
+    return Identification(plan, base, tuple(chosen), fitted, physical, tree, friction)
+
+
+def _urdf_friction(
+    blocks: Sequence[Block], plan: IdentificationPlan, values: Array, tree: RobotTree
+) -> Array:
+    """Return the viscous and Coulomb friction closest to all friction terms, shape (2, n).
+
+    They minimize the squared difference of the friction efforts over the samples. A joint whose
+    two terms are not both unknown keeps those of the robot.
+    """
+    from scipy.optimize import nnls
+
+    unknowns, factors = plan.unknowns, merged(blocks).factors
+    friction = np.array([tree.damping, tree.coulomb_friction])
+    place = {int(k): column for column, k in enumerate(plan.base.leading)}
+    terms = [term for term in unknowns.terms if term in FRICTION_TERMS and term != 'offset']
+    for j in range(tree.n):
+        start = unknowns.links + j
+        at = {term: start + tree.n * unknowns.terms.index(term) for term in terms}
+        known = [k for k in at.values() if k in place]
+        both = [at[term] for term in ('damping', 'coulomb_friction') if at.get(term) in place]
+        if len(both) == 2 and len(known) > 2:
+            columns = factors[j]
+            effort = columns[:, [place[k] for k in known]] @ values[known]
+            friction[:, j] = nnls(columns[:, [place[k] for k in both]], effort)[0]
+    return friction
 
 
 def _trusted(

@@ -33,7 +33,8 @@ from robot_dynamics_ros.spatial.scalar import Array
 _REACH = 0.15  # m, prior distance of the centre of mass of a load from its frame
 _HEAVIEST = 1.0  # initial prior mass of a load, relative to the mass of the arm
 _WEAK = 10.0  # prior deviation of a friction change, in RMS efforts
-_STILL_TRUSTED = 0.1  # relative deviation of the nominal masses from which gains are scaled
+#: Relative deviation of described masses, and of gains that are not known better.
+STILL_TRUSTED = 0.1
 _CARRIES = 0.02  # of the largest gravity variation: minimum of a joint to scale its gain
 _ALIKE = 0.25  # maximum relative residual between nominal and identified gravity effort
 _DETERMINED = 0.25  # maximum relative deviation of a gain that a load determines
@@ -55,9 +56,9 @@ class DriveGains:
     source: str
 
     @classmethod
-    def of_profile(cls, tree: RobotTree) -> DriveGains:
-        """Return uncorrected gains."""
-        return cls(np.ones(tree.n), np.zeros(tree.n), 'gains as given')
+    def of_profile(cls, tree: RobotTree, deviation: float = 0.0) -> DriveGains:
+        """Return uncorrected gains with a relative deviation."""
+        return cls(np.ones(tree.n), np.full(tree.n, deviation), 'gains as given')
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,7 +103,7 @@ def gains_by_weight(arm: Identification, recording: Recording) -> DriveGains:
     usual = float(np.median(1.0 / slope[carries]))
     factor = np.where(carries, 1.0 / np.where(carries, slope, 1.0), usual)
     rest = rest / np.sqrt(np.maximum(np.square(felt).mean(axis=0), np.finfo(float).tiny))
-    relative = np.where(carries, np.hypot(_STILL_TRUSTED, 0.5 * rest), _DETERMINED)
+    relative = np.where(carries, np.hypot(STILL_TRUSTED, 0.5 * rest), _DETERMINED)
     names = ', '.join(np.array(tree.joint_names)[carries])
     source = f"gains scaled by the arm's own weight at {names}, those of the others alike"
     return DriveGains(factor, factor * relative, source)
@@ -150,15 +151,23 @@ class _Difference:
 
 
 def estimate_load(
-    arm: Identification, loaded: Recording, frame: str, gains: DriveGains
+    arm: Identification,
+    loaded: Recording,
+    frame: str,
+    gains: DriveGains,
+    *,
+    described: bool = False,
 ) -> LoadEstimate:
     """Estimate the load of an arm.
+
+    The deviations contain those of the load, of the gains and of the arm.
 
     Args:
         arm: Identification of the arm without load.
         loaded: A run with the load.
         frame: The link that carries the load.
         gains: Correction factors of the efforts.
+        described: Whether the arm is as described, rather than identified.
 
     Raises:
         UnknownNameError: The frame is unknown.
@@ -170,6 +179,8 @@ def estimate_load(
         ridge = problem.solve(gains.factor, mass)
         mass = 2.0 * max(abs(float(ridge.values[0])), 1e-3)
     covariance = ridge.covariance()[:PER_BODY, :PER_BODY] + _by_gains(problem, gains, mass)
+    steps = _described_steps(arm) if described else _identified_steps(arm)
+    covariance += _by_arm(problem, arm, steps, gains, mass)
     return _in_frame(problem, ridge.values[:PER_BODY], covariance, gains)
 
 
@@ -183,6 +194,39 @@ def _by_gains(problem: _Difference, gains: DriveGains, mass: float) -> Array:
             moved[j] += deviation
             move = problem.solve(moved, mass).values[:PER_BODY] - best
             total += np.outer(move, move)
+    return total
+
+
+def _described_steps(arm: Identification) -> Array:
+    """Return the deviations of described parameters, one independent step per body, (b, p)."""
+    unknowns = arm.plan.unknowns
+    body = np.arange(len(unknowns)) // PER_BODY
+    links = np.arange(len(unknowns)) < unknowns.links
+    bodies = np.arange(unknowns.links // PER_BODY)[:, np.newaxis]
+    return STILL_TRUSTED * np.where(links & (body == bodies), unknowns.nominal, 0.0)
+
+
+def _identified_steps(arm: Identification) -> Array:
+    """Return the deviations of identified base parameters, independent steps, shape (r, p)."""
+    base, covariance = arm.estimate.base, arm.estimate.covariance
+    sizes, axes = np.linalg.eigh(covariance)
+    steps = np.zeros((len(base), len(arm.plan.unknowns)))
+    steps[:, base.leading] = (axes * np.sqrt(np.maximum(sizes, 0.0))).T
+    return steps
+
+
+def _by_arm(
+    problem: _Difference, arm: Identification, steps: Array, gains: DriveGains, mass: float
+) -> Array:
+    """Return the covariance of a load due to that of the arm's parameters, shape (10, 10)."""
+    best = problem.solve(gains.factor, mass).values[:PER_BODY]
+    columns = arm.plan.unknowns.columns(problem.samples.motion)
+    total, added = np.zeros((PER_BODY, PER_BODY)), problem.added
+    for step in steps:
+        problem.added = added - columns @ step
+        move = problem.solve(gains.factor, mass).values[:PER_BODY] - best
+        total += np.outer(move, move)
+    problem.added = added
     return total
 
 
@@ -245,6 +289,12 @@ def gains_by_load(
     factor, known = np.ones(n), np.ones(n, dtype=bool)
     for _ in range(_ROUNDS):
         start = problem.solve(factor, 2.0 * mass).values[:PER_BODY]
+        if not start[0] > 0.0:
+            raise RecordingError(
+                'the loaded run',
+                f'implies a load of {start[0]:.3g} kg',
+                'give the run without the load first, the loaded one second',
+            )
         load = start * mass / max(float(start[0]), 1e-6)
         inverse, deviation = _each_gain(problem, load)
         known = (inverse > 0.0) & (deviation < _DETERMINED * np.abs(inverse))

@@ -33,10 +33,14 @@ from robot_dynamics_ros.recordings.report.toolkit import (
     joint_titles,
     joint_units,
 )
+from robot_dynamics_ros.spatial.linear_algebra import correlation
 from robot_dynamics_ros.spatial.scalar import Array
 
 _FAIR = 10.0  # percent of a joint's effort that may remain unexplained without a warning
 _LEAST = 1e-9  # percent: rounding
+_SURE = 3.0  # standard deviations of a change beyond doubt,
+_MATTERS = 0.01  # if it changes a joint's effort by this share
+_ALTERNATES = 0.3  # correlation of successive residuals that counts
 _MOST_BAGS = 10  # rows of the table of bags
 _BINS = 60  # velocity bins of a friction curve
 _MEASURED, _MODEL, _BEFORE = GREY, COLOURS[0], COLOURS[1]
@@ -79,7 +83,7 @@ def identification_report(
     return Report(
         f'Identification of {result.tree.name}',
         lead,
-        [_light(result, before, after)],
+        [_verdict(result, before, after), *_changed(result), *_left(evidence)],
         tiles,
         tables,
         [result.plan.choice.sentence(), _used(after), *result.chosen, *remarks],
@@ -101,9 +105,9 @@ def _used(after: Residuals) -> str:
     return f'filtered samples for validation: {counts}'
 
 
-def _light(result: Identification, before: Residuals, after: Residuals) -> MetricRemark:
-    """Return the verdict as one sentence with its severity."""
-    tilt, name = result.plan.gravity, result.tree.name
+def _verdict(result: Identification, before: Residuals, after: Residuals) -> MetricRemark:
+    """Return the verdict on each joint as one sentence with its severity."""
+    tilt = result.plan.gravity
     if math.isnan(after.worst):
         text = 'no joint moves in the recordings for validation: nothing is validated'
         return MetricRemark('wrong', text)
@@ -117,13 +121,49 @@ def _light(result: Identification, before: Residuals, after: Residuals) -> Metri
         return MetricRemark('wrong', text)
     if tilt is not None and tilt.tilted:
         return MetricRemark('look', tilt.sentence())
-    ratio = float(f'{before.worst / max(after.worst, _LEAST):.2g}')
-    text = (
-        f"the description of {name} leaves up to {before.worst:.3g} % of a joint's effort "
-        f'unexplained, the corrected model {after.worst:.2g} %: {ratio:,.15g} times less; its '
-        'masses are plausible'
-    )
+    joints = zip(after.joints, before.percent, after.percent, strict=True)
+    moved = (row for row in joints if not math.isnan(row[2]))
+    each = ', '.join(f'{joint} {old:.3g} → {new:.2g} %' for joint, old, new in moved)
+    text = f'effort that the description → the corrected model leaves unexplained: {each}'
     return MetricRemark('look' if after.worst > _FAIR else 'good', text)
+
+
+def _changed(result: Identification) -> list[MetricRemark]:
+    """Return which links the data change beyond doubt, and by which combination most."""
+    rows, influence = base_rows(result), result.estimate.influence
+    change = np.array([abs(row.value - row.nominal) for row in rows])
+    sure = change / np.maximum([row.deviation for row in rows], np.finfo(float).tiny)
+    sure = np.where(change * influence > _MATTERS, sure, 0.0)
+    names = [[x for x in result.tree.link_names if f'{x}.' in row.name] for row in rows]
+    sure = np.where([bool(found) for found in names], sure, 0.0)
+    if not (sure > _SURE).any():
+        return []
+    pairs = zip(names, (sure > _SURE).tolist(), strict=True)
+    changed = [name for found, certain in pairs if certain for name in found]
+    row = rows[int(np.argmax(sure))]
+    text = (
+        f'beyond doubt other than described: {", ".join(dict.fromkeys(changed))}; the surest is '
+        f'{row.name}: {row.value:.4g} ± {row.deviation:.2g} {row.unit}, not {row.nominal:.4g}'
+    )
+    return [MetricRemark('good', text)]
+
+
+def _left(evidence: Evidence) -> list[MetricRemark]:
+    """Return what is left at joints that the corrected model explains badly, and why."""
+    after, series = evidence.residuals[1], evidence.series[1]
+    remarks = []
+    for i, (joint, percent) in enumerate(zip(after.joints, after.percent, strict=True)):
+        if math.isnan(percent) or percent <= _FAIR:
+            continue
+        rest = series.residual[np.isfinite(series.residual[:, i]), i]
+        alike = correlation(rest[1:], rest[:-1]) if len(rest) > 2 else 0.0
+        why = 'it varies slowly: compare the plots against velocity and load'
+        if alike < -_ALTERNATES:
+            why = 'it alternates from sample to sample: chatter of the controller or the drive'
+        elif alike < _ALTERNATES:
+            why = 'it differs from sample to sample: noise, which no model explains'
+        remarks.append(MetricRemark('look', f'{percent:.3g} % of {joint} are left: {why}'))
+    return remarks
 
 
 def _residual_table(result: Identification, before: Residuals, after: Residuals) -> ReportTable:
@@ -218,6 +258,7 @@ def _link_table(result: Identification) -> ReportTable:
         'centre after',
     )  # fmt: skip
     nominal, tree = result.plan.unknowns.tree, result.tree
+    alone = result.estimate.base.alone.tolist()
     deviation, share = (
         values[: PER_BODY * tree.bodies : PER_BODY]
         for values in (result.physical.deviations, result.physical.data_share)
@@ -228,7 +269,7 @@ def _link_table(result: Identification) -> ReportTable:
             f'{nominal.mass[i]:.4g} kg',
             f'{tree.mass[i]:.4g} kg',
             f'{deviation[i]:.2g} kg' if deviation[i] else '–',
-            f'{100.0 * share[i]:.0f} %',
+            f'{100.0 * share[i]:.0f} %' if PER_BODY * i in alone else 'only in sums',
             _millimetres(nominal.com[i]),
             _millimetres(tree.com[i]),
         )

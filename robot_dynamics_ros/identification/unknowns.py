@@ -72,7 +72,7 @@ FORMULA = """effort = rnea(q, v, a) + armature a + damping v + coulomb_friction 
        + square_friction v |v| + cubic_friction v^3
        + stribeck_friction exp(-(v / stribeck_velocity)^2) sign(v)
 rnea: inverse dynamics of the corrected URDF under the gravity below, without the friction and
-armature in it. SI units: rad or m, N m or N."""
+armature in it (that friction is the closest viscous and Coulomb). SI units: rad or m, N m or N."""
 _STRIBECK = 0.05  # of the velocity limit: speed at which the Stribeck effect is mostly gone
 
 _INERTIAL_UNITS = ('kg', *3 * ('kg m',), *6 * ('kg m^2',))

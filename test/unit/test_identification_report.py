@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What identify prints: each joint, what changed beyond doubt, what is left, and what is next."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from samples import sample
+from synthetic_runs import (
+    Drives,
+    measured_arm,
+    measured_run,
+    periodic_motion,
+    semi_implicit_run,
+    sinusoids,
+    write_run,
+)
+
+from robot_dynamics_ros.__main__ import main
+
+
+@pytest.mark.slow
+def test_joints_and_changed_links_are_named_and_the_next_command(tmp_path, capsys, rng):
+    motion = sinusoids(rng, 3, np.arange(0.0, 24.0, 0.01))
+    run = measured_run(measured_arm(heavier=2.0), motion, noise=(0.0, 1e-3, 0.3), rng=rng)
+    bag = write_run(tmp_path / 'bag', run, description=measured_arm().xml)
+    out = tmp_path / 'out'
+    assert main(['identify', str(bag), '--output', str(out), '--jobs', '1']) == 0
+    said = capsys.readouterr().out.replace('\n', ' ')
+    each = said.split('leaves unexplained: ')[1].split(' %, ')
+    assert [text.split()[0] for text in each[:3]] == ['pan', 'lift', 'elbow']
+    assert 'beyond doubt other than described: ' in said
+    assert 'upper' in said.split('beyond doubt other than described: ')[1].split(';')[0]
+    assert f'next: analyze BAG --identified {out / "parameters.yaml"}' in said
+    words = ['analyze', str(bag), '--identified', str(out / 'parameters.yaml'), '--output']
+    assert main([*words, str(tmp_path / 'analysis'), '--no-report']) == 0
+    assert 'identify the arm' not in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_a_chattering_joint_hides_no_other(tmp_path, capsys):
+    arm, step = sample('planar_2r'), 2e-3
+    drives = Drives([0.6, 0.3], [0.8, 0.4], [0.0, 0.0], [0.0, 0.0])
+    run = semi_implicit_run(arm, drives, periodic_motion(1, 2, 8.0, step, swing=0.3), step)
+    chatter = 8.0 * (-1.0) ** np.arange(len(run.time))
+    run = replace(run, effort=run.effort + chatter[:, np.newaxis] * [1.0, 0.0])
+    bag = write_run(tmp_path / 'bag', run)
+    words = ['--gravity', '0', '-9.81', '0', '--effort-limit', '1000', '--jobs', '1']
+    main(['identify', str(bag), '--output', str(tmp_path / 'out'), *words])
+    said = capsys.readouterr().out.replace('\n', ' ')
+    joint1, joint2 = said.split('leaves unexplained: joint1 ')[1].split(' joint2 ')[:2]
+    assert float(joint1.split('→ ')[1].split(' %')[0]) > 10.0
+    assert float(joint2.split('→ ')[1].split(' %')[0]) < 1.0
+    assert '% of joint1 are left: it alternates from sample to sample: chatter' in said
