@@ -65,7 +65,7 @@ from robot_dynamics_ros.yaml_reader.parsing import parse_yaml
 _COMMANDS = (
     'check_model FILE --gravity 0 0 -9.81',
     'derive FILE --format text',
-    'compare FILE --states 2',
+    'compare FILE --samples 2',
     'replay FILE --set law=pd_gravity --set natural_frequency=[3.0] --formulation kane',
     'analyze FILE --threshold tracking.rms_error<=0.1 --namespace left',
     'identify FILE --validate FILE --output out',

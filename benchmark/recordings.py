@@ -245,7 +245,7 @@ class PushTrial:
             for seed in range(-1, seeds):
                 run, pushes = self.pushed(i, seed) if seed >= 0 else (self._run, [])
                 name = f'{place}_{seed}'
-                out = ['--no-report', '--no-tables', '--output', f'{name}_found', *more]
+                out = ['--no-report', '--output', f'{name}_found', *more]
                 one = self._written(f'{name}_bag', run, i)
                 self._do('analyze', one, '--contacts', f'{place}.yaml', *out)
                 figures = json.loads(Path(f'{name}_found', 'metrics.json').read_text())

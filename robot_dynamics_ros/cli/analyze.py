@@ -21,6 +21,7 @@ from robot_dynamics_ros.cli.arguments import (
     TIMING,
     TOOL_FRAME,
     Command,
+    cutoff_of,
     option,
     output,
     recording_choice,
@@ -87,6 +88,8 @@ SUMMARY = {
 def run(args: argparse.Namespace) -> int:
     """Analyze every bag; return 1 if a threshold is violated, 2 if a bag failed."""
     bags = find_bags(args.bags)
+    if args.threshold == ['list']:
+        return _list_thresholds(bags[0], _settings(args, 1))
     single = len(bags) == 1
     usual = _USUAL_OUTPUT / (short_name(bags[0]) if single else 'bags')
     output = choose_folder(args.output, usual, force=args.force)
@@ -99,16 +102,24 @@ def run(args: argparse.Namespace) -> int:
         jobs=args.jobs,
         scheduler=args.scheduler,
     )
-    listing = args.threshold == ['list']
-    if not single:
-        _print_many(results, output)
-    elif not listing:
+    if single:
         _print_one(results[0], output)
-    if listing and not results[0].error:
-        print_figures(results[0].figures, results[0].joints)
+    else:
+        _print_many(results, output)
     if any(result.error for result in results):
         return EXIT_FAILED
     return 0 if all(result.passed for result in results) else EXIT_THRESHOLD
+
+
+def _list_thresholds(bag: Path, settings: AnalysisSettings) -> int:
+    """Print the figures that a threshold can bound; write nothing.
+
+    Raises:
+        RobotDynamicsError: The bag cannot be analyzed; the message says why.
+    """
+    result = analyze_bag(bag, settings)
+    print_figures(result.figures, result.joints)
+    return 0
 
 
 def _analyze(settings: AnalysisSettings, job: tuple[Path, Path]) -> BagResult:
@@ -129,13 +140,14 @@ def _settings(args: argparse.Namespace, count: int) -> AnalysisSettings:
         formulation=args.formulation,
         effort=args.effort,
         timing=args.timing,
+        cutoff=cutoff_of(args),
         frame=args.frame,
         contacts=args.contacts,
         program=args.program,
         program_start=args.program_start,
         thresholds=_thresholds(args),
         rows=args.rows,
-        tables=not args.no_tables,
+        tables=args.tables,
         report=count < _MANY if args.report is None else args.report,
     )
 
@@ -246,6 +258,9 @@ def compare_bags(words: list[str], args: argparse.Namespace) -> int:
     notes = _notes(names, (first, second), described=bool(args.described_by))
     frame = tool_frame(tree, args.frame)
     comparison = compare_runs(first, second, tree, frame, args.align)
+    if args.threshold == ['list']:
+        print_figures(comparison.figures, tree.joint_names)
+        return 0
     verdicts = check_thresholds(_thresholds(args), comparison.figures, tree.joint_names)
     unit = current_unit(args.driver_profile)
     report = comparison_report(names, tree, comparison, notes, unit)
@@ -255,9 +270,6 @@ def compare_bags(words: list[str], args: argparse.Namespace) -> int:
         figures = comparison_figures(names, tree, comparison, unit)
         arm = comparison_arms(names, tree, comparison, frame)
         replace(report, figures=figures, arm=arm).write(work / 'report.html')
-    if args.threshold == ['list']:
-        print_figures(comparison.figures, tree.joint_names)
-        return 0
     print_report(report, output)
     print_thresholds(verdicts)
     return 0 if all(verdict.holds for verdict in verdicts) else EXIT_THRESHOLD
@@ -305,7 +317,7 @@ COMMANDS = {
                 'any)',
             ),
             '--program-start S': option(
-                float, 'start time of the program, s (default: first command)'
+                float, 'start time of the program, s (default: as the controller began it)'
             ),
             '--contacts FILE': option(
                 '', 'detect contacts with these thresholds (file written by calibrate)'
@@ -317,7 +329,9 @@ COMMANDS = {
                 'maximum number of rows in rows.csv, 0: no limit',
                 check=read.not_negative,
             ),
-            '--no-tables': option(False, 'do not write rows.csv'),
+            '--tables': option(
+                False, 'write every instant: rows.csv, and rows.parquet by pyarrow'
+            ),
             '--report': option(
                 None,
                 f'write report.html (default: for fewer than {_MANY} bags)',

@@ -32,7 +32,7 @@ from robot_dynamics_ros.model.load import load_mechanism
 from robot_dynamics_ros.model.robot_parameters import assignments, choice_of_joints
 from robot_dynamics_ros.model.robot_tree import STANDARD_GRAVITY, RobotTree
 from robot_dynamics_ros.recordings.reading import RobotChoice
-from robot_dynamics_ros.recordings.timing import TIMINGS
+from robot_dynamics_ros.recordings.timing import AUTO, TIMINGS
 from robot_dynamics_ros.yaml_reader.parsing import parse_yaml
 
 #: Settings of arguments for argparse, by their names and the names of their values, such as
@@ -133,7 +133,7 @@ def _words(text: str) -> list[str]:
 
 
 def _seconds(which: str, default: float) -> dict[str, Any]:
-    text = f'{which} time to use, s since the first state, or a timestamp of simulated time'
+    text = f'{which} time to use, s since the first state, or a timestamp as printed'
     return {'dest': f'{which}_second', 'type': float, 'default': default, 'help': text}
 
 
@@ -235,6 +235,14 @@ PART: Options = {
         'YAML file, or the name of a shipped profile (default: SI units at the joints)',
     ),
     '--namespace': option('', 'namespace of the robot, if a bag has several'),
+    '--states TOPIC': option('', 'topic of the joint states (default: found by type and name)'),
+    '--commands TOPIC': option('', 'topic of the commanded efforts (default: likewise)'),
+    '--reference TOPIC': option('', 'topic of the joint references (default: likewise)'),
+    '--recorded-joints A,B,...': option(
+        [],
+        'recorded names of the joints, in the order of the model, if they differ',
+        type=_words,
+    ),
     '--from S': _seconds('first', -math.inf),
     '--to S': _seconds('last', math.inf),
 }
@@ -247,11 +255,7 @@ RECORDING: Options = {
         'controller, else 0 0 -9.81; Gazebo uses 0 0 -9.8)',
     ),
     **EFFORT_LIMIT,
-    '--joints A,B,...': option(
-        [],
-        'recorded names of the joints, in the order of the model, if they differ',
-        type=_words,
-    ),
+    **JOINTS,
 }
 #: The processes that read the bags.
 JOBS: Options = {
@@ -262,9 +266,13 @@ JOBS: Options = {
 }
 TIMING: Options = {
     '--timing': option(
-        'auto',
+        AUTO,
         'how accelerations are assigned to states and efforts (default: determined from the data)',
-        choices=('auto', *TIMINGS),
+        choices=(AUTO, *TIMINGS),
+    ),
+    '--cutoff HZ': option(
+        AUTO,
+        'cut-off frequency of the zero-phase filter, Hz; none: no filter (default: from the data)',
     ),
 }
 TOOL_FRAME: Options = {'--frame': option('', 'tool frame (default: the end of the longest chain)')}
@@ -411,14 +419,34 @@ def ros_parameters(values: Mapping[str, Any]) -> list[str]:
     return list(chain.from_iterable(words))
 
 
+def cutoff_of(args: argparse.Namespace) -> float | str | None:
+    """Return the cut-off frequency, Hz; None for no filter, or 'auto'.
+
+    Raises:
+        ConfigurationError: It is no positive number.
+    """
+    if args.cutoff in (AUTO, 'none'):
+        return AUTO if args.cutoff == AUTO else None
+    try:
+        cutoff = float(args.cutoff)
+    except ValueError:
+        cutoff = math.nan
+    if not 0.0 < cutoff < math.inf:
+        raise ConfigurationError('--cutoff', f'is {args.cutoff!r}', f'give Hz, none or {AUTO}')
+    return cutoff
+
+
 def recording_choice(args: argparse.Namespace) -> RobotChoice:
     """Return the robot that the arguments select, and how its recordings are read."""
     return RobotChoice(
         robot=args.described_by,
         gravity=tuple(args.gravity) if args.gravity else None,
         effort_limit=getattr(args, 'effort_limit', None),
-        joints=tuple(args.joints),
-        namespace=args.namespace,
+        selection=choice_of_joints(vars(args)),
+        recorded_joints=tuple(args.recorded_joints),
+        topics={
+            key: getattr(args, key) for key in ('namespace', 'states', 'commands', 'reference')
+        },
         driver_profile=args.driver_profile,
         identified=args.identified,
         span=(args.first_second, args.last_second),

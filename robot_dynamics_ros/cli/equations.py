@@ -72,7 +72,7 @@ def run_compare(args: argparse.Namespace) -> int:
         return compare_bags(words, args)
     tree = robot_with_remarks(args)
     with Console(stderr=True).status('') as status:
-        document = compare(tree, args.states, args.seed, status.update)
+        document = compare(tree, args.samples, args.seed, status.update)
     _print(document)
     if args.json:
         write_json(args.json, document)
@@ -334,7 +334,7 @@ COMMANDS = {
         run_compare,
         {
             **ROBOT,
-            '--states N': option(10, 'number of random states to compare'),
+            '--samples N': option(10, 'number of random states to compare'),
             '--seed': option(0, 'random seed of the states'),
             **JSON,
             **grouped(

@@ -8,7 +8,9 @@
 from __future__ import annotations
 
 import argparse
+import math
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -37,12 +39,18 @@ from robot_dynamics_ros.parameters import help_text, require_known
 from robot_dynamics_ros.recordings.bag.files import short_name
 from robot_dynamics_ros.recordings.bag_jobs import find_bags
 from robot_dynamics_ros.recordings.metrics.effort import ContactStream
+from robot_dynamics_ros.recordings.outliers import OutlierTimes
 from robot_dynamics_ros.recordings.output_folder import (
     CsvTable,
     atomic_folder,
     choose_folder,
     flat_columns,
     write_json,
+)
+from robot_dynamics_ros.recordings.plausibility import (
+    MissingError,
+    StillError,
+    check_recording,
 )
 from robot_dynamics_ros.recordings.reading import RobotChoice
 from robot_dynamics_ros.recordings.recording import Recording, current_unit
@@ -56,6 +64,7 @@ from robot_dynamics_ros.spatial.scalar import Array
 _MOST, _BY_RATE = 200.0, 0.2  # bandwidth: maximum, 1/s; share of the state rate
 _USUAL_OUTPUT = Path('out') / 'replay'
 TOLERANCE = 1e-9  # N m or N: rounding by another order of additions
+LEAST_SHARE = 0.95  # of the commands that must be compared
 _REFERENCE_TOLERANCE = 1e-6
 EXIT_DIFFERENT = 1
 #: What the numbers of lost answers, and of unanswered and of refused states mean.
@@ -64,6 +73,7 @@ _COUNTED = (
     'states were not answered, or neither command nor reference was recorded: not shown to the '
     'loop',
     'states that were answered are refused by the loop',
+    'commands have no state of their own, or another number of values: not compared',
 )
 
 
@@ -136,7 +146,11 @@ def _document(
 ) -> dict[str, Any]:
     worst = float(difference.peak.max())
     notes = [*source.notes, *result.problems, *source.bag_notes]
-    counts = (result.lost, result.unanswered, result.refused)
+    unpaired, first_unpaired = source.unpaired
+    missing = result.lost + unpaired + result.refused
+    first_missing = float(np.fmin(result.first_lost, first_unpaired))
+    share = result.compared / (result.compared + missing)
+    counts = (result.lost, result.unanswered, result.refused, unpaired)
     notes += [f'{x} {text}' for x, text in zip(counts, _COUNTED, strict=True) if x]
     if result.reference_error > _REFERENCE_TOLERANCE:
         notes.append(
@@ -152,6 +166,9 @@ def _document(
         'changes': dict(changes),
         'commands': result.compared,
         'commands_lost': result.lost,
+        'commands_without_state': unpaired,
+        'commands_compared_share': share,
+        'first_missing_at': None if math.isnan(first_missing) else first_missing,
         'states_unanswered': result.unanswered,
         **difference.figures('rms', 'peak', 'peak_at'),
         **size.figures('effort_rms'),
@@ -160,7 +177,9 @@ def _document(
         'last_difference_at': result.last,
         'commands_beyond': result.out_of_tolerance,
         'tolerance': tolerance,
-        'within_tolerance': bool(worst <= tolerance) and not result.refused,
+        'within_tolerance': worst <= tolerance
+        and not (result.out_of_tolerance or result.refused)
+        and share >= LEAST_SHARE,
         'notes': notes,
     }
 
@@ -195,7 +214,7 @@ def run_calibration(args: argparse.Namespace) -> int:
         for _, step, _ in stream.take(chunk):
             if step > 0.0:
                 samples.take(step, stream.detector)
-            else:
+            elif step == 0.0:
                 samples.begin_segment()
             if fitting is not None:  # explained by a fit to the other parts
                 stream.observer.fit = others[int(fitting.part(len(samples.bands)))]
@@ -222,14 +241,19 @@ def _survey(bag: Path, choice: RobotChoice) -> tuple[RobotTree, bool, float]:
         first = next(iter(choice.parts(reader, tree)), None)
     if first is None or len(first.time) < 2:
         raise RecordingError(f'bag {bag}', 'has fewer than two states', 'record for longer')
+    with suppress(StillError, MissingError):
+        check_recording(first, tree, measured=first.has_measured, currents=True)
     return tree, first.has_measured, 1.0 / float(np.median(np.diff(first.time)))
 
 
 def _chunks(bags: list[Path], choice: RobotChoice, tree: RobotTree) -> Iterator[Recording]:
     for bag in bags:
+        outliers = OutlierTimes()
         with choice.read(bag) as reader:
             for part in choice.parts(reader, tree):
-                yield part.of_joints(tree.joint_names)
+                yield outliers.take(part.of_joints(tree.joint_names))
+        if problem := outliers.problem():
+            raise RecordingError(f'bag {str(bag)!r}', 'has unusable states', problem)
 
 
 def _seen(

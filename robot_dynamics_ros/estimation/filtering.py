@@ -101,7 +101,7 @@ def low_pass(cutoff: float | None, rate: float) -> LowPass:
     return LowPass(taps, max(1, int(rate / (_OVERSAMPLING * cutoff))))
 
 
-def noise_cutoff(velocity: Array, rate: float) -> float | None:
+def noise_cutoff(velocity: Array, rate: float, count: int = 0) -> float | None:
     r"""Choose the filter cutoff for identification from the noise of velocities, Hz.
 
     Noise of the acceleration biases least squares: with the ratio r of noise power to signal
@@ -112,6 +112,7 @@ def noise_cutoff(velocity: Array, rate: float) -> float | None:
     Args:
         velocity: Velocities at equal intervals, shape (N, n).
         rate: Sample rate, Hz.
+        count: Number of samples of the whole recording, if the velocities are a part of it.
 
     Returns:
         The cutoff; None if it exceeds a quarter of the rate, so that no filter is needed, or if
@@ -130,7 +131,7 @@ def noise_cutoff(velocity: Array, rate: float) -> float | None:
     slope = np.square(2.0 * np.pi * frequency)[:, np.newaxis]
     signal = np.cumsum(power * slope, axis=0) * frequency[0]
     noise = floor * (2.0 * np.pi) ** 2 * _PASSED * frequency[:, np.newaxis] ** 3
-    samples = 2.0 * frequency * len(velocity) / rate
+    samples = 2.0 * frequency * max(count, len(velocity)) / rate
     bias = np.sqrt(samples[:, np.newaxis] * noise / np.maximum(signal, noise))
     unbiased = frequency[(bias < _ALLOWED_BIAS).all(axis=1)].max(initial=0.0)
     share = np.cumsum(power, axis=0) / power.sum(axis=0)

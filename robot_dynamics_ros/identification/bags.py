@@ -23,7 +23,6 @@ from robot_dynamics_ros.identification.identify import (
     gather,
 )
 from robot_dynamics_ros.identification.least_squares import Block, BlockStore
-from robot_dynamics_ros.identification.preparation import glitches
 from robot_dynamics_ros.identification.validation import (
     JointResiduals,
     Residuals,
@@ -32,10 +31,10 @@ from robot_dynamics_ros.identification.validation import (
     halved,
 )
 from robot_dynamics_ros.model import RobotTree
-from robot_dynamics_ros.recordings.reading import RobotChoice
+from robot_dynamics_ros.recordings.outliers import OutlierTimes
+from robot_dynamics_ros.recordings.reading import CHUNK_S, RobotChoice
 from robot_dynamics_ros.recordings.recording import Recording
 
-CHUNK_S = 60.0  # s, part of a bag in memory at once
 _MOST_BLOCKS = 400  # of all bags together, but at least one for each half of a bag
 
 _STILL = 'no joint moves freely under a known effort'
@@ -152,14 +151,13 @@ def gather_bag(source: Source, plan: IdentificationPlan, most: int) -> BagOutcom
     notes: list[str] = []
     short: list[str] = []
     efforts: defaultdict[str, Counter[str]] = defaultdict(Counter)
-    strange = 0
+    outliers = OutlierTimes()
     try:
         for part in source.parts(notes):
+            outliers.take(part.of_joints(source.tree.joint_names))
             for store, half in zip(stores, halved(part), strict=True):
                 try:
                     store.add(gather(half, plan, efforts))
-                    run = half.of_joints(source.tree.joint_names)
-                    strange += int(glitches(run, source.tree).any(axis=1).sum())
                 except RecordingError as error:
                     short.append(str(error))
     except (RobotDynamicsError, OSError) as error:
@@ -167,8 +165,9 @@ def gather_bag(source: Source, plan: IdentificationPlan, most: int) -> BagOutcom
     halves = stores[0].blocks, stores[1].blocks
     if not any(halves):
         return BagOutcome.failed(source.path, short[0] if short else _STILL)
-    if strange:
-        notes.append(f'{strange} states far from their neighbours (glitches): excluded')
+    if problem := outliers.problem():
+        return BagOutcome.failed(source.path, problem)
+    notes += outliers.remarks()
     return BagOutcome(source.path, tuple(notes), efforts=efforts, halves=halves)
 
 

@@ -56,7 +56,7 @@ class Ridge:
     def __init__(self, sums: Array, counts: Array, start: Array, covariance: Array) -> None:
         self.sums, self._start, self._covariance = sums, start, covariance
         self._counts, self._effort = np.maximum(counts, 1), _squared_effort(sums)
-        self._weight = self._counts / (_FIRST * self._effort)
+        self._weight = self._first = self._counts / (_FIRST * self._effort)
 
     @classmethod
     def of_blocks(cls, blocks: Sequence[Block], unknowns: Unknowns, base: BaseParameters) -> Ridge:
@@ -98,7 +98,7 @@ class Ridge:
     def fit(self, kept: Array, segments: Array) -> Array:
         """Return the values of the kept columns fitted to some segments, else 0, shape (r,)."""
         sums = self.sums[segments].sum(axis=0)
-        values = np.zeros(len(self._start))
+        values, self._weight = np.zeros(len(self._start)), self._first
         for _ in range(3):
             values[kept] = self._solve(self._weighted(sums), kept)
             rest = _misfit(sums, values) / (self._counts * len(segments) / len(self))

@@ -31,9 +31,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from robot_dynamics_ros.errors import ParameterError, RecordingError, known_name
-from robot_dynamics_ros.estimation.filtering import low_pass, white_noise
+from robot_dynamics_ros.estimation.filtering import low_pass, moving_joints, white_noise
 from robot_dynamics_ros.identification.unknowns import JointMotion
 from robot_dynamics_ros.model import RobotTree
+from robot_dynamics_ros.recordings.outliers import without_outliers
+from robot_dynamics_ros.recordings.plausibility import StillError
 from robot_dynamics_ros.recordings.recording import Recording
 from robot_dynamics_ros.recordings.series import interpolate_columns
 from robot_dynamics_ros.recordings.timing import TIMINGS, differentiated
@@ -47,10 +49,6 @@ _JITTER = 0.01  # periods; above this jitter, states are interpolated at equal i
 _HOLD = 0.02  # s for which a command is held without a new one
 SHORTEST = 8  # minimum states in a run
 _BRIDGED = 0.06  # s without a state that are interpolated if efforts are measured
-_NEIGHBOURS = 5  # samples of the median filter for glitches
-_STRANGE = 10.0  # robust standard deviations from the median, and
-_LARGE = 0.1  # share of the range of the signal, above which a sample is a glitch
-_TOO_FAST = 3.0  # times the velocity limit
 _NO_NUMBER = 1e6  # rad, m and their rates: beyond the range of any sensor
 _FEW = 0.01  # accepted share of non-finite states
 
@@ -106,11 +104,12 @@ def equal_intervals(
     run = recording.of_joints(tree.joint_names)
     _require_states(len(run.time))
     _refuse_impossible(run)
+    run = without_outliers(run)
     finite = np.isfinite(run.position).all(axis=1) & np.isfinite(run.velocity).all(axis=1)
-    finite &= ~glitches(run, tree).any(axis=1)
     time, q, v = run.time[finite], run.position[finite], run.velocity[finite]
     _require_states(len(time))
-    held = run.measured_effort[finite] if measured else _held(time, run.effort[finite])
+    effort_at = run.measured_effort[finite] if measured else run.effort[finite]
+    held = _bridged(time, effort_at) if measured else _held(time, effort_at)
     period = float(np.median(np.diff(time)))
     gap = max(_GAP * period, _BRIDGED if measured else 0.0)
     ends = np.flatnonzero(np.diff(time) > gap) + 1
@@ -133,6 +132,24 @@ def _require_states(count: int) -> None:
             'the recording',
             f'has {count} states with position and velocity',
             f'at least {SHORTEST} are needed',
+        )
+
+
+def require_motion(recording: Recording, tree: RobotTree) -> None:
+    """Reject a recording in which fewer than two joints move, from which little is identified.
+
+    Raises:
+        StillError: Names the joint that moves.
+    """
+    run = without_outliers(recording.of_joints(tree.joint_names))
+    finite = np.isfinite(np.hstack([run.position, run.velocity])).all(axis=1)
+    moves = moving_joints(run.position[finite], run.velocity[finite])
+    if tree.n > 1 and moves.sum() < 2:
+        names = ', '.join(np.array(tree.joint_names)[moves]) or 'no joint'
+        raise StillError(
+            'the recording',
+            f'moves {names} only: the others cannot be identified',
+            'record a motion of all joints (command excite designs one)',
         )
 
 
@@ -164,25 +181,17 @@ def _refuse_impossible(run: Recording) -> None:
             )
 
 
-def glitches(run: Recording, tree: RobotTree) -> Array:
-    """Return the mask of outliers, shape (N, n): far from neighbouring samples or above limits.
-
-    Args:
-        run: Recording with columns in the joint order of the robot.
-        tree: The robot, for its velocity limits.
-    """
-    from scipy.ndimage import median_filter
-
-    strange = np.zeros(run.velocity.shape, dtype=bool)
-    for values in (run.position, run.velocity):
-        median = median_filter(np.nan_to_num(values), size=(_NEIGHBOURS, 1), mode='nearest')
-        distance = np.abs(values - median)
-        usual = 1.4826 * np.nanmedian(distance, axis=0)
-        low, high = np.nanpercentile(values, (2.0, 98.0), axis=0)
-        strange |= distance > np.maximum(_STRANGE * usual, _LARGE * (high - low) + 1e-12)
-    # The last values are the velocities.
-    limit = np.where(tree.velocity_limit > 0.0, tree.velocity_limit, np.inf)
-    return strange | (np.abs(values) > _TOO_FAST * np.maximum(limit, np.abs(median)))
+def _bridged(time: Array, effort: Array) -> Array:
+    """Return the efforts with missing ones interpolated across at most 60 ms."""
+    bridged = effort.copy()
+    for j, column in enumerate(effort.T):
+        known = np.flatnonzero(np.isfinite(column))
+        if 0 < len(known) < len(column):
+            after = np.clip(np.searchsorted(known, np.arange(len(column))), 1, len(known) - 1)
+            near = time[known[after]] - time[known[after - 1]] <= _BRIDGED
+            line = np.interp(time, time[known], column[known], left=np.nan, right=np.nan)
+            bridged[:, j] = np.where(near | np.isfinite(column), line, np.nan)
+    return bridged
 
 
 def _held(time: Array, effort: Array) -> Array:

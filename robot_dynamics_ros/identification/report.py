@@ -33,7 +33,7 @@ from robot_dynamics_ros.recordings.report.toolkit import (
     joint_titles,
     joint_units,
 )
-from robot_dynamics_ros.spatial.linear_algebra import correlation
+from robot_dynamics_ros.recordings.series import correlation
 from robot_dynamics_ros.spatial.scalar import Array
 
 _FAIR = 10.0  # percent of a joint's effort that may remain unexplained without a warning

@@ -11,14 +11,15 @@ import numpy as np
 
 from robot_dynamics_ros.dynamics.joint_terms import JointTerms
 from robot_dynamics_ros.errors import RecordingError
+from robot_dynamics_ros.estimation.accumulate import ResidualSums
 from robot_dynamics_ros.estimation.effort_model import Instants, model_efforts
-from robot_dynamics_ros.estimation.residual_causes import ResidualSums
 from robot_dynamics_ros.identification.identify import Identification
 from robot_dynamics_ros.identification.preparation import Preparation, effort_source
 from robot_dynamics_ros.identification.regressor import inertial_parameters, regressor
 from robot_dynamics_ros.model import RobotTree
+from robot_dynamics_ros.recordings.outliers import without_outliers
 from robot_dynamics_ros.recordings.recording import Recording
-from robot_dynamics_ros.recordings.timing import find_outliers, find_timing, make_instants
+from robot_dynamics_ros.recordings.timing import find_timing, make_instants
 from robot_dynamics_ros.spatial.scalar import Array
 
 _AT_ONCE = 4096  # samples whose regressor is in memory at once
@@ -136,8 +137,7 @@ def evaluated(recording: Recording, tree: RobotTree, preparation: Preparation) -
     Raises:
         UnknownNameError: The timing or effort is unknown, or a joint was not recorded.
     """
-    run = recording.of_joints(tree.joint_names)
-    run = run.without(find_outliers(run))
+    run = without_outliers(recording.of_joints(tree.joint_names))
     measured = effort_source(run, preparation.effort) == 'measured'
     effort = run.measured_effort if measured else run.effort
     late = preparation.delay

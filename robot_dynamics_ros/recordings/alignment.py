@@ -15,7 +15,7 @@ from functools import partial
 import numpy as np
 
 from robot_dynamics_ros.errors import ConfigurationError, RecordingError
-from robot_dynamics_ros.recordings.recording import NANO, Recording, span_origin
+from robot_dynamics_ros.recordings.recording import NANO, Recording, format_time, span_origin
 from robot_dynamics_ros.recordings.series import interpolate_columns
 from robot_dynamics_ros.spatial.scalar import Array
 
@@ -214,7 +214,7 @@ def _check_clock(time: Array) -> None:
         step, begin = time[place + 1] - time[place], time[place] - span_origin(float(time[0]))
         raise RecordingError(
             'a run',
-            f'has a clock that jumps by {step:.6g} s at {begin:.6g} s',
+            f'has a clock that jumps by {format_time(step)} at {format_time(begin)}',
             'cut it there with --from or --to',
         )
 

@@ -19,10 +19,12 @@ from robot_dynamics_ros.errors import RecordingError, UnknownNameError
 from robot_dynamics_ros.messages import NANO
 from robot_dynamics_ros.recordings.bag.reader import BagReader
 from robot_dynamics_ros.recordings.columns import NumberColumns, StateColumns
+from robot_dynamics_ros.recordings.stream_alignment import Rows, repeated_rows
 from robot_dynamics_ros.spatial.scalar import Array
 
 STATE = 'sensor_msgs/msg/JointState'
 ARRAY = 'std_msgs/msg/Float64MultiArray'
+_UNREAD = ('control_msgs/msg/JointTrajectoryControllerState', 'control_msgs/msg/DynamicJointState')
 SINGLE = 'std_msgs/msg/Float64'
 TEXT = 'std_msgs/msg/String'
 # Last parts of the names of JointState topics that are not measured states.
@@ -151,7 +153,7 @@ class _TopicFinder:
         if namespace:
             space = '/' + namespace.strip('/')
             default = f'{space.rstrip("/")}/joint_states'
-            topics = [topic for topic in topics if topic.startswith(space)]
+            topics = [topic for topic in topics if topic.startswith(f'{space.rstrip("/")}/')]
             topics = [default] if default in topics else topics
         else:
             topics = self.ending('joint_states', STATE) or topics
@@ -161,10 +163,10 @@ class _TopicFinder:
             raise self._error(f'has no joint states{where}', f'its topics: {listed}')
         if len(topics) > 1:
             spaces = sorted({topic.rpartition('/')[0] or '/' for topic in topics})
-            what, known = ('namespace', spaces) if len(spaces) > 1 else ('states topic', topics)
+            option, known = ('--namespace', spaces) if len(spaces) > 1 else ('--states', topics)
             raise self._error(
                 f'has several topics of joint states: {", ".join(topics)}',
-                f'choose a {what}: {", ".join(known)}',
+                f'choose one with {option}: {", ".join(known)}',
             )
         return topics[0]
 
@@ -182,7 +184,8 @@ class _TopicFinder:
         topics = self.ending(ending, kind, f'{space}/')
         if len(topics) > 1:
             listed = ', '.join(topics)
-            raise self._error(f'has several topics of {ending}: {listed}', 'name one')
+            option = '--commands' if kind == ARRAY else '--reference'
+            raise self._error(f'has several topics of {ending}: {listed}', f'give {option} TOPIC')
         return topics[0] if topics else ''
 
     def _error(self, problem: str, remedy: str) -> RecordingError:
@@ -209,6 +212,7 @@ class BagLayout(NamedTuple):
     Attributes:
         joints: Joint names, one per column.
         order: Index of each joint in the effort arrays; empty if no effort array is usable.
+        width: Number of values of an effort array; others are left out.
         stamped: Whether to use the timestamps of the states, rather than the bag's receive times.
         by_stamp: Whether a command has the time of the state it was computed from; else commands
             are paired with states by arrival.
@@ -222,6 +226,7 @@ class BagLayout(NamedTuple):
 
     joints: tuple[str, ...]
     order: tuple[int, ...]
+    width: int
     stamped: bool
     by_stamp: bool
     command_hold_ns: int
@@ -288,10 +293,14 @@ def make_layout(
     """
     no_times = np.zeros(0, dtype=np.int64)
     clocks: dict[tuple[str, ...], list[Array]] = {}
+    new: dict[tuple[str, ...], list[Array]] = {}  # times of states that repeat none
     finite, references, answers, sizes = list[Array](), [no_times], [no_times], set[int]()
     for topic, arrived, group in _first_columns(bag, topics):
         if topic == topics.states:
             clocks.setdefault(group.names, []).append(np.stack([group.stamp_ns, arrived]))
+            times = group.stamp_ns if group.stamp_ns.any() else arrived
+            rows = Rows(times, arrived, group.position, group.velocity, group.effort)
+            new.setdefault(group.names, []).append(times[~repeated_rows(rows)[0]])
             finite.append(np.isfinite(group.velocity).all(axis=1))
         elif topic == topics.reference:
             references.append(group.stamp_ns)
@@ -306,14 +315,18 @@ def make_layout(
             f'has no states on {topics.states!r}',
             '; '.join([f'its topics: {known}', *bag.losses]),
         )
-    notes: list[str] = []
+    notes = [
+        f'topic {topic} ({kind}) is not read'
+        for topic, kind in sorted(bag.topics.items())
+        if kind in _UNREAD and bag.counts.get(topic)
+    ]
     columns = _columns(list(dict.fromkeys(chain(*clocks))), tuple(joints), described, notes)
     stamps, arrivals = max(map(np.hstack, clocks.values()), key=np.size)  # most frequent publisher
     stamped = bool(stamps.any()) and (len(stamps) == 1 or bool(np.diff(stamps).any()))
     if not stamped:
         notes.append('the states have no timestamps: the times of the bag are used')
         stamps = arrivals
-    period = _interval(stamps)
+    period = _interval(max(map(np.hstack, new.values()), key=np.size))
     cutoff = 0.0
     if np.concatenate(finite).mean() < _MAJORITY:
         cutoff = min(_CUTOFF_HZ, _CUTOFF_SHARE / period) if period else _CUTOFF_HZ
@@ -325,9 +338,14 @@ def make_layout(
     by_stamp = not len(commands) or bool(np.isin(commands, stamps).mean() >= _MAJORITY)
     if not by_stamp:
         notes.append('commands have no timestamp: each is paired with the last state before it')
+    recorded = set(chain(*clocks))
+    orders = [command_joints, described, [name for name in described if name in recorded], columns]
+    likely = [list(names) for names in (orders[:1] if command_joints else orders[1:]) if names]
+    commanded = next((names for names in likely if len(names) in sizes), likely[0])
     return BagLayout(
         columns,
-        _command_order(sizes, columns, list(command_joints or described or columns), notes),
+        _command_order(sizes, columns, commanded, notes),
+        len(commanded),
         stamped,
         by_stamp,
         _hold_ns(commands, stamps if by_stamp else arrivals, 'commands', notes),
@@ -364,7 +382,7 @@ def _command_order(
     """Return the index of each column's effort in the effort arrays, of these lengths."""
     if not sizes:
         return ()
-    if sizes != {len(commanded)} or not set(columns) <= set(commanded):
+    if len(commanded) not in sizes or not set(columns) <= set(commanded):
         notes.append(
             f'commands have {", ".join(map(str, sorted(sizes)))} values, expected one for each of '
             f'{", ".join(commanded)}: not used; name their joints'

@@ -14,6 +14,7 @@ from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.recordings.alignment import Alignment, align, resample
 from robot_dynamics_ros.recordings.metrics.metric import MetricRemark
 from robot_dynamics_ros.recordings.metrics.tracking import Tracking, tool_path
+from robot_dynamics_ros.recordings.plausibility import problem_of
 from robot_dynamics_ros.recordings.recording import Recording
 from robot_dynamics_ros.recordings.report.figures import COLOURS, GREY, PlotLine, Plots
 from robot_dynamics_ros.recordings.report.toolkit import (
@@ -26,6 +27,7 @@ from robot_dynamics_ros.recordings.report.toolkit import (
     ReportTable,
     joint_table,
     joint_titles,
+    quantity,
 )
 from robot_dynamics_ros.spatial.scalar import Array
 
@@ -43,6 +45,7 @@ class Comparison:
             first.
         distance: Distance between the tools, shape (N,), m.
         figures: Errors, differences and efforts by joint, as plain numbers.
+        problems: Why each run cannot be of this robot, as one sentence; empty if it can.
     """
 
     alignment: Alignment
@@ -50,6 +53,7 @@ class Comparison:
     second: Recording
     distance: Array
     figures: dict[str, Any]
+    problems: tuple[str, str]
 
 
 def compare_runs(
@@ -69,6 +73,12 @@ def compare_runs(
         RecordingError: The runs are too short or do not overlap.
     """
     one, other = (_with_efforts(run.of_joints(tree.joint_names)) for run in (first, second))
+    problems = [
+        problem_of(run, tree, measured=not np.isfinite(run.effort).any()) for run in (one, other)
+    ]
+    turns = tree.nearest_turn(other.position[0], one.position[0]) - other.position[0]
+    position, reference = other.position + turns, other.reference_position + turns
+    other = replace(other, position=position, reference_position=reference)
     alignment = align(one, other, method)
     inside = one.time + alignment.shift >= other.time[0] - 1e-9
     inside &= one.time + alignment.shift <= other.time[-1] + 1e-9
@@ -93,7 +103,7 @@ def compare_runs(
     errors = [np.array(figures[name]['rms_error']) for name in ('first', 'second')]
     ratio = errors[1] / np.where(errors[0] > 0.0, errors[0], np.nan)
     figures['error_ratio'] = ratio.tolist()
-    return Comparison(alignment, one, other, distance, figures)
+    return Comparison(alignment, one, other, distance, figures, (problems[0], problems[1]))
 
 
 def _with_efforts(run: Recording) -> Recording:
@@ -158,7 +168,11 @@ def comparison_report(
         f'{names[0]} and {names[1]}, {figures["overlap_s"]:.4g} s in common, {figures["states"]} '
         f'states; second shifted by {alignment.shift:.6g} s ({alignment.method}), {how}.'
     )
-    findings = []
+    findings = [
+        MetricRemark('wrong', f'{name}: {problem}')
+        for name, problem in zip(names, comparison.problems, strict=True)
+        if problem
+    ]
     if not alignment.correlation >= _LEAST_CORRELATION:
         text = 'the motions barely correlate: do both runs execute the same program?'
         findings.append(MetricRemark('look', text))
@@ -223,9 +237,11 @@ def comparison_figures(
 def _tiles(comparison: Comparison) -> list[tuple[str, str]]:
     figures = comparison.figures
     difference = figures['difference']
-    tools = f'{figures["first"]["tool_rms_mm"]:.4g}, {figures["second"]["tool_rms_mm"]:.4g} mm'
+    errors = [figures[name]['tool_rms_mm'] for name in ('first', 'second')]
+    followed = np.isfinite(errors).any()
+    tools = f'{", ".join(map(quantity, errors))} mm'
     tiles = [
-        (tools, 'tool error of either run, RMS'),
+        *([(tools, 'tool error of either run, RMS')] if followed else []),
         (f'{difference["tool_rms_mm"]:.4g} mm', 'between the tools, RMS'),
         (f'{difference["tool_peak_mm"]:.4g} mm', 'between the tools, peak'),
         (f'{comparison.alignment.shift:.6g} s', 'shift in time'),

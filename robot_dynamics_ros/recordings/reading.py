@@ -6,13 +6,14 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from robot_dynamics_ros.control.drivers.conversion import DriverConversion
+from robot_dynamics_ros.control.drivers.profile import load_driver_profile
 from robot_dynamics_ros.description.shipped import robot_file
 from robot_dynamics_ros.errors import ModelError, RecordingError, RobotDynamicsError
 from robot_dynamics_ros.estimation.filtering import differentiate, half_width
@@ -27,18 +28,22 @@ from robot_dynamics_ros.recordings.bag_layout import (
     run_columns,
 )
 from robot_dynamics_ros.recordings.recording import (
+    WALL_CLOCK,
     WHOLE,
     Recording,
+    format_time,
     in_model_units,
     recorded_driver,
     recorded_names,
     span_origin,
+    unwrapped,
 )
 from robot_dynamics_ros.recordings.stream_alignment import Rows, StateAlignment, ValueAlignment
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.yaml_reader.parsing import yaml_mapping
 
-CHUNK_S = 20.0
+#: Part of a bag in memory at once, s: what is usual in a part bounds what is an outlier.
+CHUNK_S = 60.0
 UNLIMITED = 1e12  #: N m or N, if the description gives no effort limit
 
 #: Longest delay of a command or reference after its state, in the order of the bag, ns.
@@ -88,6 +93,8 @@ class RecordingReader:
         parameters: First parameters of the controller by name; empty if there are none.
         layout: How the messages are converted to rows.
         counts: Counts of rejected and unusual states so far.
+        remarks: Further remarks on how the bag is read, one sentence each.
+        odd_commands: Number of commands with another number of values so far.
 
     Args:
         path: The bag's folder, or one of its files.
@@ -96,6 +103,7 @@ class RecordingReader:
             parameters, else of the description, else of the states.
         reference_joints: Names of ``joints`` in the references of a controller that names them
             otherwise than the driver; such references are read, too.
+        every_state: Whether to read states that repeat the previous one, as a controller does.
         topics: Namespace and topic names, see ``bag_layout.choose_topics``.
 
     Raises:
@@ -111,6 +119,7 @@ class RecordingReader:
         joints: Sequence[str] = (),
         command_joints: Sequence[str] = (),
         reference_joints: Sequence[str] = (),
+        every_state: bool = False,
         **topics: str,
     ) -> None:
         self.bag = BagReader(path)
@@ -120,11 +129,16 @@ class RecordingReader:
             self._parameters = self._text(self.topics.parameters)
             self.parameters = recorded_parameters(self._parameters)
             commanded = command_joints or _commanded_joints(self.parameters)
-            described = _described_joints(self.description)
+            tree = _described(self.description)
+            described = tree.joint_names if tree else ()
             self.layout = make_layout(self.bag, self.topics, joints, commanded, described)
+            turns = tree.joint_is_continuous if tree else ()
+            endless = {name for name, turns in zip(described, turns, strict=True) if turns}
+            self._turning = [k for k, name in enumerate(self.layout.joints) if name in endless]
         except BaseException:
             self.bag.__exit__()
             raise
+        self._every, self.remarks = every_state, list[str]()
         self._spellings = (tuple(reference_joints) or self.layout.joints, self.layout.joints)
         self._start()
 
@@ -142,10 +156,11 @@ class RecordingReader:
     def _start(self) -> None:
         """Start to read, with nothing buffered."""
         topics, layout, n = self.topics, self.layout, len(self.layout.joints)
-        self._states = StateAlignment(layout.joints, layout.stamped)
+        self._states = StateAlignment(layout.joints, layout.stamped, every=self._every)
         self.counts = self._states.counts
         self._parts: list[Rows] = []
         self._previous = Rows.empty(n)
+        self.odd_commands, self._not_finite = 0, list[int]()
         self._unreadable = dict.fromkeys(topics.of_states(), 0)
         self._references = ValueAlignment(2 * n, layout.reference_hold_ns)
         # Columns filled by each topic of commands.
@@ -167,7 +182,10 @@ class RecordingReader:
     @property
     def notes(self) -> tuple[str, ...]:
         """Remarks so far, one sentence each; complete once the whole bag was read."""
-        notes = [*self.bag.losses, *self.layout.notes, *self.counts.notes()]
+        notes = [*self.remarks, *self.bag.losses, *self.layout.notes, *self.counts.notes()]
+        if self.odd_commands and self.layout.order:
+            width = f'{self.odd_commands} commands do not have {self.layout.width} values'
+            notes.append(f'{width}: left out')
         notes += [
             f'{count} messages on {topic} cannot be used: left out'
             for topic, count in self._unreadable.items()
@@ -179,6 +197,22 @@ class RecordingReader:
                 why = 'several for one state, or for a state that is missing'
                 notes.append(f'{count} have no state of their own: {why}')
         return tuple(notes)
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """What is wrong with the recorded commands so far, one sentence each."""
+        if not self._not_finite:
+            return ()
+        first = format_time(self._not_finite[0] / NANO)
+        return (f'{len(self._not_finite)} commands are not finite, the first at {first}',)
+
+    @property
+    def unpaired(self) -> tuple[int, float]:
+        """Number of commands without a state of their own so far, and the time of the first, s."""
+        alignments = [alignment for alignment, _ in self._commands.values()]
+        times = [one.first_unpaired_ns for one in alignments if one.first_unpaired_ns is not None]
+        count = max((one.unpaired for one in alignments), default=0)
+        return count, min(times) / NANO if times else math.nan
 
     def chunks(self, seconds: float = CHUNK_S) -> Iterator[Recording]:
         """Yield the run in successive chunks of about ``seconds`` s.
@@ -197,6 +231,8 @@ class RecordingReader:
             while self._span_ns() >= seconds * NANO + 2 * _MAX_DELAY_NS:
                 yield self._pop_rows(round(seconds * NANO))
                 empty = False
+        rest = self._states.flush()
+        self._parts += [rest] if len(rest.stamp_ns) else []
         if self._parts:
             yield self._pop_rows(None)
         elif empty:
@@ -234,10 +270,14 @@ class RecordingReader:
             self._references.take(group.stamp_ns + self._states.shift_ns, arrived, values)
 
     def _add_commands(self, topic: str, data: Array, arrived: Array) -> None:
-        order = list(self.layout.order) if topic == self.topics.commands else [0]
-        if order and data.shape[1] > max(order):
+        several = topic == self.topics.commands
+        order, width = (list(self.layout.order), self.layout.width) if several else ([0], 1)
+        if order and data.shape[1] == width:
             times = arrived + self._states.shift_ns
             self._commands[topic][0].take(times, arrived, data[:, order])
+            self._not_finite += times[~np.isfinite(data[:, order]).all(axis=1)].tolist()
+        else:
+            self.odd_commands += len(data)
 
     def _pop_rows(self, span_ns: int | None) -> Recording:
         """Remove and return the rows of the first ``span_ns`` ns; all if None."""
@@ -249,9 +289,10 @@ class RecordingReader:
         velocity = self._velocity(rows, rest)
         until = int(rest.arrival_ns[0]) if len(rest.arrival_ns) else None
         effort = np.full(rows.position.shape, np.nan)
-        answers = np.zeros(len(rows.stamp_ns), dtype=np.int64)
-        for alignment, columns in self._commands.values():
-            effort[:, columns], answers = alignment.pair(rows, until)
+        shape = max(1, len(self._commands)), len(rows.stamp_ns)
+        answers = np.full(shape, -1, dtype=np.int64)
+        for i, (alignment, columns) in enumerate(self._commands.values()):
+            effort[:, columns], answers[i] = alignment.pair(rows, until)
         reference, _ = self._references.pair(rows, until)
         self._previous, self._parts = rows, [rest] if len(rest.stamp_ns) else []
         reference_position, reference_velocity = np.hsplit(reference, 2)
@@ -268,7 +309,7 @@ class RecordingReader:
             measured_effort=rows.effort,
             stamp_ns=rows.stamp_ns,
             arrival_ns=rows.arrival_ns,
-            answer_ns=answers,
+            answer_ns=np.where((answers >= 0).all(axis=0), answers.max(axis=0), -1),
             parameters=self._parameters,
         )
 
@@ -283,7 +324,9 @@ class RecordingReader:
         after = rest.take(rest.stamp_ns <= rows.stamp_ns[-1] + margin)
         near = Rows.joined([before, rows, after])
         time = (near.stamp_ns - first) / NANO
-        velocity = differentiate(time, near.position, cutoff, self.layout.period or _PERIOD_S)
+        q, columns = near.position.copy(), list(self._turning)
+        q[:, columns] = np.unwrap(q[:, columns], axis=0)
+        velocity = differentiate(time, q, cutoff, self.layout.period or _PERIOD_S)
         return velocity[len(before.stamp_ns) : len(before.stamp_ns) + len(rows.stamp_ns)]
 
 
@@ -298,12 +341,12 @@ def _commanded_joints(parameters: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(str(name) for name in joints if name) if isinstance(joints, list) else ()
 
 
-def _described_joints(text: str) -> tuple[str, ...]:
-    """Return the moving joints of a description in its order; empty if it cannot be read."""
+def _described(text: str) -> RobotTree | None:
+    """Return the robot of a description, with its joints in that order; None without one."""
     try:
-        return load_robot(text, effort_limit=1.0).joint_names if text else ()
+        return load_robot(text, effort_limit=1.0) if text else None
     except RobotDynamicsError:
-        return ()
+        return None
 
 
 @dataclass(frozen=True)
@@ -316,20 +359,24 @@ class RobotChoice:
         gravity: Gravity in the base frame, m/s^2; None for that in the controller's parameters,
             else standard gravity.
         effort_limit: Limit for joints whose description gives none, N m or N; None for no limit.
-        joints: Recorded names of the model's joints, in model order; empty if they are the same.
-        namespace: Namespace of the robot, if the bag has several.
+        selection: Controlled joints and positions of locked ones, keywords of ``load_robot``; by
+            default the joints that are recorded, the others are locked.
+        recorded_joints: Recorded names of the model's joints, in model order; empty if they are
+            the same.
+        topics: Namespace and topics, keywords of ``bag_layout.choose_topics``.
         driver_profile: Driver profile that defines the recorded units: YAML file, or name of a
             shipped one; empty for SI units at the joints.
         identified: File ``parameters.yaml`` written by ``identify``; empty for the one named in
             the controller's parameters, if any.
-        span: First and last second to use, relative to ``span_origin``.
+        span: First and last second to use: relative to ``span_origin``, or timestamps since 1970.
     """
 
     robot: str = ''
     gravity: tuple[float, float, float] | None = None
     effort_limit: float | None = None
-    joints: tuple[str, ...] = ()
-    namespace: str = ''
+    selection: Mapping[str, Any] = field(default_factory=dict)
+    recorded_joints: tuple[str, ...] = ()
+    topics: Mapping[str, str] = field(default_factory=dict)
     driver_profile: str = ''
     identified: str = ''
     span: tuple[float, float] = WHOLE
@@ -337,15 +384,15 @@ class RobotChoice:
     def read(self, bag: str | os.PathLike[str], tree: RobotTree | None = None) -> RecordingReader:
         """Return a reader of a bag, limited to the joints of the robot if ``tree`` is given."""
         driver = self.driver(tree) if tree else None
-        joints = driver.names if driver else recorded_names(self.driver_profile, self.joints)
+        given = recorded_names(self.driver_profile, self.recorded_joints)
+        joints = driver.names if driver else given
         models = tree.joint_names if tree and driver else ()
-        return RecordingReader(
-            bag, namespace=self.namespace, joints=joints, reference_joints=models
-        )
+        choices: dict[str, Any] = {**self.topics, 'joints': joints, 'reference_joints': models}
+        return RecordingReader(bag, **choices)
 
     def driver(self, tree: RobotTree) -> DriverConversion | None:
         """Return the driver conversion for a robot; None if recorded in SI by the same names."""
-        return recorded_driver(self.driver_profile, self.joints, tree)
+        return recorded_driver(self.driver_profile, self.recorded_joints, tree)
 
     def parts(
         self, reader: RecordingReader, tree: RobotTree, seconds: float = CHUNK_S
@@ -357,17 +404,22 @@ class RobotChoice:
             UnknownNameError: A joint was not recorded.
         """
         driver, origin, empty = self.driver(tree), math.nan, True
+        before: Array | None = None
         for part in reader.chunks(seconds):
             if math.isnan(origin):
                 origin = span_origin(float(part.time[0]))
-            start, end = origin + self.span[0] - _ROUNDING_S, origin + self.span[1] + _ROUNDING_S
+            start, end = (bound + origin * (bound < WALL_CLOCK) for bound in self.span)
+            start, end = start - _ROUNDING_S, end + _ROUNDING_S
             inside = (part.time >= start) & (part.time <= end)
             if inside.any():
                 empty = False
-                yield in_model_units(part if inside.all() else part.rows(inside), driver)
+                run = in_model_units(part if inside.all() else part.rows(inside), driver)
+                run = unwrapped(run, tree, before)
+                before = run.position[-1]
+                yield run
         if empty:
             raise RecordingError(
-                f'the part from {self.span[0]:g} to {self.span[1]:g} s',
+                f'the part from {format_time(self.span[0])} to {format_time(self.span[1])}',
                 'holds no state',
                 'correct --from and --to, or what follows @ in --validate',
             )
@@ -375,10 +427,39 @@ class RobotChoice:
     def load(self, reader: RecordingReader) -> RobotTree:
         """Load the robot, with ``UNLIMITED`` efforts if the description gives no limits.
 
+        Joints without states are locked, and a remark of the reader says so, if no selection is
+        given.
+
         Raises:
-            RecordingError: The bag has no description, and ``robot`` is empty.
+            RecordingError: The bag has no description, and ``robot`` is empty; or a selected
+                joint, or any joint, was not recorded.
             DescriptionError: The description is invalid.
         """
+        tree = self._load(reader, self.selection)
+        names = self._recorded_of(reader)
+        missing = [name for name in tree.joint_names if name not in names]
+        if self.recorded_joints or not missing:
+            return tree
+        known = [name for name in tree.joint_names if name in names]
+        if self.selection.get('joints') or self.selection.get('tip') or not known:
+            raise RecordingError(
+                f'joints {", ".join(missing)}',
+                'have no states',
+                f'recorded are {", ".join(names)}; choose among them with --joints, --tip or '
+                '--locked, or give their recorded names with --recorded-joints',
+            )
+        locked = ', '.join(missing)
+        reader.remarks.append(f'joints without states are locked ({locked}): see --locked')
+        return self._load(reader, {**self.selection, 'joints': known})
+
+    def _recorded_of(self, reader: RecordingReader) -> tuple[str, ...]:
+        """Return the names in the model of the recorded joints."""
+        if not self.driver_profile:
+            return reader.layout.joints
+        rows = load_driver_profile(self.driver_profile).joints
+        return tuple(row.joint for row in rows) or reader.layout.joints
+
+    def _load(self, reader: RecordingReader, selection: Mapping[str, Any]) -> RobotTree:
         source = robot_file(self.robot) if self.robot else reader.description
         if not source:
             raise RecordingError(
@@ -391,6 +472,7 @@ class RobotChoice:
             source,
             self.gravity or _recorded_gravity(reader.parameters),
             identified=self.identified or str(reader.parameters.get('identified') or ''),
+            **selection,
         )
         try:
             return load(effort_limit=self.effort_limit)

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A recorded run as arrays by joint name, and its conversion to the names and units of a model.
 
-Implements the options ``--joints`` and ``--driver_profile`` of all commands that read bags.
+Implements the options ``--recorded-joints`` and ``--driver_profile`` of all commands that read
+bags.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from robot_dynamics_ros.control.drivers.profile import (
 )
 from robot_dynamics_ros.errors import ConfigurationError, RecordingError, UnknownNameError
 from robot_dynamics_ros.model import RobotTree
+from robot_dynamics_ros.model.robot_tree import TURN
 from robot_dynamics_ros.spatial.scalar import Array
 
 NANO = 1_000_000_000
@@ -35,6 +37,22 @@ _PER_JOINT = (
 )
 _COMPLETE = 0.9  # fraction of finite measured efforts from which they are used
 _PER_STATE = ('time', 'stamp_ns', 'arrival_ns', 'answer_ns')
+
+
+def format_time(time: float) -> str:
+    """Format a time, s, to the microsecond, also for times since 1970."""
+    return f'{time:.6f}'.rstrip('0').rstrip('.') + ' s'
+
+
+def format_duration(seconds: float) -> str:
+    """Format a duration in µs, ms or s, to three digits before its point and without exponent."""
+    if not np.isfinite(seconds):
+        return '–'
+    factor, unit = next(
+        (pair for pair in ((1e6, 'µs'), (1e3, 'ms')) if abs(seconds) * pair[0] < 999.5), (1.0, 's')
+    )
+    value = factor * seconds
+    return f'{value:.3g} {unit}' if abs(value) < 999.5 else f'{value:,.0f} {unit}'
 
 
 def _nothing() -> Array:
@@ -60,7 +78,7 @@ class Recording:
         stamp_ns: Exact timestamps of the states, shape (N,), int64, ns.
         arrival_ns: Receive time of each state, shape (N,), int64, ns; possibly on another clock
             than the timestamps.
-        answer_ns: Receive time of each command, shape (N,), int64, ns; 0 if missing.
+        answer_ns: Receive time of each command, shape (N,), int64, ns; -1 if missing.
         parameters: Parameters of the controller, YAML text, or empty.
     """
 
@@ -84,9 +102,10 @@ class Recording:
         if len(self.measured_effort) != len(self.time):
             object.__setattr__(self, 'measured_effort', np.full(np.shape(self.position), np.nan))
         stamps = np.rint(np.asarray(self.time) * NANO).astype(np.int64)
-        for name in ('stamp_ns', 'arrival_ns', 'answer_ns'):
+        answers = np.where(np.isfinite(self.effort).all(axis=1), stamps, -1)
+        for name, times in zip(_PER_STATE[1:], (stamps, stamps, answers), strict=True):
             if len(getattr(self, name)) != len(self.time):
-                object.__setattr__(self, name, stamps)
+                object.__setattr__(self, name, times)
 
     @property
     def has_measured(self) -> bool:
@@ -118,9 +137,9 @@ class Recording:
         inside = (self.time >= start - 1e-9) & (self.time <= end + 1e-9)
         if not inside.any():
             times = self.time
-            span = f'{times[0]:g} to {times[-1]:g} s' if len(times) else 'nothing'
+            span = f'{times[0]:.6f} to {times[-1]:.6f} s' if len(times) else 'nothing'
             raise RecordingError(
-                f'window {start:g} to {end:g} s',
+                f'window {start:.6f} to {end:.6f} s',
                 'holds no state',
                 f'the recording spans {span}',
             )
@@ -156,7 +175,8 @@ class Recording:
 
 #: First and last second of a whole recording.
 WHOLE = (-math.inf, math.inf)
-_WALL_CLOCK = 1e6  # s; later times are on a wall clock, not simulation time
+#: Later times are on a wall clock, not simulation time, s.
+WALL_CLOCK = 1e6
 
 
 def recorded_names(profile: str, joints: Sequence[str]) -> tuple[str, ...]:
@@ -171,7 +191,9 @@ def recorded_names(profile: str, joints: Sequence[str]) -> tuple[str, ...]:
     """
     if profile and joints:
         raise ConfigurationError(
-            '--joints', 'conflicts with --driver_profile, which names them', 'give one of them'
+            '--recorded-joints',
+            'conflicts with --driver_profile, which names them',
+            'give one of them',
         )
     if profile:
         return tuple(row.name for row in load_driver_profile(profile).joints)
@@ -204,7 +226,7 @@ def recorded_driver(
             f'name the recorded joint of each of {", ".join(tree.joint_names)}',
         )
     rows = (JointProfile(*names) for names in zip(tree.joint_names, joints, strict=True))
-    return bind(DriverProfile('--joints', joints=tuple(rows)), tree)
+    return bind(DriverProfile('--recorded-joints', joints=tuple(rows)), tree)
 
 
 def current_unit(profile: str) -> str:
@@ -238,7 +260,32 @@ def _as_currents(profile: DriverProfile) -> DriverProfile:
 
 def span_origin(first: float) -> float:
     """Return the origin of a time span, s: the first time on a wall clock, else zero."""
-    return first if first > _WALL_CLOCK else 0.0
+    return first if first > WALL_CLOCK else 0.0
+
+
+def unwrapped(run: Recording, tree: RobotTree, before: Array | None = None) -> Recording:
+    """Return a recording whose continuous joints turn on instead of jumping by whole turns.
+
+    Args:
+        run: A recording in the units of the model.
+        tree: The model.
+        before: Positions before the first state, shape (k,); None if there are none.
+
+    Returns:
+        The recording; its reference is that nearest to the positions.
+    """
+    turning = dict(zip(tree.joint_names, tree.joint_is_continuous.tolist(), strict=True))
+    columns = np.array([turning.get(name, False) for name in run.joints])
+    if not columns.any():
+        return run
+    q = run.position if before is None else np.vstack([before, run.position])
+    finite = np.isfinite(q).all(axis=1)
+    straight = q.copy()
+    straight[np.ix_(finite, columns)] = np.unwrap(q[np.ix_(finite, columns)], axis=0)
+    position = straight[len(q) - len(run.time) :]
+    turns = np.rint((position - run.reference_position) / TURN) * columns
+    reference = run.reference_position + TURN * np.where(columns, turns, 0.0)
+    return replace(run, position=position, reference_position=reference)
 
 
 def in_model_units(recording: Recording, driver: DriverConversion | None) -> Recording:

@@ -30,7 +30,7 @@ from robot_dynamics_ros.control.streamed import STREAMED
 from robot_dynamics_ros.control.topics import STREAMS
 from robot_dynamics_ros.control.trajectories.points import read_trajectory
 from robot_dynamics_ros.errors import RobotDynamicsError
-from robot_dynamics_ros.recordings.recording import NANO, Recording
+from robot_dynamics_ros.recordings.recording import NANO, Recording, format_time
 from robot_dynamics_ros.recordings.replay_source import Event, RecordedReference, ReplaySource
 from robot_dynamics_ros.recordings.timing import with_neighbours
 from robot_dynamics_ros.spatial.scalar import Array
@@ -51,6 +51,7 @@ class _State(NamedTuple):
         reference, reference_velocity, reference_acceleration: Recorded reference, shape (n,); NaN
             if missing.
         answered: Whether the controller sent a command for this state.
+        recorded: Whether that command is in the bag, possibly with values that are not finite.
     """
 
     now: int
@@ -64,6 +65,7 @@ class _State(NamedTuple):
     reference_velocity: Array
     reference_acceleration: Array
     answered: bool
+    recorded: bool
 
     def is_after(self, event: Event) -> bool:
         """Return whether an event precedes this state."""
@@ -77,7 +79,10 @@ def _states(source: ReplaySource, run: Recording, count: int) -> Iterator[_State
     steps = np.diff(run.stamp_ns)[:, np.newaxis] / NANO
     acceleration = np.diff(run.reference_velocity, axis=0) / np.where(steps > 0.0, steps, 1.0)
     last = acceleration[-1:] if len(acceleration) else 0.0 * run.velocity[:1]
-    answered = np.asarray(np.isfinite(run.effort).all(axis=1))
+    recorded = np.asarray(run.answer_ns >= 0)
+    if not source.recorded:  # another controller may command less often: a command is held
+        recorded |= np.isfinite(run.effort).all(axis=1)
+    answered = recorded.copy()
     if source.reference_shows_answer:
         answered |= np.asarray(np.isfinite(run.reference_position).all(axis=1))
     columns = (
@@ -85,6 +90,7 @@ def _states(source: ReplaySource, run: Recording, count: int) -> Iterator[_State
         *(run.position, run.velocity, run.measured_effort, run.effort),
         *(run.reference_position, run.reference_velocity, np.vstack([acceleration, last])),
         answered,
+        recorded,
     )
     plain = (x[:count].tolist() if x.ndim == 1 else x[:count] for x in columns)
     return map(_State, *plain)
@@ -97,6 +103,7 @@ class ReplayResult:
     Attributes:
         compared: Number of compared commands.
         lost: Number of commands of the controller that are missing in the bag.
+        first_lost: Time of the state of the first of them, s; NaN if there is none.
         unanswered: Number of states after activation without a command.
         refused: Number of states with a recorded command that the loop rejected.
         reference_error: Largest deviation from the recorded reference, rad or m.
@@ -111,6 +118,7 @@ class ReplayResult:
 
     compared: int = 0
     lost: int = 0
+    first_lost: float = float('nan')
     unanswered: int = 0
     refused: int = 0
     reference_error: float = 0.0
@@ -236,11 +244,12 @@ class _Replay:
 
     def _compare(self, state: _State, effort: Array) -> None:
         result = self._result
-        if not np.isfinite(state.command).all():
+        if not state.recorded:
+            result.first_lost = float(np.fmin(result.first_lost, state.stamp / NANO))
             result.lost += 1
             return
         result.compared += 1
-        if np.abs(effort - state.command).max() > self._tolerance:
+        if not np.abs(effort - state.command).max() <= self._tolerance:  # not finite: wrong
             result.out_of_tolerance += 1
             result.last = float(state.stamp) / NANO
             if result.first is None:
@@ -261,7 +270,9 @@ class _Replay:
             try:
                 self._perform(event)
             except RobotDynamicsError as error:
-                self._result.problems.append(f'{event.kind} at {event.time / NANO:g} s: {error}')
+                self._result.problems.append(
+                    f'{event.kind} at {format_time(event.time / NANO)}: {error}'
+                )
 
     def _perform(self, event: Event) -> None:
         session = self._session

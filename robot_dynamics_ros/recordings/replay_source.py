@@ -6,6 +6,7 @@ Also the recorded reference, which can replace the trajectories.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -167,6 +168,8 @@ class ReplaySource:
         reference_shows_answer: Whether a state with a reference but no command counts as answered.
         notes: Remarks about the replay, one sentence each.
         bag_notes: Remarks about the bag; complete once ``chunks`` was read.
+        unpaired: Number of commands without a state since the first state, and the time of the
+            first of them, s; likewise.
 
     Args:
         bag: The bag.
@@ -190,6 +193,7 @@ class ReplaySource:
     ) -> None:
         self._bag, self.changes, self.notes = bag, changes, list[str]()
         self.bag_notes: tuple[str, ...] = ()
+        self.unpaired = 0, math.nan
         with RecordingReader(bag, namespace=namespace) as reader:
             stored, topics, layout = reader.parameters, reader.topics, reader.layout
             self.recorded, self.by_arrival = bool(stored), not layout.by_stamp
@@ -215,6 +219,11 @@ class ReplaySource:
             merged |= {'robot': '', 'robot_description': description}
         self._robot, self._locked = (merged, described), merged['locked']
         self.tree, self.driver = robot_and_driver(merged, described)
+        known = [name for name in self.tree.joint_names if name in layout.joints]
+        if known and not stored and self.driver is None and len(known) < self.tree.n:
+            merged['joints'] = self.parameters['joints'] = known
+            self.tree, _ = robot_and_driver(merged, described)
+            self.notes.append('joints without states are locked: choose with --set joints=[...]')
         self._arguments = self._reader_arguments(namespace)
         if self.tree.locked and self.recorded:
             self.events += self._locked_events(LockedJointWatch(self.tree, merged))
@@ -242,7 +251,11 @@ class ReplaySource:
 
     def _reader_arguments(self, namespace: str) -> dict[str, Any]:
         """Return the arguments of the reader: topics and joint names, by the driver if any."""
-        arguments: dict[str, Any] = {'namespace': namespace, 'joints': self.tree.joint_names}
+        arguments: dict[str, Any] = {
+            'namespace': namespace,
+            'joints': self.tree.joint_names,
+            'every_state': True,
+        }
         if self.driver is None:
             return arguments
         profile, space = self.driver.profile, f'/{namespace.strip("/")}'.rstrip('/')
@@ -273,6 +286,7 @@ class ReplaySource:
                     break
                 yield converted
             self.bag_notes = reader.notes
+            self.unpaired = (reader.unpaired[0] + reader.odd_commands, reader.unpaired[1])
 
     def _locked_events(self, watch: LockedJointWatch) -> Iterator[Event]:
         """Yield an event whenever a locked joint leaves its configured position or returns to it.

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import reduce
-from itertools import chain
+from itertools import chain, pairwise
 
 import numpy as np
 
@@ -34,14 +34,14 @@ TIMINGS = {
     'continuous': 'the acceleration between two states is assigned to their midpoint',
     'sampled': 'the central-difference acceleration is assigned to the state, as is the effort',
 }
-_EXACT = 1e-6  # relative residual below which a rule is exact
+AUTO = 'auto'  #: chosen from the recording
+_EXACT = 1e-4  # relative residual below which a rule is exact: solvers are, to a tolerance
+_SOLVED, _SAMPLED, _COARSE = 1e-5, 1e-3, 0.05  # resolution of efforts: of steps; of samples
 _REGULAR = 1e-6  # tolerance of equal steps, as a fraction of the period
 _EVEN_RATIO = 0.9  # ratio of residuals below which equal intervals are assumed
 _MIN_STATES = 16  # steps or states
 #: Longest step that is interpolated, in periods; a longer one is a gap.
 BRIDGED = 4.5
-_OUTLIER_RATIO = 30.0  # times the median difference between positions and velocities
-_OUTLIER_SHARE = 0.05  # of the 99 % speed: smaller differences are ignored
 
 
 @dataclass(frozen=True)
@@ -67,6 +67,17 @@ class SampleTiming:
     reason: str
 
     @property
+    def resolution(self) -> float:
+        """Residual relative to the effort below which the samples show no cause.
+
+        Positions and velocities of the recording agree no better, or solvers leave it.
+        """
+        if self.name == 'semi_implicit':
+            return _SOLVED
+        agreement = float(np.fmin(self.residual, self.trapezoidal_residual))
+        return min(max(_SAMPLED, agreement), _COARSE) if agreement >= 0.0 else _SAMPLED
+
+    @property
     def half(self) -> int:
         """Number of states that the filter needs on either side of a state."""
         if self.cutoff is None:
@@ -88,22 +99,29 @@ def _periods(steps: Array, period: float) -> Array:
     return np.maximum(np.rint(steps / period), 1.0) if period else np.ones(len(steps))
 
 
-def find_timing(recording: Recording, *, commanded: bool, name: str = 'auto') -> SampleTiming:
+def find_timing(
+    recording: Recording,
+    *,
+    commanded: bool,
+    name: str = AUTO,
+    cutoff: float | str | None = AUTO,
+) -> SampleTiming:
     """Infer the sample timing of a recording.
 
     Args:
         recording: Some seconds with motion.
         commanded: Whether the efforts are commands (zero-order hold), rather than measured.
         name: One of ``TIMINGS``, or 'auto' to infer it from the recording.
+        cutoff: Cutoff of the filter, Hz; None for no filter, or 'auto' to choose it by the noise.
 
     Raises:
         UnknownNameError: The timing is unknown.
     """
-    if name != 'auto' and name not in TIMINGS:
-        raise UnknownNameError('timing', name, ('auto', *TIMINGS))
+    if name != AUTO and name not in TIMINGS:
+        raise UnknownNameError('timing', name, (AUTO, *TIMINGS))
     period, even, (residual, trapezoidal_residual), stamps = _intervals(recording)
     exact = residual < _EXACT and residual < 0.01 * trapezoidal_residual
-    if name != 'auto':
+    if name != AUTO:
         chosen, why = name, 'as chosen'
     elif exact:
         chosen = 'semi_implicit'
@@ -114,12 +132,34 @@ def find_timing(recording: Recording, *, commanded: bool, name: str = 'auto') ->
     else:
         chosen = 'continuous' if commanded else 'sampled'
         why = _why(residual, commanded)
-    cutoff, v = None, recording.velocity[np.isfinite(recording.velocity).all(axis=1)]
-    if chosen != 'semi_implicit' and period and len(v) >= _MIN_STATES:
-        cutoff = noise_cutoff(v, 1.0 / period)  # None at rest
-    noise = f'; zero-phase low-pass at {cutoff:.3g} Hz' if cutoff else ''
+    filtered = _cutoff(recording, period, chosen) if cutoff == AUTO else cutoff
+    noise = f'; zero-phase low-pass at {filtered:.3g} Hz' if filtered else ''
     reason = f'{why}: {TIMINGS[chosen]}{noise}{stamps}'
-    return SampleTiming(chosen, period, even, cutoff, residual, trapezoidal_residual, reason)
+    used = None if filtered is None else float(filtered)
+    return SampleTiming(chosen, period, even, used, residual, trapezoidal_residual, reason)
+
+
+def _cutoff(recording: Recording, period: float, timing: str) -> float | None:
+    """Return the cutoff by the noise of the velocities, Hz; None for no filter."""
+    if timing == 'semi_implicit' or not period:
+        return None
+    v = longest_piece(recording, period).velocity
+    if len(v) < _MIN_STATES:
+        return None
+    return noise_cutoff(v, 1.0 / period, len(recording.time))  # None at rest
+
+
+def longest_piece(recording: Recording, period: float) -> Recording:
+    """Return the longest part of a recording without gaps, of its complete states.
+
+    Noise and bandwidth of a signal can only be estimated where it has no steps.
+    """
+    finite = np.isfinite(np.hstack([recording.position, recording.velocity])).all(axis=1)
+    run = recording.rows(finite)
+    ends = np.flatnonzero(np.diff(run.time) > BRIDGED * period) + 1
+    edges = np.concatenate([[0], ends, [len(run.time)]])
+    longest = int(np.argmax(np.diff(edges)))
+    return run.rows(slice(edges[longest], edges[longest + 1]))
 
 
 def _intervals(recording: Recording) -> tuple[float, bool, tuple[float, float], str]:
@@ -165,25 +205,6 @@ def _residuals(recording: Recording, steps: Array, valid: Array) -> tuple[float,
     return residuals[0], residuals[1]
 
 
-def find_outliers(recording: Recording) -> Array:
-    """Return a mask of outlier states (sensor glitches), shape (N,).
-
-    On both sides of an outlier, the position change contradicts the velocities by far more than
-    the median.
-    """
-    count = len(recording.time)
-    if count < _MIN_STATES:
-        return np.zeros(count, dtype=bool)
-    q, v = recording.position, recording.velocity
-    steps = (np.diff(recording.stamp_ns) / NANO)[:, np.newaxis]
-    difference = np.abs(np.diff(q, axis=0) / steps - 0.5 * (v[1:] + v[:-1]))
-    median = np.median(np.nan_to_num(difference), axis=0)
-    speed = np.quantile(np.nan_to_num(np.abs(v)), 0.99, axis=0)
-    large = difference > _OUTLIER_RATIO * median + _OUTLIER_SHARE * speed
-    outliers = (large[1:] & large[:-1]).any(axis=1)
-    return np.concatenate([[False], outliers, [False]])
-
-
 def make_instants(run: Recording, effort: Array, timing: SampleTiming) -> Instants:
     """Match states, accelerations and efforts of a recording, except across gaps.
 
@@ -211,7 +232,11 @@ def make_instants(run: Recording, effort: Array, timing: SampleTiming) -> Instan
     if timing.cutoff is None or not len(time):
         return instants.take(valid)
     filtering = replace(low_pass(timing.cutoff, 1.0 / timing.period), step=1)
-    return _filtered(instants, time, valid, filtering, timing)
+    ends = np.flatnonzero(np.diff(time) > BRIDGED * timing.period) + 1
+    pieces = (slice(*pair) for pair in pairwise([0, *ends.tolist(), len(time)]))
+    return Instants.joined(
+        [_filtered(instants.take(x), time[x], valid[x], filtering, timing) for x in pieces]
+    )
 
 
 def differentiated(name: str, q: Array, v: Array, h: Array) -> tuple[Array, ...]:
@@ -241,11 +266,11 @@ def _filtered(
     instants: Instants, time: Array, valid: Array, filtering: LowPass, timing: SampleTiming
 ) -> Instants:
     """Apply the same filter to all signals, including the smooth sign for dry friction."""
-    if len(valid) <= 2 * filtering.half:
-        return instants.take(np.zeros(len(valid), dtype=bool))
     grid = time
     if not (valid.all() and np.allclose(np.diff(time), timing.period, rtol=1e-6)):
         grid = np.arange(time[0], time[-1] + 0.5 * timing.period, timing.period)
+    if len(grid) < 2 * filtering.half + 2:  # too short to interpolate within
+        return instants.take(np.zeros(len(valid), dtype=bool))
     covered = filtering.all_valid(_bridged(time, valid, grid, timing.period))
     middle = grid[filtering.half : len(grid) - filtering.half]
 

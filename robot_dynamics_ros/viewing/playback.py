@@ -70,7 +70,7 @@ class BagRun:
         self.time, self.joints, self.notes = run.time - self._first, run.joints, run.notes
         self.description = run.description
         self.parameters: Mapping[str, Any] = recorded_parameters(run.parameters)
-        self.program = _program(path)
+        self.program = _program(path, choices.get('namespace', ''))
         self.events: list[tuple[float, str]] = []
         self._timed: dict[str, list[tuple[float, Any]]] = defaultdict(list)
         self._space = f'/{namespace}/' if (namespace := choices.get('namespace', '')) else '/'
@@ -195,10 +195,10 @@ class BagRun:
                 last = now['message']
 
 
-def _program(path: str | os.PathLike[str]) -> ProgramRun | None:
-    """Return the constraint data of a bag; None if there is none."""
+def _program(path: str | os.PathLike[str], namespace: str) -> ProgramRun | None:
+    """Return the constraint data of a robot in a bag; None if there is none."""
     try:
-        return read_program_run(path)
+        return read_program_run(path, namespace)
     except RecordingError:
         return None
 

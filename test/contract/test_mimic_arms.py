@@ -32,12 +32,12 @@ from robot_dynamics_ros.dynamics import make_formulation
 from robot_dynamics_ros.errors import ModelError, RecordingError
 from robot_dynamics_ros.estimation.model_monitor import ModelMonitor, Pairing, Thresholds, evaluate
 from robot_dynamics_ros.geometry.collisions import CollisionChecker, Obstacles
-from robot_dynamics_ros.identification.choice import check_recording
 from robot_dynamics_ros.kinematics.tool_task import ScaraTask
 from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.model.findings import mass_matrix_fault
 from robot_dynamics_ros.parameters import defaults
 from robot_dynamics_ros.recordings.metrics.tracking import Limits
+from robot_dynamics_ros.recordings.plausibility import check_recording
 from robot_dynamics_ros.recordings.recording import Recording
 from robot_dynamics_ros.ros.node_parameters import EMULATOR
 from robot_dynamics_ros.simulation.imperfections import emulated_plant
@@ -129,7 +129,7 @@ def of_identify(j: int) -> str:
     far = run.position.copy()
     far[:, j] *= 180.0 / np.pi if KINDS[j] is False else 1e3
     with pytest.raises(RecordingError) as refusal:
-        check_recording(replace(run, position=far), TREE)
+        check_recording(replace(run, position=far), TREE, measured=False)
     return str(refusal.value)
 
 
@@ -243,7 +243,7 @@ def test_commands_without_a_recording_accept_the_arm(tmp_path, capsys):
     file.write_text(SAMPLE.xml)
     said = told(capsys, 'check_model', file)
     assert 'loads with 4 joints: turn, elbow, lift, roll' in said
-    assert 'pinocchio' in told(capsys, 'compare', file, '--states', 2)
+    assert 'pinocchio' in told(capsys, 'compare', file, '--samples', 2)
     said = told(capsys, 'excite', file, '--output', tmp_path / 'excited')
     assert 'condition of the base regressor' in said
     told(capsys, 'derive', file, '--format', 'c', '--output', tmp_path / 'c')

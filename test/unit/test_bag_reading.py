@@ -379,7 +379,7 @@ def test_of_several_robots_one_is_chosen_by_its_namespace(tmp_path):
     bag = write(tmp_path / 'bag', robot_in('left', 0.0) + robot_in('right', 7.0))
     with pytest.raises(RecordingError) as error:
         read_recording(bag)
-    assert 'choose a namespace: /left, /right' in str(error.value)
+    assert 'choose one with --namespace: /left, /right' in str(error.value)
     for space in ('right', '/right', '/right/'):
         run = read_recording(bag, namespace=space)
         assert run.joints == ('right_a', 'right_b', 'right_c')

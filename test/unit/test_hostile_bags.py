@@ -366,14 +366,13 @@ def test_the_clock_set_back_begins_a_new_stretch_behind_the_first(tmp_path):
     first, second = Motion(300, start=5 * SECOND), Motion(400)
     bag = write(tmp_path / 'bag', first.messages() + second.messages())
     run = read_recording(bag)
-    # The first state after the jump could be late; the second proves the restart.
-    assert len(run.time) == 300 + 399
+    assert len(run.time) == 300 + 400
     assert (np.diff(run.stamp_ns) > 0).all()
     assert run.stamp_ns[300] == first.stamps[-1] + SECOND
-    assert run.position[300:].tobytes() == second.q[1:].tobytes()
-    assert run.effort[300:].tobytes() == second.tau[1:].tobytes()
-    assert run.reference_position[300:].tobytes() == (second.q[1:] + 0.01).tobytes()
-    assert any('time went back from 5.299 s to 0.001 s' in note for note in run.notes)
+    assert run.position.tobytes() == np.vstack([first.q, second.q]).tobytes()
+    assert run.effort[300:].tobytes() == second.tau.tobytes()
+    assert run.reference_position[300:].tobytes() == (second.q + 0.01).tobytes()
+    assert any('time went back from 5.299 s to 0 s' in note for note in run.notes)
     whole, *parts = read_chunks(bag, 0.1)
     for part in parts:
         whole = whole.followed_by(part)
@@ -464,7 +463,7 @@ def test_commands_of_another_clock_answer_the_state_that_came_before(tmp_path):
     expected = motion.tau.copy()
     expected[100] = np.nan
     assert run.effort.tobytes() == expected.tobytes()
-    answered = run.answer_ns > 0
+    answered = run.answer_ns >= 0
     assert set((run.answer_ns - run.arrival_ns)[answered].tolist()) == {400_000}
     assert run.reference_position.tobytes() == motion.q.tobytes()
     assert 'commands have no timestamp: each is paired with the last state' in ' '.join(run.notes)

@@ -17,6 +17,7 @@ from robot_dynamics_ros.identification.correction import (
     corrected_urdf,
     parameter_patch,
 )
+from robot_dynamics_ros.identification.evidence import Ridge
 from robot_dynamics_ros.identification.gravity import gravity_mismatch
 from robot_dynamics_ros.identification.identify import (
     conclude,
@@ -477,3 +478,12 @@ def test_a_value_that_hardly_matters_is_not_called_vague_but_one_that_does_is(rn
     assert 'joint2.armature is' not in faint
     assert 'joint2.armature is' in loud
     assert 'with a standard deviation of' in loud
+
+
+def test_a_score_does_not_depend_on_the_fits_before_it(rng):
+    columns, usable = rng.normal(size=(400, 2, 3)), np.ones((400, 2), dtype=bool)
+    effort = columns @ np.ones(3) + rng.normal(size=(400, 2)) * [0.1, 3.0]
+    ridge, other = (Ridge.of_samples(columns, effort, usable, np.ones(3)) for _ in range(2))
+    first = ridge.values
+    other.held_out(np.array([1]))
+    np.testing.assert_array_equal(other.values, first)

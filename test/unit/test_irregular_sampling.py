@@ -12,11 +12,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from recorded_arm import RecordedArm
+from synthetic_runs import measured_arm, measured_run, sinusoids
 
 from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.recordings.metrics.analysis import AnalysisSettings, Evaluator
 from robot_dynamics_ros.recordings.reading import read_recording
-from robot_dynamics_ros.recordings.timing import find_outliers, find_timing
+from robot_dynamics_ros.recordings.timing import find_timing
 
 DATA = Path(__file__).resolve().parents[2].parent / 'shared' / 'data'
 #: Drive gains of the UR10e that a published study uses, N m per A, pan to last wrist.
@@ -98,7 +99,7 @@ def arm_at(times: np.ndarray, tmp_path: Path):
     stamps = np.rint(times * 1e9).astype(np.int64)
     nothing = np.full(q.shape, np.nan)
     return replace(
-        recording, time=stamps / 1e9, stamp_ns=stamps, arrival_ns=stamps, answer_ns=0 * stamps,
+        recording, time=stamps / 1e9, stamp_ns=stamps, arrival_ns=stamps, answer_ns=0 * stamps - 1,
         position=q, velocity=v, effort=nothing, measured_effort=tau,
         reference_position=nothing, reference_velocity=nothing,
     ), tree  # fmt: skip
@@ -124,14 +125,26 @@ def test_noise_is_filtered_at_irregular_times_too(rng, tmp_path):
     assert min(figures['effort']['evaluated']) > 2500
 
 
-def test_a_glitch_is_found_and_its_neighbours_are_not(rng, tmp_path):
-    recording, _ = arm_at(0.01 * np.arange(800.0), tmp_path)
-    assert not find_outliers(recording).any()
-    position, velocity = recording.position.copy(), recording.velocity.copy()
-    position[200, 1] += 0.5
-    velocity[500, 0] -= 50.0
-    found = find_outliers(replace(recording, position=position, velocity=velocity))
-    assert np.flatnonzero(found).tolist() == [200, 500]
+def test_a_gap_moves_neither_the_cutoff_nor_the_residual(rng):
+    """Velocities on both sides of a gap are no step of the signal."""
+    motion = sinusoids(rng, 3, np.arange(0.0, 30.0, 0.01))
+    run = measured_run(measured_arm(), motion, noise=(0.0, 2e-3, 0.05), rng=rng)
+    tree = measured_arm().tree
+    whole, _ = evaluated(run, tree)
+    gaps = np.abs(run.time[:, np.newaxis] - [8.0, 19.0]).min(axis=1) < 0.5
+    parted, _ = evaluated(run.rows(~gaps), tree)
+    assert parted['timing']['cutoff_hz'] == pytest.approx(whole['timing']['cutoff_hz'], rel=0.15)
+    shares = [figures['effort']['residual_share'] for figures in (whole, parted)]
+    np.testing.assert_allclose(*shares, rtol=0.05)
+
+
+def test_the_cutoff_can_be_given(rng):
+    motion = sinusoids(rng, 3, np.arange(0.0, 10.0, 0.01))
+    run = measured_run(measured_arm(), motion, noise=(0.0, 2e-3, 0.05), rng=rng)
+    for cutoff in (3.0, None):
+        evaluator = Evaluator(measured_arm().tree, AnalysisSettings(cutoff=cutoff))
+        evaluator.evaluate([run])
+        assert evaluator.figures()['timing']['cutoff_hz'] == cutoff
 
 
 @pytest.mark.slow

@@ -431,6 +431,49 @@ def test_a_lost_command_is_ticked_where_the_reference_tells_of_it(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize('lost', ['states', 'end of the states', 'commands'])
+def test_a_replay_that_compares_little_is_not_good(lost, tmp_path, capsys):
+    loop = RecordedLoop(behind={0: follow(30 * MS)}).run(STEPS)
+    topic = COMMANDS if lost == 'commands' else STATES
+    gone = {'states': lambda k: k % 5 == 4, 'end of the states': lambda k: k >= STEPS - 80,
+            'commands': lambda k: k % 3 == 2}[lost]  # fmt: skip
+    loop.messages = [m for m in loop.messages if m.topic != topic or not gone(m.time // MS)]
+    code, found = replayed(loop.bag(tmp_path / 'bag'), tmp_path / 'out')
+    first = next(k for k in range(STEPS) if gone(k))
+    assert code == 1
+    assert not found['within_tolerance']
+    assert found['first_missing_at'] == pytest.approx(first * 1e-3)
+    said = capsys.readouterr().out
+    assert f'{found["commands"]} of {STEPS} commands compared' in said
+    assert f'the first that is missing at {first * 1e-3:g} s' in said
+    assert 'good' not in said
+
+
+@pytest.mark.slow
+def test_a_command_that_is_not_finite_is_wrong(tmp_path, capsys):
+    loop = RecordedLoop(behind={0: follow(30 * MS)}).run(STEPS)
+    commands = [m for m in loop.messages if m.topic == COMMANDS]
+    commands[120].content.data[1] = np.nan
+    bag = loop.bag(tmp_path / 'bag')
+    code, found = replayed(bag, tmp_path / 'out')
+    assert (code, found['commands'], found['commands_beyond']) == (1, STEPS, 1)
+    assert found['first_difference_at'] == pytest.approx(0.12)
+    assert main(['analyze', str(bag), '--output', str(tmp_path / 'a'), '--no-report']) == 0
+    said = capsys.readouterr().out
+    assert 'wrong 1 commands are not finite, the first at 0.12 s' in said
+
+
+@pytest.mark.slow
+def test_a_command_with_too_few_values_spoils_no_other(tmp_path):
+    loop = RecordedLoop(behind={0: follow(30 * MS)}).run(STEPS)
+    commands = [m for m in loop.messages if m.topic == COMMANDS]
+    commands[120].content.data = commands[120].content.data[:3]
+    code, found = replayed(loop.bag(tmp_path / 'bag'), tmp_path / 'out')
+    assert (code, found['commands']) == (0, STEPS - 1)
+    assert '1 commands do not have 4 values: left out' in lines(found)
+
+
+@pytest.mark.slow
 def test_a_controller_that_began_before_the_states_is_started_at_its_first_reference(tmp_path):
     loop = RecordedLoop(behind={77: follow()}).run(STEPS)
     loop.messages = [m for m in loop.messages if m.topic != STATES or m.time >= 150 * MS]
@@ -540,7 +583,7 @@ def test_a_difference_is_told_with_joint_size_and_time(recorded, tmp_path, capsy
     assert code == 1
     assert found['peak'] == pytest.approx([0.0, 0.25, 0.0, 0.0])
     assert found['peak_at'][1] == found['first_difference_at'] == 0.321
-    line = '1 of 520 commands differ by more than 1e-09, the first at 0.321 s, the last at 0.321 s'
+    line = '1 of 520 commands differ by more than 1e-09 or are not finite, the first at 0.321 s, '
     assert line in ' '.join(capsys.readouterr().out.split())
     with (tmp_path / 'out' / 'rows.csv').open(encoding='utf-8') as file:
         rows = list(csv.DictReader(file))

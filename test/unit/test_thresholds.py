@@ -18,6 +18,8 @@ FIGURES = {
     'tracking': {'rms_error': [0.1, 0.3], 'tool_rms_mm': 2.0, 'frame': 'tool'},
     'rates': {'rate_hz': 998.0, 'latency_us': {'p99': math.nan}},
     'effort': {'gravity': {'fitted': [0.0, 0.0, -9.8]}, 'none': None},
+    'program': {'rows': ['circle: x (m)', 'quill: level'], 'rms': [1e-3, 2e-3]},
+    'contacts': {},
 }
 JOINTS = ('a', 'b')
 
@@ -36,7 +38,10 @@ def verdict(text):
         ('tracking.rms_error.a=0.2', 0.1, True),
         ('tracking.rms_error>=0.2', 0.1, False),
         ('rates.rate_hz >= 990', 998.0, True),
-        ('effort.gravity.fitted.2=-9.7', -9.8, True),
+        ('effort.gravity.fitted.z=-9.7', -9.8, True),
+        ('program.rms.circle: x (m)=1e-2', 1e-3, True),
+        ('program.rms=1e-3', 2e-3, False),
+        ('contacts.count=0', None, False),
         ('rates.latency_us.p99=1e9', None, False),
         ('effort.none=1', None, False),
         ('tracking.tool_rms_mm=inf', 2.0, True),
@@ -66,11 +71,16 @@ def test_figures_are_named_by_their_place_and_texts_are_left_out():
         'tracking.tool_rms_mm',
         'rates.rate_hz',
         'rates.latency_us.p99',
-        'effort.gravity.fitted.0',
-        'effort.gravity.fitted.1',
-        'effort.gravity.fitted.2',
+        'effort.gravity.fitted.x',
+        'effort.gravity.fitted.y',
+        'effort.gravity.fitted.z',
         'effort.none',
+        'program.rms.circle: x (m)',
+        'program.rms.quill: level',
     ]
+    three = flat_figures({'effort': FIGURES['effort'], 'events': [{'size': 1.0}] * 3}, 'abc')
+    assert [name for name in three if name[-2:] in ('.a', '.b', '.c')] == []
+    assert 'events.2.size' in three
 
 
 def test_a_verdict_reads_as_a_sentence():

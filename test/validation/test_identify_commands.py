@@ -165,7 +165,7 @@ def test_a_bag_that_fails_is_told_and_does_not_stop_the_rest(bags, tmp_path, cap
 @pytest.mark.parametrize(
     ('arguments', 'message'),
     [
-        (['--delay', 'late'], '--delay or --cutoff'),
+        (['--delay', 'late'], '--delay'),
         (['--cutoff', '-3'], 'cutoff'),
         (['--robot', 'missing.urdf'], 'missing.urdf'),
     ],

@@ -299,7 +299,7 @@ def test_jitter_losses_and_glitches_hardly_change_the_result(learned, tmp_path, 
              '--output', str(tmp_path / 'out'), '--jobs', '1']  # fmt: skip
     assert main(words) == 0
     said = ' '.join(capsys.readouterr().out.split())
-    assert '3 states far from their neighbours (glitches): excluded' in said
+    assert '3 states contradict their neighbours, the first at' in said
     test = samples(read_recording(DATA / 'bag'), gains, 20.0, 31.0)
     q, v, a, effort = test
     errors = []

@@ -69,7 +69,7 @@ def test_identify_says_of_a_description_what_analyze_says(tmp_path):
     words = ['--jobs', '1', '--terms', 'damping', 'coulomb_friction', 'armature']
     assert main(['identify', *given, *words, '--output', str(tmp_path / 'out')]) == 0
     residuals = json.loads((tmp_path / 'out' / 'identification.json').read_text())['residuals']
-    words = ['--no-report', '--no-tables', '--output', str(tmp_path / 'described')]
+    words = ['--no-report', '--output', str(tmp_path / 'described')]
     assert main(['analyze', *given, *words]) == 0
     described = json.loads((tmp_path / 'described' / 'metrics.json').read_text())['effort']
     share = np.array(residuals['nominal']['percent']) / 100.0

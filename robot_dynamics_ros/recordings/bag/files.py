@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import sqlite3
 import struct
@@ -27,6 +28,7 @@ from robot_dynamics_ros.yaml_reader.parsing import yaml_mapping
 
 _STORAGE_NAME = re.compile(r'\.(mcap|db3)(\.zstd)?$')
 _METADATA = 'metadata.yaml'
+_ROS1_MAGIC = b'#ROSBAG V'
 
 
 @dataclass(frozen=True)
@@ -62,9 +64,7 @@ def find_files(path: str | os.PathLike[str]) -> BagFiles:
     path = Path(path)
     if path.is_file():
         if not _STORAGE_NAME.search(path.name):
-            raise RecordingError(
-                f'bag {str(path)!r}', 'is not a recording', 'give a bag folder, .mcap or .db3'
-            )
+            raise RecordingError(f'bag {str(path)!r}', *_what_it_is(path))
         return BagFiles(path, (path,))
     if not path.is_dir():
         raise RecordingError(f'bag {str(path)!r}', 'no such folder', 'give a rosbag2 folder')
@@ -85,6 +85,24 @@ def find_files(path: str | os.PathLike[str]) -> BagFiles:
         str(metadata.get('ros_distro') or ''),
         tuple(notes),
     )
+
+
+def _what_it_is(path: Path) -> tuple[str, str]:
+    """Return what a file is that is no recording, and the remedy."""
+    with path.open('rb') as file:
+        begin = file.read(1024)
+    if begin.startswith(_ROS1_MAGIC):
+        return 'is a bag of ROS 1', (
+            f'convert it: rosbags-convert --src {shlex.quote(str(path))} --dst FOLDER (it is '
+            'installed with rosbags)'
+        )
+    first = begin.partition(b'\n')[0]
+    if path.suffix in ('.csv', '.tsv', '.txt') or first.count(b',') and b'\x00' not in begin:
+        return 'is a table', (
+            'make a bag of it by its columns and its rate: see docs/recordings.md, "Tables of '
+            'other loggers"'
+        )
+    return 'is not a recording', 'give a bag folder, .mcap or .db3'
 
 
 def is_bag(path: Path) -> bool:

@@ -35,21 +35,22 @@ from robot_dynamics_ros.recordings.metrics.metric import (
     Threshold,
     Window,
     check_thresholds,
-    format_time,
 )
-from robot_dynamics_ros.recordings.metrics.program import ProgramMetric
+from robot_dynamics_ros.recordings.metrics.program import ProgramMetric, recorded_start
 from robot_dynamics_ros.recordings.metrics.tracking import (
     Limits,
     Rates,
     Tracking,
     limits_efforts,
 )
+from robot_dynamics_ros.recordings.outliers import OutlierTimes, without_outliers
 from robot_dynamics_ros.recordings.output_folder import (
     CsvTable,
     ParquetTable,
     flat_columns,
     write_json,
 )
+from robot_dynamics_ros.recordings.plausibility import problem_of
 from robot_dynamics_ros.recordings.reading import RecordingReader, RobotChoice
 from robot_dynamics_ros.recordings.recording import Recording, current_unit
 from robot_dynamics_ros.recordings.report.analysis import (
@@ -59,8 +60,8 @@ from robot_dynamics_ros.recordings.report.analysis import (
     analysis_report,
 )
 from robot_dynamics_ros.recordings.timing import (
+    AUTO,
     SampleTiming,
-    find_outliers,
     find_timing,
     make_instants,
     with_neighbours,
@@ -70,7 +71,7 @@ from robot_dynamics_ros.spatial.scalar import Array
 #: Which efforts are evaluated.
 EFFORTS = ('auto', 'measured', 'commanded')
 _MIN_STATES = 16  # states of a chunk in which motion is detected
-_MAX_CHUNKS = 15  # chunks at rest kept in memory, five minutes
+_MAX_CHUNKS = 5  # chunks at rest kept in memory, five minutes
 _CLEAR_RATIO = 0.8  # ratio of the residuals below which shifted efforts are assumed
 
 #: Called with the rows of a chunk and the columns added by the metrics, by name.
@@ -86,10 +87,11 @@ class AnalysisSettings:
         formulation: Formulation of the dynamics.
         effort: One of ``EFFORTS``.
         timing: One of ``timing.TIMINGS``, or 'auto'.
+        cutoff: Cutoff of the filter, Hz; None for no filter, or 'auto' to choose it by the noise.
         frame: Tool frame; empty for the default, see ``model.arm.tool_frame``.
         contacts: File with contact thresholds written by ``calibrate``; empty to detect none.
         program: Constraint program: file, name or text; empty for that of the controller, if any.
-        program_start: Start of a program's clock, s; None for the first command.
+        program_start: Start of a program's clock, s; None for that of the controller.
         thresholds: Bounds on the figures.
         rows: Maximum number of CSV rows; 0 for all.
         tables: Whether to write rows as CSV and Parquet.
@@ -99,7 +101,8 @@ class AnalysisSettings:
     robot: RobotChoice = field(default_factory=RobotChoice)
     formulation: str = 'newton_euler'
     effort: str = 'auto'
-    timing: str = 'auto'
+    timing: str = AUTO
+    cutoff: float | str | None = AUTO
     frame: str = ''
     contacts: str = ''
     program: str = ''
@@ -129,10 +132,13 @@ def analyze_bag(
         tree, unit = settings.robot.load(reader), current_unit(settings.robot.driver_profile)
         if unit:
             settings = replace(settings, contacts='')
+        identified = str(reader.parameters.get('identified') or '')
+        if identified and not settings.robot.identified:
+            robot = replace(settings.robot, identified=identified)
+            settings = replace(settings, robot=robot)
         notes: list[str] = []
         program = _program(settings, reader, tree, notes)
         remarks, commands = reader.bag.remarks, reader.topics.commands
-        evaluator = Evaluator(tree, settings, program, remarks, commands)
         curves, every = Curves(tree.n), 1
         sinks: list[Sink] = [curves] if folder is not None and settings.report else []
         if folder is not None and settings.tables:
@@ -140,6 +146,11 @@ def analyze_bag(
             every = max(1, math.ceil(count / settings.rows)) if settings.rows else 1
             sinks.append(_table_sink(stack, folder, every, program))
         own = program if not settings.program else None
+        if program is not None and settings.program_start is None:
+            start, count = recorded_start(reader, tree)
+            settings = replace(settings, program_start=start)
+            if count > 1:
+                notes.append(f'the program began {count} times: evaluated from the first start')
         parts = settings.robot.parts(reader, tree)
         if unit:
             parts = _without(parts, 'effort', 'measured_effort')
@@ -147,10 +158,13 @@ def analyze_bag(
                 f'efforts are in {unit}, and the driver profile gives no torque_constant: '
                 'residual, energy, saturation, loads and contacts are not evaluated'
             )
+        evaluator = Evaluator(tree, settings, program, remarks, commands)
         if own is not None:  # the controller did not follow the joint reference
             parts = _without(parts, 'reference_position', 'reference_velocity')
         evaluator.evaluate(parts, sinks)
-        figures, findings = evaluator.figures(), tuple(evaluator.findings())
+        figures = evaluator.figures()
+        problems = (MetricRemark('wrong', problem) for problem in reader.problems)
+        findings = (*problems, *evaluator.findings())
         if settings.tables and folder is not None:
             figures['rows_csv_every'] = every
         notes += reader.notes
@@ -252,7 +266,7 @@ class Evaluator:
         self._remarks, self._commands = dict(remarks or {}), commands
         self._model = EffortModel(tree, settings.formulation)
         self._metrics: list[Metric] = []
-        self._delay, self._outlier_times = 0, list[float]()
+        self._delay, self._outliers = 0, OutlierTimes()
         self.frame = tool_frame(tree, settings.frame)
 
     def evaluate(self, chunks: Iterable[Recording], sinks: Iterable[Sink] = ()) -> None:
@@ -269,7 +283,7 @@ class Evaluator:
         chosen = (chunk.of_joints(self._tree.joint_names) for chunk in chunks)
         filled = (chunk for chunk in chosen if len(chunk.time))
         moving, held = _until_motion(filled)
-        self._create_metrics(moving.without(find_outliers(moving)))
+        self._create_metrics(without_outliers(moving))
         reach = 2 * self.timing.half + 2
         before: Recording | None = None
         sinks = tuple(sinks)
@@ -292,7 +306,8 @@ class Evaluator:
                 'cutoff_hz': timing.cutoff,
                 'period_s': timing.period,
                 'even': timing.even,
-                'contradictions': len(self._outlier_times),
+                'contradictions': len(self._outliers.states),
+                'effort_outliers': len(self._outliers.efforts),
                 'semi_implicit_remainder': timing.residual,
                 'trapezoid_remainder': timing.trapezoidal_residual,
             }
@@ -301,14 +316,11 @@ class Evaluator:
 
     def findings(self) -> list[MetricRemark]:
         """Return the remarks of all metrics, most severe first."""
-        remarks = [finding for metric in self._metrics for finding in metric.findings()]
-        if self._outlier_times:
-            count, first = len(self._outlier_times), format_time(self._outlier_times[0])
-            text = (
-                f'{count} states contradict their neighbours, the first at {first}: positions are '
-                'inconsistent with the velocities; left out'
-            )
-            remarks.append(MetricRemark('look', text))
+        problems = [text for text in (self._problem, self._outliers.problem()) if text]
+        remarks = [MetricRemark('wrong', f'{text}; no verdict on the model') for text in problems]
+        metrics = (metric for metric in self._metrics if not (problems and metric.judges))
+        remarks += [finding for metric in metrics for finding in metric.findings()]
+        remarks += [MetricRemark('look', text) for text in self._outliers.remarks()]
         return sorted(remarks, key=lambda finding: SEVERITIES.index(finding.severity))
 
     def _create_metrics(self, first: Recording) -> None:
@@ -316,7 +328,12 @@ class Evaluator:
         measured = self._settings.effort == 'measured'
         if self._settings.effort == 'auto':
             measured = first.has_measured
-        self.timing = find_timing(first, commanded=not measured, name=self._settings.timing)
+        self.timing = find_timing(
+            first,
+            commanded=not measured,
+            name=self._settings.timing,
+            cutoff=self._settings.cutoff,
+        )
         self.source = 'commanded'
         if measured:
             self._delay = self._effort_delay(first)
@@ -325,10 +342,17 @@ class Evaluator:
         elif not np.isfinite(first.measured_effort).any():
             self.source = 'commanded (none were measured)'
         self._measured = measured
+        self._problem = problem_of(first, self._tree, measured=measured)
         tree, period = self._tree, self.timing.period
         self._metrics = [
             Tracking(tree, self.frame),
-            Effort(self._model, self.source, self.frame),
+            Effort(
+                self._model,
+                self.source,
+                self.frame,
+                self.timing.resolution,
+                identified=bool(self._settings.robot.identified),
+            ),
             CrossCheck(self._model),
             Energy(self._model, self.timing),
             Limits(tree),
@@ -354,10 +378,7 @@ class Evaluator:
         return int(sizes[1] < _CLEAR_RATIO**2 * sizes[0])
 
     def _window(self, run: Recording, own: slice, before: Recording | None) -> Window:
-        outliers = find_outliers(run)
-        if outliers.any():
-            self._outlier_times += run.time[own][outliers[own]].tolist()
-            run = run.without(outliers)
+        run = self._outliers.take(run, own)
         effort = run.effort
         if self._measured:
             effort = _shifted(run.measured_effort, self._delay)

@@ -26,13 +26,13 @@ from robot_dynamics_ros.estimation.effort_model import EffortModel
 from robot_dynamics_ros.estimation.model_monitor import FormulationCheck
 from robot_dynamics_ros.estimation.residual_causes import EffortResidual
 from robot_dynamics_ros.model.robot_tree import RobotTree
-from robot_dynamics_ros.recordings.metrics.metric import Metric, MetricRemark, Window, format_time
-from robot_dynamics_ros.recordings.recording import Recording
+from robot_dynamics_ros.recordings.metrics.metric import Metric, MetricRemark, Window
+from robot_dynamics_ros.recordings.outliers import TOO_MANY
+from robot_dynamics_ros.recordings.recording import Recording, format_time
 from robot_dynamics_ros.recordings.timing import BRIDGED, SampleTiming
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.kernel import compile_kernel
 
-_ROUNDING = 1e-6  # relative residual due to rounding or solver tolerance
 _LARGE_RESIDUAL = 0.1  # relative residual above which identification is recommended
 _CHECKED_PER_CHUNK = 50  # instants at which formulations are compared
 _LARGE_DIFFERENCE = 1e-9  # relative difference of formulations that is reported
@@ -46,13 +46,23 @@ class Effort(Metric):
         model: Effort model of the robot.
         source: Description of the evaluated efforts.
         frame: The tool frame, at which an unmodelled load is assumed.
+        resolution: Residual relative to the effort below which no cause is named.
+        identified: Whether the model was identified already.
     """
 
-    name = 'effort'
+    name, judges = 'effort', True
 
-    def __init__(self, model: EffortModel, source: str, frame: str) -> None:
-        self._model, self._source = model, source
-        self._sums = EffortResidual(model, frame)
+    def __init__(
+        self,
+        model: EffortModel,
+        source: str,
+        frame: str,
+        resolution: float,
+        *,
+        identified: bool = False,
+    ) -> None:
+        self._model, self._source, self._identified = model, source, identified
+        self._sums = EffortResidual(model, frame, resolution)
 
     def take(self, window: Window) -> dict[str, Array]:
         """Evaluate a chunk, see :meth:`Metric.take`."""
@@ -105,14 +115,17 @@ class Effort(Metric):
             return [MetricRemark('look', 'the recorded efforts are all zero')]
         worst = int(np.nanargmax(share))
         explained = f'the model explains the efforts to {share[worst]:.1g} of their size'
-        if share[worst] < _ROUNDING:
+        if share[worst] < self._sums.resolution:
             return [MetricRemark('good', explained)]
         remarks = self._causes()
         if share[worst] > _LARGE_RESIDUAL:
-            text = (
-                f'the model misses {100 * share[worst]:.2g} % of the effort of {names[worst]}; '
-                'identify the arm to correct it'
+            remedy = (
+                'that is what the identified model leaves'
+                if self._identified
+                else 'identify the arm to correct it'
             )
+            missed = f'{100 * share[worst]:.3g} % of the effort of {names[worst]}'
+            text = f'the model misses {missed}; {remedy}'
             remarks.append(MetricRemark('look', text))
         return remarks or [MetricRemark('good', explained)]
 
@@ -182,7 +195,7 @@ class Energy(Metric):
         timing: Timing of efforts relative to states.
     """
 
-    name = 'energy'
+    name, judges = 'energy', True
 
     def __init__(self, model: EffortModel, timing: SampleTiming) -> None:
         self._model, self._timing = model, timing
@@ -275,13 +288,14 @@ class Contacts(Metric):
         ConfigurationError: The file cannot be read.
     """
 
-    name = 'contacts'
+    name, judges = 'contacts', True
 
     def __init__(self, tree: RobotTree, path: str) -> None:
         self._tree, self._thresholds = tree, ContactThresholds.read(path, tree.joint_names)
         self._stream: ContactStream | None = None
         self._events: list[tuple[float, ContactEvent]] = []
         self._external, self._seconds = RmsPeak(tree.n), 0.0
+        self._states = self._observed = 0
 
     def take(self, window: Window) -> dict[str, Array]:
         """Detect contacts in a chunk, see :meth:`Metric.take`."""
@@ -290,26 +304,39 @@ class Contacts(Metric):
             self._stream = ContactStream(self._tree, self._thresholds, measured=run.has_measured)
         external = np.full(run.position.shape, np.nan)
         for k, (time, step, event) in enumerate(self._stream.take(run)):
-            self._seconds += step
             if step > 0.0:
+                self._seconds += step
                 external[k] = self._stream.observer.effort
+                self._observed += 1
             if event is not None:
                 self._events.append((time, event))
+        self._states += len(run.time)
         self._external.take(run.time, external)
         return {'external_effort': external}
 
+    @property
+    def _is_complete(self) -> bool:
+        return self._states - self._observed <= TOO_MANY * self._states
+
     def figures(self) -> dict[str, Any]:
-        """Return the contacts, their rate, and the external efforts."""
+        """Return the contacts, their rate, and the external efforts; no count if incomplete."""
         minutes = self._seconds / 60.0
         return {
-            'count': len(self._events),
+            'count': len(self._events) if self._is_complete else None,
+            'states_observed': self._observed,
             'per_minute': len(self._events) / minutes if minutes > 0.0 else float('nan'),
             'events': [{'time_s': time, **asdict(event)} for time, event in self._events],
             **self._external.figures('external_rms', 'external_peak'),
         }
 
     def findings(self) -> list[MetricRemark]:
-        """Return one remark for each of the first contacts."""
+        """Return one remark for each of the first contacts, and whether all could be seen."""
+        if not self._is_complete:
+            missing = self._states - self._observed
+            text = f'{missing} of {self._states} states cannot be searched for contacts'
+            return [MetricRemark('look', f'{text}: no verdict on contacts')]
+        if not self._events:
+            return [MetricRemark('good', f'no contact in {self._seconds:.4g} s')]
         remarks = [
             MetricRemark('look', f'contact at {format_time(time)}: {event}')
             for time, event in self._events[:_MAX_LISTED]
@@ -353,16 +380,26 @@ class ContactStream:
         self._previous: Recording | None = None
 
     def take(self, run: Recording) -> Iterator[tuple[float, float, ContactEvent | None]]:
-        """Yield time, s, step, s (0 if the observer restarts), and contact for each state.
+        """Yield time, s, step, s, and contact for each state.
+
+        The step is 0 if the observer restarts, and NaN for an unknown state, which it skips.
 
         Args:
             run: A chunk with the joints in model order.
         """
-        whole = run if self._previous is None else self._previous.followed_by(run)
+        known = np.isfinite(np.hstack([run.position, run.velocity])).all(axis=1)
+        if self.measured:  # a command that is missing did not act; a measurement is only unknown
+            known &= np.isfinite(run.measured_effort).all(axis=1)
+        used = run.rows(known)
+        whole = used if self._previous is None else self._previous.followed_by(used)
         efforts = whole.measured_effort if self.measured else whole.effort
-        first = len(whole.time) - len(run.time)
-        steps = np.diff(whole.time, prepend=whole.time[0] - 2.0 * _LONGEST_STEP)
-        for k in range(first, len(whole.time)):
+        steps = np.diff(whole.time, prepend=-np.inf)
+        rows = iter(range(len(whole.time) - len(used.time), len(whole.time)))
+        for time, usable in zip(run.time.tolist(), known.tolist(), strict=True):
+            if not usable:
+                yield time, np.nan, None
+                continue
+            k = next(rows)
             step = float(steps[k])
             applied = self._applied_effort(efforts, k, step)
             if not (
@@ -373,12 +410,12 @@ class ContactStream:
                 self.detector.begin(whole.position[k], whole.velocity[k])
                 if self._fitting is not None:
                     self._fitting.begin()
-                yield float(whole.time[k]), 0.0, None
+                yield time, 0.0, None
                 continue
             if self._fitting is not None:
                 obs, dq = self.observer, whole.position[k] - whole.position[k - 1]
                 self._fitting.take(step, dq, obs.model, obs.a, obs.v, applied, obs.gain)
-            yield float(whole.time[k]), step, self.detector.update(step)
+            yield time, step, self.detector.update(step)
         self._previous = whole.rows(slice(max(len(whole.time) - _MOST_DELAYED, 0), None))
 
     def _applied_effort(self, efforts: Array, k: int, step: float) -> Array:

@@ -19,12 +19,8 @@ from robot_dynamics_ros.spatial.scalar import Array
 
 #: Severities of remarks, most severe first.
 SEVERITIES = ('wrong', 'look', 'good')
-_THRESHOLD = re.compile(r'^([\w.\-/ ]+?)\s*(<=|>=|=)\s*([-+0-9.eE]+|inf)$')
-
-
-def format_time(time: float) -> str:
-    """Format a time, s, to the microsecond, also for times since 1970."""
-    return f'{time:.6f}'.rstrip('0').rstrip('.') + ' s'
+_VECTORS = ('.gravity.model', '.gravity.fitted')  # in the base frame
+_THRESHOLD = re.compile(r'^([^<>=]+?)\s*(<=|>=|=)\s*([-+0-9.eE]+|inf)$')
 
 
 @dataclass(frozen=True)
@@ -77,9 +73,11 @@ class Metric(ABC):
 
     Attributes:
         name: Key of its figures in the results.
+        judges: Whether its remarks are a verdict on the model, for which the data must be valid.
     """
 
     name: str
+    judges = False
 
     @abstractmethod
     def take(self, window: Window) -> dict[str, Array]:
@@ -175,6 +173,10 @@ def check_thresholds(
             for key, value in known.items()
             if key == threshold.key or key.startswith(f'{threshold.key}.')
         ]
+        section = figures.get(threshold.key.partition('.')[0])
+        if not chosen and isinstance(section, Mapping) and not flat_figures(section, joints):
+            results.append(ThresholdResult(threshold, None))
+            continue
         if not chosen:
             raise UnknownNameError('figure', threshold.key, known)
         numbers = [value for value in chosen if value is not None and not math.isnan(value)]
@@ -195,10 +197,15 @@ def flat_figures(figures: Mapping[str, Any], joints: Sequence[str]) -> dict[str,
 
 def _flatten(path: str, value: Any, joints: Sequence[str], flat: dict[str, float | None]) -> None:
     if isinstance(value, Mapping):
+        rows = value.get('rows', joints)  # names of the entries of lists that are not of joints
         for key, inner in value.items():
-            _flatten(f'{path}.{key}' if path else str(key), inner, joints, flat)
+            _flatten(f'{path}.{key}' if path else str(key), inner, rows, flat)
     elif isinstance(value, (list, tuple)):
-        names = joints if len(value) == len(joints) else range(len(value))
+        names: Sequence[object] = range(len(value))
+        if path.endswith(_VECTORS) and len(value) == len('xyz'):
+            names = 'xyz'
+        elif len(value) == len(joints) and not any(isinstance(x, Mapping) for x in value):
+            names = joints
         for name, inner in zip(names, value, strict=True):
             _flatten(f'{path}.{name}', inner, joints, flat)
     elif isinstance(value, (int, float)) and not isinstance(value, bool):

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,12 +14,17 @@ import numpy as np
 from robot_dynamics_ros.constraints.error_dynamics import DecayComparison, compare_with_design
 from robot_dynamics_ros.constraints.program import Program
 from robot_dynamics_ros.constraints.program_kernel import ProgramKernel
-from robot_dynamics_ros.errors import RecordingError
+from robot_dynamics_ros.control.laws.registry import make_law
+from robot_dynamics_ros.control.setup import DEFAULTS, PARAMETERS, law_parameters
+from robot_dynamics_ros.errors import RecordingError, RobotDynamicsError
 from robot_dynamics_ros.estimation.accumulate import RmsPeak
 from robot_dynamics_ros.messages import stamp_ns
+from robot_dynamics_ros.model import RobotTree
+from robot_dynamics_ros.parameters import checked
 from robot_dynamics_ros.recordings.bag.reader import BagReader
-from robot_dynamics_ros.recordings.metrics.metric import Metric, MetricRemark, Window, format_time
-from robot_dynamics_ros.recordings.recording import NANO
+from robot_dynamics_ros.recordings.metrics.metric import Metric, MetricRemark, Window
+from robot_dynamics_ros.recordings.reading import RecordingReader
+from robot_dynamics_ros.recordings.recording import NANO, Recording, format_time
 from robot_dynamics_ros.recordings.series import root_mean_square
 from robot_dynamics_ros.spatial.scalar import Array
 
@@ -30,7 +37,7 @@ class ProgramMetric(Metric):
 
     Args:
         program: The program.
-        start: Start of the program, s on the clock of the recording; None for the first command.
+        start: Start of the program, s on the clock of the recording; None if it is unknown.
         period: Median time between states, s.
     """
 
@@ -49,10 +56,6 @@ class ProgramMetric(Metric):
     def take(self, window: Window) -> dict[str, Array]:
         """Evaluate a chunk, see :meth:`Metric.take`."""
         run = window.run
-        if self._start is None:
-            has_command = np.isfinite(run.effort).all(axis=1)
-            if has_command.any():
-                self._start = float(run.time[int(has_command.argmax())])
         values = np.full((len(run.time), self.program.m), np.nan)
         if self._start is None:
             return {'constraint': values}
@@ -92,7 +95,10 @@ class ProgramMetric(Metric):
     def findings(self) -> list[MetricRemark]:
         """Report if the program cannot be evaluated or passes near a singularity."""
         if self._start is None:
-            text = 'no command was recorded: the start of the program is unknown'
+            text = (
+                'neither a command nor diagnostics of the controller were recorded: the start of '
+                'the program is unknown, give --program-start'
+            )
             return [MetricRemark('look', text)]
         if self._sigma < self.program.singularity.threshold:
             text = (
@@ -101,6 +107,47 @@ class ProgramMetric(Metric):
             )
             return [MetricRemark('look', text)]
         return []
+
+
+_DIAGNOSTICS, _START = '/diagnostics', 'program_start_s'
+
+
+def recorded_start(reader: RecordingReader, tree: RobotTree) -> tuple[float | None, int]:
+    """Return when a controller began its program, s, and how often it did in the recording.
+
+    The diagnostics of the controller say it. Without them, the program begins at the first
+    command, or after the motion to its start, whose duration the law computes from that state.
+    The time is None if there is no command either.
+    """
+    starts: list[float] = []
+    if _DIAGNOSTICS in reader.bag.topics:
+        for _, _, message in reader.bag.messages(_DIAGNOSTICS, strict=False):
+            for status in () if message is None else message.status:
+                values = {pair.key: pair.value for pair in status.values}
+                with suppress(KeyError, ValueError):
+                    starts.append(float(values[_START]))
+    starts = [start for start in dict.fromkeys(starts) if start > 0.0]
+    if starts:
+        return starts[0], len(starts)
+    for chunk in reader.chunks():
+        run = chunk.of_joints(tree.joint_names)
+        commanded = np.flatnonzero(np.isfinite(run.effort).all(axis=1))
+        if len(commanded):
+            k = int(commanded[0])
+            return _begin(tree, reader.parameters, run, k), 1
+    return None, 0
+
+
+def _begin(tree: RobotTree, parameters: Mapping[str, Any], run: Recording, k: int) -> float:
+    """Return when the law begins the program if it is activated at a state, s."""
+    time = float(run.time[k])
+    try:
+        values = checked(PARAMETERS, {**DEFAULTS, **parameters})
+        law = make_law(values['law'], tree, **law_parameters(values))
+    except RobotDynamicsError:  # a program of another robot, which is evaluated all the same
+        return time
+    law.reset(time, run.position[k], run.velocity[k])
+    return float(law.status().get(_START, time))
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,17 +175,23 @@ class ProgramRun:
     scale: Array
 
 
-def read_program_run(path: str | os.PathLike[str]) -> ProgramRun:
+def read_program_run(path: str | os.PathLike[str], namespace: str = '') -> ProgramRun:
     """Read the constraint data published by the controller from a bag.
+
+    Args:
+        path: The bag's folder, or one of its files.
+        namespace: Namespace of the robot; empty for the root.
 
     Raises:
         RecordingError: The bag cannot be read, or no program was recorded.
     """
     stamps, rows, received, conditions = [], [], [], []
     names: tuple[str, ...] = ()
+    space = f'/{namespace.strip("/")}'.rstrip('/')
+    published, conditioning = f'{space}{CONSTRAINT}', f'{space}{CONDITION}'
     with BagReader(path) as bag:
-        for topic, time_ns, message in bag.messages(CONSTRAINT, CONDITION):
-            if topic == CONDITION:
+        for topic, time_ns, message in bag.messages(published, conditioning):
+            if topic == conditioning:
                 received.append(time_ns)
                 conditions.append(list(message.data))
                 continue
@@ -148,7 +201,7 @@ def read_program_run(path: str | os.PathLike[str]) -> ProgramRun:
     if not stamps:
         raise RecordingError(
             f'bag {str(path)!r}',
-            f'has no {CONSTRAINT}',
+            f'has no {published}',
             'record that topic of a controller under law constraint_stabilization',
         )
     condition = _by_tick(stamps, received, conditions)

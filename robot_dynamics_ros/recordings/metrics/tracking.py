@@ -11,9 +11,15 @@ import numpy as np
 
 from robot_dynamics_ros.estimation.accumulate import Quantiles, RmsPeak
 from robot_dynamics_ros.model import RobotTree
-from robot_dynamics_ros.recordings.metrics.metric import Metric, MetricRemark, Window, format_time
+from robot_dynamics_ros.recordings.metrics.metric import Metric, MetricRemark, Window
 from robot_dynamics_ros.recordings.reading import UNLIMITED
-from robot_dynamics_ros.recordings.recording import NANO, Recording
+from robot_dynamics_ros.recordings.recording import (
+    NANO,
+    Recording,
+    format_duration,
+    format_time,
+    unwrapped,
+)
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.kernel import compile_kernel
 
@@ -200,7 +206,7 @@ def tracking_metrics(
     Returns:
         The figures; error = reference - measured.
     """
-    run = recording.of_joints(tree.joint_names).between(*window)
+    run = unwrapped(recording.of_joints(tree.joint_names).between(*window), tree)
     tracking, limits = Tracking(tree, frame), Limits(tree)
     columns = tracking.add(run)
     limits.add(run)
@@ -260,7 +266,7 @@ class Rates(Metric):
             self._longest = float(steps.max())
             self._longest_at = float(run.time[int(steps.argmax())])
         own = window.run
-        answered = own.answer_ns > 0
+        answered = own.answer_ns >= 0
         self._latency.take((own.answer_ns - own.arrival_ns)[answered] / NANO)
         self._answered += int(answered.sum())
         self._states += len(own.time)
@@ -304,16 +310,16 @@ class Rates(Metric):
         remarks = []
         if self._gaps:
             text = (
-                f'{self._gaps} gaps between states, the longest {1e3 * self._longest:.3g} ms at '
-                f'{format_time(self._longest_at)}'
+                f'{self._gaps} {"gap" if self._gaps == 1 else "gaps"} between states, the longest '
+                f'{format_duration(self._longest)} at {format_time(self._longest_at)}'
             )
             remarks.append(MetricRemark('look', text))
         measured = f'{self._commands} latency_p99_us' in self._remarks
         late = self._latency.at(0.99) if self._latency.count and not measured else 0.0
         if self._period and late > _LATE * self._period:
             text = (
-                f'1 % of the commands are later than {1e6 * late:.3g} µs, the period is '
-                f'{1e6 * self._period:.4g} µs'
+                f'1 % of the commands are later than {format_duration(late)}, the period is '
+                f'{format_duration(self._period)}'
             )
             remarks.append(MetricRemark('look', text))
         return remarks

@@ -19,9 +19,8 @@ from robot_dynamics_ros.recordings.bag.files import short_name
 from robot_dynamics_ros.recordings.metrics.metric import (
     MetricRemark,
     ThresholdResult,
-    format_time,
 )
-from robot_dynamics_ros.recordings.recording import Recording
+from robot_dynamics_ros.recordings.recording import Recording, format_duration, format_time
 from robot_dynamics_ros.recordings.report.figures import COLOURS, GREY, PlotLine, Plots
 from robot_dynamics_ros.recordings.report.toolkit import (
     FORCE,
@@ -226,10 +225,12 @@ def _tiles(figures: Mapping[str, Any]) -> list[tuple[str, str]]:
     share = np.fmax.reduce(figures['limits']['effort_share'])
     if not math.isnan(share):
         tiles.append((f'{100 * share:.0f} %', 'peak effort, of its limit'))
-    tiles.append((f'{rates["jitter_us"]["p99"]:.3g} µs', 'jitter of the period, 99 %'))
+    jitter = format_duration(1e-6 * rates['jitter_us']['p99'])
+    tiles.append((jitter, 'jitter of the period, 99 %'))
     latency = rates['latency_us']
     if latency:
-        tiles.append((f'{latency["p50"]:.4g} µs', f'median latency; 99 %: {latency["p99"]:.4g}'))
+        median, late = (format_duration(1e-6 * latency[key]) for key in ('p50', 'p99'))
+        tiles.append((median, f'median latency; 99 %: {late}'))
     return tiles
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from robot_dynamics_ros.errors import MissingDependencyError
-from robot_dynamics_ros.recordings.metrics.metric import format_time
+from robot_dynamics_ros.recordings.recording import format_time
 from robot_dynamics_ros.spatial.scalar import Array
 
 #: Colours legible on white and on black.

@@ -14,10 +14,10 @@ import numpy as np
 from robot_dynamics_ros.constraints.error_dynamics import DecayComparison
 from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.model.arm import tool_frame
-from robot_dynamics_ros.recordings.metrics.metric import MetricRemark, format_time
+from robot_dynamics_ros.recordings.metrics.metric import MetricRemark
 from robot_dynamics_ros.recordings.metrics.program import ProgramMetrics, ProgramRun
 from robot_dynamics_ros.recordings.metrics.tracking import Tracking, TrackingMetrics
-from robot_dynamics_ros.recordings.recording import Recording
+from robot_dynamics_ros.recordings.recording import Recording, format_time
 from robot_dynamics_ros.recordings.report.analysis import Curves, plot_motion
 from robot_dynamics_ros.recordings.report.figures import (
     COLOURS,
@@ -176,19 +176,26 @@ def _lead(document: Mapping[str, Any]) -> str:
 
 def _verdict(document: Mapping[str, Any]) -> list[MetricRemark]:
     """Report whether the commands agree with the recorded ones; empty without a tolerance."""
-    tolerance = document['tolerance']
-    if document['first_difference_at'] is not None and not document['within_tolerance']:
+    tolerance, compared = document['tolerance'], document['commands']
+    if document['first_difference_at'] is not None:
         first, last = (
             format_time(document[f'{which}_difference_at']) for which in ('first', 'last')
         )
         text = (
-            f'{document["commands_beyond"]} of {document["commands"]} commands differ by more '
-            f'than {tolerance:g}, the first at {first}, the last at {last}'
+            f'{document["commands_beyond"]} of {compared} commands differ by more than '
+            f'{tolerance:g} or are not finite, the first at {first}, the last at {last}'
         )
         return [MetricRemark('wrong', text)]
-    if math.isfinite(tolerance):
-        return [MetricRemark('good', f'every effort is within {tolerance:g}')]
-    return []
+    text = f'every effort is within {tolerance:g}'
+    if document['first_missing_at'] is not None:
+        total = round(compared / document['commands_compared_share'])
+        text = (
+            f'{compared} of {total} commands compared, the first that is missing at '
+            f'{format_time(document["first_missing_at"])}; of these, {text}'
+        )
+    if not math.isfinite(tolerance):
+        return []
+    return [MetricRemark('good' if document['within_tolerance'] else 'wrong', text)]
 
 
 def write_tracking_report(

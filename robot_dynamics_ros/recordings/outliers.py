@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+r"""Find states and measured efforts that a sensor or its transmission has corrupted.
+
+A state is an outlier if the position changes on both sides of it contradict the velocities,
+
+.. math:: d_k = |(q_{k+1} - q_k)/h_k - (v_k + v_{k+1})/2| ,
+
+by more than the usual difference, that of the intervals around it, and the steps of the encoder
+explain. A joint at rest has no usual difference, only steps.
+
+An effort is an outlier if it alone deviates from both neighbours, by more than others do. A push,
+a hit or a reversal of friction lasts longer than one sample, so it is none.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from robot_dynamics_ros.recordings.recording import NANO, Recording, format_time
+from robot_dynamics_ros.spatial.scalar import Array
+
+#: Share of outliers among the states above which a recording allows no verdict.
+TOO_MANY = 0.1
+_LEAST_SAMPLES = 16  # without which nothing is usual
+_RATIO = 30.0  # to the usual difference, and to that around
+_SPEED_SHARE = 0.05  # of the 99 % speed: smaller differences are ignored
+_STEPS = 4.0  # steps of the encoder that a difference may have: a change, two velocities, noise
+_COARSEST = 1e-2  # rad or m, rad/s or m/s: a larger change is no step of a sensor
+_LEAST_CHANGES = 8  # from which the smallest is a step
+_ROUNDING = 1e-9  # of the largest value: smaller changes are rounding
+_AROUND = 5  # samples on either side
+_SURE = 10.0  # robust standard deviations of a spike
+_SPIKE_SHARE = 1.0 / 6.0  # of the range of the efforts: currents have smaller ones of their own
+
+
+class OutlierTimes:
+    """Removes the outliers of a recording, part by part, and remembers their times."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self.states, self.efforts = list[float](), list[float]()  # s
+
+    def take(self, run: Recording, own: slice = slice(None)) -> Recording:
+        """Return a part with NaN for outliers; commands are kept.
+
+        Args:
+            run: The part.
+            own: Its rows that no other part contains.
+        """
+        states, efforts = find_outliers(run), find_spikes(run.measured_effort)
+        self._count += len(run.time[own])
+        self.states += run.time[own][states[own]].tolist()
+        self.efforts += run.time[own][efforts[own].any(axis=1)].tolist()
+        return _without(run, states, efforts)
+
+    def problem(self) -> str:
+        """Return why the recording allows no verdict; empty if it does."""
+        count = len(self.states)
+        if count <= TOO_MANY * self._count:
+            return ''
+        return (
+            f'{count} of {self._count} states contradict their neighbours, the first at '
+            f'{format_time(self.states[0])}: what is left allows no verdict; check driver and '
+            'timestamps'
+        )
+
+    def remarks(self) -> list[str]:
+        """Return what was left out, one sentence each."""
+        what = (
+            ([] if self.problem() else self.states, 'states contradict their neighbours'),
+            (self.efforts, 'measured efforts deviate alone'),
+        )
+        return [
+            f'{len(times)} {text}, the first at {format_time(times[0])}: left out'
+            for times, text in what
+            if times
+        ]
+
+
+def without_outliers(run: Recording) -> Recording:
+    """Return a recording with NaN for outliers; commands are kept."""
+    return _without(run, find_outliers(run), find_spikes(run.measured_effort))
+
+
+def _without(run: Recording, states: Array, efforts: Array) -> Recording:
+    measured = np.where(efforts, np.nan, run.measured_effort)
+    return replace(run.without(states), measured_effort=measured)
+
+
+def find_outliers(run: Recording) -> Array:
+    """Return a mask of the states that contradict the states around them, shape (N,)."""
+    q, v, count = run.position, run.velocity, len(run.time)
+    found = np.zeros(count, dtype=bool)
+    if count < _LEAST_SAMPLES:
+        return found
+    steps = (np.diff(run.stamp_ns) / NANO)[:, np.newaxis]
+    difference = np.nan_to_num(np.abs(np.diff(q, axis=0) / steps - 0.5 * (v[1:] + v[:-1])))
+    speed = np.quantile(np.nan_to_num(np.abs(v)), 0.99, axis=0)
+    rounding = _ROUNDING * np.abs(np.nan_to_num(q)).max(axis=0)
+    resolution = np.maximum(_resolution(q, _COARSEST), rounding) / float(np.median(steps))
+    resolution += _resolution(v, _COARSEST)
+    limit = _RATIO * np.median(difference, axis=0) + _SPEED_SHARE * speed + _STEPS * resolution
+    large = difference > np.maximum(limit, _RATIO * _around(difference, 1))
+    large = np.pad(large, ((1, 1), (0, 0)))  # of two wrong states in a row, both changes
+    first, second, third, fourth = (large[i : count - 2 + i] for i in range(4))
+    found[1:-1] = (second & third | first & third | second & fourth).any(axis=1)
+    return found
+
+
+def find_spikes(values: Array) -> Array:
+    """Return a mask of the values that deviate alone from those around, shape (N, n)."""
+    found = np.zeros(values.shape, dtype=bool)
+    for j, column in enumerate(values.T):
+        rows = np.flatnonzero(np.isfinite(column))
+        if len(rows) >= _LEAST_SAMPLES:
+            found[rows, j] = _spikes(column[rows, np.newaxis])[:, 0]
+    return found
+
+
+def _spikes(values: Array) -> Array:
+    from scipy.ndimage import median_filter
+
+    distance = np.abs(values - median_filter(values, (3, 1), mode='nearest'))
+    usual = np.maximum(np.median(distance, axis=0), _around(distance, 0)) / 0.6745
+    low, high = np.quantile(values, (0.02, 0.98), axis=0)
+    least = np.maximum(_SPIKE_SHARE * (high - low), _ROUNDING * np.abs(values).max(axis=0))
+    return np.asarray(distance > np.maximum(_SURE * usual, least + _STEPS * _resolution(values)))
+
+
+def _around(values: Array, skipped: int) -> Array:
+    """Return the larger of the medians of the values before and after each, shape (N, n).
+
+    Args:
+        values: Shape (N, n).
+        skipped: Number of values on either side that are not used.
+    """
+    from scipy.ndimage import median_filter
+
+    medians = median_filter(values, (_AROUND, 1), mode='nearest')
+    rows, reach = np.arange(len(values)), 1 + skipped + _AROUND // 2
+    before, after = (medians[np.clip(rows + k, 0, len(rows) - 1)] for k in (-reach, reach))
+    return np.maximum(before, after)
+
+
+def _resolution(values: Array, largest: float = np.inf) -> Array:
+    """Return the smallest change of each column, a step of its sensor, shape (n,).
+
+    It is 0 where there are too few changes, and at most ``largest``.
+    """
+    change = np.abs(np.diff(values, axis=0))
+    changes = (change > 0.0).sum(axis=0)
+    smallest = np.where(change > 0.0, change, np.inf).min(axis=0)
+    return np.where(changes >= _LEAST_CHANGES, np.minimum(smallest, largest), 0.0)

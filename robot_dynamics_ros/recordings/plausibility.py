@@ -1,0 +1,241 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Check that a recording can be of a robot: units, signs, order of joints, frozen states."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from robot_dynamics_ros.errors import RecordingError
+from robot_dynamics_ros.estimation.filtering import moving_joints
+from robot_dynamics_ros.model import RobotTree
+from robot_dynamics_ros.model.robot_tree import TURN
+from robot_dynamics_ros.recordings.outliers import without_outliers
+from robot_dynamics_ros.recordings.recording import Recording, format_time
+from robot_dynamics_ros.recordings.series import correlation
+from robot_dynamics_ros.recordings.timing import longest_piece
+from robot_dynamics_ros.spatial.scalar import Array
+from robot_dynamics_ros.symbolic.kernel import compile_kernel
+
+_LEAST_STATES = 8
+_TURN_TOLERANCE = 0.5  # rad, of a jump by a turn
+_FROZEN_S = 0.5  # s
+_FROZEN_EFFORT = 0.2  # of the range of the efforts: larger changes move an arm
+_CHECKED = 4000  # states of a recording that are checked
+_OUTSIDE = 0.2  # share of the states beyond a limit above which the recording is rejected
+_MARGIN = 0.05  # margin at the position limits, of a joint's range
+_TOO_FAST = 2.0  # times the velocity limit
+_ALIKE, _UNLIKE = 0.9, 0.6  # correlations
+_SAME_RATE = 0.2  # relative tolerance between velocities and derivatives of positions
+_CURRENT = 0.3  # of the gravity effort: lower measured efforts are in another unit
+_HEAVY = 0.3  # of the largest gravity variation of a joint: not masked by friction
+_CARRIES = 0.1  # of the largest gravity variation of a joint: minimum to check units
+
+
+class MissingError(RecordingError):
+    """There are too few states or efforts to tell."""
+
+
+class StillError(RecordingError):
+    """The arm is at rest in this part of a recording; a later part may be usable."""
+
+
+def check_recording(
+    recording: Recording, tree: RobotTree, *, measured: bool, currents: bool = False
+) -> None:
+    """Reject a recording that cannot be of this robot in SI units, in any command that judges it.
+
+    Args:
+        recording: The recording, in the units and signs of the model.
+        tree: The robot.
+        measured: Whether to check the measured efforts, rather than the commanded ones.
+        currents: Whether efforts are currents with unknown torque constants.
+
+    Raises:
+        RecordingError: Names the joint, the problem and its possible cause.
+        StillError: The arm is at rest.
+        UnknownNameError: A joint was not recorded.
+    """
+    run = recording.of_joints(tree.joint_names)
+    _check_turns(run.position, tree)
+    _check_frozen(run, measured=measured)
+    run = without_outliers(run)
+    period = float(np.median(np.diff(run.time))) if len(run.time) > 1 else 0.0
+    run = longest_piece(run, period)
+    if len(run.time) < _LEAST_STATES:
+        raise MissingError(
+            'the recording',
+            f'has {len(run.time)} states with position and velocity in a row',
+            f'at least {_LEAST_STATES} are needed',
+        )
+    q, v, effort = run.position, run.velocity, run.measured_effort if measured else run.effort
+    step, moves = max(1, len(q) // _CHECKED), moving_joints(q, v)
+    _check_units(q, v, tree)
+    if not moves.any():
+        raise StillError(
+            'the recording', 'moves no joint', 'record a motion (command excite designs one)'
+        )
+    _check_motion(q, v, run.time, moves, tree)
+    _check_efforts(effort, moves, tree)
+    if measured:
+        slopes = _check_load(q[::step], effort[::step], tree)
+        if slopes and not currents and (max(slopes) < _CURRENT or min(slopes) > 1.0 / _CURRENT):
+            raise RecordingError(
+                'the efforts of the recording',
+                f'are {np.median(slopes):.2g} times what the weight of the arm requires',
+                'are these amperes or percent (give the drive gains with --driver_profile), or is '
+                'it another robot?',
+            )
+
+
+def problem_of(recording: Recording, tree: RobotTree, *, measured: bool) -> str:
+    """Return why a recording cannot be of this robot, as one sentence; empty if it can.
+
+    A recording without efforts, at rest, or too short to tell, can be.
+    """
+    try:
+        check_recording(recording, tree, measured=measured)
+    except (StillError, MissingError):
+        return ''
+    except RecordingError as error:
+        return str(error)
+    return ''
+
+
+def _refuse(joint: str, problem: str, remedy: str) -> None:
+    raise RecordingError(f'joint {joint!r} of the recording', problem, remedy)
+
+
+def _check_efforts(effort: Array, moves: Array, tree: RobotTree) -> None:
+    known = np.isfinite(effort)
+    if not known.any():
+        raise MissingError(
+            'the recording',
+            'holds no efforts (all NaN)',
+            'record commands, or states with efforts',
+        )
+    if not np.where(known, effort, 0.0).any():
+        raise MissingError(
+            'the recording', 'has zero efforts only', 'record the actual efforts of the drives'
+        )
+    for i, name in enumerate(tree.joint_names):
+        place = f'joint {name!r} of the recording'
+        if not known[:, i].any():
+            raise MissingError(
+                place, 'has no effort (all NaN)', 'record the effort of every joint'
+            )
+        if moves[i] and not np.nan_to_num(effort[:, i]).any():
+            problem = 'moves, but its effort is always 0'
+            raise MissingError(place, problem, 'record the effort of its drive')
+
+
+def _check_units(q: Array, v: Array, tree: RobotTree) -> None:
+    lower, upper = tree.position_lower, tree.position_upper
+    margin = _MARGIN * tree.position_range
+    limit = np.where(tree.velocity_limit > 0.0, tree.velocity_limit, np.inf)
+    for i, name in enumerate(tree.joint_names):
+        outside = (q[:, i] < lower[i] - margin[i]) | (q[:, i] > upper[i] + margin[i])
+        unit = 'millimetres' if tree.joint_is_prismatic[i] else 'degrees'
+        if outside.mean() > _OUTSIDE:
+            _refuse(
+                name,
+                f'is at {q[:, i].min():.4g} to {q[:, i].max():.4g}, its limits are {lower[i]:.4g} '
+                f'to {upper[i]:.4g}',
+                f'are these {unit}, or is it another joint, sign or zero? declare it with '
+                '--driver_profile',
+            )
+        fast = float(np.percentile(np.abs(v[:, i]), 95.0))
+        if fast > _TOO_FAST * limit[i]:
+            _refuse(
+                name,
+                f'moves at {fast:.4g}, its limit is {limit[i]:.4g}',
+                f'are these {unit} per second? declare it with --driver_profile',
+            )
+
+
+def _check_turns(q: Array, tree: RobotTree) -> None:
+    """Reject positions of a joint with limits that jump by a turn."""
+    jumps = np.abs(np.abs(np.diff(q, axis=0)) - TURN) < _TURN_TOLERANCE
+    limited = ~(tree.joint_is_continuous | np.array(tree.joint_is_prismatic))
+    for i in np.flatnonzero(jumps.any(axis=0) & limited).tolist():
+        _refuse(
+            tree.joint_names[i],
+            f'jumps by a whole turn {int(jumps[:, i].sum())} times: its driver wraps it',
+            'declare it continuous in the description, or let the driver count turns',
+        )
+
+
+def _check_frozen(run: Recording, *, measured: bool) -> None:
+    """Reject states that stay the same to the last digit while the efforts change."""
+    effort = np.nan_to_num(run.measured_effort if measured else run.effort)
+    if len(run.time) < 2 or not np.ptp(run.position, axis=0).any():
+        return
+    columns = np.nan_to_num(np.hstack([run.position, run.velocity]))
+    same = np.append(False, (columns[1:] == columns[:-1]).all(axis=1))
+    edges = np.flatnonzero(np.diff(np.append(same, False).astype(int), prepend=0))
+    size = np.maximum(np.ptp(effort, axis=0), np.finfo(float).tiny)
+    for start, end in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True):
+        held = slice(start - 1, end)
+        seconds = float(run.time[end - 1] - run.time[start - 1])
+        if seconds > _FROZEN_S and (np.ptp(effort[held], axis=0) > _FROZEN_EFFORT * size).any():
+            raise RecordingError(
+                'the states of the recording',
+                f'are frozen for {seconds:.3g} s from {format_time(run.time[start - 1])} on, '
+                'while the efforts change',
+                'repair the driver, or cut that part with --from and --to',
+            )
+
+
+def _check_motion(q: Array, v: Array, time: Array, moves: Array, tree: RobotTree) -> None:
+    rate = np.gradient(q, time, axis=0)
+    for i in np.flatnonzero(moves).tolist():
+        alike = [correlation(v[:, i], rate[:, j]) for j in range(tree.n)]
+        other, name = int(np.argmax(np.abs(alike))), tree.joint_names[i]
+        size = max(float(rate[:, i] @ rate[:, i]), np.finfo(float).tiny)
+        factor = float(v[:, i] @ rate[:, i]) / size
+        if abs(alike[other]) > _ALIKE and abs(alike[i]) < _UNLIKE:
+            remedy = 'are joints in another order? name them with --driver_profile'
+            _refuse(name, f'has the velocity of {tree.joint_names[other]}', remedy)
+        if alike[i] < -_ALIKE:
+            _refuse(name, 'has velocities of the wrong sign', 'correct it with --driver_profile')
+        if alike[i] > _ALIKE and abs(factor - 1.0) > _SAME_RATE:
+            _refuse(
+                name,
+                f'has velocities that are {factor:.4g} times the derivatives of its positions',
+                'is one of them in another unit? declare it with --driver_profile',
+            )
+
+
+def _check_load(q: Array, effort: Array, tree: RobotTree) -> list[float]:
+    """Reject efforts that contradict the gravity effort of a joint.
+
+    Returns:
+        Slopes of the effort over the gravity effort, for joints where both correlate.
+    """
+    kernels = compile_kernel(tree, outputs=('gravity_forces',))
+    weight = kernels.batch('gravity_forces', np.ascontiguousarray(q))
+    effort = np.nan_to_num(effort)
+    swing = np.ptp(weight, axis=0)
+    carries = np.flatnonzero(swing > _CARRIES * max(float(swing.max()), np.finfo(float).tiny))
+    slopes: list[float] = []
+    if not float(swing.max()) > 0.0:
+        return slopes
+    for i in carries.tolist():
+        alike = [correlation(effort[:, j], weight[:, i]) for j in range(tree.n)]
+        other, name = int(np.argmax(np.abs(alike))), tree.joint_names[i]
+        heavy = swing[i] > _HEAVY * swing.max()
+        if heavy and abs(alike[other]) > _ALIKE and abs(alike[i]) < 0.5 * _UNLIKE:
+            _refuse(
+                name,
+                f'carries a weight that the efforts of {tree.joint_names[other]} hold up',
+                'are efforts in another order? name the joints with --driver_profile',
+            )
+        if heavy and alike[i] < -_ALIKE:
+            _refuse(
+                name,
+                'has efforts that pull its weight down',
+                'is their sign inverted, or gravity (--gravity)? see --driver_profile',
+            )
+        centred = weight[:, i] - weight[:, i].mean()
+        if alike[i] > _UNLIKE:
+            slopes.append(float(effort[:, i] @ centred) / float(centred @ centred))
+    return slopes

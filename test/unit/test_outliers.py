@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Corrupted states and efforts are left out and counted, steps of an encoder are not.
+
+The efforts are Pinocchio's.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.ndimage import gaussian_filter1d
+from synthetic_runs import ExactMotion, measured_arm, measured_run, sinusoids, write_run
+
+from robot_dynamics_ros.__main__ import main
+from robot_dynamics_ros.recordings.outliers import find_outliers, find_spikes
+
+PERIOD, STEP, NOISE = 0.01, 2e-5, 0.05  # s, rad, N m
+PUSHES = (3.0, 7.0, 11.0)  # s, of 1 s
+FORCE = np.array([0.0, 30.0, -30.0, 0.0, 0.0, 0.0])
+REST = (0.3, -0.7, 0.9)
+
+
+def moving(seconds=40.0, **given):
+    rng = np.random.default_rng(1)
+    motion = sinusoids(rng, 3, np.arange(0.0, seconds, PERIOD))
+    given = {'noise': (0.0, 0.0, NOISE), 'resolution': STEP, 'rng': rng} | given
+    return measured_run(measured_arm(), motion, **given)
+
+
+def pushed_at_rest(rng):
+    """An arm that its brakes hold; under a push its joints bend by a few steps of the encoder."""
+    time = np.arange(0.0, 17.0, PERIOD)
+    push = [any(0.0 <= t - begin < 1.0 for begin in PUSHES) for t in time]
+    bent = gaussian_filter1d(np.array(push, dtype=float), 5)[:, np.newaxis]
+    q = np.array(REST) + 6e-5 * bent * [1.0, -0.7, 0.4] + 4e-6 * rng.normal(size=(len(time), 3))
+    at_rest = ExactMotion(time, q, 0.0 * q, 0.0 * q)
+    return measured_run(
+        measured_arm(), at_rest, lambda v, rigid: 0.0 * v, noise=(0.0, 0.0, NOISE),
+        resolution=STEP, wrench=lambda t: FORCE if push[round(t / PERIOD)] else None, rng=rng,
+    )  # fmt: skip
+
+
+def spiked(run, k, joint=1, size=60.0):
+    effort = run.measured_effort.copy()
+    effort[k, joint] += size
+    return replace(run, measured_effort=effort)
+
+
+def analyzed(bag, out, *words):
+    words = ('analyze', bag, '--output', out, '--no-report', '--jobs', 1, *words)
+    assert main([str(word) for word in words]) == 0
+    return json.loads((out / 'metrics.json').read_text())
+
+
+def calibrated(bag, path):
+    assert main(['calibrate', str(bag), '--output', str(path)]) == 0
+    return path
+
+
+@pytest.fixture(scope='module')
+def thresholds(tmp_path_factory):
+    folder = tmp_path_factory.mktemp('free')
+    return calibrated(write_run(folder / 'bag', moving()), folder / 'thresholds.yaml')
+
+
+@pytest.mark.slow
+def test_pushes_on_a_resting_arm_are_found(thresholds, tmp_path, rng):
+    bag = write_run(tmp_path / 'bag', pushed_at_rest(rng))
+    figures = analyzed(bag, tmp_path / 'out', '--contacts', thresholds)
+    assert figures['timing']['contradictions'] == 0
+    times = [event['time_s'] for event in figures['contacts']['events'] if event['kind'] == 'push']
+    np.testing.assert_allclose(times, PUSHES, atol=0.1)
+
+
+@pytest.mark.slow
+def test_an_outlier_does_not_blind_the_observer(thresholds, tmp_path, rng):
+    run = pushed_at_rest(rng)
+    velocity = run.velocity.copy()
+    velocity[500, 1] = 30.0
+    bag = write_run(tmp_path / 'bag', replace(run, velocity=velocity))
+    figures = analyzed(bag, tmp_path / 'out', '--contacts', thresholds)
+    assert figures['timing']['contradictions'] == 1
+    pushes = [event for event in figures['contacts']['events'] if event['kind'] == 'push']
+    assert len(pushes) == len(PUSHES)
+
+
+@pytest.mark.slow
+def test_a_recording_of_many_outliers_gives_no_verdict(thresholds, tmp_path, capsys):
+    run = moving(20.0, resolution=0.0)
+    position = run.position.copy()
+    position[10:-10:6, 0] += 0.3
+    bag = write_run(tmp_path / 'bag', replace(run, position=position))
+    figures = analyzed(bag, tmp_path / 'out', '--contacts', thresholds)
+    severities = [finding['severity'] for finding in figures['findings']]
+    assert 'good' not in severities
+    assert figures['findings'][0]['severity'] == 'wrong'
+    assert 'states contradict their neighbours' in figures['findings'][0]['text']
+    assert figures['contacts']['count'] is None
+    assert main(['calibrate', str(bag), '--output', str(tmp_path / 'thresholds.yaml')]) == 2
+    assert main(['identify', str(bag), '--output', str(tmp_path / 'identified')]) == 2
+    assert capsys.readouterr().err.count('allows no verdict') == 2
+
+
+def test_an_exact_run_that_mostly_rests_has_no_outliers():
+    """The motion takes 0.5 % of the time; rounding moves the joints by parts of 1e-16."""
+    time = np.arange(0.0, 20.0, 1e-3)
+    late = np.clip((time - 5.0) / 0.1, 0.0, 1.0)[:, np.newaxis]
+    q = np.array(REST) + 0.1 * late**2 * (3.0 - 2.0 * late)
+    v = np.vstack([np.zeros((1, 3)), np.diff(q, axis=0) / 1e-3])  # semi-implicit
+    run = moving(1.0)
+    none = np.full(q.shape, np.nan)
+    run = replace(
+        run, time=time, stamp_ns=np.rint(1e9 * time).astype(np.int64), position=q, velocity=v,
+        effort=none, measured_effort=none, reference_position=none, reference_velocity=none,
+        arrival_ns=time, answer_ns=time,
+    )  # fmt: skip
+    jitter = np.random.default_rng(0).integers(-2, 3, q.shape) * np.spacing(q)
+    assert not find_outliers(replace(run, position=q + jitter)).any()
+
+
+@pytest.mark.parametrize('resolution', [0.0, STEP])
+def test_one_or_two_wrong_states_in_a_row_are_found_and_no_others(resolution):
+    run = moving(20.0, resolution=resolution)
+    assert not find_outliers(run).any()
+    position, velocity = run.position.copy(), run.velocity.copy()
+    velocity[500, 0] += 50.0
+    velocity[900, 2] = -40.0
+    position[1200, 1] += 0.5
+    position[1500:1502, 1] += 0.5
+    found = find_outliers(replace(run, position=position, velocity=velocity))
+    assert np.flatnonzero(found).tolist() == [500, 900, 1200, 1500, 1501]
+
+
+def test_spikes_are_found_but_no_reversals_pushes_or_gaps(rng):
+    run = moving(20.0)
+    effort = run.measured_effort.copy()
+    effort[700:703, 2] += 40.0  # a hit of 30 ms
+    effort[::7, 0] = np.nan
+    assert not find_spikes(effort).any()
+    effort[1000, 1] += 60.0
+    effort[1500, 2] = -50.0
+    assert np.argwhere(find_spikes(effort)).tolist() == [[1000, 1], [1500, 2]]
+
+
+@pytest.mark.slow
+def test_a_spike_of_one_effort_changes_no_figure_of_any_command(thresholds, tmp_path, capsys):
+    clean = moving()
+    shares, percent = [], []
+    for name, run in (('clean', clean), ('spiked', spiked(clean, 2345))):
+        bag = write_run(tmp_path / name, run)
+        words = ('--contacts', thresholds, '--effort', 'measured')
+        figures = analyzed(bag, tmp_path / f'{name}_out', *words)
+        shares.append(figures['effort']['residual_share'])
+        assert figures['contacts']['count'] == 0
+        out = tmp_path / f'{name}_id'
+        assert main(['identify', str(bag), '--output', str(out), '--jobs', '1']) == 0
+        numbers = json.loads((out / 'identification.json').read_text())
+        percent.append(numbers['residuals']['corrected']['percent'])
+    np.testing.assert_allclose(*shares, rtol=0.01)
+    np.testing.assert_allclose(*percent, rtol=0.05)
+    assert '1 measured efforts deviate alone, the first at 23.45 s: left out' in (
+        capsys.readouterr().out
+    )
+    bands = [
+        thresholds.read_text(),
+        calibrated(tmp_path / 'spiked', tmp_path / 'thresholds.yaml').read_text(),
+    ]
+    base = [[float(line.split()[1]) for line in text.splitlines() if 'base:' in line]
+            for text in bands]  # fmt: skip
+    assert len(base[0]) == 6
+    np.testing.assert_allclose(*base, rtol=0.2)

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every command that judges a recording says first what the recording cannot be."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from synthetic_runs import measured_arm, measured_run, sinusoids, write_run
+
+from robot_dynamics_ros.__main__ import main
+
+
+def frozen(run):
+    k = slice(800, 950)
+    columns = {name: getattr(run, name).copy() for name in ('position', 'velocity')}
+    for values in columns.values():
+        values[k] = values[k.start]
+    return replace(run, **columns)
+
+
+def wrapped(run):
+    turn = 2.0 * np.pi * (run.position > run.position.mean(axis=0)) * [0.0, 0.0, 1.0]
+    return replace(run, position=run.position - turn)
+
+
+ORDER = [1, 0, 2]
+CORRUPTED = {
+    'degrees': (
+        lambda run: replace(run, position=np.degrees(run.position)),
+        'are these degrees, or is it another joint',
+    ),
+    'velocities in degrees': (
+        lambda run: replace(run, velocity=np.degrees(run.velocity)),
+        'degrees per second',
+    ),
+    'velocities of the other sign': (
+        lambda run: replace(run, velocity=-run.velocity),
+        'has velocities of the wrong sign',
+    ),
+    'velocities of other joints': (
+        lambda run: replace(run, velocity=run.velocity[:, ORDER]),
+        'has the velocity of',
+    ),
+    'efforts of other joints': (
+        lambda run: replace(run, measured_effort=run.measured_effort[:, [0, 2, 1]]),
+        'carries a weight that the efforts of elbow hold up',
+    ),
+    'efforts of the other sign': (
+        lambda run: replace(run, measured_effort=-run.measured_effort),
+        'has efforts that pull its weight down',
+    ),
+    'milli-units': (
+        lambda run: replace(run, measured_effort=1e3 * run.measured_effort),
+        'times what the weight of the arm requires',
+    ),
+    'amperes': (
+        lambda run: replace(run, measured_effort=run.measured_effort / 12.0),
+        'times what the weight of the arm requires',
+    ),
+    'frozen states': (frozen, 'are frozen for 1.49 s from 8 s on'),
+    'wrapped positions': (wrapped, 'jumps by a whole turn'),
+}
+
+
+def run_of(seed):
+    rng = np.random.default_rng(seed)
+    motion = sinusoids(rng, 3, np.arange(0.0, 16.0, 0.01), pace=0.5)
+    return measured_run(measured_arm(), motion, noise=(0.0, 1e-3, 0.3), rng=rng)
+
+
+@pytest.fixture(scope='module')
+def good(tmp_path_factory):
+    return write_run(tmp_path_factory.mktemp('good') / 'bag', run_of(1))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('kind', CORRUPTED)
+def test_what_a_recording_cannot_be_is_said_by_every_command(kind, good, tmp_path, capsys):
+    corrupt, sentence = CORRUPTED[kind]
+    bag = write_run(tmp_path / 'bag', corrupt(run_of(1)))
+    words = {
+        'analyze': ('analyze', bag, '--no-report'),
+        'compare': ('compare', bag, good),
+        'calibrate': ('calibrate', bag),
+        'identify': ('identify', bag, '--jobs', 1),
+    }
+    if kind in ('amperes', 'milli-units'):
+        del words['calibrate']  # fits the unit of the efforts
+    if 'efforts' in kind or kind in ('amperes', 'milli-units'):
+        del words['compare']  # needs no model of the efforts
+    for command, own in words.items():
+        code = main([str(word) for word in (*own, '--output', tmp_path / command)])
+        printed = capsys.readouterr()
+        said = (printed.out + printed.err).replace('\n', ' ')
+        assert sentence in said, command
+        assert code == (0 if command in ('analyze', 'compare') else 2)
+        if command == 'analyze':
+            assert 'no verdict on the model' in said
+            for wrong in ('gear ratio', 'identify the arm', 'J absolute work', 'good'):
+                assert wrong not in said
+        assert command != 'calibrate' or not (tmp_path / command).exists()
+
+
+@pytest.mark.slow
+def test_a_good_recording_is_refused_by_none(good, tmp_path, capsys):
+    for own in (('analyze', good, '--no-report'), ('compare', good, good), ('calibrate', good)):
+        assert main([str(word) for word in (*own, '--output', tmp_path / own[0])]) == 0
+    assert 'wrong' not in capsys.readouterr().out
+
+
+def test_velocities_that_are_all_missing_are_derived_and_said(tmp_path, capsys):
+    run = run_of(1).rows(slice(400))
+    run = replace(run, velocity=np.full(run.velocity.shape, np.nan))
+    bag = write_run(tmp_path / 'bag', run)
+    assert main(['analyze', str(bag), '--no-report', '--output', str(tmp_path / 'out')]) == 0
+    assert 'velocity is not recorded' in capsys.readouterr().out

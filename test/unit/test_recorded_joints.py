@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Recordings of a part of a robot, and the options that choose joints and topics."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from bags import STORE, Message, Motion, command, number, state, write
+from rosbags.typesys import get_types_from_msg
+from samples import Sample
+from synthetic_runs import measured_arm, measured_run, sinusoids, write_run
+from urdf_text import joint, link
+
+from robot_dynamics_ros.__main__ import main
+from robot_dynamics_ros.errors import RecordingError
+from robot_dynamics_ros.recordings.reading import RecordingReader
+
+JAW = 1e-3  # kg
+
+
+def with_gripper() -> Sample:
+    """The arm with a finger, whose mass hardly matters."""
+    parts = (
+        link('jaw', JAW, (0, 0, 0), 1e-7 * np.eye(3)),
+        joint('finger', 'tool', 'jaw', 'prismatic', axis=(1, 0, 0), limits=(0.0, 0.04),
+              velocity=0.1, effort=10.0),
+    )  # fmt: skip
+    return Sample('arm', measured_arm().xml.replace('</robot>', f'{"".join(parts)}</robot>'))
+
+
+def run_of(rng, *, finger=False):
+    motion = sinusoids(rng, 3, np.arange(0.0, 12.0, 0.01))
+    run = measured_run(measured_arm(), motion, lambda v, rigid: 0.0 * v)
+    run = replace(run, effort=run.measured_effort, description=with_gripper().xml)
+    if not finger:
+        return run
+    still = np.zeros((len(run.time), 1))
+    columns = ('position', 'velocity', 'effort', 'measured_effort', 'reference_position',
+               'reference_velocity')  # fmt: skip
+    added = {name: np.hstack([getattr(run, name), still]) for name in columns}
+    return replace(run, joints=(*run.joints, 'finger'), **added)
+
+
+def command_line(tmp_path, *words):
+    words = (*words, '--output', tmp_path / 'out', '--force')
+    return main([str(word) for word in words])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('selection', [[], ['--joints', 'pan,lift,elbow'], ['--tip', 'tool']])
+def test_a_recording_of_the_arm_alone_is_used_though_its_robot_has_more(selection, tmp_path, rng):
+    bag = write_run(tmp_path / 'bag', run_of(rng))
+    assert command_line(tmp_path, 'analyze', bag, *selection, '--effort', 'measured') == 0
+    figures = json.loads((tmp_path / 'out' / 'metrics.json').read_text())
+    assert figures['joints'] == ['pan', 'lift', 'elbow']
+    assert max(figures['effort']['residual_share']) < 1e-2  # central differences, and the jaw
+    assert command_line(tmp_path, 'compare', bag, bag, *selection) == 0
+    assert command_line(tmp_path, 'identify', bag, *selection, '--jobs', 1) == 0
+
+
+def test_a_replay_of_the_arm_alone_locks_the_other_joints(tmp_path, rng, capsys):
+    run = run_of(rng)
+    q, v = run.position, run.velocity
+    run = replace(run, reference_position=q, reference_velocity=v).rows(slice(100))
+    run = replace(run, effort=np.zeros(run.position.shape))
+    bag = write_run(tmp_path / 'bag', run)
+    assert command_line(tmp_path, 'replay', bag) == 0, 'any law may have commanded'
+    assert 'joints without states are locked' in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_a_finger_at_rest_without_effort_gives_no_warning(tmp_path, rng):
+    bag = write_run(tmp_path / 'bag', run_of(rng, finger=True))
+    with warnings.catch_warnings():
+        warnings.simplefilter('error')
+        assert command_line(tmp_path, 'identify', bag, '--effort', 'measured', '--jobs', 1) == 0
+
+
+def test_a_chosen_joint_without_states_is_named_with_its_remedy(tmp_path, rng, capsys):
+    bag = write_run(tmp_path / 'bag', run_of(rng).rows(slice(100)))
+    assert command_line(tmp_path, 'analyze', bag, '--joints', 'pan,finger') == 2
+    error = capsys.readouterr().err
+    assert 'joints finger: have no states; recorded are pan, lift, elbow' in error
+    assert '--locked' in error
+
+
+def messages_of(motion, states, commands):
+    found = []
+    for k, stamp in enumerate(motion.stamps.tolist()):
+        found.append(state(stamp, motion.names, motion.q[k], motion.v[k], topic=states))
+        found.append(command(stamp, motion.tau[k], topic=commands))
+    return found
+
+
+def test_topics_are_chosen_by_name(tmp_path):
+    one, other = Motion(50), Motion(50)
+    other.q = other.q + 1.0
+    names = ('/arm/states', '/arm/commands'), ('/arm/other_states', '/arm/other/commands')
+    rows = [row for motion, topics in ((one, names[0]), (other, names[1]))
+            for row in messages_of(motion, *topics)]  # fmt: skip
+    bag = write(tmp_path / 'bag', sorted(rows, key=lambda row: row.time))
+    with pytest.raises(RecordingError, match='choose one with --states'):
+        RecordingReader(bag)
+    with RecordingReader(bag, states=names[1][0], commands=names[1][1]) as reader:
+        (run,) = reader.chunks(np.inf)
+    np.testing.assert_array_equal(run.position, other.q)
+    np.testing.assert_array_equal(run.effort, other.tau)
+
+
+def test_a_namespace_is_not_a_prefix_of_another(tmp_path):
+    motion = Motion(20)
+    rows = messages_of(motion, '/arm2/joint_states', '/arm2/effort_controller/commands')
+    bag = write(tmp_path / 'bag', rows)
+    with pytest.raises(RecordingError, match="no joint states in namespace 'arm'"):
+        RecordingReader(bag, namespace='arm')
+
+
+@pytest.mark.parametrize(
+    ('name', 'content', 'words'),
+    [
+        ('old.bag', b'#ROSBAG V2.0\n' + bytes(4096), ('a bag of ROS 1', 'rosbags-convert --src')),
+        ('log.csv', b'timestamp,q_0,tau_0\n0.0,0.1,2.0\n', ('is a table', 'docs/recordings.md')),
+        ('log', b'q_0,q_1\n0.1,0.2\n', ('is a table', 'docs/recordings.md')),
+        ('picture.png', b'\x89PNG\r\n\x1a\n\x00,,', ('is not a recording', '.mcap or .db3')),
+    ],
+)
+def test_a_file_that_is_no_bag_is_named_with_the_way_to_one(
+    name, content, words, tmp_path, capsys
+):
+    (tmp_path / name).write_bytes(content)
+    for command_name in ('analyze', 'identify'):
+        assert command_line(tmp_path, command_name, tmp_path / name) == 2
+        error = capsys.readouterr().err
+        assert all(word in error for word in words)
+
+
+def test_a_controller_state_is_noted_as_not_read(tmp_path):
+    kind, point = 'control_msgs/msg/JointTrajectoryControllerState', 'float64[] positions'
+    STORE.register(get_types_from_msg(f'string[] joint_names\n{point}', kind))
+    content = STORE.types[kind](joint_names=['a'], positions=np.zeros(1))
+    topic = '/arm_controller/controller_state'
+    rows = messages_of(Motion(20), '/joint_states', '/effort_controller/commands')
+    bag = write(tmp_path / 'bag', [*rows, Message(topic, rows[-1].time, kind, content)])
+    with RecordingReader(bag) as reader:
+        assert f'topic {topic} ({kind}) is not read' in reader.notes
+
+
+def test_efforts_of_joints_with_slashes_in_their_names_are_read(tmp_path):
+    motion = Motion(20, names=('left/a', 'left/aa', 'a'))
+    columns = zip(motion.stamps.tolist(), motion.q, motion.v, strict=True)
+    rows = [state(t, motion.names, q, v) for t, q, v in columns]
+    for stamp, effort in zip(motion.stamps.tolist(), motion.tau, strict=True):
+        rows += [number(stamp, effort[j], f'/{name}/cmd_force')
+                 for j, name in enumerate(motion.names)]  # fmt: skip
+    bag = write(tmp_path / 'bag', sorted(rows, key=lambda row: row.time))
+    with RecordingReader(bag) as reader:
+        (run,) = reader.chunks(np.inf)
+    np.testing.assert_array_equal(run.effort, motion.tau)
