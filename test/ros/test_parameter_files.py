@@ -69,7 +69,7 @@ def test_whole_numbers_are_numbers_at_the_start_and_later(peer, name, given, tak
     declare(at_start, NUMBERS)
     later = rclpy.create_node('later', context=peer.context)
     declare(later, NUMBERS[:1])
-    declare_new(later, NUMBERS[1:])
+    declare_new(later, NUMBERS[1:], 'any.')
     assert later.set_parameters_atomically([Given(name, value=given)]).successful
     for node in (at_start, later):
         found = values(node, NUMBERS)[name]
