@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from sensor_msgs.msg import JointState
+from rclpy.node import Node
 from std_msgs.msg import Float64MultiArray
 from std_srvs.srv import Trigger
 
@@ -26,10 +26,11 @@ from robot_dynamics_ros.model.robot_parameters import robot_from_parameters
 from robot_dynamics_ros.ros.conversions import state_message
 from robot_dynamics_ros.ros.node import serve
 from robot_dynamics_ros.ros.node_parameters import EMULATOR
+from robot_dynamics_ros.ros.simulated_arm import SimulatedArm, SimulatedTopics
 from robot_dynamics_ros.ros.simulator import COMMAND_QOS, Simulator
 from robot_dynamics_ros.simulation.imperfections import emulated_plant
 from robot_dynamics_ros.simulation.mujoco_plant import require_within_limits
-from robot_dynamics_ros.simulation.plant import Plant
+from robot_dynamics_ros.simulation.plant import CommandBuffer, Plant
 from robot_dynamics_ros.spatial.scalar import Array
 
 _OWN_FREQUENCY = 30.0  # natural frequency of the driver's own controller, rad/s
@@ -37,65 +38,78 @@ _ROUNDING = 1e-9  # relative tolerance of the rate limit
 _MAX_OVERLAY_ERROR = 0.1  # largest deviation of the overlaid positions from the arm, rad or m
 
 
-class DriverEmulator(Simulator):
-    """A simulated robot with the topics of a driver profile.
+class EmulatedArm(SimulatedArm):
+    """An arm behind the driver of a profile, with the driver's own controller and reflexes.
 
-    Serves the services of the simulator and ``~/recover`` (after a reflex).
-
-    Raises:
-        RobotDynamicsError: A parameter, the profile or the description is invalid.
+    Serves ``~/recover`` (after a reflex).
     """
 
-    NAME = 'driver_emulator'
-    PARAMETERS = EMULATOR
+    has_own_clock = True
 
-    # Building ------------------------------------------------------------------------------------
-
-    def _read_parameters(self) -> dict[str, Any]:
-        settings = super()._read_parameters()
+    def __init__(self, node: Node, settings: dict[str, Any]) -> None:
+        super().__init__(node, settings)
         self._profile = load_driver_profile(settings['driver_profile'])
-        return settings | {'joints': [''], 'period': 1.0 / self._profile.state.rate_hz}
+        self._reflex, self._own_holds = '', False
 
-    def _robot(self, description: str) -> RobotTree:
-        return robot_from_parameters(self._settings, description, effort_limits(self._profile))
+    @staticmethod
+    def completed(settings: dict[str, Any]) -> dict[str, Any]:
+        """Return the settings with the period of the profile; its joints are in its order."""
+        profile = load_driver_profile(settings['driver_profile'])
+        return settings | {'joints': [''], 'period': 1.0 / profile.state.rate_hz}
 
-    def _make_plant(self, tree: RobotTree) -> Plant:
-        profile = self._profile
+    def load(self, description: str) -> RobotTree:
+        """Load the robot, with the effort limits of the profile."""
+        limits = effort_limits(self._profile)
+        self.tree = robot_from_parameters(self.settings, description, limits)
+        return self.tree
+
+    def build(self) -> Plant:
+        """Build the plant, with the driver's compensation, drives and link."""
+        profile, tree = self._profile, self.tree
         self._driver = bind(profile, tree)
         compensates, known = profile.compensated_by_driver, profile.payload_known_to_driver
-        self._linked, self._driven = emulated_plant(tree, self._settings, compensates, known)
+        self._linked, self._driven = emulated_plant(tree, self.settings, compensates, known)
         self._q, self._v, self._own_anchor, self._own_effort = np.zeros((4, tree.n))
         self._last_command = np.full(tree.n, np.nan)
-        self._reflex, self._own_holds = '', False
         self._own = StopAction('hold', tree, natural_frequency=_OWN_FREQUENCY)
-        return self._linked
+        self.plant = self._linked
+        return self.plant
 
-    def _robot_topics(self, tree: RobotTree) -> tuple[JointState, str, str, Sequence[str], Any]:
+    def topics(self, joints: Sequence[str]) -> SimulatedTopics:
+        """Return the topics of the profile."""
         profile, driver = self._profile, self._driver
         names = driver.command_names
         message = state_message(names, effort=profile.state.effort != 'none')
         if profile.state.velocity == 'differentiate':
             message.velocity = []
         form, commands = profile.command.form, driver.command_topics
-        return message, profile.state.topic, form, commands, names
+        return SimulatedTopics(message, profile.state.topic, form, commands, names)
 
-    def _create_topics(self, tree: RobotTree) -> None:
-        super()._create_topics(tree)
+    def open(self) -> None:
+        """Subscribe to the positions of a profile that sends them; serve ``~/recover``."""
         if self._profile.command.form == 'overlay':
             topic = self._profile.command.topic_of_positions
-            self.create_subscription(Float64MultiArray, topic, self._on_overlaid, COMMAND_QOS)
-        serve(self, Trigger, 'recover', self._on_recover)
+            self._node.create_subscription(
+                Float64MultiArray, topic, self._on_overlaid, COMMAND_QOS
+            )
+        serve(self._node, Trigger, 'recover', self._on_recover)
+
+    def check(self, settings: Mapping[str, Any]) -> None:
+        """Check the setpoint of the driver's own controller."""
+        own_position(self.tree, settings)
 
     # Commands ------------------------------------------------------------------------------------
 
-    def _on_command(self, places: Sequence[int], efforts: Sequence[float]) -> None:
-        """Store a command, given in the driver's units and order."""
+    def command(
+        self, places: Sequence[int], efforts: Sequence[float]
+    ) -> tuple[Sequence[int], Sequence[float]]:
+        """Convert a command from the driver's units and order."""
         driver = self._driver
-        if len(efforts) == len(places):
-            places, command = driver.order[places].tolist(), np.zeros(len(driver.order))
-            command[places] = efforts
-            efforts = driver.driven_effort(command)[places].tolist()
-        super()._on_command(places, efforts)
+        if len(efforts) != len(places):
+            return places, efforts
+        places, command = driver.order[places].tolist(), np.zeros(len(driver.order))
+        command[places] = efforts
+        return places, driver.driven_effort(command)[places].tolist()
 
     def _on_overlaid(self, message: Float64MultiArray) -> None:
         """Stop with a reflex if the positions sent with the efforts are far from the arm's."""
@@ -106,13 +120,14 @@ class DriverEmulator(Simulator):
         if not (np.abs(self._driver.position(commanded) - self._q) < _MAX_OVERLAY_ERROR).all():
             self._halt('the positions sent with the efforts are far from those of the arm')
 
-    def _on_answer(self) -> None:
+    def admit(self, time: float) -> bool:
+        """Let commands take over from the driver's own controller, unless there was a reflex."""
         if self._reflex:
-            return
+            return False
         if self._own_holds:
             self._own_holds = False
-            self.get_logger().info('commands take over from the own controller')
-        super()._on_answer()
+            self._log.info('commands take over from the own controller')
+        return True
 
     def _check_rate(self, command: Array) -> None:
         """Stop with a reflex if the command changes faster than the profile allows."""
@@ -131,7 +146,7 @@ class DriverEmulator(Simulator):
     def _halt(self, reason: str) -> None:
         """Hold the arm until ``~/recover`` is called."""
         self._reflex = reason
-        self.get_logger().error(f'reflex: {reason}; holding until ~/recover')
+        self._log.error(f'reflex: {reason}; holding until ~/recover')
         self._hold_position()
 
     def _on_recover(self, _: Trigger.Request) -> tuple[bool, str]:
@@ -146,56 +161,48 @@ class DriverEmulator(Simulator):
         self._own_holds = True
         self._last_command.fill(np.nan)
 
-    def _effort(self) -> Array:
-        if not self._own_holds and self._settings['rate_check']:
-            self._check_rate(self._buffer.effort)
+    def effort(self, command: Array) -> Array:
+        """Return the command, or the effort of the driver's own controller, N m or N."""
+        if not self._own_holds and self.settings['rate_check']:
+            self._check_rate(command)
         if not self._own_holds:
-            return self._buffer.effort
+            return command
         q, v = self._q, self._v
         self._driven.read(q, v)
-        goal = own_position(self._nominal_tree, self._settings)
+        goal = own_position(self.tree, self.settings)
         if goal is not None and not self._reflex:
-            max_step = self._settings['own_speed'] * self._linked.period
+            max_step = self.settings['own_speed'] * self._linked.period
             self._own_anchor += np.clip(goal - self._own_anchor, -max_step, max_step)
         self._own.begin(self._own_anchor)
         self._own.effort(q, v, True, self._own_effort)
         self._own_effort -= self._driven.compensation
         return self._own_effort
 
-    def _drop_stale_command(self, now: float) -> None:
-        if self._settings['own_controller'] == 'none':
-            super()._drop_stale_command(now)
-            return
-        timeout = self._settings['command_timeout_s']
-        if timeout and not self._own_holds and now - self._answered_at > timeout:
-            self.get_logger().warning(
-                f'{self._peers()}: no command for {timeout:g} s, the own controller holds'
-            )
-            self._hold_position()
+    def miss_commands(self, buffer: CommandBuffer) -> str:
+        """Let the driver's own controller hold the arm."""
+        if self.settings['own_controller'] == 'none':
+            return super().miss_commands(buffer)
+        if self._own_holds:
+            return ''
+        self._hold_position()
+        return 'the own controller holds'
 
     # States --------------------------------------------------------------------------------------
 
-    def _begins_held(self) -> bool:
-        return False  # by its own controller, not by brakes
-
-    def _restart(self) -> None:
-        super()._restart()
-        if self._settings['own_controller'] == 'hold' and not self._lockstep:
+    def restart(self, *, lockstep: bool) -> None:
+        """Begin at the initial state, held by the driver's own controller, not by brakes."""
+        if self.settings['own_controller'] == 'hold' and not lockstep:
             self._hold_position()
 
-    def _publish_new_state(self) -> None:
-        if not self._linked.stale or not self._run.time_ns:
-            super()._publish_new_state()
+    @property
+    def stale(self) -> bool:
+        """Whether the last state was lost or delayed on the link."""
+        return self._linked.stale
 
-    def _advance(self) -> None:
-        super()._advance()
-        while self._lockstep and self._linked.stale and not self._paused:
-            super()._advance()  # a lost state cannot be answered
-
-    def _write_state(self, now: int) -> int:
+    def write(self, position: Array, velocity: Array, effort: Array) -> None:
+        """Write the present state in the driver's units and order."""
         driver, order = self._driver, self._driver.order
-        position, velocity, effort = self._state.doubles
-        self._run.plant.read(self._q, self._v)
+        self.plant.read(self._q, self._v)
         position[:] = driver.position_reading(self._q)[order]
         if velocity.size:
             velocity[:] = driver.velocity_reading(self._v)[order]
@@ -204,19 +211,18 @@ class DriverEmulator(Simulator):
             if self._profile.state.effort == 'without_compensation':
                 total = total - self._driven.compensation
             effort[:] = driver.effort_reading(total)[order]
-        return self._origin_ns + now + self._pace.lost * round(self._linked.period * 1e9)
 
-    def _restart_wall_clock(self) -> None:
-        super()._restart_wall_clock()
-        self._origin_ns = 0
-        if not self._lockstep:
-            self._origin_ns = self.get_clock().now().nanoseconds - self._run.time_ns
 
-    # Parameters ----------------------------------------------------------------------------------
+class DriverEmulator(Simulator):
+    """A simulator whose arm has the topics and the behaviour of a driver profile.
 
-    def _check_change(self, changes: Mapping[str, Any]) -> None:
-        super()._check_change(changes)
-        own_position(self._nominal_tree, {**self._settings, **changes})
+    Raises:
+        RobotDynamicsError: A parameter, the profile or the description is invalid.
+    """
+
+    NAME = 'driver_emulator'
+    PARAMETERS = EMULATOR
+    ARM = EmulatedArm
 
 
 def own_position(tree: RobotTree, settings: Mapping[str, Any]) -> Array | None:

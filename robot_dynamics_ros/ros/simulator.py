@@ -23,7 +23,6 @@ Real time
 
 from __future__ import annotations
 
-import array
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -36,16 +35,12 @@ from std_srvs.srv import SetBool, Trigger
 
 from robot_dynamics_ros.control.drivers.conversion import command_order
 from robot_dynamics_ros.errors import PeerTimeoutError, RobotDynamicsError
-from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.model.payload import payload_from_parameters
-from robot_dynamics_ros.model.robot_parameters import robot_from_parameters
 from robot_dynamics_ros.parameters import Parameter, checked
 from robot_dynamics_ros.ros import node_parameters as declared
 from robot_dynamics_ros.ros.conversions import (
     PreparedMessage,
-    default_topics,
     ns_to_stamp,
-    state_message,
     subscribe_commands,
     wrench_message,
     wrench_of,
@@ -58,10 +53,10 @@ from robot_dynamics_ros.ros.node import (
     serve,
 )
 from robot_dynamics_ros.ros.rclpy_compat import take_message
-from robot_dynamics_ros.simulation.imperfections import with_imperfections, with_model_error
-from robot_dynamics_ros.simulation.mujoco_plant import initial_state, plant_from_parameters
-from robot_dynamics_ros.simulation.plant import CommandBuffer, Pace, Plant, SimulationRun
-from robot_dynamics_ros.spatial.scalar import Array
+from robot_dynamics_ros.ros.simulated_arm import SimulatedArm
+from robot_dynamics_ros.simulation.imperfections import with_model_error
+from robot_dynamics_ros.simulation.mujoco_plant import initial_state
+from robot_dynamics_ros.simulation.plant import CommandBuffer, Pace, SimulationRun
 
 STATE_QOS = QoSProfile(depth=2000)  # reliable and deep: a delayed recorder loses no messages
 COMMAND_QOS = QoSProfile(depth=10)
@@ -91,10 +86,11 @@ class Simulator(PackageNode):
 
     NAME = 'simulator'
     PARAMETERS: tuple[Parameter, ...] = declared.SIMULATOR
+    ARM: type[SimulatedArm] = SimulatedArm
 
     def __init__(self) -> None:
         super().__init__(self.NAME, self.PARAMETERS)
-        self._dropped, self._held = 0, False
+        self._dropped = 0
         self._begin_with_robot(self._begin)
 
     def on_stop(self) -> None:
@@ -114,25 +110,22 @@ class Simulator(PackageNode):
 
     # Building ------------------------------------------------------------------------------------
 
-    def _robot(self, description: str) -> RobotTree:
-        return robot_from_parameters(self._settings, description)
-
-    def _make_plant(self, tree: RobotTree) -> Plant:
-        plant = plant_from_parameters(with_model_error(tree, self._settings), self._settings)
-        imperfect = with_imperfections(plant, self._settings)
-        return plant if imperfect.imperfections.perfect else imperfect
+    def _read_parameters(self) -> dict[str, Any]:
+        return self.ARM.completed(super()._read_parameters())
 
     def _begin(self, description: str) -> None:
-        tree = self._nominal_tree = self._robot(description)
+        arm = self._arm = self.ARM(self, self._settings)
+        tree = arm.load(description)
         settings = self._settings = checked(self.PARAMETERS, self._settings, tree.n)
+        arm.settings = settings
         first = initial_state(tree, settings)
-        self._run = SimulationRun(self._make_plant(tree), *first, settings['end_time_s'])
+        self._run = SimulationRun(arm.build(), *first, settings['end_time_s'])
         self._schedule_payload()
         self._buffer = CommandBuffer(tree, command_order(settings['joints'], tree))
         self._lockstep = settings['mode'] == 'lockstep'
         self._paused = settings['start_paused']
         self._pace = Pace(settings['period'] / settings['real_time_factor'], _CATCH_UP)
-        self._create_topics(tree)
+        self._create_topics()
         # The first log line of a process takes rclpy tens of milliseconds: log before the start.
         self.get_logger().info(
             f'{tree.name}: {settings["mode"]}, steps of {settings["period"]:g} s'
@@ -144,13 +137,12 @@ class Simulator(PackageNode):
         if settings['publish_description'] and not description:
             self._publish_description(tree.xml)
 
-    def _create_topics(self, tree: RobotTree) -> None:
-        settings = self._settings
-        message, states, form, commands, joints = self._robot_topics(tree)
-        self._state = PreparedMessage(message)
-        self._states = self.create_publisher(JointState, states, STATE_QOS)
+    def _create_topics(self) -> None:
+        settings, topics = self._settings, self._arm.topics(self._buffer.joints)
+        self._state = PreparedMessage(topics.message)
+        self._states = self.create_publisher(JointState, topics.states, STATE_QOS)
         self._commands = subscribe_commands(
-            self, form, commands, joints, self._on_command, COMMAND_QOS
+            self, topics.form, topics.commands, topics.joints, self._on_command, COMMAND_QOS
         )
         self._clock_publisher = (
             self.create_publisher(ClockMessage, '/clock', 10)
@@ -166,19 +158,13 @@ class Simulator(PackageNode):
         self.create_timer(settings['republish_period_s'], self._on_idle, clock=STEADY)
         if not self._lockstep:
             self.create_timer(self._pace.period, self._on_step_timer, clock=STEADY)
-
-    def _robot_topics(self, tree: RobotTree) -> tuple[JointState, str, str, Sequence[str], Any]:
-        """Return state message and topic; form, topics and joints of the commands."""
-        form, joints = self._settings['command_form'], self._buffer.joints
-        message = state_message([*tree.joint_names, *tree.locked])
-        message.position[tree.n :] = array.array('d', tree.locked.values())
-        return message, 'joint_states', form, default_topics(form, joints), joints
+        self._arm.open()
 
     # Commands ------------------------------------------------------------------------------------
 
     def _on_command(self, places: Sequence[int], efforts: Sequence[float]) -> None:
         refused = self._buffer.refused
-        if self._buffer.store(places, efforts):
+        if self._buffer.store(*self._arm.command(places, efforts)):
             self._on_answer()
         elif self._buffer.refused > refused:
             self.get_logger().warning(
@@ -188,9 +174,8 @@ class Simulator(PackageNode):
 
     def _on_answer(self) -> None:
         """React to a command that answers the current state."""
-        if self._held:
-            self._held = False
-            self.get_logger().info(f'first command at t = {self._run.time:.6f} s: released')
+        if not self._arm.admit(self._run.time):
+            return
         self._answered = True
         self._answered_at = time.monotonic()
         if self._lockstep and not self._paused:
@@ -213,9 +198,14 @@ class Simulator(PackageNode):
     # Time ----------------------------------------------------------------------------------------
 
     def _advance(self) -> None:
-        """Step with the current command and publish the next state."""
+        """Step with the current command until the next state, and publish it."""
+        self._step()
+        while self._lockstep and self._arm.stale and not self._paused:
+            self._step()  # a lost state cannot be answered
+
+    def _step(self) -> None:
         try:
-            ended = self._run.advance(None if self._held else self._effort())
+            ended = self._run.advance(self._arm.effort(self._buffer.effort))
         except RobotDynamicsError as error:
             self._end(error=error)
             return
@@ -226,28 +216,22 @@ class Simulator(PackageNode):
             if self._settings['on_end'] == 'exit':
                 self._end()
 
-    def _effort(self) -> Array:
-        """Return the efforts of the next step, shape (n,), N m or N."""
-        return self._buffer.effort
-
-    def _begins_held(self) -> bool:
-        """Return whether the arm is held until the first command."""
-        at_rest = not any(self._settings['initial_velocity'])
-        return self._settings['hold_until_command'] and at_rest and not self._lockstep
-
     def _restart(self) -> None:
-        self._held = self._begins_held()
-        if self._held:
-            self.get_logger().info('holding the arm until the first command')
         self._run.restart()
         self._buffer.clear()
+        self._arm.restart(lockstep=self._lockstep)
         self._next_clock = 0
         self._restart_wall_clock()
         self._publish_new_state()
 
     def _publish_new_state(self) -> None:
         now = self._run.time_ns
-        self._stamp_ns = self._write_state(now)
+        if self._arm.stale and now:
+            return
+        self._arm.write(*self._state.doubles)
+        self._stamp_ns = now + self._origin_ns
+        if self._arm.has_own_clock:
+            self._stamp_ns += self._pace.lost * round(self._settings['period'] * 1e9)
         self._answered = False
         self._timeouts = 0
         self._published_at = self._sent_at = time.monotonic()
@@ -266,14 +250,6 @@ class Simulator(PackageNode):
     def _publish_clock(self) -> None:
         if self._clock_publisher is not None:
             self._clock_publisher.publish(ClockMessage(clock=ns_to_stamp(self._stamp_ns)))
-
-    def _write_state(self, now: int) -> int:
-        """Write the state at a simulated time, ns, into the message; return its timestamp, ns."""
-        n = self._nominal_tree.n
-        position, velocity, effort = (numbers[:n] for numbers in self._state.doubles)
-        self._run.plant.read(position, velocity)
-        effort[:] = self._run.plant.effort
-        return now
 
     def _on_idle(self) -> None:
         """Publish an unanswered or paused state again; check for a missing peer."""
@@ -325,16 +301,20 @@ class Simulator(PackageNode):
 
     def _drop_stale_command(self, now: float) -> None:
         timeout = self._settings['command_timeout_s']
-        if timeout and now - self._answered_at > timeout and self._buffer.effort.any():
-            self._buffer.clear()
+        if not timeout or now - self._answered_at <= timeout:
+            return
+        if text := self._arm.miss_commands(self._buffer):
             self.get_logger().warning(
-                f'{self._peers()}: no command for {timeout:g} s, zero effort is applied',
+                f'{self._peers()}: no command for {timeout:g} s, {text}',
                 throttle_duration_sec=_WARN_S,
             )
 
     def _restart_wall_clock(self) -> None:
         self._answered_at = time.monotonic()
         self._pace.restart(self._answered_at)
+        self._origin_ns = 0
+        if self._arm.has_own_clock and not self._lockstep:
+            self._origin_ns = self.get_clock().now().nanoseconds - self._run.time_ns
 
     def _end(self, code: int = 0, error: RobotDynamicsError | None = None) -> None:
         self._paused = True
@@ -366,15 +346,17 @@ class Simulator(PackageNode):
         return True, f'at t = {self._run.time:.6f}'
 
     def _check_change(self, changes: Mapping[str, Any]) -> None:
-        merged = checked(self.PARAMETERS, {**self._settings, **changes}, self._nominal_tree.n)
-        with_model_error(self._nominal_tree, merged)
+        tree = self._arm.tree
+        merged = checked(self.PARAMETERS, {**self._settings, **changes}, tree.n)
+        with_model_error(tree, merged)
+        self._arm.check(merged)
         self._run.check_payload(payload_from_parameters(merged))
 
     def _apply_change(self, changes: Mapping[str, Any]) -> None:
-        self._settings = self._read_parameters()
+        self._settings = self._arm.settings = self._read_parameters()
         self._run.end_at(self._settings['end_time_s'])
         if changes.keys() & {one.name for one in declared.MISMATCH}:
-            self._run.set_robot(with_model_error(self._nominal_tree, self._settings))
+            self._run.set_robot(with_model_error(self._arm.tree, self._settings))
         if changes.keys() & {one.name for one in declared.SIMULATED_PAYLOAD}:
             self._schedule_payload()
 

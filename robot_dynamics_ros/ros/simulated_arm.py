@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The arm of a simulator: its plant, its topics, its states and commands in SI units."""
+
+from __future__ import annotations
+
+import array
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from rclpy.node import Node
+from sensor_msgs.msg import JointState
+
+from robot_dynamics_ros.model import RobotTree
+from robot_dynamics_ros.model.robot_parameters import robot_from_parameters
+from robot_dynamics_ros.ros.conversions import default_topics, state_message
+from robot_dynamics_ros.simulation.imperfections import with_imperfections, with_model_error
+from robot_dynamics_ros.simulation.mujoco_plant import plant_from_parameters
+from robot_dynamics_ros.simulation.plant import CommandBuffer, Plant
+from robot_dynamics_ros.spatial.scalar import Array
+
+
+class SimulatedTopics(NamedTuple):
+    """Topics of an arm.
+
+    Attributes:
+        message: Message of a state, to be filled in.
+        states: Topic of the states.
+        form: Form of the commands: 'group', 'per_joint' or 'overlay'.
+        commands: Topics of the commands.
+        joints: Names of the commanded joints, in the order of the commands.
+    """
+
+    message: JointState
+    states: str
+    form: str
+    commands: str | Sequence[str]
+    joints: Sequence[str]
+
+
+class SimulatedArm:
+    """An arm with a perfect driver: SI units, no delay, brakes until the first command.
+
+    Attributes:
+        settings: Parameters of the simulator by name; replaced when they change.
+        tree: The robot as described.
+        plant: The plant, see :meth:`build`.
+        has_own_clock: Whether states have the time of the node's clock; else simulated time.
+
+    Args:
+        node: The simulator, for logs, topics and services.
+        settings: See above.
+    """
+
+    has_own_clock = False
+    tree: RobotTree
+    plant: Plant
+
+    def __init__(self, node: Node, settings: dict[str, Any]) -> None:
+        self._node, self._log, self.settings = node, node.get_logger(), settings
+        self._held = False
+
+    @staticmethod
+    def completed(settings: dict[str, Any]) -> dict[str, Any]:
+        """Return the settings with ``period`` and ``joints``, if these are no parameters."""
+        return settings
+
+    def load(self, description: str) -> RobotTree:
+        """Load and return the robot, by parameters or from the text of a description."""
+        self.tree = robot_from_parameters(self.settings, description)
+        return self.tree
+
+    def build(self) -> Plant:
+        """Build and return the plant."""
+        settings = self.settings
+        plant = plant_from_parameters(with_model_error(self.tree, settings), settings)
+        imperfect = with_imperfections(plant, settings)
+        self.plant = plant if imperfect.imperfections.perfect else imperfect
+        return self.plant
+
+    def topics(self, joints: Sequence[str]) -> SimulatedTopics:
+        """Return the topics.
+
+        Args:
+            joints: Names of the joints in the order of the commands.
+        """
+        tree, form = self.tree, self.settings['command_form']
+        message = state_message([*tree.joint_names, *tree.locked])
+        message.position[tree.n :] = array.array('d', tree.locked.values())
+        return SimulatedTopics(message, 'joint_states', form, default_topics(form, joints), joints)
+
+    def open(self) -> None:
+        """Create further topics and services."""
+
+    def check(self, settings: Mapping[str, Any]) -> None:
+        """Check new settings; raises ParameterError."""
+
+    # Commands ------------------------------------------------------------------------------------
+
+    def command(
+        self, places: Sequence[int], efforts: Sequence[float]
+    ) -> tuple[Sequence[int], Sequence[float]]:
+        """Return the joints and efforts of a received command, N m or N."""
+        return places, efforts
+
+    def admit(self, time: float) -> bool:
+        """Return whether a command that answers a state acts; called at a simulated time, s."""
+        if self._held:
+            self._held = False
+            self._log.info(f'first command at t = {time:.6f} s: released')
+        return True
+
+    def effort(self, command: Array) -> Array | None:
+        """Return the efforts of the next step, shape (n,), N m or N; None: brakes hold the arm."""
+        return None if self._held else command
+
+    def miss_commands(self, buffer: CommandBuffer) -> str:
+        """React to missing commands; return what happens, '' if it has already happened."""
+        if not buffer.effort.any():
+            return ''
+        buffer.clear()
+        return 'zero effort is applied'
+
+    # States --------------------------------------------------------------------------------------
+
+    def restart(self, *, lockstep: bool) -> None:
+        """Begin at the initial state."""
+        at_rest = not any(self.settings['initial_velocity'])
+        self._held = self.settings['hold_until_command'] and at_rest and not lockstep
+        if self._held:
+            self._log.info('holding the arm until the first command')
+
+    @property
+    def stale(self) -> bool:
+        """Whether the last step gave no new state."""
+        return False
+
+    def write(self, position: Array, velocity: Array, effort: Array) -> None:
+        """Write the present state into the arrays of a message; the joints come first."""
+        n = self.tree.n
+        self.plant.read(position[:n], velocity[:n])
+        effort[:n] = self.plant.effort
