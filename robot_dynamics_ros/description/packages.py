@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import re
 import sys
-import tempfile
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from pathlib import Path
@@ -137,6 +136,8 @@ def _paths(variable: str) -> list[Path]:
 @lru_cache(maxsize=256)
 def _cloned(name: str, near: Path) -> tuple[Path, ...]:
     """Return the folders of a package above a file or folder and next to them, nearest first."""
+    import tempfile  # loads libraries, which nodes do before rclpy loads its own
+
     found: dict[Path, None] = {}
     in_package, climbed = False, 0
     ends = {Path.home(), Path(tempfile.gettempdir()).resolve(), Path(near.anchor)}

@@ -186,7 +186,7 @@ def largest_ratio(stable: Callable[[float], bool], least: float = _LEAST) -> flo
     high, least = 1.0, max(least, _LEAST)
     while high > least:
         low, edge = 0.0 if high < 1.0 or not stable(high) else high, high
-        while edge > (1.0 + _ACCURACY) * low and edge > least:
+        while edge > (1.0 + _ACCURACY) * max(low, least):
             middle = math.sqrt(max(low, least) * edge)
             low, edge = (middle, edge) if stable(middle) else (low, middle)
         worse = [low * part for part in _CHECKED if low and not stable(low * part)]

@@ -9,7 +9,6 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Collection, Iterator, Mapping
-from decimal import Decimal
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -311,7 +310,8 @@ def exact_angle(angle: float) -> float:
     1.57, 1.5708 and 1.5707 are a quarter turn; 1.5712, 1.58 and 1.6 are what they say.
     """
     exact = round(angle / _QUARTER) * _QUARTER
-    off, unit = abs(angle - exact), 10.0 ** int(Decimal(repr(angle)).as_tuple().exponent)
+    digits, _, power = repr(angle).partition('e')
+    off, unit = abs(angle - exact), 10.0 ** (int(power or 0) - len(digits.partition('.')[2]))
     truncated = abs(angle) < abs(exact) and off < unit
     rounded = unit < 0.1 and (off <= 0.5 * unit or truncated)
     return exact if rounded or off < _ANGLE_ROUNDING else angle

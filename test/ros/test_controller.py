@@ -184,13 +184,14 @@ def test_the_description_may_come_by_topic(processes, peer, arm):
     assert arm.command() == pytest.approx(gravity(PLACE), abs=1e-12)
 
 
-def test_a_joint_that_no_topic_can_be_named_after_is_named_and_leaves_nothing_behind(
-    processes, peer, arm
-):
+def test_joints_that_would_share_a_topic_are_named_and_leave_nothing_behind(processes, peer, arm):
     latched = peer.node.create_publisher(String, 'robot_description', LATCHED)
     node = processes.start('controller', ARM | {'robot': '', 'command_form': 'per_joint'})
-    latched.publish(String(data=sample('four_dof').xml.replace('"joint1"', '"joint-1"')))
-    node.says("not configured: topic 'joint-1/cmd_force': Invalid topic name")
+    clash = (
+        sample('four_dof').xml.replace('"joint1"', '"joint-2"').replace('"joint2"', '"joint_2"')
+    )
+    latched.publish(String(data=clash))
+    node.says("would have the same topic 'joint_2/cmd_force'")
     latched.publish(String(data=sample('four_dof').xml))
 
     def configured() -> bool:  # once the second description has arrived

@@ -76,7 +76,7 @@ def test_a_cloned_package_is_found_from_the_description(layout, tmp_path):
     assert description.links[1].inertial.mass == 2.0
     assert str(folder / 'meshes' / 'bar.stl') in description.xml
     shapes = collision_shapes(description.xml)
-    assert (len(shapes.shapes), shapes.remarks) == (1, ())
+    assert (len(shapes.shapes), shapes.unread) == (1, {})
 
 
 def test_a_folder_without_a_manifest_is_known_by_its_name(tmp_path):
