@@ -219,7 +219,7 @@ class TaskInverse:
 
     Attributes:
         sigma: Singular values of the unscaled Jacobian, shape (min(m, n),); largest first for
-            as_finite_array, unordered for symbols.
+            numbers, unordered for symbols.
         seen: The singular values that are compared with the threshold: those of the scaled
             Jacobian in the unit of the unscaled one.
 

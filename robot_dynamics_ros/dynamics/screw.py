@@ -1,11 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""Zaremba's screw recursion: equations of motion from axes, transforms and cross products.
+r"""Zaremba's screw recursion as a formulation; motions and loads of sections of links.
 
-Source: A. T. Zaremba 1990, sections 1, 2 and 4. The equations are composed of two families of
-vectors, the axes :math:`l_k^i` of the inboard joints and :math:`g_k^i` of the outboard joints
-expressed in each body, and of composite inertias :math:`\Theta_i^{s*}`; three theorems give their
-derivatives of any order. Errata Z1 to Z22 of the paper are corrected, and cited where they apply.
-Extended from a chain with six types of axes to a tree with arbitrary axes (``screw_terms``).
+Source: A. T. Zaremba 1990; the quantities are those of :class:`ScrewGeometry`, in the order of the
+paper.
 
 A section is any frame fixed in a link. Its motion is that of the link at this frame; its load is
 the wrench that the proximal side of a cut at this frame transmits to the distal side.
@@ -18,28 +15,18 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from robot_dynamics_ros.dynamics import screw_terms
 from robot_dynamics_ros.dynamics.formulation import (
     Formulation,
     InverseDynamicsDerivatives,
     MultiplicationCount,
     Wrenches,
 )
-from robot_dynamics_ros.dynamics.screw_terms import (
-    ScrewGeometry,
-    ScrewModel,
-    inverse_dynamics_derivatives,
-)
+from robot_dynamics_ros.dynamics.screw_geometry import ScrewGeometry, Twists, body_wrench
 from robot_dynamics_ros.errors import UnknownNameError, known_name
 from robot_dynamics_ros.model import BodyFrame, RobotTree, frame_pose
 from robot_dynamics_ros.spatial.inertia import RigidBodyInertia
 from robot_dynamics_ros.spatial.scalar import Array, cross, zeros
-from robot_dynamics_ros.spatial.screw import (
-    bracket,
-    inverse_transform,
-    mises_matrix,
-    wrench_transform,
-)
+from robot_dynamics_ros.spatial.screw import inverse_transform, mises_matrix, wrench_transform
 
 
 class SectionMotion(NamedTuple):
@@ -80,71 +67,6 @@ class SectionLoad(NamedTuple):
         return self.dynamic - self.static
 
 
-class Twists(NamedTuple):
-    r"""Twist of every body and its derivative, in body axes, pole at the body origin.
-
-    Attributes:
-        V: :math:`V_k^{0k}` = ``[v; w]``, shape (n, 6).
-        dV: :math:`V_k^{0k*}`, its componentwise derivative, shape (n, 6), without gravity.
-    """
-
-    V: Array
-    dV: Array
-
-
-def twists(x: ScrewGeometry, v: Array, a: Array, dtype: object) -> Twists:
-    r"""Return the twists of all bodies and their componentwise derivatives.
-
-    .. math::
-        V_k = L_k^{k-1\,T}V_{k-1} + f^k v_k, \qquad
-        V_k^* = L_k^{k-1\,T}V_{k-1}^* + f^k a_k + \langle f^k v_k\rangle^T V_k
-
-    Source: Zaremba 1990, (1.8) and (1.9) as recursions; errata Z1, Z4: the derivative contains
-    :math:`l_k^k a_k`, and each :math:`l_k^i a_i` once.
-    """
-    V, dV = zeros((x.n, 6), dtype), zeros((x.n, 6), dtype)
-    for k, p in enumerate(x.tree.parent):
-        f = x.f[k]
-        V[k], dV[k] = f * v[k], f * a[k]
-        if p >= 0:
-            V[k] = x.L[k].T @ V[p] + V[k]
-            dV[k] = x.L[k].T @ dV[p] + dV[k] + bracket(f * v[k]).T @ V[k]
-    return Twists(V, dV)
-
-
-def joint_wrenches(x: ScrewGeometry, motion: Twists, external: Array | None) -> Array:
-    r"""Return the wrenches :math:`W_i` that joint i transmits to body i, body axes, (n, 6).
-
-    .. math::
-        W_i = \Theta_i^iV_i^* + \langle V_i\rangle\Theta_i^iV_i - F_{gi}^i - F_{ei}^i
-        + \sum_c L_c^iW_c, \qquad F_{gi}^i = \Theta_i^i l_i^0
-
-    The sum is over the children c of i. :math:`f^{iT}W_i` is the drive effort; the other
-    components load the bearing.
-    """
-    W = [body_wrench(x.inertia[i], motion.V[i], motion.dV[i], x.l0[i]) for i in range(x.n)]
-    for i, p in reversed(list(enumerate(x.tree.parent))):
-        if external is not None:
-            W[i] = W[i] - external[i]
-        if p >= 0:
-            W[p] = W[p] + x.L[i] @ W[i]
-    return np.array(W)
-
-
-def body_wrench(Theta: Array, V: Array, dV: Array, l0: Array) -> Array:
-    r"""Return the wrench required to move a body under gravity, shape (6,).
-
-    :math:`\Theta(V^* - l^0) + \langle V\rangle\Theta V`
-
-    Args:
-        Theta: Spatial inertia (Mises matrix), shape (6, 6).
-        V: Twist of the body, shape (6,).
-        dV: Componentwise derivative of the twist, shape (6,).
-        l0: Free-fall acceleration in body axes, shape (6,).
-    """
-    return Theta @ (dV - l0) + bracket(V) @ (Theta @ V)
-
-
 class Screw(Formulation):
     """Mass matrix from composite inertias, velocity terms from Christoffel symbols, wrenches.
 
@@ -162,71 +84,76 @@ class Screw(Formulation):
 
     def __init__(self, tree: RobotTree) -> None:
         super().__init__(tree)
-        self.model = ScrewModel(tree)
+        self._model = ScrewGeometry(tree)
 
     def geometry(self, q: Array) -> ScrewGeometry:
-        """Return the paper's vectors, transforms and inertias at joint positions q, shape (n,).
-
-        It is the argument of theorems 1 to 3 (``screw_derivatives``).
-        """
+        """Return the paper's quantities at joint positions q, shape (n,)."""
         self._check(q=q)
-        return ScrewGeometry(self.model, q)
-
-    # ---- the equation of motion A a + b = Q ----------------------------------------------------
+        return self._model.at(q)
 
     def mass_matrix(self, q: Array) -> Array:
-        """Return A(q) from composite inertias, (2.9) and (2.10), shape (n, n)."""
-        return screw_terms.mass_matrix(self.geometry(q))
+        """Return A(q), shape (n, n)."""
+        return self.geometry(q).A
 
     def coriolis_matrix(self, q: Array, v: Array) -> Array:
-        r"""Return :math:`C_{ij} = \sum_s d_{sj}^i v_s`, shape (n, n), from the symbols (2.14)."""
+        r"""Return :math:`C_{ij} = \sum_s d_{sj}^i v_s`, shape (n, n)."""
         self._check(v=v)
-        return screw_terms.christoffel_symbols(self.geometry(q)) @ v
+        return self.geometry(q).d @ v
 
     def gravity_forces(self, q: Array) -> Array:
-        r"""Return g(q), shape (n,): :math:`-f_{gi} = -f^{iT}\Theta_i^{i*}l_i^0`."""
-        return screw_terms.gravity_forces(self.geometry(q))
+        """Return g(q), shape (n,)."""
+        return self.geometry(q).gravity_forces
 
     def bias_forces(self, q: Array, v: Array, wrenches: Wrenches | None = None) -> Array:
         r"""Return b(q, v), shape (n,), with :math:`b_i = \sum d_{sj}^iv_sv_j - f_{gi} - f_{ei}`.
 
-        Source: Zaremba 1990, (2.15); the force is f_e also in (2.5) (Z13).
+        Source: (2.15); the force is f_e also in (2.5) (Z13).
         """
         self._check(v=v)
         x, external = self.geometry(q), self._body_wrenches(wrenches)
-        h = screw_terms.christoffel_symbols(x) @ v @ v
-        b = h + screw_terms.gravity_forces(x)
-        return b if external is None else b - screw_terms.external_forces(x, external)
+        b = x.d @ v @ v + x.gravity_forces
+        return b if external is None else b - x.external_forces(external)
 
     def inverse_dynamics(
         self, q: Array, v: Array, a: Array, wrenches: Wrenches | None = None
     ) -> Array:
         r"""Return the joint efforts of a motion, :math:`Q_i = f^{iT}W_i`; see base class."""
-        W = self.joint_wrenches(q, v, a, wrenches)
-        return np.array([self.model.f[i] @ W[i] for i in range(self.tree.n)])
-
-    # ---- derivatives ---------------------------------------------------------------------------
+        x, W = self._wrenches(q, v, a, wrenches)
+        return np.array([x.f[i] @ W[i] for i in range(x.n)])
 
     def mass_matrix_derivatives(self, q: Array) -> Array:
         r"""Return :math:`\partial a_{ij}/\partial q_s` at [i, j, s], shape (n, n, n)."""
-        return screw_terms.mass_matrix_derivatives(self.geometry(q))
+        return self.geometry(q).dA
 
     def christoffel_symbols(self, q: Array) -> Array:
         r"""Return :math:`d_{sj}^i` at [i, s, j], shape (n, n, n), symmetric in s and j."""
-        return screw_terms.christoffel_symbols(self.geometry(q))
+        return self.geometry(q).d
 
     def derivatives(
         self, q: Array, v: Array, a: Array, wrenches: Wrenches | None = None
     ) -> InverseDynamicsDerivatives:
-        """Return the derivatives of the efforts from the corrected (4.2); see the base class.
+        r"""Return the derivatives of the efforts in closed form; see the base class.
 
-        Cost: O(n^4). In closed form, for numbers or symbols.
+        .. math::
+            \Big(\frac{\partial b}{\partial v}\Big)_{ij} &= 2\sum_s d_{sj}^i v_s\\
+            \Big(\frac{\partial b}{\partial q}\Big)_{ij} &=
+            \sum_{s,t}\big(a_{it}^{(s,j)} - \tfrac12 a_{st}^{(i,j)}\big)v_s v_t
+            - f_{gi}^{(j)} - f_{ei}^{(j)}\\
+            \Big(\frac{\partial A}{\partial q}a\Big)_{ij} &= \sum_s a_{is}^{(j)}a_s
+
+        Source: (4.2), errata Z19 to Z21.
+
+        Cost: O(n^4) multiplications, for the second derivatives of A.
         """
         self._check(q=q, v=v, a=a)
-        external = self._body_wrenches(wrenches)
-        return inverse_dynamics_derivatives(self.geometry(q), v, a, external)
-
-    # ---- sections and joints -------------------------------------------------------------------
+        x, external = self.geometry(q), self._body_wrenches(wrenches)
+        first = np.tensordot(v, x.ddA @ v, axes=(0, 1))
+        second = np.tensordot(v, np.tensordot(v, x.ddA, axes=(0, 0)), axes=(0, 0))
+        db_dq = first - second / 2 + x.gravity_derivatives
+        if external is not None:
+            db_dq = db_dq - x.external_derivatives(external)
+        dtau_dq = db_dq + np.tensordot(a, x.dA, axes=(0, 1))
+        return InverseDynamicsDerivatives(dtau_dq, 2 * (x.d @ v), x.A)
 
     def joint_wrenches(
         self, q: Array, v: Array, a: Array, wrenches: Wrenches | None = None
@@ -234,24 +161,10 @@ class Screw(Formulation):
         """Return the wrench that each joint transmits to its body, shape (n, 6), N and N m.
 
         Row i is ``[F; M]`` in axes of body i about its origin. The component along the joint axis
-        is the drive effort; the others load the bearing.
-
-        Args:
-            q: Joint positions, shape (n,), rad or m.
-            v: Joint velocities, shape (n,), rad/s or m/s.
-            a: Joint accelerations, shape (n,), rad/s^2 or m/s^2.
-            wrenches: External wrenches, see the base class; none if None.
-
-        Returns:
-            New array.
-
-        Raises:
-            ShapeError: An argument does not have the shape (n,).
-            UnknownNameError: A wrench refers to an unknown frame.
+        is the drive effort; the others load the bearing. Arguments and errors: as for
+        ``inverse_dynamics``.
         """
-        self._check(q=q, v=v, a=a)
-        x, external = self.geometry(q), self._body_wrenches(wrenches)
-        return joint_wrenches(x, self._twists(x, v, a), external)
+        return self._wrenches(q, v, a, wrenches)[1]
 
     def section_motion(
         self, q: Array, v: Array, a: Array, frame: str | BodyFrame = 'tool'
@@ -277,7 +190,7 @@ class Screw(Formulation):
         """
         self._check(q=q, v=v, a=a)
         x, section = self.geometry(q), self._section(frame)
-        V, dV, _ = _body_motion(x, self._twists(x, v, a), section.body)
+        V, dV, _ = _body_motion(x, x.twists(v, a, self._dtype(q, v, a)), section.body)
         L = wrench_transform(section.R_BF, section.p_BF)
         V, dV = L.T @ V, L.T @ dV
         classical = dV[:3] + cross(V[3:], V[:3])
@@ -332,12 +245,16 @@ class Screw(Formulation):
         external, zero = self._body_wrenches(wrenches), zeros(self.tree.n, x.dtype)
         dynamic, static = (
             _section_wrench(x, motion, section, distal, carried, external)
-            for motion in (self._twists(x, v, a), self._twists(x, zero, zero))
+            for motion in (x.twists(v, a, self._dtype(q, v, a)), x.twists(zero, zero, x.dtype))
         )
         return SectionLoad(dynamic, static)
 
-    def _twists(self, x: ScrewGeometry, v: Array, a: Array) -> Twists:
-        return twists(x, v, a, self._dtype(x.q, v, a))
+    def _wrenches(
+        self, q: Array, v: Array, a: Array, wrenches: Wrenches | None
+    ) -> tuple[ScrewGeometry, Array]:
+        self._check(q=q, v=v, a=a)
+        x, external = self.geometry(q), self._body_wrenches(wrenches)
+        return x, x.wrenches(x.twists(v, a, self._dtype(q, v, a)), external)
 
     def _section(self, frame: str | BodyFrame) -> BodyFrame:
         section = self.tree.frame(frame) if isinstance(frame, str) else frame
@@ -373,7 +290,7 @@ def _section_wrench(
     W = body_wrench(Theta, V, dV, l0)
     if external is not None and k >= 0:
         W = W - external[k]
-    W_joint = joint_wrenches(x, motion, external)
+    W_joint = x.wrenches(motion, external)
     for c in _distal_joints(x, k, carried):
         W = W + x.L[c] @ W_joint[c]
     return inverse_transform(wrench_transform(section.R_BF, section.p_BF)) @ W

@@ -12,8 +12,6 @@ import numpy as np
 import pytest
 from screw_chains import fails_as_stated, holds, largest, random_chains
 
-from robot_dynamics_ros.dynamics.screw import twists
-from robot_dynamics_ros.dynamics.screw_derivatives import g_derivative, l_derivative
 from robot_dynamics_ros.spatial.screw import bracket
 
 
@@ -26,7 +24,7 @@ def chains():
 def test_z1_the_rate_of_a_transform_holds_the_velocity_not_its_derivative(chains):
     printed, corrected = [], []
     for c in chains:
-        motion = twists(c.x, c.v, c.a, float)
+        motion = c.x.twists(c.v, c.a, float)
         for k in range(c.n):
             L = c.truth.wrench_transform(-1, k, [])
             rate = sum(c.truth.wrench_transform(-1, k, [t]) * c.v[t] for t in range(c.n))
@@ -41,7 +39,7 @@ def test_z1_a_velocity_holds_rates_not_coordinates(chains):
     corrected, printed = [], []
     for c in chains:
         k = c.n - 1
-        V = twists(c.x, c.v, c.a, float).V[k]
+        V = c.x.twists(c.v, c.a, float).V[k]
         truth = sum(c.truth.l(k, i, []) * c.v[i] for i in range(c.n))
         corrected.append(V - truth)
         printed.append(sum(c.x.l[k, i] * c.q[i] for i in range(c.n)) - truth)
@@ -76,7 +74,7 @@ def test_z4_accelerations_stand_outside_the_inner_sum_of_1_9(chains):
         )
         corrected.append(sum(l[i] * c.a[i] for i in range(c.n)) + cross_terms - truth)
         printed.append(sum(l[i] * c.a[i] * (k - i) for i in range(c.n)) + cross_terms - truth)
-        corrected.append(twists(c.x, c.v, c.a, float).dV[k] - truth)
+        corrected.append(c.x.twists(c.v, c.a, float).dV[k] - truth)
     fails_as_stated(printed, 2.7)
     holds(corrected)
 
@@ -122,7 +120,7 @@ def test_z8_one_index_outside_the_range_is_enough_for_zero(chains):
         k, i = c.n - 1, 1
         outside, inside = 0, k
         truth = c.truth.l(k, i, [outside, inside])
-        corrected.append(l_derivative(c.x, k, i, [outside, inside]) - truth)
+        corrected.append(c.x.l_derivative(k, i, [outside, inside]) - truth)
         formula = bracket(c.x.l[k, inside]).T @ bracket(c.x.l[k, outside]).T @ c.x.l[k, i]
         printed.append(formula - truth)
     # Read as "zero if all indices are outside", the formula would be used here.
@@ -149,6 +147,6 @@ def test_z10_the_axis_of_an_outer_joint_does_not_depend_on_the_coordinate_of_its
         truth = c.truth.g(k, i, [k])
         assert not truth.any()
         printed.append(-bracket(c.x.g[k, k]).T @ c.x.g[k, i] - truth)
-        corrected.append(g_derivative(c.x, k, i, [k]) - truth)
+        corrected.append(c.x.g_derivative(k, i, [k]) - truth)
     fails_as_stated(printed, 0.90)
     assert largest(corrected) == 0.0

@@ -19,10 +19,6 @@ from screw_chains import GRAVITY, fails_as_stated, holds, largest, random_chains
 from urdf_text import joint, link, robot
 
 from robot_dynamics_ros.dynamics.registry import make_formulation
-from robot_dynamics_ros.dynamics.screw_derivatives import (
-    composite_inertia_derivative,
-    l_derivative,
-)
 from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.spatial.screw import bracket
 
@@ -79,7 +75,7 @@ def test_z15_the_composite_inertia_does_not_depend_on_its_own_joint(chains):
             assert not truth.any()
             half = bracket(c.x.g[i, i]) @ c.x.composite[i]
             printed.append(half + half.T - truth)
-            corrected.append(composite_inertia_derivative(c.x, i, [i]) - truth)
+            corrected.append(c.x.composite_derivative(i, [i]) - truth)
     fails_as_stated(printed, 9.0)
     assert largest(corrected) == 0.0
 
@@ -91,13 +87,13 @@ def rows_of_2_14(c, i, s, j, as_printed=False):
     def row(sign, a, b, t, printed_column):
         """Return the derivative of a_ab by q_t, term by term, from (2.9)."""
         column = printed_column if as_printed else (a, b)
-        Theta_a, dTheta_a = x.composite[a], composite_inertia_derivative(x, a, [t])
-        Theta_b, dTheta_b = x.composite[b], composite_inertia_derivative(x, b, [t])
+        Theta_a, dTheta_a = x.composite[a], x.composite_derivative(a, [t])
+        Theta_b, dTheta_b = x.composite[b], x.composite_derivative(b, [t])
         return [
-            sign * (f[a] @ Theta_a @ l_derivative(x, *column, [t])),
-            sign * (f[a] @ dTheta_a @ l_derivative(x, *column)),
-            sign * (l_derivative(x, b, a, [t]) @ Theta_b @ f[b]) * (a != b),
-            sign * (l_derivative(x, b, a) @ dTheta_b @ f[b]) * (a != b),
+            sign * (f[a] @ Theta_a @ x.l_derivative(*column, [t])),
+            sign * (f[a] @ dTheta_a @ x.l_derivative(*column)),
+            sign * (x.l_derivative(b, a, [t]) @ Theta_b @ f[b]) * (a != b),
+            sign * (x.l_derivative(b, a) @ dTheta_b @ f[b]) * (a != b),
         ]
 
     return [row(1, i, j, s, (j, j)), row(1, i, s, j, (s, s)), row(-1, s, j, i, (j, j))]
@@ -169,17 +165,17 @@ def velocity_part_of_4_2(c, i, j, lost_superscript=False):
         """Return a second derivative of the inertia of `at` times one of its columns."""
         s, t = by
         return sum(
-            composite_inertia_derivative(x, at, left) @ l_derivative(x, *column, right)
+            x.composite_derivative(at, left) @ x.l_derivative(*column, right)
             for left, right in (((s, t), ()), ((s,), (t,)), ((t,), (s,)), ((), (s, t)))
         )
 
     def single(t, a, s):
         """Return [l_t^{aT} (Theta_t)^s]^j f^t, or without the superscript j."""
         if lost_superscript:
-            return l_derivative(x, t, a) @ composite_inertia_derivative(x, t, [s]) @ f[t]
+            return x.l_derivative(t, a) @ x.composite_derivative(t, [s]) @ f[t]
         return (
-            l_derivative(x, t, a, [j]) @ composite_inertia_derivative(x, t, [s])
-            + l_derivative(x, t, a) @ composite_inertia_derivative(x, t, [s, j])
+            x.l_derivative(t, a, [j]) @ x.composite_derivative(t, [s])
+            + x.l_derivative(t, a) @ x.composite_derivative(t, [s, j])
         ) @ f[t]
 
     total = 0.0
@@ -245,4 +241,4 @@ def test_z21_a_pendulum_has_stiffness():
     found = screw.derivatives(at, zero, zero).dtau_dq[0, 0]
     assert found == pytest.approx(expected, rel=1e-14)
     # The printed term alone: the only column is constant, so it is exactly nothing.
-    assert not l_derivative(screw.geometry(at), 0, 0, [0]).any()
+    assert not screw.geometry(at).l_derivative(0, 0, [0]).any()

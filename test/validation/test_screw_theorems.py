@@ -12,16 +12,6 @@ from oracles import complex_step
 from samples import random_state, random_tree, sample
 
 from robot_dynamics_ros.dynamics.registry import make_formulation
-from robot_dynamics_ros.dynamics.screw_derivatives import (
-    composite_inertia_derivative,
-    g_derivative,
-    l_derivative,
-)
-from robot_dynamics_ros.dynamics.screw_terms import (
-    gravity_derivatives,
-    gravity_forces,
-    mass_matrix_second_derivatives,
-)
 from robot_dynamics_ros.errors import UnknownNameError
 
 # Products of up to ten 6x6 matrices with entries of order one to ten (kg, m).
@@ -79,7 +69,7 @@ def test_g_0_is_the_space_jacobian_column_and_l_n_the_body_jacobian_column(case)
 
 def test_composite_inertias_are_the_sums_2_10(case):
     x, oracle = case
-    for (i, s), Theta in x.composite_seen.items():
+    for (i, s), Theta in x.composite_in.items():
         L = oracle.wrench_transform(i, s, []) if i != s else np.eye(6)
         close(Theta, L @ oracle.composite(s, []) @ L.T)
 
@@ -88,21 +78,21 @@ def test_theorem_1_gives_every_derivative_of_l_up_to_order_3(case):
     x, oracle = case
     for k, i in product(range(oracle.tree.n), range(-1, oracle.tree.n)):
         for by in index_tuples(oracle.tree.n):
-            close(l_derivative(x, k, i, by), oracle.l(k, i, by))
+            close(x.l_derivative(k, i, by), oracle.l(k, i, by))
 
 
 def test_theorem_2_gives_every_derivative_of_g_up_to_order_3(case):
     x, oracle = case
     for k, i in product(range(oracle.tree.n), repeat=2):
         for by in index_tuples(oracle.tree.n):
-            close(g_derivative(x, k, i, by), oracle.g(k, i, by))
+            close(x.g_derivative(k, i, by), oracle.g(k, i, by))
 
 
 def test_theorem_3_gives_every_derivative_of_the_composite_inertia_up_to_order_3(case):
     x, oracle = case
     for i in range(oracle.tree.n):
         for by in index_tuples(oracle.tree.n):
-            close(composite_inertia_derivative(x, i, by), oracle.composite(i, by))
+            close(x.composite_derivative(i, by), oracle.composite(i, by))
 
 
 def test_unsorted_indices_give_the_same_derivative(case):
@@ -110,9 +100,9 @@ def test_unsorted_indices_give_the_same_derivative(case):
     n = oracle.tree.n
     for by in combinations_with_replacement(range(n), 3):
         for order in permutations(by):
-            assert np.array_equal(l_derivative(x, n - 1, 0, order), l_derivative(x, n - 1, 0, by))
-            assert np.array_equal(g_derivative(x, 0, n - 1, order), g_derivative(x, 0, n - 1, by))
-            sorted_, shuffled = (composite_inertia_derivative(x, 0, t) for t in (by, order))
+            assert np.array_equal(x.l_derivative(n - 1, 0, order), x.l_derivative(n - 1, 0, by))
+            assert np.array_equal(x.g_derivative(0, n - 1, order), x.g_derivative(0, n - 1, by))
+            sorted_, shuffled = (x.composite_derivative(0, t) for t in (by, order))
             assert np.array_equal(sorted_, shuffled)
 
 
@@ -123,22 +113,22 @@ def test_a_derivative_out_of_range_is_exactly_zero(case):
         inner, outer = oracle.path(i, k), oracle.path(k, i)
         for t in range(tree.n):
             if inner is None or t not in inner:
-                assert not l_derivative(x, k, i, [t, t]).any()
+                assert not x.l_derivative(k, i, [t, t]).any()
                 outside += 1
             if outer is None or t not in outer[:-1]:
-                assert not g_derivative(x, k, i, [t]).any()
+                assert not x.g_derivative(k, i, [t]).any()
         if k not in (inner or []) and oracle.path(i, k) is None:
-            assert not composite_inertia_derivative(x, i, [k]).any()
-        assert not composite_inertia_derivative(x, i, [i, i]).any()
+            assert not x.composite_derivative(i, [k]).any()
+        assert not x.composite_derivative(i, [i, i]).any()
     assert outside > tree.n**2
 
 
 def test_no_index_gives_the_vector_itself_as_a_copy(case):
     x, _ = case
     for found, kept in (
-        (l_derivative(x, 2, 0), x.l[2, 0]),
-        (g_derivative(x, 0, 2), x.g[0, 2]),
-        (composite_inertia_derivative(x, 1), x.composite[1]),
+        (x.l_derivative(2, 0), x.l[2, 0]),
+        (x.g_derivative(0, 2), x.g[0, 2]),
+        (x.composite_derivative(1), x.composite[1]),
     ):
         assert np.array_equal(found, kept)
         assert not np.shares_memory(found, kept)
@@ -148,10 +138,10 @@ def test_no_index_gives_the_vector_itself_as_a_copy(case):
 def test_an_index_of_no_joint_is_refused(case, index):
     x, _ = case
     for ask in (
-        lambda: l_derivative(x, 4, 0, [index]),
-        lambda: g_derivative(x, 0, 4, [index]),
-        lambda: composite_inertia_derivative(x, 0, [index]),
-        lambda: l_derivative(x, index, 0),
+        lambda: x.l_derivative(4, 0, [index]),
+        lambda: x.g_derivative(0, 4, [index]),
+        lambda: x.composite_derivative(0, [index]),
+        lambda: x.l_derivative(index, 0),
     ):
         with pytest.raises(UnknownNameError, match=rf'unknown joint number {index}; known: 0, 1'):
             ask()
@@ -173,7 +163,7 @@ def test_the_second_derivatives_of_the_mass_matrix_are_exact(name):
     tree = sample(name).tree
     q, _, _ = random_state(tree, np.random.default_rng(13))
     screw = make_formulation('screw', tree)
-    found = mass_matrix_second_derivatives(screw.geometry(q))
+    found = screw.geometry(q).ddA
     close(found, complex_step(screw.mass_matrix_derivatives, q))
     s, t = tree.n - 1, 1
     close(found[:, :, s, t], JointTransforms(tree, q).mass_matrix([s, t]))
@@ -184,8 +174,8 @@ def test_the_gradient_of_gravity_is_symmetric_and_exact():
     tree = sample('random_tree_7').tree.with_gravity((1.2, -3.4, -8.1))
     q, _, _ = random_state(tree, np.random.default_rng(14))
     screw = make_formulation('screw', tree)
-    found = gravity_derivatives(screw.geometry(q))
+    found = screw.geometry(q).gravity_derivatives
     close(found, found.T)
     close(found, complex_step(screw.gravity_forces, q))
     g = make_formulation('newton_euler', tree).gravity_forces(q)  # the same sign everywhere
-    close(gravity_forces(screw.geometry(q)), g)
+    close(screw.geometry(q).gravity_forces, g)
