@@ -23,10 +23,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from robot_dynamics_ros.constraints.damped_inverse import Singularity, TaskInverse
 from robot_dynamics_ros.constraints.error_dynamics import projected_gains, stabilizing
 from robot_dynamics_ros.constraints.program import Program, Start
 from robot_dynamics_ros.constraints.signals import instants
-from robot_dynamics_ros.constraints.stabilization import Singularity, TaskInverse
 from robot_dynamics_ros.dynamics import make_formulation
 from robot_dynamics_ros.dynamics.joint_terms import JointTerms
 from robot_dynamics_ros.errors import ProgramError

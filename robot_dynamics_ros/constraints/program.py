@@ -23,8 +23,9 @@ import numpy as np
 
 from robot_dynamics_ros.constraints.constraint import Stack
 from robot_dynamics_ros.constraints.contact import Contact
+from robot_dynamics_ros.constraints.damped_inverse import Singularity
 from robot_dynamics_ros.constraints.error_dynamics import proved_stable
-from robot_dynamics_ros.constraints.stabilization import INVERSES, Singularity
+from robot_dynamics_ros.constraints.stabilization import INVERSES
 from robot_dynamics_ros.dynamics import make_formulation
 from robot_dynamics_ros.errors import ParameterError
 from robot_dynamics_ros.model import RobotTree

@@ -14,6 +14,7 @@ import numpy as np
 from robot_dynamics_ros import yaml_reader as read
 from robot_dynamics_ros.constraints.constraint import Constraint, Stack
 from robot_dynamics_ros.constraints.contact import Contact, read_contact
+from robot_dynamics_ros.constraints.damped_inverse import Singularity
 from robot_dynamics_ros.constraints.feasibility import check_feasibility
 from robot_dynamics_ros.constraints.program import NullSpaceTask, Program, Start
 from robot_dynamics_ros.constraints.registry import (
@@ -24,7 +25,6 @@ from robot_dynamics_ros.constraints.registry import (
     pair,
     require_stabilizing,
 )
-from robot_dynamics_ros.constraints.stabilization import Singularity
 from robot_dynamics_ros.description.shipped import share_directory
 from robot_dynamics_ros.errors import ProgramError, shown
 from robot_dynamics_ros.model import RobotTree

@@ -14,8 +14,9 @@ from struct import Struct
 
 import numpy as np
 
+from robot_dynamics_ros.constraints.damped_inverse import TaskInverse
 from robot_dynamics_ros.constraints.program import Program
-from robot_dynamics_ros.constraints.stabilization import TaskInverse, task_acceleration
+from robot_dynamics_ros.constraints.stabilization import commanded_acceleration, task_acceleration
 from robot_dynamics_ros.model.kinematics import Motion
 from robot_dynamics_ros.spatial.jet import Jet, timed
 from robot_dynamics_ros.spatial.scalar import Array
@@ -208,7 +209,7 @@ def program_formulas(
         f.drift,
         u,
         free,
-        inverse.solve(u) + inverse.project(free),
+        commanded_acceleration(inverse, u, free),
         v
         - inverse.solve(rate_error + settling @ error)
         - inverse.project(v - program.settling_velocity(q, v)),

@@ -42,14 +42,6 @@ class Partials(NamedTuple):
     v: dict[int, Array]
 
 
-class LinkMotion(NamedTuple):
-    """Angular velocity, angular acceleration, acceleration of the origin minus g; link axes."""
-
-    w: Array
-    dw: Array
-    dv: Array
-
-
 class Kane(Formulation):
     """Kane's recursion for open trees; see ``kane_loops`` for closed loops.
 
@@ -142,23 +134,29 @@ def link_contributions(
 
     Source: [Ma, Xu, Li], (a) to (j).
     """
-    dtype = out.dtype
-    rest = LinkMotion(zeros(3, dtype), zeros(3, dtype), -tree.gravity)
-    motions: list[LinkMotion] = []
+    base = zeros(3, out.dtype), zeros(3, out.dtype), -tree.gravity  # erratum K6
+    motions: list[tuple[Array, Array, Array]] = []
     for i, R, l, (w_i, v_i) in _moved_links(tree, q, rates):
-        p = tree.parent[i]
-        w, dw, dv = move_link(tree, i, R, l, motions[p] if p >= 0 else rest, v[i], a[i])
-        motions.append(LinkMotion(w, dw, dv))
+        k, p = tree.axis[i], tree.parent[i]
+        w_p, dw_p, dv_p = motions[p] if p >= 0 else base
+        w, dw = R @ w_p, R @ dw_p
+        dv = R @ (dv_p + cross(dw_p, l) + cross(w_p, cross(w_p, l)))  # (g)
+        if tree.prismatic[i]:  # extension: along the axis, not about it
+            dv = dv + 2 * cross(w, v[i] * k) + a[i] * k
+        else:
+            dw = dw + cross(w, v[i] * k) + a[i] * k  # (f), erratum K10
+            w = w + v[i] * k  # (a)
+        motions.append((w, dw, dv))
         d, I = tree.com[i], tree.inertia[i]
         dv_c = dv + cross(dw, d) + cross(w, cross(w, d))  # (h)
-        force = tree.mass[i] * dv_c
-        moment = I @ dw + cross(w, I @ w)  # (i)
+        N = I @ dw + cross(w, I @ w)  # (i)
+        force, moment = tree.mass[i] * dv_c, N
         if external is not None:
             F = external[i, :3]
             force = force - F
             moment = moment - (external[i, 3:] - cross(d, F))  # about the centre of mass
         for j, w_ij in w_i.items():
-            v_cij = v_i[j] + cross(w_ij, d)
+            v_cij = v_i[j] + cross(w_ij, d)  # (d), of the partial velocities
             out[i, j] = force @ v_cij + moment @ w_ij  # (j)
     return out
 
@@ -178,30 +176,6 @@ def mass_from_partials(tree: RobotTree, q: Array, rates: Rates, out: Array) -> A
     return out
 
 
-def move_link(
-    tree: RobotTree, i: int, R: Array, l: Array, parent: LinkMotion, v_i: Scalar, a_i: Scalar
-) -> LinkMotion:
-    """Return the motion of link i from that of its parent.
-
-    Args:
-        tree: The robot.
-        i: Index of the link, moved by joint i.
-        R: Rotation from parent to link components, shape (3, 3).
-        l: Origin of the link frame in the parent frame, shape (3,), m.
-        parent: Motion of the parent, in parent axes.
-        v_i: Joint velocity, rad/s or m/s.
-        a_i: Joint acceleration, rad/s^2 or m/s^2.
-
-    Source: [Ma, Xu, Li], (a), (f), (g); (f) with erratum K10; prismatic joints: extension.
-    """
-    k = tree.axis[i]
-    w, dw = R @ parent.w, R @ parent.dw
-    dv = R @ (parent.dv + cross(parent.dw, l) + cross(parent.w, cross(parent.w, l)))
-    if tree.prismatic[i]:
-        return LinkMotion(w, dw, dv + 2 * cross(w, v_i * k) + a_i * k)
-    return LinkMotion(w + v_i * k, dw + cross(w, v_i * k) + a_i * k, dv)
-
-
 def _moved_links(
     tree: RobotTree, q: Array, rates: Rates
 ) -> Iterator[tuple[int, Array, Array, Partials]]:
@@ -213,7 +187,7 @@ def _moved_links(
 
     Source: [Ma, Xu, Li], section 1, with erratum K5.
     """
-    partials: list[Partials] = []
+    partials: list[Partials] = []  # instead of (b) to (e)
     for i, p in enumerate(tree.parent):
         R_PB, l = tree.placement(i, q[i])
         R, parent = R_PB.T, partials[p] if p >= 0 else Partials({}, {})

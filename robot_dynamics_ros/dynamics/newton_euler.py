@@ -34,34 +34,37 @@ class NewtonEuler(Formulation):
         tree, external = self.tree, self._body_wrenches(wrenches)
         dtype = self._dtype(q, v, a) if external is None else self._dtype(q, v, a, external)
         poses = [tree.placement(i, q[i]) for i in range(tree.n)]
-        f, n = self._outward(poses, v, a, dtype)
-        if external is not None:
-            for i in range(tree.n):
-                f[i], n[i] = f[i] - external[i, :3], n[i] - external[i, 3:]
-        return self._inward(poses, f, n, dtype)
+        f, n, tau = list[Array](), list[Array](), zeros(tree.n, dtype)
 
-    def _outward(
-        self, poses: list[tuple[Array, Array]], v: Array, a: Array, dtype: object
-    ) -> tuple[list[Array], list[Array]]:
-        """Return the inertial force of each body and its moment about the body origin."""
-        tree = self.tree
-        forces: list[Array] = []
-        moments: list[Array] = []
-        for i, (w_i, dw_i, dv_i) in enumerate(self._motions(poses, v, a, dtype)):
-            P, I = tree.com[i], tree.inertia[i]
-            dv_C = cross(dw_i, P) + cross(w_i, cross(w_i, P)) + dv_i
+        # Outward (3.1): i = 0 ... n - 1, motion, then the resultant F, N of each body.
+        for i, (w, dw, dv) in enumerate(self._motions(poses, v, a, dtype)):
+            P_C, I = tree.com[i], tree.inertia[i]
+            dv_C = cross(dw, P_C) + cross(w, cross(w, P_C)) + dv
             F = tree.mass[i] * dv_C
-            N = I @ dw_i + cross(w_i, I @ w_i)
-            forces.append(F)
-            moments.append(N + cross(P, F))
-        return forces, moments
+            N = I @ dw + cross(w, I @ w)
+            f.append(F)
+            n.append(N + cross(P_C, F))
+            if external is not None:
+                f[i], n[i] = f[i] - external[i, :3], n[i] - external[i, 3:]
+
+        # Inward (3.2): i = n ... 1, a body passes f, n on to its parent.
+        for i in reversed(range(tree.n)):
+            tau[i] = (f[i] if tree.prismatic[i] else n[i]) @ tree.axis[i]
+            parent = tree.parent[i]
+            if parent >= 0:
+                R, O = poses[i]
+                Rf = R @ f[i]
+                f[parent] = f[parent] + Rf
+                n[parent] = n[parent] + R @ n[i] + cross(O, Rf)
+        return tau
 
     def _motions(
         self, poses: list[tuple[Array, Array]], v: Array, a: Array, dtype: object
     ) -> list[tuple[Array, Array, Array]]:
-        """Return the motion of each body in body axes.
+        r"""Return the motion of each body in body axes, (3.1).
 
-        Angular velocity, angular acceleration, and acceleration of the origin minus gravity.
+        Angular velocity :math:`\omega`, angular acceleration :math:`\dot\omega`, and acceleration
+        of the origin minus gravity :math:`\dot v`; of the base: 0, 0 and :math:`-g` (erratum N1).
         """
         tree = self.tree
         motions: list[tuple[Array, Array, Array]] = []
@@ -114,26 +117,6 @@ class NewtonEuler(Formulation):
                 f, n = R_PB @ f, R_PB @ n
                 n = n + cross_matrix(O) @ f
         return Y
-
-    def _inward(
-        self,
-        poses: list[tuple[Array, Array]],
-        f: list[Array],
-        n: list[Array],
-        dtype: object,
-    ) -> Array:
-        """Propagate forces and moments to the parents; return the components along the axes."""
-        tree = self.tree
-        tau = zeros(tree.n, dtype)
-        for i in reversed(range(tree.n)):
-            tau[i] = (f[i] if tree.prismatic[i] else n[i]) @ tree.axis[i]
-            parent = tree.parent[i]
-            if parent >= 0:
-                R_PB, O = poses[i]
-                force = R_PB @ f[i]
-                f[parent] = f[parent] + force
-                n[parent] = n[parent] + R_PB @ n[i] + cross(O, force)
-        return tau
 
 
 def _wrench_columns(w: Array, dw: Array, dv: Array, dtype: object) -> tuple[Array, Array]:

@@ -28,10 +28,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from robot_dynamics_ros.constraints.damped_inverse import TaskInverse
 from robot_dynamics_ros.constraints.error_dynamics import sampled_radius
 from robot_dynamics_ros.constraints.feasibility import FeasibilityCheck
 from robot_dynamics_ros.constraints.program import Program
-from robot_dynamics_ros.constraints.stabilization import TaskInverse
 from robot_dynamics_ros.control.laws.constraint_stabilization import ConstraintStabilization
 from robot_dynamics_ros.control.trajectories.trajectory import Reference
 from robot_dynamics_ros.dynamics import make_formulation

@@ -7,11 +7,12 @@ from oracles import PinocchioOracle
 from samples import sample, shipped
 
 from robot_dynamics_ros.constraints.constraint import Stack
+from robot_dynamics_ros.constraints.damped_inverse import Singularity
 from robot_dynamics_ros.constraints.program import NullSpaceTask, Program
 from robot_dynamics_ros.constraints.program_file import load_program, shipped_programs
 from robot_dynamics_ros.constraints.program_kernel import ProgramKernel
 from robot_dynamics_ros.constraints.registry import make_constraint
-from robot_dynamics_ros.constraints.stabilization import Singularity, stabilizing_effort
+from robot_dynamics_ros.constraints.stabilization import stabilizing_effort
 from robot_dynamics_ros.errors import ParameterError, ShapeError
 from robot_dynamics_ros.spatial import linear_algebra as dense
 from robot_dynamics_ros.spatial.scalar import positive_part

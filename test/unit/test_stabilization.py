@@ -6,12 +6,8 @@ import pytest
 from oracles import PinocchioOracle
 from samples import random_state, sample, shipped
 
-from robot_dynamics_ros.constraints.stabilization import (
-    Singularity,
-    TaskInverse,
-    gain_matrix,
-    stabilizing_effort,
-)
+from robot_dynamics_ros.constraints.damped_inverse import Singularity, TaskInverse
+from robot_dynamics_ros.constraints.stabilization import gain_matrix, stabilizing_effort
 from robot_dynamics_ros.control.laws.program_effort import largest_scale
 from robot_dynamics_ros.errors import (
     NonFiniteError,

@@ -14,12 +14,12 @@ from scipy.integrate import solve_ivp
 from scipy.linalg import expm
 
 from robot_dynamics_ros.constraints.constraint import Constraint, Motion, Stack
+from robot_dynamics_ros.constraints.damped_inverse import Singularity
 from robot_dynamics_ros.constraints.error_dynamics import stabilizing
 from robot_dynamics_ros.constraints.program import NullSpaceTask, Program
 from robot_dynamics_ros.constraints.program_file import load_program
 from robot_dynamics_ros.constraints.registry import make_constraint
 from robot_dynamics_ros.constraints.signals import Signal
-from robot_dynamics_ros.constraints.stabilization import Singularity
 from robot_dynamics_ros.control.laws.registry import make_law
 from robot_dynamics_ros.control.trajectories.trajectory import Reference
 from robot_dynamics_ros.spatial.jet import stack, timed

@@ -11,6 +11,7 @@ from samples import random_state, sample, shipped
 from scipy.integrate import solve_ivp
 from scipy.linalg import sqrtm
 
+from robot_dynamics_ros.constraints.damped_inverse import TaskInverse
 from robot_dynamics_ros.constraints.error_dynamics import projected_gains, roots, stabilizing
 from robot_dynamics_ros.constraints.program_file import load_program
 from robot_dynamics_ros.constraints.reactions import (
@@ -19,7 +20,7 @@ from robot_dynamics_ros.constraints.reactions import (
     reactions,
 )
 from robot_dynamics_ros.constraints.registry import make_constraint
-from robot_dynamics_ros.constraints.stabilization import TaskInverse, stabilizing_effort
+from robot_dynamics_ros.constraints.stabilization import stabilizing_effort
 from robot_dynamics_ros.errors import ProgramError, SingularityError
 from robot_dynamics_ros.model.kinematics import frame_motion
 from robot_dynamics_ros.spatial.rotation import right_jacobian_inverse, rotation_about

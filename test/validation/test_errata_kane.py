@@ -20,8 +20,9 @@ from urdf_text import joint, link, robot, symmetric
 
 from robot_dynamics_ros.description.shipped import shipped_mechanism
 from robot_dynamics_ros.dynamics import kane, make_formulation
-from robot_dynamics_ros.dynamics.kane import LinkMotion, link_contributions
+from robot_dynamics_ros.dynamics.kane import link_contributions
 from robot_dynamics_ros.model import load_mechanism
+from robot_dynamics_ros.spatial.scalar import cross
 
 ROUNDING = {'rtol': 1e-12, 'atol': 1e-12}  # of sums of terms of a few hundred N m
 P = NUMBERS
@@ -158,20 +159,12 @@ def test_k3_with_the_other_subscript_order_link_2_is_wrong(parallelogram, rng):
 def test_k4_and_k11_all_quantities_of_the_sweep_are_vectors_of_three(parallelogram, monkeypatch):
     """Not the columns of eight of the note after (k), nor scalars l and d."""
     shapes = set()
-    move, partials = kane.move_link, kane._moved_links
 
-    def moving(tree, i, R, l, *rest):
-        motion = move(tree, i, R, l, *rest)
-        shapes.update(x.shape for x in (l, *motion))
-        return motion
+    def recorded(a, b):
+        shapes.update((np.shape(a), np.shape(b)))
+        return cross(a, b)
 
-    def carrying(*arguments):
-        for *place, found in partials(*arguments):
-            shapes.update(x.shape for x in (*found.w.values(), *found.v.values()))
-            yield *place, found
-
-    monkeypatch.setattr(kane, 'move_link', moving)
-    monkeypatch.setattr(kane, '_moved_links', carrying)
+    monkeypatch.setattr(kane, 'cross', recorded)
     parallelogram.inverse_dynamics(np.zeros(2), np.ones(2), np.ones(2))
     assert shapes == {(3,)}
 
@@ -302,28 +295,44 @@ def test_k9_shared_link_counts_once_on_either_path(request, name, numbers, rng):
     assert worst > 40.0
 
 
-def test_k10_cross_product_before_the_rotation_is_wrong_in_space_only(parallelogram, monkeypatch):
-    """(f) read as R (omega x theta' k): unseen on the paper's planar example, wrong elsewhere."""
+def literal_efforts(tree, q, v, a, turn_after):
+    """The paper's recursion on numbers; (f) with the cross product before or after the turn."""
+    tau, motions, partials = np.zeros(tree.n), [], []
+    for i, p in enumerate(tree.parent):
+        (R_PB, l), k, d = tree.placement(i, q[i]), tree.axis[i], tree.com[i]
+        R, zero = R_PB.T, np.zeros(3)
+        w_p, dw_p, dv_p = motions[p] if p >= 0 else (zero, zero, -tree.gravity)
+        dv = R @ (dv_p + np.cross(dw_p, l) + np.cross(w_p, np.cross(w_p, l)))
+        w, dw = R @ w_p, R @ dw_p
+        moved = partials[p] if p >= 0 else np.zeros((tree.n, 2, 3))
+        moved = np.array([[R @ w_j, R @ (np.cross(w_j, l) + v_j)] for w_j, v_j in moved])
+        moved[i, 1 if tree.prismatic[i] else 0] += k
+        if tree.prismatic[i]:
+            dv = dv + 2 * np.cross(w, v[i] * k) + a[i] * k
+        else:
+            turned = R @ np.cross(w_p, v[i] * k) if turn_after else np.cross(w, v[i] * k)
+            w, dw = w + v[i] * k, dw + turned + a[i] * k
+        motions.append((w, dw, dv))
+        partials.append(moved)
+        force = tree.mass[i] * (dv + np.cross(dw, d) + np.cross(w, np.cross(w, d)))
+        moment = tree.inertia[i] @ dw + np.cross(w, tree.inertia[i] @ w)
+        tau += [force @ (v_j + np.cross(w_j, d)) + moment @ w_j for w_j, v_j in moved]
+    return tau
+
+
+def test_k10_cross_product_before_the_rotation_is_wrong_in_space_only(parallelogram):
+    """(f) read as R (omega x theta' k): unseen on planar arms as the paper's, wrong elsewhere."""
     rng = np.random.default_rng(10)
-    arm = sample('rrpr')
+    arm, planar = sample('rrpr'), parallelogram.tree
     q, v, a = random_state(arm.tree, rng)
-    [(u, ud, udd)] = states(rng, 1)
     truth = PinocchioOracle(arm.xml, arm.gravity, arm.tree.joint_names).inverse_dynamics(q, v, a)
-    planar = parallelogram.inverse_dynamics(u, ud, udd)
     spatial = make_formulation('kane', arm.tree)
     np.testing.assert_allclose(spatial.inverse_dynamics(q, v, a), truth, **ROUNDING)
-    right = kane.move_link
-
-    def misread(tree, i, R, l, parent, v_i, a_i):
-        w, dw, dv = right(tree, i, R, l, parent, v_i, a_i)
-        if tree.prismatic[i]:
-            return LinkMotion(w, dw, dv)
-        k = v_i * tree.axis[i]
-        return LinkMotion(w, dw - np.cross(R @ parent.w, k) + R @ np.cross(parent.w, k), dv)
-
-    monkeypatch.setattr(kane, 'move_link', misread)
-    np.testing.assert_allclose(parallelogram.inverse_dynamics(u, ud, udd), planar, **ROUNDING)
-    assert np.max(np.abs(spatial.inverse_dynamics(q, v, a) - truth)) > 0.1
+    np.testing.assert_allclose(literal_efforts(arm.tree, q, v, a, False), truth, **ROUNDING)
+    assert np.max(np.abs(literal_efforts(arm.tree, q, v, a, True) - truth)) > 0.1
+    state = rng.normal(size=(3, planar.n))
+    right = make_formulation('kane', planar).inverse_dynamics(*state)
+    np.testing.assert_allclose(literal_efforts(planar, *state, True), right, **ROUNDING)
 
 
 def test_k12_friction_and_rotor_inertia_are_not_in_the_sum(rng):
