@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -160,16 +160,11 @@ class Formulation(ABC):
         r"""Return the Coriolis matrix C(q, v) in Christoffel form, shape (n, n), ``C v = c``.
 
         c is a quadratic form in v whose symmetric coefficients are the Christoffel symbols, so
-        the polarization :math:`C_{\cdot j} = \tfrac12[c(v + e_j) - c(v) - c(e_j)]` is exact and
-        :math:`\dot M - 2C` is skew-symmetric.
+        :math:`C = \tfrac12\,\partial c/\partial v` is exact and :math:`\dot M - 2C` is
+        skew-symmetric.
         """
-        g, unit = self.gravity_forces(q), identity(self._n, self._dtype(q, v))
-
-        def c(speed: Array) -> Array:
-            return self.bias_forces(q, speed) - g
-
-        c_v = c(v)
-        return np.array([(c(v + e) - c_v - c(e)) / 2 for e in unit]).T
+        dtype: Any = self._dtype(q, v)
+        return jacobian(lambda x: self.bias_forces(q, x), v.astype(dtype)) / 2
 
     def forward_dynamics(
         self, q: Array, v: Array, tau: Array, wrenches: Wrenches | None = None

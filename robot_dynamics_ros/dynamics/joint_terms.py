@@ -27,9 +27,8 @@ from robot_dynamics_ros.dynamics.registry import make_formulation
 from robot_dynamics_ros.errors import ParameterError
 from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.model.identified import STRIBECK_VELOCITY
-from robot_dynamics_ros.spatial.scalar import Array, Scalar, tanh
+from robot_dynamics_ros.spatial.scalar import Array, Scalar, jacobian, tanh
 
-_STEP = 1e-30  # complex step, exact to rounding error
 _GRAVITY_SAMPLES = 500
 
 
@@ -153,8 +152,8 @@ def linearize_driven(model: Formulation, q: Array, v: Array, a: Array) -> StateS
     no linearization.
     """
     terms, load = JointTerms.of(model.tree), model.inverse_dynamics(q, v, a)
-    by_v = np.imag(terms.friction(v + 1j * _STEP, load)) / _STEP
-    gain = 1.0 + np.imag(terms.friction(v + 0j, load + 1j * _STEP)) / _STEP
+    by_v = np.diag(jacobian(lambda x: terms.friction(x, load), v))
+    gain = 1.0 + np.diag(jacobian(lambda x: terms.friction(v + 0j, x), load))
     dq, dv, M = model.derivatives(q, v, a)
     one, gains = np.eye(len(q)), gain[:, np.newaxis]
     inertia = gains * M + np.diag(terms.armature)
