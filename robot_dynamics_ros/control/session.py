@@ -30,7 +30,7 @@ from robot_dynamics_ros.control.safety.state_validator import StateVerdict
 from robot_dynamics_ros.control.trajectories.reference_generator import ReferenceGenerator
 from robot_dynamics_ros.errors import ConfigurationError, ModelError, RobotDynamicsError
 from robot_dynamics_ros.model import RobotTree
-from robot_dynamics_ros.model.robot_tree import TURN
+from robot_dynamics_ros.model.joint_limits import TURN
 from robot_dynamics_ros.spatial.scalar import Array
 
 _MAX_REMARKS = 100  # remarks that have not been fetched

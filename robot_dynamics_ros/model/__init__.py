@@ -5,6 +5,7 @@
 ``frame_jacobian`` compute the kinematics of any frame.
 """
 
+from robot_dynamics_ros.model.body_tree import BodyFrame
 from robot_dynamics_ros.model.kinematics import (
     FrameMotion,
     FramePose,
@@ -15,7 +16,7 @@ from robot_dynamics_ros.model.kinematics import (
 from robot_dynamics_ros.model.load import load_mechanism, load_robot
 from robot_dynamics_ros.model.mechanism import Mechanism, TreeState
 from robot_dynamics_ros.model.payload import Payload
-from robot_dynamics_ros.model.robot_tree import BodyFrame, RobotTree
+from robot_dynamics_ros.model.robot_tree import RobotTree
 
 __all__ = [
     'BodyFrame',

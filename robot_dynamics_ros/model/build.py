@@ -24,7 +24,8 @@ from robot_dynamics_ros.description.urdf import (
     parse_urdf,
 )
 from robot_dynamics_ros.errors import DescriptionError
-from robot_dynamics_ros.model.robot_tree import BodyFrame, Coupling, RobotTree
+from robot_dynamics_ros.model.body_tree import BodyFrame, Coupling
+from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.spatial.inertia import (
     RigidBodyInertia,
     combine,

@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from robot_dynamics_ros.model.robot_tree import BodyFrame, RobotTree
+from robot_dynamics_ros.model.body_tree import BodyFrame
+from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.spatial.jet import Jet, timed
 from robot_dynamics_ros.spatial.scalar import Array, common_dtype, cross, identity, zeros
 

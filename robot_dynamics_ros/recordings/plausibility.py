@@ -8,7 +8,7 @@ import numpy as np
 from robot_dynamics_ros.errors import RecordingError
 from robot_dynamics_ros.estimation.filtering import moving_joints
 from robot_dynamics_ros.model import RobotTree
-from robot_dynamics_ros.model.robot_tree import TURN
+from robot_dynamics_ros.model.joint_limits import TURN
 from robot_dynamics_ros.recordings.outliers import without_outliers
 from robot_dynamics_ros.recordings.recording import Recording, format_time
 from robot_dynamics_ros.recordings.series import correlation

@@ -23,7 +23,7 @@ from robot_dynamics_ros.control.drivers.profile import (
 )
 from robot_dynamics_ros.errors import ConfigurationError, RecordingError, UnknownNameError
 from robot_dynamics_ros.model import RobotTree
-from robot_dynamics_ros.model.robot_tree import TURN
+from robot_dynamics_ros.model.joint_limits import TURN
 from robot_dynamics_ros.spatial.scalar import Array
 
 NANO = 1_000_000_000

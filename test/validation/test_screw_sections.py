@@ -13,7 +13,7 @@ from urdf_text import joint, link, robot, symmetric
 from robot_dynamics_ros.dynamics.registry import make_formulation
 from robot_dynamics_ros.errors import UnknownNameError
 from robot_dynamics_ros.model import load_robot
-from robot_dynamics_ros.model.robot_tree import BodyFrame
+from robot_dynamics_ros.model.body_tree import BodyFrame
 from robot_dynamics_ros.spatial.inertia import RigidBodyInertia
 
 # Both sides round a few hundred operations.

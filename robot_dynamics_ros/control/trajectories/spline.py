@@ -12,7 +12,7 @@ import numpy as np
 from robot_dynamics_ros.constraints.curves import PiecewisePolynomial
 from robot_dynamics_ros.control.trajectories.trajectory import Reference, Trajectory, joint_vector
 from robot_dynamics_ros.errors import TrajectoryError
-from robot_dynamics_ros.model.robot_tree import TURN
+from robot_dynamics_ros.model.joint_limits import TURN
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.kernel import Kernel, compile_function
 

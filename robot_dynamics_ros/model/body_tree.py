@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kinematics and inertia of a robot as read-only arrays: parents first, fixed joints lumped."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from robot_dynamics_ros.errors import known_name
+from robot_dynamics_ros.spatial.rotation import rotation_about
+from robot_dynamics_ros.spatial.scalar import Array, Scalar
+
+
+class BodyFrame(NamedTuple):
+    """A frame fixed in a body, such as a URDF link lumped into it.
+
+    Attributes:
+        body: Index of the body, -1 for the base.
+        R_BF: Rotation, shape (3, 3): maps frame components to body components.
+        p_BF: Origin in the body frame, shape (3,), m.
+    """
+
+    body: int
+    R_BF: Array
+    p_BF: Array
+
+
+class Coupling(NamedTuple):
+    r"""Coupling of followers: every joint is an affine function of the n independent joints.
+
+    .. math:: q_{bodies} = G\,q + o
+
+    Attributes:
+        joint_names: Names of the joints of all b bodies, in body order.
+        rate: G, shape (b, n); the row of a leader has a single 1. Integers if all entries are.
+        offset: o, shape (b,), rad or m.
+    """
+
+    joint_names: tuple[str, ...]
+    rate: Array
+    offset: Array
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class BodyTree:
+    """A tree of rigid bodies, each moved by one joint; n of the joints are independent.
+
+    Without coupling, every joint is independent and joint i moves body i. With coupling, *joint*
+    attributes have n entries and *body* attributes (link_names to inertia below) have one entry
+    per body.
+
+    Attributes:
+        name: Name of the robot.
+        base_link: Name of the root link.
+        joint_names: Names of the n independent joints, parents first.
+        link_names: Name of the child link of each body's joint.
+        parent: Index of the parent body of each body; -1 for the base.
+        prismatic: Whether the joint of each body is prismatic (True) or revolute (False); of the
+            independent joints see ``joint_is_prismatic``.
+        axis: Unit joint axes in the joint's own frame, shape (n, 3).
+        R_PJ: Rotation of each joint frame in its parent body, shape (n, 3, 3).
+        p_PJ: Origin of each joint frame in its parent body at q = 0, shape (n, 3), m.
+        mass: Body masses, shape (n,), kg.
+        com: Centres of mass in the body frames, shape (n, 3), m.
+        inertia: Tensors about the centres of mass, body axes, shape (n, 3, 3), kg m^2.
+        gravity: Free-fall acceleration in the base frame, shape (3,), m/s^2.
+        frames: Frame of every link of the file in the body that it is lumped into, by link name.
+        coupling: Coupling of followers (mimic joints) to the independent joints; None if none.
+    """
+
+    name: str
+    base_link: str
+    joint_names: tuple[str, ...]
+    link_names: tuple[str, ...]
+    parent: tuple[int, ...]
+    prismatic: tuple[bool, ...]
+    axis: Array
+    R_PJ: Array
+    p_PJ: Array
+    mass: Array
+    com: Array
+    inertia: Array
+    gravity: Array
+    frames: Mapping[str, BodyFrame]
+    coupling: Coupling | None = None
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            object.__setattr__(self, name, _frozen(value))
+
+    @property
+    def n(self) -> int:
+        """Number of independent joints, the degrees of freedom."""
+        return len(self.joint_names)
+
+    @property
+    def bodies(self) -> int:
+        """Number of bodies; more than ``n`` if there are followers."""
+        return len(self.parent)
+
+    def joint_positions(self, q: Array) -> Array:
+        """Return the joint positions of all bodies, shape (bodies,), from q of shape (n,)."""
+        coupling = self.coupling
+        return q if coupling is None else coupling.rate @ q + coupling.offset
+
+    def joint_rates(self, v: Array) -> Array:
+        """Return the joint velocities of all bodies; v has shape (n,), or (n, k) for k vectors."""
+        return v if self.coupling is None else self.coupling.rate @ v
+
+    @property
+    def followers(self) -> tuple[str, ...]:
+        """Names of the mimic joints, in body order."""
+        names = () if self.coupling is None else self.coupling.joint_names
+        return tuple(name for name in names if name not in self.joint_names)
+
+    @property
+    def body_of_joint(self) -> Array:
+        """Index of the body that each independent joint moves, shape (n,)."""
+        names = self.joint_names if self.coupling is None else self.coupling.joint_names
+        return np.array([names.index(name) for name in self.joint_names])
+
+    @property
+    def joint_of_body(self) -> Array:
+        """Index of the independent joint that each body's joint is or follows, shape (bodies,)."""
+        if self.coupling is None:
+            return np.arange(self.n)
+        return np.asarray(np.abs(self.coupling.rate).argmax(axis=1))
+
+    @property
+    def joint_is_prismatic(self) -> tuple[bool, ...]:
+        """Whether each of the n independent joints is prismatic (True) or revolute (False)."""
+        return tuple(self.prismatic[body] for body in self.body_of_joint)
+
+    def joint_index(self, name: str) -> int:
+        """Return the index of a joint.
+
+        Raises:
+            UnknownNameError: There is no such joint; the message lists the known joints.
+        """
+        return self.joint_names.index(known_name('joint', name, self.joint_names))
+
+    def frame(self, name: str) -> BodyFrame:
+        """Return a frame by its link name.
+
+        Raises:
+            UnknownNameError: There is no such frame; the message lists the known frames.
+        """
+        return self.frames[known_name('frame', name, self.frames)]
+
+    def placement(self, i: int, q_i: Scalar) -> tuple[Array, Array]:
+        """Return the pose of body i in its parent at joint position q_i.
+
+        Returns:
+            ``R_PB`` (3, 3), mapping body to parent components, and ``p_PB`` (3,), m, in parent
+            axes.
+        """
+        if self.prismatic[i]:
+            return self.R_PJ[i], self.p_PJ[i] + self.R_PJ[i] @ self.axis[i] * q_i
+        return self.R_PJ[i] @ rotation_about(self.axis[i], q_i), self.p_PJ[i]
+
+    def path(self, body: int) -> tuple[int, ...]:
+        """Return the indices of the bodies from the base to a body, inclusive."""
+        bodies: list[int] = []
+        while body >= 0:
+            bodies.append(body)
+            body = self.parent[body]
+        return tuple(reversed(bodies))
+
+
+def _frozen(value: Any) -> Any:
+    """Return an array that nobody can write to, and a mapping of arrays as a mapping of such."""
+    if isinstance(value, Mapping):
+        return {key: _frozen(part) for key, part in value.items()}
+    if not isinstance(value, np.ndarray) or not (value.flags.writeable or value.base is not None):
+        return value
+    value = value.copy()
+    value.setflags(write=False)
+    return value

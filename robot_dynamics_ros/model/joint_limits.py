@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Limits of the joints, and what follows from them: middles, samples, turns."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from robot_dynamics_ros.model.body_tree import BodyTree
+from robot_dynamics_ros.spatial.scalar import Array
+
+TURN = 2.0 * math.pi  # rad
+_ENDLESS_TRAVEL = 1.0  # m
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class LimitedTree(BodyTree):
+    """The independent joints of a tree with their limits.
+
+    Attributes:
+        position_lower, position_upper: Joint limits, shape (n,), rad or m; infinite if continuous.
+        velocity_limit: Velocity limits, shape (n,), rad/s or m/s; infinite if not given.
+        effort_limit: Effort limits, shape (n,), N m or N; positive.
+        soft_lower, soft_upper: Soft position limits, which bound references (trajectories,
+            targets, paths, samples) within the position limits, shape (n,), rad or m; infinite
+            for joints without one, None if no joint has one.
+    """
+
+    position_lower: Array
+    position_upper: Array
+    velocity_limit: Array
+    effort_limit: Array
+    soft_lower: Array | None = None
+    soft_upper: Array | None = None
+
+    @property
+    def joint_is_continuous(self) -> Array:
+        """Whether each of the n independent joints may turn without end, shape (n,).
+
+        A whole turn of it changes nothing, so its positions are angles. Not so if mimic joints
+        follow it that slide, or turn by a fraction of its turns.
+        """
+        found = ~np.array(self.joint_is_prismatic)
+        found &= np.isinf(self.position_lower) & np.isinf(self.position_upper)
+        if self.coupling is not None:
+            rate = self.coupling.rate
+            slides = np.array(self.prismatic)[:, np.newaxis]
+            found &= ~((rate != 0.0) & (slides | (rate % 1.0 != 0.0))).any(axis=0)
+        return found
+
+    def nearest_turn(self, q: Array, near: Array) -> Array:
+        """Return positions with continuous joints turned by whole turns to be nearest to others.
+
+        Args:
+            q: Shape (..., n), rad or m.
+            near: Shape (..., n), rad or m.
+
+        Returns:
+            New array, shape (..., n).
+        """
+        return q + TURN * np.round((near - q) / TURN) * self.joint_is_continuous
+
+    @property
+    def position_range(self) -> Array:
+        """Width of the position limits, shape (n,), rad or m; 0 for unlimited joints."""
+        span = self.position_upper - self.position_lower
+        return np.where(np.isfinite(span), span, 0.0)
+
+    @property
+    def reference_lower(self) -> Array:
+        """Lower limit of references, shape (n,), rad or m: of the position, and the soft one."""
+        soft = self.soft_lower
+        return self.position_lower if soft is None else np.maximum(self.position_lower, soft)
+
+    @property
+    def reference_upper(self) -> Array:
+        """Upper limit of references, shape (n,), rad or m; see ``reference_lower``."""
+        soft = self.soft_upper
+        return self.position_upper if soft is None else np.minimum(self.position_upper, soft)
+
+    def limits_word(self, i: int) -> str:
+        """Return what the reference limits of joint i are called in messages."""
+        reference = self.reference_lower[i], self.reference_upper[i]
+        own = self.position_lower[i], self.position_upper[i]
+        return 'limits' if reference == own else 'soft limits'
+
+    @property
+    def middle(self) -> Array:
+        """Middle of the reference limits, shape (n,), rad or m; nearest to 0 if endless.
+
+        It is the one default posture: of searches, of programs and of laws without another one.
+        """
+        lower, upper = self.reference_lower, self.reference_upper
+        ends = np.where(self._limited, [lower, upper], np.clip(0.0, lower, upper))
+        return ends.mean(axis=0)
+
+    @property
+    def sampled_range(self) -> tuple[Array, Array]:
+        """Lower and upper bound of samples, shape (n,) each, rad or m.
+
+        They are the reference limits, but at most a turn about the middle of a revolute joint, and
+        ``_ENDLESS_TRAVEL`` to both sides of an endless prismatic one.
+        """
+        endless = np.where(self._limited, np.inf, _ENDLESS_TRAVEL)
+        reach, middle = np.where(self.joint_is_prismatic, endless, np.pi), self.middle
+        lower = np.maximum(self.reference_lower, middle - reach)
+        return lower, np.minimum(self.reference_upper, middle + reach)
+
+    @property
+    def _limited(self) -> Array:
+        return np.isfinite(self.position_lower) & np.isfinite(self.position_upper)
+
+    def speeds(self, usual: float = 1.0) -> Array:
+        """Return the velocity limits, shape (n,), rad/s or m/s; ``usual`` where there is none."""
+        return np.where(np.isfinite(self.velocity_limit), self.velocity_limit, usual)
