@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 NODES = {
     'controller': ('controller.node:Controller', 'controller.parameters:CONTROLLER'),
     'simulator': ('simulator:Simulator', 'node_parameters:SIMULATOR'),
-    'trajectory': ('trajectory:TrajectorySender', '.planning.trajectory_plan:TRAJECTORY'),
+    'trajectory': ('trajectory_sender:TrajectorySender', '.planning.trajectory_plan:TRAJECTORY'),
     'recorder': ('recorder:Recorder', 'node_parameters:RECORDER'),
     'monitor': ('monitor:MonitorNode', 'node_parameters:MONITOR'),
     'driver_emulator': ('driver_emulator:DriverEmulator', 'node_parameters:EMULATOR'),

@@ -33,7 +33,7 @@ from robot_dynamics_ros.planning.trajectory_plan import (
 from robot_dynamics_ros.ros.node import PASSIVE, STEADY, PackageNode
 from robot_dynamics_ros.ros.node_parameters import VIEW
 from robot_dynamics_ros.ros.rclpy_compat import PolledGroup, StatesFirstExecutor, take_message
-from robot_dynamics_ros.ros.trajectory import trajectory_message
+from robot_dynamics_ros.ros.trajectory_sender import trajectory_message
 from robot_dynamics_ros.ros.view_topics import ArmTopics
 from robot_dynamics_ros.viewing.controls import Controls, Reply, add_stop
 from robot_dynamics_ros.viewing.page import ArmView, Page

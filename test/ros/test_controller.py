@@ -28,7 +28,7 @@ from std_srvs.srv import SetBool
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 from robot_dynamics_ros.errors import ConfigurationError
-from robot_dynamics_ros.ros.controller.changes import SessionChanges
+from robot_dynamics_ros.ros.controller.services import SessionServices
 
 LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 LIMITS = np.array([15.0, 35.0, 15.0, 3.0])  # N m, urdf/four_dof.urdf.xacro
@@ -677,9 +677,9 @@ def test_a_cleanup_or_a_failed_configuration_leaves_what_was_there_before(proces
 
 def test_a_change_that_fails_while_it_begins_to_act_does_not_end_the_node():
     """Otherwise rclpy, which has already accepted the values, would end the node."""
-    node, session = Mock(), Mock(parameters={})
+    node, session = Mock(), Mock(parameters={}, locked=Mock(taken={}))
     session.commit.side_effect = ConfigurationError('parameters', 'nobody', 'foresaw it')
-    changes = SessionChanges(node, session, Mock(), Mock())
+    changes = SessionServices(node, session, Mock(), Mock())
     changes.check_parameters({})
     changes.apply_parameters()
     node.get_logger().error.assert_called_once_with('parameters: nobody; foresaw it')

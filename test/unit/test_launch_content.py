@@ -569,7 +569,9 @@ def test_moveit_is_told_where_the_action_of_the_shipped_arms_is():
     manager = content[content['moveit_controller_manager'].split('/')[0]]
     (name,) = manager['controller_names']
     assert name in NODES
-    source = (PROJECT / 'robot_dynamics_ros/ros/controller/trajectories.py').read_text('utf-8')
+    source = (PROJECT / 'robot_dynamics_ros/ros/controller/trajectory_action.py').read_text(
+        'utf-8'
+    )
     assert f"'~/{manager[name]['action_ns']}'" in source
     for robot in ('scara', 'four_dof'):
         assert list(sample(robot).tree.joint_names) == manager[name]['joints']

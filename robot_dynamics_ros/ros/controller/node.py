@@ -193,8 +193,8 @@ class Controller(LifecycleNode):
     def _check_change(self, changes: Mapping[str, Any]) -> None:
         """Raise an error for a parameter change that cannot be applied."""
         if self._run is not None:
-            self._run.changes.check_parameters(changes)
+            self._run.services.check_parameters(changes)
 
     def _apply_change(self, _: Mapping[str, Any]) -> None:
         if self._run is not None:
-            self._run.apply_change()
+            self._run.services.apply_parameters()

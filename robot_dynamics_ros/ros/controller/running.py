@@ -15,8 +15,8 @@ from robot_dynamics_ros.control.modes import HealthReport, SessionHealth, Sessio
 from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.model.robot_parameters import with_locked
-from robot_dynamics_ros.ros.controller.changes import WATCH_PERIOD_S, SessionChanges
-from robot_dynamics_ros.ros.controller.trajectories import ControllerTrajectories
+from robot_dynamics_ros.ros.controller.services import WATCH_PERIOD_S, SessionServices
+from robot_dynamics_ros.ros.controller.trajectory_action import ControllerTrajectories
 from robot_dynamics_ros.ros.controller_topics import ControllerMonitor, subscribe_streams
 from robot_dynamics_ros.ros.conversions import JointStateReader
 from robot_dynamics_ros.ros.driver_connection import DriverConnection
@@ -38,7 +38,7 @@ class RunningController:
 
     Attributes:
         session: The controller session.
-        changes: Applies changes of the session.
+        services: Applies changes of the session.
         connection: The topics of the driver.
 
     Raises:
@@ -61,21 +61,21 @@ class RunningController:
         self.connection = DriverConnection(session.port, parameters['command_form'])
         self._reader = self.connection.reader
         self._publish_health, self._health = publish_health, SessionHealth()
-        self.changes = changes = SessionChanges(node, session, self._answer_state, self._watch)
+        self.services = services = SessionServices(node, session, self._answer_state, self._watch)
         self._locked = JointStateReader(session.locked.names, velocity=False)
         self._robot_at = lambda at: robot_and_driver(with_locked(parameters, at), description)[0]
         self.connection.open(node, self._on_state)
         self._monitor = ControllerMonitor(node, session)
         self._watchdog = node.create_timer(WATCH_PERIOD_S, self._watch, clock=STEADY)
-        subscribe_streams(node, session, changes.perform)
-        self._trajectories = ControllerTrajectories(node, session, changes)
+        subscribe_streams(node, session, services.perform)
+        self._trajectories = ControllerTrajectories(node, session, services)
         self._log.info(f'{tree.name} under {session.loop.law.name}: {self.connection.describe()}')
         for remark in tree.remarks:
             self._log.warning(remark)
         for name, value in session.parameters.items():
             self._log.debug(f'{name}: {str(value)[:_MAX_LOGGED]}')
-        changes.log_law_remarks()
-        changes.publish_parameters()
+        services.log_law_remarks()
+        services.publish_parameters()
 
     def close(self) -> None:
         """Finish if the controller is active, and end session and goal."""
@@ -105,7 +105,7 @@ class RunningController:
             self._repeat_command(stamp)
         self._check_locked_joints()
         if session.remarks:
-            self.changes.log_remarks()
+            self.services.log_remarks()
 
     def _check_locked_joints(self) -> None:
         """Check the positions of the locked joints and react immediately."""
@@ -116,7 +116,7 @@ class RunningController:
         if self.session.on_locked(self._locked.q):
             self.connection.writer.publish(self.session.command)
         if bool(before) != bool(self.session.locked.deviation):
-            self.changes.log_remarks()
+            self.services.log_remarks()
             self._publish_health()
 
     def _repeat_command(self, stamp_ns: int) -> None:
@@ -135,7 +135,7 @@ class RunningController:
         session.source = f'{self.connection.states.topic_name}{self.connection.missing_state()}'
         if session.watch(now):
             self.connection.writer.publish(session.command)
-        self.changes.log_remarks()
+        self.services.log_remarks()
         self._watchdog.timer_period_ns = session.patience_ns(now)
         self._watchdog.reset()
 
@@ -160,7 +160,7 @@ class RunningController:
         self._lock_where_measured()
         self.session.activate(time.perf_counter_ns())
         self.connection.has_new_subscriber()
-        self.changes.log_remarks()
+        self.services.log_remarks()
 
     def _lock_where_measured(self) -> None:
         """Rebuild the session if a joint locked as ``measured`` stands elsewhere."""
@@ -171,7 +171,7 @@ class RunningController:
         self._locked = JointStateReader(session.locked.names, velocity=False)
         text = ', '.join(with_locked({}, positions)['locked'])
         self._log.info(f'locked where measured: {text}')
-        self.changes.publish_parameters()
+        self.services.publish_parameters()
         until = time.monotonic() + session.loop.settings.state_timeout_s
         while not self._answer_state() and time.monotonic() < until:
             time.sleep(1e-3)  # the last state is as old as the rebuilding took
@@ -186,18 +186,12 @@ class RunningController:
             return
         if self.session.deactivate():
             self.connection.writer.publish(self.session.command)
-        self.changes.log_remarks()
+        self.services.log_remarks()
         self._publish_health()
         is_over = lambda: self.session.mode is not SessionMode.DEACTIVATING  # noqa: E731
         tick_until(is_over, self._answer_state, self._watch, WATCH_PERIOD_S)
-        self.changes.log_remarks()
+        self.services.log_remarks()
         self.connection.flush()
-
-    def apply_change(self) -> None:
-        """Apply the parameter change that was checked."""
-        self.changes.apply_parameters()
-        self._watch()
-        self.changes.publish_parameters()
 
     def _answer_state(self) -> bool:
         """Answer a pending state; return whether there was one."""

@@ -26,7 +26,7 @@ from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.control.trajectories.points import read_trajectory
 from robot_dynamics_ros.errors import RefusedGoalError, RobotDynamicsError, TrajectoryError
 from robot_dynamics_ros.messages import NANO
-from robot_dynamics_ros.ros.controller.changes import SessionChanges
+from robot_dynamics_ros.ros.controller.services import SessionServices
 from robot_dynamics_ros.ros.conversions import ns_to_duration
 from robot_dynamics_ros.ros.rclpy_compat import send_result
 
@@ -45,16 +45,16 @@ class ControllerTrajectories:
     Args:
         node: The controller.
         session: Its session.
-        changes: Applies changes to the session.
+        services: Applies changes to the session.
     """
 
-    def __init__(self, node: Node, session: ControllerSession, changes: SessionChanges) -> None:
-        self._node, self._session, self._changes = node, session, changes
+    def __init__(self, node: Node, session: ControllerSession, services: SessionServices) -> None:
+        self._node, self._session, self._services = node, session, services
         topic = '~/joint_trajectory'
         node.create_subscription(JointTrajectory, topic, self._on_trajectory, 1, raw=True)
         self._action: TrajectoryAction | None = None
         try:
-            self._action = TrajectoryAction(node, session, changes)
+            self._action = TrajectoryAction(node, session, services)
         except ImportError:
             node.get_logger().info(
                 'control_msgs is not installed: no action ~/follow_joint_trajectory; '
@@ -75,9 +75,9 @@ class ControllerTrajectories:
         read = partial(_read, content, self._session.tree.joint_names)
         change = TrajectoryChange(self._session, read, len(content) > _LONG_MESSAGE)
         try:
-            self._changes.announce(self._changes.perform(change))
+            self._services.announce(self._services.perform(change))
         except RobotDynamicsError as error:
-            self._changes.announce(f'rejected: {error}')
+            self._services.announce(f'rejected: {error}')
             self._node.get_logger().warning(f'trajectory rejected: {error}')
 
 
@@ -96,19 +96,19 @@ class TrajectoryAction:
     Args:
         node: The controller.
         session: Its session.
-        changes: Applies changes to the session.
+        services: Applies changes to the session.
 
     Raises:
         ImportError: control_msgs is not installed.
     """
 
-    def __init__(self, node: Any, session: ControllerSession, changes: SessionChanges) -> None:
+    def __init__(self, node: Any, session: ControllerSession, services: SessionServices) -> None:
         from control_msgs.action import FollowJointTrajectory
         from control_msgs.msg import JointTrajectoryControllerState as State
         from rclpy.action import ActionServer, CancelResponse, GoalResponse
 
         self._type, self._cancel, self._goal = FollowJointTrajectory, CancelResponse, GoalResponse
-        self._node, self._session, self._changes = node, session, changes
+        self._node, self._session, self._services = node, session, services
         self._active_handle: Any = None
         self._outcome = Future()
         self._checked_goal: tuple[GoalChange, Future] | None = None
@@ -141,7 +141,7 @@ class TrajectoryAction:
             return self._goal.ACCEPT
         change = GoalChange(self._session, request, outcome.set_result)
         try:
-            self._changes.prepare(change)
+            self._services.prepare(change)
         except RobotDynamicsError as error:
             text = f'rejected: {error}'
             self._session.remark('warning', f'goal {text}', text)
@@ -166,7 +166,7 @@ class TrajectoryAction:
             return self._result(handle, Outcome(ResultCode.INVALID_GOAL, self._session.silence()))
         change, outcome = checked
         try:
-            self._changes.commit(change)
+            self._services.commit(change)
         except RefusedGoalError as error:
             return self._result(handle, Outcome(ResultCode(error.code), error.reason))
         except RobotDynamicsError as error:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Changes of the controller session: prepared in the background, committed between two ticks."""
+"""Services and parameters of a controller: changes of its session, slow ones in the background."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _DUMPER = getattr(yaml, 'CSafeDumper', yaml.SafeDumper)  # the C version if avai
 WATCH_PERIOD_S = 0.02
 
 
-class SessionChanges:
+class SessionServices:
     """Applies the changes that services, topics and parameters request.
 
     Serves ``~/carry_payload``, ``~/resume`` and ``~/add_waypoint``. Publishes, latched, the active
@@ -115,7 +115,7 @@ class SessionChanges:
         self._prepared = change
 
     def apply_parameters(self) -> None:
-        """Commit the prepared parameter change, or log why it fails."""
+        """Commit the prepared parameter change, or log why it fails; publish the parameters."""
         change, self._prepared = self._prepared, None
         assert change is not None  # rclpy applies only checked changes
         try:
@@ -124,6 +124,8 @@ class SessionChanges:
             self._log.error(str(error))
         if change.slow:
             self.log_law_remarks()
+        self._watch()  # with the new timeout
+        self.publish_parameters()
 
     def publish_parameters(self) -> None:
         """Publish the active parameters, ``measured`` as it was, if they have changed.
