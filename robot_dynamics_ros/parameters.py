@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass, field, fields
 from numbers import Integral, Real
 from textwrap import wrap
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -149,6 +149,36 @@ class Parameter:
         return f' of at most {self.high:g}' if self.low is None else (
             f' from {self.low:g} to {self.high:g}'
         )  # fmt: skip
+
+
+class RemovedParameter(NamedTuple):
+    """A parameter of an earlier version.
+
+    Attributes:
+        default: Its default; of a list one entry for all.
+        remedy: What to do instead.
+    """
+
+    default: Any
+    remedy: str
+
+
+#: Parameters of earlier versions, by name.
+REMOVED = {
+    'activation_effort': RemovedParameter(
+        'gravity', 'remove it: control begins at the gravity forces of the model'
+    ),
+    'payload_transition_s': RemovedParameter(0.5, 'remove it: the model changes within 0.5 s'),
+    'path_tolerance': RemovedParameter(0.0, 'set constraints.<joint>.trajectory'),
+    'goal_tolerance': RemovedParameter(0.0, 'set constraints.<joint>.goal'),
+    'stopped_velocity_tolerance': RemovedParameter(
+        0.01, 'set constraints.stopped_velocity_tolerance'
+    ),
+    'goal_time_tolerance': RemovedParameter(0.0, 'set constraints.goal_time'),
+    'clock_period': RemovedParameter(0.01, 'remove it: the clock has 100 Hz'),
+    'monitor_decimation': RemovedParameter(1, 'remove it: every command is published'),
+    'ripple_periods': RemovedParameter(20.0, 'remove it: it is 20'),
+}
 
 
 def parameter(default: Any, description: str, *bounds: float | None, **more: Any) -> Any:

@@ -22,7 +22,7 @@ from robot_dynamics_ros.control.trajectories.reference_generator import Referenc
 from robot_dynamics_ros.errors import ConfigurationError, RobotDynamicsError
 from robot_dynamics_ros.messages import stamp_ns
 from robot_dynamics_ros.model import RobotTree, load_robot
-from robot_dynamics_ros.parameters import checked
+from robot_dynamics_ros.parameters import REMOVED, checked
 from robot_dynamics_ros.recordings.reading import RecordingReader, recorded_parameters
 from robot_dynamics_ros.recordings.recording import Recording, in_model_units
 from robot_dynamics_ros.spatial.scalar import Array
@@ -213,6 +213,11 @@ class ReplaySource:
             )
             self.parameters |= {'period': period or DEFAULTS['period'], 'activation_ramp_s': 0.0}
             self.parameters['state_timeout_s'] = max(0.5, 20.0 * period)
+        for name in sorted(stored.keys() & REMOVED.keys()):
+            if np.any(np.array(stored[name]) != REMOVED[name].default):
+                self.notes.append(
+                    f'the controller had {name}: {stored[name]}, which no longer exists'
+                )
         self.parameters |= changes
         merged = checked(PARAMETERS, self.parameters)
         if description:

@@ -28,8 +28,7 @@ from rclpy.task import Future
 from std_msgs.msg import String
 
 from robot_dynamics_ros.errors import ConfigurationError, PeerTimeoutError, RobotDynamicsError
-from robot_dynamics_ros.parameters import Parameter, checked
-from robot_dynamics_ros.ros.node_parameters import REMOVED
+from robot_dynamics_ros.parameters import REMOVED, Parameter, checked
 from robot_dynamics_ros.ros.rclpy_compat import parameter_overrides
 
 LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
@@ -140,20 +139,20 @@ def declare(node: Any, parameters: Iterable[Parameter]) -> None:
     node.add_pre_set_parameters_callback(converted)  # one per node: their results add up
 
 
-def declare_new(node: Any, parameters: Iterable[Parameter], prefix: str) -> dict[str, Any]:
+def declare_new(node: Any, parameters: Iterable[Parameter], prefix: str = '') -> dict[str, Any]:
     """Declare those parameters that are not declared yet; return the values of all by name.
 
     Args:
         node: The node.
         parameters: The parameters.
-        prefix: Prefix of their names; of overrides with it, the unknown ones are warned of.
+        prefix: Prefix of their names; unknown overrides with it are warned of. Empty: none are.
     """
     parameters = tuple(parameters)
     new = tuple(one for one in parameters if not node.has_parameter(one.name))
     if new:  # each call also installs checks
         _declare(node, new)
         names = [one.name for one in parameters]
-        _warn_unknown(node, names, lambda name: name.startswith(prefix))
+        _warn_unknown(node, names, lambda name: bool(prefix) and name.startswith(prefix))
     return values(node, parameters)
 
 
@@ -190,7 +189,7 @@ def _warn_unknown(node: Any, names: list[str], judged: Callable[[str], bool]) ->
         if node.has_parameter(name) or not judged(name):
             continue
         if name in REMOVED:
-            text = f'was removed and has no effect: {REMOVED[name]}'
+            text = f'was removed and has no effect: {REMOVED[name].remedy}'
         else:
             from difflib import get_close_matches
 

@@ -16,19 +16,6 @@ from robot_dynamics_ros.parameters import Parameter
 
 P = Parameter
 
-#: Parameters of earlier versions, and what to do instead.
-REMOVED = {
-    'activation_effort': 'remove it: control begins at the gravity forces of the model',
-    'payload_transition_s': 'remove it: the model changes within 0.5 s',
-    'path_tolerance': 'set constraints.<joint>.trajectory',
-    'goal_tolerance': 'set constraints.<joint>.goal',
-    'stopped_velocity_tolerance': 'set constraints.stopped_velocity_tolerance',
-    'goal_time_tolerance': 'set constraints.goal_time',
-    'clock_period': 'remove it: the clock has 100 Hz',
-    'monitor_decimation': 'remove it: every command is published',
-    'ripple_periods': 'remove it: it is 20',
-}
-
 # Simulator and driver emulator -------------------------------------------------------------------
 
 #: Time, and waiting for commands.

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """All uses of undocumented rclpy features, and the executors built on them.
 
-Tested with rclpy of Humble to Lyrical.
+Tested with rclpy of Jazzy to Lyrical.
 
 The executors serve one urgent topic first, or poll messages in batches. Passive nodes poll: waking
 up for every message costs far more processor time than taking the message, for its sender too, and

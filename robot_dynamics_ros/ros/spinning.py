@@ -54,7 +54,7 @@ def make_executor() -> Executor:
     """Return the executor with the lowest latency that this rclpy provides.
 
     The EventsExecutor (rclpy >= 7.1.4) answers a message in about 3/4 of the time of the
-    SingleThreadedExecutor, with half the processor time (``benchmark/``). Humble has only the
+    SingleThreadedExecutor, with half the processor time (``benchmark/``). Older ones have only the
     latter; there :class:`StatesFirstExecutor` is used.
     """
     try:

@@ -633,6 +633,14 @@ def test_a_bag_without_commands_or_parameters_is_told(recorded, tmp_path, capsys
 
 
 @pytest.mark.slow
+def test_a_parameter_that_no_longer_exists_is_told_if_it_had_an_effect(tmp_path):
+    given = {**GIVEN, 'activation_effort': 'zero', 'path_tolerance': [0.0]}
+    _, found = replayed(RecordedLoop(given).run(STEPS).bag(tmp_path / 'bag'), tmp_path / 'out')
+    notes = [note for note in found['notes'] if 'no longer exists' in note]
+    assert notes == ['the controller had activation_effort: zero, which no longer exists']
+
+
+@pytest.mark.slow
 def test_a_reference_that_nobody_sent_is_noticed(recorded, tmp_path):
     """An action goal is not on any recorded topic."""
     loop = RecordedLoop(
