@@ -102,6 +102,7 @@ class DefaultMotion:
             'normal': self.normal.tolist(),
             'toward': self.toward.tolist(),
             'laps': self.laps,
+            'home': np.round(self.home, 9).tolist(),
             'speed': self.speed,
             'ramp_s': self.ramp,
         }

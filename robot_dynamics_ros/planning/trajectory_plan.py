@@ -22,7 +22,12 @@ from robot_dynamics_ros.control.trajectories.trajectory import (
     check_limits,
 )
 from robot_dynamics_ros.dynamics.joint_terms import motion_efforts
-from robot_dynamics_ros.errors import ParameterError, TrajectoryError
+from robot_dynamics_ros.errors import (
+    ParameterError,
+    SingularityError,
+    TrajectoryError,
+    UnreachableError,
+)
 from robot_dynamics_ros.geometry.collisions import (
     CollisionChecker,
     Obstacles,
@@ -80,7 +85,8 @@ class SampledTrajectory:
 def make_plan(tree: RobotTree, settings: Mapping[str, Any], q: Array) -> SampledTrajectory:
     """Return the sampled motion that the parameters describe.
 
-    For tool paths, other inverse-kinematics branches are tried if the current one fails.
+    For tool paths, ``home`` and other inverse-kinematics branches are tried if the current posture
+    fails, for example because it is singular.
 
     Args:
         tree: The robot.
@@ -93,14 +99,17 @@ def make_plan(tree: RobotTree, settings: Mapping[str, Any], q: Array) -> Sampled
         TrajectoryError: The motion leaves the workspace or violates a limit; says where.
     """
     settings = checked(MOTION, settings, tree.n)
-    (checker, remarks), errors = _checker(tree, settings), list[TrajectoryError]()
+    (checker, remarks), refusals = _checker(tree, settings), list[TrajectoryError]()
     for posture in _postures(tree, settings, q):
         try:
             plan = _planned(tree, settings, q, posture, checker)
             return _with_margin(tree, replace(plan, remarks=remarks))
-        except TrajectoryError as error:
-            errors.append(error)
-    raise errors[0]
+        except TrajectoryError as refusal:
+            refusals.append(refusal)
+        except (SingularityError, UnreachableError) as refusal:
+            remedy = 'move the arm first, by kind point, or set home'
+            refusals.append(TrajectoryError('tool path', str(refusal), remedy))
+    raise refusals[0]
 
 
 def point_settings(
@@ -197,15 +206,21 @@ def _checker(
 
 
 def _postures(tree: RobotTree, settings: Mapping[str, Any], q: Array) -> Iterator[Array]:
-    """Yield the current posture and, for a tool path, others with the same tool pose."""
+    """Yield the current posture and, for a tool path, others from which it may begin."""
     yield q
     frame = settings['tool_frame']
     if settings['kind'] not in ('circle', 'line'):
         return
     pose, branches = frame_pose(tree, q, frame), [q]
+    point = pose.p_WF
+    if settings['kind'] == 'circle':
+        point = np.array(_curve(settings).at(0.0)[0], dtype=float)
+        if len(settings['home']) == tree.n:
+            branches.append(tree.nearest_turn(settings['home'], q))
+            yield branches[-1]
     for start in random_postures(tree, _RANDOM_STARTS):
         rotation = pose.R_WF if tree.n >= 6 else None
-        other = inverse_kinematics(tree, pose.p_WF, rotation, frame=frame, start=start, restarts=0)
+        other = inverse_kinematics(tree, point, rotation, frame=frame, start=start, restarts=0)
         apart = min(np.abs(other.q - one).max() for one in branches)
         if other.converged and apart > _BRANCH_DISTANCE:
             branches.append(other.q)
@@ -290,14 +305,12 @@ def _sine(tree: RobotTree, settings: Mapping[str, Any], q: Array) -> Trajectory:
 
 
 def _circle(tree: RobotTree, settings: Mapping[str, Any], q: Array) -> Trajectory:
-    curve = Circle(
-        settings['center'],
-        settings['radius'],
-        settings['normal'],
-        settings['toward'],
-        settings['laps'],
-    )
-    return _tool_path(tree, settings, q, curve)
+    return _tool_path(tree, settings, q, _curve(settings))
+
+
+def _curve(settings: Mapping[str, Any]) -> Circle:
+    names = ('center', 'radius', 'normal', 'toward', 'laps')
+    return Circle(*(settings[name] for name in names))
 
 
 def _line(tree: RobotTree, settings: Mapping[str, Any], q: Array) -> Trajectory:
@@ -364,6 +377,9 @@ MOTION = (
     P('toward', [1.0, 0.0, 0.0], 'Direction from the centre to the start point.', size=3,
       only=('kind', 'circle')),
     P('laps', 1.0, 'Number of laps.', 0.001, 1e6, only=('kind', 'circle')),
+    P('home', [0.0], 'Posture near the start of the circle that is taken if the circle is not '
+      'possible from the current one, rad or m, one per joint; a single number: none.',
+      per_joint=True, only=('kind', 'circle')),
     P('height', 0.0, 'Peak height of the waves along normal.', -10.0, 10.0,
       unit='m', only=('kind', 'circle', 'line')),
     P('waves', 1.0, 'Number of waves (rise and fall) along the path.', 0.0, 1e6,

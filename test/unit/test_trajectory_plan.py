@@ -10,6 +10,7 @@ import pytest
 import yaml
 from oracles import PinocchioOracle
 from samples import sample, shipped
+from urdf_text import joint, link, robot
 
 from robot_dynamics_ros.control.trajectories.points import trajectory_text
 from robot_dynamics_ros.control.trajectories.spline import JointWaypoints, KnotTable
@@ -19,6 +20,7 @@ from robot_dynamics_ros.errors import (
     TrajectoryError,
     UnknownNameError,
 )
+from robot_dynamics_ros.model import frame_pose, load_robot
 from robot_dynamics_ros.planning.motions import Quintic
 from robot_dynamics_ros.planning.trajectory_plan import MOTION, make_plan
 
@@ -291,3 +293,35 @@ def test_a_file_of_positions_needs_what_its_corners_need(tmp_path):
     # Some acceleration of the quintic from 0 to 1 rad/s in 10 ms is at least their ratio.
     assert plan.effort_share > max(1.0, M[0, 0] / 0.01 / robot.tree.effort_limit[0])
     assert 'give smoother points' in plan.remarks[0]
+
+
+# ---- singular start ----------------------------------------------------------------------------
+
+
+def test_a_circle_from_a_singular_posture_begins_at_home_or_another_posture():
+    """Gazebo starts all joints at 0, where this arm is stretched and its wrist axes are one."""
+    axes, body = 'zyyxyx', ((0.05, 0, 0), 0.01 * np.eye(3))
+    chain = [
+        text
+        for k, axis in enumerate(axes)
+        for text in (
+            joint(f'j{k}', f'l{k}', f'l{k + 1}', xyz=(0.2 * (k > 0), 0, 0.3 * (k == 0)),
+                  axis=np.eye(3)['xyz'.index(axis)]),
+            link(f'l{k + 1}', 0.5, *body),
+        )
+    ]  # fmt: skip
+    tree = load_robot(robot('stretched', link('l0'), *chain))
+    home = np.array([0.3, -0.8, 1.2, 0.2, -0.4, 0.1])
+    start = frame_pose(tree, home, 'l6').p_WF
+    circle = {'kind': 'circle', 'tool_frame': 'l6', 'radius': 0.05, 'avoid_collisions': False}
+    circle['center'] = (start - [0.05, 0.0, 0.0]).tolist()
+    for given in ({'home': home.tolist()}, {}):
+        plan = make_plan(tree, DEFAULTS | circle | given, np.zeros(6))
+        np.testing.assert_array_equal(plan.position[0], 0.0)
+        begin = plan.position[np.searchsorted(seconds(plan), plan.approach)]
+        if given:
+            np.testing.assert_allclose(begin, home, rtol=0, atol=1e-9)
+        np.testing.assert_allclose(frame_pose(tree, begin, 'l6').p_WF, start, atol=1e-7)
+    circle['center'] = [5.0, 0.0, 0.0]
+    with pytest.raises(TrajectoryError, match='singular.*by kind point, or set home'):
+        make_plan(tree, DEFAULTS | circle, np.zeros(6))
