@@ -112,6 +112,7 @@ def test_every_profile_drives_its_arm_to_the_goal(processes, peer, tmp_path, nam
     reached(peer, GOAL, 2e-3)
     assert 'reflex' not in processes.outputs()
     assert f'driver {name} compensates' in controller.output
+    assert 'is held with' not in controller.output  # the efforts are those of the model
 
 
 def test_a_hand_at_the_emulator_is_felt_as_a_contact_and_told(processes, peer, tmp_path):
