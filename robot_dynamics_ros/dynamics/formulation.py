@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -100,6 +100,7 @@ class Formulation(ABC):
     Attributes:
         name: Key of the formulation in the registry.
         numbers_only: Whether it is based on a library that accepts floats but not symbols.
+        n: Number of coordinates, the length of all arguments.
         multiplications: Multiplications of ``inverse_dynamics``; None if they are not counted.
 
     Validity: fixed base, rigid bodies, open tree of one-degree-of-freedom joints. For robots with
@@ -109,9 +110,9 @@ class Formulation(ABC):
         ModelError: The tree has followers; use ``make_formulation``.
     """
 
-    name: ClassVar[str]
-    numbers_only: ClassVar[bool] = False
-    multiplications: ClassVar[MultiplicationCount | None] = None
+    name: str
+    numbers_only: bool = False
+    multiplications: MultiplicationCount | None = None
 
     def __init__(self, tree: RobotTree) -> None:
         if tree.coupling is not None:
@@ -119,6 +120,7 @@ class Formulation(ABC):
                 f'robot {tree.name!r}', 'has mimic joints', 'use make_formulation(name, tree)'
             )
         self.tree = tree
+        self.n = tree.n
 
     @abstractmethod
     def inverse_dynamics(
@@ -201,7 +203,7 @@ class Formulation(ABC):
         return InverseDynamicsDerivatives(
             jacobian(lambda x: self.inverse_dynamics(x, v, a, wrenches), q),
             jacobian(lambda x: self.inverse_dynamics(q, x, a, wrenches), v),
-            self._effort_inertia(q),
+            self.mass_matrix(q),
         )
 
     def linearize(
@@ -233,22 +235,18 @@ class Formulation(ABC):
         """
         self._check(q=q, v=v, tau=tau)
         a = self.forward_dynamics(q, v, tau, wrenches)
-        dtau_dq, dtau_dv, M = self.derivatives(q, v, a, wrenches)
-        one = identity(len(q), M.dtype)
-        return state_space(self._solve(M, np.hstack([-dtau_dq, -dtau_dv, one])))
+        dtau_dq, dtau_dv, dtau_da = self.derivatives(q, v, a, wrenches)
+        one = identity(len(q), dtau_da.dtype)
+        columns = np.hstack([dtau_da, -dtau_dq, -dtau_dv, one])
+        forces = self.generalized_forces(q, columns)
+        return state_space(solve_positive_definite(forces[:, : self.n], forces[:, self.n :]))
 
-    def _effort_inertia(self, q: Array) -> Array:
-        """Return the derivative of efforts with respect to accelerations, shape (n, n)."""
-        return self.mass_matrix(q)
+    def generalized_forces(self, q: Array, efforts: Array) -> Array:
+        """Return the forces along the coordinates of efforts, shape (n,) or (n, k).
 
-    def _solve(self, inertia: Array, right: Array) -> Array:
-        """Solve linear equations with the matrix of ``_effort_inertia``."""
-        return solve_positive_definite(inertia, right)
-
-    @property
-    def _n(self) -> int:
-        """Number of coordinates."""
-        return self.tree.n
+        They are the efforts themselves, unless drives move several coordinates.
+        """
+        return efforts
 
     def _dtype(self, *arrays: Array) -> object:
         tree = self.tree
@@ -257,8 +255,8 @@ class Formulation(ABC):
     def _check(self, **arguments: Array) -> None:
         for name, value in arguments.items():
             shape = getattr(value, 'shape', ())
-            if shape != (self._n,):
-                raise ShapeError(name, shape, (self._n,))
+            if shape != (self.n,):
+                raise ShapeError(name, shape, (self.n,))
 
     def _body_wrenches(self, wrenches: Wrenches | None) -> Array | None:
         """Return wrenches as one row per body, in body axes about the body origins."""

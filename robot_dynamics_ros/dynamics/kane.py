@@ -20,7 +20,7 @@ vectors). Extended from revolute chains along z to trees, prismatic joints and a
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 from robot_dynamics_ros.dynamics.formulation import Formulation, MultiplicationCount, Wrenches
 from robot_dynamics_ros.model import RobotTree
@@ -52,8 +52,8 @@ class Kane(Formulation):
     rotations and the cutting of loops, but does not save arithmetic (erratum K7).
     """
 
-    name: ClassVar[str] = 'kane'
-    multiplications: ClassVar[MultiplicationCount] = MultiplicationCount((0, 102, 18))
+    name = 'kane'
+    multiplications = MultiplicationCount((0, 102, 18))
 
     def __init__(self, tree: RobotTree) -> None:
         super().__init__(tree)

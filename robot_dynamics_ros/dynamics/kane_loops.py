@@ -27,11 +27,15 @@ play of the parts. They are NaN.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from robot_dynamics_ros.dynamics.formulation import Formulation, Wrenches
+from robot_dynamics_ros.dynamics.formulation import (
+    Formulation,
+    InverseDynamicsDerivatives,
+    Wrenches,
+)
 from robot_dynamics_ros.dynamics.kane import Rates, link_contributions, mass_from_partials
 from robot_dynamics_ros.dynamics.screw import Screw
 from robot_dynamics_ros.errors import ShapeError, SingularityError
@@ -80,11 +84,11 @@ class KaneMechanism(Formulation):
     Cost: one recursion over n links and N coordinates, after the loops are solved.
     """
 
-    name: ClassVar[str] = 'kane'
+    name = 'kane'
 
     def __init__(self, mechanism: Mechanism) -> None:
         super().__init__(mechanism.tree)
-        self.mechanism = mechanism
+        self.mechanism, self.n = mechanism, mechanism.n
 
     def tree_state(self, u: Array, ud: Array, udd: Array) -> TreeState:
         """Return the motion of all joints for a motion of the coordinates.
@@ -214,17 +218,20 @@ class KaneMechanism(Formulation):
         outside = np.zeros((self.tree.n, 6)) if external is None else external
         return _pin_forces(self.mechanism.equations, state, driven, outside)
 
-    @property
-    def _n(self) -> int:
-        return self.mechanism.n
+    def derivatives(
+        self, q: Array, v: Array, a: Array, wrenches: Wrenches | None = None
+    ) -> InverseDynamicsDerivatives:
+        r"""Return the derivatives of the drive efforts; see the base class.
 
-    def _effort_inertia(self, q: Array) -> Array:
-        r"""Return :math:`B^{-T}M`, symmetric in general only if B is the identity."""
-        state = self._rest_state(q)
-        return self._efforts(state, self._mass_matrix_at(state))
+        That with respect to accelerations is :math:`B^{-T}M`, symmetric in general only if B is
+        the identity.
+        """
+        found = super().derivatives(q, v, a, wrenches)
+        return found._replace(M=self._efforts(self._rest_state(q), found.M))
 
-    def _solve(self, inertia: Array, right: Array) -> Array:
-        return solve(inertia, right)
+    def generalized_forces(self, q: Array, efforts: Array) -> Array:
+        r"""Return :math:`B^T\tau`, shape of ``efforts``."""
+        return self.mechanism.actuator_matrix(self._rest_state(q).A).T @ efforts
 
     def _rest_state(self, u: Array) -> TreeState:
         self._check(q=u)

@@ -21,7 +21,7 @@ if joint j is revolute, and zero if it is prismatic.
 from __future__ import annotations
 
 from itertools import combinations
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -69,10 +69,8 @@ class Lagrange(Formulation):
     :class:`MultiplicationCount`.
     """
 
-    name: ClassVar[str] = 'lagrange'
-    multiplications: ClassVar[MultiplicationCount] = MultiplicationCount(
-        (-648, 2971, 456, 104, 15), 6
-    )
+    name = 'lagrange'
+    multiplications = MultiplicationCount((-648, 2971, 456, 104, 15), 6)
 
     def inverse_dynamics(
         self, q: Array, v: Array, a: Array, wrenches: Wrenches | None = None

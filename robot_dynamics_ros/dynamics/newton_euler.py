@@ -10,8 +10,6 @@ trees with any unit axes, and to wrenches on every body.
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from robot_dynamics_ros.dynamics.formulation import Formulation, MultiplicationCount, Wrenches
 from robot_dynamics_ros.spatial.scalar import Array, common_dtype, cross, cross_matrix, zeros
 
@@ -23,8 +21,8 @@ class NewtonEuler(Formulation):
     outward, 3 inward, 24 to pass force and moment on.
     """
 
-    name: ClassVar[str] = 'newton_euler'
-    multiplications: ClassVar[MultiplicationCount] = MultiplicationCount((-24, 138))
+    name = 'newton_euler'
+    multiplications = MultiplicationCount((-24, 138))
 
     def inverse_dynamics(
         self, q: Array, v: Array, a: Array, wrenches: Wrenches | None = None

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -32,8 +32,8 @@ class PinocchioReference(Formulation):
     Validity: numbers only.
     """
 
-    name: ClassVar[str] = 'pinocchio'
-    numbers_only: ClassVar[bool] = True
+    name = 'pinocchio'
+    numbers_only = True
 
     def __init__(self, tree: RobotTree) -> None:
         super().__init__(tree)

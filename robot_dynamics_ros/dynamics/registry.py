@@ -102,9 +102,9 @@ class CoupledFormulation(Formulation):
         if tree.coupling is None:
             raise ModelError(f'robot {tree.name!r}', 'has no mimic joints', 'nothing is coupled')
         self.open = make(tree.open)
-        self.name = self.open.name  # type: ignore[misc]
-        self.numbers_only = self.open.numbers_only  # type: ignore[misc]
-        self.tree = tree
+        self.name = self.open.name
+        self.numbers_only = self.open.numbers_only
+        self.tree, self.n = tree, tree.n
         self._G = tree.coupling.rate
 
     def inverse_dynamics(

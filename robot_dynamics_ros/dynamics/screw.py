@@ -11,7 +11,7 @@ the wrench that the proximal side of a cut at this frame transmits to the distal
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -79,8 +79,8 @@ class Screw(Formulation):
     transforms.
     """
 
-    name: ClassVar[str] = 'screw'
-    multiplications: ClassVar[MultiplicationCount] = MultiplicationCount((-150, 339))
+    name = 'screw'
+    multiplications = MultiplicationCount((-150, 339))
 
     def __init__(self, tree: RobotTree) -> None:
         super().__init__(tree)
