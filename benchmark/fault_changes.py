@@ -26,8 +26,8 @@ from robot_dynamics_ros.control.changes import (
 from robot_dynamics_ros.control.contact_watch import REACTIONS
 from robot_dynamics_ros.control.goals import Outcome, ResultCode
 from robot_dynamics_ros.control.laws.registry import LAWS
+from robot_dynamics_ros.control.laws.stop_laws import STOP_ACTIONS
 from robot_dynamics_ros.control.modes import SessionMode
-from robot_dynamics_ros.control.safety.stop_action import STOP_ACTIONS
 from robot_dynamics_ros.control.streamed import (
     EnablingChange,
     MeasuredWrench,
@@ -353,7 +353,7 @@ class FaultChanges(FaultEvaluator):
     def tolerance(self, rng: Generator) -> None:
         """Stop as a violated tolerance does."""
         if self.session.mode in WORKING:
-            self.loop.brake()
+            self.loop.switch(brake=True)
             self._after_hold(True)
 
     def cancel(self, rng: Generator) -> None:

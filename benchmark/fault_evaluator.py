@@ -238,7 +238,7 @@ class FaultEvaluator:
 
     def _damping(self) -> float:
         """Return the largest damping of an active or fading program, 1/s; 0 for none."""
-        laws = self.loop.law, self.loop._transition.former
+        laws = self.loop.law, self.loop.transfer.former
         gains = [one.program.G1 for one in laws if hasattr(one, 'program')]
         return max((np.abs(gain).max() for gain in gains), default=0.0)
 
@@ -247,7 +247,7 @@ class FaultEvaluator:
 
         It is singular or beyond the effort limits there, or the guard acts.
         """
-        laws = self.loop.law, self.loop._transition.former
+        laws = self.loop.law, self.loop.transfer.former
         programs = [one for law in laws if law is not None if (one := law.constraints())]
         guards = bool(programs) and self.acting.any()
         return bool(guards or any(one.damped or one.scale < 1.0 for one in programs))
@@ -273,7 +273,7 @@ class FaultEvaluator:
             self.breach('does not answer clean states')
         fast = np.abs(self.v) > 0.1 * self.tree.velocity_limit
         free = not self.loaded and self.now * 1e-9 - self.rated_at > 0.5 * TAIL
-        free &= self.loop.added is None  # a streamed wrench decays as slowly as it rose
+        free &= self.loop.wrench is None  # a streamed wrench decays as slowly as it rose
         free &= (self.now - self.disturbed) * 1e-9 * self.frequency > _SETTLES
         if self.loop.law.follows_reference and free and fast.any():
             self.breach('has not come to rest', self.v)
@@ -288,7 +288,7 @@ class FaultEvaluator:
         expected = np.clip(sum(loop.decompose().values()), -limit, limit)
         expected = np.clip(expected - share, -limit, limit)
         away = np.abs(loop.effort - expected) / limit
-        free = ~self.acting & self.driven_joints & (loop.added is None)
+        free = ~self.acting & self.driven_joints & (loop.wrench is None)
         if (away[free] > 1e-9).any():
             self.breach('the effort is not that of the law', loop.effort, expected)
 

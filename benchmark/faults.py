@@ -44,9 +44,9 @@ from benchmark.measuring import save, show, with_progress
 from robot_dynamics_ros.cli.arguments import option
 from robot_dynamics_ros.control.drivers.profile import shipped_profiles
 from robot_dynamics_ros.control.laws.registry import LAWS
+from robot_dynamics_ros.control.laws.stop_laws import STOP_ACTIONS
 from robot_dynamics_ros.control.modes import SessionMode
 from robot_dynamics_ros.control.safety.state_validator import StateVerdict
-from robot_dynamics_ros.control.safety.stop_action import STOP_ACTIONS
 from robot_dynamics_ros.description.shipped import ROBOTS
 from robot_dynamics_ros.errors import RobotDynamicsError
 from robot_dynamics_ros.recordings.bag_jobs import run_jobs
@@ -109,7 +109,7 @@ class FaultTrial(FaultChanges):
                 with REJECTED:
                     act()
             self.disturbed = self.now
-        if self.lasting or self.loop.added is not None:  # which may move the arm
+        if self.lasting or self.loop.wrench is not None:  # which may move the arm
             self.energy = None
 
     def _advance(self) -> None:

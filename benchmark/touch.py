@@ -28,9 +28,9 @@ from robot_dynamics_ros.constraints.signals import PEAK_VELOCITY
 from robot_dynamics_ros.contact.calibration import CalibrationSamples, calibrate
 from robot_dynamics_ros.contact.detector import ContactThresholds
 from robot_dynamics_ros.control.changes import ReleaseChange, TrajectoryChange
+from robot_dynamics_ros.control.laws.stop_laws import Brake
 from robot_dynamics_ros.control.loop import STOP_SLEW
 from robot_dynamics_ros.control.modes import SessionMode
-from robot_dynamics_ros.control.safety.stop_action import Braking
 from robot_dynamics_ros.dynamics.joint_terms import JointTerms
 from robot_dynamics_ros.model.kinematics import frame_jacobian, frame_pose
 from robot_dynamics_ros.planning.motions import Quintic
@@ -238,7 +238,7 @@ class TouchTrial(SessionOnPlant):
         twin.reset(q, v)
         twin.push(link, wrench)
         effort, limit = self.session.loop.effort.copy(), self.tree.effort_limit
-        brake, most = Braking(self.tree), 1e-3 * STOP_SLEW * limit
+        brake, most = Brake(self.tree), 1e-3 * STOP_SLEW * limit
         start, speed = q.copy(), np.abs(v)
         for k in range(400):
             if k > _STOP_DELAY and not self.session.loop.braking:
@@ -248,7 +248,7 @@ class TouchTrial(SessionOnPlant):
                 self.inner.push(link, np.zeros(6))
             twin.read(q, v)
             declared, speed = np.maximum(declared, np.abs(q - start)), np.maximum(speed, np.abs(v))
-            brake.effort(q, v, limit, braking)
+            brake.effort(0.0, q, v, self.session.loop.reference, braking)
             effort = np.clip(braking, effort - most, effort + most)
             twin.step(effort)
             self.advance()

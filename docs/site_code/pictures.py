@@ -87,7 +87,7 @@ def tick() -> str:
         ('*state', 'validator:\ntimestamp,\nfinite, plausible'),
         ('*reference', "trajectory or\nprogram at the\nstate's time"),
         ('*law', 'effort from\nstate and\nreference'),
-        ('*ramp', 'from the effort\nthat already\nacts'),
+        ('*transfer', 'from the effort\nof the former\nlaw'),
         ('*guard', 'brakes before\njoint limits'),
         ('*limiter', 'finite, within\nlimit and rate'),
         ('*command', 'minus what the\ndriver itself\ncompensates'),

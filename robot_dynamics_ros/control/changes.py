@@ -12,8 +12,7 @@ from typing import Any
 
 from robot_dynamics_ros.control.goals import Outcome, ResultCode, prepare_goal
 from robot_dynamics_ros.control.laws.control_law import ControlLaw
-from robot_dynamics_ros.control.loop import CHANGE_SLEW
-from robot_dynamics_ros.control.modes import SessionChange, SessionEvent
+from robot_dynamics_ros.control.modes import SessionChange, SessionEvent, SessionMode
 from robot_dynamics_ros.control.payload import PAYLOAD_TRANSITION_S
 from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.control.settings import LoopSettings
@@ -156,18 +155,13 @@ class ParameterChange(SessionChange):
         session.contact.check(driven)
         yield ''
         try:
-            if law is not None and changed & {'law', *law.structural}:
-                loop.change_law(law)
-            elif law is not None:
-                loop.law.apply(law.parameters)
-                loop.limiter.soften(CHANGE_SLEW)
+            if law is not None:
+                loop.replace(loop.law, law, later=session.mode is SessionMode.REACTING)
             loop.change_settings(settings)
             if _SPEED in changed:
                 loop.generator.speed.target = parameters[_SPEED]
             held = session.waits_for_enabling
             session.configure(parameters, follower)
-            if loop.reaction is not None:  # its gains may have changed
-                loop.limiter.soften(CHANGE_SLEW)
             if held and not loop.law.needs_enabling:
                 self.event = SessionEvent.RELEASE
             if session.carrying and any(name.startswith('payload_') for name in changed):

@@ -16,11 +16,8 @@ from robot_dynamics_ros.constraints.signals import PEAK_VELOCITY
 from robot_dynamics_ros.contact.detector import ContactDetector, ContactEvent, ContactThresholds
 from robot_dynamics_ros.contact.observer import MomentumObserver, ObserverSettings, WrenchEstimate
 from robot_dynamics_ros.control.laws.control_law import ControlLaw
-from robot_dynamics_ros.control.laws.gravity_laws import (
-    GravityCompensation,
-    inertia_matrix,
-    joint_inertia,
-)
+from robot_dynamics_ros.control.laws.gravity_laws import inertia_matrix, joint_inertia
+from robot_dynamics_ros.control.laws.stop_laws import Float
 from robot_dynamics_ros.control.loop import ControlLoop
 from robot_dynamics_ros.control.trajectories.spline import Points
 from robot_dynamics_ros.dynamics.sampled_loop import FeedbackLoop
@@ -220,8 +217,8 @@ class ContactWatch:
         self._reaction, self._follower = parameters['contact_reaction'], follower
         self._retract_way = parameters['contact_retract_way']
         damping = (parameters['contact_float_damping'] * self._inertia).tolist()
-        self._float = GravityCompensation(loop.tree, loop.kernels, damping=damping)
-        loop.stopping.acting_effort = self.acting_effort
+        self._float = Float(loop.tree, loop.kernels, damping=damping)
+        loop.use_acting_effort(self.acting_effort)
 
     @property
     def reacts(self) -> bool:
@@ -284,10 +281,11 @@ class ContactWatch:
         loop, reaction = self._loop, self._reaction
         self._path = []
         if reaction == 'float':
-            loop.react(self._float)
+            loop.switch(self._float)
             return
         own = loop.law.follows_reference
-        loop.react(loop.law if own or self._follower is None else self._follower)
+        law = loop.law if own or self._follower is None else self._follower
+        loop.switch(law, brake=True)
         if reaction != 'stop':
             length = self._retract_way if reaction == 'retract' else 0.0
             self._path = return_path([loop.q.copy(), *reversed(self._positions)], length)

@@ -270,7 +270,7 @@ class GoalTracker:
             return
         self._end(outcome)
         if outcome.code is not ResultCode.SUCCESSFUL:
-            loop.brake()
+            loop.switch(brake=True)
 
     def feedback_due(self) -> bool:
         """Return whether a feedback message is due; True once per period."""

@@ -4,30 +4,40 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
 from robot_dynamics_ros.control.drivers.port import DriverCompensation, FilteredDerivative
 from robot_dynamics_ros.control.laws.control_law import ControlLaw
 from robot_dynamics_ros.control.laws.gravity_laws import joint_inertia
+from robot_dynamics_ros.control.laws.stop_laws import (
+    Brake,
+    Damping,
+    Gravity,
+    HoldPosition,
+    StopLaw,
+    Zero,
+    unknown_effort,
+)
 from robot_dynamics_ros.control.payload import PayloadModel
 from robot_dynamics_ros.control.safety.limits import (
     GUARD_RATE,
     EffortLimiter,
     JointLimitGuard,
 )
-from robot_dynamics_ros.control.safety.shell import SafeShell, Transition
+from robot_dynamics_ros.control.safety.shell import SafeShell
 from robot_dynamics_ros.control.safety.state_validator import (
     EFFORT_FACTOR,
     MeasuredState,
     StateVerdict,
 )
-from robot_dynamics_ros.control.safety.stop_action import Stopping
 from robot_dynamics_ros.control.settings import LOOP, LoopSettings
 from robot_dynamics_ros.control.targets import ForceSensor, TargetWrench
 from robot_dynamics_ros.control.trajectories.following import SpeedLimit, speed_limit
 from robot_dynamics_ros.control.trajectories.reference_generator import ReferenceGenerator
 from robot_dynamics_ros.control.trajectories.trajectory import ReferenceSampler, Trajectory
+from robot_dynamics_ros.control.transfer import Transfer
 from robot_dynamics_ros.dynamics.sampled_loop import fastest_frequency, largest_damping
 from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.model.payload import Payload
@@ -42,18 +52,19 @@ _REST = 0.002  # share of the velocity limits below which an arm is at rest
 
 
 class ControlLoop:
-    """Reference, law, ramp, joint-limit guard and effort limiter of one robot.
+    """Reference, law, transfer, joint-limit guard and effort limiter of one robot.
 
-    Call ``observe`` for every state, ``start`` to begin control at the measured position, then
-    ``tick`` for every one that is usable. ``stop`` computes the effort of the stop
-    action. The only clock is that of the states' timestamps, in ns.
+    Exactly one law acts. Call ``observe`` for every state, ``start`` to begin control at the
+    measured position, then ``tick`` for every state that is usable, and ``tick_without_state``
+    while states are missing. ``switch`` lets another law act. The only clock is that of the
+    states' timestamps, in ns.
 
-    When a motion is aborted (``hold``, ``brake``, a gap or a jump of the time, the end of a state
-    timeout), :class:`Braking` brakes the arm regardless of the law, while the reference moves to
-    the measured position; then the law holds the arm there.
+    When a motion is aborted (``switch`` with ``brake``, a gap or a jump of the time), the brake
+    acts first, while the reference moves to the measured position; then the law holds the arm
+    there.
 
-    Law, ramp and guard compute the total motor effort. If the driver compensates terms itself,
-    these are subtracted at the end; effort and rate limits apply to the rest.
+    Laws compute the total motor effort. If the driver compensates terms itself, these are
+    subtracted at the end; effort and rate limits apply to the rest.
 
     Args:
         tree: The robot without its payload.
@@ -66,18 +77,22 @@ class ControlLoop:
         derivative: Filter that differentiates valid positions; None: velocities are measured.
 
     Attributes:
-        tree, kernels, law, settings, driver, generator: As given.
+        tree, kernels, settings, driver, generator: As given.
+        law: The selected law.
+        acting: The law that acts.
         state: The last valid state.
         q, v: Its positions and velocities, shape (n,), rad or m and rad/s or m/s.
         reference: Joint reference of the last tick.
         effort: The last command, shape (n,), N m or N, finite and limited, without driver share.
         measured_effort: Last measured motor effort, shape (n,), N m or N; NaN if unknown.
-        added: Streamed wrench that is added to the law's efforts; None: none.
+        wrench: Streamed wrench, see :meth:`exert`; None: none.
         force: External force on the arm, for laws that use it.
-        reaction: Law that acts instead of ``law``; None: ``law`` acts.
-        braking: Whether the arm is being braked; False again once it is at rest.
-        stopping: Stop action and braking.
+        stop_law: The stop action.
+        transfer: Transfer from the former law.
     """
+
+    stop_law: StopLaw
+    _brake: Brake
 
     def __init__(
         self,
@@ -99,22 +114,20 @@ class ControlLoop:
         self.generator = generator or ReferenceGenerator(tree)
         self.generator.speed_limit = self._speed_limit
         self.reference = self.generator.reference
-        self.effort: Array = np.zeros(n)
-        self._speeds = tree.speeds()
-        self.added: TargetWrench | None = None
-        self._gravity, self._desired, self._fallback = np.zeros(n), np.zeros(n), np.zeros(n)
-        self._transition = Transition(n)
-        self.force = ForceSensor(tree)
-        law.external = self.force.external
-        self.reaction: ControlLaw | None = None
-        self._blends, self._zeros = 0, np.zeros(n)
+        self.effort, self._speeds = np.zeros(n), tree.speeds()
+        self.wrench: TargetWrench | None = None
+        self._gravity, self._desired, self._fallback, self._zeros = np.zeros((4, n))
+        self.force, self.transfer = ForceSensor(tree), Transfer(n)
         self.measured_effort = np.full(n, np.nan)
-        self.braking = self._running = self._just_started = self._resumed = False
+        self._acting_effort: Callable[[], Array | None] = unknown_effort
         self.limiter = EffortLimiter(tree.effort_limit)
-        self.stopping = Stopping(self.state, self.limiter)
         self.guard = JointLimitGuard(tree, joint_inertia(tree, self._zeros))
-        states, efforts = (self.q, self.v, self._gravity), (self._desired, self._transition.effort)
+        states, efforts = (self.q, self.v, self._gravity), (self._desired, self.transfer.effort)
         self._shell = SafeShell(states, efforts, self.limiter, self.guard)
+        self._idle = Gravity(tree, kernels)  # acts until control begins
+        self.acting: ControlLaw = self._idle
+        self._next: ControlLaw | None = None
+        law.external = self.force.external
         self.change_settings(settings or LoopSettings())
 
     # Settings -----------------------------------------------------------------------------------
@@ -141,12 +154,10 @@ class ControlLoop:
         self.generator.integrates = settings.allow_integration_in_goal_trajectories
         self.limiter.rates[:] = settings.rates(self.tree.n)
         if differs('stopping'):
-            self.stopping.configure(self.tree, self.kernels, *settings.stopping)
-            if self.braking or self.stopping.active:
-                self.limiter.soften(STOP_SLEW)
-        t, ramp = self.state.time, self._transition.ramp
-        ramping = ramp.share(t) < 1.0
-        ramp.change(t, settings.activation_ramp_s)
+            self._make_stop_laws(settings)
+        t, weight = self.state.time, self.transfer.weight
+        ramping = weight.at(t) < 1.0
+        weight.change(t, settings.activation_ramp_s)
         self.state.validator.timeout = settings.state_timeout_s
         if differs('discretization') or (ramping and differs('activation_ramp_s')):
             self.limiter.soften(CHANGE_SLEW)
@@ -155,53 +166,118 @@ class ControlLoop:
             self.limiter.soften(CHANGE_SLEW)
             self._fit_guard()
 
-    def change_law(self, law: ControlLaw) -> None:
-        """Switch to another law, blended in over ``activation_ramp_s``.
+    def _make_stop_laws(self, settings: LoopSettings) -> None:
+        """Make the stop action and the brake; they replace those that act."""
+        tree, kernels, sampling = self.tree, self.kernels, settings.sampling
+        braking = self.limiter.limits, settings.stop_effort_share, sampling
+        share = None if self.driver is None else self.driver.update
+        made: StopLaw = {
+            'damping': lambda: Damping(tree, kernels, sampling),
+            'gravity': lambda: Gravity(tree, kernels),
+            'hold': lambda: HoldPosition(tree, kernels, *braking, self._effort_in_transit),
+            'zero': lambda: Zero(tree, kernels, share),
+        }[settings.stop_action]()
+        brake = Brake(tree, kernels, *braking, self._effort_in_transit)
+        if hasattr(self, 'stop_law'):
+            self.replace(self.stop_law, made)
+            self.replace(self._brake, brake)
+        self.stop_law, self._brake = made, brake
 
-        The reference is kept. If the new law follows the reference and the previous one does not,
-        the arm brakes, and the reference restarts at the measured position.
+    def _effort_in_transit(self) -> Array | None:
+        return self._acting_effort()
+
+    def use_acting_effort(self, acting_effort: Callable[[], Array | None]) -> None:
+        """Give the brake the motor plus external effort that acts until the next command does.
 
         Args:
-            law: Control law built for the same robot.
+            acting_effort: Returns it, shape (n,), N m or N; None: unknown.
         """
-        former, self.law = self.law, law
-        law.external = self.force.external
-        if self.added is not None and not law.yields:
-            self.added = None
-        if not self._running or self.reaction is not None:
-            return
-        t = self.state.time
-        law.reset(t, self.q, self.v)
-        self.limiter.soften(CHANGE_SLEW)
-        if law.follows_reference and not former.follows_reference:
-            self.brake()
+        self._acting_effort = acting_effort
+
+    # The law that acts --------------------------------------------------------------------------
+
+    def switch(self, law: ControlLaw | None = None, *, brake: bool = False) -> None:
+        """Let a law act from the present state on.
+
+        The effort changes from that of the former law over ``activation_ramp_s``. The brake acts
+        first if the law follows the reference and the former one does not: the reference restarts
+        at the measured position. An arm that is being braked comes to rest first. The brake and
+        urgent laws act at once, and abort trajectory and streamed wrench.
+
+        Args:
+            law: Control law built for the same robot; None: the one that acts, or will act once
+                the arm is at rest.
+            brake: Whether the arm is braked in any case.
+        """
+        law, former = law or self.present, self.acting
+        follows = law.follows_reference and not (former.follows_reference or self.braking)
+        if brake or follows:
+            self._abort_motion()
+            self._act(self._brake, None)
+            self._next = law
+        elif law.urgent:
+            self._abort_motion()
+            self._act(law, None)
+        elif self.braking:
+            self._next = law
         else:
-            self._transition.start(t, former)
+            self._act(law, former)
 
-    def react(self, law: ControlLaw) -> None:
-        """Replace the law by another one, as the reaction to a contact.
-
-        Aborts the trajectory. If the other law follows the reference, the arm brakes first.
+    def replace(self, former: ControlLaw, law: ControlLaw, *, later: bool = False) -> None:
+        """Let a law take the place of another one; it acts if and when that one would.
 
         Args:
-            law: Acts until ``release``; may be the present law.
+            former: The other law.
+            law: Built for the same robot; if both differ only by parameters and have a memory,
+                its parameters are taken instead.
+            later: Whether the other one, if it acts as a reaction, goes on until the next switch.
         """
-        self.reaction, self._transition.former = law, None
-        self.brake()
-        if not law.follows_reference:
-            self.braking = False
-            law.reset(self.state.time, self.q, self.v)
+        alike = law.resembles(former)
+        if alike and former.has_memory:
+            former.apply(law.parameters)
+            self.limiter.soften(CHANGE_SLEW)
+            return
+        following = self._next
+        if self.law is former:
+            self.law, law.external = law, self.force.external
+        if later and not alike:
+            return
+        if following is former and self.acting is self._idle:
+            self._begin(law)
+        elif following is former:
+            self._next = law
+        elif self.acting is former:
+            self.switch(law)
+            self._next = self._next or following
 
-    def release(self) -> None:
-        """End a reaction: blend the law in again, with its reference at the measured position."""
-        if self.reaction is not None:
-            self.hold()
-            law, self.law, self.reaction = self.law, self.reaction, None
-            self.change_law(law)
+    def _act(self, law: ControlLaw, former: ControlLaw | None) -> None:
+        """Let a law act, by transfer from the former one or at once."""
+        t = self.state.time
+        self.acting, self._next, law.external = law, None, self.force.external
+        law.reset(t, self.q, self.v)
+        self.transfer.start(t, former)
+        self.limiter.soften(STOP_SLEW if law.urgent else CHANGE_SLEW)
+        if not law.yields:
+            self.exert(None)
+
+    def _abort_motion(self) -> None:
+        self.generator.begin_glide()
+        self.exert(None)
 
     @property
-    def _active_law(self) -> ControlLaw:
-        return self.reaction or self.law
+    def present(self) -> ControlLaw:
+        """The law that acts, or will act once the arm is at rest."""
+        return self._next or self.acting
+
+    @property
+    def braking(self) -> bool:
+        """Whether the arm is being braked; False again once it is at rest."""
+        return self.acting is self._brake
+
+    def exert(self, wrench: TargetWrench | None) -> None:
+        """Let compliant laws add the efforts of a streamed wrench; None: of none."""
+        self.wrench = wrench
+        self.force.external.commanded.fill(0.0)
 
     @property
     def load(self) -> PayloadModel:
@@ -222,7 +298,8 @@ class ControlLoop:
             ModelError: The payload is not physical.
             ConfigurationError: The loop was built without a load.
         """
-        self.load.change(payload, self.state.time, duration if self._running else 0.0)
+        running = not self.acting.acts_on_old_states
+        self.load.change(payload, self.state.time, duration if running else 0.0)
         self.limiter.soften(CHANGE_SLEW)
         self._fit_guard()
 
@@ -254,15 +331,16 @@ class ControlLoop:
             The verdict; ``tick`` may be called if it is usable.
         """
         verdict = self.state.take(stamp_ns, q, v)
-        if verdict is StateVerdict.RESTARTED and self._just_started:
-            self._begin_law(self.state.time)
-            self.generator.rest_at(self.q, stamp_ns)
-        elif self._running and (
-            verdict is StateVerdict.RESTARTED
-            or (verdict is StateVerdict.TOO_FAST and not self.braking)
-        ):
-            self.resume()
-        self._just_started = self._just_started and not verdict.usable
+        restarted = verdict is StateVerdict.RESTARTED
+        if restarted and self._load is not None:
+            self._load.restart(self.state.time)
+        if restarted and self.acting is self._idle and self._next is not None:
+            self._begin(self._next)
+        elif self.acting.acts_on_old_states:
+            if restarted:
+                self.acting.reset(self.state.time, self.q, self.v)
+        elif restarted or (verdict is StateVerdict.TOO_FAST and not self.braking):
+            self.switch(brake=True)
         return verdict
 
     def observe_effort(self, effort: Array) -> None:
@@ -271,111 +349,109 @@ class ControlLoop:
         self.measured_effort[np.abs(effort) > EFFORT_FACTOR * self.tree.effort_limit] = np.nan
 
     def start(self) -> None:
-        """Start control: hold the last valid position, ramp from the gravity forces."""
+        """Start control: hold the last valid position, from gravity compensation to the law."""
         self.state.validator.allow_repeat()  # a repetition of the present state is answered too
-        self._running = self._just_started = True
-        self.stopping.active, self.braking, self.reaction = False, False, None
-        self.added = None
         if self._load is not None:
             self._load.advance(math.inf)  # a change made while inactive needs no transition
-        share = self._driver_share(self.v)
-        self._begin_law(self.state.time)
-        self.kernels.gravity_forces(self.q, self._gravity)
-        self.limiter.reset(self._gravity - share)
-        self._transition.set_offset(self.limiter.last + share, self._gravity)
-        self.limiter.soften(math.inf)  # the ramp already prevents a jump
-        self.generator.rest_at(self.q, self.state.stamp_ns)
+        self._begin(self.law)
         self.generator.measured = self.q
 
-    def _begin_law(self, t: float) -> None:
-        if self._load is not None:
-            self._load.restart(t)
-        self._transition.start(t)
-        self._active_law.reset(t, self.q, self.v)
-
-    def resume(self) -> None:
-        """Restart after a gap or a jump of the time, or after a stop: brake, then hold."""
-        self.stopping.active, self._resumed = False, True
-        self._begin_law(self.state.time)
-        self.brake()
-
-    def brake(self) -> None:
-        """Abort trajectory and streamed wrench, brake, and hold where the arm comes to rest."""
-        self._transition.ramp.finish()
-        self.generator.begin_glide()
-        self.stopping.begin_braking()
-        self.braking, self.added = True, None
-        self.limiter.soften(STOP_SLEW)
+    def _begin(self, law: ControlLaw) -> None:
+        """Begin with a law at the last state, from gravity compensation; it acts with a tick."""
+        self.exert(None)
+        self._act(law, self._idle)
+        self.acting, self._next = self._idle, law
+        self.kernels.gravity_forces(self.q, self._gravity)
+        self.limiter.reset(self._gravity - self._driver_share(self.v))
+        self.limiter.soften(math.inf)  # the transfer already prevents a jump
+        self.generator.rest_at(self.q, self.state.stamp_ns)
 
     # The tick -----------------------------------------------------------------------------------
 
-    def tick(self) -> None:
-        """Compute the command for the last valid state into ``effort``."""
-        if self.stopping.active:
-            self.resume()
-        t, dt = self.state.time, self.state.dt or self.settings.period
-        if self._resumed:  # the gap must not enlarge the permitted change of effort
-            self._resumed, dt = False, min(dt, self.settings.period)
+    def tick(self, dt: float | None = None) -> None:
+        """Compute the command for the last valid state into ``effort``.
+
+        Args:
+            dt: Time since the last command, s; None: since the last state.
+        """
+        t, q, v, effort = self.state.time, self.q, self.v, self._desired
+        if dt is None:
+            dt = self.state.dt or self.settings.period
+        if self.acting is self.stop_law and self._next is not None:  # states are back
+            self.switch(self._next, brake=True)
+            dt = min(dt, self.settings.period)  # the gap does not enlarge the permitted change
+        if self._next is not None or not self.acting.acts_on_old_states:
+            self._update_inputs(t, dt)
+        self.kernels.gravity_forces(q, self._gravity)
+        law, share = self.acting, self._zeros if self.driver is None else self.driver.update(q, v)
+        law.effort(t, q, v, self.reference, effort)
+        if law.acts_on_old_states:
+            self.limiter.limit(effort, dt, None, self.effort, share)
+            return
+        shell, transfer, weight = self._shell, self.transfer, 1.0
+        if transfer.former is not None:
+            weight = transfer.update(t, q, v, self.reference)
+        if not shell.run(weight, share, dt, self.effort):
+            stop = self.stop_law
+            stop.reset(t, q, v)
+            stop.effort(t, q, v, self.reference, self._fallback)
+            shell.interpret(weight, share, dt, self.effort, self._fallback)
+
+    def tick_without_state(self, dt: float | None = None, *, final: bool = False) -> None:
+        """Compute a command of the stop action for the last valid position into ``effort``.
+
+        With the next ``tick``, the arm brakes, and the law that acted before goes on.
+
+        Args:
+            dt: Time since the last command, s; None: the period.
+            final: Whether it is the last command; if so, no rate limit applies.
+        """
+        if not self.acting.acts_on_old_states:
+            following = self.present
+            self.switch(self.stop_law)
+            self._next = None if final else following
+        law, t, q, v, effort = self.acting, self.state.time, self.q, self._zeros, self._desired
+        law.reset(t, q, v)
+        law.effort(t, q, v, self.reference, effort)
+        share = self._driver_share(v)
+        if final:
+            self.limiter.reset(effort - share)
+        self.limiter.soften(math.inf)
+        step = self.settings.period if dt is None else dt
+        self.limiter.limit(effort, step, None, self.effort, share)
+
+    def command_nothing(self) -> None:
+        """Set the command to zero, where even the stop action fails."""
+        self.effort.fill(0.0)
+
+    def _update_inputs(self, t: float, dt: float) -> None:
+        """Update payload, reference, external efforts, and which law acts."""
         if self._load is not None and self._load.changing:
             self._load.advance(t)
-        self.generator.sample(self.state.stamp_ns)
-        if self.generator.blends != self._blends:
-            self._blends = self.generator.blends
+        if self.generator.sample(self.state.stamp_ns):
             self.limiter.soften(CHANGE_SLEW)
-        q, v, effort, ramp = self.q, self.v, self._desired, 1.0
-        self.kernels.gravity_forces(q, self._gravity)
-        if self.braking:
-            self._update_braking(t, dt)
-        self.force.update(self.state.stamp_ns, q)
-        if self.braking:
-            self.stopping.brake.effort(q, v, self.limiter.limits, effort)
-        else:
-            self._active_law.effort(t, q, v, self.reference, effort)
-            ramp = self._transition.ramp.share(t)
-            if ramp < 1.0:
-                self._transition.write(t, q, v, self.reference, self._gravity)
-            if self.added is not None and self.reaction is None:
-                # Added to both blended efforts, so that the ramp does not scale it.
-                gain = self.law.force_gain
-                self.added.add(self.state.stamp_ns, q, effort, gain)
-                self.added.add(self.state.stamp_ns, q, self._transition.effort, gain)
-        shell, share = self._shell, self._driver_share(v)
-        if not shell.run(ramp, share, dt, self.effort):
-            self.stopping.write(self._fallback, share, fresh=True)
-            shell.interpret(ramp, share, dt, self.effort, self._fallback)
+        if self._next is not None:
+            self._follow_on(t, dt)
+        self.force.update(self.state.stamp_ns, self.q)
+        if self.wrench is not None:
+            self.wrench.update(self.state.stamp_ns, self.q, self.force.external.commanded)
 
-    def _update_braking(self, t: float, dt: float) -> None:
-        """Move the reference to the arm; return control to the law once both are at rest."""
-        generator = self.generator
+    def _follow_on(self, t: float, dt: float) -> None:
+        """Let the next law act after the activation, or once arm and reference are at rest."""
+        generator, law = self.generator, self._next
+        assert law is not None
+        if self.acting is self._idle:
+            self.acting, self._next = law, None
+            return
         arrived = not generator.resting or generator.glide(self.q, dt)
-        if not generator.resting or (arrived and self.stopping.brake.is_over(t, self.v)):
-            self.braking = False
+        if not generator.resting or (arrived and self._brake.is_over(t, self.v)):
             if generator.resting:  # discard the remaining velocity of the glide
                 self.reference.velocity.fill(0.0)
-            self._active_law.reset(t, self.q, self.v)
-            self.limiter.soften(CHANGE_SLEW)
+            self._act(law, None)
 
     def decompose(self) -> dict[str, Array]:
         """Return the law's efforts of the last tick by term; allocates, so not for the tick."""
-        return self._active_law.decompose(self.state.time, self.q, self.v, self.reference)
-
-    def stop(self, *, final: bool = False, fresh: bool = False, dt: float | None = None) -> None:
-        """Compute the stop action's effort from the last valid state into ``effort``.
-
-        Args:
-            final: Whether it is the last command; if so, no rate limit applies.
-            fresh: Whether the state is current, so that feedback may be used.
-            dt: Time since the last command, s; the period if None.
-        """
-        if not self.stopping.active:
-            self.stopping.begin()
-            self.limiter.soften(STOP_SLEW if fresh else math.inf)
-        share = self._driver_share(self.v if fresh else self._zeros)
-        self.stopping.write(self._desired, share, fresh=fresh)
-        if final:
-            self.limiter.reset(self._desired - share)
-        step = self.settings.period if dt is None else dt
-        self.limiter.limit(self._desired, step, None, self.effort, share)
+        return self.acting.decompose(self.state.time, self.q, self.v, self.reference)
 
     def _driver_share(self, v: Array) -> Array:
         """Return the effort that the driver adds itself, shape (n,), N m or N."""
@@ -399,17 +475,12 @@ class ControlLoop:
         fastest = np.maximum(np.abs(self.v), np.abs(self.reference.velocity))
         return bool((fastest > _REST * self._speeds).any())
 
-    @property
-    def holds(self) -> bool:
-        """Whether the law that acts follows the reference, and so holds the arm."""
-        return self._active_law.follows_reference
-
     def hold(self) -> None:
         """Abort the trajectory: come to rest from the present motion, and stay there.
 
         No effect at rest. With a law that ignores the reference, only the reference stops.
         """
-        if not self.holds:
+        if not self.present.follows_reference:
             self.generator.begin_glide()
         elif self.generator.moving or self.reference.velocity.any():
-            self.brake()
+            self.switch(brake=True)

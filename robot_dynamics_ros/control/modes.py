@@ -67,60 +67,51 @@ class SessionEvent(Enum):
 
 
 class SessionAction(Enum):
-    """Action of a session on an event; TICK and those of ``COMMANDING`` compute a command."""
+    """Action of a session on an event: mostly the law that acts from then on.
+
+    ``ACTING``, ``STOP`` and ``LAST`` compute a command.
+    """
 
     NOTHING = 'nothing'
     #: Reject the request with a reason; nothing changes.
     REFUSE = 'refuse'
-    #: Apply a prepared change.
+    #: Apply a prepared change; the law that acts goes on.
     ACCEPT = 'accept'
-    #: Start at the measured state.
+    #: The law that acts answers the state; after a timeout the brake comes first.
+    ACTING = 'acting'
+    #: Gravity compensation, then the selected law, at the measured position.
     START = 'start'
-    #: Answer the state.
-    TICK = 'tick'
-    #: Restart at the measured state, and answer it.
-    RECOVER = 'recover'
-    #: Start the reaction to a contact.
-    REACT = 'react'
-    #: Brake and hold until the law is enabled.
-    DISABLE = 'disable'
-    #: Return control to the law after a contact or a lapse.
-    RELEASE = 'release'
-    #: Report the state timeout, and begin the stop action.
-    STOP = 'stop'
-    #: Apply or repeat the stop action; with feedback while the last state is fresh.
+    #: The selected law.
+    LAW = 'law'
+    #: The brake, then the law that acts.
     BRAKE = 'brake'
-    #: Begin to brake before a deactivation.
-    HALT = 'halt'
-    #: Apply the stop action for the last time.
+    #: The brake, then a law that holds the arm until the selected one is enabled.
+    FOLLOWER = 'follower'
+    #: The reaction to a contact.
+    REACTION = 'reaction'
+    #: The stop action; with feedback while the last state is fresh.
+    STOP = 'stop'
+    #: The stop action for the last time.
     LAST = 'last'
 
 
-#: Actions other than a tick that compute an effort.
-COMMANDING = (
-    SessionAction.RECOVER,
-    SessionAction.STOP,
-    SessionAction.BRAKE,
-    SessionAction.LAST,
-)
-
 #: Action for each event (row) in each mode (column), and the next mode if it differs.
 _ACTIONS = """
-event       inactive       holding            following          reacting           stopped          faulted        deactivating   ended
-state       nothing        tick               tick               tick               recover>holding  brake          tick           nothing
-silence     nothing        stop>stopped       stop>stopped       brake              brake            brake          last>inactive  nothing
-activate    start>holding  refuse             refuse             refuse             refuse           refuse         refuse         refuse
-deactivate  nothing        last>inactive      last>inactive      last>inactive      last>inactive    last>inactive  nothing        nothing
-halt        nothing        halt>deactivating  halt>deactivating  halt>deactivating  nothing          nothing        nothing        nothing
-follow      refuse         accept>following   accept             refuse             refuse           refuse         refuse         refuse
-hold        refuse         accept             accept>holding     refuse             refuse           refuse         refuse         refuse
-rest        nothing        nothing            nothing>holding    nothing            nothing          nothing        last>inactive  nothing
-change      accept         accept             accept             accept             accept           accept         accept         refuse
-contact     nothing        react>reacting     react>reacting     nothing            nothing          nothing        nothing        nothing
-lapse       nothing        disable>reacting   disable>reacting   nothing            nothing          nothing        nothing        nothing
-release     refuse         refuse             refuse             release>holding    refuse           refuse         refuse         refuse
-fault       nothing        brake>faulted      brake>faulted      brake>faulted      brake>faulted    brake          last>inactive  nothing
-end         nothing>ended  last>ended         last>ended         last>ended         last>ended       last>ended     last>ended     nothing
+event       inactive       holding             following           reacting            stopped         faulted        deactivating   ended
+state       nothing        acting              acting              acting              acting>holding  stop           acting         nothing
+silence     nothing        stop>stopped        stop>stopped        stop                stop            stop           last>inactive  nothing
+activate    start>holding  refuse              refuse              refuse              refuse          refuse         refuse         refuse
+deactivate  nothing        last>inactive       last>inactive       last>inactive       last>inactive   last>inactive  nothing        nothing
+halt        nothing        brake>deactivating  brake>deactivating  brake>deactivating  nothing         nothing        nothing        nothing
+follow      refuse         accept>following    accept              refuse              refuse          refuse         refuse         refuse
+hold        refuse         accept              accept>holding      refuse              refuse          refuse         refuse         refuse
+rest        nothing        nothing             nothing>holding     nothing             nothing         nothing        last>inactive  nothing
+change      accept         accept              accept              accept              accept          accept         accept         refuse
+contact     nothing        reaction>reacting   reaction>reacting   nothing             nothing         nothing        nothing        nothing
+lapse       nothing        follower>reacting   follower>reacting   nothing             nothing         nothing        nothing        nothing
+release     refuse         refuse              refuse              law>holding         refuse          refuse         refuse         refuse
+fault       nothing        stop>faulted        stop>faulted        stop>faulted        stop>faulted    stop           last>inactive  nothing
+end         nothing>ended  last>ended          last>ended          last>ended          last>ended      last>ended     last>ended     nothing
 """  # noqa: E501
 
 Row = dict[SessionEvent, tuple[SessionMode, SessionAction]]

@@ -205,7 +205,7 @@ class StreamedTargets:
         Raises:
             ConfigurationError: A wrench acts at another frame or in other axes.
         """
-        acting = self._loop.added
+        acting = self._loop.wrench
         if acting is not None and acting.active and acting.frame != adder.frame:
             raise ConfigurationError(
                 'target_wrench', 'changes its frame while it acts', 'wait until it has faded'
@@ -213,7 +213,8 @@ class StreamedTargets:
         if acting is not adder:
             adder.reset()
         adder.aim(wrench, in_frame)
-        self._wrench = self._loop.added = adder
+        self._wrench = adder
+        self._loop.exert(adder)
 
     def _require_reference(self, subject: str) -> None:
         law = self._loop.law
@@ -322,10 +323,9 @@ class ControllerParts:
             follower: Built from them; an existing follower is kept with the new parameters.
         """
         self.parameters = parameters
-        if self.follower is None or follower is None:
-            self.follower = follower
-        else:
-            self.follower.apply(follower.parameters)
+        former, self.follower = self.follower, follower
+        if former is not None and follower is not None:
+            self.loop.replace(former, follower)
         self.targets.configure(parameters)
         self.contact.configure(parameters, self.follower)
         self.locked.configure(parameters)

@@ -17,7 +17,6 @@ import numpy as np
 
 from robot_dynamics_ros.control.drivers.conversion import DriverConversion
 from robot_dynamics_ros.control.modes import (
-    COMMANDING,
     TABLE,
     SessionAction,
     SessionChange,
@@ -174,8 +173,8 @@ class ControllerSession(ControllerParts):
             return True
         if not loop.braking:  # noise may look like a motion
             self._deadline_ns = min(self._deadline_ns, now + _SETTLING_NS)
-            if not loop.holds:
-                loop.brake()
+            if not loop.acting.follows_reference:
+                loop.switch(brake=True)
         return now >= self._deadline_ns
 
     def _unwrapped(self, q: Array) -> Array:
@@ -406,8 +405,11 @@ class ControllerSession(ControllerParts):
 
     def _handle(self, event: SessionEvent) -> bool:
         """Do the transition of ``TABLE``; return whether ``command`` must be sent."""
-        self.mode, action = TABLE[self.mode][event]
-        if action is SessionAction.TICK:
+        before = self.mode
+        self.mode, action = TABLE[before][event]
+        if self.mode is not before:
+            self._report_mode(before)
+        if action is SessionAction.ACTING:
             self.loop.tick()
         elif not self._act(action):
             return False
@@ -417,41 +419,55 @@ class ControllerSession(ControllerParts):
         return True
 
     def _act(self, action: SessionAction) -> bool:
-        """Perform an action other than a tick; return whether it computed an effort."""
+        """Let the law of an action act; return whether it computed a command."""
         loop = self.loop
         if action is SessionAction.START:
             loop.start()
-        elif action is SessionAction.REACT:
-            self.goals.abort(f'touched: {self.contact.last}')
-            self.contact.react()
-            self._disabled = False
-        elif action is SessionAction.DISABLE:
-            self.goals.abort('the law is not enabled')
-            loop.react(self.follower or loop.law)
-            self._disabled = True
-            self.remark('info', f'{loop.law.name} is not enabled: braking, holding')
-        elif action is SessionAction.RELEASE:
-            loop.release()
-        elif action is SessionAction.RECOVER:
-            loop.resume()
-            loop.tick()
-            text = 'fresh states again: holding where the arm is'
-            self.remark('warning', text, 'held: states returned after a timeout')
-        elif action is SessionAction.HALT:
-            loop.brake()
+        elif action is SessionAction.LAW:
+            loop.hold()
+            loop.switch(loop.law)
+        elif action is SessionAction.BRAKE:
+            loop.switch(brake=True)
             self.goals.abort('the controller is being deactivated')
             text = 'deactivation in motion: braking first'
             self.remark('info', text, f'ending: {text}')
+        elif action is SessionAction.FOLLOWER:
+            self.goals.abort('the law is not enabled')
+            loop.switch(self.follower or loop.law, brake=True)
+            self._disabled = True
+            self.remark('info', f'{loop.law.name} is not enabled: braking, holding')
+        elif action is SessionAction.REACTION:
+            self.goals.abort(f'touched: {self.contact.last}')
+            self.contact.react()
+            self._disabled = False
+        elif action is SessionAction.STOP:
+            self._stop()
+            return True
         elif action is SessionAction.LAST:
-            loop.stop(final=True)
+            loop.tick_without_state(final=True)
             self.goals.abort('the controller was deactivated')
             text = f'not active any more: last command by stop action {loop.settings.stop_action}'
             self.remark('info', text, 'ended: the controller was deactivated')
-        elif action in COMMANDING:
-            if action is SessionAction.STOP:
-                self._report_timeout()
-            loop.stop(fresh=not self.is_silent(self._now_ns), dt=self._elapsed)
-        return action in COMMANDING
+            return True
+        return False
+
+    def _stop(self) -> None:
+        """Compute a command of the stop action; with feedback while the last state is fresh."""
+        loop = self.loop
+        if self.is_silent(self._now_ns):
+            loop.tick_without_state(self._elapsed)
+            return
+        if loop.present is not loop.stop_law:
+            loop.switch(loop.stop_law)
+        loop.tick(self._elapsed)
+
+    def _report_mode(self, before: SessionMode) -> None:
+        """Report that a timeout begins or ends."""
+        if self.mode is SessionMode.STOPPED:
+            self._report_timeout()
+        elif before is SessionMode.STOPPED and self.mode is SessionMode.HOLDING:
+            text = 'fresh states again: holding where the arm is'
+            self.remark('warning', text, 'held: states returned after a timeout')
 
     def _report_timeout(self) -> None:
         self.timeouts += 1
@@ -489,7 +505,7 @@ class ControllerSession(ControllerParts):
         try:
             return self._handle(SessionEvent.FAULT)
         except Exception:
-            self.loop.effort.fill(0.0)
+            self.loop.command_nothing()
             self.port.write(self.loop.effort)
             return True
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from robot_dynamics_ros.control.safety.stop_action import STOP_ACTIONS
+from robot_dynamics_ros.control.laws.stop_laws import STOP_ACTIONS
 from robot_dynamics_ros.dynamics.sampled_loop import DISCRETIZATIONS, Sampling
 from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.model import RobotTree

@@ -273,13 +273,13 @@ class TargetWrench:
     def __init__(self, tree: RobotTree, settings: TargetSettings) -> None:
         self.frame = settings.target_frame
         self._efforts = FrameEfforts(tree, self.frame)
-        self._stages, self._effort = np.zeros((3, 6)), np.zeros(tree.n)
+        self._stages = np.zeros((3, 6))
         self._target, self._first_stage, self._wrench = self._stages
         self.reset()
         self.configure(settings)
 
     def reset(self) -> None:
-        """Begin again without a wrench, at the state of the next call of ``add``."""
+        """Begin again without a wrench, at the state of the next call of ``update``."""
         self._stages.fill(0.0)
         self._in_frame, self.active = False, False
         self._now_ns: int | None = None  # timestamps of the last state and target
@@ -315,10 +315,11 @@ class TargetWrench:
         self._set_target(wrench)
         self._received_ns, self.active = self._now_ns, True
 
-    def add(self, now_ns: int, q: Array, effort: Array, gain: float = 1.0) -> None:
-        """Add the wrench's efforts at a timestamp, ns, times a gain, to ``effort``, shape (n,)."""
+    def update(self, now_ns: int, q: Array, out: Array) -> None:
+        """Compute the wrench's efforts at a timestamp, ns, into ``out``, shape (n,)."""
         before, self._now_ns = self._now_ns, now_ns
         if not self.active:
+            out.fill(0.0)
             return
         if self._received_ns is None:
             self._received_ns = now_ns
@@ -330,6 +331,4 @@ class TargetWrench:
         self._wrench += part * (self._first_stage - self._wrench)
         if not self._target.any() and np.abs(self._wrench).max() < _SMALL:
             self.active = False
-        self._efforts.write(q, self._wrench, self._in_frame, self._effort)
-        self._effort *= gain
-        effort += self._effort
+        self._efforts.write(q, self._wrench, self._in_frame, out)

@@ -397,8 +397,9 @@ class RecordedReference(ReferenceGenerator):
         """Return whether the current reference is at rest."""
         return not self.reference.velocity.any()
 
-    def sample(self, stamp_ns: int) -> None:
+    def sample(self, stamp_ns: int) -> bool:
         """Write the current reference."""
         self._now_ns = stamp_ns
         reference = self.reference
         reference.position[:], reference.velocity[:], reference.acceleration[:] = self._recorded
+        return False

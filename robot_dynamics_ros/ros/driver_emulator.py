@@ -20,7 +20,8 @@ from std_srvs.srv import Trigger
 
 from robot_dynamics_ros.control.drivers.conversion import bind, effort_limits
 from robot_dynamics_ros.control.drivers.profile import load_driver_profile
-from robot_dynamics_ros.control.safety.stop_action import StopAction
+from robot_dynamics_ros.control.laws.stop_laws import HoldPosition
+from robot_dynamics_ros.control.trajectories.trajectory import Reference
 from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.model.robot_parameters import robot_from_parameters
 from robot_dynamics_ros.ros.conversions import state_message
@@ -71,7 +72,7 @@ class EmulatedArm(SimulatedArm):
         self._linked, self._driven = emulated_plant(tree, self.settings, compensates, known)
         self._q, self._v, self._own_anchor, self._own_effort = np.zeros((4, tree.n))
         self._last_command = np.full(tree.n, np.nan)
-        self._own = StopAction('hold', tree, natural_frequency=_OWN_FREQUENCY)
+        self._own, self._unused = HoldPosition(tree, frequency=_OWN_FREQUENCY), Reference(tree.n)
         self.plant = self._linked
         return self.plant
 
@@ -173,8 +174,8 @@ class EmulatedArm(SimulatedArm):
         if goal is not None and not self._reflex:
             max_step = self.settings['own_speed'] * self._linked.period
             self._own_anchor += np.clip(goal - self._own_anchor, -max_step, max_step)
-        self._own.begin(self._own_anchor)
-        self._own.effort(q, v, True, self._own_effort)
+        self._own.hold_at(self._own_anchor)
+        self._own.effort(0.0, q, v, self._unused, self._own_effort)
         self._own_effort -= self._driven.compensation
         return self._own_effort
 

@@ -183,17 +183,17 @@ def test_an_arm_is_braked_where_it_will_be_after_the_delay_whatever_changes(tmp_
     bands = ContactThresholds.coarse(tree)._replace(delay=0.004)
     bands.write(path, tree.joint_names, {})
     scene = Scene(contact_thresholds=str(path), delay=4.0)
-    braking = scene.session.loop.stopping.brake
+    braking = scene.session.loop._brake
     assert braking.delay == 0.004
     scene.session.perform(ParameterChange(scene.session, {'stop_effort_share': 0.5}))
-    assert scene.session.loop.stopping.brake is not braking
-    assert scene.session.loop.stopping.brake.delay == 0.004
+    assert scene.session.loop._brake is not braking
+    assert scene.session.loop._brake.delay == 0.004
     scene.deactivated().session.rebuild(tree)
-    assert scene.session.loop.stopping.brake.delay == 0.004
+    assert scene.session.loop._brake.delay == 0.004
     loop, watch = scene.session.loop, scene.session.contact
     loop.change_settings(replace(loop.settings, stop_effort_share=0.6))  # also by itself
-    assert loop.stopping.brake.delay == 0.004
-    assert loop.stopping.acting_effort == watch.acting_effort
+    assert loop._brake.delay == 0.004
+    assert loop._acting_effort == watch.acting_effort
 
 
 def test_commands_from_before_a_gap_are_on_their_way_no_more():

@@ -162,7 +162,7 @@ def test_an_error_ends_it_with_the_stop_action():
     session = moving.session
     session.deactivate()
     moving.settle(0.01)
-    session.loop.stopping.brake.effort = lambda *_: 1 / 0
+    session.loop._brake.effort = lambda *_: 1 / 0
     moving.settle(0.001)
     assert session.mode is SessionMode.INACTIVE
     assert 'ZeroDivisionError' in str(session.remarks)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from robot_dynamics_ros.control.laws.registry import known_laws
-from robot_dynamics_ros.control.safety.stop_action import STOP_ACTIONS
+from robot_dynamics_ros.control.laws.stop_laws import STOP_ACTIONS
 from robot_dynamics_ros.control.setup import DEFAULTS, PARAMETERS
 from robot_dynamics_ros.dynamics.registry import FORMULATIONS
 from robot_dynamics_ros.parameters import checked, defaults

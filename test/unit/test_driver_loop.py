@@ -89,8 +89,10 @@ def test_exactly_what_the_driver_compensates_is_subtracted_at_the_state_of_the_t
 
 
 def test_activation_begins_with_gravity_less_the_share_of_the_driver():
-    run = Run(terms=('gravity',), activation_ramp_s=1.0)
+    run = Run('pd_gravity', terms=('gravity',), activation_ramp_s=1.0)
     np.testing.assert_allclose(run.tick(), STILL, atol=1e-12)
+    alone = Run('pd_gravity', activation_ramp_s=1.0)
+    np.testing.assert_allclose(alone.tick(), gravity(), atol=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -101,14 +103,14 @@ def test_a_stop_leaves_gravity_to_a_driver_that_compensates_it(action, expected)
     run = Run(terms=('gravity',), stop_action=action)
     run.tick()
     for final in (False, True):
-        run.loop.stop(final=final)
+        run.loop.tick_without_state(final=final)
         np.testing.assert_allclose(run.loop.effort, expected, atol=1e-12)
 
 
 def test_a_stop_does_not_take_an_old_velocity_for_friction():
     run = Run(terms=('friction',), stop_action='gravity')
     run.tick(PLACE, SPEED)
-    run.loop.stop()
+    run.loop.tick_without_state()
     np.testing.assert_allclose(run.loop.effort, gravity(), atol=1e-10)
 
 
@@ -120,7 +122,7 @@ def test_a_change_of_law_is_blended_in_what_the_motors_give():
     for _ in range(600):
         pulling = run.tick(away)
     assert np.abs(pulling).max() > 0.5
-    run.loop.change_law(make_law('gravity_compensation', TREE, KERNELS))
+    run.loop.replace(run.loop.law, make_law('gravity_compensation', TREE, KERNELS))
     np.testing.assert_allclose(run.tick(away), pulling, atol=1e-4 * np.abs(pulling).max())
 
 
@@ -246,7 +248,7 @@ def test_holding_here_takes_the_measured_position_and_blends():
     away = PLACE + 0.03
     for _ in range(600):
         before = run.tick(away)
-    run.loop.brake()
+    run.loop.switch(brake=True)
     first = run.tick(away)
     assert (np.abs(first - before) <= 0.2 * TREE.effort_limit).all()  # in a millisecond
     for _ in range(600):
@@ -276,10 +278,9 @@ def test_after_a_stop_the_rate_counts_from_its_last_command():
     for _ in range(300):
         whole = run.tick()
     for _ in range(50):
-        run.loop.stop()
+        run.loop.tick_without_state()
     before = run.loop.effort.copy()
     assert np.abs(whole - before).max() > 4.0
-    run.loop.resume()
     run.stamp += 29 * PERIOD_NS
     assert np.abs(run.tick() - before).max() == pytest.approx(0.1)  # 100 N m/s for 1 ms
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from robot_dynamics_ros.control.safety.limits import EffortLimiter
-from robot_dynamics_ros.control.safety.shell import ActivationRamp
+from robot_dynamics_ros.control.transfer import TransferWeight
 from robot_dynamics_ros.errors import ParameterError
 
 LIMIT = np.array([90.0, 5.0])
@@ -116,36 +116,36 @@ def test_bad_settings_are_refused_by_name(arguments, name):
 
 
 def test_the_ramp_leads_from_nothing_of_the_law_to_all_of_it():
-    ramp = ActivationRamp(0.5)
+    ramp = TransferWeight(0.5)
     ramp.start(10.0)
     for t, share in ((9.0, 0.0), (10.0, 0.0), (10.25, 0.5), (10.5, 1.0), (99.0, 1.0)):
-        assert ramp.share(t) == share
+        assert ramp.at(t) == share
 
 
 def test_a_change_of_its_duration_within_the_ramp_goes_on_from_its_share():
     for duration in (0.1, 5.0):
-        ramp = ActivationRamp(1.0)
+        ramp = TransferWeight(1.0)
         ramp.start(10.0)
-        before = ramp.share(10.3)
+        before = ramp.at(10.3)
         ramp.change(10.3, duration)
-        assert ramp.share(10.3) == pytest.approx(before, rel=1e-12)
-        assert ramp.share(10.3 + 0.7 * duration) == 1.0
+        assert ramp.at(10.3) == pytest.approx(before, rel=1e-12)
+        assert ramp.at(10.3 + 0.7 * duration) == 1.0
 
 
 def test_the_ramp_is_smooth():
     """The formula s = 3x^2 - 2x^3 has no slope at either end."""
-    ramp = ActivationRamp(0.5)
+    ramp = TransferWeight(0.5)
     ramp.start(0.0)
     h = 1e-6
     for t in (0.0, 0.5):
-        slope = (ramp.share(t + h) - ramp.share(t - h)) / (2 * h)
+        slope = (ramp.at(t + h) - ramp.at(t - h)) / (2 * h)
         # Curvature 6 / T^2 = 24 times half the step.
         assert abs(slope) < 24 * h
 
 
 def test_a_ramp_that_was_never_started_or_has_no_duration_changes_nothing():
-    for ramp in (ActivationRamp(0.5), ActivationRamp(0.0)):
-        assert ramp.share(0.0) == 1.0
+    for ramp in (TransferWeight(0.5), TransferWeight(0.0)):
+        assert ramp.at(0.0) == 1.0
 
 
 def test_with_the_share_of_a_driver_the_sum_is_within_the_limit_whatever_the_rate():

@@ -9,14 +9,15 @@ import pytest
 from benchmark import faults
 from benchmark.fault_evaluator import Fault, Scenario
 from benchmark.faults import FAULTS, breach_of
+from robot_dynamics_ros.control.laws.stop_laws import Brake, Gravity
 from robot_dynamics_ros.control.loop import ControlLoop
 from robot_dynamics_ros.control.modes import SessionAction, SessionEvent, SessionMode
 from robot_dynamics_ros.control.safety.limits import EffortLimiter
 from robot_dynamics_ros.control.safety.shell import SafeShell
 from robot_dynamics_ros.control.safety.state_validator import StateValidator, StateVerdict
-from robot_dynamics_ros.control.safety.stop_action import Braking, Stopping
 from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.control.trajectories.reference_generator import ReferenceGenerator
+from robot_dynamics_ros.control.transfer import Transfer
 
 
 @pytest.mark.slow
@@ -61,13 +62,12 @@ def accepts_all(self, stamp, q, v):
     return StateVerdict.ACCEPTED
 
 
-def from_the_law(self):
-    self.stopping.active = False
-    self.brake()
+def from_the_law(self, original, *given, **named):
+    original(self, *given, **named)
     self.limiter.reset(self._gravity * 0.0)
 
 
-def stale_ramp(self, q, v, limit, out):
+def stale_ramp(self, t, q, v, reference, out):
     out[:] = self._stale if hasattr(self, '_stale') else out
     self._stale = out.copy()
 
@@ -95,20 +95,20 @@ def larger(self, original, limit):
     original(self, 3.0 * np.asarray(limit))
 
 
-def pushes(self, original, q, v, limit, out):
-    original(self, q, -v, limit, out)
+def pushes(self, original, t, q, v, reference, out):
+    original(self, t, q, -v, reference, out)
 
 
-def falls(self, q, v, limit, out):
+def falls(self, t, q, v, reference, out):
     out[:] = 0.0
 
 
-def slams(self, original, q, v, limit, out):
-    original(self, q, 30.0 * v, limit, out)
+def slams(self, original, t, q, v, reference, out):
+    original(self, t, q, 30.0 * v, reference, out)
 
 
-def brakes_beyond_the_limits(self, original, q, v, limit, out):
-    original(self, q, v, limit, out)
+def brakes_beyond_the_limits(self, original, t, q, v, reference, out):
+    original(self, t, q, v, reference, out)
     out *= 4.0
 
 
@@ -117,28 +117,21 @@ def never_recovers(self, original, event):
     return False if stopped else original(self, event)
 
 
-def unnoticed(self):
-    self.stopping.active = False
-
-
-def kept(self, **options):
+def kept(self, *given, **options):
     """Leave the effort of the motion."""
 
 
-def drops(self, out, share, *, fresh):
+def drops(self, t, q, v, reference, out):
     out[:] = 0.0
 
 
-def stops_too_strongly(self, original, **options):
-    original(self, **options)
+def stops_too_strongly(self, original, *given, **options):
+    original(self, *given, **options)
     self.effort *= 1.7
 
 
-def never_jumps(self, original, stamp, q, v):
-    running, self._running = self._running, False
-    seen = original(self, stamp, q, v)
-    self._running = running
-    return seen
+def never_jumps(self, stamp, q, v):
+    return self.state.take(stamp, q, v)
 
 
 def backwards(self, original, stamp, q, v):
@@ -156,13 +149,8 @@ def rests_elsewhere(self, original, q, stamp):
     original(self, q + 0.3, stamp)
 
 
-def ramps_by_the_old_clock(self, original, stamp, q, v):
-    ramp, began = self._transition.ramp, self._just_started
-    begin = ramp._begin
-    seen = original(self, stamp, q, v)
-    if began:
-        ramp._begin = begin
-    return seen
+def transfers_by_another_clock(self, original, t, former):
+    original(self, t + 5.0, former)
 
 
 def unbridged(self, begin):
@@ -173,29 +161,30 @@ MORE = ('parameters', 'laws', 'parameters')
 DEFECTS = {
     'limiter left out': (SafeShell, 'run', ungated, ('nan', 'limits'), LIMITED),
     'states not checked': (StateValidator, '_evaluate', accepts_all, ('nan', 'huge')),
-    'rate limit reset at a gap': (ControlLoop, 'resume', from_the_law, ('time_ahead',), LIMITED),
-    'effort of the past kept in a stop': (Braking, 'effort', stale_ramp, ('tolerance',)),
+    'rate limit reset at a gap': (ControlLoop, 'switch', from_the_law, ('time_ahead',), LIMITED),
+    'effort of the past kept in a stop': (Brake, 'effort', stale_ramp, ('tolerance',)),
     'silence not noticed': (ControllerSession, 'watch', unreported, ('silence',)),
     'reference thrown at a stop': (ReferenceGenerator, 'begin_glide', thrown, ('tolerance',)),
     'changes not softened': (EffortLimiter, 'soften', sudden, ('laws', 'tolerance')),
     'limits of three times the size': (EffortLimiter, 'set_limit', larger, ('laws', 'tolerance')),
-    'braking pushes': (Braking, 'effort', pushes, ('tolerance', 'hold')),
-    'braking forgets gravity': (Braking, 'effort', falls, ('tolerance',)),
-    'braking too strong': (Braking, 'effort', slams, ('nan', 'limits')),
-    'braking beyond the limits': (Braking, 'effort', brakes_beyond_the_limits,
+    'braking pushes': (Brake, 'effort', pushes, ('tolerance', 'hold')),
+    'braking forgets gravity': (Brake, 'effort', falls, ('tolerance',)),
+    'braking too strong': (Brake, 'effort', slams, ('nan', 'limits')),
+    'braking beyond the limits': (Brake, 'effort', brakes_beyond_the_limits,
                                   ('laws', 'tolerance')),
     'never recovers': (ControllerSession, '_handle', never_recovers, ('silence',)),
-    'gap not noticed': (ControlLoop, 'resume', unnoticed, ('silence', 'time_ahead')),
-    'stop keeps what acted': (ControlLoop, 'stop', kept, ('silence', 'stop_actions')),
-    'stop forgets gravity': (Stopping, 'write', drops, ('silence',)),
-    'stop too strong': (ControlLoop, 'stop', stops_too_strongly,
+    'motion goes on after a gap': (ControlLoop, '_abort_motion', kept, ('silence', 'time_ahead')),
+    'stop keeps what acted': (ControlLoop, 'tick_without_state', kept,
+                              ('silence', 'stop_actions')),
+    'stop forgets gravity': (Gravity, 'effort', drops, ('silence',)),
+    'stop too strong': (ControlLoop, 'tick_without_state', stops_too_strongly,
                         ('tolerance', 'limits', 'silence')),
     'jump of time not noticed': (ControlLoop, 'observe', never_jumps, ('time_ahead', 'time_back')),
     'velocities of the other sign': (ControlLoop, 'observe', backwards, ('nan', 'limits')),
     'last command kicks': (ControllerSession, '_act', leaves_with_a_kick, ('silence', 'restart')),
     'rests elsewhere': (ReferenceGenerator, 'rest_at', rests_elsewhere, MORE),
-    'ramp by the old clock': (ControlLoop, 'observe', ramps_by_the_old_clock,
-                              ('doubled',), SHIFTED),
+    'transfer by another clock': (Transfer, 'start', transfers_by_another_clock,
+                                  ('doubled',), SHIFTED),
     'trajectories not joined': (ReferenceGenerator, '_start_blend', unbridged, ('hold',)),
 }  # fmt: skip
 

@@ -17,8 +17,8 @@ from robot_dynamics_ros.constraints.program_file import load_program, shipped_pr
 from robot_dynamics_ros.constraints.signals import Clock, Timing, quintic_offset
 from robot_dynamics_ros.control.laws.computed_torque import ComputedTorque
 from robot_dynamics_ros.control.laws.constraint_stabilization import ConstraintStabilization
-from robot_dynamics_ros.control.safety.shell import ActivationRamp
 from robot_dynamics_ros.control.trajectories.trajectory import Reference
+from robot_dynamics_ros.control.transfer import TransferWeight
 from robot_dynamics_ros.description.shipped import shipped_mechanism
 from robot_dynamics_ros.errors import ParameterError
 from robot_dynamics_ros.model import load_robot
@@ -183,14 +183,14 @@ def test_computed_torque_in_c_is_the_law_ramp_and_limits_around_it(robot, follow
     law = ComputedTorque(tree, natural_frequency=8.0, friction_velocity=follow, period=1e-3)
     function = computed_torque_function(law, 0.5)
     lib = library(c_source(tree, functions=[function], name='arm'), tmp_path)
-    ramp, reference, wanted, clipped = ActivationRamp(0.5), Reference(4), np.zeros(4), 0
+    ramp, reference, wanted, clipped = TransferWeight(0.5), Reference(4), np.zeros(4), 0
     ramp.start(0.0)
     for since in (-0.1, 0.0, 0.1, 0.4, 0.5, 3.0):
         for spread in (0.1, 3.0):
             q, v, before, *asked = spread * rng.normal(size=(6, 4))
             reference.position[:], reference.velocity[:], reference.acceleration[:] = asked
             law.effort(0.0, q, v, reference, wanted)
-            blended = before + ramp.share(since) * (wanted - before)
+            blended = before + ramp.at(since) * (wanted - before)
             expected = np.clip(blended, -tree.effort_limit, tree.effort_limit)
             clipped += np.any(expected != blended)
             given = {'q': q, 'v': v, 'reference': asked, 'since': since, 'before': before}

@@ -12,7 +12,7 @@ import pytest
 from samples import sample
 
 from robot_dynamics_ros.control.laws.registry import LAWS
-from robot_dynamics_ros.control.safety.stop_action import STOP_ACTIONS
+from robot_dynamics_ros.control.laws.stop_laws import STOP_ACTIONS
 from robot_dynamics_ros.control.settings import LoopSettings
 from robot_dynamics_ros.control.setup import DEFAULTS, build_loop, selected_law
 from robot_dynamics_ros.errors import RobotDynamicsError, TrajectoryError
@@ -77,7 +77,7 @@ class Storm:
             self.check()
 
     def stop(self) -> None:
-        self.loop.stop(final=self.pick(True, False))
+        self.loop.tick_without_state(final=self.pick(True, False))
         self.check()
 
     def follow(self) -> None:
@@ -100,7 +100,7 @@ class Storm:
 
     def change_law(self) -> None:
         law = selected_law(self.tree, self.loop.kernels, self.parameters())
-        self.loop.change_law(law)
+        self.loop.replace(self.loop.law, law)
 
     def carry(self) -> None:
         mass, size = self.spoiled([self.rng.uniform(0.0, 5.0), 0.01], 0.1)
@@ -110,6 +110,9 @@ class Storm:
 
     def measure(self) -> None:
         self.loop.measured_effort[:] = self.spoiled(100.0 * self.rng.normal(size=4), 0.3)
+
+    def brake(self) -> None:
+        self.loop.switch(brake=True)
 
     def check(self) -> None:
         effort = self.loop.effort
@@ -125,7 +128,7 @@ def test_whatever_arrives_every_command_is_finite_and_within_its_limit(seed):
     storm = Storm(seed)
     others = (
         *(storm.stop, storm.follow, storm.change_settings, storm.change_law, storm.carry),
-        *(storm.measure, storm.loop.hold, storm.loop.brake),
+        *(storm.measure, storm.loop.hold, storm.brake),
     )
     for _ in range(EVENTS):
         event = storm.pick(*others) if storm.rng.random() < 0.2 else storm.state

@@ -258,7 +258,7 @@ def test_the_reference_begins_where_the_first_answered_state_is(step, answered):
 
 def test_another_share_of_the_effort_while_the_arm_brakes_acts_without_a_jump():
     run, v, limit = Driven().active(), np.array([3.0, 0.0, 0.0, 0.0]), TREE.effort_limit
-    run.session.loop.brake()
+    run.session.loop.switch(brake=True)
     efforts = []
     for k in range(40):
         if k == 20:
@@ -279,7 +279,7 @@ def test_no_change_ends_braking_early(change):
     for given in ({}, change):
         run, v, k = Driven({'law': 'computed_torque'}).active(), np.array([1.0, 0.0, 0.0, 0.0]), 0
         assert run.session.on_state(run.stamp + MS, run.now + MS, PLACE, v)
-        run.session.loop.brake()
+        run.session.loop.switch(brake=True)
         run.session.perform(ParameterChange(run.session, given))
         while run.session.loop.braking and k < 1000:  # pushed: the arm does not come to rest
             k += 1
@@ -356,7 +356,7 @@ def test_an_error_that_nobody_foresaw_ends_in_the_stop_action_and_a_named_report
 
 def test_where_even_the_stop_action_fails_no_effort_is_commanded():
     run = Driven().active()
-    run.session.loop.law.effort = run.session.loop.stop = broken
+    run.session.loop.law.effort = run.session.loop.switch = broken
     assert run.state()
     np.testing.assert_array_equal(run.session.command, STILL)
 

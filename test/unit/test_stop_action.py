@@ -6,9 +6,15 @@ import pytest
 from oracles import PinocchioOracle
 from samples import random_state, sample
 
-from robot_dynamics_ros.control.safety.stop_action import STOP_ACTIONS, Braking, StopAction
+from robot_dynamics_ros.control.laws.stop_laws import (
+    STOP_ACTIONS,
+    Brake,
+    Damping,
+    HoldPosition,
+    Zero,
+)
+from robot_dynamics_ros.control.trajectories.trajectory import Reference
 from robot_dynamics_ros.dynamics.sampled_loop import Sampling
-from robot_dynamics_ros.errors import UnknownNameError
 
 
 @pytest.fixture(params=['scara', 'four_dof'])
@@ -20,35 +26,33 @@ def gravity_of(robot, q):
     return PinocchioOracle(robot.xml, robot.gravity, robot.tree.joint_names).gravity_forces(q)
 
 
-def effort_of(action, q, v, fresh=True):
+def effort_of(law, q, v):
     out = np.full(len(q), np.nan)
-    action.effort(q, v, fresh, out)
+    law.effort(0.0, q, v, Reference(len(q)), out)
     return out
+
+
+def begun(name, tree, q, v):
+    law = STOP_ACTIONS[name](tree)
+    law.reset(0.0, q, v)
+    return law
 
 
 @pytest.mark.parametrize('name', ['gravity', 'damping', 'hold'])
 def test_at_rest_where_it_began_an_action_balances_gravity(name, robot, rng):
+    """So it does without fresh states, as it then begins at the last position at rest."""
     q, _, _ = random_state(robot.tree, rng)
-    action = StopAction(name, robot.tree)
-    action.begin(q)
+    law, still = begun(name, robot.tree, q, np.zeros(4)), np.zeros(4)
+    assert law.acts_on_old_states
     # Two libraries in double precision, torques up to 20.
-    np.testing.assert_allclose(effort_of(action, q, np.zeros(4)), gravity_of(robot, q), atol=1e-13)
+    np.testing.assert_allclose(effort_of(law, q, still), gravity_of(robot, q), atol=1e-13)
 
 
-@pytest.mark.parametrize('name', ['gravity', 'damping', 'hold'])
-def test_without_a_fresh_state_only_gravity_at_the_last_position_is_left(name, robot, rng):
-    q, v, _ = random_state(robot.tree, rng)
-    action = StopAction(name, robot.tree)
-    action.begin(q + 0.1)
-    found = effort_of(action, q, v * np.nan, fresh=False)
-    np.testing.assert_allclose(found, gravity_of(robot, q), atol=1e-13)
-
-
-def test_zero_is_zero_whatever_the_state(robot):
-    action = StopAction('zero', robot.tree)
-    nothing = np.full(4, np.nan)
-    action.begin(nothing)
-    np.testing.assert_array_equal(effort_of(action, nothing, nothing), 0.0)
+def test_zero_is_zero_whatever_the_state_and_leaves_the_arm_to_the_driver(robot):
+    nothing, share = np.full(4, np.nan), np.arange(4.0)
+    np.testing.assert_array_equal(effort_of(Zero(robot.tree), nothing, nothing), 0.0)
+    law = Zero(robot.tree, share=lambda q, v: share)
+    np.testing.assert_array_equal(effort_of(law, nothing, nothing), share)
 
 
 def test_hold_and_damping_brake_and_hold_pulls_back(robot, rng):
@@ -59,36 +63,37 @@ def test_hold_and_damping_brake_and_hold_pulls_back(robot, rng):
     middle = 0.5 * (tree.position_lower + tree.position_upper)
     m = np.diag(oracle.mass_matrix(middle)) + tree.armature
     g = oracle.gravity_forces(q)
-    hold = StopAction('hold', tree, natural_frequency=8.0)
-    hold.begin(q + 0.01)
+    hold = HoldPosition(tree, frequency=8.0)
+    hold.hold_at(q + 0.01)
     braked = g - 2 * 8.0 * m * v
     np.testing.assert_allclose(effort_of(hold, q, v), braked + 64.0 * m * 0.01, atol=1e-12)
-    damping = StopAction('damping', tree)
-    np.testing.assert_allclose(effort_of(damping, q, v), g - 2 * 10.0 * m * v, atol=1e-12)
+    found = effort_of(Damping(tree), q, v)
+    np.testing.assert_allclose(found, g - 2 * 10.0 * m * v, atol=1e-12)
+
+
+def test_hold_brakes_a_motion_and_then_holds_where_the_arm_is(robot, rng):
+    q, v, _ = random_state(robot.tree, rng)
+    hold, brake = begun('hold', robot.tree, q, v), Brake(robot.tree)
+    np.testing.assert_array_equal(effort_of(hold, q, v), effort_of(brake, q, v))
+    there, still = q + 0.1, np.zeros(4)
+    effort_of(hold, there, still)
+    pulled = effort_of(hold, there + 0.01, still) - gravity_of(robot, there + 0.01)
+    np.testing.assert_allclose(pulled, -0.01 * hold.stiffness, atol=1e-12)
 
 
 def test_the_anchor_is_a_copy(robot, rng):
     q, _, _ = random_state(robot.tree, rng)
-    action = StopAction('hold', robot.tree)
     anchor = q.copy()
-    action.begin(anchor)
-    before = effort_of(action, q, np.zeros(4))
+    law = begun('hold', robot.tree, anchor, np.zeros(4))
+    before = effort_of(law, anchor, np.zeros(4))
     anchor += 1.0
-    np.testing.assert_array_equal(effort_of(action, q, np.zeros(4)), before)
-
-
-def test_an_unknown_action_is_refused(robot):
-    with pytest.raises(UnknownNameError) as caught:
-        StopAction('freeze', robot.tree)
-    assert caught.value.known == tuple(sorted(STOP_ACTIONS))
+    np.testing.assert_array_equal(effort_of(law, q, np.zeros(4)), before)
 
 
 def test_braking_with_late_positions_is_that_of_the_present_ones_if_the_delay_is_known(robot, rng):
     q, v, _ = random_state(robot.tree, rng)
-    fresh, late = Braking(robot.tree), Braking(robot.tree, sampling=Sampling(1e-3, delay=3.0))
-    expected, effort = np.zeros(4), np.zeros(4)
-    fresh.effort(q, v, robot.tree.effort_limit, expected)
-    late.effort(q - 0.003 * v, v, robot.tree.effort_limit, effort)
+    fresh, late = Brake(robot.tree), Brake(robot.tree, sampling=Sampling(1e-3, delay=3.0))
+    expected, effort = effort_of(fresh, q, v), effort_of(late, q - 0.003 * v, v)
     np.testing.assert_allclose(effort, expected, rtol=1e-12, atol=1e-12)  # rounding of q
 
 
@@ -97,9 +102,8 @@ def test_late_states_are_braked_by_the_momentum_that_will_be_there(robot, rng):
     tree, delay = robot.tree, 0.003
     q, v, _ = random_state(tree, rng)
     v, acting = 1e-3 * v, 0.05 * rng.normal(size=4)
-    sampling, effort = Sampling(1e-3, delay=3.0), np.zeros(4)
-    brake = Braking(tree, sampling=sampling, acting_effort=lambda: acting)
-    brake.effort(q, v, 1e3 * tree.effort_limit, effort)
+    sampling, limits = Sampling(1e-3, delay=3.0), 1e3 * tree.effort_limit
+    effort = effort_of(Brake(tree, None, limits, 0.7, sampling, lambda: acting), q, v)
     oracle, there = PinocchioOracle(robot.xml, robot.gravity, tree.joint_names), q + delay * v
     g, M = oracle.gravity_forces(there), oracle.mass_matrix(there) + np.diag(tree.armature)
     friction = tree.damping * v + tree.coulomb_friction * np.tanh(v / 1e-3)

@@ -139,7 +139,7 @@ def test_poses_and_wrenches_in_the_frame_of_any_link_mean_what_pinocchio_says(ax
     adder, values, in_frame = session.targets.wrench(axes, wrench)
     for k in range(2000):  # two poles at 15 1/s settle to 1e-11
         adder.aim(values, in_frame)
-        adder.add(k * MS, start, effort := np.zeros(4))
+        adder.update(k * MS, start, effort := np.zeros(4))
     turned = np.concatenate([R @ wrench[:3], R @ wrench[3:]])
     assert effort == pytest.approx(oracle.frame_jacobian('tool', start).T @ turned, abs=1e-9)
 

@@ -135,7 +135,7 @@ class Arm:
         self.stopping = STOP_TICKS
 
     def hold_here(self) -> None:
-        self.session.loop.brake()
+        self.session.loop.switch(brake=True)
         self.stopping = STOP_TICKS
 
     def gap(self) -> None:

@@ -17,8 +17,8 @@ from oracles import PinocchioOracle
 from samples import sample
 
 from robot_dynamics_ros.control.changes import ParameterChange, TrajectoryChange
+from robot_dynamics_ros.control.laws.stop_laws import Damping
 from robot_dynamics_ros.control.modes import SessionMode
-from robot_dynamics_ros.control.safety.stop_action import StopAction
 from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
 
@@ -140,7 +140,7 @@ def stop(arm: Arm, kind: str) -> None:
     if kind == 'hold':
         session.perform(TrajectoryChange(session, lambda: (None, 0)))
     elif kind == 'tolerance':
-        session.loop.brake()
+        session.loop.switch(brake=True)
     else:  # states were missing for a while, and have returned
         arm.stamp += 200 * MS
 
@@ -191,17 +191,18 @@ def test_late_states_and_encoder_steps_cost_their_own_way_and_no_more(robot, kin
 def test_damping_with_fresh_states_decays_at_least_as_its_own_exponential(robot):
     """M dv/dt = -D v - c: the energy falls by 2 lambda, least eigenvalue of D relative to M."""
     tree = sample(robot).tree
-    D = StopAction('damping', tree).damping
+    D = Damping(tree).damping
     for seed in range(3):
         _, q, v = drawn(robot, seed)
         arm = Arm(robot, q, 0.3 * v, stop_action='damping')
         arm.state()
+        arm.session.loop.switch(arm.session.loop.stop_law)
         energy = 0.0
         for k in range(300):
             arm.plant.read(arm.q, arm.v)
             arm.stamp += MS
             arm.session.loop.observe(arm.stamp, arm.q, arm.v)
-            arm.session.loop.stop(fresh=True)
+            arm.session.loop.tick()
             arm.plant.step(arm.effort)
             M = arm.oracle().mass_matrix(arm.q) + np.diag(tree.armature)
             if k == 20:  # the command has gone over to the stop

@@ -111,6 +111,7 @@ class ComputedTorque(ModelLaw):
 
     name: ClassVar[str] = 'computed_torque'
     outputs: ClassVar[tuple[str, ...]] = ('inverse_dynamics',)
+    has_memory: ClassVar[bool] = False
     declared: ClassVar[tuple[Parameter, ...]] = (*FEEDBACK, *FRICTION, *SAMPLING)
 
     def build(self) -> None:

@@ -42,12 +42,14 @@ class ExternalEffort:
         effort: Shape (n,), N m or N; 0 if unknown.
         measured: Whether it comes from a force-torque sensor; else from the observer.
         known: Whether it is measured or observed.
+        commanded: Efforts of a wrench that the arm shall exert, which compliant laws add, shape
+            (n,), N m or N.
     """
 
-    __slots__ = ('effort', 'known', 'measured')
+    __slots__ = ('commanded', 'effort', 'known', 'measured')
 
     def __init__(self, n: int) -> None:
-        self.effort = np.zeros(n)
+        self.effort, self.commanded = np.zeros((2, n))
         self.measured = self.known = False
 
 
@@ -99,12 +101,16 @@ class ControlLaw(ABC):
     #: Parameters of the law. ``period`` and ``discretization`` are set by the loop; a parameter
     #: that another law declares too must have the same declaration.
     declared: ClassVar[tuple[Parameter, ...]] = ()
-    #: Whether the law is compliant, so that an added effort moves the arm.
+    #: Whether the law is compliant; it then adds ``external.commanded`` to its efforts.
     yields: ClassVar[bool] = False
     #: Whether it acts only while an enabling switch is pressed.
     needs_enabling: ClassVar[bool] = False
-    #: Factor of efforts that are added to those of the law; not 1 if the law shapes the mass.
-    force_gain: float = 1.0
+    #: Whether it takes over at once, at 1/5 of the limits per ms, instead of by a transfer.
+    urgent: ClassVar[bool] = False
+    #: Whether it may act while states are missing: at the last position, with zero velocity.
+    acts_on_old_states: ClassVar[bool] = False
+    #: Whether its efforts depend on past states, so that it is kept when parameters change.
+    has_memory: ClassVar[bool] = True
     #: Whether the law uses the joint reference.
     follows_reference: bool = True
     #: What the law limits since it began to act, one sentence; empty: nothing.
@@ -140,6 +146,12 @@ class ControlLaw(ABC):
 
     def reset(self, t: float, q: Array, v: Array) -> None:  # noqa: B027
         """Start or restart at a measured state at time t, s; stateless laws do nothing."""
+
+    def resembles(self, other: ControlLaw) -> bool:
+        """Return whether another law differs only by parameters that may change."""
+        return type(self) is type(other) and all(
+            self.parameters[name] == other.parameters[name] for name in self.structural
+        )
 
     def set_parameters(self, values: Mapping[str, Any]) -> None:
         """Change parameters such as gains between two ticks.

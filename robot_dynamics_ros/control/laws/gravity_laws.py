@@ -38,6 +38,7 @@ class GravityLaw(ModelLaw):
     """Base class of laws that add terms to gravity compensation; see :class:`ModelLaw`."""
 
     outputs: ClassVar[tuple[str, ...]] = ('gravity_forces',)
+    has_memory: ClassVar[bool] = False
 
     def gravity(self, q: Array) -> Array:
         """Return the efforts that balance gravity, shape (n,), N m or N; allocates."""
@@ -88,10 +89,12 @@ class GravityCompensation(GravityLaw):
         self._kernels.gravity_forces(q, out)
         np.multiply(self._damping, v, out=self._work)
         out -= self._work
+        out += self.external.commanded
 
     def decompose(self, t: float, q: Array, v: Array, reference: Reference) -> dict[str, Array]:
         """Return gravity and damping, shape (n,), N m or N; see :class:`ControlLaw`."""
-        return {'gravity': self.gravity(q), 'damping': -self._damping * v}
+        wrench = self.external.commanded.copy()
+        return {'gravity': self.gravity(q), 'damping': -self._damping * v, 'wrench': wrench}
 
 
 def joint_inertia(tree: RobotTree, home: Array) -> Array:

@@ -212,6 +212,7 @@ class HandGuiding(GravityLaw):
         self._guide(q, v, self._joints, self._damping, self._walls)
         out += self._damping
         out += self._walls
+        out += self.external.commanded
 
     def _add_surfaces(self, q: Array, v: Array, out: Array) -> None:
         """Add the efforts of the surfaces, N m or N."""
@@ -232,7 +233,9 @@ class HandGuiding(GravityLaw):
         gravity = self.gravity(q)
         self._guide(q, v, self._joints, self._damping, self._walls)
         moving = self._damping + self._friction.at(v, gravity)
-        return {'gravity': gravity, 'friction': moving, 'walls': self._walls + surfaces}
+        wrench = self.external.commanded.copy()
+        walls = self._walls + surfaces
+        return {'gravity': gravity, 'friction': moving, 'walls': walls, 'wrench': wrench}
 
 
 def surfaces_of(tree: RobotTree, program: str) -> ProgramKernel:

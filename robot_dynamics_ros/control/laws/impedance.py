@@ -103,6 +103,7 @@ class Impedance(ModelLaw):
 
     name: ClassVar[str] = 'impedance'
     yields: ClassVar[bool] = True
+    has_memory: ClassVar[bool] = False  # only the last velocity
     structural: ClassVar[frozenset[str]] = frozenset({'impedance_frame'})
     outputs: ClassVar[tuple[str, ...]] = ('inverse_dynamics', 'gravity_forces', 'mass_matrix')
     declared: ClassVar[tuple[Parameter, ...]] = (
@@ -134,8 +135,9 @@ class Impedance(ModelLaw):
         self._rows = 6 if self._frame else n
         self._numbers, self._stiffness = np.zeros(self._rows + 4), np.zeros(self._rows)
         self._kept = np.ones(1)
-        self._factor, self.force_gain, self._time = 1.0, 1.0, math.nan
-        self._previous, self._acceleration, self._zeros, self._shaping = np.zeros((4, n))
+        self._factor, self._time = 1.0, math.nan
+        self._previous, self._acceleration, self._zeros = np.zeros((3, n))
+        self._shaping, self._pushing = np.zeros((2, n))
         self._mean, self._half, self._swing, self._gravity, self._drives = np.zeros((5, n))
         self._spring, self._damper, self._free, self._sliding, self._load = np.zeros((5, n))
         self._mass, self._friction = np.zeros((n, n)), DriveFriction(tree)
@@ -196,6 +198,7 @@ class Impedance(ModelLaw):
         for part in (self._spring, self._damper, self._free, self._shaping):
             out += part
         out += self._friction_at(v, out)
+        out += self._pushing
 
     def _update_acceleration(self, t: float, v: Array) -> None:
         """Compute the acceleration from the last two velocities; 0 after a gap of two periods."""
@@ -212,9 +215,10 @@ class Impedance(ModelLaw):
     def _write(self, q: Array, v: Array, reference: Reference, out: Array) -> None:
         """Compute the effort of the reference's motion, spring, damper and null-space motion."""
         kernels, ahead, external = self._kernels, self._ahead, self.external
-        self.force_gain = 1.0 / self._factor if external.known else 1.0
-        np.multiply(self._stiffness, self.force_gain, out=self._numbers[: self._rows])
-        np.multiply(external.effort, self.force_gain - 1.0, out=self._shaping)
+        gain = 1.0 / self._factor if external.known else 1.0  # of forces, at the arm's own mass
+        np.multiply(self._stiffness, gain, out=self._numbers[: self._rows])
+        np.multiply(external.effort, gain - 1.0, out=self._shaping)
+        np.multiply(external.commanded, gain, out=self._pushing)
         v_r, a_r = reference.velocity, reference.acceleration
         np.add(v, v_r, out=self._mean)
         np.subtract(v, v_r, out=self._half)
@@ -273,7 +277,8 @@ class Impedance(ModelLaw):
             'shaping': self._shaping.copy(),
         }
         motor = sum(parts.values(), self._zeros)
-        return {**parts, 'friction': self._friction_at(v, motor).copy()}
+        wrench = self._pushing.copy()
+        return {**parts, 'friction': self._friction_at(v, motor).copy(), 'wrench': wrench}
 
 
 def compile_springs(tree: RobotTree, frame: str) -> Any:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ramp, joint-limit guard, driver's share and limiter as one compiled function; the ramp itself.
+"""Transfer between laws, joint-limit guard, driver's share and limiter as one compiled function.
 
 The formulas of each step are in its own module. Here they are traced and compiled without fused
 operations, so that the commands equal those of the interpreted formulas to the last bit.
@@ -14,7 +14,6 @@ from functools import partial
 
 import numpy as np
 
-from robot_dynamics_ros.control.laws.control_law import ControlLaw
 from robot_dynamics_ros.control.safety.limits import (
     EffortLimiter,
     GuardBounds,
@@ -25,7 +24,6 @@ from robot_dynamics_ros.control.safety.limits import (
     for_each_joint,
     limited_effort,
 )
-from robot_dynamics_ros.control.trajectories.trajectory import Reference
 from robot_dynamics_ros.spatial.scalar import Array, Scalar, select
 from robot_dynamics_ros.symbolic.kernel import compile_function
 
@@ -36,8 +34,8 @@ class SafeShell:
     Args:
         states: Positions, velocities and gravity forces, each of shape (n,); the arrays are stored
             and read in every tick.
-        efforts: Effort of the law and effort before the ramp, each of shape (n,), N m or N; the
-            arrays are stored and read in every tick, the latter only during the ramp.
+        efforts: Effort of the law and of the former one, each of shape (n,), N m or N; the arrays
+            are stored and read in every tick, the latter only during a transfer.
         limiter: Limiter with limits, last command and counts.
         guard: Joint-limit guard.
     """
@@ -158,83 +156,3 @@ def shell_formulas(
 def blended(ramp: Scalar, before: Scalar, desired: Scalar) -> Scalar:
     """Return the blend of two efforts with weight ``ramp`` of the second."""
     return select(ramp, 1.0, before + ramp * (desired - before), desired)
-
-
-class ActivationRamp:
-    r"""Weight of the law, :math:`s = 3x^2 - 2x^3` with :math:`x = (t - t_0)/T`.
-
-    Both efforts in :math:`\tau_0 + s\,(\tau - \tau_0)` must be computed at the present state;
-    an effort of another state or motion would act until the end of the ramp.
-
-    Args:
-        duration: T, s, not negative; 0: no ramp.
-    """
-
-    def __init__(self, duration: float) -> None:
-        self.duration = duration
-        self._begin = -math.inf
-
-    def start(self, t: float) -> None:
-        """Start the ramp at a time, s, on the clock of ``share``."""
-        self._begin = t
-
-    def finish(self) -> None:
-        """End the ramp: from now on the law acts alone."""
-        self._begin = -math.inf
-
-    def change(self, t: float, duration: float) -> None:
-        """Change the duration, s, at a time, s; a ramp in progress continues from its weight."""
-        x = (t - self._begin) / self.duration if self.duration > 0.0 else 1.0
-        self.duration = duration
-        self._begin = t - x * self.duration if x < 1.0 else -math.inf
-
-    def share(self, t: float) -> float:
-        """Return the weight of the law at a time, s: from 0 at the start to 1 after the ramp."""
-        if self.duration == 0.0:
-            return 1.0
-        x = (t - self._begin) / self.duration
-        if x >= 1.0:
-            return 1.0
-        return x * x * (3.0 - 2.0 * x) if x > 0.0 else 0.0
-
-
-class Transition:
-    """Provides the effort from which a law is blended in, see :class:`ActivationRamp`.
-
-    Attributes:
-        effort: Effort before the ramp, at the present state, shape (n,), N m or N.
-        ramp: Weight of the new law.
-        former: The previous law; None after activation.
-
-    Args:
-        n: Number of joints.
-    """
-
-    def __init__(self, n: int) -> None:
-        self.effort = np.zeros(n)
-        self.ramp, self._offset = ActivationRamp(0.0), np.zeros(n)
-        self.former: ControlLaw | None = None
-
-    def start(self, t: float, former: ControlLaw | None = None) -> None:
-        """Start the ramp at a time, s, from a law, else from the effort of ``set_offset``."""
-        self.former = former
-        self.ramp.start(t)
-
-    def set_offset(self, effort: Array, base: Array) -> None:
-        """Store the initial effort as an offset to a base effort, shape (n,) each, N m or N."""
-        np.subtract(effort, base, out=self._offset)
-
-    def write(self, t: float, q: Array, v: Array, reference: Reference, base: Array) -> None:
-        """Compute the effort before the ramp at a state into ``effort``.
-
-        Args:
-            t: Time, s.
-            q: Positions, shape (n,), rad or m.
-            v: Velocities, shape (n,), rad/s or m/s.
-            reference: The joint reference.
-            base: Base effort at this state, shape (n,), N m or N, see ``set_offset``.
-        """
-        if self.former is not None:
-            self.former.effort(t, q, v, reference, self.effort)
-        else:
-            np.add(base, self._offset, out=self.effort)

@@ -57,7 +57,6 @@ class ReferenceGenerator:
         speed_limit: Returns the speed limit of a trajectory, given whether it starts in motion;
             may be replaced.
         speed: Speed scaling of trajectories.
-        blends: Number of transitions to trajectories with another start.
         changes: Counter that increases whenever something else is followed; the goal of the
             previous trajectory has then ended.
 
@@ -68,7 +67,7 @@ class ReferenceGenerator:
     def __init__(self, tree: RobotTree) -> None:
         self._tree = tree
         self.reference = Reference(tree.n)
-        self.changes = self.blends = 0
+        self.changes, self._joins = 0, False
         self._trajectory: Trajectory = Hold(self.reference.position)
         self._start_ns = self._now_ns = 0
         #: Accepted trajectories that start later, and their starts, ns, in ascending order.
@@ -325,25 +324,30 @@ class ReferenceGenerator:
         elapsed, duration = self.progress
         return elapsed < duration
 
-    def sample(self, stamp_ns: int) -> None:
-        """Compute the reference at a state's timestamp, ns."""
+    def sample(self, stamp_ns: int) -> bool:
+        """Compute the reference at a state's timestamp, ns.
+
+        Returns:
+            Whether a transition to a trajectory that begins elsewhere has begun since the last
+            call, with a step of the acceleration.
+        """
         if self._waiting and stamp_ns >= self._waiting[0][0]:
             self._start_waiting(stamp_ns)
         self._now_ns = stamp_ns
+        joins, self._joins = self._joins, False
         trajectory = self._trajectory
-        if isinstance(trajectory, Hold):
-            trajectory.sample(0.0, self.reference)
-            return
         if isinstance(trajectory, TargetStream):
             trajectory.advance(stamp_ns)
+        if isinstance(trajectory, Hold | TargetStream):
             trajectory.sample(0.0, self.reference)
-            return
+            return joins
         speed = self.speed
         elapsed = speed.advance((stamp_ns - self._start_ns) / _SECOND_NS)
         speed.trajectory = trajectory
         self._sampler.sample(trajectory if speed.unscaled else speed, elapsed, self.reference)
         if isinstance(trajectory, Blended):
             self._trajectory = trajectory.after_blend(elapsed)
+        return joins
 
     def _start_waiting(self, stamp_ns: int) -> None:
         """Start the last of the trajectories that have started by a timestamp, ns."""
@@ -372,7 +376,7 @@ class ReferenceGenerator:
         if np.abs(offset).max() > _NEGLIGIBLE or (rate.any() and not joined):
             times = PEAK_VELOCITY * np.abs(offset) / _BLEND_SPEED + 2 * _BRAKING_S * np.abs(rate)
             seconds = max(float((times / fastest).max()), _MIN_BLEND_S)
-            self.blends += 1
+            self._joins = True
         start = now.rows.copy()
         self._trajectory = Blended(followed, begin, start, (offset, rate), seconds)
 

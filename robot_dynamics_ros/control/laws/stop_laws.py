@@ -1,0 +1,289 @@
+# SPDX-License-Identifier: Apache-2.0
+r"""Laws that stop an arm: for timeouts, deactivation, errors, contacts, and the end of a motion.
+
+``Zero``, ``Gravity``, ``Damping`` and ``HoldPosition`` are the stop actions: they may also act on
+an old state, and then get it with zero velocity, so that all except ``Zero`` only balance gravity.
+``Brake`` and ``Float`` need fresh states.
+
+The brake removes energy from any motion,
+
+.. math:: \tau = g - \alpha\,(M + J_a)\,v,
+
+with the largest :math:`\alpha` that the effort limits permit, see ``docs/reliability.md``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import numpy as np
+
+from robot_dynamics_ros.control.laws.control_law import ControlLaw
+from robot_dynamics_ros.control.laws.gravity_laws import GravityCompensation, inertia_matrix
+from robot_dynamics_ros.control.trajectories.trajectory import Reference
+from robot_dynamics_ros.dynamics.joint_terms import JointTerms
+from robot_dynamics_ros.dynamics.sampled_loop import CONTINUOUS, FeedbackLoop, Sampling
+from robot_dynamics_ros.model import RobotTree
+from robot_dynamics_ros.spatial.scalar import Array
+from robot_dynamics_ros.symbolic.kernel import KernelSet, compile_kernel
+
+#: Natural frequency of ``Damping`` and ``HoldPosition``, rad/s.
+FREQUENCY = 10.0
+
+
+class StopLaw(ControlLaw):
+    """Base class of the stop actions; ignores the reference and external efforts.
+
+    Args:
+        tree: The robot.
+        kernels: With ``gravity_forces`` and ``inverse_dynamics``; compiled from the tree if None.
+    """
+
+    follows_reference: bool = False
+    urgent: ClassVar[bool] = True
+    acts_on_old_states: ClassVar[bool] = True
+    has_memory: ClassVar[bool] = False  # it begins anew
+
+    def __init__(self, tree: RobotTree, kernels: KernelSet | None = None) -> None:
+        super().__init__(tree)
+        outputs = ('inverse_dynamics', 'gravity_forces')
+        self._kernels: Any = kernels or compile_kernel(tree, outputs=outputs)
+
+    def decompose(self, t: float, q: Array, v: Array, reference: Reference) -> dict[str, Array]:
+        """Return gravity and the rest; see :class:`ControlLaw`."""
+        gravity, whole = np.zeros((2, self.tree.n))
+        self._kernels.gravity_forces(q, gravity)
+        self.effort(t, q, v, reference, whole)
+        return {'gravity': gravity, 'feedback': whole - gravity}
+
+
+class Zero(StopLaw):
+    """No command: for arms with brakes, or whose driver holds them.
+
+    Args:
+        tree: The robot.
+        kernels: See :class:`StopLaw`.
+        share: Returns the effort that the driver adds at a state, shape (n,), N m or N, to which
+            the arm is left; None: nothing.
+    """
+
+    name: ClassVar[str] = 'zero'
+
+    def __init__(
+        self,
+        tree: RobotTree,
+        kernels: KernelSet | None = None,
+        share: Callable[[Array, Array], Array] | None = None,
+    ) -> None:
+        super().__init__(tree, kernels)
+        self._share = share
+
+    def effort(self, t: float, q: Array, v: Array, reference: Reference, out: Array) -> None:
+        """Compute the efforts for the coming period; see :class:`ControlLaw`."""
+        out[:] = 0.0 if self._share is None else self._share(q, v)
+
+
+class Gravity(StopLaw):
+    """Gravity compensation; the arm comes to rest by its own friction."""
+
+    name: ClassVar[str] = 'gravity'
+
+    def effort(self, t: float, q: Array, v: Array, reference: Reference, out: Array) -> None:
+        """Compute the efforts for the coming period; see :class:`ControlLaw`."""
+        self._kernels.gravity_forces(q, out)
+
+
+class Damping(Gravity):
+    """Gravity and damping, ``g(q) - D v`` with ``D = 2 w0 m``.
+
+    Attributes:
+        damping: D, shape (n,).
+
+    Args:
+        tree: The robot.
+        kernels: See :class:`StopLaw`.
+        sampling: Sampling of the loop.
+    """
+
+    name: ClassVar[str] = 'damping'
+
+    def __init__(
+        self,
+        tree: RobotTree,
+        kernels: KernelSet | None = None,
+        sampling: Sampling = CONTINUOUS,
+    ) -> None:
+        super().__init__(tree, kernels)
+        _, self.damping = stop_gains(tree, sampling)
+
+    def effort(self, t: float, q: Array, v: Array, reference: Reference, out: Array) -> None:
+        """Compute the efforts for the coming period; see :class:`ControlLaw`."""
+        super().effort(t, q, v, reference, out)
+        out -= self.damping * v
+
+
+def stop_gains(tree: RobotTree, sampling: Sampling, w: float = FREQUENCY) -> tuple[Array, Array]:
+    """Return K and D, shape (n,), critically damped for the inertia of each joint.
+
+    Args:
+        tree: The robot.
+        sampling: Sampling of the loop.
+        w: Natural frequency, rad/s; reduced to what is stable in the middle of the limits.
+    """
+    M = inertia_matrix(tree, tree.middle)
+    inertia = np.diag(M)
+    loop = FeedbackLoop('', M, np.diag(w * w * inertia), np.diag(2.0 * w * inertia))
+    w *= loop.largest(sampling)
+    return inertia * (w * w), inertia * (2.0 * w)
+
+
+#: Largest alpha, 1/s; largest part of the momentum that is removed in a period, and per time until
+#: the effort has acted.
+FASTEST_RATE, RATE_PER_PERIOD, RATE_PER_DELAY = 100.0, 0.1, 0.5
+#: Fraction of the initial speed below which the arm is at rest.
+_REST = 0.01
+
+
+def unknown_effort() -> Array | None:
+    """Return None: the effort in transit is unknown."""
+    return None
+
+
+class Brake(StopLaw):
+    """Removes the momentum of the arm, and detects when it is at rest.
+
+    Attributes:
+        delay: Time from a state until its effort acts, s. Gravity, inertia and momentum are
+            predicted by this time. Without the prediction, joints that hardly move are pushed
+            where the mass matrix is nearly singular.
+
+    Args:
+        tree: The robot with effort limits and rotor inertia.
+        kernels: See :class:`StopLaw`.
+        limits: Effort limits L, shape (n,), N m or N, not copied; those of the robot if None.
+        share: s, fraction of the effort not needed for gravity, in (0, 1].
+        sampling: Sampling of the loop, with its delay.
+        acting_effort: Returns the motor plus external effort during the delay, shape (n,), N m or
+            N; None: unknown, and the present momentum is used.
+
+    Cost: one inverse dynamics and about 15 us; allocates, since it acts only briefly.
+    """
+
+    name: ClassVar[str] = 'brake'
+    acts_on_old_states: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        tree: RobotTree,
+        kernels: KernelSet | None = None,
+        limits: Array | None = None,
+        share: float = 0.7,
+        sampling: Sampling = CONTINUOUS,
+        acting_effort: Callable[[], Array | None] = unknown_effort,
+    ) -> None:
+        super().__init__(tree, kernels)
+        self._limits = tree.effort_limit if limits is None else limits
+        self._share, self._terms = share, JointTerms.of(tree)
+        period = sampling.period
+        until = period * max(sampling.delay + 0.5, RATE_PER_DELAY / RATE_PER_PERIOD)
+        self._rate = min(FASTEST_RATE, RATE_PER_DELAY / until) if until else FASTEST_RATE
+        self._still, self._impulse, self._gravity, self._ahead = np.zeros((4, tree.n))
+        self.delay, self._acting_effort = sampling.delay * period, acting_effort
+        self._end = self._rest_speed = 0.0
+
+    def reset(self, t: float, q: Array, v: Array) -> None:
+        """Start to brake at a state; see :class:`ControlLaw`."""
+        alpha = self._decay_rate(q, v)
+        self._rest_speed = _REST * float(np.abs(v).max())
+        # At constant effort, the speed reaches 0 within 1/alpha; twice that suffices unless the
+        # arm is pushed.
+        self._end = t + 2.0 * (1.0 / alpha - math.log(_REST) / self._rate)
+
+    def is_over(self, t: float, v: Array) -> bool:
+        """Return whether the arm is at rest, or the time for braking has elapsed."""
+        return t >= self._end or float(np.abs(v).max()) <= self._rest_speed
+
+    def effort(self, t: float, q: Array, v: Array, reference: Reference, out: Array) -> None:
+        """Compute the efforts for the coming period; see :class:`ControlLaw`."""
+        alpha = self._decay_rate(q, v)
+        out[:] = self._gravity - alpha * self._impulse
+
+    def _decay_rate(self, q: Array, v: Array) -> float:
+        """Return alpha, 1/s; updates gravity and momentum."""
+        gravity, impulse, ahead = self._gravity, self._impulse, self._ahead
+        np.multiply(v, self.delay, out=ahead)
+        ahead += q
+        self._kernels.gravity_forces(ahead, gravity)
+        self._kernels.inverse_dynamics(ahead, self._still, v, impulse)  # M v + g
+        impulse -= gravity
+        impulse += self._terms.armature * v
+        acting, limit = self._acting_effort() if self.delay else None, self._limits
+        if acting is not None:
+            impulse += self.delay * (acting - gravity - self._terms.friction(v, gravity))
+        # Where gravity needs almost the whole limit, a tenth of the limit is used.
+        room = np.maximum(limit - np.abs(gravity), 0.1 * limit)
+        moving = np.abs(impulse) > 1e-12 * limit
+        if not moving.any():
+            return self._rate
+        return min(self._rate, float((self._share * room[moving] / np.abs(impulse[moving])).min()))
+
+
+class HoldPosition(Brake):
+    """Brakes, then holds the position: ``g(q) + K (q_0 - q) - D v`` with ``K = w0^2 m``.
+
+    Attributes:
+        stiffness, damping: K and D, shape (n,).
+
+    Args:
+        tree: See :class:`Brake`, also for those not listed.
+        frequency: w0, rad/s; reduced to what is stable in the middle of the limits.
+    """
+
+    name: ClassVar[str] = 'hold'
+    acts_on_old_states: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        tree: RobotTree,
+        kernels: KernelSet | None = None,
+        limits: Array | None = None,
+        share: float = 0.7,
+        sampling: Sampling = CONTINUOUS,
+        acting_effort: Callable[[], Array | None] = unknown_effort,
+        frequency: float = FREQUENCY,
+    ) -> None:
+        super().__init__(tree, kernels, limits, share, sampling, acting_effort)
+        self.stiffness, self.damping = stop_gains(tree, sampling, frequency)
+        self._anchor: Array | None = None
+
+    def hold_at(self, q: Array) -> None:
+        """Hold a position, shape (n,), rad or m, from now on."""
+        self._anchor = q.copy()
+
+    def reset(self, t: float, q: Array, v: Array) -> None:
+        """Start to brake at a state, and to hold there if it is at rest."""
+        super().reset(t, q, v)
+        self._anchor = None
+
+    def effort(self, t: float, q: Array, v: Array, reference: Reference, out: Array) -> None:
+        """Compute the efforts for the coming period; see :class:`ControlLaw`."""
+        if self._anchor is None and self.is_over(t, v):
+            self.hold_at(q)
+        if self._anchor is None:
+            super().effort(t, q, v, reference, out)
+            return
+        self._kernels.gravity_forces(q, out)
+        out += self.stiffness * (self._anchor - q) - self.damping * v
+
+
+class Float(GravityCompensation):
+    """Gravity compensation with damping as the reaction to a contact."""
+
+    urgent: ClassVar[bool] = True
+
+
+STOP_ACTIONS: dict[str, type[StopLaw]] = {
+    law.name: law for law in (Damping, Gravity, HoldPosition, Zero)
+}
