@@ -261,27 +261,43 @@ def require_known(parameters: Iterable[Parameter], names: Iterable[str], kind: s
             raise UnknownNameError(kind, name, known)
 
 
-def require_used(
-    parameters: Iterable[Parameter], values: Mapping[str, Any], given: Iterable[str]
-) -> None:
-    """Require that parameters given on purpose have an effect with the other values.
+def unused(
+    parameters: Iterable[Parameter],
+    values: Mapping[str, Any],
+    given: Iterable[str],
+    form: str = '-p {}:={}',
+) -> list[ConfigurationError]:
+    """Return an error for each parameter given on purpose without effect with the other values.
 
     Args:
         parameters: The declared parameters.
         values: All values by name.
-        given: Names of the parameters given on the command line.
+        given: Names of the parameters that were given.
+        form: How a parameter is given, with places for its name and value.
+    """
+    errors = []
+    for one in parameters:
+        if one.name in given and one.only and values[one.only[0]] not in one.only[1:]:
+            chooser, *users = one.only
+            problem = f'has no effect with {chooser} {values[chooser]!r}'
+            remedy = f'give {form.format(chooser, " or ".join(users))} too, or omit it'
+            errors.append(ConfigurationError(f'parameter {one.name!r}', problem, remedy))
+    return errors
+
+
+def require_used(
+    parameters: Iterable[Parameter],
+    values: Mapping[str, Any],
+    given: Iterable[str],
+    form: str = '-p {}:={}',
+) -> None:
+    """Require that parameters given on purpose have an effect, see :func:`unused`.
 
     Raises:
         ConfigurationError: One has none; names the choices that use it.
     """
-    for one in parameters:
-        if one.name in given and one.only and values[one.only[0]] not in one.only[1:]:
-            chooser, *users = one.only
-            raise ConfigurationError(
-                f'parameter {one.name!r}',
-                f'has no effect with {chooser} {values[chooser]!r}',
-                f'give -p {chooser}:={" or ".join(users)} too, or omit it',
-            )
+    for error in unused(parameters, values, given, form):
+        raise error
 
 
 def spread(value: list[float], n: int) -> list[float]:

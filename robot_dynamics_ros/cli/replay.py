@@ -35,7 +35,7 @@ from robot_dynamics_ros.dynamics import FORMULATIONS
 from robot_dynamics_ros.errors import ConfigurationError, RecordingError
 from robot_dynamics_ros.estimation.accumulate import RmsPeak
 from robot_dynamics_ros.model import RobotTree
-from robot_dynamics_ros.parameters import help_text, require_known
+from robot_dynamics_ros.parameters import help_text, require_known, require_used
 from robot_dynamics_ros.recordings.bag.files import short_name
 from robot_dynamics_ros.recordings.bag_jobs import find_bags
 from robot_dynamics_ros.recordings.metrics.effort import ContactStream
@@ -96,6 +96,7 @@ def run_replay(args: argparse.Namespace) -> int:
         description=args.description or '',
         reference=args.reference,
     )
+    require_used(PARAMETERS, source.parameters, set_values(args.changes), '--set {}={}')
     own = source.recorded and not changes and not args.description
     tolerance = args.tolerance if args.tolerance is not None else (TOLERANCE if own else np.inf)
     with atomic_folder(output) as work, CsvTable(work / 'rows.csv') as table:

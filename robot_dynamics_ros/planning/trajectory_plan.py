@@ -351,6 +351,8 @@ _DURATION_PARAMETER = {
     'line': 'speed',
 }
 
+_ANY = ('kind', *KINDS)
+
 #: The motion; each kind reads its own parameters.
 MOTION = (
     P('kind', 'point', 'Kind of motion: point, waypoints, sine, file (joint space); circle, line '
@@ -397,17 +399,18 @@ MOTION = (
     P('tool_angle', 0.0, 'Yaw of the tool (SCARA) or its pitch (four-joint arm).',
       unit='rad', only=('kind', 'circle', 'line')),
     P('avoid_collisions', True, 'Reject a motion with less than 5 mm distance to the ground or a '
-      'box, or 0.5 mm between links; requires coal (installed with Pinocchio) or MuJoCo.'),
+      'box, or 0.5 mm between links; requires coal (installed with Pinocchio) or MuJoCo.',
+      only=_ANY),
     P('boxes', [0.0], 'Obstacle boxes: centre and size of each in the base frame, six numbers '
-      'per box; a single number: none.', unit='m'),
+      'per box; a single number: none.', unit='m', only=_ANY),
     P('ground_below', 0.0, 'Distance of the ground below the base frame and below all fixed '
-      'links.', -100.0, 100.0, unit='m'),
+      'links.', -100.0, 100.0, unit='m', only=_ANY),
     P('approach_s', 2.0, 'Duration of the approach from the current position to the start, if '
-      'they differ.', 0.01, 1000.0, unit='s'),
+      'they differ.', 0.01, 1000.0, unit='s', only=_ANY),
     P('speed_scale', 1.0, 'Speed factor of the whole motion, including the approach; 0.25 for a '
-      'first test.', 0.01, 1.0),
+      'first test.', 0.01, 1.0, only=_ANY),
     P('sample_rate', 100.0, 'Trajectory points per second at full speed.', 1.0, 10000.0,
-      unit='Hz'),
+      unit='Hz', only=_ANY),
 )  # fmt: skip
 
 #: When the motion is sent, and the peers it waits for.

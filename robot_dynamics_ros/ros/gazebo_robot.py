@@ -170,12 +170,21 @@ class GazeboRobot(SequenceNode):
         self._begin_steps(self._all_steps(), ends=not settings['stay'])
 
     def on_stop(self) -> None:
-        """Set the forces to zero and end all child processes."""
+        """Set the forces to zero and end all child processes.
+
+        Raises:
+            SceneError: Gazebo does not answer that they are zero.
+        """
         self._steps.close()
         if self._commands is not None:
             self._commands.close()
         if self._guard is not None:
-            self._guard.release()
+            if not self._guard.release():
+                raise SceneError(
+                    f'forces of {self._model}',
+                    'may still act: Gazebo does not answer that they are zero',
+                    'end Gazebo, or publish zero on their topics',
+                )
             self.get_logger().info(f'forces of {self._model} set to zero')
 
     def _all_steps(self) -> Steps:

@@ -15,7 +15,9 @@ Forces
     Gazebo's system ApplyJointForce holds the last force indefinitely, even after its sender has
     ended. The node that inserts the robot therefore starts this module as a process and keeps its
     standard input open. When the input is closed, in order or because the node was killed, the
-    process sets the forces to zero.
+    process sets the forces to zero. Gazebo's command line may end before its message is sent, so
+    the model also contains a TriggeredPublisher per force: Gazebo itself answers each zero on the
+    topic of the force followed by ``/zero``. Zeros are sent until all are answered.
 """
 
 from __future__ import annotations
@@ -276,8 +278,9 @@ def _call(node: Any, timeout_ms: int, service: str, kind: str, fields: dict) -> 
 
 #: Timeout of Gazebo's command line, s; it takes about 0.3 s, longer on a busy machine.
 CALL_TIMEOUT_S = 5.0
-#: Number of zero messages: a busy machine may lose one, because its sender exits immediately.
-_ROUNDS = 2
+#: Time in which Gazebo must answer that all forces are zero, s.
+_PATIENCE_S = 12.0
+_ZERO = 'zero'
 #: After a kill, other nodes may command until the launch has ended them, s.
 _AFTER_KILL_S = 12.0
 _IN_ORDER = 'in order'
@@ -318,10 +321,11 @@ class ForceGuard:
             start_new_session=True,
         )
 
-    def release(self) -> None:
-        """Set the forces to zero; return when done."""
+    def release(self) -> bool:
+        """Set the forces to zero; return whether Gazebo answered that they are, or has ended."""
         with contextlib.suppress(subprocess.TimeoutExpired, BrokenPipeError):
-            self._process.communicate(_IN_ORDER, timeout=2.0 * _ROUNDS * CALL_TIMEOUT_S)
+            self._process.communicate(_IN_ORDER, timeout=2.0 * _PATIENCE_S)
+        return self._process.poll() == 0
 
 
 def start_gz(arguments: Sequence[str]) -> subprocess.Popen[str]:
@@ -341,32 +345,54 @@ def kill_gz(call: subprocess.Popen[str]) -> None:
         os.killpg(call.pid, signal.SIGKILL)
 
 
-def _set_to_zero(topics: Sequence[str]) -> None:
-    """Publish zero for all forces concurrently."""
-    end = time.monotonic() + CALL_TIMEOUT_S
-    calls = [
-        start_gz(['topic', '-t', topic, '-m', 'gz.msgs.Double', '-p', 'data: 0.0'])
-        for topic in topics
-    ]
-    for call in calls:
+def _call_gz(calls: Sequence[Sequence[str]]) -> list[str]:
+    """Run Gazebo's command line concurrently; return the outputs, empty if not in time."""
+    end, outputs = time.monotonic() + CALL_TIMEOUT_S, list[str]()
+    started = [start_gz(call) for call in calls]
+    for call in started:
         with contextlib.suppress(subprocess.TimeoutExpired):
             call.wait(max(end - time.monotonic(), 0.0))
         kill_gz(call)
+        outputs.append(call.communicate()[0])
+    return outputs
+
+
+def _set_to_zero(topics: Sequence[str]) -> list[str]:
+    """Publish zero for all forces until Gazebo answers; return those that it does not answer."""
+    end, answers = time.monotonic() + _PATIENCE_S, list[tuple[str, subprocess.Popen[str]]]()
+    pending = [*topics]
+    while pending and time.monotonic() < end:
+        for topic in pending:  # anew: some never receive on a busy machine
+            listen = ['topic', '-e', '-n', '1', '-t', f'{topic}/{_ZERO}']
+            answers.append((topic, start_gz(listen)))
+        _call_gz([['topic', '-t', topic, '-m', 'gz.msgs.Double', '-p', 'data: 0.0']
+                  for topic in pending])  # fmt: skip
+        answered = {topic for topic, call in answers if call.poll() == 0}
+        pending = [topic for topic in pending if topic not in answered]
+        (listed,) = _call_gz([['topic', '-l']] if pending else []) or ['']
+        if listed and not any(f'{topic}/{_ZERO}' in listed.split() for topic in pending):
+            pending = []  # Gazebo has ended, or the model is gone
+    for _, call in answers:
+        kill_gz(call)
         call.communicate()
+    return pending
 
 
-def end_forces(*topics: str) -> None:
-    """Wait until the owner ends, then set the forces to zero."""
+def end_forces(*topics: str) -> int:
+    """Wait until the owner ends, then set the forces to zero; return the exit code."""
     in_order = sys.stdin.read() == _IN_ORDER
     if not in_order:
         with contextlib.suppress(OSError):
             print('gazebo_robot was killed: its forces are set to zero', file=sys.stderr)
-    end, rounds = time.monotonic() + (0.0 if in_order else _AFTER_KILL_S), 0
-    while rounds < _ROUNDS or time.monotonic() < end:
-        if rounds >= _ROUNDS:
-            time.sleep(1.0)
-        _set_to_zero(topics)
-        rounds += 1
+    end = time.monotonic() + (0.0 if in_order else _AFTER_KILL_S)
+    while (left := _set_to_zero(topics)) or time.monotonic() < end:
+        if time.monotonic() > end:
+            break
+        time.sleep(1.0)
+    if left:
+        with contextlib.suppress(OSError):
+            print(f'Gazebo does not answer that these are zero: {left}', file=sys.stderr)
+    return int(bool(left))
 
 
 if __name__ == '__main__':
@@ -375,4 +401,4 @@ if __name__ == '__main__':
     else:
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, signal.SIG_IGN)
-        end_forces(*sys.argv[2:])
+        sys.exit(end_forces(*sys.argv[2:]))

@@ -28,7 +28,7 @@ from rclpy.task import Future
 from std_msgs.msg import String
 
 from robot_dynamics_ros.errors import ConfigurationError, PeerTimeoutError, RobotDynamicsError
-from robot_dynamics_ros.parameters import REMOVED, Parameter, checked
+from robot_dynamics_ros.parameters import REMOVED, Parameter, checked, unused
 from robot_dynamics_ros.ros.rclpy_compat import parameter_overrides
 
 LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
@@ -136,7 +136,15 @@ def declare(node: Any, parameters: Iterable[Parameter]) -> None:
         return [_in_type(x, node.describe_parameter(x.name).type)
                 if node.has_parameter(x.name) else x for x in changes]  # fmt: skip
 
+    def warn_unused(changes: Iterable[GivenParameter]) -> None:
+        given = {one.name for one in changes}
+        choosers = {one.only[0] for one in parameters if one.name in given and one.only}
+        now = {name: node.get_parameter(name).value for name in choosers}
+        for error in unused((x for x in parameters if x.name in given), now, given):
+            node.get_logger().warning(f'{error.culprit} {error.problem}, it is kept for others')
+
     node.add_pre_set_parameters_callback(converted)  # one per node: their results add up
+    node.add_post_set_parameters_callback(warn_unused)
 
 
 def declare_new(node: Any, parameters: Iterable[Parameter], prefix: str = '') -> dict[str, Any]:

@@ -136,9 +136,10 @@ DRIVER = (
       'and after the last command: hold (a stiff position controller) or none.',
       choices=('hold', 'none'), fixed=True, only=('mode', 'real_time')),
     P('own_position', [0.0], "Setpoint of the driver's own controller, rad or m, one per joint; a "
-      'single number: the current position of the arm.', per_joint=True),
+      'single number: the current position of the arm.', per_joint=True,
+      only=('own_controller', 'hold')),
     P('own_speed', 0.5, "Speed at which the driver's own controller moves to own_position.", 0.001,
-      10.0, unit='rad/s or m/s'),
+      10.0, unit='rad/s or m/s', only=('own_controller', 'hold')),
     P('rate_check', True, 'Stop with a reflex, until ~/recover is called, if a command changes '
       'faster than the profile allows.', fixed=True),
     P('torque_ripple', [0.0], 'Amplitude of the torque ripple, as a fraction of the effort.',

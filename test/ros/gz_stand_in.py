@@ -19,6 +19,12 @@ if {hangs} and sum(line.startswith('model') for line in open(folder / 'notes')) 
     time.sleep(100.0)
 if words[0] == 'sim':
     time.sleep(1000.0)
+elif words[:2] == ['topic', '-e']:  # the answer to a zero, unless the first are lost
+    sent = f'-t {{words[5].removesuffix("/zero")}} -m'
+    while sum(sent in x for x in open(folder / 'notes')) <= {lost}:
+        time.sleep(0.05)
+elif words[:2] == ['topic', '-l']:
+    print({topics!r})
 elif words[:2] == ['service', '-l']:
     print({services!r})
 elif words[0] == 'service':
@@ -45,6 +51,8 @@ class Gazebo:
         model: str = 'scara',
         hangs: bool = False,
         unanswered: int = 0,
+        lost: int = 0,
+        topics: str = '/model/scara/joint/joint1/cmd_force/zero',
     ) -> None:
         self._notes = folder / 'notes'
         text = GZ.format(
@@ -54,6 +62,8 @@ class Gazebo:
             model=model,
             hangs=hangs,
             unanswered=unanswered,
+            lost=lost,
+            topics=topics,
         )
         write_script(folder / 'gz', text, '-IS')
         self.env = {'PATH': f'{folder}{os.pathsep}{os.environ["PATH"]}'}

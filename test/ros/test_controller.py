@@ -622,6 +622,7 @@ checks = len(node._on_set_parameters_callbacks)
 again(joint1__trajectory=0)
 assert acting() == [0.0, 0.1, 3.0], acting()
 assert len(node._on_set_parameters_callbacks) == checks
+assert node.set_parameters([Parameter('null_space_frequency', value=4.0)])[0].successful
 print('as expected')
 """
 
@@ -640,6 +641,7 @@ def test_tolerances_act_as_set_also_across_reconfigurations_and_what_is_unknown_
         "'constraints.joint9.goal' is unknown and has no effect",
         "'path_tolerance' was removed and has no effect: set constraints.<joint>.trajectory",
         "'payload_mas' is unknown and has no effect; did you mean 'payload_mass'?",
+        "'null_space_frequency' has no effect with law 'computed_torque', it is kept for others",
     ):
         assert node.output.count(warning) == 1, node.output
 

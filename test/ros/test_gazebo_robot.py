@@ -82,14 +82,34 @@ def test_an_insertion_that_is_not_answered_is_asked_for_again(processes, peer, t
     assert len(gazebo.asked('EntityFactory')) == 3
 
 
-def test_its_last_act_is_to_set_every_force_to_zero(processes, peer, gazebo):
+@pytest.mark.parametrize('lost', [0, 2])
+def test_its_last_act_is_to_set_every_force_to_zero_until_gazebo_answers(
+    processes, peer, tmp_path, lost
+):
     Controller(peer).active = True
+    gazebo = Gazebo(tmp_path, lost=lost)
     node = processes.start('gazebo_robot', ARM, env=gazebo.env)
     peer.spin_until(lambda: 'world unpaused' in node.output, 20.0, 'unpaused world')
     assert not gazebo.asked('cmd_force')
     assert node.stop() == 0
-    expected = [f'topic -t {topic} -m gz.msgs.Double -p data: 0.0' for topic in TOPICS]
-    assert sorted(gazebo.asked('cmd_force')) == sorted(2 * expected), 'one may get lost'
+    for topic in TOPICS:
+        sent = gazebo.asked(f'topic -t {topic} -m gz.msgs.Double -p data: 0.0')
+        assert len(sent) > lost
+    assert 'forces of scara set to zero' in node.output
+
+
+@pytest.mark.parametrize(('topics', 'code'), [('/model/scara/joint/joint1/cmd_force/zero', 1),
+                                              ('/clock', 0)])  # fmt: skip
+def test_a_force_that_may_still_act_is_an_error_unless_gazebo_has_ended(
+    processes, peer, tmp_path, topics, code
+):
+    Controller(peer).active = True
+    gazebo = Gazebo(tmp_path, lost=1000, topics=topics)
+    node = processes.start('gazebo_robot', ARM, env=gazebo.env)
+    peer.spin_until(lambda: 'world unpaused' in node.output, 20.0, 'unpaused world')
+    assert node.stop(seconds=60.0) == code
+    assert ('error: forces of scara may still act' in node.output) == bool(code)
+    assert ('set to zero' in node.output) != bool(code)
 
 
 def test_no_force_is_left_by_one_that_is_killed(processes, peer, gazebo):
@@ -100,8 +120,8 @@ def test_no_force_is_left_by_one_that_is_killed(processes, peer, gazebo):
     os.kill(node.pid, signal.SIGKILL)
     expected = {f'topic -t {topic} -m gz.msgs.Double -p data: 0.0' for topic in TOPICS}
     # Repeatedly: a controller that ends a little later sends a last command.
-    wait_until(lambda: len(gazebo.asked('cmd_force')) >= 3 * 4, 20.0, 'zeros')
-    assert set(gazebo.asked('cmd_force')) == expected
+    wait_until(lambda: len(gazebo.asked('Double')) >= 3 * 4, 20.0, 'zeros')
+    assert set(gazebo.asked('Double')) == expected
     assert 'gazebo_robot was killed: its forces are set to zero' in node.output
 
 

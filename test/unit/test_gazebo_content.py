@@ -29,6 +29,7 @@ LINKAGE = ['lower_arm_joint', 'upper_arm_joint', 'crank_joint', 'rod_joint']
 WORLDS = sorted((PROJECT / 'worlds').glob('*.sdf'))
 JOINT_STATES = 'gz::sim::systems::JointStatePublisher'
 JOINT_FORCE = 'gz::sim::systems::ApplyJointForce'
+ANSWER = 'gz::sim::systems::TriggeredPublisher'
 
 each_arm = pytest.mark.parametrize('robot', ARMS)
 each_robot = pytest.mark.parametrize('robot', ROBOTS)
@@ -130,6 +131,9 @@ def test_the_native_description_publishes_all_joints_and_drives_the_driven(robot
     assert [name.text for name in states.iter('joint_name')] == all_joints
     assert [plugin.findtext('joint_name') for plugin in found[JOINT_FORCE]] == driven
     assert {p.get('filename') for p in found[JOINT_FORCE]} == {'gz-sim-apply-joint-force-system'}
+    answers = [[e.get('topic') for e in plugin] for plugin in found[ANSWER]]
+    forces = [f'/model/{robot}/joint/{name}/cmd_force' for name in driven]
+    assert answers == [[force, f'{force}/zero'] for force in forces], 'zeros are answered'
 
 
 @each_arm

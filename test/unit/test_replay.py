@@ -595,6 +595,7 @@ def test_a_difference_is_told_with_joint_size_and_time(recorded, tmp_path, capsy
     ('words', 'message'),
     [
         (['--set', 'stiffness=3'], "unknown controller's parameter 'stiffness'; known: "),
+        (['--set', 'null_space_frequency=3'], 'give --set law=impedance too, or omit it'),
         (['--set', 'stiffness'], 'has no =; write KEY=VALUE'),
         (['--set', 'natural_frequency=-3'], 'give one finite number of at least 0 for all'),
         (['--set', 'effort_limit=x'], "effort_limit = 'x' refused: give one finite number of "),
