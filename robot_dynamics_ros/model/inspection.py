@@ -84,7 +84,7 @@ def check_joint(
     if joint.mimic is not None:
         problem = f'is a mimic joint of {joint.mimic.leader!r} and has no independent effort'
         remedy = 'it is coupled to its leader; to exclude it, make it fixed or set mimic=lock'
-        findings.append(error(DescriptionError(culprit, problem, remedy), cause='mimic'))
+        findings.append(warning(culprit, problem, remedy, cause='mimic'))
     effort = limits.effort if driven and not math.isnan(limits.effort) else None
     report = JointReport(
         joint.name,

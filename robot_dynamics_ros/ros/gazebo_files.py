@@ -10,7 +10,6 @@ import os
 import re
 import shutil
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 from xml.etree import ElementTree
@@ -20,11 +19,12 @@ import yaml
 from robot_dynamics_ros.control.topics import force_topic
 from robot_dynamics_ros.description.shipped import share_directory
 from robot_dynamics_ros.description.urdf import parse_xml, read_description
-from robot_dynamics_ros.errors import ConfigurationError, MissingDependencyError
+from robot_dynamics_ros.errors import MissingDependencyError
 from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.ros.gazebo_world import (
     gazebo_name,
     lockstep_world,
+    read_world,
     step_ns,
     temporary_file,
 )
@@ -256,9 +256,4 @@ def world_name(file: str) -> str:
     Raises:
         ConfigurationError: The file does not exist or contains no world.
     """
-    if not Path(file).is_file():
-        raise ConfigurationError(f'world {file!r}', 'no such file', 'give the path of an SDF file')
-    world = ElementTree.parse(file).getroot().find('world')
-    if world is None:
-        raise ConfigurationError(f'world {file!r}', 'has no <world>', 'give an SDF world')
-    return world.get('name', '')
+    return read_world(file).get('name', '')

@@ -37,6 +37,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 from robot_dynamics_ros.description.urdf import parse_xml
 from robot_dynamics_ros.errors import (
@@ -90,8 +91,8 @@ def temporary_file(name: str, text: str) -> Path:
     return path
 
 
-def step_ns(file: str) -> int:
-    """Return the step size of the world in an SDF file, ns; 1 ms if not specified.
+def read_world(file: str) -> ElementTree.Element:
+    """Return the world in an SDF file.
 
     Raises:
         ConfigurationError: It is not an SDF file with a world.
@@ -103,10 +104,20 @@ def step_ns(file: str) -> int:
         raise ConfigurationError(culprit, error.problem, remedy) from error
     if world is None:
         raise ConfigurationError(culprit, 'has no <world>', remedy)
-    text = world.findtext('physics/max_step_size') or '0.001'
+    return world
+
+
+def step_ns(file: str) -> int:
+    """Return the step size of the world in an SDF file, ns; 1 ms if not specified.
+
+    Raises:
+        ConfigurationError: It is not an SDF file with a world.
+    """
+    text = read_world(file).findtext('physics/max_step_size') or '0.001'
     with contextlib.suppress(ValueError):
         return round(NANO * float(text))
-    raise ConfigurationError(culprit, f'has a max_step_size of {text!r}', 'give it in s')
+    problem = f'has a max_step_size of {text!r}'
+    raise ConfigurationError(f'world {file!r}', problem, 'give it in s')
 
 
 def bindings() -> tuple[str, str]:

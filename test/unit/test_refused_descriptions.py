@@ -119,8 +119,6 @@ TABLE = {
                        "joint 'j2'", "unsupported type 'floating'", 'revolute'),
     'joint without type': (spoilt(' type="prismatic"', ''), DescriptionError, "joint 'j2'",
                            "unsupported type ''", 'revolute'),
-    'mimic': (spoilt(J2, J2.replace('</joint>', '<mimic joint="j1"/></joint>')),
-              DescriptionError, "joint 'j2'", 'mimic joint', 'make it fixed'),
     'NaN mass': (spoilt('<mass value="2.0"/>', '<mass value="nan"/>'), DescriptionError,
                  "link 'arm' <mass value>", "'nan' is not a finite number", 'give one number'),
     'infinite inertia': (spoilt('ixx="0.02"', 'ixx="inf"'), DescriptionError,
