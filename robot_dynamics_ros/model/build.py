@@ -311,11 +311,16 @@ def exact_angle(angle: float) -> float:
     1.57, 1.5708 and 1.5707 are a quarter turn; 1.5712, 1.58 and 1.6 are what they say.
     """
     exact = round(angle / _QUARTER) * _QUARTER
-    digits, _, power = repr(angle).partition('e')
-    off, unit = abs(angle - exact), 10.0 ** (int(power or 0) - len(digits.partition('.')[2]))
+    off, unit = abs(angle - exact), last_digit(angle)
     truncated = abs(angle) < abs(exact) and off < unit
     rounded = unit < 0.1 and (off <= 0.5 * unit or truncated)
     return exact if rounded or off < _ANGLE_ROUNDING else angle
+
+
+def last_digit(number: float) -> float:
+    """Return the unit of the last digit of a number as it is written: 0.01 for 1.57."""
+    digits, _, power = repr(number).partition('e')
+    return 10.0 ** (int(power or 0) - len(digits.partition('.')[2]))
 
 
 @lru_cache(maxsize=8)

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from decimal import Decimal
 
 import numpy as np
 
 from robot_dynamics_ros.description.urdf import TENSOR, Inertial
+from robot_dynamics_ros.model.build import last_digit
 from robot_dynamics_ros.spatial.inertia import inconsistency, shift_inertia, symmetric_tensor
 from robot_dynamics_ros.spatial.rotation import rotation_from_rpy
 from robot_dynamics_ros.spatial.scalar import Array
@@ -54,7 +54,7 @@ def is_beyond_rounding(inertial: Inertial) -> bool:
     largest, mass = float(np.abs(moments).max()), abs(inertial.mass)
     allowed = 1e-6 * largest + mass * _MILLIMETRE**2
     if min(inertial.ixx, inertial.iyy, inertial.izz) >= 0.0:
-        digits = [10.0 ** int(Decimal(repr(x)).as_tuple().exponent) for x in elements if x]
+        digits = [last_digit(x) for x in elements if x]
         most = max(0.05 * largest, mass * _CENTIMETRE**2)
         allowed += min(1.5 * min(digits, default=0.0), most)
     return bool(moments[0] < -allowed)

@@ -14,6 +14,7 @@ a hit or a reversal of friction lasts longer than one sample, so it is none.
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -144,7 +145,7 @@ def _around(values: Array, skipped: int) -> Array:
     return np.maximum(before, after)
 
 
-def _resolution(values: Array, largest: float = np.inf) -> Array:
+def _resolution(values: Array, largest: float = math.inf) -> Array:
     """Return the smallest change of each column, a step of its sensor, shape (n,).
 
     It is 0 where there are too few changes, and at most ``largest``.

@@ -165,7 +165,10 @@ def _check_turns(q: Array, tree: RobotTree) -> None:
 
 
 def _check_frozen(run: Recording, *, measured: bool) -> None:
-    """Reject states that stay the same to the last digit while the efforts change."""
+    """Reject states that stay the same to the last digit while the efforts change.
+
+    Efforts that change in the second half only begin a motion, or overcome friction.
+    """
     effort = np.nan_to_num(run.measured_effort if measured else run.effort)
     if len(run.time) < 2 or not np.ptp(run.position, axis=0).any():
         return
@@ -174,7 +177,7 @@ def _check_frozen(run: Recording, *, measured: bool) -> None:
     edges = np.flatnonzero(np.diff(np.append(same, False).astype(int), prepend=0))
     size = np.maximum(np.ptp(effort, axis=0), np.finfo(float).tiny)
     for start, end in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True):
-        held = slice(start - 1, end)
+        held = slice(start - 1, (start + end) // 2)
         seconds = float(run.time[end - 1] - run.time[start - 1])
         if seconds > _FROZEN_S and (np.ptp(effort[held], axis=0) > _FROZEN_EFFORT * size).any():
             raise RecordingError(

@@ -90,7 +90,8 @@ def test_it_runs_with_its_own_parameters_and_shows_its_own_figures(processes, pe
     ).descriptors
     assert 'pd_gravity' in law.additional_constraints
     assert 'virtual_spring' in law.additional_constraints
-    assert (stiffness.description, stiffness.read_only) == ('Stiffness k [N m/rad].', False)
+    said = 'virtual_spring: Stiffness k [N m/rad].'
+    assert (stiffness.description, stiffness.read_only) == (said, False)
     assert 'newton_euler' in formulation.additional_constraints
 
 

@@ -288,7 +288,7 @@ def test_the_plan_is_made_from_the_first_part_that_moves(tmp_path, monkeypatch, 
     assert 'timing semi_implicit' in capsys.readouterr().out
     write_recording(tmp_path / 'rest', run.rows(run.time < 5.0))
     assert identify(tmp_path / 'rest', '--output', tmp_path / 'none') == 2
-    assert 'moves no joint only' in capsys.readouterr().err
+    assert 'moves no joint; record a motion' in capsys.readouterr().err
     odd = np.where(run.time < 2.0, 50.0, 0.0)[:, np.newaxis]
     write_recording(tmp_path / 'odd', replace(run, position=run.position + odd))
     assert identify(tmp_path / 'odd', '--output', tmp_path / 'none') == 2
