@@ -9,11 +9,11 @@ message) affects few others. Filtering positions, velocities, accelerations, eff
 of friction with the same filter preserves the equation of motion between them, which is linear in
 the fast-varying signals.
 
-Samples at arbitrary times are differentiated without delay by fitting a weighted line around every
-instant, with weights :math:`w = e^{-(t_j - t)^2/2\sigma^2}`, truncated at :math:`4\sigma`. At
-equal intervals :math:`e^{i\omega t}` gives :math:`i\omega\,e^{-\sigma^2\omega^2/2}`; with
-:math:`\sigma = \sqrt{\ln 2}/2\pi f_c` a motion of frequency :math:`f_c` keeps :math:`1/\sqrt2` of
-its velocity.
+Samples at arbitrary times are differentiated without delay by fitting a cubic around every
+instant, with weights :math:`w = e^{-(t_j - t)^2/2\sigma^2}`, truncated at :math:`5\sigma`. At
+equal intervals :math:`e^{i\omega t}` gives :math:`i\omega\,(1 + y)\,e^{-y}` with
+:math:`y = \sigma^2\omega^2/2`; a motion of frequency :math:`f_c` keeps :math:`1/\sqrt2` of its
+velocity, a slow one all but :math:`y^2/2`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,10 @@ _MOVED = 10.0  # ratio of velocity to noise standard deviation above which a joi
 _REST_SPEED = 1e-6  # rad/s or m/s; slower joints are at rest
 _MOTION = 0.99  # fraction of the velocity power attributed to the motion
 _CHANGE = 1e-9  # relative to the largest value; smaller changes are rounding
-_REACH = 4.0  # truncation of the window, standard deviations
+_REACH = 5.0  # truncation of the window, standard deviations
+_CUBIC = 3  # degree of the polynomials that are differentiated,
+_HALVED = 1.078  # whose (1 + y) e^-y is 1/sqrt(2)
+_SINGULAR = 1e-9  # share of a power that others do not determine
 _BLOCK = 4096  # rows processed at once
 _WINDOWS = 8  # least number of windows for a spectrum
 
@@ -171,7 +174,7 @@ def white_noise(values: Array) -> Array:
 
 def window_deviation(cutoff: float) -> float:
     """Return the standard deviation of the window for a cutoff in Hz, s."""
-    return math.sqrt(math.log(2.0)) / (2.0 * math.pi * cutoff)
+    return math.sqrt(2.0 * _HALVED) / (2.0 * math.pi * cutoff)
 
 
 def half_width(cutoff: float) -> float:
@@ -180,7 +183,7 @@ def half_width(cutoff: float) -> float:
 
 
 def differentiate(time: Array, values: Array, cutoff: float, period: float) -> Array:
-    """Differentiate samples with a weighted line fit around each of them.
+    """Differentiate samples with a weighted cubic fit around each of them.
 
     Args:
         time: Shape (N,), s, increasing; not necessarily at equal intervals.
@@ -205,10 +208,43 @@ def differentiate(time: Array, values: Array, cutoff: float, period: float) -> A
         weight = np.exp(-0.5 * np.square(offset / sigma))
         weight[~(np.abs(offset) <= _REACH * sigma * (1.0 + 1e-9))] = 0.0
         offset = np.where(weight > 0.0, offset, 0.0)
-        mean = (weight * offset).sum(axis=1) / weight.sum(axis=1)
-        arm = weight * (offset - mean[:, np.newaxis])
-        spread = (arm * offset).sum(axis=1)
+        arm = _slope_weights(offset / sigma, weight) / sigma
         near = windows(x[start : stop + 2 * half], width, axis=0)  # (rows, n, width)
-        with np.errstate(invalid='ignore', divide='ignore'):
-            slope[start:stop] = np.einsum('rw,rnw->rn', arm, near) / spread[:, np.newaxis]
+        slope[start:stop] = np.einsum('rw,rnw->rn', arm, near)
     return slope
+
+
+def _slope_weights(x: Array, weight: Array) -> Array:
+    """Return the weights of samples in the slope at 0 of the polynomial fitted to each row.
+
+    The polynomials are orthogonal in the samples, by the recurrence of Stieltjes. Where there are
+    too few samples for a degree, a lower one is fitted.
+
+    Args:
+        x: Abscissas, shape (r, w).
+        weight: Weights of the fit, shape (r, w).
+
+    Returns:
+        Array of shape (r, w); NaN in rows with less than two samples.
+    """
+    norm = weight.sum(axis=1, keepdims=True)
+    values, before = np.ones_like(x), np.zeros_like(x)  # of the polynomials at x,
+    at, slope = np.ones_like(norm), np.zeros_like(norm)  # at 0, and their slopes there
+    at_before, slope_before, ratio = np.zeros_like(norm), np.zeros_like(norm), np.zeros_like(norm)
+    total = np.full(x.shape, np.nan)
+    for degree in range(1, _CUBIC + 1):
+        middle = (weight * x * values * values).sum(axis=1, keepdims=True) / norm
+        values, before = (x - middle) * values - ratio * before, values
+        at, at_before, slope, slope_before = (
+            -middle * at - ratio * at_before,
+            at,
+            at - middle * slope - ratio * slope_before,
+            slope,
+        )
+        size = (weight * values * values).sum(axis=1, keepdims=True)
+        known = size > _SINGULAR * norm
+        ratio, norm = np.where(known, size / norm, 0.0), np.where(known, size, 1.0)
+        term = np.where(known, weight * values * slope / norm, 0.0 if degree > 1 else np.nan)
+        total = term if degree == 1 else total + term
+        values = np.where(known, values, 0.0)
+    return total

@@ -14,7 +14,8 @@ squared residuals :math:`S_j` of the joints is the Bayesian information criterio
 
 with the numbers of independent samples N, so one load is preferred to the factors that would
 explain it at each joint separately. A cause is reported if it explains most of what all others
-leave at a joint; below what the timing of the samples resolves, nothing is.
+leave at a joint with a residual above one percent of its effort; below what the timing of the
+samples resolves, nothing is.
 
 Source: Schwarz 1978 (the criterion); Efroymson 1960 (stepwise selection).
 """
@@ -54,6 +55,7 @@ _CORRELATED = 10.0  # correlated samples equivalent to one independent sample
 _EVIDENCE = 10.0  # nats: least evidence of a cause
 _TIE = 1e-3  # nats: least gain of another cause in place of one
 _EXPLAINED = 0.5  # least share that a reported cause explains of the remaining squared residual
+_MATTERS = 0.01  # of a joint's effort: least residual of which causes are reported
 _MOST_CAUSES = 3  # per joint
 
 
@@ -341,11 +343,12 @@ class EffortResidual(ResidualSums):
     def causes(self) -> list[tuple[str, str]]:
         """Return severity and sentence of each cause found, except of another gravity."""
         found = [one for one in self.explanation() if one.cause.name != 'gravity']
-        found = [one for one in found if (one.share >= _EXPLAINED).any()]
+        matters = ~(self.share < _MATTERS)  # also where no effort acts
         texts = []
         for one in found:
-            joints = np.flatnonzero(one.share >= _EXPLAINED).tolist()
-            texts.append(sentence(self.model.tree, one.cause, one.values, one.share, joints))
+            joints = np.flatnonzero((one.share >= _EXPLAINED) & matters).tolist()
+            if joints:
+                texts.append(sentence(self.model.tree, one.cause, one.values, one.share, joints))
         return texts
 
 

@@ -225,10 +225,10 @@ class RecordingReader:
             RecordingError: No state can be used.
         """
         self._start()
-        empty = True
+        empty, held = True, max(2 * _MAX_DELAY_NS, self._margin_ns)
         for block in run_columns(self.bag, self.topics):
             self._add(block)
-            while self._span_ns() >= seconds * NANO + 2 * _MAX_DELAY_NS:
+            while self._span_ns() >= seconds * NANO + held:
                 yield self._pop_rows(round(seconds * NANO))
                 empty = False
         rest = self._states.flush()
@@ -313,13 +313,18 @@ class RecordingReader:
             parameters=self._parameters,
         )
 
+    @property
+    def _margin_ns(self) -> int:
+        """How far the velocity of a state depends on its neighbours, ns."""
+        cutoff = self.layout.cutoff
+        return math.ceil(half_width(cutoff) * NANO) if cutoff else 0
+
     def _velocity(self, rows: Rows, rest: Rows) -> Array:
         """Return the velocities, differentiated from the positions if not recorded."""
         cutoff = self.layout.cutoff
         if not cutoff:
             return rows.velocity
-        first = rows.stamp_ns[0]
-        margin = 2 * half_width(cutoff) * NANO
+        first, margin = rows.stamp_ns[0], self._margin_ns
         before = self._previous.take(self._previous.stamp_ns >= first - margin)
         after = rest.take(rest.stamp_ns <= rows.stamp_ns[-1] + margin)
         near = Rows.joined([before, rows, after])

@@ -83,8 +83,9 @@ def test_negative_friction_is_no_cause(rng):
 
 
 @pytest.mark.slow
-def test_an_exact_run_has_no_cause():
-    """Parts of a million are left by solvers, and mean nothing."""
+@pytest.mark.parametrize('heavier', [1.0, 1.004])
+def test_an_exact_run_has_no_cause(heavier):
+    """Parts of a million are left by solvers, and mean nothing; below 1 % nothing matters."""
     arm = sample('planar_2r')
     drives = Drives([0.0, 0.0], [0.0, 0.0], [0.0, 0.0], [0.0, 0.0])
     q = periodic_motion(1, 2, 8.0, 1e-3, swing=0.3)
@@ -92,6 +93,7 @@ def test_an_exact_run_has_no_cause():
     run.velocity[:] *= 1.0 + 4e-6
     run.effort[:] += 1e-5 * np.sign(run.velocity)
     tree = load_robot(arm.xml, arm.gravity, effort_limit=1e3)
+    tree = tree.with_changes(mass=heavier * tree.mass)
     evaluator = Evaluator(tree, AnalysisSettings(frame='link2'))
     evaluator.evaluate([run])
     assert evaluator.timing.name == 'semi_implicit'

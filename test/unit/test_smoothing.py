@@ -6,6 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from bags import MS, Motion, state, write
+from scipy.optimize import brentq
 
 from robot_dynamics_ros.estimation.filtering import differentiate, half_width
 from robot_dynamics_ros.recordings.reading import read_chunks, read_recording
@@ -13,24 +14,25 @@ from robot_dynamics_ros.recordings.reading import read_chunks, read_recording
 PERIOD = 1e-3
 
 
-def test_the_slope_of_a_line_is_exact_at_any_stamps_and_at_the_ends(rng):
+def test_the_slope_of_a_cubic_is_exact_at_any_stamps_and_at_the_ends(rng):
     time = np.cumsum(rng.uniform(0.5e-3, 1.5e-3, 400))
-    values = np.column_stack([2.0 * time - 1.0, -3.0 * time])
-    assert differentiate(time, values, 20.0, PERIOD) == pytest.approx(
-        np.tile([2.0, -3.0], (400, 1)), abs=1e-9
-    )
+    values = np.column_stack([2.0 * time - 1.0, 9.0 * time**3 - 4.0 * time**2])
+    slopes = np.column_stack([np.full(400, 2.0), 27.0 * time**2 - 8.0 * time])
+    assert differentiate(time, values, 20.0, PERIOD) == pytest.approx(slopes, abs=1e-9)
 
 
 @pytest.mark.parametrize('frequency', [2.0, 10.0, 20.0, 30.0])
-def test_the_response_is_the_derivative_times_the_gaussian(frequency):
-    """Slope of sin(wt) = w cos(wt) exp(-s^2 w^2 / 2); at the cut-off 1/sqrt(2), nothing late."""
+def test_the_response_is_that_of_the_weighted_cubic(frequency):
+    """Slope of sin(wt) = w cos(wt) (1 + y) e^-y, y = s^2 w^2 / 2; at the cut-off 1/sqrt(2)."""
     time, cutoff = PERIOD * np.arange(2000), 20.0
     w = 2.0 * np.pi * frequency
     found = differentiate(time, np.sin(w * time)[:, np.newaxis], cutoff, PERIOD)[:, 0]
     inner = slice(100, -100)
-    gain = 2.0 ** (-0.5 * (frequency / cutoff) ** 2)
+    y = brentq(lambda y: (1.0 + y) * np.exp(-y) - np.sqrt(0.5), 0.5, 2.0)
+    y *= (frequency / cutoff) ** 2
+    gain = (1.0 + y) * np.exp(-y)
     expected = gain * w * np.cos(w * time)
-    # The window ends at four standard deviations, where the weight is 3e-4.
+    # The window ends at five standard deviations, where the weight is 4e-6.
     assert found[inner] == pytest.approx(expected[inner], abs=1.5e-3 * w)
 
 
@@ -42,27 +44,34 @@ def test_a_sample_alone_has_no_slope():
     assert found[1:, 0] == pytest.approx(1000.0)
 
 
+def positions_only(folder, motion):
+    return write(folder, [state(stamp, motion.names, q) for stamp, q in zip(
+        motion.stamps.tolist(), motion.q, strict=True)])  # fmt: skip
+
+
 def test_missing_velocities_are_taken_from_the_positions_and_told(tmp_path):
-    """Sines of 2 to 4 rad/s keep their velocity to (w / 2 pi 20)^2 ln(2) / 2 = 4e-4."""
+    """Sines of 2 to 4 rad/s keep their velocity to y^2 / 2 = 6e-7, y = 1.08 (w / 2 pi 20)^2."""
     motion = Motion(3000)
-    messages = [
-        state(stamp, motion.names, q)
-        for stamp, q in zip(motion.stamps.tolist(), motion.q, strict=True)
-    ]
-    bag = write(tmp_path / 'bag', messages)
+    bag = positions_only(tmp_path / 'bag', motion)
     run = read_recording(bag)
     assert 'velocity is not recorded: differentiated' in run.notes[0]
     assert 'zero-phase with a cutoff of 20 Hz' in run.notes[0]
     inner = slice(100, -100)
-    assert run.velocity[inner] == pytest.approx(motion.v[inner], abs=4.0 * 5e-4)
-    whole, *parts = read_chunks(bag, 0.25)
+    assert run.velocity[inner] == pytest.approx(motion.v[inner], abs=4.0 * 2e-6)
+
+
+@pytest.mark.parametrize('period', [MS, 100 * MS])
+def test_missing_velocities_do_not_depend_on_the_chunks(period, tmp_path):
+    """A chunk's window has other neighbours of weight 0 only: the same numbers up to rounding."""
+    bag = positions_only(tmp_path / 'bag', Motion(3000, period=period))
+    run = read_recording(bag)
+    whole, *parts = read_chunks(bag, 250e-9 * period)
+    assert len(parts) > 1
     for part in parts:
         whole = whole.followed_by(part)
-    # A chunk's window has other neighbours of weight 0 only: the same numbers up to rounding.
     assert whole.velocity == pytest.approx(run.velocity, rel=1e-9, abs=1e-9)
 
 
-def test_the_window_reaches_four_standard_deviations():
-    assert half_width(20.0) == pytest.approx(4.0 * np.sqrt(np.log(2.0)) / (2.0 * np.pi * 20.0))
-    assert half_width(20.0) < 1.0, 'chunks hold a second more than they give'
+def test_the_window_reaches_five_standard_deviations():
+    assert half_width(20.0) == pytest.approx(5.0 * np.sqrt(2.0 * 1.078) / (2.0 * np.pi * 20.0))
     assert MS * 1e-9 == PERIOD
