@@ -30,6 +30,7 @@ BENCHMARKS = {
     'faults': 'seeded faults applied to the session with the plant: no guarantee is violated',
     'touch': 'contacts with wrong models: false alarms, detected hits, reported links',
     'pushes': 'pushes added to a recording of a real arm (--bag): detected and false ones',
+    'identification': 'noisy recordings: is the truth within the stated deviations',
     'soak': 'a long run: constant memory, threads, descriptors and latency (ROS 2)',
     'fuzz': 'mutated robots, files and command lines: accepted, or rejected in one line',
     'gazebo': 'both arms in Gazebo: tracking, achieved rate, start (ROS 2 and Gazebo)',

@@ -121,26 +121,45 @@ def noise_cutoff(velocity: Array, rate: float, count: int = 0) -> float | None:
         The cutoff; None if it exceeds a quarter of the rate, so that no filter is needed, or if
         no joint moves.
     """
-    from scipy.signal import welch
-
-    length = min(len(velocity), max(256, len(velocity) // _WINDOWS))
-    frequency, power = welch(velocity, rate, nperseg=length, axis=0, detrend='linear')
-    deviation = white_noise(velocity)
-    moving = np.var(velocity, axis=0) > _MOVING * np.square(deviation)
-    if not moving.any():
+    frequency, power, floor = _spectrum(velocity, rate)
+    if not len(floor):
         return None
-    floor = 2.0 * np.square(deviation[moving]) / rate
-    frequency, power = frequency[1:], power[1:, moving] - floor
     slope = np.square(2.0 * np.pi * frequency)[:, np.newaxis]
     signal = np.cumsum(power * slope, axis=0) * frequency[0]
     noise = floor * (2.0 * np.pi) ** 2 * _PASSED * frequency[:, np.newaxis] ** 3
     samples = 2.0 * frequency * max(count, len(velocity)) / rate
     bias = np.sqrt(samples[:, np.newaxis] * noise / np.maximum(signal, noise))
     unbiased = frequency[(bias < _ALLOWED_BIAS).all(axis=1)].max(initial=0.0)
-    share = np.cumsum(power, axis=0) / power.sum(axis=0)
-    motion = frequency[np.argmax(share > _MOTION, axis=0)].max()
-    cutoff = float(max(unbiased, 2.0 * motion))
+    cutoff = float(max(unbiased, 2.0 * _bandwidth(frequency, power)))
     return None if cutoff > 0.25 * rate else cutoff
+
+
+def motion_bandwidth(velocity: Array, rate: float) -> float:
+    """Return the frequency below which lies nearly all power of the motion, Hz; 0 at rest.
+
+    Args:
+        velocity: Velocities at equal intervals, shape (N, n).
+        rate: Sample rate, Hz.
+    """
+    frequency, power, floor = _spectrum(velocity, rate)
+    return _bandwidth(frequency, power) if len(floor) else 0.0
+
+
+def _spectrum(velocity: Array, rate: float) -> tuple[Array, Array, Array]:
+    """Return frequencies (k,), power (k, m) and noise power (m,) of the m joints that move."""
+    from scipy.signal import welch
+
+    length = min(len(velocity), max(256, len(velocity) // _WINDOWS))
+    frequency, power = welch(velocity, rate, nperseg=length, axis=0, detrend='linear')
+    deviation = white_noise(velocity)
+    moving = np.var(velocity, axis=0) > _MOVING * np.square(deviation)
+    floor = 2.0 * np.square(deviation[moving]) / rate
+    return frequency[1:], power[1:, moving] - floor, floor
+
+
+def _bandwidth(frequency: Array, power: Array) -> float:
+    share = np.cumsum(power, axis=0) / power.sum(axis=0)
+    return float(frequency[np.argmax(share > _MOTION, axis=0)].max())
 
 
 def moving_joints(q: Array, v: Array) -> Array:

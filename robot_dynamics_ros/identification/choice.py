@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from robot_dynamics_ros.errors import RecordingError
-from robot_dynamics_ros.estimation.filtering import noise_cutoff
+from robot_dynamics_ros.estimation.filtering import motion_bandwidth, noise_cutoff
 from robot_dynamics_ros.identification.evidence import Ridge, evident_columns
 from robot_dynamics_ros.identification.least_squares import (
     Block,
@@ -26,6 +26,7 @@ from robot_dynamics_ros.identification.unknowns import BaseParameters, Unknowns
 from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.recordings.recording import Recording
 from robot_dynamics_ros.recordings.timing import AUTO, TIMINGS
+from robot_dynamics_ros.spatial.scalar import Array
 
 _DELAYS = (0, 1, 2, 3)  # periods tried; a longer delay must be given
 _LEFT = 0.25  # minimum share of the samples in motion that the filter must leave
@@ -34,7 +35,9 @@ _CLEAR = 0.05  # relative increase of the residual accepted to keep slow samples
 _SAME = 0.01  # difference of log residuals below which candidates are equivalent
 _STATES = 20_000  # states used, from the start of a recording
 _STANDSTILLS = (1.0, 3.0, 9.0)  # times the lowest standstill speed
-_CUTOFFS = (2.5, 4.0, 6.0, 10.0, 15.0, 25.0, 40.0)  # Hz
+_CUTOFFS = (4.0, 6.0, 10.0, 15.0, 25.0, 40.0)  # Hz
+_WIDE = 2.0  # times the bandwidth of the motion: lowest cut-off
+_FLAT = 0.005  # relative difference of held-out residuals that does not count
 _STRETCHES = 12
 _LEAST_STRETCHES = 4
 _ENOUGH = 4000  # samples that suffice to compare candidates
@@ -135,17 +138,19 @@ def _by_evidence(
 ) -> Choice:
     """Return the cut-off and the standstill speeds that predict held-out measured efforts best.
 
-    All cut-offs are evaluated on the same samples, those of the highest cut-off. Then, at the best
-    cut-off, the standstill speeds are evaluated on the samples of the middle ones, which tests
-    whether including slower samples degrades the fit of samples that surely slide. The lowest
-    speeds are kept unless others are clearly better.
+    All cut-offs are evaluated on the same samples, those of the lowest one that leaves enough:
+    their regressor has the least noise, while on noisier ones estimates that noise biases towards
+    zero predict best. Where the residual is flat the lowest cut-off is chosen, since the bias
+    grows with it. Higher standstill speeds are looked for before, at the highest cut-off, which
+    mixes slow samples least with others, and again at the chosen one.
     """
     runs = equal_intervals(recording, unknowns.tree, fixed.effort)
     rate = 1.0 / max(runs, key=len).period
     count = len(recording.time)  # of states: a pause belongs to no stretch
     times = recording.time[np.linspace(0, count - 1, _STRETCHES + 1).astype(int)]
-    ladder = [cutoff for cutoff in _CUTOFFS if cutoff < 0.2 * rate] or [0.2 * rate]
-    ways = [replace(fixed, cutoff=cutoff) for cutoff in ladder]
+    slowest = _WIDE * motion_bandwidth(max(runs, key=len).v, rate)
+    ladder = [cutoff for cutoff in _CUTOFFS if slowest <= cutoff < 0.2 * rate] or [0.2 * rate]
+    usable: dict[Preparation, Array] = {}
 
     def stretches(way: Preparation) -> list[Block]:
         """Return a block per stretch; none if the filter is longer than the recording."""
@@ -153,29 +158,53 @@ def _by_evidence(
             samples = prepare(recording, unknowns.tree, way)
         except RecordingError:
             return []
+        usable[way] = samples.usable.mean(axis=0)
         edges = np.searchsorted(samples.time, times)
         edges[-1] = len(samples.time)
         return summarize(samples, unknowns, base, edges)
 
-    tried = _held_out({way: stretches(way) for way in ways}, ways[-1], unknowns, base)
-    if not tried:
-        return Choice(ways[-1])
-    best = min(tried, key=lambda pair: pair[0])[1]
+    def resting(way: Preparation) -> tuple[Preparation, bool, str]:
+        """Return the best standstill speeds, whether they are raised, and how others did.
+
+        They are evaluated on the samples of the middle ones, which tests whether including slower
+        samples degrades the fit of samples that surely slide. The lowest speeds are kept unless
+        others are clearly better.
+        """
+        least = prepare(recording, unknowns.tree, way).standstill
+        ways = [replace(way, standstill=tuple((x * least).tolist())) for x in _STANDSTILLS]
+        tried = _held_out({way: stretches(way) for way in ways}, ways[1], unknowns, base)
+        if not tried:
+            return way, False, ''
+        limit = (1.0 + _CLEAR) * min(rest for rest, _ in tried)
+        best = next(way for rest, way in tried if rest <= limit)
+        rests = ', '.join(
+            f'{100 * rest:.3g} % at {scale:g} times'
+            for scale, (rest, _) in zip(_STANDSTILLS, tried, strict=False)
+        )
+        speeds = ', '.join(f'{speed:.2g}' for speed in best.standstill)
+        text = f'; at rest below {speeds} rad/s or m/s ({rests} the lowest speed)'
+        return best, best is not ways[0], text
+
+    highest = replace(fixed, cutoff=ladder[-1])
+    blocks = {highest: stretches(highest)}
+    if len(blocks[highest]) < _LEAST_STRETCHES:
+        return Choice(highest)
+    rested, raised, at_rest = resting(highest)
+    highest = rested if raised else highest
+    ways = [replace(highest, cutoff=cutoff) for cutoff in ladder]
+    blocks = {way: stretches(way) for way in ways}
+    blocks = {
+        way: own
+        for way, own in blocks.items()
+        if len(own) == len(blocks[highest]) and (usable[way] >= _LEFT * usable[highest]).all()
+    }
+    tried = _held_out(blocks, next(iter(blocks)), unknowns, base)
+    lowest = (1.0 + _FLAT) * min((rest for rest, _ in tried), default=np.inf)
+    best = next((way for rest, way in tried if rest <= lowest), highest)
     cutoffs = ', '.join(f'{100 * rest:.3g} % at {way.cutoff:.3g} Hz' for rest, way in tried)
-    text = f' (residual of held-out segments: {cutoffs})'
-    least = prepare(recording, unknowns.tree, best).standstill
-    scales = {tuple((scale * least).tolist()): scale for scale in _STANDSTILLS}
-    ways = [replace(best, standstill=speeds) for speeds in scales]
-    tried = _held_out({way: stretches(way) for way in ways}, ways[1], unknowns, base)
-    limit = (1.0 + _CLEAR) * min((rest for rest, _ in tried), default=np.inf)
-    best = next((way for rest, way in tried if rest <= limit), best)
-    if not tried:
-        return Choice(best, text)
-    speeds = ', '.join(f'{speed:.2g}' for speed in best.standstill)
-    rests = ', '.join(
-        f'{100 * rest:.3g} % at {scales[way.standstill]:g} times' for rest, way in tried
-    )
-    return Choice(best, f'{text}; at rest below {speeds} rad/s or m/s ({rests} the lowest speed)')
+    if not raised:
+        best, _, at_rest = resting(best)
+    return Choice(best, f' (residual of held-out segments: {cutoffs}){at_rest}')
 
 
 def _held_out(
