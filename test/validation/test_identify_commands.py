@@ -62,7 +62,7 @@ def test_identify_learns_from_one_bag_and_proves_it_on_another(bags, tmp_path, c
     assert 'excluded ones by reason' in report
     assert 'Not determined by the data' in report
     assert 'validated on' in report
-    assert "of a joint's effort unexplained" in report
+    assert 'the corrected model leaves unexplained: joint1' in report
     places = [report.index(x) for x in ('Unexplained effort over time', 'Not determined by')]
     assert places[0] < places[1]
     said = capsys.readouterr().out
