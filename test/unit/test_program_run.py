@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows without a timestamp are assigned to the tick in which they were computed."""
+"""Constraint data of a bag: of which arm, and rows without a timestamp of which tick."""
 
 import numpy as np
+import pytest
+from bags import MS, state, write
 
-from robot_dynamics_ros.recordings.metrics.program import _by_tick
+from robot_dynamics_ros.errors import RecordingError
+from robot_dynamics_ros.recordings.metrics.program import _by_tick, read_program_run
+from robot_dynamics_ros.viewing.playback import BagRun
 
 STAMPS = [1000, 2000, 3000, 4000]
 ROWS = [[float(k)] * 4 for k in range(4)]
@@ -22,3 +26,18 @@ def test_where_rows_were_lost_a_tick_gets_the_nearest():
 
 def test_without_rows_nothing_is_known():
     assert np.isnan(_by_tick(STAMPS, [], [])).all()
+
+
+@pytest.mark.parametrize(('namespace', 'value'), [('', 1.0), ('left', 2.0), ('/left/', 2.0)])
+def test_the_constraint_shown_is_that_of_the_arm_of_the_namespace(namespace, value, tmp_path):
+    messages = []
+    for k in range(20):
+        for space, f in (('', 1.0), ('/left', 2.0)):
+            messages.append(state(k * MS, ['joint'], [0.1 * k], topic=f'{space}/joint_states'))
+            row = ['row (m)'], [f], [0.0], [0.0]
+            messages.append(state(k * MS, *row, topic=f'{space}/controller/constraint'))
+    bag = write(tmp_path / 'bag', messages)
+    run = BagRun(bag, namespace=namespace or '/')
+    np.testing.assert_array_equal(run.program.f, np.full((20, 1), value))
+    with pytest.raises(RecordingError, match='/right/controller/constraint'):
+        read_program_run(bag, 'right')
