@@ -173,7 +173,7 @@ def comparison_report(
         for name, problem in zip(names, comparison.problems, strict=True)
         if problem
     ]
-    if not alignment.correlation >= _LEAST_CORRELATION:
+    if alignment.correlation < _LEAST_CORRELATION:
         text = 'the motions barely correlate: do both runs execute the same program?'
         findings.append(MetricRemark('look', text))
     title = f'{names[0]} against {names[1]}'
@@ -245,8 +245,10 @@ def _tiles(comparison: Comparison) -> list[tuple[str, str]]:
         (f'{difference["tool_rms_mm"]:.4g} mm', 'between the tools, RMS'),
         (f'{difference["tool_peak_mm"]:.4g} mm', 'between the tools, peak'),
         (f'{comparison.alignment.shift:.6g} s', 'shift in time'),
-        (f'{comparison.alignment.correlation:.4f}', 'correlation of the motions'),
     ]
+    if np.isfinite(comparison.alignment.correlation):  # something moves
+        correlation = f'{comparison.alignment.correlation:.4f}'
+        tiles.append((correlation, 'correlation of the motions'))
     ratio = np.fmax.reduce(figures['error_ratio'])
     if np.isfinite(ratio):
         tiles.append((f'{ratio:.3g} ×', 'error of the second / the first, worst joint'))

@@ -144,6 +144,15 @@ def test_runs_at_rest_are_laid_side_by_side(tmp_path):
     assert np.isnan(found.correlation)
 
 
+def test_what_is_unknown_is_no_figure_of_the_report(tmp_path, capsys):
+    rest = recorded(tmp_path / 'rest', count=500, reference=False)
+    assert main(['compare', str(rest), str(rest), '--output', str(tmp_path / 'out')]) == 0
+    page = (tmp_path / 'out' / 'report.html').read_text('utf-8')
+    shown = re.sub(r'<(script|style).*?</\1>', '', page, flags=re.DOTALL)
+    assert 'nan' not in re.sub('<[^>]*>', ' ', shown).lower().split()
+    assert 'barely correlate' not in capsys.readouterr().out
+
+
 def test_states_between_two_are_interpolated_by_cubics(tmp_path):
     run = read_recording(recorded(tmp_path / 'a', period=10 * MS, count=400))
     time = np.linspace(1.2, 3.7, 777)
