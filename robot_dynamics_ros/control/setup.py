@@ -138,7 +138,11 @@ def selected_law(tree: RobotTree, kernels: KernelSet, parameters: Mapping[str, A
         UnknownNameError: There is no such law.
         ParameterError: A parameter is rejected.
     """
-    return make_law(parameters['law'], tree, kernels, **law_parameters(parameters))
+    given = law_parameters(parameters)
+    law = make_law(parameters['law'], tree, kernels, **given)
+    # A law may keep what it builds of a structural parameter only; its value tells laws apart.
+    law.parameters |= {name: given[name] for name in law.structural if name in given}
+    return law
 
 
 def build_loop(

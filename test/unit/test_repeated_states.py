@@ -43,21 +43,7 @@ def percent(bag, out):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    'case',
-    [
-        'regular',
-        'irregular',
-        pytest.param(
-            'no velocity',
-            marks=pytest.mark.xfail(
-                strict=True,
-                reason='issue N, 28; derivatives of positions attenuate the motion: P, 2',
-            ),
-        ),
-        'slow',
-    ],
-)
+@pytest.mark.parametrize('case', ['regular', 'irregular', 'no velocity', 'slow'])
 def test_repeated_states_are_left_out(case, tmp_path, capsys, rng):
     period = 0.05 if case == 'slow' else 0.02
     steps = np.full(round(SECONDS / period), period)

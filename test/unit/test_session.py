@@ -25,6 +25,7 @@ from robot_dynamics_ros.control.drivers.conversion import bind
 from robot_dynamics_ros.control.drivers.profile import load_driver_profile
 from robot_dynamics_ros.control.modes import TABLE, SessionEvent, SessionHealth, SessionMode
 from robot_dynamics_ros.control.session import STOP_PERIOD_NS, ControllerSession
+from robot_dynamics_ros.description.shipped import share_directory
 from robot_dynamics_ros.errors import ConfigurationError, ParameterError, RobotDynamicsError
 
 MS = 1_000_000
@@ -816,3 +817,18 @@ def test_a_reference_that_has_come_to_the_arm_stands_still_once_the_law_takes_ov
         assert driven.state()
         np.testing.assert_allclose(driven.session.loop.effort, GRAVITY, atol=1e-9)
     assert not driven.session.loop.reference.velocity.any()
+
+
+def test_another_program_acts_at_once_and_another_lead_in_keeps_it():
+    text = (share_directory() / 'config' / 'programs' / 'scara_circle.yaml').read_text('utf-8')
+    first = {'law': 'constraint_stabilization', 'program': text}
+    session = ControllerSession(sample('scara').tree, first)
+    former = session.loop.law
+    damped = text + 'null_space: {damping: 1.0}\n'
+    session.perform(ParameterChange(session, {'program': damped}))
+    law = session.loop.law
+    assert former.program.null_space is None
+    assert law.program.null_space is not None
+    session.perform(ParameterChange(session, {'lead_in': 0.1}))
+    assert session.loop.law is law
+    assert law.parameters['lead_in'] == 0.1
