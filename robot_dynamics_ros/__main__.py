@@ -39,7 +39,7 @@ COMMANDS = {
     'monitor': 'monitor how well the model explains the efforts of a running arm',
     'emulate': 'simulate an arm behind the topics, units and behaviour of a driver',
     'commission': 'check a driver profile against an arm, without sending commands',
-    'view': 'show arms, programs and efforts in a browser, live or from recordings',
+    'view': 'show running arms, their programs and efforts in a browser',
     'derive': 'print the equations of motion of a robot as formulas',
     'compare': 'compare all formulations on a robot, or two recordings of a program',
     'analyze': 'analyze recordings: tracking, torque residual, energy, rates, report',

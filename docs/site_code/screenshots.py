@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write screenshots of the viewer and of a report into ``docs/images``, from ``make demo``.
+"""Write screenshots of the viewer and of a report into ``docs/images``.
 
 ``PYTHONPATH=. python docs/site_code/screenshots.py [NAME…]`` requires chromium, the dependencies
-of the tests, and the runs in ``out``; pictures without a run are skipped.
+of the tests, and for the report the runs of ``make demo`` in ``out``.
 """
 
 from __future__ import annotations
@@ -23,18 +23,19 @@ from PIL import Image
 from playwright.sync_api import sync_playwright
 
 from robot_dynamics_ros.cli.processes import SceneProcesses, own_domain
-from robot_dynamics_ros.viewing.page import Page
-from robot_dynamics_ros.viewing.playback import BagRun, Playback
 
 ROOT = Path(__file__).resolve().parents[2]
 OUT = ROOT / 'out'
-#: Recordings below ``out`` and the time shown, s.
-PLAYED = {
-    'viewer_ghost': ('scara/pd_gravity/bag', 4.1),
-    'viewer_program': ('scenes/moving_plane/bag', 9.0),
+#: Running arms: their names, and arguments of the controller.
+RUNNING = {
+    'viewer_ghost': ('scara', ['--law', 'pd_gravity']),
+    'viewer_program': (
+        'four_dof',
+        ['--law', 'constraint_stabilization', '--program', 'four_dof_moving_plane'],
+    ),
+    'viewer_control': ('four_dof', []),
 }
 _REPORT, _REPORT_S = 'scara/pd_gravity/report.html', 2.2
-_ARM = 'four_dof'
 _OPTIONS = ['--no-sandbox', '--use-gl=angle', '--use-angle=swiftshader',
             '--enable-unsafe-swiftshader']  # fmt: skip
 _COLOURS = 256
@@ -46,8 +47,8 @@ _NARROW = (880, 800)  # a small scene, so that the page responds immediately
 
 def main() -> None:
     """Write all pictures, or those named on the command line."""
-    pictures = {name: partial(played, *PLAYED[name]) for name in PLAYED}
-    pictures |= {'viewer_control': live, 'report': report}
+    pictures: dict[str, Any] = {name: partial(live, *RUNNING[name]) for name in RUNNING}
+    pictures['report'] = report
     with sync_playwright() as driver:
         chromium = shutil.which('chromium')
         browser = driver.chromium.launch(executable_path=chromium, args=_OPTIONS)
@@ -60,34 +61,28 @@ def main() -> None:
 
 
 @contextmanager
-def played(bag: str, t: float, browser: Any) -> Iterator[Any]:
-    """Yield the viewer page of a recording at time t, s."""
-    page = Page(0, 'robot dynamics')
-    playback = Playback(page, [BagRun(OUT / bag)])
-    for instant in (1.0, t):  # events are status changes between displayed instants
-        playback.go_to(instant)
-    yield opened(browser, page.address)
-    page.close()
-
-
-@contextmanager
-def live(browser: Any) -> Iterator[Any]:
-    """Yield the viewer page of a running arm that is pushed while it follows a circle."""
-    place = ['--robot', _ARM, '--namespace', _ARM]
+def live(arm: str, law: list[str], browser: Any) -> Iterator[Any]:
+    """Yield the viewer page of a running arm: under a program, on a circle, or also pushed."""
+    place = ['--robot', arm, '--namespace', arm]
     with own_domain() as domain, SceneProcesses(OUT / 'screenshots', domain) as nodes:
         slow = ['-p', 'mode:=real_time', '-p', 'real_time_factor:=0.05']
         slow += ['-p', 'push_timeout_s:=9.']
         nodes.start_command('simulator', ['simulate', *place, *slow])
         slow_peer = ['-p', 'state_timeout_s:=60.', '-p', 'wrench_frame:=tool']
-        nodes.start_command('controller', ['control', *place, *slow_peer])
-        nodes.start_command('view', ['view', '--control', '--port', '0', '--rate', '5'])
+        slow_peer += ['-p', 'autostart:=true']
+        nodes.start_command('controller', ['control', *place, *law, *slow_peer])
+        page = ['--port', '0', '--rate', '5', *([] if law else ['--control'])]
+        nodes.start_command('view', ['view', *page])
+        if '--program' not in law and law:
+            nodes.start_command('trajectory', ['send', *place])
         while not (match := re.search(r'http://\S+', nodes.output('view'))):
             time.sleep(0.2)
-        tab = opened(browser, match.group(), _NARROW)
-        tab.get_by_text('active: computed_torque').first.wait_for(timeout=_TIMEOUT_MS)
-        command(tab)
-        tab.set_viewport_size(_extent(_HIGH))
-        tab.get_by_role('button', name='STOP').scroll_into_view_if_needed()
+        tab = opened(browser, match.group(), _USUAL if law else _NARROW)
+        tab.get_by_text('active: ').first.wait_for(timeout=_TIMEOUT_MS)
+        if not law:
+            command(tab)
+            tab.set_viewport_size(_extent(_HIGH))
+            tab.get_by_role('button', name='STOP').scroll_into_view_if_needed()
         tab.wait_for_timeout(2 * _SETTLE_MS)
         yield tab
 

@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import argparse
 import os
-import shlex
 import shutil
-import sys
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -27,6 +25,7 @@ from robot_dynamics_ros.cli.arguments import (
     ROBOT_HELP,
     SETUP,
     Command,
+    command_line,
     option,
     refuse_given,
 )
@@ -133,14 +132,12 @@ def run_demo(args: argparse.Namespace) -> int:
         problems += outside_band(arm.name, runs)
     print_outside_band(console, problems)
     console.print(f'recordings, metrics and reports: {args.out}/<arm>/<law>/\n')
-    outside, parents = 0, Path(sys.executable).parents
-    last = _folder(args, arms[-1], laws[-1]) / 'bag'
-    if not (args.robot or args.one or args.law or args.no_scenes):
+    outside = 0
+    if not (args.robot or args.law or args.no_scenes):
         outside = run_scenes(SCENES, args.out / 'scenes', console)
-        last = args.out / 'scenes' / list(SCENES)[-1] / 'bag'
-    python = os.path.relpath(sys.executable) if Path.cwd() in parents else sys.executable
-    command = shlex.join([python, '-m', 'robot_dynamics_ros', 'view', str(last)])
-    console.print(f'see the last run: {command}', soft_wrap=True, markup=False)
+    bags = [_folder(args, arms[-1], law) / 'bag' for law in laws]
+    command = command_line('compare' if len(bags) == 2 else 'analyze', *bags)
+    console.print(f'see the last arm: {command}', soft_wrap=True, markup=False)
     return 1 if problems or outside else 0
 
 

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run one node with the parameters of a robot; show arms and recordings in a browser."""
+"""Run one node with the parameters of a robot; show running arms in a browser."""
 
 from __future__ import annotations
 
 import argparse
-import contextlib
+import shlex
 from functools import partial
 from pathlib import Path
 
@@ -16,12 +16,11 @@ from robot_dynamics_ros.cli.arguments import (
     SETUP,
     Command,
     Options,
+    command_line,
     option,
     ros_parameters,
 )
 from robot_dynamics_ros.cli.new_robot import parameter_file
-from robot_dynamics_ros.description.shipped import robot_file
-from robot_dynamics_ros.description.urdf import read_description
 from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.parameters import help_text
 from robot_dynamics_ros.ros.executables import declared_parameters, run_executable
@@ -52,12 +51,17 @@ def view(args: argparse.Namespace) -> int:
     """Serve the page until interrupted.
 
     Raises:
-        ConfigurationError: More than two recordings are given, or an overlay without two.
+        ConfigurationError: Recordings are given; the message says which command shows them.
     """
     if args.bags:
-        return _play(args)
-    if args.overlay:
-        raise ConfigurationError('--overlay', 'needs two recordings', 'give them')
+        chosen = {'--robot': args.robot, '--namespace': next(iter(args.namespace), '')}
+        of = [word for pair in chosen.items() if pair[1] for word in pair]
+        command = 'compare' if len(args.bags) == 2 else 'analyze'
+        raise ConfigurationError(
+            f'view {shlex.join(args.bags)}',
+            'shows running arms only',
+            f'the report plays recordings: {command_line(command, *args.bags, *of)}',
+        )
     parameters = {
         'port': args.port,
         'robot': args.robot,
@@ -66,29 +70,6 @@ def view(args: argparse.Namespace) -> int:
         'control': args.control,
     }
     return run_executable('view', ['--ros-args', *ros_parameters(parameters)])
-
-
-def _play(args: argparse.Namespace) -> int:
-    """Play recordings until interrupted."""
-    from robot_dynamics_ros.viewing.page import Page  # nodes need neither
-    from robot_dynamics_ros.viewing.playback import BagRun, Playback
-
-    if len(args.bags) > 2 or (args.overlay and len(args.bags) != 2):
-        count = f'{len(args.bags)} are given'
-        raise ConfigurationError('BAG', count, 'two with --overlay, else one or two')
-    robot = read_description(robot_file(args.robot)).xml if args.robot else ''
-    choices = {'namespace': args.namespace[0]} if args.namespace else {}
-    runs = [BagRun(bag, **choices) for bag in args.bags]
-    page = Page(args.port, 'robot dynamics')
-    playback = Playback(page, runs, robot, overlay=args.overlay)
-    for note in (note for run in runs for note in run.notes):
-        print(f'note: {note}')
-    print(f'viewer: open {page.address} in a browser on this machine', flush=True)
-    playback.play(True)
-    with contextlib.suppress(KeyboardInterrupt):
-        playback.run()
-    page.close()
-    return 0
 
 
 _NODE: Options = {
@@ -107,10 +88,7 @@ _LAW: Options = {
     '--program': option(None, 'constraint program of law constraint_stabilization'),
 }
 _VIEW: Options = {
-    'bags BAG': option(
-        None, 'one or two recordings to play (default: show running arms)', nargs='*'
-    ),
-    '--overlay': option(False, 'show the second recording as a ghost of the first'),
+    'bags BAG': option(None, 'none: recordings are shown by analyze and compare', nargs='*'),
     '--port': option(8080, 'port on 127.0.0.1'),
     '--robot': option('', f'robot to show if no description is published: {ROBOT_HELP}'),
     **PACKAGES,

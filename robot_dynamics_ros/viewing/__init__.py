@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Browser viewer for arms, programs, efforts and plots, with plain data from topics or bags."""
+"""Browser viewer for arms, programs, efforts and plots, with plain data from topics."""

@@ -32,7 +32,6 @@ class ArmInstant:
         time: Time of the state, s.
         position: Measured position by joint, rad or m.
         reference: Reference position by joint, rad or m.
-        ghost: Position of the ghost by joint, rad or m; empty: the reference.
         effort: Commanded effort by joint, N m or N.
         components: Components of the effort, by origin and joint, N m or N.
         f: Values of the constraint program by row, m or rad.
@@ -48,7 +47,6 @@ class ArmInstant:
     time: float = math.nan
     position: Numbers = field(default_factory=dict)
     reference: Numbers = field(default_factory=dict)
-    ghost: Numbers = field(default_factory=dict)
     effort: Numbers = field(default_factory=dict)
     components: Mapping[str, Numbers] = field(default_factory=dict)
     f: Numbers = field(default_factory=dict)

@@ -35,10 +35,7 @@ _SUMMARY = {
 }
 _BLOCK = 'font-size:.8em;padding:.25em .9em;font-variant-numeric:tabular-nums'
 _FAINT = 'opacity:.6'
-#: Largest number of curves in a plot.
-MAX_CURVES = len(PALETTE)
-#: Largest number of samples in a plot.
-MAX_SAMPLES = 400
+_MAX_CURVES, _MAX_SAMPLES = len(PALETTE), 400  # of a plot
 _PADDING = (10, 10, 0, 0)  # pixels: top, right, bottom, left
 #: Status keys whose changes are listed as events, and the number of events kept.
 _EVENTS = ('message', 'trajectory', 'alarm', 'saturated', 'last_contact')
@@ -63,8 +60,8 @@ class Plot:
 
     def show(self, rows: Sequence[tuple[float, Numbers]]) -> None:
         """Draw values at times, s; the curves are those of the last row."""
-        names = list(rows[-1][1])[:MAX_CURVES] if rows else []
-        alike = [row for row in rows if list(row[1])[:MAX_CURVES] == names]
+        names = list(rows[-1][1])[:_MAX_CURVES] if rows else []
+        alike = [row for row in rows if list(row[1])[:_MAX_CURVES] == names]
         if len(alike) < 2:
             return
         table = np.array([[t, *(self._scale * x[name] for name in names)] for t, x in alike])
@@ -106,7 +103,7 @@ class ArmPanel:
     def __init__(self, gui: Any, status: Any, plots: Any) -> None:
         self.joints: dict[str, Joint] = {}
         self._limits: dict[str, float] = {}  # of the efforts, of joints that have one
-        self._rows: deque[tuple[float, dict[str, Numbers]]] = deque(maxlen=MAX_SAMPLES)
+        self._rows: deque[tuple[float, dict[str, Numbers]]] = deque(maxlen=_MAX_SAMPLES)
         with status:
             self._state, self._bars = gui.add_html(''), gui.add_html('')
             self._history = gui.add_html('')
@@ -148,11 +145,10 @@ class ArmPanel:
         self._diagnostics.content = diagnostics_html(now.status)
         self._bars.content = joints_html(self.joints, now)
 
-    def draw(self, window: Iterable[ArmInstant] = ()) -> None:
-        """Draw the plots of the instants in a window, by default of the added ones."""
-        rows = {now.time: self._plotted(now) for now in window}.items() or self._rows
+    def draw(self) -> None:
+        """Draw the plots."""
         for key, plot in self._plots.items():
-            plot.show([(time, values[key]) for time, values in rows if values[key]])
+            plot.show([(time, values[key]) for time, values in self._rows if values[key]])
 
     def _plotted(self, now: ArmInstant) -> dict[str, Numbers]:
         """Return the quantities of each plot at an instant."""

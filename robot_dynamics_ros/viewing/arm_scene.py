@@ -32,7 +32,7 @@ FORCE_COLOURS: dict[str, Rgb] = {'external': (200, 60, 30), 'push': (240, 150, 2
 NEAR_SHARE, AT_SHARE = 0.1, 0.02
 _LEAST_ERROR = 2e-3  # rad or m; error up to which the ghost is hidden
 _LEAST_MOVE = 1e-6  # quaternion or m; smaller changes are not sent
-MAX_TRAIL = 400  # points of a path
+_MAX_TRAIL = 400  # points of a path
 _LEAST_STEP = 5e-4  # m; least distance between points of a path
 _LEAST_FORCE = 0.5  # N; smaller forces are not shown
 _HALF_FORCE = 30.0  # N; force at half the maximum arrow length
@@ -45,7 +45,6 @@ class ArmScene:
     Attributes:
         tree: Links of the arm.
         tool: Index of the link whose path is drawn.
-        trail_grows: Whether each instant extends the paths.
         radius: Radius of the bounding sphere with all joints at 0, m.
 
     Args:
@@ -80,7 +79,6 @@ class ArmScene:
         scene.add_label(f'/{name}/label', name, anchor='top-center')
         self._forces = [ForceArrow(scene, name, kind, self.radius) for kind in FORCE_COLOURS]
         self._limits: dict[int, Rgb | None] = {}
-        self.trail_grows = True
 
     def show(self, now: ArmInstant, positions: Mapping[str, float]) -> None:
         """Move arm, ghost and tool to an instant.
@@ -96,7 +94,7 @@ class ArmScene:
         self._arm.move(relative)
         tip = poses[self.tool].p_WF
         set_pose(self._tool_marker, tip)
-        if now.position and self.trail_grows:
+        if now.position:
             self.trail.add(tip)
         self._colour_links(now)
         self._show_reference(now, positions)
@@ -104,10 +102,6 @@ class ArmScene:
             link, wrench = now.wrenches.get(arrow.kind, ('', np.zeros(6)))
             place = self._link_index.get(link)
             arrow.show(None if place is None else poses[place], wrench[:3])
-
-    def tool_position(self, positions: Mapping[str, float]) -> Array:
-        """Return the tool position in the base frame, shape (3,), m."""
-        return self.tree.poses(self.tree.relative(positions))[self.tool].p_WF
 
     def bounding_sphere(self, positions: Mapping[str, float]) -> tuple[Array, float]:
         """Return centre, shape (3,), and radius of the arm's bounding sphere, m."""
@@ -131,7 +125,7 @@ class ArmScene:
         self._root.remove()
 
     def _show_reference(self, now: ArmInstant, positions: Mapping[str, float]) -> None:
-        goal = now.ghost or (now.reference if now.error else {})
+        goal = now.reference if now.error else {}
         common = goal.keys() & now.position.keys()
         distances = [abs(goal[name] - now.position[name]) for name in common]
         visible = max(filter(np.isfinite, distances), default=0.0) > _LEAST_ERROR
@@ -139,8 +133,7 @@ class ArmScene:
             self._ghost.root.visible = visible
         if goal:
             relative = self.tree.relative({**positions, **goal})
-            if self.trail_grows:
-                self.reference_trail.add(self.tree.poses(relative)[self.tool].p_WF)
+            self.reference_trail.add(self.tree.poses(relative)[self.tool].p_WF)
             if visible:
                 self._ghost.move(relative)
 
@@ -257,7 +250,7 @@ class Trail:
 
     def __init__(self, scene: Any, path: str, colour: Rgb, thickness: float) -> None:
         self._points: list[Array] = []
-        empty = np.zeros((MAX_TRAIL, 2, 3), dtype=np.float32)
+        empty = np.zeros((_MAX_TRAIL, 2, 3), dtype=np.float32)
         self._line = scene.add_line_segments(
             path, empty, colour, thickness=thickness, thickness_units='screen'
         )
@@ -266,19 +259,15 @@ class Trail:
     def add(self, point: Array) -> None:
         """Append a point if it differs from the last one."""
         if not self._points or np.abs(point - self._points[-1]).max() > _LEAST_STEP:
-            self._points = [*self._points[-MAX_TRAIL:], point]
+            self._points = [*self._points[-_MAX_TRAIL:], point]
             self._changed = True
-
-    def replace(self, points: Array) -> None:
-        """Show a whole path of 1 to ``MAX_TRAIL`` points, shape (k, 3), m."""
-        self._points, self._changed = list(points), True
 
     def send(self) -> None:
         """Send the line if it changed."""
         if not self._changed:
             return
         self._changed, last = False, self._points[-1]
-        line = np.array([*self._points, *(MAX_TRAIL + 1 - len(self._points)) * [last]])
+        line = np.array([*self._points, *(_MAX_TRAIL + 1 - len(self._points)) * [last]])
         self._line.points = np.stack([line[:-1], line[1:]], axis=1)
 
 

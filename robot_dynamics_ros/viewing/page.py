@@ -139,17 +139,12 @@ class ArmView:
         centre, radius = self.scene.bounding_sphere(self.position)
         return centre + self._offset, radius
 
-    def write(self, now: ArmInstant, window: Iterable[ArmInstant] = ()) -> None:
-        """Update numbers, paths and plots; less often than ``show``.
-
-        Args:
-            now: The instant.
-            window: The instants to plot; by default those that were shown.
-        """
+    def write(self, now: ArmInstant) -> None:
+        """Update numbers, paths and plots; less often than ``show``."""
         if self.scene is not None:
             self.scene.send_trails()
         self.panel.show(now)
-        self.panel.draw(window)
+        self.panel.draw()
 
 
 class Page:

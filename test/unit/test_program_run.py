@@ -7,7 +7,6 @@ from bags import MS, state, write
 
 from robot_dynamics_ros.errors import RecordingError
 from robot_dynamics_ros.recordings.metrics.program import _by_tick, read_program_run
-from robot_dynamics_ros.viewing.playback import BagRun
 
 STAMPS = [1000, 2000, 3000, 4000]
 ROWS = [[float(k)] * 4 for k in range(4)]
@@ -37,7 +36,6 @@ def test_the_constraint_shown_is_that_of_the_arm_of_the_namespace(namespace, val
             row = ['row (m)'], [f], [0.0], [0.0]
             messages.append(state(k * MS, *row, topic=f'{space}/controller/constraint'))
     bag = write(tmp_path / 'bag', messages)
-    run = BagRun(bag, namespace=namespace or '/')
-    np.testing.assert_array_equal(run.program.f, np.full((20, 1), value))
+    np.testing.assert_array_equal(read_program_run(bag, namespace).f, np.full((20, 1), value))
     with pytest.raises(RecordingError, match='/right/controller/constraint'):
         read_program_run(bag, 'right')

@@ -12,12 +12,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import viser
-from bags import Message, Motion, T, header, state, text, write
 from browser import Tab, chromium
 from urdf_text import joint, link, robot
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
+from robot_dynamics_ros.__main__ import main
 from robot_dynamics_ros.description.shipped import shipped_robot
 from robot_dynamics_ros.description.urdf import read_description
 from robot_dynamics_ros.errors import ConfigurationError
@@ -26,7 +26,6 @@ from robot_dynamics_ros.viewing.arm import ArmInstant, ContactFlash, LinkTree, b
 from robot_dynamics_ros.viewing.arm_scene import limit_colour
 from robot_dynamics_ros.viewing.controls import add_stop
 from robot_dynamics_ros.viewing.page import Page, open_server, refusal
-from robot_dynamics_ros.viewing.playback import BagRun, Playback
 
 BAR = '<visual><origin xyz="0.15 0 0"/><geometry><box size="0.3 0.02 0.02"/></geometry></visual>'
 
@@ -356,7 +355,8 @@ def test_a_trace_keeps_the_last_rows_and_forgets_when_time_goes_back(page):
         arm.show(ArmInstant(time=time_, f={'b': 1.0}))
     arm.write(ArmInstant())
     assert [column.tolist() for column in drawn[1]] == [[0.5, 0.75], [1000.0, 1000.0]]
-    arm.write(ArmInstant(), [ArmInstant(time=1.0, sigma_min=0.1)] * 3)
+    arm.show(ArmInstant(time=0.25, f={'b': 1.0}))
+    arm.write(ArmInstant())
     assert len(drawn) == 2  # one instant is no curve
 
 
@@ -376,138 +376,17 @@ def test_components_are_grouped_by_origin():
     assert by_origin(names, [1.0, 2.0, 3.0]) == expected
 
 
-# Recordings --------------------------------------------------------------------------------------
-
-ANSWER = '/controller/trajectory_status'
-
-
-def recorded(path, description: str = '', count: int = 500):
-    """Return the bag of a motion of two joints, and the motion."""
-    motion = Motion(count, ('first', 'second'))
-    extra = [text(0, description)] if description else []
-    accepted = text(200_000_000, 'accepted: 3 points', ANSWER)
-    messages = sorted([*extra, accepted, *motion.messages()], key=lambda x: x.time)
-    return write(path, messages), motion
-
-
-def test_a_run_tells_what_was_known_at_an_instant(tmp_path):
-    bag, motion = recorded(tmp_path / 'run', planar_arm('first', 'second'))
-    run = BagRun(bag)
-    assert run.name == 'run'
-    assert run.duration == pytest.approx(0.499)
-    now = run.at(0.3004)
-    assert list(now.position.values()) == pytest.approx(motion.q[300])
-    assert list(now.reference.values()) == pytest.approx(motion.q[300] + 0.01)
-    assert list(now.effort.values()) == pytest.approx(motion.tau[300])
-    assert now.status['trajectory'] == 'accepted: 3 points'
-    assert 'trajectory' not in run.at(0.1).status
-    assert run.at(-1.0).time == 0.0
-    assert run.at(9.0).time == run.duration
-    for t in np.linspace(0.1, 0.2, 50).tolist():
-        error = run.at(t).error
-        assert sorted(error) == ['first', 'second']
-        assert list(error.values()) == pytest.approx([0.01, 0.01])
-
-
-def health(time_ns: int, **values: str) -> Message:
-    """Return a controller's status on /diagnostics."""
-    pairs = [T['diagnostic_msgs/msg/KeyValue'](key, value) for key, value in values.items()]
-    status = T['diagnostic_msgs/msg/DiagnosticStatus'](
-        0, 'controller: control loop', 'active: computed_torque', '', pairs
-    )
-    array = T['diagnostic_msgs/msg/DiagnosticArray'](header(time_ns), [status])
-    return Message('/diagnostics', time_ns, 'diagnostic_msgs/msg/DiagnosticArray', array)
-
-
-def test_parts_of_the_efforts_and_contacts_of_a_bag_are_shown(tmp_path):
-    motion, names = Motion(500, ('first', 'second')), ('first/gravity', 'second/gravity')
-    parts = [
-        state(int(stamp), names, (), (), (0.001 * k, -1.0), topic='/controller/effort_components')
-        for k, stamp in enumerate(motion.stamps[:300:2] - motion.start)
-    ]
-    statuses = [
-        health(100_000_000, contacts='0', last_contact='none', touched_link='none'),
-        health(200_000_000, contacts='1', last_contact='hit on bar1: +3', touched_link='bar1'),
-    ]
-    messages = sorted([*parts, *statuses, *motion.messages()], key=lambda x: x.time)
-    run = BagRun(write(tmp_path / 'run', messages))
-    assert run.at(0.1).components == {'gravity': {'first': pytest.approx(0.05), 'second': -1.0}}
-    assert run.at(0.1).touched == ''
-    assert run.at(0.25).touched == 'bar1'
-    assert dict(run.notable_instants())['hit on bar1: +3'] == pytest.approx(0.2)
-
-
-def test_the_instants_that_are_worth_a_look_are_found(tmp_path):
-    bag, motion = recorded(tmp_path / 'run', planar_arm('first', 'second'))
-    run = BagRun(bag)
-    found = dict(run.notable_instants())
-    assert 'accepted: 3 points' in found
-    assert found['accepted: 3 points'] == pytest.approx(0.2)
-    assert any(name.startswith('worst error') for name in found)
-    most = 4.0
-    first = np.nonzero((np.abs(motion.tau) >= most).any(axis=1))[0][0]
-    assert run.first_saturation({'first': most, 'second': most}) == pytest.approx(first * 1e-3)
-    assert math.isnan(run.first_saturation({'first': 0.0}))
-
-
-@pytest.mark.slow
-def test_the_slider_of_a_bag_moves_arm_and_plots(tmp_path, page, browser):
-    bag, motion = recorded(tmp_path / 'run', planar_arm('first', 'second'))
-    playback = Playback(page, [BagRun(bag)])
-    with Tab(browser, page.address) as tab:
-        tab.reads(f'{motion.q[0][0]:.3f} rad')
-        before = tab.picture()
-        tab.page.get_by_role('slider').first.press('End')
-        tab.until(lambda: playback.time == pytest.approx(0.499, abs=1e-3), 'the last instant')
-        tab.reads(f'{motion.q[-1][1]:.3f} rad')
-        ends = np.cumsum(motion.q[-1])
-        tip = np.array([0.3, 0.33]) @ np.stack([np.cos(ends), np.sin(ends)], axis=1)
-        expected = tab.pixel((*tip, 0.0), page.server.initial_camera)
-        # The way of the tool has the marker's colour too: look near it only.
-        x, y = expected.astype(int)
-        tab.until(
-            lambda: np.isfinite(marked(tab.picture()[y - 5 : y + 5, x - 5 : x + 5])).all(),
-            f'marker at {expected}',
-        )
-        tab.reads('tracking error')
-        left = tab.canvas()[0]
-        assert (before != tab.picture())[:, : int(left)].any()
-        assert tab.errors == []
-
-
-@pytest.mark.slow
-def test_two_bags_are_two_arms_and_a_bag_without_description_says_so(tmp_path, page, browser):
-    bag, _ = recorded(tmp_path / 'one', planar_arm('first', 'second'))
-    bare, _ = recorded(tmp_path / 'bare')
-    playback = Playback(page, [BagRun(bag), BagRun(bare)])
-    with Tab(browser, page.address) as tab:
-        for words in ('one', 'bare', 'the bag has no description of the arm', 'playback'):
-            tab.reads(words)
-        playback.play(True)
-        playback.advance(0.2)
-        tab.reads('t = 0.20 s')
-        assert tab.errors == []
-
-
-def test_a_second_bag_may_be_the_ghost_of_the_first(tmp_path, page):
-    bag, motion = recorded(tmp_path / 'one', planar_arm('first', 'second'))
-    other, _ = recorded(tmp_path / 'two', planar_arm('first', 'second'))
-    playback = Playback(page, [BagRun(bag), BagRun(other)], overlay=True)
-    assert list(page.arms) == ['one']
-    playback.go_to(0.1)
-    shown = playback._with_ghost(playback._runs[0].at(0.1))
-    assert list(shown.ghost.values()) == pytest.approx(motion.q[100])
-
-
-def test_a_ghost_is_seen_although_the_law_follows_no_reference(tmp_path, page):
-    runs, arm = [], text(0, planar_arm('first', 'second'))
-    for shift in (0.0, 0.1):
-        motion, law = Motion(500, ('first', 'second')), 'constraint_stabilization'
-        motion.q = motion.q + shift
-        messages = [arm, health(0, law=law), *motion.messages()]
-        messages.sort(key=lambda message: message.time)
-        runs.append(BagRun(write(tmp_path / f'run{shift}', messages)))
-    playback = Playback(page, runs, overlay=True)
-    playback.go_to(0.1)
-    (shown,) = page.arms
-    assert page.server.scene.get_handle_by_name(f'/{shown}/ghost').visible
+@pytest.mark.parametrize(
+    ('words', 'answer'),
+    [
+        (['runs/a b'], "analyze 'runs/a b'"),
+        (['a', 'b', '--namespace', 'left'], 'compare a b --namespace left'),
+        (['a', 'b', 'c', '--robot', 'scara'], 'analyze a b c --robot scara'),
+    ],
+)
+def test_recordings_are_answered_with_the_command_of_their_report(words, answer, capsys):
+    assert main(['view', *words]) == 2
+    said = capsys.readouterr()
+    assert said.out == ''
+    assert said.err.count('\n') == 1
+    assert said.err.rstrip().endswith(f'-m robot_dynamics_ros {answer}')
