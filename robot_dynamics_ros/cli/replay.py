@@ -54,7 +54,7 @@ from robot_dynamics_ros.recordings.plausibility import (
 )
 from robot_dynamics_ros.recordings.reading import RobotChoice
 from robot_dynamics_ros.recordings.recording import Recording, current_unit
-from robot_dynamics_ros.recordings.replay import ReplayResult, replay
+from robot_dynamics_ros.recordings.replay import ReplayResult, Sink, replay
 from robot_dynamics_ros.recordings.replay_source import REFERENCES, ReplaySource
 from robot_dynamics_ros.recordings.report.analysis import Curves
 from robot_dynamics_ros.recordings.report.runs import replay_report
@@ -103,6 +103,12 @@ def run_replay(args: argparse.Namespace) -> int:
         n = source.tree.n
         curves, difference, size = Curves(n), RmsPeak(n), RmsPeak(n)
 
+        def begin() -> Sink:
+            nonlocal curves, difference, size
+            table.clear()
+            curves, difference, size = Curves(n), RmsPeak(n), RmsPeak(n)
+            return sink
+
         def sink(chunk: Recording, efforts: Array) -> None:
             difference.take(chunk.time, efforts - chunk.effort)
             size.take(chunk.time, chunk.effort)
@@ -114,7 +120,7 @@ def run_replay(args: argparse.Namespace) -> int:
             curves(chunk, {**columns, 'reference': chunk.reference_position})
             table.add(flat_columns(chunk, columns))
 
-        result = replay(source, tolerance, sink)
+        result = replay(source, tolerance, begin)
         if not result.compared:
             raise RecordingError(
                 f'bag {str(bag)!r}',

@@ -191,6 +191,12 @@ class CsvTable:
     def __exit__(self, *_: object) -> None:
         self._file.close()
 
+    def clear(self) -> None:
+        """Drop all rows written so far."""
+        self._file.seek(0)
+        self._file.truncate()
+        self._count = 0
+
     def add(self, columns: Mapping[str, Array]) -> None:
         """Write rows, with empty fields for non-finite entries."""
         if not self._count:

@@ -312,35 +312,39 @@ _DELAY_NS = 200_000_000  # longer than the latency of any message
 _POSTPONED = 4  # how often to postpone a streamed message past the first deviation
 
 
-def replay(source: ReplaySource, tolerance: float, sink: Sink) -> ReplayResult:
+def replay(source: ReplaySource, tolerance: float, begin: Callable[[], Sink]) -> ReplayResult:
     """Replay a recording with the order of events that agrees best with its commands.
 
     Args:
         source: The recording.
         tolerance: Tolerance of the commands, N m or N; infinite to keep the order of events
             given by their times.
-        sink: Receives the rows of the final replay.
+        begin: Returns the receiver of the rows of a replay, and drops those of earlier ones. It is
+            called again only if another order agrees better than the first.
 
     Raises:
         RobotDynamicsError: A parameter is invalid, or the recording cannot be read.
     """
-    best = _Best(source, tolerance)
+    first: _Order = tuple(source.events), 'running' if source.started_before else ''
+    best = _Best(source, tolerance, first, _Replay(source, first, tolerance).run(begin()))
     if tolerance < np.inf:
         best.improve()
-    return _Replay(source, best.order, tolerance).run(sink)
+    if best.order is first:
+        return best.result
+    return _Replay(source, best.order, tolerance).run(begin())
 
 
 class _Best:
     """The order of events that agrees best so far, and the result of its replay."""
 
-    def __init__(self, source: ReplaySource, tolerance: float) -> None:
+    def __init__(
+        self, source: ReplaySource, tolerance: float, order: _Order, result: ReplayResult
+    ) -> None:
         self._source, self._tolerance = source, tolerance
-        self.order: _Order = tuple(source.events), 'running' if source.started_before else ''
-        self.result = ReplayResult()
+        self.order, self.result = order, result
 
     def improve(self) -> None:
         """Try other orders until all commands agree."""
-        self.result = _Replay(self._source, self.order, self._tolerance).run()
         for order in self._others():
             if self.result.first is None:
                 break

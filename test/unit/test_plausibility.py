@@ -110,6 +110,17 @@ def test_a_good_recording_is_refused_by_none(good, tmp_path, capsys):
     assert 'wrong' not in capsys.readouterr().out
 
 
+def test_efforts_that_are_all_missing_have_no_peak(tmp_path, capsys):
+    run = run_of(1).rows(slice(400))
+    run = replace(run, measured_effort=np.full(run.position.shape, np.nan))
+    bag = write_run(tmp_path / 'bag', run)
+    words = ('analyze', bag, '--no-report', '--threshold', 'limits.effort_share=0.5')
+    assert main([str(word) for word in (*words, '--output', tmp_path / 'out')]) == 1
+    said = capsys.readouterr()
+    assert 'no usable efforts were recorded' in said.out
+    assert 'limits.effort_share <= 0.5: nothing was recorded' in said.out + said.err
+
+
 def test_velocities_that_are_all_missing_are_derived_and_said(tmp_path, capsys):
     run = run_of(1).rows(slice(400))
     run = replace(run, velocity=np.full(run.velocity.shape, np.nan))

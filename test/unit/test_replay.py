@@ -35,6 +35,7 @@ from recorded_loop import (
 
 from robot_dynamics_ros.__main__ import main
 from robot_dynamics_ros.control.drivers.profile import load_driver_profile
+from robot_dynamics_ros.recordings.replay_source import ReplaySource
 
 BOOL = 'std_msgs/msg/Bool'
 AIM = [[0.5, -0.1, 0.15, 0.2], [0.3, -0.4, 0.1, 0.5]]
@@ -524,6 +525,15 @@ def recorded(tmp_path_factory):
     folder = tmp_path_factory.mktemp('recorded')
     loop = RecordedLoop(behind={0: follow(50 * MS)}).run(STEPS)
     return loop, loop.bag(folder / 'bag')
+
+
+def test_a_recording_that_agrees_at_once_is_replayed_once(recorded, tmp_path, monkeypatch):
+    read, chunks = [], ReplaySource.chunks
+    monkeypatch.setattr(ReplaySource, 'chunks', lambda self: read.append(1) or chunks(self))
+    replayed(recorded[1], tmp_path / 'out')
+    assert len(read) == 2  # for the references, and for the commands
+    rows = (tmp_path / 'out' / 'rows.csv').read_text('utf-8').splitlines()
+    assert len(rows) == 1 + STEPS
 
 
 @pytest.mark.slow

@@ -134,10 +134,11 @@ class Limits(Metric):
         """Return peaks, fractions of the limits, and counts, by joint."""
         tree = self._tree
         limit = tree.effort_limit if self._efforts else np.full(tree.n, np.nan)
+        peak = np.where(self._effort.count > 0, self._effort.peak, np.nan)
         return {
-            'effort_peak': self._effort.peak.tolist(),
+            'effort_peak': peak.tolist(),
             'effort_limit': limit.tolist(),
-            'effort_share': (self._effort.peak / limit).tolist(),
+            'effort_share': (peak / limit).tolist(),
             'saturated_ticks': self._saturated.tolist() if self._efforts else [],
             'ticks_with_saturation': self._ticks if self._efforts else 0,
             'velocity_peak': self._velocity.peak.tolist(),
