@@ -72,7 +72,7 @@ def package_file(uri: str, near: Path | None = None) -> Path:
         listed = ', '.join(map(str, dict.fromkeys(folders)))
         problem = f'the package has no such file in {listed}'
         raise DescriptionError(f'file {uri!r}', problem, 'correct the path')
-    raise _missing_package(f'file {uri!r}', name, near)
+    raise _missing_package(name, near)
 
 
 def cloned_file(uri: str, near: Path | None) -> Path | None:
@@ -92,19 +92,19 @@ def package_folder(name: str, near: Path | None = None) -> Path:
     """
     for folder in _package_folders(name, near):
         return folder
-    raise _missing_package(f'package {name!r}', name, near)
+    raise _missing_package(name, near)
 
 
-def _missing_package(culprit: str, name: str, near: Path | None) -> DescriptionError:
+def _missing_package(name: str, near: Path | None) -> DescriptionError:
     above = 'the folders above the description and next to them'
     if near is not None:
         above += f' ({near if near.is_dir() else near.parent})'
     settings = [f'{key} ({os.environ.get(key) or "not set"})' for key in (_SOURCES, _PREFIXES)]
     return DescriptionError(
-        culprit,
-        f'package {name!r} is not found; searched: {above}, {", ".join(settings)}, '
-        f'{sys.prefix}/share',
-        f'clone it there, give --package {name}:=PATH, or source its workspace',
+        f'package {name!r}',
+        f'not found: clone it next to the description, give --package {name}:=PATH, or source its '
+        'workspace',
+        f'searched: {above}, {", ".join(settings)}, {sys.prefix}/share',
     )
 
 

@@ -177,7 +177,7 @@ def _expand_xacro(content: str, path: Path | None, mappings: Mapping[str, str]) 
 def _xacro_error(culprit: str, error: Exception) -> DescriptionError:
     cause = getattr(error, 'exc', None)
     if isinstance(cause, DescriptionError):
-        return DescriptionError(culprit, cause.problem, cause.remedy)
+        return DescriptionError(culprit, f'{cause.culprit} {cause.problem}', cause.remedy)
     if isinstance(cause, OSError):
         problem = f'{cause.filename}: {cause.strerror}'
         return DescriptionError(culprit, problem, 'correct the file, or the path in it')

@@ -205,9 +205,11 @@ def _read_surfaces(
     """Return the surfaces of a <visual> or <collision>; if invalid, none, and add the reason."""
     try:
         return list(_surfaces(element, materials))
-    except (DescriptionError, ValueError) as error:
+    except DescriptionError as error:  # what was searched is said once, by the reader of the file
+        faults.append(f'{error.culprit}: {error.problem}')
+    except ValueError as error:
         faults.append(str(error))
-        return []
+    return []
 
 
 def _surfaces(element: Element, materials: dict[str, Colour]) -> Iterator[Triangles]:

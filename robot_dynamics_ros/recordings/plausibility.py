@@ -20,6 +20,8 @@ _LEAST_STATES = 8
 _TURN_TOLERANCE = 0.5  # rad, of a jump by a turn
 _FROZEN_S = 0.5  # s
 _FROZEN_EFFORT = 0.2  # of the range of the efforts: larger changes move an arm
+_STILL = 0.05  # of the highest velocity: a resting arm is slower
+_AFTER = 10  # states in which an arm that sets out moves as far as in one
 _CHECKED = 4000  # states of a recording that are checked
 _OUTSIDE = 0.2  # share of the states beyond a limit above which the recording is rejected
 _MARGIN = 0.05  # margin at the position limits, of a joint's range
@@ -167,7 +169,8 @@ def _check_turns(q: Array, tree: RobotTree) -> None:
 def _check_frozen(run: Recording, *, measured: bool) -> None:
     """Reject states that stay the same to the last digit while the efforts change.
 
-    Efforts that change in the second half only begin a motion, or overcome friction.
+    An arm at rest may begin a motion or overcome friction: efforts that change in the second half
+    only do not count, unless the states hold a velocity, or jump where they change again.
     """
     effort = np.nan_to_num(run.measured_effort if measured else run.effort)
     if len(run.time) < 2 or not np.ptp(run.position, axis=0).any():
@@ -177,7 +180,9 @@ def _check_frozen(run: Recording, *, measured: bool) -> None:
     edges = np.flatnonzero(np.diff(np.append(same, False).astype(int), prepend=0))
     size = np.maximum(np.ptp(effort, axis=0), np.finfo(float).tiny)
     for start, end in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True):
-        held = slice(start - 1, (start + end) // 2)
+        fast = np.abs(columns[start - 1]) > _STILL * np.abs(columns).max(axis=0)
+        rests = not (fast[run.position.shape[1] :].any() or _jumps(run.position, end))
+        held = slice(start - 1, (start + end) // 2 if rests else end)
         seconds = float(run.time[end - 1] - run.time[start - 1])
         if seconds > _FROZEN_S and (np.ptp(effort[held], axis=0) > _FROZEN_EFFORT * size).any():
             raise RecordingError(
@@ -186,6 +191,14 @@ def _check_frozen(run: Recording, *, measured: bool) -> None:
                 'while the efforts change',
                 'repair the driver, or cut that part with --from and --to',
             )
+
+
+def _jumps(position: Array, row: int) -> bool:
+    """Return whether a joint moves farther at a row than in the rows after it."""
+    if row >= len(position):
+        return False
+    farthest = np.abs(position[row : row + _AFTER] - position[row]).max(axis=0)
+    return bool((np.abs(position[row] - position[row - 1]) > farthest).any())
 
 
 def _check_motion(q: Array, v: Array, time: Array, moves: Array, tree: RobotTree) -> None:

@@ -221,6 +221,9 @@ def test_many_links_without_meshes_are_one_line():
     xml = UR5.read_text().replace('package://', 'package://nowhere_')
     (remark,) = CollisionChecker(load_robot(xml, effort_limit=100.0)).remarks
     assert '\n' not in remark
+    assert len(remark) < 400
+    assert 'other reasons' not in remark
+    assert '--package nowhere_' in remark
     assert "7 of 11 links ('base_link', 'shoulder_link', " in remark
     assert "'wrist_2_link', …)" in remark  # others are only counted
 

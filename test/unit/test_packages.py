@@ -88,7 +88,7 @@ def test_a_folder_without_a_manifest_is_known_by_its_name(tmp_path):
 def test_what_lies_far_above_belongs_to_somebody_else(tmp_path):
     package(tmp_path / 'parts')
     file = arm(tmp_path / 'a' / 'b' / 'c' / 'd' / 'e' / 'arm.urdf')
-    with pytest.raises(DescriptionError, match="package 'parts' is not found"):
+    with pytest.raises(DescriptionError, match="package 'parts' not found"):
         read_description(file)
 
 
@@ -116,7 +116,8 @@ def test_the_error_names_what_was_searched_and_the_ways_out(tmp_path, capsys):
     assert main(['check_model', str(file)]) == 1
     said = ' '.join(capsys.readouterr().out.split())
     for words in (
-        "xacro file arm.urdf.xacro: package 'parts' is not found; searched: the folders above",
+        "xacro file arm.urdf.xacro: package 'parts' not found: clone it next to the description",
+        'searched: the folders above',
         str(tmp_path / 'mine'),
         'ROS_PACKAGE_PATH (not set)',
         'AMENT_PREFIX_PATH (not set)',

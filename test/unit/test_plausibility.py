@@ -10,6 +10,7 @@ import pytest
 from synthetic_runs import measured_arm, measured_run, sinusoids, write_run
 
 from robot_dynamics_ros.__main__ import main
+from robot_dynamics_ros.recordings.plausibility import problem_of
 
 
 def frozen(run):
@@ -101,6 +102,29 @@ def test_what_a_recording_cannot_be_is_said_by_every_command(kind, good, tmp_pat
             for wrong in ('gear ratio', 'identify the arm', 'J absolute work', 'good'):
                 assert wrong not in said
         assert command != 'calibrate' or not (tmp_path / command).exists()
+
+
+@pytest.mark.parametrize('case', ['jumps', 'to the end', 'sets out'])
+def test_frozen_states_are_told_from_an_arm_that_sets_out(case):
+    """The efforts of 800 to 950 change in the second half only."""
+    run = run_of(1)
+    position, velocity, effort = (
+        getattr(run, name).copy() for name in ('position', 'velocity', 'measured_effort')
+    )
+    effort[800:880] = effort[800]
+    if case == 'sets out':
+        share = np.clip((run.time - run.time[949]) / 2.0, 0.0, 1.0)[:, np.newaxis] ** 2
+        position = position[949] + share * (position - position[949])
+        velocity = np.gradient(position, run.time, axis=0)
+        velocity[:950] = 0.0
+    else:
+        position[800:950], velocity[800:950] = position[800], velocity[800]
+        velocity[800:950] *= case == 'to the end'
+    columns = {'position': position, 'velocity': velocity, 'measured_effort': effort}
+    rows = {'sets out': slice(800, None), 'to the end': slice(950), 'jumps': slice(None)}[case]
+    run = replace(run, **columns).rows(rows)
+    said = problem_of(run, measured_arm().tree, measured=True)
+    assert ('are frozen for' in said) is (case != 'sets out')
 
 
 @pytest.mark.slow

@@ -52,7 +52,7 @@ def test_a_robot_is_named_by_a_shipped_name_a_file_or_a_package(monkeypatch, tmp
     assert robot_file('package://my_arm/urdf/arm.urdf') == arm
     with pytest.raises(DescriptionError, match='has no such file'):
         robot_file('package://my_arm/urdf/leg.urdf')
-    with pytest.raises(DescriptionError, match="package 'your_arm' is not found"):
+    with pytest.raises(DescriptionError, match="package 'your_arm': not found"):
         robot_file('package://your_arm/arm.urdf')
     with pytest.raises(UnknownNameError, match="unknown robot 'puma'; known: .*scara"):
         robot_file('puma')

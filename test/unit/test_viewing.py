@@ -136,7 +136,7 @@ def test_what_cannot_be_shown_is_said(page, browser):
         for text in (
             'waiting for the description',
             'malformed XML',
-            "package 'nowhere' is not found",
+            "package 'nowhere': not found",
             'it has no link',
             'j59',
             'unknown',
