@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from html import escape
+from itertools import accumulate, pairwise
 
 INK, PAPER, EDGE = '#22313f', '#eef3f7', '#8aa0b4'
 COLOURS = ('#0b6e99', '#d9534f', '#3c8d40', '#8a4fbf')
@@ -54,13 +55,38 @@ class Drawing:
             f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"{dash}/>'
         )
 
+    def moving(
+        self, frames: Sequence[Sequence[tuple[float, float]]], seconds: float, colour: str
+    ) -> None:
+        """Draw a polyline with joints that passes through the given frames, again and again."""
+        values = ';'.join(' '.join(f'{x:.1f},{y:.1f}' for x, y in frame) for frame in frames)
+        self._parts.append(
+            f'<polyline points="{values.partition(";")[0]}" fill="none" stroke="{colour}" '
+            'stroke-width="9" stroke-opacity="0.75" stroke-linecap="round" '
+            'stroke-linejoin="round" '
+            f'marker-mid="url(#joint)">{_repeated("points", values, seconds)}</polyline>'
+        )
+
+    def trail(self, points: Sequence[tuple[float, float]], seconds: float, colour: str) -> None:
+        """Draw a polyline that grows by one point per frame, again and again."""
+        path = ' '.join(f'{x:.1f},{y:.1f}' for x, y in points)
+        steps = [math.dist(a, b) for a, b in pairwise(points)]
+        whole = sum(steps)
+        rest = ';'.join(f'{whole - done:.1f}' for done in accumulate(steps, initial=0.0))
+        self._parts.append(
+            f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2" '
+            f'stroke-dasharray="{whole:.1f}">'
+            f'{_repeated("stroke-dashoffset", rest, seconds)}</polyline>'
+        )
+
     def svg(self) -> str:
         """Return the SVG text."""
         width, height = self._size
         head = (
             '<defs><marker id="head" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="8" '
             f'markerHeight="8" orient="auto"><path d="M0 0 L8 4 L0 8 z" fill="{INK}"/>'
-            '</marker></defs>'
+            '</marker><marker id="joint" viewBox="0 0 8 8" refX="4" refY="4" markerWidth="1" '
+            f'markerHeight="1"><circle cx="4" cy="4" r="3" fill="{PAPER}"/></marker></defs>'
         )
         return '\n'.join(
             [
@@ -71,6 +97,13 @@ class Drawing:
                 '</svg>\n',
             ]
         )
+
+
+def _repeated(attribute: str, values: str, seconds: float) -> str:
+    return (
+        f'<animate attributeName="{attribute}" values="{values}" dur="{seconds:g}s" '
+        'repeatCount="indefinite"/>'
+    )
 
 
 def _ticks(low: float, high: float) -> list[float]:

@@ -4,11 +4,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from pictures import law_errors, rooms, task_decay, tick, uses
-from tables import commands_page, modes_page, notation_page, parameters_page, topics_page
+from tables import (
+    commands_page,
+    modes_page,
+    notation_page,
+    parameters_page,
+    root_page,
+    topics_page,
+)
 
 PAGES: dict[str, Callable[[], str]] = {
+    'index.md': partial(root_page, 'README.md'),
+    'contributing.md': partial(root_page, 'CONTRIBUTING.md'),
     'commands.md': commands_page,
     'modes.md': modes_page,
     'notation.md': notation_page,

@@ -125,6 +125,12 @@ def nodes() -> dict[str, Any]:
     return json.loads(done.stdout)
 
 
+def root_page(name: str) -> str:
+    """Return a page of the project's root, with the links that it has within the site."""
+    text = (ROOT / name).read_text(encoding='utf-8')
+    return text.replace('](docs/', '](').replace('](CONTRIBUTING.md', '](contributing.md')
+
+
 def commands_page() -> str:
     """Return the page of all commands with their options."""
     parts = [
