@@ -14,7 +14,7 @@ import shutil
 import sqlite3
 import struct
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
@@ -252,25 +252,27 @@ def readable_database(path: Path, copies: ExitStack) -> tuple[Path, str]:
     """Return a sqlite3 file or a copy to read instead, and a remark if it is a copy.
 
     SQLite would pad a truncated last page with zeros, so such a file is copied without that page;
-    a file with a write-ahead log is copied together with it.
+    a file with an open journal is copied together with it.
 
     Args:
         path: The file; never modified.
         copies: Keeps the temporary folder of a copy until it is closed.
     """
-    log = path.with_name(path.name + '-wal')
+    logs = [path.with_name(f'{path.name}-{kind}') for kind in ('wal', 'journal')]
+    logs = [log for log in logs if log.is_file() and log.stat().st_size]
     cut = _complete_pages(path)
-    if not (cut or (log.is_file() and log.stat().st_size)):
+    if not (cut or logs):
         return path, ''
     target = new_folder(copies) / path.name
     shutil.copyfile(path, target)
-    if cut:
+    if not logs:
         os.truncate(target, cut)
         return target, 'it ends early, within a page'
-    shutil.copyfile(log, target.with_name(log.name))
-    with closing(sqlite3.connect(target)) as connection:
-        connection.execute('PRAGMA wal_checkpoint(TRUNCATE)')
-    return target, 'its recorder did not close it: the write-ahead log was used'
+    for log in logs:
+        shutil.copyfile(log, target.with_name(log.name))
+    with closing(sqlite3.connect(target)) as connection, suppress(sqlite3.DatabaseError):
+        connection.execute('PRAGMA schema_version').fetchall()  # applies or rolls back
+    return target, 'its recorder did not close it: its journal was used'
 
 
 def _complete_pages(path: Path) -> int:

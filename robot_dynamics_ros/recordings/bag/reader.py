@@ -153,8 +153,8 @@ def _latched_qos() -> Any:
 class BagReader:
     """Context manager that reads the messages of a bag, even if it is damaged.
 
-    Messages are returned in the order recorded. Unreadable data is skipped and reported in
-    ``losses``; the bag is never modified.
+    Messages are returned in the order recorded, those of each storage file up to its first damage,
+    which ``losses`` reports; the bag is never modified.
 
     Attributes:
         topics: Message type by topic.

@@ -1,19 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read the messages of mcap and sqlite3 files in the order recorded, and skip damaged parts.
+"""Read the messages of mcap and sqlite3 files in the order recorded, up to the first damage.
 
 An mcap file is read sequentially, record by record, by its specification (https://mcap.dev/spec).
 A record is an opcode, a length and a body; a chunk is a record that contains others, possibly
-compressed. Neither index nor footer is required, so a truncated file yields all messages before
-the cut, in the order recorded. If there is a footer, its summary gives the topics in advance, and
-the offset of the next chunk after a damaged part.
+compressed. Neither index nor footer is required, so the file of a recorder that was killed yields
+all of its messages. If there is a footer, its summary gives the topics in advance.
 
 A sqlite3 file is opened read-only and never modified. SQLite rejects a file shorter than stated in
 its header unless ``writable_schema`` is on, which has no other effect on a read-only connection.
-Missing or damaged pages are then skipped.
+
+What follows a damaged part is not searched for: a loss names the tool that does.
 """
 
 from __future__ import annotations
 
+import shlex
 import sqlite3
 import struct
 from collections import Counter
@@ -32,7 +33,7 @@ RawMessage = tuple[str, int, Any]
 
 _MAGIC = b'\x89MCAP0\r\n'
 _FOOTER, _SCHEMA, _CHANNEL, _MESSAGE, _CHUNK = 0x02, 0x03, 0x04, 0x05, 0x06
-_CHUNK_INDEX, _STATISTICS, _DATA_END = 0x08, 0x0B, 0x0F
+_STATISTICS, _DATA_END = 0x0B, 0x0F
 _LAST_OPCODE, _FIRST_PRIVATE = 0x0F, 0x80
 _FOOTER_SIZE = 9 + 20 + len(_MAGIC)
 _LARGEST_RECORD = 1 << 28  # bytes; a larger length is treated as damage
@@ -72,6 +73,14 @@ class Contents:
         if problem not in self.losses:
             self.losses.append(problem)
 
+    def add_damage(self, problem: str, command: str) -> None:
+        """Add a remark about a damaged part, and the command that saves what follows it."""
+        self.add_loss(f'{problem}; what follows is not read, {command!r} may save it')
+
+
+class _DamageError(Exception):
+    """A storage file is damaged."""
+
 
 def _texts(body: Any, at: int, count: int) -> list[str]:
     """Return successive texts of a record, each preceded by its length."""
@@ -101,7 +110,6 @@ class McapStorage:
         self.contents = Contents({}, {}, {}, [])
         self._schemas: dict[int, tuple[str, Definition]] = {}
         self.channels: dict[int, str] = {}
-        self._chunk_offsets: list[int] = []
         self.has_summary = self._read_summary()
 
     def count_messages(self) -> None:
@@ -114,9 +122,104 @@ class McapStorage:
             self.contents.counts = counts
 
     def blocks(self, selects: Callable[[str], bool]) -> Iterator[list[RawMessage]]:
-        """Yield the messages of wanted topics in file order, block by block."""
+        """Yield the messages of wanted topics in file order, up to the first damage."""
+        block: list[RawMessage] = []
+        try:
+            for data, whole in self._parts():
+                if not self._append(block, data, selects) and whole:
+                    raise _DamageError('a chunk is damaged')
+                if len(block) >= _BLOCK:
+                    yield block
+                    block = []
+        except _DamageError as damage:
+            command = f'mcap recover {shlex.quote(self.path.name)} -o repaired.mcap'
+            self.contents.add_damage(str(damage), command)
+        yield block
+
+    def _parts(self) -> Iterator[tuple[bytes, bool]]:
+        """Yield successive records, those of a chunk together, and whether they are complete.
+
+        Raises:
+            _DamageError: The file is damaged; everything before it was yielded.
+        """
         with self.path.open('rb') as file:
-            yield from _Scan(self, selects).run(file)
+            if file.read(len(_MAGIC)) != _MAGIC:
+                self.contents.add_loss('not an mcap file')
+                return
+            while True:
+                position, head = file.tell(), file.read(_HEAD.size)
+                opcode, size = _HEAD.unpack(head) if len(head) == _HEAD.size else (0, 0)
+                if opcode in (_DATA_END, _FOOTER):
+                    return
+                valid = 0 < opcode <= _LAST_OPCODE or opcode >= _FIRST_PRIVATE
+                body = file.read(min(size, _LARGEST_RECORD)) if valid else b''
+                complete = valid and len(body) == size
+                if opcode == _CHUNK:
+                    data, whole = self._unpacked(body)
+                    complete = complete and whole
+                    yield data, complete
+                elif complete:
+                    yield head + body, True
+                if complete:
+                    continue
+                if (valid or len(head) < _HEAD.size) and not (self.has_summary or file.read(1)):
+                    self.contents.add_loss(f'it ends early, at byte {file.tell()}')
+                    return
+                raise _DamageError(f'it is damaged at byte {position}')
+
+    def _unpacked(self, body: bytes) -> tuple[bytes, bool]:
+        """Return the records of a chunk up to the first damage, and whether there is none."""
+        try:
+            _, _, size, crc, length = _CHUNK_HEAD.unpack_from(body)
+            begin = _CHUNK_HEAD.size + length + 8
+            method = body[_CHUNK_HEAD.size : begin - 8].decode()
+            (packed,) = struct.unpack_from('<Q', body, begin - 8)
+        except (struct.error, UnicodeDecodeError):
+            return b'', False
+        if method not in ('', 'lz4', 'zstd'):
+            self.contents.add_loss(f'a chunk has unknown compression {method!r}')
+            return b'', True
+        data, complete = decompress(memoryview(body)[begin : begin + packed], method)
+        if len(data) != size or not complete:
+            return data, False
+        return (data, True) if not crc or crc32(data) == crc else (b'', False)
+
+    def _append(
+        self, block: list[RawMessage], data: bytes, selects: Callable[[str], bool]
+    ) -> bool:
+        """Append the selected messages of successive records, read in place for speed.
+
+        Returns:
+            Whether the last record is complete.
+
+        Raises:
+            _DamageError: A record is damaged.
+        """
+        topics = {key: topic for key, topic in self.channels.items() if selects(topic)}
+        view, at, last = memoryview(data), 0, len(data) - _HEAD.size
+        unpack, unpack_message = _HEAD.unpack_from, _MESSAGE_HEAD.unpack_from
+        head, body = _HEAD.size, _MESSAGE_HEAD.size
+        while at <= last:
+            opcode, size = unpack(data, at)
+            start, at = at + head, at + head + size
+            if at > len(data):
+                return False
+            if opcode != _MESSAGE:
+                self._define(opcode, view[start:at])
+                topics = {key: topic for key, topic in self.channels.items() if selects(topic)}
+                continue
+            channel, _, time_ns, _ = unpack_message(data, start) if size >= body else _NO_MESSAGE
+            if time_ns > _LATEST:
+                raise _DamageError('a message is damaged')
+            if channel in topics:
+                block.append((topics[channel], time_ns, view[start + body : at]))
+        return at == len(data)
+
+    def _define(self, opcode: int, body: Any) -> None:
+        try:
+            self.define(opcode, body)
+        except (struct.error, UnicodeDecodeError) as error:
+            raise _DamageError('a definition is damaged') from error
 
     # Records ------------------------------------------------------------------------------------
 
@@ -137,10 +240,6 @@ class McapStorage:
             self.contents.topics[topic] = kind
             if definition.text:
                 self.contents.definitions[kind] = definition
-
-    def next_chunk(self, position: int) -> int | None:
-        """Return the offset of the next chunk after a position; None if unknown."""
-        return min((at for at in self._chunk_offsets if at > position), default=None)
 
     def _read_summary(self) -> bool:
         """Read the summary after the data; return whether there is one."""
@@ -164,9 +263,7 @@ class McapStorage:
         counts = None
         for opcode, body in _records(summary):
             self.define(opcode, body)
-            if opcode == _CHUNK_INDEX:
-                self._chunk_offsets.append(struct.unpack_from('<Q', body, 16)[0])
-            elif opcode == _STATISTICS:
+            if opcode == _STATISTICS:
                 counts = dict(struct.iter_unpack('<HQ', body[46:]))
         if counts is None or not self.channels:
             return False
@@ -185,104 +282,7 @@ def _records(data: bytes | memoryview) -> Iterator[tuple[int, memoryview]]:
             yield opcode, view[start:at]
 
 
-class _Scan:
-    """One sequential pass over a file."""
-
-    def __init__(self, storage: McapStorage, selects: Callable[[str], bool]) -> None:
-        self._storage, self._selects = storage, selects
-        self._add_loss = storage.contents.add_loss
-        self._topics: dict[int, str] = {}
-        self._select_channels()
-
-    def run(self, file: Any) -> Iterator[list[RawMessage]]:
-        if file.read(len(_MAGIC)) != _MAGIC:
-            self._add_loss('not an mcap file')
-            return
-        block: list[RawMessage] = []
-        while True:
-            position, head = file.tell(), file.read(_HEAD.size)
-            opcode, size = _HEAD.unpack(head) if len(head) == _HEAD.size else (0, 0)
-            if opcode in (_DATA_END, _FOOTER):
-                break
-            valid = 0 < opcode <= _LAST_OPCODE or opcode >= _FIRST_PRIVATE
-            body = file.read(min(size, _LARGEST_RECORD)) if valid else b''
-            if opcode == _CHUNK:
-                block += self._messages(self._unpacked(body))
-            elif valid and len(body) == size:
-                block += self._messages(head + body)
-            if opcode == _CHUNK or len(block) >= _BLOCK:
-                yield block
-                block = []
-            end, next_chunk = file.tell(), self._storage.next_chunk(position)
-            if valid and len(body) == size and not (next_chunk and next_chunk < end):
-                continue
-            if valid or not head:
-                if not self._storage.has_summary:
-                    self._add_loss(f'it ends early, at byte {end}')
-            else:
-                self._add_loss(f'byte {position} is not the start of a record')
-            if next_chunk is None:
-                break
-            self._add_loss(f'bytes {position} to {next_chunk} are damaged')
-            file.seek(next_chunk)
-        yield block
-
-    def _unpacked(self, body: bytes) -> bytes:
-        """Return the records of a chunk; of a truncated one those before the cut."""
-        try:
-            _, _, size, crc, length = _CHUNK_HEAD.unpack_from(body)
-            begin = _CHUNK_HEAD.size + length + 8
-            method = body[_CHUNK_HEAD.size : begin - 8].decode()
-            (packed,) = struct.unpack_from('<Q', body, begin - 8)
-        except (struct.error, UnicodeDecodeError):
-            return b''
-        if method not in ('', 'lz4', 'zstd'):
-            self._add_loss(f'a chunk has unknown compression {method!r}')
-            return b''
-        data, complete = decompress(memoryview(body)[begin : begin + packed], method)
-        if len(data) == size and crc and crc32(data) != crc:
-            self._add_loss('a chunk has a wrong checksum and is left out')
-            return b''
-        if len(data) != size or not complete:
-            self._add_loss('a chunk is cut off or damaged')
-        return data
-
-    def _messages(self, data: bytes) -> list[RawMessage]:
-        """Return the selected messages of successive records, read in place for speed."""
-        block: list[RawMessage] = []
-        view, at, last, topics = memoryview(data), 0, len(data) - _HEAD.size, self._topics
-        unpack, unpack_message = _HEAD.unpack_from, _MESSAGE_HEAD.unpack_from
-        head, body = _HEAD.size, _MESSAGE_HEAD.size
-        while at <= last:
-            opcode, size = unpack(data, at)
-            start, at = at + head, at + head + size
-            if at > len(data):
-                break
-            if opcode != _MESSAGE:
-                self._define(opcode, view[start:at])
-                continue
-            channel, _, time_ns, _ = unpack_message(data, start) if size >= body else _NO_MESSAGE
-            if time_ns > _LATEST:
-                self._add_loss('a record is damaged')
-            elif channel in topics:
-                block.append((topics[channel], time_ns, view[start + body : at]))
-        return block
-
-    def _define(self, opcode: int, body: Any) -> None:
-        try:
-            self._storage.define(opcode, body)
-        except (struct.error, UnicodeDecodeError):
-            self._add_loss('a record is damaged')
-        self._select_channels()
-
-    def _select_channels(self) -> None:
-        channels = self._storage.channels.items()
-        self._topics.update((key, topic) for key, topic in channels if self._selects(topic))
-
-
 # sqlite3 ----------------------------------------------------------------------------------------
-
-_LARGEST_STEP = 1 << 24  # rows to search after a damaged part
 
 
 class SqliteStorage:
@@ -292,7 +292,7 @@ class SqliteStorage:
         contents: Topics, definitions, counts and losses.
 
     Args:
-        path: The file; copied if it is truncated or has a write-ahead log.
+        path: The file; copied if it is truncated or has an open journal.
         copies: Keeps the temporary folder of a copy until it is closed.
     """
 
@@ -306,10 +306,10 @@ class SqliteStorage:
             with closing(self._connection()) as connection:
                 self._read_topics(connection)
         except sqlite3.Error as error:
-            self.contents.add_loss(_reason(error))
+            self._add_damage(error)
 
     def count_messages(self) -> None:
-        """Count the messages, including those after damaged parts."""
+        """Count the messages up to the first damage."""
         query = 'SELECT topic_id, count(*) FROM messages GROUP BY topic_id'
         try:
             with closing(self._connection()) as connection:
@@ -327,27 +327,25 @@ class SqliteStorage:
             return
         chosen = ','.join(str(key) for key in topics)
         query = (
-            'SELECT id, topic_id, timestamp, data FROM messages '
-            f'WHERE id > ? AND topic_id IN ({chosen}) ORDER BY id'
+            'SELECT topic_id, timestamp, data FROM messages '
+            f'WHERE topic_id IN ({chosen}) ORDER BY id'
         )
+        block: list[RawMessage] = []
         with closing(self._connection()) as connection:
-            last, step = -1, 0
-            while step <= _LARGEST_STEP:
-                block: list[RawMessage] = []
-                try:
-                    for row, key, time_ns, data in connection.execute(query, (last + step,)):
-                        last, step = row, 0
-                        if isinstance(data, bytes) and isinstance(time_ns, int):
-                            block.append((topics[key], time_ns, memoryview(data)))
-                        if len(block) >= _BLOCK:
-                            yield block
-                            block = []
-                    yield block
-                    return
-                except sqlite3.Error as error:
-                    yield block
-                    self.contents.add_loss(_reason(error))
-                    step = 2 * step or 1
+            try:
+                for key, time_ns, data in connection.execute(query):
+                    if isinstance(data, bytes) and isinstance(time_ns, int):
+                        block.append((topics[key], time_ns, memoryview(data)))
+                    if len(block) >= _BLOCK:
+                        yield block
+                        block = []
+            except sqlite3.Error as error:
+                self._add_damage(error)
+        yield block
+
+    def _add_damage(self, error: sqlite3.Error) -> None:
+        command = f'sqlite3 {shlex.quote(self.path.name)} .recover | sqlite3 repaired.db3'
+        self.contents.add_damage(f'a part of it is missing or damaged ({error})', command)
 
     def _connection(self) -> sqlite3.Connection:
         address = f'file:{quote(str(self.path.resolve()))}?mode=ro&immutable=1'
@@ -371,7 +369,3 @@ class SqliteStorage:
             for kind, encoding, text in connection.execute(query):
                 if text:
                     self.contents.definitions[kind] = Definition(encoding, text)
-
-
-def _reason(error: sqlite3.Error) -> str:
-    return f'a part of it is missing or damaged ({error})'
