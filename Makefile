@@ -14,7 +14,7 @@ DEV     := $(call stamp,requirements-dev.txt)
 LOCK    := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
            --custom-compile-command 'make lock' $(UPGRADE)
 
-.PHONY: demo identify-demo quick test mutants benchmark docs lock clean
+.PHONY: demo identify-demo quick test campaign mutants benchmark docs lock clean
 
 demo: $(RUNTIME)
 	$(RUN) -m robot_dynamics_ros demo $(if $(VIEW),--view)
@@ -24,7 +24,8 @@ identify-demo: $(RUNTIME)
 
 # Quick check of a change: contract tests, fast unit tests, style.
 quick: $(DEV)
-	$(PYTEST) -m 'not slow' test/contract test/unit test/style test/test_architecture.py
+	$(PYTEST) -m 'not slow' test/contract test/unit test/campaigns test/style \
+	    test/test_architecture.py
 
 test: $(DEV)
 	$(PYTEST)
@@ -35,8 +36,12 @@ mutants: $(DEV)
 	$(RUN) test/mutants/judge.py $(ROOM) $(if $(MUTANTS),--mutants $(MUTANTS)) \
 	    $(if $(SEED),--seed $(SEED)) $(if $(TESTS),--tests $(TESTS)) $(if $(JOBS),--jobs $(JOBS))
 
+# Search for faults at random, by seed: make campaign CAMPAIGN=fuzz N=1000 SEED=3
+campaign: $(DEV)
+	$(RUN) test/campaigns $(or $(CAMPAIGN),faults) $(if $(N),-n $(N)) $(if $(SEED),--seed $(SEED))
+
 benchmark: $(DEV)
-	$(RUN) -m benchmark
+	$(RUN) -m benchmark $(NAME)
 
 docs: $(DEV)
 	NO_MKDOCS_2_WARNING=1 $(RUN) -m mkdocs build --strict

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import argparse
 import ctypes
 import shutil
 import statistics
@@ -17,7 +18,8 @@ from typing import Any
 import numpy as np
 import pinocchio as pin
 
-from benchmark.measuring import arms, in_turns, note, save, show
+from benchmark.measuring import arms, save, show
+from benchmark.timing import in_turns
 from robot_dynamics_ros.errors import MissingDependencyError
 from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.spatial.scalar import Array
@@ -95,17 +97,15 @@ extern "C" void run_pinocchio(long calls, Robot *robot, const double *q, const d
 Run = Callable[[int], None]
 
 
-def c_source_benchmark() -> int:
+def main(_: argparse.Namespace) -> int:
     """Compare generated C with our kernels and Pinocchio in C++, alternately in one process."""
     for tool in ('gcc', 'g++'):
         if shutil.which(tool) is None:
             raise MissingDependencyError(tool, 'this benchmark', 'install the package g++')
     measured, rows = {}, []
     with tempfile.TemporaryDirectory() as folder:
-        note('compiling the calls of pinocchio::rnea ...')
         library, missing = _pinocchio_library(Path(folder))
         for name, xml in arms().items():
-            note(f'measuring {name} ...')
             measured[name] = figures = measure(xml, Path(folder) / name, library)
             ns, row = figures['ns'], {'arm': name, 'joints': figures['joints']}
             row |= {x: f'{ns[x]:.0f}' if x in ns else '' for x in ('C', 'kernel', 'pinocchio')}
@@ -118,8 +118,8 @@ def c_source_benchmark() -> int:
         if not figures['same_results']:
             print(f'{name}: the results differ')
     if missing:
-        note(f'left out: pinocchio, {missing}')
-    save('c_source.json', {'arms': measured, 'missing': missing})
+        print(f'left out: pinocchio, {missing}')
+    save('c_source', {'arms': measured, 'missing': missing})
     return 0
 
 
@@ -208,3 +208,6 @@ def _pointers(*arrays: Array) -> list[ctypes.c_void_p]:
 
 def _compile(folder: Path, *command: str) -> None:
     subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True)
+
+
+OPTIONS: dict[str, dict[str, Any]] = {}

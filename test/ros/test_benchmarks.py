@@ -1,16 +1,37 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Benchmarks that need ROS can be started where it is installed."""
+"""Benchmarks and campaigns can be started where ROS is installed; their statistics."""
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
+from campaigns.__main__ import CAMPAIGNS
+from campaigns.__main__ import main as campaign
 
-from benchmark.__main__ import BENCHMARKS, run
+from benchmark.__main__ import BENCHMARKS
+from benchmark.__main__ import main as benchmark
+from benchmark.latency import trip_figures
 
 
-@pytest.mark.parametrize('name', BENCHMARKS)
-def test_every_benchmark_can_be_begun(name, capsys):
+@pytest.mark.parametrize(
+    ('run', 'name'),
+    [(run, x) for run, of in ((benchmark, BENCHMARKS), (campaign, CAMPAIGNS)) for x in of],
+)
+def test_every_one_can_be_begun(run, name, capsys):
     with pytest.raises(SystemExit) as ended:
-        run(name, ['--help'])
+        run([name, '--help'])
     assert ended.value.code == 0
-    assert f'python -m benchmark {name}' in capsys.readouterr().out
+    assert name in capsys.readouterr().out
+
+
+def test_the_ratio_of_two_tails_says_how_sure_it_is():
+    """The same noise twice: the ratio is 2; one disturbed block of three proves nothing."""
+    noise = np.random.default_rng(0).exponential(size=(9, 400))
+    blocks, slower = list(noise), list(2.0 * noise)
+    row = trip_figures(slower, blocks, period=1e-3)
+    assert (row['low'], row['high']) == pytest.approx((2.0, 2.0))
+    assert row['p99'] == pytest.approx(np.median(np.percentile(slower, 99, axis=1)))
+    third = [100.0 * x if k % 3 == 0 else x for k, x in enumerate(blocks)]
+    row = trip_figures(third, blocks, period=1e-3)
+    assert row['low'] < 2.0
+    assert row['high'] > 10.0

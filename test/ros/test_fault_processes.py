@@ -5,8 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-
-from benchmark import fault_processes
+from campaigns import fault_processes
 
 
 @pytest.mark.slow

@@ -7,10 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from campaigns import fuzz_processes
+from campaigns.fuzz_processes import CommandLine, Ended, verdict
 from processes import free_domain
-
-from benchmark import fuzz_processes
-from benchmark.fuzz_processes import CommandLine, Ended, verdict
 
 REFUSED = Ended(2, '', 'usage: x\nx: error: no such file\n', 1.0, 1)
 

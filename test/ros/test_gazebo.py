@@ -22,10 +22,10 @@ from sensor_msgs.msg import JointState
 pytest.importorskip('launch_ros', reason='launch is not installed')
 
 from ament_index_python.packages import get_packages_with_prefixes
+from gazebo_steps import is_available
 from launches import BRIDGE, Launches, make_prefix
 from peer import Peer
 
-from benchmark.gazebo_steps import is_available
 from robot_dynamics_ros.messages import stamp_ns
 from robot_dynamics_ros.recordings.bag.reader import BagReader
 

@@ -7,10 +7,8 @@ import os
 import subprocess
 import sys
 
-import numpy as np
 import pytest
 
-from benchmark.latency import trip_figures
 from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.ros.spinning import apply_real_time
 
@@ -66,16 +64,3 @@ def test_the_thread_runs_where_it_is_told_to():
         assert os.sched_getaffinity(0) == {min(allowed)}
     finally:
         os.sched_setaffinity(0, allowed)
-
-
-def test_the_ratio_of_two_tails_says_how_sure_it_is():
-    """The same noise twice: the ratio is 2; one disturbed block of three proves nothing."""
-    noise = np.random.default_rng(0).exponential(size=(9, 400))
-    blocks, slower = list(noise), list(2.0 * noise)
-    row = trip_figures(slower, blocks, period=1e-3)
-    assert (row['low'], row['high']) == pytest.approx((2.0, 2.0))
-    assert row['p99'] == pytest.approx(np.median(np.percentile(slower, 99, axis=1)))
-    third = [100.0 * x if k % 3 == 0 else x for k, x in enumerate(blocks)]
-    row = trip_figures(third, blocks, period=1e-3)
-    assert row['low'] < 2.0
-    assert row['high'] > 10.0

@@ -4,8 +4,7 @@
 from __future__ import annotations
 
 import pytest
-
-from benchmark import soak
+from campaigns import soak
 
 
 @pytest.mark.parametrize(

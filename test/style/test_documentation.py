@@ -9,14 +9,12 @@ import shlex
 import subprocess
 import sys
 from html.parser import HTMLParser
-from itertools import takewhile
 from pathlib import Path
 from types import SimpleNamespace
 from urllib.parse import unquote, urlsplit
 
 import pytest
 
-from benchmark.__main__ import BENCHMARKS, MODULES
 from robot_dynamics_ros import __main__ as program
 from robot_dynamics_ros.__main__ import COMMANDS, NODE_COMMANDS, main
 
@@ -69,15 +67,12 @@ def test_a_documented_command_is_understood(page, line, monkeypatch):
         targets = re.findall(r'^([\w-]+):', (ROOT / 'Makefile').read_text(), re.MULTILINE)
         asked = {word for word in words if '=' not in word}  # the others set a variable
         assert asked <= set(targets), f'{page}: {line}'
-    elif words[:2] == ['-m', 'benchmark']:
-        names = list(takewhile(lambda word: not word.startswith('-'), words[2:]))
-        assert set(names) <= {*BENCHMARKS, 'list'}, f'{page}: {line}'
-        sources = ''.join(
-            (ROOT / 'benchmark' / f'{MODULES[name]}.py').read_text()
-            for name in {*names} & {*BENCHMARKS}
-        )
-        options = [word for word in words[2 + len(names) :] if word.startswith('-')]
-        assert all(f"'{option}'" in sources for option in options), f'{page}: {line}'
+        for campaign in (word for word in words if word.startswith('CAMPAIGN=')):
+            assert (ROOT / 'test/campaigns' / f'{campaign[9:]}.py').is_file(), f'{page}: {line}'
+    elif words[:2] == ['-m', 'benchmark'] or words[:1] == ['test/campaigns']:
+        folder, *named = words[words[0] == '-m' :]
+        source = (ROOT / folder / f'{(named or ["__main__"])[0]}.py').read_text('utf-8')
+        assert all(word in source for word in named if word[0] == '-'), f'{page}: {line}'
     elif words[:1] == ['-m'] or program == 'robot-dynamics':
         arguments = words[2:] if program == 'python' else words
         assert arguments == [] or parsed(arguments, monkeypatch), f'{page}: {line}'

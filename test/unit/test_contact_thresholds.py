@@ -9,11 +9,11 @@ import math
 import numpy as np
 import pytest
 from bags import MS, state, text, write
+from campaigns.touch import TouchTrial, hits, learn
 from oracles import PinocchioOracle
 from recorded_arm import GRAVITY, NAMES, arm_xml
 from scipy.signal import lfilter
 
-from benchmark.touch import TouchTrial, hits, learn
 from robot_dynamics_ros.__main__ import main
 from robot_dynamics_ros.contact.calibration import FitSamples, envelope, gumbel_level
 from robot_dynamics_ros.contact.detector import ContactThresholds
@@ -164,7 +164,7 @@ def test_files_that_are_none_are_refused_with_what_is_wrong(tmp_path):
 
 @pytest.mark.slow
 def test_a_wrong_model_gives_no_false_alarm_and_hits_are_found(tmp_path):
-    """A quick sample of ``python -m benchmark touch``, without its own figures."""
+    """A quick sample of ``make campaign CAMPAIGN=touch``, without its own figures."""
     path = tmp_path / 'contact.yaml'
     learn('four_dof', 8.0, (1000, 1001, 1002), path)
     assert TouchTrial('four_dof', 1, path).move(6.0) == 0

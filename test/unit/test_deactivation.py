@@ -9,9 +9,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from oracles import PinocchioOracle
+from pushed_arm import ARMS, PushedArm, arm
 from samples import sample
 
-from benchmark.comply import ARMS, PushedArm, arm
 from robot_dynamics_ros.control.changes import TrajectoryChange
 from robot_dynamics_ros.control.modes import SessionHealth, SessionMode
 from robot_dynamics_ros.errors import ConfigurationError

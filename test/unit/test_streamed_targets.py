@@ -9,9 +9,9 @@ import numpy as np
 import pinocchio
 import pytest
 from oracles import PinocchioOracle
+from pushed_arm import ARMS, PushedArm, arm, held
 from samples import sample
 
-from benchmark.comply import ARMS, PushedArm, arm, held
 from robot_dynamics_ros.control.changes import ParameterChange
 from robot_dynamics_ros.control.modes import SessionHealth, SessionMode
 from robot_dynamics_ros.control.session import ControllerSession

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sessions whose driver is delayed: what is accepted is calm, what would oscillate is refused.
 
-The plant is MuJoCo with a queue of delayed commands; ``python -m benchmark delay`` runs more arms.
+The plant is MuJoCo with a queue of delayed commands.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from delayed_arm import LAWS, TOO_MUCH, DelayedArm, accepted, bare, named_limit
+from pushed_arm import ARMS
 from samples import sample
 
-from benchmark.comply import ARMS
-from benchmark.delay import LAWS, TOO_MUCH, DelayedArm, accepted, bare, named_limit
 from robot_dynamics_ros.contact.detector import ContactThresholds
 from robot_dynamics_ros.control.changes import ParameterChange
 from robot_dynamics_ros.control.drivers.conversion import bind

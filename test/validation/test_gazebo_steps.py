@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from gazebo_steps import StepCase, is_available, run
 
-from benchmark.gazebo_steps import StepCase, is_available, run
 from robot_dynamics_ros.planning.motions import Quintic
 
 pytestmark = pytest.mark.skipif(

@@ -7,9 +7,9 @@ from collections import deque
 import numpy as np
 import pytest
 from oracles import PinocchioOracle
+from pushed_arm import ARMS, STEP_NS, PushedArm, Spring, arm
 from samples import sample
 
-from benchmark.comply import ARMS, STEP_NS, PushedArm, Spring, arm
 from robot_dynamics_ros.control.changes import (
     ParameterChange,
     ReleaseChange,

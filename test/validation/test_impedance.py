@@ -7,9 +7,9 @@ Mass, Jacobian and pose are MuJoCo's; modes are fitted to the motion of the arm.
 import numpy as np
 import pytest
 from oracles import PinocchioOracle
+from pushed_arm import ARMS, arm, cases, energy_gain, held, installed_arms, pushed
 from samples import sample
 
-from benchmark.comply import ARMS, arm, cases, energy_gain, held, installed_arms, pushed
 from robot_dynamics_ros.control.changes import ParameterChange
 from robot_dynamics_ros.control.laws.registry import make_law
 from robot_dynamics_ros.control.trajectories.trajectory import Reference

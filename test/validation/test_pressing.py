@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs with a contact: the force on boards in MuJoCo, the reaction (2.19), edges, faults.
-
-``python -m benchmark comply`` runs all combinations; here is a sample of them.
-"""
+"""Programs with a contact: the force on boards in MuJoCo, the reaction (2.19), edges, faults."""
 
 from collections import deque
 from dataclasses import replace
@@ -10,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from oracles import PinocchioOracle
+from pressed_board import Figures, Pressing, PressingScene, make_board, pressed, scene
 
-from benchmark.pressing import Figures, Pressing, PressingScene, make_board, pressed, scene
 from robot_dynamics_ros.constraints.contact import ContactPhase, contact_loop, force_gain
 from robot_dynamics_ros.constraints.program_file import load_program
 from robot_dynamics_ros.constraints.reactions import constraint_force

@@ -7,14 +7,157 @@ reason of the skip.
 
 from __future__ import annotations
 
+import contextlib
+import io
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pinocchio
 import pytest
 from real_arm import DATA, GAINS, profile_of
 
-from benchmark.recordings import PushTrial
+from robot_dynamics_ros.__main__ import main as command
+from robot_dynamics_ros.control.drivers.profile import load_driver_profile
+from robot_dynamics_ros.recordings.lockstep import write_recording
+from robot_dynamics_ros.recordings.reading import read_recording
+from robot_dynamics_ros.recordings.recording import Recording
 
 pytestmark = pytest.mark.skipif(
     not DATA.exists(), reason=f'the recording of a real UR10E is not at {DATA}'
 )
+
+
+FORCE, LASTS, APART = (10.0, 40.0), (0.3, 1.5), (1.3, 1.8)  # N, s, s
+STRONG = 20.0  # N
+_LATE, _FADES = 0.2, 0.6  # s after a push: for its detection; without counting false alarms
+_LINKS = 4  # number of outermost moving links
+_THIRDS = 3
+
+
+class Push(NamedTuple):
+    """A push: begin and end, s from the first state, and its peak force, N."""
+
+    begin: float
+    end: float
+    force: float
+
+
+class PushScore(NamedTuple):
+    """Detection results of all thirds.
+
+    Attributes:
+        pushes, detected: Number of pushes, and of detected ones.
+        strong, strong_detected: The same for forces of ``STRONG`` or more.
+        false_by_minute: Rate of contacts without a push, 1/min.
+    """
+
+    pushes: int
+    detected: int
+    strong: int
+    strong_detected: int
+    false_by_minute: float
+
+
+class PushTrial:
+    """A recording in amperes, its thirds, and the models and thresholds learned from them.
+
+    Each third is analyzed with the results of ``identify`` and ``calibrate`` of the other two:
+    unchanged, and with smooth pushes on links, by Pinocchio's Jacobians, added to the currents.
+
+    Args:
+        bag: The recording, with the description of its robot.
+        profile: Driver profile with a ``torque_constant`` for each joint.
+        folder: Output folder.
+    """
+
+    def __init__(self, bag: Path, profile: Path, folder: Path) -> None:
+        rows = load_driver_profile(str(profile)).joints
+        names = tuple(row.joint for row in rows)
+        self._gain = np.array([row.torque_constant for row in rows])
+        self._run, self._folder = read_recording(bag).of_joints(names), folder
+        self._words = ['--driver_profile', str(profile)]
+        self._time = self._run.time - self._run.time[0]
+        self._cuts = np.linspace(0.0, self._time[-1] + 1.0, _THIRDS + 1)
+        place = np.digitize(self._time, self._cuts) - 1
+        self._thirds = [place == i for i in range(_THIRDS)]
+        model = pinocchio.buildModelFromXML(self._run.description)
+        self._columns = [model.joints[model.getJointId(name)].idx_v for name in names]
+        self._model, self._data = model, model.createData()
+        bodies = [frame for frame in model.frames if frame.type == pinocchio.FrameType.BODY]
+        last = {frame.parentJoint: model.getFrameId(frame.name) for frame in bodies[::-1]}
+        self._links = [last[joint] for joint in sorted(last)[-_LINKS:]]
+        self._bags = [self._written(f'third{i}', self._run, i) for i in range(_THIRDS)]
+
+    def _written(self, name: str, run: Recording, i: int) -> str:
+        """Write a third of a recording; return its path."""
+        path = self._folder / name
+        write_recording(path, run.rows(self._thirds[i]))
+        return str(path)
+
+    def _do(self, *words: str) -> None:
+        with contextlib.redirect_stdout(io.StringIO()) as said:
+            code = command([*words, *self._words])
+        if code:
+            raise RuntimeError(f'{words[0]} ended with {code}: {said.getvalue()}')
+
+    def pushed(self, i: int, seed: int) -> tuple[Recording, list[Push]]:
+        """Return the recording with random pushes in a third, and the pushes."""
+        rng, run, pushes = np.random.default_rng([seed, i]), self._run, []
+        effort, begin = run.measured_effort.copy(), self._cuts[i]
+        while (begin := begin + rng.uniform(*APART)) + LASTS[1] < self._cuts[i + 1] - 1.0:
+            lasts, size = rng.uniform(*LASTS), rng.uniform(*FORCE)
+            link, way = int(rng.choice(self._links)), rng.normal(size=3)
+            way *= size / np.linalg.norm(way)
+            for k in np.flatnonzero((self._time > begin) & (self._time < begin + lasts)):
+                force = way * np.sin(np.pi * (self._time[k] - begin) / lasts) ** 2
+                effort[k] -= self._torque(run.position[k], link, force) / self._gain
+            pushes.append(Push(begin, begin + lasts, size))
+            begin += lasts
+        return replace(run, measured_effort=effort), pushes
+
+    def _torque(self, position: np.ndarray, link: int, force: np.ndarray) -> np.ndarray:
+        """Return the efforts of a force, in the base's axes, at the origin of a link's frame."""
+        q = pinocchio.neutral(self._model)
+        q[self._columns] = position
+        axes = pinocchio.ReferenceFrame.LOCAL_WORLD_ALIGNED
+        J = pinocchio.computeFrameJacobian(self._model, self._data, q, link, axes)
+        return np.asarray(J[:3].T @ force)[self._columns]
+
+    def score(self, seeds: int, *, identified: bool) -> PushScore:
+        """Return the score with the model of ``identify``, or with that of the description."""
+        forces, detected, false, seconds = list[float](), list[bool](), 0, 0.0
+        for i, bag in enumerate(self._bags):
+            rest = [other for other in self._bags if other is not bag]
+            place, more = self._folder / f'{i}_{identified}', []
+            if identified:
+                output = ['--validate', bag, '--output', str(place), '--jobs', '1']
+                self._do('identify', *rest, *output)
+                more = ['--identified', str(place / 'parameters.yaml')]
+            self._do('calibrate', *rest, '--output', f'{place}.yaml', *more)
+            for seed in range(-1, seeds):
+                run, pushes = self.pushed(i, seed) if seed >= 0 else (self._run, [])
+                name = f'{place}_{seed}'
+                out = ['--no-report', '--output', f'{name}_found', *more]
+                one = self._written(f'{name}_bag', run, i)
+                self._do('analyze', one, '--contacts', f'{place}.yaml', *out)
+                figures = json.loads(Path(f'{name}_found', 'metrics.json').read_text())
+                contacts = [event['time_s'] for event in figures['contacts']['events']]
+                times = np.array(contacts) - self._run.time[0]
+                forces += [push.force for push in pushes]
+                detected += [_any(times, push, _LATE) for push in pushes]
+                false += sum(not any(_any(t, push, _FADES) for push in pushes) for t in times)
+                seconds += float(np.ptp(self._time[self._thirds[i]]))
+        found, strong = np.array(detected), np.array(forces) >= STRONG
+        counts = len(found), int(found.sum()), int(strong.sum()), int(found[strong].sum())
+        return PushScore(*counts, 60.0 * false / seconds)
+
+
+def _any(times: np.ndarray, push: Push, late: float) -> bool:
+    """Return whether one of the times is in a push, or at most so much later, s."""
+    return bool(((times >= push.begin) & (times <= push.end + late)).any())
 
 
 @pytest.mark.slow

@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The functions that one state calls until its command is published."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from types import FrameType
+from typing import Any
+
+import rclpy
+from rclpy.publisher import Publisher
+from rclpy.serialization import serialize_message
+from sensor_msgs.msg import JointState
+
+import robot_dynamics_ros
+from benchmark.measuring import show
+from robot_dynamics_ros.description.shipped import shipped_robot
+from robot_dynamics_ros.ros.controller.node import Controller
+from robot_dynamics_ros.ros.conversions import ns_to_stamp
+
+_MS = 1_000_000
+_POSITION = (0.3, 0.8, 0.1, 0.0)  # of the SCARA, rad and m
+_PACKAGE = str(robot_dynamics_ros.__path__[0])
+
+
+class CallTrace:
+    """Records the functions of the package that are called, each once, until a publication."""
+
+    def __init__(self) -> None:
+        self.names: list[tuple[str, str]] = []
+        self.published = 0
+
+    def __call__(self, frame: FrameType, event: str, _: Any) -> None:
+        """Handle an event of ``sys.setprofile``."""
+        code = frame.f_code
+        if event != 'call':
+            return
+        if code is Publisher.publish.__code__ and not self.published:
+            self.published = len(self.names)
+        if code.co_filename.startswith(_PACKAGE):
+            function = getattr(code, 'co_qualname', code.co_name)  # Python 3.10 has none
+            name = code.co_filename[len(_PACKAGE) + 1 : -3], function
+            if name not in self.names:
+                self.names.append(name)
+
+
+def traced_callback() -> CallTrace:
+    """Return the functions that a state's callback of the controller calls, holding the SCARA."""
+    given = {'robot': shipped_robot('scara'), 'autostart': False, 'activation_ramp_s': 0.0}
+    words = [word for name, x in given.items() for word in ('-p', f'{name}:={x}')]
+    rclpy.init(args=['--ros-args', '--log-level', 'error', *words])
+    try:
+        node = Controller()
+        node.trigger_configure()
+        run, message = node._run, JointState(position=_POSITION, velocity=[0.0] * 4)
+        assert run is not None
+        message.name = list(run.session.tree.joint_names)
+        stamp, trace = 1_000 * _MS, CallTrace()
+
+        def answer() -> None:
+            message.header.stamp = ns_to_stamp(stamp)
+            run._on_state(serialize_message(message))
+
+        answer()
+        node.trigger_activate()
+        for _ in range(200):
+            stamp += _MS
+            answer()
+        stamp += _MS
+        message.header.stamp = ns_to_stamp(stamp)
+        content = serialize_message(message)
+        sys.setprofile(trace)
+        run._on_state(content)
+        sys.setprofile(None)
+        node.destroy_node()
+        return trace
+    finally:
+        rclpy.shutdown()
+
+
+def main(_: argparse.Namespace) -> int:
+    """Print the functions of the package that one state's callback of the controller calls."""
+    trace = traced_callback()
+    rows = [
+        {'function': function, 'module': module, 'until': 'command' if k < trace.published else ''}
+        for k, (module, function) in enumerate(trace.names)
+    ]
+    show('one state of the SCARA, computed torque, holding', rows)
+    for what, names in (
+        ('until the command is published', trace.names[: trace.published]),
+        ('in all', trace.names),
+    ):
+        modules = len({module for module, _ in names})
+        print(f'{what}: {len(names)} functions in {modules} modules')
+    return 0
+
+
+OPTIONS: dict[str, dict[str, Any]] = {}

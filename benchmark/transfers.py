@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How smoothly one law takes over from another."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from benchmark.measuring import robot_file, save, show
+from robot_dynamics_ros.control.changes import ParameterChange, PayloadChange, TrajectoryChange
+from robot_dynamics_ros.control.session import ControllerSession
+from robot_dynamics_ros.description.shipped import ROBOTS, shipped_robot
+from robot_dynamics_ros.model import load_robot
+from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
+from robot_dynamics_ros.spatial.scalar import Array
+
+#: Frame of the payload and start of each arm, rad and m.
+ARMS = {
+    'scara': ('tool', [0.3, 0.8, 0.1, 0.0]),
+    'four_dof': ('tool', [0.2, -1.0, -0.5, 0.5]),
+    'panda': ('panda_hand', [0.1, -0.5, 0.2, -2.0, 0.1, 1.6, 0.3]),
+}
+_RECORDED = 550  # ms, from the change on
+_WAY, _SLIDES, _DURATION_S = 0.8, 0.1, 1.2  # rad, m, s
+
+
+class MovingArm:
+    """An arm in MuJoCo in the middle of a smooth motion of all joints, one state per millisecond.
+
+    Args:
+        name: One of ``ARMS``.
+        given: Parameters.
+    """
+
+    def __init__(self, name: str, **given: Any) -> None:
+        frame, start = ARMS[name]
+        path = shipped_robot(name) if name in ROBOTS else str(robot_file(f'{name}.urdf'))
+        tree = load_robot(path, **({} if name in ROBOTS else {'tip': frame}))
+        self._plant, self._now, (self.q, self.v) = MujocoPlant(tree), 0, np.zeros((2, tree.n))
+        self._plant.reset(np.array(start))
+        self._session = ControllerSession(tree, {'payload_frame': frame, **given})
+        self.run(1)
+        self._session.activate(self._now)
+        self.run(300)
+        still, way = np.zeros((1, tree.n)), np.where(tree.joint_is_prismatic, _SLIDES, _WAY)
+        goal = np.array(start) + np.copysign(way, tree.middle - start)
+        points = np.array([_DURATION_S]), goal[np.newaxis], still, still
+        self._session.perform(TrajectoryChange(self._session, lambda: (points, 0)))
+        self.run(round(450 * _DURATION_S))
+
+    def run(self, steps: int) -> list[Array]:
+        """Run steps; return the velocity of each."""
+        velocities, session = [], self._session
+        for _ in range(steps):
+            self._now += 1_000_000
+            self._plant.read(self.q, self.v)
+            if session.on_state(self._now, self._now, self.q, self.v):
+                session.settle()
+            self._plant.step(session.command)
+            velocities.append(self.v.copy())
+        return velocities
+
+    def largest_change(self, change: Callable[[ControllerSession], object]) -> float:
+        """Return the largest change of a joint's acceleration within 1 ms, after a change."""
+        velocities = self.run(3)
+        change(self._session)
+        velocities += self.run(_RECORDED)
+        return float(np.abs(np.diff(velocities, n=2, axis=0)).max() * 1e3)
+
+
+def _set(**values: Any) -> Callable[[ControllerSession], object]:
+    return lambda session: session.perform(ParameterChange(session, values))
+
+
+#: Name, initial parameters and change.
+CHANGES: tuple[tuple[str, dict[str, Any], Callable[[ControllerSession], object]], ...] = (
+    ('nothing', {}, lambda session: None),
+    ('pd_gravity to computed_torque', {'law': 'pd_gravity'}, _set(law='computed_torque')),
+    ('computed_torque to pd_gravity', {}, _set(law='pd_gravity')),
+    ('computed_torque to impedance', {}, _set(law='impedance')),
+    (
+        'natural_frequency 10 to 20 rad/s',
+        {'friction_compensation': False},
+        _set(natural_frequency=[20.0]),
+    ),
+    ('payload of 1.5 kg', {}, _set(payload_mass=1.5)),
+    (
+        'payload of 1.5 kg released',
+        {'payload_mass': 1.5},
+        lambda session: session.perform(PayloadChange(session, False)),
+    ),
+)
+
+
+def main(_: argparse.Namespace) -> int:
+    """Print the largest change of a joint's acceleration within 1 ms, rad/s^2, at changes."""
+    arms = [name for name in ARMS if name in ROBOTS or robot_file(f'{name}.urdf')]
+    rows = []
+    for name, given, change in CHANGES:
+        largest = {arm: MovingArm(arm, **given).largest_change(change) for arm in arms}
+        rows.append({'change': name, **largest})
+    show('largest change of acceleration within 1 ms, rad/s^2 or m/s^2', rows)
+    save('transfers', {'changes': rows})
+    return 0
+
+
+OPTIONS: dict[str, dict[str, Any]] = {}

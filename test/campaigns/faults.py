@@ -1,0 +1,371 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Apply seeded faults to the session with the plant: every arm, law, stop action and profile.
+
+Each scenario is a session on the MuJoCo plant, in lockstep. ``fault_evaluator`` checks every
+command. A scenario with a violation is reduced to fewer faults and fewer steps, and printed as a
+command line that reproduces it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache, partial
+from itertools import chain, product
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+from campaigns.fault_changes import (
+    CHANGES,
+    REJECTED,
+    STATE_FAULTS,
+    Distortion,
+    FaultChanges,
+    State,
+)
+from campaigns.fault_evaluator import (
+    CLOSED,
+    DEACTIVATION,
+    NS,
+    RAMPED,
+    TAIL,
+    WORKING,
+    BreachError,
+    Fault,
+    Scenario,
+    load_arm,
+)
+from campaigns.support import show, with_progress
+
+from robot_dynamics_ros.cli.arguments import option
+from robot_dynamics_ros.control.drivers.profile import shipped_profiles
+from robot_dynamics_ros.control.laws.registry import LAWS
+from robot_dynamics_ros.control.laws.stop_laws import STOP_ACTIONS
+from robot_dynamics_ros.control.modes import SessionMode
+from robot_dynamics_ros.control.safety.state_validator import StateVerdict
+from robot_dynamics_ros.description.shipped import ROBOTS
+from robot_dynamics_ros.errors import RobotDynamicsError
+from robot_dynamics_ros.recordings.bag_jobs import run_jobs
+
+FAULTS = (*STATE_FAULTS, *CHANGES)
+
+
+class FaultTrial(FaultChanges):
+    """Runs a scenario step by step."""
+
+    def run(self) -> None:
+        """Run the scenario.
+
+        Raises:
+            BreachError: A guarantee was violated.
+        """
+        todo = sorted(self.scenario.faults, key=lambda one: one.step)
+        for _ in range(self.scenario.steps):
+            while todo and todo[0].step <= self.step:
+                self._begin(todo.pop(0))
+            self._advance()
+        self.active.clear()
+        self.lasting.clear()
+        ended = self.step + round(DEACTIVATION / self.h)
+        while self.session.mode is SessionMode.DEACTIVATING:
+            self._advance()
+            if self.step > ended:
+                self.breach('still not inactive')
+        # It may take 30 states until they are accepted again.
+        self._advance_steps(30 + round((self.loop.settings.activation_ramp_s + RAMPED) / self.h))
+        self.alone = True
+        self._advance_steps(1)
+        self.alone = False
+        for change in (self.resume, self.hold):
+            with REJECTED:
+                change(np.random.default_rng(0))
+        self._advance_steps(round(TAIL / self.h) - 30)
+        self._check_recovery()
+
+    def _advance_steps(self, steps: int) -> None:
+        for _ in range(steps):
+            self._advance()
+
+    def _begin(self, fault: Fault) -> None:
+        rng = np.random.default_rng(fault.seed)
+        self.energy = None
+        if fault.kind in STATE_FAULTS:
+            last = self.step + int(rng.integers(*STATE_FAULTS[fault.kind], endpoint=True))
+            self.active.append(Distortion(fault.kind, rng, last))
+        else:
+            with REJECTED:
+                getattr(self, fault.kind)(rng)
+
+    def _continue_changes(self) -> None:
+        """Continue lasting changes: pushes, streamed targets."""
+        self.plant.push(self.tree.base_link, np.zeros(6))
+        self.lasting = [one for one in self.lasting if one[0] > self.step]
+        for until, every, act in self.lasting:
+            if (until - self.step) % every == 0:
+                with REJECTED:
+                    act()
+            self.disturbed = self.now
+        if self.lasting or self.loop.wrench is not None:  # which may move the arm
+            self.energy = None
+
+    def _advance(self) -> None:
+        """Advance by one period of the driver."""
+        self.plant.read(self.q, self.v)
+        self._continue_changes()
+        self.now += self.period
+        stamp = self.now + self.shift
+        self.truth[stamp] = self.q.copy(), self.v.copy()
+        self.active = [one for one in self.active if one.until > self.step]
+        states: list[State] = [(stamp, *self.truth[stamp])]
+        for one in self.active:
+            states = [new for state in states for new in one.deliver(state)]
+        for state in states:
+            self._deliver(state)
+        mode = self.session.mode
+        if self.session.watch(self.now):
+            ends = self.session.mode is SessionMode.INACTIVE
+            self._evaluate(0.02, silent=True, final=ends)
+            if mode is not SessionMode.STOPPED:
+                self._note_stop(fresh=False)
+        self._check_timeout()
+        self._energy()
+        limit = self.tree.effort_limit
+        self.plant.step(np.clip(self.effort + self._driven(self.q, self.v), -limit, limit))
+        self.step += 1
+
+    def _deliver(self, state: State) -> None:
+        session, (stamp, q, v) = self.session, state
+        reading, driver = (q, v, self.effort), self.driver
+        if driver is not None:
+            effort = driver.effort_reading(self.effort)
+            reading = driver.position_reading(q), driver.velocity_reading(v), effort
+        mode, changes = session.mode, self.loop.generator.changes
+        with np.errstate(all='ignore'):
+            sent = session.on_reading(stamp, self.now, *reading)
+        if mode is SessionMode.INACTIVE and not session.is_silent(self.now):
+            session.activate(self.now)
+            self.fresh_start = True
+            self.shift += self.activation_shift
+        ends = mode is SessionMode.DEACTIVATING and session.mode is SessionMode.INACTIVE
+        if not sent:
+            return
+        if ends:
+            self.energy = None
+        if mode is SessionMode.REACTING and session.mode in WORKING:
+            self.breach('resumes without a command')
+        self._check_accepted(stamp)
+        elapsed = abs(stamp - self.answered) / NS
+        gap = not 0 < stamp - self.answered <= self.loop.settings.state_timeout_s * NS
+        restarts = self.loop.state.validator.counts[StateVerdict.RESTARTED]
+        back = mode is SessionMode.STOPPED or gap or restarts != self.restarts
+        reacts = mode is not SessionMode.REACTING and session.mode is SessionMode.REACTING
+        if reacts or (back and not self.fresh_start):
+            self._note_stop(fresh=True)
+        if restarts != self.restarts and session.port.differentiates:
+            self.true_ticks = 0  # differentiated velocities restart
+        self.restarts, self.answered = restarts, stamp
+        self._evaluate(self.h if back else elapsed, elapsed=max(elapsed, self.h), final=ends)
+        if self.alone:
+            self._check_law_effort()
+        if self.loop.generator.changes != changes and not back:
+            self.energy = None  # a tolerance, or the end of a glide
+        mode = session.mode
+        session.settle()
+        if session.mode is not mode and session.mode is SessionMode.REACTING:
+            self._note_stop(fresh=True)
+
+    def _check_accepted(self, stamp: int) -> None:
+        """Count consecutive accepted states that were those of the arm; all must be finite."""
+        if not (np.abs([self.loop.q, self.loop.v]) <= 1e6).all():
+            self.breach('an implausible state is accepted', self.loop.q, self.loop.v)
+        true = self.truth.get(stamp)
+        same = true is not None and np.allclose(self.loop.q, true[0], atol=1e-9)
+        if same and true is not None and not self.session.port.differentiates:
+            same = np.allclose(self.loop.v, true[1], atol=1e-9)
+        self.true_ticks = self.true_ticks + 1 if same else 0
+        if not same:
+            self.energy = None
+
+
+def breach_of(scenario: Scenario) -> str:
+    """Run a scenario; return its violation, or an empty string."""
+    try:
+        FaultTrial(scenario).run()
+    except BreachError as breach:
+        return str(breach)
+    except Exception as error:  # a session must not raise
+        return f'{type(error).__name__}: {error}'
+    return ''
+
+
+#: Maximum steps of a scenario; minimum and maximum number of its faults.
+STEPS, FEWEST, MOST = 400, 3, 7
+
+
+@cache
+def combinations() -> tuple[tuple[str, str, str, str], ...]:
+    """Return every compatible combination of arm, law, stop action and driver profile."""
+    fitting = [
+        (arm, law, action, profile)
+        for arm in (*ROBOTS, *CLOSED)
+        for profile in _profiles(arm)
+        for law, action in product(LAWS, STOP_ACTIONS)
+    ]
+    order = np.random.default_rng(0).permutation(len(fitting))
+    return tuple(fitting[i] for i in order)
+
+
+def _profiles(arm: str) -> Iterator[str]:
+    """Yield the driver profiles that fit an arm, and 'none'."""
+    for profile in ('none', *(shipped_profiles() if arm in ROBOTS else ())):
+        with REJECTED:
+            load_arm(arm, profile)
+            yield profile
+
+
+def scenario_of(index: int, seed: int) -> Scenario:
+    """Return the scenario of an index and a seed, deterministically."""
+    rng = np.random.default_rng([seed, index])
+    steps = int(rng.integers(200, STEPS))
+    count = int(rng.integers(FEWEST, MOST, endpoint=True))
+    kinds = ['trajectories', *rng.choice(FAULTS, count)]
+    at = [20, *np.sort(rng.integers(30, steps, count)).tolist()]
+    faults = tuple(
+        Fault(step, str(kind), int(rng.integers(2**31)))
+        for step, kind in zip(at, kinds, strict=True)
+    )
+    known = combinations()  # each round begins a third later to balance 1000 scenarios
+    turn, place = divmod(index, len(known))
+    chosen = known[(place + turn * (len(known) // 3)) % len(known)]
+    return Scenario(*chosen, int(rng.integers(2**31)), steps, faults)
+
+
+def chosen(scenario: Scenario, only: Iterable[int] | None, steps: int | None) -> Scenario:
+    """Return a scenario with a subset of its faults and a limited number of steps."""
+    faults = scenario.faults if only is None else tuple(scenario.faults[i] for i in only)
+    return scenario._replace(faults=faults, steps=min(steps or STEPS, scenario.steps))
+
+
+def reduced(scenario: Scenario) -> tuple[list[int], int, str]:
+    """Return the necessary faults of a scenario, its steps, and the remaining violation."""
+    violation, only, steps = breach_of(scenario), list(range(len(scenario.faults))), scenario.steps
+    category = violation.partition(':')[0]
+    for i in list(only):
+        fewer = [k for k in only if k != i]
+        if breach_of(chosen(scenario, fewer, steps)).startswith(category):
+            only = fewer
+    while steps > 10:
+        shorter = int(0.8 * steps)
+        if not breach_of(chosen(scenario, only, shorter)).startswith(category):
+            break
+        steps = shorter
+    return only, steps, breach_of(chosen(scenario, only, steps))
+
+
+def rerun(index: int, seed: int, only: Sequence[int], steps: int) -> str:
+    """Return the command that reproduces a reduced scenario."""
+    kept = ','.join(map(str, only))
+    chosen = f'--seed {seed} --first {index} --only {kept} --steps {steps}'
+    return f'python test/campaigns faults {chosen}'
+
+
+def breach_at(index: int, seed: int, *, interpreted: bool = False) -> str:
+    """Run a scenario by its index; return its violation, or an empty string."""
+    if interpreted:
+        interpret()
+    return breach_of(scenario_of(index, seed))
+
+
+def interpret() -> None:
+    """Run laws and shell interpreted in this process, as without llvmlite."""
+    sys.modules['llvmlite'] = None  # type: ignore[assignment]
+
+
+def run(indices: range, args: argparse.Namespace) -> list[tuple[int, str]]:
+    """Run scenarios in processes, with progress; return the violations by index."""
+    work = partial(breach_at, seed=args.seed, interpreted=args.interpreted)
+    results = run_jobs(work, indices, lambda _, reason: reason, jobs=args.jobs)
+    shown = with_progress(results, len(indices), lambda result: bool(result[1]))
+    return sorted((indices[place], violation) for place, violation in shown if violation)
+
+
+def counts(indices: range, seed: int) -> dict[str, Counter[str]]:
+    """Return the number of scenarios of each arm, law, stop action, profile and fault."""
+    scenarios = [scenario_of(index, seed) for index in indices]
+    counters = {
+        name: Counter(getattr(one, name) for one in scenarios)
+        for name in ('arm', 'law', 'stop_action', 'profile')
+    }
+    kinds = ({fault.kind for fault in one.faults} for one in scenarios)
+    return {**counters, 'fault': Counter(chain.from_iterable(kinds))}
+
+
+def main(args: argparse.Namespace) -> int:
+    """Apply seeded faults to the session with the plant; return 1 on a violation."""
+    if args.interpreted:
+        interpret()
+    if args.processes:
+        return processes(args.processes, args.seed)
+    if args.only is not None or args.steps:
+        only = None if args.only is None else [int(i) for i in args.only.split(',') if i]
+        one = chosen(scenario_of(args.first, args.seed), only, args.steps)
+        violation = breach_of(one)
+        print(f'{one}\n{violation or "no breach"}')
+        return int(bool(violation))
+    return campaign(args)
+
+
+def processes(rounds: int, seed: int) -> int:
+    """Run the campaign with real processes; return 1 on a violation."""
+    from campaigns import fault_processes
+
+    try:
+        with TemporaryDirectory() as folder:
+            commands = fault_processes.campaign(rounds, seed, Path(folder))
+    except (BreachError, RobotDynamicsError) as breach:
+        print(breach)
+        return 1
+    print(f'{rounds} faults of processes, seed {seed}: 0 breaches in {commands} commands')
+    return 0
+
+
+def campaign(args: argparse.Namespace) -> int:
+    """Run scenarios, reduce those that fail, print and write; return 1 if one fails."""
+    begin, seed = time.perf_counter(), args.seed
+    indices = range(args.first, args.first + args.scenarios)
+    breaches = run(indices, args)
+    tried, lines = counts(indices, seed), {}
+    rows = [
+        {'what': what, 'which': which, 'scenarios': count}
+        for what, counter in tried.items()
+        for which, count in sorted(counter.items())
+    ]
+    show('number of scenarios of each', rows)
+    for index, violation in breaches[:MOST]:
+        only, steps, left = reduced(scenario_of(index, seed))
+        lines[rerun(index, seed, only, steps)] = left or violation
+    for line, violation in lines.items():
+        print(f'{violation}\n  {line}')
+    seconds = time.perf_counter() - begin
+    print(f'{len(indices)} scenarios, seed {seed}: {len(breaches)} breaches, {seconds:.0f} s')
+    return int(bool(breaches))
+
+
+OPTIONS = {
+    '-n --scenarios': option(1000, 'number of scenarios'),
+    '--seed': option(1, 'of all random numbers'),
+    '--first': option(0, 'index of the first scenario'),
+    '--only': option(None, 'for one scenario: indices of its faults, such as 0,2'),
+    '--steps': option(int, 'for one scenario: number of steps'),
+    '--processes': option(
+        0,
+        'instead: number of faults of real processes, including kills and stops (ROS 2)',
+        metavar='N',
+    ),
+    '--jobs': option(0, 'processes; 0: all processors'),
+    '--interpreted': option(False, 'without compiled code'),
+}

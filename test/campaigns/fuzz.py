@@ -1,0 +1,378 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fuzz robots, programs, loops, profiles, parameters, trajectories, bags, command lines.
+
+Every input must be accepted, or rejected in one clear line: an error of this package. Anything
+else is a violation: another exception, a message of several lines or of thousands of characters,
+more than ten seconds of processor time, more than a gigabyte. Every input has its own random
+number generator, so ``--kind KIND --first I --inputs 1`` reproduces a single one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+import resource
+import shutil
+import time
+import warnings
+from collections import Counter
+from collections.abc import Callable, Sequence
+from functools import cache, partial
+from pathlib import Path
+from typing import NamedTuple
+from unittest.mock import patch
+
+import numpy as np
+from campaigns.fuzz_inputs import (
+    BAGS,
+    STORAGE,
+    bag_mutated,
+    bags,
+    memory_limited,
+    motion,
+    mutated,
+    own_folder,
+    time_limit,
+    tree_of,
+)
+from campaigns.support import show, with_progress
+
+from robot_dynamics_ros.__main__ import main as command_line
+from robot_dynamics_ros.cli.arguments import option
+from robot_dynamics_ros.constraints.program_file import load_program, shipped_programs
+from robot_dynamics_ros.control.drivers.conversion import bind
+from robot_dynamics_ros.control.drivers.profile import load_driver_profile
+from robot_dynamics_ros.control.trajectories.points import trajectory_of_file
+from robot_dynamics_ros.description.shipped import (
+    MECHANISMS,
+    ROBOTS,
+    share_directory,
+    shipped_mechanism,
+)
+from robot_dynamics_ros.errors import ConfigurationError, RobotDynamicsError
+from robot_dynamics_ros.model import load_mechanism, load_robot
+from robot_dynamics_ros.parameters import checked
+from robot_dynamics_ros.recordings.bag_jobs import run_jobs
+from robot_dynamics_ros.recordings.metrics.analysis import AnalysisSettings, analyze_bag
+from robot_dynamics_ros.recordings.reading import read_recording
+from robot_dynamics_ros.ros import executables
+from robot_dynamics_ros.ros.executables import NODES, declared_parameters
+from robot_dynamics_ros.yaml_reader.parsing import parse_yaml
+
+# Kinds of input ----------------------------------------------------------------------------------
+
+_COMMANDS = (
+    'check_model FILE --gravity 0 0 -9.81',
+    'derive FILE --format text',
+    'compare FILE --samples 2',
+    'replay FILE --set law=pd_gravity --set natural_frequency=[3.0] --formulation kane',
+    'analyze FILE --threshold tracking.rms_error<=0.1 --namespace left',
+    'identify FILE --validate FILE --output out',
+    'excite FILE --duration 2 --harmonics 3 --output out',
+    'design_gains FILE --program scara_circle --poles -4 -5',
+    'commission FILE --profile template',
+    'control --robot scara --params FILE -p law:=pd_gravity --namespace a',
+    'send --params FILE -p kind:=circle',
+)
+
+
+@cache
+def _texts(*files: Path) -> tuple[str, ...]:
+    return tuple(file.read_text(encoding='utf-8') for file in files)
+
+
+def _of_config(pattern: str) -> tuple[str, ...]:
+    return _texts(*sorted((share_directory() / 'config').glob(pattern)))
+
+
+def _read_urdf(text: str, _: int) -> None:
+    load_robot(text, effort_limit=1.0)
+
+
+def _read_program(text: str, origin: int) -> None:
+    load_program(f'{text}\n', tree_of(robot_of('program', origin)), check=False)
+
+
+def _read_loops(text: str, origin: int) -> None:
+    load_mechanism(tree_of(robot_of('loops', origin)).xml, f'{text}\n', effort_limit=1.0)
+
+
+def _read_profile(text: str, _: int) -> None:
+    bind(load_driver_profile(f'{text}\n'), tree_of('scara'))
+
+
+def _read_parameters(text: str, _: int) -> None:
+    content = parse_yaml(text, 'parameter file')
+    for key, section in content.items() if isinstance(content, dict) else ():
+        node = key.rpartition('/')[2]
+        if node in NODES and isinstance(section, dict):
+            values = section.get('ros__parameters')
+            checked(declared_parameters(node), values if isinstance(values, dict) else {}, 4)
+
+
+def _read_trajectory(text: str, origin: int) -> None:
+    path = write_input('trajectory', text, origin, Path())
+    trajectory_of_file(path, tree_of('scara').joint_names)
+
+
+def _read_bag(text: str, origin: int) -> None:
+    path = write_input('bag', text, origin, Path())
+    recording = read_recording(path)
+    if not np.isfinite(recording.position).all() or (np.diff(recording.stamp_ns) <= 0).any():
+        raise ArithmeticError('positions that are not finite, or times that do not grow')
+    analyze_bag(path, AnalysisSettings())
+
+
+def _read_command_line(text: str, _: int) -> None:
+    """Run a command whose file is missing or not a robot; it must print one error."""
+    printed = io.StringIO()
+    words = [word for word in text.split(' ') if word]
+    words = ['bag.yaml' if word == 'FILE' else word for word in words]
+    if {'-h', '--help'} & set(words) or (words and words[0] in ('demo', 'scene', 'identify_demo')):
+        return
+    with (
+        contextlib.redirect_stdout(io.StringIO()),
+        contextlib.redirect_stderr(printed),
+        patch.object(executables, 'run_executable', return_value=0),  # a node would keep running
+    ):
+        try:
+            code = command_line(words)
+        except SystemExit as ended:
+            code = ended.code if isinstance(ended.code, int) else 1
+    if code:
+        raise ConfigurationError('command line', printed.getvalue().rpartition('error: ')[2], '')
+
+
+class InputKind(NamedTuple):
+    """A kind of input.
+
+    Attributes:
+        seeds: Returns the seed texts.
+        read: Reads an input, given the index of its seed text.
+        file: File name, if the input is a file.
+        command: Words of a command that reads it, with FILE for the input, ROBOT for its
+            robot, BAG for a valid bag; empty: the input itself is the words.
+        mutate: Mutates a seed text.
+    """
+
+    seeds: Callable[[], Sequence[str]]
+    read: Callable[[str, int], None]
+    file: str = ''
+    command: str = ''
+    mutate: Callable[[str, np.random.Generator], str] = mutated
+
+
+def write_input(kind: str, text: str, origin: int, folder: Path) -> Path:
+    """Write an input into a folder in the form that its readers expect; return its path."""
+    path = folder / KINDS[kind].file
+    if kind == 'bag':
+        shutil.rmtree(path, ignore_errors=True)
+        path.mkdir()
+        metadata, _, storage = text.partition(STORAGE)
+        (path / BAGS[origin][0]).write_bytes(storage.encode('latin-1'))
+        text, path = metadata, path / 'metadata.yaml'
+    path.write_bytes(text.encode('utf-8', 'surrogatepass'))
+    return folder / KINDS[kind].file
+
+
+def robot_of(kind: str, origin: int) -> str:
+    """Return the shipped robot of an input."""
+    if kind == 'program':
+        return list(PROGRAMS.values())[origin]
+    return list(MECHANISMS)[origin] if kind == 'loops' else 'scara'
+
+
+#: Shipped programs, and the robot of each.
+PROGRAMS = {
+    'scara_circle': 'scara',
+    'four_dof_moving_plane': 'four_dof',
+    'near_singular': 'four_dof',
+    'four_bar_loop': 'four_bar',
+    'parallelogram_loop': 'parallelogram',
+}
+KINDS = {
+    'urdf': InputKind(
+        lambda: [tree_of(one).xml for one in (*ROBOTS, *MECHANISMS)],
+        _read_urdf,
+        'robot.urdf',
+        'check_model FILE',
+    ),
+    'program': InputKind(
+        lambda: _texts(*(shipped_programs()[name] for name in PROGRAMS)),
+        _read_program,
+        'program.yaml',
+        'design_gains ROBOT --program FILE',
+    ),
+    'loops': InputKind(
+        lambda: _texts(*(shipped_mechanism(name)[1] for name in MECHANISMS)),
+        _read_loops,
+        'loops.yaml',
+        'check_model ROBOT --loops FILE',
+    ),
+    'profile': InputKind(
+        lambda: _of_config('drivers/*.yaml'),
+        _read_profile,
+        'profile.yaml',
+        'commission scara --driver_profile FILE --bag BAG',
+    ),
+    'parameters': InputKind(
+        lambda: _of_config('[fps]*[fmra].yaml'),
+        _read_parameters,
+        'parameters.yaml',
+        'control --params FILE',
+    ),
+    'trajectory': InputKind(
+        lambda: [motion()],
+        _read_trajectory,
+        'motion.yaml',
+        'send --robot scara -p kind:=file -p file:=FILE -p confirm:=false -p controller:=soak',
+    ),
+    'bag': InputKind(bags, _read_bag, 'bag', 'analyze FILE', bag_mutated),
+    'command_line': InputKind(lambda: _COMMANDS, _read_command_line),
+}
+
+
+# Campaign ----------------------------------------------------------------------------------------
+
+LONGEST_S, LONGEST_MESSAGE = 10.0, 5000
+_CHUNK = 250
+
+
+class FuzzResult(NamedTuple):
+    """Result of an input.
+
+    Attributes:
+        kind, index: The input.
+        verdict: 'accepted', 'refused' or 'breach' (a violation).
+        said: Its message.
+        seconds: Its processor time, s.
+    """
+
+    kind: str
+    index: int
+    verdict: str
+    said: str
+    seconds: float = 0.0
+
+
+def text_of(kind: str, index: int, seed: int) -> tuple[str, int]:
+    """Return an input of the campaign, and the index of its seed text."""
+    rng = np.random.default_rng([seed, list(KINDS).index(kind), index])
+    seeds = KINDS[kind].seeds()
+    origin = int(rng.integers(len(seeds)))
+    return KINDS[kind].mutate(seeds[origin], rng), origin
+
+
+def evaluate(kind: str, text: str, origin: int) -> tuple[str, str]:
+    """Return 'accepted', 'refused' or 'breach' of an input, and its message."""
+    try:
+        with time_limit(LONGEST_S), warnings.catch_warnings():
+            warnings.simplefilter('ignore')
+            KINDS[kind].read(text, origin)
+    except RobotDynamicsError as error:
+        said = str(error)
+        clear = len(said.strip().splitlines()) == 1 and len(said) <= LONGEST_MESSAGE
+        return ('refused' if clear else 'breach'), said
+    except Exception as error:
+        return 'breach', f'{type(error).__name__}: {error}'
+    return 'accepted', ''
+
+
+@cache
+def _warm_up(kind: str) -> None:
+    """Read every seed unchanged, so that no input includes the time of imports and loading."""
+    for origin, text in enumerate(KINDS[kind].seeds()):
+        with contextlib.suppress(RobotDynamicsError):
+            KINDS[kind].read(text, origin)
+
+
+def run_chunk(chunk: tuple[str, range], seed: int) -> list[FuzzResult]:
+    """Read some inputs of a kind in a separate folder; nothing may be written elsewhere."""
+    (kind, indices), results = chunk, []
+    with memory_limited(), own_folder():
+        _warm_up(kind)
+        for index in indices:
+            (text, origin), begin = text_of(kind, index, seed), time.process_time()
+            verdict = evaluate(kind, text, origin)
+            results.append(FuzzResult(kind, index, *verdict, time.process_time() - begin))
+    return results
+
+
+def run(kinds: Sequence[str], inputs: int, seed: int, first: int = 0) -> list[FuzzResult]:
+    """Run a campaign on all processors; return the results.
+
+    Args:
+        kinds: Keys of ``KINDS``.
+        inputs: Number of inputs of each kind.
+        seed: Seed of all random numbers.
+        first: Index of the first input.
+    """
+    indices = range(first, first + inputs)
+    chunks = [(kind, indices[k : k + _CHUNK]) for k in range(0, inputs, _CHUNK) for kind in kinds]
+    done = run_jobs(partial(run_chunk, seed=seed), chunks, _killed, jobs=0)
+    results = (chunk for _, chunk in done)
+    return [one for chunk in with_progress(results, len(chunks), breaches) for one in chunk]
+
+
+def _killed(chunk: tuple[str, range], reason: str) -> list[FuzzResult]:
+    return [FuzzResult(chunk[0], chunk[1][0], 'breach', reason)]
+
+
+def breaches(results: Sequence[FuzzResult]) -> int:
+    """Return the number of violations."""
+    return sum(one.verdict == 'breach' for one in results)
+
+
+def report(results: Sequence[FuzzResult]) -> None:
+    """Print a table, and how to reproduce each kind of violation."""
+    rows, lines = [], []
+    for kind in KINDS:
+        if not (own := [one for one in results if one.kind == kind]):
+            continue
+        counts = Counter(one.verdict for one in own)
+        row = {'kind': kind, 'inputs': len(own), 'accepted': counts['accepted']}
+        row |= {'refused': counts['refused'], 'breaches': counts['breach']}
+        rows.append(row | {'slowest, s': max(one.seconds for one in own)})
+        wrong = [one for one in own if one.verdict == 'breach']
+        sorts = Counter(one.said.partition(':')[0] for one in wrong)
+        for sort, count in sorts.most_common():
+            one = next(one for one in wrong if one.said.startswith(sort))
+            said = ' '.join(one.said.split())[:300]
+            lines.append(f'{kind} --first {one.index}: {count} times {said}')
+    show('Mutated inputs', rows)
+    for line in lines:
+        print(line)
+
+
+def main(args: argparse.Namespace) -> int:
+    """Run the campaign and print it; return 1 if there is a violation."""
+    kinds = args.kind or list(KINDS)
+    if args.show:
+        print(ascii(text_of(kinds[0], args.first, args.seed)[0]))
+        return 0
+    begin = time.perf_counter()
+    if args.processes:
+        from campaigns import fuzz_processes
+
+        results = fuzz_processes.run(kinds, args.processes, args.seed, args.first)
+    else:
+        results = run(kinds, args.inputs, args.seed, args.first)
+    report(results)
+    used = sum(resource.getrusage(resource.RUSAGE_CHILDREN)[:2])
+    print(f'seed {args.seed}, {time.perf_counter() - begin:.0f} s, processors {used:.0f} s')
+    return int(breaches(results) > 0)
+
+
+OPTIONS = {
+    '-n --inputs': option(15_000, 'of each kind'),
+    '--seed': option(1, 'of all random numbers'),
+    '--first': option(0, 'index of the first input'),
+    '--kind': option(None, 'kind of input; all if not given', action='append', choices=KINDS),
+    '--processes': option(
+        0,
+        'instead: number of inputs of all kinds passed to the real command line (ROS 2)',
+        metavar='N',
+    ),
+    '--show': option(False, 'print the first input instead'),
+}

@@ -1,0 +1,282 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fuzz campaign: mutations of texts and bytes, a motion and bags to mutate, limits of reading."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import re
+import resource
+import signal
+import struct
+import tempfile
+from collections.abc import Iterator
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import Any, TypeVar
+from unittest.mock import patch
+from xml.etree import ElementTree
+from xml.sax.saxutils import escape, quoteattr
+
+import numpy as np
+import psutil
+import yaml
+from campaigns.support import drawn
+from numpy.random import Generator
+
+from robot_dynamics_ros.description.shipped import shipped_robot
+from robot_dynamics_ros.model import RobotTree, load_robot
+from robot_dynamics_ros.recordings.lockstep import write_recording
+from robot_dynamics_ros.recordings.recording import Recording
+
+Parts = TypeVar('Parts', list[str], bytes)
+
+#: Replacements of numbers, words and whole values.
+HOSTILE = (
+    '', ' ', '0', '-0.0', '1e-320', '5e-324', '1e308', '-1e308', '1e400', '.inf', '-.inf', '.nan',
+    'nan', 'inf', '9' * 400, '0b_', '0x_', '0o7', '1_0', '190:20:30', '2001-99-99', '2001-01-01',
+    '1e3', '+', '-', '.', '~', 'null', 'true', 'no', '[]', '{}', '[[[]]]', '{a: {b: {c: 1}}}',
+    '!!int ""', '!!timestamp x', '!!bool x', '!!python/object:os.system x', '!x', '&a [*a]', '*a',
+    '"\\U00110000"', '"\\ud800"', "'", '"', '\x00', '\x1b[31m', '\ufffe', '\ud800', '\u202e',
+    'é' * 40, 'x' * 5000, '[' * 900, '(' * 900, '- ' * 900, '../../etc/passwd', '/proc/self/mem',
+    '/dev/zero', '~nosuchuser/x', '<<: *a', '? [a, b]', '---', '...', '%YAML 9', '|', '>', '#',
+    '${x}', '$(eval 1)', '&lt;', '&#xD800;', '&nosuch;', '<!DOCTYPE a [<!ENTITY b "c">]>', ']]>',
+    '!!python/object/apply:os.system ["touch taken"]', '&lol11;', '&outside;', '<a>' * 300,
+    'http://nowhere/x.dae', 'file:///dev/zero', 'package://nowhere/x.stl',
+)  # fmt: skip
+#: Replacements of values in content that stays well formed.
+VALUES: tuple[Any, ...] = (
+    None, True, False, 0, -1, 1, 2, 7, 10**6, -(10**18), 10**400, 0.0, -0.0, 0.5, -0.5, 1e-320,
+    1e-12, 1e-3, 1e3, 1e12, 1e60, 1e154, 1e200, 1e308, -1e308, math.inf, -math.inf, math.nan, '',
+    ' ', 'x', 'tool', 'base_link', 'link1', 'joint1', 'joint2', 'world', 'none', 'endless', 'xyz',
+    'rad', 'deg', '1e3', '0b_', '2001-99-99', 'x' * 5000, '\u202e', 'é\n', '/proc/self/mem',
+    '~nosuchuser', [], {}, [[]], [{}], [0.0], [1.0, 2.0, 3.0], [math.nan] * 3, [0.0] * 3,
+    [1] * 400, ['joint1', 'joint1'], {'x': 1}, {'joint1': 1.0}, {'a': {'b': [{}]}},
+)  # fmt: skip
+_UNWRITABLE = re.compile('[^\t\n -\ud7ff]')
+#: Parts of a text: tokens (twice as often), lines, characters.
+_TOKENS = re.compile(r'[-+]?\d+\.?\d*(?:[eE][-+]?\d+)?|\w+|\s+|[^\w\s]')
+_PARTS = (_TOKENS, _TOKENS, re.compile(r'[^\n]*\n|[^\n]+'), re.compile(r'[\s\S]'))
+_NUMBERS = tuple(struct.pack('<d', x) for x in (math.nan, math.inf, 1e300, 5e-324, -0.0)) + tuple(
+    struct.pack('<q', i) for i in (-1, 0, 2**63 - 1, -(2**63), 2**31, 10**18)
+)
+
+
+def mutated(text: str, rng: Generator) -> str:
+    """Return a text after one to four mutations: of its content, of its characters, or of both."""
+    kind = rng.integers(4)
+    for _ in range(rng.integers(1, 5) if kind != 0 else 0):
+        text = _content_mutated(text, rng)
+    for _ in range(rng.integers(1, 3) if kind < 2 else 0):
+        text = _bomb(text) if rng.random() < 0.1 else _text_mutated(text, rng)
+    return text
+
+
+def _text_mutated(text: str, rng: Generator) -> str:
+    parts = drawn(_PARTS, rng).findall(text)
+    return ''.join(_edited(parts, [drawn(HOSTILE, rng)], rng))
+
+
+def mutated_bytes(data: bytes, rng: Generator) -> bytes:
+    """Return bytes with some replaced, cut off, cut out or duplicated."""
+    for _ in range(rng.integers(1, 6)):
+        size = int(rng.integers(1, 200))
+        data = _edited(
+            data, drawn((*_NUMBERS, rng.bytes(1), rng.bytes(20), bytes(size)), rng), rng
+        )
+    return data
+
+
+def _edited(parts: Parts, new: Parts, rng: Generator) -> Parts:
+    """Return parts with some replaced (as often as all else), cut off, cut out or duplicated."""
+    a, other = rng.integers(len(parts) + 1, size=2).tolist()
+    b, kind = a + int(rng.integers(1, 30)), rng.integers(6)
+    if kind < 3:
+        return parts[:a] + new + parts[a + len(new) :]
+    if kind == 3:
+        return parts[:a]
+    return parts[:a] + parts[b:] if kind == 4 else parts[:other] + parts[a:b] + parts[other:]
+
+
+def _content_mutated(text: str, rng: Generator) -> str:
+    """Return a text that is still XML or YAML, with a changed value, key or structure."""
+    is_xml = text.lstrip().startswith('<')
+    try:
+        content = _nested(ElementTree.fromstring(text)) if is_xml else yaml.safe_load(text)
+    except (ElementTree.ParseError, yaml.YAMLError, ValueError):
+        return text
+    if not (places := list(_places(content))):
+        return _text_mutated(text, rng)
+    _change(*drawn(places, rng), rng)
+    return _xml(content) if is_xml else str(yaml.safe_dump(content, sort_keys=False))
+
+
+def _places(content: Any) -> Iterator[tuple[Any, Any]]:
+    """Yield every mapping or list in the content with each of its keys or indices."""
+    if isinstance(content, (dict, list)):
+        for key in list(content) if isinstance(content, dict) else range(len(content)):
+            yield content, key
+            yield from _places(content[key])
+
+
+def _change(inner: Any, key: Any, rng: Generator) -> None:
+    """Replace, drop, duplicate or rename one entry."""
+    kind, value = rng.integers(8), drawn(VALUES, rng)
+    if kind < 5:
+        inner[key] = value
+    elif kind == 5:
+        del inner[key]
+    elif isinstance(inner, list):
+        inner.insert(int(rng.integers(len(inner) + 1)), inner[key])
+    else:
+        inner[value if isinstance(value, (str, int, float)) else 'other'] = inner.pop(key)
+
+
+def _nested(element: ElementTree.Element) -> list[Any]:
+    """Return an element as a list: its tag, words of its attributes, text, children."""
+    attributes = {name: value.split() for name, value in element.attrib.items()}
+    text = (element.text or '').strip()
+    return [element.tag, attributes, *[text] * bool(text), *map(_nested, element)]
+
+
+def _xml(content: Any) -> str:
+    """Return the text of an element from its list; of anything else, the thing itself."""
+    if not (isinstance(content, list) and len(content) > 1 and isinstance(content[1], dict)):
+        return escape(_UNWRITABLE.sub('', str(content)))
+    tag, attributes, *inner = content
+    words = [str(tag)]
+    for name, value in attributes.items():
+        text = ' '.join(map(str, value)) if isinstance(value, list) else str(value)
+        words.append(f'{name}={quoteattr(_UNWRITABLE.sub("", text))}')
+    return f'<{" ".join(words)}>{"".join(map(_xml, inner))}</{tag}>'
+
+
+def _bomb(text: str) -> str:
+    """Insert an unbounded expansion, or an external file, before a text and in a name."""
+    if not text.lstrip().startswith('<'):
+        lines = [f'a{k}: &a{k} [{", ".join([f"*a{k - 1}"] * 9)}]' for k in range(1, 12)]
+        return '\n'.join(['a0: &a0 [x]', *lines, text])
+    entities = ''.join(f'<!ENTITY lol{k} "{f"&lol{k - 1};" * 9}">' for k in range(1, 12))
+    outside = '<!ENTITY outside SYSTEM "file:///etc/passwd">'
+    body = text.partition('?>')[2] or text
+    begin = f'<!DOCTYPE robot [<!ENTITY lol0 "x">{entities}{outside}]>'
+    return begin + body.replace('name="', 'name="&lol11;', 1)
+
+
+# Inputs ------------------------------------------------------------------------------------------
+
+
+@cache
+def tree_of(robot: str) -> RobotTree:
+    """Return a shipped robot, or the spanning tree of a mechanism."""
+    return load_robot(shipped_robot(robot), effort_limit=1.0)
+
+
+def motion() -> str:
+    """Return a short trajectory file."""
+    names = ', '.join(tree_of('scara').joint_names)
+    points = ''.join(
+        f'- positions: [0.{k}, 0.2, 0.05, 0.0]\n  velocities: [0.0, 0.0, 0.0, 0.0]\n'
+        f'  time_from_start: {{sec: {k}, nanosec: 0}}\n'
+        for k in range(4)
+    )
+    return f'joint_names: [{names}]\npoints:\n{points}'
+
+
+#: Separator of ``metadata.yaml`` and the storage file in the text form of a bag.
+STORAGE = '\0storage\0'
+#: Name of the file, storage, version of the metadata, compression and compression mode.
+BAGS = (
+    ('bag.mcap', 'mcap', 9, None, 'none'),
+    ('bag.db3', 'sqlite3', 8, None, 'none'),
+    ('bag.mcap', 'mcap', 9, 'zstd', 'storage'),
+    ('bag.mcap.zstd', 'mcap', 9, 'zstd', 'file'),
+    ('bag.db3', 'sqlite3', 8, 'zstd', 'message'),
+)
+
+
+@cache
+def bags() -> tuple[str, ...]:
+    """Return a short bag in every format, each as one text."""
+    from rosbags.convert import convert
+    from rosbags.typesys import Stores, get_typestore
+
+    tree, time, types = tree_of('scara'), 1e-3 * np.arange(30), get_typestore(Stores.ROS2_JAZZY)
+    q, v = (
+        np.outer(values, np.ones(tree.n)) for values in (0.3 * np.sin(time), 0.3 * np.cos(time))
+    )
+    run = Recording(tree.joint_names, time, q, v, v, q, v, tree.xml, measured_effort=v)
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder, 'source')
+        write_recording(source, run)
+        texts = []
+        for place, (name, *form) in enumerate(BAGS):
+            bag = Path(folder, str(place), 'bag')
+            bag.parent.mkdir()
+            convert([source], bag, *form, types, None, (), (), (), ())
+            metadata = (bag / 'metadata.yaml').read_text('utf-8')
+            texts.append(metadata + STORAGE + (bag / name).read_bytes().decode('latin-1'))
+    return tuple(texts)
+
+
+def bag_mutated(text: str, rng: Generator) -> str:
+    """Return a bag whose metadata or storage file is mutated."""
+    metadata, _, storage = text.partition(STORAGE)
+    if rng.random() < 0.2:
+        return mutated(metadata, rng) + STORAGE + storage
+    return metadata + STORAGE + mutated_bytes(storage.encode('latin-1'), rng).decode('latin-1')
+
+
+# Limits ------------------------------------------------------------------------------------------
+
+MOST_BYTES = 1 << 30
+
+
+@contextlib.contextmanager
+def time_limit(seconds: float) -> Iterator[None]:
+    """Stop after a processor time, s, or after ten times that wall time."""
+
+    def stop(*_: object) -> None:
+        raise TimeoutError(f'longer than {seconds:g} s')
+
+    timers = {signal.SIGPROF: signal.ITIMER_PROF, signal.SIGALRM: signal.ITIMER_REAL}
+    before = {number: signal.signal(number, stop) for number in timers}
+    signal.setitimer(signal.ITIMER_PROF, seconds)
+    signal.setitimer(signal.ITIMER_REAL, 10.0 * seconds)
+    try:
+        yield
+    finally:
+        for number, timer in timers.items():
+            signal.setitimer(timer, 0.0)
+            signal.signal(number, before[number])
+
+
+@contextlib.contextmanager
+def own_folder() -> Iterator[None]:
+    """Work deep inside a temporary folder that also holds temporary files."""
+    with tempfile.TemporaryDirectory() as folder:
+        work = Path(folder, 'a', 'b', 'here')  # paths upwards stay inside
+        work.mkdir(parents=True)
+        before = Path.cwd()
+        os.chdir(work)
+        try:
+            with patch.object(tempfile, 'tempdir', folder):
+                yield
+        finally:
+            os.chdir(before)
+
+
+@contextlib.contextmanager
+def memory_limited() -> Iterator[None]:
+    """Limit a process to a gigabyte more than it begins with: beyond, a ``MemoryError``."""
+    with contextlib.suppress(ImportError):
+        import_module('llvmlite.binding')  # its library alone uses a tenth of it
+    limits = resource.getrlimit(resource.RLIMIT_AS)
+    most = psutil.Process().memory_info().vms + MOST_BYTES
+    resource.setrlimit(resource.RLIMIT_AS, (most, limits[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, limits)

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Shared parts of the campaigns: random items, progress, tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+from rich.progress import Progress
+
+from robot_dynamics_ros.cli.tables import print_table
+from robot_dynamics_ros.recordings.report.toolkit import ReportTable
+
+Result = TypeVar('Result')
+
+
+def drawn(items: Sequence[Result], rng: np.random.Generator) -> Result:
+    """Return a random item."""
+    return items[rng.integers(len(items))]
+
+
+def with_progress(
+    results: Iterable[Result], total: int, breaches: Callable[[Result], int]
+) -> Iterator[Result]:
+    """Yield results as they come, and show their number and that of violations."""
+    count = 0
+    with Progress() as progress:
+        task = progress.add_task('0 breaches', total=total)
+        for result in results:
+            count += breaches(result)
+            progress.update(task, advance=1, description=f'{count} breaches')
+            yield result
+
+
+def show(title: str, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Print a table of cells by heading; numbers that are no integers have three digits."""
+    headings = list(rows[0]) if rows else []
+    print_table(
+        ReportTable(headings, [[cell(row[key]) for key in headings] for row in rows], title)
+    )
+
+
+def cell(value: object, digits: int = 3) -> str:
+    """Return a value as text, a dash for None."""
+    if isinstance(value, float):
+        return f'{value:.{digits}g}'
+    return '–' if value is None else str(value)

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The shipped arms meet the figures of the arms campaign; its page is complete."""
+
+from __future__ import annotations
+
+import pytest
+from campaigns.arms import ARMS, FILES, PERIOD, page, program_decay, tracking, verdict
+
+from robot_dynamics_ros.description.shipped import shipped_robot
+from robot_dynamics_ros.description.urdf import read_description
+from robot_dynamics_ros.model import load_robot
+from robot_dynamics_ros.planning.default_motion import default_motion
+from robot_dynamics_ros.planning.robot_setup import natural_frequencies
+
+
+def test_every_arm_is_in_its_file():
+    assert len(ARMS) >= 30
+    links: dict[str, set[str]] = {}
+    for group in ARMS.values():
+        if group.file not in links:
+            found = read_description(FILES[group.file], on_fault=lambda fault: None)
+            links[group.file] = {link.name for link in found.links}
+        assert {group.frame, group.base} - {''} <= links[group.file]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('name', ['scara', 'four_dof'])
+def test_the_shipped_arms_follow_what_is_planned_for_them(name):
+    tree = load_robot(shipped_robot(name))
+    motion = default_motion(tree, 'tool')
+    gains = natural_frequencies(tree, motion.home, PERIOD)
+    found = tracking(tree, motion, gains) | program_decay(tree, motion, gains)
+    assert verdict(found) == ''
+    assert found['saturated'] == 0
+
+
+def test_the_page_has_a_row_for_each_and_names_what_is_missed():
+    arms = {'A': {'joints': '6', 'error': 1.25e-13, 'better': 7.0}, 'B': {'note': 'no | circle'}}
+    text = page(arms, {'C': {'joints': '7'}})
+    assert '| A | 6 |' in text
+    assert '1.2e-13' in text
+    assert 'PD ratio 7 instead of at least 20' in text
+    assert 'no / circle |' in text
+    assert '| C | 7 |' in text
