@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""MkDocs hooks: add the pages and pictures generated from the code, convert formulas to MathML.
+"""MkDocs hooks: add what is generated from the code, convert formulas to MathML.
 
 MathML needs neither scripts nor fonts in the browser.
 """
@@ -17,16 +17,22 @@ from mkdocs.structure.files import File, Files
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from generated import PAGES, PICTURES
+from generated import PAGES, TABLES
 
 _FORMULA = re.compile(r'<(span|div) class="arithmatex">\\([(\[])(.*?)\\[)\]]</\1>', re.DOTALL)
 
 
 def on_files(files: Files, config: Any) -> Files:
-    """Add the generated pages and pictures."""
-    for path, make in {**PAGES, **PICTURES}.items():
+    """Add the generated pages."""
+    for path, make in PAGES.items():
         files.append(File.generated(config, path, content=make()))
     return files
+
+
+def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
+    """Return the text of a page with the tables that are generated for it."""
+    make = TABLES.get(page.file.src_uri)
+    return f'{markdown}\n\n{make()}' if make else markdown
 
 
 def on_page_content(content: str, **_: Any) -> str:

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Draw the pictures of the concept pages; the curves are MuJoCo runs, computed during the build.
+"""Draw the pictures of the pages; the curves are MuJoCo runs.
 
-``python docs/site_code/pictures.py FOLDER`` writes all pictures.
+``PYTHONPATH=. python docs/site_code/pictures.py [FOLDER]`` writes all pictures, by default into
+``docs/pictures``; a test compares those with what the code draws.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any
 
 import numpy as np
 from drawing import Drawing, plot
+from schematics import topics
 
 from robot_dynamics_ros import load_program, load_robot, make_law
 from robot_dynamics_ros.control.trajectories.trajectory import Reference
@@ -175,9 +177,9 @@ def task_decay() -> str:
 
 def main() -> None:
     """Write all pictures to a folder."""
-    folder = Path(sys.argv[1])
+    folder = Path(sys.argv[1]) if sys.argv[1:] else ROOT / 'docs' / 'pictures'
     folder.mkdir(parents=True, exist_ok=True)
-    for make in (law_errors, rooms, task_decay, tick, uses):
+    for make in (law_errors, rooms, task_decay, tick, topics, uses):
         (folder / f'{make.__name__}.svg').write_text(make(), encoding='utf-8')
 
 

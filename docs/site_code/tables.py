@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Generate the reference pages from the code: commands, parameters, topics, modes, notation."""
+"""Generate the tables of the reference pages: commands, parameters, topics, modes, notation."""
 
 from __future__ import annotations
 
@@ -25,15 +25,6 @@ from robot_dynamics_ros.ros.executables import NODES, declared_parameters
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 
-_PARAMETERS_LEAD = """# Parameters
-
-The parameters of every node, generated from their declarations. Set them in a YAML file
-(`params_file:=` of the launch files, `--params` of the commands) or individually
-(`-p name:=value`). For a running node, `ros2 param describe NODE NAME` shows the same
-description. A node that rejects a value keeps the old one and reports the reason. A whole number
-is also a finite number, and one number a list of one; within a list of a YAML file, ROS wants
-either only whole numbers or only numbers with a decimal point.
-"""
 #: Content of each topic and service; a missing entry stops the build of the page.
 MEANINGS = {
     '/clock': 'simulated time',
@@ -131,12 +122,9 @@ def root_page(name: str) -> str:
     return text.replace('](docs/', '](').replace('](CONTRIBUTING.md', '](contributing.md')
 
 
-def commands_page() -> str:
-    """Return the page of all commands with their options."""
+def commands() -> str:
+    """Return the table of all commands with their options."""
     parts = [
-        '# Commands',
-        'Run a command as `python -m robot_dynamics_ros COMMAND`, or in the environment created '
-        'by `make` as `.venv/bin/python -m robot_dynamics_ros COMMAND`. `--help` prints the same.',
         '| command | purpose |\n| --- | --- |\n'
         + '\n'.join(f'| [`{name}`](#{name}) | {does} |' for name, does in COMMANDS.items()),
     ]
@@ -153,28 +141,22 @@ def _usage(name: str) -> str:
     return printed.getvalue().strip()
 
 
-def parameters_page() -> str:
-    """Return the page of all nodes' parameters."""
-    parts = [_PARAMETERS_LEAD]
+def parameters() -> str:
+    """Return the tables of all nodes' parameters."""
+    parts: list[str] = []
     for executable in NODES:
         own = joint_tolerances(['<joint>']) if executable == 'controller' else ()
         parts += [f'## {executable}\n', table((*declared_parameters(executable), *own))]
     return '\n'.join(parts).replace('<', '&lt;')  # of words such as <joint>, which are no tags
 
 
-def topics_page() -> str:
-    """Return the page of all nodes' topics and services.
+def topics() -> str:
+    """Return the tables of all nodes' topics and services.
 
     Raises:
         KeyError: A topic has no entry in ``MEANINGS``.
     """
-    parts = [
-        '# Topics',
-        'Topics and services of every node, for the SCARA without a namespace; `~/` stands for '
-        'the name of the node. All names are relative to `namespace`. If `control_msgs` is '
-        'installed, the controller also serves the action `~/follow_joint_trajectory`. Parameters '
-        "are set through rclpy's own services.",
-    ]
+    parts: list[str] = []
     kinds = ('subscriptions', 'publishers', 'services')
     for node, about in nodes().items():
         rows = [
@@ -186,21 +168,15 @@ def topics_page() -> str:
     return '\n\n'.join(parts)
 
 
-def modes_page() -> str:
-    """Return the page of the session's modes: its transition table."""
+def transitions() -> str:
+    """Return the transition table of a session, and its terms."""
     notes = _attribute_notes(modes)
     events = tuple(event.value for event in modes.SessionEvent)
     rows = [
         (f'**{mode.value}**', *(_consequence(mode, *row[event]) for event in modes.SessionEvent))
         for mode, row in modes.TABLE.items()
     ]
-    parts = [
-        '# Modes of a session',
-        'Reaction of a controller session to each event, for each mode: the action, and the next '
-        'mode if it changes. The node, a replay and the examples use the same session class; this '
-        'is its complete transition table.',
-        _table(rows, ('mode', *events)),
-    ]
+    parts = [_table(rows, ('mode', *events))]
     for title, names in (
         ('Modes', modes.SessionMode),
         ('Events', modes.SessionEvent),
@@ -222,9 +198,9 @@ def _attribute_notes(module: Any) -> dict[str, str]:
     return {name: note for note, name in commented}
 
 
-def notation_page() -> str:
-    """Return the notation page, generated from the docstring of ``conventions.py``."""
-    lines, parts = (conventions.__doc__ or '').splitlines(), ['# Notation']
+def notation() -> str:
+    """Return the notation, the docstring of ``conventions.py``."""
+    lines, parts = (conventions.__doc__ or '').splitlines(), ['']
     for line in lines[1:]:
         if line and not line.startswith(' '):
             parts.append(f'\n## {line}\n')
