@@ -14,7 +14,7 @@ DEV     := $(call stamp,requirements-dev.txt)
 LOCK    := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
            --custom-compile-command 'make lock' $(UPGRADE)
 
-.PHONY: demo identify-demo quick test campaign mutants benchmark docs lock clean
+.PHONY: demo identify-demo quick test campaign papers mutants benchmark docs lock clean
 
 demo: $(RUNTIME)
 	$(RUN) -m robot_dynamics_ros demo $(if $(VIEW),--view)
@@ -39,6 +39,10 @@ mutants: $(DEV)
 # Search for faults at random, by seed: make campaign CAMPAIGN=fuzz N=1000 SEED=3
 campaign: $(DEV)
 	$(RUN) test/campaigns $(or $(CAMPAIGN),faults) $(if $(N),-n $(N)) $(if $(SEED),--seed $(SEED))
+
+# Prove the errata of the papers, see docs/errata.md.
+papers: $(DEV)
+	$(RUN) -m pytest -v test/papers/*.py
 
 benchmark: $(DEV)
 	$(RUN) -m benchmark $(NAME)

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Errata C1 to C13 of Zaremba 1990, constraints and control: printed fails, corrected holds.
 
-C12 concerns letters only and has nothing to compute.
+C4, C5, C12 and C13 are shapes and letters; C7 to C9, what our code could get wrong, are tests
+(``test_errata``, ``test_program_file``).
 """
 
 import numpy as np
@@ -11,17 +12,13 @@ from samples import random_state, sample, shipped
 from scipy.integrate import solve_ivp
 from scipy.linalg import sqrtm
 
-from robot_dynamics_ros.constraints.damped_inverse import TaskInverse
-from robot_dynamics_ros.constraints.error_dynamics import projected_gains, roots, stabilizing
-from robot_dynamics_ros.constraints.program_file import load_program
 from robot_dynamics_ros.constraints.reactions import (
     constraint_force,
-    reaction_derivatives,
     reactions,
 )
 from robot_dynamics_ros.constraints.registry import make_constraint
 from robot_dynamics_ros.constraints.stabilization import stabilizing_effort
-from robot_dynamics_ros.errors import ProgramError, SingularityError
+from robot_dynamics_ros.errors import SingularityError
 from robot_dynamics_ros.model.kinematics import frame_motion
 from robot_dynamics_ros.spatial.rotation import right_jacobian_inverse, rotation_about
 from robot_dynamics_ros.spatial.screw import bracket
@@ -143,31 +140,6 @@ def test_c3_the_time_derivative_is_total():
     assert closed_loop(0.0) < 1e-6
 
 
-def test_c4_the_derivative_in_the_law_is_by_time():
-    """The sum in braces needs an m-vector; the derivative by q is an m x n matrix."""
-    tree = shipped('four_dof').tree
-    plane = rotating_plane(tree)
-    q, v = np.array([0.2, -1.0, -0.5, 0.6]), np.array([0.3, -0.2, 0.25, 0.4])
-    found = plane.evaluate(q, v, 1.0)
-    h = 1e-6
-    by_q = (plane.evaluate(q + h * v, v, 1.0 + h).Gamma - found.Gamma) / h
-    assert by_q.shape == (1, 4)
-    assert (found.beta + by_q).shape != found.beta.shape
-
-
-def test_c5_the_pseudo_inverse_closes_before_the_free_acceleration(rng):
-    Gamma, v = rng.normal(size=(2, 4)), rng.normal(size=4)
-    plus = np.linalg.pinv(Gamma)
-    free = (np.eye(4) - plus @ Gamma) @ v
-    with pytest.raises(ValueError, match='matmul'):
-        plus @ (rng.normal(size=2) - 0.0) @ np.eye(3)
-    with pytest.raises(ValueError, match='matmul'):
-        plus @ free
-    A, b = np.eye(4), np.zeros(4)
-    found = stabilizing_effort(A, b, Gamma, np.zeros(2), np.zeros(2), np.zeros(2), 1.0, 1.0, v)
-    np.testing.assert_allclose(found.effort, free, atol=1e-14)
-
-
 def test_c6_the_way_from_the_reactions_to_the_law_needs_p_plus_and_v(rng):
     robot = sample('rrpr')
     q, v, _ = random_state(robot.tree, rng)
@@ -194,49 +166,6 @@ def test_c6_the_way_from_the_reactions_to_the_law_needs_p_plus_and_v(rng):
     np.testing.assert_allclose(square, Gamma.T @ N, atol=1e-10 * np.abs(square).max())
 
 
-def test_c7_more_conditions_than_joints_need_the_left_inverse(rng):
-    Gamma, u = rng.normal(size=(6, 4)), rng.normal(size=6)
-    gram = np.linalg.svd(Gamma @ Gamma.T, compute_uv=False)
-    assert gram[4] < 1e-14 * gram[0], 'the printed inverse does not exist'
-    expected = np.linalg.lstsq(Gamma, u, rcond=None)[0]
-    inverse = TaskInverse(Gamma)
-    np.testing.assert_allclose(inverse.solve(u), expected, atol=1e-13)
-    np.testing.assert_allclose(inverse.matrix() @ Gamma, np.eye(4), atol=1e-13)
-    W = np.diag(rng.uniform(0.5, 2.0, 6))
-    weighted = np.linalg.solve(Gamma.T @ W @ Gamma, Gamma.T @ W)
-    np.testing.assert_allclose(TaskInverse(Gamma, weights=W).matrix(), weighted, atol=1e-12)
-
-
-def test_c8_stability_of_3_5_is_not_enough_for_more_conditions_than_joints():
-    G0, G1 = np.array([[1.0, 10.0], [0.0, 1.0]]), 2.0 * np.eye(2)
-    np.testing.assert_allclose(roots(G0, G1), -1.0, atol=1e-7)
-    projected = projected_gains(G0, G1, np.array([[1.0], [-1.0]]))
-    assert roots(*projected)[0] == pytest.approx(-1.0 + np.sqrt(5.0))
-    assert not stabilizing(*projected)
-    tree = sample('planar_2r').tree
-    coupling = {'kind': 'joint_coupling', 'value': [0.1, 0.2, -0.1, -0.2], 'name': 'twice'}
-    pairs = [{'joint1': 1}, {'joint2': 1}, {'joint1': -1}, {'joint2': -1}]
-    full0, full1 = np.kron(G0, np.eye(2)).tolist(), np.kron(G1, np.eye(2)).tolist()
-    program = {'constraints': [{**coupling, 'coefficients': pairs, 'G0': full0, 'G1': full1}]}
-    with pytest.raises(ProgramError, match='only the projected error decays'):
-        load_program(program, tree)
-
-
-def test_c9_a_small_error_does_not_ensure_full_rank():
-    """The stretched arm: f = 0 and f_dot = 0, and the wrist cannot move outward."""
-    tree = shipped('four_dof').tree
-    q, still = np.array([0.2, -1.0, 0.0, 0.5]), np.zeros(4)
-    wrist = frame_motion(tree, q, still, 'link4').p_WF.tolist()
-    described = {'kind': 'point', 'frame': 'link4', 'target': wrist}
-    point = make_constraint('point', tree, 'wrist', {k: described[k] for k in ('frame', 'target')})
-    found = point.evaluate(q, still, 0.0)
-    assert np.abs(found.f).max() < 1e-15
-    assert np.linalg.svd(found.Gamma, compute_uv=False)[-1] < 1e-12
-    program = {'constraints': [described], 'start': {'position': q.tolist()}}
-    with pytest.raises(ProgramError, match='is singular at t = 0.000 s'):
-        load_program(program, tree)
-
-
 def test_c10_without_v_the_free_joints_are_not_accelerated_whatever_they_do(rng):
     """See test_constraint_decay for the drift into the limits."""
     Gamma, zero = rng.normal(size=(2, 4)), np.zeros(2)
@@ -260,15 +189,3 @@ def test_c11_reactions_do_not_exist_for_more_constraints_than_joints(rng):
     root = np.real(sqrtm(A))
     expected = root @ np.linalg.pinv(Gamma @ np.linalg.inv(root)) @ (Gamma @ motion)
     np.testing.assert_allclose(force, expected, atol=1e-12)
-
-
-def test_c13_the_deviation_of_the_reactions_has_a_formula(rng):
-    """Shapes here; test_reactions compares the numbers with differences."""
-    A, Gamma = np.eye(4), rng.normal(size=(2, 4))
-    found = reaction_derivatives(
-        A, np.eye(4), np.eye(4), Gamma, rng.normal(size=(2, 4)), rng.normal(size=(2, 4))
-    )
-    assert found.N_q.shape == found.N_v.shape == found.N_Q.shape == (2, 4)
-    Delta_Q = rng.normal(size=4)
-    assert (found.N_Q @ Delta_Q).shape == (2,), 'Delta Q is n x 1'
-    np.testing.assert_allclose(Gamma @ found.a_Q, 0.0, atol=1e-14)
