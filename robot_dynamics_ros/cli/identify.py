@@ -30,7 +30,6 @@ from robot_dynamics_ros.cli.identify_results import (
     LOAD,
     Learned,
     deliver_results,
-    identify_currents,
     listed,
     tilt_remarks,
     weigh,
@@ -70,14 +69,12 @@ _NOTHING = 0.1  # percent of the RMS effort: a negligible residual
 
 def run(args: argparse.Namespace) -> int:
     """Identify, validate, write; return 1 if a bag failed or the result has problems."""
+    _require_constants(args)
     if args.gains or args.payload:
-        _require_constants(args)
         return weigh(args, partial(_learn, args))
     if not args.bags:
         raise ConfigurationError('BAG', 'is missing', 'name the recordings to identify from')
     choose_folder(args.output, args.output, force=args.force, files=FILES)
-    if current_unit(args.driver_profile):
-        return identify_currents(args, find_bags(args.bags), _request(args))
     identified, sources, gathered = _learn(args, args.bags)
     plan = identified.plan
     tilt = tilt_remarks(plan, args)
@@ -101,13 +98,14 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _require_constants(args: argparse.Namespace) -> None:
-    """Reject a profile without torque constants, in which loads cannot be estimated."""
+    """Reject a profile without torque constants, with which masses and loads cannot be told."""
     unit = current_unit(args.driver_profile)
     if unit:
         raise ConfigurationError(
             f'driver profile {args.driver_profile!r}',
-            f'is in {unit} without any torque_constant',
-            'give each joint an initial one; a run with a known load (--gains) corrects it',
+            f'is in {unit} without any torque_constant, so masses and torques cannot be known',
+            'give each joint one; if it is rough, identify --gains UNLOADED LOADED --load KG '
+            'corrects it by a known load',
         )
 
 

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Results of command ``identify``: files and terminal output.
 
-Also its two special modes: drive identification in the unit of motor currents, without torque
-constants; and a loaded run, to estimate the load or the drive gains.
+Also a loaded run, to estimate the load or the drive gains.
 """
 
 from __future__ import annotations
@@ -18,27 +17,21 @@ from typing import Any, NamedTuple
 import numpy as np
 import yaml
 
-from robot_dynamics_ros.cli.arguments import Options, option, recording_choice
-from robot_dynamics_ros.cli.tables import print_report, print_table
+from robot_dynamics_ros.cli.arguments import Options, option
+from robot_dynamics_ros.cli.tables import print_report
 from robot_dynamics_ros.control.drivers.profile import NEED_CONSTANT, shipped_profiles
 from robot_dynamics_ros.errors import ConfigurationError, RecordingError
 from robot_dynamics_ros.identification import (
     Identification,
     IdentificationPlan,
-    Request,
-    gather,
-    make_plan,
 )
 from robot_dynamics_ros.identification.bags import BagOutcome, Evidence, Source
 from robot_dynamics_ros.identification.correction import (
-    JointCurrent,
     as_dict,
     commented,
     corrected_urdf,
-    joint_currents,
     parameter_text,
 )
-from robot_dynamics_ros.identification.least_squares import Block
 from robot_dynamics_ros.identification.loads import (
     STILL_TRUSTED,
     DriveGains,
@@ -47,32 +40,16 @@ from robot_dynamics_ros.identification.loads import (
     gains_by_load,
     gains_by_weight,
 )
-from robot_dynamics_ros.identification.preparation import effort_source, require_motion
 from robot_dynamics_ros.identification.report import identification_report, pictures
-from robot_dynamics_ros.identification.unknowns import (
-    FORMULA,
-    PER_EFFORT,
-    TERMS,
-    CurrentUnknowns,
-    stribeck_velocity,
-    structural_base,
-)
-from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.recordings.bag.files import short_name
 from robot_dynamics_ros.recordings.output_folder import atomic_folder, choose_folder, write_json
-from robot_dynamics_ros.recordings.plausibility import check_recording
-from robot_dynamics_ros.recordings.recording import Recording, current_unit
-from robot_dynamics_ros.recordings.report.toolkit import ReportTable
+from robot_dynamics_ros.recordings.recording import Recording
 from robot_dynamics_ros.yaml_reader.parsing import read_yaml
 
 #: Files written to the output folder.
 FILES = ('corrected.urdf', 'parameters.yaml', 'identification.json', 'report.html')
 _MOST_NOTES = 10  # about bags
 _CONTRADICTION = 2.0  # ratio of gains by a load to those by the arm's own weight, and its inverse
-_UNKNOWN = (
-    'without torque constants, masses, loads and torques cannot be known; give them in the\n'
-    'driver profile (identify --gains corrects an initial value from a run with a known load)'
-)
 
 
 def deliver_results(
@@ -130,104 +107,6 @@ def _bag_sentences(bags: Sequence[BagOutcome]) -> list[str]:
     more = len(sentences) - _MOST_NOTES
     about = [f'and {more} more about bags: see {FILES[2]}'] if more > 0 else []
     return [*sentences[:_MOST_NOTES], *about]
-
-
-def identify_currents(args: argparse.Namespace, bags: Sequence[Path], request: Request) -> int:
-    """Identify each joint's drive in the unit of its current, print and write; return 0.
-
-    Args:
-        args: Parsed arguments.
-        bags: Recordings to identify from.
-        request: User settings of the preparation.
-
-    Raises:
-        RobotDynamicsError: A bag cannot be read, or is not of this robot.
-    """
-    if args.validate or args.most is not None or args.terms is not None:
-        raise ConfigurationError(
-            '--validate, --most, --terms',
-            'need efforts, and the driver profile has no torque_constant',
-            'omit them: held-out segments of the bags validate and select the terms',
-        )
-    output = choose_folder(args.output, args.output, force=args.force)
-    choice, plan, blocks = recording_choice(args), None, list[Block]()
-    for bag in bags:
-        with choice.read(bag) as reader:
-            tree = choice.load(reader)
-            for part in choice.parts(reader, tree, math.inf):
-                if plan is None:
-                    measured = effort_source(part, request.effort) == 'measured'
-                    check_recording(part, tree, measured=measured, currents=True)
-                    require_motion(part, tree)
-                    unknowns = CurrentUnknowns(tree)
-                    plan = make_plan(part, tree, request=request)
-                    plan = replace(plan, unknowns=unknowns, base=structural_base(unknowns))
-                blocks += gather(part, plan)
-    assert plan is not None
-    currents = joint_currents(blocks, plan)
-    unit = current_unit(args.driver_profile)
-    with atomic_folder(output) as folder:
-        text = currents_text(tree, currents, unit)
-        (folder / 'parameters.yaml').write_text(text, encoding='utf-8')
-    _print(tree, currents, unit)
-    print(_UNKNOWN, f'written: {output / "parameters.yaml"}', sep='\n')
-    return 0
-
-
-def _unit(term: str, unit: str, slides: bool) -> str:
-    """Return the unit of a joint's term, with current in place of effort."""
-    effort, m = ('N', 'm') if slides else ('N m', 'rad')
-    if term == 'armature':
-        return f'{unit} s^2/{m}'
-    if term in (PER_EFFORT, 'load_friction'):
-        return f'{unit}/({effort})'
-    return TERMS[term][slides].replace(effort, unit, 1)
-
-
-def currents_text(tree: RobotTree, currents: Sequence[JointCurrent], unit: str) -> str:
-    """Return the terms of all joints as YAML, with the formula in a header comment."""
-    formula = FORMULA.splitlines()[:-2]
-    formula[0] = formula[0].replace('effort = rnea', f'current = {PER_EFFORT} rnea')
-    formula += [
-        'rnea: inverse dynamics of the URDF as described under the gravity below, without the',
-        f'friction and armature in it, N m or N. Currents are in {unit}.',
-        *_UNKNOWN.splitlines(),
-    ]
-    speed = stribeck_velocity(tree).tolist()
-    names = (PER_EFFORT, *TERMS)
-    values = {
-        'robot': tree.name,
-        'gravity': tree.gravity.tolist(),
-        'effort_unit': unit,
-        'joints': {
-            joint: {
-                **dict.fromkeys(names, 0.0),
-                **row.values,
-                'stribeck_velocity': speed[i],
-                'deviations': row.deviations,
-                'units': {
-                    term: _unit(term, unit, tree.joint_is_prismatic[i]) for term in row.values
-                },
-            }
-            for i, (joint, row) in enumerate(zip(tree.joint_names, currents, strict=True))
-        },
-    }
-    return commented(formula, values)
-
-
-def _print(tree: RobotTree, currents: Sequence[JointCurrent], unit: str) -> None:
-    rows = []
-    for joint, row, slides in zip(
-        tree.joint_names, currents, tree.joint_is_prismatic, strict=True
-    ):
-        for term, value in row.values.items():
-            number, deviation = f'{value:.6g}', f'{row.deviations[term]:.2g}'
-            rows.append((f'{joint}.{term}', number, deviation, _unit(term, unit, slides)))
-        rows.append((f'{joint}, held out', f'{100 * row.held_out:.3g}', '', '% unexplained'))
-    head = ('parameter', 'identified', 'deviation', 'unit')
-    print_table(ReportTable(head, rows, f'Drives in {unit}'))
-    mean = 100.0 * np.mean([row.held_out for row in currents])
-    print(f'held-out segments: {mean:.3g} % of the current unexplained, mean of the joints')
 
 
 class Learned(NamedTuple):

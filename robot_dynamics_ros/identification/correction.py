@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,9 +12,7 @@ import yaml
 from robot_dynamics_ros.description.urdf import TENSOR, Inertial
 from robot_dynamics_ros.description.urdf_patch import JointDynamics, patch_urdf
 from robot_dynamics_ros.errors import ConfigurationError
-from robot_dynamics_ros.identification.evidence import Ridge, evident_columns
-from robot_dynamics_ros.identification.identify import Identification, IdentificationPlan
-from robot_dynamics_ros.identification.least_squares import Block, estimate
+from robot_dynamics_ros.identification.identify import Identification
 from robot_dynamics_ros.identification.physical import body_links, link_inertial
 from robot_dynamics_ros.identification.regressor import (
     PER_BODY,
@@ -202,46 +199,3 @@ def as_dict(identified: Identification) -> dict[str, Any]:
         'chosen': list(identified.chosen),
         'not_told': identified.silence(),
     }
-
-
-@dataclass(frozen=True)
-class JointCurrent:
-    """Current model of one joint.
-
-    Attributes:
-        values: By term, in units of current per powers of rad or m and s; ``PER_EFFORT`` in
-            current per N m or N.
-        deviations: Standard deviations of the values.
-        held_out: RMS residual of held-out segments, relative to the RMS current.
-    """
-
-    values: dict[str, float]
-    deviations: dict[str, float]
-    held_out: float
-
-
-def joint_currents(blocks: Sequence[Block], plan: IdentificationPlan) -> list[JointCurrent]:
-    """Return the current models of all joints.
-
-    Args:
-        blocks: Blocks of all recordings, with currents as efforts.
-        plan: The plan they were gathered with, for :class:`.CurrentUnknowns`.
-
-    Raises:
-        RecordingError: There is no usable sample.
-    """
-    unknowns = plan.unknowns
-    kept, _ = evident_columns(blocks, unknowns, plan.base)
-    fitted = estimate([block.only(kept) for block in blocks], plan.base.only(kept))
-    rest = Ridge.of_blocks(blocks, unknowns, plan.base).held_out(kept).sum(axis=0)
-    joints = [JointCurrent({}, {}, error) for error in np.sqrt(rest).tolist()]
-    for lead, value, deviation in zip(
-        fitted.base.leading.tolist(),
-        fitted.values.tolist(),
-        fitted.deviations.tolist(),
-        strict=True,
-    ):
-        term, joint = divmod(lead, len(joints))
-        joints[joint].values[unknowns.terms[term]] = value
-        joints[joint].deviations[unknowns.terms[term]] = deviation
-    return joints

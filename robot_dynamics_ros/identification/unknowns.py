@@ -61,8 +61,6 @@ TERMS = {
     'cubic_friction': ('N m (s/rad)^3', 'N (s/m)^3'),
     'stribeck_friction': ('N m', 'N'),
 }
-#: Name of the factor between the current of a drive and the effort of the rigid bodies.
-PER_EFFORT = 'current_per_effort'
 DEFAULT_TERMS = ('damping', 'coulomb_friction', 'armature')
 #: Further terms of real drives, selected for each joint by cross-validation.
 EVIDENCE_TERMS = DRIVE_TERMS
@@ -177,8 +175,8 @@ class Unknowns:
         return columns
 
     def _column(self, term: str, motion: JointMotion, load: Array) -> Array:
-        if term in ('armature', PER_EFFORT):
-            return motion.a if term == 'armature' else load
+        if term == 'armature':
+            return motion.a
         speed = stribeck_velocity(self.tree)
         return FRICTION_TERMS[term](motion.v_friction, motion.direction, load, speed)
 
@@ -193,26 +191,6 @@ class Unknowns:
                     load = regressor(self.tree, motion.q, motion.v, motion.a) @ self._loading
                 effort = effort + value * self._column(term, motion, load)
         return effort
-
-
-class CurrentUnknowns(Unknowns):
-    r"""Unknowns of drives whose torque constants are unknown, in the unit of their current.
-
-    .. math:: i_j = c_j\,\tau_{l,j} + J_j a_j + b_j v_j + i_{c,j}\,\mathrm{sign}\,v_j + \dots
-
-    with the effort :math:`\tau_l` of the rigid bodies as described. Each joint has its own factor
-    c, so masses and currents cannot be separated: twice the masses with half of c give the same
-    current.
-
-    Args:
-        tree: The robot as described.
-    """
-
-    def __init__(self, tree: RobotTree) -> None:
-        super().__init__(tree, tuple(TERMS))
-        self.terms, self.links = (PER_EFFORT, *self.terms), 0
-        self.names = tuple(f'{joint}.{term}' for term in self.terms for joint in tree.joint_names)
-        self.nominal = np.zeros(len(self.names))
 
 
 def with_terms(tree: RobotTree, values: Mapping[str, Array]) -> RobotTree:

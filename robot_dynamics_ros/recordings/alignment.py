@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -24,9 +24,13 @@ METHODS = ('motion', 'start', 'stamps')
 _COARSE_S = 0.005  # step of the correlation
 _REFINEMENTS = 20
 _FINEST_S = 1e-12
-_SNAP = 0.02  # of a period: shifts this close to a whole number of periods are rounded to it
 _START_SHARE = 0.02  # of the lower of the two peak speeds: above it the motion has started
 _MIN_STATES = 8  # states of a run
+#: What is interpolated.
+_COLUMNS = (
+    'position', 'velocity', 'effort', 'measured_effort', 'reference_position',
+    'reference_velocity',
+)  # fmt: skip
 _LARGEST_GRID = 2_000_000  # correlation samples, or ten per state if that is more
 
 
@@ -38,13 +42,11 @@ class Alignment:
         shift: Time of the second run minus time of the first, s.
         correlation: Correlation of the shifted velocities, -1 to 1; NaN without motion.
         method: Description of how the shift was found.
-        interpolated: Whether the second run must be interpolated between its states.
     """
 
     shift: float
     correlation: float
     method: str
-    interpolated: bool
 
 
 def align(first: Recording, second: Recording, method: str = 'motion') -> Alignment:
@@ -75,51 +77,29 @@ def align(first: Recording, second: Recording, method: str = 'motion') -> Alignm
         how = 'start of motion' if moving else 'first states, nothing moves'
     else:
         shift, how = _refined_shift(one, other, _coarse_shift(one, other)), 'whole motion'
-    period = _period(second)
-    steps = (shift + first.time[0] - second.time[0]) / period
-    snapped = abs(steps - round(steps)) <= _SNAP and _is_even(first) and _is_even(second)
-    snapped = snapped and abs(_period(first) - period) < 1e-6 * period
-    if snapped and method != 'stamps':
-        shift = round(steps) * period + float(second.time[0] - first.time[0])
     overlap = min(first.time[-1], second.time[-1] - shift) - max(
         first.time[0], second.time[0] - shift
     )
-    if overlap < _MIN_STATES * period:
+    if overlap < _MIN_STATES * _period(second):
         raise RecordingError(
             'the runs', f'do not overlap under a shift of {shift:.6g} s', 'choose --align'
         )
-    return Alignment(shift, _correlation(one, other, shift), how, not snapped)
+    return Alignment(shift, _correlation(one, other, shift), how)
 
 
-def resample(run: Recording, time: Array, *, interpolated: bool) -> Recording:
-    """Resample a recording at other times, s, within its own time range.
+def resample(run: Recording, time: Array) -> Recording:
+    """Return a recording at other times (N,), s, within its own: on lines between its states.
 
-    Args:
-        run: The recording.
-        time: The times, shape (N,).
-        interpolated: True to interpolate (positions by cubic Hermite polynomials, velocities,
-            references and measured efforts linearly, commanded efforts by zero-order hold);
-            False to use the nearest states.
+    Where a value of one of the two states is missing, that of the nearest is used.
     """
-    from scipy.interpolate import CubicHermiteSpline
-
-    if not interpolated:
-        nearest = np.clip(np.searchsorted(run.time, time), 1, len(run.time) - 1)
-        nearest -= time - run.time[nearest - 1] < run.time[nearest] - time
-        return run.rows(nearest)
-    before = np.clip(np.searchsorted(run.time, time, side='right') - 1, 0, len(run.time) - 2)
-    velocity = _velocity(run.time, run.position, run.velocity)
-    line = partial(interpolate_columns, time, run.time)
-    return replace(
-        run.rows(before),  # efforts are held
-        time=time,
-        stamp_ns=np.rint(time * NANO).astype(np.int64),
-        position=CubicHermiteSpline(run.time, run.position, velocity)(time),
-        velocity=line(run.velocity),
-        reference_position=line(run.reference_position),
-        reference_velocity=line(run.reference_velocity),
-        measured_effort=line(run.measured_effort),
-    )
+    after = np.clip(np.searchsorted(run.time, time), 1, len(run.time) - 1)
+    nearest = run.rows(after - (time - run.time[after - 1] < run.time[after] - time))
+    columns: dict[str, Any] = {}
+    for name in _COLUMNS:
+        line = interpolate_columns(time, run.time, getattr(run, name))
+        columns[name] = np.where(np.isfinite(line), line, getattr(nearest, name))
+    stamp_ns = np.rint(time * NANO).astype(np.int64)
+    return replace(nearest, time=time, stamp_ns=stamp_ns, **columns)
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,11 +149,6 @@ def _velocity(time: Array, q: Array, v: Array) -> Array:
 
 def _period(run: Recording) -> float:
     return float(np.median(np.diff(run.stamp_ns))) / NANO
-
-
-def _is_even(run: Recording) -> bool:
-    steps = np.diff(run.stamp_ns)
-    return bool((np.abs(steps - np.median(steps)) <= 0.01 * np.median(steps)).all())
 
 
 def _parse_shift(text: str) -> float:

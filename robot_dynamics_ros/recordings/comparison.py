@@ -83,7 +83,7 @@ def compare_runs(
     inside = one.time + alignment.shift >= other.time[0] - 1e-9
     inside &= one.time + alignment.shift <= other.time[-1] + 1e-9
     one = one.rows(inside)
-    other = resample(other, one.time + alignment.shift, interpolated=alignment.interpolated)
+    other = resample(other, one.time + alignment.shift)
     tools = [tool_path(tree, run.position, frame) for run in (one, other)]
     distance = np.linalg.norm(tools[1] - tools[0], axis=1)
     figures: dict[str, Any] = {
@@ -92,7 +92,6 @@ def compare_runs(
             'shift_s': alignment.shift,
             'correlation': alignment.correlation,
             'method': alignment.method,
-            'interpolated': alignment.interpolated,
         },
         'overlap_s': float(one.time[-1] - one.time[0]),
         'states': len(one.time),
@@ -163,10 +162,9 @@ def comparison_report(
         unit: Unit of the efforts if they are currents, else empty.
     """
     alignment, figures = comparison.alignment, comparison.figures
-    how = 'interpolated between its states' if alignment.interpolated else 'at its nearest states'
     lead = (
         f'{names[0]} and {names[1]}, {figures["overlap_s"]:.4g} s in common, {figures["states"]} '
-        f'states; second shifted by {alignment.shift:.6g} s ({alignment.method}), {how}.'
+        f'states; second shifted by {alignment.shift:.6g} s ({alignment.method}).'
     )
     findings = [
         MetricRemark('wrong', f'{name}: {problem}')

@@ -417,10 +417,19 @@ def test_names_by_joints_and_by_a_profile_are_one_too_many(tmp_path, capsys):
 
 
 @pytest.mark.slow
-def test_currents_without_constants_leave_the_model_out_and_say_so(tmp_path):
+def test_currents_without_constants_refuse_only_what_needs_torques(tmp_path, capsys):
     bag, profile = driver_bag(tmp_path)
     profile.write_text(re.sub(r', torque_constant: [0-9.]+', '', profile.read_text()))
     assert analyze(bag, '--output', tmp_path / 'out', '--driver_profile', profile) == 0
     figures = json.loads((tmp_path / 'out' / 'metrics.json').read_text())
     assert any('efforts are in A' in note for note in figures['notes'])
     assert 'residual_rms' not in figures['effort']
+    assert figures['rates']['states'] == 300
+    capsys.readouterr()
+    for command in (['identify', bag], ['calibrate', bag]):
+        words = [*command, '--driver_profile', profile, '--output', tmp_path / command[0]]
+        assert main([*map(str, words)]) == 2
+        said = capsys.readouterr().err
+        assert said.count('\n') == 1
+        assert 'torque_constant' in said
+        assert not (tmp_path / command[0]).exists()

@@ -66,7 +66,6 @@ def test_the_shift_of_a_late_run_is_found(late, reference, tmp_path):
     # Samples every millisecond, interpolated along lines: h^2 a / 8 = 1e-6 of a radian.
     assert found.shift == pytest.approx(late, abs=2e-6)
     assert found.correlation > 0.999
-    assert found.interpolated == (late == 0.1234567)
 
 
 @pytest.mark.slow
@@ -104,9 +103,9 @@ def test_velocities_may_be_missing(late, which, lost, tmp_path):
         found = align(*runs)
         assert found.shift == pytest.approx(late, abs=2e-6)
         assert found.correlation > 0.999
-        moved = resample(runs[1], first.time[1000:2000] + late, interpolated=found.interpolated)
-        # By differences of the positions, h^2/6 times the third derivative (4.3^3): 1e-5 * h/4.
-        assert moved.position == pytest.approx(first.position[1000:2000], abs=1e-8)
+        moved = resample(runs[1], first.time[1000:2000] + late)
+        # On lines, h^2/8 times the second derivative (4.3^2).
+        assert moved.position == pytest.approx(first.position[1000:2000], abs=3e-6)
 
 
 def test_a_reference_at_one_state_is_none_to_align_by(tmp_path):
@@ -153,17 +152,19 @@ def test_what_is_unknown_is_no_figure_of_the_report(tmp_path, capsys):
     assert 'barely correlate' not in capsys.readouterr().out
 
 
-def test_states_between_two_are_interpolated_by_cubics(tmp_path):
+def test_states_between_two_lie_on_lines(tmp_path):
     run = read_recording(recorded(tmp_path / 'a', period=10 * MS, count=400))
     time = np.linspace(1.2, 3.7, 777)
-    found = resample(run, time, interpolated=True)
+    found = resample(run, time)
     q, v = program(time)
-    # h^4 / 384 times the fourth derivative (4.3^4): 1e-8 * 342 / 384.
-    assert found.position == pytest.approx(q, abs=5e-8)
-    assert found.velocity == pytest.approx(v, abs=3e-3)
-    assert (found.effort[:, 0] == np.floor(time / 0.01 + 1e-9)).all(), 'efforts are held'
-    same = resample(run, run.time[5:9], interpolated=False)
-    assert same.position.tobytes() == run.position[5:9].tobytes()
+    # h^2 / 8 times the second derivative (4.3^2, 4.3^3).
+    assert found.position == pytest.approx(q, abs=3e-4)
+    assert found.velocity == pytest.approx(v, abs=1e-3)
+    assert found.effort[:, 0] == pytest.approx(time / 0.01)
+    same = resample(without(run, 'effort', slice(0, None, 2)), run.time[5:9])
+    assert same.position == pytest.approx(run.position[5:9], abs=1e-15)
+    assert same.effort[[0, 2], 0] == pytest.approx([5.0, 7.0]), 'what is missing spoils no other'
+    assert np.isnan(same.effort[[1, 3]]).all()
 
 
 def compared(folder: Path, *words) -> tuple[int, dict]:

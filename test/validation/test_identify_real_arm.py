@@ -415,29 +415,3 @@ def test_the_deviations_of_gains_cover_the_truth_for_any_gains_and_centre():
     # Two standard deviations hold 95 % of the truth; the seeds share one run and its disturbances.
     assert (np.abs(errors) < 2.0).mean() > 0.95
     assert np.sqrt(np.mean(np.square(errors))) < 1.0
-
-
-def test_without_torque_constants_everything_stays_in_amperes(tmp_path, capsys):
-    profile = tmp_path / 'driver.yaml'
-    given = {'name': 'ur10e', 'state': {'effort': 'total'}, 'defaults': {'effort_unit': 'A'}}
-    profile.write_text(yaml.safe_dump(given))
-    words = ['identify', str(DATA / 'bag'), '--to', '20', '--driver_profile', str(profile),
-             '--output', str(tmp_path / 'out'), '--jobs', '1']  # fmt: skip
-    assert main(words) == 0
-    assert 'masses, loads and torques cannot be known' in capsys.readouterr().out
-    assert [file.name for file in (tmp_path / 'out').iterdir()] == ['parameters.yaml']
-    found = yaml.safe_load((tmp_path / 'out' / 'parameters.yaml').read_text())
-    joints = found['joints']
-    assert found['effort_unit'] == 'A'
-    assert joints[JOINTS[1]]['units']['coulomb_friction'] == 'A'
-    q, v, a, current = samples(read_recording(DATA / 'bag'), np.ones(6), 20.0, 31.0)
-    load = rigid(bare((DATA / 'ur10e.urdf').read_text()), q, v, a)
-    factor = np.array([joints[name].pop('current_per_effort') for name in JOINTS])
-    for name in JOINTS:
-        del joints[name]['units']
-    error = share(current - factor * load - drive(joints, v, a, load), current, v)
-    # The masses stay as described, which an identification in N m corrects to 4.4 %.
-    assert error.mean() < 0.06
-    # The weight alone determines the gains: 13.26 and 11.13 N m/A with the study's gains
-    # make this arm a quarter too heavy, as the loaded run shows.
-    assert 1.0 / factor[1] == pytest.approx(TRUE_GAINS[1], rel=0.1)
