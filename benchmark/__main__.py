@@ -15,6 +15,7 @@ BENCHMARKS = {
     'c_source': 'generated C compared with our kernels and pinocchio::rnea, from C and C++',
     'control': 'one tick of every law compared with one call of Pinocchio; trajectory messages',
     'latency': 'latency from state to command over DDS, compared with echoes (ROS 2)',
+    'passive': 'viewer, monitor and recorder: processor time, effect on a controller (ROS 2)',
     'recordings': 'analyzing a ten-minute recording compared with only reading it; memory',
     'tracking': 'constraint stabilization: effect of each imperfection of the plant',
     'transfers': 'largest change of acceleration at a change of law, gains or payload',

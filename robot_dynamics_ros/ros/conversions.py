@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from importlib import import_module
+from struct import unpack_from
 from typing import Any
 
 import numpy as np
@@ -278,6 +279,16 @@ def wrench_message(frame: str, wrench: Array, stamp: Time) -> WrenchStamped:
     message.wrench.force = Vector3(x=x[0], y=x[1], z=x[2])
     message.wrench.torque = Vector3(x=x[3], y=x[4], z=x[5])
     return message
+
+
+def leading_stamp_ns(data: bytes) -> int:
+    """Return the timestamp at the start of a serialized message, ns.
+
+    A Header and a Time both begin with int32 sec, uint32 nanosec, after the 4 bytes of the
+    encapsulation header, whose second byte gives the byte order.
+    """
+    sec, nanosec = unpack_from('<iI' if data[1] & 1 else '>iI', data, 4)
+    return int(sec * NANO + nanosec)
 
 
 def wrench_of(message: WrenchStamped) -> Array:

@@ -22,6 +22,7 @@ from functools import partial
 from importlib import import_module
 from operator import itemgetter
 from pathlib import Path
+from threading import Event
 from types import SimpleNamespace
 from typing import Any
 from weakref import WeakSet
@@ -43,8 +44,10 @@ _KINDS = ('publisher', 'subscription', 'service', 'timer')
 #: Longest time for which everything but an urgent topic waits, s; serving everything takes about
 #: 1 % of it.
 _SERVE_PERIOD_S = 0.02
-#: Polling period, s; 100 messages of a topic at 2 kHz.
+#: Polling period, s, of nodes without ``poll_period_s``; 100 messages of a topic at 2 kHz.
 _POLL_S = 0.05
+#: Shortest period at which a polling process serves everything else, s.
+_SERVE_REST_S = 0.045
 #: The middleware delivers in bursts: for how long it holds messages back and delivers them, s.
 #: At 6000 round trips a second, three topics of them fill a third of its queue.
 _HELD_S, _DELIVERY_S = 0.009, 0.001
@@ -338,34 +341,43 @@ class PolledGroup(ReentrantCallbackGroup):
 
 
 class PollingExecutor(StatesFirstExecutor):
-    """Sleeps, calls ``poll`` of the nodes that have it, then serves everything else that is ready.
+    """Sleeps for ``poll_period_s`` of a node, calls its ``poll``, serves what else is ready.
 
     It never waits on entities: the middleware would wake it at every message of a topic. While it
     sleeps, messages are delivered in bursts to groups that allow it. It must be the only executor
     of its process, and no other thread may publish.
+
+    Attributes:
+        woken: Ends the sleep when set, from any thread.
     """
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
-        self._gate = delivery_gate()
+        self._gate, self.woken = delivery_gate(), Event()
 
     def spin_once_until_future_complete(self, future: Any, timeout_sec: Any = None) -> None:
         """Sleep, poll the messages, serve what is ready."""
         self._sleep()
+        awoken, now = self.woken.is_set(), time.monotonic()
+        self.woken.clear()
         for node in self.get_nodes():
             if hasattr(node, 'poll'):
                 node.poll()
-        self._serve(future)
+        if awoken or now - self._served_at >= _SERVE_REST_S:
+            self._serve(future)
+            self._served_at = now
 
     def _sleep(self) -> None:
-        every = [one for node in self.get_nodes() for one in node.subscriptions]
+        nodes = self.get_nodes()
+        period = min(getattr(node, 'poll_period_s', _POLL_S) for node in nodes)
+        every = [one for node in nodes for one in node.subscriptions]
         bursts = [one for one in every if getattr(one.callback_group, 'in_bursts', False)]
         if self._gate is None or not bursts:
-            time.sleep(_POLL_S)
+            self.woken.wait(period)
             return
         self._gate.attach(bursts)
-        end = time.monotonic() + _POLL_S
-        while time.monotonic() < end:
+        end = time.monotonic() + period
+        while time.monotonic() < end and not self.woken.is_set():
             if self._gate.has_delivered():  # else the middleware may have had no processor
                 with self._gate.closed():
                     time.sleep(_HELD_S)

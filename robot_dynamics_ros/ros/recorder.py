@@ -14,7 +14,6 @@ import time
 from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
-from struct import unpack_from
 from typing import Any
 
 from rclpy.event_handler import SubscriptionEventCallbacks
@@ -26,7 +25,7 @@ from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.messages import NANO
 from robot_dynamics_ros.recordings.bag.reader import BagWriter
 from robot_dynamics_ros.recordings.timestamp_assignment import TimestampAssigner
-from robot_dynamics_ros.ros.conversions import message_class
+from robot_dynamics_ros.ros.conversions import leading_stamp_ns, message_class
 from robot_dynamics_ros.ros.node import STEADY, PackageNode, serve
 from robot_dynamics_ros.ros.node_parameters import RECORDER
 from robot_dynamics_ros.ros.rclpy_compat import PolledGroup, PollingExecutor, take_pending
@@ -105,15 +104,8 @@ class Stream:
             self.lost += number
 
     def stamp(self, data: bytes) -> int:
-        """Return the timestamp at the start of a serialized message, ns; 0 if its type has none.
-
-        A Header and a Time both begin with int32 sec, uint32 nanosec, after the 4 bytes of the
-        encapsulation header, whose second byte gives the byte order.
-        """
-        if not self.stamped:
-            return 0
-        sec, nanosec = unpack_from('<iI' if data[1] & 1 else '>iI', data, 4)
-        return int(sec * NANO + nanosec)
+        """Return the timestamp of a serialized message, ns; 0 if its type has none."""
+        return leading_stamp_ns(data) if self.stamped else 0
 
 
 def streams_of(controller: str) -> list[Stream]:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -30,9 +31,9 @@ from robot_dynamics_ros.planning.trajectory_plan import (
     make_plan,
     point_settings,
 )
-from robot_dynamics_ros.ros.node import PASSIVE, STEADY, PackageNode
+from robot_dynamics_ros.ros.node import PASSIVE, PackageNode
 from robot_dynamics_ros.ros.node_parameters import VIEW
-from robot_dynamics_ros.ros.rclpy_compat import PolledGroup, StatesFirstExecutor, take_message
+from robot_dynamics_ros.ros.rclpy_compat import PolledGroup, PollingExecutor, take_message
 from robot_dynamics_ros.ros.trajectory_sender import trajectory_message
 from robot_dynamics_ros.ros.view_topics import ArmTopics
 from robot_dynamics_ros.viewing.controls import Controls, Reply, add_stop
@@ -40,6 +41,7 @@ from robot_dynamics_ros.viewing.page import ArmView, Page
 
 _NICENESS = 5  # of all threads; a third of the scheduling weight of a normal process
 _SEARCH_PERIOD_S = 1.0
+_IDLE_S = 0.5  # polling period without a page
 _MAX_EMPTY_SEARCHES = 3  # without any arm, until one is shown that is not published yet
 _REFRESH_HZ = 8.0  # update rate of numbers, plots and trails
 _STATE = 'sensor_msgs/msg/JointState'
@@ -57,6 +59,7 @@ def _queued(method: Callable[..., None]) -> Callable[..., None]:
     @wraps(method)
     def put(self: ArmCommands, *arguments: Any) -> None:
         self.queue.put(partial(method, self, *arguments))
+        self.wake()
 
     return put
 
@@ -64,8 +67,8 @@ def _queued(method: Callable[..., None]) -> Callable[..., None]:
 class ArmCommands:
     """Sends requests to the controller and simulator of an arm.
 
-    Methods may be called from any thread: they queue requests, which :meth:`pump` sends, and
-    report results by ``reply`` later. A client is a browser.
+    Methods may be called from any thread: they queue requests, which :meth:`pump` sends at once,
+    and report results by ``reply`` later. A client is a browser.
 
     Attributes:
         queue: The calls to be executed.
@@ -74,10 +77,11 @@ class ArmCommands:
         node: The viewer.
         space: Namespace of the arm, with a trailing slash.
         arm: The view of the arm on the page.
+        wake: Requests a call of :meth:`pump`.
     """
 
-    def __init__(self, node: Any, space: str, arm: ArmView) -> None:
-        self._arm, self.queue = arm, SimpleQueue[Callable[[], None]]()
+    def __init__(self, node: Any, space: str, arm: ArmView, wake: Callable[[], Any]) -> None:
+        self._arm, self.wake, self.queue = arm, wake, SimpleQueue[Callable[[], None]]()
         self._set = {
             peer: node.create_client(SetParameters, f'{space}{peer}/set_parameters')
             for peer in ('controller', 'simulator')
@@ -131,13 +135,6 @@ class ArmCommands:
     @_queued
     def change_state(self, transition: str, reply: Reply) -> None:
         """Activate or deactivate the controller."""
-        self._change_state(transition, reply)
-
-    def stop(self, reply: Reply) -> None:
-        """Deactivate the controller; the request is sent immediately, in the calling thread."""
-        self._change_state('deactivate', reply)
-
-    def _change_state(self, transition: str, reply: Reply) -> None:
         number, label = _TRANSITIONS[transition]
         request = ChangeState.Request(transition=Transition(id=number))
 
@@ -219,16 +216,16 @@ def _call(client: Any, request: Any, done: Callable[[Any], None], reply: Reply) 
 class View(PackageNode):
     """Shows arms from their topics; commands no controller unless ``control`` is set.
 
-    Topics are polled at ``rate_hz`` (best effort), so that no message wakes the process. Its
-    threads have a lower priority than those of a controller on the same machine.
+    Without a page, no stream is subscribed to. With one, topics are polled at ``rate_hz`` (best
+    effort), so that no message wakes the process. Its threads have a lower priority than those of
+    a controller on the same machine, and only the main one uses ROS.
 
     Raises:
         MissingDependencyError: viser is not installed.
         RobotDynamicsError: A parameter or the description of ``robot`` is invalid.
     """
 
-    # The EventsExecutor would be woken by every message.
-    make_executor = StatesFirstExecutor
+    make_executor = PollingExecutor
 
     def __init__(self) -> None:
         os.nice(_NICENESS)
@@ -237,30 +234,33 @@ class View(PackageNode):
         robot = settings['robot']
         self._states = settings['states'].strip('/')
         self._xml = read_description(robot_file(robot)).xml if robot else ''
-        self._group = PolledGroup()
         self._diagnostics = self.create_subscription(
             DiagnosticArray,
             '/diagnostics',
             lambda _: None,
             PASSIVE,
-            callback_group=self._group,
+            callback_group=PolledGroup(),
         )
         self._topics: dict[str, ArmTopics] = {}
-        self._searches = 0
+        self._searches, self._searched_at = 0, -math.inf
+        self.poll_period_s = _IDLE_S
         self.page = Page(settings['port'], 'robot dynamics', settings['spacing'])
         self._ticks, self._refresh_every = 0, max(1, round(settings['rate_hz'] / _REFRESH_HZ))
         self._controls: dict[str, Controls] = {}
         if settings['control']:
             add_stop(self.page, self._stop_all)
             self.page.server.on_client_disconnect(self._on_disconnect)
-        self._find_arms()
-        self.create_timer(_SEARCH_PERIOD_S, self._find_arms, clock=STEADY)
-        self.create_timer(1.0 / settings['rate_hz'], self._draw, clock=STEADY)
+        self.page.on_watched(self._wake)
         print(f'viewer: open {self.page.address} in a browser on this machine', flush=True)
 
     def on_stop(self) -> None:
         """Stop the server."""
         self.page.close()
+
+    def _wake(self) -> None:
+        """Poll now; may be called from any thread."""
+        if isinstance(self.executor, PollingExecutor):
+            self.executor.woken.set()
 
     def _find_arms(self) -> None:
         """Find new arms: namespaces with joint states."""
@@ -277,58 +277,67 @@ class View(PackageNode):
             if not spaces and self._searches > _MAX_EMPTY_SEARCHES:
                 spaces = {f'{self.get_namespace().rstrip("/")}/'}
         for space in sorted(spaces - self._topics.keys()):
-            self._topics[space] = ArmTopics(self, space, self._states, self._group)
+            self._topics[space] = ArmTopics(self, space, self._states)
 
     def _stop_all(self) -> None:
         """Deactivate all controllers on the page."""
         for controls in self._controls.values():
-            controls.commands.stop(controls.reply)
+            controls.commands.change_state('deactivate', controls.reply)
 
     def _on_disconnect(self, client: Any) -> None:
         """End the actions of a page that was closed or no longer responds."""
         for controls in self._controls.values():
             controls.commands.end_client(client.client_id)
 
-    def _control(self, space: str, topics: ArmTopics, arm: ArmView) -> None:
+    def _control(self, topics: ArmTopics, arm: ArmView) -> None:
         """Update the controls of an arm."""
+        space = topics.space
         if space not in self._controls:
-            self._controls[space] = Controls(self.page, arm, ArmCommands(self, space, arm))
+            commands = ArmCommands(self, space, arm, self._wake)
+            self._controls[space] = Controls(self.page, arm, commands)
         controls = self._controls[space]
         controls.show_parameters(topics.parameters)
         controls.add_joint_sliders()
         if controls.commands.simulated and arm.scene is not None:
             controls.add_simulator([link.name for link in arm.scene.tree.links])
 
-    def _draw(self) -> None:
-        """Update the page, with one message to each browser."""
-        self._ticks += 1
+    def poll(self) -> None:
+        """Send what pages command, take what has arrived, and update the page if there is one."""
+        now, watched = time.monotonic(), self.page.watched
+        self.poll_period_s = 1.0 / self._settings['rate_hz'] if watched else _IDLE_S
         for controls in self._controls.values():
             controls.commands.pump()
-        refresh = self._ticks % self._refresh_every == 0
+        if now - self._searched_at > _SEARCH_PERIOD_S:
+            self._searched_at = now
+            self._find_arms()
         while (taken := take_message(self._diagnostics)) is not None:
             for topics in self._topics.values():
                 topics.take_diagnostics(taken[0])
+        self._ticks += 1
         with self.page.server.atomic():
-            for space, topics in self._topics.items():
-                self._draw_arm(space, topics, refresh)
+            for topics in self._topics.values():
+                topics.watch(watched)
+                updated = topics.poll()
+                if watched:
+                    self._draw(topics, updated, self._ticks % self._refresh_every == 0)
 
-    def _draw_arm(self, space: str, topics: ArmTopics, refresh: bool) -> None:
-        updated = topics.poll()
+    def _draw(self, topics: ArmTopics, updated: bool, refresh: bool) -> None:
+        """Update the page, with one message to each browser."""
         if not updated and not refresh:
             return
-        arm = self.page.arm(space.strip('/') or 'arm')
+        arm = self.page.arm(topics.space.strip('/') or 'arm')
         xml = topics.description or self._xml
         if xml:
             arm.set_description(xml)
         else:
-            arm.set_message(f'waiting for a URDF on {space}robot_description')
+            arm.set_message(f'waiting for a URDF on {topics.space}robot_description')
         now = topics.instant()
         if not xml:
             arm.name_joints(now.position)
         if refresh:
             arm.draw_program(topics.parameters)
             if self._settings['control']:
-                self._control(space, topics, arm)
+                self._control(topics, arm)
         if updated:
             arm.show(now)
         if refresh:

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Topics of one arm, polled when the viewer draws, so that no message wakes the process."""
+"""Topics of one arm, polled when the viewer draws, so that no message wakes the process.
+
+What is drawn together belongs to one instant: messages are paired by their timestamps.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +13,14 @@ from typing import Any
 
 from diagnostic_msgs.msg import DiagnosticArray
 from geometry_msgs.msg import WrenchStamped
+from rclpy.qos import QoSProfile, ReliabilityPolicy
+from rclpy.serialization import deserialize_message
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray, String
 
-from robot_dynamics_ros.messages import NANO, stamp_ns
-from robot_dynamics_ros.ros.conversions import wrench_of
-from robot_dynamics_ros.ros.node import LATCHED, NEWEST
+from robot_dynamics_ros.messages import NANO
+from robot_dynamics_ros.ros.conversions import leading_stamp_ns, wrench_of
+from robot_dynamics_ros.ros.node import LATCHED
 from robot_dynamics_ros.ros.rclpy_compat import PolledGroup, take_message
 from robot_dynamics_ros.viewing.arm import (
     ArmInstant,
@@ -28,17 +33,70 @@ from robot_dynamics_ros.yaml_reader.parsing import yaml_mapping
 _STATE_TIMEOUT_S = 1.0  # maximum age of states
 _WRENCH_TIMEOUT_S = 0.5  # maximum age of wrenches
 _TOPIC_TIMEOUT_S = 3.0  # maximum age of diagnostics and of topics published in each tick
+#: Messages of a stream that are kept to be paired: at 2 kHz, more than two polls of the monitor.
+_DEPTH = 256
+_RECENT = QoSProfile(depth=_DEPTH, reliability=ReliabilityPolicy.BEST_EFFORT)
 _TEXTS = ('robot_description', 'controller/parameters', 'controller/trajectory_status')
 _WRENCHES = {'external': 'controller/external_wrench', 'push': 'simulator/push'}
-#: Types of the topics of an arm besides its states.
-_TOPICS: dict[str, Any] = {
-    'controller/reference': JointState,
-    'controller/constraint': JointState,
-    'controller/constraint_condition': Float64MultiArray,
-    'controller/effort_components': JointState,
+_REFERENCE, _COMPONENTS, _CONSTRAINT, _CONDITION = (
+    f'controller/{name}'
+    for name in ('reference', 'effort_components', 'constraint', 'constraint_condition')
+)
+#: Topics that the controller stamps with the time of the state that it answers.
+_PAIRED = (_REFERENCE, _COMPONENTS, _CONSTRAINT)
+#: Types of the streams of an arm besides its states.
+_STREAMS: dict[str, Any] = {
+    **dict.fromkeys(_PAIRED, JointState),
+    _CONDITION: Float64MultiArray,
     **dict.fromkeys(_WRENCHES.values(), WrenchStamped),
-    **dict.fromkeys(_TEXTS, String),
 }
+
+
+class RecentMessages:
+    """The last messages of a topic, serialized, by timestamp.
+
+    Attributes:
+        received_at: Time of the last arrival, s; the time of the subscription before.
+        messages: Serialized messages by timestamp, ns, in the order of arrival.
+    """
+
+    def __init__(self, node: Any, kind: Any, topic: str, group: PolledGroup) -> None:
+        self._kind, self._stamped = kind, hasattr(kind, 'header')
+        self.subscription = node.create_subscription(
+            kind, topic, lambda _: None, _RECENT, callback_group=group, raw=True
+        )
+        self.received_at, self.messages = time.monotonic(), dict[int, bytes]()
+        self._last = 0
+
+    def poll(self) -> bool:
+        """Take what has arrived; return whether there was a message."""
+        new = False
+        while (taken := take_message(self.subscription)) is not None:
+            new, data = True, taken[0]
+            stamp = leading_stamp_ns(data) if self._stamped else 0
+            if stamp < self._last:  # the clock began anew
+                self.messages.clear()
+            self._last = stamp
+            self.messages.pop(stamp, None)
+            self.messages[stamp] = data
+        if new:
+            self.received_at = time.monotonic()
+            for stamp in list(self.messages)[:-_DEPTH]:
+                del self.messages[stamp]
+        return new
+
+    def at(self, stamp: int) -> Any:
+        """Return the message with a timestamp, ns; an empty one if there is none."""
+        data = self.messages.get(stamp)
+        return self._kind() if data is None else deserialize_message(data, self._kind)
+
+    def is_fresh(self, seconds: float) -> bool:
+        """Return whether a message arrived within a time, s."""
+        return bool(self.messages) and time.monotonic() - self.received_at < seconds
+
+    def newest(self, seconds: float) -> Any:
+        """Return the newest message if it arrived within a time, s; else an empty one."""
+        return self.at(self._last) if self.is_fresh(seconds) else self._kind()
 
 
 class ArmTopics:
@@ -47,31 +105,44 @@ class ArmTopics:
     Attributes:
         description: URDF text; empty until received.
         parameters: Parameters of the controller, by name; empty until received.
+        space: As given.
 
     Args:
         node: The viewer.
         space: Namespace of the arm, with a trailing slash.
         states: Topic of the joint states within it.
-        group: Callback group of polled subscriptions.
     """
 
-    def __init__(self, node: Any, space: str, states: str, group: PolledGroup) -> None:
-        self.description, self.parameters = '', dict[str, Any]()
-        self._controller, self._states = f'{space}controller'.lstrip('/'), states
-        self._subscriptions = {
+    def __init__(self, node: Any, space: str, states: str) -> None:
+        self.description, self.parameters, self.space = '', dict[str, Any](), space
+        self._controller, self._states = f'{space}controller'.lstrip('/'), f'{space}{states}'
+        self._node, self._bursts = node, PolledGroup(in_bursts=True)
+        group = PolledGroup()
+        self._texts = {
             name: node.create_subscription(
-                kind,
-                f'{space}{name}',
-                lambda _: None,
-                LATCHED if name in _TEXTS else NEWEST,
-                callback_group=group,
+                String, f'{space}{name}', lambda _: None, LATCHED, callback_group=group
             )
-            for name, kind in {states: JointState, **_TOPICS}.items()
+            for name in _TEXTS
         }
-        self._received: dict[str, tuple[float, Any]] = {}  # time of arrival and newest message
+        self._streams: dict[str, RecentMessages] = {}
+        self._answer = ''  # to the last trajectory
         self._flash = ContactFlash()
         self._health: dict[str, str] = {}
         self._diagnosed_at = -math.inf
+
+    def watch(self, on: bool) -> None:
+        """Subscribe to the streams, or end their subscriptions."""
+        if on == bool(self._streams):
+            return
+        for stream in self._streams.values():
+            self._node.destroy_subscription(stream.subscription)
+        topics = {'states': (JointState, self._states)}
+        topics |= {name: (kind, f'{self.space}{name}') for name, kind in _STREAMS.items()}
+        self._streams = {
+            name: RecentMessages(self._node, *topic, self._bursts)
+            for name, topic in topics.items()
+            if on
+        }
 
     def take_diagnostics(self, message: DiagnosticArray) -> None:
         """Extract the status of the arm's controller from a /diagnostics message."""
@@ -82,49 +153,59 @@ class ArmTopics:
                 self._flash.update(self._health, self._diagnosed_at)
 
     def poll(self) -> bool:
-        """Take the newest messages; return whether there is a new state."""
-        new = set()
-        for name, subscription in self._subscriptions.items():
+        """Take the messages that have arrived; return whether there is a new state."""
+        for name, subscription in self._texts.items():
             while (taken := take_message(subscription)) is not None:
-                self._received[name] = time.monotonic(), taken[0]
-                new.add(name)
-        if 'robot_description' in new:
-            self.description = self._newest('robot_description').data
-        if 'controller/parameters' in new:
-            self.parameters = yaml_mapping(self._newest('controller/parameters').data)
-        return self._states in new
+                self._take_text(name, taken[0].data)
+        return 'states' in [name for name, stream in self._streams.items() if stream.poll()]
 
-    def _newest(self, name: str, seconds: float = math.inf) -> Any:
-        """Return the newest message of a topic if it is younger than ``seconds``, else None."""
-        received_at, message = self._received.get(name, (-math.inf, None))
-        return message if time.monotonic() - received_at < seconds else None
+    def _take_text(self, name: str, text: str) -> None:
+        if name == 'robot_description':
+            self.description = text
+        elif name == 'controller/parameters':
+            self.parameters = yaml_mapping(text)
+        else:
+            self._answer = text
 
-    def _state(self, name: str) -> JointState:
-        """Return the newest joint state that the controller publishes in each tick, or none."""
-        return self._newest(f'controller/{name}', _TOPIC_TIMEOUT_S) or JointState()
+    def _common_stamp(self) -> tuple[int, set[str]]:
+        """Return the newest timestamp, ns, of a state with its paired topics, and their names."""
+        stamps, paired = list(self._streams['states'].messages), set[str]()
+        for name in _PAIRED:
+            stream = self._streams[name]
+            both = [stamp for stamp in stamps if stamp in stream.messages]
+            if both and stream.is_fresh(_TOPIC_TIMEOUT_S):
+                stamps = both
+                paired.add(name)
+        return (stamps[-1] if stamps else 0), paired
 
     def instant(self) -> ArmInstant:
-        """Return the state of the arm in the newest messages, and what is missing."""
-        state = self._newest(self._states) or JointState()
-        reference, constraint = self._state('reference'), self._state('constraint')
-        condition = self._newest('controller/constraint_condition', _TOPIC_TIMEOUT_S)
-        parts, health = self._state('effort_components'), self._latest_health()
-        seconds = stamp_ns(state) / NANO
+        """Return the newest instant of the arm whose messages are known; what is missing."""
+        stamp, paired = self._common_stamp()
+        state, health = self._streams['states'].at(stamp), self._latest_health()
+        reference, parts, constraint = (
+            self._streams[name].at(stamp if name in paired else -1) for name in _PAIRED
+        )
+        condition = self._streams[_CONDITION].newest(_TOPIC_TIMEOUT_S)
+        seconds = stamp / NANO
         position = dict(zip(state.name, state.position, strict=False))
         efforts = (zip(x.name, x.effort, strict=False) for x in (state, reference))
         measured, commanded = map(dict, efforts)
+        wrenches = {
+            kind: self._streams[topic].newest(_WRENCH_TIMEOUT_S)
+            for kind, topic in _WRENCHES.items()
+        }
         return ArmInstant(
-            time=seconds,
+            time=seconds if position else math.nan,
             position=position,
             reference=dict(zip(reference.name, reference.position, strict=False)),
             effort=commanded or measured,
             components=by_origin(parts.name, parts.effort),
             f=dict(zip(constraint.name, constraint.position, strict=False)),
-            sigma_min=condition.data[0] if condition and len(condition.data) else math.nan,
+            sigma_min=condition.data[0] if len(condition.data) else math.nan,
             wrenches={
                 kind: (x.header.frame_id, wrench_of(x))
-                for kind, topic in _WRENCHES.items()
-                if (x := self._newest(topic, _WRENCH_TIMEOUT_S))
+                for kind, x in wrenches.items()
+                if x.header.frame_id
             },
             touched=self._flash.link(self._health, time.monotonic()),
             program_time=seconds - _number(health.get('program_start_s')),
@@ -133,17 +214,17 @@ class ArmTopics:
         )
 
     def _alarm(self, position: Mapping[str, float]) -> str:
-        age = time.monotonic() - self._received.get(self._states, (-math.inf,))[0]
+        age = time.monotonic() - self._streams['states'].received_at
         if age > _STATE_TIMEOUT_S:
-            seconds = '' if math.isinf(age) else f' for {age:.0f} s'
-            return f'no joint states on {self._subscriptions[self._states].topic_name}{seconds}'
+            return f'no joint states on {self._states} for {age:.0f} s'
+        if list(self._streams['states'].messages) == [0] and self._streams[_REFERENCE].messages:
+            return f'{self._states} has no timestamps: nothing can be compared with it'
         unknown = [name for name, x in position.items() if not math.isfinite(x)]
         return f'non-finite positions: {", ".join(unknown)}' if unknown else ''
 
     def _latest_health(self) -> dict[str, str]:
         age = time.monotonic() - self._diagnosed_at
-        status = self._newest('controller/trajectory_status')
-        trajectory = {'trajectory': status.data} if status and status.data else {}
+        trajectory = {'trajectory': self._answer} if self._answer else {}
         if math.isinf(age):
             return trajectory
         if age > _TOPIC_TIMEOUT_S:

@@ -232,11 +232,18 @@ def _joint_row(joint: Joint, now: ArmInstant, origins: dict[str, str]) -> str:
         bars += _bar(now.components[origin].get(joint.name, 0.0), limit, colour, 2)
     amount = '' if math.isnan(effort) else f'{effort:.2f} of {limit:g} {force}'
     place = 'unknown' if math.isnan(position) else f'{position:.3f} {unit}'
+    if (error := now.error.get(joint.name, math.nan)) == error:
+        place += f', error {_rounded(1e3 * error)} m{unit}'
     return (
         f'<tr><td style="width:24%">{escape(joint.name)}</td><td style="width:31%">'
         f'{_marker(position, joint.limit)}<span style="opacity:.7">{place}</span></td>'
         f'<td style="padding-left:.8em">{bars}<span style="opacity:.7">{amount}</span></td></tr>'
     )
+
+
+def _rounded(value: float) -> str:
+    """Return a number with two decimals, without a sign if they are zeros."""
+    return f'{round(value, 2) + 0.0:.2f}'
 
 
 def _marker(position: float, limit: Limit | None) -> str:

@@ -189,6 +189,15 @@ class Page:
         """URL of the page."""
         return address(self.server)
 
+    @property
+    def watched(self) -> bool:
+        """Whether a browser is connected, also one that has not drawn yet."""
+        return bool(self.server._websock_server._client_state_from_id)
+
+    def on_watched(self, act: Callable[[], None]) -> None:
+        """Call a function in the server's thread whenever a browser connects."""
+        self.server._websock_server.on_client_connect(lambda _: act())
+
     def arm(self, name: str) -> ArmView:
         """Return an arm by name; create it if needed."""
         if name not in self.arms:

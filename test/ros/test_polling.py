@@ -177,7 +177,8 @@ def test_the_gate_stays_open_without_deliveries_and_after_a_loss(monkeypatch):
 
     clock = SimpleNamespace(monotonic=lambda: sum(slept), sleep=slept.append)
     monkeypatch.setattr(rclpy_compat, 'time', clock)
-    executor = SimpleNamespace(_gate=Gate(), get_nodes=lambda: [node])
+    wake = SimpleNamespace(is_set=lambda: False, wait=slept.append)
+    executor = SimpleNamespace(_gate=Gate(), get_nodes=lambda: [node], woken=wake)
 
     PollingExecutor._sleep(executor)
     assert not closings

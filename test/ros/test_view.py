@@ -7,16 +7,17 @@ import math
 import re
 
 import pytest
+import viser
 from browser import Tab, chromium
 from diagnostic_msgs.msg import DiagnosticArray
 from geometry_msgs.msg import Vector3, WrenchStamped
 from sensor_msgs.msg import JointState
-from std_msgs.msg import String
+from std_msgs.msg import Float64MultiArray, String
+from websockets.sync.client import connect
 
 from robot_dynamics_ros.description.shipped import shipped_robot
 from robot_dynamics_ros.description.urdf import read_description
 from robot_dynamics_ros.ros.node import LATCHED
-from robot_dynamics_ros.ros.rclpy_compat import PolledGroup
 from robot_dynamics_ros.ros.view_topics import ArmTopics
 
 JOINTS = ['joint1', 'joint2', 'joint3', 'joint4']
@@ -68,6 +69,60 @@ def test_the_page_says_what_is_missing_and_shows_what_comes(processes, peer, bro
 
 
 @pytest.mark.slow
+def test_the_error_is_that_of_a_state_and_the_reference_of_its_stamp(processes, peer, browser):
+    """The reference of a state comes three states later, by when the arm has moved 30 mrad."""
+    viewer = processes.start('view', {'port': 0, 'robot': 'scara'})
+    states, references = (
+        peer.node.create_publisher(JointState, topic, 10)
+        for topic in ('joint_states', 'controller/reference')
+    )
+    sent: list[JointState] = []
+
+    def publish() -> None:
+        sent.append(state(peer, [0.01 * (len(sent) % 50), 0.5, 0.05, 0.0]))
+        states.publish(sent[-1])
+        if len(sent) > 3:
+            late = sent[-4]
+            position = [late.position[0] + 142e-6, *late.position[1:]]
+            references.publish(JointState(header=late.header, name=JOINTS, position=position))
+        peer.spin_for(0.01)
+
+    seen = set()
+
+    def look() -> bool:
+        for _ in range(20):
+            publish()
+        seen.update(re.findall(r'rad, error (\S+) mrad', tab.text))
+        return len(sent) > 1000
+
+    with Tab(browser, address(viewer)) as tab:
+        tab.reads('error 0.14 mrad', publish)
+        tab.until(look, 'a motion')
+        assert tab.errors == []
+    assert seen == {'0.14', '0.00'}
+
+
+def test_streams_are_subscribed_to_only_while_there_is_a_page(processes, peer):
+    viewer = processes.start('view', {'port': 0})
+    topics = {'joint_states': JointState, 'controller/reference': JointState,
+              'controller/effort_components': JointState, 'controller/constraint': JointState,
+              'controller/constraint_condition': Float64MultiArray,
+              'controller/external_wrench': WrenchStamped}  # fmt: skip
+    publishers = [peer.node.create_publisher(kind, topic, 1) for topic, kind in topics.items()]
+    described = peer.node.create_publisher(String, 'robot_description', LATCHED)
+
+    def subscribers() -> set[int]:
+        return {publisher.get_subscription_count() for publisher in publishers}
+
+    where = address(viewer).replace('http', 'ws')
+    peer.spin_until(described.get_subscription_count, 30.0, 'the arm is found')
+    assert subscribers() == {0}
+    with connect(where, subprotocols=[f'viser-v{viser.__version__}'], max_size=None):
+        peer.spin_until(lambda: subscribers() == {1}, 30.0, 'subscriptions')
+    peer.spin_until(lambda: subscribers() == {0}, 30.0, 'the end of the subscriptions')
+
+
+@pytest.mark.slow
 def test_a_controller_that_dies_and_returns_is_seen(processes, browser):
     given = {'robot': 'scara', 'autostart': True, 'diagnostics_period_s': 0.2}
     processes.start('simulator', {'robot': 'scara', 'mode': 'real_time'})
@@ -94,7 +149,8 @@ def test_a_push_is_seen_with_its_wrench_and_the_link_that_it_touches(processes, 
     hand = peer.node.create_publisher(WrenchStamped, 'simulator/push', 1)
     push = WrenchStamped()
     push.header.frame_id, push.wrench.torque = 'link2', Vector3(z=20.0)  # N m: no lever needed
-    arm = ArmTopics(peer.node, '/', 'joint_states', PolledGroup())
+    arm = ArmTopics(peer.node, '/', 'joint_states')
+    arm.watch(True)
     peer.node.create_subscription(DiagnosticArray, '/diagnostics', arm.take_diagnostics, 10)
     instants = []
 

@@ -171,7 +171,7 @@ def test_what_a_page_has_begun_ends_with_it(processes, peer):
     peer.spin_until(lambda: states, 10.0, 'states')
     first = dict(zip(states[-1].name, states[-1].position, strict=True))
     view.show(ArmInstant(position=first))
-    commands, said = ArmCommands(peer.node, '/', view), []
+    commands, said = ArmCommands(peer.node, '/', view, lambda: None), []
     peer.spin_until(lambda: commands.simulated, 10.0, 'simulator')
     topic = '/controller/joint_trajectory'
     peer.spin_until(lambda: peer.node.count_subscribers(topic), 10.0, topic)
