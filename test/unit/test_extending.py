@@ -57,6 +57,13 @@ def test_its_operations_are_those_that_the_page_states(monkeypatch):
     assert f'has {left} operations' in ' '.join(PAGE.read_text(encoding='utf-8').split())
 
 
+def test_the_law_shown_is_the_one_that_the_nodes_run():
+    blocks = re.findall(r'```python\n(.*?)```', PAGE.read_text(encoding='utf-8'), re.DOTALL)
+    (code,) = (block for block in blocks if 'class VirtualSpring(' in block)
+    run = (PAGE.parents[1] / 'test' / 'ros' / 'virtual_spring.py').read_text(encoding='utf-8')
+    assert re.sub(r'  # .*', '', code) in run
+
+
 def test_the_constraint_is_what_it_says(rng):
     arm = sample('four_dof')
     row = shown('Swing', point)(arm.tree, 'swing', 'tool', Constant([0.2]))
