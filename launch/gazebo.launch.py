@@ -8,6 +8,7 @@ With ``lockstep`` gazebo_robot forwards the forces, and each command triggers on
 
 import math
 
+import numpy as np
 from launch.actions import RegisterEventHandler
 from launch.event_handlers import OnProcessExit
 from launch_ros.actions import Node
@@ -22,7 +23,6 @@ from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.ros import gazebo_files, gazebo_world, launching
 from robot_dynamics_ros.ros.launching import SWITCH, Argument, package_node
 from robot_dynamics_ros.spatial.rotation import roll_pitch_upright
-from robot_dynamics_ros.yaml_reader.parsing import read_yaml
 
 SHARE = share_directory()
 _GRAVITY, _TOLERANCE = 9.81, 0.02  # m/s^2: of worlds/arm.sdf; Gazebo's own default is 9.8
@@ -175,16 +175,27 @@ def _description(args):
         'coulomb_friction': 'true' if args.coulomb_friction else 'false',
     }
     if args.interface == 'ros2_control':
-        (file,) = launching.parameter_file(args)
-        nodes = read_yaml(file, 'parameter file')
-        start = nodes['/**/simulator']['ros__parameters']['initial_position']
-        mappings['initial_position'] = ' '.join(map(str, start))
+        mappings['initial_position'] = ' '.join(map(str, _start(args)))
         mappings['controllers_file'] = _controllers_file(args)
         mappings['namespace'] = args.namespace
     if args.tree:
         return gazebo_files.gazebo_description(args.tree, mappings)
     mappings |= wide_limits(args.robot) | launching.xacro_mappings(args)
     return read_description(shipped_robot(args.robot), mappings).xml
+
+
+def _initial_position(args):
+    """Return where the joints of an arm of your own start; shipped arms start at 0."""
+    start = _start(args)
+    if not (args.tree and start):
+        return ['']
+    positions = args.tree.joint_positions(np.broadcast_to(start, args.tree.n))
+    each = zip(args.tree.body_joints, positions.tolist(), strict=True)
+    return [f'{name}:={position!r}' for name, position in each]
+
+
+def _start(args):
+    return launching.given_parameter(args, 'simulator', 'initial_position', [])
 
 
 def _controllers_file(args):
@@ -237,6 +248,7 @@ def _native(args, urdf):
         pause_first=bool(args.wait_for) and not args.start_world,
         unpause='ready' if args.wait_for else 'never',
         publish_description=not args.rviz,
+        initial_position=_initial_position(args),
         lockstep=args.lockstep,
         step_ns=gazebo_world.step_ns(args.world),
         await_motion=args.lockstep and _has_motion(args),

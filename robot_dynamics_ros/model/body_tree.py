@@ -111,16 +111,19 @@ class BodyTree:
         return v if self.coupling is None else self.coupling.rate @ v
 
     @property
+    def body_joints(self) -> tuple[str, ...]:
+        """Names of the joints of all bodies, followers included, shape (bodies,)."""
+        return self.joint_names if self.coupling is None else self.coupling.joint_names
+
+    @property
     def followers(self) -> tuple[str, ...]:
         """Names of the mimic joints, in body order."""
-        names = () if self.coupling is None else self.coupling.joint_names
-        return tuple(name for name in names if name not in self.joint_names)
+        return tuple(name for name in self.body_joints if name not in self.joint_names)
 
     @property
     def body_of_joint(self) -> Array:
         """Index of the body that each independent joint moves, shape (n,)."""
-        names = self.joint_names if self.coupling is None else self.coupling.joint_names
-        return np.array([names.index(name) for name in self.joint_names])
+        return np.array([self.body_joints.index(name) for name in self.joint_names])
 
     @property
     def joint_of_body(self) -> Array:

@@ -311,6 +311,10 @@ def _movers(description: RobotDescription) -> dict[str, Joint | None]:
     return movers
 
 
+def _is_point(report: LinkReport) -> bool:
+    return bool((report.principal_moments == 0.0).all())
+
+
 def _check_links(description: RobotDescription) -> tuple[list[LinkReport], list[Finding]]:
     """Return the reports of the links with an <inertial> and the findings on all links."""
     movers = _movers(description)
@@ -335,6 +339,9 @@ def _check_links(description: RobotDescription) -> tuple[list[LinkReport], list[
         report = report_link(link, mover.name if mover else '')
         reports.append(report)
         link_faults = link_findings(link, report, child_origins[link.name], longest)
+        if mover and mover.child != link.name and link.inertial.mass > 0.0 and _is_point(report):
+            problem, remedy = 'has no moments of inertia', 'it acts as a point mass: give them'
+            link_faults = iter([warning(f'link {link.name!r}', problem, remedy)])
         if mover:
             with_inertia.add(mover.name)
             findings += link_faults

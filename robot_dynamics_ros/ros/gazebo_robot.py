@@ -5,6 +5,9 @@ Sequence: wait for the world; insert the robot; wait until every controller is a
 command has arrived, in lockstep also its motion; unpause the world. A paused Gazebo publishes
 joint states, so controllers start as on an arm at rest and no arm falls in the meantime.
 
+Joints start where ``initial_position`` says: the service ``control/state`` of Gazebo sets the
+component JointPositionReset of a joint, also while the world is paused.
+
 Gazebo's system ApplyJointForce holds the last force indefinitely. The node therefore keeps running
 and sets the forces of its robot to zero at the end, even if it is killed: see ``gazebo_world``.
 
@@ -14,8 +17,11 @@ Python bindings. Only lockstep requires these.
 
 from __future__ import annotations
 
+import json
 import math
+import re
 import shutil
+import struct
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
@@ -33,6 +39,7 @@ from robot_dynamics_ros.errors import (
     ParameterError,
     SceneError,
 )
+from robot_dynamics_ros.model.robot_parameters import assignments
 from robot_dynamics_ros.ros.gazebo_world import (
     CALL_TIMEOUT_S,
     ForceGuard,
@@ -138,6 +145,76 @@ def insertion(file: Path, model: str, pose: Sequence[float]) -> str:
     )
 
 
+_PARENT = re.compile(r'^ *- Parent: .* \[(\d+)\]$', re.MULTILINE)
+_JOINT = re.compile(r'^- Joint \[(\d+)\]\n\s*- Name: (.*)$', re.MULTILINE)
+#: FNV-1a hash of 'gz_sim_components.JointPositionReset', the type of this component.
+_POSITION_RESET = 0x626E2F15339B38DB
+_SAME_POSITION = 1e-6  # rad or m
+
+
+class ModelStart:
+    """Requests that let a model's joints start at given positions.
+
+    The states must not be published before: nodes would begin at 0. The model is therefore
+    inserted without its JointStatePublisher, which is added when the positions are set.
+
+    Attributes:
+        description: URDF text to insert.
+
+    Args:
+        description: URDF text with its Gazebo plugins.
+        positions: Position by joint, rad or m.
+    """
+
+    def __init__(self, description: str, positions: Mapping[str, float]) -> None:
+        root = ElementTree.fromstring(description)
+        self._positions, self._plugins = positions, ''
+        for gazebo in root.findall('gazebo'):
+            for plugin in gazebo.findall('plugin'):
+                if plugin.get('name') == 'gz::sim::systems::JointStatePublisher':
+                    inner = ''.join(ElementTree.tostring(x, encoding='unicode') for x in plugin)
+                    names = f'name: "{plugin.get("name")}", filename: "{plugin.get("filename")}"'
+                    self._plugins += f' plugins {{{names}, innerxml: {json.dumps(inner)}}}'
+                    gazebo.remove(plugin)
+        self.description = ElementTree.tostring(root, encoding='unicode')
+
+    def positions(self, listed: str) -> str:
+        """Return the request that sets the positions (gz.msgs.WorldControlState as text).
+
+        Args:
+            listed: Answer of ``gz model -m MODEL -j``, which contains the joints' numbers.
+
+        Raises:
+            SceneError: A joint is not in the model.
+        """
+        numbers = {name.strip(): number for number, name in _JOINT.findall(listed)}
+        states = []
+        for name, position in self._positions.items():
+            if name not in numbers:
+                problem = f'is not in the world, which has {", ".join(numbers)}'
+                raise SceneError(
+                    f'joint {name!r} of initial_position', problem, 'correct its name'
+                )
+            # The message Double_V: field 1, packed, 8 bytes.
+            double = b'\n\x08' + struct.pack('<d', position)
+            data = ''.join(f'\\{byte:03o}' for byte in double)
+            component = f'components {{type: {_POSITION_RESET} component: "{data}"}}'
+            states.append(f'entities {{id: {numbers[name]} {component}}}')
+        return f'world_control {{pause: true}} state {{{" ".join(states)}}}'
+
+    def publisher(self, listed: str) -> str:
+        """Return the request for the JointStatePublisher (gz.msgs.EntityPlugin_V as text)."""
+        (model, *_) = _PARENT.findall(listed)
+        return f'entity {{id: {model}}}{self._plugins}'
+
+    def is_seen(self, state: str) -> bool:
+        """Return whether published states (JSON) are at the positions."""
+        joints = json.loads(state).get('joint', ()) if state else ()
+        now = {x['name']: x['axis1'].get('position', 0.0) for x in joints}
+        away = [abs(now.get(name, math.inf) - x) for name, x in self._positions.items()]
+        return max(away) < _SAME_POSITION
+
+
 class GazeboRobot(SequenceNode):
     """Inserts one robot, waits for its controllers, unpauses the world; ends with zero forces.
 
@@ -162,6 +239,15 @@ class GazeboRobot(SequenceNode):
             raise MissingDependencyError('the command gz', 'the node gazebo_robot', INSTALL)
         name = ElementTree.fromstring(settings['robot_description']).get('name', '')
         self._model = settings['model'] or name
+        words = assignments('initial_position', settings['initial_position'])
+        self._start = (
+            ModelStart(
+                settings['robot_description'],
+                {joint: float(word) for joint, word in words.items()},
+            )
+            if words
+            else None
+        )
         self._guard: ForceGuard | None = None
         lockstep = settings['lockstep']
         self._commands = CommandedWorld(self, self._model, settings) if lockstep else None
@@ -193,6 +279,8 @@ class GazeboRobot(SequenceNode):
             yield from self._wait_until_listed(f'{world}/control', 'service', '-l')
             yield from self._request(f'{world}/control', 'WorldControl', 'pause: true')
         yield from self._insert(f'{world}/create')
+        if self._start is not None:
+            yield from self._set_positions(world, self._start)
         if settings['unpause'] == 'at_once':
             yield from self._unpause(world)
         for controller in filter(None, settings['wait_for']):
@@ -209,7 +297,8 @@ class GazeboRobot(SequenceNode):
         yield from self._wait_until_listed(service, 'service', '-l')
         with tempfile.TemporaryDirectory() as folder:  # Gazebo reads the file after its answer
             file = Path(folder) / f'{model}.urdf'
-            file.write_text(settings['robot_description'], encoding='utf-8')
+            text = self._start.description if self._start else settings['robot_description']
+            file.write_text(text, encoding='utf-8')
             request = insertion(file, model, settings['pose'])
             yield from self._request(service, 'EntityFactory', request, unless_model=model)
             yield from self._wait_until_listed(model, 'model', '--list')
@@ -217,6 +306,27 @@ class GazeboRobot(SequenceNode):
         if settings['stay'] and forces:
             self._guard = ForceGuard(forces)
         self.get_logger().info(f'{model} is in the world {settings["world"]}')
+
+    def _set_positions(self, world: str, start: ModelStart) -> Steps:
+        """Set the positions of the joints and let Gazebo publish their states."""
+        topic, is_published = f'/model/{self._model}/joint_state', False
+
+        def attempt() -> Steps:
+            nonlocal is_published
+            if not (listed := (yield from self._gz('model', '-m', self._model, '-j'))):
+                return f'joints of {self._model}'
+            states = start.positions(listed)
+            yield from self._request(f'{world}/control/state', 'WorldControlState', states)
+            if not is_published:
+                service, publisher = f'{world}/entity/system/add', start.publisher(listed)
+                yield from self._request(service, 'EntityPlugin_V', publisher)
+                is_published = True
+            said = yield from self._gz('topic', '-e', '-n', '1', '-t', topic, '--json-output')
+            return (
+                '' if start.is_seen(said.partition('\n')[0]) else f'initial positions in {topic}'
+            )
+
+        yield from self._repeat_until_done('Gazebo', attempt)
 
     def _unpause(self, world: str) -> Steps:
         yield from self._request(f'{world}/control', 'WorldControl', 'pause: false')

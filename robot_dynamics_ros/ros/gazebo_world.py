@@ -292,6 +292,8 @@ CALL_TIMEOUT_S = 5.0
 #: Time in which Gazebo must answer that all forces are zero, s.
 _PATIENCE_S = 12.0
 _ZERO = 'zero'
+_UNPUBLISHED = 'No publishers'  # printed of a topic that nobody answers on
+_GONE = 2  # times that this is printed of all topics before the wait ends: one may be mistaken
 #: After a kill, other nodes may command until the launch has ended them, s.
 _AFTER_KILL_S = 12.0
 _IN_ORDER = 'in order'
@@ -356,22 +358,25 @@ def kill_gz(call: subprocess.Popen[str]) -> None:
         os.killpg(call.pid, signal.SIGKILL)
 
 
-def _call_gz(calls: Sequence[Sequence[str]]) -> list[str]:
-    """Run Gazebo's command line concurrently; return the outputs, empty if not in time."""
-    end, outputs = time.monotonic() + CALL_TIMEOUT_S, list[str]()
+def _call_gz(
+    calls: Sequence[Sequence[str]], timeout_s: float = CALL_TIMEOUT_S
+) -> list[str | None]:
+    """Run Gazebo's command line concurrently; return the outputs, None if not in time."""
+    end, outputs = time.monotonic() + timeout_s, list[str | None]()
     started = [start_gz(call) for call in calls]
     for call in started:
         with contextlib.suppress(subprocess.TimeoutExpired):
             call.wait(max(end - time.monotonic(), 0.0))
+        in_time = call.poll() == 0
         kill_gz(call)
-        outputs.append(call.communicate()[0])
+        outputs.append(call.communicate()[0] if in_time else None)
     return outputs
 
 
 def _set_to_zero(topics: Sequence[str]) -> list[str]:
     """Publish zero for all forces until Gazebo answers; return those that it does not answer."""
     end, answers = time.monotonic() + _PATIENCE_S, list[tuple[str, subprocess.Popen[str]]]()
-    pending = [*topics]
+    pending, unpublished = [*topics], 0
     while pending and time.monotonic() < end:
         for topic in pending:  # anew: some never receive on a busy machine
             listen = ['topic', '-e', '-n', '1', '-t', f'{topic}/{_ZERO}']
@@ -380,13 +385,17 @@ def _set_to_zero(topics: Sequence[str]) -> list[str]:
                   for topic in pending])  # fmt: skip
         answered = {topic for topic, call in answers if call.poll() == 0}
         pending = [topic for topic in pending if topic not in answered]
-        (listed,) = _call_gz([['topic', '-l']] if pending else []) or ['']
-        if listed and not any(f'{topic}/{_ZERO}' in listed.split() for topic in pending):
-            pending = []  # Gazebo has ended, or the model is gone
+        told = _call_gz(
+            [['topic', '-i', '-t', f'{topic}/{_ZERO}'] for topic in pending], _PATIENCE_S
+        )
+        gone = all(info is not None and _UNPUBLISHED in info for info in told)
+        unpublished = unpublished + 1 if gone else 0
+        if unpublished == _GONE:  # Gazebo has ended, or the model is gone
+            break
     for _, call in answers:
         kill_gz(call)
         call.communicate()
-    return pending
+    return [] if unpublished else pending
 
 
 def end_forces(*topics: str) -> int:

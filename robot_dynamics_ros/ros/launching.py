@@ -186,13 +186,18 @@ def parameter_file(args: SimpleNamespace) -> list[str]:
     return [str(path)]
 
 
-def given_gravity(args: SimpleNamespace) -> list[float]:
-    """Return the controller's gravity in the parameter file, in the arm's base frame, m/s^2."""
+def given_parameter(args: SimpleNamespace, node: str, name: str, default: Sequence[Any]) -> Any:
+    """Return a parameter of a node in the parameter file, or the default."""
     for file in parameter_file(args):
         for key, section in read_yaml(file, 'parameter file').items():
-            if key.rpartition('/')[2] == 'controller':
-                return list(section['ros__parameters'].get('gravity', STANDARD_GRAVITY))
-    return list(STANDARD_GRAVITY)
+            if key.rpartition('/')[2] == node:
+                return section['ros__parameters'].get(name, default)
+    return default
+
+
+def given_gravity(args: SimpleNamespace) -> list[float]:
+    """Return the controller's gravity in the parameter file, in the arm's base frame, m/s^2."""
+    return list(given_parameter(args, 'controller', 'gravity', STANDARD_GRAVITY))
 
 
 def require_packages(packages: Iterable[str], purpose: str, bundle: str = '') -> None:

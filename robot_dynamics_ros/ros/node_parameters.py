@@ -223,6 +223,8 @@ GAZEBO_ROBOT = (
       fixed=True),
     P('pose', [0.0] * 6, 'Initial pose in the world: x, y, z in m; roll, pitch, yaw in rad.',
       size=6, entries='x, y, z, roll, pitch, yaw', fixed=True),
+    P('initial_position', [''], 'JOINT:=POSITION in which joints start, rad or m; others start at '
+      '0. The world must be paused.', fixed=True),
     P('publish_description', True, 'Publish the topic robot_description.', fixed=True),
     P('wait_for', ['controller'], 'Lifecycle nodes that must be active before unpausing.',
       fixed=True),

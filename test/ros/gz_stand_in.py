@@ -23,8 +23,8 @@ elif words[:2] == ['topic', '-e']:  # the answer to a zero, unless the first are
     sent = f'-t {{words[5].removesuffix("/zero")}} -m'
     while sum(sent in x for x in open(folder / 'notes')) <= {lost}:
         time.sleep(0.05)
-elif words[:2] == ['topic', '-l']:
-    print({topics!r})
+elif words[:2] == ['topic', '-i']:
+    print({topic_info!r})
 elif words[:2] == ['service', '-l']:
     print({services!r})
 elif words[0] == 'service':
@@ -52,7 +52,7 @@ class Gazebo:
         hangs: bool = False,
         unanswered: int = 0,
         lost: int = 0,
-        topics: str = '/model/scara/joint/joint1/cmd_force/zero',
+        topic_info: str = 'Publishers [Address, Message Type]:',
     ) -> None:
         self._notes = folder / 'notes'
         text = GZ.format(
@@ -63,7 +63,7 @@ class Gazebo:
             hangs=hangs,
             unanswered=unanswered,
             lost=lost,
-            topics=topics,
+            topic_info=topic_info,
         )
         write_script(folder / 'gz', text, '-IS')
         self.env = {'PATH': f'{folder}{os.pathsep}{os.environ["PATH"]}'}

@@ -125,6 +125,33 @@ def test_an_arm_does_not_fall_at_the_start_and_tracks_its_motion(
     assert np.abs(np.ptp(run.position[commanded], axis=0)).max() > 0.1, 'it moved'
 
 
+@pytest.mark.parametrize(
+    'robot', ['ur_description/urdf/ur5_robot', 'panda_description/urdf/panda']
+)
+def test_an_arm_that_collides_with_itself_at_zero_starts_at_its_planned_posture(
+    launches, peer, robot, slow_world
+):
+    file = f'package://example-robot-data/robots/{robot}.urdf'
+    launch = launches.launch(
+        'gazebo', description=file, gui=False, world=slow_world('arm'), record=True, bag='bag'
+    )
+    launch.says('world unpaused', 90.0)
+    launch.says('sent ', 60.0)
+    arm = Arm(peer)
+    peer.spin_until(lambda: arm.time > 1.0, 60.0, 'states')
+    launch.interrupt()
+    from robot_dynamics_ros.recordings.reading import read_recording
+
+    run = read_recording(launch.log.parent / 'bag')
+    first = run.position[run.time < 0.3]
+    # It starts there, and is held. 0 is no posture of the motion: the Panda's joint 4 excludes it.
+    assert np.abs(run.position[0]).max() > 0.5
+    assert np.abs(first - first[0]).max() < 1e-3
+    commanded = np.isfinite(run.reference_position).all(axis=1)
+    error = (run.reference_position - run.position)[commanded]
+    assert np.abs(error).max() < 5e-2
+
+
 def test_no_force_is_left_in_a_gazebo_that_goes_on(launches, peer):
     """The quill is held against gravity; without force it falls to its end at 0.25 m."""
     world = PROJECT / 'worlds' / 'arm.sdf'

@@ -131,6 +131,17 @@ def test_faults_of_links_that_do_not_move_are_warnings():
                      '(not used: the link does not move)']  # fmt: skip
 
 
+def test_a_locked_finger_without_moments_of_inertia_is_a_point_mass():
+    finger = link('finger', 0.1, (0.0, 0.0, 0.02), np.zeros((3, 3)))
+    fixed, moving = (
+        arm().replace('</robot>', finger + joint('grasp', 'lower', 'finger', kind) + '</robot>')
+        for kind in ('fixed', 'revolute')
+    )
+    expected = "link 'finger': has no moments of inertia; it acts as a point mass: give them"
+    assert warnings_of(fixed) == [expected]
+    assert check_model(moving).errors
+
+
 def test_frames_written_with_zeros_are_told():
     zeros = link('tool', 0.0, inertia=np.zeros((3, 3)))
     text = arm().replace('</robot>', zeros + joint('weld', 'lower', 'tool', 'fixed') + '</robot>')
