@@ -55,13 +55,6 @@ def test_the_derivatives_of_the_mass_matrix_are_exact(case):
     assert np.abs(found - difference).max() < 1e-9
 
 
-def test_christoffel_symbols_have_the_row_first_and_are_symmetric_in_the_others(case):
-    tree, oracle, q, v = case
-    c = Lagrange(tree).christoffel_symbols(q)
-    assert np.abs(c - c.transpose(0, 2, 1)).max() < ROUNDING
-    assert np.abs(c @ v @ v - oracle.coriolis_matrix(q, v) @ v).max() < 1e-11  # of up to 1e2 N m
-
-
 @pytest.mark.parametrize('method', ['mass_matrix_derivatives', 'christoffel_symbols'])
 def test_lagrange_and_screw_have_one_order_of_indices(case, method):
     tree, _, q, _ = case

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import sympy
 from closed_forms import SCARA
-from oracles import complex_step_along, relative_error
+from oracles import relative_error
 from samples import PRR, RP, TWO_R, G, random_state, sample
 
 from robot_dynamics_ros.dynamics import FORMULATIONS, make_formulation
@@ -52,14 +52,6 @@ def test_mass_matrix_christoffel_matrix_and_gravity_equal_the_closed_form(name, 
         assert relative_error(model.inverse_dynamics(q, v, a), M @ a + C @ v + g) < ROUNDING
 
 
-def test_the_closed_forms_keep_the_skew_symmetry(arm):
-    _, form, states = arm
-    for q, v, _ in states:
-        rate = complex_step_along(lambda x: form(x, 0 * x).M, q, v)
-        N = rate - 2 * form(q, v).C
-        assert np.abs(N + N.T).max() < 1e-14
-
-
 def test_the_scara_velocity_vector_equals_its_christoffel_matrix_times_the_velocity(rng):
     """SCARA, 5.2: both ways of writing the same forces, also with the option LC3."""
     for LC3 in (0.0, 0.04):
@@ -80,25 +72,6 @@ def test_the_scara_with_an_offset_quill_equals_its_closed_form(rng):
     q, v, a = random_state(tree, rng)
     M, C, g = closed_forms.scara(**SCARA | {'LC3': 0.04}, g=G, q=q, v=v)
     assert relative_error(model.inverse_dynamics(q, v, a), M @ a + C @ v + g) < ROUNDING
-
-
-def test_only_the_moments_about_the_vertical_move_a_scara(rng):
-    """SCARA, section 4: other moments and products of inertia change bearing loads only."""
-    tree = sample('scara').tree
-    vertical = np.zeros((4, 3, 3))
-    vertical[:, 2, 2] = tree.inertia[:, 2, 2]
-    bare = make_formulation('newton_euler', tree.with_changes(inertia=vertical))
-    full = make_formulation('newton_euler', tree)
-    q, v, a = random_state(tree, rng)
-    assert relative_error(bare.inverse_dynamics(q, v, a), full.inverse_dynamics(q, v, a)) < 1e-14
-
-
-def test_a_scara_at_rest_needs_an_upward_force_on_the_quill_alone():
-    """SCARA, 5.3: -(m3 + m4) g on the joint that grows downward, wherever the arm is."""
-    model = make_formulation('newton_euler', sample('scara').tree)
-    for q in ([0, 0, 0, 0], [1.0, -2.0, 0.2, 3.0]):
-        expected = [0, 0, -(1.15 + 0.72) * G, 0]
-        assert np.allclose(model.gravity_forces(np.array(q, dtype=float)), expected, atol=1e-14)
 
 
 @pytest.mark.parametrize('name', sorted(FORMULATIONS.keys() - {'pinocchio'}))

@@ -22,7 +22,7 @@ from four_bar_oracle import (
     published_torques,
 )
 from oracles import PinocchioOracle
-from samples import DOWN_Z, SAMPLES, random_state, sample
+from samples import DOWN_Z, random_state, sample
 
 from robot_dynamics_ros.description.shipped import shipped_mechanism
 from robot_dynamics_ros.dynamics import make_formulation
@@ -67,41 +67,6 @@ def drives(name, text):
 # ---- open chains and trees ----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize('name', SAMPLES)
-def test_open_tree_agrees_with_pinocchio(name, rng):
-    robot = sample(name)
-    tree = robot.tree
-    oracle = PinocchioOracle(robot.xml, robot.gravity, tree.joint_names)
-    formulation = make_formulation('kane', tree)
-    for _ in range(3):
-        q, v, a = random_state(tree, rng)
-        tau = oracle.inverse_dynamics(q, v, a)
-        scale = max(1.0, np.max(np.abs(tau)))
-        # 1e-12 of the largest effort: rounding of a few hundred operations.
-        np.testing.assert_allclose(
-            formulation.inverse_dynamics(q, v, a), tau, rtol=0, atol=1e-12 * scale
-        )
-        M = oracle.mass_matrix(q)
-        np.testing.assert_allclose(
-            formulation.mass_matrix(q), M, rtol=0, atol=1e-12 * np.max(np.abs(M))
-        )
-
-
-@pytest.mark.parametrize('name', SAMPLES)
-def test_mass_matrix_of_partial_velocities_equals_the_sweep_column_by_column(name, rng):
-    """Formula of section 2.3 against the recursion (a) to (k) at unit accelerations."""
-    tree = sample(name).tree
-    formulation = Kane(tree)
-    q = random_state(tree, rng)[0]
-    still = np.zeros(tree.n)
-    g = formulation.inverse_dynamics(q, still, still)
-    M = formulation.mass_matrix(q)
-    columns = [formulation.inverse_dynamics(q, still, e) - g for e in np.eye(tree.n)]
-    np.testing.assert_array_equal(M, M.T)
-    np.testing.assert_allclose(M, np.transpose(columns), rtol=0, atol=1e-12 * np.max(np.abs(M)))
-    assert np.min(np.linalg.eigvalsh(M)) > 0.0
-
-
 def test_link_contributes_only_to_the_joints_that_carry_it(rng):
     tree = sample('branched').tree
     q, v, a = random_state(tree, rng)
@@ -109,19 +74,6 @@ def test_link_contributes_only_to_the_joints_that_carry_it(rng):
     for i in range(tree.n):
         for j in range(tree.n):
             assert (M[i, j] != 0.0) == (j in tree.path(i))
-
-
-def test_external_load_on_a_link_acts_by_its_jacobian(rng):
-    """Equation (6) and section 2.2, against Pinocchio's Jacobian of the loaded frame."""
-    robot = sample('rrpr')
-    oracle = PinocchioOracle(robot.xml, robot.gravity, robot.tree.joint_names)
-    q, v, a = random_state(robot.tree, rng)
-    loads = {'tool': rng.normal(size=6) * 20, 'l2': rng.normal(size=6) * 20}
-    np.testing.assert_allclose(
-        Kane(robot.tree).inverse_dynamics(q, v, a, loads),
-        oracle.inverse_dynamics(q, v, a, loads),
-        **ROUNDING,
-    )
 
 
 # ---- the published parallelogram ----------------------------------------------------------------

@@ -1,0 +1,340 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One table of what every formulation fulfils on every robot: identity, tolerance and its reason.
+
+The truth is Pinocchio's or MuJoCo's own reading of the URDF text, or a law of mechanics. Arguments
+are read-only, so an identity also fails where a formulation writes into what it is given. A new
+formulation is tested as soon as it is in ``FORMULATIONS``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache, cached_property
+from typing import NamedTuple
+
+import mpmath
+import numpy as np
+import pinocchio as pin
+import pytest
+from oracles import (
+    MujocoOracle,
+    PinocchioOracle,
+    central_difference,
+    complex_step,
+    complex_step_along,
+    relative_error,
+)
+from samples import SAMPLES, Sample, random_state, random_tree, sample, serial_arms
+from urdf_text import joint, link, robot, symmetric
+
+from robot_dynamics_ros.dynamics import FORMULATIONS, energy, make_formulation
+
+SLANTED = (2.3, -4.1, -8.6)  # loads every axis
+#: Numbers of double precision only: a C++ library takes neither complex nor precise numbers.
+NUMBERS_ONLY = {'pinocchio'}
+
+# Tolerances, relative to the largest entry.
+ROUNDING = 1e-12  # of a few hundred products, whose terms may be 100 times the result
+DIFFERENCE = 1e-9  # of a central difference: h^4 = 1e-12 times a fifth derivative
+SECOND = 1e-7  # of the same through a solution with M
+
+
+def six_axis_numbers() -> Sample:
+    """Return a chain with Zaremba's axis numbers 5, 1, 6, 2, 4, 3, and rotations between."""
+    elements, parent = [link('base')], 'base'
+    for at, number in enumerate((5, 1, 6, 2, 4, 3)):
+        tensor = symmetric(0.05, 0.06, 0.04, 0.006, -0.008, 0.004) * (1 + 0.3 * at)
+        kind, axis = 'prismatic' if number <= 3 else 'revolute', np.eye(3)[(number - 1) % 3]
+        place = (0.2, -0.1 + 0.03 * at, 0.15), (0.4 - 0.3 * at, 0.9 - 0.2 * at, 0.5 * at - 1.1)
+        elements += [
+            link(f'link{number}', 3.0 - 0.4 * at, (0.05, -0.08 + 0.02 * at, 0.06), tensor),
+            joint(f'joint{number}', parent, f'link{number}', kind, *place, axis),
+        ]
+        parent = f'link{number}'
+    return Sample('six_axis_numbers', robot('six_axis_numbers', *elements))
+
+
+def drawn(n: int, branching: float) -> Sample:
+    """Return a random tree; with a branching of 1, successive joints are on other branches."""
+    return random_tree(np.random.default_rng([n, int(10 * branching)]), n, branching)
+
+
+ROBOTS: dict[str, Callable[[], Sample]] = {
+    **{name: lambda name=name: sample(name) for name in SAMPLES},
+    **{name: lambda arm=arm: arm for name, arm in serial_arms().items()},
+    **{
+        f'{n} joints, {b:g}': lambda n=n, b=b: drawn(n, b)
+        for n in range(1, 9)
+        for b in (0, 0.6, 1)
+    },
+    'six_axis_numbers': six_axis_numbers,
+}
+
+
+class At:
+    """A robot under slanted gravity in a random motion, and the oracles."""
+
+    def __init__(self, robot: Sample) -> None:
+        rng = np.random.default_rng(len(robot.name))
+        self.robot, self.tree = robot, robot.tree.with_gravity(SLANTED)
+        self.state = self.q, self.v, self.a = random_state(self.tree, rng)
+        self.wrenches = rng.normal(scale=10, size=(self.tree.n, 6))
+        self.by_name = dict(zip(self.tree.link_names, self.wrenches, strict=True))
+        self.by_name |= {n: rng.normal(size=6) for n in self.tree.frames if n not in self.by_name}
+        self.tau = rng.normal(scale=5, size=self.tree.n)
+        for array in (*self.state, self.wrenches, self.tau):
+            array.setflags(write=False)
+        self.pinocchio = PinocchioOracle(robot.xml, SLANTED, self.tree.joint_names)
+        self.M = self.pinocchio.mass_matrix(self.q)
+        self.condition = np.linalg.cond(self.M)
+
+    @cached_property
+    def mujoco(self) -> MujocoOracle:
+        return MujocoOracle(self.robot.xml, SLANTED, self.tree.joint_names)
+
+    @cached_property
+    def loaded_derivatives(self) -> list[np.ndarray]:
+        """Pinocchio's derivatives under wrenches that turn with their links."""
+        oracle, model = self.pinocchio, self.pinocchio.model
+        forces = pin.StdVec_Force([pin.Force.Zero()] * model.njoints)
+        for name, wrench in self.by_name.items():
+            frame = model.frames[model.getFrameId(name, pin.FrameType.BODY)]
+            forces[frame.parentJoint] += frame.placement.act(pin.Force(wrench))
+        moving = np.zeros((2, model.nv))
+        moving[:, oracle.dofs] = self.v, self.a
+        q = oracle.configuration(self.q)
+        found = pin.computeRNEADerivatives(model, oracle.data, q, *moving, forces)[:2]
+        return [one[np.ix_(oracle.dofs, oracle.dofs)] for one in found]
+
+    @cached_property
+    def state_space(self) -> np.ndarray:
+        """Derivatives of Pinocchio's acceleration by q, v, tau under ``wrenches``."""
+        n, still, oracle = self.tree.n, np.zeros(self.tree.n), self.pinocchio
+        names = dict(zip(self.tree.link_names, self.wrenches, strict=True))
+
+        def acceleration(x: np.ndarray) -> np.ndarray:
+            q, v, tau = x.reshape(3, n)
+            load = oracle.inverse_dynamics(q, still, still, names)
+            return oracle.forward_dynamics(
+                q, v, tau - load + oracle.inverse_dynamics(q, still, still)
+            )
+
+        return central_difference(acceleration, np.concatenate([self.q, self.v, self.tau]))
+
+    @cached_property
+    def christoffel(self) -> np.ndarray:
+        """C from the definition of the symbols, with Pinocchio's mass matrix."""
+        dM = central_difference(self.pinocchio.mass_matrix, self.q)  # by q_k: the last index
+        return 0.5 * (dM + dM.transpose(0, 2, 1) - dM.transpose(2, 0, 1)) @ self.v
+
+
+class Identity(NamedTuple):
+    """What must hold: a function of a formulation and a state that returns an error."""
+
+    error: Callable[..., float]
+    tolerance: float
+    conditioned: bool  # multiplied by the condition of M: solutions lose so many digits
+
+
+IDENTITIES: dict[str, Identity] = {}
+
+
+def identity(tolerance: float = ROUNDING, *, conditioned: bool = False) -> Callable:
+    """Register an identity with its tolerance."""
+
+    def register(error: Callable[..., float]) -> Callable[..., float]:
+        IDENTITIES[error.__name__] = Identity(error, tolerance, conditioned)
+        return error
+
+    return register
+
+
+@identity()
+def efforts_and_wrenches_are_those_of_pinocchio(model, at):
+    free = relative_error(
+        model.inverse_dynamics(*at.state), at.pinocchio.inverse_dynamics(*at.state)
+    )
+    expected = at.pinocchio.inverse_dynamics(*at.state, at.by_name)
+    return max(free, relative_error(model.inverse_dynamics(*at.state, at.by_name), expected))
+
+
+@identity()
+def efforts_are_those_of_mujoco(model, at):
+    return relative_error(model.inverse_dynamics(*at.state), at.mujoco.inverse_dynamics(*at.state))
+
+
+@identity()
+def wrenches_by_body_are_those_by_name_and_the_base_needs_no_effort(model, at):
+    names = dict(zip(at.tree.link_names, at.wrenches, strict=True))
+    named = model.inverse_dynamics(*at.state, names | {at.tree.base_link: np.ones(6)})
+    return relative_error(model.inverse_dynamics(*at.state, at.wrenches), named)
+
+
+@identity()
+def mass_matrix_is_pinocchios_symmetric_and_positive(model, at):
+    M = model.mass_matrix(at.q)
+    assert np.linalg.eigvalsh(M)[0] > 0.0
+    return max(relative_error(M, at.M), relative_error(M, M.T))
+
+
+@identity()
+def efforts_are_linear_in_the_acceleration(model, at):
+    zero, one, three = (model.inverse_dynamics(at.q, at.v, k * at.a) for k in (0.0, 1.0, 3.0))
+    return relative_error(three - zero, 3.0 * (one - zero))
+
+
+@identity()
+def efforts_are_mass_times_acceleration_plus_bias(model, at):
+    bias = model.bias_forces(at.q, at.v, at.wrenches)
+    expected = model.inverse_dynamics(*at.state, at.wrenches)
+    return relative_error(model.mass_matrix(at.q) @ at.a + bias, expected)
+
+
+@identity()
+def gravity_is_the_bias_at_rest_and_the_slope_of_the_potential(model, at):
+    g = model.gravity_forces(at.q)
+    slope = complex_step(lambda q: energy.potential_energy(at.tree, q), at.q)
+    return max(relative_error(g, x) for x in (slope, model.bias_forces(at.q, 0.0 * at.v)))
+
+
+@identity()
+def velocity_forces_are_c_times_velocity_and_grow_with_its_square(model, at):
+    g = model.gravity_forces(at.q)
+    once, thrice = (model.bias_forces(at.q, k * at.v) - g for k in (1.0, 3.0))
+    c, floor = model.coriolis_matrix(at.q, at.v) @ at.v, np.abs(g).max()  # of the differences
+    return max(relative_error(c, once, floor), relative_error(thrice, 9.0 * once, floor))
+
+
+@identity(DIFFERENCE)
+def c_is_made_of_the_christoffel_symbols(model, at):
+    return relative_error(model.coriolis_matrix(at.q, at.v), at.christoffel, floor=1.0)
+
+
+@identity()
+def rate_of_the_mass_matrix_less_twice_c_is_skew(model, at):
+    if model.name in NUMBERS_ONLY:
+        return 0.0  # c_is_made_of_the_christoffel_symbols decides it
+    rate = complex_step_along(model.mass_matrix, at.q, at.v)
+    N = rate - 2.0 * model.coriolis_matrix(at.q, at.v)
+    return float(np.abs(N + N.T).max() / max(1.0, np.abs(rate).max()))
+
+
+@identity()
+def energy_grows_by_the_power_of_efforts_and_wrenches(model, at):
+    n, tau = at.tree.n, model.inverse_dynamics(*at.state, at.wrenches)
+    growth = complex_step_along(
+        lambda x: energy.total_energy(at.tree, x[:n], x[n:]),
+        np.concatenate([at.q, at.v]),
+        np.concatenate([at.v, at.a]),
+    )
+    fed = energy.power(at.tree, at.q, at.v, tau, at.wrenches)
+    return abs(growth - fed) / (np.abs(at.v) @ np.abs(tau))  # terms that may cancel
+
+
+@identity(1e-14, conditioned=True)
+def accelerations_are_those_of_the_articulated_body_algorithm(model, at):
+    tau = at.pinocchio.inverse_dynamics(*at.state)
+    found = model.forward_dynamics(at.q, at.v, tau)
+    expected = at.pinocchio.forward_dynamics(at.q, at.v, tau)
+    return relative_error(found, expected)
+
+
+@identity(ROUNDING, conditioned=True)
+def forward_dynamics_undoes_inverse_dynamics(model, at):
+    tau = model.inverse_dynamics(*at.state, at.wrenches)
+    return relative_error(model.forward_dynamics(at.q, at.v, tau, at.wrenches), at.a)
+
+
+@identity()
+def derivatives_under_wrenches_are_those_of_pinocchio(model, at):
+    found = model.derivatives(*at.state, at.by_name)
+    return max(map(relative_error, found, (*at.loaded_derivatives, at.M)))
+
+
+@identity(SECOND, conditioned=True)
+def state_space_is_that_of_the_accelerations(model, at):
+    n = at.tree.n
+    A, B = model.linearize(at.q, at.v, at.tau, at.wrenches)
+    trivial = np.hstack([np.zeros((n, n)), np.eye(n), np.zeros((n, n))])
+    return relative_error(np.hstack([A, B]), np.vstack([trivial, at.state_space]))
+
+
+@identity()
+def friction_and_armature_are_not_included(model, at):
+    rough = {name: np.full(at.tree.n, 5.0) for name in ('damping', 'coulomb_friction', 'armature')}
+    other = make_formulation(model.name, at.tree.with_changes(**rough))
+    return relative_error(other.inverse_dynamics(*at.state), model.inverse_dynamics(*at.state))
+
+
+@identity(0.0)
+def results_are_new_arrays(model, at):
+    calls = {
+        'inverse_dynamics': (*at.state, at.wrenches),
+        'mass_matrix': (at.q,),
+        'coriolis_matrix': (at.q, at.v),
+        'gravity_forces': (at.q,),
+        'bias_forces': (at.q, at.v),
+        'forward_dynamics': (*at.state, at.wrenches),
+    }
+    worst = 0.0
+    for method, arguments in calls.items():
+        first = getattr(model, method)(*arguments)
+        kept = first.copy()
+        first[...] = 1e6
+        worst = max(worst, relative_error(getattr(model, method)(*arguments), kept))
+    return worst
+
+
+at_robot = cache(lambda name: At(ROBOTS[name]()))
+
+
+@pytest.mark.parametrize('robot', ROBOTS)
+@pytest.mark.parametrize('formulation', FORMULATIONS)
+def test_every_identity_holds(formulation, robot):
+    at = at_robot(robot)
+    model = make_formulation(formulation, at.tree)
+    wrong = {}
+    for name, (error, tolerance, conditioned) in IDENTITIES.items():
+        bound = tolerance * (at.condition if conditioned else 1.0)
+        if not (found := error(model, at)) <= bound:
+            wrong[name] = f'{found:.1e}, at most {bound:.1e}'
+    assert wrong == {}
+
+
+@pytest.mark.parametrize('robot', ROBOTS)
+def test_energies_momentum_and_centre_of_mass_equal_pinocchio(robot):
+    at = at_robot(robot)
+    oracle, (q, v, _) = at.pinocchio, at.state
+    (kinetic, potential), (_, at_zero) = oracle.energies(q, v), oracle.energies(0 * q, v)
+    assert relative_error(energy.kinetic_energy(at.tree, q, v), kinetic) < ROUNDING
+    # The zero of the potential differs: Pinocchio counts links fixed to the base.
+    rise = energy.potential_energy(at.tree, q) - energy.potential_energy(at.tree, 0 * q)
+    assert relative_error(rise, potential - at_zero) < ROUNDING
+    q_pin, v_pin = oracle.configuration(q), np.zeros(oracle.model.nv)
+    v_pin[oracle.dofs] = v
+    about_com = pin.computeCentroidalMomentum(oracle.model, oracle.data, q_pin, v_pin)
+    com = pin.centerOfMass(oracle.model, oracle.data, q_pin)
+    found = energy.momentum(at.tree, q, v)
+    assert relative_error(energy.centre_of_mass(at.tree, q), com) < ROUNDING
+    assert relative_error(found[:3], about_com.linear) < ROUNDING
+    about_base = about_com.angular + np.cross(com, about_com.linear)
+    assert relative_error(found[3:], about_base) < ROUNDING
+
+
+@pytest.mark.parametrize('robot', ['rrpr', 'branched'])
+@pytest.mark.parametrize('name', sorted(FORMULATIONS.keys() - NUMBERS_ONLY))
+def test_derivatives_are_quotients_of_efforts_with_forty_digits(name, robot):
+    at = at_robot(robot)
+    model = make_formulation(name, at.tree)
+    with mpmath.workdps(40):
+        q, v, a = (np.array([mpmath.mpf(x) for x in part]) for part in at.state)
+        tau = model.inverse_dynamics(q, v, a)
+        assert all(isinstance(x, mpmath.mpf) for x in tau)
+        h = mpmath.mpf(10) ** -18  # an error of h^2, and 40 - 18 digits of the difference
+        columns = []
+        for step in h * np.eye(at.tree.n, dtype=int):
+            ahead, behind = (model.inverse_dynamics(q + s * step, v, a) for s in (1, -1))
+            columns.append(((ahead - behind) / (2 * h)).astype(float))
+    assert relative_error(model.inverse_dynamics(*at.state), tau.astype(float)) < ROUNDING
+    found = model.derivatives(*at.state).dtau_dq
+    assert relative_error(found, np.transpose(columns)) < ROUNDING
