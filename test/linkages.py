@@ -5,7 +5,10 @@ from __future__ import annotations
 
 import math
 
-from urdf_text import joint, link, robot, symmetric
+import numpy as np
+from urdf_text import follow, joint, link, robot, symmetric
+
+from robot_dynamics_ros.spatial.jet import cos_sin, dot, shifted, signed_angle, square_root
 
 SLENDER = symmetric(0.004, 0.02, 0.021, 0.0006, -0.0008, 0.0005)
 TILT = (0.4, -0.3, 0.9)  # no axis of a tilted plane is along an axis of the base
@@ -78,6 +81,40 @@ def slider_crank(radius: float, rod: float) -> tuple[str, str]:
     assembly: {{guess: {{rod_joint: 0.0, piston_joint: {radius + rod}}}}}
     """
     return urdf, loops
+
+
+def slider_crank_form(radius: float, rod: float):
+    """Return the textbook formula of the slider-crank, on jets."""
+
+    def form(u):
+        c, s = cos_sin(u[0])
+        root = square_root(shifted(-(radius**2) * dot(s, s), np.array([rod**2])))
+        angle = signed_angle(-(radius / rod) * s, (1.0 / rod) * root)
+        return {'rod_joint': angle - u[0], 'piston_joint': radius * c + root}
+
+    return form
+
+
+def double_five_bar() -> tuple[str, str]:
+    """Return two cranks whose ends two pairs of rods join: two loops, four assemblies."""
+    parts = [link('base'), bar('a'), bar('b')]
+    parts += [joint('a_joint', 'base', 'a'), joint('b_joint', 'base', 'b', xyz=(0.4, 0, 0))]
+    for k, length in ((1, 0.35), (2, 0.37)):
+        for side in 'ab':
+            rod = f'{side}{k}'
+            parts += [bar(rod), link(f'{rod}_end')]
+            parts.append(joint(f'{rod}_joint', side, rod, xyz=(0.2, 0, 0), effort=0.0))
+            parts.append(joint(f'{rod}_fix', rod, f'{rod}_end', 'fixed', xyz=(length, 0, 0)))
+    loops = """
+    loops:
+      one: {frames: [a1_end, b1_end], position: xy}
+      two: {frames: [a2_end, b2_end], position: xy}
+    coordinates: [a_joint, b_joint]
+    assembly:
+      at: {a_joint: 4.65, b_joint: 1.51}
+      guess: {a1_joint: -3.3, b1_joint: 1.8, a2_joint: -3.2, b2_joint: 1.7}
+    """
+    return robot('double_five_bar', *parts), loops
 
 
 def ball_linkage() -> tuple[str, str]:
@@ -221,8 +258,84 @@ def spin_lock() -> tuple[str, str]:
     return urdf, loops
 
 
+#: The follower, the joint it follows, multiplier and offset of the gripper's mimic joints.
+FINGERS = (
+    ('left_joint', 'grip_joint', 3.0, 0.1),
+    ('right_joint', 'grip_joint', -2.5, -0.2),
+    ('flap_joint', 'upper_joint', 0.5, 0.3),
+)
+
+
+def gripper(form: str = '') -> tuple[str, str]:
+    """Return a parallelogram that carries a gripper: a slide that two mimic fingers follow.
+
+    A third mimic joint follows a joint of the loop.
+    """
+    quarter = math.pi / 2
+    mimic = {name: relation for name, *relation in FINGERS}
+    end = {'xyz': (0.3, 0, 0), 'effort': 0.0}
+    urdf = robot(
+        'gripper',
+        link('base'),
+        *(bar(name) for name in ('lower', 'upper', 'crank', 'rod')),
+        *(bar(name, 0.4, (0.05, 0.02, 0.01)) for name in ('screw', 'left', 'right', 'flap')),
+        *(link(name) for name in ('arm_pin', 'rod_pin')),
+        joint('lower_joint', 'base', 'lower'),
+        joint('upper_joint', 'lower', 'upper', xyz=(0.5, 0, 0), rpy=(0, 0, quarter), effort=0.0),
+        joint('arm_pin_joint', 'upper', 'arm_pin', 'fixed', xyz=(-0.2, 0, 0)),
+        joint('crank_joint', 'base', 'crank', rpy=(0, 0, -quarter)),
+        joint('rod_joint', 'crank', 'rod', xyz=(0.2, 0, 0), rpy=(0, 0, quarter), effort=0.0),
+        joint('rod_pin_joint', 'rod', 'rod_pin', 'fixed', xyz=(0.5, 0, 0)),
+        joint('grip_joint', 'upper', 'screw', 'prismatic', xyz=(0.3, 0, 0), axis=(1, 0, 0)),
+        follow(joint('left_joint', 'upper', 'left', axis=(0, 1, 0), **end), *mimic['left_joint']),
+        follow(joint('right_joint', 'upper', 'right', **end), *mimic['right_joint']),
+        follow(joint('flap_joint', 'left', 'flap', **end), *mimic['flap_joint']),
+    )
+    loops = """
+    loops: {pin: {frames: [arm_pin, rod_pin], position: xy}}
+    coordinates: [lower_joint, crank_joint, grip_joint]
+    """
+    return urdf, loops + form
+
+
+#: The dependent joints of the gripper's loop as linear functions.
+GRIPPER_FORM = """
+    closed_form:
+      upper_joint: {rate: {crank_joint: 1, lower_joint: -1}}
+      rod_joint: {rate: {lower_joint: 1, crank_joint: -1}}
+"""
+
+
+#: The gear of the five-bar linkage, as ``FINGERS``.
+GEAR = (('geared_joint', 'crank_joint', -0.7, 2.0),)
+
+
+def geared_five_bar() -> tuple[str, str]:
+    """Return a five-bar linkage whose second crank follows the first one: a gear in a loop."""
+    urdf = robot(
+        'geared_five_bar',
+        link('base'),
+        *(bar(name) for name in ('crank', 'geared', 'rod', 'other')),
+        *(link(name) for name in ('rod_end', 'other_end')),
+        joint('crank_joint', 'base', 'crank'),
+        joint('rod_joint', 'crank', 'rod', xyz=(0.2, 0, 0), effort=0.0),
+        joint('rod_end_joint', 'rod', 'rod_end', 'fixed', xyz=(0.4, 0, 0)),
+        follow(joint('geared_joint', 'base', 'geared', xyz=(0.4, 0, 0)), *GEAR[0][1:]),
+        joint('other_joint', 'geared', 'other', xyz=(0.2, 0, 0), effort=0.0),
+        joint('other_end_joint', 'other', 'other_end', 'fixed', xyz=(0.4, 0, 0)),
+    )
+    loops = """
+    loops: {pin: {frames: [rod_end, other_end], position: xy}}
+    coordinates: [crank_joint]
+    assembly: {at: {crank_joint: 1.0}, guess: {rod_joint: 0.4, other_joint: 0.4}}
+    """
+    return urdf, loops
+
+
 #: Every linkage of this module by its name.
 LINKAGES = {
+    'gripper': gripper,
+    'geared_five_bar': geared_five_bar,
     'scotch_yoke': lambda: scotch_yoke(0.2),
     'quick_return': lambda: quick_return(0.2, 0.5),
     'slider_crank': lambda: slider_crank(0.2, 0.6),

@@ -84,7 +84,7 @@ def simulate_constrained(
         if not 0.0 < value < np.inf:
             raise ParameterError(name, value, 'must be positive and finite')
     G0, G1 = gain_matrix('G0', G0, constraint.m), gain_matrix('G1', G1, constraint.m)
-    n = formulation.tree.n
+    n = formulation.n
 
     def respond(t: float, x: Array) -> tuple[Array, Array, Array]:
         """Return acceleration, constraint value and reactions."""

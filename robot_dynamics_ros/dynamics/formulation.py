@@ -258,7 +258,7 @@ class Formulation(ABC):
             if shape != (self.n,):
                 raise ShapeError(name, shape, (self.n,))
 
-    def _body_wrenches(self, wrenches: Wrenches | None) -> Array | None:
+    def body_wrenches(self, wrenches: Wrenches | None) -> Array | None:
         """Return wrenches as one row per body, in body axes about the body origins."""
         if wrenches is None:
             return None

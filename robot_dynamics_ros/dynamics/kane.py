@@ -92,7 +92,7 @@ class Kane(Formulation):
         Source: [Ma, Xu, Li], (j).
         """
         self._check(q=q, v=v, a=a)
-        external = self._body_wrenches(wrenches)
+        external = self.body_wrenches(wrenches)
         dtype = self._dtype(q, v, a) if external is None else self._dtype(q, v, a, external)
         shape = (self.tree.n, self.tree.n)
         return link_contributions(self.tree, q, v, a, external, self._rates, zeros(shape, dtype))

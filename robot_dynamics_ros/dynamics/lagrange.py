@@ -82,7 +82,7 @@ class Lagrange(Formulation):
     def bias_forces(self, q: Array, v: Array, wrenches: Wrenches | None = None) -> Array:
         """Return ``C v + G - J^T F``, shape (n,)."""
         bias = self.coriolis_matrix(q, v) @ v + self.gravity_forces(q)
-        rows = self._body_wrenches(wrenches)
+        rows = self.body_wrenches(wrenches)
         return bias if rows is None else bias - self._joint_forces(q, rows)
 
     def mass_matrix(self, q: Array) -> Array:

@@ -105,7 +105,7 @@ class PinocchioReference(Formulation):
 
     def _forces(self, wrenches: Wrenches | None) -> tuple[Any, ...]:
         """Return the wrenches as the library's vector, universe first, in a tuple; () if None."""
-        rows = self._body_wrenches(wrenches)
+        rows = self.body_wrenches(wrenches)
         if rows is None:
             return ()
         forces = self.library.StdVec_Force()

@@ -110,7 +110,7 @@ class Screw(Formulation):
         Source: (2.15); the force is f_e also in (2.5) (Z13).
         """
         self._check(v=v)
-        x, external = self.geometry(q), self._body_wrenches(wrenches)
+        x, external = self.geometry(q), self.body_wrenches(wrenches)
         b = x.d @ v @ v + x.gravity_forces
         return b if external is None else b - x.external_forces(external)
 
@@ -146,7 +146,7 @@ class Screw(Formulation):
         Cost: O(n^4) multiplications, for the second derivatives of A.
         """
         self._check(q=q, v=v, a=a)
-        x, external = self.geometry(q), self._body_wrenches(wrenches)
+        x, external = self.geometry(q), self.body_wrenches(wrenches)
         first = np.tensordot(v, x.ddA @ v, axes=(0, 1))
         second = np.tensordot(v, np.tensordot(v, x.ddA, axes=(0, 0)), axes=(0, 0))
         db_dq = first - second / 2 + x.gravity_derivatives
@@ -242,7 +242,7 @@ class Screw(Formulation):
         """
         self._check(q=q, v=v, a=a)
         x, section = self.geometry(q), self._section(frame)
-        external, zero = self._body_wrenches(wrenches), zeros(self.tree.n, x.dtype)
+        external, zero = self.body_wrenches(wrenches), zeros(self.tree.n, x.dtype)
         dynamic, static = (
             _section_wrench(x, motion, section, distal, carried, external)
             for motion in (x.twists(v, a, self._dtype(q, v, a)), x.twists(zero, zero, x.dtype))
@@ -253,7 +253,7 @@ class Screw(Formulation):
         self, q: Array, v: Array, a: Array, wrenches: Wrenches | None
     ) -> tuple[ScrewGeometry, Array]:
         self._check(q=q, v=v, a=a)
-        x, external = self.geometry(q), self._body_wrenches(wrenches)
+        x, external = self.geometry(q), self.body_wrenches(wrenches)
         return x, x.wrenches(x.twists(v, a, self._dtype(q, v, a)), external)
 
     def _section(self, frame: str | BodyFrame) -> BodyFrame:

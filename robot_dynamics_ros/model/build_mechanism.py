@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from robot_dynamics_ros.errors import MechanismError, SingularityError
+from robot_dynamics_ros.model.dependence import Affine, Explicit
 from robot_dynamics_ros.model.loops import (
     CLOSED,
     LoopEquations,
@@ -17,34 +18,49 @@ from robot_dynamics_ros.model.loops import (
     independent_rows,
     is_flipped,
 )
-from robot_dynamics_ros.model.mechanism import Mechanism
+from robot_dynamics_ros.model.mechanism import Mechanism, mechanism_of
 from robot_dynamics_ros.model.mechanism_file import MechanismFile
 from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.spatial.jet import Jet, shifted, stack
 from robot_dynamics_ros.spatial.scalar import Array
 
 _MAX_GUESS_ERROR = 0.6  # rad: beyond this distance the guess does not determine the branch
 _RANK_TOLERANCE = 1e-9  # of scaled equations: order 1 if independent, 1e-16 if dependent
 
 
-def build_mechanism(tree: RobotTree, file: MechanismFile) -> Mechanism:
+#: Positions of dependent joints by name from those of the coordinates, jets of shape (1,) each.
+Formula = Callable[[tuple[Jet, ...]], Mapping[str, Jet]]
+
+
+def build_mechanism(
+    robot: RobotTree, file: MechanismFile, formula: Formula | None = None
+) -> Mechanism:
     """Check and assemble the loops of a spanning tree.
+
+    Args:
+        robot: The spanning tree; it may have mimic joints, also within the loops.
+        file: The loops.
+        formula: Closed form of the dependent joints instead of that of the file; None if none.
 
     Raises:
         MechanismError: See :func:`~robot_dynamics_ros.model.load.load_mechanism`.
         SingularityError: The declared assembly is singular.
     """
-    _check_names(tree, file)
+    mimic = mechanism_of(robot).equations.mimic
+    tree = robot.open
+    _check_names(tree, file, robot.followers)
     coordinates = tuple(tree.joint_index(name) for name in file.coordinates)
-    equations = LoopEquations(tree, file.loops, coordinates)
+    equations = LoopEquations(tree, file.loops, coordinates, mimic)
     _check_counts(equations, file)
-    closed_form = _closed_form(equations, file)
     given = {**file.at, **file.guess}
     q = np.array([float(given.get(name, 0.0)) for name in tree.joint_names])
+    closed_form = (
+        _closed_form(equations, file) if formula is None else _explicit(equations, formula)
+    )
     if closed_form is None:
         q = _assemble(equations, q, file)
     else:
-        _check_closed_form(equations, closed_form, q)
-        q = closed_form[0] @ q[list(coordinates)] + closed_form[1]
+        q = _checked(equations, closed_form, q[list(coordinates)])
     equations = _with_rows(equations, q)
     q.setflags(write=False)
     mechanism = Mechanism(
@@ -62,8 +78,10 @@ def build_mechanism(tree: RobotTree, file: MechanismFile) -> Mechanism:
     return mechanism
 
 
-def _check_names(tree: RobotTree, file: MechanismFile) -> None:
+def _check_names(tree: RobotTree, file: MechanismFile, mimic: Sequence[str]) -> None:
     _require_known('coordinates', file.coordinates, tree.joint_names, 'joint')
+    own = [name for name in tree.joint_names if name not in mimic]
+    _require_known('coordinates', file.coordinates, own, 'joint that follows no other')
     for loop in file.loops:
         culprit = f'loop {loop.name!r}'
         _require_known(culprit, (loop.first, loop.second), tree.frames, 'frame')
@@ -75,14 +93,20 @@ def _check_names(tree: RobotTree, file: MechanismFile) -> None:
             )
     for actuator in file.actuators:
         _require_known(f'actuator {actuator.name!r}', actuator.rate, tree.joint_names, 'joint')
-    dependent = [name for name in tree.joint_names if name not in file.coordinates]
+    dependent = [name for name in own if name not in file.coordinates]
     _require_known('assembly at', file.at, file.coordinates, 'coordinate')
     _require_known('assembly guess', file.guess, dependent, 'dependent joint')
-    _require_known('closed_form', file.closed_form, dependent, 'dependent joint')
     for name, form in file.closed_form.items():
         _require_known(f'closed_form {name!r}', form.rate, file.coordinates, 'coordinate')
-    for name in dependent if file.closed_form else ():
-        if name not in file.closed_form:
+    if file.closed_form:
+        _require_all(file.closed_form, dependent)
+
+
+def _require_all(closed_form: Collection[str], dependent: Sequence[str]) -> None:
+    """Reject a closed form of other joints than the dependent ones."""
+    _require_known('closed_form', closed_form, dependent, 'dependent joint')
+    for name in dependent:
+        if name not in closed_form:
             raise MechanismError(
                 'closed_form', f'joint {name!r} is missing', 'give all dependent joints, or none'
             )
@@ -104,7 +128,8 @@ def _check_counts(equations: LoopEquations, file: MechanismFile) -> None:
             f'{len(file.actuators)} for {len(file.coordinates)} coordinates',
             'give one actuator for each coordinate',
         )
-    in_loops = {i for loop in file.loops for i in loop.joints(tree)}
+    moved = [i for loop in file.loops for i in loop.joints(tree)]
+    in_loops = np.flatnonzero(np.any(equations.mimic.rate[moved], axis=0)).tolist()
     for i in equations.dependent:
         if i not in in_loops:
             raise MechanismError(
@@ -130,12 +155,13 @@ def _too_few_error(equations: LoopEquations, count: str) -> MechanismError:
 def _assemble(equations: LoopEquations, q: Array, file: MechanismFile) -> Array:
     """Return the root of the loop equations found from the guess."""
     closed, gap = close(equations, q)
+    closed = equations.mimic.positions(closed)
     rank = _rank(equations.scaled(closed)[1])
     if rank > len(equations.dependent):
         raise MechanismError(
             'coordinates',
             f'{len(file.coordinates)} are too many: the loops leave '
-            f'{equations.tree.n - rank} degrees of freedom',
+            f'{len(file.coordinates) + len(equations.dependent) - rank} degrees of freedom',
             'declare as many coordinates as there are degrees of freedom',
         )
     if gap > CLOSED:
@@ -194,8 +220,8 @@ def _with_rows(equations: LoopEquations, q: Array) -> LoopEquations:
     return selected
 
 
-def _closed_form(equations: LoopEquations, file: MechanismFile) -> tuple[Array, Array] | None:
-    """Return slope (n, N) and offset (n,) of the declared closed form, preserving integers."""
+def _closed_form(equations: LoopEquations, file: MechanismFile) -> Affine | None:
+    """Return the declared closed form of the joint positions, preserving integers."""
     if file.loops and not file.closed_form:
         return None
     names = equations.tree.joint_names
@@ -204,17 +230,31 @@ def _closed_form(equations: LoopEquations, file: MechanismFile) -> tuple[Array, 
     for name, form in file.closed_form.items():
         slope[names.index(name)] = [form.rate.get(u, 0) for u in file.coordinates]
         offset[names.index(name)] = form.offset
-    return np.array(slope), np.array(offset)
+    return equations.mimic.after(Affine(np.array(slope), np.array(offset)))
 
 
-def _check_closed_form(
-    equations: LoopEquations, closed_form: tuple[Array, Array], q: Array
-) -> None:
-    """Reject a closed form that leaves a loop open at any of eight configurations."""
+def _explicit(equations: LoopEquations, formula: Formula) -> Explicit:
+    """Return the joint positions that a formula gives."""
+    coordinates = equations.coordinates
+    dependent = [equations.tree.joint_names[i] for i in equations.dependent]
+
+    def positions(u: Jet) -> Jet:
+        given = tuple(u[k : k + 1] for k in range(len(coordinates)))
+        found = formula(given)
+        _require_all(found, dependent)
+        places = dict(zip(coordinates, given, strict=True))
+        places |= {equations.tree.joint_index(name): jet for name, jet in found.items()}
+        joints = [places.get(i, 0 * given[0]) for i in range(equations.tree.n)]
+        return shifted(equations.mimic.rate @ stack(joints), equations.mimic.offset)
+
+    return Explicit(positions, coordinates)
+
+
+def _checked(equations: LoopEquations, closed_form: Affine | Explicit, u: Array) -> Array:
+    """Return the joint positions at u; reject a closed form that leaves a loop open nearby."""
     rng = np.random.default_rng(0)
-    u = q[list(equations.coordinates)]
     for shift in [0.0 * u, *rng.uniform(-1.0, 1.0, size=(7, len(u)))]:
-        gap = equations.gap(closed_form[0] @ (u + shift) + closed_form[1])
+        gap = equations.gap(closed_form.positions(u + shift))
         if gap > CLOSED:
             at = ', '.join(f'{value:.4g}' for value in u + shift)
             raise MechanismError(
@@ -222,6 +262,7 @@ def _check_closed_form(
                 f'leaves a gap of {gap * equations.length:.3g} m or rad at u = ({at})',
                 'correct it, or leave it out: the loops are then solved by iteration',
             )
+    return closed_form.positions(u)
 
 
 def _effort_limits(tree: RobotTree, file: MechanismFile) -> Array:

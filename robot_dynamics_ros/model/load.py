@@ -58,6 +58,7 @@ from robot_dynamics_ros.model.selection import (
 )
 
 if TYPE_CHECKING:
+    from robot_dynamics_ros.model.build_mechanism import Formula
     from robot_dynamics_ros.model.mechanism_file import MechanismFile
 
 #: Rounding of the angles in descriptions, relative to directions of unit length or m/s^2.
@@ -135,6 +136,7 @@ def load_mechanism(
     effort_limit: EffortLimit = None,
     mappings: Mapping[str, str] | None = None,
     mimic: MimicMode = 'couple',
+    closed_form: Formula | None = None,
 ) -> Mechanism:
     """Load a closed-loop mechanism: the URDF of a spanning tree and a file of its loops.
 
@@ -145,8 +147,12 @@ def load_mechanism(
         effort_limit: Limit in N m or N of driven joints where the URDF gives none or 0: one
             number, or a number by joint name. Joints without a drive need none.
         mappings: Arguments of a xacro file.
-        mimic: 'lock': followers (such as those of a gripper) are locked and their leaders move
-            alone. 'couple': followers are rejected.
+        mimic: 'couple': followers (such as those of a gripper) follow, also within the loops.
+            'lock': they are locked and their leaders move alone.
+        closed_form: Positions of the dependent joints by name as functions of those of the
+            coordinates, instead of the linear ones of the file. It computes with jets of shape
+            (1,), see ``spatial.jet``, so that it also gives rates, and runs on symbols. None:
+            that of the file, or else Newton's method.
 
     Returns:
         The mechanism, assembled on its declared branch.
@@ -168,15 +174,9 @@ def load_mechanism(
     passive = passive_joints(description, file, effort_limit)
     gravity_vector, choose = vector('gravity', gravity), partial(select, mimic=mimic)
     tree = _tree(description, faults, gravity_vector, effort_limit, choose, passive=passive)
-    if tree.coupling is not None:
-        raise MechanismError(
-            f'robot {tree.name!r}',
-            f'has both loops and mimic joints ({", ".join(tree.followers)})',
-            "declare the coupling as a closed_form, or lock them: mimic='lock', --mimic lock",
-        )
     undriven = np.isin(tree.joint_names, list(passive))
     limits = np.where(undriven, 0.0, tree.effort_limit)
-    return build_mechanism(tree.with_changes(effort_limit=limits), file)
+    return build_mechanism(tree.with_changes(effort_limit=limits), file, closed_form)
 
 
 def passive_joints(

@@ -28,6 +28,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from robot_dynamics_ros.errors import MechanismError, SingularityError
+from robot_dynamics_ros.model.dependence import Affine
 from robot_dynamics_ros.model.kinematics import Motion, frame_pose
 from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.spatial.jet import Jet, dot, stack, timed
@@ -152,6 +153,8 @@ class LoopEquations:
         tree: The spanning tree, n joints.
         loops: The loops that close it.
         coordinates: Indices of the independent joints.
+        mimic: All joints by those that follow no other, shape (n, n); columns of mimic joints
+            are zero. The identity without mimic joints.
         rows: Indices of the stacked equations that determine the dependent joints (the others are
             redundant); all if None.
     """
@@ -159,6 +162,7 @@ class LoopEquations:
     tree: RobotTree
     loops: tuple[Loop, ...]
     coordinates: tuple[int, ...]
+    mimic: Affine
     rows: tuple[int, ...] | None = None
 
     @property
@@ -168,8 +172,16 @@ class LoopEquations:
 
     @cached_property
     def dependent(self) -> tuple[int, ...]:
-        """Indices of the joints that the loops determine."""
-        return tuple(i for i in range(self.tree.n) if i not in self.coordinates)
+        """Indices of the joints that the loops determine; mimic joints follow from the others."""
+        free = np.flatnonzero(np.diag(self.mimic.rate))
+        return tuple(i for i in free.tolist() if i not in self.coordinates)
+
+    @property
+    def unit_rates(self) -> Array:
+        """A with zero rows for the dependent joints, shape (n, N); exact integers."""
+        A = np.zeros((self.tree.n, len(self.coordinates)), dtype=int)
+        A[list(self.coordinates), range(len(self.coordinates))] = 1
+        return A
 
     @cached_property
     def length(self) -> float:
@@ -187,10 +199,15 @@ class LoopEquations:
         return np.array([1.0 / self.length if row < 3 else 1.0 for row in rows])
 
     def motion(self, q: Array, v: Array) -> Jet:
-        """Return the stacked equations of all loops; see :func:`loop_motion`."""
-        none = np.zeros(0)
+        """Return the stacked equations of all loops; see :func:`loop_motion`.
+
+        Positions and velocities of mimic joints are those that follow from the others.
+        """
+        none, G = np.zeros(0), self.mimic.rate
+        q, v = self.mimic.positions(q), G @ v
         parts = [loop_motion(self.tree, loop, q, v) for loop in self.loops]
-        return stack([timed(none, none, none, self.tree.n), *parts])
+        jet = stack([timed(none, none, none, self.tree.n), *parts])
+        return replace(jet, J=jet.J @ G)
 
     def scaled(self, q: Array) -> tuple[Array, Array]:
         r"""Return residual and :math:`\Phi_q` with lengths in units of ``length``."""
@@ -270,7 +287,7 @@ def assemble(equations: LoopEquations, u: Array, reference: Array, singular_belo
     q = _continue_branch(equations, u, reference)
     if q is None:
         q = _search(equations, u, reference, singular_below)
-    return q
+    return equations.mimic.positions(q)
 
 
 def _continue_branch(equations: LoopEquations, u: Array, reference: Array) -> Array | None:
@@ -298,6 +315,7 @@ def _continue_branch(equations: LoopEquations, u: Array, reference: Array) -> Ar
 
 
 def _flipped(equations: LoopEquations, q: Array) -> bool:
+    q = equations.mimic.positions(q)
     return any(is_flipped(equations.tree, loop, q) for loop in equations.loops)
 
 

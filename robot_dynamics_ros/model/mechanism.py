@@ -17,13 +17,17 @@ rates.
 
 The mechanism file is described in ``mechanism_file`` and in docs/mechanisms.md.
 
+A mechanism is a tree and the functions q(u), A(u) and gamma(u, du/dt). They are affine for mimic
+joints and linear loops, explicit for loops with a formula, implicit for all other loops.
+
 Source: kane-recursion, section 4.1; Ma, Xu, Li 1988, section 3, for the parallelogram.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -33,6 +37,7 @@ from robot_dynamics_ros.errors import (
     ShapeError,
     SingularityError,
 )
+from robot_dynamics_ros.model.dependence import Affine, Explicit
 from robot_dynamics_ros.model.loops import LoopEquations, assemble
 from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.spatial.linear_algebra import real_values, solve
@@ -61,17 +66,72 @@ class TreeState(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
+class Implicit:
+    """Joint positions that close loops, by Newton's method on the branch of a known assembly.
+
+    Attributes:
+        equations: The loops and mimic joints.
+        assembled: Joint positions on the declared branch, shape (n,), rad or m.
+        singular_below: Smallest regularity of the loops accepted.
+        culprit: The mechanism in messages.
+    """
+
+    equations: LoopEquations
+    assembled: Array
+    singular_below: float
+    culprit: str
+
+    def positions(self, u: Array, near: Array | None = None) -> Array:
+        """Return q, shape (n,); see :meth:`Mechanism.positions`."""
+        numbers = real_values(u)
+        if numbers is None:
+            raise MechanismError(
+                self.culprit,
+                'its loops cannot be solved for symbols',
+                'declare a closed_form, or give joint positions to tree_state_at',
+            )
+        reference = self.assembled if near is None else np.asarray(near, dtype=float)
+        q = assemble(self.equations, numbers, reference, self.singular_below)
+        return q if u.dtype.kind in 'fiu' else self._refined(u, q)
+
+    def rates(self, q: Array, ud: Array) -> tuple[Array, Array]:
+        r"""Return A and gamma, with :math:`A_\varphi = -\Phi_\varphi^{-1}\Phi_u`."""
+        equations, G = self.equations, self.equations.mimic.rate
+        rows, dependent = list(equations.rows or ()), list(equations.dependent)
+        J = equations.motion(q, 0 * q).J[rows]
+        A = equations.unit_rates.astype(J.dtype)
+        A[dependent] = -solve(J[:, dependent], J[:, list(equations.coordinates)])
+        A = G @ A
+        gamma = zeros(len(q), common_dtype(q, ud))
+        motion = equations.motion(q, A @ ud)
+        gamma[dependent] = -solve(motion.J[rows][:, dependent], motion.drift[rows])
+        return A, G @ gamma
+
+    def _refined(self, u: Array, q: Array) -> Array:
+        """Return the root q of floats in the precision of u's type (complex, mpmath, dual)."""
+        rows, dependent = list(self.equations.rows or ()), list(self.equations.dependent)
+        q = q.astype(common_dtype(u, q))
+        q[list(self.equations.coordinates)] = u
+        for _ in range(_REFINEMENTS):
+            motion = self.equations.motion(q, 0 * q)
+            step = solve(motion.J[rows][:, dependent], motion.value[rows])
+            q[dependent] = q[dependent] - step
+        return self.equations.mimic.positions(q)
+
+
+@dataclass(frozen=True, eq=False)
 class Mechanism:
     """A mechanism with N degrees of freedom whose spanning tree has n joints.
 
     Attributes:
-        equations: The loops, with the tree and the rows that determine the dependent joints.
+        equations: The loops and mimic joints, with the tree and the rows that determine the
+            dependent joints.
         actuator_names: Names of the N drives, in the order of efforts.
         drive: Matrix from joint rates to drive rates, shape (N, n).
         effort_limit: Effort limit of each drive, shape (N,), N m or N.
         assembled: Tree positions on the declared branch, shape (n,), rad or m.
-        closed_form: Slope (n, N) and offset (n,) of the joint positions if they are linear
-            functions of u; None if they are solved by Newton's method.
+        closed_form: The joint positions as functions of u; None if they are solved by Newton's
+            method.
         singular_below: Smallest regularity of the loops accepted.
     """
 
@@ -80,7 +140,7 @@ class Mechanism:
     drive: Array
     effort_limit: Array
     assembled: Array
-    closed_form: tuple[Array, Array] | None
+    closed_form: Affine | Explicit | None
     singular_below: float
 
     @property
@@ -98,12 +158,27 @@ class Mechanism:
         """Number of degrees of freedom, equal to the number of coordinates and of drives."""
         return len(self.equations.coordinates)
 
+    @property
+    def joint_names(self) -> tuple[str, ...]:
+        """Names of the independent joints, in the order of u."""
+        return tuple(self.tree.joint_names[i] for i in self.equations.coordinates)
+
+    @cached_property
+    def dependence(self) -> Affine | Explicit | Implicit:
+        """The functions q(u), A(u) and gamma."""
+        iterated = (self.equations, self.assembled, self.singular_below)
+        return self.closed_form or Implicit(*iterated, f'mechanism {self.name!r}')
+
     def with_tree(self, tree: RobotTree) -> Mechanism:
         """Return the same mechanism with another tree: other masses, gravity or symbols.
 
         The tree must have the same joints; if its lengths differ, it must have the same branch.
         """
         return replace(self, equations=replace(self.equations, tree=tree))
+
+    def with_gravity(self, gravity: Any) -> Mechanism:
+        """Return a copy with another gravity vector, shape (3,), m/s^2."""
+        return self.with_tree(self.tree.with_gravity(gravity))
 
     def positions(self, u: Array, near: Array | None = None) -> Array:
         """Return the joint positions of the tree that close the loops.
@@ -130,19 +205,7 @@ class Mechanism:
             raise ShapeError('u', u.shape, (self.n,))
         if u.dtype.kind in 'fc' and not np.all(np.isfinite(u)):
             raise NonFiniteError('u', u)
-        if self.closed_form is not None:
-            slope, offset = self.closed_form
-            return slope @ u + offset
-        numbers = real_values(u)
-        if numbers is None:
-            raise MechanismError(
-                f'mechanism {self.name!r}',
-                'its loops cannot be solved for symbols',
-                'declare a closed_form, or give joint positions to tree_state_at',
-            )
-        reference = self.assembled if near is None else np.asarray(near, dtype=float)
-        q = assemble(self.equations, numbers, reference, self.singular_below)
-        return q if u.dtype.kind in 'fiu' else self._refined(u, q)
+        return self.dependence.positions(u, near)
 
     def require_regular(self, u: Array) -> None:
         """Raise an error if the loops do not determine the dependent joints at u.
@@ -156,13 +219,14 @@ class Mechanism:
         """
         self._reject_singular(self.positions(u))
 
-    def tree_state(self, u: Array, ud: Array, udd: Array) -> TreeState:
+    def tree_state(self, u: Array, ud: Array, udd: Array, near: Array | None = None) -> TreeState:
         """Return the motion of the tree for a motion of the coordinates.
 
         Args:
             u: Coordinates, shape (N,), rad or m.
             ud: Coordinate rates, shape (N,), rad/s or m/s.
             udd: Coordinate accelerations, shape (N,), rad/s^2 or m/s^2.
+            near: As for ``positions``.
 
         Returns:
             New arrays, see :class:`TreeState`.
@@ -173,7 +237,7 @@ class Mechanism:
             MechanismError: The loops cannot be closed at u.
             SingularityError: The loops are (nearly) singular at u.
         """
-        return self.tree_state_at(self.positions(u), ud, udd)
+        return self.tree_state_at(self.positions(u, near), ud, udd)
 
     def tree_state_at(self, q: Array, ud: Array, udd: Array) -> TreeState:
         """Return the motion of the tree at joint positions that close the loops.
@@ -196,14 +260,8 @@ class Mechanism:
             if np.shape(value) != (self.n,):
                 raise ShapeError(name, np.shape(value), (self.n,))
         self._reject_singular(q)
-        A = self._rates(q) if self.closed_form is None else self.closed_form[0]
-        v, gamma = A @ ud, zeros(self.tree.n, common_dtype(q, ud))
-        if self.closed_form is not None:
-            return TreeState(q, v, A @ udd, A, gamma)
-        rows, dependent = self._square_system()
-        motion = self.equations.motion(q, v)
-        gamma[dependent] = -solve(motion.J[rows][:, dependent], motion.drift[rows])
-        return TreeState(q, v, A @ udd + gamma, A, gamma)
+        A, gamma = self.dependence.rates(q, ud)
+        return TreeState(q, A @ ud, A @ udd + gamma, A, gamma)
 
     def actuator_matrix(self, A: Array) -> Array:
         """Return B, coordinate rates to drive rates, shape (N, N), from A of a tree state."""
@@ -220,36 +278,7 @@ class Mechanism:
     @property
     def drives_coordinates(self) -> bool:
         """Whether each drive moves exactly its own coordinate, so that B is the identity."""
-        return bool(np.array_equal(self.drive, self._unit_rates().T))
-
-    def _unit_rates(self) -> Array:
-        """Return A with zero rows for the dependent joints; exact integers."""
-        A = np.zeros((self.tree.n, self.n), dtype=int)
-        A[list(self.equations.coordinates), range(self.n)] = 1
-        return A
-
-    def _square_system(self) -> tuple[list[int], list[int]]:
-        rows = self.equations.rows
-        return list(rows or ()), list(self.equations.dependent)
-
-    def _rates(self, q: Array) -> Array:
-        r"""Return A, from :math:`A_\varphi = -\Phi_\varphi^{-1}\Phi_u`."""
-        rows, dependent = self._square_system()
-        J = self.equations.motion(q, 0 * q).J[rows]
-        A = self._unit_rates().astype(J.dtype)
-        A[dependent] = -solve(J[:, dependent], J[:, list(self.equations.coordinates)])
-        return A
-
-    def _refined(self, u: Array, q: Array) -> Array:
-        """Return the root q of floats in the precision of u's type (complex, mpmath, dual)."""
-        rows, dependent = self._square_system()
-        q = q.astype(common_dtype(u, q))
-        q[list(self.equations.coordinates)] = u
-        for _ in range(_REFINEMENTS):
-            motion = self.equations.motion(q, 0 * q)
-            step = solve(motion.J[rows][:, dependent], motion.value[rows])
-            q[dependent] = q[dependent] - step
-        return q
+        return bool(np.array_equal(self.drive, self.equations.unit_rates.T))
 
     def _reject_singular(self, q: Array) -> None:
         numbers = real_values(np.asarray(q))
@@ -263,3 +292,30 @@ class Mechanism:
                 self.singular_below,
                 'the dependent joints are not determined here',
             )
+
+
+def mechanism_of(robot: RobotTree | Mechanism) -> Mechanism:
+    """Return a robot as a mechanism: a drive on every independent joint; no loops if a tree."""
+    if isinstance(robot, Mechanism):
+        return robot
+    followed, coordinates = _followed(robot), robot.body_of_joint.tolist()
+    G = np.zeros((robot.bodies,) * 2, dtype=followed.rate.dtype)
+    G[:, coordinates] = followed.rate
+    mimic = Affine(G, followed.offset)
+    equations = LoopEquations(robot.open, (), tuple(coordinates), mimic, rows=())
+    return Mechanism(
+        equations,
+        robot.joint_names,
+        equations.unit_rates.T,
+        robot.effort_limit,
+        followed.positions(robot.middle),
+        followed,
+        singular_below=0.0,
+    )
+
+
+def _followed(robot: RobotTree) -> Affine:
+    """Return the positions of the joints of all bodies by those of the independent joints."""
+    if robot.coupling is None:
+        return Affine(np.eye(robot.n, dtype=int), np.zeros(robot.n, dtype=int))
+    return Affine(robot.coupling.rate, robot.coupling.offset)

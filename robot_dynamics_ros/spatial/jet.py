@@ -91,6 +91,11 @@ def timed(value: Any, rate: Any, acceleration: Any, n: int) -> Jet:
     return Jet(value, rate, zeros((len(value), n), value.dtype), acceleration)
 
 
+def shifted(jet: Jet, offset: Array) -> Jet:
+    """Return a jet plus a constant, shape (k,)."""
+    return jet + timed(offset, 0 * offset, 0 * offset, jet.J.shape[1])
+
+
 def stack(jets: Sequence[Jet]) -> Jet:
     """Return the jets stacked vertically."""
     first, *others = jets

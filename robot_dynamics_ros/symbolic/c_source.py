@@ -16,8 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from robot_dynamics_ros import __version__
-from robot_dynamics_ros.dynamics import FORMULATIONS
-from robot_dynamics_ros.dynamics.kane_loops import KaneMechanism
+from robot_dynamics_ros.dynamics.reduced import Reduced
 from robot_dynamics_ros.errors import ParameterError
 from robot_dynamics_ros.model import Mechanism, RobotTree
 from robot_dynamics_ros.spatial.scalar import Array
@@ -73,7 +72,7 @@ def c_source(
     """Return the contents of a C source folder by file name; save them with :func:`write`.
 
     Args:
-        robot: A tree; or a mechanism with a closed form, which requires formulation 'kane'.
+        robot: A tree; or a mechanism with a closed form.
         outputs: Functions to generate, keys of ``OUTPUTS``. Those that depend on a frame are
             generated for each of ``frames``, under the frame's name.
         frames: Names of links. If ``outputs`` has no frame function: pose and Jacobian of each.
@@ -162,16 +161,11 @@ def _function(output: str, kind: Output, subject: Subject, word: str) -> CFuncti
 
 def _draw(subject: Subject, inputs: Sequence[str], rng: np.random.Generator) -> list[Array]:
     """Return random inputs: positions within the sampled range, others normally distributed."""
-    lower, upper = (bound[_coordinates(subject)] for bound in subject.tree.sampled_range)
+    at = list(subject.mechanism.equations.coordinates)
+    lower, upper = (bound[at] for bound in subject.tree.sampled_range)
     return [
         rng.uniform(lower, upper) if name == 'q' else rng.normal(size=subject.n) for name in inputs
     ]
-
-
-def _coordinates(subject: Subject) -> list[int]:
-    """Return the indices of the joints whose positions are the coordinates."""
-    robot = subject.mechanism
-    return list(range(subject.tree.n) if robot is None else robot.equations.coordinates)
 
 
 def _header(comment: str, prefix: str, n: int, functions: Sequence[CFunction]) -> str:
@@ -208,8 +202,8 @@ def _source(comment: str, prefix: str, n: int, functions: Sequence[CFunction]) -
 def _comment(subject: Subject) -> str:
     """Return the header comment: robot, version, joints, digests, source of the equations."""
     tree, names = subject.tree, subject.tree.joint_names
-    kind = KaneMechanism if subject.mechanism else FORMULATIONS[subject.formulation_name]
-    module = inspect.getmodule(kind)
+    model = subject.formulation
+    module = inspect.getmodule(type(model.open if type(model) is Reduced else model))
     doc = inspect.cleandoc((module and module.__doc__) or '')
     source = re.sub(r':math:`([^`]*)`', r'\1', doc[doc.find('Source:') :]).splitlines()
     gravity = ' '.join(f'{g:g}' for g in tree.gravity)
@@ -219,7 +213,7 @@ def _comment(subject: Subject) -> str:
         'Order of the elements of all arrays:',
         *(
             f'  {k}  {names[i]}: {_KINDS[tree.joint_is_prismatic[i]]}'
-            for k, i in enumerate(_coordinates(subject))
+            for k, i in enumerate(subject.mechanism.equations.coordinates)
         ),
         f'Gravity {gravity} m/s^2 in the base. Friction and drive inertia: in control laws only.',
         f'Description, sha256: {hashlib.sha256(tree.xml.encode()).hexdigest()}',

@@ -31,11 +31,12 @@ import sympy
 from sympy.polys.domains import QQ, ZZ
 from sympy.polys.rings import PolyElement, ring
 
-from robot_dynamics_ros.dynamics import FORMULATIONS, Formulation
+from robot_dynamics_ros.dynamics import FORMULATIONS, make_formulation
 from robot_dynamics_ros.errors import MechanismError, ParameterError, known_name
 from robot_dynamics_ros.model import Mechanism, RobotTree
-from robot_dynamics_ros.symbolic.named_robot import NamedRobot, RobotSymbol, name_constants
-from robot_dynamics_ros.symbolic.outputs import formulation_with
+from robot_dynamics_ros.model.dependence import Affine
+from robot_dynamics_ros.model.mechanism import mechanism_of
+from robot_dynamics_ros.symbolic.named_robot import RobotSymbol, name_constants
 from robot_dynamics_ros.symbolic.trace import Operand, Traced, reachable
 
 Progress = Callable[[str, float], None]
@@ -81,7 +82,7 @@ def derive(
     Args:
         robot: A tree with numeric constants, or a mechanism whose joint positions are linear in
             its coordinates.
-        formulation: Name of the formulation to run; a mechanism requires 'kane'.
+        formulation: Name of the formulation to run.
         progress: Callback ``(step, done)`` with the current step and the completed fraction.
 
     Raises:
@@ -93,9 +94,14 @@ def derive(
         of six with full inertia tensors.
     """
     report = progress or (lambda step, done: None)
-    tree = robot.tree if isinstance(robot, Mechanism) else robot
-    named = name_constants(tree.open)
-    model, chosen = _model(robot, formulation, named)
+    mechanism = mechanism_of(robot)
+    named = name_constants(mechanism.tree)
+    closed = _linear(mechanism, formulation)
+    if _is_sum_of_angles(closed):
+        model = make_formulation(formulation, mechanism.with_tree(named.tree))
+        chosen = list(mechanism.equations.coordinates)
+    else:  # derived for all joints, then substituted
+        model, chosen = make_formulation(formulation, named.tree), list(range(len(named.q)))
     q, v = named.q[chosen], named.v[chosen]
     report('mass matrix', 0.0)
     M = model.mass_matrix(q)
@@ -114,53 +120,56 @@ def derive(
             entries.append(expression(algebra, polynomials.get(entry, entry)))
             done += 1
         matrices.append(sympy.ImmutableMatrix(*array.shape, entries))
-    if tree.coupling is not None:
-        matrices, chosen = _coupled(tree, *matrices)
+    if not _is_sum_of_angles(closed):
+        chosen = list(mechanism.equations.coordinates)
+        matrices = _substituted(closed, chosen, *matrices)
     report('done', 1.0)
     used = {symbol.name for matrix in matrices for symbol in matrix.free_symbols}
     return ClosedForm(
-        tree.name,
+        mechanism.name,
         formulation,
-        tuple((f'q{i + 1}', tree.open.joint_names[i]) for i in chosen),
+        tuple((f'q{i + 1}', mechanism.tree.joint_names[i]) for i in chosen),
         tuple(parameter for parameter in named.parameters if parameter.name in used),
         *matrices,
     )
 
 
-def _coupled(
-    tree: RobotTree, M: sympy.Matrix, C: sympy.Matrix, Cv: sympy.Matrix, G: sympy.Matrix
-) -> tuple[list[sympy.Matrix], list[int]]:
-    """Return the equations in the independent joints, and the indices of these joints."""
-    coupling = tree.coupling
-    assert coupling is not None  # otherwise all joints are independent
-    chosen = [coupling.joint_names.index(name) for name in tree.joint_names]
-    rate = sympy.Matrix(*coupling.rate.shape, [sympy.nsimplify(x) for x in coupling.rate.ravel()])
-    offset = sympy.Matrix([sympy.nsimplify(x) for x in coupling.offset])
+def _is_sum_of_angles(closed: Affine) -> bool:
+    """Whether all joint positions are sums of integer multiples of the coordinates."""
+    return closed.rate.dtype.kind == 'i' and not closed.offset.any()
+
+
+def _substituted(
+    closed: Affine,
+    chosen: list[int],
+    M: sympy.Matrix,
+    C: sympy.Matrix,
+    Cv: sympy.Matrix,
+    G: sympy.Matrix,
+) -> list[sympy.Matrix]:
+    """Return the equations in the coordinates, from those in all joints."""
+    rate = sympy.Matrix(*closed.rate.shape, [sympy.nsimplify(x) for x in closed.rate.ravel()])
+    offset = sympy.Matrix([sympy.nsimplify(x) for x in closed.offset])
     for letter, constant in (('q', offset), ('v', 0 * offset)):
-        symbols = [sympy.Symbol(f'{letter}{i + 1}') for i in range(tree.bodies)]
+        symbols = [sympy.Symbol(f'{letter}{i + 1}') for i in range(len(offset))]
         values = rate * sympy.Matrix([symbols[i] for i in chosen]) + constant
         substitutions = dict(zip(symbols, values, strict=True))
         M, C, Cv, G = (matrix.subs(substitutions, simultaneous=True) for matrix in (M, C, Cv, G))
     projected = (rate.T * M * rate, rate.T * C * rate, rate.T * Cv, rate.T * G)
-    return [sympy.ImmutableMatrix(matrix) for matrix in projected], chosen
+    return [sympy.ImmutableMatrix(matrix) for matrix in projected]
 
 
-def _model(
-    robot: RobotTree | Mechanism, formulation: str, named: NamedRobot
-) -> tuple[Formulation, list[int]]:
-    """Return the symbolic formulation, and the joints whose positions are its coordinates."""
+def _linear(mechanism: Mechanism, formulation: str) -> Affine:
+    """Return the joint positions by the coordinates; refuse what symbols cannot express."""
     if FORMULATIONS[known_name('formulation', formulation, FORMULATIONS)].numbers_only:
         raise ParameterError('formulation', formulation, 'it computes on numbers only')
-    model = formulation_with(robot, named.tree, formulation)
-    if not isinstance(robot, Mechanism):
-        return model, list(range(robot.bodies))
-    if robot.closed_form is None:
+    if not isinstance(mechanism.closed_form, Affine):
         raise MechanismError(
-            f'mechanism {robot.name!r}',
+            f'mechanism {mechanism.name!r}',
             'its joint positions are not linear functions of its coordinates',
             'closed-form equations exist only for parallelograms and similar loops',
         )
-    return model, list(robot.equations.coordinates)
+    return mechanism.closed_form
 
 
 #: Integer multiples of the angles; in a Fourier sum, the first nonzero one is positive.

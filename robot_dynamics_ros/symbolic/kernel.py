@@ -298,8 +298,8 @@ def compile_kernel(
     Python; this is logged once.
 
     Args:
-        tree: The robot; or a mechanism with a closed form, which requires formulation 'kane': its
-            n coordinates replace the joint positions, its drive efforts replace ``tau``.
+        tree: The robot; or a mechanism with a closed form: its n coordinates replace the joint
+            positions, its drive efforts replace ``tau``.
         formulation: Name of the formulation. 'pinocchio' computes on numbers only and is called
             directly.
         outputs: Outputs to compute, see :class:`KernelSet`.
@@ -308,8 +308,7 @@ def compile_kernel(
     Raises:
         UnknownNameError: A formulation, output or frame does not exist; the message lists the
             known ones.
-        ParameterError: The robot's constants are symbols, or the formulation does not support
-            closed loops.
+        ParameterError: The robot's constants are symbols.
         MechanismError: The mechanism has no closed form.
     """
     of_frame = any([known_output(name).of_frame for name in outputs])
@@ -326,7 +325,8 @@ def compile_kernel(
         backend = _fastest(
             partial(generated_machine_code, *wanted), partial(generated_source, *wanted)
         )
-    return KernelSet(backend, arguments, tree if isinstance(tree, Mechanism) else None)
+    loops = subject.mechanism.equations.loops
+    return KernelSet(backend, arguments, subject.mechanism if loops else None)
 
 
 def _regular(mechanism: Mechanism, kernel: Kernel) -> Kernel:

@@ -10,18 +10,20 @@ from typing import NamedTuple
 import numpy as np
 
 from robot_dynamics_ros.disk_cache import new_digest
-from robot_dynamics_ros.dynamics import Formulation, make_formulation, potential_energy
-from robot_dynamics_ros.dynamics.kane_loops import KaneMechanism
+from robot_dynamics_ros.dynamics import make_formulation, potential_energy
 from robot_dynamics_ros.dynamics.newton_euler import NewtonEuler
-from robot_dynamics_ros.errors import ParameterError, known_name
+from robot_dynamics_ros.dynamics.reduced import Reduced
+from robot_dynamics_ros.errors import known_name
 from robot_dynamics_ros.model import (
     BodyFrame,
     Mechanism,
     RobotTree,
+    TreeState,
     frame_jacobian,
     frame_motion,
     frame_pose,
 )
+from robot_dynamics_ros.model.mechanism import mechanism_of
 from robot_dynamics_ros.spatial.linear_algebra import solve_positive_definite
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.straight_line import (
@@ -35,42 +37,26 @@ from robot_dynamics_ros.symbolic.straight_line import (
 CONSTANTS = ('axis', 'R_PJ', 'p_PJ', 'mass', 'com', 'inertia', 'gravity')
 
 
-def formulation_with(robot: RobotTree | Mechanism, tree: RobotTree, name: str) -> Formulation:
-    """Return the formulation of a robot with another tree, see :meth:`Mechanism.with_tree`.
-
-    Raises:
-        UnknownNameError: There is no such formulation; the message lists the known ones.
-        ParameterError: The formulation does not support closed loops.
-    """
-    if not isinstance(robot, Mechanism):
-        return make_formulation(name, tree)
-    if name != KaneMechanism.name:
-        raise ParameterError('formulation', name, f"closed loops need '{KaneMechanism.name}'")
-    return KaneMechanism(robot.with_tree(tree))
-
-
 class Subject:
     """The robot, formulation and frame of a set of kernels.
 
     Args:
-        robot: A tree; or a mechanism, whose n coordinates replace the joint positions, which must
-            be linear in them.
-        formulation: Name of the formulation; 'kane' for a mechanism.
+        robot: A tree; or a mechanism with a closed form, whose n coordinates replace the joint
+            positions.
+        formulation: Name of the formulation.
         frame: Name of the frame for the outputs that depend on one.
 
     Raises:
         UnknownNameError: There is no such formulation; the message lists the known ones.
-        ParameterError: The formulation does not support closed loops.
     """
 
     def __init__(self, robot: RobotTree | Mechanism, formulation: str, frame: str) -> None:
         self.n, self.formulation_name, self.frame_name = robot.n, formulation, frame
-        self.mechanism = robot if isinstance(robot, Mechanism) else None
-        self.tree = robot.tree if isinstance(robot, Mechanism) else robot
-        self.formulation = formulation_with(robot, self.tree, formulation)
+        self.mechanism = mechanism_of(robot)
+        self.tree = self.mechanism.tree
+        self.formulation = make_formulation(formulation, robot)
         # Without gravity, the mass matrix has no terms that cancel only numerically.
-        weightless = self.tree.with_gravity((0.0, 0.0, 0.0))
-        self.weightless = formulation_with(robot, weightless, formulation)
+        self.weightless = make_formulation(formulation, robot.with_gravity((0.0, 0.0, 0.0)))
 
     @property
     def frame(self) -> BodyFrame:
@@ -79,15 +65,13 @@ class Subject:
 
     def digest(self, of_frame: bool = False) -> bytes:
         """Return a digest of all numbers that the formulas use, optionally those of the frame."""
-        tree, mechanism = self.tree, self.mechanism
-        arrays = [getattr(tree, name) for name in ('parent', 'prismatic', *CONSTANTS)]
-        if tree.coupling is not None:
-            arrays += [tree.coupling.rate, tree.coupling.offset]
-        if mechanism is not None:
-            arrays += [self.joint_rates(), mechanism.drive, mechanism.positions(np.zeros(self.n))]
+        arrays = [getattr(self.tree, name) for name in ('parent', 'prismatic', *CONSTANTS)]
+        arrays.append(self.mechanism.drive)
         if of_frame:
             arrays += self.frame
-        digest = new_digest()
+        shapes = {'u': self.n}, {'q': (self.tree.bodies,)}
+        positions = trace_function('positions', *shapes, lambda u: (self.positions(u),))
+        digest = new_digest(positions.listing().encode())
         for array in arrays:
             numbers = np.asarray(array, dtype=float)
             digest.update(repr(numbers.shape).encode() + numbers.tobytes())
@@ -101,15 +85,13 @@ class Subject:
         """
         return known_output(output).arguments(output, self.n, self.tree.bodies)
 
-    def joint_positions(self, q: Array) -> Array:
+    def positions(self, q: Array) -> Array:
         """Return the positions of all joints of the tree at coordinates q."""
-        return q if self.mechanism is None else self.mechanism.positions(q)
+        return self.mechanism.positions(q)
 
-    def joint_rates(self) -> Array:
-        """Return the exact Jacobian of all joints by the coordinates, shape (joints, n)."""
-        if self.mechanism is None or self.mechanism.closed_form is None:
-            return np.eye(self.tree.n, dtype=int)
-        return self.mechanism.closed_form[0]
+    def state(self, q: Array, v: Array, a: Array) -> TreeState:
+        """Return the motion of all joints of the tree for a motion of the coordinates."""
+        return self.mechanism.tree_state(q, v, a)
 
 
 class Output(NamedTuple):
@@ -154,55 +136,47 @@ def _mass_matrix(subject: Subject, q: Array) -> Array:
 
 
 def _forward_dynamics(subject: Subject, q: Array, v: Array, tau: Array) -> Array:
-    if subject.mechanism is not None:  # its drives may differ from its coordinates
-        return subject.formulation.forward_dynamics(q, v, tau)
-    M, bias = _mass_matrix(subject, q), subject.formulation.bias_forces(q, v)
-    return solve_positive_definite(M, tau - bias)
+    force = subject.formulation.generalized_forces(q, tau)
+    bias = subject.formulation.bias_forces(q, v)
+    return solve_positive_definite(_mass_matrix(subject, q), force - bias)
 
 
 def _energies(subject: Subject, q: Array, v: Array) -> Array:
     r"""Return :math:`\tfrac12 v^T(Mv)` and U; ``M v`` is the effort for an acceleration v."""
-    if subject.mechanism is None:
-        momentum = subject.weightless.inverse_dynamics(q, 0 * v, v)
-    else:
-        momentum = subject.weightless.mass_matrix(q) @ v
-    potential = potential_energy(subject.tree, subject.joint_positions(q))
+    efforts = subject.weightless.inverse_dynamics(q, 0 * v, v)
+    momentum = subject.weightless.generalized_forces(q, efforts)
+    potential = potential_energy(subject.tree, subject.positions(q))
     return np.array([(v @ momentum) / 2, potential])
 
 
 def _frame_motion(subject: Subject, q: Array, v: Array) -> tuple[Array, ...]:
-    A = subject.joint_rates()
-    R, p, J, drift = frame_motion(subject.tree, subject.joint_positions(q), A @ v, subject.frame)
-    return R, p, J @ A, drift
+    state = subject.state(q, v, 0 * v)
+    R, p, J, drift = frame_motion(subject.tree, state.q, state.v, subject.frame)
+    return R, p, J @ state.A, drift + J @ state.gamma
 
 
 def _derivatives(subject: Subject, q: Array, v: Array, a: Array) -> tuple[Array, ...]:
     if q.dtype != object:
         return tuple(subject.formulation.derivatives(q, v, a))
     tau = subject.formulation.inverse_dynamics(q, v, a)
-    by_a = _mass_matrix(subject, q) if subject.mechanism is None else jacobian(tau, a)
+    direct = subject.mechanism.drives_coordinates
+    by_a = _mass_matrix(subject, q) if direct else jacobian(tau, a)
     return jacobian(tau, q), jacobian(tau, v), by_a
 
 
 def _frame_pose(subject: Subject, q: Array) -> tuple[Array, ...]:
-    return tuple(frame_pose(subject.tree, subject.joint_positions(q), subject.frame))
+    return tuple(frame_pose(subject.tree, subject.positions(q), subject.frame))
 
 
 def _frame_jacobian(subject: Subject, q: Array) -> Array:
-    J = frame_jacobian(subject.tree, subject.joint_positions(q), subject.frame)
-    return J @ subject.joint_rates()
+    state = subject.state(q, 0 * q, 0 * q)
+    return frame_jacobian(subject.tree, state.q, subject.frame) @ state.A
 
 
 def _regressor(subject: Subject, q: Array, v: Array, a: Array) -> Array:
-    A, tree = subject.joint_rates(), subject.tree
-    positions = tree.joint_positions(subject.joint_positions(q))
-    rates, accelerations = tree.joint_rates(A @ v), tree.joint_rates(A @ a)
-    Y = NewtonEuler(tree.open).regressor(positions, rates, accelerations)
-    if tree.coupling is not None:
-        Y = tree.coupling.rate.T @ Y
-    if isinstance(subject.formulation, KaneMechanism):
-        Y = np.array([subject.formulation.project(q, column) for column in Y.T]).T
-    return Y
+    state, model = subject.state(q, v, a), subject.formulation
+    Y = NewtonEuler(subject.tree).regressor(state.q, state.v, state.a)
+    return model.project(q, Y) if isinstance(model, Reduced) else Y
 
 
 OUTPUTS: dict[str, Output] = {

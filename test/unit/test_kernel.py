@@ -11,6 +11,7 @@ import tracemalloc
 from itertools import repeat
 from pathlib import Path
 
+import linkages
 import numpy as np
 import pytest
 from oracles import PinocchioOracle
@@ -478,11 +479,34 @@ def test_the_kernels_of_a_flat_parallelogram_raise_what_the_recursion_raises():
     assert np.abs(g).max() > 0.0
 
 
-def test_a_mechanism_is_refused_where_it_has_no_kernels(mechanism):
-    with pytest.raises(ParameterError, match="closed loops need 'kane'"):
-        compile_kernel(mechanism, 'newton_euler')
+def test_a_mechanism_without_a_closed_form_has_no_kernels(mechanism):
     with pytest.raises(MechanismError, match='cannot be solved for symbols'):
         compile_kernel(dataclasses.replace(mechanism, closed_form=None), 'kane')
+
+
+@pytest.mark.slow
+def test_a_formula_of_the_loop_makes_kernels_of_every_formulation(rng):
+    """The oracle is Kane's recursion with the loops solved by Newton's method."""
+    files, formula = linkages.slider_crank(0.2, 0.6), linkages.slider_crank_form(0.2, 0.6)
+    mechanism, model = (
+        load_mechanism(*files, closed_form=formula),
+        KaneMechanism(load_mechanism(*files)),
+    )
+    outputs = ('inverse_dynamics', 'forward_dynamics', 'derivatives', 'frame_motion')
+    kernels = compile_kernel(mechanism, 'newton_euler', outputs, 'piston')
+    motion = rng.normal(size=(3, 1))
+    state = model.tree_state(*motion)
+    R, p, J, drift = frame_motion(model.mechanism.tree, state.q, state.v, 'piston')
+    expected = {
+        'inverse_dynamics': [model.inverse_dynamics(*motion)],
+        'forward_dynamics': [model.forward_dynamics(*motion)],
+        'derivatives': list(model.derivatives(*motion)),
+        'frame_motion': [R, p, J @ state.A, drift + J @ state.gamma],
+    }
+    for name, results in expected.items():
+        inputs = motion[: len(OUTPUTS[name].inputs)]
+        for one, other in zip(call(kernels, name, 1, *inputs), results, strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-11, atol=1e-12)
 
 
 WITHOUT_COMPILER = """

@@ -185,6 +185,80 @@ def test_shipped_limits_keep_away_from_singular_configurations(mechanisms):
                 assert np.all((tree.position_lower <= q) & (q <= tree.position_upper))
 
 
+@pytest.mark.parametrize('name', ['gripper', 'geared_five_bar'])
+def test_mimic_joints_follow_within_a_loop_and_on_it(mechanisms, name, rng):
+    mechanism = mechanisms[name]
+    relations = linkages.FINGERS if name == 'gripper' else linkages.GEAR
+    assert not {follower for follower, *_ in relations} & {*mechanism.joint_names}
+    names, q = mechanism.tree.joint_names, mechanism.positions(near(mechanism, rng))
+    position = dict(zip(names, q, strict=True))
+    for follower, followed, multiplier, offset in relations:
+        expected = multiplier * position[followed] + offset
+        assert position[follower] == pytest.approx(expected, abs=1e-15)
+
+
+def test_linear_loops_with_mimic_joints_are_those_that_newton_solves(mechanisms, rng):
+    closed = load_mechanism(*linkages.gripper(linkages.GRIPPER_FORM))
+    u, ud, udd = near(closed, rng), *rng.normal(size=(2, 3))
+    solved = mechanisms['gripper'].tree_state(u, ud, udd)
+    for found, expected in zip(closed.tree_state(u, ud, udd), solved, strict=True):
+        np.testing.assert_allclose(found, expected, atol=1e-14)
+
+
+def test_a_formula_of_the_loop_gives_what_newton_finds(mechanisms, rng):
+    solved, formula = mechanisms['slider_crank'], linkages.slider_crank_form(0.2, 0.6)
+    explicit = load_mechanism(*linkages.slider_crank(0.2, 0.6), closed_form=formula)
+    motion = rng.normal(size=(3, 1))
+    for found, expected in zip(
+        explicit.tree_state(*motion), solved.tree_state(*motion), strict=True
+    ):
+        np.testing.assert_allclose(found, expected, atol=1e-13)
+
+
+@pytest.mark.parametrize(
+    ('formula', 'problem'),
+    [
+        (linkages.slider_crank_form(0.2, 0.61), 'leaves a gap of'),
+        (lambda u: {'rod_joint': u[0]}, "joint 'piston_joint' is missing"),
+        (lambda u: {'crank_joint': u[0]}, "'crank_joint' is not a dependent joint"),
+    ],
+)
+def test_a_wrong_formula_of_the_loop_is_refused(formula, problem):
+    with pytest.raises(MechanismError, match=f'closed_form.*{problem}'):
+        load_mechanism(*linkages.slider_crank(0.2, 0.6), closed_form=formula)
+
+
+def test_a_mimic_joint_is_no_coordinate():
+    urdf, loops = linkages.geared_five_bar()
+    with pytest.raises(MechanismError, match="'geared_joint' is not a joint that follows"):
+        load_mechanism(urdf, loops.replace('coordinates: [crank', 'coordinates: [geared'))
+
+
+def test_a_motion_keeps_its_branch_where_a_jump_from_the_assembly_finds_two():
+    """The straight way is torn, and two of the four roots beyond have the same determinant."""
+    mechanism = load_mechanism(*linkages.double_five_bar())
+    start, corner, end = np.array([[4.65, 1.51], [4.65, -1.51], [1.63, -1.51]])
+    with pytest.raises(MechanismError, match='no root continues the assembly.*near='):
+        mechanism.positions(end)
+    model, still = make_formulation('newton_euler', mechanism), np.zeros(2)
+
+    def elbows():
+        """Return the sine of the angle between the rods of each pair."""
+        q = dict(zip(mechanism.tree.joint_names, model.tree_state(u, still, still).q, strict=True))
+        a, b = q['a_joint'], q['b_joint']
+        return [math.sin(b + q[f'b{k}_joint'] - a - q[f'a{k}_joint']) for k in (1, 2)]
+
+    u = start
+    signs = np.sign(elbows())
+    for one, other in ((start, corner), (corner, end)):
+        for u in np.linspace(one, other, 9):
+            assert np.isfinite(model.inverse_dynamics(u, still, still)).all()
+            assert (np.sign(elbows()) == signs).all()
+    np.testing.assert_array_equal(u, end)
+    # Where the last solution leads nowhere, the assembly does.
+    np.testing.assert_allclose(model.tree_state(start, still, still).q, mechanism.assembled)
+
+
 # ---- loop equations -----------------------------------------------------------------------------
 
 

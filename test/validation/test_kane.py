@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from types import SimpleNamespace
 
 import linkages
@@ -25,10 +26,9 @@ from oracles import PinocchioOracle
 from samples import DOWN_Z, random_state, sample
 
 from robot_dynamics_ros.description.shipped import shipped_mechanism
-from robot_dynamics_ros.dynamics import make_formulation
+from robot_dynamics_ros.dynamics import FORMULATIONS, Formulation, make_formulation
 from robot_dynamics_ros.dynamics.joint_terms import JointTerms
 from robot_dynamics_ros.dynamics.kane import Kane
-from robot_dynamics_ros.dynamics.kane_loops import KaneMechanism
 from robot_dynamics_ros.errors import ShapeError, SingularityError, UnknownNameError
 from robot_dynamics_ros.model import load_mechanism
 
@@ -332,30 +332,39 @@ def test_efforts_equal_the_projected_tree_of_pinocchio(kane, name, rng):
     np.testing.assert_allclose(model.gravity_forces(u), g, rtol=1e-11, atol=1e-12)
 
 
-def test_four_bar_swings_as_in_mujoco(kane):
-    """Both move under constant torques; MuJoCo holds the pin with its connect constraint."""
-    model = kane['four_bar']
+@pytest.mark.parametrize(
+    ('name', 'mimic', 'u', 'tau'),
+    [
+        ('four_bar', (), [0.3, -0.1], [-130.0, 10.0]),
+        ('gripper', linkages.FINGERS, [0.3, -0.1, 0.05], [20.0, -8.0, 6.0]),
+        ('geared_five_bar', linkages.GEAR, [1.0], [4.0]),
+    ],
+)
+def test_a_mechanism_swings_as_in_mujoco(kane, name, mimic, u, tau):
+    """Both move under constant torques; MuJoCo holds pin and mimic joints with constraints."""
+    model = kane[name]
     mechanism, tree = model.mechanism, model.mechanism.tree
     spec = mujoco.MjSpec.from_string(
         tree.xml.replace('</robot>', '<mujoco><compiler fusestatic="false"/></mujoco></robot>')
     )
     spec.option.timestep, spec.option.gravity = 1e-4, DOWN_Z
     spec.option.integrator = mujoco.mjtIntegrator.mjINT_RK4
-    for frame in ('arm_pin', 'rod_pin'):
+    [loop] = mechanism.equations.loops
+    for frame in (loop.first, loop.second):
         spec.body(frame).add_site(name=frame)
-    # The connect constraint is a stiff spring with a time constant of two steps.
-    spec.add_equality(
-        type=mujoco.mjtEq.mjEQ_CONNECT,
-        objtype=mujoco.mjtObj.mjOBJ_SITE,
-        name1='arm_pin',
-        name2='rod_pin',
-        solref=[2e-4, 1.0],
-        solimp=[0.9999, 0.9999, 0.001, 0.5, 2],
-    )
+    # The constraints are stiff springs with a time constant of two steps.
+    stiff = {'solref': [2e-4, 1.0], 'solimp': [0.9999, 0.9999, 0.001, 0.5, 2]}
+    pin_kind, site = mujoco.mjtEq.mjEQ_CONNECT, mujoco.mjtObj.mjOBJ_SITE
+    spec.add_equality(type=pin_kind, objtype=site, name1=loop.first, name2=loop.second, **stiff)
+    for follower, joint, multiplier, offset in mimic:
+        gear = spec.add_equality(
+            type=mujoco.mjtEq.mjEQ_JOINT, name1=follower, name2=joint, **stiff
+        )
+        gear.data[:2] = offset, multiplier
     world = spec.compile()
     world.geom_contype[:] = world.geom_conaffinity[:] = 0
     data = mujoco.MjData(world)
-    u, tau = np.array([0.3, -0.1]), np.array([-130.0, 10.0])
+    u, tau, n = np.array(u), np.array(tau), mechanism.n
     q = mechanism.positions(u)
     at = [world.joint(name).qposadr[0] for name in tree.joint_names]
     data.qpos[at] = q
@@ -363,10 +372,10 @@ def test_four_bar_swings_as_in_mujoco(kane):
     for _ in range(2000):
         mujoco.mj_step(world, data)
 
-    x = np.concatenate([u, np.zeros(2)])
+    x = np.concatenate([u, np.zeros(n)])
 
     def rate(x):
-        return np.concatenate([x[2:], model.forward_dynamics(x[:2], x[2:], tau)])
+        return np.concatenate([x[n:], model.forward_dynamics(x[:n], x[n:], tau)])
 
     step = 0.02
     for _ in range(10):
@@ -378,7 +387,7 @@ def test_four_bar_swings_as_in_mujoco(kane):
     reached = data.qpos[at][list(mechanism.equations.coordinates)]
     assert np.max(np.abs(reached - u)) > 0.2
     # The constraint yields by about 1e-4 of its load.
-    np.testing.assert_allclose(x[:2], reached, atol=3e-4)
+    np.testing.assert_allclose(x[:n], reached, atol=3e-4)
 
 
 # ---- identities ---------------------------------------------------------------------------------
@@ -603,13 +612,32 @@ def test_weld_carries_what_the_drives_and_the_weight_need(kane):
 # ---- public interface ---------------------------------------------------------------------------
 
 
-def test_make_formulation_takes_a_mechanism_and_lists_what_can_be_had(kane):
-    model = kane['parallelogram']
-    assert isinstance(model, KaneMechanism)
-    with pytest.raises(
-        UnknownNameError, match="formulation of a mechanism 'newton_euler'; known: kane"
-    ):
-        make_formulation('newton_euler', model.mechanism)
+@pytest.mark.parametrize('name', ['parallelogram', 'gripper', 'geared_five_bar', 'ball_linkage'])
+@pytest.mark.parametrize('formulation', FORMULATIONS)
+def test_every_formulation_of_a_mechanism_agrees_with_kanes_recursion(
+    kane, name, formulation, rng
+):
+    """The derivatives of the oracle are complex steps through Kane's recursion and the loops."""
+    expected = kane[name]
+    model = make_formulation(formulation, expected.mechanism)
+    u, ud, udd = motion(expected, rng)
+    tau = expected.inverse_dynamics(u, ud, udd)
+    close = partial(np.testing.assert_allclose, rtol=1e-9, atol=1e-9)
+    close(model.inverse_dynamics(u, ud, udd), tau)
+    close(model.mass_matrix(u), expected.mass_matrix(u))
+    close(model.gravity_forces(u), expected.gravity_forces(u))
+    close(model.bias_forces(u, ud), expected.bias_forces(u, ud))
+    close(model.forward_dynamics(u, ud, tau), udd)
+    if formulation != 'pinocchio':  # its matrix is not the Christoffel matrix
+        close(model.coriolis_matrix(u, ud), Formulation.coriolis_matrix(expected, u, ud))
+    derivatives = Formulation.derivatives(expected, u, ud, udd)
+    for found, right in zip(model.derivatives(u, ud, udd), derivatives, strict=True):
+        close(found, right)
+
+
+def test_an_unknown_formulation_of_a_mechanism_is_refused(kane):
+    with pytest.raises(UnknownNameError, match="unknown formulation 'euler'; known: kane"):
+        make_formulation('euler', kane['parallelogram'].mechanism)
 
 
 def test_arguments_of_the_tree_are_refused(kane):

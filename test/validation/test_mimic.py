@@ -17,7 +17,7 @@ from robot_dynamics_ros.dynamics import make_formulation
 from robot_dynamics_ros.dynamics.energy import kinetic_energy, potential_energy
 from robot_dynamics_ros.dynamics.kane import link_contributions, mass_from_partials
 from robot_dynamics_ros.dynamics.registry import FORMULATIONS
-from robot_dynamics_ros.errors import MechanismError, ModelError
+from robot_dynamics_ros.errors import ModelError
 from robot_dynamics_ros.identification.regressor import inertial_parameters, regressor
 from robot_dynamics_ros.kinematics.numeric import inverse_kinematics
 from robot_dynamics_ros.model import load_mechanism, load_robot
@@ -308,11 +308,10 @@ def test_a_follower_without_a_leader_is_locked_and_told(before, after):
     assert any("joint 'g2'" in text and 'is locked at 0' in text for text in tree.remarks)
 
 
-def test_what_has_no_reduced_form_says_so():
+def test_a_mechanism_file_couples_or_locks_the_mimic_joints():
     tree = load_robot(gripper().xml)
     with pytest.raises(ModelError, match='has mimic joints; use make_formulation'):
         FORMULATIONS['kane'](tree)
     loops = '{coordinates: [j1, g1], actuators: {a: {rate: {j1: 1}}, b: {rate: {g1: 1}}}}'
-    with pytest.raises(MechanismError, match=r'has both loops and mimic joints \(g2, g3\).*lock'):
-        load_mechanism(gripper().xml, loops)
+    assert load_mechanism(gripper().xml, loops).joint_names == ('j1', 'g1')
     assert load_mechanism(gripper().xml, loops, mimic='lock').tree.joint_names == ('j1', 'g1')

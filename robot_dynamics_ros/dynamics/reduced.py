@@ -1,0 +1,280 @@
+# SPDX-License-Identifier: Apache-2.0
+r"""Any formulation of a spanning tree, reduced to the independent coordinates of a mechanism.
+
+The joints q of the tree are functions of the N coordinates u, see ``model.mechanism``. By the
+principle of virtual power, neither the forces that close loops nor those of gears appear:
+
+.. math::
+    A^T\tau_{tree}(q, A\dot u, A\ddot u+\gamma) = B^T\tau, \qquad M = A^TM_{tree}A, \qquad
+    C = A^T(C_{tree}A + M_{tree}\dot A),
+
+where :math:`\dot A = \tfrac12\,\partial\gamma/\partial\dot u`. The drives have the rates
+:math:`\sigma = B\dot u`; with one drive on each coordinate, B is the identity. A constant A (mimic
+joints) preserves the structure of every term.
+
+The derivatives follow from those of the tree's formulation; with the forces
+:math:`\rho = \tau_{tree} - D^T\tau` that the loops and gears transmit,
+
+.. math::
+    B^T\frac{\partial\tau}{\partial u} = A^T\Big(\frac{\partial\tau_{tree}}{\partial q}A
+    + \frac{\partial\tau_{tree}}{\partial v}\frac{\partial v}{\partial u}
+    + M_{tree}\frac{\partial a}{\partial u}\Big) + \frac{\partial A^T}{\partial u}\rho .
+
+Source: Kane's equation with the rates A, Ma, Xu, Li 1988, sections 1 and 3; the same elimination
+as in Featherstone 2008, *Rigid Body Dynamics Algorithms*, chapters 8 (loops) and 10 (gears).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from robot_dynamics_ros.dynamics.formulation import (
+    Formulation,
+    InverseDynamicsDerivatives,
+    Wrenches,
+)
+from robot_dynamics_ros.dynamics.loop_forces import PinForce, pin_forces
+from robot_dynamics_ros.errors import MechanismError, ShapeError, SingularityError
+from robot_dynamics_ros.model import Mechanism, RobotTree, TreeState
+from robot_dynamics_ros.model.dependence import Affine
+from robot_dynamics_ros.model.mechanism import mechanism_of
+from robot_dynamics_ros.spatial.linear_algebra import real_values, solve, solve_positive_definite
+from robot_dynamics_ros.spatial.scalar import Array, common_dtype, jacobian, zeros
+
+_DRIVE_SINGULAR_BELOW = 1e-6
+
+
+class Reduced(Formulation):
+    r"""Dynamics of a mechanism in its N independent coordinates u.
+
+    .. math:: M(u)\,\ddot u + c(u, \dot u) + g(u) = B^T\tau + \sum_i J_i^T F_i
+
+    ``mass_matrix``, ``bias_forces``, ``gravity_forces`` and ``coriolis_matrix`` are the terms of
+    this equation, generalized forces of the coordinates; ``inverse_dynamics`` and
+    ``forward_dynamics`` use the efforts :math:`\tau` of the drives. The arguments q, v, a of the
+    base class are u and its derivatives here, of shape (N,). Row i of ``wrenches`` is for body i
+    of the tree, shape (n, 6).
+
+    Loops that are solved by iteration start from the last solution, so that a motion keeps its
+    branch beyond the reach of the declared assembly.
+
+    Attributes:
+        mechanism: The mechanism; of a robot with mimic joints, one without loops.
+        open: The formulation of the tree, in which every joint is independent; it has the methods
+            of its paper beyond the common interface.
+
+    Args:
+        make: The formulation to reduce.
+        robot: The mechanism, or a robot with mimic joints.
+
+    Validity: loops of rigid bodies away from singular configurations; as many drives as degrees
+    of freedom. Symbols require a mechanism with a closed form, or an explicit tree state.
+    Cost: that of the tree and a few products with A, after the loops are solved.
+    """
+
+    def __init__(
+        self, make: Callable[[RobotTree], Formulation], robot: RobotTree | Mechanism
+    ) -> None:
+        mechanism = mechanism_of(robot)
+        self.open = make(mechanism.tree)
+        self.name = self.open.name
+        self.numbers_only = self.open.numbers_only
+        self.mechanism, self.n = mechanism, mechanism.n
+        self.tree = robot.tree if isinstance(robot, Mechanism) else robot
+        self._last: Array | None = None
+
+    def tree_state(self, u: Array, ud: Array, udd: Array, near: Array | None = None) -> TreeState:
+        """Return the motion of all joints for a motion of the coordinates.
+
+        See :meth:`Mechanism.tree_state` for arguments and errors; without ``near``, it starts
+        from the last solution, or from the assembly if that leads nowhere.
+        """
+        start = self._last if near is None else near
+        try:
+            state = self.mechanism.tree_state(u, ud, udd, start)
+        except (MechanismError, SingularityError):
+            if near is not None or start is None:
+                raise
+            state = self.mechanism.tree_state(u, ud, udd)
+        if self.mechanism.closed_form is None:
+            self._last = real_values(state.q)
+        return state
+
+    def inverse_dynamics(
+        self, q: Array, v: Array, a: Array, wrenches: Wrenches | None = None
+    ) -> Array:
+        r"""Return the efforts of the drives, :math:`\tau = B^{-T}A^T\tau_{tree}`, shape (N,).
+
+        Args:
+            q: Coordinates u, shape (N,), rad or m.
+            v: Coordinate rates, shape (N,), rad/s or m/s.
+            a: Coordinate accelerations, shape (N,), rad/s^2 or m/s^2.
+            wrenches: External wrenches, see the class; none if None.
+
+        Returns:
+            New array, N m or N, in the order of ``Mechanism.actuator_names``.
+
+        Raises:
+            ShapeError: An argument does not have the shape (N,).
+            MechanismError: The loops cannot be closed at u.
+            SingularityError: The loops or B are (nearly) singular at u.
+            UnknownNameError: A wrench refers to an unknown frame.
+        """
+        self._check(q=q, v=v, a=a)
+        state = self.tree_state(q, v, a)
+        return self._efforts(state, self._forces_at(state, wrenches))
+
+    def mass_matrix(self, q: Array) -> Array:
+        """Return M(u), shape (N, N)."""
+        return self._mass_matrix_at(self._state(q))
+
+    def gravity_forces(self, q: Array) -> Array:
+        """Return g(u), generalized forces, shape (N,)."""
+        state = self._state(q)
+        return state.A.T @ self.open.gravity_forces(state.q)
+
+    def bias_forces(self, q: Array, v: Array, wrenches: Wrenches | None = None) -> Array:
+        """Return c(u, ud) + g(u) - J^T F, generalized forces, shape (N,)."""
+        return self._forces_at(self._state(q, v), wrenches)
+
+    def coriolis_matrix(self, q: Array, v: Array) -> Array:
+        """Return the Coriolis matrix C(u, ud), shape (N, N)."""
+        state = self._state(q, v)
+        C = self.open.coriolis_matrix(state.q, state.v) @ state.A
+        if not self._constant:
+            C = C + self.open.mass_matrix(state.q) @ self._by_rates(state, v) / 2
+        return state.A.T @ C
+
+    def forward_dynamics(
+        self, q: Array, v: Array, tau: Array, wrenches: Wrenches | None = None
+    ) -> Array:
+        """Return the coordinate accelerations for given drive efforts, shape (N,)."""
+        self._check(tau=tau)
+        state = self._state(q, v)
+        force = self.mechanism.actuator_matrix(state.A).T @ tau
+        force = force - self._forces_at(state, wrenches)
+        return solve_positive_definite(self._mass_matrix_at(state), force)
+
+    def derivatives(
+        self, q: Array, v: Array, a: Array, wrenches: Wrenches | None = None
+    ) -> InverseDynamicsDerivatives:
+        r"""Return the derivatives of the drive efforts; see the base class and the module.
+
+        That with respect to accelerations is :math:`B^{-T}M`, symmetric in general only if B is
+        the identity.
+        """
+        self._check(q=q, v=v, a=a)
+        state = self.tree_state(q, v, a)
+        A, at = state.A, (state.q, state.v, state.a)
+        by_q, by_v, M = self.open.derivatives(*at, wrenches)
+        if self._constant:
+            by_u, by_ud = A.T @ by_q @ A, A.T @ by_v @ A
+        else:
+            motion = jacobian(lambda u: _rows(self.mechanism.tree_state(u, v, a, self._last)), q)
+            by_u = A.T @ (by_q @ A + by_v @ motion[:, 0] + M @ motion[:, 1])
+            forces = self.open.inverse_dynamics(*at, wrenches)
+            efforts = self._efforts(state, A.T @ forces)
+            transmitted = forces - self.mechanism.drive.T @ efforts
+            by_u = by_u + np.tensordot(transmitted, motion[:, 2:], 1)
+            by_ud = A.T @ (by_v @ A + M @ self._by_rates(state, v))
+        results = (by_u, by_ud, A.T @ M @ A)
+        return InverseDynamicsDerivatives(*(self._efforts(state, matrix) for matrix in results))
+
+    def generalized_forces(self, q: Array, efforts: Array) -> Array:
+        r"""Return :math:`B^T\tau`, shape of ``efforts``."""
+        return self.mechanism.actuator_matrix(self._state(q).A).T @ efforts
+
+    def project(self, u: Array, efforts: Array) -> Array:
+        r"""Return the drive efforts equivalent in power to efforts at all joints of the tree.
+
+        :math:`\tau = B^{-T}A^T\tau_{tree}` maps joint friction, armature (``joint_terms``) or a
+        spring at any pin to the drives.
+
+        Args:
+            u: Coordinates, shape (N,), rad or m.
+            efforts: Efforts at the joints of the tree, shape (n,) or (n, k), N m or N.
+
+        Returns:
+            New array, shape (N,) or (N, k), N m or N.
+        """
+        shape = (self.mechanism.tree.n, *np.shape(efforts)[1:])
+        if np.shape(efforts) != shape:
+            raise ShapeError('efforts', np.shape(efforts), shape)
+        state = self._state(u)
+        return self._efforts(state, state.A.T @ efforts)
+
+    def loop_forces(
+        self, u: Array, ud: Array, udd: Array, wrenches: Wrenches | None = None
+    ) -> dict[str, PinForce]:
+        """Return the force in the joint that closes each loop, by loop name.
+
+        See :class:`PinForce`; arguments and errors as for ``inverse_dynamics``.
+        """
+        return self._pin_forces(u, ud, udd, wrenches)[0]
+
+    def joint_forces(
+        self, u: Array, ud: Array, udd: Array, wrenches: Wrenches | None = None
+    ) -> Array:
+        """Return the wrench that each joint of the tree exerts on its link, including the drive.
+
+        Returns:
+            New array, shape (n, 6): row i is ``[F; M]`` exerted at joint i by the parent on link
+            i, in axes of link i, about its origin; N, N m. NaN for components that rigid-body
+            mechanics does not determine, see :class:`PinForce`.
+        """
+        return self._pin_forces(u, ud, udd, wrenches)[1]
+
+    @property
+    def _constant(self) -> bool:
+        """Whether A is constant, so that all terms with its derivatives vanish."""
+        return isinstance(self.mechanism.closed_form, Affine)
+
+    def _state(self, u: Array, ud: Array | None = None) -> TreeState:
+        """Return the motion of the tree at zero coordinate acceleration, at rest without ud."""
+        self._check(q=u, v=u if ud is None else ud)
+        zero = zeros(self.n, common_dtype(u) if ud is None else common_dtype(u, ud))
+        return self.tree_state(u, zero if ud is None else ud, zero)
+
+    def _forces_at(self, state: TreeState, wrenches: Wrenches | None = None) -> Array:
+        """Return the generalized forces that the motion of a tree state requires, shape (N,)."""
+        at = (state.q, state.v, state.a)
+        return state.A.T @ self.open.inverse_dynamics(*at, wrenches)
+
+    def _mass_matrix_at(self, state: TreeState) -> Array:
+        return state.A.T @ self.open.mass_matrix(state.q) @ state.A
+
+    def _by_rates(self, state: TreeState, ud: Array) -> Array:
+        r"""Return :math:`\partial\gamma/\partial\dot u`, shape (n, N), which is twice A's rate."""
+        return jacobian(lambda x: self.mechanism.tree_state_at(state.q, x, 0 * ud).gamma, ud)
+
+    def _efforts(self, state: TreeState, forces: Array) -> Array:
+        """Return the drive efforts equivalent to generalized forces, shape of ``forces``."""
+        if self.mechanism.drives_coordinates:
+            return forces
+        rates = real_values(state.A)
+        if rates is not None:
+            measure = self.mechanism.drive_regularity(rates)
+            if not measure >= _DRIVE_SINGULAR_BELOW:
+                raise SingularityError(
+                    f'actuator matrix B of {self.mechanism.name!r}',
+                    measure,
+                    _DRIVE_SINGULAR_BELOW,
+                    'the drives do not control every motion here',
+                )
+        B = self.mechanism.actuator_matrix(state.A)
+        return solve(B.T.astype(common_dtype(B, forces)), forces)
+
+    def _pin_forces(
+        self, u: Array, ud: Array, udd: Array, wrenches: Wrenches | None
+    ) -> tuple[dict[str, PinForce], Array]:
+        self._check(q=u, v=ud, a=udd)
+        state = self.tree_state(u, ud, udd)
+        driven = self.mechanism.drive.T @ self._efforts(state, self._forces_at(state, wrenches))
+        return pin_forces(self.mechanism.equations, state, driven, wrenches)
+
+
+def _rows(state: TreeState) -> Array:
+    """Return v, a and A in columns, shape (n, 2 + N)."""
+    return np.column_stack([state.v, state.a, state.A])

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+r"""Joint positions as explicit functions q(u) of the independent coordinates.
+
+.. math:: \dot q = A\,\dot u, \qquad \ddot q = A\,\ddot u + \gamma, \qquad \gamma = \dot A\,\dot u
+
+``Affine`` joints are those that follow others (mimic joints) and linear loops, ``Explicit`` ones
+loops with a formula; ``mechanism.Implicit`` are loops that are solved by iteration.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from robot_dynamics_ros.spatial.jet import Jet
+from robot_dynamics_ros.spatial.scalar import Array, common_dtype, identity, zeros
+
+
+class Affine(NamedTuple):
+    r"""Positions :math:`q = G\,u + o`; A is G, and gamma is zero.
+
+    Attributes:
+        rate: G, shape (n, N); integers if all entries are.
+        offset: o, shape (n,), rad or m.
+    """
+
+    rate: Array
+    offset: Array
+
+    @property
+    def is_identity(self) -> bool:
+        """Whether every joint is a coordinate, in the same order."""
+        return np.array_equal(self.rate, np.eye(len(self.rate))) and not self.offset.any()
+
+    def positions(self, u: Array, near: Array | None = None) -> Array:
+        """Return q, shape (n,); ``near`` is not needed."""
+        return self.rate @ u + self.offset
+
+    def rates(self, q: Array, ud: Array) -> tuple[Array, Array]:
+        """Return A, shape (n, N), and gamma, shape (n,)."""
+        return self.rate, zeros(len(q), common_dtype(q, ud))
+
+    def after(self, first: Affine) -> Affine:
+        """Return the positions if the argument is itself an affine function."""
+        return Affine(self.rate @ first.rate, self.rate @ first.offset + self.offset)
+
+
+class Explicit(NamedTuple):
+    r"""Positions :math:`q = \phi(u)` by a formula, whose jet gives A and gamma.
+
+    Attributes:
+        formula: :math:`\phi`, from the jet of u to that of q; of numbers or symbols.
+        coordinates: Indices of the joints that are the coordinates.
+    """
+
+    formula: Callable[[Jet], Jet]
+    coordinates: Sequence[int]
+
+    def positions(self, u: Array, near: Array | None = None) -> Array:
+        """Return q, shape (n,); ``near`` is not needed."""
+        return self._jet(u, 0 * u).value
+
+    def rates(self, q: Array, ud: Array) -> tuple[Array, Array]:
+        """Return A, shape (n, N), and gamma, shape (n,)."""
+        jet = self._jet(q[list(self.coordinates)], ud)
+        return jet.J, jet.drift
+
+    def _jet(self, u: Array, ud: Array) -> Jet:
+        dtype = common_dtype(u, ud)
+        return self.formula(Jet(u, ud, identity(len(u), dtype), zeros(len(u), dtype)))
