@@ -47,6 +47,7 @@ from robot_dynamics_ros.recordings.comparison import (
     comparison_arms,
     comparison_figures,
     comparison_report,
+    require_same_robot,
 )
 from robot_dynamics_ros.recordings.metrics.analysis import EFFORTS, AnalysisSettings, analyze_bag
 from robot_dynamics_ros.recordings.metrics.metric import (
@@ -279,6 +280,8 @@ def _whole(
     bag: Path, choice: RobotChoice, tree: RobotTree | None = None
 ) -> tuple[Recording, RobotTree]:
     with choice.read(bag) as reader:
+        if tree is not None and reader.description and not choice.robot:
+            require_same_robot(tree, choice.load(reader), bag)
         tree = tree or choice.load(reader)
         (recording,) = choice.parts(reader, tree, float('inf'))
         return recording, tree

@@ -10,8 +10,6 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import os
-import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
@@ -398,15 +396,6 @@ def mechanism_of(args: argparse.Namespace, loops: Path) -> Mechanism:
     path, mappings = robot_source(args)
     choices: dict[str, Any] = {'effort_limit': _ANY_LIMIT, 'mimic': args.mimic}
     return load_mechanism(path, loops, args.gravity, mappings=mappings, **choices)
-
-
-def command_line(*words: object) -> str:
-    """Return a command of this program as text for a shell, started as this one was."""
-    if Path(sys.argv[0]).stem == 'robot-dynamics':
-        return shlex.join(['robot-dynamics', *map(str, words)])
-    inside = Path.cwd() in Path(sys.executable).parents
-    python = os.path.relpath(sys.executable) if inside else sys.executable
-    return shlex.join([python, '-m', 'robot_dynamics_ros', *map(str, words)])
 
 
 def set_values(words: Sequence[str]) -> dict[str, Any]:

@@ -25,7 +25,6 @@ from robot_dynamics_ros.cli.arguments import (
     ROBOT_HELP,
     SETUP,
     Command,
-    command_line,
     option,
     refuse_given,
 )
@@ -64,7 +63,7 @@ from robot_dynamics_ros.recordings.report.runs import (
     write_correction_report,
     write_tracking_report,
 )
-from robot_dynamics_ros.recordings.report.toolkit import ReportTable
+from robot_dynamics_ros.recordings.report.toolkit import ReportTable, command_line
 from robot_dynamics_ros.simulation.imperfections import (
     Imperfections,
     ImperfectPlant,

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import math
-import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -44,6 +43,7 @@ from robot_dynamics_ros.identification.report import identification_report, pict
 from robot_dynamics_ros.recordings.bag.files import short_name
 from robot_dynamics_ros.recordings.output_folder import atomic_folder, choose_folder, write_json
 from robot_dynamics_ros.recordings.recording import Recording
+from robot_dynamics_ros.recordings.report.toolkit import command_line
 from robot_dynamics_ros.yaml_reader.parsing import read_yaml
 
 #: Files written to the output folder.
@@ -75,7 +75,12 @@ def deliver_results(
     report = identification_report(
         lead, result, evidence, [*remarks[1:], *_bag_sentences(bags)], bags
     )
-    patch_file = output / FILES[1]
+    usable, file = next((bag.bag for bag in bags if not bag.error), 'BAG'), output / FILES[1]
+    steps = [
+        command_line('analyze', usable, '--identified', file),
+        command_line('control', '-p', f'identified:={file}'),
+    ]
+    report = replace(report, steps=steps)
     with atomic_folder(output) as folder:
         urdf, patch, numbers, page = (folder / name for name in FILES)
         urdf.write_text(corrected_urdf(result), encoding='utf-8')
@@ -83,8 +88,6 @@ def deliver_results(
         write_json(numbers, document)
         replace(report, figures=pictures(result, evidence.series)).write(page)
     print_report(report, output)
-    file = shlex.quote(str(patch_file))
-    print(f'next: analyze BAG --identified {file}; in nodes -p identified:={file}')
 
 
 def tilt_remarks(plan: IdentificationPlan, args: argparse.Namespace) -> list[str]:

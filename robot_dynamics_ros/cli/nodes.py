@@ -16,13 +16,13 @@ from robot_dynamics_ros.cli.arguments import (
     SETUP,
     Command,
     Options,
-    command_line,
     option,
     ros_parameters,
 )
 from robot_dynamics_ros.cli.new_robot import parameter_file
 from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.parameters import help_text
+from robot_dynamics_ros.recordings.report.toolkit import command_line
 from robot_dynamics_ros.ros.executables import declared_parameters, run_executable
 from robot_dynamics_ros.yaml_reader.parsing import read_yaml
 

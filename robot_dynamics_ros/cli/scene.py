@@ -256,7 +256,7 @@ def _evaluate(scene: Scene, bag: Path, out: Path) -> tuple[dict[str, Any], Repor
     report = program_report(title, lead, metrics)
     note = f'largest share of an effort limit: {100 * share:.0f} %'
     report = replace(report, notes=[*report.notes, note, *map(str, forces), *scene.remarks])
-    figures = program_figures(run, design, recording, tree.effort_limit)
+    figures = program_figures(run, design, recording, tree)
     motions = [ArmMotion('measured', recording.of_joints(tree.joint_names).position, COLOURS[0])]
     arm = ArmAnimation(tree, tool_frame(tree), recording.time, motions)
     replace(report, figures=figures, arm=arm).write(out / 'report.html')

@@ -74,6 +74,7 @@ def print_report(report: Report, output: Path) -> None:
         else:
             console.print(escape(part.title), style='italic')
             print_lines('dim', '    –', part.lines)
+    print_lines('dim', ' next', report.steps)
     print_lines('dim', ' note', report.notes)
     console.print(f'results: {escape(str(output))}', highlight=False)
 

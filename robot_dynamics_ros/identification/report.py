@@ -38,6 +38,7 @@ from robot_dynamics_ros.spatial.scalar import Array
 
 _FAIR = 10.0  # percent of a joint's effort that may remain unexplained without a warning
 _LEAST = 1e-9  # percent: rounding
+_PERFECT = 0.01  # percent: nothing is left that a model would explain
 _SURE = 3.0  # standard deviations of a change beyond doubt,
 _MATTERS = 0.01  # if it changes a joint's effort by this share
 _ALTERNATES = 0.3  # correlation of successive residuals that counts
@@ -113,6 +114,12 @@ def _verdict(result: Identification, before: Residuals, after: Residuals) -> Met
         return MetricRemark('wrong', text)
     if wrong := implausible(result, after):
         return MetricRemark('wrong', wrong[0])
+    if before.worst <= _PERFECT and after.worst <= _PERFECT:
+        text = (
+            'nothing to correct: the description explains the recordings to '
+            f"{before.worst:.2g} % of a joint's effort"
+        )
+        return MetricRemark('good', text)
     if not after.worst <= max(before.worst, _LEAST):
         text = (
             'the corrected model explains the recordings no better than the description: '

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from robot_dynamics_ros.errors import RecordingError
 from robot_dynamics_ros.estimation.accumulate import Envelope, RmsPeak
 from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.recordings.alignment import Alignment, align, resample
@@ -16,6 +17,7 @@ from robot_dynamics_ros.recordings.metrics.metric import MetricRemark
 from robot_dynamics_ros.recordings.metrics.tracking import Tracking, tool_path
 from robot_dynamics_ros.recordings.plausibility import problem_of
 from robot_dynamics_ros.recordings.recording import Recording
+from robot_dynamics_ros.recordings.report.events import limit_events
 from robot_dynamics_ros.recordings.report.figures import COLOURS, GREY, PlotLine, Plots
 from robot_dynamics_ros.recordings.report.toolkit import (
     FORCE,
@@ -27,11 +29,13 @@ from robot_dynamics_ros.recordings.report.toolkit import (
     ReportTable,
     joint_table,
     joint_titles,
+    joint_units,
     quantity,
 )
 from robot_dynamics_ros.spatial.scalar import Array
 
-_FIRST, _SECOND, _DIFFERENCE = COLOURS[0], COLOURS[1], COLOURS[3]
+_FIRST, _SECOND, _DIFFERENCE = COLOURS[0], COLOURS[3], COLOURS[2]
+_SAME = 0.05  # rad, and of the size of the arm: joints of one robot may be placed so differently
 _LEAST_CORRELATION = 0.9  # least correlation of runs of the same program
 
 
@@ -142,6 +146,37 @@ def _difference(one: Recording, other: Recording, between: Array) -> dict[str, A
     }
 
 
+def require_same_robot(tree: RobotTree, other: RobotTree, bag: object) -> None:
+    """Reject a run whose description is that of another arm, whatever the joints are called.
+
+    Raises:
+        RecordingError: A joint of the other arm is missing, moves otherwise or sits elsewhere.
+    """
+    problem = ''
+    if missing := [name for name in tree.joint_names if name not in other.joint_names]:
+        problem = f'it has no {", ".join(missing)}'
+    elif tree.joint_names == other.joint_names and tree.bodies == other.bodies:
+        size = float(np.linalg.norm(tree.p_PJ, axis=1).sum()) or 1.0
+        differ = np.max(
+            [
+                np.abs(tree.R_PJ - other.R_PJ).max(axis=(1, 2)),
+                np.abs(tree.axis - other.axis).max(axis=1),
+                np.abs(tree.p_PJ - other.p_PJ).max(axis=1) / size,
+                np.abs(np.subtract(tree.open.prismatic, other.open.prismatic, dtype=float)),
+            ],
+            axis=0,
+        )
+        if (differ > _SAME).any():
+            name = other.open.joint_names[int((differ > _SAME).argmax())]
+            problem = f'{name} sits or moves otherwise'
+    if problem:
+        raise RecordingError(
+            f'bag {str(bag)!r}',
+            f'is of another robot ({other.name}, not {tree.name}): {problem}',
+            'compare two runs of one robot, or name its description with --robot',
+        )
+
+
 # Report -----------------------------------------------------------------------------------------
 
 
@@ -176,7 +211,26 @@ def comparison_report(
         findings.append(MetricRemark('look', text))
     title = f'{names[0]} against {names[1]}'
     table = _table(tree, names, figures, unit)
-    return Report(title, lead, findings, _tiles(comparison), [table], notes)
+    events = _events(names, tree, comparison)
+    return Report(title, lead, findings, _tiles(comparison), [table], notes, events=events)
+
+
+def _events(
+    names: Sequence[str], tree: RobotTree, comparison: Comparison
+) -> list[tuple[float, str]]:
+    """Return where the runs differ most, and where they reach limits."""
+    time, difference = comparison.first.time, comparison.figures['difference']
+    peak = quantity(difference['tool_peak_mm'], 'mm')
+    at = float(time[int(np.argmax(comparison.distance))])
+    events = [(at, f'largest distance between the tools, {peak}')]
+    for name, unit, size, when in zip(
+        tree.joint_names, joint_units(tree, *LENGTH),
+        difference['peak_position'], difference['peak_position_at'], strict=True,
+    ):  # fmt: skip
+        events.append((when, f'largest difference of {name}, {quantity(size, unit)}'))
+    for name, run in zip(names, (comparison.first, comparison.second), strict=True):
+        events += limit_events(tree, time, run.position, run.effort, f'{name}: ')
+    return [event for event in events if np.isfinite(event[0])]
 
 
 def comparison_arms(

@@ -492,7 +492,7 @@ def test_axes_begin_with_zero_and_limits_flatten_no_curve():
     assert all(min(trace.x) == 0.0 for trace in figure.data)
     assert figure.layout.xaxis.title.text.startswith('time since 1600000000')
     low, high = figure.layout.yaxis.range
-    assert -1.2 < low < high < 1.2, 'a limit ten times as high would flatten the curve'
+    assert -1.6 < low < high < 1.2, 'a limit ten times as high would flatten the curve'
     lines = {shape.y0 for shape in figure.layout.shapes if shape.type == 'line'}
     assert lines == {-10.0, 10.0}, 'drawn; seen where the curve gets there'
     shares = [note.text for note in figure.layout.annotations if '%' in note.text]
@@ -507,12 +507,15 @@ def test_a_band_below_each_curve_shows_the_share_of_its_limit():
     figure = panels(time, ['low', 'high'], lines, limits=[10.0, 10.0])
     low, high, beyond = (trace for trace in figure.data if trace.fill == 'tozeroy')
     np.testing.assert_allclose(low.y, 0.2 * np.sin(time), rtol=1e-6)
-    np.testing.assert_allclose(high.y, 1.2 * np.sin(time), rtol=1e-6)
+    np.testing.assert_allclose(high.y, np.minimum(1.2 * np.sin(time), 1.0), rtol=1e-6)
     np.testing.assert_array_equal(np.isfinite(beyond.y), 12.0 * np.sin(time) >= 10.0)
     assert (low.xaxis, high.xaxis, beyond.xaxis) == ('x', 'x2', 'x2')
-    for curve, band in (('yaxis', 'yaxis3'), ('yaxis2', 'yaxis4')):
-        assert figure.layout[band].domain[1] < figure.layout[curve].domain[0]
-        assert figure.layout[band].range == (0.0, 1.0)
+    least = 9.0 * values.min(axis=0)
+    for curve, band, lowest in zip(('yaxis', 'yaxis3'), ('yaxis2', 'yaxis4'), least, strict=True):
+        bottom, top = figure.layout[curve].range
+        assert figure.layout[band].overlaying == curve.replace('axis', '')
+        used = 1.0 / figure.layout[band].range[1]  # of the height, by a full band
+        assert (lowest - bottom) / (top - bottom) > used, 'no curve runs through the band'
 
 
 def test_a_long_series_is_drawn_with_few_points_and_all_of_its_peaks():

@@ -12,10 +12,12 @@ import numpy as np
 import pytest
 from bags import MS, REFERENCE, SECOND, command, state, text, write
 from recorded_arm import NAMES, RecordedArm, arm_xml
+from reports import data_of
 
 from robot_dynamics_ros.__main__ import main
 from robot_dynamics_ros.errors import ConfigurationError, RecordingError
 from robot_dynamics_ros.recordings.alignment import align, resample
+from robot_dynamics_ros.recordings.lockstep import write_recording
 from robot_dynamics_ros.recordings.reading import read_recording
 
 
@@ -291,5 +293,30 @@ def test_efforts_in_amperes_are_named_currents(tmp_path, capsys):
     assert '3 A' in printed
     report = (tmp_path / 'out' / 'report.html').read_text('utf-8')
     assert '<h2>Current</h2>' in report
-    assert f'{NAMES[0]} [A]' in report
+    titles = [note['text'] for figure in data_of(report)['figures']
+              for note in figure['layout']['annotations']]  # fmt: skip
+    assert f'<b>{NAMES[0]} [A]</b>' in titles
     assert 'N m' not in report[report.rindex('<h2>Current') :].split('<script>')[0]
+
+
+@pytest.mark.parametrize(
+    ('change', 'problem'),
+    [
+        (('type="prismatic"', 'type="revolute"'), 'lift sits or moves otherwise'),
+        (('xyz="0.4 0.0 0.0"', 'xyz="0.4 0.6 0"'), 'elbow sits or moves otherwise'),
+        (('name="lift"', 'name="slide"'), 'it has no lift'),
+    ],
+)
+def test_a_run_of_another_robot_is_refused(change, problem, tmp_path, capsys):
+    first, names = RecordedArm(60).bag(tmp_path / 'a'), list(NAMES)
+    assert change[0] in arm_xml()
+    xml = arm_xml().replace(*change).replace('name="test_arm"', 'name="other"')
+    if change[0].startswith('name'):
+        names[2] = 'slide'
+    run = replace(read_recording(first), joints=tuple(names), description=xml)
+    write_recording(tmp_path / 'b', run)
+    words = ['compare', str(first), str(tmp_path / 'b'), '--output', str(tmp_path / 'out')]
+    assert main(words) == 2
+    said = capsys.readouterr().err
+    assert f'is of another robot (other, not test_arm): {problem}' in said
+    assert not (tmp_path / 'out').exists()

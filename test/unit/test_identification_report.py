@@ -33,7 +33,7 @@ def test_joints_and_changed_links_are_named_and_the_next_command(tmp_path, capsy
     assert [text.split()[0] for text in each[:3]] == ['pan', 'lift', 'elbow']
     assert 'beyond doubt other than described: ' in said
     assert 'upper' in said.split('beyond doubt other than described: ')[1].split(';')[0]
-    assert f'next: analyze BAG --identified {out / "parameters.yaml"}' in said
+    assert f'analyze {bag} --identified {out / "parameters.yaml"}' in said
     words = ['analyze', str(bag), '--identified', str(out / 'parameters.yaml'), '--output']
     assert main([*words, str(tmp_path / 'analysis'), '--no-report']) == 0
     assert 'identify the arm' not in capsys.readouterr().out
@@ -54,3 +54,16 @@ def test_a_chattering_joint_hides_no_other(tmp_path, capsys):
     assert float(joint1.split('→ ')[1].split(' %')[0]) > 10.0
     assert float(joint2.split('→ ')[1].split(' %')[0]) < 1.0
     assert '% of joint1 are left: it alternates from sample to sample: chatter' in said
+
+
+@pytest.mark.slow
+def test_a_perfect_recording_leaves_nothing_to_correct(tmp_path, capsys):
+    arm, step = sample('planar_2r'), 2e-3
+    drives = Drives([0.0, 0.0], [0.0, 0.0], [0.0, 0.0], [0.0, 0.0])
+    run = semi_implicit_run(arm, drives, periodic_motion(1, 2, 8.0, step, swing=0.3), step)
+    bag = write_run(tmp_path / 'bag', run)
+    words = ['--gravity', '0', '-9.81', '0', '--effort-limit', '1000', '--jobs', '1']
+    assert main(['identify', str(bag), '--output', str(tmp_path / 'out'), *words]) == 0
+    said = capsys.readouterr().out
+    assert 'nothing to correct' in said
+    assert 'wrong' not in said

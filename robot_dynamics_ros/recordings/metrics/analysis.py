@@ -59,6 +59,7 @@ from robot_dynamics_ros.recordings.report.analysis import (
     analysis_figures,
     analysis_report,
 )
+from robot_dynamics_ros.recordings.report.events import bag_events, run_events
 from robot_dynamics_ros.recordings.timing import (
     AUTO,
     SampleTiming,
@@ -165,6 +166,8 @@ def analyze_bag(
         figures = evaluator.figures()
         problems = (MetricRemark('wrong', problem) for problem in reader.problems)
         findings = (*problems, *evaluator.findings())
+        events = bag_events(reader.bag, reader.topics, curves.delay) if sinks else []
+        events += [(curves.end, loss) for loss in reader.bag.losses]
         if settings.tables and folder is not None:
             figures['rows_csv_every'] = every
         notes += reader.notes
@@ -184,9 +187,11 @@ def analyze_bag(
     if folder is not None:
         write_json(folder / 'metrics.json', result.as_dict())
         if settings.report:
+            series = curves.series()
+            events += run_events(tree, series, figures)
+            plots = analysis_figures(tree, series, figures)
             arm = curves.arm(tree, evaluator.frame)
-            plots = analysis_figures(tree, curves.series(), figures)
-            replace(report, figures=plots, arm=arm).write(folder / 'report.html')
+            replace(report, figures=plots, arm=arm, events=events).write(folder / 'report.html')
     return result
 
 

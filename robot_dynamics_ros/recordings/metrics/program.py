@@ -29,6 +29,7 @@ from robot_dynamics_ros.recordings.series import root_mean_square
 from robot_dynamics_ros.spatial.scalar import Array
 
 CONSTRAINT, CONDITION = '/controller/constraint', '/controller/constraint_condition'
+_ROUNDING = 1e-9  # m or rad; a start below it has no decay to compare with
 _SHORTEST_STEP_S = 0.01  # least time between evaluations of a program, s
 
 
@@ -288,7 +289,7 @@ class ProgramMetrics:
         rows: Name of each row.
         initial_f: Value at the start, m or rad.
         relative: Largest deviation from the exact decay, relative to the largest initial value of
-            all rows; NaN if all rows start at 0.
+            all rows; NaN if all rows start at 0, to rounding.
         deviation: Largest deviation from the exact decay, m or rad.
         floor: RMS of f over the last quarter of the run, m or rad.
         sigma_min: Smallest singular value of the run.
@@ -325,7 +326,7 @@ def evaluate_program(run: ProgramRun, program: Program) -> tuple[ProgramMetrics,
     metrics = ProgramMetrics(
         rows=list(run.rows),
         initial_f=run.f[0].tolist(),
-        relative=(deviation / start if start > 0.0 else np.full(len(deviation), np.nan)).tolist(),
+        relative=(deviation / (start if start > _ROUNDING else np.nan)).tolist(),
         deviation=deviation.tolist(),
         floor=root_mean_square(tail).tolist(),
         sigma_min=float(np.nanmin(run.sigma_min)),

@@ -20,7 +20,12 @@ from robot_dynamics_ros.recordings.metrics.metric import (
     MetricRemark,
     ThresholdResult,
 )
-from robot_dynamics_ros.recordings.recording import Recording, format_duration, format_time
+from robot_dynamics_ros.recordings.recording import (
+    NANO,
+    Recording,
+    format_duration,
+    format_time,
+)
 from robot_dynamics_ros.recordings.report.figures import COLOURS, GREY, PlotLine, Plots
 from robot_dynamics_ros.recordings.report.toolkit import (
     FORCE,
@@ -29,6 +34,7 @@ from robot_dynamics_ros.recordings.report.toolkit import (
     ArmAnimation,
     Report,
     ReportTable,
+    command_line,
     joint_table,
     joint_titles,
     measured_arm,
@@ -36,6 +42,7 @@ from robot_dynamics_ros.recordings.report.toolkit import (
 from robot_dynamics_ros.spatial.scalar import Array
 
 _MEASURED, _ERROR, _MODEL = COLOURS[0], COLOURS[1], COLOURS[3]
+_EXPLAINED = 0.01  # share of the effort that a model may leave unexplained
 _OMITTED = ('acceleration', 'tool', 'program')
 
 
@@ -86,13 +93,22 @@ class BagResult:
 
 
 class Curves:
-    """Collects the plotted curves of a run chunk by chunk, decimated but with all peaks."""
+    """Collects the plotted curves of a run chunk by chunk, decimated but with all peaks.
+
+    Attributes:
+        delay: Receive time of the first state minus its time, s.
+        end: Time of the last state, s.
+    """
 
     def __init__(self, n: int) -> None:
         self._envelope, self._positions = Envelope(500), DecimatedSeries(2 * n)
+        self.delay = self.end = math.nan
 
     def __call__(self, recording: Recording, columns: Mapping[str, Array]) -> None:
         """Add the rows of a chunk and the columns of the metrics."""
+        if math.isnan(self.delay):
+            self.delay = float(recording.arrival_ns[0]) / NANO - float(recording.time[0])
+        self.end = float(recording.time[-1])
         drawn = {name: x for name, x in columns.items() if name not in _OMITTED}
         self._envelope.take(recording.time, {'position': recording.position, **drawn})
         positions = np.hstack([recording.position, columns['reference']])
@@ -208,7 +224,24 @@ def analysis_report(
     title = f'Recording {short_name(Path(bag))}'
     tables = [_joint_table(tree, figures), *_program_table(figures.get('program') or {})]
     remarks = [*_method_notes(figures), *notes]
-    return Report(title, lead, findings, _tiles(figures), tables, remarks)
+    steps = _steps(bag, figures, findings)
+    return Report(title, lead, findings, _tiles(figures), tables, remarks, steps=steps)
+
+
+def _steps(
+    bag: str | os.PathLike[str], figures: Mapping[str, Any], findings: Sequence[MetricRemark]
+) -> list[str]:
+    """Return the commands that follow an analysis."""
+    steps = []
+    shares = figures['effort'].get('residual_share', ())
+    if any(finding.severity == 'wrong' for finding in findings) and any(
+        share > _EXPLAINED for share in shares
+    ):
+        name = short_name(Path(bag))
+        steps.append(command_line('identify', bag, '--output', f'out/identified/{name}'))
+    if figures['tracking'] and figures['rates']['commands']:
+        steps.append(command_line('replay', bag))
+    return steps
 
 
 def _tiles(figures: Mapping[str, Any]) -> list[tuple[str, str]]:

@@ -32,7 +32,7 @@ const LINE = {
 
 // ---- numbers -------------------------------------------------------------------------------
 
-function unpacked(text, kind = Float32Array) {
+function numbers(text, kind = Float32Array) {
   return new kind(Uint8Array.from(atob(text), (c) => c.charCodeAt(0)).buffer);
 }
 
@@ -72,7 +72,7 @@ const BASE = {R: [1, 0, 0, 0, 1, 0, 0, 0, 1], p: [0, 0, 0]};
 class Arm {
   constructor(bodies, tool, motion) {
     Object.assign(this, {bodies, tool}, motion);
-    this.positions = unpacked(motion.positions);
+    this.positions = numbers(motion.positions);
   }
 
   // Joint positions interpolated between two instants, or null if one is not finite.
@@ -160,7 +160,7 @@ class Painter {
   }
 
   shape({body, colour, vertices, faces}) {
-    const points = unpacked(vertices), corners = unpacked(faces, Uint32Array);
+    const points = numbers(vertices), corners = numbers(faces, Uint32Array);
     const normals = smoothNormals(points, corners), both = new Float32Array(2 * points.length);
     for (let i = 0; i < points.length; i += 3) {
       both.set(points.subarray(i, i + 3), 2 * i);
@@ -291,12 +291,11 @@ class Camera {
 // ---- the scene -----------------------------------------------------------------------------
 
 class Scene {
-  constructor(root) {
-    const data = JSON.parse(root.querySelector('script').textContent);
+  constructor(root, data) {
     Object.assign(this, {root, data, canvas: root.querySelector('canvas'), now: 0, moving: false});
-    [this.slider, this.button, this.output, this.speed] =
-      ['input', 'button', 'output', 'select'].map((name) => root.querySelector(name));
-    this.time = unpacked(data.time);
+    [this.slider, this.button, this.output, this.speed, this.loop] =
+      ['input', '.play', 'output', 'select', '.loop'].map((name) => root.querySelector(name));
+    this.time = numbers(data.time);
     this.end = this.time.at(-1);
     this.slider.max = this.end;
     this.arms = data.motions.map((motion) => new Arm(data.bodies, data.tool, motion));
@@ -304,6 +303,7 @@ class Scene {
     this.shapes = data.shapes.map((shape) => this.painter.shape(shape));
     this.surround();
     this.listen();
+    this.mark();
     this.show(0);
   }
 
@@ -340,10 +340,11 @@ class Scene {
   }
 
   listen() {
-    const {canvas, root, camera} = this;
+    const {canvas, camera} = this;
     const redraw = () => this.draw();
     this.slider.addEventListener('input', () => { this.stop(); this.show(+this.slider.value); });
-    this.button.addEventListener('click', () => (this.moving ? this.stop() : this.play()));
+    this.button.addEventListener('click', () => this.toggle());
+    this.loop.addEventListener('click', () => this.repeat());
     canvas.addEventListener('pointerdown', (e) => canvas.setPointerCapture(e.pointerId));
     canvas.addEventListener('pointermove', (e) => {
       if (!e.buttons) return;
@@ -359,13 +360,33 @@ class Scene {
     }, {passive: false});
     canvas.addEventListener('contextmenu', (e) => e.preventDefault());
     canvas.addEventListener('dblclick', () => { camera.reset(); redraw(); });
-    root.addEventListener('keydown', (e) => {
-      if (e.key !== ' ' || e.target === this.button) return;
-      e.preventDefault();
-      this.button.click();
-    });
     new ResizeObserver(redraw).observe(canvas);
     matchMedia('(prefers-color-scheme: dark)').addEventListener('change', redraw);
+  }
+
+  // Add a tick to the slider for each event.
+  mark() {
+    for (const item of document.querySelectorAll('.events li')) {
+      const share = (item.dataset.time - this.data.start) / this.end;
+      if (!(share >= -1e-6 && share <= 1 + 1e-6)) continue;
+      const tick = Object.assign(document.createElement('i'), {title: item.textContent});
+      tick.style.left = `${100 * share}%`;
+      this.slider.parentElement.append(tick);
+    }
+  }
+
+  toggle() { if (this.moving) this.stop(); else this.play(); }
+
+  // Go to an adjacent instant.
+  step(by) {
+    this.stop();
+    const [k, share] = this.place(), whole = share > 0.999 ? k + 1 : k;
+    const to = by > 0 ? whole + 1 : share > 0.001 && share <= 0.999 ? k : whole - 1;
+    this.show(this.time[Math.min(this.time.length - 1, Math.max(0, to))]);
+  }
+
+  repeat() {
+    this.loop.setAttribute('aria-pressed', String(this.loop.ariaPressed !== 'true'));
   }
 
   play() {
@@ -378,6 +399,7 @@ class Scene {
       const now = this.now + Math.max(0, instant - last) / 1000 * this.speed.value;
       last = instant;
       this.show(Math.min(now, this.end));
+      if (this.now >= this.end && this.loop.ariaPressed === 'true') this.show(0);
       if (this.now >= this.end) this.stop();
       else requestAnimationFrame(step);
     };
@@ -396,7 +418,7 @@ class Scene {
     const instant = this.data.start + this.now;
     this.output.textContent = `${(instant - this.data.origin).toFixed(2)} s`;
     this.draw();
-    this.root.dispatchEvent(new CustomEvent('instant', {detail: instant}));
+    showCursors(instant);
   }
 
   place() {
@@ -437,42 +459,5 @@ class Scene {
     for (const [arm, poses] of ghosts) {
       if (poses) painter.drawGhost(this.shapes, poses, rgba(arm.colour, 0.35));
     }
-  }
-}
-
-// ---- the page ------------------------------------------------------------------------------
-
-// Draw a cursor at an instant in every panel over time, s on the clock of the recording.
-function showCursors(instant) {
-  for (const plot of plots()) {
-    const layout = plot._fullLayout, start = layout?.meta?.time;
-    if (start === undefined) continue;
-    plot.cursors ??= [];
-    const panels = Object.keys(layout).filter((key) => /^xaxis\d*$/.test(key));
-    panels.forEach((key, i) => {
-      const across = layout[key], down = layout[key.replace('x', 'y')], x = instant - start;
-      const line = plot.cursors[i] ??= plot.querySelector('.svg-container').appendChild(
-        Object.assign(document.createElement('div'), {className: 'cursor'}));
-      const inside = x >= across.range[0] && x <= across.range[1];
-      Object.assign(line.style, {
-        display: inside ? 'block' : 'none', left: `${across._offset + across.l2p(x)}px`,
-        top: `${down._offset}px`, height: `${down._length}px`});
-    });
-  }
-}
-
-for (const root of document.querySelectorAll('.arm')) {
-  root.addEventListener('instant', ({detail}) => showCursors(detail));
-  try {
-    const scene = root.scene = new Scene(root);
-    for (const plot of plots()) {
-      const start = plot.layout.meta?.time;
-      if (start !== undefined) {
-        plot.on('plotly_click', ({points}) => scene.show(points[0].x + start - scene.data.start));
-      }
-    }
-  } catch (error) {
-    root.classList.add('failed');
-    root.querySelector('.hint').textContent = error.message;
   }
 }

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +19,8 @@ COLOURS = ('#2f86c8', '#e07b1f', '#1f9e7f', '#d0478f', '#8f6fd6', '#a08070', '#d
 #: Colours of references, and of errors and limits.
 GREY, RED = '#9aa0a6', '#e03e3e'
 _CLEAR, _GRID, _ZERO = 'rgba(0,0,0,0)', 'rgba(128,128,128,.16)', 'rgba(128,128,128,.45)'
-_PLOT, _GAP, _TITLE, _LEGEND, _BOTTOM, _BAND = 170, 54, 34, 28, 46, 14  # pixels
+_PLOT, _GAP, _TITLE, _LEGEND, _BOTTOM = 170, 54, 34, 28, 46  # pixels
+_BAND = 0.1  # of the height of a panel
 _MAX_POINTS, _MAX_DOTS = 2000, 1500
 
 
@@ -62,7 +63,6 @@ class PlotLine:
             'connectgaps': bool(2 * isolated.sum() > finite.sum()),  # sparse samples
             'line': {'color': self.colour, 'width': self.width},
             'marker': {'color': self.colour, 'size': 3, 'opacity': 0.6},
-            **_axes_of(i),
         }
 
 
@@ -81,15 +81,6 @@ def _enveloped(x: Array, values: Array) -> tuple[Array, Array]:
     return np.repeat(x[starts], 2), np.stack(extremes, axis=1).ravel()
 
 
-def _axes_of(i: int) -> dict[str, str]:
-    """Return the axis names of a panel."""
-    return {'xaxis': f'x{_number(i)}', 'yaxis': f'y{_number(i)}'}
-
-
-def _number(i: int) -> str:
-    return str(i + 1) if i else ''
-
-
 def panels(
     x: Array,
     titles: Sequence[str],
@@ -104,7 +95,7 @@ def panels(
     Args:
         x: Times, shape (N,), s, drawn from 0 on; with ``x_title`` any abscissae, shape (N,) or
             (N, panels).
-        titles: Titles of the panels.
+        titles: Titles of the panels, with units.
         curves: Curves to draw in each panel.
         x_title: Title of the x axis; empty for the time.
         limits: One limit per panel; a band below the panel shows the fraction of it used by the
@@ -117,23 +108,27 @@ def panels(
     legend = len(curves) > 1
     origin = 0.0 if x_title or not len(x) else float(x[0])
     since = f'time since {format_time(origin)} [s]' if origin else 'time [s]'
-    layout = _panel_layout(titles, x_title or since, banded=bool(len(limits)))
+    figure = _grid(titles, x_title or since, banded=bool(len(limits)))
     if not x_title:
-        layout['meta'] = {'time': origin}
+        figure.update_layout(meta={'time': origin}).update_xaxes(matches='x')
+        figure.layout.xaxis.matches = None
         x = x - x[:1]
-    traces = []
     for i in range(len(titles)):
         drawn = [curve for curve in curves if np.isfinite(curve.values[:, i]).any()]
-        traces += [c.trace(x, i, legend=legend and not i) for c in drawn]
+        place = {'row': 1 + i // 2, 'col': 1 + i % 2}
+        for curve in drawn:
+            figure.add_trace(curve.trace(x, i, legend=legend and not i), **place)
         values = np.concatenate([np.zeros(0), *(curve.values[:, i] for curve in drawn)])
-        axis = layout[f'yaxis{_number(i)}']
+        banded = len(limits) and 0.0 < limits[i] < math.inf and drawn
         if log:
-            axis['type'] = 'log'
-        elif bounds := _bounds(values, flat=not len(limits)):
-            axis['range'] = bounds
-        if len(limits) and 0.0 < limits[i] < math.inf and drawn:
-            traces += _limit(layout, x, curves[0].values[:, i], i, len(titles), limits[i])
-    return _figure(traces, layout, legend=legend)
+            figure.update_yaxes(type='log', **place)
+        elif bounds := _bounds(values, flat=not banded):
+            if banded:
+                bounds[0] -= 1.6 * _BAND * (bounds[1] - bounds[0])
+            figure.update_yaxes(range=bounds, secondary_y=False, **place)
+        if banded:
+            _add_limit(figure, x, curves[0].values[:, i], limits[i], place)
+    return styled(figure, figure.layout.height, legend=legend)
 
 
 class Plots:
@@ -156,68 +151,51 @@ class Plots:
             self.drawn.append((heading, panels(self._time, titles, known, **options)))
 
 
-def _panel_layout(titles: Sequence[str], x_title: str, *, banded: bool) -> dict[str, Any]:
-    """Return axes and titles of panels, two per row, optionally with bands below them."""
-    rows, wide = math.ceil(len(titles) / 2), 1.0 if len(titles) == 1 else 0.47
-    inner = rows * (_PLOT + _GAP) - _GAP
-    layout: dict[str, Any] = {'height': inner, 'annotations': [], 'shapes': []}
-    for i, title in enumerate(titles):
-        row, column = divmod(i, 2)
-        left, low = 0.53 * column, inner - row * (_PLOT + _GAP) - _PLOT
-        bottom, top, last = low / inner, (low + _PLOT) / inner, i + 2 >= len(titles)
-        axes = _axes_of(i)
-        layout[f'xaxis{_number(i)}'] = {
-            'domain': [left, left + wide],
-            'anchor': f'y{len(titles) + i + 1}' if banded else axes['yaxis'],
-            'matches': 'x' if i and x_title.startswith('time') else None,
-            'title': {'text': x_title if last else '', 'standoff': 8},
-        }
-        floor = bottom + (_BAND + 6) / inner if banded else bottom
-        layout[f'yaxis{_number(i)}'] = {'domain': [floor, top], 'anchor': axes['xaxis']}
-        if banded:
-            layout[f'yaxis{len(titles) + i + 1}'] = {
-                'domain': [bottom, bottom + _BAND / inner], 'anchor': axes['xaxis'],
-                'range': [0.0, 1.0], 'fixedrange': True, 'showticklabels': False,
-                'showgrid': False, 'zeroline': False,
-            }  # fmt: skip
-        layout['annotations'].append(_annotation(f'<b>{title}</b>', left, top, 'left'))
-    return layout
+def _grid(titles: Sequence[str], x_title: str, *, banded: bool = False) -> Any:
+    """Return an empty figure with a panel per title, two per row; ``banded`` with second axes."""
+    columns, rows = min(2, len(titles)), math.ceil(len(titles) / 2)
+    height = rows * (_PLOT + _GAP) - _GAP
+    cells = [{'secondary_y': banded} if i < len(titles) else None for i in range(rows * columns)]
+    figure = subplots(
+        rows=rows,
+        cols=columns,
+        subplot_titles=[f'<b>{title}</b>' for title in titles],
+        specs=[cells[columns * row : columns * (row + 1)] for row in range(rows)],
+        vertical_spacing=_GAP / height,
+        horizontal_spacing=0.06,
+    )
+    figure.update_annotations(font_size=12)
+    if banded:
+        band = {'range': [0.0, 1.0 / _BAND], 'visible': False, 'fixedrange': True}
+        figure.update_yaxes(band, secondary_y=True)
+    for i in range(max(0, len(titles) - 2), len(titles)):  # the lowest panel of each column
+        figure.update_xaxes(title={'text': x_title, 'standoff': 8}, row=1 + i // 2, col=1 + i % 2)
+    return figure.update_layout(height=height)
 
 
-def _annotation(text: str, x: float, y: float, side: str) -> dict[str, Any]:
-    return {
-        'text': text, 'x': x, 'y': y, 'xref': 'paper', 'yref': 'paper', 'showarrow': False,
-        'xanchor': side, 'yanchor': 'bottom', 'font': {'size': 12}, 'yshift': 3,
-    }  # fmt: skip
-
-
-def _limit(
-    layout: dict[str, Any], x: Array, values: Array, i: int, count: int, limit: float
-) -> Iterator[dict[str, Any]]:
-    """Yield the band with the used fraction of a limit; add lines and a label to the layout."""
+def _add_limit(figure: Any, x: Array, values: Array, limit: float, place: dict[str, int]) -> None:
+    """Add lines at a limit, and the band with its used fraction along a second axis."""
     share = np.abs(values) / limit
     largest = float(np.fmax.reduce(share, initial=0.0))
-    right, top = (layout[f'{axis}axis{_number(i)}']['domain'][1] for axis in 'xy')
-    layout['annotations'].append(
-        _annotation(f'{100.0 * largest:.3g} % of ±{limit:g}', right, top, 'right')
-    )
-    axes = _axes_of(i)
     for end in (-limit, limit):
-        layout['shapes'].append({
-            'type': 'line', 'xref': f'{axes["xaxis"]} domain', 'yref': axes['yaxis'], 'x0': 0,
-            'x1': 1, 'y0': end, 'y1': end, 'line': {'color': RED, 'width': 1.2, 'dash': 'dash'},
-        })  # fmt: skip
-    band = {'xaxis': axes['xaxis'], 'yaxis': f'y{count + i + 1}'}
-    layout['shapes'].append({
-        'type': 'rect', 'xref': f'{band["xaxis"]} domain', 'yref': f'{band["yaxis"]} domain',
-        'x0': 0, 'x1': 1, 'y0': 0, 'y1': 1, 'fillcolor': _GRID, 'line': {'width': 0},
-    })  # fmt: skip
-    for shown, colour in ((share, COLOURS[0]), (np.where(share >= 1.0, 1.0, np.nan), RED)):
+        line = {'color': RED, 'width': 1.2, 'dash': 'dash'}
+        figure.add_hline(end, line=line, secondary_y=False, **place)
+    over = np.where(share >= 1.0, 1.0, np.nan)
+    for shown, colour in ((np.fmin(share, 1.0), COLOURS[0]), (over, RED)):
         if np.isfinite(shown).any():
-            line = PlotLine(shown[:, np.newaxis], 'fraction of the limit', colour, 0.0)
-            yield line.trace(x, 0, legend=False) | {
-                'fill': 'tozeroy', 'fillcolor': colour, 'hovertemplate': '%{y:.1%}', **band,
+            used = PlotLine(shown[:, np.newaxis], 'of the limit', colour, 0.0)
+            trace = used.trace(x, 0, legend=False) | {
+                'fill': 'tozeroy', 'fillcolor': colour, 'hovertemplate': '%{y:.1%}',
             }  # fmt: skip
+            figure.add_trace(trace, secondary_y=True, **place)
+    figure.add_hrect(0.0, 1.0, fillcolor=_GRID, line_width=0, secondary_y=True, **place)
+    axes = figure.get_subplot(place['row'], place['col'])
+    within = {'xref': f'{axes.xaxis.plotly_name.replace("axis", "")} domain', 'showarrow': False,
+              'yref': f'{axes.yaxis.plotly_name.replace("axis", "")} domain'}  # fmt: skip
+    label = f'band: share of the limit, at most {100.0 * largest:.3g} % of ±{limit:g}'
+    figure.add_annotation(
+        text=label, x=1, y=1.5 * _BAND, xanchor='right', yanchor='middle', font_size=10, **within
+    )
 
 
 def _bounds(values: Array, *, flat: bool) -> list[float] | None:
@@ -254,26 +232,16 @@ def bars(names: Sequence[str], groups: Sequence[BarGroup], y_title: str) -> Any:
     Raises:
         MissingDependencyError: The plot library is not installed.
     """
-    layout = _panel_layout([y_title], ' ', banded=False)
-    traces = [
-        {
-            'type': 'bar', 'x': list(names), 'y': list(group.values), 'name': group.label,
-            'marker': {'color': group.colour},
-            'error_y': {'array': list(group.deviations), 'visible': bool(len(group.deviations))},
-        }
-        for group in groups
-    ]  # fmt: skip
-    return _figure(traces, layout, legend=True)
+    figure = _grid([y_title], '')
+    for group in groups:
+        figure.add_bar(
+            x=list(names), y=list(group.values), name=group.label, marker_color=group.colour,
+            error_y={'array': list(group.deviations), 'visible': bool(len(group.deviations))},
+        )  # fmt: skip
+    return styled(figure, figure.layout.height)
 
 
 # The plot library -------------------------------------------------------------------------------
-
-
-def _figure(
-    traces: Sequence[Mapping[str, Any]], layout: Mapping[str, Any], *, legend: bool
-) -> Any:
-    figure = subplots()
-    return styled(type(figure)(data=traces, layout=layout), layout['height'], legend=legend)
 
 
 def subplots(**options: Any) -> Any:
@@ -289,6 +257,13 @@ def subplots(**options: Any) -> Any:
             'plotly', 'the HTML report', "install it (pip 'plotly')"
         ) from error
     return make_subplots(**options)
+
+
+def plot_library() -> bytes:
+    """Return the script that draws the figures in a page."""
+    from plotly.offline import get_plotlyjs
+
+    return str(get_plotlyjs()).encode()
 
 
 def styled(figure: Any, height: int, *, legend: bool = True) -> Any:

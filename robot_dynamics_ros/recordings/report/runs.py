@@ -38,8 +38,8 @@ from robot_dynamics_ros.recordings.report.toolkit import (
     joint_titles,
     joint_units,
     measured_arm,
+    quantity,
 )
-from robot_dynamics_ros.spatial.scalar import Array
 
 _NAMES = ('by the description', 'by the corrected model')
 _LOWEST = 1e-9  # m or rad; lower bound on logarithmic axes
@@ -57,19 +57,20 @@ def program_report(title: str, lead: str, metrics: ProgramMetrics) -> Report:
     rows = [
         (
             name,
-            f'{metrics.initial_f[i]:.4g}',
-            f'{metrics.deviation[i]:.3e}',
-            f'{100 * metrics.relative[i]:.3g} %',
-            f'{metrics.floor[i]:.3e}',
+            quantity(metrics.initial_f[i], unit),
+            quantity(metrics.deviation[i], unit),
+            quantity(100 * metrics.relative[i], '%'),
+            quantity(metrics.floor[i], unit),
         )
         for i, name in enumerate(metrics.rows)
+        for unit in [name.rpartition('(')[2].rstrip(')')]
     ]
     note = f'smallest singular value {metrics.sigma_min:.4g}; {metrics.damped_ticks} ticks damped'
     return Report(title, lead, tables=[ReportTable(head, rows)], notes=[note])
 
 
 def program_figures(
-    run: ProgramRun, design: DecayComparison, recording: Recording, effort_limit: Array
+    run: ProgramRun, design: DecayComparison, recording: Recording, tree: RobotTree
 ) -> list[tuple[str, Any]]:
     """Return headings and plotly figures: f and its designed decay, conditioning, efforts.
 
@@ -77,7 +78,7 @@ def program_figures(
         run: The recorded constraints.
         design: The exact decay.
         recording: The recorded run, for its efforts.
-        effort_limit: Effort limits, shape (n,), N m or N.
+        tree: The robot.
 
     Raises:
         MissingDependencyError: The plot library is not installed.
@@ -96,11 +97,14 @@ def program_figures(
     damped = np.where(run.damped[:, np.newaxis], sigma, np.nan)
     plots.add(
         'Smallest singular value of the constraint Jacobian',
-        [''],
+        ['smallest singular value [1]'],
         PlotLine(sigma, 'smallest singular value', COLOURS[3], 1.5),
         PlotLine(damped, 'inverse damped', RED, 4.0),
     )
-    _plot_efforts(efforts, recording.joints, recording, effort_limit.tolist())
+    force = joint_titles(tree, *FORCE)
+    _plot_efforts(
+        efforts, force, recording.of_joints(tree.joint_names), tree.effort_limit.tolist()
+    )
     return plots.drawn + efforts.drawn
 
 
@@ -147,7 +151,7 @@ def replay_report(
     head = ('joint', 'RMS effort', 'RMS difference', 'peak difference', 'at')
     tiles = [
         (f'{max(document["peak"]):.3g}', 'largest difference, N m or N'),
-        (f'{document["commands"]}', 'commands compared'),
+        (f'{document["commands"]} commands', 'compared'),
     ]
     return Report(
         title,

@@ -9,6 +9,10 @@ from __future__ import annotations
 
 import json
 import math
+import os
+import shlex
+import sys
+import zlib
 from base64 import b64encode
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -22,7 +26,8 @@ import numpy as np
 from robot_dynamics_ros.geometry import LinkShape, robot_shapes
 from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.recordings.metrics.metric import MetricRemark
-from robot_dynamics_ros.recordings.report.figures import COLOURS, GREY
+from robot_dynamics_ros.recordings.recording import format_time
+from robot_dynamics_ros.recordings.report.figures import COLOURS, GREY, plot_library
 from robot_dynamics_ros.spatial.scalar import Array
 
 #: Largest numbers of triangles and instants of an animation, to limit the file size.
@@ -30,12 +35,16 @@ MAX_FACES, MAX_INSTANTS = 20_000, 1000
 _BODY = """<div class="arm" tabindex="0">
 <canvas></canvas><div class="legend">{legend}</div>
 <div class="controls"><button type="button" class="play" title="play (space)">▶</button>
-<input type="range" min="0" max="1" step="any" value="0" aria-label="time">
+<div class="track">
+<input type="range" min="0" max="1" step="any" value="0" aria-label="time"></div>
 <output></output>
-<select aria-label="speed">{speeds}</select></div>
-<p class="hint">{hint}</p>{remarks}
-<script type="application/json">{data}</script></div>"""
-_HINT = 'Drag to rotate, Shift+drag to pan, Ctrl+wheel to zoom, double-click to reset.'
+<select aria-label="speed">{speeds}</select>
+<button type="button" class="loop" aria-pressed="false" title="repeat (L)">⟳</button></div>
+<p class="hint">{hint}</p>{remarks}</div>"""
+_HINT = (
+    'Drag to rotate, Shift+drag to pan, Ctrl+wheel to zoom, double-click to reset. Space plays, '
+    'the arrow keys step, L repeats; a click into a plot over time goes there.'
+)
 _SPEEDS = (0.1, 0.25, 0.5, 1, 2, 5)
 
 
@@ -72,11 +81,11 @@ class ArmAnimation:
     time: Array
     motions: Sequence[ArmMotion]
 
-    def html(self) -> str:
-        """Return the animation as HTML; empty without a description or finite positions."""
+    def parts(self) -> tuple[str, dict[str, Any] | None]:
+        """Return HTML and data; nothing without a description or finite positions."""
         finite = np.isfinite(self.motions[0].positions).all(axis=1)
         if not self.tree.xml or not finite.any():
-            return ''
+            return '', None
         shapes, remarks = robot_shapes(self.tree.xml, MAX_FACES)
         document = {
             'bodies': _bodies(self.tree),
@@ -91,10 +100,10 @@ class ArmAnimation:
         speeds = ''.join(
             f'<option value="{x}"{" selected" if x == 1 else ""}>{x} ×</option>' for x in _SPEEDS
         )
-        data = json.dumps(document, separators=(',', ':')).replace('<', '\\u003c')
-        return _BODY.format(
-            legend=legend, speeds=speeds, hint=_HINT, remarks=_remark_list(remarks), data=data
+        html = _BODY.format(
+            legend=legend, speeds=speeds, hint=_HINT, remarks=_remark_list(remarks)
         )
+        return html, document
 
     def _motions(self, rows: Array) -> dict[str, Any]:
         rows = rows[
@@ -201,10 +210,13 @@ _PAGE = """<!DOCTYPE html>
 {style}</style></head><body>
 <h1>{title}</h1><p class="lead">{lead}</p>
 {body}
+{packed}
 <script>
 {script}</script>
 </body></html>
 """
+#: Data of a page by name, compressed.
+_PACKED = '<script type="application/octet-stream" id="{name}">{text}</script>'
 
 
 @dataclass(frozen=True)
@@ -273,6 +285,8 @@ class Report:
         title: Heading.
         lead: One sentence below it.
         findings: Remarks, most severe first.
+        steps: What to do next: a command, or a sentence with one.
+        events: Instants worth a look, with a sentence each, s on the clock of the recording.
         tiles: Values and their names.
         tables: Tables of figures.
         notes: Remarks about the data and its evaluation, one sentence each.
@@ -290,6 +304,8 @@ class Report:
     figures: Sequence[tuple[str, Any]] = ()
     below: Sequence[ReportTable | ReportList] = ()
     arm: ArmAnimation | None = None
+    steps: Sequence[str] = ()
+    events: Sequence[tuple[float, str]] = ()
 
     def write(self, path: Path) -> None:
         """Write the report as one self-contained HTML file."""
@@ -297,21 +313,34 @@ class Report:
 
     def html(self) -> str:
         """Return the report as one self-contained HTML page."""
+        arm, motion = self.arm.parts() if self.arm else ('', None)
+        figures = [json.loads(figure.to_json()) for _, figure in self.figures]
         body = [
             *(_finding(finding) for finding in self.findings),
             _tiles(self.tiles),
-            arm := self.arm.html() if self.arm else '',
+            arm,
+            _events(self.events),
             *(table.html() for table in self.tables),
-            _notes(self.notes),
-            *(_figure(*pair, first=not i) for i, pair in enumerate(self.figures)),
+            _notes(self.steps, self.notes),
+            *(
+                f'<div class="figure">{_heading(heading)}<div class="plot" '
+                f'style="height:{figure["layout"]["height"]}px"></div></div>'
+                for (heading, _), figure in zip(self.figures, figures, strict=True)
+            ),
             *(part.html() for part in self.below),
         ]
+        data = json.dumps({'arm': motion, 'figures': figures}, separators=(',', ':'))
+        packed = {'data': data.encode(), **({'library': plot_library()} if figures else {})}
         return _PAGE.format(
             title=_html(self.title),
             lead=_html(self.lead),
             style=_resource('page.css'),
             body='\n'.join(body),
-            script='\n'.join(map(_resource, ('page.js', 'arm.js') if arm else ('page.js',))),
+            packed='\n'.join(
+                _PACKED.format(name=name, text=b64encode(zlib.compress(part, 9)).decode('ascii'))
+                for name, part in packed.items()
+            ),
+            script='\n'.join(map(_resource, ('arm.js', 'page.js') if arm else ('page.js',))),
         )
 
 
@@ -332,27 +361,43 @@ def _tiles(pairs: Sequence[tuple[str, str]]) -> str:
     return f'<div class="tiles">{"".join(cells)}</div>'
 
 
-def _notes(notes: Sequence[str]) -> str:
-    lines = ''.join(f'<li>{_html(note[0].upper() + note[1:])}.</li>' for note in notes if note)
+def _events(events: Sequence[tuple[float, str]]) -> str:
+    lines = ''.join(
+        f'<li data-time="{time!r}"><button type="button">{format_time(time)}</button>'
+        f'{_html(text)}</li>'
+        for time, text in sorted(events)
+    )
+    return f'<h2>Events</h2><ol class="events">{lines}</ol>' if lines else ''
+
+
+def _notes(steps: Sequence[str], notes: Sequence[str]) -> str:
+    lines = ''.join(f'<li>Next: <code>{_html(step)}</code></li>' for step in steps)
+    lines += ''.join(f'<li>{_html(note[0].upper() + note[1:])}.</li>' for note in notes if note)
     return f'<details open><summary>Notes</summary><ul>{lines}</ul></details>' if lines else ''
 
 
-def _figure(heading: str, figure: Any, *, first: bool) -> str:
-    plot = figure.to_html(
-        full_html=False,
-        include_plotlyjs=first,
-        config={'displaylogo': False, 'responsive': True},
-    )
-    return f'<div class="figure">{_heading(heading)}{plot}</div>'
-
+_ROUNDING = 1e-12  # SI units
 
 # Texts ------------------------------------------------------------------------------------------
 
 
+def command_line(*words: object) -> str:
+    """Return a command of this program as text for a shell, started as this one was."""
+    if Path(sys.argv[0]).stem == 'robot-dynamics':
+        return shlex.join(['robot-dynamics', *map(str, words)])
+    inside = Path.cwd() in Path(sys.executable).parents
+    python = os.path.relpath(sys.executable) if inside else sys.executable
+    return shlex.join([python, '-m', 'robot_dynamics_ros', *map(str, words)])
+
+
 def quantity(value: float, unit: str = '') -> str:
-    """Format a number with its unit, or a dash for NaN; a count is not rounded."""
+    """Format a number with its unit, or a dash for NaN; a count is not rounded.
+
+    Numbers at the rounding of the computation are 0.
+    """
     if math.isnan(value):
         return '–'
+    value = 0 if abs(value) < _ROUNDING else value
     return (f'{value} {unit}' if isinstance(value, int) else f'{value:.4g} {unit}').strip()
 
 

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Events that a report lists: what happened, and when."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+from bags import MS, command, storage_file, text, write
+from recorded_arm import NAMES, RecordedArm
+
+from robot_dynamics_ros.__main__ import main
+from robot_dynamics_ros.recordings.report.toolkit import quantity
+
+PARAMETERS, STATUS = '/controller/parameters', '/controller/trajectory_status'
+
+
+def events_of(bag, folder, *words) -> list[tuple[float, str]]:
+    assert main(['analyze', str(bag), '--output', str(folder), *map(str, words)]) == 0
+    page = (folder / 'report.html').read_text('utf-8')
+    pattern = r'<li data-time="([^"]+)"><button type="button">[^<]*</button>([^<]*)</li>'
+    return [(float(time), said) for time, said in re.findall(pattern, page)]
+
+
+@pytest.fixture
+def messages():
+    """A run of 0.6 s: a gap, a saturated joint, a changed parameter, an accepted trajectory."""
+    found = [x for x in RecordedArm(600).messages() if not 300 * MS <= x.time < 350 * MS]
+    for k, message in enumerate(found):
+        if message.topic.endswith('commands') and 100 * MS <= message.time < 200 * MS:
+            found[k] = command(message.time, [0.0, 200.0, 0.0])
+    laws = 'law: {0}\njoints: [{1}]\n'
+    for time, law in ((0, 'computed_torque'), (400 * MS, 'pd_gravity')):
+        found.append(text(time, laws.format(law, ', '.join(NAMES)), PARAMETERS))
+    found.append(text(250 * MS, 'accepted: 3 points', STATUS))
+    return sorted(found, key=lambda message: message.time)
+
+
+def test_what_happened_is_listed_in_its_order(messages, tmp_path):
+    found = events_of(write(tmp_path / 'bag', messages), tmp_path / 'out')
+    assert [time for time, _ in found] == sorted(time for time, _ in found)
+    times = {said: time for time, said in found}
+    assert times['elbow: effort at its limit'] == pytest.approx(0.1, abs=2e-3)
+    assert times['trajectory accepted: 3 points'] == pytest.approx(0.25)
+    assert times['law = pd_gravity'] == pytest.approx(0.4)
+    (gap,) = (time for time, said in found if said.startswith('no state for 51 ms'))
+    assert gap == pytest.approx(0.35, abs=2e-3)
+    for name in NAMES:
+        assert any(said.startswith(f'largest error of {name}, ') for said in times)
+
+
+def test_a_loss_is_where_the_bag_ends(tmp_path):
+    bag = write(tmp_path / 'bag', RecordedArm(600).messages())
+    file = storage_file(bag)
+    file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+    found = events_of(bag, tmp_path / 'out')
+    (lost,) = (time for time, said in found if 'ends early' in said)
+    assert lost == max(time for time, _ in found)
+    assert 0.1 < lost < 0.5
+
+
+@pytest.mark.parametrize(
+    ('value', 'shown'),
+    [(4.887e-17, '0 m'), (-1e-13, '0 m'), (0.005, '0.005 m'), (2839, '2839 m'), (np.nan, '–')],
+)
+def test_rounding_is_shown_as_zero(value, shown):
+    assert quantity(value, 'm') == shown
