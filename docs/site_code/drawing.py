@@ -23,7 +23,7 @@ class Drawing:
         """Add one line of text, in bold if it begins with '*'."""
         weight = ' font-weight="bold"' if words.startswith('*') else ''
         self._parts.append(
-            f'<text x="{x:g}" y="{y:g}" text-anchor="{anchor}" font-size="{size}"{weight} '
+            f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" font-size="{size}"{weight} '
             f'fill="{INK}">{escape(words.removeprefix("*"))}</text>'
         )
 
@@ -40,19 +40,30 @@ class Drawing:
         for k, line in enumerate(lines):
             self.text(x + width / 2, first + _LINE * k, line, size=14 if k == 0 else 12)
 
-    def arrow(self, x1: float, y1: float, x2: float, y2: float) -> None:
+    def arrow(self, x1: float, y1: float, x2: float, y2: float, colour: str = INK) -> None:
         """Draw an arrow from one point to another."""
         self._parts.append(
-            f'<line x1="{x1:g}" y1="{y1:g}" x2="{x2:g}" y2="{y2:g}" stroke="{INK}" '
+            f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" stroke="{colour}" '
             'stroke-width="1.5" marker-end="url(#head)"/>'
         )
 
-    def curve(self, points: Sequence[tuple[float, float]], colour: str, dashed: bool) -> None:
+    def dot(self, x: float, y: float, colour: str) -> None:
+        """Draw a disc."""
+        self._parts.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="6" fill="{colour}"/>')
+
+    def curve(
+        self,
+        points: Sequence[tuple[float, float]],
+        colour: str,
+        dashed: bool,
+        width: float = 2,
+    ) -> None:
         """Draw a polyline."""
         path = ' '.join(f'{x:.1f},{y:.1f}' for x, y in points)
         dash = ' stroke-dasharray="7 5"' if dashed else ''
         self._parts.append(
-            f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"{dash}/>'
+            f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="{width:g}" '
+            f'stroke-linejoin="round"{dash}/>'
         )
 
     def moving(
@@ -84,7 +95,7 @@ class Drawing:
         width, height = self._size
         head = (
             '<defs><marker id="head" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="8" '
-            f'markerHeight="8" orient="auto"><path d="M0 0 L8 4 L0 8 z" fill="{INK}"/>'
+            f'markerHeight="8" orient="auto"><path d="M0 0 L8 4 L0 8 z" fill="context-stroke"/>'
             '</marker><marker id="joint" viewBox="0 0 8 8" refX="4" refY="4" markerWidth="1" '
             f'markerHeight="1"><circle cx="4" cy="4" r="3" fill="{PAPER}"/></marker></defs>'
         )

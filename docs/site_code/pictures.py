@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from arm_pictures import four_bar_cut, four_dof_frames, scara_frames
 from drawing import Drawing, plot
-from schematics import topics
+from schematics import observer, session, stages, topics
 
 from robot_dynamics_ros import load_program, load_robot, make_law
 from robot_dynamics_ros.control.trajectories.trajectory import Reference
@@ -175,11 +176,17 @@ def task_decay() -> str:
     )
 
 
+PICTURES = (
+    four_bar_cut, four_dof_frames, law_errors, observer, rooms, scara_frames, session, stages,
+    task_decay, tick, topics, uses,
+)  # fmt: skip
+
+
 def main() -> None:
     """Write all pictures to a folder."""
     folder = Path(sys.argv[1]) if sys.argv[1:] else ROOT / 'docs' / 'pictures'
     folder.mkdir(parents=True, exist_ok=True)
-    for make in (law_errors, rooms, task_decay, tick, topics, uses):
+    for make in PICTURES:
         (folder / f'{make.__name__}.svg').write_text(make(), encoding='utf-8')
 
 

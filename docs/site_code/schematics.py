@@ -1,9 +1,36 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Draw the block diagrams of the pages: topics, commissioning, observer."""
+"""Draw the block diagrams of the pages: topics, commissioning, observer, session."""
 
 from __future__ import annotations
 
-from drawing import Drawing
+from drawing import PAPER, Drawing
+
+from robot_dynamics_ros.control.modes import TABLE, SessionEvent, SessionMode
+
+#: Position of each mode, px, and the law that acts in it.
+_MODES = {
+    'inactive': (30, 150, 'no command'),
+    'deactivating': (30, 300, 'brake'),
+    'holding': (360, 60, 'the selected law'),
+    'following': (620, 60, 'the selected law'),
+    'reacting': (620, 190, 'reaction to a contact,\nor holds until enabled'),
+    'stopped': (360, 310, 'stop action'),
+    'faulted': (620, 310, 'stop action, brakes'),
+}
+#: Drawn transitions: from, event, to, and the place of the word.
+_TRANSITIONS = (
+    ('inactive', 'activate', 'holding', 0.5, -8),
+    ('holding', 'follow', 'following', 0.5, -8),
+    ('following', 'rest', 'holding', 0.5, 18),
+    ('following', 'contact', 'reacting', 0.5, 0),
+    ('reacting', 'release', 'holding', 0.45, -8),
+    ('holding', 'silence', 'stopped', 0.62, 0),
+    ('stopped', 'state', 'holding', 0.5, 0),
+    ('reacting', 'fault', 'faulted', 0.5, 0),
+    ('holding', 'halt', 'deactivating', 0.5, -8),
+    ('deactivating', 'rest', 'inactive', 0.5, 0),
+    ('stopped', 'deactivate', 'inactive', 0.5, 16),
+)
 
 
 def topics() -> str:
@@ -31,3 +58,89 @@ def topics() -> str:
     drawing.text(594, 313, '~/residual, ~/gravity, …, /diagnostics', 'start', 12)
     drawing.text(755, 284, 'and the topics of the arm', size=12)
     return drawing.svg()
+
+
+def stages() -> str:
+    """Return the stages of commissioning an arm."""
+    parts = (
+        ('1 model', 'check_model:\nmasses, limits', 'no arm'),
+        ('2 monitor', 'commission: signs,\nunits, order, gravity', 'nothing is commanded'),
+        ('3 gravity', 'gravity\ncompensation', '30 % of the limits'),
+        ('4 slow', 'the law, slow motions,\ndelay of the drive', '50 %, a quarter of the speed'),
+        ('5 full', 'the motion,\nthen identification', 'all of the limits'),
+    )
+    drawing = Drawing(1000, 190, 'Stages of commissioning')
+    for k, (name, words, limits) in enumerate(parts):
+        drawing.box(12 + 198 * k, 30, 170, 88, f'*{name}\n{words}')
+        drawing.text(97 + 198 * k, 142, limits, size=12)
+        if k:
+            drawing.arrow(198 * k - 14, 74, 198 * k + 10, 74)
+    drawing.text(500, 176, 'go on only if everything is as expected; back to 2 after every change')
+    return drawing.svg()
+
+
+def observer() -> str:
+    """Return the observer of external efforts and the detection of contacts."""
+    drawing = Drawing(1000, 230, 'Observer of external efforts')
+    drawing.box(12, 40, 120, 62, '*states q, v\nof two samples')
+    drawing.box(12, 130, 120, 62, '*effort τ\nin between')
+    drawing.box(
+        200, 66, 190, 92, '*w = ID(q, v, Δv/h)\n+ J Δv/h + f(v) − τ\nmodel, rotors, friction'
+    )
+    drawing.box(
+        450, 66, 150, 92, '*low-pass filter\nr += (1 − e^−Kh)(w − r)\nobserver_bandwidth K'
+    )
+    drawing.box(670, 20, 150, 62, '*dead band\nslow and fast part')
+    drawing.box(670, 140, 150, 62, '*wrench\nat a frame')
+    drawing.box(870, 20, 118, 62, '*contact\nreport, stop, …')
+    drawing.arrow(132, 71, 198, 96)
+    drawing.arrow(132, 161, 198, 130)
+    drawing.arrow(390, 112, 438, 112)
+    drawing.arrow(610, 96, 668, 56)
+    drawing.arrow(610, 128, 668, 166)
+    drawing.arrow(820, 51, 868, 51)
+    drawing.text(640, 115, 'r', size=13)
+    drawing.text(830, 176, '~/external_wrench', 'start', 12)
+    drawing.text(525, 180, '~/external_effort', size=12)
+    return drawing.svg()
+
+
+def session() -> str:
+    """Return the modes of a session, the laws that act in them, and the usual transitions.
+
+    Raises:
+        LookupError: A drawn transition is not in the session's table.
+    """
+    drawing = Drawing(860, 390, 'Modes of a session and the laws that act')
+    drawing.text(430, 26, '*In each mode one law acts; the usual transitions', size=15)
+    for begin, event, end, place, lift in _TRANSITIONS:
+        if TABLE[SessionMode(begin)][SessionEvent(event)][0] is not SessionMode(end):
+            raise LookupError(f'no transition from {begin} by {event} to {end}')
+        (x1, y1), (x2, y2) = _between(begin, end)
+        drawing.arrow(x1, y1, x2, y2)
+        x, y = x1 + place * (x2 - x1), y1 + place * (y2 - y1) + lift
+        drawing.text(x + (6 if lift == 0 else 0), y, event, 'start' if lift == 0 else 'middle', 12)
+    for name, (x, y, law) in _MODES.items():
+        fill = '#e3f1e5' if name in ('holding', 'following') else PAPER
+        drawing.box(x, y, 180, 62, f'*{name}\n{law}', fill)
+    drawing.text(
+        430, 384, 'deactivate, halt and fault act alike in all modes of an active arm', size=12
+    )
+    return drawing.svg()
+
+
+def _between(begin: str, end: str) -> tuple[tuple[float, float], tuple[float, float]]:
+    """Return the ends of an arrow between the borders of two boxes, to the right of its way."""
+    (x1, y1, _), (x2, y2, _) = _MODES[begin], _MODES[end]
+    dx, dy = x2 - x1, y2 - y1
+    if abs(dx) < 1:  # one above the other
+        side = -30 if dy < 0 else 30
+        return (x1 + 90 + side, y1 + (0 if dy < 0 else 62)), (
+            x2 + 90 + side,
+            y2 + (62 if dy < 0 else 0),
+        )
+    side = 10 if dx < 0 else -10
+    return (x1 + (180 if dx > 0 else 0), y1 + 31 + side), (
+        x2 + (0 if dx > 0 else 180),
+        y2 + 31 + side,
+    )
