@@ -6,7 +6,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from tables import commands, notation, parameters, root_page, topics, transitions
+from tables import (
+    commands,
+    fault_evaluator,
+    notation,
+    parameters,
+    root_page,
+    topics,
+    transitions,
+)
 
 #: Pages of the site alone.
 PAGES: dict[str, Callable[[], str]] = {
@@ -20,5 +28,6 @@ TABLES: dict[str, Callable[[], str]] = {
     'modes.md': transitions,
     'notation.md': notation,
     'parameters.md': parameters,
+    'results.md': fault_evaluator,
     'topics.md': topics,
 }

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import re
@@ -120,6 +121,13 @@ def root_page(name: str) -> str:
     """Return a page of the project's root, with the links that it has within the site."""
     text = (ROOT / name).read_text(encoding='utf-8')
     return text.replace('](docs/', '](').replace('](CONTRIBUTING.md', '](contributing.md')
+
+
+def fault_evaluator() -> str:
+    """Return what the evaluator of the fault campaign checks and excludes, from its docstring."""
+    file = ROOT / 'test' / 'campaigns' / 'fault_evaluator.py'
+    text = ast.get_docstring(ast.parse(file.read_text(encoding='utf-8'))) or ''
+    return text.replace('``', '`')
 
 
 def commands() -> str:

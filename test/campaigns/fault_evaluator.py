@@ -3,7 +3,43 @@
 
 ``docs/reliability.md`` defines the guarantees. The evaluator computes independently: gravity and
 mass matrix are MuJoCo's, limits and rates those of model and parameters. The robots have no
-Coulomb friction, because its compensation is a legitimate step of a law.
+Coulomb friction, because its compensation is a legitimate step of a law. Not judged are:
+
+* jumps: the first command after activation, which has no previous one, and the last one, which
+  is the stop action's at once; three commands after a false state, or after an end stop has
+  thrown the arm back, because the law's output follows steps of the states (40 where velocities
+  are differentiated, also after a time jump: the length of the filter's memory; longer under a
+  rate limit, which extends it); a joint while the guard, with its constant inertia, brakes it,
+  and the command after that; a program that an arm cannot follow, because it is singular or
+  beyond the effort limits there, or the guard acts, or so many states are lost that its own
+  damping is unstable, until that filter has settled and another law has taken over; joints at
+  their motor's limit with a driver's share, which is reduced in favour of the share.
+* the rate limit: the first command and the last, and joints at their motor's limit with a
+  driver's share, for the same reasons.
+* the motor's limit of command and share together: under a payload, which the driver's share
+  does not include.
+* energy after a stop: while a push or a streamed target adds energy; under a payload and in a
+  closed loop, where plant and model differ; while a state is false or may be delayed, so that
+  the brake acts at a wrong state; under a program, which continues; without fresh states under
+  ``zero``, which leaves the arm to gravity; and where gravity takes more than nine tenths of a
+  limit, which leaves little effort for braking.
+* rest at the end: under a payload and in a closed loop, as above; while the rate limit or the
+  activation ramp acts, which leaves the law less effort than it needs; under a streamed wrench,
+  which decays as slowly as it rose; before a law had five times 1/frequency since the end of a
+  push; and laws that follow no reference.
+* recovery from a contact at the end: under a payload and in a closed loop, which the observer
+  does not model and may report as a contact; during an oscillation under the rate limit with
+  differentiated, delayed velocities; and after the arm has run into an end stop, which is a
+  contact.
+* in a jump, the effect of the motion on a law's feedback: as much as braking would cause, 100
+  1/s times the change of the momentum since the last state, or as a program's own damping, if
+  that is larger.
+* in a closed loop, jumps at the joints without a drive, whose effort reaches no motor, and
+  where a path is slowed down because of these joints: the path's acceleration steps where its
+  braking ends.
+* the law acting alone at the end: under a streamed wrench, at joints that the guard holds, and
+  while the rate limit acts.
+* contact surfaces: programs with contact find no board, only pushes and the sensor's readings.
 """
 
 from __future__ import annotations
