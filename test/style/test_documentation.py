@@ -129,6 +129,14 @@ def test_console_blocks_are_fenced():
     assert indented == []
 
 
+def test_the_session_page_shows_the_example_that_a_test_runs():
+    page = (ROOT / 'docs' / 'session.md').read_text(encoding='utf-8')
+    run = (ROOT / 'examples' / 'session_without_ros.py').read_text(encoding='utf-8')
+    shown = re.findall(r'```python\n(.*?)```', page, re.DOTALL)
+    assert [code for code in shown if code not in run] == []
+    assert len(shown) == 6
+
+
 def test_the_readme_is_short():
     assert len((ROOT / 'README.md').read_text(encoding='utf-8').splitlines()) <= 120
 
