@@ -23,7 +23,7 @@ from robot_dynamics_ros.control.trajectories.points import trajectory_arrays
 from robot_dynamics_ros.control.trajectories.reference_generator import ReferenceGenerator
 from robot_dynamics_ros.control.trajectories.trajectory import ReferenceSampler
 from robot_dynamics_ros.description.shipped import ROBOTS, shipped_robot
-from robot_dynamics_ros.model import RobotTree, load_robot
+from robot_dynamics_ros.model import Robot, load_robot
 from robot_dynamics_ros.planning.motions import Quintic
 from robot_dynamics_ros.spatial.scalar import Array
 
@@ -116,7 +116,7 @@ def interpreted_costs(names: Sequence[str]) -> dict[str, dict[str, float]]:
     return {name: observer_costs(name) for name in names}
 
 
-def _tree(name: str) -> tuple[RobotTree, Array]:
+def _tree(name: str) -> tuple[Robot, Array]:
     """Return an arm and its configuration."""
     path = shipped_robot(name) if name in ROBOTS else str(robot_file(f'{name}.urdf'))
     tree = load_robot(path, (0.0, 0.0, -9.81), effort_limit=100.0)

@@ -19,7 +19,7 @@ import pinocchio
 
 from benchmark.measuring import Figures, arms, chain, machine, save, show
 from benchmark.timing import Contender, race
-from robot_dynamics_ros.model import RobotTree, load_robot
+from robot_dynamics_ros.model import Robot, load_robot
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.kernel import KernelSet, compile_kernel
 from robot_dynamics_ros.symbolic.outputs import Subject, trace_output
@@ -65,7 +65,7 @@ def main(_: argparse.Namespace) -> int:
     return 0
 
 
-def compiled(tree: RobotTree) -> tuple[KernelSet, float]:
+def compiled(tree: Robot) -> tuple[KernelSet, float]:
     """Return the inverse dynamics of a robot, compiled without a cache, and the time, s."""
     with (
         tempfile.TemporaryDirectory() as empty,

@@ -13,7 +13,7 @@ from benchmark.measuring import save, show
 from robot_dynamics_ros.control.laws.registry import make_law
 from robot_dynamics_ros.control.trajectories.trajectory import Reference
 from robot_dynamics_ros.description.shipped import shipped_robot
-from robot_dynamics_ros.model import RobotTree, load_robot
+from robot_dynamics_ros.model import Robot, load_robot
 from robot_dynamics_ros.simulation.imperfections import (
     Imperfections,
     ImperfectPlant,
@@ -73,7 +73,7 @@ def main(_: argparse.Namespace) -> int:
 
 
 def run(
-    tree: RobotTree,
+    tree: Robot,
     case: ProgramCase,
     period: float = PERIOD_S,
     start: tuple[float, ...] = ON,

@@ -11,14 +11,14 @@ import numpy as np
 from robot_dynamics_ros import identify, load_robot, make_law, read_recording
 from robot_dynamics_ros.control.trajectories.trajectory import Reference
 from robot_dynamics_ros.description.shipped import shipped_robot
-from robot_dynamics_ros.model import RobotTree
+from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.recordings.recording import Recording
 from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
 
 PERIOD = 2e-3  # s
 
 
-def simulated_run(arm: RobotTree) -> Recording:
+def simulated_run(arm: Robot) -> Recording:
     """Return 8 s of an arm heavier than its model, controlled by PD + gravity of the model."""
     plant = MujocoPlant(arm.with_changes(mass=1.15 * arm.mass), PERIOD)
     law, reference = make_law('pd_gravity', arm, natural_frequency=15.0), Reference(arm.n)

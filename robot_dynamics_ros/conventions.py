@@ -7,7 +7,7 @@ Units
 
 Joint space
     ``q v a tau``: position, velocity, acceleration, effort, each of shape (n,), in the order of
-    ``RobotTree.joint_names`` (parents first). The ROS terms position, velocity, effort are used
+    ``Robot.joint_names`` (parents first). The ROS terms position, velocity, effort are used
     only where messages are converted. Kane's generalized speeds ``u`` are used only in
     ``kane.py``.
 

@@ -14,7 +14,7 @@ from robot_dynamics_ros.control.drivers.conversion import bind
 from robot_dynamics_ros.control.drivers.profile import load_driver_profile
 from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.errors import ParameterError
-from robot_dynamics_ros.model import RobotTree
+from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
 from robot_dynamics_ros.spatial.scalar import Array
 
@@ -47,7 +47,7 @@ class DelayedArm:
 
     def __init__(
         self,
-        tree: RobotTree,
+        tree: Robot,
         start: Array,
         delay: int,
         declared: float | None = None,
@@ -94,7 +94,7 @@ class DelayedArm:
         return energy[-1] < min(energy[4] + 1e-12, first)
 
 
-def bare(tree: RobotTree) -> RobotTree:
+def bare(tree: Robot) -> Robot:
     """Return an arm without friction and rotors, which would hide an oscillation."""
     none = np.zeros(tree.n)
     return tree.with_changes(damping=none, coulomb_friction=none, armature=none)
@@ -106,7 +106,7 @@ def named_limit(error: ParameterError) -> Array:
     return np.array([float(x) for x in numbers])
 
 
-def accepted(tree: RobotTree, start: Array, delay: int, name: str, **given: Any) -> Array:
+def accepted(tree: Robot, start: Array, delay: int, name: str, **given: Any) -> Array:
     """Return the largest value of a parameter that a session with a delay accepts at a position.
 
     Raises:

@@ -33,7 +33,7 @@ from robot_dynamics_ros.description.shipped import share_directory, shipped_robo
 from robot_dynamics_ros.description.urdf import read_description
 from robot_dynamics_ros.dynamics.joint_terms import JointTerms
 from robot_dynamics_ros.errors import MissingDependencyError, PeerTimeoutError, SceneError
-from robot_dynamics_ros.model import RobotTree, load_robot
+from robot_dynamics_ros.model import Robot, load_robot
 from robot_dynamics_ros.ros.gazebo_files import bridge_entries
 from robot_dynamics_ros.ros.gazebo_world import (
     SteppedWorld,
@@ -117,7 +117,7 @@ def run(case: StepCase, motion: Trajectory) -> Array:
     return error
 
 
-def _build(robot: str, tree: RobotTree) -> ControlLoop:
+def _build(robot: str, tree: Robot) -> ControlLoop:
     """Return the loop of the arm's parameter file, at full effort from its first tick on."""
     own = {'activation_ramp_s': 0.0, 'state_timeout_s': 1e9}
     return build_loop(tree, {**DEFAULTS, **shipped_parameters(robot)['controller'], **own})
@@ -135,7 +135,7 @@ def _observe(loop: ControlLoop, gazebo: SteppedGazebo) -> None:
         raise SceneError('the state', 'was rejected', loop.state.last_refusal or seen.value)
 
 
-def _dart_share(tree: RobotTree) -> Callable[[ControlLoop], Array]:
+def _dart_share(tree: Robot) -> Callable[[ControlLoop], Array]:
     """Return DART's additional effect of Coulomb friction f with damping: h D M^-1 f, N m or N."""
     h, M = STEP_NS * 1e-9, np.zeros((tree.n, tree.n))
     mass_matrix = compile_kernel(tree, outputs=('mass_matrix',)).mass_matrix

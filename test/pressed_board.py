@@ -13,7 +13,7 @@ from robot_dynamics_ros import load_program
 from robot_dynamics_ros.constraints.program import Program
 from robot_dynamics_ros.control.laws.constraint_stabilization import ConstraintStabilization
 from robot_dynamics_ros.control.streamed import MeasuredWrench
-from robot_dynamics_ros.model import RobotTree
+from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.simulation.mujoco_description import Board
 from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
 from robot_dynamics_ros.spatial.scalar import Array
@@ -37,7 +37,7 @@ class PressingScene(NamedTuple):
         along: Indices of the rows of f along the board.
     """
 
-    tree: RobotTree
+    tree: Robot
     program: str
     near: Array
     along: tuple[int, int]

@@ -14,7 +14,7 @@ from scipy.linalg import eigh
 from session_on_plant import SessionOnPlant
 
 from robot_dynamics_ros.description.shipped import shipped_robot
-from robot_dynamics_ros.model import RobotTree, load_robot
+from robot_dynamics_ros.model import Robot, load_robot
 from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
 from robot_dynamics_ros.spatial.rotation import right_jacobian_inverse, rotation_vector
 from robot_dynamics_ros.spatial.scalar import Array
@@ -23,7 +23,7 @@ STEP_NS = 1_000_000
 
 
 @cache
-def arm(name: str, *, friction: bool = False) -> RobotTree:
+def arm(name: str, *, friction: bool = False) -> Robot:
     """Return a shipped arm or the Panda without its fingers, by default without friction."""
     if name == 'panda':
         file = next(file for file in world_files() if file.name == 'panda.urdf')
@@ -48,7 +48,7 @@ class PushedArm(SessionOnPlant):
 
     plant: MujocoPlant
 
-    def __init__(self, tree: RobotTree, start: Array, parameters: Mapping[str, Any]) -> None:
+    def __init__(self, tree: Robot, start: Array, parameters: Mapping[str, Any]) -> None:
         plant = MujocoPlant(tree)
         plant.reset(start)
         super().__init__(plant, tree, parameters)
@@ -140,7 +140,7 @@ class Spring:
 
 
 def held(
-    tree: RobotTree, start: Array, frame: str, stiffness: Array, factor: float = 1.0, **more: Any
+    tree: Robot, start: Array, frame: str, stiffness: Array, factor: float = 1.0, **more: Any
 ) -> tuple[PushedArm, Spring]:
     """Return an arm at rest under law impedance, and its spring."""
     place = 'frame_stiffness' if frame else 'joint_stiffness'
@@ -152,7 +152,7 @@ def held(
 
 
 def pushed(
-    tree: RobotTree,
+    tree: Robot,
     start: Array,
     frame: str,
     stiffness: Array,
@@ -211,7 +211,7 @@ def _add_modes(result: Measured, motion: Array, frequency: Array, ratio: float) 
 
 
 def energy_gain(
-    tree: RobotTree,
+    tree: Robot,
     start: Array,
     frame: str,
     stiffness: Array,
@@ -266,7 +266,7 @@ def installed_arms() -> list[str]:
     return [name for name in ARMS if name != 'panda' or world_files()]
 
 
-def cases(name: str, tree: RobotTree) -> Iterable[tuple[str, Array, Array]]:
+def cases(name: str, tree: Robot) -> Iterable[tuple[str, Array, Array]]:
     """Return frame, stiffness and deflections: in the joints, and at the frame."""
     frame, _, stiffness = ARMS[name]
     slides = np.array(tree.joint_is_prismatic)

@@ -14,7 +14,7 @@ import numpy as np
 from urdf_text import follow, joint, link, robot, symmetric
 
 from robot_dynamics_ros.description.shipped import shipped_robot
-from robot_dynamics_ros.model import RobotTree, load_robot
+from robot_dynamics_ros.model import Robot, load_robot
 
 G = 9.81
 DOWN_Z = (0.0, 0.0, -G)
@@ -32,12 +32,12 @@ class Sample:
     gravity: tuple[float, float, float] = DOWN_Z
 
     @cached_property
-    def tree(self) -> RobotTree:
+    def tree(self) -> Robot:
         """The robot as loaded by this package; joints without an effort limit get 1."""
         return load_robot(self.xml, self.gravity, effort_limit=1.0)
 
 
-def random_state(tree: RobotTree, rng: np.random.Generator) -> tuple[np.ndarray, ...]:
+def random_state(tree: Robot, rng: np.random.Generator) -> tuple[np.ndarray, ...]:
     """Return q within the joint limits (a turn if endless), v and a of a brisk motion."""
     lower = np.where(np.isneginf(tree.position_lower), -math.pi, tree.position_lower)
     upper = np.where(np.isposinf(tree.position_upper), math.pi, tree.position_upper)

@@ -28,7 +28,7 @@ from robot_dynamics_ros.control.trajectories.trajectory import (
 )
 from robot_dynamics_ros.description.shipped import share_directory, shipped_robot
 from robot_dynamics_ros.errors import ParameterError
-from robot_dynamics_ros.model import RobotTree, load_robot
+from robot_dynamics_ros.model import Robot, load_robot
 from robot_dynamics_ros.parameters import defaults
 from robot_dynamics_ros.planning.trajectory_plan import KINDS, MOTION
 from robot_dynamics_ros.recordings.metrics.tracking import TrackingMetrics, tracking_metrics
@@ -71,7 +71,7 @@ class SessionOnPlant:
     def __init__(
         self,
         plant: Plant,
-        tree: RobotTree,
+        tree: Robot,
         parameters: Mapping[str, Any],
         driver: DriverConversion | None = None,
         late_ns: int = 0,
@@ -194,7 +194,7 @@ class DriverArm(NamedTuple):
         motion: The desired motion.
     """
 
-    tree: RobotTree
+    tree: Robot
     driver: DriverConversion
     settings: Mapping[str, Any]
     motion: Trajectory

@@ -38,7 +38,7 @@ from robot_dynamics_ros.cli.tables import (
 )
 from robot_dynamics_ros.dynamics import FORMULATIONS
 from robot_dynamics_ros.errors import ConfigurationError, RobotDynamicsError
-from robot_dynamics_ros.model import RobotTree
+from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.arm import tool_frame
 from robot_dynamics_ros.recordings.bag.files import is_bag, short_name
 from robot_dynamics_ros.recordings.bag_jobs import find_bags, run_with_progress
@@ -276,9 +276,7 @@ def compare_bags(words: list[str], args: argparse.Namespace) -> int:
     return 0 if all(verdict.holds for verdict in verdicts) else EXIT_THRESHOLD
 
 
-def _whole(
-    bag: Path, choice: RobotChoice, tree: RobotTree | None = None
-) -> tuple[Recording, RobotTree]:
+def _whole(bag: Path, choice: RobotChoice, tree: Robot | None = None) -> tuple[Recording, Robot]:
     with choice.read(bag) as reader:
         if tree is not None and reader.description and not choice.robot:
             require_same_robot(tree, choice.load(reader), bag)

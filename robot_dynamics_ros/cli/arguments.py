@@ -30,7 +30,7 @@ from robot_dynamics_ros.model.arm import load_arm
 from robot_dynamics_ros.model.build import EffortLimit
 from robot_dynamics_ros.model.load import load_mechanism
 from robot_dynamics_ros.model.robot_parameters import assignments, choice_of_joints
-from robot_dynamics_ros.model.robot_tree import STANDARD_GRAVITY, RobotTree
+from robot_dynamics_ros.model.robot_tree import STANDARD_GRAVITY, Robot
 from robot_dynamics_ros.recordings.reading import RobotChoice
 from robot_dynamics_ros.recordings.timing import AUTO, TIMINGS
 from robot_dynamics_ros.yaml_reader.parsing import parse_yaml
@@ -321,7 +321,7 @@ def refuse_given(args: argparse.Namespace, options: Options, what: str) -> None:
         raise ConfigurationError(', '.join(names), f'has no effect on {what}', 'name an arm')
 
 
-def arm_of(args: argparse.Namespace) -> RobotTree:
+def arm_of(args: argparse.Namespace) -> Robot:
     """Load the arm that the arguments select, see ``load_arm``; effort limits are required.
 
     Raises:
@@ -334,8 +334,8 @@ def arm_of(args: argparse.Namespace) -> RobotTree:
 def robot_of(
     args: argparse.Namespace,
     effort_limit: EffortLimit = _ANY_LIMIT,
-    load: Callable[..., RobotTree] = load_robot,
-) -> RobotTree:
+    load: Callable[..., Robot] = load_robot,
+) -> Robot:
     """Load the robot that the arguments select.
 
     Args:
@@ -353,7 +353,7 @@ def robot_of(
     return load(path, gravity, effort_limit=effort_limit, mappings=mappings, **joints)
 
 
-def robot_with_remarks(args: argparse.Namespace) -> RobotTree:
+def robot_with_remarks(args: argparse.Namespace) -> Robot:
     """Load the robot as ``robot_of`` does, and print the remarks on it to stderr."""
     tree = robot_of(args)
     for remark in tree.remarks:

@@ -50,7 +50,7 @@ from robot_dynamics_ros.errors import (
     RecordingError,
     RobotDynamicsError,
 )
-from robot_dynamics_ros.model import RobotTree
+from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.build import EffortLimit
 from robot_dynamics_ros.model.findings import Finding, error, merged, warning
 from robot_dynamics_ros.model.inspection import ModelCheck, finding_as_dict
@@ -91,7 +91,7 @@ def check(args: argparse.Namespace) -> int:
     return int(any(args.strict or finding.severity == 'error' for finding in findings))
 
 
-def too_weak(tree: RobotTree, remark: str) -> list[Finding]:
+def too_weak(tree: Robot, remark: str) -> list[Finding]:
     """Return a warning for each joint whose effort limit cannot hold the arm against gravity.
 
     Args:
@@ -210,7 +210,7 @@ def commission(args: argparse.Namespace) -> int:
 
 
 def examine(
-    tree: RobotTree, driver: DriverConversion, samples: DriverSamples, *, commanded: bool
+    tree: Robot, driver: DriverConversion, samples: DriverSamples, *, commanded: bool
 ) -> tuple[list[Finding], Commissioning | None]:
     """Return all findings on samples, and the results of the held poses if there are efforts.
 
@@ -242,7 +242,7 @@ def examine(
 
 
 def measured_delay(
-    tree: RobotTree, driver: DriverConversion, samples: DriverSamples
+    tree: Robot, driver: DriverConversion, samples: DriverSamples
 ) -> CommandDelay | str:
     """Return the delay of the commands, or why they do not show it.
 
@@ -281,7 +281,7 @@ def _delay_text(delay: CommandDelay | str) -> str:
     )
 
 
-def _robot(args: argparse.Namespace, limits: EffortLimit) -> tuple[RobotTree, list[Finding]]:
+def _robot(args: argparse.Namespace, limits: EffortLimit) -> tuple[Robot, list[Finding]]:
     """Load the robot even if effort limits are missing; return it and the faults found."""
     path, mappings = robot_source(args)
     try:
@@ -334,7 +334,7 @@ def _by_listening(args: argparse.Namespace, driver: DriverConversion) -> Any:
 
 
 def _print_held(
-    tree: RobotTree, held: Commissioning | None, findings: list[Finding], commanded: bool
+    tree: Robot, held: Commissioning | None, findings: list[Finding], commanded: bool
 ) -> None:
     if held is not None:
         print_table(_table(tree, held, 'commanded' if commanded else 'measured'))
@@ -344,7 +344,7 @@ def _print_held(
         wide_console().print('[green]no errors found in the profile[/]')
 
 
-def _table(tree: RobotTree, held: Commissioning, source: str) -> ReportTable:
+def _table(tree: Robot, held: Commissioning, source: str) -> ReportTable:
     rows = [
         (
             name,
@@ -358,7 +358,7 @@ def _table(tree: RobotTree, held: Commissioning, source: str) -> ReportTable:
     return ReportTable(('joint', 'slope', 'mean difference', 'RMS difference'), rows, title)
 
 
-def _correlations(tree: RobotTree, held: Commissioning) -> ReportTable:
+def _correlations(tree: Robot, held: Commissioning) -> ReportTable:
     rows = [
         (name, *('-' if np.isnan(x) else f'{x:+.2f}' for x in held.correlation[i]))
         for i, name in enumerate(tree.joint_names)
@@ -367,9 +367,7 @@ def _correlations(tree: RobotTree, held: Commissioning) -> ReportTable:
     return ReportTable(('', *tree.joint_names), rows, title)
 
 
-def _document(
-    tree: RobotTree, held: Commissioning | None, findings: list[Finding]
-) -> dict[str, Any]:
+def _document(tree: Robot, held: Commissioning | None, findings: list[Finding]) -> dict[str, Any]:
     document: dict[str, Any] = {'findings': [finding_as_dict(finding) for finding in findings]}
     if held is not None:
         document['poses'] = held.poses

@@ -47,7 +47,7 @@ from robot_dynamics_ros.geometry.collisions import make_checker
 from robot_dynamics_ros.identification import design_excitation
 from robot_dynamics_ros.identification.preparation import Preparation
 from robot_dynamics_ros.identification.validation import validate
-from robot_dynamics_ros.model import RobotTree, load_robot
+from robot_dynamics_ros.model import Robot, load_robot
 from robot_dynamics_ros.model.payload import Payload, with_payload
 from robot_dynamics_ros.recordings.bag.reader import BagReader
 from robot_dynamics_ros.recordings.lockstep import SETTLE, run_lockstep, write_recording
@@ -314,7 +314,7 @@ def run_identify_demo(args: argparse.Namespace) -> int:
     return int(code or gains.min() < _LEAST_GAIN or unexplained > _MOST_UNEXPLAINED)
 
 
-def _unexplained(recording: Recording, model: RobotTree, real: RobotTree) -> float:
+def _unexplained(recording: Recording, model: Robot, real: Robot) -> float:
     """Return the largest residual of a model in excess of the true arm's, percent of effort."""
     noise, left = (
         np.array(validate([recording], tree, Preparation()).percent) for tree in (real, model)
@@ -333,7 +333,7 @@ def _make_empty(out: Path) -> None:
     out.mkdir(parents=True)
 
 
-def _test_motion(tree: RobotTree) -> Trajectory:
+def _test_motion(tree: Robot) -> Trajectory:
     """Return a motion within the limits that is not used for identification."""
     excitation = design_excitation(
         tree, period=_TEST_PERIOD, seed=_TEST_SEED, iterations=0, checker=make_checker(tree)[0]
@@ -342,7 +342,7 @@ def _test_motion(tree: RobotTree) -> Trajectory:
 
 
 def _simulate(
-    console: Console, title: str, model: RobotTree, real: RobotTree, motion: Trajectory
+    console: Console, title: str, model: Robot, real: Robot, motion: Trajectory
 ) -> Recording:
     plant = ImperfectPlant(MujocoPlant(real, _PERIOD), NOISE)
     law = ComputedTorque(model, natural_frequency=_FREQUENCY, period=_PERIOD)
@@ -358,8 +358,8 @@ def _simulate(
 def _track(
     console: Console,
     by: str,
-    model: RobotTree,
-    real: RobotTree,
+    model: Robot,
+    real: Robot,
     motion: Trajectory,
     report: Path,
 ) -> tuple[Recording, TrackingMetrics]:
@@ -372,7 +372,7 @@ def _track(
     return recording, metrics
 
 
-def _excite(console: Console, out: Path, nominal: RobotTree, real: RobotTree) -> Recording:
+def _excite(console: Console, out: Path, nominal: Robot, real: Robot) -> Recording:
     """Design, run and record an excitation motion; return the recording."""
     with console.status('designing the exciting motion'):
         excitation = design_excitation(nominal, checker=make_checker(nominal)[0])

@@ -46,7 +46,7 @@ from robot_dynamics_ros.errors import ConfigurationError, ProgramError, RobotDyn
 from robot_dynamics_ros.geometry.collisions import make_checker
 from robot_dynamics_ros.identification import Bounds, Excitation, design_excitation
 from robot_dynamics_ros.identification.unknowns import DEFAULT_TERMS, TERMS
-from robot_dynamics_ros.model import RobotTree
+from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.planning.gain_design import (
     Gains,
     Margins,
@@ -127,7 +127,7 @@ def excitation_trajectory(excitation: Excitation, periods: int = 1) -> Fourier:
     )
 
 
-def write_excitation(folder: Path, tree: RobotTree, excitation: Excitation, periods: int) -> None:
+def write_excitation(folder: Path, tree: Robot, excitation: Excitation, periods: int) -> None:
     """Write the motion as a trajectory message and as Fourier coefficients.
 
     Raises:

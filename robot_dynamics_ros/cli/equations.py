@@ -41,7 +41,7 @@ from robot_dynamics_ros.control.laws.constraint_stabilization import ConstraintS
 from robot_dynamics_ros.dynamics.pinocchio_reference import PinocchioReference
 from robot_dynamics_ros.dynamics.registry import FORMULATIONS, agreement, make_formulation
 from robot_dynamics_ros.errors import ConfigurationError, MissingDependencyError
-from robot_dynamics_ros.model import Mechanism, RobotTree
+from robot_dynamics_ros.model import Mechanism, Robot
 from robot_dynamics_ros.planning.law_functions import (
     computed_torque_function,
     constraint_law_function,
@@ -80,7 +80,7 @@ def run_compare(args: argparse.Namespace) -> int:
 
 
 def compare(
-    tree: RobotTree, states: int, seed: int, tell: Callable[[str], None] = lambda step: None
+    tree: Robot, states: int, seed: int, tell: Callable[[str], None] = lambda step: None
 ) -> Document:
     """Return agreement, operation counts and times of all formulations that are available.
 
@@ -120,7 +120,7 @@ def compare(
     }
 
 
-def _available(tree: RobotTree) -> list[str]:
+def _available(tree: Robot) -> list[str]:
     """Return the formulations whose libraries are installed."""
     names = []
     for name in FORMULATIONS:
@@ -142,12 +142,12 @@ def _chain_multiplications(n: int) -> Document:
     }
 
 
-def _times(tree: RobotTree, name: str) -> dict[str, float]:
+def _times(tree: Robot, name: str) -> dict[str, float]:
     """Return times of inverse dynamics, ns: one call in each form, and one state of a batch."""
     model, rng = make_formulation(name, tree), np.random.default_rng(0)
     names: dict[str, Any] = {'tau': np.zeros(tree.n)}
     if model.numbers_only:  # the library alone, without the conversion of its arguments
-        reference = PinocchioReference(tree.open)
+        reference = PinocchioReference(tree.tree)
         names |= zip('qva', rng.uniform(-1, 1, size=(3, tree.bodies)), strict=True)
         names |= {'f': reference.library.rnea, 'M': reference.model, 'D': reference.data}
         return {'library': _shortest('f(M, D, q, v, a)', names)}
@@ -254,7 +254,7 @@ def _write_c(args: argparse.Namespace) -> int:
     return 0
 
 
-def _law(args: argparse.Namespace, robot: RobotTree, formulation: str) -> CFunction:
+def _law(args: argparse.Namespace, robot: Robot, formulation: str) -> CFunction:
     """Return the law that the arguments select."""
     parameters = set_values(args.changes)
     if args.ramp is None:
@@ -265,7 +265,7 @@ def _law(args: argparse.Namespace, robot: RobotTree, formulation: str) -> CFunct
     return computed_torque_function(ComputedTorque(robot, **parameters), args.ramp, formulation)
 
 
-def _robot(args: argparse.Namespace) -> tuple[RobotTree | Mechanism, str]:
+def _robot(args: argparse.Namespace) -> tuple[Robot | Mechanism, str]:
     """Return the robot and the formulation that the arguments select."""
     loops = loops_of(args)
     robot = mechanism_of(args, loops) if loops else robot_with_remarks(args)

@@ -30,7 +30,7 @@ from robot_dynamics_ros.disk_cache import cache_directory
 from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.geometry import collisions, triangles
 from robot_dynamics_ros.geometry.collisions import UNCHECKED, Obstacles
-from robot_dynamics_ros.model import RobotTree, arm
+from robot_dynamics_ros.model import Robot, arm
 from robot_dynamics_ros.model.arm import arm_ends, load_arm, tool_frame
 from robot_dynamics_ros.model.inspection import nameless
 from robot_dynamics_ros.model.robot_parameters import measured_joints
@@ -66,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def show_arm(console: Any, tree: RobotTree, frame: str, planned: Sequence[str]) -> None:
+def show_arm(console: Any, tree: Robot, frame: str, planned: Sequence[str]) -> None:
     """Print what was taken for the joints and the tool of an arm, and the remarks on it.
 
     Args:
@@ -96,7 +96,7 @@ class PlannedArm(NamedTuple):
         remarks: Remarks on the planned motion.
     """
 
-    tree: RobotTree
+    tree: Robot
     frame: str
     parameters: Path
     remarks: tuple[str, ...]
@@ -227,7 +227,7 @@ def _summary(motion: Motion) -> str:
 
 
 def write_robot_folder(
-    tree: RobotTree,
+    tree: Robot,
     folder: Path,
     frame: str = '',
     obstacles: Obstacles | None = None,
@@ -305,7 +305,7 @@ def described(word: str, mappings: Mapping[str, str] | None = None) -> Path:
 
 
 def planned_folder(
-    tree: RobotTree,
+    tree: Robot,
     frame: str = '',
     obstacles: Obstacles | None = None,
     measured: Sequence[str] = (),
@@ -329,7 +329,7 @@ def planned_folder(
     return folder
 
 
-def _driver_profile(tree: RobotTree) -> dict[str, Any]:
+def _driver_profile(tree: Robot) -> dict[str, Any]:
     """Return the content of a driver profile with the joint order and units of the model."""
     limits = tree.effort_limit.tolist()
     joints = [
@@ -363,7 +363,7 @@ def _driver_profile(tree: RobotTree) -> dict[str, Any]:
     }
 
 
-def _readme(tree: RobotTree, folder: Path, motion: Motion, around: Obstacles) -> str:
+def _readme(tree: Robot, folder: Path, motion: Motion, around: Obstacles) -> str:
     named = {'urdf': URDF, 'parameters': PARAMETERS, 'program': PROGRAM, 'driver': DRIVER}
     own_gravity = not np.array_equal(tree.gravity, STANDARD_GRAVITY)
     gravity = _words('--gravity', *tree.gravity) if own_gravity else ''
@@ -392,7 +392,7 @@ def _words(*values: str | float) -> str:
     return ''.join(f' {shlex.quote(text)}' for text in texts)
 
 
-def _locked_text(tree: RobotTree) -> str:
+def _locked_text(tree: Robot) -> str:
     if not tree.locked:
         return ''
     places = ', '.join(f'{name} at {x:g}' for name, x in tree.locked.items())

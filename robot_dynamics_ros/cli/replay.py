@@ -34,7 +34,7 @@ from robot_dynamics_ros.control.setup import PARAMETERS
 from robot_dynamics_ros.dynamics import FORMULATIONS
 from robot_dynamics_ros.errors import ConfigurationError, RecordingError
 from robot_dynamics_ros.estimation.accumulate import RmsPeak
-from robot_dynamics_ros.model import RobotTree
+from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.parameters import help_text, require_known, require_used
 from robot_dynamics_ros.recordings.bag.files import short_name
 from robot_dynamics_ros.recordings.bag_jobs import find_bags
@@ -241,7 +241,7 @@ def run_calibration(args: argparse.Namespace) -> int:
     return 0
 
 
-def _survey(bag: Path, choice: RobotChoice) -> tuple[RobotTree, bool, float]:
+def _survey(bag: Path, choice: RobotChoice) -> tuple[Robot, bool, float]:
     """Return the robot, whether its efforts were measured, and the state rate, Hz."""
     with choice.read(bag) as reader:
         tree = choice.load(reader)
@@ -253,7 +253,7 @@ def _survey(bag: Path, choice: RobotChoice) -> tuple[RobotTree, bool, float]:
     return tree, first.has_measured, 1.0 / float(np.median(np.diff(first.time)))
 
 
-def _chunks(bags: list[Path], choice: RobotChoice, tree: RobotTree) -> Iterator[Recording]:
+def _chunks(bags: list[Path], choice: RobotChoice, tree: Robot) -> Iterator[Recording]:
     for bag in bags:
         outliers = OutlierTimes()
         with choice.read(bag) as reader:
@@ -266,7 +266,7 @@ def _chunks(bags: list[Path], choice: RobotChoice, tree: RobotTree) -> Iterator[
 def _seen(
     bags: list[Path],
     choice: RobotChoice,
-    tree: RobotTree,
+    tree: Robot,
     start: ContactThresholds,
     measured: bool,
 ) -> FitSamples:
@@ -282,7 +282,7 @@ def _seen(
 
 
 def _print(
-    tree: RobotTree,
+    tree: Robot,
     thresholds: ContactThresholds,
     samples: CalibrationSamples,
     remarks: dict[str, object],

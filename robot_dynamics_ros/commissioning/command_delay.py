@@ -25,7 +25,7 @@ from typing import NamedTuple
 import numpy as np
 
 from robot_dynamics_ros.errors import RecordingError
-from robot_dynamics_ros.model import RobotTree
+from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.kernel import compile_kernel
 
@@ -56,7 +56,7 @@ class CommandDelay(NamedTuple):
 
 
 def estimate_delay(
-    tree: RobotTree,
+    tree: Robot,
     time: Array,
     q: Array,
     v: Array,
@@ -118,7 +118,7 @@ def _rows(time: Array, command: Array, period: float) -> Array:
 
 
 def _acting_effort(
-    tree: RobotTree,
+    tree: Robot,
     time: Array,
     q: Array,
     v: Array,

@@ -17,7 +17,7 @@ import numpy as np
 
 from robot_dynamics_ros.control.drivers.conversion import DriverConversion
 from robot_dynamics_ros.errors import RecordingError
-from robot_dynamics_ros.model import RobotTree
+from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.findings import Finding
 from robot_dynamics_ros.recordings.series import correlation
 from robot_dynamics_ros.spatial.scalar import Array
@@ -186,7 +186,7 @@ def driver_samples(
     return DriverSamples(time, *samples, *conversion)
 
 
-def gravity_function(tree: RobotTree) -> Callable[[DriverSamples], Array]:
+def gravity_function(tree: Robot) -> Callable[[DriverSamples], Array]:
     """Return the function from samples to gravity efforts, shape (N, n), N m or N."""
     kernels = compile_kernel(tree, outputs=('gravity_forces',))
 
@@ -205,7 +205,7 @@ _WORK = 0.25  # share of the absolute work above which the sign of the work is s
 _UNITS = {False: ('rad', 'degrees', math.pi / 180.0), True: ('m', 'millimetres', 1e-3)}
 
 
-def check_limits(tree: RobotTree, samples: DriverSamples) -> list[Finding]:
+def check_limits(tree: Robot, samples: DriverSamples) -> list[Finding]:
     """Return a finding per joint with positions beyond its limits, with the likely cause."""
     q, findings = samples.q, []
     lower, upper = tree.position_lower, tree.position_upper
@@ -237,7 +237,7 @@ def check_limits(tree: RobotTree, samples: DriverSamples) -> list[Finding]:
     return findings
 
 
-def check_velocities(tree: RobotTree, samples: DriverSamples) -> list[Finding]:
+def check_velocities(tree: Robot, samples: DriverSamples) -> list[Finding]:
     """Return a finding per joint whose velocity is not the derivative of its position."""
     if len(samples.time) < 10 or not np.isfinite(samples.velocity).all():
         return []
@@ -271,7 +271,7 @@ def check_velocities(tree: RobotTree, samples: DriverSamples) -> list[Finding]:
     return findings
 
 
-def check_work(tree: RobotTree, samples: DriverSamples) -> list[Finding]:
+def check_work(tree: Robot, samples: DriverSamples) -> list[Finding]:
     """Return a finding per joint whose effort minus gravity does negative work."""
     if len(samples.time) < 10 or not np.isfinite(samples.tau).all():
         return []
@@ -293,13 +293,13 @@ def check_work(tree: RobotTree, samples: DriverSamples) -> list[Finding]:
     ]
 
 
-def named(tree: RobotTree, joints: Sequence[int] | Array) -> str:
+def named(tree: Robot, joints: Sequence[int] | Array) -> str:
     """Return the names of joints as the culprit of a finding."""
     names = [tree.joint_names[i] for i in joints]
     return f'joint {names[0]!r}' if len(names) == 1 else f'joints {", ".join(names)}'
 
 
-def _error(tree: RobotTree, i: int, problem: str, remedy: str) -> Finding:
+def _error(tree: Robot, i: int, problem: str, remedy: str) -> Finding:
     return Finding('error', named(tree, [i]), problem, remedy)
 
 

@@ -23,7 +23,7 @@ from robot_dynamics_ros.commissioning.driver_samples import (
     named,
 )
 from robot_dynamics_ros.errors import RecordingError
-from robot_dynamics_ros.model import RobotTree
+from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.findings import Finding, warning
 from robot_dynamics_ros.spatial.scalar import Array
 
@@ -122,7 +122,7 @@ class FaultHypothesis(NamedTuple):
 
 
 def check_held(
-    tree: RobotTree,
+    tree: Robot,
     poses: DriverSamples,
     *,
     gravity_expected: bool,
@@ -166,7 +166,7 @@ def check_held(
 class _HeldArm:
     """Scores assumptions about the samples of one robot, and proposes better ones."""
 
-    def __init__(self, tree: RobotTree, commanded: bool) -> None:
+    def __init__(self, tree: Robot, commanded: bool) -> None:
         self._tree, self._commanded = tree, commanded
         self._gravity = gravity_function(tree)
         self._units = ['N' if slides else 'N m' for slides in tree.joint_is_prismatic]

@@ -14,7 +14,7 @@ from robot_dynamics_ros.constraints.error_dynamics import gains_from_frequency
 from robot_dynamics_ros.constraints.program import Program
 from robot_dynamics_ros.constraints.signals import Followed, Signal
 from robot_dynamics_ros.errors import ParameterError
-from robot_dynamics_ros.model import RobotTree
+from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.kinematics import Motion
 from robot_dynamics_ros.spatial.jet import (
     Jet,
@@ -68,7 +68,7 @@ class Pitch(Constraint):
 
     def __init__(
         self,
-        tree: RobotTree,
+        tree: Robot,
         name: str,
         frame: str,
         angle: Signal,
@@ -128,7 +128,7 @@ class AxisAngle(Constraint):
 
     def __init__(
         self,
-        tree: RobotTree,
+        tree: Robot,
         name: str,
         frame: str,
         angle: Signal,
@@ -168,7 +168,7 @@ class AxisAlignment(Constraint):
 
     def __init__(
         self,
-        tree: RobotTree,
+        tree: Robot,
         name: str,
         frame: str,
         reference: MovingFrame,
@@ -205,7 +205,7 @@ class Orientation(Constraint):
 
     kind: ClassVar[str] = 'orientation'
 
-    def __init__(self, tree: RobotTree, name: str, frame: str, target: MovingFrame) -> None:
+    def __init__(self, tree: Robot, name: str, frame: str, target: MovingFrame) -> None:
         tree.frame(frame)
         self.frame, self.target = frame, target
         rows = [f'{frame} rotation {axis} (rad)' for axis in 'xyz']
@@ -242,7 +242,7 @@ class FullPose(Orientation):
 
     def __init__(
         self,
-        tree: RobotTree,
+        tree: Robot,
         name: str,
         frame: str,
         target: MovingFrame,
@@ -286,7 +286,7 @@ class JointProgram(Constraint):
 
     def __init__(
         self,
-        tree: RobotTree,
+        tree: Robot,
         name: str,
         position: Signal | str,
         joints: Sequence[str] | None = None,
@@ -329,7 +329,7 @@ class JointCoupling(Constraint):
 
     def __init__(
         self,
-        tree: RobotTree,
+        tree: Robot,
         name: str,
         coefficients: Sequence[Mapping[str, float]],
         value: Signal,
@@ -350,7 +350,7 @@ class JointCoupling(Constraint):
         return motion.joints(self._C) - inputs[0]
 
 
-def follow_reference(tree: RobotTree) -> Program:
+def follow_reference(tree: Robot) -> Program:
     r"""Return the program :math:`f = q - q_r(t)` for all joints: computed torque at 10 rad/s."""
     constraint = JointProgram(tree, 'joints', FOLLOW)
     ones = np.ones(tree.n)

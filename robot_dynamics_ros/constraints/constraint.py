@@ -17,7 +17,7 @@ import numpy as np
 from robot_dynamics_ros.constraints.curves import ORIGIN, UP
 from robot_dynamics_ros.constraints.signals import Constant, Signal
 from robot_dynamics_ros.errors import ParameterError, ShapeError
-from robot_dynamics_ros.model import RobotTree
+from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.kinematics import Motion
 from robot_dynamics_ros.spatial.jet import Jet, cos_sin, stack, timed
 from robot_dynamics_ros.spatial.scalar import Array, Scalar, cos, cross_matrix, sin
@@ -62,7 +62,7 @@ class Constraint(ABC):
     kind: ClassVar[str]
 
     def __init__(
-        self, tree: RobotTree, name: str, rows: Sequence[str], signals: Sequence[Signal] = ()
+        self, tree: Robot, name: str, rows: Sequence[str], signals: Sequence[Signal] = ()
     ) -> None:
         self.tree, self.name = tree, name
         self.rows, self.signals = tuple(rows), tuple(signals)

@@ -30,7 +30,7 @@ from robot_dynamics_ros.constraints.signals import instants
 from robot_dynamics_ros.dynamics import make_formulation
 from robot_dynamics_ros.dynamics.joint_terms import JointTerms
 from robot_dynamics_ros.errors import ProgramError
-from robot_dynamics_ros.model import RobotTree
+from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.spatial.validation import array
 
@@ -246,7 +246,7 @@ def _require_rank(program: Program, solution: TaskInverse, q: Array, t: float) -
         )
 
 
-def _require_limits(tree: RobotTree, q: Array, v: Array, t: float) -> None:
+def _require_limits(tree: Robot, q: Array, v: Array, t: float) -> None:
     for i, joint in enumerate(tree.joint_names):
         lower, upper = tree.reference_lower[i], tree.reference_upper[i]
         if not lower - 1e-9 <= q[i] <= upper + 1e-9:
@@ -317,7 +317,7 @@ def _with_passive_joints(program: Program, Gamma: Array, tau: Array) -> Array:
     return effort
 
 
-def effort_remarks(tree: RobotTree, times: Array, effort: Array) -> list[str]:
+def effort_remarks(tree: Robot, times: Array, effort: Array) -> list[str]:
     """Return a remark for each joint whose effort limit is exceeded: peak effort and its time."""
     remarks = []
     for i, joint in enumerate(tree.joint_names):

@@ -13,7 +13,7 @@ from robot_dynamics_ros.constraints.constraint import Constraint, MovingFrame
 from robot_dynamics_ros.constraints.curves import ORIGIN
 from robot_dynamics_ros.constraints.signals import Constant, Signal
 from robot_dynamics_ros.errors import ParameterError
-from robot_dynamics_ros.model import RobotTree
+from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.kinematics import Motion
 from robot_dynamics_ros.spatial.jet import Jet, dot, norm, stack
 
@@ -64,7 +64,7 @@ class Point(Constraint):
 
     def __init__(
         self,
-        tree: RobotTree,
+        tree: Robot,
         name: str,
         frame: str,
         target: Signal,
@@ -113,7 +113,7 @@ class Plane(Point):
 
     def __init__(
         self,
-        tree: RobotTree,
+        tree: Robot,
         name: str,
         frame: str,
         plane: MovingFrame,
@@ -143,7 +143,7 @@ class StraightLine(Point):
 
     def __init__(
         self,
-        tree: RobotTree,
+        tree: Robot,
         name: str,
         frame: str,
         line: MovingFrame,
@@ -178,7 +178,7 @@ class Distance(Constraint):
 
     def __init__(
         self,
-        tree: RobotTree,
+        tree: Robot,
         name: str,
         frame: str,
         length: Signal,
@@ -229,7 +229,7 @@ class Coincidence(Constraint):
 
     def __init__(
         self,
-        tree: RobotTree,
+        tree: Robot,
         name: str,
         frame: str,
         other_frame: str,
@@ -273,7 +273,7 @@ class RoundSurface(Constraint):
 
     def __init__(
         self,
-        tree: RobotTree,
+        tree: Robot,
         name: str,
         frame: str,
         radius: Signal,

@@ -28,7 +28,7 @@ from robot_dynamics_ros.constraints.error_dynamics import proved_stable
 from robot_dynamics_ros.constraints.stabilization import INVERSES
 from robot_dynamics_ros.dynamics import make_formulation
 from robot_dynamics_ros.errors import ParameterError
-from robot_dynamics_ros.model import RobotTree
+from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.spatial.scalar import Array, positive_part
 from robot_dynamics_ros.spatial.validation import array
 
@@ -108,7 +108,7 @@ class Program:
             raise ParameterError('blend', self.blend, 'must be finite and not negative')
 
     @property
-    def tree(self) -> RobotTree:
+    def tree(self) -> Robot:
         """The robot."""
         return self.stack.tree
 
@@ -189,7 +189,7 @@ class NullSpaceTask(NamedTuple):
     @classmethod
     def of(
         cls,
-        tree: RobotTree,
+        tree: Robot,
         damping: Array | float = 0.0,
         stiffness: Array | float = 0.0,
         posture: Array | None = None,

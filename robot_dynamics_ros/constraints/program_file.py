@@ -27,7 +27,7 @@ from robot_dynamics_ros.constraints.registry import (
 )
 from robot_dynamics_ros.description.shipped import share_directory
 from robot_dynamics_ros.errors import ProgramError, shown
-from robot_dynamics_ros.model import RobotTree
+from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.yaml_reader import Section, located_errors
 from robot_dynamics_ros.yaml_reader.parsing import read_yaml
@@ -36,7 +36,7 @@ Source = str | os.PathLike[str] | Mapping[str, Any]
 
 
 def load_program(
-    source: Source, tree: RobotTree, *, home: Array | None = None, check: bool = True
+    source: Source, tree: Robot, *, home: Array | None = None, check: bool = True
 ) -> Program:
     """Load a program for a robot and reject an invalid or infeasible one.
 
@@ -83,7 +83,7 @@ def _plain(value: Any) -> Any:
     return [_plain(x) for x in value] if isinstance(value, (list, tuple)) else value
 
 
-def _program(section: Section, tree: RobotTree) -> Program:
+def _program(section: Section, tree: Robot) -> Program:
     name = section.take('name', read.text, 'program')
     section.place = f'program {name!r}'
     description = section.take('description', lambda _, text: str(text).strip(), '')
@@ -146,7 +146,7 @@ def _block_diagonal_gains(stack: Stack, parts: list[_Part]) -> tuple[Array, Arra
     return G0, G1
 
 
-def _constraints(place: str, value: Any, tree: RobotTree) -> list[_Part]:
+def _constraints(place: str, value: Any, tree: Robot) -> list[_Part]:
     if not isinstance(value, list) or not value:
         raise ProgramError(place, f'is {shown(value)}', 'give a list of constraints')
     parts = [_constraint(f'{place}, entry {i}', entry, tree) for i, entry in enumerate(value)]
@@ -157,7 +157,7 @@ def _constraints(place: str, value: Any, tree: RobotTree) -> list[_Part]:
     return parts
 
 
-def _constraint(place: str, value: Any, tree: RobotTree) -> _Part:
+def _constraint(place: str, value: Any, tree: Robot) -> _Part:
     section = Section(place, value)
     kind = section.take('kind', read.text)
     name = section.take('name', read.text, kind)
@@ -177,11 +177,11 @@ def _constraint(place: str, value: Any, tree: RobotTree) -> _Part:
     return _Part(constraint, G0, G1, weights, mechanical, contact)
 
 
-def _joints(place: str, value: Any, tree: RobotTree) -> tuple[int, ...]:
+def _joints(place: str, value: Any, tree: Robot) -> tuple[int, ...]:
     return tuple(tree.joint_index(joint) for joint in read.names(place, value))
 
 
-def _inverse(place: str, value: Any, tree: RobotTree) -> tuple[str, Array | None]:
+def _inverse(place: str, value: Any, tree: Robot) -> tuple[str, Array | None]:
     if not isinstance(value, dict):
         return read.text(place, value), None
     metric = read.built(np.asarray, {'metric': _per_joint(tree, read.positive)})
@@ -197,7 +197,7 @@ def _singularity(place: str, value: Any) -> tuple[Singularity, float]:
     return singularity, refuse_below
 
 
-def _null_space(place: str, value: Any, tree: RobotTree) -> NullSpaceTask:
+def _null_space(place: str, value: Any, tree: Robot) -> NullSpaceTask:
     section = Section(place, value)
 
     gains, zero = _per_joint(tree, read.not_negative), np.zeros(tree.n)
@@ -223,7 +223,7 @@ def _null_space(place: str, value: Any, tree: RobotTree) -> NullSpaceTask:
     return task
 
 
-def _per_joint(tree: RobotTree, check: Callable[[str, Any], float]) -> Callable[[str, Any], Array]:
+def _per_joint(tree: Robot, check: Callable[[str, Any], float]) -> Callable[[str, Any], Array]:
     """Return a reader for one number for all joints, a list, or a mapping from joint names."""
     read_list = each(check, tree.n, 'joint')
 

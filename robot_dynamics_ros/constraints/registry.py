@@ -52,7 +52,7 @@ from robot_dynamics_ros.constraints.program import Program
 from robot_dynamics_ros.constraints.signals import Clock, Constant, Signal, Timed, Timing
 from robot_dynamics_ros.constraints.stabilization import gain_matrix
 from robot_dynamics_ros.errors import ProgramError, UnknownNameError
-from robot_dynamics_ros.model import RobotTree
+from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.spatial.rotation import rotation_from_rpy
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.spatial.validation import perpendicular, unit
@@ -269,7 +269,7 @@ def arguments(kind: type[Constraint]) -> tuple[Readers, Readers]:
     return required, optional
 
 
-def make_constraint(kind: str, tree: RobotTree, name: str, data: Any) -> Constraint:
+def make_constraint(kind: str, tree: Robot, name: str, data: Any) -> Constraint:
     """Build a constraint from its mapping in a program file.
 
     Args:

@@ -36,7 +36,7 @@ import yaml
 from robot_dynamics_ros import yaml_reader as read
 from robot_dynamics_ros.contact.observer import TERMS, EffortFit, MomentumObserver
 from robot_dynamics_ros.errors import ConfigurationError
-from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.model.robot_tree import Robot
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.kernel import Kernel
 from robot_dynamics_ros.yaml_reader import Section
@@ -66,7 +66,7 @@ class ContactThresholds(NamedTuple):
     fit: EffortFit | None = None
 
     @classmethod
-    def coarse(cls, tree: RobotTree) -> ContactThresholds:
+    def coarse(cls, tree: Robot) -> ContactThresholds:
         """Return uncalibrated dead bands, from the effort limits."""
         rows = np.tile(_COARSE, (len(KINDS), tree.n, 1))
         rows[:, :, 0] *= tree.effort_limit
@@ -205,7 +205,7 @@ class ContactDetector:
 
     def __init__(
         self,
-        tree: RobotTree,
+        tree: Robot,
         gravity_forces: Kernel,
         observer: MomentumObserver,
         thresholds: ContactThresholds,

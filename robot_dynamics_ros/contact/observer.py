@@ -70,7 +70,7 @@ from typing import Any
 import numpy as np
 
 from robot_dynamics_ros.dynamics.joint_terms import JointTerms
-from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.model.robot_tree import Robot
 from robot_dynamics_ros.parameters import Settings, parameter, parameters_of
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.kernel import Kernel, compile_function
@@ -180,7 +180,7 @@ class MomentumObserver:
 
     def __init__(
         self,
-        tree: RobotTree,
+        tree: Robot,
         inverse_dynamics: Kernel,
         settings: ObserverSettings | None = None,
         *,

@@ -18,7 +18,7 @@ from robot_dynamics_ros.control.trajectories.following import Prepared, Referenc
 from robot_dynamics_ros.control.trajectories.points import read_trajectory
 from robot_dynamics_ros.control.trajectories.trajectory import Reference
 from robot_dynamics_ros.errors import RefusedGoalError, RobotDynamicsError, TrajectoryError
-from robot_dynamics_ros.model import RobotTree
+from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.parameters import Parameter, spread
 from robot_dynamics_ros.spatial.scalar import Array
 
@@ -337,7 +337,7 @@ def prepare_goal(
         raise _refusal(error) from error
 
 
-def _watch(tree: RobotTree, request: Any, parameters: Mapping[str, Any]) -> TrajectoryWatch:
+def _watch(tree: Robot, request: Any, parameters: Mapping[str, Any]) -> TrajectoryWatch:
     """Return the tolerances of a goal."""
     names = tree.joint_names
     defaults = {

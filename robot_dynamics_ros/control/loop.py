@@ -41,7 +41,7 @@ from robot_dynamics_ros.control.transfer import Transfer
 from robot_dynamics_ros.dynamics.sampled_loop import fastest_frequency, largest_damping
 from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.model.payload import Payload
-from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.model.robot_tree import Robot
 from robot_dynamics_ros.parameters import checked
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.kernel import KernelSet
@@ -96,7 +96,7 @@ class ControlLoop:
 
     def __init__(
         self,
-        tree: RobotTree,
+        tree: Robot,
         kernels: KernelSet,
         law: ControlLaw,
         settings: LoopSettings | None = None,

@@ -26,7 +26,7 @@ from robot_dynamics_ros.control.targets import TargetFilter, TargetSettings, Tar
 from robot_dynamics_ros.control.trajectories.reference_generator import ReferenceGenerator
 from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.kinematics.numeric import nearest_configuration
-from robot_dynamics_ros.model import RobotTree, frame_pose
+from robot_dynamics_ros.model import Robot, frame_pose
 from robot_dynamics_ros.model.kinematics import FramePose
 from robot_dynamics_ros.parameters import checked, defaults
 from robot_dynamics_ros.spatial.rotation import rotation_from_xyzw, rotation_vector
@@ -273,7 +273,7 @@ class ControllerParts:
 
     def __init__(
         self,
-        tree: RobotTree,
+        tree: Robot,
         parameters: Mapping[str, Any] | None = None,
         driver: DriverConversion | None = None,
         generator: ReferenceGenerator | None = None,
@@ -289,7 +289,7 @@ class ControllerParts:
         self.install(tree, self.built_for(tree))
         self.loop.generator.speed.target = self.parameters['speed_scaling.initial_scaling_factor']
 
-    def built_for(self, tree: RobotTree) -> ControlLoop:
+    def built_for(self, tree: Robot) -> ControlLoop:
         """Return a new loop for a model, with the present parameters; in any thread.
 
         Raises:
@@ -300,7 +300,7 @@ class ControllerParts:
             loop.set_payload(None)
         return loop
 
-    def install(self, tree: RobotTree, loop: ControlLoop) -> None:
+    def install(self, tree: Robot, loop: ControlLoop) -> None:
         """Take a model and its loop, and make the parts that depend on them.
 
         Args:

@@ -21,7 +21,7 @@ import numpy as np
 from robot_dynamics_ros.control.laws.gravity_laws import joint_inertia
 from robot_dynamics_ros.dynamics import make_formulation
 from robot_dynamics_ros.errors import ModelError
-from robot_dynamics_ros.model import RobotTree
+from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.payload import Payload, on_body, with_payload
 from robot_dynamics_ros.spatial.inertia import body_inertia, body_parameters
 from robot_dynamics_ros.spatial.scalar import Array
@@ -48,7 +48,7 @@ class PayloadModel:
     Cost: 50 ms once; 0.5 us per tick, and about 30 us during a change.
     """
 
-    def __init__(self, tree: RobotTree) -> None:
+    def __init__(self, tree: Robot) -> None:
         self.bare = self.tree = tree
         self.payload: Payload | None = None
         self.carrying = self.changing = False
@@ -83,7 +83,7 @@ class PayloadModel:
         self.changing = True
         self.advance(t)
 
-    def check(self, payload: Payload | None) -> RobotTree:
+    def check(self, payload: Payload | None) -> Robot:
         """Return the robot with a payload; raises the errors of ``change``."""
         if payload is None:
             return self.bare
@@ -191,7 +191,7 @@ class LoadedKernels(KernelSet):
         return loaded_mass_matrix
 
 
-def _load_effort(load: Array, tree: RobotTree, q: Array, v: Array, a: Array) -> Array:
+def _load_effort(load: Array, tree: Robot, q: Array, v: Array, a: Array) -> Array:
     """Return the inverse dynamics of bodies that consist of the loads alone; traceable."""
     bodies = load.reshape(tree.bodies, _SIZE)
     loads = tree.with_changes(

@@ -28,7 +28,7 @@ from robot_dynamics_ros.control.parts import STOP_PERIOD_NS, ControllerParts
 from robot_dynamics_ros.control.safety.state_validator import StateVerdict
 from robot_dynamics_ros.control.trajectories.reference_generator import ReferenceGenerator
 from robot_dynamics_ros.errors import ConfigurationError, ModelError, RobotDynamicsError
-from robot_dynamics_ros.model import RobotTree
+from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.joint_limits import TURN
 from robot_dynamics_ros.spatial.scalar import Array
 
@@ -68,7 +68,7 @@ class ControllerSession(ControllerParts):
 
     def __init__(
         self,
-        tree: RobotTree,
+        tree: Robot,
         parameters: Mapping[str, Any] | None = None,
         driver: DriverConversion | None = None,
         *,
@@ -359,7 +359,7 @@ class ControllerSession(ControllerParts):
         self.prepare(change)
         return self.commit(change)
 
-    def rebuild(self, tree: RobotTree) -> None:
+    def rebuild(self, tree: Robot) -> None:
         """Continue with another model of the same joints at the last state, while inactive.
 
         Args:

@@ -13,7 +13,7 @@ import numpy as np
 from robot_dynamics_ros.control.laws.stop_laws import STOP_ACTIONS
 from robot_dynamics_ros.dynamics.sampled_loop import DISCRETIZATIONS, Sampling
 from robot_dynamics_ros.errors import ConfigurationError
-from robot_dynamics_ros.model import RobotTree
+from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.robot_parameters import measured_joints
 from robot_dynamics_ros.parameters import Parameter, Settings, parameter, parameters_of
 from robot_dynamics_ros.spatial.scalar import Array
@@ -218,7 +218,7 @@ class LockedJointWatch:
         parameters: Parameters by name: ``locked``, and see ``LOCKED_JOINTS``.
     """
 
-    def __init__(self, tree: RobotTree, parameters: Mapping[str, Any]) -> None:
+    def __init__(self, tree: Robot, parameters: Mapping[str, Any]) -> None:
         self._taken = [name for name in measured_joints(parameters) if name in tree.locked]
         self.names = tuple(tree.locked)
         self.modelled = np.array(list(tree.locked.values()), dtype=float)

@@ -27,7 +27,7 @@ from robot_dynamics_ros.control.targets import TARGETS
 from robot_dynamics_ros.control.trajectories.reference_generator import ReferenceGenerator
 from robot_dynamics_ros.dynamics.registry import FORMULATION
 from robot_dynamics_ros.errors import ParameterError
-from robot_dynamics_ros.model import RobotTree
+from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.payload import PAYLOAD
 from robot_dynamics_ros.model.payload import payload_from_parameters as payload_from_parameters
 from robot_dynamics_ros.model.robot_parameters import ROBOT
@@ -70,7 +70,7 @@ def law_parameters(parameters: Mapping[str, Any]) -> dict[str, Any]:
     return {one.name: parameters[one.name] for one in law_class(parameters['law']).declared}
 
 
-def check_laws(tree: RobotTree, parameters: Mapping[str, Any], changed: Collection[str]) -> None:
+def check_laws(tree: Robot, parameters: Mapping[str, Any], changed: Collection[str]) -> None:
     """Check changed parameters of all laws, not only of the selected one.
 
     Args:
@@ -115,7 +115,7 @@ def _min_rates(limits: list[float], most: Array) -> list[float]:
 
 
 def driver_share(
-    tree: RobotTree, driver: DriverConversion | None, loaded: Kernel, bare: Kernel
+    tree: Robot, driver: DriverConversion | None, loaded: Kernel, bare: Kernel
 ) -> DriverCompensation | None:
     """Return the terms that a driver compensates itself; None if there are none.
 
@@ -131,7 +131,7 @@ def driver_share(
     return DriverCompensation(tree, gravity, driver.profile.compensated_by_driver)
 
 
-def selected_law(tree: RobotTree, kernels: KernelSet, parameters: Mapping[str, Any]) -> ControlLaw:
+def selected_law(tree: Robot, kernels: KernelSet, parameters: Mapping[str, Any]) -> ControlLaw:
     """Return a new law of the type and with the parameters that parameters describe.
 
     Raises:
@@ -146,7 +146,7 @@ def selected_law(tree: RobotTree, kernels: KernelSet, parameters: Mapping[str, A
 
 
 def build_loop(
-    tree: RobotTree,
+    tree: Robot,
     parameters: Mapping[str, Any],
     driver: DriverConversion | None = None,
     generator: ReferenceGenerator | None = None,

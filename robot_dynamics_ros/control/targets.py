@@ -27,7 +27,7 @@ from robot_dynamics_ros.control.laws.control_law import ExternalEffort
 from robot_dynamics_ros.control.laws.gravity_laws import joint_inertia
 from robot_dynamics_ros.control.trajectories.trajectory import Reference, Trajectory
 from robot_dynamics_ros.errors import ConfigurationError
-from robot_dynamics_ros.model import RobotTree
+from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.parameters import Settings, parameter, parameters_of, spread
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.kernel import compile_kernel
@@ -98,7 +98,7 @@ class TargetFilter:
         timeout_ns: Timeout of the stream, ns.
     """
 
-    def __init__(self, tree: RobotTree, settings: TargetSettings) -> None:
+    def __init__(self, tree: Robot, settings: TargetSettings) -> None:
         acceleration = np.array(spread(settings.target_acceleration, tree.n))
         default = _EFFORT_SHARE * tree.effort_limit / joint_inertia(tree, tree.middle)
         speed = _MARGIN * settings.target_speed_share * tree.speeds()
@@ -193,7 +193,7 @@ class FrameEfforts:
         UnknownNameError: There is no such frame.
     """
 
-    def __init__(self, tree: RobotTree, frame: str) -> None:
+    def __init__(self, tree: Robot, frame: str) -> None:
         kernels = compile_kernel(tree, outputs=('frame_pose', 'frame_jacobian'), frame=frame)
         self._pose, self._jacobian = kernels.frame_pose, kernels.frame_jacobian
         self._R, self._p, self._J = np.zeros((3, 3)), np.zeros(3), np.zeros((6, tree.n))
@@ -222,7 +222,7 @@ class ForceSensor:
         tree: The robot.
     """
 
-    def __init__(self, tree: RobotTree) -> None:
+    def __init__(self, tree: Robot) -> None:
         self.tree, self.external = tree, ExternalEffort(tree.n)
         self._efforts: FrameEfforts | None = None
         self.frame = ''
@@ -270,7 +270,7 @@ class TargetWrench:
         UnknownNameError: The robot has no such frame.
     """
 
-    def __init__(self, tree: RobotTree, settings: TargetSettings) -> None:
+    def __init__(self, tree: Robot, settings: TargetSettings) -> None:
         self.frame = settings.target_frame
         self._efforts = FrameEfforts(tree, self.frame)
         self._stages = np.zeros((3, 6))

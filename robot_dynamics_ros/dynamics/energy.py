@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from robot_dynamics_ros.dynamics.formulation import Wrenches
-from robot_dynamics_ros.model import BodyFrame, RobotTree
+from robot_dynamics_ros.model import BodyFrame, Robot
 from robot_dynamics_ros.model.kinematics import body_poses, frame_motion
 from robot_dynamics_ros.spatial.inertia import rotate_inertia
 from robot_dynamics_ros.spatial.scalar import (
@@ -38,7 +38,7 @@ class BodyMotion(NamedTuple):
     w: Array
 
 
-def body_motions(tree: RobotTree, q: Array, v: Array) -> list[BodyMotion]:
+def body_motions(tree: Robot, q: Array, v: Array) -> list[BodyMotion]:
     """Return the motion of every body, in tree order.
 
     Args:
@@ -54,7 +54,7 @@ def body_motions(tree: RobotTree, q: Array, v: Array) -> list[BodyMotion]:
     return motions
 
 
-def kinetic_energy(tree: RobotTree, q: Array, v: Array) -> Scalar:
+def kinetic_energy(tree: Robot, q: Array, v: Array) -> Scalar:
     r"""Return :math:`K = \sum_i \tfrac12 m_i v_C^Tv_C + \tfrac12\omega^T R I R^T\omega`, J.
 
     The velocity of a centre of mass is a vector sum; summing magnitudes, as printed in one of the
@@ -69,7 +69,7 @@ def kinetic_energy(tree: RobotTree, q: Array, v: Array) -> Scalar:
     return doubled / 2
 
 
-def potential_energy(tree: RobotTree, q: Array) -> Scalar:
+def potential_energy(tree: Robot, q: Array) -> Scalar:
     r"""Return :math:`U = -\sum_i m_i g^T p_{C_i}`, J; zero if all mass is at the base origin.
 
     Source: newton-euler-lagrange, section 4.1.
@@ -80,19 +80,19 @@ def potential_energy(tree: RobotTree, q: Array) -> Scalar:
     )
 
 
-def total_energy(tree: RobotTree, q: Array, v: Array) -> Scalar:
+def total_energy(tree: Robot, q: Array, v: Array) -> Scalar:
     """Return the sum of kinetic and potential energy, J; constant in free motion."""
     return kinetic_energy(tree, q, v) + potential_energy(tree, q)
 
 
-def centre_of_mass(tree: RobotTree, q: Array) -> Array:
+def centre_of_mass(tree: Robot, q: Array) -> Array:
     """Return the centre of mass of all moving bodies in the base frame, shape (3,), m."""
     poses = body_poses(tree, q)
     moments = [tree.mass[i] * (p + R @ tree.com[i]) for i, (R, p) in enumerate(poses)]
     return sum(moments[1:], moments[0]) / tree.mass.sum()
 
 
-def momentum(tree: RobotTree, q: Array, v: Array) -> Array:
+def momentum(tree: Robot, q: Array, v: Array) -> Array:
     """Return linear momentum (kg m/s) and angular momentum about the base origin (kg m^2/s).
 
     Returns:
@@ -106,9 +106,7 @@ def momentum(tree: RobotTree, q: Array, v: Array) -> Array:
     return total
 
 
-def power(
-    tree: RobotTree, q: Array, v: Array, tau: Array, wrenches: Wrenches | None = None
-) -> Scalar:
+def power(tree: Robot, q: Array, v: Array, tau: Array, wrenches: Wrenches | None = None) -> Scalar:
     r"""Return the power supplied by the drives and the environment, W.
 
     .. math:: \frac{d}{dt}(K + U) = v^T\tau + \sum_i V_i^T F_i

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from robot_dynamics_ros.errors import ModelError, ShapeError
-from robot_dynamics_ros.model import RobotTree
+from robot_dynamics_ros.model import Robot, RobotTree
 from robot_dynamics_ros.spatial.linear_algebra import solve_positive_definite
 from robot_dynamics_ros.spatial.scalar import (
     Array,
@@ -100,6 +100,9 @@ class Formulation(ABC):
     Attributes:
         name: Key of the formulation in the registry.
         numbers_only: Whether it is based on a library that accepts floats but not symbols.
+        tree: The bodies, and their joints as if all were independent.
+        robot: The robot that it was made for, whose joints are the coordinates unless it is a
+            mechanism.
         n: Number of coordinates, the length of all arguments.
         multiplications: Multiplications of ``inverse_dynamics``; None if they are not counted.
 
@@ -115,11 +118,12 @@ class Formulation(ABC):
     multiplications: MultiplicationCount | None = None
 
     def __init__(self, tree: RobotTree) -> None:
-        if tree.coupling is not None:
+        if not isinstance(tree, RobotTree):
             raise ModelError(
                 f'robot {tree.name!r}', 'has mimic joints', 'use make_formulation(name, tree)'
             )
         self.tree = tree
+        self.robot: Robot = tree
         self.n = tree.n
 
     @abstractmethod
@@ -144,19 +148,19 @@ class Formulation(ABC):
 
     def mass_matrix(self, q: Array) -> Array:
         """Return M(q), shape (n, n): column j is ``ID(q, 0, e_j) - ID(q, 0, 0)``."""
-        n, dtype = self.tree.n, self._dtype(q)
+        n, dtype = self.n, self._dtype(q)
         zero, unit = zeros(n, dtype), identity(n, dtype)
         g = self.inverse_dynamics(q, zero, zero)
         return np.array([self.inverse_dynamics(q, zero, e) - g for e in unit]).T
 
     def gravity_forces(self, q: Array) -> Array:
         """Return g(q), shape (n,): inverse dynamics at rest."""
-        zero = zeros(self.tree.n, self._dtype(q))
+        zero = zeros(self.n, self._dtype(q))
         return self.inverse_dynamics(q, zero, zero)
 
     def bias_forces(self, q: Array, v: Array, wrenches: Wrenches | None = None) -> Array:
         """Return c(q, v) + g(q) - J^T F, shape (n,): inverse dynamics at zero acceleration."""
-        return self.inverse_dynamics(q, v, zeros(self.tree.n, self._dtype(q, v)), wrenches)
+        return self.inverse_dynamics(q, v, zeros(self.n, self._dtype(q, v)), wrenches)
 
     def coriolis_matrix(self, q: Array, v: Array) -> Array:
         r"""Return the Coriolis matrix C(q, v) in Christoffel form, shape (n, n), ``C v = c``.

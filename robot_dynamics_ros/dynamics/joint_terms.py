@@ -25,7 +25,7 @@ import numpy as np
 from robot_dynamics_ros.dynamics.formulation import Formulation, StateSpace, state_space
 from robot_dynamics_ros.dynamics.registry import make_formulation
 from robot_dynamics_ros.errors import ParameterError
-from robot_dynamics_ros.model import RobotTree
+from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.identified import STRIBECK_VELOCITY
 from robot_dynamics_ros.spatial.scalar import Array, Scalar, jacobian, tanh
 
@@ -64,7 +64,7 @@ class JointTerms:
         coulomb_friction: Coulomb level, shape (n,), N m or N.
         armature: Reflected drive inertia, shape (n,), kg m^2 or kg.
         stiction_velocity: Width w of the smooth sign, rad/s or m/s, at which it reaches 76 %.
-        further: Other friction terms by name, as in ``RobotTree.drive_friction``.
+        further: Other friction terms by name, as in ``Robot.drive_friction``.
     """
 
     damping: Array
@@ -80,7 +80,7 @@ class JointTerms:
     @classmethod
     def of(
         cls,
-        tree: RobotTree,
+        tree: Robot,
         *,
         friction: bool = True,
         armature: bool = True,
@@ -140,7 +140,7 @@ def linearize_driven(model: Formulation, q: Array, v: Array, a: Array) -> StateS
         S = E + \partial\tau_f/\partial\tau_l
 
     Args:
-        model: The rigid-body dynamics; friction and armature are those of its tree.
+        model: The rigid-body dynamics; friction and armature are those of its robot.
         q: Joint positions, shape (n,), rad or m.
         v: Joint velocities, shape (n,), rad/s or m/s.
         a: Joint accelerations, shape (n,), rad/s^2 or m/s^2.
@@ -151,7 +151,7 @@ def linearize_driven(model: Formulation, q: Array, v: Array, a: Array) -> StateS
     Validity: at rest, Coulomb friction has the slope of the smooth sign; a joint in stiction has
     no linearization.
     """
-    terms, load = JointTerms.of(model.tree), model.inverse_dynamics(q, v, a)
+    terms, load = JointTerms.of(model.robot), model.inverse_dynamics(q, v, a)
     by_v = np.diag(jacobian(lambda x: terms.friction(x, load), v))
     gain = 1.0 + np.diag(jacobian(lambda x: terms.friction(v + 0j, x), load))
     dq, dv, M = model.derivatives(q, v, a)
@@ -161,7 +161,7 @@ def linearize_driven(model: Formulation, q: Array, v: Array, a: Array) -> StateS
     return state_space(np.linalg.solve(inertia, right))
 
 
-def motion_efforts(tree: RobotTree, q: Array, v: Array, a: Array) -> Array:
+def motion_efforts(tree: Robot, q: Array, v: Array, a: Array) -> Array:
     """Return the efforts of a motion with friction and armature, shape (k, n), N m or N.
 
     Args:
@@ -175,7 +175,7 @@ def motion_efforts(tree: RobotTree, q: Array, v: Array, a: Array) -> Array:
     return load + terms.effort(v, a, load)
 
 
-def largest_gravity_forces(tree: RobotTree) -> Array:
+def largest_gravity_forces(tree: Robot) -> Array:
     """Return the largest gravity effort at each joint over 500 positions within the limits.
 
     Returns:

@@ -37,7 +37,7 @@ from robot_dynamics_ros.dynamics.formulation import (
 )
 from robot_dynamics_ros.dynamics.loop_forces import PinForce, pin_forces
 from robot_dynamics_ros.errors import MechanismError, ShapeError, SingularityError
-from robot_dynamics_ros.model import Mechanism, RobotTree, TreeState
+from robot_dynamics_ros.model import Mechanism, Robot, RobotTree, TreeState
 from robot_dynamics_ros.model.dependence import Affine
 from robot_dynamics_ros.model.mechanism import mechanism_of
 from robot_dynamics_ros.spatial.linear_algebra import real_values, solve, solve_positive_definite
@@ -74,15 +74,14 @@ class Reduced(Formulation):
     Cost: that of the tree and a few products with A, after the loops are solved.
     """
 
-    def __init__(
-        self, make: Callable[[RobotTree], Formulation], robot: RobotTree | Mechanism
-    ) -> None:
+    def __init__(self, make: Callable[[RobotTree], Formulation], robot: Robot | Mechanism) -> None:
         mechanism = mechanism_of(robot)
         self.open = make(mechanism.tree)
         self.name = self.open.name
         self.numbers_only = self.open.numbers_only
         self.mechanism, self.n = mechanism, mechanism.n
-        self.tree = robot.tree if isinstance(robot, Mechanism) else robot
+        self.tree = mechanism.tree
+        self.robot = robot.tree if isinstance(robot, Mechanism) else robot
         self._last: Array | None = None
 
     def tree_state(self, u: Array, ud: Array, udd: Array, near: Array | None = None) -> TreeState:

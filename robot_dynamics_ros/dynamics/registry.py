@@ -18,7 +18,7 @@ from robot_dynamics_ros.dynamics.pinocchio_reference import PinocchioReference
 from robot_dynamics_ros.dynamics.reduced import Reduced
 from robot_dynamics_ros.dynamics.screw import Screw
 from robot_dynamics_ros.errors import ParameterError, known_name
-from robot_dynamics_ros.model import Mechanism, RobotTree
+from robot_dynamics_ros.model import Mechanism, Robot, RobotTree
 from robot_dynamics_ros.parameters import Parameter
 from robot_dynamics_ros.spatial.scalar import Array
 
@@ -39,7 +39,7 @@ FORMULATION = Parameter(
 )
 
 
-def make_formulation(name: str, tree: RobotTree | Mechanism) -> Formulation:
+def make_formulation(name: str, tree: Robot | Mechanism) -> Formulation:
     """Create a formulation of the dynamics of a robot or mechanism.
 
     Args:
@@ -51,7 +51,7 @@ def make_formulation(name: str, tree: RobotTree | Mechanism) -> Formulation:
         MissingDependencyError: The name is 'pinocchio', which is not installed.
     """
     make = FORMULATIONS[known_name('formulation', name, FORMULATIONS)]
-    if isinstance(tree, RobotTree) and tree.coupling is None:
+    if isinstance(tree, RobotTree):
         return make(tree)
     return KaneMechanism(tree) if make is Kane else Reduced(make, tree)
 
@@ -79,7 +79,7 @@ class Agreement(NamedTuple):
         return np.max(list(self.deviation.values()), axis=0)
 
 
-def agreement(tree: RobotTree, names: Sequence[str], states: int, seed: int = 0) -> Agreement:
+def agreement(tree: Robot, names: Sequence[str], states: int, seed: int = 0) -> Agreement:
     """Compare formulations at random states within the joint limits.
 
     Args:

@@ -22,7 +22,7 @@ import numpy as np
 
 from robot_dynamics_ros.dynamics.joint_terms import JointTerms
 from robot_dynamics_ros.estimation.accumulate import ColumnTable
-from robot_dynamics_ros.model import RobotTree
+from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.spatial.inertia import RigidBodyInertia, body_parameters
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.kernel import compile_kernel
@@ -107,7 +107,7 @@ class ModelEfforts:
 
 
 def model_efforts(
-    tree: RobotTree, terms: JointTerms, instants: Instants, rigid: Array, *parts: Array
+    tree: Robot, terms: JointTerms, instants: Instants, rigid: Array, *parts: Array
 ) -> ModelEfforts:
     """Add friction and armature to rigid-body efforts, and compute the residuals.
 
@@ -152,7 +152,7 @@ class EffortModel:
     """
 
     def __init__(
-        self, tree: RobotTree, formulation: str = 'newton_euler', *, friction: bool = True
+        self, tree: Robot, formulation: str = 'newton_euler', *, friction: bool = True
     ) -> None:
         self.tree, self.formulation = tree, formulation
         self._terms = JointTerms.of(tree, friction=friction, armature=friction)
@@ -191,7 +191,7 @@ class EffortModel:
 
     def body_regressor(self, instants: Instants) -> Array:
         """Return the efforts per kg of each body, with its centre and radii, shape (M, n, b)."""
-        tree = self.tree.open
+        tree = self.tree
         kernels = compile_kernel(self.tree, outputs=('regressor',))
         motion = (np.ascontiguousarray(x) for x in (instants.q, instants.v, instants.a))
         Y = kernels.batch('regressor', *motion)

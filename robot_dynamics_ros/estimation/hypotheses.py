@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from robot_dynamics_ros.model import RobotTree
+from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.spatial.scalar import Array
 
 _HEAVIER = 0.2  # of the mass of the arm: largest plausible error of a link's mass
@@ -70,25 +70,25 @@ def columns_of(*names: str) -> tuple[int, ...]:
     return tuple(COLUMNS.index(name) for name in names)
 
 
-def is_possible(tree: RobotTree, cause: Cause, x: Array) -> bool:
+def is_possible(tree: Robot, cause: Cause, x: Array) -> bool:
     """Return whether the coefficients x of a cause are physical and plausible."""
     least, most = np.array(-np.inf), np.inf
     described = {'viscous': tree.damping, 'dry': tree.coulomb_friction, 'rotor': tree.armature}
     if cause.name in PER_DRIVE:
         least = -np.array([described[kind][cause.joint] for kind in PER_JOINT[cause.name]])
     elif cause.name == 'link':
-        mass = tree.open.mass[cause.body]
-        least, most = -np.array(mass), max(2.0 * mass, _HEAVIER * float(tree.open.mass.sum()))
+        mass = tree.mass[cause.body]
+        least, most = -np.array(mass), max(2.0 * mass, _HEAVIER * float(tree.mass.sum()))
     elif cause.name == 'mass':
         least, most = np.array(_OTHER_SCALE[0] - 1.0), _OTHER_SCALE[1] - 1.0
     elif cause.name == 'load':
-        x, most = x[:1], float(tree.open.mass.sum())
+        x, most = x[:1], float(tree.mass.sum())
     tolerance = 1e-6 * np.abs(x).max()
     return bool((x >= least - tolerance).all() and (x <= most + tolerance).all())
 
 
 def sentence(
-    tree: RobotTree, cause: Cause, x: Array, share: Array, joints: Sequence[int]
+    tree: Robot, cause: Cause, x: Array, share: Array, joints: Sequence[int]
 ) -> tuple[str, str]:
     """Return severity and sentence of a cause.
 
@@ -115,7 +115,7 @@ def sentence(
         text = f'the arm moves as if it carried {abs(x[0]):.3g} kg {more} than the model'
         return 'wrong', f'{text} at its tool, {which}: {rest}'
     if cause.name == 'link':
-        name, mass = tree.open.link_names[cause.body], float(tree.open.mass[cause.body])
+        name, mass = tree.link_names[cause.body], float(tree.mass[cause.body])
         return 'wrong', f'{name} weighs about {mass + x[0]:.4g} kg, the model {mass:.4g}: {rest}'
     return 'wrong', (
         f'all masses are about {1.0 + x[0]:.3g} times those of the model, or all efforts are in '
@@ -123,7 +123,7 @@ def sentence(
     )
 
 
-def _joint_sentence(tree: RobotTree, cause: Cause, x: Array, rest: str) -> tuple[str, str]:
+def _joint_sentence(tree: Robot, cause: Cause, x: Array, rest: str) -> tuple[str, str]:
     """Return severity and sentence of a cause at a single joint."""
     joint = tree.joint_names[cause.joint]
     slides = tree.joint_is_prismatic[cause.joint]

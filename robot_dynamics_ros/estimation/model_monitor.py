@@ -31,7 +31,7 @@ from robot_dynamics_ros.estimation.effort_model import (
     ModelEfforts,
 )
 from robot_dynamics_ros.estimation.residual_causes import EffortResidual
-from robot_dynamics_ros.model import RobotTree
+from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.spatial.scalar import Array
 
 
@@ -51,13 +51,13 @@ class FormulationCheck:
         MissingDependencyError: It requires a library that is not installed.
     """
 
-    def __init__(self, tree: RobotTree, name: str) -> None:
+    def __init__(self, tree: Robot, name: str) -> None:
         self.name, self._formulation = name, make_formulation(name, tree)
         self.reset()
 
     def reset(self) -> None:
         """Reset the comparison."""
-        n, self.count = self._formulation.tree.n, 0
+        n, self.count = self._formulation.n, 0
         self.largest, self._size = np.zeros(n), 0.0
 
     def take(self, instants: Instants, rigid: Array) -> Array:
@@ -157,7 +157,7 @@ class Thresholds:
     error: Array
 
     @classmethod
-    def of(cls, tree: RobotTree, warn: Any = 0.0, error: Any = 0.0) -> Thresholds:
+    def of(cls, tree: Robot, warn: Any = 0.0, error: Any = 0.0) -> Thresholds:
         """Create thresholds, with defaults from the effort limits.
 
         Args:
@@ -220,7 +220,7 @@ class ModelMonitor:
 
     def __init__(
         self,
-        tree: RobotTree,
+        tree: Robot,
         formulation: str = 'newton_euler',
         compare_with: str = 'pinocchio',
         *,
@@ -261,7 +261,7 @@ class ModelMonitor:
         return summary
 
 
-def evaluate(summary: Summary, thresholds: Thresholds, tree: RobotTree) -> tuple[str, str]:
+def evaluate(summary: Summary, thresholds: Thresholds, tree: Robot) -> tuple[str, str]:
     """Return a diagnostic level and a message on residual and gravity."""
     if not summary.count:
         return 'warning', 'no states'
@@ -290,7 +290,7 @@ def evaluate_difference(summary: Summary, names: tuple[str, str]) -> tuple[str, 
     return ('error' if summary.difference > FORMULATION_TOLERANCE else 'ok'), text
 
 
-def _per_joint(name: str, value: Any, tree: RobotTree, share: float) -> Array:
+def _per_joint(name: str, value: Any, tree: Robot, share: float) -> Array:
     numbers = np.asarray(value, dtype=float).reshape(-1)
     if numbers.size not in (1, tree.n) or not (np.isfinite(numbers) & (numbers >= 0.0)).all():
         raise ParameterError(name, numbers.tolist(), f'give 1 or {tree.n} numbers, 0: default')

@@ -16,7 +16,7 @@ from robot_dynamics_ros.errors import MissingDependencyError, ParameterError, Tr
 from robot_dynamics_ros.geometry.containment import Solid, contained
 from robot_dynamics_ros.geometry.robot_shapes import CollisionShapes, collision_shapes
 from robot_dynamics_ros.geometry.triangles import Triangles, box, distance_between
-from robot_dynamics_ros.model import RobotTree
+from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.kinematics import FramePose, body_poses
 from robot_dynamics_ros.spatial.scalar import Array
 
@@ -110,7 +110,7 @@ class CollisionChecker:
     Cost: some microseconds per pair of links with overlapping bounding spheres.
     """
 
-    def __init__(self, tree: RobotTree, obstacles: Obstacles | None = None) -> None:
+    def __init__(self, tree: Robot, obstacles: Obstacles | None = None) -> None:
         self._tree = tree
         known = collision_shapes(tree.xml) if tree.xml else CollisionShapes((), {})
         self.unchecked = _unchecked(tree, known)
@@ -266,8 +266,7 @@ class CollisionChecker:
         fixed = np.zeros((1, tree.bodies), dtype=bool)  # the ground, whose index is -1
         moves_with = np.concatenate([moves_with, fixed])
         between = (moves_with[first] != moves_with[second]) * reach
-        coupling = tree.coupling
-        return between if coupling is None else np.asarray(between @ np.abs(coupling.rate))
+        return np.asarray(between @ np.abs(tree.dependence.rate))
 
     def _always_close(self, pairs: list[tuple[int, int]]) -> set[tuple[int, int]]:
         """Return the pairs of links that are too close in every sampled posture."""
@@ -286,7 +285,7 @@ class CollisionChecker:
 
 
 def make_checker(
-    tree: RobotTree, obstacles: Obstacles | None = None
+    tree: Robot, obstacles: Obstacles | None = None
 ) -> tuple[CollisionChecker | None, tuple[str, ...]]:
     """Return a checker and its remarks; None and the reason if no library is installed."""
     try:
@@ -296,7 +295,7 @@ def make_checker(
     return checker, checker.remarks
 
 
-def random_postures(tree: RobotTree, count: int) -> Iterator[Array]:
+def random_postures(tree: Robot, count: int) -> Iterator[Array]:
     """Yield random postures within the joint limits, shape (n,), the same in every call."""
     rng = np.random.default_rng(0)
     for _ in range(count):
@@ -307,7 +306,7 @@ def _sorted_pair(one: str, other: str) -> tuple[str, str]:
     return min(one, other), max(one, other)
 
 
-def _adjacent(tree: RobotTree, links: Sequence[_Collider]) -> set[tuple[str, str]]:
+def _adjacent(tree: Robot, links: Sequence[_Collider]) -> set[tuple[str, str]]:
     """Return the pairs of adjacent links.
 
     These are the links of a body and of its parent body. Of the fixed links, only the one that
@@ -339,7 +338,7 @@ def _boxes(obstacles: Obstacles) -> Iterator[_Collider]:
 
 
 def _height_of_ground(
-    tree: RobotTree, links: Sequence[_Collider], obstacles: Obstacles
+    tree: Robot, links: Sequence[_Collider], obstacles: Obstacles
 ) -> float | None:
     """Return the height of the ground in the base frame, m; None unless gravity points down.
 
@@ -352,14 +351,14 @@ def _height_of_ground(
     return min([0.0, *heights]) - obstacles.ground_below
 
 
-def _unchecked(tree: RobotTree, known: CollisionShapes) -> dict[str, str]:
+def _unchecked(tree: Robot, known: CollisionShapes) -> dict[str, str]:
     """Return the links that are not or only partly checked, with the reasons."""
     shaped = {tree.frames[link].body for link in (*known.unread, *(x.link for x in known.shapes))}
     bare = [link for i, link in enumerate(tree.link_names) if i not in shaped]
     return {**known.unread, **dict.fromkeys(bare if tree.xml else [], _BARE)}
 
 
-def _remarks(tree: RobotTree, unchecked: Mapping[str, str]) -> tuple[str, ...]:
+def _remarks(tree: Robot, unchecked: Mapping[str, str]) -> tuple[str, ...]:
     if not unchecked:
         return ()
     names = ', '.join(map(repr, list(unchecked)[:_MAX_NAMES]))

@@ -65,7 +65,7 @@ def robot_shapes(xml: str, max_faces: int = MAX_FACES) -> RobotShapes:
     robot has too many triangles, its surfaces are decimated.
 
     Args:
-        xml: URDF text, such as ``RobotTree.xml``, with meshes named ``package://PACKAGE/PATH``,
+        xml: URDF text, such as ``Robot.xml``, with meshes named ``package://PACKAGE/PATH``,
             ``file://PATH`` or by an absolute path (as ``read_description`` returns them).
         max_faces: Maximum number of triangles of the whole robot.
 

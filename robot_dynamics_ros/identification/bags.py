@@ -30,7 +30,7 @@ from robot_dynamics_ros.identification.validation import (
     Trial,
     halved,
 )
-from robot_dynamics_ros.model import RobotTree
+from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.recordings.outliers import OutlierTimes
 from robot_dynamics_ros.recordings.reading import CHUNK_S, RobotChoice
 from robot_dynamics_ros.recordings.recording import Recording
@@ -53,7 +53,7 @@ class Source:
 
     path: str
     choice: RobotChoice
-    tree: RobotTree
+    tree: Robot
     description: str = ''
 
     def parts(self, notes: list[str], seconds: float | None = None) -> Iterator[Recording]:

@@ -23,7 +23,7 @@ from robot_dynamics_ros.identification.preparation import (
     prepare,
 )
 from robot_dynamics_ros.identification.unknowns import BaseParameters, Unknowns
-from robot_dynamics_ros.model import RobotTree
+from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.recordings.recording import Recording
 from robot_dynamics_ros.recordings.timing import AUTO, TIMINGS
 from robot_dynamics_ros.spatial.scalar import Array
@@ -234,7 +234,7 @@ def _held_out(
 
 
 def _with_short_memory(
-    recording: Recording, tree: RobotTree, fixed: Preparation, rate: float
+    recording: Recording, tree: Robot, fixed: Preparation, rate: float
 ) -> Preparation:
     """Raise the cut-off, or drop the filter, until enough samples between reversals remain.
 

@@ -29,7 +29,7 @@ from robot_dynamics_ros.identification.unknowns import (
     Unknowns,
     structural_base,
 )
-from robot_dynamics_ros.model import RobotTree
+from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.recordings.output_folder import json_ready
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.kernel import KernelSet, compile_kernel
@@ -87,7 +87,7 @@ class ExcitationProblem:
 
     def __init__(
         self,
-        tree: RobotTree,
+        tree: Robot,
         period: float,
         harmonics: int,
         bounds: Bounds,
@@ -258,7 +258,7 @@ class Excitation:
 
 
 def design_excitation(
-    tree: RobotTree,
+    tree: Robot,
     *,
     period: float = 10.0,
     harmonics: int = 5,

@@ -28,7 +28,7 @@ from robot_dynamics_ros.identification.evidence import Ridge, sums_of_squares, w
 from robot_dynamics_ros.identification.preparation import Preparation, Samples, prepare
 from robot_dynamics_ros.identification.regressor import PER_BODY, inertial_parameters, regressor
 from robot_dynamics_ros.identification.unknowns import Unknowns
-from robot_dynamics_ros.model import RobotTree
+from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.recordings.recording import Recording
 from robot_dynamics_ros.spatial.scalar import Array
 
@@ -103,7 +103,7 @@ class GravityEstimate:
 
 
 def estimate_gravity(
-    recording: Recording, tree: RobotTree, preparation: Preparation
+    recording: Recording, tree: Robot, preparation: Preparation
 ) -> GravityEstimate | None:
     """Estimate the gravity of a recording; None if no effort depends on it.
 
@@ -151,7 +151,7 @@ def estimate_gravity(
     )
 
 
-def _around(samples: Samples, tree: RobotTree, values: Array) -> Ridge:
+def _around(samples: Samples, tree: Robot, values: Array) -> Ridge:
     """Return the regression of the changes of gravity and of all unknowns from the nominal ones.
 
     It is linear around the values to start from.
@@ -172,7 +172,7 @@ def _around(samples: Samples, tree: RobotTree, values: Array) -> Ridge:
     return Ridge.of_samples(columns, rest, usable, spread)
 
 
-def _pull(tree: RobotTree, q: Array, parameters: Array) -> Array:
+def _pull(tree: Robot, q: Array, parameters: Array) -> Array:
     """Return the efforts of gravity of 1 m/s^2 along each axis of the base, shape (N, n, 3)."""
     still, axes = np.zeros_like(q), np.eye(3)
     efforts = [regressor(tree.with_gravity(axis), q, still, still) @ parameters for axis in axes]
@@ -180,7 +180,7 @@ def _pull(tree: RobotTree, q: Array, parameters: Array) -> Array:
 
 
 def gravity_mismatch(
-    recording: Recording, tree: RobotTree, preparation: Preparation
+    recording: Recording, tree: Robot, preparation: Preparation
 ) -> GravityFit | None:
     """Fit the gravity of a recording with a given model; None if no effort depends on it.
 

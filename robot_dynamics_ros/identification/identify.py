@@ -45,7 +45,7 @@ from robot_dynamics_ros.identification.unknowns import (
     structural_base,
     with_terms,
 )
-from robot_dynamics_ros.model import RobotTree
+from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.recordings.recording import Recording
 from robot_dynamics_ros.spatial.scalar import Array
 
@@ -112,7 +112,7 @@ class Identification:
     chosen: tuple[str, ...]
     estimate: Estimate
     physical: PhysicalParameters
-    tree: RobotTree
+    tree: Robot
     urdf_friction: Array
 
     def silence(self) -> list[str]:
@@ -166,7 +166,7 @@ class Identification:
 
 def make_plan(
     recording: Recording,
-    tree: RobotTree,
+    tree: Robot,
     terms: Sequence[str] = DEFAULT_TERMS,
     request: Request | None = None,
 ) -> IdentificationPlan:
@@ -190,7 +190,7 @@ def make_plan(
 
 def plan_by_evidence(
     recording: Recording,
-    tree: RobotTree,
+    tree: Robot,
     terms: Sequence[str] | None,
     request: Request,
     *,
@@ -277,7 +277,7 @@ def conclude(
 
 
 def _urdf_friction(
-    blocks: Sequence[Block], plan: IdentificationPlan, values: Array, tree: RobotTree
+    blocks: Sequence[Block], plan: IdentificationPlan, values: Array, tree: Robot
 ) -> Array:
     """Return the viscous and Coulomb friction closest to all friction terms, shape (2, n).
 
@@ -329,7 +329,7 @@ def _with_rotors(fitted: Estimate, unknowns: Unknowns, prior_weight: float) -> P
 
 def identify(
     recordings: Iterable[Recording],
-    tree: RobotTree,
+    tree: Robot,
     terms: Sequence[str] = DEFAULT_TERMS,
     request: Request | None = None,
     prior_weight: float = 1.0,

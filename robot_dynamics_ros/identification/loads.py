@@ -25,7 +25,7 @@ from robot_dynamics_ros.identification.identify import Identification
 from robot_dynamics_ros.identification.preparation import Samples, prepare
 from robot_dynamics_ros.identification.regressor import PER_BODY, regressor
 from robot_dynamics_ros.identification.unknowns import described
-from robot_dynamics_ros.model import Payload, RobotTree
+from robot_dynamics_ros.model import Payload, Robot
 from robot_dynamics_ros.recordings.recording import Recording
 from robot_dynamics_ros.spatial.inertia import body_inertia
 from robot_dynamics_ros.spatial.scalar import Array
@@ -56,7 +56,7 @@ class DriveGains:
     source: str
 
     @classmethod
-    def of_profile(cls, tree: RobotTree, deviation: float = 0.0) -> DriveGains:
+    def of_profile(cls, tree: Robot, deviation: float = 0.0) -> DriveGains:
         """Return uncorrected gains with a relative deviation."""
         return cls(np.ones(tree.n), np.full(tree.n, deviation), 'gains as given')
 

@@ -42,7 +42,7 @@ from robot_dynamics_ros.errors import ModelError
 from robot_dynamics_ros.identification.least_squares import Estimate
 from robot_dynamics_ros.identification.regressor import PER_BODY
 from robot_dynamics_ros.identification.unknowns import Unknowns
-from robot_dynamics_ros.model import RobotTree
+from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.build import link_inertia
 from robot_dynamics_ros.spatial.inertia import (
     RigidBodyInertia,
@@ -318,7 +318,7 @@ class Divergence:
         return F
 
 
-def body_links(tree: RobotTree) -> list[tuple[str, Array]]:
+def body_links(tree: Robot) -> list[tuple[str, Array]]:
     """Return for every body, in the order of the tree, the links that are corrected or fixed.
 
     Each is the name of the carrier, which receives corrections, and the inertial parameters of
@@ -344,7 +344,7 @@ def body_links(tree: RobotTree) -> list[tuple[str, Array]]:
     return bodies
 
 
-def link_inertial(tree: RobotTree, link: str, inertia: RigidBodyInertia) -> Inertial:
+def link_inertial(tree: Robot, link: str, inertia: RigidBodyInertia) -> Inertial:
     """Convert an inertia in the frame of a body to the <inertial> of a link of that body."""
     frame = tree.frame(link)
     own = inertia.seen_from(frame.R_BF.T, -frame.R_BF.T @ frame.p_BF)

@@ -33,7 +33,7 @@ import numpy as np
 from robot_dynamics_ros.errors import ParameterError, RecordingError, known_name
 from robot_dynamics_ros.estimation.filtering import low_pass, moving_joints, white_noise
 from robot_dynamics_ros.identification.unknowns import JointMotion
-from robot_dynamics_ros.model import RobotTree
+from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.recordings.outliers import without_outliers
 from robot_dynamics_ros.recordings.plausibility import StillError
 from robot_dynamics_ros.recordings.recording import Recording
@@ -87,7 +87,7 @@ def effort_source(recording: Recording, wanted: str = 'auto') -> str:
 
 
 def equal_intervals(
-    recording: Recording, tree: RobotTree, effort: str = 'auto'
+    recording: Recording, tree: Robot, effort: str = 'auto'
 ) -> list[EqualIntervals]:
     """Return the gap-free parts of a recording, at equal intervals.
 
@@ -135,7 +135,7 @@ def _require_states(count: int) -> None:
         )
 
 
-def require_motion(recording: Recording, tree: RobotTree) -> None:
+def require_motion(recording: Recording, tree: Robot) -> None:
     """Reject a recording in which fewer than two joints move, from which little is identified.
 
     Raises:
@@ -289,7 +289,7 @@ class Samples:
         )
 
 
-def prepare(recording: Recording, tree: RobotTree, preparation: Preparation) -> Samples:
+def prepare(recording: Recording, tree: Robot, preparation: Preparation) -> Samples:
     """Make samples from a recording.
 
     Args:
@@ -335,9 +335,7 @@ def prepare(recording: Recording, tree: RobotTree, preparation: Preparation) -> 
     )
 
 
-def _standstill(
-    runs: Sequence[EqualIntervals], tree: RobotTree, preparation: Preparation
-) -> Array:
+def _standstill(runs: Sequence[EqualIntervals], tree: Robot, preparation: Preparation) -> Array:
     """Return the speeds below which the joints count as at rest, shape (n,)."""
     if preparation.standstill:
         if len(preparation.standstill) != tree.n:
@@ -353,7 +351,7 @@ def _standstill(
 
 
 def _samples(
-    run: EqualIntervals, tree: RobotTree, preparation: Preparation, rest: Array
+    run: EqualIntervals, tree: Robot, preparation: Preparation, rest: Array
 ) -> Samples | None:
     """Return the samples of a run; None if it is too short for the filter."""
     from scipy.ndimage import convolve1d

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from robot_dynamics_ros.errors import ModelError, ShapeError
-from robot_dynamics_ros.model import RobotTree
+from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.spatial.inertia import (
     TENSOR_ELEMENTS,
     RigidBodyInertia,
@@ -38,13 +38,13 @@ PER_BODY = len(INERTIAL)
 _NEXT, _LAST = [1, 2, 0], [2, 0, 1]
 
 
-def inertial_parameters(tree: RobotTree) -> Array:
+def inertial_parameters(tree: Robot) -> Array:
     r"""Return :math:`\pi` of a robot with b bodies, new array of shape (10 b,)."""
     bodies = zip(tree.mass, tree.com, tree.inertia, strict=True)
     return np.concatenate([body_parameters(RigidBodyInertia(*body)) for body in bodies])
 
 
-def with_inertial_parameters(tree: RobotTree, parameters: Array) -> RobotTree:
+def with_inertial_parameters(tree: Robot, parameters: Array) -> Robot:
     """Return the robot with other inertial parameters.
 
     Args:
@@ -66,7 +66,7 @@ def with_inertial_parameters(tree: RobotTree, parameters: Array) -> RobotTree:
     return tree.with_changes(mass=mass, com=com, inertia=inertia)
 
 
-def regressor(tree: RobotTree, q: Array, v: Array, a: Array) -> Array:
+def regressor(tree: Robot, q: Array, v: Array, a: Array) -> Array:
     """Return Y with ``tau = Y @ inertial_parameters(tree)`` for N states.
 
     Args:
@@ -89,9 +89,13 @@ def regressor(tree: RobotTree, q: Array, v: Array, a: Array) -> Array:
     for name, array in (('q', q), ('v', v), ('a', a)):
         if np.shape(array) != (count, tree.n):
             raise ShapeError(name, np.shape(array), f'({count}, {tree.n})')
-    if tree.coupling is not None:
-        G, offset = tree.coupling.rate, tree.coupling.offset
-        return G.T @ regressor(tree.open, q @ G.T + offset, v @ G.T, a @ G.T)
+    rates = (tree.joint_rates(rows.T).T for rows in (v, a))
+    return tree.joint_efforts(_tree_regressor(tree.tree, tree.joint_positions(q), *rates))
+
+
+def _tree_regressor(tree: Robot, q: Array, v: Array, a: Array) -> Array:
+    """Return the regressor of a tree whose joints are all independent, shape (N, n, 10 n)."""
+    count = len(q)
     Y = np.zeros((count, tree.n, PER_BODY * tree.n))
     still, bodies = np.zeros((count, 3)), list[_BodyStates]()
     base = _BodyStates(still, still, np.tile(-tree.gravity.astype(float), (count, 1)), {})
@@ -123,9 +127,7 @@ class _BodyStates:
     partial: dict[int, tuple[Array, Array]]
 
 
-def _outward(
-    tree: RobotTree, i: int, above: _BodyStates, q: Array, v: Array, a: Array
-) -> _BodyStates:
+def _outward(tree: Robot, i: int, above: _BodyStates, q: Array, v: Array, a: Array) -> _BodyStates:
     """Return the motion of body i from that of its parent; q, v, a of joint i have shape (N,)."""
     Z = np.tile(tree.axis[i].astype(float), (len(q), 1))
     R_BP, p_PB = _placements(tree, i, q)
@@ -144,7 +146,7 @@ def _outward(
     return _BodyStates(w + rate, dw + _cross(w, rate) + push, dv, partial)
 
 
-def _placements(tree: RobotTree, i: int, q: Array) -> tuple[Array, Array]:
+def _placements(tree: Robot, i: int, q: Array) -> tuple[Array, Array]:
     """Return R_BP (N, 3, 3) or (3, 3), parent to body axes, and p_PB (N, 3) or (3,)."""
     R_PJ, p_PJ, axis = tree.R_PJ[i], tree.p_PJ[i], tree.axis[i]
     if tree.prismatic[i]:

@@ -44,7 +44,7 @@ from robot_dynamics_ros.identification.regressor import (
     inertial_parameters,
     regressor,
 )
-from robot_dynamics_ros.model import RobotTree
+from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.build import with_exact_angles
 from robot_dynamics_ros.model.identified import DRIVE_TERMS, STRIBECK_VELOCITY, terms_in_use
 from robot_dynamics_ros.spatial.scalar import Array
@@ -118,9 +118,9 @@ class Unknowns:
 
     def __init__(
         self,
-        tree: RobotTree,
+        tree: Robot,
         terms: Sequence[str] = DEFAULT_TERMS,
-        loading: RobotTree | None = None,
+        loading: Robot | None = None,
     ) -> None:
         for term in terms:
             known_name('joint term', term, TERMS)
@@ -193,7 +193,7 @@ class Unknowns:
         return effort
 
 
-def with_terms(tree: RobotTree, values: Mapping[str, Array]) -> RobotTree:
+def with_terms(tree: Robot, values: Mapping[str, Array]) -> Robot:
     """Return a robot with the given drive terms, shape (n,) each; others are unchanged."""
     own = {term: value for term, value in values.items() if term in DEFAULT_TERMS}
     further = {term: values.get(term, described(tree, term)) for term in DRIVE_TERMS}
@@ -201,13 +201,13 @@ def with_terms(tree: RobotTree, values: Mapping[str, Array]) -> RobotTree:
     return tree.with_changes(drive_friction=terms_in_use(further), **own)
 
 
-def described(tree: RobotTree, term: str) -> Array:
+def described(tree: Robot, term: str) -> Array:
     """Return the values of a drive term of a robot, shape (n,)."""
     further = tree.drive_friction.get(term, np.zeros(tree.n))
     return getattr(tree, term, further)
 
 
-def stribeck_velocity(tree: RobotTree) -> Array:
+def stribeck_velocity(tree: Robot) -> Array:
     """Return the speed at which the Stribeck effect is mostly gone, shape (n,), rad/s or m/s."""
     if STRIBECK_VELOCITY in tree.drive_friction:
         return tree.drive_friction[STRIBECK_VELOCITY]

@@ -16,7 +16,7 @@ from robot_dynamics_ros.estimation.effort_model import Instants, model_efforts
 from robot_dynamics_ros.identification.identify import Identification
 from robot_dynamics_ros.identification.preparation import Preparation, effort_source
 from robot_dynamics_ros.identification.regressor import inertial_parameters, regressor
-from robot_dynamics_ros.model import RobotTree
+from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.recordings.outliers import without_outliers
 from robot_dynamics_ros.recordings.recording import Recording
 from robot_dynamics_ros.recordings.timing import find_timing, make_instants
@@ -99,7 +99,7 @@ class Evaluated(Instants):
 
     time: Array
 
-    def residuals(self, tree: RobotTree) -> ResidualSeries:
+    def residuals(self, tree: Robot) -> ResidualSeries:
         """Return the residuals of a model.
 
         Args:
@@ -129,7 +129,7 @@ class Evaluated(Instants):
         )
 
 
-def evaluated(recording: Recording, tree: RobotTree, preparation: Preparation) -> Evaluated:
+def evaluated(recording: Recording, tree: Robot, preparation: Preparation) -> Evaluated:
     """Prepare a recording for evaluation.
 
     The timing is that of the preparation; the filter is chosen from the noise.
@@ -157,9 +157,9 @@ class Trial:
         corrected: One robot for all, or one for each half of every part.
     """
 
-    nominal: RobotTree
+    nominal: Robot
     preparation: Preparation
-    corrected: tuple[RobotTree, ...]
+    corrected: tuple[Robot, ...]
 
     @classmethod
     def of(cls, *identified: Identification) -> Trial:
@@ -202,9 +202,7 @@ def halved(recording: Recording) -> tuple[Recording, Recording]:
     return recording.rows(slice(None, middle)), recording.rows(slice(middle, None))
 
 
-def validate(
-    recordings: Iterable[Recording], tree: RobotTree, preparation: Preparation
-) -> Residuals:
+def validate(recordings: Iterable[Recording], tree: Robot, preparation: Preparation) -> Residuals:
     """Return the residuals of a model on recordings.
 
     Args:
@@ -299,7 +297,7 @@ def implausible(identified: Identification, after: Residuals | None = None) -> l
     return [f'the data do not match this robot: {"; ".join(said)}: {asked}'] if said else []
 
 
-def _far_centres(nominal: RobotTree, tree: RobotTree) -> Iterator[tuple[str, float, float]]:
+def _far_centres(nominal: Robot, tree: Robot) -> Iterator[tuple[str, float, float]]:
     """Yield links whose centre of mass would be far outside, as with wrong link lengths.
 
     The size of a link is the distance to its child joints, or to the end of its nominal mass

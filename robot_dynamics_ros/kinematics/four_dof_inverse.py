@@ -34,7 +34,7 @@ from robot_dynamics_ros.kinematics.solution import (
     violations,
     wrap,
 )
-from robot_dynamics_ros.model import RobotTree
+from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.spatial.scalar import Array, Scalar
 
 _DOWN = ((1.0, 0.0, 0.0), (0.0, 0.0, 1.0), (0.0, -1.0, 0.0))  # Rot_x(-90 deg)
@@ -60,7 +60,7 @@ class FourDofGeometry:
     upper: tuple[float, ...] = (math.pi / 2, -math.pi / 4, math.pi / 6, math.pi / 2)
 
     @classmethod
-    def from_tree(cls, tree: RobotTree, frame: str = 'tool') -> FourDofGeometry:
+    def from_tree(cls, tree: Robot, frame: str = 'tool') -> FourDofGeometry:
         """Return the geometry of a robot model; poses refer to its root link.
 
         Raises:

@@ -20,7 +20,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from robot_dynamics_ros.errors import ParameterError
-from robot_dynamics_ros.model import RobotTree, frame_motion, frame_pose
+from robot_dynamics_ros.model import Robot, frame_motion, frame_pose
 from robot_dynamics_ros.spatial.rotation import rotation_vector
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.spatial.validation import array
@@ -55,7 +55,7 @@ class NumericSolution(NamedTuple):
 
 
 def inverse_kinematics(
-    tree: RobotTree,
+    tree: Robot,
     position: Array | Sequence[float],
     R: Array | None = None,
     *,
@@ -128,7 +128,7 @@ _NEAREST_STEPS = 30
 
 
 def nearest_configuration(
-    tree: RobotTree, position: Array, R: Array | None, frame: str, start: Array
+    tree: Robot, position: Array, R: Array | None, frame: str, start: Array
 ) -> Array:
     """Return joint positions within the limits that move a frame as close to a pose as possible.
 
@@ -152,7 +152,7 @@ def nearest_configuration(
     return _descend(tree, frame, p, R, clipped, 1e-9, _NEAREST_STEPS, weight)[0]
 
 
-def _status(tree: RobotTree, q: Array, reached: bool) -> Status:
+def _status(tree: Robot, q: Array, reached: bool) -> Status:
     if reached:
         return 'converged'
     at_limit = (q <= tree.reference_lower + 1e-9) | (q >= tree.reference_upper - 1e-9)
@@ -160,7 +160,7 @@ def _status(tree: RobotTree, q: Array, reached: bool) -> Status:
 
 
 def _descend(
-    tree: RobotTree,
+    tree: Robot,
     frame: str,
     p: Array,
     R: Array | None,
@@ -192,7 +192,7 @@ def _descend(
     return q, error, iterations
 
 
-def _free_joints(tree: RobotTree, q: Array, direction: Array) -> Array:
+def _free_joints(tree: Robot, q: Array, direction: Array) -> Array:
     """Return 0 for joints at a limit that the step would violate, 1 for the others."""
     blocked = ((q <= tree.reference_lower) & (direction < 0.0)) | (
         (q >= tree.reference_upper) & (direction > 0.0)
@@ -200,7 +200,7 @@ def _free_joints(tree: RobotTree, q: Array, direction: Array) -> Array:
     return np.where(blocked, 0.0, 1.0)
 
 
-def _error(tree: RobotTree, frame: str, p: Array, R: Array | None, q: Array) -> Array:
+def _error(tree: Robot, frame: str, p: Array, R: Array | None, q: Array) -> Array:
     pose = frame_pose(tree, q, frame)
     if R is None:
         return p - pose.p_WF

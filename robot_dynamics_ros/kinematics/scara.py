@@ -34,7 +34,7 @@ from robot_dynamics_ros.kinematics.solution import (
     violations,
     wrap,
 )
-from robot_dynamics_ros.model import FramePose, RobotTree
+from robot_dynamics_ros.model import FramePose, Robot
 from robot_dynamics_ros.spatial.scalar import Array, Scalar, cos, sin
 
 Axes = Literal['base', 'tool']
@@ -61,7 +61,7 @@ class ScaraGeometry:
     upper: tuple[float, ...] = (2.30, 2.53, 0.25, 6.28)
 
     @classmethod
-    def from_tree(cls, tree: RobotTree, frame: str = 'tool') -> ScaraGeometry:
+    def from_tree(cls, tree: Robot, frame: str = 'tool') -> ScaraGeometry:
         """Return the geometry of a robot model; poses refer to its root link.
 
         Raises:

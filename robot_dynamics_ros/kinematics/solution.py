@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from robot_dynamics_ros.errors import ModelError, ShapeError, UnreachableError, known_name
-from robot_dynamics_ros.model import BodyFrame, RobotTree
+from robot_dynamics_ros.model import BodyFrame, Robot
 from robot_dynamics_ros.spatial.scalar import Array, Scalar
 
 #: Rounding error of a few operations on lengths whose exact result is 0.
@@ -87,13 +87,13 @@ def in_axes(axes: str, R: Array, rows: Array) -> Array:
     return rows if known_name('axes', axes, ('base', 'tool')) == 'base' else turned(R.T, rows)
 
 
-def lengths(tree: RobotTree, *places: tuple[int, int]) -> list[float]:
+def lengths(tree: Robot, *places: tuple[int, int]) -> list[float]:
     """Return coordinates (joint, axis) of joint origins, m; zeros if not a four-joint arm."""
     return [float(tree.p_PJ[place]) if tree.n == 4 else 0.0 for place in places]
 
 
 def require_frames(
-    tree: RobotTree,
+    tree: Robot,
     tool: BodyFrame,
     arm: str,
     origins: Any,

@@ -18,7 +18,7 @@ import numpy as np
 from robot_dynamics_ros.errors import ModelError, SingularityError, UnreachableError
 from robot_dynamics_ros.kinematics import four_dof, scara
 from robot_dynamics_ros.kinematics.solution import Solution, nearest
-from robot_dynamics_ros.model import RobotTree, frame_motion, frame_pose
+from robot_dynamics_ros.model import Robot, frame_motion, frame_pose
 from robot_dynamics_ros.model.build import with_exact_angles
 from robot_dynamics_ros.spatial.rotation import rotation_vector
 from robot_dynamics_ros.spatial.scalar import Array
@@ -50,7 +50,7 @@ class ToolTask:
 
     def __init__(
         self,
-        tree: RobotTree,
+        tree: Robot,
         frame: str,
         held: Sequence[Sequence[float]] | Array,
         value: Sequence[float] | Array,
@@ -158,7 +158,7 @@ class ScaraTask(ToolTask):
         UnknownNameError: There is no such frame.
     """
 
-    def __init__(self, tree: RobotTree, yaw: float = 0.0, frame: str = 'tool') -> None:
+    def __init__(self, tree: Robot, yaw: float = 0.0, frame: str = 'tool') -> None:
         self.yaw, self._geometry = yaw, scara.ScaraGeometry.from_tree(tree, frame)
         super().__init__(tree, frame, [[1, 1, 0, -1]], [yaw])
 
@@ -182,7 +182,7 @@ class FourDofTask(ToolTask):
     Source: four-dof-arm, section 4 (square task).
     """
 
-    def __init__(self, tree: RobotTree, pitch: float = 0.0, frame: str = 'tool') -> None:
+    def __init__(self, tree: Robot, pitch: float = 0.0, frame: str = 'tool') -> None:
         self.pitch, self._geometry = pitch, four_dof.FourDofGeometry.from_tree(tree, frame)
         super().__init__(tree, frame, [[0, 1, 1, 1]], [pitch])
 
@@ -220,7 +220,7 @@ class FrameTask(ToolTask):
 
     def __init__(
         self,
-        tree: RobotTree,
+        tree: Robot,
         R: Array | None = None,
         frame: str = 'tool',
         near: Array | None = None,
@@ -253,9 +253,7 @@ class FrameTask(ToolTask):
         return float(np.linalg.norm(effects, axis=1).sum())
 
 
-def tool_task(
-    tree: RobotTree, q: Array, angle: float | None = None, frame: str = 'tool'
-) -> ToolTask:
+def tool_task(tree: Robot, q: Array, angle: float | None = None, frame: str = 'tool') -> ToolTask:
     """Return the tool task for a robot: SCARA, four-joint arm, or any other.
 
     Args:
@@ -279,6 +277,6 @@ def tool_task(
         return FrameTask(tree, R, frame, q)
 
 
-def ranges(tree: RobotTree) -> Array:
+def ranges(tree: Robot) -> Array:
     """Return the widths of the joints' sampled ranges, shape (n,), rad or m."""
     return np.maximum(np.ptp(tree.sampled_range, axis=0), 1e-3)

@@ -16,7 +16,7 @@ from robot_dynamics_ros.model.kinematics import (
 from robot_dynamics_ros.model.load import load_mechanism, load_robot
 from robot_dynamics_ros.model.mechanism import Mechanism, TreeState
 from robot_dynamics_ros.model.payload import Payload
-from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.model.robot_tree import Robot, RobotTree
 
 __all__ = [
     'BodyFrame',
@@ -24,6 +24,7 @@ __all__ = [
     'FramePose',
     'Mechanism',
     'Payload',
+    'Robot',
     'RobotTree',
     'TreeState',
     'frame_jacobian',

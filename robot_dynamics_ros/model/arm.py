@@ -25,7 +25,7 @@ from robot_dynamics_ros.description.urdf import (
 from robot_dynamics_ros.errors import ModelError
 from robot_dynamics_ros.model.build import MOVING
 from robot_dynamics_ros.model.load import load_robot
-from robot_dynamics_ros.model.robot_tree import STANDARD_GRAVITY, RobotTree
+from robot_dynamics_ros.model.robot_tree import STANDARD_GRAVITY, Robot
 from robot_dynamics_ros.model.selection import released
 
 _GRIPPER = re.compile('grip|finger|jaw|knuckle|thumb|claw', re.IGNORECASE)
@@ -135,7 +135,7 @@ def _is_gripper(joint: Joint) -> bool:
 
 def load_arm(
     path_or_xml: str | os.PathLike[str], gravity: Any = STANDARD_GRAVITY, **options: Any
-) -> RobotTree:
+) -> Robot:
     """Load a robot to move its arm: grippers are locked unless joints or a chain are chosen.
 
     Args:
@@ -175,14 +175,14 @@ def chain_hint(ends: Sequence[str]) -> str:
     return f'; or control one chain: --tip {" or ".join(ends[:_MAX_NAMES])}{more}'
 
 
-def arm_ends(tree: RobotTree) -> list[str]:
+def arm_ends(tree: Robot) -> list[str]:
     """Return the last moving links of the chains of an arm, longest first, without grippers."""
     if not tree.xml:
         return [tree.link_names[-1]]
     return Chains(parse_urdf(tree.xml, lambda fault: None)).ends()
 
 
-def tool_frame(tree: RobotTree, name: str = '') -> str:
+def tool_frame(tree: Robot, name: str = '') -> str:
     """Return the tool frame: the one named, else one at the end of the longest chain.
 
     Of the links that are fixed at its end, one named like a tool is taken, else the one that is
@@ -203,7 +203,7 @@ def tool_frame(tree: RobotTree, name: str = '') -> str:
     return min(distance, key=lambda link: (_rank(link, distance[link]), len(link)))
 
 
-def _gripper_links(tree: RobotTree) -> set[str]:
+def _gripper_links(tree: Robot) -> set[str]:
     """Return the links that a gripper moves, also where its joints are locked."""
     if not tree.xml:
         return set()

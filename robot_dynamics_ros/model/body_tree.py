@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -10,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from robot_dynamics_ros.errors import known_name
+from robot_dynamics_ros.model.dependence import Affine
 from robot_dynamics_ros.spatial.rotation import rotation_about
 from robot_dynamics_ros.spatial.scalar import Array, Scalar
 
@@ -28,28 +30,11 @@ class BodyFrame(NamedTuple):
     p_BF: Array
 
 
-class Coupling(NamedTuple):
-    r"""Coupling of followers: every joint is an affine function of the n independent joints.
-
-    .. math:: q_{bodies} = G\,q + o
-
-    Attributes:
-        joint_names: Names of the joints of all b bodies, in body order.
-        rate: G, shape (b, n); the row of a leader has a single 1. Integers if all entries are.
-        offset: o, shape (b,), rad or m.
-    """
-
-    joint_names: tuple[str, ...]
-    rate: Array
-    offset: Array
-
-
 @dataclass(frozen=True, eq=False, kw_only=True)
-class BodyTree:
+class BodyTree(ABC):
     """A tree of rigid bodies, each moved by one joint; n of the joints are independent.
 
-    Without coupling, every joint is independent and joint i moves body i. With coupling, *joint*
-    attributes have n entries and *body* attributes (link_names to inertia below) have one entry
+    *Joint* attributes have n entries, *body* attributes (link_names to inertia below) one entry
     per body.
 
     Attributes:
@@ -68,7 +53,6 @@ class BodyTree:
         inertia: Tensors about the centres of mass, body axes, shape (n, 3, 3), kg m^2.
         gravity: Free-fall acceleration in the base frame, shape (3,), m/s^2.
         frames: Frame of every link of the file in the body that it is lumped into, by link name.
-        coupling: Coupling of followers (mimic joints) to the independent joints; None if none.
     """
 
     name: str
@@ -85,7 +69,6 @@ class BodyTree:
     inertia: Array
     gravity: Array
     frames: Mapping[str, BodyFrame]
-    coupling: Coupling | None = None
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
@@ -98,22 +81,34 @@ class BodyTree:
 
     @property
     def bodies(self) -> int:
-        """Number of bodies; more than ``n`` if there are followers."""
+        """Number of bodies; more than ``n`` if there are mimic joints."""
         return len(self.parent)
 
+    @property
+    @abstractmethod
+    def body_joints(self) -> tuple[str, ...]:
+        """Names of the joints of all bodies, in body order."""
+
+    @property
+    @abstractmethod
+    def dependence(self) -> Affine:
+        """Positions of the joints of all bodies by those of the n independent joints."""
+
     def joint_positions(self, q: Array) -> Array:
-        """Return the joint positions of all bodies, shape (bodies,), from q of shape (n,)."""
-        coupling = self.coupling
-        return q if coupling is None else coupling.rate @ q + coupling.offset
+        """Return the joint positions of all bodies, shape (..., bodies), from q, (..., n)."""
+        return self.dependence.positions(q)
 
     def joint_rates(self, v: Array) -> Array:
         """Return the joint velocities of all bodies; v has shape (n,), or (n, k) for k vectors."""
-        return v if self.coupling is None else self.coupling.rate @ v
+        return self.dependence.rate @ v
 
-    @property
-    def body_joints(self) -> tuple[str, ...]:
-        """Names of the joints of all bodies, followers included, shape (bodies,)."""
-        return self.joint_names if self.coupling is None else self.coupling.joint_names
+    def joint_efforts(self, efforts: Array) -> Array:
+        """Return the efforts at the independent joints of efforts at the joints of all bodies.
+
+        Args:
+            efforts: Shape (bodies,), or (..., bodies, k) for k efforts in columns; N m or N.
+        """
+        return self.dependence.rate.T @ efforts
 
     @property
     def followers(self) -> tuple[str, ...]:
@@ -128,9 +123,7 @@ class BodyTree:
     @property
     def joint_of_body(self) -> Array:
         """Index of the independent joint that each body's joint is or follows, shape (bodies,)."""
-        if self.coupling is None:
-            return np.arange(self.n)
-        return np.asarray(np.abs(self.coupling.rate).argmax(axis=1))
+        return np.asarray(np.abs(self.dependence.rate).argmax(axis=1))
 
     @property
     def joint_is_prismatic(self) -> tuple[bool, ...]:
@@ -174,7 +167,9 @@ class BodyTree:
 
 
 def _frozen(value: Any) -> Any:
-    """Return an array that nobody can write to, and a mapping of arrays as a mapping of such."""
+    """Return an array that nobody can write to, and containers of arrays with such ones."""
+    if isinstance(value, Affine):
+        return Affine(*map(_frozen, value))
     if isinstance(value, Mapping):
         return {key: _frozen(part) for key, part in value.items()}
     if not isinstance(value, np.ndarray) or not (value.flags.writeable or value.base is not None):

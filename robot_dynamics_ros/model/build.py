@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Collection, Iterator, Mapping
-from functools import lru_cache
+from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,8 +24,9 @@ from robot_dynamics_ros.description.urdf import (
     parse_urdf,
 )
 from robot_dynamics_ros.errors import DescriptionError
-from robot_dynamics_ros.model.body_tree import BodyFrame, Coupling
-from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.model.body_tree import BodyFrame
+from robot_dynamics_ros.model.dependence import Affine
+from robot_dynamics_ros.model.robot_tree import MimicRobot, Robot, RobotTree
 from robot_dynamics_ros.spatial.inertia import (
     RigidBodyInertia,
     combine,
@@ -190,8 +191,8 @@ def build_tree(
     gravity: Array,
     effort_limit: EffortLimit = None,
     followers: Mapping[str, Mimic] | None = None,
-) -> RobotTree:
-    """Build the tree of a description.
+) -> Robot:
+    """Build the robot of a description.
 
     Args:
         description: Links and joints that form one tree.
@@ -200,21 +201,25 @@ def build_tree(
         followers: Independent joint, multiplier and offset of each follower, by its name.
 
     Returns:
-        The tree; missing effort limits are NaN.
+        The robot; missing effort limits are NaN.
     """
     [root] = roots_of(description)
     order = parents_first(description, root)
     moving = [joint for joint in order if joint.kind in MOVING]
     free = [joint for joint in moving if joint.name not in (followers or {})]
-    coupling = _coupling(moving, free, followers or {})
+    dependence = _dependence(moving, free, followers or {})
     frames = _lump_frames(order, root)
     bodies = _lump_inertias(description, frames, len(moving))
     limits = np.array([joint_limits(joint, effort_limit) for joint in free], dtype=float)
     lower, upper, velocity, effort = limits.T.copy()
     soft_lower, soft_upper = _soft_limits(free, lower, upper)
-    damping, friction, armature = _drive_terms(moving, coupling)
+    damping, friction, armature = _drive_terms(moving, dependence)
     origins = [_frame_at(frames[joint.parent], joint.origin) for joint in moving]
-    return RobotTree(
+    make: Callable[..., Robot] = RobotTree
+    if followers:
+        names = tuple(joint.name for joint in moving)
+        make = partial(MimicRobot, every_joint=names, mimic=dependence)
+    return make(
         name=description.name,
         base_link=root,
         joint_names=tuple(joint.name for joint in free),
@@ -237,37 +242,29 @@ def build_tree(
         damping=damping,
         coulomb_friction=friction,
         armature=armature,
-        coupling=coupling,
         soft_lower=soft_lower,
         soft_upper=soft_upper,
     )
 
 
-def _coupling(
-    moving: list[Joint], free: list[Joint], followers: Mapping[str, Mimic]
-) -> Coupling | None:
-    """Return the coupling of all joints to the free ones; an integer matrix if exact."""
-    if not followers:
-        return None
+def _dependence(moving: list[Joint], free: list[Joint], followers: Mapping[str, Mimic]) -> Affine:
+    """Return the positions of all joints by those of the free ones; integers if exact."""
     place = {joint.name: j for j, joint in enumerate(free)}
     rate, offset = np.zeros((len(moving), len(free))), np.zeros(len(moving))
     for i, joint in enumerate(moving):
         mimic = followers.get(joint.name, Mimic(joint.name))
         rate[i, place[mimic.leader]], offset[i] = mimic.multiplier, mimic.offset
     exact = np.isfinite(rate).all() and np.array_equal(rate, np.round(rate))
-    rate = rate.astype(int) if exact else rate
-    for array in (rate, offset):
-        array.setflags(write=False)
-    return Coupling(tuple(joint.name for joint in moving), rate, offset)
+    return Affine(rate.astype(int) if exact else rate, offset)
 
 
-def _drive_terms(moving: list[Joint], coupling: Coupling | None) -> tuple[Array, Array, Array]:
+def _drive_terms(moving: list[Joint], dependence: Affine) -> tuple[Array, Array, Array]:
     """Return damping, friction and armature of the free joints, including their followers'."""
     written = [(joint.damping, joint.friction, joint.armature) for joint in moving]
     damping, friction, armature = np.maximum(np.array(written).T, 0.0)
-    if coupling is None:
+    if dependence.is_identity:  # and values that are not finite remain at their joints
         return damping, friction, armature
-    G = np.abs(coupling.rate)  # from the powers b (k v)^2 and c |k v| and the kinetic energy
+    G = np.abs(dependence.rate)  # from the powers b (k v)^2 and c |k v| and the kinetic energy
     return damping @ (G * G), friction @ G, armature @ (G * G)
 
 
@@ -324,7 +321,7 @@ def last_digit(number: float) -> float:
 
 
 @lru_cache(maxsize=8)
-def _as_written_and_exact(xml: str) -> tuple[RobotTree, RobotTree]:
+def _as_written_and_exact(xml: str) -> tuple[Robot, Robot]:
     """Return the tree of a description as written and with exact right angles; no followers."""
     description = parse_urdf(xml, lambda fault: None)
     joints = []
@@ -337,7 +334,7 @@ def _as_written_and_exact(xml: str) -> tuple[RobotTree, RobotTree]:
     return build_tree(description, np.zeros(3)), build_tree(exact, np.zeros(3))
 
 
-def with_exact_angles(tree: RobotTree) -> RobotTree:
+def with_exact_angles(tree: Robot) -> Robot:
     """Return a robot with the right angles that its description rounds made exact.
 
     Axes that should be parallel or perpendicular differ by 4e-6 rad if a quarter turn is written

@@ -20,7 +20,7 @@ from robot_dynamics_ros.model.loops import (
 )
 from robot_dynamics_ros.model.mechanism import Mechanism, mechanism_of
 from robot_dynamics_ros.model.mechanism_file import MechanismFile
-from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.model.robot_tree import Robot, RobotTree
 from robot_dynamics_ros.spatial.jet import Jet, shifted, stack
 from robot_dynamics_ros.spatial.scalar import Array
 
@@ -33,7 +33,7 @@ Formula = Callable[[tuple[Jet, ...]], Mapping[str, Jet]]
 
 
 def build_mechanism(
-    robot: RobotTree, file: MechanismFile, formula: Formula | None = None
+    robot: Robot, file: MechanismFile, formula: Formula | None = None
 ) -> Mechanism:
     """Check and assemble the loops of a spanning tree.
 
@@ -47,7 +47,7 @@ def build_mechanism(
         SingularityError: The declared assembly is singular.
     """
     mimic = mechanism_of(robot).equations.mimic
-    tree = robot.open
+    tree = robot.tree
     _check_names(tree, file, robot.followers)
     coordinates = tuple(tree.joint_index(name) for name in file.coordinates)
     equations = LoopEquations(tree, file.loops, coordinates, mimic)

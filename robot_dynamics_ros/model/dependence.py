@@ -35,8 +35,8 @@ class Affine(NamedTuple):
         return np.array_equal(self.rate, np.eye(len(self.rate))) and not self.offset.any()
 
     def positions(self, u: Array, near: Array | None = None) -> Array:
-        """Return q, shape (n,); ``near`` is not needed."""
-        return self.rate @ u + self.offset
+        """Return q, shape (n,), or (..., n) of positions u in rows; ``near`` is not needed."""
+        return u @ self.rate.T + self.offset
 
     def rates(self, q: Array, ud: Array) -> tuple[Array, Array]:
         """Return A, shape (n, N), and gamma, shape (n,)."""

@@ -27,7 +27,7 @@ from robot_dynamics_ros.description.unread import culprits
 from robot_dynamics_ros.description.urdf import Inertial, Link
 from robot_dynamics_ros.errors import DescriptionError, ModelError
 from robot_dynamics_ros.model.build import link_inertia
-from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.model.robot_tree import Robot
 from robot_dynamics_ros.model.slips import (
     inertia_remedy,
     inertia_unit,
@@ -264,7 +264,7 @@ _LEAST_INERTIA = 1e-19  # kg m^2 or kg; smaller values are treated as zero
 _MOST_LINKS = 6  # maximum number of links in a message
 
 
-def sampled_positions(tree: RobotTree) -> Array:
+def sampled_positions(tree: Robot) -> Array:
     """Return deterministic joint positions within ``tree.sampled_range``, (k, n).
 
     An additive recurrence with powers of the root of x^(n+1) = x + 1 spreads them evenly. It
@@ -277,7 +277,7 @@ def sampled_positions(tree: RobotTree) -> Array:
     return lower + (upper - lower) * (steps % 1.0)
 
 
-def mass_matrix_fault(tree: RobotTree, q: Array) -> ModelError | None:
+def mass_matrix_fault(tree: Robot, q: Array) -> ModelError | None:
     """Return the fault if the mass matrix is not positive definite at any of k positions.
 
     Args:
@@ -289,9 +289,8 @@ def mass_matrix_fault(tree: RobotTree, q: Array) -> ModelError | None:
 
     Cost: about 0.1 ms per body.
     """
-    M = _mass_matrices(tree, np.array([tree.joint_positions(sample) for sample in q]))
-    G = np.eye(tree.n) if tree.coupling is None else tree.coupling.rate
-    M = G.T @ M @ G
+    G = tree.dependence.rate.astype(float)
+    M = G.T @ _mass_matrices(tree, tree.joint_positions(q)) @ G
     locked, pivots = M.diagonal(axis1=1, axis2=2).copy(), np.empty((len(q), tree.n))
     for i in reversed(range(tree.n)):
         row, pivots[:, i] = M[:, i, :i], M[:, i, i]
@@ -304,7 +303,7 @@ def mass_matrix_fault(tree: RobotTree, q: Array) -> ModelError | None:
     return _fault(tree, i, float(np.min(pivots[:, i])))
 
 
-def _fault(tree: RobotTree, joint: int, inertia: float) -> ModelError:
+def _fault(tree: Robot, joint: int, inertia: float) -> ModelError:
     moved = set(np.flatnonzero(tree.joint_of_body == joint).tolist())
     for k in range(tree.bodies):
         moved |= {k} if tree.parent[k] in moved else set()
@@ -318,7 +317,7 @@ def _fault(tree: RobotTree, joint: int, inertia: float) -> ModelError:
     )
 
 
-def _mass_matrices(tree: RobotTree, q: Array) -> Array:
+def _mass_matrices(tree: Robot, q: Array) -> Array:
     """Return the mass matrices of all joints, (k, bodies, bodies), from composite bodies."""
     axes = [axis_vector(*joint) for joint in zip(tree.axis, tree.prismatic, strict=True)]
     bodies = zip(tree.mass, tree.com, tree.inertia, strict=True)

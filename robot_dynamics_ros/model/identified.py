@@ -2,7 +2,7 @@
 """Identified parameters of a robot: the file ``parameters.yaml`` of the command ``identify``.
 
 Inertias, viscous and Coulomb friction and armature replace those of the description. Other
-friction terms, which a URDF cannot represent, are stored in ``RobotTree.drive_friction``. The
+friction terms, which a URDF cannot represent, are stored in ``Robot.drive_friction``. The
 terms are defined in ``dynamics.joint_terms`` and in the header of the file.
 """
 
@@ -18,7 +18,7 @@ import numpy as np
 from robot_dynamics_ros.description.urdf import TENSOR, Inertial, Pose, Vector
 from robot_dynamics_ros.description.urdf_patch import JointDynamics, patch_urdf
 from robot_dynamics_ros.errors import ConfigurationError, RobotDynamicsError, UnknownNameError
-from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.model.robot_tree import Robot
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.yaml_reader import (
     Section,
@@ -92,7 +92,7 @@ class IdentifiedParameters(NamedTuple):
         except UnknownNameError as error:
             raise _fault(self.path, f'is of another robot: {error}') from error
 
-    def completed(self, tree: RobotTree) -> RobotTree:
+    def completed(self, tree: Robot) -> Robot:
         """Return a robot loaded from the patched text, with its drive friction added.
 
         Raises:

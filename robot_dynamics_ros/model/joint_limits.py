@@ -44,11 +44,8 @@ class LimitedTree(BodyTree):
         """
         found = ~np.array(self.joint_is_prismatic)
         found &= np.isinf(self.position_lower) & np.isinf(self.position_upper)
-        if self.coupling is not None:
-            rate = self.coupling.rate
-            slides = np.array(self.prismatic)[:, np.newaxis]
-            found &= ~((rate != 0.0) & (slides | (rate % 1.0 != 0.0))).any(axis=0)
-        return found
+        rate, slides = self.dependence.rate, np.array(self.prismatic)[:, np.newaxis]
+        return found & ~((rate != 0.0) & (slides | (rate % 1.0 != 0.0))).any(axis=0)
 
     def nearest_turn(self, q: Array, near: Array) -> Array:
         """Return positions with continuous joints turned by whole turns to be nearest to others.

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from robot_dynamics_ros.model.body_tree import BodyFrame
-from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.model.robot_tree import Robot
 from robot_dynamics_ros.spatial.jet import Jet, timed
 from robot_dynamics_ros.spatial.scalar import Array, common_dtype, cross, identity, zeros
 
@@ -44,11 +44,11 @@ class FrameMotion(NamedTuple):
     drift: Array
 
 
-def _resolve(tree: RobotTree, frame: str | BodyFrame) -> BodyFrame:
+def _resolve(tree: Robot, frame: str | BodyFrame) -> BodyFrame:
     return tree.frame(frame) if isinstance(frame, str) else frame
 
 
-def body_poses(tree: RobotTree, q: Array) -> list[FramePose]:
+def body_poses(tree: Robot, q: Array) -> list[FramePose]:
     """Return the pose of every body frame in the base frame, in tree order."""
     q = tree.joint_positions(q)
     poses: list[FramePose] = []
@@ -58,7 +58,7 @@ def body_poses(tree: RobotTree, q: Array) -> list[FramePose]:
     return poses
 
 
-def frame_pose(tree: RobotTree, q: Array, frame: str | BodyFrame = 'tool') -> FramePose:
+def frame_pose(tree: Robot, q: Array, frame: str | BodyFrame = 'tool') -> FramePose:
     """Return the pose of a frame in the base frame.
 
     Args:
@@ -75,7 +75,7 @@ def frame_pose(tree: RobotTree, q: Array, frame: str | BodyFrame = 'tool') -> Fr
     return _placed(_resolve(tree, frame), body_poses(tree, q))
 
 
-def link_poses(tree: RobotTree, q: Array) -> dict[str, FramePose]:
+def link_poses(tree: Robot, q: Array) -> dict[str, FramePose]:
     """Return the pose of every link in the base frame, by link name."""
     bodies = body_poses(tree, q)
     return {name: _placed(frame, bodies) for name, frame in tree.frames.items()}
@@ -86,9 +86,7 @@ def _placed(F: BodyFrame, bodies: list[FramePose]) -> FramePose:
     return FramePose(F.R_BF, F.p_BF) if F.body < 0 else bodies[F.body].of(F.R_BF, F.p_BF)
 
 
-def frame_motion(
-    tree: RobotTree, q: Array, v: Array, frame: str | BodyFrame = 'tool'
-) -> FrameMotion:
+def frame_motion(tree: Robot, q: Array, v: Array, frame: str | BodyFrame = 'tool') -> FrameMotion:
     r"""Return the pose, Jacobian and drift of a frame.
 
     With the axis direction :math:`z_j` and origin :math:`p_j` of joint j in the base frame, column
@@ -138,11 +136,10 @@ def frame_motion(
         else:
             J[:3, j] = cross(z, p - origin)
             J[3:, j] = z
-    J = J if tree.coupling is None else J @ tree.coupling.rate
-    return FrameMotion(R, p, J, drift)
+    return FrameMotion(R, p, J @ tree.dependence.rate, drift)
 
 
-def frame_jacobian(tree: RobotTree, q: Array, frame: str | BodyFrame = 'tool') -> Array:
+def frame_jacobian(tree: Robot, q: Array, frame: str | BodyFrame = 'tool') -> Array:
     """Return the Jacobian of a frame in base axes, linear rows first, shape (6, n)."""
     return frame_motion(tree, q, zeros(tree.n, common_dtype(q)), frame).J
 
@@ -156,7 +153,7 @@ class Motion:
         v: Joint velocities, shape (n,), rad/s or m/s.
     """
 
-    def __init__(self, tree: RobotTree, q: Array, v: Array) -> None:
+    def __init__(self, tree: Robot, q: Array, v: Array) -> None:
         self.tree, self.q, self.v = tree, q, v
         self._frames: dict[str, FrameMotion] = {}
 

@@ -47,7 +47,7 @@ from robot_dynamics_ros.model.inspection import (
     unknown_joints,
 )
 from robot_dynamics_ros.model.mechanism import Mechanism
-from robot_dynamics_ros.model.robot_tree import STANDARD_GRAVITY, RobotTree, vector
+from robot_dynamics_ros.model.robot_tree import STANDARD_GRAVITY, Robot, vector
 from robot_dynamics_ros.model.selection import (
     LockedPosition,
     MimicMode,
@@ -78,7 +78,7 @@ def load_robot(
     mimic: MimicMode = 'couple',
     strict: bool = False,
     identified: str | os.PathLike[str] = '',
-) -> RobotTree:
+) -> Robot:
     """Load a robot from URDF text, a URDF file or a xacro file.
 
     Rejects descriptions that make the dynamics of the controlled joints wrong or unsafe: a mass
@@ -202,7 +202,7 @@ def _tree(
     choose: Callable[[RobotDescription], Selection],
     strict: bool = False,
     passive: Collection[str] = (),
-) -> RobotTree:
+) -> Robot:
     """Check a description and build its tree; see :func:`load_robot`."""
     if strict:
         _raise_first(inspect(description, faults, effort_limit, passive).errors)
@@ -248,7 +248,7 @@ def _lock_paths(selection: Selection) -> dict[str, tuple[str, ...]]:
 
 
 def _influential(
-    tree: RobotTree, paths: Mapping[str, tuple[str, ...]], original: Mapping[str, Joint]
+    tree: Robot, paths: Mapping[str, tuple[str, ...]], original: Mapping[str, Joint]
 ) -> tuple[str, ...]:
     """Return the locked joints on whose position the dynamics of a tree depend."""
     carriers = {name for link in tree.link_names for name in paths.get(link, ())}
@@ -274,7 +274,7 @@ def _raise_first(findings: Iterable[Finding]) -> None:
 
 
 def _require_readable(
-    tree: RobotTree, description: RobotDescription, faults: list[DescriptionError]
+    tree: Robot, description: RobotDescription, faults: list[DescriptionError]
 ) -> None:
     """Raise the first fault of the text that affects a moving part or the model's arrays."""
     fixed = [f'link {name!r}' for name, frame in tree.frames.items() if frame.body < 0]

@@ -39,7 +39,7 @@ from robot_dynamics_ros.errors import (
 )
 from robot_dynamics_ros.model.dependence import Affine, Explicit
 from robot_dynamics_ros.model.loops import LoopEquations, assemble
-from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.model.robot_tree import Robot, RobotTree
 from robot_dynamics_ros.spatial.linear_algebra import real_values, solve
 from robot_dynamics_ros.spatial.scalar import Array, common_dtype, zeros
 
@@ -294,28 +294,21 @@ class Mechanism:
             )
 
 
-def mechanism_of(robot: RobotTree | Mechanism) -> Mechanism:
+def mechanism_of(robot: Robot | Mechanism) -> Mechanism:
     """Return a robot as a mechanism: a drive on every independent joint; no loops if a tree."""
     if isinstance(robot, Mechanism):
         return robot
-    followed, coordinates = _followed(robot), robot.body_of_joint.tolist()
-    G = np.zeros((robot.bodies,) * 2, dtype=followed.rate.dtype)
-    G[:, coordinates] = followed.rate
-    mimic = Affine(G, followed.offset)
-    equations = LoopEquations(robot.open, (), tuple(coordinates), mimic, rows=())
+    dependence, coordinates = robot.dependence, robot.body_of_joint.tolist()
+    G = np.zeros((robot.bodies,) * 2, dtype=dependence.rate.dtype)
+    G[:, coordinates] = dependence.rate
+    mimic = Affine(G, dependence.offset)
+    equations = LoopEquations(robot.tree, (), tuple(coordinates), mimic, rows=())
     return Mechanism(
         equations,
         robot.joint_names,
         equations.unit_rates.T,
         robot.effort_limit,
-        followed.positions(robot.middle),
-        followed,
+        dependence.positions(robot.middle),
+        dependence,
         singular_below=0.0,
     )
-
-
-def _followed(robot: RobotTree) -> Affine:
-    """Return the positions of the joints of all bodies by those of the independent joints."""
-    if robot.coupling is None:
-        return Affine(np.eye(robot.n, dtype=int), np.zeros(robot.n, dtype=int))
-    return Affine(robot.coupling.rate, robot.coupling.offset)

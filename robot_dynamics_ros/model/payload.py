@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from robot_dynamics_ros.errors import ModelError, ShapeError
-from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.model.robot_tree import Robot
 from robot_dynamics_ros.parameters import Parameter
 from robot_dynamics_ros.spatial.inertia import (
     RigidBodyInertia,
@@ -66,7 +66,7 @@ def payload_from_parameters(values: Mapping[str, Any]) -> Payload | None:
     )
 
 
-def with_payload(tree: RobotTree, payload: Payload) -> RobotTree:
+def with_payload(tree: Robot, payload: Payload) -> Robot:
     """Return the robot with a payload lumped into the body that carries it.
 
     Args:
@@ -95,7 +95,7 @@ def with_payload(tree: RobotTree, payload: Payload) -> RobotTree:
     return tree.with_changes(mass=mass, com=com, inertia=inertia)
 
 
-def on_body(tree: RobotTree, payload: Payload) -> tuple[int, RigidBodyInertia]:
+def on_body(tree: Robot, payload: Payload) -> tuple[int, RigidBodyInertia]:
     """Return the index of the body that carries a payload, and its inertia in that body's frame.
 
     Raises:

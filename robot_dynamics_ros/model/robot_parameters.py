@@ -10,7 +10,7 @@ from robot_dynamics_ros.description.shipped import robot_file
 from robot_dynamics_ros.errors import ConfigurationError, ParameterError
 from robot_dynamics_ros.model.build import EffortLimit
 from robot_dynamics_ros.model.load import load_robot
-from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.model.robot_tree import Robot
 from robot_dynamics_ros.model.selection import LockedPosition
 from robot_dynamics_ros.parameters import Parameter
 
@@ -45,7 +45,7 @@ ROBOT = (
 
 def robot_from_parameters(
     values: Mapping[str, Any], topic_description: str = '', driver_limits: EffortLimit = None
-) -> RobotTree:
+) -> Robot:
     """Load the robot that a node's parameters specify.
 
     Args:

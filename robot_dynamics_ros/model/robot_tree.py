@@ -3,15 +3,21 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from robot_dynamics_ros.errors import NonFiniteError, ShapeError
+from robot_dynamics_ros.errors import ModelError, NonFiniteError, ShapeError
+from robot_dynamics_ros.model.dependence import Affine
 from robot_dynamics_ros.model.joint_limits import LimitedTree
 from robot_dynamics_ros.spatial.scalar import Array
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 STANDARD_GRAVITY = (0.0, 0.0, -9.81)
 
@@ -57,9 +63,10 @@ class RobotSource:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class RobotTree(LimitedTree, DriveTerms, RobotSource):
-    """A robot: a tree of rigid bodies with the limits, drives and source of its joints.
+class Robot(LimitedTree, DriveTerms, RobotSource):
+    """A robot: rigid bodies with the limits, drives and source of its independent joints.
 
+    It is a :class:`RobotTree`, or has mimic joints (:class:`MimicRobot`).
     Arrays are read-only copies of those given. They hold floats, or symbols (dtype object) for
     printed equations. The attributes are those of ``BodyTree`` (kinematics and inertia),
     :class:`LimitedTree` (limits), :class:`DriveTerms` (friction, rotor inertia) and
@@ -67,28 +74,96 @@ class RobotTree(LimitedTree, DriveTerms, RobotSource):
     """
 
     @property
-    def open(self) -> RobotTree:
-        """The same bodies with all joints independent; followers have no limits or friction."""
-        coupling = self.coupling
-        if coupling is None:
-            return self
+    @abstractmethod
+    def tree(self) -> RobotTree:
+        """The same bodies with all joints independent; mimic joints have no limits or friction."""
+
+    def with_gravity(self, gravity: Any) -> Self:
+        """Return a copy with another gravity vector, shape (3,), m/s^2."""
+        return replace(self, gravity=vector('gravity', gravity))
+
+    def with_changes(self, **changes: Any) -> Self:
+        """Return a copy with some attributes replaced (payload, model error, symbols)."""
+        return replace(self, **changes)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class RobotTree(Robot):
+    """A robot with as many joints as moving bodies: joint i moves body i.
+
+    Raises:
+        ModelError: The number of joints is not that of the bodies.
+    """
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.n != self.bodies:
+            problem = f'has {self.n} joints for {self.bodies} bodies'
+            raise ModelError(f'robot {self.name!r}', problem, 'give one joint for each body')
+
+    @property
+    def tree(self) -> RobotTree:
+        """The robot itself."""
+        return self
+
+    @property
+    def body_joints(self) -> tuple[str, ...]:
+        """Names of the joints, in body order."""
+        return self.joint_names
+
+    @cached_property
+    def dependence(self) -> Affine:
+        """The identity; exact integers."""
+        return Affine(np.eye(self.n, dtype=int), np.zeros(self.n, dtype=int))
+
+    def joint_positions(self, q: Array) -> Array:
+        """Return q, shape (n,)."""
+        return q
+
+    def joint_rates(self, v: Array) -> Array:
+        """Return v, shape (n,) or (n, k)."""
+        return v
+
+    def joint_efforts(self, efforts: Array) -> Array:
+        """Return the efforts, shape (n,) or (..., n, k)."""
+        return efforts
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class MimicRobot(Robot):
+    """A robot some of whose joints follow others (mimic joints).
+
+    Attributes:
+        every_joint: Names of the joints of all bodies, in body order.
+        mimic: Their positions by those of the independent joints.
+    """
+
+    every_joint: tuple[str, ...]
+    mimic: Affine
+
+    @property
+    def body_joints(self) -> tuple[str, ...]:
+        """Names of the joints of all bodies, in body order."""
+        return self.every_joint
+
+    @property
+    def dependence(self) -> Affine:
+        """Positions of the joints of all bodies by those of the n independent joints."""
+        return self.mimic
+
+    @cached_property
+    def tree(self) -> RobotTree:
+        """The same bodies with all joints independent; mimic joints have no limits or friction."""
         unlimited = {'position_lower': -np.inf, 'position_upper': np.inf, 'velocity_limit': np.inf}
         changes: dict[str, Any] = {'effort_limit': np.inf, 'damping': 0.0, **unlimited}
         for name in (*changes, 'coulomb_friction', 'armature'):
             expanded = np.full(self.bodies, changes.get(name, 0.0))
             expanded[self.body_of_joint] = getattr(self, name)
             changes[name] = expanded
-        changes |= {'joint_names': coupling.joint_names, 'coupling': None, 'drive_friction': {}}
+        changes |= {'joint_names': self.every_joint, 'drive_friction': {}}
         changes |= {'soft_lower': None, 'soft_upper': None}
-        return replace(self, **changes)
-
-    def with_gravity(self, gravity: Any) -> RobotTree:
-        """Return a copy with another gravity vector, shape (3,), m/s^2."""
-        return replace(self, gravity=vector('gravity', gravity))
-
-    def with_changes(self, **changes: Any) -> RobotTree:
-        """Return a copy with some attributes replaced (payload, model error, symbols)."""
-        return replace(self, **changes)
+        kept = {part.name: getattr(self, part.name) for part in fields(RobotTree)}
+        return RobotTree(**kept | changes)
 
 
 def vector(name: str, value: Any) -> Array:

@@ -30,7 +30,7 @@ from robot_dynamics_ros.errors import (
 )
 from robot_dynamics_ros.geometry.collisions import CollisionChecker, Obstacles, make_checker
 from robot_dynamics_ros.kinematics.tool_task import tool_task
-from robot_dynamics_ros.model import RobotTree, frame_jacobian, frame_pose
+from robot_dynamics_ros.model import Robot, frame_jacobian, frame_pose
 from robot_dynamics_ros.model.arm import arm_ends, chain_hint
 from robot_dynamics_ros.model.build import with_exact_angles
 from robot_dynamics_ros.planning.motions import ToolPath
@@ -110,7 +110,7 @@ class DefaultMotion:
     def __str__(self) -> str:
         return f'{self.frame} along a circle of radius {self.radius:.3g} m at {self.speed:.3g} m/s'
 
-    def path(self, tree: RobotTree, laps: float | None = None) -> ToolPath:
+    def path(self, tree: Robot, laps: float | None = None) -> ToolPath:
         """Return the joint motion of a number of laps of the circle, all alike; None: all.
 
         Raises:
@@ -129,9 +129,7 @@ class DefaultMotion:
         return Circle(self.center.tolist(), self.radius, *numbers, laps)
 
 
-def default_motion(
-    tree: RobotTree, frame: str, obstacles: Obstacles | None = None
-) -> DefaultMotion:
+def default_motion(tree: Robot, frame: str, obstacles: Obstacles | None = None) -> DefaultMotion:
     """Plan a posture and a circle.
 
     Args:
@@ -175,7 +173,7 @@ def default_motion(
 class NoCircleError(ModelError):
     """A frame cannot follow a circle because of the arm's structure."""
 
-    def __init__(self, tree: RobotTree, frame: str, problem: str, remedy: str) -> None:
+    def __init__(self, tree: Robot, frame: str, problem: str, remedy: str) -> None:
         hint = f'; choose another frame{chain_hint(arm_ends(tree))}'
         super().__init__(f'robot {tree.name!r}', f'its frame {frame!r} {problem}', remedy + hint)
 
@@ -192,7 +190,7 @@ class OverloadError(TrajectoryError):
         joint: Index of the joint.
     """
 
-    def __init__(self, tree: RobotTree, share: float, joint: int) -> None:
+    def __init__(self, tree: Robot, share: float, joint: int) -> None:
         self.share, name, limit = share, tree.joint_names[joint], tree.effort_limit[joint]
         unit = 'N' if tree.joint_is_prismatic[joint] else 'N m'
         super().__init__(
@@ -207,9 +205,7 @@ class OverloadError(TrajectoryError):
         return ModelError(self.culprit, self.problem, self.remedy)
 
 
-def _short(
-    tree: RobotTree, motion: DefaultMotion, checker: CollisionChecker | None
-) -> DefaultMotion:
+def _short(tree: Robot, motion: DefaultMotion, checker: CollisionChecker | None) -> DefaultMotion:
     """Return a motion of 5 to 15 s: more laps, or a smaller circle from the same posture."""
     for part in _RADII:
         if motion.duration <= LONGEST:
@@ -223,7 +219,7 @@ def _short(
     return replace(motion, laps=max(motion.laps, float(math.ceil((SHORTEST - motion.ramp) / lap))))
 
 
-def _circle(tree: RobotTree, frame: str, home: Array, radius: float) -> DefaultMotion:
+def _circle(tree: Robot, frame: str, home: Array, radius: float) -> DefaultMotion:
     """Return a circle from a posture, in the plane in which the frame moves most easily.
 
     Raises:
@@ -238,9 +234,7 @@ def _circle(tree: RobotTree, frame: str, home: Array, radius: float) -> DefaultM
     return DefaultMotion(home, frame, center, radius, normal, toward, math.sqrt(radius))
 
 
-def _plan(
-    tree: RobotTree, motion: DefaultMotion, checker: CollisionChecker | None
-) -> DefaultMotion:
+def _plan(tree: Robot, motion: DefaultMotion, checker: CollisionChecker | None) -> DefaultMotion:
     """Return the motion at a speed within the permitted fractions of the limits.
 
     Raises:
@@ -256,7 +250,7 @@ def _plan(
     return motion
 
 
-def _check_reach(tree: RobotTree, motion: DefaultMotion, checker: CollisionChecker | None) -> None:
+def _check_reach(tree: Robot, motion: DefaultMotion, checker: CollisionChecker | None) -> None:
     """Check that the arm can reach and hold points of a circle without collisions.
 
     Raises:
@@ -277,7 +271,7 @@ def _check_reach(tree: RobotTree, motion: DefaultMotion, checker: CollisionCheck
             checker.require_free('circle', [q])
 
 
-def _slowed(tree: RobotTree, motion: DefaultMotion, path: ToolPath) -> DefaultMotion:
+def _slowed(tree: Robot, motion: DefaultMotion, path: ToolPath) -> DefaultMotion:
     """Return the motion slowed down to the permitted fractions of velocity and effort limits."""
     slow, velocity, effort = slowed(tree, path, _SLOWEST / motion.speed)
     return replace(
@@ -289,7 +283,7 @@ def _slowed(tree: RobotTree, motion: DefaultMotion, path: ToolPath) -> DefaultMo
     )
 
 
-def slowed(tree: RobotTree, path: Trajectory, least: float) -> tuple[float, float, float]:
+def slowed(tree: Robot, path: Trajectory, least: float) -> tuple[float, float, float]:
     """Return by which factor a path must be slowed down, and the shares of the limits it needs.
 
     Args:

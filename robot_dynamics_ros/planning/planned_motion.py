@@ -16,7 +16,7 @@ import numpy as np
 from robot_dynamics_ros.errors import TrajectoryError
 from robot_dynamics_ros.geometry.collisions import CollisionChecker, Obstacles, make_checker
 from robot_dynamics_ros.kinematics.tool_task import ranges
-from robot_dynamics_ros.model import RobotTree, frame_jacobian, frame_pose
+from robot_dynamics_ros.model import Robot, frame_jacobian, frame_pose
 from robot_dynamics_ros.model.build import with_exact_angles
 from robot_dynamics_ros.planning.default_motion import (
     LONGEST,
@@ -87,7 +87,7 @@ class SineMotion:
         largest = ', '.join(f'{x:.3g}' for x in self.amplitude)
         return f'the joints by sines of {self.frequency:.3g} Hz and {largest} rad or m'
 
-    def path(self, tree: RobotTree, laps: float | None = None) -> Sine:
+    def path(self, tree: Robot, laps: float | None = None) -> Sine:
         """Return the joint motion; every part of it is like a period."""
         del tree, laps
         return Sine(
@@ -96,7 +96,7 @@ class SineMotion:
 
 
 def plan_motion(
-    tree: RobotTree, frame: str, obstacles: Obstacles | None = None
+    tree: Robot, frame: str, obstacles: Obstacles | None = None
 ) -> DefaultMotion | SineMotion:
     """Plan a posture and a circle of a frame, else sines of the joints.
 
@@ -116,7 +116,7 @@ def plan_motion(
         return replace(planned, remarks=(f'{error}; the joints move instead', *planned.remarks))
 
 
-def sine_motion(tree: RobotTree, frame: str, obstacles: Obstacles | None = None) -> SineMotion:
+def sine_motion(tree: Robot, frame: str, obstacles: Obstacles | None = None) -> SineMotion:
     """Plan a posture and sines of the joints, with the largest amplitude that is feasible.
 
     Raises:
@@ -149,7 +149,7 @@ def sine_motion(tree: RobotTree, frame: str, obstacles: Obstacles | None = None)
     raise reason
 
 
-def _ease(tree: RobotTree, home: Array, frame: str) -> tuple[Array, Array]:
+def _ease(tree: Robot, home: Array, frame: str) -> tuple[Array, Array]:
     """Return the point of a frame at a posture, and where it moves most easily; 0: it does not."""
     J = frame_jacobian(with_exact_angles(tree), home, frame)
     directions, sizes, _ = np.linalg.svd(J[:3])
@@ -157,7 +157,7 @@ def _ease(tree: RobotTree, home: Array, frame: str) -> tuple[Array, Array]:
     return frame_pose(tree, home, frame).p_WF, directions[:, 0] * eases
 
 
-def _plan(tree: RobotTree, motion: SineMotion, checker: CollisionChecker | None) -> SineMotion:
+def _plan(tree: Robot, motion: SineMotion, checker: CollisionChecker | None) -> SineMotion:
     """Return the motion at a frequency within the permitted fractions of the limits.
 
     Raises:

@@ -17,7 +17,7 @@ from robot_dynamics_ros.dynamics import make_formulation
 from robot_dynamics_ros.dynamics.joint_terms import JointTerms
 from robot_dynamics_ros.errors import ModelError
 from robot_dynamics_ros.geometry.collisions import CollisionChecker
-from robot_dynamics_ros.model import RobotTree, frame_jacobian
+from robot_dynamics_ros.model import Robot, frame_jacobian
 from robot_dynamics_ros.model.arm import arm_ends, chain_hint
 from robot_dynamics_ros.model.build import with_exact_angles
 from robot_dynamics_ros.spatial.scalar import Array
@@ -27,7 +27,7 @@ _POSTURES, _ROUNDS = 500, 12  # postures per round; rounds
 _INNER, _SPREAD = 0.7, 0.15  # fractions of each joint's range: limit, and deviation from others
 
 
-def arm_length(tree: RobotTree) -> float:
+def arm_length(tree: Robot) -> float:
     """Return the length of the arm along its longest chain of joints, m."""
     along = np.zeros(tree.bodies)
     for i, parent in enumerate(tree.parent):
@@ -36,7 +36,7 @@ def arm_length(tree: RobotTree) -> float:
 
 
 def comfortable_postures(
-    tree: RobotTree, frame: str, checker: CollisionChecker | None = None
+    tree: Robot, frame: str, checker: CollisionChecker | None = None
 ) -> Iterator[Array]:
     """Yield the postures from which a frame moves best, best first, shape (n,), rad or m.
 
@@ -92,7 +92,7 @@ class Load:
         tree: The robot.
     """
 
-    def __init__(self, tree: RobotTree) -> None:
+    def __init__(self, tree: Robot) -> None:
         self._model, self._terms = make_formulation('newton_euler', tree), JointTerms.of(tree)
         self._limit = tree.effort_limit
 
@@ -111,7 +111,7 @@ class _Rating:
         least: Smallest fraction of an effort limit that was needed so far, and the joint's index.
     """
 
-    def __init__(self, tree: RobotTree, frame: str) -> None:
+    def __init__(self, tree: Robot, frame: str) -> None:
         self._tree, self._frame, self.least = tree, frame, (math.inf, 0)
         self._load, self._exact = Load(tree), with_exact_angles(tree)
         self._scale = np.repeat([arm_length(tree), 1.0], 3)[:, np.newaxis]
@@ -135,7 +135,7 @@ class _Rating:
         return eases * (1.0 - float(np.max(np.abs(relative)))), relative
 
 
-def _overload_error(tree: RobotTree, share: float, joint: int) -> ModelError:
+def _overload_error(tree: Robot, share: float, joint: int) -> ModelError:
     dry = tree.coulomb_friction[joint] > 0.0
     cause = 'gravity and Coulomb friction alone take' if dry else 'gravity alone takes'
     unit = 'N' if tree.joint_is_prismatic[joint] else 'N m'

@@ -20,7 +20,7 @@ from robot_dynamics_ros.constraints.program_file import load_program
 from robot_dynamics_ros.dynamics import make_formulation
 from robot_dynamics_ros.errors import ModelError, ProgramError
 from robot_dynamics_ros.geometry.collisions import Obstacles
-from robot_dynamics_ros.model import RobotTree
+from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.planning.default_motion import DefaultMotion
 from robot_dynamics_ros.planning.planned_motion import SineMotion, plan_motion
 from robot_dynamics_ros.spatial.scalar import Array
@@ -35,7 +35,7 @@ _SHARE = 0.5
 STICTION_VELOCITY = 1e-5
 
 
-def natural_frequencies(tree: RobotTree, home: Array, period: float) -> Array:
+def natural_frequencies(tree: Robot, home: Array, period: float) -> Array:
     """Return natural frequencies of the error for the drives and the period, shape (n,), rad/s.
 
     An error of 0.02 rad (or m) may use half of the effort left by gravity at the posture,
@@ -50,7 +50,7 @@ def natural_frequencies(tree: RobotTree, home: Array, period: float) -> Array:
 
 
 def robot_parameters(
-    tree: RobotTree,
+    tree: Robot,
     robot: str,
     frame: str,
     period: float = 1e-3,
@@ -115,9 +115,7 @@ _SPEED_SHARE = 0.5  # largest speed of the plane, relative to the circle's speed
 _NULL_SPACE = {'damping': 6.0, 'stiffness': 9.0, 'limit_gain': 40.0}  # 1/s, 1/s^2, rad/s^2
 
 
-def default_program(
-    tree: RobotTree, motion: Motion, frequencies: Sequence[float]
-) -> dict[str, Any]:
+def default_program(tree: Robot, motion: Motion, frequencies: Sequence[float]) -> dict[str, Any]:
     """Return the content of a program file that is feasible for the arm; empty if none exists.
 
     A tool that stands still has no program.
@@ -145,7 +143,7 @@ def default_program(
     raise ModelError(f'robot {tree.name!r}', 'cannot hold a plane at its posture', reason)
 
 
-def _plane(tree: RobotTree, motion: Motion, swing: float, frequency: float) -> dict[str, Any]:
+def _plane(tree: Robot, motion: Motion, swing: float, frequency: float) -> dict[str, Any]:
     """Return the program of a plane that oscillates with an amplitude, m."""
     home = dict(zip(tree.joint_names, np.round(motion.home, 9).tolist(), strict=True))
     rate = _SPEED_SHARE * motion.speed / (2.0 * math.pi * max(swing, 1e-9))

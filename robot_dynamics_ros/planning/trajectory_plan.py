@@ -37,7 +37,7 @@ from robot_dynamics_ros.geometry.collisions import (
 from robot_dynamics_ros.kinematics import inverse_kinematics
 from robot_dynamics_ros.kinematics.tool_task import tool_task
 from robot_dynamics_ros.messages import NANO
-from robot_dynamics_ros.model import RobotTree, frame_pose
+from robot_dynamics_ros.model import Robot, frame_pose
 from robot_dynamics_ros.model.robot_parameters import ROBOT
 from robot_dynamics_ros.parameters import Parameter, checked, spread
 from robot_dynamics_ros.planning.motions import Quintic, Sine, ToolPath, WavyCurve
@@ -82,7 +82,7 @@ class SampledTrajectory:
     heaviest: str = ''
 
 
-def make_plan(tree: RobotTree, settings: Mapping[str, Any], q: Array) -> SampledTrajectory:
+def make_plan(tree: Robot, settings: Mapping[str, Any], q: Array) -> SampledTrajectory:
     """Return the sampled motion that the parameters describe.
 
     For tool paths, ``home`` and other inverse-kinematics branches are tried if the current posture
@@ -113,7 +113,7 @@ def make_plan(tree: RobotTree, settings: Mapping[str, Any], q: Array) -> Sampled
 
 
 def point_settings(
-    tree: RobotTree, q: Array, goal: Mapping[str, float], share: float
+    tree: Robot, q: Array, goal: Mapping[str, float], share: float
 ) -> dict[str, Any]:
     """Return the parameters of a motion at a fraction of the velocity limits.
 
@@ -131,7 +131,7 @@ def point_settings(
 
 
 def circle_settings(
-    tree: RobotTree, q: Array, frame: str, radius: float, share: float
+    tree: Robot, q: Array, frame: str, radius: float, share: float
 ) -> dict[str, Any]:
     """Return the parameters of a horizontal circle of a frame, inwards from its position.
 
@@ -155,7 +155,7 @@ def circle_settings(
 
 
 def _planned(
-    tree: RobotTree,
+    tree: Robot,
     settings: Mapping[str, Any],
     q: Array,
     posture: Array,
@@ -198,14 +198,14 @@ def _check_duration(settings: Mapping[str, Any], seconds: float) -> None:
 
 
 def _checker(
-    tree: RobotTree, settings: Mapping[str, Any]
+    tree: Robot, settings: Mapping[str, Any]
 ) -> tuple[CollisionChecker | None, tuple[str, ...]]:
     if not settings['avoid_collisions']:
         return None, ()
     return make_checker(tree, Obstacles.of(settings['boxes'], settings['ground_below']))
 
 
-def _postures(tree: RobotTree, settings: Mapping[str, Any], q: Array) -> Iterator[Array]:
+def _postures(tree: Robot, settings: Mapping[str, Any], q: Array) -> Iterator[Array]:
     """Yield the current posture and, for a tool path, others from which it may begin."""
     yield q
     frame = settings['tool_frame']
@@ -238,7 +238,7 @@ def _sampled(trajectory: Trajectory, rate: float, approach: float) -> SampledTra
     return SampledTrajectory(tuple(times_ns), position, velocity, acceleration, approach, end)
 
 
-def _with_margin(tree: RobotTree, plan: SampledTrajectory) -> SampledTrajectory:
+def _with_margin(tree: Robot, plan: SampledTrajectory) -> SampledTrajectory:
     """Return a plan with its largest effort, also between the points, which quintics join."""
     times = np.array(plan.times_ns) / NANO
     spline = JointSpline(KnotTable.uniform(times, plan.position, plan.velocity, plan.acceleration))
@@ -266,12 +266,12 @@ def _hardest(acceleration: Array) -> Array:
     return np.union1d(hardest, np.linspace(0, count - 1, _MAX_EFFORTS // 2).astype(int))
 
 
-def _point(tree: RobotTree, settings: Mapping[str, Any], q: Array) -> Trajectory:
+def _point(tree: Robot, settings: Mapping[str, Any], q: Array) -> Trajectory:
     goal = tree.nearest_turn(_per_joint(tree, settings, 'goal'), q)
     return Quintic(q, goal, settings['duration_s'])
 
 
-def _waypoints(tree: RobotTree, settings: Mapping[str, Any], q: Array) -> Trajectory:
+def _waypoints(tree: Robot, settings: Mapping[str, Any], q: Array) -> Trajectory:
     times, flat = settings['waypoint_times'], settings['waypoints']
     if len(flat) != len(times) * tree.n:
         raise ParameterError(
@@ -288,7 +288,7 @@ def _waypoints(tree: RobotTree, settings: Mapping[str, Any], q: Array) -> Trajec
     return Chain([Quintic(points[k], points[k + 1], spans[k]) for k in range(len(times))])
 
 
-def _file(tree: RobotTree, settings: Mapping[str, Any], q: Array) -> Trajectory:
+def _file(tree: Robot, settings: Mapping[str, Any], q: Array) -> Trajectory:
     start, continuous = Reference(tree.n), tree.joint_is_continuous
     start.position[:] = q
     motion = trajectory_of_file(settings['file'], tree.joint_names, continuous)
@@ -296,7 +296,7 @@ def _file(tree: RobotTree, settings: Mapping[str, Any], q: Array) -> Trajectory:
     return motion
 
 
-def _sine(tree: RobotTree, settings: Mapping[str, Any], q: Array) -> Trajectory:
+def _sine(tree: Robot, settings: Mapping[str, Any], q: Array) -> Trajectory:
     amplitude, frequency, phase = (
         _per_joint(tree, settings, name) for name in ('amplitude', 'frequency', 'phase')
     )
@@ -304,7 +304,7 @@ def _sine(tree: RobotTree, settings: Mapping[str, Any], q: Array) -> Trajectory:
     return Sine(centre, amplitude, frequency, phase, settings['ramp_s'], settings['duration_s'])
 
 
-def _circle(tree: RobotTree, settings: Mapping[str, Any], q: Array) -> Trajectory:
+def _circle(tree: Robot, settings: Mapping[str, Any], q: Array) -> Trajectory:
     return _tool_path(tree, settings, q, _curve(settings))
 
 
@@ -313,12 +313,12 @@ def _curve(settings: Mapping[str, Any]) -> Circle:
     return Circle(*(settings[name] for name in names))
 
 
-def _line(tree: RobotTree, settings: Mapping[str, Any], q: Array) -> Trajectory:
+def _line(tree: Robot, settings: Mapping[str, Any], q: Array) -> Trajectory:
     start = frame_pose(tree, q, settings['tool_frame']).p_WF
     return _tool_path(tree, settings, q, Line(start.tolist(), settings['line_to']))
 
 
-def _tool_path(tree: RobotTree, settings: Mapping[str, Any], q: Array, curve: Curve) -> Trajectory:
+def _tool_path(tree: Robot, settings: Mapping[str, Any], q: Array, curve: Curve) -> Trajectory:
     if settings['height']:
         curve = WavyCurve(curve, settings['normal'], settings['height'], settings['waves'])
     angle = None if settings['keep_tool_angle'] else settings['tool_angle']
@@ -327,12 +327,12 @@ def _tool_path(tree: RobotTree, settings: Mapping[str, Any], q: Array, curve: Cu
     return ToolPath(task, curve, settings['speed'], settings['ramp_s'], near=q)
 
 
-def _per_joint(tree: RobotTree, settings: Mapping[str, Any], name: str) -> Array:
+def _per_joint(tree: Robot, settings: Mapping[str, Any], name: str) -> Array:
     return np.array(spread(settings[name], tree.n))
 
 
 #: Builder of each kind: takes the robot, the parameters and the current joint positions.
-KINDS: dict[str, Callable[[RobotTree, Mapping[str, Any], Array], Trajectory]] = {
+KINDS: dict[str, Callable[[Robot, Mapping[str, Any], Array], Trajectory]] = {
     'point': _point,
     'waypoints': _waypoints,
     'sine': _sine,

@@ -11,7 +11,7 @@ import numpy as np
 
 from robot_dynamics_ros.errors import RecordingError
 from robot_dynamics_ros.estimation.accumulate import Envelope, RmsPeak
-from robot_dynamics_ros.model import RobotTree
+from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.recordings.alignment import Alignment, align, resample
 from robot_dynamics_ros.recordings.metrics.metric import MetricRemark
 from robot_dynamics_ros.recordings.metrics.tracking import Tracking, tool_path
@@ -61,7 +61,7 @@ class Comparison:
 
 
 def compare_runs(
-    first: Recording, second: Recording, tree: RobotTree, frame: str, method: str = 'motion'
+    first: Recording, second: Recording, tree: Robot, frame: str, method: str = 'motion'
 ) -> Comparison:
     """Align two runs and compare them.
 
@@ -115,7 +115,7 @@ def _with_efforts(run: Recording) -> Recording:
     return run if commanded else replace(run, effort=run.measured_effort)
 
 
-def _run_figures(run: Recording, tree: RobotTree, frame: str) -> dict[str, Any]:
+def _run_figures(run: Recording, tree: Robot, frame: str) -> dict[str, Any]:
     """Return errors and efforts of one run; NaN where it has no reference."""
     tracking, effort = Tracking(tree, frame), RmsPeak(tree.n)
     tracking.add(run)
@@ -146,7 +146,7 @@ def _difference(one: Recording, other: Recording, between: Array) -> dict[str, A
     }
 
 
-def require_same_robot(tree: RobotTree, other: RobotTree, bag: object) -> None:
+def require_same_robot(tree: Robot, other: Robot, bag: object) -> None:
     """Reject a run whose description is that of another arm, whatever the joints are called.
 
     Raises:
@@ -162,12 +162,12 @@ def require_same_robot(tree: RobotTree, other: RobotTree, bag: object) -> None:
                 np.abs(tree.R_PJ - other.R_PJ).max(axis=(1, 2)),
                 np.abs(tree.axis - other.axis).max(axis=1),
                 np.abs(tree.p_PJ - other.p_PJ).max(axis=1) / size,
-                np.abs(np.subtract(tree.open.prismatic, other.open.prismatic, dtype=float)),
+                np.abs(np.subtract(tree.prismatic, other.prismatic, dtype=float)),
             ],
             axis=0,
         )
         if (differ > _SAME).any():
-            name = other.open.joint_names[int((differ > _SAME).argmax())]
+            name = other.body_joints[int((differ > _SAME).argmax())]
             problem = f'{name} sits or moves otherwise'
     if problem:
         raise RecordingError(
@@ -182,7 +182,7 @@ def require_same_robot(tree: RobotTree, other: RobotTree, bag: object) -> None:
 
 def comparison_report(
     names: Sequence[str],
-    tree: RobotTree,
+    tree: Robot,
     comparison: Comparison,
     notes: Sequence[str] = (),
     unit: str = '',
@@ -215,9 +215,7 @@ def comparison_report(
     return Report(title, lead, findings, _tiles(comparison), [table], notes, events=events)
 
 
-def _events(
-    names: Sequence[str], tree: RobotTree, comparison: Comparison
-) -> list[tuple[float, str]]:
+def _events(names: Sequence[str], tree: Robot, comparison: Comparison) -> list[tuple[float, str]]:
     """Return where the runs differ most, and where they reach limits."""
     time, difference = comparison.first.time, comparison.figures['difference']
     peak = quantity(difference['tool_peak_mm'], 'mm')
@@ -234,7 +232,7 @@ def _events(
 
 
 def comparison_arms(
-    names: Sequence[str], tree: RobotTree, comparison: Comparison, frame: str
+    names: Sequence[str], tree: Robot, comparison: Comparison, frame: str
 ) -> ArmAnimation:
     """Return an animation of the arm in the first run, with the second as a ghost."""
     one, other = comparison.first, comparison.second
@@ -246,7 +244,7 @@ def comparison_arms(
 
 
 def comparison_figures(
-    names: Sequence[str], tree: RobotTree, comparison: Comparison, unit: str = ''
+    names: Sequence[str], tree: Robot, comparison: Comparison, unit: str = ''
 ) -> list[tuple[str, Any]]:
     """Return headings and plotly figures; ``unit`` is that of the efforts if they are currents.
 
@@ -307,9 +305,7 @@ def _tiles(comparison: Comparison) -> list[tuple[str, str]]:
     return tiles
 
 
-def _table(
-    tree: RobotTree, names: Sequence[str], figures: dict[str, Any], unit: str
-) -> ReportTable:
+def _table(tree: Robot, names: Sequence[str], figures: dict[str, Any], unit: str) -> ReportTable:
     effort = 'current' if unit else 'effort'
     forces = (unit, unit) if unit else FORCE
     first, second, difference = (figures[name] for name in ('first', 'second', 'difference'))

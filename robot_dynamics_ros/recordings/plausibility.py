@@ -7,7 +7,7 @@ import numpy as np
 
 from robot_dynamics_ros.errors import RecordingError
 from robot_dynamics_ros.estimation.filtering import moving_joints
-from robot_dynamics_ros.model import RobotTree
+from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.joint_limits import TURN
 from robot_dynamics_ros.recordings.outliers import without_outliers
 from robot_dynamics_ros.recordings.recording import Recording, format_time
@@ -42,7 +42,7 @@ class StillError(RecordingError):
 
 
 def check_recording(
-    recording: Recording, tree: RobotTree, *, measured: bool, currents: bool = False
+    recording: Recording, tree: Robot, *, measured: bool, currents: bool = False
 ) -> None:
     """Reject a recording that cannot be of this robot in SI units, in any command that judges it.
 
@@ -89,7 +89,7 @@ def check_recording(
             )
 
 
-def problem_of(recording: Recording, tree: RobotTree, *, measured: bool) -> str:
+def problem_of(recording: Recording, tree: Robot, *, measured: bool) -> str:
     """Return why a recording cannot be of this robot, as one sentence; empty if it can.
 
     A recording without efforts, at rest, or too short to tell, can be.
@@ -107,7 +107,7 @@ def _refuse(joint: str, problem: str, remedy: str) -> None:
     raise RecordingError(f'joint {joint!r} of the recording', problem, remedy)
 
 
-def _check_efforts(effort: Array, moves: Array, tree: RobotTree) -> None:
+def _check_efforts(effort: Array, moves: Array, tree: Robot) -> None:
     known = np.isfinite(effort)
     if not known.any():
         raise MissingError(
@@ -130,7 +130,7 @@ def _check_efforts(effort: Array, moves: Array, tree: RobotTree) -> None:
             raise MissingError(place, problem, 'record the effort of its drive')
 
 
-def _check_units(q: Array, v: Array, tree: RobotTree) -> None:
+def _check_units(q: Array, v: Array, tree: Robot) -> None:
     lower, upper = tree.position_lower, tree.position_upper
     margin = _MARGIN * tree.position_range
     limit = np.where(tree.velocity_limit > 0.0, tree.velocity_limit, np.inf)
@@ -154,7 +154,7 @@ def _check_units(q: Array, v: Array, tree: RobotTree) -> None:
             )
 
 
-def _check_turns(q: Array, tree: RobotTree) -> None:
+def _check_turns(q: Array, tree: Robot) -> None:
     """Reject positions of a joint with limits that jump by a turn."""
     jumps = np.abs(np.abs(np.diff(q, axis=0)) - TURN) < _TURN_TOLERANCE
     limited = ~(tree.joint_is_continuous | np.array(tree.joint_is_prismatic))
@@ -201,7 +201,7 @@ def _jumps(position: Array, row: int) -> bool:
     return bool((np.abs(position[row] - position[row - 1]) > farthest).any())
 
 
-def _check_motion(q: Array, v: Array, time: Array, moves: Array, tree: RobotTree) -> None:
+def _check_motion(q: Array, v: Array, time: Array, moves: Array, tree: Robot) -> None:
     rate = np.gradient(q, time, axis=0)
     for i in np.flatnonzero(moves).tolist():
         alike = [correlation(v[:, i], rate[:, j]) for j in range(tree.n)]
@@ -221,7 +221,7 @@ def _check_motion(q: Array, v: Array, time: Array, moves: Array, tree: RobotTree
             )
 
 
-def _check_load(q: Array, effort: Array, tree: RobotTree) -> list[float]:
+def _check_load(q: Array, effort: Array, tree: Robot) -> list[float]:
     """Reject efforts that contradict the gravity effort of a joint.
 
     Returns:

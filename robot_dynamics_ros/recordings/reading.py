@@ -19,7 +19,7 @@ from robot_dynamics_ros.errors import ModelError, RecordingError, RobotDynamicsE
 from robot_dynamics_ros.estimation.filtering import differentiate, half_width
 from robot_dynamics_ros.messages import NANO
 from robot_dynamics_ros.model import load_robot
-from robot_dynamics_ros.model.robot_tree import STANDARD_GRAVITY, RobotTree
+from robot_dynamics_ros.model.robot_tree import STANDARD_GRAVITY, Robot
 from robot_dynamics_ros.recordings.bag.reader import BagReader
 from robot_dynamics_ros.recordings.bag_layout import (
     TopicColumns,
@@ -346,7 +346,7 @@ def _commanded_joints(parameters: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(str(name) for name in joints if name) if isinstance(joints, list) else ()
 
 
-def _described(text: str) -> RobotTree | None:
+def _described(text: str) -> Robot | None:
     """Return the robot of a description, with its joints in that order; None without one."""
     try:
         return load_robot(text, effort_limit=1.0) if text else None
@@ -386,7 +386,7 @@ class RobotChoice:
     identified: str = ''
     span: tuple[float, float] = WHOLE
 
-    def read(self, bag: str | os.PathLike[str], tree: RobotTree | None = None) -> RecordingReader:
+    def read(self, bag: str | os.PathLike[str], tree: Robot | None = None) -> RecordingReader:
         """Return a reader of a bag, limited to the joints of the robot if ``tree`` is given."""
         driver = self.driver(tree) if tree else None
         given = recorded_names(self.driver_profile, self.recorded_joints)
@@ -395,12 +395,12 @@ class RobotChoice:
         choices: dict[str, Any] = {**self.topics, 'joints': joints, 'reference_joints': models}
         return RecordingReader(bag, **choices)
 
-    def driver(self, tree: RobotTree) -> DriverConversion | None:
+    def driver(self, tree: Robot) -> DriverConversion | None:
         """Return the driver conversion for a robot; None if recorded in SI by the same names."""
         return recorded_driver(self.driver_profile, self.recorded_joints, tree)
 
     def parts(
-        self, reader: RecordingReader, tree: RobotTree, seconds: float = CHUNK_S
+        self, reader: RecordingReader, tree: Robot, seconds: float = CHUNK_S
     ) -> Iterator[Recording]:
         """Yield the chunks within the span, in the joint names and units of the model.
 
@@ -429,7 +429,7 @@ class RobotChoice:
                 'correct --from and --to, or what follows @ in --validate',
             )
 
-    def load(self, reader: RecordingReader) -> RobotTree:
+    def load(self, reader: RecordingReader) -> Robot:
         """Load the robot, with ``UNLIMITED`` efforts if the description gives no limits.
 
         Joints without states are locked, and a remark of the reader says so, if no selection is
@@ -464,7 +464,7 @@ class RobotChoice:
         rows = load_driver_profile(self.driver_profile).joints
         return tuple(row.joint for row in rows) or reader.layout.joints
 
-    def _load(self, reader: RecordingReader, selection: Mapping[str, Any]) -> RobotTree:
+    def _load(self, reader: RecordingReader, selection: Mapping[str, Any]) -> Robot:
         source = robot_file(self.robot) if self.robot else reader.description
         if not source:
             raise RecordingError(

@@ -22,7 +22,7 @@ from robot_dynamics_ros.control.drivers.profile import (
     load_driver_profile,
 )
 from robot_dynamics_ros.errors import ConfigurationError, RecordingError, UnknownNameError
-from robot_dynamics_ros.model import RobotTree
+from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.joint_limits import TURN
 from robot_dynamics_ros.spatial.scalar import Array
 
@@ -200,9 +200,7 @@ def recorded_names(profile: str, joints: Sequence[str]) -> tuple[str, ...]:
     return tuple(joints)
 
 
-def recorded_driver(
-    profile: str, joints: Sequence[str], tree: RobotTree
-) -> DriverConversion | None:
+def recorded_driver(profile: str, joints: Sequence[str], tree: Robot) -> DriverConversion | None:
     """Return the conversion from recorded to model units; None if SI by the same names.
 
     Args:
@@ -263,7 +261,7 @@ def span_origin(first: float) -> float:
     return first if first > WALL_CLOCK else 0.0
 
 
-def unwrapped(run: Recording, tree: RobotTree, before: Array | None = None) -> Recording:
+def unwrapped(run: Recording, tree: Robot, before: Array | None = None) -> Recording:
     """Return a recording whose continuous joints turn on instead of jumping by whole turns.
 
     Args:

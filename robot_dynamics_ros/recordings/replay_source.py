@@ -21,7 +21,7 @@ from robot_dynamics_ros.control.setup import DEFAULTS, PARAMETERS
 from robot_dynamics_ros.control.trajectories.reference_generator import ReferenceGenerator
 from robot_dynamics_ros.errors import ConfigurationError, RobotDynamicsError
 from robot_dynamics_ros.messages import stamp_ns
-from robot_dynamics_ros.model import RobotTree, load_robot
+from robot_dynamics_ros.model import Robot, load_robot
 from robot_dynamics_ros.parameters import REMOVED, checked
 from robot_dynamics_ros.recordings.reading import RecordingReader, recorded_parameters
 from robot_dynamics_ros.recordings.recording import Recording, in_model_units
@@ -249,7 +249,7 @@ class ReplaySource:
         if self.from_reference:
             self.notes.append('the recorded reference is followed, not trajectories')
 
-    def robot_with(self, changes: Mapping[str, Any]) -> RobotTree:
+    def robot_with(self, changes: Mapping[str, Any]) -> Robot:
         """Return the robot for changed parameters, such as positions of locked joints."""
         merged, described = self._robot
         return robot_and_driver({**merged, **changes}, described)[0]
@@ -361,7 +361,7 @@ def _positions(message: Any) -> dict[str, float]:
     return dict(zip(message.name, message.position.tolist(), strict=True))
 
 
-def _matches(tree: RobotTree, description: str) -> bool:
+def _matches(tree: Robot, description: str) -> bool:
     """Return whether a description has the same parameters as a robot, to rounding."""
     try:
         other = load_robot(description, tree.gravity, effort_limit=1.0)
@@ -384,7 +384,7 @@ class RecordedReference(ReferenceGenerator):
         tree: The robot.
     """
 
-    def __init__(self, tree: RobotTree) -> None:
+    def __init__(self, tree: Robot) -> None:
         super().__init__(tree)
         self._recorded = np.zeros((3, tree.n))
 

@@ -22,7 +22,7 @@ from robot_dynamics_ros.control.drivers.conversion import bind, effort_limits
 from robot_dynamics_ros.control.drivers.profile import load_driver_profile
 from robot_dynamics_ros.control.laws.stop_laws import HoldPosition
 from robot_dynamics_ros.control.trajectories.trajectory import Reference
-from robot_dynamics_ros.model import RobotTree
+from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.robot_parameters import robot_from_parameters
 from robot_dynamics_ros.ros.conversions import state_message
 from robot_dynamics_ros.ros.node import serve
@@ -58,7 +58,7 @@ class EmulatedArm(SimulatedArm):
         profile = load_driver_profile(settings['driver_profile'])
         return settings | {'joints': [''], 'period': 1.0 / profile.state.rate_hz}
 
-    def load(self, description: str) -> RobotTree:
+    def load(self, description: str) -> Robot:
         """Load the robot, with the effort limits of the profile."""
         limits = effort_limits(self._profile)
         self.tree = robot_from_parameters(self.settings, description, limits)
@@ -226,7 +226,7 @@ class DriverEmulator(Simulator):
     ARM = EmulatedArm
 
 
-def own_position(tree: RobotTree, settings: Mapping[str, Any]) -> Array | None:
+def own_position(tree: Robot, settings: Mapping[str, Any]) -> Array | None:
     """Return the setpoint of the driver's own controller; None for the current position.
 
     Raises:

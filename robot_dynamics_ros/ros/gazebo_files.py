@@ -20,7 +20,7 @@ from robot_dynamics_ros.control.topics import force_topic
 from robot_dynamics_ros.description.shipped import share_directory
 from robot_dynamics_ros.description.urdf import parse_xml, read_description
 from robot_dynamics_ros.errors import MissingDependencyError
-from robot_dynamics_ros.model import RobotTree
+from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.ros.gazebo_world import (
     gazebo_name,
     lockstep_world,
@@ -66,7 +66,7 @@ _ROS2_CONTROL = """\
 _ARGUMENTS = ('gazebo', 'controllers_file', 'namespace', 'initial_position')
 
 
-def model_name(tree: RobotTree) -> str:
+def model_name(tree: Robot) -> str:
     """Return the model name of a robot in Gazebo: its own name, made valid in topic names."""
     return re.sub(r'\W', '_', tree.name, flags=re.ASCII) or 'robot'
 
@@ -101,7 +101,7 @@ def bridge_text(entries: Sequence[Entry]) -> str:
     return _BRIDGE_HEAD + yaml.safe_dump([*entries], sort_keys=False, allow_unicode=True)
 
 
-def ros2_control_text(tree: RobotTree) -> str:
+def ros2_control_text(tree: Robot) -> str:
     """Return the parameters of the controllers that gz_ros2_control runs, as YAML text."""
     sliders = (
         n for n, slides in zip(tree.joint_names, tree.joint_is_prismatic, strict=True) if slides
@@ -124,7 +124,7 @@ def _yaml_name(name: str) -> str:
     return yaml.safe_dump([name], default_flow_style=True, allow_unicode=True, width=1000)[1:-2]
 
 
-def gazebo_description(tree: RobotTree, mappings: Mapping[str, str]) -> str:
+def gazebo_description(tree: Robot, mappings: Mapping[str, str]) -> str:
     """Return URDF text with the Gazebo elements that ``urdf/gazebo.xacro`` adds to shipped arms.
 
     The robot is fixed to the world. Its own plugins and ``<ros2_control>`` elements are removed:

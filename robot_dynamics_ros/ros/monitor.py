@@ -33,7 +33,7 @@ from robot_dynamics_ros.estimation.model_monitor import (
     evaluate_difference,
 )
 from robot_dynamics_ros.messages import NANO, stamp_ns
-from robot_dynamics_ros.model import RobotTree
+from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.payload import payload_from_parameters, with_payload
 from robot_dynamics_ros.ros.conversions import PreparedMessage, state_message
 from robot_dynamics_ros.ros.driver_connection import DriverConnection
@@ -109,7 +109,7 @@ class MonitorNode(PackageNode):
         ]
         self._share = driver_share(self._tree, self._driver, *gravity)
 
-    def _make_monitor(self, tree: RobotTree) -> ModelMonitor:
+    def _make_monitor(self, tree: Robot) -> ModelMonitor:
         settings = self._settings
         formulation, friction = settings['formulation'], settings['friction']
         try:

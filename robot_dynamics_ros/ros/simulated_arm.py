@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from rclpy.node import Node
 from sensor_msgs.msg import JointState
 
-from robot_dynamics_ros.model import RobotTree
+from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.robot_parameters import robot_from_parameters
 from robot_dynamics_ros.ros.conversions import default_topics, state_message
 from robot_dynamics_ros.simulation.imperfections import with_imperfections, with_model_error
@@ -52,7 +52,7 @@ class SimulatedArm:
     """
 
     has_own_clock = False
-    tree: RobotTree
+    tree: Robot
     plant: Plant
 
     def __init__(self, node: Node, settings: dict[str, Any]) -> None:
@@ -64,7 +64,7 @@ class SimulatedArm:
         """Return the settings with ``period`` and ``joints``, if these are no parameters."""
         return settings
 
-    def load(self, description: str) -> RobotTree:
+    def load(self, description: str) -> Robot:
         """Load and return the robot, by parameters or from the text of a description."""
         self.tree = robot_from_parameters(self.settings, description)
         return self.tree

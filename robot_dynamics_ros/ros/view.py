@@ -23,7 +23,7 @@ from trajectory_msgs.msg import JointTrajectory
 from robot_dynamics_ros.description.shipped import robot_file
 from robot_dynamics_ros.description.urdf import read_description
 from robot_dynamics_ros.errors import ConfigurationError, RobotDynamicsError
-from robot_dynamics_ros.model import RobotTree, load_robot
+from robot_dynamics_ros.model import Robot, load_robot
 from robot_dynamics_ros.parameters import defaults
 from robot_dynamics_ros.planning.trajectory_plan import (
     MOTION,
@@ -151,7 +151,7 @@ class ArmCommands:
     def circle(self, radius: float, share: float, client: int, reply: Reply) -> None:
         """Move the tool once around a circle of a radius, m, at a fraction of the limits."""
 
-        def settings(tree: RobotTree, q: Any) -> dict[str, Any]:
+        def settings(tree: Robot, q: Any) -> dict[str, Any]:
             scene = self._arm.scene
             if scene is None:
                 raise ConfigurationError('circle', 'has no tool', 'publish robot_description')

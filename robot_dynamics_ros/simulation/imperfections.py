@@ -24,7 +24,7 @@ import numpy as np
 
 from robot_dynamics_ros.dynamics.joint_terms import JointTerms
 from robot_dynamics_ros.errors import ParameterError
-from robot_dynamics_ros.model import RobotTree
+from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.payload import Payload, with_payload
 from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant, plant_from_parameters
 from robot_dynamics_ros.simulation.plant import Plant, WrappedPlant, per_joint
@@ -215,7 +215,7 @@ class DrivenPlant(WrappedPlant):
     def __init__(
         self,
         plant: MujocoPlant,
-        model: RobotTree,
+        model: Robot,
         compensates: Sequence[str],
         payload_known: bool,
         **properties: PerJoint,
@@ -256,7 +256,7 @@ class DrivenPlant(WrappedPlant):
             loaded = with_payload(self._model, payload)
         self._set_gravity_model(loaded)
 
-    def _set_gravity_model(self, model: RobotTree) -> None:
+    def _set_gravity_model(self, model: Robot) -> None:
         """Set the model of the driver's gravity compensation."""
         self._gravity = None
         if 'gravity' in self._compensates:
@@ -271,8 +271,8 @@ class DrivenPlant(WrappedPlant):
 
 
 def with_mismatch(
-    tree: RobotTree, com_shift: Sequence[float] = (0.0, 0.0, 0.0), **factors: PerJoint
-) -> RobotTree:
+    tree: Robot, com_shift: Sequence[float] = (0.0, 0.0, 0.0), **factors: PerJoint
+) -> Robot:
     """Return the robot with other values than described.
 
     Args:
@@ -309,7 +309,7 @@ def with_mismatch(
 # Parameters of the simulator and the driver emulator --------------------------------------------
 
 
-def with_model_error(tree: RobotTree, values: Mapping[str, Any]) -> RobotTree:
+def with_model_error(tree: Robot, values: Mapping[str, Any]) -> Robot:
     """Return the robot with the model error that parameters describe.
 
     Raises:
@@ -330,7 +330,7 @@ def with_imperfections(plant: Plant, values: Mapping[str, Any]) -> ImperfectPlan
 
 
 def emulated_plant(
-    tree: RobotTree, values: Mapping[str, Any], compensates: Sequence[str], payload_known: bool
+    tree: Robot, values: Mapping[str, Any], compensates: Sequence[str], payload_known: bool
 ) -> tuple[ImperfectPlant, DrivenPlant]:
     """Return the plant behind its network link, and the plant with its drives inside it.
 

@@ -17,7 +17,7 @@ from robot_dynamics_ros.constraints.point import Plane
 from robot_dynamics_ros.constraints.program import Program
 from robot_dynamics_ros.constraints.signals import Constant
 from robot_dynamics_ros.errors import ParameterError
-from robot_dynamics_ros.model import RobotTree
+from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.spatial.scalar import Array
 
 
@@ -119,9 +119,9 @@ class MujocoDescription:
         joint_limits: Whether to enforce the position limits.
     """
 
-    def __init__(self, mujoco: Any, tree: RobotTree, timestep: float, joint_limits: bool) -> None:
+    def __init__(self, mujoco: Any, tree: Robot, timestep: float, joint_limits: bool) -> None:
         self._mujoco, self._tree, self._timestep = mujoco, tree, timestep
-        self._open = tree.open
+        self._bodies = tree.tree
         self.spec = spec = mujoco.MjSpec()
         spec.option.timestep = timestep
         spec.modelname = tree.name
@@ -132,15 +132,15 @@ class MujocoDescription:
             mujoco.mjtDisableBit.mjDSBL_CONTACT | mujoco.mjtDisableBit.mjDSBL_AUTORESET
         )
         bodies: list[Any] = []
-        for i, parent_index in enumerate(self._open.parent):
+        for i, parent_index in enumerate(self._bodies.parent):
             parent = spec.worldbody if parent_index < 0 else bodies[parent_index]
             bodies.append(self._add_body(parent, i))
             self._add_joint(bodies[i], i, joint_limits)
-            if self._open.joint_names[i] in tree.joint_names:
+            if self._bodies.joint_names[i] in tree.joint_names:
                 self._add_motor(i)
             else:
                 self._add_follower(i)
-        for name, frame in self._open.frames.items():
+        for name, frame in self._bodies.frames.items():
             body = bodies[frame.body] if frame.body >= 0 else spec.worldbody
             body.add_site(name=name, pos=frame.p_BF, quat=self._quaternion(frame.R_BF))
 
@@ -187,16 +187,15 @@ class MujocoDescription:
 
     def _add_follower(self, i: int) -> None:
         """Couple the joint of body i to its leader, as rigidly as MuJoCo allows."""
-        coupling = self._tree.coupling
-        assert coupling is not None  # otherwise all joints are independent
-        [leader] = np.flatnonzero(coupling.rate[i])
+        rate, offset = self._tree.dependence
+        [leader] = np.flatnonzero(rate[i])
         gear = self.spec.add_equality(
-            name=coupling.joint_names[i],
+            name=self._bodies.joint_names[i],
             type=self._mujoco.mjtEq.mjEQ_JOINT,
-            name1=coupling.joint_names[i],
+            name1=self._bodies.joint_names[i],
             name2=self._tree.joint_names[leader],
         )
-        gear.data[:2] = coupling.offset[i], coupling.rate[i, leader]
+        gear.data[:2] = offset[i], rate[i, leader]
         self._make_rigid(gear)
 
     def _make_rigid(self, equality: Any) -> None:
@@ -205,7 +204,7 @@ class MujocoDescription:
         equality.solimp[:] = _RIGID_IMPEDANCE
 
     def _add_body(self, parent: Any, i: int) -> Any:
-        tree = self._open
+        tree = self._bodies
         _, R_BA = _principal_inertia(tree, i)
         return parent.add_body(
             name=tree.link_names[i],
@@ -219,7 +218,7 @@ class MujocoDescription:
         )
 
     def _add_joint(self, body: Any, i: int, joint_limits: bool) -> None:
-        tree, kinds = self._open, self._mujoco.mjtJoint
+        tree, kinds = self._bodies, self._mujoco.mjtJoint
         joint = body.add_joint(
             name=tree.joint_names[i],
             type=kinds.mjJNT_SLIDE if tree.prismatic[i] else kinds.mjJNT_HINGE,
@@ -241,7 +240,7 @@ class MujocoDescription:
             joint.range = (tree.position_lower[i], tree.position_upper[i])
 
     def _add_motor(self, i: int) -> None:
-        limit, name = self._open.effort_limit[i], self._open.joint_names[i]
+        limit, name = self._bodies.effort_limit[i], self._bodies.joint_names[i]
         motor = self.spec.add_actuator(
             name=name,
             target=name,
@@ -257,13 +256,13 @@ class MujocoDescription:
         return quat
 
 
-def _principal_inertia(tree: RobotTree, i: int) -> tuple[Array, Array]:
+def _principal_inertia(tree: Robot, i: int) -> tuple[Array, Array]:
     """Return the principal moments of body i, kg m^2, and its right-handed principal axes."""
     moments, R_BA = np.linalg.eigh(np.asarray(tree.inertia[i], dtype=float))
     return moments, R_BA * np.sign(np.linalg.det(R_BA))
 
 
-def set_inertias(mujoco: Any, model: Any, data: Any, tree: RobotTree) -> None:
+def set_inertias(mujoco: Any, model: Any, data: Any, tree: Robot) -> None:
     """Set masses and inertias in the compiled model; the compiler rejects unphysical ones."""
     for i, name in enumerate(tree.link_names):
         body = model.body(name)

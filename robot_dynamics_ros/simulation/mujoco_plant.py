@@ -36,7 +36,7 @@ from robot_dynamics_ros.errors import (
     ModelError,
     ParameterError,
 )
-from robot_dynamics_ros.model import RobotTree
+from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.payload import Payload, with_payload
 from robot_dynamics_ros.parameters import spread
 from robot_dynamics_ros.simulation.mujoco_description import (
@@ -85,7 +85,7 @@ class MujocoPlant(Plant):
 
     def __init__(
         self,
-        tree: RobotTree,
+        tree: Robot,
         period: float = 1e-3,
         *,
         substeps: int = 1,
@@ -167,9 +167,7 @@ class MujocoPlant(Plant):
             data.qacc[:], self._load_unknown = 0.0, False
         speed, forces = np.abs(data.qvel[at]), np.zeros(self.model.nv)
         self._mujoco.mj_rne(self.model, data, 1, forces)
-        coupling, load = self.tree.coupling, forces[at]
-        if coupling is not None:
-            load = coupling.rate.T @ forces[self._all_joints]
+        load = self.tree.joint_efforts(forces[self._all_joints])
         offset = self._extra_terms.offset
         level = self._extra_terms.friction(speed, load, np.ones_like(speed)) - offset
         level += self.tree.coulomb_friction if self._friction is None else self._friction
@@ -228,7 +226,7 @@ class MujocoPlant(Plant):
         self._payload = payload
         self._rebuild(self.data)
 
-    def set_robot(self, tree: RobotTree) -> None:
+    def set_robot(self, tree: Robot) -> None:
         """Change masses and friction; see :meth:`Plant.set_robot`."""
         self._unloaded, self._friction = tree, None
         self.set_payload(self._payload)
@@ -264,7 +262,7 @@ class MujocoPlant(Plant):
         if previous is not None:
             for name in ('time', 'qpos', 'qvel', 'ctrl', 'qacc_warmstart'):
                 setattr(self.data, name, getattr(previous, name))
-        joints = [self.model.joint(name) for name in self.tree.open.joint_names]
+        joints = [self.model.joint(name) for name in self.tree.body_joints]
         self._all_joints: Array = np.array([joint.qposadr[0] for joint in joints])
         joints = [self.model.joint(name) for name in self.tree.joint_names]
         self._qpos = np.array([joint.qposadr[0] for joint in joints])  # MuJoCo orders depth first
@@ -277,7 +275,7 @@ class MujocoPlant(Plant):
             self._tip_jacobian = np.zeros((3, self.model.nv))
 
 
-def plant_from_parameters(tree: RobotTree, values: Mapping[str, Any]) -> MujocoPlant:
+def plant_from_parameters(tree: Robot, values: Mapping[str, Any]) -> MujocoPlant:
     """Return the plant at its initial state that the simulator's parameters describe.
 
     Args:
@@ -308,7 +306,7 @@ def plant_from_parameters(tree: RobotTree, values: Mapping[str, Any]) -> MujocoP
     return plant
 
 
-def initial_state(tree: RobotTree, values: Mapping[str, Any]) -> tuple[Array, Array]:
+def initial_state(tree: Robot, values: Mapping[str, Any]) -> tuple[Array, Array]:
     """Return the initial positions and velocities in parameters as new arrays, shape (n,).
 
     Raises:
@@ -321,7 +319,7 @@ def initial_state(tree: RobotTree, values: Mapping[str, Any]) -> tuple[Array, Ar
     return q, np.array(spread(values['initial_velocity'], tree.n))
 
 
-def require_within_limits(tree: RobotTree, name: str, q: Array) -> None:
+def require_within_limits(tree: Robot, name: str, q: Array) -> None:
     """Check that positions, shape (n,), are within the joint limits.
 
     Raises:

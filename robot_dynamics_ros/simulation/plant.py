@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from robot_dynamics_ros.errors import NonFiniteError, ParameterError, ShapeError
-from robot_dynamics_ros.model import RobotTree
+from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.payload import Payload, with_payload
 from robot_dynamics_ros.spatial.scalar import Array
 
@@ -40,7 +40,7 @@ class Plant(ABC):
 
     board_frame = ''
 
-    def __init__(self, tree: RobotTree, period: float) -> None:
+    def __init__(self, tree: Robot, period: float) -> None:
         if not 0.0 < period < np.inf:
             raise ParameterError('period', period, 'the period of a step must be positive, in s')
         self.tree = tree
@@ -93,7 +93,7 @@ class Plant(ABC):
         """
 
     @abstractmethod
-    def set_robot(self, tree: RobotTree) -> None:
+    def set_robot(self, tree: Robot) -> None:
         """Change masses and friction; state and payload are kept.
 
         Args:
@@ -169,7 +169,7 @@ class WrappedPlant(Plant):
         self.plant.set_payload(payload)
         self.tree = self.plant.tree
 
-    def set_robot(self, tree: RobotTree) -> None:
+    def set_robot(self, tree: Robot) -> None:
         """Change masses and friction of the plant inside; see :meth:`Plant.set_robot`."""
         self.plant.set_robot(tree)
         self.tree = self.plant.tree
@@ -219,7 +219,7 @@ class CommandBuffer:
         order: Index in the model of each effort of a command, shape (n,).
     """
 
-    def __init__(self, tree: RobotTree, order: Array) -> None:
+    def __init__(self, tree: Robot, order: Array) -> None:
         self._order = order
         self.joints = tuple(tree.joint_names[i] for i in order)
         self.effort = np.zeros(tree.n)
@@ -315,7 +315,7 @@ class SimulationRun:
         self.check_payload(payload)
         self._due_payload = self._payload = round(time_s * NANO), payload
 
-    def set_robot(self, tree: RobotTree) -> None:
+    def set_robot(self, tree: Robot) -> None:
         """Change masses and friction; see ``Plant.set_robot``."""
         self._unloaded = tree
         self.plant.set_robot(tree)

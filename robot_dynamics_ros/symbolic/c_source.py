@@ -18,7 +18,7 @@ import numpy as np
 from robot_dynamics_ros import __version__
 from robot_dynamics_ros.dynamics.reduced import Reduced
 from robot_dynamics_ros.errors import ParameterError
-from robot_dynamics_ros.model import Mechanism, RobotTree
+from robot_dynamics_ros.model import Mechanism, Robot
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.c_function import (
     CHOOSE,
@@ -61,7 +61,7 @@ _ARGUMENTS = {
 
 
 def c_source(
-    robot: RobotTree | Mechanism,
+    robot: Robot | Mechanism,
     outputs: Sequence[str] = DEFAULT_OUTPUTS,
     *,
     frames: Sequence[str] = (),
@@ -124,7 +124,7 @@ def write(files: dict[str, str], folder: Path) -> None:
 
 
 def robot_functions(
-    robot: RobotTree | Mechanism,
+    robot: Robot | Mechanism,
     outputs: Sequence[str] = DEFAULT_OUTPUTS,
     frames: Sequence[str] = (),
     formulation: str = 'newton_euler',

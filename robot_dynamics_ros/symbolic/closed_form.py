@@ -33,7 +33,7 @@ from sympy.polys.rings import PolyElement, ring
 
 from robot_dynamics_ros.dynamics import FORMULATIONS, make_formulation
 from robot_dynamics_ros.errors import MechanismError, ParameterError, known_name
-from robot_dynamics_ros.model import Mechanism, RobotTree
+from robot_dynamics_ros.model import Mechanism, Robot
 from robot_dynamics_ros.model.dependence import Affine
 from robot_dynamics_ros.model.mechanism import mechanism_of
 from robot_dynamics_ros.symbolic.named_robot import RobotSymbol, name_constants
@@ -73,7 +73,7 @@ class ClosedForm:
 
 
 def derive(
-    robot: RobotTree | Mechanism,
+    robot: Robot | Mechanism,
     formulation: str = 'newton_euler',
     progress: Progress | None = None,
 ) -> ClosedForm:

@@ -19,7 +19,7 @@ import numpy as np
 
 from robot_dynamics_ros.disk_cache import cached, new_digest, store
 from robot_dynamics_ros.errors import ParameterError, known_name
-from robot_dynamics_ros.model import Mechanism, RobotTree
+from robot_dynamics_ros.model import Mechanism, Robot
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.outputs import Subject, known_output, trace_output
 from robot_dynamics_ros.symbolic.straight_line import (
@@ -286,7 +286,7 @@ class KernelSet:
 
 
 def compile_kernel(
-    tree: RobotTree | Mechanism,
+    tree: Robot | Mechanism,
     formulation: str = 'newton_euler',
     outputs: tuple[str, ...] = ('inverse_dynamics', 'gravity_forces'),
     frame: str = 'tool',

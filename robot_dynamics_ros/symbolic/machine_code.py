@@ -140,11 +140,18 @@ class MachineCode:
         """Return the function for one state, ``(*inputs, *results)``; it allocates nothing.
 
         Arguments that are not plain float64 arrays of the right shapes are converted or rejected.
+
+        Raises:
+            RuntimeError, when called: The machine code rejects plain arrays.
         """
         name, address = expected.name.encode(), self.address(expected)
         definition = struct.pack(_DEFINITION, _address(name), address, _FAST_CALL, 0)
 
-        def unusual(*arrays: Any) -> None:
+        fit = expected.fitting()
+
+        def slow_path(*arrays: Any) -> None:
+            if fit(arrays) and all(array.flags.carray for array in arrays):
+                raise RuntimeError(f'{expected.name}: its machine code rejects plain arrays')
             expected.convert(kernel, *arrays)
 
         make = ctypes.pythonapi.PyCFunction_NewEx
@@ -153,7 +160,9 @@ class MachineCode:
         # Python reads the definition even while it deletes the function, which may be after the
         # garbage collector has cleared the cycle: the last argument is released last, and a tuple
         # of bytes is never cleared.
-        kernel: Callable[..., None] = make(_address(definition), unusual, (self, definition, name))
+        kernel: Callable[..., None] = make(
+            _address(definition), slow_path, (self, definition, name)
+        )
         return kernel
 
     def batch(self, expected: Arguments, inputs: list[Array]) -> tuple[Array, ...]:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from robot_dynamics_ros.errors import ParameterError
-from robot_dynamics_ros.model import RobotTree
+from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.spatial.scalar import operators
 from robot_dynamics_ros.symbolic.outputs import CONSTANTS, Subject, known_output, trace_output
 
@@ -50,7 +50,7 @@ class OperationCounts(NamedTuple):
 
 
 def operation_counts(
-    tree: RobotTree, formulation: str, output: str = 'inverse_dynamics'
+    tree: Robot, formulation: str, output: str = 'inverse_dynamics'
 ) -> OperationCounts:
     """Count the operations of a formulation on a robot.
 
@@ -82,7 +82,7 @@ def operation_counts(
     return OperationCounts(Operations.of(counted.tally), after)
 
 
-def counted_robot(tree: RobotTree, counted: Counted) -> RobotTree:
+def counted_robot(tree: Robot, counted: Counted) -> Robot:
     """Return the robot with a counted number in place of each of its constants."""
     arrays = {name: np.full(getattr(tree, name).shape, counted) for name in CONSTANTS}
     return tree.with_changes(**arrays)

@@ -17,7 +17,7 @@ from robot_dynamics_ros.errors import known_name
 from robot_dynamics_ros.model import (
     BodyFrame,
     Mechanism,
-    RobotTree,
+    Robot,
     TreeState,
     frame_jacobian,
     frame_motion,
@@ -50,7 +50,7 @@ class Subject:
         UnknownNameError: There is no such formulation; the message lists the known ones.
     """
 
-    def __init__(self, robot: RobotTree | Mechanism, formulation: str, frame: str) -> None:
+    def __init__(self, robot: Robot | Mechanism, formulation: str, frame: str) -> None:
         self.n, self.formulation_name, self.frame_name = robot.n, formulation, frame
         self.mechanism = mechanism_of(robot)
         self.tree = self.mechanism.tree

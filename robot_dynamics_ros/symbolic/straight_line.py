@@ -39,14 +39,23 @@ class Arguments(NamedTuple):
         """Shapes of all arguments by name, inputs first."""
         return {name: (size,) for name, size in self.inputs.items()} | dict(self.results)
 
-    def checked(self, run: Callable[..., None]) -> Callable[..., None]:
-        """Return a wrapper that converts or rejects arguments which do not fit."""
+    def fitting(self) -> Callable[[Sequence[Any]], bool]:
+        """Return whether all of given arguments are arrays of floats of the right shapes."""
         shapes = list(self.shapes.values())
 
-        def function(*arrays: Any) -> None:
-            if [getattr(array, 'shape', None) for array in arrays] == shapes and all(
+        def fit(arrays: Sequence[Any]) -> bool:
+            return [getattr(array, 'shape', None) for array in arrays] == shapes and all(
                 type(array) is np.ndarray and array.dtype == float for array in arrays
-            ):
+            )
+
+        return fit
+
+    def checked(self, run: Callable[..., None]) -> Callable[..., None]:
+        """Return a wrapper that converts or rejects arguments which do not fit."""
+        fit = self.fitting()
+
+        def function(*arrays: Any) -> None:
+            if fit(arrays):
                 run(*arrays)
             else:
                 self.convert(run, *arrays)

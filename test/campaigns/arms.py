@@ -34,7 +34,7 @@ from robot_dynamics_ros.control.trajectories.trajectory import Reference
 from robot_dynamics_ros.dynamics import make_formulation
 from robot_dynamics_ros.dynamics.joint_terms import JointTerms
 from robot_dynamics_ros.errors import RobotDynamicsError, SceneError
-from robot_dynamics_ros.model import RobotTree, load_robot
+from robot_dynamics_ros.model import Robot, load_robot
 from robot_dynamics_ros.model.kinematics import frame_jacobian
 from robot_dynamics_ros.planning.default_motion import DefaultMotion, default_motion
 from robot_dynamics_ros.planning.robot_setup import (
@@ -146,7 +146,7 @@ class PdFriction(PdGravity):
         out += terms.friction(reference.velocity)
 
 
-def tracking(tree: RobotTree, motion: DefaultMotion, gains: Array) -> Figures:
+def tracking(tree: Robot, motion: DefaultMotion, gains: Array) -> Figures:
     """Return tracking errors and the margin to the effort limits.
 
     Returns:
@@ -174,13 +174,13 @@ def tracking(tree: RobotTree, motion: DefaultMotion, gains: Array) -> Figures:
     return figures
 
 
-def _inertia(tree: RobotTree, q: Array) -> Array:
+def _inertia(tree: Robot, q: Array) -> Array:
     """Return the inertia of each joint with all others free, 1 / (M^-1)_ii, shape (n,)."""
     M = make_formulation('newton_euler', tree).mass_matrix(q) + np.diag(tree.armature)
     return 1.0 / np.diag(np.linalg.inv(M))
 
 
-def _track(tree: RobotTree, motion: DefaultMotion, law: ControlLaw) -> dict[str, Array]:
+def _track(tree: Robot, motion: DefaultMotion, law: ControlLaw) -> dict[str, Array]:
     """Return travel, peak error, RMS error and largest share of the effort limit per joint."""
     run = run_lockstep(MujocoPlant(tree, PERIOD), law, motion.path(tree, laps=1.0))
     begun = run.time > SETTLE
@@ -193,7 +193,7 @@ def _track(tree: RobotTree, motion: DefaultMotion, law: ControlLaw) -> dict[str,
     }
 
 
-def program_decay(tree: RobotTree, motion: DefaultMotion, gains: Array) -> Figures:
+def program_decay(tree: Robot, motion: DefaultMotion, gains: Array) -> Figures:
     """Return how well the planned program tracks when started 5 mm off its plane.
 
     Returns:

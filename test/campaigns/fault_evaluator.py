@@ -59,7 +59,7 @@ from robot_dynamics_ros.control.laws.gravity_laws import joint_inertia
 from robot_dynamics_ros.control.modes import SessionMode
 from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.description.shipped import MECHANISMS, shipped_robot
-from robot_dynamics_ros.model import RobotTree, load_robot
+from robot_dynamics_ros.model import Robot, load_robot
 from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
 from robot_dynamics_ros.spatial.scalar import Array
 
@@ -129,7 +129,7 @@ _PINS = [('arm_pin', 'rod_pin')]
 
 
 @cache
-def load_arm(name: str, profile: str) -> tuple[RobotTree, DriverConversion | None]:
+def load_arm(name: str, profile: str) -> tuple[Robot, DriverConversion | None]:
     """Return an arm without Coulomb friction, and the conversions of a profile or 'none'."""
     driver = load_driver_profile(profile) if profile != 'none' else None
     limits = _UNDRIVEN if name in CLOSED else effort_limits(driver) if driver else None

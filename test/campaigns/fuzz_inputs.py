@@ -27,7 +27,7 @@ from campaigns.support import drawn
 from numpy.random import Generator
 
 from robot_dynamics_ros.description.shipped import shipped_robot
-from robot_dynamics_ros.model import RobotTree, load_robot
+from robot_dynamics_ros.model import Robot, load_robot
 from robot_dynamics_ros.recordings.lockstep import write_recording
 from robot_dynamics_ros.recordings.recording import Recording
 
@@ -169,7 +169,7 @@ def _bomb(text: str) -> str:
 
 
 @cache
-def tree_of(robot: str) -> RobotTree:
+def tree_of(robot: str) -> Robot:
     """Return a shipped robot, or the spanning tree of a mechanism."""
     return load_robot(shipped_robot(robot), effort_limit=1.0)
 

@@ -15,7 +15,7 @@ from robot_dynamics_ros.description.shipped import shipped_robot
 from robot_dynamics_ros.identification.choice import Request
 from robot_dynamics_ros.identification.identify import conclude, gather, make_plan
 from robot_dynamics_ros.identification.regressor import inertial_parameters
-from robot_dynamics_ros.model import RobotTree, load_robot
+from robot_dynamics_ros.model import Robot, load_robot
 from robot_dynamics_ros.recordings.recording import Recording
 from robot_dynamics_ros.recordings.timing import AUTO
 from robot_dynamics_ros.spatial.scalar import Array
@@ -28,14 +28,14 @@ _FREQUENCIES = np.array([0.1, 0.23, 0.37, 0.61])  # Hz
 _WRONG = 0.8  # of the true masses: the description
 
 
-def arm() -> RobotTree:
+def arm() -> Robot:
     """Return the arm that moves: the four-joint arm, without limits of its efforts."""
     tree = load_robot(shipped_robot('four_dof'))
     return tree.with_changes(effort_limit=np.full(tree.n, 1e4))
 
 
 def noisy_run(
-    tree: RobotTree, seconds: float, rate: float, noise: tuple[float, float], seed: int
+    tree: Robot, seconds: float, rate: float, noise: tuple[float, float], seed: int
 ) -> Recording:
     """Return a run with measured efforts, of sines within the limits, and white noise."""
     rng, n = np.random.default_rng(seed), tree.n
@@ -61,7 +61,7 @@ def noisy_run(
 
 
 def errors_of(
-    tree: RobotTree, run: Recording, cutoff: float | str | None
+    tree: Robot, run: Recording, cutoff: float | str | None
 ) -> tuple[Array, float, float]:
     """Return the errors in stated deviations, shape (r,), the cut-off, Hz, and the mass, kg."""
     nominal = tree.with_changes(mass=_WRONG * tree.mass)
@@ -75,7 +75,7 @@ def errors_of(
 
 
 def coverage(
-    tree: RobotTree,
+    tree: Robot,
     seconds: float,
     rate: float,
     noise: str,

@@ -331,10 +331,8 @@ def test_what_clashes_or_does_not_exist_is_refused_by_name():
         c_source(tree, ('frame_pose',))
     with pytest.raises(ParameterError, match='computes on numbers only'):
         c_source(tree, formulation='pinocchio')
-    with pytest.raises(ParameterError, match="closed loops need 'kane'"):
-        c_source(robot('parallelogram'))
     with pytest.raises(MechanismError, match='four_bar'):
-        c_source(load_mechanism(*shipped_mechanism('four_bar')), formulation='kane')
+        c_source(load_mechanism(*shipped_mechanism('four_bar')))
 
 
 def test_the_header_says_what_it_is_of():

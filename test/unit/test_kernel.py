@@ -509,6 +509,18 @@ def test_a_formula_of_the_loop_makes_kernels_of_every_formulation(rng):
             np.testing.assert_allclose(one, other, rtol=1e-11, atol=1e-12)
 
 
+def test_machine_code_that_rejects_plain_arrays_says_so_once(monkeypatch):
+    """The code then compares the dtype with that of another type, as a foreign numpy would."""
+    from robot_dynamics_ros.symbolic import machine_code
+
+    symbols = machine_code._external_symbols() | {'numpy_float64': id(np.dtype(np.float32))}
+    monkeypatch.setattr(machine_code, '_external_symbols', lambda: symbols)
+    g = compile_kernel(sample('planar_2r').tree, outputs=('gravity_forces',)).gravity_forces
+    for q in (np.zeros(2), [0.0, 0.0]):
+        with pytest.raises(RuntimeError, match='gravity_forces: its machine code rejects'):
+            g(q, np.zeros(2))
+
+
 WITHOUT_COMPILER = """
 import sys
 sys.modules['llvmlite'] = None

@@ -19,7 +19,7 @@ from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.control.streamed import SpeedChange
 from robot_dynamics_ros.dynamics.newton_euler import NewtonEuler
 from robot_dynamics_ros.errors import ConfigurationError
-from robot_dynamics_ros.model import RobotTree, load_robot
+from robot_dynamics_ros.model import Robot, load_robot
 from robot_dynamics_ros.model.kinematics import link_poses
 from robot_dynamics_ros.model.robot_parameters import measured_joints, robot_from_parameters
 
@@ -29,12 +29,12 @@ PLACE, STILL = np.array([0.2, -0.4, 0.6]), np.zeros(3)
 GIVEN = {'activation_ramp_s': 0.0, 'law': 'gravity_compensation', 'state_timeout_s': 10.0}
 
 
-def robot(position: Any) -> RobotTree:
+def robot(position: Any) -> Robot:
     """Joint 2, which carries all later links, is locked."""
     return load_robot(XML, locked={'joint2': position})
 
 
-def at(positions) -> RobotTree:
+def at(positions) -> Robot:
     return load_robot(XML, locked=dict(positions))
 
 
@@ -213,7 +213,7 @@ def joint(name: str, parent: str, kind: str = 'revolute', axis: str = '0 1 0') -
     )
 
 
-def cart(**chosen: Any) -> RobotTree:
+def cart(**chosen: Any) -> Robot:
     arms = {
         side: joint(f'{side}1', 'tilt_link')
         + joint(f'{side}2', f'{side}1_link')

@@ -15,7 +15,7 @@ from robot_dynamics_ros.cli.nodes import COMMANDS
 from robot_dynamics_ros.control.trajectories.trajectory import Trajectory
 from robot_dynamics_ros.description.shipped import shipped_robot
 from robot_dynamics_ros.errors import ModelError
-from robot_dynamics_ros.model import RobotTree, load_robot
+from robot_dynamics_ros.model import Robot, load_robot
 from robot_dynamics_ros.parameters import defaults
 from robot_dynamics_ros.planning.default_motion import default_motion
 from robot_dynamics_ros.planning.planned_motion import SineMotion, plan_motion
@@ -52,7 +52,7 @@ WRIST = robot(
 )
 
 
-def require_within_limits(tree: RobotTree, path: Trajectory) -> None:
+def require_within_limits(tree: Robot, path: Trajectory) -> None:
     """Positions, velocities, and efforts by Pinocchio, at other instants than planned with."""
     oracle = PinocchioOracle(tree.xml, tree.gravity, tree.joint_names)
     for q, v, a in zip(*path.table(np.linspace(0.0, path.duration, 61)), strict=True):

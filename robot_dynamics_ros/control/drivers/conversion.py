@@ -21,7 +21,7 @@ from robot_dynamics_ros.control.drivers.profile import (
 )
 from robot_dynamics_ros.control.drivers.transmission import Transmission
 from robot_dynamics_ros.errors import ConfigurationError, ParameterError
-from robot_dynamics_ros.model import RobotTree
+from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.build import EffortLimit
 from robot_dynamics_ros.model.robot_parameters import robot_from_parameters
 from robot_dynamics_ros.spatial.scalar import Array
@@ -133,7 +133,7 @@ class DriverConversion(NamedTuple):
         return values
 
 
-def command_order(joints: Sequence[str], tree: RobotTree) -> Array:
+def command_order(joints: Sequence[str], tree: Robot) -> Array:
     """Return the model index of each commanded joint, shape (n,).
 
     Args:
@@ -166,7 +166,7 @@ def effort_limits(profile: DriverProfile) -> EffortLimit:
 
 def robot_and_driver(
     values: Mapping[str, Any], topic_description: str = ''
-) -> tuple[RobotTree, DriverConversion | None]:
+) -> tuple[Robot, DriverConversion | None]:
     """Load the robot that a node's parameters specify, and the driver of ``driver_profile``.
 
     Args:
@@ -187,7 +187,7 @@ def robot_and_driver(
     return tree, bind(profile, tree)
 
 
-def bind(profile: DriverProfile, tree: RobotTree) -> DriverConversion:
+def bind(profile: DriverProfile, tree: Robot) -> DriverConversion:
     """Return the conversion of a profile for a robot.
 
     Raises:
@@ -216,7 +216,7 @@ def bind(profile: DriverProfile, tree: RobotTree) -> DriverConversion:
     )
 
 
-def _transmissions(profile: DriverProfile, tree: RobotTree) -> tuple[Transmission, ...]:
+def _transmissions(profile: DriverProfile, tree: Robot) -> tuple[Transmission, ...]:
     unknown = [name for name in profile.coupled if name not in tree.joint_names]
     if unknown:
         raise ConfigurationError(
@@ -227,14 +227,14 @@ def _transmissions(profile: DriverProfile, tree: RobotTree) -> tuple[Transmissio
     return tuple(Transmission(one, tree.joint_names) for one in profile.transmissions)
 
 
-def _slides(profile: DriverProfile, row: JointProfile, tree: RobotTree) -> bool:
+def _slides(profile: DriverProfile, row: JointProfile, tree: Robot) -> bool:
     """Return whether a row is of a prismatic joint or a linear shared motor."""
     if row.joint in profile.coupled:
         return row.position_unit in ('m', 'mm')
     return bool(tree.joint_is_prismatic[tree.joint_index(row.joint)])
 
 
-def _rows(profile: DriverProfile, tree: RobotTree) -> list[JointProfile]:
+def _rows(profile: DriverProfile, tree: Robot) -> list[JointProfile]:
     if not profile.joints:
         return [replace(profile.defaults, joint=name) for name in tree.joint_names]
     joints = [row.joint for row in profile.joints]

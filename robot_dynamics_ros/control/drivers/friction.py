@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 
 from robot_dynamics_ros.dynamics.joint_terms import JointTerms, smooth_direction
-from robot_dynamics_ros.model import RobotTree
+from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.kernel import compile_function
 
@@ -21,7 +21,7 @@ class DriveFriction:
         effort: The last result, shape (n,), N m or N.
     """
 
-    def __init__(self, tree: RobotTree) -> None:
+    def __init__(self, tree: Robot) -> None:
         n, terms = tree.n, JointTerms.of(tree)
         self.effort, self._settings = np.zeros(n), np.zeros(2)
         self._write = compile_function(

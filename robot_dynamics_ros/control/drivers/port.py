@@ -25,7 +25,7 @@ import numpy as np
 from robot_dynamics_ros.control.drivers.conversion import DriverConversion, command_order
 from robot_dynamics_ros.control.drivers.friction import DriveFriction
 from robot_dynamics_ros.errors import ParameterError
-from robot_dynamics_ros.model import RobotTree
+from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.kernel import Kernel
 
@@ -113,7 +113,7 @@ class DriverPort:
     """
 
     def __init__(
-        self, tree: RobotTree, driver: DriverConversion | None = None, joints: Sequence[str] = ()
+        self, tree: Robot, driver: DriverConversion | None = None, joints: Sequence[str] = ()
     ) -> None:
         self.driver = driver
         self.names = tree.joint_names if driver is None else driver.names
@@ -223,7 +223,7 @@ class DriverCompensation:
         terms: Any of 'gravity' and 'friction'.
     """
 
-    def __init__(self, tree: RobotTree, gravity_forces: Kernel, terms: Collection[str]) -> None:
+    def __init__(self, tree: Robot, gravity_forces: Kernel, terms: Collection[str]) -> None:
         self._gravity = gravity_forces if 'gravity' in terms else None
         described = tree.with_changes(drive_friction={})
         self._friction = DriveFriction(described) if 'friction' in terms else None

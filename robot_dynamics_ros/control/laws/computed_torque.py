@@ -26,7 +26,7 @@ from robot_dynamics_ros.control.laws.control_law import ModelLaw, effort_terms
 from robot_dynamics_ros.control.trajectories.trajectory import Reference
 from robot_dynamics_ros.dynamics.joint_terms import JointTerms, smooth_direction
 from robot_dynamics_ros.dynamics.sampled_loop import DISCRETIZATIONS, FeedbackLoop, scalar_loop
-from robot_dynamics_ros.model import RobotTree
+from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.parameters import Parameter, spread
 from robot_dynamics_ros.spatial.scalar import Array, select
 from robot_dynamics_ros.symbolic.kernel import Kernel, compile_function
@@ -177,7 +177,7 @@ def feedback(q: Array, v: Array, q_r: Array, v_r: Array, a_r: Array, gains: Arra
 
 
 def drives(
-    tree: RobotTree, model: Array, v: Array, a: Array, v_r: Array, a_r: Array, settings: Any
+    tree: Robot, model: Array, v: Array, a: Array, v_r: Array, a_r: Array, settings: Any
 ) -> Array:
     """Return efforts of the model plus those of the drives, for numbers or symbols.
 

@@ -33,7 +33,7 @@ from robot_dynamics_ros.control.laws.control_law import ConstraintSnapshot, Look
 from robot_dynamics_ros.control.laws.program_effort import ContactForces, LeadIn, ProgramEffort
 from robot_dynamics_ros.control.trajectories.trajectory import Reference
 from robot_dynamics_ros.dynamics.sampled_loop import FeedbackLoop, Sampling
-from robot_dynamics_ros.model import RobotTree
+from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.parameters import Parameter
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.kernel import KernelSet
@@ -100,7 +100,7 @@ class ConstraintStabilization(ModelLaw):
 
     def __init__(
         self,
-        tree: RobotTree,
+        tree: Robot,
         kernels: KernelSet | None = None,
         program: Program | Source | None = None,
         **parameters: Any,
@@ -145,7 +145,7 @@ class ConstraintStabilization(ModelLaw):
         self._lead = LeadIn.to(self.program, share) if leads_in else None
 
     @classmethod
-    def check(cls, tree: RobotTree, values: Mapping[str, Any]) -> None:
+    def check(cls, tree: Robot, values: Mapping[str, Any]) -> None:
         """Check ranges, and that the program can be loaded."""
         super().check(tree, values)
         if values.get('program'):

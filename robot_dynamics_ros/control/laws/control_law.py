@@ -29,7 +29,7 @@ import numpy as np
 from robot_dynamics_ros.control.trajectories.trajectory import Reference
 from robot_dynamics_ros.dynamics.sampled_loop import FeedbackLoop, Sampling
 from robot_dynamics_ros.errors import ParameterError
-from robot_dynamics_ros.model import RobotTree
+from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.parameters import Parameter, checked, defaults, require_known
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.kernel import Kernel, KernelSet, compile_kernel, effort_of
@@ -120,7 +120,7 @@ class ControlLaw(ABC):
     #: Names of parameters whose change requires a new law.
     structural: ClassVar[frozenset[str]] = frozenset()
 
-    def __init__(self, tree: RobotTree) -> None:
+    def __init__(self, tree: Robot) -> None:
         self.tree, self.external = tree, ExternalEffort(tree.n)
         self.parameters: dict[str, Any] = defaults(self.declared)
 
@@ -182,7 +182,7 @@ class ControlLaw(ABC):
         """
 
     @classmethod
-    def check(cls, tree: RobotTree, values: Mapping[str, Any]) -> None:
+    def check(cls, tree: Robot, values: Mapping[str, Any]) -> None:
         """Check parameter values without constructing the law.
 
         Args:
@@ -264,9 +264,7 @@ class ModelLaw(ControlLaw):
     #: The compiled functions that the law needs.
     outputs: ClassVar[tuple[str, ...]]
 
-    def __init__(
-        self, tree: RobotTree, kernels: KernelSet | None = None, **parameters: Any
-    ) -> None:
+    def __init__(self, tree: Robot, kernels: KernelSet | None = None, **parameters: Any) -> None:
         super().__init__(tree)
         self._kernels = kernels or compile_kernel(tree, outputs=self.outputs)
         self.parameters |= {name: x for name, x in parameters.items() if name in self.structural}
@@ -286,7 +284,7 @@ class ModelLaw(ControlLaw):
 
 def effort_terms(
     inverse_dynamics: Kernel,
-    tree: RobotTree,
+    tree: Robot,
     q: Array,
     v: Array,
     accelerations: Mapping[Any, Array],

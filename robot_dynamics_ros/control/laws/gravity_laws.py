@@ -29,7 +29,7 @@ from robot_dynamics_ros.control.laws.control_law import ModelLaw
 from robot_dynamics_ros.control.trajectories.trajectory import Reference
 from robot_dynamics_ros.dynamics import make_formulation
 from robot_dynamics_ros.dynamics.sampled_loop import FeedbackLoop
-from robot_dynamics_ros.model import RobotTree
+from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.parameters import Parameter, spread
 from robot_dynamics_ros.spatial.scalar import Array
 
@@ -97,18 +97,18 @@ class GravityCompensation(GravityLaw):
         return {'gravity': self.gravity(q), 'damping': -self._damping * v, 'wrench': wrench}
 
 
-def joint_inertia(tree: RobotTree, home: Array) -> Array:
+def joint_inertia(tree: Robot, home: Array) -> Array:
     """Return the diagonal of the mass matrix plus armature at a position, (n,), kg m^2 or kg."""
     return np.diag(inertia_matrix(tree, home)).copy()
 
 
-def inertia_matrix(tree: RobotTree, q: Array) -> Array:
+def inertia_matrix(tree: Robot, q: Array) -> Array:
     """Return the mass matrix plus armature at a position, new array of shape (n, n)."""
     return _inertia_matrix(tree, np.asarray(q, dtype=float).tobytes()).copy()
 
 
 @lru_cache(maxsize=8)  # several parts of a controller need the same result
-def _inertia_matrix(tree: RobotTree, q: bytes) -> Array:
+def _inertia_matrix(tree: Robot, q: bytes) -> Array:
     model = make_formulation('newton_euler', tree)
     return model.mass_matrix(np.frombuffer(q)) + np.diag(tree.armature)
 

@@ -44,7 +44,7 @@ from robot_dynamics_ros.dynamics.sampled_loop import (
     largest_ratio,
 )
 from robot_dynamics_ros.errors import ParameterError
-from robot_dynamics_ros.model import RobotTree
+from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.parameters import Parameter
 from robot_dynamics_ros.spatial.scalar import Array, Scalar, maximum, minimum
 from robot_dynamics_ros.symbolic.kernel import compile_function
@@ -197,7 +197,7 @@ class HandGuiding(GravityLaw):
         )
 
     @classmethod
-    def check(cls, tree: RobotTree, values: Mapping[str, Any]) -> None:
+    def check(cls, tree: Robot, values: Mapping[str, Any]) -> None:
         """Check ranges, and that the program has a row with ``contact``."""
         super().check(tree, values)
         if values.get('guiding_program'):
@@ -238,7 +238,7 @@ class HandGuiding(GravityLaw):
         return {'gravity': gravity, 'friction': moving, 'walls': walls, 'wrench': wrench}
 
 
-def surfaces_of(tree: RobotTree, program: str) -> ProgramKernel:
+def surfaces_of(tree: Robot, program: str) -> ProgramKernel:
     """Return the kernel of a program with surfaces.
 
     Raises:

@@ -58,7 +58,7 @@ from robot_dynamics_ros.dynamics.sampled_loop import (
     fastest_frequency,
     scalar_loop,
 )
-from robot_dynamics_ros.model import RobotTree
+from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.kinematics import Motion
 from robot_dynamics_ros.parameters import Parameter, spread
 from robot_dynamics_ros.spatial.jet import Jet, dot, rotation_error, stack, timed
@@ -281,7 +281,7 @@ class Impedance(ModelLaw):
         return {**parts, 'friction': self._friction_at(v, motor).copy(), 'wrench': wrench}
 
 
-def compile_springs(tree: RobotTree, frame: str) -> Any:
+def compile_springs(tree: Robot, frame: str) -> Any:
     """Compile :func:`spring_formulas`.
 
     Args:
@@ -304,7 +304,7 @@ def compile_springs(tree: RobotTree, frame: str) -> Any:
 
 
 def spring_formulas(
-    tree: RobotTree,
+    tree: Robot,
     frame: str,
     q: Array,
     v: Array,
@@ -362,7 +362,7 @@ def _modes(A: Array) -> tuple[Array, Array]:
     return lengths, U if rows >= n else B / lengths
 
 
-def _error(tree: RobotTree, frame: str, q: Array, v: Array, q_r: Array, v_r: Array) -> Jet:
+def _error(tree: Robot, frame: str, q: Array, v: Array, q_r: Array, v_r: Array) -> Jet:
     """Return the deviation of joints or frame from the reference, in the reference's axes."""
     motion = Motion(tree, q, v)
     if not frame:

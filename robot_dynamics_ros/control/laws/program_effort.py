@@ -28,7 +28,7 @@ from robot_dynamics_ros.control.laws.computed_torque import drive_settings
 from robot_dynamics_ros.control.laws.control_law import ExternalEffort, effort_terms
 from robot_dynamics_ros.dynamics.joint_terms import JointTerms, smooth_direction
 from robot_dynamics_ros.errors import ProgramError
-from robot_dynamics_ros.model import RobotTree
+from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.spatial.scalar import (
     Array,
     Scalar,
@@ -50,7 +50,7 @@ class ProgramEffort:
         kernel: The program, evaluated at the state of the efforts.
     """
 
-    def __init__(self, tree: RobotTree, inverse_dynamics: Kernel, kernel: ProgramKernel) -> None:
+    def __init__(self, tree: Robot, inverse_dynamics: Kernel, kernel: ProgramKernel) -> None:
         n = tree.n
         self._tree, self._inverse_dynamics, self._kernel = tree, inverse_dynamics, kernel
         self._zeros, self._keep, self._gravity = np.zeros((3, n))
@@ -150,7 +150,7 @@ class ProgramEffort:
 
 
 def drive_effort(
-    tree: RobotTree, model: Array, v: Array, a: Array, towards: Array, settings: Array
+    tree: Robot, model: Array, v: Array, a: Array, towards: Array, settings: Array
 ) -> tuple[Array, Array]:
     """Return efforts with armature and friction, and the sum of their excess over the limits."""
     end, v_s, part, break_away = settings

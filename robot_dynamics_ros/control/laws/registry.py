@@ -23,7 +23,7 @@ from robot_dynamics_ros.control.laws.gravity_laws import GravityCompensation, Pd
 from robot_dynamics_ros.control.laws.hand_guiding import HandGuiding
 from robot_dynamics_ros.control.laws.impedance import Impedance
 from robot_dynamics_ros.errors import ConfigurationError, UnknownNameError
-from robot_dynamics_ros.model import RobotTree
+from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.parameters import Parameter
 from robot_dynamics_ros.symbolic.kernel import KernelSet
 
@@ -126,7 +126,7 @@ def law_declared() -> tuple[Parameter, ...]:
 
 
 def make_law(
-    name: str, tree: RobotTree, kernels: KernelSet | None = None, **parameters: Any
+    name: str, tree: Robot, kernels: KernelSet | None = None, **parameters: Any
 ) -> ControlLaw:
     """Return a control law for a robot.
 

@@ -25,7 +25,7 @@ from robot_dynamics_ros.control.laws.gravity_laws import GravityCompensation, in
 from robot_dynamics_ros.control.trajectories.trajectory import Reference
 from robot_dynamics_ros.dynamics.joint_terms import JointTerms
 from robot_dynamics_ros.dynamics.sampled_loop import CONTINUOUS, FeedbackLoop, Sampling
-from robot_dynamics_ros.model import RobotTree
+from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.kernel import KernelSet, compile_kernel
 
@@ -46,7 +46,7 @@ class StopLaw(ControlLaw):
     acts_on_old_states: ClassVar[bool] = True
     has_memory: ClassVar[bool] = False  # it begins anew
 
-    def __init__(self, tree: RobotTree, kernels: KernelSet | None = None) -> None:
+    def __init__(self, tree: Robot, kernels: KernelSet | None = None) -> None:
         super().__init__(tree)
         outputs = ('inverse_dynamics', 'gravity_forces')
         self._kernels: Any = kernels or compile_kernel(tree, outputs=outputs)
@@ -73,7 +73,7 @@ class Zero(StopLaw):
 
     def __init__(
         self,
-        tree: RobotTree,
+        tree: Robot,
         kernels: KernelSet | None = None,
         share: Callable[[Array, Array], Array] | None = None,
     ) -> None:
@@ -111,7 +111,7 @@ class Damping(Gravity):
 
     def __init__(
         self,
-        tree: RobotTree,
+        tree: Robot,
         kernels: KernelSet | None = None,
         sampling: Sampling = CONTINUOUS,
     ) -> None:
@@ -124,7 +124,7 @@ class Damping(Gravity):
         out -= self.damping * v
 
 
-def stop_gains(tree: RobotTree, sampling: Sampling, w: float = FREQUENCY) -> tuple[Array, Array]:
+def stop_gains(tree: Robot, sampling: Sampling, w: float = FREQUENCY) -> tuple[Array, Array]:
     """Return K and D, shape (n,), critically damped for the inertia of each joint.
 
     Args:
@@ -176,7 +176,7 @@ class Brake(StopLaw):
 
     def __init__(
         self,
-        tree: RobotTree,
+        tree: Robot,
         kernels: KernelSet | None = None,
         limits: Array | None = None,
         share: float = 0.7,
@@ -246,7 +246,7 @@ class HoldPosition(Brake):
 
     def __init__(
         self,
-        tree: RobotTree,
+        tree: Robot,
         kernels: KernelSet | None = None,
         limits: Array | None = None,
         share: float = 0.7,

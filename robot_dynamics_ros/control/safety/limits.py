@@ -32,7 +32,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from robot_dynamics_ros.errors import ParameterError
-from robot_dynamics_ros.model import RobotTree
+from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.spatial.scalar import Array, Scalar, maximum, minimum, select, sqrt
 
 #: Time constant of the decay of the last command without a fallback, s.
@@ -282,14 +282,14 @@ class JointLimitGuard:
         ParameterError: A value is out of its range.
     """
 
-    def __init__(self, tree: RobotTree, inertia: Any, braking: float = 0.5) -> None:
+    def __init__(self, tree: Robot, inertia: Any, braking: float = 0.5) -> None:
         self.bounds = np.zeros((len(GuardBounds._fields), tree.n))
         self.active = np.zeros(tree.n)
         self.fit(tree, inertia, braking)
 
     def fit(
         self,
-        tree: RobotTree,
+        tree: Robot,
         inertia: Any,
         braking: float,
         rate: float = GUARD_RATE,

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from robot_dynamics_ros.control.drivers.port import FilteredDerivative
-from robot_dynamics_ros.model import RobotTree
+from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.spatial.scalar import Array, Scalar, maximum
 from robot_dynamics_ros.symbolic.kernel import Kernel, compile_function
 
@@ -96,7 +96,7 @@ class StateValidator:
             jumps.
     """
 
-    def __init__(self, tree: RobotTree, timeout: float, *, measured_velocity: bool = True) -> None:
+    def __init__(self, tree: Robot, timeout: float, *, measured_velocity: bool = True) -> None:
         self.timeout = timeout
         self._limit = np.minimum(VELOCITY_FACTOR * tree.velocity_limit, MAX_POSITION)
         self._fastest, self._measured = self._limit.copy(), measured_velocity
@@ -278,7 +278,7 @@ class MeasuredState:
         derivative: Filter that differentiates valid positions; None: velocities are measured.
     """
 
-    def __init__(self, tree: RobotTree, derivative: FilteredDerivative | None) -> None:
+    def __init__(self, tree: Robot, derivative: FilteredDerivative | None) -> None:
         self.q = np.zeros(tree.n)
         self.v = np.zeros(tree.n)
         self.stamp_ns, self.dt, self.last_refusal = 0, 0.0, ''

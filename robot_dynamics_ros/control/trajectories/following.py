@@ -27,7 +27,7 @@ from robot_dynamics_ros.constraints.signals import quintic_offset
 from robot_dynamics_ros.control.trajectories.spline import JointWaypoints, Points
 from robot_dynamics_ros.control.trajectories.trajectory import Reference, Trajectory
 from robot_dynamics_ros.errors import TrajectoryError
-from robot_dynamics_ros.model import RobotTree
+from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.kernel import effort_of
 
@@ -65,7 +65,7 @@ class SpeedLimit(NamedTuple):
 
 
 def speed_limit(
-    trajectory: Trajectory, tree: RobotTree, kernels: Any, limit: Array, moving: bool
+    trajectory: Trajectory, tree: Robot, kernels: Any, limit: Array, moving: bool
 ) -> SpeedLimit | None:
     """Return the speed limit of a trajectory; None if it needs no reduction.
 

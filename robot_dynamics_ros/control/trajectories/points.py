@@ -22,7 +22,7 @@ from robot_dynamics_ros.control.trajectories.spline import JointWaypoints, Knot,
 from robot_dynamics_ros.control.trajectories.trajectory import Trajectory
 from robot_dynamics_ros.errors import TrajectoryError, shown
 from robot_dynamics_ros.messages import stamp_ns
-from robot_dynamics_ros.model import RobotTree
+from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.yaml_reader import Section
 from robot_dynamics_ros.yaml_reader.parsing import file_text, parse_yaml
@@ -162,7 +162,7 @@ def trajectory_text(trajectory: Trajectory, joints: Sequence[str], step: float) 
     return _message_text(joints, [_point(*row) for row in rows])
 
 
-def add_waypoint(path: str, tree: RobotTree, position: Array, share: float) -> int:
+def add_waypoint(path: str, tree: Robot, position: Array, share: float) -> int:
     """Append a point at rest to a trajectory file; the file is replaced atomically.
 
     Args:

@@ -32,7 +32,7 @@ from robot_dynamics_ros.control.trajectories.trajectory import (
     check_limits,
 )
 from robot_dynamics_ros.errors import TrajectoryError
-from robot_dynamics_ros.model import RobotTree
+from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.spatial.scalar import Array
 
 _SECOND_NS = 1_000_000_000
@@ -64,7 +64,7 @@ class ReferenceGenerator:
         tree: The robot with limits and names.
     """
 
-    def __init__(self, tree: RobotTree) -> None:
+    def __init__(self, tree: Robot) -> None:
         self._tree = tree
         self.reference = Reference(tree.n)
         self.changes, self._joins = 0, False

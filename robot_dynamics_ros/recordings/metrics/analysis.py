@@ -25,7 +25,7 @@ from robot_dynamics_ros.errors import (
 )
 from robot_dynamics_ros.estimation.effort_model import EffortModel
 from robot_dynamics_ros.estimation.filtering import moving_joints
-from robot_dynamics_ros.model import RobotTree
+from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.arm import tool_frame
 from robot_dynamics_ros.recordings.metrics.effort import Contacts, CrossCheck, Effort, Energy
 from robot_dynamics_ros.recordings.metrics.metric import (
@@ -196,7 +196,7 @@ def analyze_bag(
 
 
 def _program(
-    settings: AnalysisSettings, reader: RecordingReader, tree: RobotTree, notes: list[str]
+    settings: AnalysisSettings, reader: RecordingReader, tree: Robot, notes: list[str]
 ) -> Program | None:
     """Return the program given by the task, else that of the controller, if any."""
     if settings.program:
@@ -259,7 +259,7 @@ class Evaluator:
 
     def __init__(
         self,
-        tree: RobotTree,
+        tree: Robot,
         settings: AnalysisSettings,
         program: Program | None = None,
         remarks: Mapping[str, str] | None = None,

@@ -25,7 +25,7 @@ from robot_dynamics_ros.estimation.accumulate import RmsPeak
 from robot_dynamics_ros.estimation.effort_model import EffortModel
 from robot_dynamics_ros.estimation.model_monitor import FormulationCheck
 from robot_dynamics_ros.estimation.residual_causes import EffortResidual
-from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.model.robot_tree import Robot
 from robot_dynamics_ros.recordings.metrics.metric import Metric, MetricRemark, Window
 from robot_dynamics_ros.recordings.outliers import TOO_MANY
 from robot_dynamics_ros.recordings.recording import Recording, format_time
@@ -290,7 +290,7 @@ class Contacts(Metric):
 
     name, judges = 'contacts', True
 
-    def __init__(self, tree: RobotTree, path: str) -> None:
+    def __init__(self, tree: Robot, path: str) -> None:
         self._tree, self._thresholds = tree, ContactThresholds.read(path, tree.joint_names)
         self._stream: ContactStream | None = None
         self._events: list[tuple[float, ContactEvent]] = []
@@ -362,7 +362,7 @@ class ContactStream:
 
     def __init__(
         self,
-        tree: RobotTree,
+        tree: Robot,
         thresholds: ContactThresholds,
         *,
         measured: bool,

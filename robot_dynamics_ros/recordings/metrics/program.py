@@ -19,7 +19,7 @@ from robot_dynamics_ros.control.setup import DEFAULTS, PARAMETERS, law_parameter
 from robot_dynamics_ros.errors import RecordingError, RobotDynamicsError
 from robot_dynamics_ros.estimation.accumulate import RmsPeak
 from robot_dynamics_ros.messages import stamp_ns
-from robot_dynamics_ros.model import RobotTree
+from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.parameters import checked
 from robot_dynamics_ros.recordings.bag.reader import BagReader
 from robot_dynamics_ros.recordings.metrics.metric import Metric, MetricRemark, Window
@@ -113,7 +113,7 @@ class ProgramMetric(Metric):
 _DIAGNOSTICS, _START = '/diagnostics', 'program_start_s'
 
 
-def recorded_start(reader: RecordingReader, tree: RobotTree) -> tuple[float | None, int]:
+def recorded_start(reader: RecordingReader, tree: Robot) -> tuple[float | None, int]:
     """Return when a controller began its program, s, and how often it did in the recording.
 
     The diagnostics of the controller say it. Without them, the program begins at the first
@@ -139,7 +139,7 @@ def recorded_start(reader: RecordingReader, tree: RobotTree) -> tuple[float | No
     return None, 0
 
 
-def _begin(tree: RobotTree, parameters: Mapping[str, Any], run: Recording, k: int) -> float:
+def _begin(tree: Robot, parameters: Mapping[str, Any], run: Recording, k: int) -> float:
     """Return when the law begins the program if it is activated at a state, s."""
     time = float(run.time[k])
     try:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from robot_dynamics_ros.estimation.accumulate import Quantiles, RmsPeak
-from robot_dynamics_ros.model import RobotTree
+from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.recordings.metrics.metric import Metric, MetricRemark, Window
 from robot_dynamics_ros.recordings.reading import UNLIMITED
 from robot_dynamics_ros.recordings.recording import (
@@ -27,7 +27,7 @@ _POSITION_TOLERANCE = 1e-6  # tolerance of the position limits, rad or m
 _SATURATION = 1.0 - 1e-9  # fraction of the effort limit from which a command is saturated
 
 
-def tool_path(tree: RobotTree, positions: Array, frame: str = 'tool') -> Array:
+def tool_path(tree: Robot, positions: Array, frame: str = 'tool') -> Array:
     """Return the tool positions in the base frame, shape (N, 3), m, for joint positions (N, n).
 
     Tool positions are NaN where a joint position is not finite.
@@ -51,7 +51,7 @@ class Tracking(Metric):
 
     name = 'tracking'
 
-    def __init__(self, tree: RobotTree, frame: str) -> None:
+    def __init__(self, tree: Robot, frame: str) -> None:
         self._tree, self._frame = tree, frame
         self._position, self._velocity = RmsPeak(tree.n), RmsPeak(tree.n)
         self._tool = RmsPeak(1)
@@ -92,7 +92,7 @@ class Tracking(Metric):
         }
 
 
-def limits_efforts(tree: RobotTree) -> bool:
+def limits_efforts(tree: Robot) -> bool:
     """Return whether the description of a recorded robot limits its efforts."""
     return bool((tree.effort_limit < UNLIMITED).all())
 
@@ -106,7 +106,7 @@ class Limits(Metric):
 
     name = 'limits'
 
-    def __init__(self, tree: RobotTree) -> None:
+    def __init__(self, tree: Robot) -> None:
         n, self._tree, self._efforts = tree.n, tree, limits_efforts(tree)
         self._effort, self._velocity = RmsPeak(n), RmsPeak(n)
         self._margin = np.full(n, np.inf)
@@ -192,7 +192,7 @@ class TrackingMetrics:
 
 
 def tracking_metrics(
-    recording: Recording, tree: RobotTree, window: tuple[float, float], frame: str = 'tool'
+    recording: Recording, tree: Robot, window: tuple[float, float], frame: str = 'tool'
 ) -> TrackingMetrics:
     """Evaluate a recorded run against its recorded reference.
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from robot_dynamics_ros.estimation.accumulate import DecimatedSeries, Envelope
 from robot_dynamics_ros.estimation.effort_model import ORIGINS
-from robot_dynamics_ros.model import RobotTree
+from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.recordings.bag.files import short_name
 from robot_dynamics_ros.recordings.metrics.metric import (
     MetricRemark,
@@ -118,13 +118,13 @@ class Curves:
         """Return 'time' (N,), s, and the curves (N, k) by name."""
         return self._envelope.series()
 
-    def arm(self, tree: RobotTree, frame: str) -> ArmAnimation:
+    def arm(self, tree: Robot, frame: str) -> ArmAnimation:
         """Return an animation of the run, with its reference as a ghost."""
         motions = measured_arm(*np.hsplit(self._positions.values, 2))
         return ArmAnimation(tree, frame, self._positions.time, motions)
 
 
-def plot_motion(plots: Plots, tree: RobotTree, series: Mapping[str, Array]) -> None:
+def plot_motion(plots: Plots, tree: Robot, series: Mapping[str, Array]) -> None:
     """Draw the tracking of a run.
 
     Args:
@@ -152,7 +152,7 @@ def plot_motion(plots: Plots, tree: RobotTree, series: Mapping[str, Array]) -> N
 
 
 def analysis_figures(
-    tree: RobotTree, series: Mapping[str, Array], figures: Mapping[str, Any]
+    tree: Robot, series: Mapping[str, Array], figures: Mapping[str, Any]
 ) -> list[tuple[str, Any]]:
     """Return headings and plotly figures of an analysis, except those without data.
 
@@ -202,7 +202,7 @@ def analysis_figures(
 
 def analysis_report(
     bag: str | os.PathLike[str],
-    tree: RobotTree,
+    tree: Robot,
     figures: Mapping[str, Any],
     findings: Sequence[MetricRemark],
     notes: Sequence[str],
@@ -267,7 +267,7 @@ def _tiles(figures: Mapping[str, Any]) -> list[tuple[str, str]]:
     return tiles
 
 
-def _joint_table(tree: RobotTree, figures: Mapping[str, Any]) -> ReportTable:
+def _joint_table(tree: Robot, figures: Mapping[str, Any]) -> ReportTable:
     tracking, effort, limits = (figures[name] for name in ('tracking', 'effort', 'limits'))
     nothing, percent = [math.nan] * tree.n, ('%', '%')
     unexplained = np.multiply(100.0, effort.get('residual_share', nothing)).tolist()

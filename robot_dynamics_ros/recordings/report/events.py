@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from robot_dynamics_ros.model import RobotTree
+from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.recordings.bag.reader import BagReader
 from robot_dynamics_ros.recordings.bag_layout import Topics
 from robot_dynamics_ros.recordings.reading import recorded_parameters
@@ -26,7 +26,7 @@ _DIAGNOSTICS, _LOOP = '/diagnostics', ': control loop'
 
 
 def run_events(
-    tree: RobotTree, series: Mapping[str, Array], figures: Mapping[str, Any]
+    tree: Robot, series: Mapping[str, Array], figures: Mapping[str, Any]
 ) -> list[Event]:
     """Return the largest errors, limits reached, gaps and contacts of a run.
 
@@ -51,7 +51,7 @@ def run_events(
 
 
 def limit_events(
-    tree: RobotTree, time: Array, position: Array, effort: Array, prefix: str = ''
+    tree: Robot, time: Array, position: Array, effort: Array, prefix: str = ''
 ) -> list[Event]:
     """Return when joints reach their limits; times (N,), positions and efforts (N, n)."""
     lower, upper = tree.position_lower - _ROUNDING, tree.position_upper + _ROUNDING
@@ -65,7 +65,7 @@ def limit_events(
     ]
 
 
-def _peaks(tree: RobotTree, tracking: Mapping[str, Any]) -> Iterator[Event]:
+def _peaks(tree: Robot, tracking: Mapping[str, Any]) -> Iterator[Event]:
     """Yield the largest errors of tool and joints."""
     if not tracking:
         return

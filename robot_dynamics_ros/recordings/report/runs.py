@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from robot_dynamics_ros.constraints.error_dynamics import DecayComparison
-from robot_dynamics_ros.model import RobotTree
+from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.arm import tool_frame
 from robot_dynamics_ros.recordings.metrics.metric import MetricRemark
 from robot_dynamics_ros.recordings.metrics.program import ProgramMetrics, ProgramRun
@@ -70,7 +70,7 @@ def program_report(title: str, lead: str, metrics: ProgramMetrics) -> Report:
 
 
 def program_figures(
-    run: ProgramRun, design: DecayComparison, recording: Recording, tree: RobotTree
+    run: ProgramRun, design: DecayComparison, recording: Recording, tree: Robot
 ) -> list[tuple[str, Any]]:
     """Return headings and plotly figures: f and its designed decay, conditioning, efforts.
 
@@ -115,9 +115,7 @@ def _plot_efforts(
     plots.add('Effort and its limit', titles, command, limits=limits)
 
 
-def replay_report(
-    title: str, tree: RobotTree, document: Mapping[str, Any], curves: Curves
-) -> Report:
+def replay_report(title: str, tree: Robot, document: Mapping[str, Any], curves: Curves) -> Report:
     """Return the report of a replay.
 
     Args:
@@ -207,7 +205,7 @@ def write_tracking_report(
     title: str,
     lead: str,
     recording: Recording,
-    tree: RobotTree,
+    tree: Robot,
     metrics: TrackingMetrics,
     frame: str = 'tool',
     notes: Sequence[str] = (),
@@ -242,7 +240,7 @@ def write_correction_report(
     path: Path,
     title: str,
     lead: str,
-    tree: RobotTree,
+    tree: Robot,
     runs: tuple[Recording, Recording],
     metrics: tuple[TrackingMetrics, TrackingMetrics],
     links: Sequence[tuple[str, str]],
@@ -287,7 +285,7 @@ def write_correction_report(
     Report(title, lead, tiles=tiles, tables=tables, figures=plots.drawn, below=below).write(path)
 
 
-def _window(recording: Recording, tree: RobotTree, metrics: TrackingMetrics) -> Recording:
+def _window(recording: Recording, tree: Robot, metrics: TrackingMetrics) -> Recording:
     """Return the rows of the evaluated window."""
     return recording.of_joints(tree.joint_names).between(metrics.start, metrics.end)
 
@@ -308,7 +306,7 @@ def _tiles(metrics: TrackingMetrics) -> list[tuple[str, str]]:
     ]
 
 
-def _table(metrics: TrackingMetrics, tree: RobotTree) -> ReportTable:
+def _table(metrics: TrackingMetrics, tree: Robot) -> ReportTable:
     return joint_table(
         tree,
         [
@@ -321,9 +319,7 @@ def _table(metrics: TrackingMetrics, tree: RobotTree) -> ReportTable:
     )
 
 
-def correction_table(
-    tree: RobotTree, before: TrackingMetrics, after: TrackingMetrics
-) -> ReportTable:
+def correction_table(tree: Robot, before: TrackingMetrics, after: TrackingMetrics) -> ReportTable:
     """Return a table of the tracking errors under the old and the new model."""
     rows = [
         (joint, f'{old:.3g} {unit}', f'{new:.3g} {unit}', ratio_text(old, new))

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from robot_dynamics_ros.geometry import LinkShape, robot_shapes
-from robot_dynamics_ros.model import RobotTree
+from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.recordings.metrics.metric import MetricRemark
 from robot_dynamics_ros.recordings.recording import format_time
 from robot_dynamics_ros.recordings.report.figures import COLOURS, GREY, plot_library
@@ -76,7 +76,7 @@ class ArmAnimation:
         motions: One or several motions at these times.
     """
 
-    tree: RobotTree
+    tree: Robot
     frame: str
     time: Array
     motions: Sequence[ArmMotion]
@@ -116,18 +116,13 @@ class ArmAnimation:
             'time': _encoded(self.time[rows] - start),
             'motions': [
                 {
-                    'positions': _encoded(self._joints(motion.positions[rows])),
+                    'positions': _encoded(self.tree.joint_positions(motion.positions[rows])),
                     'colour': motion.colour,
                     'ghost': motion.ghost,
                 }
                 for motion in self.motions
             ],
         }
-
-    def _joints(self, positions: Array) -> Array:
-        """Return the joint positions of all bodies including coupled ones, shape (N, bodies)."""
-        coupling = self.tree.coupling
-        return positions if coupling is None else positions @ coupling.rate.T + coupling.offset
 
 
 def measured_arm(positions: Array, reference: Array) -> list[ArmMotion]:
@@ -146,7 +141,7 @@ def _remark_list(remarks: Sequence[str]) -> str:
     return f'<details><summary>{summary}</summary><ul>{lines}</ul></details>'
 
 
-def _bodies(tree: RobotTree) -> list[dict[str, Any]]:
+def _bodies(tree: Robot) -> list[dict[str, Any]]:
     """Return the joint of each body relative to its parent."""
     return [
         {
@@ -154,13 +149,13 @@ def _bodies(tree: RobotTree) -> list[dict[str, Any]]:
             'R': _rounded(tree.R_PJ[i]),
             'p': _rounded(tree.p_PJ[i]),
             'axis': _rounded(tree.axis[i]),
-            'slides': bool(tree.open.prismatic[i]),
+            'slides': bool(tree.prismatic[i]),
         }
         for i in range(tree.bodies)
     ]
 
 
-def _frame(tree: RobotTree, name: str) -> dict[str, Any]:
+def _frame(tree: Robot, name: str) -> dict[str, Any]:
     frame = tree.frame(name)
     return {'body': frame.body, 'p': _rounded(frame.p_BF)}
 
@@ -169,7 +164,7 @@ def _rounded(values: Array) -> list[float]:
     return [round(x, 9) for x in np.asarray(values, dtype=float).ravel().tolist()]
 
 
-def _shapes(tree: RobotTree, shapes: Sequence[LinkShape]) -> list[dict[str, Any]]:
+def _shapes(tree: Robot, shapes: Sequence[LinkShape]) -> list[dict[str, Any]]:
     """Return surfaces in body frames, merged by body and colour."""
     groups: dict[tuple[int, Any], list[LinkShape]] = {}
     for shape in shapes:
@@ -182,7 +177,7 @@ def _shapes(tree: RobotTree, shapes: Sequence[LinkShape]) -> list[dict[str, Any]
     ]
 
 
-def _surface(tree: RobotTree, parts: Sequence[LinkShape]) -> dict[str, str]:
+def _surface(tree: Robot, parts: Sequence[LinkShape]) -> dict[str, str]:
     frames = [tree.frames[part.link] for part in parts]
     vertices = [
         part.vertices @ frame.R_BF.T + frame.p_BF
@@ -406,7 +401,7 @@ LENGTH, FORCE, NO_UNIT = ('rad', 'm'), ('N m', 'N'), ('', '')
 
 
 def joint_table(
-    tree: RobotTree, columns: Iterable[tuple[str, Sequence[float], tuple[str, str]]]
+    tree: Robot, columns: Iterable[tuple[str, Sequence[float], tuple[str, str]]]
 ) -> ReportTable:
     """Return a table with a row for each joint, from heading, values and units of the columns.
 
@@ -421,12 +416,12 @@ def joint_table(
     return ReportTable(heads, list(zip(*cells, strict=True)))
 
 
-def joint_units(tree: RobotTree, revolute: str, prismatic: str) -> list[str]:
+def joint_units(tree: Robot, revolute: str, prismatic: str) -> list[str]:
     """Return the unit of each joint, by its type."""
     return [prismatic if slides else revolute for slides in tree.joint_is_prismatic]
 
 
-def joint_titles(tree: RobotTree, revolute: str, prismatic: str) -> list[str]:
+def joint_titles(tree: Robot, revolute: str, prismatic: str) -> list[str]:
     """Return a panel title with unit for each joint."""
     units = joint_units(tree, revolute, prismatic)
     return [f'{name} [{unit}]' for name, unit in zip(tree.joint_names, units, strict=True)]
