@@ -281,8 +281,7 @@ def _whole(bag: Path, choice: RobotChoice, tree: Robot | None = None) -> tuple[R
         if tree is not None and reader.description and not choice.robot:
             require_same_robot(tree, choice.load(reader), bag)
         tree = tree or choice.load(reader)
-        (recording,) = choice.parts(reader, tree, float('inf'))
-        return recording, tree
+        return choice.run(reader, tree), tree
 
 
 def _notes(names: list[str], runs: Sequence[Recording], *, described: bool) -> list[str]:

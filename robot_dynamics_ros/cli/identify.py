@@ -58,10 +58,11 @@ from robot_dynamics_ros.identification.unknowns import DEFAULT_TERMS, TERMS
 from robot_dynamics_ros.identification.validation import Trial, implausible
 from robot_dynamics_ros.model.load import check_model
 from robot_dynamics_ros.recordings.bag_jobs import find_bags, run_with_progress
+from robot_dynamics_ros.recordings.outliers import without_outliers
 from robot_dynamics_ros.recordings.output_folder import choose_folder
 from robot_dynamics_ros.recordings.plausibility import StillError, check_recording
 from robot_dynamics_ros.recordings.recording import WHOLE, Recording, current_unit
-from robot_dynamics_ros.recordings.timing import AUTO
+from robot_dynamics_ros.recordings.timing import AUTO, parts
 
 _WORSE = 1.2  # times the residual of the nominal robot: a smaller increase may be chance
 _NOTHING = 0.1  # percent of the RMS effort: a negligible residual
@@ -209,15 +210,18 @@ def _first_moving(source: Source, effort: str) -> Recording:
     Raises:
         RecordingError: There is none, or a part up to it cannot be of this robot.
     """
+    run, _ = source.read()
+    clean, _ = without_outliers(run)
     refusals: list[StillError] = []
-    for part in source.parts([]):
+    for rows in parts(run):
+        part, measured = clean.rows(rows), effort_source(run.rows(rows), effort) == 'measured'
         try:
-            check_recording(part, source.tree, measured=effort_source(part, effort) == 'measured')
+            check_recording(part, source.tree, measured=measured)
             require_motion(part, source.tree)
         except StillError as error:
             refusals.append(error)
         else:
-            return part
+            return run.rows(rows)
     raise refusals[0]
 
 

@@ -42,7 +42,6 @@ from robot_dynamics_ros.identification.loads import (
 from robot_dynamics_ros.identification.report import identification_report, pictures
 from robot_dynamics_ros.recordings.bag.files import short_name
 from robot_dynamics_ros.recordings.output_folder import atomic_folder, choose_folder, write_json
-from robot_dynamics_ros.recordings.recording import Recording
 from robot_dynamics_ros.recordings.report.toolkit import command_line
 from robot_dynamics_ros.yaml_reader.parsing import read_yaml
 
@@ -170,23 +169,17 @@ def _payload(args: argparse.Namespace, learn: Learn) -> tuple[str, list[str]]:
     if len(args.bags) != 1:
         raise ConfigurationError('--payload', f'has {len(args.bags)} bags', 'give the loaded run')
     identified, (source, *_), _ = learn(args.unloaded or args.bags)
-    loaded = _whole(replace(source, path=str(args.bags[0])))
+    loaded = replace(source, path=str(args.bags[0])).read()[0]
     described = not args.unloaded
     gains = DriveGains.of_profile(identified.tree, 0.0 if args.given_gains else STILL_TRUSTED)
     if described:
         identified = _as_described(identified)
         gains = replace(gains, source=f'{gains.source}, arm as described')
     elif not args.given_gains:
-        gains = gains_by_weight(identified, _whole(replace(source, path=str(args.unloaded[0]))))
+        gains = gains_by_weight(identified, replace(source, path=str(args.unloaded[0])).read()[0])
     load = estimate_load(identified, loaded, args.payload, gains, described=described)
     tilt = tilt_remarks(identified.plan, args)
     return _payload_text(load), [*tilt, *_payload_sentences(load)]
-
-
-def _whole(source: Source) -> Recording:
-    """Return a bag as one recording."""
-    (recording,) = source.parts([], math.inf)
-    return recording
 
 
 def _as_described(identified: Identification) -> Identification:
@@ -238,10 +231,10 @@ def _gains(args: argparse.Namespace, learn: Learn) -> tuple[str, list[str]]:
             '--gains', 'lacks --load or --driver_profile', 'give the mass in kg, and the profile'
         )
     identified, (source, *_), _ = learn([args.gains[0]])
-    loaded = _whole(replace(source, path=str(args.gains[1])))
+    loaded = replace(source, path=str(args.gains[1])).read()[0]
     frame = args.payload or identified.tree.link_names[-1]
     gains, joints = gains_by_load(identified, loaded, frame, args.load)
-    _require_alike(gains, gains_by_weight(identified, _whole(source)), joints, args.load)
+    _require_alike(gains, gains_by_weight(identified, source.read()[0]), joints, args.load)
     text, said = _profile_text(args.driver_profile, source, identified, gains, joints)
     return text, [*tilt_remarks(identified.plan, args), *said]
 

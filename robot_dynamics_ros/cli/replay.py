@@ -39,12 +39,12 @@ from robot_dynamics_ros.parameters import help_text, require_known, require_used
 from robot_dynamics_ros.recordings.bag.files import short_name
 from robot_dynamics_ros.recordings.bag_jobs import find_bags
 from robot_dynamics_ros.recordings.metrics.effort import ContactStream
-from robot_dynamics_ros.recordings.outliers import OutlierTimes
+from robot_dynamics_ros.recordings.outliers import without_outliers
 from robot_dynamics_ros.recordings.output_folder import (
-    CsvTable,
     atomic_folder,
     choose_folder,
     flat_columns,
+    write_csv,
     write_json,
 )
 from robot_dynamics_ros.recordings.plausibility import (
@@ -54,9 +54,8 @@ from robot_dynamics_ros.recordings.plausibility import (
 )
 from robot_dynamics_ros.recordings.reading import RobotChoice
 from robot_dynamics_ros.recordings.recording import Recording, current_unit
-from robot_dynamics_ros.recordings.replay import ReplayResult, Sink, replay
+from robot_dynamics_ros.recordings.replay import ReplayResult, replay
 from robot_dynamics_ros.recordings.replay_source import REFERENCES, ReplaySource
-from robot_dynamics_ros.recordings.report.analysis import Curves
 from robot_dynamics_ros.recordings.report.runs import replay_report
 from robot_dynamics_ros.recordings.report.toolkit import ReportTable, quantity
 from robot_dynamics_ros.spatial.scalar import Array
@@ -99,37 +98,21 @@ def run_replay(args: argparse.Namespace) -> int:
     require_used(PARAMETERS, source.parameters, set_values(args.changes), '--set {}={}')
     own = source.recorded and not changes and not args.description
     tolerance = args.tolerance if args.tolerance is not None else (TOLERANCE if own else np.inf)
-    with atomic_folder(output) as work, CsvTable(work / 'rows.csv') as table:
-        n = source.tree.n
-        curves, difference, size = Curves(n), RmsPeak(n), RmsPeak(n)
-
-        def begin() -> Sink:
-            nonlocal curves, difference, size
-            table.clear()
-            curves, difference, size = Curves(n), RmsPeak(n), RmsPeak(n)
-            return sink
-
-        def sink(chunk: Recording, efforts: Array) -> None:
-            difference.take(chunk.time, efforts - chunk.effort)
-            size.take(chunk.time, chunk.effort)
-            columns = {
-                'recorded': chunk.effort,
-                'replayed': efforts,
-                'difference': efforts - chunk.effort,
-            }
-            curves(chunk, {**columns, 'reference': chunk.reference_position})
-            table.add(flat_columns(chunk, columns))
-
-        result = replay(source, tolerance, begin)
-        if not result.compared:
-            raise RecordingError(
-                f'bag {str(bag)!r}',
-                'holds no command that answers a state',
-                'record the effort command topic',
-            )
-        document = _document(source, result, difference, size, tolerance, changes)
+    result, efforts = replay(source, tolerance)
+    if not result.compared:
+        raise RecordingError(
+            f'bag {str(bag)!r}',
+            'holds no command that answers a state',
+            'record the effort command topic',
+        )
+    run, difference = source.run, efforts - source.run.effort
+    columns = {'recorded': run.effort, 'replayed': efforts, 'difference': difference}
+    document = _document(source, result, difference, tolerance, changes)
+    with atomic_folder(output) as work:
+        write_csv(work / 'rows.csv', flat_columns(run, columns.items()))
         write_json(work / 'replay.json', document)
-        report = replay_report(f'Replay of {short_name(bag)}', source.tree, document, curves)
+        title = f'Replay of {short_name(bag)}'
+        report = replay_report(title, source.tree, document, run, columns)
         report.write(work / 'report.html')
     print_report(report, output)
     return 0 if document['within_tolerance'] else EXIT_DIFFERENT
@@ -146,12 +129,11 @@ def _changes(args: argparse.Namespace) -> dict[str, Any]:
 def _document(
     source: ReplaySource,
     result: ReplayResult,
-    difference: RmsPeak,
-    size: RmsPeak,
+    difference: Array,
     tolerance: float,
     changes: Mapping[str, Any],
 ) -> dict[str, Any]:
-    worst = float(difference.peak.max())
+    away, size = (RmsPeak.of(source.run.time, x) for x in (difference, source.run.effort))
     notes = [*source.notes, *result.problems, *source.bag_notes]
     unpaired, first_unpaired = source.unpaired
     missing = result.lost + unpaired + result.refused
@@ -177,14 +159,14 @@ def _document(
         'commands_compared_share': share,
         'first_missing_at': None if math.isnan(first_missing) else first_missing,
         'states_unanswered': result.unanswered,
-        **difference.figures('rms', 'peak', 'peak_at'),
+        **away.figures('rms', 'peak', 'peak_at'),
         **size.figures('effort_rms'),
         'reference_error': result.reference_error,
         'first_difference_at': None if result.first is None else result.first[1],
         'last_difference_at': result.last,
         'commands_beyond': result.out_of_tolerance,
         'tolerance': tolerance,
-        'within_tolerance': worst <= tolerance
+        'within_tolerance': float(away.peak.max()) <= tolerance
         and not (result.out_of_tolerance or result.refused)
         and share >= LEAST_SHARE,
         'notes': notes,
@@ -217,8 +199,8 @@ def run_calibration(args: argparse.Namespace) -> int:
     samples = CalibrationSamples()
     stream = ContactStream(tree, start, measured=measured)
     others = [] if fitting is None else fitting.held_out()
-    for chunk in _chunks(bags, choice, tree):
-        for _, step, _ in stream.take(chunk):
+    for run in _runs(bags, choice, tree):
+        for _, step, _ in stream.take(run):
             if step > 0.0:
                 samples.take(step, stream.detector)
             elif step == 0.0:
@@ -245,22 +227,22 @@ def _survey(bag: Path, choice: RobotChoice) -> tuple[Robot, bool, float]:
     """Return the robot, whether its efforts were measured, and the state rate, Hz."""
     with choice.read(bag) as reader:
         tree = choice.load(reader)
-        first = next(iter(choice.parts(reader, tree)), None)
-    if first is None or len(first.time) < 2:
+        run, _ = without_outliers(choice.run(reader, tree).of_joints(tree.joint_names))
+    if len(run.time) < 2:
         raise RecordingError(f'bag {bag}', 'has fewer than two states', 'record for longer')
     with suppress(StillError, MissingError):
-        check_recording(first, tree, measured=first.has_measured, currents=True)
-    return tree, first.has_measured, 1.0 / float(np.median(np.diff(first.time)))
+        check_recording(run, tree, measured=run.has_measured, currents=True)
+    return tree, run.has_measured, 1.0 / float(np.median(np.diff(run.time)))
 
 
-def _chunks(bags: list[Path], choice: RobotChoice, tree: Robot) -> Iterator[Recording]:
+def _runs(bags: list[Path], choice: RobotChoice, tree: Robot) -> Iterator[Recording]:
+    """Yield the recordings in bags without outliers."""
     for bag in bags:
-        outliers = OutlierTimes()
         with choice.read(bag) as reader:
-            for part in choice.parts(reader, tree):
-                yield outliers.take(part.of_joints(tree.joint_names))
+            run, outliers = without_outliers(choice.run(reader, tree).of_joints(tree.joint_names))
         if problem := outliers.problem():
             raise RecordingError(f'bag {str(bag)!r}', 'has unusable states', problem)
+        yield run
 
 
 def _seen(
@@ -273,11 +255,10 @@ def _seen(
     """Return the observer samples of all recordings."""
     fitting = FitSamples()
     stream = ContactStream(tree, start, measured=measured, fitting=fitting)
-    for bag in bags:
+    for run in _runs(bags, choice, tree):
         fitting.next_recording()
-        for chunk in _chunks([bag], choice, tree):
-            for _ in stream.take(chunk):
-                pass
+        for _ in stream.take(run):
+            pass
     return fitting
 
 

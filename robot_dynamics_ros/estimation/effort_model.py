@@ -90,10 +90,10 @@ class ModelEfforts:
         """Mask of the efforts that the motion determines, shape (M, n)."""
         return ~np.any(list(self.excluded.values()), axis=0)
 
-    @property
-    def rigid(self) -> Array:
-        """Rigid-body efforts, without friction and armature, shape (M, n), N m or N."""
-        return self.parts['inertia'] + self.parts['coriolis'] + self.parts['gravity']
+    def rigid_at(self, rows: Array | slice = slice(None)) -> Array:
+        """Return rigid-body efforts, without friction and armature, shape (M, n), N m or N."""
+        inertia, coriolis, gravity = (self.parts[origin][rows] for origin in ORIGINS[:3])
+        return np.asarray(inertia + coriolis + gravity)
 
     @property
     def unexplained(self) -> Array:
@@ -188,6 +188,15 @@ class EffortModel:
         q = np.ascontiguousarray(q)
         columns = [kernels.batch('gravity_forces', q) for kernels in self._unit_gravity]
         return np.stack(columns, axis=-1)
+
+    def fitted_gravity(self, instants: Instants, modelled: ModelEfforts) -> GravityFit | None:
+        """Return the gravity fitted to the efforts at instants, see :func:`fit_gravity`."""
+        determined = modelled.determined
+        columns = [self.gravity_regressor(instants.q), modelled.residual[:, :, np.newaxis]]
+        rows = np.where(determined[:, :, np.newaxis], np.concatenate(columns, axis=-1), 0.0)
+        effort = np.square(np.where(determined, instants.effort, 0.0)).sum(axis=0)
+        gram = np.einsum('mjk,mjl->jkl', rows, rows)
+        return fit_gravity(self.tree.gravity, gram, effort, determined.sum(axis=0))
 
     def body_regressor(self, instants: Instants) -> Array:
         """Return the efforts per kg of each body, with its centre and radii, shape (M, n, b)."""

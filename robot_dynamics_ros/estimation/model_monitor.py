@@ -24,13 +24,13 @@ import numpy as np
 
 from robot_dynamics_ros.dynamics import make_formulation
 from robot_dynamics_ros.errors import ParameterError, known_name
+from robot_dynamics_ros.estimation.accumulate import ResidualSums
 from robot_dynamics_ros.estimation.effort_model import (
     EffortModel,
     GravityFit,
     Instants,
     ModelEfforts,
 )
-from robot_dynamics_ros.estimation.residual_causes import EffortResidual
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.spatial.scalar import Array
 
@@ -229,32 +229,37 @@ class ModelMonitor:
         self.tree, self.compared = tree, compare_with
         self._model = EffortModel(tree, formulation, friction=friction)
         self._check = FormulationCheck(tree, compare_with) if compare_with else None
-        self._residual = EffortResidual(self._model)
+        self._instants: list[Instants] = []
 
     def compare(self, instants: Instants) -> tuple[ModelEfforts, Array | None]:
-        """Compare M instants with the model, and accumulate the residuals.
+        """Compare M instants with the model, and keep them for the next summary.
 
         Returns:
             The model efforts, and the efforts of the other formulation, shape (M, n), N m or N, or
             None.
         """
         modelled = self._model.evaluate(instants)
-        self._residual.take(np.zeros(len(instants.row)), instants, modelled)
+        self._instants.append(instants)
         if self._check is None:
             return modelled, None
-        other = self._check.take(instants, modelled.rigid)
-        return modelled, other + (modelled.effort - modelled.rigid)
+        rigid = modelled.rigid_at()
+        return modelled, self._check.take(instants, rigid) + (modelled.effort - rigid)
 
     def summary(self) -> Summary:
         """Return the summary since the previous call, and reset."""
-        residual, self._residual = self._residual, EffortResidual(self._model)
+        n, nothing = self.tree.n, np.zeros(0)
+        none = Instants(nothing, *(nothing.reshape(0, n) for _ in range(6)))
+        instants, self._instants = Instants.joined([none, *self._instants]), []
+        modelled = self._model.evaluate(instants)
+        determined, time = modelled.determined, np.zeros(len(instants.row))
+        sums = ResidualSums.of(time, instants.effort, modelled.unexplained, determined)
         summary = Summary(
-            residual.count,
-            residual.residual.count + residual.excess.count,
-            np.nan_to_num(np.fmax(residual.residual.rms, residual.excess.rms)),
-            np.maximum(residual.residual.peak, residual.excess.peak),
+            sums.count,
+            sums.residual.count + sums.excess.count,
+            np.nan_to_num(np.fmax(sums.residual.rms, sums.excess.rms)),
+            np.maximum(sums.residual.peak, sums.excess.peak),
             0.0 if self._check is None else self._check.relative,
-            residual.gravity,
+            self._model.fitted_gravity(instants, modelled),
         )
         if self._check is not None:
             self._check.reset()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""Accumulate the residuals of a model, and find their causes by least squares and evidence.
+r"""Find the causes of the residuals of a model by least squares and evidence.
 
 Each cause is linear in few coefficients, either common to all joints (another gravity, a delay
 :math:`\delta` of the efforts, :math:`r \approx \delta\,\dot\tau`, a load at the tool, a wrong mass
@@ -27,9 +27,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from robot_dynamics_ros.estimation.accumulate import ResidualSums, RmsPeak
+from robot_dynamics_ros.estimation.accumulate import ResidualSums
 from robot_dynamics_ros.estimation.effort_model import (
-    ORIGINS,
     EffortModel,
     GravityFit,
     Instants,
@@ -49,7 +48,8 @@ from robot_dynamics_ros.estimation.hypotheses import (
 )
 from robot_dynamics_ros.spatial.scalar import Array
 
-_MAX_INSTANTS = 2000  # chunks are decimated to at most about twice as many instants
+_INSTANTS_PER_MINUTE = 2000  # decimated to at most about twice as many
+_BLOCK = 4096  # instants whose regressor is in memory at once
 _LEAST_INSTANTS = 30  # number of instants per coefficient
 _CORRELATED = 10.0  # correlated samples equivalent to one independent sample
 _EVIDENCE = 10.0  # nats: least evidence of a cause
@@ -89,51 +89,63 @@ class FoundCause(NamedTuple):
     evidence: float
 
 
-class EffortResidual(ResidualSums):
-    """Accumulates residuals, efforts and the least-squares sums of all causes over instants.
+class EffortResidual:
+    """Residuals, efforts and the least-squares sums of all causes over instants.
 
     Attributes:
         model: The effort model.
-        parts: Model efforts by origin, N m or N.
-        excluded: Number of excluded efforts by reason, shape (n,).
+        count: Number of instants.
+        residual, effort: Statistics of the efforts that the motion determines, N m or N.
         resolution: Residual relative to the effort below which no cause is found.
 
     Args:
         model: The effort model.
-        frame: Frame of a possible load; empty to try no load, None to try gravity only.
+        time: Times of the instants, shape (M,), s, increasing.
+        instants: The instants.
+        modelled: Their model efforts.
+        frame: Frame of a possible load; empty to try no load.
         resolution: See the attribute.
     """
 
     def __init__(
-        self, model: EffortModel, frame: str | None = None, resolution: float = 0.0
+        self,
+        model: EffortModel,
+        time: Array,
+        instants: Instants,
+        modelled: ModelEfforts,
+        frame: str = '',
+        resolution: float = 0.0,
     ) -> None:
-        n, self.model, self._frame = model.tree.n, model, frame
-        super().__init__(n)
-        self.resolution = resolution
-        self.parts = {origin: RmsPeak(n) for origin in ORIGINS}
-        self.excluded: dict[str, Array] = {}
-        width = len(COLUMNS) + model.tree.bodies + 1
+        self.model, self._frame, self.resolution = model, frame, resolution
+        determined = modelled.determined
+        sums = ResidualSums.of(time, instants.effort, modelled.unexplained, determined)
+        self.count, self.residual, self.effort = sums.count, sums.residual, sums.effort
+        rates: Array = np.zeros(modelled.effort.shape)
+        if len(time) > 1:
+            rates = np.gradient(modelled.effort, time, axis=0)
+        length = len(time) * float(np.median(np.diff(time))) if len(time) > 1 else 0.0
+        minutes = max(1, round(length / 60.0))
+        step = max(1, len(time) // (minutes * _INSTANTS_PER_MINUTE))
+        n, width = model.tree.n, len(COLUMNS) + model.tree.bodies + 1
         self._gram = np.zeros((n, width, width))
         self._effort, self._counts = np.zeros((2, n))
+        for start in range(0, len(time), step * _BLOCK):
+            rows = slice(start, start + step * _BLOCK, step)
+            self._add(instants.take(rows), modelled, rates[rows], determined[rows], rows)
 
-    def take(self, time: Array, instants: Instants, modelled: ModelEfforts) -> None:
-        """Add instants at times (M,), s, with their model efforts."""
-        determined = modelled.determined
-        self.add(time, instants.effort, modelled.unexplained, determined)
-        for origin, spread in self.parts.items():
-            spread.take(time, modelled.parts[origin])
-        for reason, mask in modelled.excluded.items():
-            self.excluded[reason] = self.excluded.get(reason, 0) + mask.sum(axis=0)
+    def _add(
+        self,
+        instants: Instants,
+        modelled: ModelEfforts,
+        rates: Array,
+        determined: Array,
+        rows: slice,
+    ) -> None:
+        """Add the sums of some instants."""
         if not determined.any():
             return
-        rates: Array = np.zeros(modelled.effort.shape)
-        if len(time) > 1 and (np.diff(time) > 0.0).all():
-            rates = np.gradient(modelled.effort, time, axis=0)
-        step = slice(None, None, max(1, len(time) // _MAX_INSTANTS))
-        instants, determined = instants.take(step), determined[step]
-        efforts = modelled.effort[step], modelled.rigid[step], rates[step]
-        columns = self._columns(instants, *efforts)
-        columns = np.concatenate([columns, modelled.residual[step, :, np.newaxis]], axis=-1)
+        columns = self._columns(instants, modelled.effort[rows], modelled.rigid_at(rows), rates)
+        columns = np.concatenate([columns, modelled.residual[rows, :, np.newaxis]], axis=-1)
         columns = np.where(determined[:, :, np.newaxis], columns, 0.0).transpose(1, 0, 2)
         self._gram += columns.transpose(0, 2, 1) @ columns
         self._effort += np.square(np.where(determined, instants.effort, 0.0)).sum(axis=0)
@@ -149,8 +161,6 @@ class EffortResidual(ResidualSums):
     def _columns(self, instants: Instants, effort: Array, rigid: Array, rates: Array) -> Array:
         """Return the regressor of all causes, shape (M, n, k)."""
         gravity = self.model.gravity_regressor(instants.q)
-        if self._frame is None:
-            return np.pad(gravity, ((0, 0), (0, 0), (0, self._gram.shape[1] - 4)))
         load = np.zeros((*effort.shape, 4))
         if self._frame and len(effort):
             load = self.model.load_regressor(instants, self._frame)

@@ -1,38 +1,38 @@
 # SPDX-License-Identifier: Apache-2.0
 """Identification from bags: reduce and evaluate each bag independently.
 
-Bags can be processed on any machine and in any order: all types here can be pickled. A bag is
-read in parts, so memory is bounded by the part. A failure is returned as a value, so one bag does
-not stop the others. ``prove`` validates on many bags.
+Bags can be processed on any machine and in any order: all types here can be pickled. A failure
+is returned as a value, so one bag does not stop the others. ``prove`` validates on many bags.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import partial, reduce
 from typing import Any
 
 from robot_dynamics_ros.errors import RecordingError, RobotDynamicsError
+from robot_dynamics_ros.estimation.accumulate import ResidualSums
 from robot_dynamics_ros.identification.gravity import gravity_mismatch
 from robot_dynamics_ros.identification.identify import (
     Identification,
     IdentificationPlan,
     gather,
 )
-from robot_dynamics_ros.identification.least_squares import Block, BlockStore
+from robot_dynamics_ros.identification.least_squares import Block, reduced
 from robot_dynamics_ros.identification.validation import (
-    JointResiduals,
     Residuals,
     ResidualSeries,
     Trial,
     halved,
+    percent_of,
 )
 from robot_dynamics_ros.model import Robot
-from robot_dynamics_ros.recordings.outliers import OutlierTimes
-from robot_dynamics_ros.recordings.reading import CHUNK_S, RobotChoice
+from robot_dynamics_ros.recordings.outliers import without_outliers
+from robot_dynamics_ros.recordings.reading import RobotChoice
 from robot_dynamics_ros.recordings.recording import Recording
 
 _MOST_BLOCKS = 400  # of all bags together, but at least one for each half of a bag
@@ -56,21 +56,17 @@ class Source:
     tree: Robot
     description: str = ''
 
-    def parts(self, notes: list[str], seconds: float | None = None) -> Iterator[Recording]:
-        """Yield the bag in parts; append remarks to ``notes`` after the last part.
-
-        Args:
-            notes: Receives the remarks.
-            seconds: Length of a part, s; None for ``CHUNK_S``.
+    def read(self) -> tuple[Recording, list[str]]:
+        """Return the recording, and remarks, one sentence each.
 
         Raises:
             RecordingError: The bag cannot be read.
         """
         with self.choice.read(self.path, self.tree) as reader:
-            if self.description and reader.description not in ('', self.description):
-                notes.append('has another robot description, which is not used')
-            yield from self.choice.parts(reader, self.tree, seconds or CHUNK_S)
-            notes += reader.notes
+            run = self.choice.run(reader, self.tree).of_joints(self.tree.joint_names)
+            other = self.description and reader.description not in ('', self.description)
+            notes = ['has another robot description, which is not used'] if other else []
+            return run, [*notes, *reader.notes]
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,8 +78,7 @@ class BagOutcome:
         notes: Remarks, one sentence each.
         error: Why the bag failed; empty if it did not.
         efforts: Number of effort samples used (``USED``) or excluded, by reason and joint.
-        halves: Blocks of the first halves and of the second halves of its parts, if the robot was
-            identified from it.
+        halves: Blocks of its first and second half, if the robot was identified from it.
         sums: Residuals of the nominal and the corrected robot, if they were validated on it.
     """
 
@@ -92,7 +87,7 @@ class BagOutcome:
     error: str = ''
     efforts: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     halves: tuple[Sequence[Block], Sequence[Block]] = ((), ())
-    sums: tuple[JointResiduals, ...] = ()
+    sums: tuple[ResidualSums, ...] = ()
 
     @classmethod
     def failed(cls, bag: str, reason: str) -> BagOutcome:
@@ -110,7 +105,7 @@ class BagOutcome:
 
         Empty if it was not validated; NaN for a joint that never moves.
         """
-        return [total.residuals().percent for total in self.sums]
+        return [percent_of(sums).tolist() for sums in self.sums]
 
     def with_proof(self, proof: BagOutcome) -> BagOutcome:
         """Return the result with that of the validation on the same bag."""
@@ -140,51 +135,49 @@ def blocks_per_half(bags: int) -> int:
 
 
 def gather_bag(source: Source, plan: IdentificationPlan, most: int) -> BagOutcome:
-    """Return the regression data of a bag, without parts that are too short.
+    """Return the regression data of a bag, without a half that is too short.
 
     Args:
         source: The bag.
         plan: The identification plan.
-        most: Limit of the blocks kept per half, see :class:`BlockStore`.
+        most: Limit of the blocks kept per half, see :func:`reduced`.
     """
-    stores = BlockStore(most), BlockStore(most)
-    notes: list[str] = []
     short: list[str] = []
     efforts: defaultdict[str, Counter[str]] = defaultdict(Counter)
-    outliers = OutlierTimes()
+    halves: list[list[Block]] = []
     try:
-        for part in source.parts(notes):
-            outliers.take(part.of_joints(source.tree.joint_names))
-            for store, half in zip(stores, halved(part), strict=True):
-                try:
-                    store.add(gather(half, plan, efforts))
-                except RecordingError as error:
-                    short.append(str(error))
+        run, notes = source.read()
+        _, outliers = without_outliers(run)
+        for half in halved(run):
+            try:
+                halves.append(reduced(gather(half, plan, efforts), most))
+            except RecordingError as error:
+                halves.append([])
+                short.append(str(error))
     except (RobotDynamicsError, OSError) as error:
         return BagOutcome.failed(source.path, str(error))
-    halves = stores[0].blocks, stores[1].blocks
     if not any(halves):
         return BagOutcome.failed(source.path, short[0] if short else _STILL)
     if problem := outliers.problem():
         return BagOutcome.failed(source.path, problem)
     notes += outliers.remarks()
-    return BagOutcome(source.path, tuple(notes), efforts=efforts, halves=halves)
+    return BagOutcome(source.path, tuple(notes), efforts=efforts, halves=(halves[0], halves[1]))
 
 
 def evaluate_bag(source: Source, trial: Trial) -> BagOutcome:
-    """Return the residuals of the robots of a trial on a bag, without parts that are too short."""
-    sums = trial.sums()
-    notes: list[str] = []
+    """Return the residuals of the robots of a trial on a bag."""
     short: list[str] = []
     try:
-        for part in source.parts(notes):
-            for pair in trial.series(part, short):
-                for total, series in zip(sums, pair, strict=True):
-                    total.take(series)
+        run, notes = source.read()
+        pairs = list(trial.series(run, short))
     except (RobotDynamicsError, OSError) as error:
         return BagOutcome.failed(source.path, str(error))
-    if not sums[0].count:
+    if not pairs:
         return BagOutcome.failed(source.path, short[0])
+    sums = tuple(
+        reduce(ResidualSums.merged, (series.sums for series in robot))
+        for robot in zip(*pairs, strict=True)
+    )
     return BagOutcome(source.path, tuple(notes), sums=sums)
 
 
@@ -230,16 +223,14 @@ def prove(
         partial(evaluate_bag, trial=trial),
         sources,
     )
-    totals = trial.sums()
-    for bag in evaluated:  # fixed order: same rounding
-        for total, part in zip(totals, bag.sums, strict=False):  # a failed bag has none
-            total.merge(part)
     usable = [source for source, bag in zip(sources, evaluated, strict=True) if not bag.error]
     if not usable:
         reasons = '; '.join(dict.fromkeys(bag.error for bag in evaluated))
         raise RecordingError('the bags for validation', 'have no usable data', reasons)
     series, gravity = _first_series(usable[0], identified, trial)
-    before, after = (total.residuals() for total in totals)
+    by_robot = zip(*(bag.sums for bag in evaluated if not bag.error), strict=True)
+    joints = trial.nominal.joint_names  # of the bags in fixed order: same rounding
+    before, after = (Residuals.of(joints, reduce(ResidualSums.merged, sums)) for sums in by_robot)
     evidence = Evidence((before, after), series, (*after.unproved(), *gravity))
     results = {result.bag: result for result in gathered}
     for proof in evaluated:
@@ -250,14 +241,14 @@ def prove(
 def _first_series(
     source: Source, identified: Identification, trial: Trial
 ) -> tuple[tuple[ResidualSeries, ResidualSeries], tuple[str, ...]]:
-    """Return the residual series of the first usable part of a bag, and remarks on gravity."""
-    for part in source.parts([]):
-        for pair in trial.series(part, []):
-            plan, fit = identified.plan, None
-            with suppress(RobotDynamicsError):
-                if plan.gravity is None:  # otherwise the plan has estimated it
-                    fit = gravity_mismatch(part, plan.unknowns.tree, plan.preparation)
-            if fit is None or fit.verdict in ('agrees', 'perhaps'):
-                return pair, ()
-            return pair, (fit.sentence('give --gravity {}', 'give --gravity 0 0 0'),)
+    """Return the residual series of a bag, of its first usable half, and remarks on gravity."""
+    run, _ = source.read()
+    for pair in trial.series(run, []):
+        plan, fit = identified.plan, None
+        with suppress(RobotDynamicsError):
+            if plan.gravity is None:  # otherwise the plan has estimated it
+                fit = gravity_mismatch(run, plan.unknowns.tree, plan.preparation)
+        if fit is None or fit.verdict in ('agrees', 'perhaps'):
+            return pair, ()
+        return pair, (fit.sentence('give --gravity {}', 'give --gravity 0 0 0'),)
     raise RecordingError(f'bag {source.path!r}', 'cannot be read again', 'do not change it')

@@ -26,7 +26,7 @@ Source: Gautier and Poignet 2001 (weights); Efron and Stein 1981 (jackknife); Ca
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -120,39 +120,14 @@ def merged(blocks: Sequence[Block]) -> Block:
     return Block(factors, np.sum([block.counts for block in blocks], axis=0))
 
 
-class BlockStore:
-    """Reduces a stream of blocks to a bounded number of blocks.
-
-    Consecutive blocks are merged, the same number into each, so every stored block represents the
-    same share of the stream. The result depends only on the stream.
-
-    Args:
-        most: Half the number of stored blocks at which neighbours are merged.
-    """
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._kept: list[Block] = []
-        self._waiting: list[Block] = []
-        self._share = 1  # blocks of the stream in a kept one
-
-    @property
-    def blocks(self) -> list[Block]:
-        """The stored blocks, in the order of the stream."""
-        return [*self._kept, *([merged(self._waiting)] if self._waiting else [])]
-
-    def add(self, blocks: Iterable[Block]) -> None:
-        """Add the next blocks of the stream."""
-        for block in blocks:
-            self._waiting.append(block)
-            if len(self._waiting) < self._share:
-                continue
-            self._kept.append(merged(self._waiting) if self._share > 1 else block)
-            self._waiting = []
-            if len(self._kept) == 2 * self._most:
-                pairs = zip(self._kept[::2], self._kept[1::2], strict=True)
-                self._kept = [merged(pair) for pair in pairs]
-                self._share *= 2
+def reduced(blocks: Sequence[Block], most: int) -> list[Block]:
+    """Return at most twice ``most`` blocks, each merged from as many consecutive ones."""
+    share = 1  # of consecutive blocks in one
+    while -(-len(blocks) // share) > 2 * most:
+        share *= 2
+    if share == 1:
+        return list(blocks)
+    return [merged(blocks[k : k + share]) for k in range(0, len(blocks), share)]
 
 
 def triangular(rows: Array) -> Array:

@@ -104,7 +104,7 @@ def equal_intervals(
     run = recording.of_joints(tree.joint_names)
     _require_states(len(run.time))
     _refuse_impossible(run)
-    run = without_outliers(run)
+    run, _ = without_outliers(run)
     finite = np.isfinite(run.position).all(axis=1) & np.isfinite(run.velocity).all(axis=1)
     time, q, v = run.time[finite], run.position[finite], run.velocity[finite]
     _require_states(len(time))
@@ -138,10 +138,14 @@ def _require_states(count: int) -> None:
 def require_motion(recording: Recording, tree: Robot) -> None:
     """Reject a recording in which fewer than two joints move, from which little is identified.
 
+    Args:
+        recording: A recording without outliers.
+        tree: The robot.
+
     Raises:
         StillError: Names the joint that moves.
     """
-    run = without_outliers(recording.of_joints(tree.joint_names))
+    run = recording.of_joints(tree.joint_names)
     finite = np.isfinite(np.hstack([run.position, run.velocity])).all(axis=1)
     moves = moving_joints(run.position[finite], run.velocity[finite])
     if tree.n > 1 and moves.sum() < 2:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 import numpy as np
 
@@ -49,6 +50,11 @@ class ResidualSeries:
     load: Array
     friction: Array
 
+    @property
+    def sums(self) -> ResidualSums:
+        """Statistics over all samples."""
+        return ResidualSums.of(self.time, self.effort, self.residual, self.sliding)
+
 
 @dataclass(frozen=True)
 class Residuals:
@@ -74,6 +80,23 @@ class Residuals:
     sliding: list[int]
     at_rest: list[int]
     rms_at_rest: list[float]
+
+    @classmethod
+    def of(cls, joints: Sequence[str], sums: ResidualSums) -> Residuals:
+        """Return the residuals of joints with these statistics."""
+        rms_effort, rms, at_rest = (
+            np.nan_to_num(part.rms).tolist() for part in (sums.effort, sums.residual, sums.excess)
+        )
+        return cls(
+            joints=list(joints),
+            rms_effort=rms_effort,
+            rms=rms,
+            percent=percent_of(sums).tolist(),
+            peak=sums.residual.peak.tolist(),
+            sliding=sums.residual.count.tolist(),
+            at_rest=sums.excess.count.tolist(),
+            rms_at_rest=at_rest,
+        )
 
     @property
     def worst(self) -> float:
@@ -137,7 +160,7 @@ def evaluated(recording: Recording, tree: Robot, preparation: Preparation) -> Ev
     Raises:
         UnknownNameError: The timing or effort is unknown, or a joint was not recorded.
     """
-    run = without_outliers(recording.of_joints(tree.joint_names))
+    run, _ = without_outliers(recording.of_joints(tree.joint_names))
     measured = effort_source(run, preparation.effort) == 'measured'
     effort = run.measured_effort if measured else run.effort
     late = preparation.delay
@@ -154,7 +177,7 @@ class Trial:
     Attributes:
         nominal: The robot as described.
         preparation: Preparation of the samples.
-        corrected: One robot for all, or one for each half of every part.
+        corrected: One robot for all, or one for each half of a recording.
     """
 
     nominal: Robot
@@ -168,21 +191,17 @@ class Trial:
         corrected = tuple(each.tree for each in identified)
         return cls(plan.unknowns.tree, plan.preparation, corrected)
 
-    def sums(self) -> tuple[JointResiduals, JointResiduals]:
-        """Return empty sums for the nominal and the corrected robot."""
-        return JointResiduals(self.nominal.joint_names), JointResiduals(self.nominal.joint_names)
-
     def series(
-        self, part: Recording, refused: list[str]
+        self, run: Recording, refused: list[str]
     ) -> Iterator[tuple[ResidualSeries, ResidualSeries]]:
-        """Yield residuals of the nominal and the corrected robot on a part, or on its halves.
+        """Yield residuals of the nominal and the corrected robot, of a recording or its halves.
 
         Args:
-            part: Part of a recording.
+            run: The recording.
             refused: Receives the reasons why data could not be used.
         """
-        whole = evaluated(part, self.nominal, self.preparation)
-        first = whole.time < halved(part)[1].time[0]
+        whole = evaluated(run, self.nominal, self.preparation)
+        first = whole.time < halved(run)[1].time[0]
         pieces = [whole] if len(self.corrected) == 1 else [whole.take(first), whole.take(~first)]
         for piece, tree in zip(pieces, self.corrected, strict=True):
             try:
@@ -214,51 +233,17 @@ def validate(recordings: Iterable[Recording], tree: Robot, preparation: Preparat
     Raises:
         RecordingError: There is no recording, or no part of one can be used.
     """
-    total = JointResiduals(tree.joint_names)
-    for recording in recordings:
-        total.take(evaluated(recording, tree, preparation).residuals(tree))
-    return total.residuals()
+    sums = [evaluated(one, tree, preparation).residuals(tree).sums for one in recordings]
+    if not sums:
+        raise RecordingError('validation', 'has no recording', 'give at least one')
+    return Residuals.of(tree.joint_names, reduce(ResidualSums.merged, sums))
 
 
-class JointResiduals(ResidualSums):
-    """Accumulates residual statistics over recordings.
-
-    Args:
-        joints: Joint names.
-    """
-
-    def __init__(self, joints: Sequence[str]) -> None:
-        self._joints = list(joints)
-        super().__init__(len(self._joints))
-
-    def take(self, series: ResidualSeries) -> None:
-        """Add the residuals of a recording."""
-        self.add(series.time, series.effort, series.residual, series.sliding)
-
-    def residuals(self) -> Residuals:
-        """Return the residuals over all recordings.
-
-        Raises:
-            RecordingError: No recording was added.
-        """
-        if not self.count:
-            raise RecordingError('validation', 'has no recording', 'give at least one')
-        sliding = self.residual.count
-        rms_effort, rms, at_rest = (
-            np.nan_to_num(part.rms) for part in (self.effort, self.residual, self.excess)
-        )
-        percent = 100.0 * rms / np.where(rms_effort > 0.0, rms_effort, 1.0)
-        percent = np.where(sliding > 0, percent, np.nan)
-        return Residuals(
-            joints=self._joints,
-            rms_effort=rms_effort.tolist(),
-            rms=rms.tolist(),
-            percent=percent.tolist(),
-            peak=self.residual.peak.tolist(),
-            sliding=sliding.tolist(),
-            at_rest=self.excess.count.tolist(),
-            rms_at_rest=at_rest.tolist(),
-        )
+def percent_of(sums: ResidualSums) -> Array:
+    """Return RMS residuals in percent of the RMS effort, shape (n,); NaN without a residual."""
+    effort, residual = np.nan_to_num(sums.effort.rms), np.nan_to_num(sums.residual.rms)
+    percent = 100.0 * residual / np.where(effort > 0.0, effort, 1.0)
+    return np.where(sums.residual.count > 0, percent, np.nan)
 
 
 _TOTAL = (0.5, 1.6)  # plausible range of the arm's mass, relative to nominal

@@ -202,8 +202,8 @@ _LONGEST_HOLD = 5.0  # longest hold, in median intervals
 _CUTOFF_HZ = 20.0
 _CUTOFF_SHARE = 0.1  # largest cutoff, as a fraction of the state rate
 
-#: Topic, receive times (M,), ns, and columns of messages, without those that cannot be read.
-TopicColumns = tuple[str, Array, list[Any]]
+#: Topic, places in the bag and receive times, ns, (M,), and columns of the readable messages.
+TopicColumns = tuple[str, Array, Array, list[Any]]
 
 
 class BagLayout(NamedTuple):
@@ -245,13 +245,17 @@ def run_columns(bag: BagReader, topics: Topics) -> Iterator[list[TopicColumns]]:
             columns[topic] = StateColumns(deserialize)
         else:
             columns[topic] = NumberColumns(deserialize, single=topic != topics.commands)
+    count = 0
     for block in bag.blocks(*columns):
-        times: dict[str, list[int]] = {}
+        times: dict[str, list[tuple[int, int]]] = {}
         data: dict[str, list[Any]] = {}
-        for topic, time_ns, message in block:
-            times.setdefault(topic, []).append(time_ns)
+        for place, (topic, time_ns, message) in enumerate(block, count):
+            times.setdefault(topic, []).append((place, time_ns))
             data.setdefault(topic, []).append(message)
-        yield [(t, np.array(times[t], dtype=np.int64), columns[t].groups(data[t])) for t in times]
+        count += len(block)
+        yield [
+            (t, *np.array(times[t], dtype=np.int64).T, columns[t].groups(data[t])) for t in times
+        ]
 
 
 def _first_columns(bag: BagReader, topics: Topics) -> Iterator[tuple[str, Array, Any]]:
@@ -262,7 +266,7 @@ def _first_columns(bag: BagReader, topics: Topics) -> Iterator[tuple[str, Array,
     missing = {topic for topic in topics.of_states() if bag.counts.get(topic)} - {topics.reference}
     states = 0
     for parts in run_columns(bag, topics):
-        for topic, arrival, groups in parts:
+        for topic, _, arrival, groups in parts:
             missing.discard(topic)
             for group in groups:
                 yield topic, arrival[group.places], group
@@ -299,8 +303,9 @@ def make_layout(
         if topic == topics.states:
             clocks.setdefault(group.names, []).append(np.stack([group.stamp_ns, arrived]))
             times = group.stamp_ns if group.stamp_ns.any() else arrived
-            rows = Rows(times, arrived, group.position, group.velocity, group.effort)
-            new.setdefault(group.names, []).append(times[~repeated_rows(rows)[0]])
+            columns = group.position, group.velocity, group.effort
+            repeats = repeated_rows(Rows(times, times, arrived, *columns))
+            new.setdefault(group.names, []).append(times[~repeats])
             finite.append(np.isfinite(group.velocity).all(axis=1))
         elif topic == topics.reference:
             references.append(group.stamp_ns)
@@ -320,7 +325,7 @@ def make_layout(
         for topic, kind in sorted(bag.topics.items())
         if kind in _UNREAD and bag.counts.get(topic)
     ]
-    columns = _columns(list(dict.fromkeys(chain(*clocks))), tuple(joints), described, notes)
+    names = _columns(list(dict.fromkeys(chain(*clocks))), tuple(joints), described, notes)
     stamps, arrivals = max(map(np.hstack, clocks.values()), key=np.size)  # most frequent publisher
     stamped = bool(stamps.any()) and (len(stamps) == 1 or bool(np.diff(stamps).any()))
     if not stamped:
@@ -339,12 +344,12 @@ def make_layout(
     if not by_stamp:
         notes.append('commands have no timestamp: each is paired with the last state before it')
     recorded = set(chain(*clocks))
-    orders = [command_joints, described, [name for name in described if name in recorded], columns]
+    orders = [command_joints, described, [name for name in described if name in recorded], names]
     likely = [list(names) for names in (orders[:1] if command_joints else orders[1:]) if names]
     commanded = next((names for names in likely if len(names) in sizes), likely[0])
     return BagLayout(
-        columns,
-        _command_order(sizes, columns, commanded, notes),
+        names,
+        _command_order(sizes, names, commanded, notes),
         len(commanded),
         stamped,
         by_stamp,

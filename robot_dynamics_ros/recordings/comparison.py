@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 
 from robot_dynamics_ros.errors import RecordingError
-from robot_dynamics_ros.estimation.accumulate import Envelope, RmsPeak
+from robot_dynamics_ros.estimation.accumulate import RmsPeak, envelope
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.recordings.alignment import Alignment, align, resample
 from robot_dynamics_ros.recordings.metrics.metric import MetricRemark
-from robot_dynamics_ros.recordings.metrics.tracking import Tracking, tool_path
+from robot_dynamics_ros.recordings.metrics.tracking import tool_path, tracking
+from robot_dynamics_ros.recordings.outliers import without_outliers
 from robot_dynamics_ros.recordings.plausibility import problem_of
 from robot_dynamics_ros.recordings.recording import Recording
 from robot_dynamics_ros.recordings.report.events import limit_events
@@ -78,7 +79,8 @@ def compare_runs(
     """
     one, other = (_with_efforts(run.of_joints(tree.joint_names)) for run in (first, second))
     problems = [
-        problem_of(run, tree, measured=not np.isfinite(run.effort).any()) for run in (one, other)
+        problem_of(without_outliers(run)[0], tree, measured=not np.isfinite(run.effort).any())
+        for run in (one, other)
     ]
     turns = tree.nearest_turn(other.position[0], one.position[0]) - other.position[0]
     position, reference = other.position + turns, other.reference_position + turns
@@ -117,11 +119,8 @@ def _with_efforts(run: Recording) -> Recording:
 
 def _run_figures(run: Recording, tree: Robot, frame: str) -> dict[str, Any]:
     """Return errors and efforts of one run; NaN where it has no reference."""
-    tracking, effort = Tracking(tree, frame), RmsPeak(tree.n)
-    tracking.add(run)
-    effort.take(run.time, run.effort)
+    errors, effort = tracking(run, tree, frame).figures, RmsPeak.of(run.time, run.effort)
     unknown, missing = float('nan'), [float('nan')] * tree.n
-    errors = tracking.figures()
     return {
         'rms_error': errors.get('rms_error', missing),
         'peak_error': errors.get('peak_error', missing),
@@ -133,11 +132,8 @@ def _run_figures(run: Recording, tree: Robot, frame: str) -> dict[str, Any]:
 
 def _difference(one: Recording, other: Recording, between: Array) -> dict[str, Any]:
     """Return the differences of positions, tool positions and efforts of two runs."""
-    n = len(one.joints)
-    position, distance, effort = RmsPeak(n), RmsPeak(1), RmsPeak(n)
-    position.take(one.time, other.position - one.position)
-    distance.take(one.time, between[:, np.newaxis])
-    effort.take(one.time, other.effort - one.effort)
+    differences = other.position - one.position, between[:, np.newaxis], other.effort - one.effort
+    position, distance, effort = (RmsPeak.of(one.time, values) for values in differences)
     return {
         **position.figures('rms_position', 'peak_position', 'peak_position_at'),
         'tool_rms_mm': 1e3 * float(distance.rms[0]),
@@ -252,7 +248,6 @@ def comparison_figures(
         MissingDependencyError: The plot library is not installed.
     """
     one, other = comparison.first, comparison.second
-    envelope = Envelope(500)
     columns = {
         'reference': one.reference_position,
         'difference': 1e3 * (other.position - one.position),
@@ -261,8 +256,7 @@ def comparison_figures(
         columns[f'{name} q'] = run.position
         columns[f'{name} error'] = 1e3 * (run.reference_position - run.position)
         columns[f'{name} effort'] = run.effort
-    envelope.take(one.time, columns)
-    series = envelope.series()
+    series = envelope(one.time, columns)
 
     def both(key: str) -> list[PlotLine]:
         return [

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -36,33 +37,26 @@ _SURE = 10.0  # robust standard deviations of a spike
 _SPIKE_SHARE = 1.0 / 6.0  # of the range of the efforts: currents have smaller ones of their own
 
 
-class OutlierTimes:
-    """Removes the outliers of a recording, part by part, and remembers their times."""
+class Outliers(NamedTuple):
+    """What was left out of a recording.
 
-    def __init__(self) -> None:
-        self._count = 0
-        self.states, self.efforts = list[float](), list[float]()  # s
+    Attributes:
+        total: Number of states of the recording.
+        states: Times of states that contradict their neighbours, s.
+        efforts: Times of measured efforts that deviate alone, s.
+    """
 
-    def take(self, run: Recording, own: slice = slice(None)) -> Recording:
-        """Return a part with NaN for outliers; commands are kept.
-
-        Args:
-            run: The part.
-            own: Its rows that no other part contains.
-        """
-        states, efforts = find_outliers(run), find_spikes(run.measured_effort)
-        self._count += len(run.time[own])
-        self.states += run.time[own][states[own]].tolist()
-        self.efforts += run.time[own][efforts[own].any(axis=1)].tolist()
-        return _without(run, states, efforts)
+    total: int
+    states: list[float]
+    efforts: list[float]
 
     def problem(self) -> str:
         """Return why the recording allows no verdict; empty if it does."""
         count = len(self.states)
-        if count <= TOO_MANY * self._count:
+        if count <= TOO_MANY * self.total:
             return ''
         return (
-            f'{count} of {self._count} states contradict their neighbours, the first at '
+            f'{count} of {self.total} states contradict their neighbours, the first at '
             f'{format_time(self.states[0])}: what is left allows no verdict; check driver and '
             'timestamps'
         )
@@ -80,14 +74,14 @@ class OutlierTimes:
         ]
 
 
-def without_outliers(run: Recording) -> Recording:
-    """Return a recording with NaN for outliers; commands are kept."""
-    return _without(run, find_outliers(run), find_spikes(run.measured_effort))
-
-
-def _without(run: Recording, states: Array, efforts: Array) -> Recording:
-    measured = np.where(efforts, np.nan, run.measured_effort)
-    return replace(run.without(states), measured_effort=measured)
+def without_outliers(run: Recording) -> tuple[Recording, Outliers]:
+    """Return a recording with NaN for outliers, and what they were; commands are kept."""
+    states, efforts = find_outliers(run), find_spikes(run.measured_effort)
+    times = (run.time[mask].tolist() for mask in (states, efforts.any(axis=1)))
+    found = Outliers(len(run.time), *times)
+    if efforts.any():
+        run = replace(run, measured_effort=np.where(efforts, np.nan, run.measured_effort))
+    return run.without(states), found
 
 
 def find_outliers(run: Recording) -> Array:

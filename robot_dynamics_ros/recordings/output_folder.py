@@ -15,7 +15,7 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -142,102 +142,65 @@ def write_json(path: Path, document: Any) -> None:
 
 
 def flat_columns(
-    recording: Recording, columns: Mapping[str, Array], rows: Sequence[str] = ()
+    recording: Recording, columns: Iterable[tuple[str, Array]], rows: Sequence[str] = ()
 ) -> dict[str, Array]:
-    """Return a chunk as named columns of shape (N,).
+    """Return a recording as named columns of shape (N,).
 
     Args:
-        recording: The chunk.
+        recording: The recording.
         columns: Columns added by the metrics, shape (N,), (N, n), or (N, 3) for points.
         rows: Names of the rows of a constraint program.
     """
-    joints = recording.joints
+    names = {'tool': _AXES, 'program': _AXES, 'constraint': rows}
     flat = {'time': recording.time}
-    for name, values in {
-        'position': recording.position,
-        'velocity': recording.velocity,
-        'reference_velocity': recording.reference_velocity,
-        **columns,
-    }.items():
+    own = ((x, getattr(recording, x)) for x in ('position', 'velocity', 'reference_velocity'))
+    for name, values in (*own, *columns):
         if values.ndim == 1:
             flat[name] = values
             continue
-        labels: Sequence[str] = joints
-        if name in ('tool', 'program'):
-            labels = _AXES
-        elif name == 'constraint':
-            labels = rows
-        for i, label in enumerate(labels):
-            flat[f'{name}.{label}'] = values[:, i]
+        for label, column in zip(names.get(name, recording.joints), values.T, strict=True):
+            flat[f'{name}.{label}'] = column
     return flat
 
 
-class CsvTable:
-    """Context manager that writes rows as CSV, with numbers at full precision.
+def write_csv(path: Path, columns: Mapping[str, Array], every: int = 1) -> None:
+    """Write columns as CSV, with numbers at full precision and empty non-finite entries.
 
     Args:
         path: The file.
+        columns: Columns of equal length by name.
         every: Write every ``every``-th row only.
     """
-
-    def __init__(self, path: Path, every: int = 1) -> None:
-        self._every, self._count = every, 0
-        self._file: Any = path.open('w', encoding='utf-8', newline='\n')
-        self._rows = csv.writer(self._file, lineterminator='\n')
-
-    def __enter__(self) -> CsvTable:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._file.close()
-
-    def clear(self) -> None:
-        """Drop all rows written so far."""
-        self._file.seek(0)
-        self._file.truncate()
-        self._count = 0
-
-    def add(self, columns: Mapping[str, Array]) -> None:
-        """Write rows, with empty fields for non-finite entries."""
-        if not self._count:
-            self._rows.writerow(columns)
-        table = np.column_stack(list(columns.values()))
-        first = -self._count % self._every
-        self._count += len(table)
-        chosen = table[first :: self._every]
-        for start in range(0, len(chosen), _BLOCK):
-            rows = chosen[start : start + _BLOCK]
-            self._rows.writerows(np.where(np.isfinite(rows), rows.astype(object), '').tolist())
+    with path.open('w', encoding='utf-8', newline='\n') as file:
+        table = csv.writer(file, lineterminator='\n')
+        table.writerow(columns)
+        for block in _blocks([column[::every] for column in columns.values()], _BLOCK):
+            rows = np.column_stack(block)
+            table.writerows(np.where(np.isfinite(rows), rows.astype(object), '').tolist())
 
 
-class ParquetTable:
-    """Context manager that writes all rows as Parquet.
+def write_parquet(path: Path, columns: Mapping[str, Array]) -> None:
+    """Write columns as Parquet.
 
     Args:
         path: The file.
+        columns: Columns of equal length by name.
 
     Raises:
         MissingDependencyError: pyarrow is not installed.
     """
+    arrow, parquet = pyarrow()
+    fields = arrow.schema([(name, arrow.from_numpy_dtype(x.dtype)) for name, x in columns.items()])
+    with parquet.ParquetWriter(path, fields) as writer:
+        for block in _blocks(list(columns.values()), 64 * _BLOCK):
+            rows = dict(zip(columns, map(np.ascontiguousarray, block), strict=True))
+            writer.write_table(arrow.table(rows))
 
-    def __init__(self, path: Path) -> None:
-        self._arrow, self._parquet = pyarrow()
-        self._path = path
-        self._writer: Any = None
 
-    def __enter__(self) -> ParquetTable:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._writer is not None:
-            self._writer.close()
-
-    def add(self, columns: Mapping[str, Array]) -> None:
-        """Write rows as a row group."""
-        table = self._arrow.table({name: np.asarray(x) for name, x in columns.items()})
-        if self._writer is None:
-            self._writer = self._parquet.ParquetWriter(self._path, table.schema)
-        self._writer.write_table(table)
+def _blocks(columns: Sequence[Array], rows: int) -> Iterator[list[Array]]:
+    """Yield the columns in blocks of rows."""
+    for start in range(0, len(columns[0]), rows):
+        yield [column[start : start + rows] for column in columns]
 
 
 def pyarrow() -> tuple[Any, Any]:

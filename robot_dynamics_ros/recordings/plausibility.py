@@ -9,7 +9,6 @@ from robot_dynamics_ros.errors import RecordingError
 from robot_dynamics_ros.estimation.filtering import moving_joints
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.joint_limits import TURN
-from robot_dynamics_ros.recordings.outliers import without_outliers
 from robot_dynamics_ros.recordings.recording import Recording, format_time
 from robot_dynamics_ros.recordings.series import correlation
 from robot_dynamics_ros.recordings.timing import longest_piece
@@ -47,7 +46,7 @@ def check_recording(
     """Reject a recording that cannot be of this robot in SI units, in any command that judges it.
 
     Args:
-        recording: The recording, in the units and signs of the model.
+        recording: The recording without outliers, in the units and signs of the model.
         tree: The robot.
         measured: Whether to check the measured efforts, rather than the commanded ones.
         currents: Whether efforts are currents with unknown torque constants.
@@ -60,7 +59,6 @@ def check_recording(
     run = recording.of_joints(tree.joint_names)
     _check_turns(run.position, tree)
     _check_frozen(run, measured=measured)
-    run = without_outliers(run)
     period = float(np.median(np.diff(run.time))) if len(run.time) > 1 else 0.0
     run = longest_piece(run, period)
     if len(run.time) < _LEAST_STATES:

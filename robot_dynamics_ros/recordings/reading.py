@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read recordings from bags, whole or in chunks of bounded memory, and load their robot."""
+"""Read recordings from bags in one pass, and load their robot."""
 
 from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -16,38 +16,40 @@ from robot_dynamics_ros.control.drivers.conversion import DriverConversion
 from robot_dynamics_ros.control.drivers.profile import load_driver_profile
 from robot_dynamics_ros.description.shipped import robot_file
 from robot_dynamics_ros.errors import ModelError, RecordingError, RobotDynamicsError
-from robot_dynamics_ros.estimation.filtering import differentiate, half_width
+from robot_dynamics_ros.estimation.filtering import differentiate
 from robot_dynamics_ros.messages import NANO
 from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.model.robot_tree import STANDARD_GRAVITY, Robot
 from robot_dynamics_ros.recordings.bag.reader import BagReader
-from robot_dynamics_ros.recordings.bag_layout import (
-    TopicColumns,
-    choose_topics,
-    make_layout,
-    run_columns,
-)
+from robot_dynamics_ros.recordings.bag_layout import choose_topics, make_layout, run_columns
+from robot_dynamics_ros.recordings.growing_table import GrowingTable
 from robot_dynamics_ros.recordings.recording import (
-    WALL_CLOCK,
     WHOLE,
     Recording,
     format_time,
     in_model_units,
     recorded_driver,
     recorded_names,
-    span_origin,
+    times_of,
     unwrapped,
 )
-from robot_dynamics_ros.recordings.stream_alignment import Rows, StateAlignment, ValueAlignment
+from robot_dynamics_ros.recordings.stream_alignment import (
+    Counts,
+    JointMerger,
+    Pairs,
+    Rows,
+    Values,
+    pair,
+    usable_rows,
+)
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.yaml_reader.parsing import yaml_mapping
 
-#: Part of a bag in memory at once, s: what is usual in a part bounds what is an outlier.
-CHUNK_S = 60.0
 UNLIMITED = 1e12  #: N m or N, if the description gives no effort limit
 
 #: Longest delay of a command or reference after its state, in the order of the bag, ns.
 _MAX_DELAY_NS = NANO
+_SURELY_PAST = 20  # states in a block, beyond the end of what is read
 _REPORTED_SHARE = 0.01  # fraction of unpaired commands above which they are reported
 _PERIOD_S = 20.0  # sample interval if the states give none, s
 _ROUNDING_S = 1e-9
@@ -66,16 +68,8 @@ def read_recording(path: str | os.PathLike[str], **choices: Any) -> Recording:
     Raises:
         RecordingError: The bag cannot be read, or has no states.
     """
-    (recording,) = read_chunks(path, float('inf'), **choices)
-    return recording
-
-
-def read_chunks(
-    path: str | os.PathLike[str], seconds: float = CHUNK_S, **choices: Any
-) -> Iterator[Recording]:
-    """Read a run in chunks of about ``seconds`` s, see :meth:`RecordingReader.chunks`."""
     with RecordingReader(path, **choices) as reader:
-        yield from reader.chunks(seconds)
+        return reader.read()
 
 
 class RecordingReader:
@@ -92,9 +86,11 @@ class RecordingReader:
         description: URDF text in the bag, or empty.
         parameters: First parameters of the controller by name; empty if there are none.
         layout: How the messages are converted to rows.
-        counts: Counts of rejected and unusual states so far.
         remarks: Further remarks on how the bag is read, one sentence each.
-        odd_commands: Number of commands with another number of values so far.
+        counts: Counts of rejected and unusual states; as all below, of what was read.
+        odd_commands: Number of commands with another number of values.
+        problems: What is wrong with the commands, one sentence each.
+        unpaired: Number of commands without a state of their own, and the time of the first, s.
 
     Args:
         path: The bag's folder, or one of its files.
@@ -140,7 +136,9 @@ class RecordingReader:
             raise
         self._every, self.remarks = every_state, list[str]()
         self._spellings = (tuple(reference_joints) or self.layout.joints, self.layout.joints)
-        self._start()
+        self.counts, self.odd_commands = Counts(), 0
+        self.problems, self._losses = tuple[str, ...](), list[str]()
+        self.unpaired = 0, math.nan
 
     def _text(self, topic: str) -> str:
         """Return the first text of a topic; empty if there is no readable one."""
@@ -153,186 +151,152 @@ class RecordingReader:
     def __exit__(self, *_: object) -> None:
         self.bag.__exit__()
 
-    def _start(self) -> None:
-        """Start to read, with nothing buffered."""
-        topics, layout, n = self.topics, self.layout, len(self.layout.joints)
-        self._states = StateAlignment(layout.joints, layout.stamped, every=self._every)
-        self.counts = self._states.counts
-        self._parts: list[Rows] = []
-        self._previous = Rows.empty(n)
-        self.odd_commands, self._not_finite = 0, list[int]()
-        self._unreadable = dict.fromkeys(topics.of_states(), 0)
-        self._references = ValueAlignment(2 * n, layout.reference_hold_ns)
-        # Columns filled by each topic of commands.
-        fills = {
-            topic: [layout.joints.index(joint)]
-            for joint in sorted(
-                layout.joints, key=len
-            )  # the topic of 'arm/j1' is not that of 'j1'
-            if (topic := topics.command_topic(joint))
-        }
-        if topics.commands:
-            fills = {topics.commands: list(range(n))}
-        hold, by_arrival = layout.command_hold_ns, not layout.by_stamp
-        self._commands = {
-            topic: (ValueAlignment(len(columns), hold, by_arrival=by_arrival), columns)
-            for topic, columns in fills.items()
-        }
-
     @property
     def notes(self) -> tuple[str, ...]:
-        """Remarks so far, one sentence each; complete once the whole bag was read."""
-        notes = [*self.remarks, *self.bag.losses, *self.layout.notes, *self.counts.notes()]
-        if self.odd_commands and self.layout.order:
-            width = f'{self.odd_commands} commands do not have {self.layout.width} values'
-            notes.append(f'{width}: left out')
-        notes += [
-            f'{count} messages on {topic} cannot be used: left out'
-            for topic, count in self._unreadable.items()
-            if count
-        ]
-        for topic, (alignment, _) in self._commands.items():
-            if alignment.unpaired > _REPORTED_SHARE * alignment.received:
-                count = f'{alignment.unpaired} of {alignment.received} commands on {topic}'
-                why = 'several for one state, or for a state that is missing'
-                notes.append(f'{count} have no state of their own: {why}')
-        return tuple(notes)
+        """Remarks, one sentence each; complete once the bag was read."""
+        layout, counts = self.layout, self.counts
+        return (*self.remarks, *self.bag.losses, *layout.notes, *counts.notes(), *self._losses)
 
-    @property
-    def problems(self) -> tuple[str, ...]:
-        """What is wrong with the recorded commands so far, one sentence each."""
-        if not self._not_finite:
-            return ()
-        first = format_time(self._not_finite[0] / NANO)
-        return (f'{len(self._not_finite)} commands are not finite, the first at {first}',)
-
-    @property
-    def unpaired(self) -> tuple[int, float]:
-        """Number of commands without a state of their own so far, and the time of the first, s."""
-        alignments = [alignment for alignment, _ in self._commands.values()]
-        times = [one.first_unpaired_ns for one in alignments if one.first_unpaired_ns is not None]
-        count = max((one.unpaired for one in alignments), default=0)
-        return count, min(times) / NANO if times else math.nan
-
-    def chunks(self, seconds: float = CHUNK_S) -> Iterator[Recording]:
-        """Yield the run in successive chunks of about ``seconds`` s.
-
-        The rows do not depend on the chunk length (bit for bit; differentiated velocities to
-        rounding). At most one chunk and a few seconds are in memory. ``notes`` of a chunk are
-        those so far.
+    def read(self, span: tuple[float, float] = WHOLE) -> Recording:
+        """Return the run up to the end of a span; see ``Recording.within`` to cut its begin.
 
         Raises:
             RecordingError: No state can be used.
         """
-        self._start()
-        empty, held = True, max(2 * _MAX_DELAY_NS, self._margin_ns)
-        for block in run_columns(self.bag, self.topics):
-            self._add(block)
-            while self._span_ns() >= seconds * NANO + held:
-                yield self._pop_rows(round(seconds * NANO))
-                empty = False
-        rest = self._states.flush()
-        self._parts += [rest] if len(rest.stamp_ns) else []
-        if self._parts:
-            yield self._pop_rows(None)
-        elif empty:
-            reasons = '; '.join(self.notes) or 'every state is incomplete'
+        rows, references, commands = self._columns(span)
+        rows, shifts, self.counts = usable_rows(rows, every=self._every)
+        if not len(rows.stamp_ns):
             raise RecordingError(
-                f'bag {str(self.bag.path)!r}', 'has no state that can be used', reasons
+                f'bag {str(self.bag.path)!r}',
+                'has no state that can be used',
+                '; '.join(self.notes) or 'every state is incomplete',
             )
-
-    def _span_ns(self) -> int:
-        """Return the time from the first to the last buffered state, ns; -1 if there is none."""
-        if not self._parts:
-            return -1
-        return int(self._parts[-1].stamp_ns[-1] - self._parts[0].stamp_ns[0])
-
-    def _add(self, block: list[TopicColumns]) -> None:
-        """Buffer the columns of a block, states first."""
-        parts = sorted(block, key=lambda part: part[0] != self.topics.states)
-        for topic, arrival, groups in parts:
-            self._unreadable[topic] += len(arrival) - sum(len(group.places) for group in groups)
-            if topic == self.topics.states:
-                rows = self._states.take(groups, arrival)
-                self._parts += [rows] if len(rows.stamp_ns) else []
-                continue
-            for group in groups:
-                if topic == self.topics.reference:
-                    self._add_references(group, arrival[group.places])
-                elif topic in self._commands:
-                    self._add_commands(topic, group.data, arrival[group.places])
-
-    def _add_references(self, group: Any, arrived: Array) -> None:
-        joints = next((row for row in self._spellings if set(row) <= set(group.names)), None)
-        if joints is not None:
-            columns = [group.names.index(name) for name in joints]
-            values = np.hstack([group.position[:, columns], group.velocity[:, columns]])
-            self._references.take(group.stamp_ns + self._states.shift_ns, arrived, values)
-
-    def _add_commands(self, topic: str, data: Array, arrived: Array) -> None:
-        several = topic == self.topics.commands
-        order, width = (list(self.layout.order), self.layout.width) if several else ([0], 1)
-        if order and data.shape[1] == width:
-            times = arrived + self._states.shift_ns
-            self._commands[topic][0].take(times, arrived, data[:, order])
-            self._not_finite += times[~np.isfinite(data[:, order]).all(axis=1)].tolist()
-        else:
-            self.odd_commands += len(data)
-
-    def _pop_rows(self, span_ns: int | None) -> Recording:
-        """Remove and return the rows of the first ``span_ns`` ns; all if None."""
-        buffered = Rows.joined(self._parts)
-        count = len(buffered.stamp_ns)
-        if span_ns is not None:
-            count = int(np.searchsorted(buffered.stamp_ns, buffered.stamp_ns[0] + span_ns))
-        rows, rest = buffered.take(slice(0, count)), buffered.take(slice(count, None))
-        velocity = self._velocity(rows, rest)
-        until = int(rest.arrival_ns[0]) if len(rest.arrival_ns) else None
+        layout, n = self.layout, len(self.layout.joints)
+        shifted = replace(references, stamp_ns=references.stamp_ns + shifts.at(references.place))
+        reference = pair(rows, shifted, layout.reference_hold_ns).values
         effort = np.full(rows.position.shape, np.nan)
-        shape = max(1, len(self._commands)), len(rows.stamp_ns)
-        answers = np.full(shape, -1, dtype=np.int64)
-        for i, (alignment, columns) in enumerate(self._commands.values()):
-            effort[:, columns], answers[i] = alignment.pair(rows, until)
-        reference, _ = self._references.pair(rows, until)
-        self._previous, self._parts = rows, [rest] if len(rest.stamp_ns) else []
-        reference_position, reference_velocity = np.hsplit(reference, 2)
+        answer, answered = np.full(len(rows.stamp_ns), -1), np.ones(len(rows.stamp_ns), dtype=bool)
+        wrong, first_unpaired = list[int](), list[int]()
+        for (topic, columns), given in zip(self._fills().items(), commands, strict=True):
+            given = replace(given, stamp_ns=given.arrival_ns + shifts.at(given.place))
+            paired = pair(rows, given, layout.command_hold_ns, by_arrival=not layout.by_stamp)
+            effort[:, columns] = paired.values
+            answer, answered = (
+                np.maximum(answer, paired.arrival_ns),
+                answered & (paired.arrival_ns >= 0),
+            )
+            wrong += given.stamp_ns[~np.isfinite(given.values).all(axis=1)].tolist()
+            self._note_unpaired(topic, paired, len(given.stamp_ns))
+            if paired.first_unpaired_ns is not None:
+                first_unpaired.append(paired.first_unpaired_ns)
+                self.unpaired = max(self.unpaired[0], paired.unpaired), min(first_unpaired) / NANO
+        if wrong:
+            first = format_time(wrong[0] / NANO)
+            self.problems = (f'{len(wrong)} commands are not finite, the first at {first}',)
         return Recording(
-            joints=self.layout.joints,
+            joints=layout.joints,
             time=rows.stamp_ns / NANO,
             position=rows.position,
-            velocity=velocity,
+            velocity=self._velocity(rows),
             effort=effort,
-            reference_position=reference_position,
-            reference_velocity=reference_velocity,
+            reference_position=reference[:, :n],
+            reference_velocity=reference[:, n:],
             description=self.description,
             notes=self.notes,
             measured_effort=rows.effort,
             stamp_ns=rows.stamp_ns,
             arrival_ns=rows.arrival_ns,
-            answer_ns=np.where((answers >= 0).all(axis=0), answers.max(axis=0), -1),
+            answer_ns=np.where(answered, answer, -1),
             parameters=self._parameters,
         )
 
-    @property
-    def _margin_ns(self) -> int:
-        """How far the velocity of a state depends on its neighbours, ns."""
-        cutoff = self.layout.cutoff
-        return math.ceil(half_width(cutoff) * NANO) if cutoff else 0
+    def _fills(self) -> dict[str, list[int]]:
+        """Return the columns that each topic of commands fills."""
+        topics, joints = self.topics, self.layout.joints
+        if topics.commands:
+            return {topics.commands: list(range(len(joints)))}
+        names = sorted(joints, key=len)  # the topic of 'arm/j1' is not that of 'j1'
+        found = {topics.command_topic(joint): [joints.index(joint)] for joint in names}
+        return {topic: columns for topic, columns in found.items() if topic}
 
-    def _velocity(self, rows: Rows, rest: Rows) -> Array:
+    def _columns(self, span: tuple[float, float]) -> tuple[Rows, Values, list[Values]]:
+        """Decode all states, references, and commands by topic, up to the end of a span."""
+        topics, layout, n = self.topics, self.layout, len(self.layout.joints)
+        merger, rows = JointMerger(layout.joints, stamped=layout.stamped), Rows.empty(n)
+        states, references = GrowingTable(rows), GrowingTable(Values.empty(2 * n))
+        commands = {
+            x: GrowingTable(Values.empty(len(which))) for x, which in self._fills().items()
+        }
+        unreadable, odd, count, end = dict.fromkeys(topics.of_states(), 0), 0, 0, math.nan
+        for block in run_columns(self.bag, topics):
+            for topic, place, arrival, groups in block:
+                usable = sum(len(group.places) for group in groups)
+                unreadable[topic] += len(arrival) - usable
+                count += len(arrival)
+                if topic == topics.states:
+                    rows = merger.rows(groups, place, arrival)
+                    states.append(rows)
+                    continue
+                for group in groups:
+                    times = place[group.places], arrival[group.places]
+                    if topic == topics.reference:
+                        self._add_references(references, group, *times)
+                    elif not self._add_commands(commands, topic, group.data, *times):
+                        odd += len(group.data)
+            if math.isnan(end) and len(rows.stamp_ns):
+                last = float(rows.stamp_ns.max()) / NANO
+                end = times_of(span, last)[1] * NANO + _MAX_DELAY_NS
+            if len(rows.stamp_ns) > _SURELY_PAST and rows.stamp_ns.min() > end:
+                break  # not for a single state that came too early
+        self.odd_commands = odd
+        lost = [f'{odd} commands do not have {layout.width} values: left out'] if odd else []
+        self._losses = lost if layout.order else []
+        self._losses += [
+            f'{count} messages on {topic} cannot be used: left out'
+            for topic, count in unreadable.items()
+            if count
+        ]
+        return states.joined(), references.joined(), [x.joined() for x in commands.values()]
+
+    def _add_references(
+        self, references: GrowingTable[Values], group: Any, place: Array, arrived: Array
+    ) -> None:
+        joints = next((row for row in self._spellings if set(row) <= set(group.names)), None)
+        if joints is not None:
+            columns = [group.names.index(name) for name in joints]
+            values = np.hstack([group.position[:, columns], group.velocity[:, columns]])
+            references.append(Values(place, group.stamp_ns, arrived, values))
+
+    def _add_commands(
+        self,
+        commands: Mapping[str, GrowingTable[Values]],
+        topic: str,
+        data: Array,
+        place: Array,
+        arrived: Array,
+    ) -> bool:
+        """Append commands; return whether they have the expected number of values."""
+        several = topic == self.topics.commands
+        order, width = (list(self.layout.order), self.layout.width) if several else ([0], 1)
+        usable = bool(order) and data.shape[1] == width
+        if usable and topic in commands:
+            commands[topic].append(Values(place, arrived, arrived, data[:, order]))
+        return usable
+
+    def _note_unpaired(self, topic: str, paired: Pairs, received: int) -> None:
+        if paired.unpaired > _REPORTED_SHARE * received:
+            count = f'{paired.unpaired} of {received} commands on {topic}'
+            why = 'several for one state, or for a state that is missing'
+            self._losses.append(f'{count} have no state of their own: {why}')
+
+    def _velocity(self, rows: Rows) -> Array:
         """Return the velocities, differentiated from the positions if not recorded."""
         cutoff = self.layout.cutoff
         if not cutoff:
             return rows.velocity
-        first, margin = rows.stamp_ns[0], self._margin_ns
-        before = self._previous.take(self._previous.stamp_ns >= first - margin)
-        after = rest.take(rest.stamp_ns <= rows.stamp_ns[-1] + margin)
-        near = Rows.joined([before, rows, after])
-        time = (near.stamp_ns - first) / NANO
-        q, columns = near.position.copy(), list(self._turning)
-        q[:, columns] = np.unwrap(q[:, columns], axis=0)
-        velocity = differentiate(time, q, cutoff, self.layout.period or _PERIOD_S)
-        return velocity[len(before.stamp_ns) : len(before.stamp_ns) + len(rows.stamp_ns)]
+        time, q = (rows.stamp_ns - rows.stamp_ns[0]) / NANO, rows.position.copy()
+        q[:, self._turning] = np.unwrap(q[:, self._turning], axis=0)
+        return differentiate(time, q, cutoff, self.layout.period or _PERIOD_S)
 
 
 def recorded_parameters(text: str) -> dict[str, Any]:
@@ -399,35 +363,39 @@ class RobotChoice:
         """Return the driver conversion for a robot; None if recorded in SI by the same names."""
         return recorded_driver(self.driver_profile, self.recorded_joints, tree)
 
-    def parts(
-        self, reader: RecordingReader, tree: Robot, seconds: float = CHUNK_S
-    ) -> Iterator[Recording]:
-        """Yield the chunks within the span, in the joint names and units of the model.
+    def run(self, reader: RecordingReader, tree: Robot) -> Recording:
+        """Return the run within the span, in the joint names and units of the model.
 
         Raises:
             RecordingError: The span holds no state, or no state can be used.
             UnknownNameError: A joint was not recorded.
         """
-        driver, origin, empty = self.driver(tree), math.nan, True
-        before: Array | None = None
-        for part in reader.chunks(seconds):
-            if math.isnan(origin):
-                origin = span_origin(float(part.time[0]))
-            start, end = (bound + origin * (bound < WALL_CLOCK) for bound in self.span)
-            start, end = start - _ROUNDING_S, end + _ROUNDING_S
-            inside = (part.time >= start) & (part.time <= end)
-            if inside.any():
-                empty = False
-                run = in_model_units(part if inside.all() else part.rows(inside), driver)
-                run = unwrapped(run, tree, before)
-                before = run.position[-1]
-                yield run
-        if empty:
+        return self.within(self.converted(reader.read(self.span), tree))
+
+    def converted(self, run: Recording, tree: Robot) -> Recording:
+        """Return a recording in the joint names and units of the model.
+
+        Raises:
+            UnknownNameError: A joint was not recorded.
+        """
+        return unwrapped(in_model_units(run, self.driver(tree)), tree)
+
+    def within(self, run: Recording) -> Recording:
+        """Return the part of a recording within the span.
+
+        Raises:
+            RecordingError: The span holds no state.
+        """
+        start, end = times_of(self.span, float(run.time[0]))
+        first = int(np.searchsorted(run.time, start - _ROUNDING_S))
+        last = int(np.searchsorted(run.time, end + _ROUNDING_S, side='right'))
+        if last <= first:
             raise RecordingError(
                 f'the part from {format_time(self.span[0])} to {format_time(self.span[1])}',
                 'holds no state',
                 'correct --from and --to, or what follows @ in --validate',
             )
+        return run.rows(slice(first, last))
 
     def load(self, reader: RecordingReader) -> Robot:
         """Load the robot, with ``UNLIMITED`` efforts if the description gives no limits.

@@ -261,13 +261,19 @@ def span_origin(first: float) -> float:
     return first if first > WALL_CLOCK else 0.0
 
 
-def unwrapped(run: Recording, tree: Robot, before: Array | None = None) -> Recording:
+def times_of(span: tuple[float, float], first: float) -> tuple[float, float]:
+    """Return the first and last time of a span of a recording whose first time is given, s."""
+    origin = span_origin(first)
+    start, end = (bound + origin * (bound < WALL_CLOCK) for bound in span)
+    return start, end
+
+
+def unwrapped(run: Recording, tree: Robot) -> Recording:
     """Return a recording whose continuous joints turn on instead of jumping by whole turns.
 
     Args:
         run: A recording in the units of the model.
         tree: The model.
-        before: Positions before the first state, shape (k,); None if there are none.
 
     Returns:
         The recording; its reference is that nearest to the positions.
@@ -276,11 +282,9 @@ def unwrapped(run: Recording, tree: Robot, before: Array | None = None) -> Recor
     columns = np.array([turning.get(name, False) for name in run.joints])
     if not columns.any():
         return run
-    q = run.position if before is None else np.vstack([before, run.position])
-    finite = np.isfinite(q).all(axis=1)
-    straight = q.copy()
-    straight[np.ix_(finite, columns)] = np.unwrap(q[np.ix_(finite, columns)], axis=0)
-    position = straight[len(q) - len(run.time) :]
+    finite = np.isfinite(run.position).all(axis=1)
+    position = run.position.copy()
+    position[np.ix_(finite, columns)] = np.unwrap(position[np.ix_(finite, columns)], axis=0)
     turns = np.rint((position - run.reference_position) / TURN) * columns
     reference = run.reference_position + TURN * np.where(columns, turns, 0.0)
     return replace(run, position=position, reference_position=reference)

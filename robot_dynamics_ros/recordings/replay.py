@@ -30,9 +30,8 @@ from robot_dynamics_ros.control.streamed import STREAMED
 from robot_dynamics_ros.control.topics import STREAMS
 from robot_dynamics_ros.control.trajectories.points import read_trajectory
 from robot_dynamics_ros.errors import RobotDynamicsError
-from robot_dynamics_ros.recordings.recording import NANO, Recording, format_time
+from robot_dynamics_ros.recordings.recording import NANO, format_time
 from robot_dynamics_ros.recordings.replay_source import Event, RecordedReference, ReplaySource
-from robot_dynamics_ros.recordings.timing import with_neighbours
 from robot_dynamics_ros.spatial.scalar import Array
 
 #: Receive time of all states: state timeouts are replayed from recorded events, not a clock.
@@ -72,8 +71,9 @@ class _State(NamedTuple):
         return event.time < (self.stamp if event.stamped else self.now)
 
 
-def _states(source: ReplaySource, run: Recording, count: int) -> Iterator[_State]:
-    """Yield the first ``count`` states of a recording, which includes the next one if any."""
+def _states(source: ReplaySource) -> Iterator[_State]:
+    """Yield the states of a recording."""
+    run = source.run
     clock = run.arrival_ns if source.by_arrival else run.stamp_ns
     period = int(np.median(np.diff(clock))) if len(clock) > 1 else 1
     steps = np.diff(run.stamp_ns)[:, np.newaxis] / NANO
@@ -92,8 +92,7 @@ def _states(source: ReplaySource, run: Recording, count: int) -> Iterator[_State
         answered,
         recorded,
     )
-    plain = (x[:count].tolist() if x.ndim == 1 else x[:count] for x in columns)
-    return map(_State, *plain)
+    return map(_State, *(x.tolist() if x.ndim == 1 else x for x in columns))
 
 
 @dataclass
@@ -139,9 +138,6 @@ class ReplayResult:
 _Order = tuple[tuple[Event, ...], str]
 _Change = Callable[[Event, ReplayResult], Event]
 
-#: Called with a chunk and the replayed efforts, shape (N, n), NaN if none.
-Sink = Callable[[Recording, Array], None]
-
 
 class _Replay:
     """One replay of a recording.
@@ -170,23 +166,21 @@ class _Replay:
         self._known_fault: Exception | None = None  # of a locked joint that moved
         self._result = ReplayResult()
 
-    def run(self, sink: Sink = lambda chunk, efforts: None) -> ReplayResult:
-        """Replay the recording, and return the result."""
-        for run, own in with_neighbours(self._source.chunks(), 0, 1):
-            efforts = np.full(run.position[own].shape, np.nan)
-            for k, state in enumerate(_states(self._source, run, own.stop)):
-                if self._is_running:
-                    self._apply(state)
-                if not (state.answered or self._is_running):
-                    self._observe(state)
-                elif state.answered and self._computes_effort(state):
-                    efforts[k] = self._session.loop.effort
-                    self._compare(state, efforts[k])
-                elif self._is_running:
-                    self._result.unanswered += 1
-                self._row += 1
-            sink(run.rows(own), efforts)
-        return self._result
+    def run(self) -> tuple[ReplayResult, Array]:
+        """Return the result, and the replayed efforts, shape (N, n), NaN where there are none."""
+        efforts = np.full(self._source.run.position.shape, np.nan)
+        for row, state in enumerate(_states(self._source)):
+            self._row = row
+            if self._is_running:
+                self._apply(state)
+            if not (state.answered or self._is_running):
+                self._observe(state)
+            elif state.answered and self._computes_effort(state):
+                efforts[row] = self._session.loop.effort
+                self._compare(state, efforts[row])
+            elif self._is_running:
+                self._result.unanswered += 1
+        return self._result, efforts
 
     @property
     def _is_running(self) -> bool:
@@ -312,45 +306,42 @@ _DELAY_NS = 200_000_000  # longer than the latency of any message
 _POSTPONED = 4  # how often to postpone a streamed message past the first deviation
 
 
-def replay(source: ReplaySource, tolerance: float, begin: Callable[[], Sink]) -> ReplayResult:
+def replay(source: ReplaySource, tolerance: float) -> tuple[ReplayResult, Array]:
     """Replay a recording with the order of events that agrees best with its commands.
 
     Args:
         source: The recording.
         tolerance: Tolerance of the commands, N m or N; infinite to keep the order of events
             given by their times.
-        begin: Returns the receiver of the rows of a replay, and drops those of earlier ones. It is
-            called again only if another order agrees better than the first.
+
+    Returns:
+        The result, and the replayed efforts, shape (N, n), N m or N; NaN where there are none.
 
     Raises:
         RobotDynamicsError: A parameter is invalid, or the recording cannot be read.
     """
-    first: _Order = tuple(source.events), 'running' if source.started_before else ''
-    best = _Best(source, tolerance, first, _Replay(source, first, tolerance).run(begin()))
+    best = _Best(source, tolerance)
     if tolerance < np.inf:
         best.improve()
-    if best.order is first:
-        return best.result
-    return _Replay(source, best.order, tolerance).run(begin())
+    return best.result, best.efforts
 
 
 class _Best:
-    """The order of events that agrees best so far, and the result of its replay."""
+    """The order of events that agrees best so far, and result and efforts of its replay."""
 
-    def __init__(
-        self, source: ReplaySource, tolerance: float, order: _Order, result: ReplayResult
-    ) -> None:
+    def __init__(self, source: ReplaySource, tolerance: float) -> None:
         self._source, self._tolerance = source, tolerance
-        self.order, self.result = order, result
+        self.order: _Order = tuple(source.events), 'running' if source.started_before else ''
+        self.result, self.efforts = _Replay(source, self.order, tolerance).run()
 
     def improve(self) -> None:
         """Try other orders until all commands agree."""
         for order in self._others():
             if self.result.first is None:
                 break
-            result = _Replay(self._source, order, self._tolerance).run()
+            result, efforts = _Replay(self._source, order, self._tolerance).run()
             if result.agreement > self.result.agreement:
-                self.order, self.result = order, result
+                self.order, self.result, self.efforts = order, result, efforts
 
     def _others(self) -> Iterator[_Order]:
         """Yield orders to try, each a variant of the best one until then."""

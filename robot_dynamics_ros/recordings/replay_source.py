@@ -6,7 +6,6 @@ Also the recorded reference, which can replace the trajectories.
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -167,9 +166,10 @@ class ReplaySource:
             older than all states; else None.
         reference_shows_answer: Whether a state with a reference but no command counts as answered.
         notes: Remarks about the replay, one sentence each.
-        bag_notes: Remarks about the bag; complete once ``chunks`` was read.
+        run: The recording in model order and units, up to a restart of the clock.
+        bag_notes: Remarks about the bag.
         unpaired: Number of commands without a state since the first state, and the time of the
-            first of them, s; likewise.
+            first of them, s.
 
     Args:
         bag: The bag.
@@ -192,8 +192,6 @@ class ReplaySource:
         reference: str = 'auto',
     ) -> None:
         self._bag, self.changes, self.notes = bag, changes, list[str]()
-        self.bag_notes: tuple[str, ...] = ()
-        self.unpaired = 0, math.nan
         with RecordingReader(bag, namespace=namespace) as reader:
             stored, topics, layout = reader.parameters, reader.topics, reader.layout
             self.recorded, self.by_arrival = bool(stored), not layout.by_stamp
@@ -230,6 +228,7 @@ class ReplaySource:
             self.tree, _ = robot_and_driver(merged, described)
             self.notes.append('joints without states are locked: choose with --set joints=[...]')
         self._arguments = self._reader_arguments(namespace)
+        self.run = self._read()
         if self.tree.locked and self.recorded:
             self.events += self._locked_events(LockedJointWatch(self.tree, merged))
             self.events.sort(key=lambda event: event.time)
@@ -238,8 +237,8 @@ class ReplaySource:
                 f'the controller used the shipped robot {merged["robot"]!r}, which differs from '
                 'the description in the bag; --description selects another'
             )
-        first_ns, starts_elsewhere, moves = self._summarize_references()
-        self.first_reference = self._early_reference(first, first_ns)
+        starts_elsewhere, moves = self._summarize_references()
+        self.first_reference = self._early_reference(first)
         self.started_before = self.recorded and starts_elsewhere
         if self.started_before:
             self.notes.append('the controller began before the first state in the bag')
@@ -278,20 +277,17 @@ class ReplaySource:
             'reference_joints': self.tree.joint_names,
         }
 
-    def chunks(self) -> Iterator[Recording]:
-        """Yield the recording in model order and units, up to a restart of the clock."""
+    def _read(self) -> Recording:
+        """Return the recording in model order and units, up to a restart of the clock."""
         with RecordingReader(self._bag, **self._arguments) as reader:
-            for chunk in reader.chunks():
-                restarts = reader.counts.restart_ns
-                converted = in_model_units(chunk, self.driver)
-                if restarts and converted.stamp_ns[-1] >= restarts[0]:
-                    yield converted.rows(converted.stamp_ns < restarts[0])
-                    note = 'time went back in the bag: replayed up to there'
-                    self.notes += [] if note in self.notes else [note]
-                    break
-                yield converted
+            run = in_model_units(reader.read(), self.driver)
             self.bag_notes = reader.notes
             self.unpaired = (reader.unpaired[0] + reader.odd_commands, reader.unpaired[1])
+            restarts = reader.counts.restart_ns
+        if not restarts or run.stamp_ns[-1] < restarts[0]:
+            return run
+        self.notes.append('time went back in the bag: replayed up to there')
+        return run.rows(slice(0, int(np.searchsorted(run.stamp_ns, restarts[0]))))
 
     def _locked_events(self, watch: LockedJointWatch) -> Iterator[Event]:
         """Yield an event whenever a locked joint leaves its configured position or returns to it.
@@ -324,34 +320,26 @@ class ReplaySource:
         moved.adopt(watch)
         return moved
 
-    def _early_reference(self, first: Any, first_ns: int) -> tuple[int, Array] | None:
+    def _early_reference(self, first: Any) -> tuple[int, Array] | None:
         """Return timestamp and positions of the first reference if older than all states."""
         by_name, joints = _positions(first), self.tree.joint_names
-        if not set(joints) <= by_name.keys() or stamp_ns(first) >= first_ns:
+        if not set(joints) <= by_name.keys() or stamp_ns(first) >= self.run.stamp_ns[0]:
             return None
         return stamp_ns(first), np.array([by_name[name] for name in joints])
 
-    def _summarize_references(self) -> tuple[int, bool, bool]:
-        """Read the recording until the reference moves.
+    def _summarize_references(self) -> tuple[bool, bool]:
+        """Return whether the reference begins elsewhere than the arm, and whether it moves.
 
-        Returns:
-            The timestamp of the first state, ns; whether the first reference differs from the
-            positions of its state and the previous one; and whether the reference moves.
+        Elsewhere are the positions of neither the state of the first reference nor the one before.
         """
-        first_ns, elsewhere = -1, False
-        first: Array | None = None
-        before: list[Array] = []
-        for chunk in self.chunks():
-            first_ns = int(chunk.stamp_ns[0]) if first_ns < 0 else first_ns
-            finite = np.flatnonzero(np.isfinite(chunk.reference_position).all(axis=1))
-            if first is None and finite.size:
-                k, first = finite[0], chunk.reference_position[finite[0]]
-                near = [chunk.position[k], *(chunk.position[k - 1 : k] if k else before)]
-                elsewhere = all(float(np.abs(first - q).max()) > _NEAR for q in near)
-            if first is not None and (chunk.reference_position[finite] != first).any():
-                return first_ns, elsewhere, True
-            before = [chunk.position[-1]]
-        return first_ns, elsewhere, False
+        reference, position = self.run.reference_position, self.run.position
+        finite = np.flatnonzero(np.isfinite(reference).all(axis=1))
+        if not finite.size:
+            return False, False
+        k, first = finite[0], reference[finite[0]]
+        near = position[max(0, k - 1) : k + 1]
+        elsewhere = bool((np.abs(first - near).max(axis=1) > _NEAR).all())
+        return elsewhere, bool((reference[finite] != first).any())
 
 
 def _positions(message: Any) -> dict[str, float]:

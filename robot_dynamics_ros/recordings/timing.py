@@ -14,16 +14,15 @@ more consistent under equal intervals, given by a line fitted to all timestamps.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import reduce
-from itertools import chain, pairwise
+from itertools import pairwise, starmap
 
 import numpy as np
 
 from robot_dynamics_ros.errors import UnknownNameError
 from robot_dynamics_ros.estimation.effort_model import Instants, smooth_sign
-from robot_dynamics_ros.estimation.filtering import LowPass, low_pass, noise_cutoff
+from robot_dynamics_ros.estimation.filtering import LowPass, low_pass, moving_joints, noise_cutoff
 from robot_dynamics_ros.recordings.recording import NANO, Recording
 from robot_dynamics_ros.recordings.series import interpolate_columns
 from robot_dynamics_ros.spatial.scalar import Array
@@ -40,6 +39,7 @@ _SOLVED, _SAMPLED, _COARSE = 1e-5, 1e-3, 0.05  # resolution of efforts: of steps
 _REGULAR = 1e-6  # tolerance of equal steps, as a fraction of the period
 _EVEN_RATIO = 0.9  # ratio of residuals below which equal intervals are assumed
 _MIN_STATES = 16  # steps or states
+PART_S = 60.0  #: of a recording, by which it is chosen how to evaluate all of it, s
 #: Longest step that is interpolated, in periods; a longer one is a gap.
 BRIDGED = 4.5
 
@@ -109,7 +109,7 @@ def find_timing(
     """Infer the sample timing of a recording.
 
     Args:
-        recording: Some seconds with motion.
+        recording: Some seconds with motion, see :func:`first_motion`.
         commanded: Whether the efforts are commands (zero-order hold), rather than measured.
         name: One of ``TIMINGS``, or 'auto' to infer it from the recording.
         cutoff: Cutoff of the filter, Hz; None for no filter, or 'auto' to choose it by the noise.
@@ -137,6 +137,26 @@ def find_timing(
     reason = f'{why}: {TIMINGS[chosen]}{noise}{stamps}'
     used = None if filtered is None else float(filtered)
     return SampleTiming(chosen, period, even, used, residual, trapezoidal_residual, reason)
+
+
+def parts(run: Recording) -> Iterator[slice]:
+    """Yield the rows of each part of ``PART_S`` of a recording, whose clock may jump."""
+    part = ((run.time - run.time[0]) / PART_S).astype(np.int64)
+    edges = np.flatnonzero(np.diff(part)) + 1
+    yield from starmap(slice, pairwise([0, *edges.tolist(), len(run.time)]))
+
+
+def first_motion(run: Recording) -> Recording:
+    """Return the first part of a recording in which a joint moves; else the first part."""
+    for rows in parts(run):
+        part = run.rows(rows)
+        finite = np.isfinite(np.hstack([part.position, part.velocity])).all(axis=1)
+        if (
+            finite.sum() >= _MIN_STATES
+            and moving_joints(part.position[finite], part.velocity[finite]).any()
+        ):
+            return part
+    return run.rows(next(parts(run)))
 
 
 def _cutoff(recording: Recording, period: float, timing: str) -> float | None:
@@ -328,25 +348,3 @@ def _resampled(
 
     _, *columns = vars(smooth).values()
     return Instants(instants.row[keep], *map(line, columns))
-
-
-def with_neighbours(
-    chunks: Iterable[Recording], before: int, after: int
-) -> Iterator[tuple[Recording, slice]]:
-    """Yield each chunk padded with rows of its neighbours, and the slice of its own rows.
-
-    Args:
-        chunks: Successive parts of a recording.
-        before: Number of rows needed before a chunk.
-        after: Number of rows needed after a chunk.
-    """
-    tail: list[Recording] = []
-    held: Recording | None = None
-    for chunk in chain(chunks, (None,)):
-        if held is not None:
-            head = [] if chunk is None else [chunk.rows(slice(0, after))]
-            start = sum(len(part.time) for part in tail)
-            own = slice(start, start + len(held.time))
-            yield reduce(Recording.followed_by, [*tail, held, *head]), own
-            tail = [held.rows(slice(max(0, len(held.time) - before), None))]
-        held = chunk

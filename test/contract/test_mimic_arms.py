@@ -36,7 +36,7 @@ from robot_dynamics_ros.kinematics.tool_task import ScaraTask
 from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.model.findings import mass_matrix_fault
 from robot_dynamics_ros.parameters import defaults
-from robot_dynamics_ros.recordings.metrics.tracking import Limits
+from robot_dynamics_ros.recordings.metrics.tracking import limits
 from robot_dynamics_ros.recordings.plausibility import check_recording
 from robot_dynamics_ros.recordings.recording import Recording
 from robot_dynamics_ros.ros.node_parameters import EMULATOR
@@ -111,9 +111,7 @@ def outside(j: int):
 
 
 def of_limits(j: int) -> str:
-    metric, run = Limits(TREE), motion(0.2)
-    metric.add(replace(run, position=outside(j)))
-    return metric.findings()[0].text
+    return limits(replace(motion(0.2), position=outside(j)), TREE).findings[0].text
 
 
 def of_program(j: int) -> str:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import csv
 import json
 from dataclasses import replace
+from functools import reduce
 from pathlib import Path
 
 import numpy as np
@@ -18,8 +19,9 @@ from robot_dynamics_ros.__main__ import main
 from robot_dynamics_ros.dynamics.registry import FORMULATIONS
 from robot_dynamics_ros.errors import RecordingError, UnknownNameError
 from robot_dynamics_ros.model import load_robot
-from robot_dynamics_ros.recordings.metrics.analysis import AnalysisSettings, Evaluator, analyze_bag
-from robot_dynamics_ros.recordings.reading import RecordingReader, RobotChoice, read_recording
+from robot_dynamics_ros.recordings.metrics.analysis import AnalysisSettings, analyze_bag, evaluate
+from robot_dynamics_ros.recordings.reading import RobotChoice, read_recording
+from robot_dynamics_ros.recordings.recording import Recording
 from robot_dynamics_ros.recordings.report.figures import PlotLine, panels
 
 DATA = Path(__file__).resolve().parents[2].parent / 'shared' / 'data'
@@ -285,45 +287,20 @@ def test_noise_is_filtered_without_delay_and_the_cutoff_is_told(measured, rng, t
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize('noise', [0.0, 1e-3])
-def test_the_figures_do_not_depend_on_the_chunks(noise, rng, tmp_path):
-    bag = smooth_arm(tmp_path / 'bag', rng, noise, measured=False)
-    found = []
-    for seconds in (0.9, float('inf')):
-        with RecordingReader(bag) as reader:
-            tree = load_robot(reader.description)
-            evaluator = Evaluator(
-                tree, AnalysisSettings(timing='continuous'), remarks=reader.bag.remarks
-            )
-            evaluator.evaluate(reader.chunks(seconds))
-            found.append(evaluator.figures())
-    if noise:  # the cut-off is determined in the first chunk, and may differ
-        assert found[0]['timing']['cutoff_hz'] is not None
-    else:
-        for key in ('residual_rms', 'residual_peak', 'evaluated', 'effort_rms'):
-            assert found[0]['effort'][key] == pytest.approx(found[1]['effort'][key], rel=1e-9)
-        assert found[0]['energy'] == pytest.approx(found[1]['energy'], rel=1e-6)
-    assert found[0]['tracking'] == found[1]['tracking'] == {}
-    assert found[0]['rates']['states'] == found[1]['rates']['states'] == 4000
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize('integrated', [True, False])
-def test_the_timing_is_told_by_the_first_chunk_that_moves(integrated, rng, tmp_path):
+def test_the_timing_is_told_by_the_first_minute_that_moves(integrated, rng, tmp_path):
     bag = tmp_path / 'bag'
     RecordedArm(4000).bag(bag) if integrated else smooth_arm(bag, rng, 1e-3, measured=True)
     run, evaluations = read_recording(bag), []
-    rest = [at_rest(run.rows(slice(1000)), rng, 0.0 if integrated else 1e-3)] * 3
+    rest = at_rest(run.rows(np.arange(60_000) % 1000), rng, 0.0 if integrated else 1e-3)
     tree = load_robot(run.description)
-    for chunks in ([run], [*rest, run], rest):
-        evaluator = Evaluator(tree, AnalysisSettings())
-        evaluator.evaluate(in_sequence(chunks))
-        evaluations.append(evaluator.figures())
+    for parts in ([run], [rest, run], [rest]):
+        evaluations.append(evaluate(in_sequence(parts), tree, AnalysisSettings()).figures)
     timing = [figures['timing'] for figures in evaluations]
     assert timing[1] == timing[0]
     assert timing[0]['name'] == ('semi_implicit' if integrated else 'sampled')
     assert np.isnan(timing[2]['semi_implicit_remainder']) or timing[2] != timing[0]
-    assert [figures['rates']['states'] for figures in evaluations] == [4000, 7000, 3000]
+    assert [figures['rates']['states'] for figures in evaluations] == [4000, 64_000, 60_000]
 
 
 def at_rest(run, rng, noise: float):
@@ -332,13 +309,11 @@ def at_rest(run, rng, noise: float):
     return replace(run, position=position, velocity=noise * rng.normal(size=shape))
 
 
-def in_sequence(chunks):
-    """Yield chunks, each beginning a period behind the last."""
-    begin = 0
-    for chunk in chunks:
-        stamps = chunk.stamp_ns - chunk.stamp_ns[0] + begin
-        begin = int(stamps[-1]) + MS
-        yield replace(chunk, stamp_ns=stamps, time=1e-9 * stamps)
+def in_sequence(parts):
+    """Return the parts as one recording with a state every millisecond."""
+    run = reduce(Recording.followed_by, parts)
+    stamps = MS * np.arange(len(run.time))
+    return replace(run, stamp_ns=stamps, time=1e-9 * stamps)
 
 
 # Energy, rates, limits, programs ----------------------------------------------------------------
@@ -603,7 +578,7 @@ def test_a_window_is_evaluated_alone_and_an_empty_one_is_refused(tmp_path):
     choice = RobotChoice(span=(0.2, 0.4))
     assert analyzed(bag, robot=choice).figures['rates']['states'] == 201
     with choice.read(bag) as reader:
-        (part,) = choice.parts(reader, choice.load(reader))
+        part = choice.run(reader, choice.load(reader))
     assert part.time[[0, -1]].tolist() == [0.2, 0.4]
     with pytest.raises(RecordingError, match='from 5 s to 6 s: holds no state'):
         analyzed(bag, robot=RobotChoice(span=(5.0, 6.0)))

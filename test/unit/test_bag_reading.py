@@ -6,6 +6,7 @@ from __future__ import annotations
 import shutil
 import sqlite3
 import struct
+import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -33,9 +34,10 @@ from urdf_text import joint, link, robot
 
 from robot_dynamics_ros.errors import RecordingError, UnknownNameError
 from robot_dynamics_ros.model import load_robot
+from robot_dynamics_ros.recordings import growing_table, reading
 from robot_dynamics_ros.recordings.bag.reader import BagReader, BagWriter
 from robot_dynamics_ros.recordings.columns import NumberColumns, StateColumns
-from robot_dynamics_ros.recordings.reading import read_chunks, read_recording
+from robot_dynamics_ros.recordings.reading import RecordingReader, read_recording
 
 DATA = Path(__file__).resolve().parents[2].parent / 'shared' / 'data'
 COLUMNS = (
@@ -99,16 +101,35 @@ def test_columns_of_every_form_are_the_numbers_that_were_written(form, tmp_path)
     assert np.isnan(run.measured_effort).all()
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize('seconds', [0.05, 0.7, 10.0])
-def test_chunks_are_the_whole_cut_in_parts(seconds, tmp_path):
-    bag = write(tmp_path / 'bag', Motion(6000).messages())
+def test_columns_in_files_are_those_in_memory(tmp_path, monkeypatch):
+    bag = write(tmp_path / 'bag', Motion(3000).messages())
     whole = read_recording(bag)
-    first, *others = read_chunks(bag, seconds)
-    for part in others:
-        assert part.time[0] > first.time[-1]
-        first = first.followed_by(part)
-    assert same(first, whole)
+    monkeypatch.setattr(growing_table, 'IN_MEMORY', 50_000)
+    monkeypatch.setattr(tempfile, 'tempdir', str(tmp_path))
+    mapped = read_recording(bag)
+    assert isinstance(mapped.measured_effort.base.base, np.memmap)
+    assert same(mapped, whole)
+    assert list(tmp_path.iterdir()) == [bag], 'a file without a name vanishes by itself'
+
+
+@pytest.mark.parametrize('end', [0.5, 2.0])
+def test_nothing_is_read_behind_the_end_of_a_span(end, tmp_path, monkeypatch):
+    bag, blocks = write(tmp_path / 'bag', Motion(20_000).messages()), []
+    columns = reading.run_columns
+
+    def counted(*given):
+        for block in columns(*given):
+            blocks.append(block)
+            yield block
+
+    monkeypatch.setattr(reading, 'run_columns', counted)
+    whole = read_recording(bag)
+    count = len(blocks)
+    with RecordingReader(bag) as reader:
+        run = reader.read((0.0, end))
+    assert len(blocks) - count < 0.5 * count
+    assert run.time[-1] >= end
+    assert same(run, whole.rows(slice(len(run.time))))
 
 
 @pytest.mark.slow

@@ -21,7 +21,7 @@ from robot_dynamics_ros.constraints.signals import Constant
 from robot_dynamics_ros.dynamics import energy
 from robot_dynamics_ros.dynamics.formulation import Formulation
 from robot_dynamics_ros.dynamics.registry import FORMULATIONS
-from robot_dynamics_ros.recordings.metrics.metric import Metric, Window
+from robot_dynamics_ros.recordings.metrics import analysis, metric
 from robot_dynamics_ros.ros.executables import declared_parameters
 from robot_dynamics_ros.symbolic.operation_counts import operation_counts
 
@@ -31,7 +31,7 @@ PAGE = Path(__file__).resolve().parents[2] / 'docs' / 'extending.md'
 def shown(name: str, *more: Any) -> Any:
     """Return a class of the page, executed with the names of some modules."""
     blocks = re.findall(r'```python\n(.*?)```', PAGE.read_text(encoding='utf-8'), re.DOTALL)
-    (code,) = (block for block in blocks if f'class {name}(' in block)
+    (code,) = (block for block in blocks if f'class {name}(' in block or f'def {name}(' in block)
     names: dict[str, Any] = {'ClassVar': ClassVar, 'np': np}
     for module in more:
         names |= vars(module) if hasattr(module, '__file__') else {module.__name__: module}
@@ -89,14 +89,15 @@ def test_a_robot_of_ones_own_needs_one_file(tmp_path):
     assert ControllerSession(load_robot(mine), given).loop.settings.state_timeout_s == 0.5
 
 
-def test_the_metric_gives_a_figure_and_a_column():
+def test_the_metric_gives_a_figure_and_a_column(monkeypatch):
     arm = sample('rp')
     q = periodic_motion(1, 2, 1.0, 1e-3, swing=0.1)
     run = semi_implicit_run(arm, Drives([0, 0], [0, 0], [0, 0], [0, 0]), q, 1e-3)
-    metric = shown('Smoothness', Metric)(2)
-    columns = metric.take(Window(run, None, None, None))
+    smoothness, tree = shown('smoothness', metric), load_robot(arm.xml, effort_limit=1e3)
+    monkeypatch.setitem(analysis.METRICS, 'smoothness', smoothness)
+    found = analysis.evaluate(run, tree, analysis.AnalysisSettings())
     step = np.diff(run.effort, axis=0)
+    columns = dict(found.columns())
     np.testing.assert_array_equal(columns['effort_step'], np.vstack([np.zeros(2), step]))
     by_hand = np.sqrt(np.nansum(step**2, axis=0) / len(run.time))
-    np.testing.assert_allclose(metric.figures()['rms_step'], by_hand, rtol=1e-12)
-    assert metric.findings() == []
+    np.testing.assert_allclose(found.figures['smoothness']['rms_step'], by_hand, rtol=1e-12)

@@ -15,7 +15,7 @@ from recorded_arm import RecordedArm
 from synthetic_runs import measured_arm, measured_run, sinusoids
 
 from robot_dynamics_ros.model import load_robot
-from robot_dynamics_ros.recordings.metrics.analysis import AnalysisSettings, Evaluator
+from robot_dynamics_ros.recordings.metrics.analysis import AnalysisSettings, evaluate
 from robot_dynamics_ros.recordings.reading import read_recording
 from robot_dynamics_ros.recordings.timing import find_timing
 
@@ -46,9 +46,8 @@ def disturbed(recording, rng, jitter: float, lost: float = 0.01, glitches: int =
 
 
 def evaluated(recording, tree):
-    evaluator = Evaluator(tree, AnalysisSettings())
-    evaluator.evaluate([recording])
-    return evaluator.figures(), [finding.text for finding in evaluator.findings()]
+    found = evaluate(recording, tree, AnalysisSettings())
+    return found.figures, [finding.text for finding in found.findings]
 
 
 @pytest.mark.slow
@@ -142,9 +141,8 @@ def test_the_cutoff_can_be_given(rng):
     motion = sinusoids(rng, 3, np.arange(0.0, 10.0, 0.01))
     run = measured_run(measured_arm(), motion, noise=(0.0, 2e-3, 0.05), rng=rng)
     for cutoff in (3.0, None):
-        evaluator = Evaluator(measured_arm().tree, AnalysisSettings(cutoff=cutoff))
-        evaluator.evaluate([run])
-        assert evaluator.figures()['timing']['cutoff_hz'] == cutoff
+        found = evaluate(run, measured_arm().tree, AnalysisSettings(cutoff=cutoff))
+        assert found.figures['timing']['cutoff_hz'] == cutoff
 
 
 @pytest.mark.slow

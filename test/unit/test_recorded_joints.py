@@ -106,7 +106,7 @@ def test_topics_are_chosen_by_name(tmp_path):
     with pytest.raises(RecordingError, match='choose one with --states'):
         RecordingReader(bag)
     with RecordingReader(bag, states=names[1][0], commands=names[1][1]) as reader:
-        (run,) = reader.chunks(np.inf)
+        run = reader.read()
     np.testing.assert_array_equal(run.position, other.q)
     np.testing.assert_array_equal(run.effort, other.tau)
 
@@ -158,5 +158,5 @@ def test_efforts_of_joints_with_slashes_in_their_names_are_read(tmp_path):
                  for j, name in enumerate(motion.names)]  # fmt: skip
     bag = write(tmp_path / 'bag', sorted(rows, key=lambda row: row.time))
     with RecordingReader(bag) as reader:
-        (run,) = reader.chunks(np.inf)
+        run = reader.read()
     np.testing.assert_array_equal(run.effort, motion.tau)

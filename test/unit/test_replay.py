@@ -35,7 +35,7 @@ from recorded_loop import (
 
 from robot_dynamics_ros.__main__ import main
 from robot_dynamics_ros.control.drivers.profile import load_driver_profile
-from robot_dynamics_ros.recordings.replay_source import ReplaySource
+from robot_dynamics_ros.recordings import replay
 
 BOOL = 'std_msgs/msg/Bool'
 AIM = [[0.5, -0.1, 0.15, 0.2], [0.3, -0.4, 0.1, 0.5]]
@@ -528,10 +528,10 @@ def recorded(tmp_path_factory):
 
 
 def test_a_recording_that_agrees_at_once_is_replayed_once(recorded, tmp_path, monkeypatch):
-    read, chunks = [], ReplaySource.chunks
-    monkeypatch.setattr(ReplaySource, 'chunks', lambda self: read.append(1) or chunks(self))
+    run, states = [], replay._states
+    monkeypatch.setattr(replay, '_states', lambda source: run.append(1) or states(source))
     replayed(recorded[1], tmp_path / 'out')
-    assert len(read) == 2  # for the references, and for the commands
+    assert len(run) == 1
     rows = (tmp_path / 'out' / 'rows.csv').read_text('utf-8').splitlines()
     assert len(rows) == 1 + STEPS
 

@@ -19,15 +19,14 @@ from synthetic_runs import (
 )
 
 from robot_dynamics_ros.model import load_robot
-from robot_dynamics_ros.recordings.metrics.analysis import AnalysisSettings, Evaluator
+from robot_dynamics_ros.recordings.metrics.analysis import AnalysisSettings, evaluate
 
 NOISE = (0.0, 1e-3, 0.3)
 
 
 def said(run, described: Sample) -> list[str]:
-    evaluator = Evaluator(described.tree, AnalysisSettings(frame='tool'))
-    evaluator.evaluate([run])
-    return [finding.text for finding in evaluator.findings()]
+    found = evaluate(run, described.tree, AnalysisSettings(frame='tool'))
+    return [finding.text for finding in found.findings]
 
 
 def run_of(rng, arm: Sample, **given):
@@ -94,7 +93,6 @@ def test_an_exact_run_has_no_cause(heavier):
     run.effort[:] += 1e-5 * np.sign(run.velocity)
     tree = load_robot(arm.xml, arm.gravity, effort_limit=1e3)
     tree = tree.with_changes(mass=heavier * tree.mass)
-    evaluator = Evaluator(tree, AnalysisSettings(frame='link2'))
-    evaluator.evaluate([run])
-    assert evaluator.timing.name == 'semi_implicit'
-    assert [finding.severity for finding in evaluator.findings()] == ['good']
+    found = evaluate(run, tree, AnalysisSettings(frame='link2'))
+    assert found.evaluated.timing.name == 'semi_implicit'
+    assert [finding.severity for finding in found.findings] == ['good']

@@ -9,7 +9,7 @@ from bags import MS, Motion, state, write
 from scipy.optimize import brentq
 
 from robot_dynamics_ros.estimation.filtering import differentiate, half_width
-from robot_dynamics_ros.recordings.reading import read_chunks, read_recording
+from robot_dynamics_ros.recordings.reading import read_recording
 
 PERIOD = 1e-3
 
@@ -58,18 +58,6 @@ def test_missing_velocities_are_taken_from_the_positions_and_told(tmp_path):
     assert 'zero-phase with a cutoff of 20 Hz' in run.notes[0]
     inner = slice(100, -100)
     assert run.velocity[inner] == pytest.approx(motion.v[inner], abs=4.0 * 2e-6)
-
-
-@pytest.mark.parametrize('period', [MS, 100 * MS])
-def test_missing_velocities_do_not_depend_on_the_chunks(period, tmp_path):
-    """A chunk's window has other neighbours of weight 0 only: the same numbers up to rounding."""
-    bag = positions_only(tmp_path / 'bag', Motion(3000, period=period))
-    run = read_recording(bag)
-    whole, *parts = read_chunks(bag, 250e-9 * period)
-    assert len(parts) > 1
-    for part in parts:
-        whole = whole.followed_by(part)
-    assert whole.velocity == pytest.approx(run.velocity, rel=1e-9, abs=1e-9)
 
 
 def test_the_window_reaches_five_standard_deviations():

@@ -15,7 +15,7 @@ from robot_dynamics_ros.estimation.model_monitor import ModelMonitor, Pairing
 from robot_dynamics_ros.identification.preparation import Preparation
 from robot_dynamics_ros.identification.validation import validate
 from robot_dynamics_ros.model import load_robot
-from robot_dynamics_ros.recordings.metrics.analysis import AnalysisSettings, Evaluator
+from robot_dynamics_ros.recordings.metrics.analysis import AnalysisSettings, evaluate
 from robot_dynamics_ros.recordings.reading import read_recording
 
 DATA = Path(__file__).resolve().parents[2].parent / 'shared' / 'data'
@@ -33,9 +33,7 @@ def test_analyze_identify_and_monitor_agree_on_a_recording_of_gazebo():
     run = read_recording(GAZEBO)
     tree = load_robot(run.description, (0.0, 0.0, -9.8))
     run = run.of_joints(tree.joint_names)
-    evaluator = Evaluator(tree, AnalysisSettings(effort='commanded'))
-    evaluator.evaluate([run])
-    analyzed = evaluator.figures()['effort']
+    analyzed = evaluate(run, tree, AnalysisSettings(effort='commanded')).figures['effort']
     identified = validate([run], tree, Preparation('semi_implicit'))
     np.testing.assert_allclose(identified.rms, analyzed['residual_rms'], rtol=ROUNDING)
     np.testing.assert_allclose(identified.peak, analyzed['residual_peak'], rtol=ROUNDING)

@@ -5,16 +5,17 @@ from __future__ import annotations
 
 import math
 import re
-from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from robot_dynamics_ros.constraints.program import Program
 from robot_dynamics_ros.errors import ConfigurationError, UnknownNameError
-from robot_dynamics_ros.estimation.effort_model import Instants, ModelEfforts
+from robot_dynamics_ros.estimation.effort_model import EffortModel, Instants, ModelEfforts
 from robot_dynamics_ros.recordings.recording import Recording
+from robot_dynamics_ros.recordings.timing import SampleTiming
 from robot_dynamics_ros.spatial.scalar import Array
 
 #: Severities of remarks, most severe first.
@@ -40,26 +41,38 @@ class MetricRemark:
 
 
 @dataclass(frozen=True, eq=False)
-class Window:
-    """A chunk of a recording, as passed to the metrics.
+class EvaluatedRun:
+    """A recording and the efforts of the model for its motion, as passed to the metrics.
 
     Attributes:
-        run: The rows, with joints in model order; ``effort`` is the evaluated effort.
-        before: The last row of the previous chunk, or None.
-        steps: Instants of the equation of motion; ``row`` is relative to the first row.
-        modelled: Efforts of the model at these instants.
+        run: The recording, with joints in model order; ``effort`` is the evaluated effort.
+        steps: Instants of the equation of motion.
+        model: The effort model.
+        modelled: Its efforts at these instants.
+        timing: How accelerations, states and efforts correspond.
+        source: Description of the evaluated efforts.
+        frame: The tool frame.
+        identified: Whether the model was identified.
+        contacts: File with contact thresholds; empty to detect none.
+        program: Constraint program to evaluate, or None.
+        program_start: Start of its clock, s; None if it is unknown.
+        remarks: Custom data of the bag, in which our recorder stores the latencies.
+        commands: Topic of the commands.
     """
 
     run: Recording
-    before: Recording | None
     steps: Instants
+    model: EffortModel
     modelled: ModelEfforts
-
-    def with_last(self) -> tuple[Recording, int]:
-        """Return the rows preceded by ``before``, and the number of preceding rows (0 or 1)."""
-        if self.before is None:
-            return self.run, 0
-        return self.before.followed_by(self.run), len(self.before.time)
+    timing: SampleTiming
+    source: str
+    frame: str
+    identified: bool = False
+    contacts: str = ''
+    program: Program | None = None
+    program_start: float | None = None
+    remarks: Mapping[str, str] = field(default_factory=dict)
+    commands: str = ''
 
     def on_rows(self, values: Array) -> Array:
         """Spread values of the steps (M, ...) over the rows (N, ...); NaN for other rows."""
@@ -68,32 +81,26 @@ class Window:
         return columns
 
 
-class Metric(ABC):
-    """Evaluates one aspect of a run.
+@dataclass(frozen=True, eq=False)
+class MetricResult:
+    """Result of a metric.
 
     Attributes:
-        name: Key of its figures in the results.
-        judges: Whether its remarks are a verdict on the model, for which the data must be valid.
+        figures: Plain numbers, lists and strings by name.
+        findings: Remarks in words.
+        columns: Columns for tables and plots by name, shape (N,) or (N, n) for the N rows of the
+            recording; NaN for missing values.
+        step_columns: The same for the M steps, shape (M, n).
     """
 
-    name: str
-    judges = False
+    figures: Mapping[str, Any]
+    findings: Sequence[MetricRemark] = ()
+    columns: Mapping[str, Array] = field(default_factory=dict)
+    step_columns: Mapping[str, Array] = field(default_factory=dict)
 
-    @abstractmethod
-    def take(self, window: Window) -> dict[str, Array]:
-        """Evaluate a chunk, and return columns for the result tables by name.
 
-        Returns:
-            Columns of shape (N,) or (N, n) for the N rows of the chunk; NaN for missing values.
-        """
-
-    @abstractmethod
-    def figures(self) -> dict[str, Any]:
-        """Return the figures so far, as plain numbers, lists and strings."""
-
-    def findings(self) -> list[MetricRemark]:
-        """Return the remarks so far."""
-        return []
+#: Evaluates one aspect of a run; None if it does not apply.
+Metric = Callable[[EvaluatedRun], MetricResult | None]
 
 
 @dataclass(frozen=True)

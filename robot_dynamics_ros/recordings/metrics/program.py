@@ -22,7 +22,7 @@ from robot_dynamics_ros.messages import stamp_ns
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.parameters import checked
 from robot_dynamics_ros.recordings.bag.reader import BagReader
-from robot_dynamics_ros.recordings.metrics.metric import Metric, MetricRemark, Window
+from robot_dynamics_ros.recordings.metrics.metric import EvaluatedRun, MetricRemark, MetricResult
 from robot_dynamics_ros.recordings.reading import RecordingReader
 from robot_dynamics_ros.recordings.recording import NANO, Recording, format_time
 from robot_dynamics_ros.recordings.series import root_mean_square
@@ -33,92 +33,68 @@ _ROUNDING = 1e-9  # m or rad; a start below it has no decay to compare with
 _SHORTEST_STEP_S = 0.01  # least time between evaluations of a program, s
 
 
-class ProgramMetric(Metric):
-    """Constraint values f(q, t), their rates, and the smallest singular value of the run.
+def constraint_errors(evaluated: EvaluatedRun) -> MetricResult | None:
+    """Evaluate constraint values f(q, t), their rates, and the smallest singular value.
 
-    Args:
-        program: The program.
-        start: Start of the program, s on the clock of the recording; None if it is unknown.
-        period: Median time between states, s.
+    Returns:
+        RMS and peak of every constraint row; a finding if the program cannot be evaluated or
+        passes near a singularity. None without a program.
     """
-
-    name = 'program'
-
-    def __init__(self, program: Program, start: float | None, period: float) -> None:
-        self.program, self._start = program, start
-        self._kernel = ProgramKernel(program)
-        self._every = max(1, int(_SHORTEST_STEP_S / period)) if period else 1
-        self._value, self._rate = RmsPeak(program.m), RmsPeak(program.m)
-        self._sigma, self._sigma_at = np.inf, float('nan')
-        self._count = 0
-        parts = program.stack.constraints
-        self.rows = [f'{part.name}: {row}' for part in parts for row in part.rows]
-
-    def take(self, window: Window) -> dict[str, Array]:
-        """Evaluate a chunk, see :meth:`Metric.take`."""
-        run = window.run
-        values = np.full((len(run.time), self.program.m), np.nan)
-        if self._start is None:
-            return {'constraint': values}
-        first = -self._count % self._every
-        self._count += len(run.time)
-        for k in range(first, len(run.time), self._every):
-            t = float(run.time[k]) - self._start
-            if t >= 0.0 and np.isfinite(run.velocity[k]).all():
-                self._evaluate(t, run, k)
-                values[k] = self._kernel.f
-        return {'constraint': values}
-
-    def _evaluate(self, t: float, run: Any, k: int) -> None:
-        self._kernel.run(t, run.position[k], run.velocity[k])
-        time = run.time[k : k + 1]
-        self._value.take(time, self._kernel.f[np.newaxis])
-        self._rate.take(time, self._kernel.f_dot[np.newaxis])
-        sigma = float(self._kernel.sigma.min())
-        if sigma < self._sigma:
-            self._sigma, self._sigma_at = sigma, float(time[0])
-
-    def figures(self) -> dict[str, Any]:
-        """Return RMS and peak of every constraint row."""
-        if self._start is None:
-            return {}
-        return {
-            'program': self.program.name,
-            'rows': self.rows,
-            'start': self._start,
-            **self._value.figures('rms', 'peak', 'peak_at'),
-            **self._rate.figures('rate_rms'),
-            'sigma_min': self._sigma,
-            'sigma_min_at': self._sigma_at,
-            'evaluations': int(self._value.count[0]),
-        }
-
-    def findings(self) -> list[MetricRemark]:
-        """Report if the program cannot be evaluated or passes near a singularity."""
-        if self._start is None:
-            text = (
-                'neither a command nor diagnostics of the controller were recorded: the start of '
-                'the program is unknown, give --program-start'
-            )
-            return [MetricRemark('look', text)]
-        if self._sigma < self.program.singularity.threshold:
-            text = (
-                f'program {self.program.name!r} comes near a singularity at '
-                f'{format_time(self._sigma_at)} (singular value {self._sigma:.2g})'
-            )
-            return [MetricRemark('look', text)]
-        return []
+    program, start, run = evaluated.program, evaluated.program_start, evaluated.run
+    if program is None:
+        return None
+    values = np.full((len(run.time), program.m), np.nan)
+    if start is None:
+        text = (
+            'neither a command nor diagnostics of the controller were recorded: the start of '
+            'the program is unknown, give --program-start'
+        )
+        return MetricResult({}, [MetricRemark('look', text)], {'constraint': values})
+    kernel, rate = ProgramKernel(program), np.full(values.shape, np.nan)
+    sigma, period = np.full(len(run.time), np.inf), evaluated.timing.period
+    every = max(1, int(_SHORTEST_STEP_S / period)) if period else 1
+    usable = (run.time >= start) & np.isfinite(run.velocity).all(axis=1)
+    evaluations = [k for k in range(0, len(run.time), every) if usable[k]]
+    for k in evaluations:
+        kernel.run(float(run.time[k]) - start, run.position[k], run.velocity[k])
+        values[k], rate[k], sigma[k] = kernel.f, kernel.f_dot, kernel.sigma.min()
+    least = int(sigma.argmin())
+    figures = {
+        'program': program.name,
+        'rows': [f'{part.name}: {row}' for part in program.stack.constraints for row in part.rows],
+        'start': start,
+        **RmsPeak.of(run.time, values).figures('rms', 'peak', 'peak_at'),
+        **RmsPeak.of(run.time, rate).figures('rate_rms'),
+        'sigma_min': float(sigma[least]),
+        'sigma_min_at': float(run.time[least]) if evaluations else float('nan'),
+        'evaluations': len(evaluations),
+    }
+    findings = []
+    if sigma[least] < program.singularity.threshold:
+        text = (
+            f'program {program.name!r} comes near a singularity at '
+            f'{format_time(float(run.time[least]))} (singular value {sigma[least]:.2g})'
+        )
+        findings.append(MetricRemark('look', text))
+    return MetricResult(figures, findings, {'constraint': values})
 
 
 _DIAGNOSTICS, _START = '/diagnostics', 'program_start_s'
 
 
-def recorded_start(reader: RecordingReader, tree: Robot) -> tuple[float | None, int]:
+def recorded_start(
+    reader: RecordingReader, run: Recording, tree: Robot
+) -> tuple[float | None, int]:
     """Return when a controller began its program, s, and how often it did in the recording.
 
     The diagnostics of the controller say it. Without them, the program begins at the first
     command, or after the motion to its start, whose duration the law computes from that state.
     The time is None if there is no command either.
+
+    Args:
+        reader: The bag.
+        run: The recording from its begin, in the units of the model.
+        tree: The robot.
     """
     starts: list[float] = []
     if _DIAGNOSTICS in reader.bag.topics:
@@ -130,13 +106,10 @@ def recorded_start(reader: RecordingReader, tree: Robot) -> tuple[float | None, 
     starts = [start for start in dict.fromkeys(starts) if start > 0.0]
     if starts:
         return starts[0], len(starts)
-    for chunk in reader.chunks():
-        run = chunk.of_joints(tree.joint_names)
-        commanded = np.flatnonzero(np.isfinite(run.effort).all(axis=1))
-        if len(commanded):
-            k = int(commanded[0])
-            return _begin(tree, reader.parameters, run, k), 1
-    return None, 0
+    commanded = np.isfinite(run.effort).all(axis=1)
+    if not commanded.any():
+        return None, 0
+    return _begin(tree, reader.parameters, run, int(commanded.argmax())), 1
 
 
 def _begin(tree: Robot, parameters: Mapping[str, Any], run: Recording, k: int) -> float:

@@ -5,14 +5,14 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from robot_dynamics_ros.estimation.accumulate import DecimatedSeries, Envelope
+from robot_dynamics_ros.estimation.accumulate import envelope, thinned
 from robot_dynamics_ros.estimation.effort_model import ORIGINS
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.recordings.bag.files import short_name
@@ -21,7 +21,6 @@ from robot_dynamics_ros.recordings.metrics.metric import (
     ThresholdResult,
 )
 from robot_dynamics_ros.recordings.recording import (
-    NANO,
     Recording,
     format_duration,
     format_time,
@@ -92,36 +91,25 @@ class BagResult:
         }
 
 
-class Curves:
-    """Collects the plotted curves of a run chunk by chunk, decimated but with all peaks.
+def plot_series(run: Recording, columns: Iterable[tuple[str, Array]]) -> dict[str, Array]:
+    """Return 'time' (K,), s, and the plotted curves (K, k), decimated but with all peaks.
 
-    Attributes:
-        delay: Receive time of the first state minus its time, s.
-        end: Time of the last state, s.
+    Args:
+        run: The recording.
+        columns: Columns of its N rows by name, shape (N,) or (N, k).
     """
+    series = envelope(run.time, {'position': run.position})
+    for name, values in columns:
+        if name not in _OMITTED:
+            series[name] = envelope(run.time, {name: values})[name]
+    return series
 
-    def __init__(self, n: int) -> None:
-        self._envelope, self._positions = Envelope(500), DecimatedSeries(2 * n)
-        self.delay = self.end = math.nan
 
-    def __call__(self, recording: Recording, columns: Mapping[str, Array]) -> None:
-        """Add the rows of a chunk and the columns of the metrics."""
-        if math.isnan(self.delay):
-            self.delay = float(recording.arrival_ns[0]) / NANO - float(recording.time[0])
-        self.end = float(recording.time[-1])
-        drawn = {name: x for name, x in columns.items() if name not in _OMITTED}
-        self._envelope.take(recording.time, {'position': recording.position, **drawn})
-        positions = np.hstack([recording.position, columns['reference']])
-        self._positions.take(recording.time, positions)
-
-    def series(self) -> dict[str, Array]:
-        """Return 'time' (N,), s, and the curves (N, k) by name."""
-        return self._envelope.series()
-
-    def arm(self, tree: Robot, frame: str) -> ArmAnimation:
-        """Return an animation of the run, with its reference as a ghost."""
-        motions = measured_arm(*np.hsplit(self._positions.values, 2))
-        return ArmAnimation(tree, frame, self._positions.time, motions)
+def run_animation(run: Recording, tree: Robot, frame: str) -> ArmAnimation:
+    """Return an animation of a run, with its reference as a ghost."""
+    rows = thinned(len(run.time))
+    motions = measured_arm(run.position[rows], run.reference_position[rows])
+    return ArmAnimation(tree, frame, run.time[rows], motions)
 
 
 def plot_motion(plots: Plots, tree: Robot, series: Mapping[str, Array]) -> None:
@@ -158,7 +146,7 @@ def analysis_figures(
 
     Args:
         tree: The robot.
-        series: The curves, see :meth:`Curves.series`.
+        series: The curves, see :func:`plot_series`.
         figures: Figures of all metrics, by metric name.
 
     Raises:

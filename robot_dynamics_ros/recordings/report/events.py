@@ -32,7 +32,7 @@ def run_events(
 
     Args:
         tree: The robot.
-        series: Its curves by name, see ``report.analysis.Curves.series``.
+        series: Its curves by name, see ``report.analysis.plot_series``.
         figures: Figures of all metrics, by metric name.
     """
     time, found = series['time'], list(_peaks(tree, figures['tracking']))

@@ -16,9 +16,9 @@ from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.arm import tool_frame
 from robot_dynamics_ros.recordings.metrics.metric import MetricRemark
 from robot_dynamics_ros.recordings.metrics.program import ProgramMetrics, ProgramRun
-from robot_dynamics_ros.recordings.metrics.tracking import Tracking, TrackingMetrics
+from robot_dynamics_ros.recordings.metrics.tracking import TrackingMetrics, tracking
 from robot_dynamics_ros.recordings.recording import Recording, format_time
-from robot_dynamics_ros.recordings.report.analysis import Curves, plot_motion
+from robot_dynamics_ros.recordings.report.analysis import plot_motion, plot_series, run_animation
 from robot_dynamics_ros.recordings.report.figures import (
     COLOURS,
     GREY,
@@ -40,6 +40,7 @@ from robot_dynamics_ros.recordings.report.toolkit import (
     measured_arm,
     quantity,
 )
+from robot_dynamics_ros.spatial.scalar import Array
 
 _NAMES = ('by the description', 'by the corrected model')
 _LOWEST = 1e-9  # m or rad; lower bound on logarithmic axes
@@ -115,19 +116,26 @@ def _plot_efforts(
     plots.add('Effort and its limit', titles, command, limits=limits)
 
 
-def replay_report(title: str, tree: Robot, document: Mapping[str, Any], curves: Curves) -> Report:
+def replay_report(
+    title: str,
+    tree: Robot,
+    document: Mapping[str, Any],
+    run: Recording,
+    columns: Mapping[str, Array],
+) -> Report:
     """Return the report of a replay.
 
     Args:
         title: Heading.
         tree: The robot.
         document: The figures, as in ``replay.json``.
-        curves: Curves 'recorded', 'replayed' and 'difference', shape (N, n), N m or N.
+        run: The recording.
+        columns: 'recorded', 'replayed' and 'difference', shape (N, n), N m or N.
 
     Raises:
         MissingDependencyError: The plot library is not installed.
     """
-    series, force = curves.series(), joint_titles(tree, *FORCE)
+    series, force = plot_series(run, columns.items()), joint_titles(tree, *FORCE)
     plots = Plots(series['time'])
     plots.add(
         'Effort, recorded and replayed',
@@ -159,7 +167,7 @@ def replay_report(title: str, tree: Robot, document: Mapping[str, Any], curves: 
         [ReportTable(head, rows)],
         document['notes'],
         figures=plots.drawn,
-        arm=curves.arm(tree, tool_frame(tree)),
+        arm=run_animation(run, tree, tool_frame(tree)),
     )
 
 
@@ -226,7 +234,7 @@ def write_tracking_report(
         MissingDependencyError: The plot library is not installed.
     """
     run = _window(recording, tree, metrics)
-    series = {'position': run.position, **Tracking(tree, frame).add(run)}
+    series = {'position': run.position, **tracking(run, tree, frame).columns}
     plots = Plots(run.time)
     plot_motion(plots, tree, series)
     _plot_efforts(plots, joint_titles(tree, *FORCE), run, metrics.effort_limit)
@@ -262,7 +270,7 @@ def write_correction_report(
     before, after = metrics
     windows = [_window(run, tree, m) for run, m in zip(runs, metrics, strict=True)]
     rows = min(len(run.time) for run in windows)
-    columns = [Tracking(tree, 'tool').add(run.rows(slice(rows))) for run in windows]
+    columns = [tracking(run.rows(slice(rows)), tree, 'tool').columns for run in windows]
     errors = [tracked['error'] for tracked in columns]
     distances = [1e3 * tracked['tool_error'][:, np.newaxis] for tracked in columns]
     plots, joints = Plots(windows[0].time[:rows]), joint_titles(tree, *LENGTH)
