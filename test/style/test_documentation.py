@@ -21,7 +21,7 @@ from robot_dynamics_ros import __main__ as program
 from robot_dynamics_ros.__main__ import COMMANDS, NODE_COMMANDS, main
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = [ROOT / 'README.md', ROOT / 'CONTRIBUTING.md', *sorted((ROOT / 'docs').glob('*.md'))]
+PAGES = [ROOT / 'README.md', ROOT / 'CONTRIBUTING.md', *sorted((ROOT / 'docs').rglob('*.md'))]
 OF_ROS = ('ros2', 'sudo', 'rosdep', 'colcon', 'cd')
 OURS = ('python', 'make', 'robot-dynamics')
 # Commands that the documentation may show because they are run here, unchanged.
@@ -153,6 +153,15 @@ def test_links_between_sources_lead_to_files():
     assert missing == []
 
 
+@pytest.mark.parametrize('page', sorted((ROOT / 'docs' / 'theory').glob('[!i]*.md')))
+def test_a_line_of_code_beside_an_equation_is_in_the_file_named_above_it(page):
+    blocks = re.findall(r'```python\n# (\S+)\n(.*?)```', page.read_text('utf-8'), re.DOTALL)
+    assert blocks
+    for file, block in blocks:
+        lines = {line.strip() for line in (ROOT / file).read_text('utf-8').splitlines()}
+        assert [line for line in block.splitlines() if line not in lines] == []
+
+
 @pytest.mark.slow
 def test_the_pictures_are_what_the_code_draws(tmp_path):
     command = [sys.executable, 'docs/site_code/pictures.py', str(tmp_path)]
@@ -245,5 +254,5 @@ def test_the_site_shows_what_is_derived_from_the_code(site):
     assert 'effort_controller/commands' in text('topics.html')
     assert 'Equation of motion' in text('notation.html')
     assert '<svg' in text('pictures/rooms.svg')
-    assert '<math' in text('papers.html')
-    assert 'class="arithmatex"' not in text('papers.html') + text('api.html')
+    assert '<math' in text('api.html')
+    assert 'class="arithmatex"' not in text('api.html')
