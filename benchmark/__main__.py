@@ -19,7 +19,7 @@ BENCHMARKS = {
     'recordings': 'analyzing a ten-minute recording compared with only reading it; memory',
     'tracking': 'constraint stabilization: effect of each imperfection of the plant',
     'transfers': 'largest change of acceleration at a change of law, gains or payload',
-    'trace': 'functions that one state calls until its command is published (ROS 2)',
+    'trace': 'functions that one state calls until its command, or that one bag passes (ROS 2)',
 }
 
 

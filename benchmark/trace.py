@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The functions that one state calls until its command is published."""
+"""The functions that one state calls until its command is published, and that one bag passes."""
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import io
 import sys
+import tempfile
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -15,6 +19,8 @@ from sensor_msgs.msg import JointState
 
 import robot_dynamics_ros
 from benchmark.measuring import show
+from robot_dynamics_ros.__main__ import main as package_main
+from robot_dynamics_ros.cli.arguments import option
 from robot_dynamics_ros.description.shipped import shipped_robot
 from robot_dynamics_ros.ros.controller.node import Controller
 from robot_dynamics_ros.ros.conversions import ns_to_stamp
@@ -22,6 +28,12 @@ from robot_dynamics_ros.ros.conversions import ns_to_stamp
 _MS = 1_000_000
 _POSITION = (0.3, 0.8, 0.1, 0.0)  # of the SCARA, rad and m
 _PACKAGE = str(robot_dynamics_ros.__path__[0])
+#: Classes of a recording, its samples, and what they are read from.
+_DATA = (
+    *('BagReader', 'McapStorage', 'SqliteStorage', 'RecordingReader', 'Source', 'ReplaySource'),
+    *('States', 'Numbers', 'Rows', 'Values', 'Recording', 'EvaluatedRun', 'RunEvaluation'),
+    *('Instants', 'JointMotion', 'ModelEfforts', 'Samples', 'ResidualSeries', 'Evaluated'),
+)
 
 
 class CallTrace:
@@ -79,8 +91,47 @@ def traced_callback() -> CallTrace:
         rclpy.shutdown()
 
 
-def main(_: argparse.Namespace) -> int:
-    """Print the functions of the package that one state's callback of the controller calls."""
+class DataTrace:
+    """Records the functions of the package with a recording or its samples as an argument."""
+
+    def __init__(self) -> None:
+        self.names: dict[tuple[str, str], None] = {}
+
+    def __call__(self, frame: FrameType, event: str, _: Any) -> None:
+        """Handle an event of ``sys.setprofile``."""
+        code = frame.f_code
+        if event != 'call' or not code.co_filename.startswith(_PACKAGE):
+            return
+        own = code.co_name.startswith('<') or code.co_name == '__init__'
+        given = (frame.f_locals.get(x) for x in code.co_varnames[: code.co_argcount])
+        if not own and any(type(x).__name__ in _DATA for x in given):
+            function = getattr(code, 'co_qualname', code.co_name)  # Python 3.10 has none
+            self.names[code.co_filename[len(_PACKAGE) + 1 : -3], function] = None
+
+
+def traced_command(command: str, bag: Path) -> list[tuple[str, str]]:
+    """Return the functions that a bag passes through a command."""
+    trace = DataTrace()
+    with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
+        words = [command, str(bag), '--output', f'{folder}/out']
+        sys.setprofile(trace)
+        try:
+            package_main(words)
+        finally:
+            sys.setprofile(None)
+    return list(trace.names)
+
+
+def main(args: argparse.Namespace) -> int:
+    """Print the functions that one state's callback of the controller, or one bag, passes."""
+    if args.bag:
+        for command in args.commands:
+            names = traced_command(command, args.bag)
+            rows = [{'function': function, 'module': module} for module, function in names]
+            show(f'{command} {args.bag}', rows)
+            modules = len({module for module, _ in names})
+            print(f'{command}: {len(names)} functions in {modules} modules')
+        return 0
     trace = traced_callback()
     rows = [
         {'function': function, 'module': module, 'until': 'command' if k < trace.published else ''}
@@ -96,4 +147,7 @@ def main(_: argparse.Namespace) -> int:
     return 0
 
 
-OPTIONS: dict[str, dict[str, Any]] = {}
+OPTIONS: dict[str, dict[str, Any]] = {
+    '--bag': option(Path, 'trace a recording instead'),
+    '--commands': option(['analyze', 'identify'], 'commands that read it', nargs='+'),
+}

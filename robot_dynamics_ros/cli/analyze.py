@@ -37,7 +37,7 @@ from robot_dynamics_ros.cli.tables import (
     wide_console,
 )
 from robot_dynamics_ros.dynamics import FORMULATIONS
-from robot_dynamics_ros.errors import ConfigurationError, RobotDynamicsError
+from robot_dynamics_ros.errors import ConfigurationError, DescriptionError, RobotDynamicsError
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.arm import tool_frame
 from robot_dynamics_ros.recordings.bag.files import is_bag, short_name
@@ -279,7 +279,11 @@ def compare_bags(words: list[str], args: argparse.Namespace) -> int:
 def _whole(bag: Path, choice: RobotChoice, tree: Robot | None = None) -> tuple[Recording, Robot]:
     with choice.read(bag) as reader:
         if tree is not None and reader.description and not choice.robot:
-            require_same_robot(tree, choice.load(reader), bag)
+            try:
+                other = choice.load(reader)
+            except DescriptionError:  # that of the first run is used
+                other = tree
+            require_same_robot(tree, other, bag)
         tree = tree or choice.load(reader)
         return choice.run(reader, tree), tree
 

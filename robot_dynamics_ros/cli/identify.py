@@ -58,7 +58,6 @@ from robot_dynamics_ros.identification.unknowns import DEFAULT_TERMS, TERMS
 from robot_dynamics_ros.identification.validation import Trial, implausible
 from robot_dynamics_ros.model.load import check_model
 from robot_dynamics_ros.recordings.bag_jobs import find_bags, run_with_progress
-from robot_dynamics_ros.recordings.outliers import without_outliers
 from robot_dynamics_ros.recordings.output_folder import choose_folder
 from robot_dynamics_ros.recordings.plausibility import StillError, check_recording
 from robot_dynamics_ros.recordings.recording import WHOLE, Recording, current_unit
@@ -211,17 +210,16 @@ def _first_moving(source: Source, effort: str) -> Recording:
         RecordingError: There is none, or a part up to it cannot be of this robot.
     """
     run, _ = source.read()
-    clean, _ = without_outliers(run)
     refusals: list[StillError] = []
     for rows in parts(run):
-        part, measured = clean.rows(rows), effort_source(run.rows(rows), effort) == 'measured'
+        part = run.rows(rows)
         try:
-            check_recording(part, source.tree, measured=measured)
+            check_recording(part, source.tree, measured=effort_source(part, effort) == 'measured')
             require_motion(part, source.tree)
         except StillError as error:
             refusals.append(error)
         else:
-            return run.rows(rows)
+            return part
     raise refusals[0]
 
 

@@ -55,6 +55,11 @@ class Instants(ColumnTable):
     effort: Array
 
     @classmethod
+    def of_motion(cls, q: Array, v: Array, a: Array, sign: Array) -> Instants:
+        """Return instants without efforts, from a motion and directions of friction (M, n)."""
+        return cls(np.arange(len(q)), q, v, a, v, sign, np.full(np.shape(q), np.nan))
+
+    @classmethod
     def one(cls, q: Array, v: Array, a: Array, v_friction: Array, effort: Array) -> Instants:
         """Return a single instant from arrays of shape (n,)."""
         columns = (q, v, a, v_friction, smooth_sign(v_friction), effort)

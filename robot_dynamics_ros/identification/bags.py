@@ -57,16 +57,20 @@ class Source:
     description: str = ''
 
     def read(self) -> tuple[Recording, list[str]]:
-        """Return the recording, and remarks, one sentence each.
+        """Return the recording without outliers, and remarks, one sentence each.
 
         Raises:
-            RecordingError: The bag cannot be read.
+            RecordingError: The bag cannot be read, or has too many outliers.
         """
         with self.choice.read(self.path, self.tree) as reader:
             run = self.choice.run(reader, self.tree).of_joints(self.tree.joint_names)
             other = self.description and reader.description not in ('', self.description)
             notes = ['has another robot description, which is not used'] if other else []
-            return run, [*notes, *reader.notes]
+            notes += reader.notes
+        run, outliers = without_outliers(run)
+        if problem := outliers.problem():
+            raise RecordingError('the recording', 'is of no use', problem)
+        return run, [*notes, *outliers.remarks()]
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,7 +151,6 @@ def gather_bag(source: Source, plan: IdentificationPlan, most: int) -> BagOutcom
     halves: list[list[Block]] = []
     try:
         run, notes = source.read()
-        _, outliers = without_outliers(run)
         for half in halved(run):
             try:
                 halves.append(reduced(gather(half, plan, efforts), most))
@@ -158,9 +161,6 @@ def gather_bag(source: Source, plan: IdentificationPlan, most: int) -> BagOutcom
         return BagOutcome.failed(source.path, str(error))
     if not any(halves):
         return BagOutcome.failed(source.path, short[0] if short else _STILL)
-    if problem := outliers.problem():
-        return BagOutcome.failed(source.path, problem)
-    notes += outliers.remarks()
     return BagOutcome(source.path, tuple(notes), efforts=efforts, halves=(halves[0], halves[1]))
 
 

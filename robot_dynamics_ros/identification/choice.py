@@ -19,13 +19,12 @@ from robot_dynamics_ros.identification.least_squares import (
 from robot_dynamics_ros.identification.preparation import (
     Preparation,
     effort_source,
-    equal_intervals,
     prepare,
 )
 from robot_dynamics_ros.identification.unknowns import BaseParameters, Unknowns
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.recordings.recording import Recording
-from robot_dynamics_ros.recordings.timing import AUTO, TIMINGS
+from robot_dynamics_ros.recordings.timing import AUTO, TIMINGS, longest_piece
 from robot_dynamics_ros.spatial.scalar import Array
 
 _DELAYS = (0, 1, 2, 3)  # periods tried; a longer delay must be given
@@ -106,9 +105,8 @@ def choose_preparation(
             return _by_evidence(recording, unknowns, base, fixed)
         return Choice(fixed)
     if request.cutoff == AUTO:
-        run = max(equal_intervals(recording, unknowns.tree, fixed.effort), key=len)
-        rate = 1.0 / run.period
-        fixed = replace(fixed, cutoff=noise_cutoff(run.v, rate, len(recording.time)))
+        velocity, rate = _longest(recording, unknowns.tree)
+        fixed = replace(fixed, cutoff=noise_cutoff(velocity, rate, len(recording.time)))
         fixed = _with_short_memory(recording, unknowns.tree, fixed, rate)
     timings = tuple(TIMINGS) if request.timing == AUTO else (request.timing,)
     delays: Sequence[int] = _DELAYS if request.delay == AUTO else (int(request.delay),)
@@ -133,6 +131,14 @@ def choose_preparation(
     )
 
 
+def _longest(recording: Recording, tree: Robot) -> tuple[Array, float]:
+    """Return the velocities of the longest part without gaps, and its rate, Hz."""
+    run = recording.of_joints(tree.joint_names)
+    period = float(np.median(np.diff(run.time))) if len(run.time) > 1 else 1.0
+    piece = longest_piece(run, period)
+    return piece.velocity, 1.0 / float(np.diff(piece.time).mean())
+
+
 def _by_evidence(
     recording: Recording, unknowns: Unknowns, base: BaseParameters, fixed: Preparation
 ) -> Choice:
@@ -144,11 +150,10 @@ def _by_evidence(
     grows with it. Higher standstill speeds are looked for before, at the highest cut-off, which
     mixes slow samples least with others, and again at the chosen one.
     """
-    runs = equal_intervals(recording, unknowns.tree, fixed.effort)
-    rate = 1.0 / max(runs, key=len).period
+    velocity, rate = _longest(recording, unknowns.tree)
     count = len(recording.time)  # of states: a pause belongs to no stretch
     times = recording.time[np.linspace(0, count - 1, _STRETCHES + 1).astype(int)]
-    slowest = _WIDE * motion_bandwidth(max(runs, key=len).v, rate)
+    slowest = _WIDE * motion_bandwidth(velocity, rate)
     ladder = [cutoff for cutoff in _CUTOFFS if slowest <= cutoff < 0.2 * rate] or [0.2 * rate]
     usable: dict[Preparation, Array] = {}
 

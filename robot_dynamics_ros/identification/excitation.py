@@ -21,11 +21,11 @@ from typing import Any
 import numpy as np
 
 from robot_dynamics_ros.errors import ParameterError, UnreachableError
+from robot_dynamics_ros.estimation.effort_model import Instants
 from robot_dynamics_ros.geometry.collisions import CollisionChecker
 from robot_dynamics_ros.identification.unknowns import (
     DEFAULT_TERMS,
     BaseParameters,
-    JointMotion,
     Unknowns,
     structural_base,
 )
@@ -146,7 +146,7 @@ class ExcitationProblem:
         q, v, a = self.motion(x, self.times)
         peak = np.maximum(np.abs(v).max(axis=0), 1e-9)
         direction = np.tanh(v / (_SMOOTH_SIGN * peak))
-        columns = self.unknowns.columns(JointMotion(q, v, a, v, direction))
+        columns = self.unknowns.columns(Instants.of_motion(q, v, a, direction))
         weighted = columns[:, :, self.base.independent] / self.tree.effort_limit[:, np.newaxis]
         return weighted.reshape(-1, len(self.base))
 

@@ -46,6 +46,7 @@ from robot_dynamics_ros.identification.unknowns import (
     with_terms,
 )
 from robot_dynamics_ros.model import Robot
+from robot_dynamics_ros.recordings.outliers import without_outliers
 from robot_dynamics_ros.recordings.recording import Recording
 from robot_dynamics_ros.spatial.scalar import Array
 
@@ -173,7 +174,7 @@ def make_plan(
     """Plan the evaluation of all recordings from one of them.
 
     Args:
-        recording: A recording in which all joints move.
+        recording: A recording without outliers in which all joints move.
         tree: The nominal robot, with the gravity of the recordings.
         terms: Drive terms to identify, some of ``TERMS``.
         request: User settings of the preparation; the rest is chosen from the data.
@@ -199,7 +200,7 @@ def plan_by_evidence(
     """Plan as :func:`make_plan`; with measured efforts also estimate gravity.
 
     Args:
-        recording: A recording in which all joints move.
+        recording: A recording without outliers in which all joints move.
         tree: The nominal robot.
         terms: Drive terms to identify; None: ``DEFAULT_TERMS``, with measured efforts ``TERMS``.
         request: User settings of the preparation.
@@ -225,7 +226,7 @@ def gather(
     """Reduce a recording to regression data of a few kB.
 
     Args:
-        recording: A recording of the robot.
+        recording: A recording of the robot, without outliers.
         plan: The identification plan.
         efforts: Receives the number of excluded samples, by reason and joint, and of used ones.
 
@@ -353,8 +354,9 @@ def identify(
     plan: IdentificationPlan | None = None
     blocks: list[Block] = []
     for recording in recordings:
-        plan = plan or make_plan(recording, tree, terms, request)
-        blocks += gather(recording, plan)
+        run, _ = without_outliers(recording.of_joints(tree.joint_names))
+        plan = plan or make_plan(run, tree, terms, request)
+        blocks += gather(run, plan)
     if plan is None:
         raise RecordingError('identification', 'has no recording', 'give at least one')
     return conclude(blocks, plan, prior_weight)

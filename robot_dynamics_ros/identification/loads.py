@@ -125,14 +125,11 @@ class _Difference:
         rigid = columns[:, :, : unknowns.links] @ values[: unknowns.links]
         at = slice(PER_BODY * self.frame.body, PER_BODY * (self.frame.body + 1))
         load = described(arm.tree, 'load_friction')
-        pressed = 1.0 + load * np.sign(rigid) * motion.direction
+        pressed = 1.0 + load * np.sign(rigid) * motion.sign
         self.pull = columns[:, :, at] * pressed[:, :, np.newaxis]
         eye = np.eye(tree.n)
         self.friction = np.concatenate(
-            [
-                x[:, :, np.newaxis] * eye
-                for x in (motion.v, motion.direction, np.ones_like(motion.v))
-            ],
+            [x[:, :, np.newaxis] * eye for x in (motion.v, motion.sign, np.ones_like(motion.v))],
             axis=2,
         )
         self.drift = weak_spread(self.friction, self.samples.effort, self.samples.usable, _WEAK)

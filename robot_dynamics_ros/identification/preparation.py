@@ -1,78 +1,42 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Preparation of a recording: matching states, accelerations and efforts at equal intervals.
+"""Samples of a recording for identification: instants of the equation of motion, and masks.
 
-Timestamps of a real arm are not equally spaced. States and measured efforts are interpolated
-linearly at equal intervals, also across a few missing samples. Commands are held, not
-interpolated, and a missing state splits the recording.
-
-Timing: a command is held from one timestamp to the next, so the velocity difference gives the
-acceleration under it. The state it is assigned to depends on the integration of the plant:
-
-========================  ==================  ==============  =====================
-timing                    state               acceleration    velocity of friction
-========================  ==================  ==============  =====================
-``semi_implicit``         at the stamp        to the next     at the end of the step
-(MuJoCo, DART)
-``continuous``            middle of the step  to the next     middle of the step
-(a real arm)
-``sampled`` (efforts      at the stamp        central         at the stamp
-measured, not held)
-========================  ==================  ==============  =====================
+The instants are those of ``recordings.timing``, as for every other command. A command is held
+until the next, also if one is missing for a few states.
 
 Excluded are samples of a joint at rest, where Coulomb friction may have any value up to its level;
-at a joint limit, whose contact force is unknown; and with a command at the effort limit.
+at a joint limit, whose contact force is unknown; and with a command at the effort limit. With a
+filter, samples are excluded whose window contains such a state.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from robot_dynamics_ros.errors import ParameterError, RecordingError, known_name
+from robot_dynamics_ros.estimation.effort_model import Instants
 from robot_dynamics_ros.estimation.filtering import low_pass, moving_joints, white_noise
-from robot_dynamics_ros.identification.unknowns import JointMotion
 from robot_dynamics_ros.model import Robot
-from robot_dynamics_ros.recordings.outliers import without_outliers
 from robot_dynamics_ros.recordings.plausibility import StillError
 from robot_dynamics_ros.recordings.recording import Recording
-from robot_dynamics_ros.recordings.series import interpolate_columns
-from robot_dynamics_ros.recordings.timing import TIMINGS, differentiated
+from robot_dynamics_ros.recordings.timing import (
+    BRIDGED,
+    TIMINGS,
+    find_timing,
+    longest_piece,
+    make_instants,
+)
 from robot_dynamics_ros.spatial.scalar import Array
 
 #: Effort to identify from; 'auto': commanded if the recording has commands, else measured.
 EFFORTS = ('auto', 'commanded', 'measured')
 
-_GAP = 1.5  # periods between two states that constitute a gap
-_JITTER = 0.01  # periods; above this jitter, states are interpolated at equal intervals
 _HOLD = 0.02  # s for which a command is held without a new one
 SHORTEST = 8  # minimum states in a run
-_BRIDGED = 0.06  # s without a state that are interpolated if efforts are measured
 _NO_NUMBER = 1e6  # rad, m and their rates: beyond the range of any sensor
 _FEW = 0.01  # accepted share of non-finite states
-
-
-@dataclass(frozen=True, eq=False)
-class EqualIntervals:
-    """States at equal intervals, with the effort that acts from each state to the next.
-
-    Attributes:
-        time: Shape (N,), s.
-        q: Positions, shape (N, n), rad or m.
-        v: Velocities, shape (N, n), rad/s or m/s.
-        effort: Shape (N, n), N m or N.
-        period: Interval, s.
-    """
-
-    time: Array
-    q: Array
-    v: Array
-    effort: Array
-    period: float
-
-    def __len__(self) -> int:
-        return len(self.time)
 
 
 def effort_source(recording: Recording, wanted: str = 'auto') -> str:
@@ -84,55 +48,6 @@ def effort_source(recording: Recording, wanted: str = 'auto') -> str:
     if known_name('effort', wanted, EFFORTS) != 'auto':
         return wanted
     return 'commanded' if np.isfinite(recording.effort).any() else 'measured'
-
-
-def equal_intervals(
-    recording: Recording, tree: Robot, effort: str = 'auto'
-) -> list[EqualIntervals]:
-    """Return the gap-free parts of a recording, at equal intervals.
-
-    Args:
-        recording: A recording that contains all joints of the robot.
-        tree: The robot.
-        effort: One of ``EFFORTS``.
-
-    Raises:
-        RecordingError: There is no such part, or values are beyond the range of any sensor.
-        UnknownNameError: The effort is unknown, or a joint was not recorded.
-    """
-    measured = effort_source(recording, effort) == 'measured'
-    run = recording.of_joints(tree.joint_names)
-    _require_states(len(run.time))
-    _refuse_impossible(run)
-    run, _ = without_outliers(run)
-    finite = np.isfinite(run.position).all(axis=1) & np.isfinite(run.velocity).all(axis=1)
-    time, q, v = run.time[finite], run.position[finite], run.velocity[finite]
-    _require_states(len(time))
-    effort_at = run.measured_effort[finite] if measured else run.effort[finite]
-    held = _bridged(time, effort_at) if measured else _held(time, effort_at)
-    period = float(np.median(np.diff(time)))
-    gap = max(_GAP * period, _BRIDGED if measured else 0.0)
-    ends = np.flatnonzero(np.diff(time) > gap) + 1
-    pieces = np.split(np.arange(len(time)), ends)
-    runs = [
-        _evenly(EqualIntervals(time[piece], q[piece], v[piece], held[piece], period), measured)
-        for piece in pieces
-        if len(piece) >= SHORTEST
-    ]
-    if not runs:
-        raise RecordingError(
-            'the recording', f'has no {SHORTEST} states in a row', 'record without gaps'
-        )
-    return runs
-
-
-def _require_states(count: int) -> None:
-    if count < SHORTEST:
-        raise RecordingError(
-            'the recording',
-            f'has {count} states with position and velocity',
-            f'at least {SHORTEST} are needed',
-        )
 
 
 def require_motion(recording: Recording, tree: Robot) -> None:
@@ -185,41 +100,14 @@ def _refuse_impossible(run: Recording) -> None:
             )
 
 
-def _bridged(time: Array, effort: Array) -> Array:
-    """Return the efforts with missing ones interpolated across at most 60 ms."""
-    bridged = effort.copy()
-    for j, column in enumerate(effort.T):
-        known = np.flatnonzero(np.isfinite(column))
-        if 0 < len(known) < len(column):
-            after = np.clip(np.searchsorted(known, np.arange(len(column))), 1, len(known) - 1)
-            near = time[known[after]] - time[known[after - 1]] <= _BRIDGED
-            line = np.interp(time, time[known], column[known], left=np.nan, right=np.nan)
-            bridged[:, j] = np.where(near | np.isfinite(column), line, np.nan)
-    return bridged
-
-
-def _held(time: Array, effort: Array) -> Array:
-    """Return the efforts with missing ones replaced by the previous one, for up to 20 ms."""
-    known = np.isfinite(effort)
-    last = np.where(known, np.arange(len(time))[:, np.newaxis], 0)
+def _held(run: Recording) -> Array:
+    """Return the commands with missing ones replaced by the previous one, for up to 20 ms."""
+    time, effort = run.time, run.effort
+    last = np.where(np.isfinite(effort), np.arange(len(time))[:, np.newaxis], 0)
     last = np.maximum.accumulate(last, axis=0)
     held = np.take_along_axis(effort, last, axis=0)
     held[time[:, np.newaxis] - time[last] > _HOLD] = np.nan
     return held
-
-
-def _evenly(run: EqualIntervals, measured: bool) -> EqualIntervals:
-    """Return a run at equal intervals, interpolated if its timestamps are irregular."""
-    steps = np.diff(run.time)
-    if np.max(np.abs(steps - run.period)) <= _JITTER * run.period:
-        return run
-    period = float(steps.mean()) if measured else run.period
-    time = np.arange(run.time[0], run.time[-1], period)
-    before = np.searchsorted(run.time, time, side='right') - 1
-    q, v, effort = (
-        interpolate_columns(time, run.time, values) for values in (run.q, run.v, run.effort)
-    )
-    return EqualIntervals(time, q, v, effort if measured else run.effort[before], period)
 
 
 #: Reasons to exclude an effort.
@@ -228,6 +116,7 @@ AT_LIMIT, AT_REST = 'at a position limit', 'at rest'
 _LIMIT_MARGIN = 1e-3  # share of a joint's range next to a limit
 _SLOW = 5e-3  # share of the peak velocity below which a joint counts as at rest
 _CREEP = 1e-4  # the same, of the velocity limit: simulated sticking joints creep slightly
+_ROUNDING_S = 1e-9
 _SURE = 5.0  # standard deviations of velocity noise above which the direction is certain
 
 
@@ -258,7 +147,7 @@ class Samples:
 
     Attributes:
         time: Shape (N,), s.
-        motion: Motion at N times.
+        motion: Motion at N times; its row is that of the state in the recording.
         effort: Shape (N, n), N m or N.
         excluded: Masks of the excluded efforts by reason, shape (N, n) each.
         standstill: Speeds below which the joints count as at rest, shape (n,), rad/s or m/s.
@@ -266,7 +155,7 @@ class Samples:
     """
 
     time: Array
-    motion: JointMotion
+    motion: Instants
     effort: Array
     excluded: dict[str, Array]
     standstill: Array
@@ -297,7 +186,7 @@ def prepare(recording: Recording, tree: Robot, preparation: Preparation) -> Samp
     """Make samples from a recording.
 
     Args:
-        recording: A recording that contains all joints of the robot.
+        recording: A recording without outliers that contains all joints of the robot.
         tree: The robot, for its joints and limits.
         preparation: The settings.
 
@@ -307,89 +196,97 @@ def prepare(recording: Recording, tree: Robot, preparation: Preparation) -> Samp
     Raises:
         UnknownNameError: The timing or effort is unknown, or a joint was not recorded.
         ParameterError: The delay or the cut-off is out of range.
-        RecordingError: The recording has no states without a gap.
+        RecordingError: The recording has no states without a gap, or values beyond any sensor.
     """
+    late, cutoff = preparation.delay, preparation.cutoff
     known_name('timing', preparation.timing, TIMINGS)
-    if preparation.delay < 0:
-        raise ParameterError('delay', preparation.delay, 'a command acts after its state')
-    late = preparation.delay
-    runs = [
-        EqualIntervals(
-            run.time[late:], run.q[late:], run.v[late:], run.effort[: len(run) - late], run.period
+    if late < 0:
+        raise ParameterError('delay', late, 'a command acts after its state')
+    measured = effort_source(recording, preparation.effort) == 'measured'
+    run = recording.of_joints(tree.joint_names)
+    complete = np.isfinite(np.hstack([run.position, run.velocity])).all(axis=1)
+    if complete.sum() < SHORTEST:
+        raise RecordingError(
+            'the recording',
+            f'has {complete.sum()} states with position and velocity',
+            f'at least {SHORTEST} are needed',
         )
-        for run in equal_intervals(recording, tree, preparation.effort)
-        if len(run) >= late + SHORTEST
-    ]
-    rest = _standstill(runs, tree, preparation)
-    tried = [_samples(run, tree, preparation, rest) for run in runs]
-    parts = [part for part in tried if part]
-    if not parts:
+    _refuse_impossible(run)
+    run = run if complete.all() else run.rows(complete)
+    effort = run.measured_effort if measured else _held(run)
+    effort = _delayed(run.time, effort, late)
+    timing = find_timing(run, commanded=not measured, name=preparation.timing, cutoff=cutoff)
+    smooth = low_pass(cutoff, 1.0 / timing.period)
+    rest = _standstill(run, timing.period, tree, preparation)
+    allowed, margin = np.abs(effort) < tree.effort_limit, _LIMIT_MARGIN * tree.position_range
+    clear = (run.position > tree.position_lower + margin) & (
+        run.position < tree.position_upper - margin
+    )
+    clear[:-1] &= clear[1:].copy()  # at both ends of a step
+    motion = make_instants(run, effort, timing, sign=np.sign)
+    motion = motion.take(motion.row >= late)
+    every, slow = run.time[motion.row], np.abs(motion.v_friction) <= rest
+    kept = _decimated(every, BRIDGED * timing.period, smooth.step)
+    motion, time, reach = motion.take(kept), every[kept], smooth.half * timing.period
+    if len(motion.row) < SHORTEST:
         raise RecordingError(
             'the recording',
             f'has no {SHORTEST} usable states in a row',
             'record for longer, or choose a higher cut-off',
         )
-    return Samples(
-        np.concatenate([part.time for part in parts]),
-        JointMotion.joined([part.motion for part in parts]),
-        np.concatenate([part.effort for part in parts]),
-        {why: np.concatenate([part.excluded[why] for part in parts]) for why in parts[0].excluded},
-        rest,
-        parts[0].memory,
-    )
+    excluded = {
+        NO_EFFORT: ~np.isfinite(motion.effort),
+        SATURATED: _near(time, run.time, np.isfinite(effort) & ~allowed, reach),
+        AT_LIMIT: _near(time, run.time, ~clear, reach),
+    }
+    # Measured efforts are filtered with the same window as the direction, which may contain a
+    # reversal. Commanded efforts are exact elsewhere, so such windows are excluded.
+    slow = slow[kept] if measured else _near(time, every, slow, reach)
+    excluded[AT_REST] = slow & ~np.any(list(excluded.values()), axis=0)
+    memory = 1 + 2 * smooth.half // smooth.step
+    return Samples(time, motion, np.nan_to_num(motion.effort), excluded, rest, memory)
 
 
-def _standstill(runs: Sequence[EqualIntervals], tree: Robot, preparation: Preparation) -> Array:
+def _delayed(time: Array, effort: Array, late: int) -> Array:
+    """Return the effort ``late`` states before each; NaN at the begin and behind a gap."""
+    if not late:
+        return effort
+    delayed = np.full(effort.shape, np.nan)
+    age = time[late:] - time[:-late]
+    together = age <= (late + 0.5) * float(np.median(np.diff(time)))
+    delayed[late:][together] = effort[:-late][together]
+    return delayed
+
+
+def _decimated(time: Array, gap: float, step: int) -> Array:
+    """Return the indices of every ``step``-th of the times, from each gap on."""
+    index = np.arange(len(time))
+    begins = np.diff(time, prepend=-np.inf) > gap
+    return np.flatnonzero((index - np.maximum.accumulate(np.where(begins, index, 0))) % step == 0)
+
+
+def _near(time: Array, own: Array, mask: Array, reach: float) -> Array:
+    """Return which times have a masked one within reach, shape (M, n).
+
+    Args:
+        time: The times, shape (M,), s.
+        own: Times of the mask, shape (N,), s, increasing.
+        mask: Shape (N, n).
+        reach: s.
+    """
+    count = np.vstack([np.zeros(mask.shape[1], dtype=int), np.cumsum(mask, axis=0)])
+    first = np.searchsorted(own, time - reach - _ROUNDING_S)
+    end = np.searchsorted(own, time + reach + _ROUNDING_S, side='right')
+    return count[end] > count[first]
+
+
+def _standstill(run: Recording, period: float, tree: Robot, preparation: Preparation) -> Array:
     """Return the speeds below which the joints count as at rest, shape (n,)."""
     if preparation.standstill:
         if len(preparation.standstill) != tree.n:
             raise ParameterError('standstill', preparation.standstill, f'give {tree.n} speeds')
         return np.array(preparation.standstill)
-    slowest = _CREEP * tree.speeds()
-    for run in runs:
-        taps = low_pass(preparation.cutoff, 1.0 / run.period).taps
-        left = float(np.linalg.norm(taps))  # noise gain of the filter
-        noise, peak = white_noise(run.v) * left, np.abs(run.v).max(axis=0)
-        slowest = np.maximum(slowest, np.maximum(_SLOW * peak, _SURE * noise))
-    return slowest
-
-
-def _samples(
-    run: EqualIntervals, tree: Robot, preparation: Preparation, rest: Array
-) -> Samples | None:
-    """Return the samples of a run; None if it is too short for the filter."""
-    from scipy.ndimage import convolve1d
-
-    smooth = low_pass(preparation.cutoff, 1.0 / run.period)
-    h = np.full((len(run.time) - 1, 1), run.period)
-    q, v, a, v_friction, rows = differentiated(preparation.timing, run.q, run.v, h)
-    effort, time = run.effort[rows], run.time[rows]
-    if len(time) <= 2 * smooth.half + SHORTEST:
-        return None
-    speed = convolve1d(v_friction, smooth.taps, axis=0, mode='nearest')  # also at the ends
-    moving = np.abs(speed) > rest
-    known, margin = np.isfinite(effort), _LIMIT_MARGIN * tree.position_range
-    clear = (run.q > tree.position_lower + margin) & (run.q < tree.position_upper - margin)
-    allowed = {
-        NO_EFFORT: known,
-        SATURATED: ~known | (np.abs(effort) < tree.effort_limit),
-        AT_LIMIT: clear[rows] & clear[rows + 1],
-    }
-    motion = JointMotion(
-        smooth(q), smooth(v), smooth(a), smooth(v_friction), smooth(np.sign(speed))
-    )
-    # Measured efforts are filtered with the same window as the direction, which may contain a
-    # reversal. Commanded efforts are exact elsewhere, so such windows are excluded.
-    measured = preparation.effort == 'measured'
-    slides = np.abs(motion.v_friction) > rest if measured else smooth.all_valid(moving)
-    excluded = {why: ~smooth.all_valid(which) for why, which in allowed.items()}
-    excluded[AT_REST] = ~slides & ~np.any(list(excluded.values()), axis=0)
-    middle = slice(smooth.half, len(time) - smooth.half, smooth.step)
-    return Samples(
-        time[middle],
-        motion,
-        smooth(np.where(known, effort, 0.0)),
-        excluded,
-        rest,
-        1 + 2 * smooth.half // smooth.step,
-    )
+    gain = float(np.linalg.norm(low_pass(preparation.cutoff, 1.0 / period).taps))
+    noise = gain * white_noise(longest_piece(run, period).velocity)
+    peak = np.abs(run.velocity).max(axis=0)
+    return np.maximum(_CREEP * tree.speeds(), np.maximum(_SLOW * peak, _SURE * noise))

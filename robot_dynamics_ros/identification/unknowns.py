@@ -37,7 +37,7 @@ import numpy as np
 
 from robot_dynamics_ros.dynamics.joint_terms import FRICTION_TERMS
 from robot_dynamics_ros.errors import known_name
-from robot_dynamics_ros.estimation.accumulate import ColumnTable
+from robot_dynamics_ros.estimation.effort_model import Instants
 from robot_dynamics_ros.identification.regressor import (
     INERTIAL,
     PER_BODY,
@@ -74,26 +74,6 @@ armature in it (that friction is the closest viscous and Coulomb). SI units: rad
 _STRIBECK = 0.05  # of the velocity limit: speed at which the Stribeck effect is mostly gone
 
 _INERTIAL_UNITS = ('kg', *3 * ('kg m',), *6 * ('kg m^2',))
-
-
-@dataclass(frozen=True, eq=False)
-class JointMotion(ColumnTable):
-    """Joint motion at N times, as required by the columns; shape (N, n) each.
-
-    Attributes:
-        q: Positions, rad or m.
-        v: Velocities, rad/s or m/s.
-        a: Accelerations, rad/s^2 or m/s^2.
-        v_friction: Velocities at which friction acts, rad/s or m/s.
-        direction: Direction of Coulomb friction: 1 or -1 where the joint slides, in between where
-            the filter window contains a reversal.
-    """
-
-    q: Array
-    v: Array
-    a: Array
-    v_friction: Array
-    direction: Array
 
 
 class Unknowns:
@@ -161,7 +141,7 @@ class Unknowns:
             sizes += [mass, *3 * [mass * length], *6 * [mass * length**2]]
         return np.array(sizes)[: self.links]
 
-    def columns(self, motion: JointMotion) -> Array:
+    def columns(self, motion: Instants) -> Array:
         """Return the effort per unit of each unknown, new array of shape (N, n, p).
 
         Cost: that of the regressor.
@@ -174,13 +154,13 @@ class Unknowns:
             columns[:, joints, self.links + k * n + joints] = self._column(term, motion, load)
         return columns
 
-    def _column(self, term: str, motion: JointMotion, load: Array) -> Array:
+    def _column(self, term: str, motion: Instants, load: Array) -> Array:
         if term == 'armature':
             return motion.a
         speed = stribeck_velocity(self.tree)
-        return FRICTION_TERMS[term](motion.v_friction, motion.direction, load, speed)
+        return FRICTION_TERMS[term](motion.v_friction, motion.sign, load, speed)
 
-    def known(self, motion: JointMotion) -> Array:
+    def known(self, motion: Instants) -> Array:
         """Return the effort of the drive terms of the tree that are not unknown, shape (N, n)."""
         effort = np.zeros(motion.q.shape)
         for term in TERMS:
@@ -350,5 +330,5 @@ def structural_base(unknowns: Unknowns) -> BaseParameters:
     rng = np.random.default_rng(0)  # any seed gives the same result
     shape = _STATES_PER_UNKNOWN * len(unknowns), unknowns.tree.n
     v, q = rng.normal(size=shape), rng.uniform(*unknowns.tree.sampled_range, shape)
-    columns = unknowns.columns(JointMotion(q, v, rng.normal(size=shape), v, np.sign(v)))
+    columns = unknowns.columns(Instants.of_motion(q, v, rng.normal(size=shape), np.sign(v)))
     return reduce_columns(columns.reshape(-1, len(unknowns)), unknowns.names)

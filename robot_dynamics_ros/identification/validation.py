@@ -153,14 +153,14 @@ class Evaluated(Instants):
 
 
 def evaluated(recording: Recording, tree: Robot, preparation: Preparation) -> Evaluated:
-    """Prepare a recording for evaluation.
+    """Prepare a recording without outliers for evaluation.
 
     The timing is that of the preparation; the filter is chosen from the noise.
 
     Raises:
         UnknownNameError: The timing or effort is unknown, or a joint was not recorded.
     """
-    run, _ = without_outliers(recording.of_joints(tree.joint_names))
+    run = recording.of_joints(tree.joint_names)
     measured = effort_source(run, preparation.effort) == 'measured'
     effort = run.measured_effort if measured else run.effort
     late = preparation.delay
@@ -233,7 +233,8 @@ def validate(recordings: Iterable[Recording], tree: Robot, preparation: Preparat
     Raises:
         RecordingError: There is no recording, or no part of one can be used.
     """
-    sums = [evaluated(one, tree, preparation).residuals(tree).sums for one in recordings]
+    clean = (without_outliers(run.of_joints(tree.joint_names))[0] for run in recordings)
+    sums = [evaluated(run, tree, preparation).residuals(tree).sums for run in clean]
     if not sums:
         raise RecordingError('validation', 'has no recording', 'give at least one')
     return Residuals.of(tree.joint_names, reduce(ResidualSums.merged, sums))

@@ -174,6 +174,7 @@ class RecordingReader:
         layout, n = self.layout, len(self.layout.joints)
         shifted = replace(references, stamp_ns=references.stamp_ns + shifts.at(references.place))
         reference = pair(rows, shifted, layout.reference_hold_ns).values
+        del references, shifted
         effort = np.full(rows.position.shape, np.nan)
         answer, answered = np.full(len(rows.stamp_ns), -1), np.ones(len(rows.stamp_ns), dtype=bool)
         wrong, first_unpaired = list[int](), list[int]()

@@ -14,7 +14,7 @@ more consistent under equal intervals, given by a line fitted to all timestamps.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise, starmap
 
@@ -225,7 +225,12 @@ def _residuals(recording: Recording, steps: Array, valid: Array) -> tuple[float,
     return residuals[0], residuals[1]
 
 
-def make_instants(run: Recording, effort: Array, timing: SampleTiming) -> Instants:
+def make_instants(
+    run: Recording,
+    effort: Array,
+    timing: SampleTiming,
+    sign: Callable[[Array], Array] = smooth_sign,
+) -> Instants:
     """Match states, accelerations and efforts of a recording, except across gaps.
 
     Args:
@@ -233,29 +238,30 @@ def make_instants(run: Recording, effort: Array, timing: SampleTiming) -> Instan
         effort: Its efforts, shape (N, n), N m or N: for ``semi_implicit`` and ``continuous`` those
             that act from a state to the next, for ``sampled`` those at the state.
         timing: How accelerations, states and efforts correspond.
+        sign: Direction of Coulomb friction by velocity.
     """
     finite = np.isfinite(np.hstack([run.position, run.velocity])).all(axis=1)
-    rows, effort = np.flatnonzero(finite), effort[finite]
-    q, v, stamps = run.position[finite], run.velocity[finite], run.stamp_ns[finite]
+    rows, every = np.flatnonzero(finite), slice(None) if finite.all() else finite
+    effort, q, v = effort[every], run.position[every], run.velocity[every]
+    stamps = run.stamp_ns[every]
     steps, single = timing.steps(stamps), timing.single(stamps)
     q, v, a, v_friction, own = differentiated(timing.name, q, v, steps[:, np.newaxis])
-    sign = smooth_sign(v_friction)
-    instants = Instants(rows[own], q, v, a, v_friction, sign, effort[own])
+    instants = Instants(rows[own], q, v, a, v_friction, sign(v_friction), effort[own])
     time = np.append(0.0, np.cumsum(steps))
     if timing.name == 'semi_implicit':
-        return instants.take(single)
-    if timing.name == 'continuous':
+        time, valid = time[:-1], single
+    elif timing.name == 'continuous':
         time, valid = 0.5 * (time[1:] + time[:-1]), single
     else:
         near = steps <= BRIDGED * timing.period
         time, valid = time[1:-1], near[1:] & near[:-1]
     if timing.cutoff is None or not len(time):
-        return instants.take(valid)
+        return instants.where(valid)
     filtering = replace(low_pass(timing.cutoff, 1.0 / timing.period), step=1)
     ends = np.flatnonzero(np.diff(time) > BRIDGED * timing.period) + 1
     pieces = (slice(*pair) for pair in pairwise([0, *ends.tolist(), len(time)]))
     return Instants.joined(
-        [_filtered(instants.take(x), time[x], valid[x], filtering, timing) for x in pieces]
+        [_filtered(instants.take(x), time[x], valid[x], filtering, timing, sign) for x in pieces]
     )
 
 
@@ -272,7 +278,8 @@ def differentiated(name: str, q: Array, v: Array, h: Array) -> tuple[Array, ...]
         Position, velocity, acceleration and velocity of friction, each of shape (M, n), and the
         indices (M,) of the states with the corresponding efforts.
     """
-    a, states = np.diff(v, axis=0) / np.where(h > 0.0, h, 1.0), np.arange(len(v))
+    a, states = np.diff(v, axis=0), np.arange(len(v))
+    a /= np.where(h > 0.0, h, 1.0)
     if name == 'semi_implicit':
         return q[:-1], v[:-1], a, v[1:], states[:-1]
     if name == 'continuous':
@@ -283,9 +290,14 @@ def differentiated(name: str, q: Array, v: Array, h: Array) -> tuple[Array, ...]
 
 
 def _filtered(
-    instants: Instants, time: Array, valid: Array, filtering: LowPass, timing: SampleTiming
+    instants: Instants,
+    time: Array,
+    valid: Array,
+    filtering: LowPass,
+    timing: SampleTiming,
+    direction: Callable[[Array], Array],
 ) -> Instants:
-    """Apply the same filter to all signals, including the smooth sign for dry friction."""
+    """Apply the same filter to all signals, including the direction of dry friction."""
     grid = time
     if not (valid.all() and np.allclose(np.diff(time), timing.period, rtol=1e-6)):
         grid = np.arange(time[0], time[-1] + 0.5 * timing.period, timing.period)
@@ -299,7 +311,7 @@ def _filtered(
 
     motion = (instants.q, instants.v, instants.a, instants.v_friction)
     q, v, a, v_friction = (smooth(x, valid) for x in motion)
-    sign = smooth(smooth_sign(_along_lines(middle, v_friction, covered, time)), valid)
+    sign = smooth(direction(_along_lines(middle, v_friction, covered, time)), valid)
     finite = np.isfinite(instants.effort) & valid[:, np.newaxis]
     if (finite == valid[:, np.newaxis]).all():
         effort = smooth(instants.effort, valid)

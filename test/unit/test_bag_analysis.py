@@ -546,7 +546,7 @@ def test_the_files_tell_the_same_as_the_figures(tmp_path):
     assert 'the model explains the efforts' in report
     assert 'src="http' not in report.split('<script', 1)[0]
     assert '<link' not in report, 'it needs no network'
-    assert report.count('<h2>') == 8
+    assert report.count('<h2>') == 9, 'events and eight plots'
 
 
 def test_the_table_holds_no_more_rows_than_asked_for(tmp_path):

@@ -12,9 +12,9 @@ from samples import SAMPLES, TWO_R, Sample, sample, serial_arms, shipped
 from synthetic_runs import pinocchio_parameters, pinocchio_regressor
 
 from robot_dynamics_ros.errors import UnknownNameError
+from robot_dynamics_ros.estimation.effort_model import Instants
 from robot_dynamics_ros.identification.unknowns import (
     DEFAULT_TERMS,
-    JointMotion,
     Unknowns,
     combination,
     reduce_columns,
@@ -92,7 +92,7 @@ def test_columns_of_friction_armature_and_offset_are_what_they_say(rng):
     q, v, a, v_end = rng.normal(size=(4, 1, 4))
     values = np.concatenate([pinocchio_parameters(robot), rng.normal(size=16)])
     b, dry, armature, offset = values[40:].reshape(4, 4)
-    found = unknowns.columns(JointMotion(q, v, a, v_end, np.sign(v_end)))[0] @ values
+    found = unknowns.columns(Instants(np.zeros(1), q, v, a, v_end, np.sign(v_end), a))[0] @ values
     oracle = PinocchioOracle(robot.xml, robot.gravity, robot.tree.joint_names)
     expected = oracle.inverse_dynamics(q[0], v[0], a[0]) + b * v_end[0]
     expected += dry * np.sign(v_end[0]) + armature * a[0] + offset

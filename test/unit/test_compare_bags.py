@@ -193,7 +193,7 @@ def test_errors_and_differences_of_two_runs_are_those_that_were_put_in(tmp_path,
     assert 'fine' in printed
     report = (tmp_path / 'out' / 'report.html').read_text('utf-8')
     assert 'fine against coarse' in report
-    assert report.count('<h2>') == 5
+    assert report.count('<h2>') == 6, 'events and five plots'
 
 
 @pytest.mark.slow
