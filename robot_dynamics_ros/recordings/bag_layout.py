@@ -17,6 +17,7 @@ import numpy as np
 from robot_dynamics_ros.control.topics import STREAMS, force_topic
 from robot_dynamics_ros.errors import RecordingError, UnknownNameError
 from robot_dynamics_ros.messages import NANO
+from robot_dynamics_ros.recordings.bag.converted import CONTROLLER_STATE
 from robot_dynamics_ros.recordings.bag.reader import BagReader
 from robot_dynamics_ros.recordings.columns import NumberColumns, StateColumns
 from robot_dynamics_ros.recordings.stream_alignment import Rows, repeated_rows
@@ -24,7 +25,7 @@ from robot_dynamics_ros.spatial.scalar import Array
 
 STATE = 'sensor_msgs/msg/JointState'
 ARRAY = 'std_msgs/msg/Float64MultiArray'
-_UNREAD = ('control_msgs/msg/JointTrajectoryControllerState', 'control_msgs/msg/DynamicJointState')
+_UNREAD = (CONTROLLER_STATE, 'control_msgs/msg/DynamicJointState')
 SINGLE = 'std_msgs/msg/Float64'
 TEXT = 'std_msgs/msg/String'
 # Last parts of the names of JointState topics that are not measured states.
@@ -320,10 +321,11 @@ def make_layout(
             f'has no states on {topics.states!r}',
             '; '.join([f'its topics: {known}', *bag.losses]),
         )
+    read = set(bag.controllers.sources.values())
     notes = [
         f'topic {topic} ({kind}) is not read'
         for topic, kind in sorted(bag.topics.items())
-        if kind in _UNREAD and bag.counts.get(topic)
+        if kind in _UNREAD and bag.counts.get(topic) and topic not in read
     ]
     names = _columns(list(dict.fromkeys(chain(*clocks))), tuple(joints), described, notes)
     stamps, arrivals = max(map(np.hstack, clocks.values()), key=np.size)  # most frequent publisher

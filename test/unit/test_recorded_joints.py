@@ -122,10 +122,17 @@ def test_a_namespace_is_not_a_prefix_of_another(tmp_path):
 @pytest.mark.parametrize(
     ('name', 'content', 'words'),
     [
-        ('old.bag', b'#ROSBAG V2.0\n' + bytes(4096), ('a bag of ROS 1', 'rosbags-convert --src')),
-        ('log.csv', b'timestamp,q_0,tau_0\n0.0,0.1,2.0\n', ('is a table', 'docs/recordings.md')),
-        ('log', b'q_0,q_1\n0.1,0.2\n', ('is a table', 'docs/recordings.md')),
-        ('picture.png', b'\x89PNG\r\n\x1a\n\x00,,', ('is not a recording', '.mcap or .db3')),
+        ('old.bag', b'#ROSBAG V2.0\n' + bytes(4096), ('is damaged', 'rosbag reindex')),
+        (
+            'log.csv',
+            b'timestamp,tau_0\n0.0,2.0\n',
+            ('no columns of positions', 'timestamp, tau_0'),
+        ),
+        ('log.csv', b'q_0,q_1\n0.1,0.2\n', ('no column of times', 'rate: HZ', 'recordings.md')),
+        ('log.csv', b'time,q_0\n0.1,0.2\n0.2,x\n', ("line 3, column 'q_0': 'x' is no number",)),
+        ('log.csv', b'time,q_0\n1,0.2\n2,0.3\n', ("'time' advances by 1", 'time_unit: ms')),
+        ('log.yaml', b'table: x.csv\nrates: 3\n', ("unknown key 'rates'", 'time_unit')),
+        ('picture.png', b'\x89PNG\r\n\x1a\n\x00,,', ('is not a recording', '.mcap, .db3')),
     ],
 )
 def test_a_file_that_is_no_bag_is_named_with_the_way_to_one(

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 import shutil
 import sqlite3
 import struct
@@ -24,6 +23,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from robot_dynamics_ros.errors import MissingDependencyError, RecordingError
+from robot_dynamics_ros.recordings.bag.tables import is_table
 from robot_dynamics_ros.yaml_reader.parsing import yaml_mapping
 
 _STORAGE_NAME = re.compile(r'\.(mcap|db3)(\.zstd)?$')
@@ -63,8 +63,9 @@ def find_files(path: str | os.PathLike[str]) -> BagFiles:
     """
     path = Path(path)
     if path.is_file():
-        if not _STORAGE_NAME.search(path.name):
-            raise RecordingError(f'bag {str(path)!r}', *_what_it_is(path))
+        if not (_STORAGE_NAME.search(path.name) or is_ros1(path) or is_table(path)):
+            remedy = 'give a bag folder, .mcap, .db3, .bag of ROS 1, or a table .csv, .tsv, .txt'
+            raise RecordingError(f'bag {str(path)!r}', 'is not a recording', remedy)
         return BagFiles(path, (path,))
     if not path.is_dir():
         raise RecordingError(f'bag {str(path)!r}', 'no such folder', 'give a rosbag2 folder')
@@ -87,27 +88,17 @@ def find_files(path: str | os.PathLike[str]) -> BagFiles:
     )
 
 
-def _what_it_is(path: Path) -> tuple[str, str]:
-    """Return what a file is that is no recording, and the remedy."""
+def is_ros1(path: Path) -> bool:
+    """Return whether a file is a bag of ROS 1."""
     with path.open('rb') as file:
-        begin = file.read(1024)
-    if begin.startswith(_ROS1_MAGIC):
-        return 'is a bag of ROS 1', (
-            f'convert it: rosbags-convert --src {shlex.quote(str(path))} --dst FOLDER (it is '
-            'installed with rosbags)'
-        )
-    first = begin.partition(b'\n')[0]
-    if path.suffix in ('.csv', '.tsv', '.txt') or first.count(b',') and b'\x00' not in begin:
-        return 'is a table', (
-            'make a bag of it by its columns and its rate: see docs/recordings.md, "Tables of '
-            'other loggers"'
-        )
-    return 'is not a recording', 'give a bag folder, .mcap or .db3'
+        return file.read(len(_ROS1_MAGIC)) == _ROS1_MAGIC
 
 
 def is_bag(path: Path) -> bool:
-    """Return whether a path is a storage file, or a folder with one."""
-    return _is_storage(path) or (path.is_dir() and any(map(_is_storage, path.iterdir())))
+    """Return whether a path is a storage file, a folder with one, a table or a bag of ROS 1."""
+    if path.is_dir():
+        return any(map(_is_storage, path.iterdir()))
+    return path.is_file() and (_is_storage(path) or is_ros1(path) or is_table(path))
 
 
 def short_name(bag: Path) -> str:

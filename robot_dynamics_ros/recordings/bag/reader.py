@@ -13,14 +13,23 @@ from pathlib import Path
 from typing import Any
 
 from robot_dynamics_ros.errors import MissingDependencyError, RecordingError
+from robot_dynamics_ros.recordings.bag.converted import (
+    CONTROLLER_STATE,
+    ControllerStates,
+    MessageMaker,
+    Ros1Storage,
+    TableStorage,
+)
 from robot_dynamics_ros.recordings.bag.files import (
     ZSTD_MAGIC,
     decompress,
     decompress_file,
     find_files,
+    is_ros1,
     new_folder,
 )
 from robot_dynamics_ros.recordings.bag.storage import McapStorage, RawMessage, SqliteStorage
+from robot_dynamics_ros.recordings.bag.tables import is_table
 
 
 class BagWriter:
@@ -127,6 +136,7 @@ class BagWriter:
 def _rosbags() -> Any:
     try:
         import rosbags.interfaces
+        import rosbags.rosbag1
         import rosbags.rosbag2
         import rosbags.typesys
     except ImportError as error:
@@ -160,9 +170,10 @@ class BagReader:
         topics: Message type by topic.
         counts: Number of messages by topic, from the metadata of the bag or counted.
         remarks: Custom data of the bag's metadata.
+        controllers: The topics that states of joint trajectory controllers add.
 
     Args:
-        path: A bag's folder, or one of its storage files.
+        path: A bag's folder, one of its storage files, a bag of ROS 1, or a table.
 
     Raises:
         MissingDependencyError: rosbags is not installed.
@@ -179,12 +190,11 @@ class BagReader:
         except BaseException:
             self._copies.close()
             raise
-        self._read_counts: dict[str, int] = {}
-        self._damaged_messages = 0
 
     def _open(self) -> None:
         """Read topics, counts and message definitions of the storage files."""
-        self._storages = [_open_storage(file, self._copies) for file in self._files.files]
+        self._common = _common_types(self._files.distro)
+        self._storages = [self._storage(file) for file in self._files.files]
         for storage in self._storages:
             counted = storage.contents.counts or self._files.counts
             if not (storage.has_summary and counted):
@@ -194,10 +204,18 @@ class BagReader:
             topic: kind for content in contents for topic, kind in content.topics.items()
         }
         self._definitions = {k: d for content in contents for k, d in content.definitions.items()}
-        self._common = _common_types(self._files.distro)
         self._stores: dict[str, Any] = {}
         self.remarks = dict(self._files.remarks)
         self.counts = self._count()
+        self._read_counts: dict[str, int] = {}
+        self._damaged_messages = 0
+        self.controllers = ControllerStates(MessageMaker(self._common))
+        for topic in [x for x, kind in self.topics.items() if kind == CONTROLLER_STATE]:
+            if (first := self.first(topic, strict=False)) is not None:
+                self.controllers.add(topic, first)
+        self.topics |= self.controllers.topics
+        for topic, source in self.controllers.sources.items():
+            self.counts[topic] = self.counts.get(source, 0)
 
     def __enter__(self) -> BagReader:
         return self
@@ -217,7 +235,7 @@ class BagReader:
             if count < expected:
                 sentences.append(f'{expected - count} of {expected} messages on {topic} are lost')
         if self._damaged_messages:
-            sentences.append(f'{self._damaged_messages} compressed messages are damaged: left out')
+            sentences.append(f'{self._damaged_messages} messages are damaged: left out')
         return sentences
 
     def blocks(self, *topics: str) -> Iterator[list[RawMessage]]:
@@ -225,14 +243,50 @@ class BagReader:
 
         Each is a topic, a time in ns and the bytes, which are valid as long as the block.
         """
-        chosen = frozenset(topics)
-        count = dict.fromkeys(sorted(chosen & self.topics.keys()), 0)
+        chosen, sources = frozenset(topics), self.controllers.sources
+        added = {sources[topic] for topic in chosen if topic in sources}
+        selected = chosen.difference(sources) | added
+        count = dict.fromkeys(sorted(selected & self.topics.keys()), 0)
         for storage in self._storages:
-            for block in storage.blocks(chosen.__contains__):
+            for block in storage.blocks(selected.__contains__):
                 for topic, _, _ in block:
                     count[topic] = count.get(topic, 0) + 1
-                yield self._decompressed(block)
+                block = self._decompressed(block)
+                yield self._with_added(block, chosen) if added else block
         self._read_counts |= count
+
+    def _with_added(self, block: list[RawMessage], chosen: frozenset[str]) -> list[RawMessage]:
+        """Return the chosen messages of a block, with those that controller states add."""
+        messages: list[RawMessage] = []
+        for topic, time_ns, data in block:
+            if topic in chosen:
+                messages.append((topic, time_ns, data))
+            if topic not in self.controllers.sources.values():
+                continue
+            try:
+                state = self.deserialize(data, CONTROLLER_STATE)
+            except RecordingError:
+                self._damaged_messages += 1
+                continue
+            added = self.controllers.messages(topic, time_ns, state)
+            messages += [message for message in added if message[0] in chosen]
+        return messages
+
+    def _storage(self, file: Path) -> Any:
+        """Open a storage file; those of other recorders as messages of ROS 2."""
+        if is_ros1(file):
+            rosbags = _rosbags()
+            try:
+                bag = self._copies.enter_context(rosbags.rosbag1.Reader(file))
+                return Ros1Storage(bag, self._common, rosbags.typesys.get_types_from_msg)
+            except Exception as error:  # the bytes may be anything
+                remedy = 'repair it: rosbag reindex, of ROS 1'
+                raise RecordingError(
+                    f'bag {str(file)!r}', f'is damaged: {error}', remedy
+                ) from error
+        if is_table(file):
+            return TableStorage(file, self._common)
+        return _open_storage(file, self._copies)
 
     def messages(self, *topics: str, strict: bool = True) -> Iterator[tuple[str, int, Any]]:
         """Yield topic, time in ns and message of the given topics, in the order of the bag.
