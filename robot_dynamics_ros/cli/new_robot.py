@@ -10,10 +10,12 @@ import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
+from xml.sax.saxutils import quoteattr
 
 import numpy as np
 import yaml
 
+from robot_dynamics_ros import yaml_reader as read
 from robot_dynamics_ros.cli.arguments import (
     JOINTS,
     MAPPING,
@@ -23,13 +25,16 @@ from robot_dynamics_ros.cli.arguments import (
     arm_of,
     given,
     option,
+    robot_source,
 )
 from robot_dynamics_ros.description.shipped import MECHANISMS, ROBOTS, robot_file, share_directory
+from robot_dynamics_ros.description.urdf import read_description
 from robot_dynamics_ros.description.urdf_patch import set_effort_limits
 from robot_dynamics_ros.disk_cache import cache_directory
 from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.geometry import collisions, triangles
 from robot_dynamics_ros.geometry.collisions import UNCHECKED, Obstacles
+from robot_dynamics_ros.geometry.estimated_inertia import estimate_inertias
 from robot_dynamics_ros.model import Robot, arm
 from robot_dynamics_ros.model.arm import arm_ends, load_arm, tool_frame
 from robot_dynamics_ros.model.inspection import nameless
@@ -55,15 +60,48 @@ def run(args: argparse.Namespace) -> int:
     from rich.console import Console  # node commands, which import this module, need no rich
 
     console = Console(highlight=False, soft_wrap=True)
+    estimated = _estimate(args)
     tree = arm_of(args)
     frame = tool_frame(tree, args.frame or args.tip)
     folder: Path = args.out or Path(folder_name(tree.name))
     measured = measured_joints(vars(args))
     motion = write_robot_folder(tree, folder, frame, obstacles_of(args), measured)
     show_arm(console, tree, frame, motion.remarks)
+    if estimated:
+        _comment(folder / URDF, estimated, _basis(args))
+        links = ', '.join(estimated)
+        console.print(f'inertia estimated ({_basis(args)}): {links}', style='bold yellow')
     console.print(f'motion: {_summary(motion)}', markup=False)
     console.print(f'written: {folder}', markup=False)
     return 0
+
+
+def _estimate(args: argparse.Namespace) -> list[str]:
+    """Replace the robot of the arguments by its text with estimated inertias; return the links."""
+    if not (args.estimate_inertia or args.estimate_mass):
+        return []
+    if args.estimate_inertia and args.estimate_mass:
+        problem = 'is another statement of the same masses'
+        raise ConfigurationError('--estimate-mass', problem, 'give it or --estimate-inertia')
+    path, mappings = robot_source(args)
+    text = read_description(path, mappings, lambda fault: None).xml
+    density, mass = args.estimate_inertia, args.estimate_mass
+    args.robot, links = estimate_inertias(text, density=density, mass=mass)
+    args.mapping = []
+    return links
+
+
+def _basis(args: argparse.Namespace) -> str:
+    density, mass = args.estimate_inertia, args.estimate_mass
+    return f'homogeneous, {density:g} kg/m^3' if density else f'homogeneous, {mass:g} kg together'
+
+
+def _comment(file: Path, links: Sequence[str], basis: str) -> None:
+    text = file.read_text(encoding='utf-8')
+    for link in links:
+        head = f'<link name={quoteattr(link)}>'
+        text = text.replace(head, f'{head}<!-- inertia estimated: {basis} -->')
+    file.write_text(text, encoding='utf-8')
 
 
 def show_arm(console: Any, tree: Robot, frame: str, planned: Sequence[str]) -> None:
@@ -412,6 +450,16 @@ def _yaml(content: Any) -> str:
 COMMANDS = {
     'new_robot': Command(
         run,
-        ROBOT | SETUP | {'--out': option(Path, 'folder to write (default: name of the robot)')},
+        ROBOT
+        | SETUP
+        | {
+            '--estimate-inertia KG/M^3': option(
+                0.0, 'density of links that have shapes but no <inertial>', check=read.not_negative
+            ),
+            '--estimate-mass KG': option(
+                0.0, 'total mass of these links, instead of a density', check=read.not_negative
+            ),
+            '--out': option(Path, 'folder to write (default: name of the robot)'),
+        },
     )
 }

@@ -351,7 +351,10 @@ def _check_links(description: RobotDescription) -> tuple[list[LinkReport], list[
     for joint in description.joints:
         if joint.kind in MOVING and joint.child in movers and joint.name not in with_inertia:
             problem = 'has no <inertial>, and no link fixed to it has one'
-            remedy = f'joint {joint.name!r} moves it: give its mass and inertia'
+            remedy = (
+                f'joint {joint.name!r} moves it: give its mass and inertia, or estimate them '
+                'from its shapes: new_robot --estimate-inertia'
+            )
             fault = ModelError(f'link {joint.child!r}', problem, remedy)
             findings.append(error(fault, cause='massless'))
     return reports, findings

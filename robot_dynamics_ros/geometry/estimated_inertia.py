@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""First inertias of links that have shapes only: homogeneous solids of a density or a total mass.
+
+A solid bounded by triangles is the signed sum of the tetrahedra that they form with the origin
+(Mirtich 1996). A surface that is not closed is replaced by its convex hull.
+"""
+
+from __future__ import annotations
+
+from xml.etree import ElementTree
+
+import numpy as np
+from scipy.spatial import ConvexHull, QhullError
+
+from robot_dynamics_ros.description.urdf import parse_xml
+from robot_dynamics_ros.errors import ModelError
+from robot_dynamics_ros.geometry.robot_shapes import collision_shapes
+from robot_dynamics_ros.geometry.triangles import Triangles
+from robot_dynamics_ros.spatial.scalar import Array
+
+
+def estimate_inertias(
+    xml: str, *, density: float = 0.0, mass: float = 0.0
+) -> tuple[str, list[str]]:
+    """Return a description in which every link with a shape has an <inertial>, and those added.
+
+    Args:
+        xml: URDF text, its meshes as for :func:`.robot_shapes`.
+        density: Density of the links without <inertial>, kg/m^3; 0 if their mass is given.
+        mass: Mass of these links together, kg.
+
+    Raises:
+        ModelError: No link without an <inertial> has a shape that encloses a volume.
+        DescriptionError: The text is not a URDF.
+    """
+    root, moments = parse_xml(xml), dict[str, Array]()
+    bare = {x.get('name', ''): x for x in root.findall('link') if x.find('inertial') is None}
+    for shape in collision_shapes(xml).shapes:
+        if shape.link in bare:
+            found = second_moments(shape)
+            moments[shape.link] = moments.get(shape.link, np.zeros((4, 4))) + found
+    volumes = {name: float(P[3, 3]) for name, P in moments.items() if P[3, 3] > 0.0}
+    if not volumes:
+        problem = 'no link without <inertial> has a shape that encloses a volume'
+        raise ModelError('the inertias', f'cannot be estimated: {problem}', 'give its meshes')
+    density = density or mass / sum(volumes.values())
+    for name in volumes:
+        P = density * moments[name]
+        com = P[:3, 3] / P[3, 3]
+        about = P[:3, :3] - P[3, 3] * np.outer(com, com)
+        inertia = np.trace(about) * np.eye(3) - about
+        bare[name].insert(0, _inertial(float(P[3, 3]), com, inertia))
+    return ElementTree.tostring(root, encoding='unicode'), list(volumes)
+
+
+def second_moments(surface: Triangles) -> Array:
+    """Return the integral of x x^T over a solid, x = (position, 1), shape (4, 4), m^3 to m^5."""
+    corners = surface.vertices[surface.faces]
+    edges = np.sort(surface.faces[:, [[0, 1], [1, 2], [2, 0]]].reshape(-1, 2), axis=1)
+    closed = (np.unique(edges, axis=0, return_counts=True)[1] == 2).all()
+    if not closed:
+        try:
+            hull = ConvexHull(surface.vertices)
+        except QhullError:  # a flat surface
+            return np.zeros((4, 4))
+        corners = surface.vertices[hull.simplices]
+        outwards = np.einsum('ij,ij->i', _normals(corners), hull.equations[:, :3]) > 0.0
+        corners = np.where(outwards[:, None, None], corners, corners[:, ::-1])
+    six = np.linalg.det(corners)
+    total = corners.sum(axis=1)
+    P = np.zeros((4, 4))
+    P[:3, :3] = np.einsum('k,kci,kcj->ij', six, corners, corners)
+    P[:3, :3] = (P[:3, :3] + np.einsum('k,ki,kj->ij', six, total, total)) / 120.0
+    P[:3, 3] = P[3, :3] = six @ total / 24.0
+    P[3, 3] = six.sum() / 6.0
+    return P if P[3, 3] > 0.0 else -P
+
+
+def _normals(corners: Array) -> Array:
+    return np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
+
+
+def _inertial(mass: float, com: Array, inertia: Array) -> ElementTree.Element:
+    element = ElementTree.Element('inertial')
+    ElementTree.SubElement(element, 'origin', xyz=' '.join(f'{x:.6g}' for x in com))
+    ElementTree.SubElement(element, 'mass', value=f'{mass:.6g}')
+    keys = {'ixx': (0, 0), 'ixy': (0, 1), 'ixz': (0, 2), 'iyy': (1, 1), 'iyz': (1, 2)}
+    values = {key: f'{inertia[at]:.6g}' for key, at in {**keys, 'izz': (2, 2)}.items()}
+    ElementTree.SubElement(element, 'inertia', values)
+    return element

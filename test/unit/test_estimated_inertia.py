@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Estimated inertias: closed forms of solids, and the command that writes them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import solids
+
+from robot_dynamics_ros.__main__ import main
+from robot_dynamics_ros.errors import ModelError
+from robot_dynamics_ros.geometry.estimated_inertia import estimate_inertias, second_moments
+from robot_dynamics_ros.geometry.triangles import Triangles, box, sphere
+from robot_dynamics_ros.model import load_robot
+
+LINK = (
+    '<link name="{}"><{}><origin xyz="{} 0 0"/><geometry><box size="{} 0.05 0.05"/></geometry>'
+    '</{}></link>'
+)
+JOINT = (
+    '<joint name="{0}" type="revolute"><parent link="{1}"/><child link="{2}"/>'
+    '<origin xyz="{3} 0 0"/><axis xyz="0 1 0"/>'
+    '<limit lower="-3" upper="3" velocity="5" effort="100"/></joint>'
+)
+ARM = (
+    '<robot name="two"><link name="base"/>'
+    + LINK.format('upper', 'collision', 0.2, 0.4, 'collision')
+    + LINK.format('fore', 'visual', 0.15, 0.3, 'visual')
+    + JOINT.format('j1', 'base', 'upper', 0.0)
+    + JOINT.format('j2', 'upper', 'fore', 0.4)
+    + '</robot>'
+)
+
+
+def test_boxes_have_the_inertia_of_boxes():
+    xml, names = estimate_inertias(ARM, density=1000.0)
+    tree, mass = load_robot(xml), 1000.0 * 0.4 * 0.05 * 0.05
+    assert names == ['upper', 'fore']
+    np.testing.assert_allclose(tree.mass, [mass, 0.75 * mass], rtol=1e-5)  # six digits are written
+    np.testing.assert_allclose(tree.com[0], [0.2, 0.0, 0.0], atol=1e-6)
+    expected = solids.cuboid(mass, 0.4, 0.05, 0.05).inertia
+    np.testing.assert_allclose(tree.inertia[0], expected, rtol=1e-5, atol=1e-9)
+
+
+def test_a_total_mass_is_distributed_by_volume():
+    xml, _ = estimate_inertias(ARM, mass=7.0)
+    np.testing.assert_allclose(load_robot(xml).mass, [4.0, 3.0], rtol=1e-5)
+
+
+def test_an_open_surface_is_its_convex_hull_and_its_orientation_has_no_effect():
+    closed = box(np.array([0.4, 0.2, 0.1]))
+    expected = second_moments(closed)
+    for faces in (closed.faces[:-1], closed.faces[:, ::-1]):
+        changed = second_moments(Triangles(closed.vertices, faces))
+        np.testing.assert_allclose(changed, expected, atol=1e-12)
+    ball = second_moments(sphere(0.1))[3, 3]  # of a polyhedron inside of the sphere
+    assert 0.9 < ball / (4.0 / 3.0 * np.pi * 1e-3) < 1.0
+    with pytest.raises(ModelError, match='encloses a volume'):
+        estimate_inertias('<robot name="x"><link name="a"/></robot>', density=1.0)
+
+
+def test_new_robot_writes_them_with_a_comment_and_the_refusal_names_the_option(tmp_path, capsys):
+    file = tmp_path / 'arm.urdf'
+    file.write_text(ARM)
+    assert main(['new_robot', str(file), '--out', str(tmp_path / 'none')]) == 2
+    assert '--estimate-inertia' in capsys.readouterr().err
+    words = ['--estimate-inertia', '1000', '--out', str(tmp_path / 'out')]
+    assert main(['new_robot', str(file), *words]) == 0
+    text = (tmp_path / 'out' / 'robot.urdf').read_text()
+    assert text.count('<!-- inertia estimated: homogeneous, 1000 kg/m^3 -->') == 2
+    np.testing.assert_allclose(load_robot(text).mass, [1.0, 0.75], rtol=1e-5)
