@@ -77,7 +77,7 @@ def read_table(path: Path) -> Table:
         mapping = _mapping(path)
         path = path.parent / mapping['table']
     heads, rows = _cells(path)
-    reader = _Columns(path, heads, rows)
+    reader = _TableColumns(path, heads, rows)
     columns: dict[str, dict[str, str]] = {}
     for key, usual in USUAL.items():
         columns[key] = reader.choose(key, mapping.get(key), usual)
@@ -141,7 +141,7 @@ def _cells(path: Path) -> tuple[list[str], list[tuple[int, list[str]]]]:
     return heads, [(i, line.split(split)) for i, line in rest if not line.startswith(('#', '%'))]
 
 
-class _Columns:
+class _TableColumns:
     """The columns of a table by name."""
 
     def __init__(self, path: Path, heads: list[str], rows: list[tuple[int, list[str]]]) -> None:
@@ -200,7 +200,7 @@ def _stem(head: str, stems: set[str]) -> str:
 
 
 def _times(
-    path: Path, mapping: Mapping[str, Any], heads: Sequence[str], columns: _Columns
+    path: Path, mapping: Mapping[str, Any], heads: Sequence[str], columns: _TableColumns
 ) -> tuple[Array, str]:
     """Return the times of the rows, shape (N,), ns, and how they were found."""
     if rate := mapping.get('rate'):
