@@ -9,7 +9,7 @@ command-line help and the tables of the documentation are all derived from these
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass, field, fields
 from numbers import Integral, Real
 from textwrap import wrap
@@ -54,7 +54,7 @@ class Parameter:
     size: int | None = None
     entries: str = ''
     fixed: bool = False
-    only: tuple[str, ...] = ()
+    only: tuple[Any, ...] = ()
 
     @property
     def is_list(self) -> bool:
@@ -69,7 +69,9 @@ class Parameter:
     @property
     def sentence(self) -> str:
         """The description with the choices that use the parameter, and the unit."""
-        users = f'{", ".join(self.only[1:])}: ' if self.only else ''
+        users = f'{", ".join(map(_word, self.only[1:]))}: ' if self.only else ''
+        if self.only[1:] in ((True,), (False,)):
+            users = f'{self.only[0]} {users}'
         text = users + self.description.rstrip('.')
         return f'{text} [{self.unit}].' if self.unit else f'{text}.'
 
@@ -275,14 +277,24 @@ def unused(
         given: Names of the parameters that were given.
         form: How a parameter is given, with places for its name and value.
     """
-    errors = []
-    for one in parameters:
-        if one.name in given and one.only and values[one.only[0]] not in one.only[1:]:
-            chooser, *users = one.only
-            problem = f'has no effect with {chooser} {values[chooser]!r}'
-            remedy = f'give {form.format(chooser, " or ".join(users))} too, or omit it'
-            errors.append(ConfigurationError(f'parameter {one.name!r}', problem, remedy))
+    errors, named = [], {one.name: one for one in parameters}
+    given = frozenset(given)
+    for name in filter(given.__contains__, named):
+        used: Parameter | None = named[name]
+        while used and used.only:  # a choice may itself be without effect
+            chooser, *users = used.only
+            if values[chooser] not in users:
+                problem = f'has no effect with {chooser} {_word(values[chooser], repr)}'
+                cure = form.format(chooser, ' or '.join(map(_word, users)))
+                remedy = f'give {cure} too, or omit it'
+                errors.append(ConfigurationError(f'parameter {name!r}', problem, remedy))
+                break
+            used = named.get(chooser)
     return errors
+
+
+def _word(value: Any, shown: Callable[[Any], str] = str) -> str:
+    return str(value).lower() if isinstance(value, bool) else shown(value)
 
 
 def require_used(

@@ -397,7 +397,7 @@ MOTION = (
     P('keep_tool_angle', True, 'Keep the current tool angle instead of '
       'tool_angle.', only=('kind', 'circle', 'line')),
     P('tool_angle', 0.0, 'Yaw of the tool (SCARA) or its pitch (four-joint arm).',
-      unit='rad', only=('kind', 'circle', 'line')),
+      unit='rad', only=('keep_tool_angle', False)),
     P('avoid_collisions', True, 'Reject a motion with less than 5 mm distance to the ground or a '
       'box, or 0.5 mm between links; requires coal (installed with Pinocchio) or MuJoCo.',
       only=_ANY),
@@ -416,8 +416,9 @@ MOTION = (
 #: When the motion is sent, and the peers it waits for.
 SENDING = (
     P('start_time_s', 0.0, 'Time on the node clock at which the motion starts, s; 0: '
-      'start_delay_s from now.', 0.0, 2.0**31 - 1.0),
-    P('start_delay_s', 0.5, 'Time from sending to the start of the motion.', 0.0, 1e6, unit='s'),
+      'start_delay_s from now.', 0.0, 2.0**31 - 1.0, only=_ANY),
+    P('start_delay_s', 0.5, 'Time from sending to the start of the motion.', 0.0, 1e6, unit='s',
+      only=_ANY),
     P('controller', 'controller', 'Name of the controller node.', fixed=True),
     P('state_topic', 'joint_states', 'Topic with the initial state in names and units of the '
       'model; controller/reference if the driver uses others.', fixed=True),

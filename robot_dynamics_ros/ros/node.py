@@ -138,9 +138,9 @@ def declare(node: Any, parameters: Iterable[Parameter]) -> None:
 
     def warn_unused(changes: Iterable[GivenParameter]) -> None:
         given = {one.name for one in changes}
-        choosers = {one.only[0] for one in parameters if one.name in given and one.only}
+        choosers = {one.only[0] for one in parameters if one.only}
         now = {name: node.get_parameter(name).value for name in choosers}
-        for error in unused((x for x in parameters if x.name in given), now, given):
+        for error in unused(parameters, now, given):
             node.get_logger().warning(f'{error.culprit} {error.problem}, it is kept for others')
 
     node.add_pre_set_parameters_callback(converted)  # one per node: their results add up
