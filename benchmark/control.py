@@ -198,7 +198,8 @@ def shortest(work: Callable[[], object]) -> float:
 
 def ticks_meanwhile(work: Callable[[], object]) -> tuple[int, float]:
     """Return the number of periodic states answered during ``work``, and the longest gap, s."""
-    from robot_dynamics_ros.ros.spinning import run_in_background
+    from robot_dynamics_ros.ros.controller.worker import RequestWorker
+    from robot_dynamics_ros.ros.spinning import tick_until
 
     begin = time.perf_counter()
     answers = [begin]
@@ -210,7 +211,10 @@ def ticks_meanwhile(work: Callable[[], object]) -> tuple[int, float]:
         answers.append(now)
         return True
 
-    run_in_background(work, tick, lambda: None, 1.0)
+    worker, ended = RequestWorker(), list[object]()
+    worker.submit(lambda: partial(str, work()), ended.append, slow=True)
+    tick_until(lambda: bool(ended), tick, worker.proceed, PERIOD_S)
+    worker.close()
     return len(answers) - 1, np.diff([*answers, time.perf_counter()]).max()
 
 

@@ -10,7 +10,11 @@ from typing import Any
 import numpy as np
 
 from benchmark.measuring import robot_file, save, show
-from robot_dynamics_ros.control.changes import ParameterChange, PayloadChange, TrajectoryChange
+from robot_dynamics_ros.control.requests import (
+    prepare_parameters,
+    prepare_payload,
+    prepare_trajectory,
+)
 from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.description.shipped import ROBOTS, shipped_robot
 from robot_dynamics_ros.model import load_robot
@@ -48,7 +52,7 @@ class MovingArm:
         still, way = np.zeros((1, tree.n)), np.where(tree.joint_is_prismatic, _SLIDES, _WAY)
         goal = np.array(start) + np.copysign(way, tree.middle - start)
         points = np.array([_DURATION_S]), goal[np.newaxis], still, still
-        self._session.perform(TrajectoryChange(self._session, lambda: (points, 0)))
+        prepare_trajectory(self._session, points)()
         self.run(round(450 * _DURATION_S))
 
     def run(self, steps: int) -> list[Array]:
@@ -72,7 +76,7 @@ class MovingArm:
 
 
 def _set(**values: Any) -> Callable[[ControllerSession], object]:
-    return lambda session: session.perform(ParameterChange(session, values))
+    return lambda session: prepare_parameters(session, values)()
 
 
 #: Name, initial parameters and change.
@@ -90,7 +94,7 @@ CHANGES: tuple[tuple[str, dict[str, Any], Callable[[ControllerSession], object]]
     (
         'payload of 1.5 kg released',
         {'payload_mass': 1.5},
-        lambda session: session.perform(PayloadChange(session, False)),
+        lambda session: prepare_payload(session, False)(),
     ),
 )
 

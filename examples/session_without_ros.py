@@ -7,7 +7,7 @@ A state has two times in ns: its timestamp, and the steady time of its arrival.
 import numpy as np
 
 from robot_dynamics_ros import ControllerSession, load_robot
-from robot_dynamics_ros.control.changes import ParameterChange, TrajectoryChange
+from robot_dynamics_ros.control.requests import prepare_parameters, prepare_trajectory
 from robot_dynamics_ros.description.shipped import shipped_robot
 from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
 
@@ -41,14 +41,14 @@ def there_and_back() -> None:
     """Send a smooth trajectory to the goal and back, 2 s."""
     times, still = np.array([1.0, 2.0]), np.zeros((2, arm.n))
     points = (times, np.array([goal, start]), still, still)
-    print(session.perform(TrajectoryChange(session, lambda: (points, 0))))
+    print(prepare_trajectory(session, points)())
 
 
 session.on_state(0, 0, start, np.zeros(arm.n))
 session.activate(0)
 run(0.5)
 for law in ('pd_gravity', 'computed_torque'):
-    print(session.perform(ParameterChange(session, {'law': law})))
+    print(prepare_parameters(session, {'law': law})())
     there_and_back()
     run(1.0)  # to the goal; the error of the previous law decays
     print(f'{law}: largest error while returning {1e3 * run(1.2):.3g} mrad or mm,', end=' ')

@@ -12,8 +12,7 @@ from session_on_plant import SessionOnPlant
 from robot_dynamics_ros import load_program
 from robot_dynamics_ros.constraints.program import Program
 from robot_dynamics_ros.control.laws.constraint_stabilization import ConstraintStabilization
-from robot_dynamics_ros.control.streamed import MeasuredWrench
-from robot_dynamics_ros.model import Robot
+from robot_dynamics_ros.control.requests import prepare_measured_wrench
 from robot_dynamics_ros.simulation.mujoco_description import Board
 from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
 from robot_dynamics_ros.spatial.scalar import Array
@@ -110,7 +109,7 @@ class Pressing(SessionOnPlant):
         """Pass the measured force, if there is a sensor, and then the state to the session."""
         if self.sensed:
             wrench = self.plant.board_wrench().tolist()
-            self.session.perform(MeasuredWrench(self.session, 'tool', wrench))
+            prepare_measured_wrench(self.session, 'tool', wrench)()
         super().answer()
 
     def act(self) -> None:

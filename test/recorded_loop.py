@@ -12,16 +12,11 @@ import numpy as np
 import yaml
 from bags import MS, REFERENCE, SECOND, STORE, Message, command, state, text, write
 
-from robot_dynamics_ros.control.changes import (
-    ParameterChange,
-    ReleaseChange,
-    TrajectoryChange,
-)
 from robot_dynamics_ros.control.drivers.conversion import bind
 from robot_dynamics_ros.control.modes import SessionMode
+from robot_dynamics_ros.control.requests import STREAMED, prepare_parameters, prepare_trajectory
 from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.control.setup import DEFAULTS
-from robot_dynamics_ros.control.streamed import STREAMED
 from robot_dynamics_ros.control.topics import STREAMS
 from robot_dynamics_ros.description.shipped import shipped_robot
 from robot_dynamics_ros.errors import RobotDynamicsError
@@ -173,7 +168,7 @@ class RecordedLoop:
         self.messages.append(Message(TRAJECTORY, self._now(), JOINT_TRAJECTORY, message))
         read = (np.array(times), np.array(points, dtype=float), None, None), stamp_ns
         try:
-            self.say(self.session.perform(TrajectoryChange(self.session, lambda: read)))
+            self.say(prepare_trajectory(self.session, *read)())
         except RobotDynamicsError as error:
             self.say(f'rejected: {error}')
 
@@ -181,12 +176,12 @@ class RecordedLoop:
         """Accept an empty trajectory."""
         message = trajectory_message(self.tree.joint_names, [], [], 0)
         self.messages.append(Message(TRAJECTORY, self._now(), JOINT_TRAJECTORY, message))
-        self.say(self.session.perform(TrajectoryChange(self.session, lambda: (None, 0))))
+        self.say(self.session.hold())
 
     def stream(self, name: str, message: Any) -> None:
         """Accept streamed targets as the node does."""
         self.messages.append(Message(f'/controller/{name}', self._now(), STREAMS[name], message))
-        self.session.perform(STREAMED[name](self.session, message))
+        STREAMED[name](self.session, message)()
 
     def push(self, force: Sequence[float]) -> None:
         """Apply a force at the tool."""
@@ -194,7 +189,7 @@ class RecordedLoop:
 
     def go_on(self) -> None:
         """Resume after a contact, as the node's service does."""
-        self.session.perform(ReleaseChange(self.session))
+        self.session.resume()
         for remark in self.session.remarks:
             if remark.status:
                 self.say(remark.status)
@@ -212,7 +207,7 @@ class RecordedLoop:
     def change(self, **changes: Any) -> None:
         """Change parameters as the node does."""
         self.given |= changes
-        self.session.perform(ParameterChange(self.session, changes))
+        prepare_parameters(self.session, changes)()
         self._publish_parameters(self._now())
 
     def say(self, status: str) -> None:

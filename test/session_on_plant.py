@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from robot_dynamics_ros.control.changes import TrajectoryChange
 from robot_dynamics_ros.control.drivers.conversion import DriverConversion, bind, effort_limits
 from robot_dynamics_ros.control.drivers.profile import load_driver_profile
 from robot_dynamics_ros.control.modes import SessionMode
+from robot_dynamics_ros.control.requests import prepare_trajectory
 from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.control.setup import DEFAULTS
 from robot_dynamics_ros.control.trajectories.reference_generator import ReferenceGenerator
@@ -334,7 +334,7 @@ def run(
         answered[k] = not plant.stale and k not in quiet
         if k == 0:
             loop.activate()
-            loop.session.perform(TrajectoryChange(loop.session, lambda: (points, begin_ns)))
+            prepare_trajectory(loop.session, points, begin_ns)()
         if answered[k]:
             loop.answer()
         loop.watch()

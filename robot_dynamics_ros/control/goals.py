@@ -303,7 +303,7 @@ class GoalTracker:
         self._ended(outcome)
 
 
-def prepare_goal(
+def goal_to_follow(
     loop: ControlLoop, snapshot: ReferenceSnapshot, request: Any, parameters: Mapping[str, Any]
 ) -> tuple[Prepared, TrajectoryWatch]:
     """Check a goal and return its trajectory and tolerances; may run in the background.

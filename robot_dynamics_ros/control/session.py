@@ -3,23 +3,23 @@
 
 The node, replays, benchmarks and fault-injection campaigns use the same class. It connects parts
 and contains no formula: ``modes`` is the state machine, ``loop`` the tick, ``drivers`` the unit
-conversion, ``goals`` checks goals against their tolerances, ``changes`` holds the changes that are
-possible at run time.
+conversion, ``goals`` checks goals against their tolerances, ``requests`` holds the requests that
+need a preparation.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
 from robot_dynamics_ros.control.drivers.conversion import DriverConversion
+from robot_dynamics_ros.control.laws.control_law import ControlLaw
 from robot_dynamics_ros.control.modes import (
     TABLE,
     SessionAction,
-    SessionChange,
     SessionEvent,
     SessionMode,
     SessionRemark,
@@ -33,10 +33,16 @@ from robot_dynamics_ros.model.joint_limits import TURN
 from robot_dynamics_ros.spatial.scalar import Array
 
 _MAX_REMARKS = 100  # remarks that have not been fetched
-_MAX_TEXT = 500  # characters of the text of an unexpected error
 _MAX_TURNS = 1e5  # of a continuous joint; more are implausible
 #: Longest time of a deactivation in motion, of a hold after it, and without states during it, ns.
 _BRAKING_NS, _SETTLING_NS, _BLIND_NS = 3_000_000_000, 500_000_000, 500_000_000
+#: Events that interrupt the preparation of requests, and their texts.
+_INTERRUPTIONS = {
+    SessionEvent.HOLD: 'the arm was told to hold',
+    SessionEvent.HALT: 'the controller was deactivated',
+    SessionEvent.DEACTIVATE: 'the controller was deactivated',
+    SessionEvent.END: 'the controller ended',
+}
 
 
 class ControllerSession(ControllerParts):
@@ -44,8 +50,8 @@ class ControllerSession(ControllerParts):
 
     For every state call ``on_reading`` (or ``on_state``), send ``command`` if it returns True,
     then call ``settle``. Call ``watch`` from a timer, each time after ``patience_ns``, and send
-    ``command`` if it returns True. A change is constructed between two ticks, prepared in any
-    thread while ticks continue, and committed between two ticks.
+    ``command`` if it returns True. Requests that need a preparation are functions, see
+    ``requests``; all others are methods, to be called between two ticks.
 
     Args:
         tree: The robot without its payload.
@@ -61,6 +67,7 @@ class ControllerSession(ControllerParts):
         timeouts: Number of state timeouts.
         repeats: Number of consecutive repetitions of the last state, as of a paused simulator.
         fault: The unexpected error that led to mode FAULTED.
+        epoch: Number of interruptions: deactivations, holds and new models.
 
     Raises:
         RobotDynamicsError: A parameter is rejected.
@@ -78,11 +85,12 @@ class ControllerSession(ControllerParts):
         super().__init__(tree, parameters, driver, generator)
         self.command, self.mode = self.port.command, SessionMode.INACTIVE
         self.timeouts = self.repeats = 0
+        self.epoch, self._interruption = 0, ''
         self._disabled, self._notice = False, ''
         self._turning: list[int] = np.flatnonzero(tree.joint_is_continuous).tolist()
         self.remarks: deque[SessionRemark] = deque(maxlen=_MAX_REMARKS)
         self.fault: Exception | None = None
-        self._simulated_time, self._changes = simulated_time, self.loop.generator.changes
+        self._simulated_time = simulated_time
         # Times of the last event and command on the clock of the arrivals; s since that command.
         self._now_ns, self._sent_ns, self._elapsed = 0, 0, 0.0
         self._deadline_ns = 0
@@ -135,6 +143,7 @@ class ControllerSession(ControllerParts):
         loop = self.loop
         if self._turning and self.heard:
             q = self._unwrapped(q)
+        was_braking = loop.braking
         verdict = loop.observe(stamp_ns, q, v)
         repeated = verdict is StateVerdict.NOT_NEWER and self._simulated_time
         if repeated and self.mode is SessionMode.DEACTIVATING:
@@ -155,12 +164,9 @@ class ControllerSession(ControllerParts):
             return False
         self.repeats = 0
         if verdict is StateVerdict.TOO_FAST:
-            self._report_speed()
-        if loop.generator.changes != self._changes:
-            # A gap or a jump of the time between two states has aborted the trajectory.
-            self._changes = loop.generator.changes
-            if self.mode is SessionMode.FOLLOWING:
-                self._report_hold('the time of the states jumped', 'holding where the arm is')
+            self._report_speed(begins=loop.braking and not was_braking)
+        elif verdict is StateVerdict.RESTARTED and self.mode is SessionMode.FOLLOWING:
+            self._report_hold('the time of the states jumped', 'holding where the arm is')
         if self.controls and self.enabling.inhibits(stamp_ns):
             self._handle(SessionEvent.LAPSE)
         ends = self.mode is SessionMode.DEACTIVATING and self._is_settled()
@@ -187,12 +193,12 @@ class ControllerSession(ControllerParts):
                 result[i] += TURN * round(turns)
         return result
 
-    def _report_speed(self) -> None:
+    def _report_speed(self, begins: bool) -> None:
         """Report an arm that has become too fast; it brakes, and waits for a new press."""
         self.enabling.on = False
-        if self.loop.generator.changes == self._changes:
+        if not begins:
             return
-        self._changes, tree = self.loop.generator.changes, self.loop.tree
+        tree = self.loop.tree
         ratio = np.abs(self.loop.v) / tree.velocity_limit
         i = int(np.argmax(ratio))
         reason = f'{tree.joint_names[i]!r} moves at {ratio[i]:.3g} times its velocity limit'
@@ -211,7 +217,6 @@ class ControllerSession(ControllerParts):
                     reason = f'no target within {self.parameters["target_timeout_s"]:g} s'
                     self._report_hold(reason, 'braked to rest, holding')
                 self._handle(SessionEvent.REST)
-            self._changes = self.loop.generator.changes
             notice = self.loop.law.notice
             if notice is not self._notice:
                 self._notice = notice
@@ -278,7 +283,7 @@ class ControllerSession(ControllerParts):
         """
         if self.mode is SessionMode.INACTIVE and self.is_silent(now_ns):
             raise ConfigurationError('not activated', self.silence(), 'wait for states')
-        self._require(SessionEvent.ACTIVATE, 'not activated')
+        self.require(SessionEvent.ACTIVATE, 'not activated')
         if self.locked.deviation and self.locked.response == 'stop':
             remedy = 'lock it there, or as JOINT:=measured'
             raise ConfigurationError('not activated', self.locked.deviation, remedy)
@@ -318,46 +323,74 @@ class ControllerSession(ControllerParts):
             self.goals.cancel()
             self._handle(SessionEvent.HOLD)
 
-    # Changes ------------------------------------------------------------------------------------
+    # Requests -----------------------------------------------------------------------------------
 
-    def prepare(self, change: SessionChange) -> None:
-        """Check a change and do its slow part, in any thread.
+    def commit(self, subject: str, event: SessionEvent, apply: Callable[[], str]) -> str:
+        """Apply a request between two ticks; return a sentence that describes it.
 
-        Raises:
-            RobotDynamicsError: The change is rejected, with the reason; nothing has changed.
-        """
-        self._require(change.event, change.subject)
-        try:
-            change.prepare()
-        except RobotDynamicsError:
-            raise
-        except Exception as error:  # nothing has changed yet
-            text = f'{type(error).__name__}: {error}'[:_MAX_TEXT]
-            raise ConfigurationError(change.subject, text, 'give another') from error
-
-    def commit(self, change: SessionChange) -> str:
-        """Apply a prepared change between two ticks; return a sentence that describes it.
+        Args:
+            subject: Name of the request in error messages.
+            event: Event that it is.
+            apply: Applies it and returns the sentence.
 
         Raises:
-            RobotDynamicsError: The change is rejected, with the reason; nothing has changed.
-            ConfigurationError: An unexpected error; the change may be partly applied.
+            RobotDynamicsError: The request is rejected, with the reason; nothing has changed.
+            ConfigurationError: An unexpected error; the request may be partly applied.
         """
-        self._require(change.event, change.subject)
+        self.require(event, subject)
         try:
-            text = change.commit()
+            text = apply()
         except RobotDynamicsError:
             raise
-        except Exception as error:  # the change may be partly applied
+        except Exception as error:  # the request may be partly applied
             self._fail(error)
-            raise ConfigurationError(change.subject, str(error), 'deactivate it') from error
-        self._handle(change.event)
-        self._changes = self.loop.generator.changes
+            raise ConfigurationError(subject, str(error), 'deactivate it') from error
+        self._handle(event)
         return text
 
-    def perform(self, change: SessionChange) -> str:
-        """Prepare and commit a change at once, see ``prepare`` and ``commit``."""
-        self.prepare(change)
-        return self.commit(change)
+    def hold(self) -> str:
+        """Bring the reference to rest, and hold the arm there; errors as in :meth:`commit`."""
+
+        def apply() -> str:
+            self.goals.preempt('empty trajectory')
+            self.loop.hold()
+            return 'held: empty trajectory'
+
+        return self.commit('trajectory', SessionEvent.HOLD, apply)
+
+    def resume(self) -> str:
+        """Resume after a contact, besides an activation; errors as in :meth:`commit`."""
+
+        def apply() -> str:
+            self.remark('info', 'the reaction has ended', 'held: told to go on')
+            return 'going on: holding where the arm is'
+
+        return self.commit('resume', SessionEvent.RELEASE, apply)
+
+    def set_speed(self, factor: float) -> str:
+        """Scale the speed of this and later trajectories along the same path.
+
+        Args:
+            factor: From 0 (standstill) to 1 (full speed).
+
+        Raises:
+            ConfigurationError: It is not.
+        """
+        factor, speed = float(factor), self.loop.generator.speed
+        if not 0.0 <= factor <= 1.0:
+            raise ConfigurationError(
+                'speed_scaling_input', f'is {factor}', 'give a factor of 0 to 1'
+            )
+        changed, speed.target = speed.target != factor, factor
+        return f'speed scaling: {factor:g}' if changed and factor in (0.0, 1.0) else ''
+
+    def enable(self, pressed: bool) -> str:
+        """Process a message of the enabling switch; a press enables the law."""
+        is_press = self.enabling.update(pressed, self.loop.state.stamp_ns)
+        if is_press and self.waits_for_enabling:
+            self._handle(SessionEvent.RELEASE)
+            self.remark('info', 'guiding is enabled')
+        return ''
 
     def rebuild(self, tree: Robot) -> None:
         """Continue with another model of the same joints at the last state, while inactive.
@@ -375,21 +408,20 @@ class ControllerSession(ControllerParts):
         loop = self.built_for(tree)
         former, subscribed, locked = self.loop, self.contact.subscribed, self.locked
         self.install(tree, loop)
+        self._interrupt('the model was replaced')
         self.contact.subscribed = subscribed
         loop.generator.speed.target = former.generator.speed.target
         if self.heard:
             loop.observe(former.state.stamp_ns, former.q, former.v)
             loop.measured_effort[:] = former.measured_effort
         self.locked.adopt(locked)
-        self._changes = loop.generator.changes
 
-    def enable(self, pressed: bool) -> None:
-        """Process a message of the enabling switch; a press enables the law."""
-        is_press = self.enabling.update(pressed, self.loop.state.stamp_ns)
-        if not (is_press and self.waits_for_enabling):
-            return
-        self._handle(SessionEvent.RELEASE)
-        self.remark('info', 'guiding is enabled')
+    def configure(self, parameters: dict[str, Any], follower: ControlLaw | None) -> None:
+        """Apply changed parameters; an arm is released if its law needs no enabling any more."""
+        held = self.waits_for_enabling
+        super().configure(parameters, follower)
+        if held and not self.loop.law.needs_enabling:
+            self._handle(SessionEvent.RELEASE)
 
     @property
     def _timeout_ns(self) -> int:
@@ -411,12 +443,19 @@ class ControllerSession(ControllerParts):
             self._report_mode(before)
         if action is SessionAction.ACTING:
             self.loop.tick()
-        elif not self._act(action):
-            return False
+        else:
+            if event in _INTERRUPTIONS:
+                self._interrupt(_INTERRUPTIONS[event])
+            if not self._act(action):
+                return False
         self._sent_ns, self._elapsed = self._now_ns, 0.0
         share = self.loop.driver
         self.port.write(self.loop.effort, None if share is None else share.effort, self.loop.q)
         return True
+
+    def _interrupt(self, reason: str) -> None:
+        """Reject the requests that are being prepared, for a reason."""
+        self.epoch, self._interruption = self.epoch + 1, reason
 
     def _act(self, action: SessionAction) -> bool:
         """Let the law of an action act; return whether it computed a command."""
@@ -475,9 +514,22 @@ class ControllerSession(ControllerParts):
         self.remark('error', f'{self.silence()}: stop action {self.loop.settings.stop_action}')
         self.goals.abort(self.silence())
 
-    def _require(self, event: SessionEvent, subject: str) -> None:
-        """Raise ConfigurationError if ``TABLE`` refuses an event in the current mode."""
+    def require(self, event: SessionEvent, subject: str, epoch: int | None = None) -> None:
+        """Check that a request is accepted.
+
+        Args:
+            event: Event that it is.
+            subject: Name of the request in error messages.
+            epoch: The ``epoch`` at its preparation; None: the present one.
+
+        Raises:
+            ConfigurationError: ``TABLE`` refuses it in the present mode, or its preparation was
+                interrupted.
+        """
         if TABLE[self.mode][event][1] is not SessionAction.REFUSE:
+            if epoch not in (None, self.epoch):
+                problem = f'was being prepared when {self._interruption}'
+                raise ConfigurationError(subject, problem, 'send it again')
             return
         if event is SessionEvent.RELEASE and self.controls:
             raise ConfigurationError(subject, 'the arm reacts to no contact', 'resume after one')

@@ -19,14 +19,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from robot_dynamics_ros.control.changes import (
-    ParameterChange,
-    ReleaseChange,
-    TrajectoryChange,
-)
 from robot_dynamics_ros.control.modes import SessionMode
+from robot_dynamics_ros.control.requests import STREAMED, prepare_parameters, prepare_trajectory
 from robot_dynamics_ros.control.session import ControllerSession
-from robot_dynamics_ros.control.streamed import STREAMED
 from robot_dynamics_ros.control.topics import STREAMS
 from robot_dynamics_ros.control.trajectories.points import read_trajectory
 from robot_dynamics_ros.errors import RobotDynamicsError
@@ -224,7 +219,7 @@ class _Replay:
             if state.is_after(event) and event.kind == 'parameters':
                 self._move_locked_joints(event)
         session.activate(_ARRIVAL_NS)
-        session.perform(ParameterChange(session, self._source.parameters))
+        prepare_parameters(session, self._source.parameters)()
         self._apply(state)
 
     def _observe(self, state: _State) -> bool:
@@ -272,23 +267,23 @@ class _Replay:
         session = self._session
         if event.kind == 'parameters':
             self._move_locked_joints(event)
-            session.perform(ParameterChange(session, {**event.content, **self._source.changes}))
+            prepare_parameters(session, {**event.content, **self._source.changes})()
         elif event.kind == 'recovery':
             session.fall_silent()
         elif event.kind == 'locked':
             session.on_locked(event.content)
             self._known_fault = session.fault
         elif event.kind == 'release':
-            session.perform(ReleaseChange(session))
+            session.resume()
         elif event.kind == 'deactivate':
             session.deactivate()
         elif self._generator is not None and event.kind not in _NO_REFERENCE:
             return  # the effect is part of the recorded reference
         elif event.kind in STREAMED:
-            session.perform(STREAMED[event.kind](session, event.content))
+            STREAMED[event.kind](session, event.content)()
         else:
-            read = partial(read_trajectory, event.content, self._source.tree.joint_names)
-            session.perform(TrajectoryChange(session, read))
+            read = read_trajectory(event.content, self._source.tree.joint_names)
+            prepare_trajectory(session, *read)()
 
     def _move_locked_joints(self, event: Event) -> None:
         """Rebuild the session with the locked joints where new parameters have them."""

@@ -133,8 +133,7 @@ def declare(node: Any, parameters: Iterable[Parameter]) -> None:
     _warn_unknown(node, names, lambda name: not name.startswith(_LATER))
 
     def converted(changes: Iterable[GivenParameter]) -> list[GivenParameter]:
-        return [_in_type(x, node.describe_parameter(x.name).type)
-                if node.has_parameter(x.name) else x for x in changes]  # fmt: skip
+        return [_in_declared_type(node, x) for x in changes]
 
     def warn_unused(changes: Iterable[GivenParameter]) -> None:
         given = {one.name for one in changes}
@@ -189,6 +188,18 @@ def _in_type(given: GivenParameter, declared: int) -> GivenParameter:
         numbers = [float(x) for x in (given.value if many else [given.value])]
         return GivenParameter(given.name, _Type.DOUBLE_ARRAY, numbers)
     return given
+
+
+def _in_declared_type(node: Any, given: GivenParameter) -> GivenParameter:
+    if not node.has_parameter(given.name):
+        return given
+    return _in_type(given, node.describe_parameter(given.name).type)
+
+
+def requested_values(node: Any, messages: Iterable[Any]) -> dict[str, Any]:
+    """Return the values that messages of parameters request, in the declared types, by name."""
+    given = (_in_declared_type(node, GivenParameter.from_parameter_msg(x)) for x in messages)
+    return {one.name: _plain(one.value) for one in given}
 
 
 def _warn_unknown(node: Any, names: list[str], judged: Callable[[str], bool]) -> None:

@@ -17,7 +17,7 @@ import inspect
 import os
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from importlib import import_module
 from operator import itemgetter
@@ -28,6 +28,7 @@ from typing import Any
 from weakref import WeakSet
 
 from lifecycle_msgs.srv import ChangeState
+from rcl_interfaces.srv import SetParameters, SetParametersAtomically
 from rclpy.callback_groups import ReentrantCallbackGroup
 from rclpy.executors import (
     ConditionReachedException,
@@ -235,6 +236,56 @@ def _change_state(
     )
     response.success = False
     return response
+
+
+#: Sends the response of a service.
+Respond = Callable[[Any], None]
+
+
+class _Response:
+    """Response of a service that may be sent later than its callback returns."""
+
+    def __init__(self) -> None:
+        self.content: Any = None
+        self.send: Respond | None = None
+
+
+def respond_later(service: Any, act: Callable[[Any, Any, Respond], None]) -> None:
+    """Let a service respond when it is told to, instead of when its callback returns.
+
+    The executors keep the header of the request for themselves: they pass it, with what the
+    callback returns, to ``send_response``. The EventsExecutor knows no coroutines as callbacks,
+    others let nothing else of their group run meanwhile.
+
+    Args:
+        service: The service.
+        act: Called with the request, a new response, and the function that sends it.
+    """
+    send_now = service.send_response
+
+    def callback(request: Any, response: Any) -> _Response:
+        later = _Response()
+
+        def respond(content: Any) -> None:
+            later.content = content
+            if later.send is not None:
+                later.send(content)
+
+        act(request, response, respond)
+        return later
+
+    def send_response(later: _Response, header: Any) -> None:
+        later.send = lambda content: send_now(content, header)
+        if later.content is not None:
+            later.send(later.content)
+
+    service.callback, service.send_response = callback, send_response
+
+
+def parameter_services(node: Any) -> list[Any]:
+    """Return the services of a node that set its parameters."""
+    kinds = (SetParameters, SetParametersAtomically)
+    return [service for service in node.services if service.srv_type in kinds]
 
 
 def send_result(server: Any, handle: Any, result: Any) -> None:

@@ -12,10 +12,9 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from itertools import pairwise
-from typing import Any, TypeVar
+from typing import Any
 
 import rclpy
 from rclpy.duration import Duration
@@ -305,43 +304,20 @@ def _refusing(name: str, values: Iterable[Any], remedy: str) -> Iterator[None]:
         raise ConfigurationError(f'parameter {name!r}', problem, remedy) from error
 
 
-T = TypeVar('T')
-
-
 _IDLE_S = 2e-4
-#: Python lets a thread keep the interpreter for 5 ms: five ticks of a loop at 1 kHz.
-_SWITCH_S = 1e-4
-
-
-def run_in_background(
-    work: Callable[[], T], tick: Callable[[], bool], watch: Callable[[], None], period: float
-) -> T:
-    """Run slow work in a separate thread; meanwhile keep ticking in this one.
-
-    Args:
-        work: The slow function; it shares no mutable state with the ticks.
-        tick: Answers a pending message; returns whether there was one.
-        watch: Called every ``period``.
-        period: Period of ``watch``, s.
-
-    Returns:
-        The result of the work; its exceptions are re-raised.
-    """
-    previous = sys.getswitchinterval()
-    sys.setswitchinterval(_SWITCH_S)
-    try:
-        with ThreadPoolExecutor(1) as pool:
-            result = pool.submit(work)
-            tick_until(result.done, tick, watch, period)
-            return result.result()
-    finally:
-        sys.setswitchinterval(previous)
 
 
 def tick_until(
     is_over: Callable[[], bool], tick: Callable[[], bool], watch: Callable[[], None], period: float
 ) -> None:
-    """Keep ticking in this thread until a condition holds; see :func:`run_in_background`."""
+    """Keep ticking in this thread until a condition holds.
+
+    Args:
+        is_over: The condition.
+        tick: Answers a pending message; returns whether there was one.
+        watch: Called every ``period``.
+        period: Period of ``watch``, s.
+    """
     watched_at = time.perf_counter()
     while not is_over():
         if not tick():

@@ -16,24 +16,19 @@ from campaigns.fault_evaluator import CLOSED, NS, WORKING, FaultEvaluator
 from campaigns.support import drawn
 from numpy.random import Generator
 
-from robot_dynamics_ros.control.changes import (
-    GoalChange,
-    ParameterChange,
-    PayloadChange,
-    ReleaseChange,
-    TrajectoryChange,
-)
 from robot_dynamics_ros.control.contact_watch import REACTIONS
 from robot_dynamics_ros.control.goals import Outcome, ResultCode
 from robot_dynamics_ros.control.laws.registry import LAWS
 from robot_dynamics_ros.control.laws.stop_laws import STOP_ACTIONS
 from robot_dynamics_ros.control.modes import SessionMode
-from robot_dynamics_ros.control.streamed import (
-    EnablingChange,
-    MeasuredWrench,
-    SpeedChange,
-    TargetChange,
-    WrenchChange,
+from robot_dynamics_ros.control.requests import (
+    prepare_goal,
+    prepare_measured_wrench,
+    prepare_parameters,
+    prepare_payload,
+    prepare_target,
+    prepare_trajectory,
+    prepare_wrench,
 )
 from robot_dynamics_ros.errors import RobotDynamicsError
 from robot_dynamics_ros.model import frame_jacobian
@@ -167,11 +162,8 @@ REJECTED = suppress(RobotDynamicsError)
 class FaultChanges(FaultEvaluator):
     """The changes, one method each, selected by name."""
 
-    def _perform(self, kind: Any, *given: Any) -> None:
-        self.session.perform(kind(self.session, *given))
-
     def _set(self, **values: Any) -> None:
-        self._perform(ParameterChange, values)
+        prepare_parameters(self.session, values)()
 
     def parameters(self, rng: Generator) -> None:
         """Change several parameters at once."""
@@ -206,7 +198,7 @@ class FaultChanges(FaultEvaluator):
         self.stopped_at = self.now * 1e-9
         self._set(law='hand_guiding', guiding_timeout_s=float(rng.uniform(0.01, 0.1)))
         for pressed in (False, True, *rng.choice([False, True], 2)):
-            self._perform(EnablingChange, bool(pressed))
+            self.session.enable(bool(pressed))
 
     def stop_actions(self, rng: Generator) -> None:
         """Change the stop action."""
@@ -222,13 +214,13 @@ class FaultChanges(FaultEvaluator):
         """Add a payload, and remove it."""
         self.loaded = True
         self._set(payload_mass=float(rng.choice([0.2, 1.0])))
-        self._perform(PayloadChange, bool(rng.integers(2)))
+        prepare_payload(self.session, bool(rng.integers(2)))()
 
     def trajectories(self, rng: Generator) -> None:
         """Send trajectories that begin now, later, in the past, or elsewhere, and invalid ones."""
         for _ in range(rng.integers(1, 4)):
             with REJECTED:
-                self._perform(TrajectoryChange, partial(self._motion, rng))
+                prepare_trajectory(self.session, *self._motion(rng))()
 
     def goals(self, rng: Generator) -> None:
         """Send action goals, some of them with tolerances that are violated."""
@@ -255,7 +247,7 @@ class FaultChanges(FaultEvaluator):
             multi_dof_trajectory=SimpleNamespace(points=()), path_tolerance=path,
             goal_tolerance=(), goal_time_tolerance=_duration(float(rng.choice([0.0, 0.1]))),
         )  # fmt: skip
-        self._perform(GoalChange, request, self._ended)
+        prepare_goal(self.session, request, self._ended)()
         self.energy = None  # a replaced goal ends without a stop
 
     def _ended(self, outcome: Outcome) -> None:
@@ -266,7 +258,7 @@ class FaultChanges(FaultEvaluator):
         """Send speed overrides, and invalid ones."""
         for factor in rng.choice([0.0, 0.2, 1.0, math.nan, -1.0, 7.0], 2):
             with REJECTED:
-                self._perform(SpeedChange, factor)
+                self.session.set_speed(factor)
 
     def _goal_position(self, rng: Generator) -> Array:
         return self.middle + 0.4 * self.half * rng.uniform(-1, 1, self.tree.n)
@@ -302,7 +294,7 @@ class FaultChanges(FaultEvaluator):
 
     def resume(self, rng: Generator) -> None:
         """Resume after a contact reaction."""
-        self._perform(ReleaseChange)
+        self.session.resume()
         self.stopped_at = self.now * 1e-9
 
     def targets(self, rng: Generator) -> None:
@@ -312,16 +304,16 @@ class FaultChanges(FaultEvaluator):
 
     def _target_joint(self, rng: Generator) -> None:
         goal = self._odd(self._goal_position(rng), rng)
-        self._perform(TargetChange, partial(self.session.targets.joints, (), goal))
+        prepare_target(self.session, partial(self.session.targets.joints, (), goal))()
 
     def _target_pose(self, rng: Generator) -> None:
         place, turn = self._odd(rng.normal(size=3), rng), self._odd(rng.normal(size=4), rng)
         turn, axes = rng.choice([0.0, 1.0]) * turn, self._axes(rng)
-        self._perform(TargetChange, partial(self.session.targets.pose, axes, place, turn))
+        prepare_target(self.session, partial(self.session.targets.pose, axes, place, turn))()
 
     def _target_wrench(self, rng: Generator) -> None:
         axes, wrench = self._axes(rng), self._odd(10.0 * rng.normal(size=6), rng)
-        self._perform(WrenchChange, partial(self.session.targets.wrench, axes, wrench))
+        prepare_wrench(self.session, partial(self.session.targets.wrench, axes, wrench))()
 
     def _axes(self, rng: Generator) -> str:
         return str(rng.choice([self.tree.base_link, 'tool', '']))
@@ -330,7 +322,8 @@ class FaultChanges(FaultEvaluator):
         """Send random measurements of a force sensor at the tool."""
 
         def send() -> None:
-            self._perform(MeasuredWrench, 'tool', self._odd(10.0 * rng.normal(size=6), rng))
+            wrench = self._odd(10.0 * rng.normal(size=6), rng)
+            prepare_measured_wrench(self.session, 'tool', wrench)()
 
         self._lasting(rng, 1, send)
 
@@ -347,7 +340,7 @@ class FaultChanges(FaultEvaluator):
     def hold(self, rng: Generator) -> None:
         """Hold: end the current motion."""
         moving = self.loop.generator.moving
-        self._perform(TrajectoryChange, lambda: (None, 0))
+        self.session.hold()
         self._after_hold(moving)
 
     def tolerance(self, rng: Generator) -> None:

@@ -27,10 +27,10 @@ from robot_dynamics_ros.cli.arguments import option
 from robot_dynamics_ros.constraints.signals import PEAK_VELOCITY
 from robot_dynamics_ros.contact.calibration import CalibrationSamples, calibrate
 from robot_dynamics_ros.contact.detector import ContactThresholds
-from robot_dynamics_ros.control.changes import ReleaseChange, TrajectoryChange
 from robot_dynamics_ros.control.laws.stop_laws import Brake
 from robot_dynamics_ros.control.loop import STOP_SLEW
 from robot_dynamics_ros.control.modes import SessionMode
+from robot_dynamics_ros.control.requests import prepare_trajectory
 from robot_dynamics_ros.dynamics.joint_terms import JointTerms
 from robot_dynamics_ros.model.kinematics import frame_jacobian, frame_pose
 from robot_dynamics_ros.planning.motions import Quintic
@@ -152,7 +152,7 @@ class TouchTrial(SessionOnPlant):
             motion = Quintic(start, goal, 1.15 * motion.duration)
         still = np.zeros((1, self.tree.n))
         points = np.array([motion.duration]), goal[np.newaxis], still, still
-        self.session.perform(TrajectoryChange(self.session, lambda: (points, 0)))
+        prepare_trajectory(self.session, points)()
         return 1e3 * motion.duration
 
     def _load(self, motion: Quintic) -> float:
@@ -170,7 +170,7 @@ class TouchTrial(SessionOnPlant):
             stopped = int(self.rng.uniform(0.1, 0.9) * steps) if self.rng.random() < 0.2 else -1
             for k in range(steps):
                 if k == stopped:
-                    self.session.perform(TrajectoryChange(self.session, lambda: (None, 0)))
+                    self.session.hold()
                 self.advance()
                 self.moved += 1e-3
                 if learn:
@@ -262,7 +262,7 @@ class TouchTrial(SessionOnPlant):
         for _ in range(13):
             self.advance(300)
             if self.session.mode is SessionMode.REACTING:
-                self.session.perform(ReleaseChange(self.session))
+                self.session.resume()
             elif not self.detector.in_contact:
                 break
 

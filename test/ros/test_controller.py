@@ -18,7 +18,12 @@ from geometry_msgs.msg import PoseStamped, WrenchStamped
 from lifecycle_msgs.msg import Transition
 from peer import Peer
 from rcl_interfaces.msg import Parameter, ParameterType, ParameterValue
-from rcl_interfaces.srv import DescribeParameters, SetParameters, SetParametersAtomically
+from rcl_interfaces.srv import (
+    DescribeParameters,
+    GetParameters,
+    SetParameters,
+    SetParametersAtomically,
+)
 from rclpy.qos import DurabilityPolicy, QoSProfile
 from resting_arm import COMMANDS, JOINTS, NANO, PERIOD_NS, RestingArm, stamp_of
 from samples import sample
@@ -28,7 +33,7 @@ from std_srvs.srv import SetBool
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 from robot_dynamics_ros.errors import ConfigurationError
-from robot_dynamics_ros.ros.controller.services import SessionServices
+from robot_dynamics_ros.ros.controller import services
 
 LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 LIMITS = np.array([15.0, 35.0, 15.0, 3.0])  # N m, urdf/four_dof.urdf.xacro
@@ -433,6 +438,54 @@ def test_deactivation_ends_with_the_stop_action_and_silence(processes, arm):
     assert len(arm.commands) == count
 
 
+#: The controller, in which a law takes until the deactivation to be built, or a minute.
+SLOW_LAW = """
+import sys
+import time
+from robot_dynamics_ros.control.modes import SessionMode
+from robot_dynamics_ros.control.session import ControllerSession
+from robot_dynamics_ros.ros.executables import run_executable
+
+make_law = ControllerSession.make_law
+
+def slow(session, parameters):
+    end = time.monotonic() + 60.0
+    print('building', flush=True)
+    while session.mode is not SessionMode.INACTIVE and time.monotonic() < end:
+        time.sleep(1e-3)
+    print('deactivated' if time.monotonic() < end else 'too late', flush=True)
+    return make_law(session, parameters)
+
+ControllerSession.make_law = slow
+sys.exit(run_executable('controller'))
+"""
+
+
+def test_what_stops_the_arm_begins_at_once_while_a_law_is_built_which_is_refused_then(
+    processes, arm
+):
+    node = processes.start('controller', ARM, code=SLOW_LAW)
+    arm.command()
+    peer, changed = arm.peer, []
+    client = peer.node.create_client(SetParameters, 'controller/set_parameters')
+    peer.spin_until(client.service_is_ready, 20.0, 'service')
+    request = SetParameters.Request(parameters=[parameter('law', 'pd_gravity')])
+    client.call_async(request).add_done_callback(lambda call: changed.append(call.result()))
+    node.says('building')
+    while_built = arm.send(trajectory([]))
+    assert while_built == 'held: empty trajectory'
+    assert arm.command() == pytest.approx(gravity(PLACE), abs=1e-6)
+    assert arm.peer.change_state('controller', Transition.TRANSITION_DEACTIVATE)
+    peer.spin_until(lambda: changed, 20.0, 'answer to the change')
+    assert 'too late' not in node.output
+    (result,) = changed[0].results
+    assert not result.successful
+    assert result.reason.startswith('parameters: was being prepared when the controller was deac')
+    names = GetParameters.Request(names=['law'])
+    (law,) = peer.call(GetParameters, 'controller/get_parameters', names).values
+    assert law.string_value == 'computed_torque'
+
+
 # Life cycle ------------------------------------------------------------------------------------
 
 
@@ -677,11 +730,12 @@ def test_a_cleanup_or_a_failed_configuration_leaves_what_was_there_before(proces
     assert 'as expected' in node.output
 
 
-def test_a_change_that_fails_while_it_begins_to_act_does_not_end_the_node():
+def test_a_change_that_fails_while_it_begins_to_act_does_not_end_the_node(monkeypatch):
     """Otherwise rclpy, which has already accepted the values, would end the node."""
-    node, session = Mock(), Mock(parameters={}, locked=Mock(taken={}))
-    session.commit.side_effect = ConfigurationError('parameters', 'nobody', 'foresaw it')
-    changes = SessionServices(node, session, Mock(), Mock())
+    node, session = Mock(), Mock(parameters={}, locked=Mock(taken={}), remarks=[])
+    commit = Mock(side_effect=ConfigurationError('parameters', 'nobody', 'foresaw it'))
+    monkeypatch.setattr(services, 'prepare_parameters', lambda *_: commit)
+    changes = services.SessionServices(node, session, Mock())
     changes.check_parameters({})
     changes.apply_parameters()
     node.get_logger().error.assert_called_once_with('parameters: nobody; foresaw it')

@@ -12,7 +12,7 @@ from samples import sample
 
 from robot_dynamics_ros.__main__ import main
 from robot_dynamics_ros.commissioning.command_delay import estimate_delay
-from robot_dynamics_ros.control.changes import TrajectoryChange
+from robot_dynamics_ros.control.requests import prepare_trajectory
 from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.errors import RecordingError
 from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
@@ -53,7 +53,7 @@ def recorded(delay: float, *, moves: int = 3, encoder: float = 0.0, wrong: float
             goal = np.atleast_2d(START + 0.02 * rng.choice([-1.0, 1.0], 4))
             still = np.zeros((1, 4))
             read = (np.array([0.15]), goal, still, still), 0
-            session.perform(TrajectoryChange(session, lambda: read))  # noqa: B023
+            prepare_trajectory(session, *read)()
         rows.append((1e-9 * now, q.copy(), v.copy(), session.loop.effort.copy()))
         for _ in range(4):
             quarters.append(session.loop.effort.copy())

@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 from samples import sample
 
-from robot_dynamics_ros.control.changes import ParameterChange
 from robot_dynamics_ros.control.drivers.conversion import bind
 from robot_dynamics_ros.control.drivers.profile import load_driver_profile
 from robot_dynamics_ros.control.modes import SessionMode
+from robot_dynamics_ros.control.requests import prepare_parameters
 from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.errors import ConfigurationError
 
@@ -79,7 +79,7 @@ class Watched:
         self._record(self.session.watch(self.now))
 
     def change(self, **values: Any) -> None:
-        self.session.perform(ParameterChange(self.session, values))
+        prepare_parameters(self.session, values)()
 
     def steps(self, since: int) -> Array:
         """Return the changes of the commands from an index on."""

@@ -14,13 +14,13 @@ import yaml
 from samples import sample
 
 from robot_dynamics_ros.contact.detector import ContactThresholds
-from robot_dynamics_ros.control.changes import (
-    ParameterChange,
-    PayloadChange,
-    ReleaseChange,
-    TrajectoryChange,
+from robot_dynamics_ros.control.health import SessionHealth
+from robot_dynamics_ros.control.modes import SessionMode
+from robot_dynamics_ros.control.requests import (
+    prepare_parameters,
+    prepare_payload,
+    prepare_trajectory,
 )
-from robot_dynamics_ros.control.modes import SessionHealth, SessionMode
 from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.model.payload import Payload
@@ -91,7 +91,7 @@ class Scene:
         """Start a motion, and continue to its middle."""
         still = np.zeros((1, 4))
         points = np.array([1.2]), GOAL[np.newaxis], still, still
-        self.session.perform(TrajectoryChange(self.session, lambda: (points, 0)))
+        prepare_trajectory(self.session, points)()
         self.run(600)
         return self
 
@@ -134,10 +134,10 @@ def test_a_touched_arm_reacts_without_a_jump_and_works_again_only_when_told(reac
     still = np.zeros((1, 4))
     points = np.array([1.0]), GOAL[np.newaxis], still, still
     with pytest.raises(ConfigurationError, match='touched'):
-        scene.session.perform(TrajectoryChange(scene.session, lambda: (points, 0)))
+        prepare_trajectory(scene.session, points)()
     rest = scene.q.copy()
     scene.jumps.clear()
-    scene.session.perform(ReleaseChange(scene.session))
+    scene.session.resume()
     assert scene.session.mode is SessionMode.HOLDING
     scene.run(100)
     # A glide of the reference is braked as a stop; a law that is blended in is a change.
@@ -145,7 +145,7 @@ def test_a_touched_arm_reacts_without_a_jump_and_works_again_only_when_told(reac
     if law != 'program':
         assert np.abs(scene.q - rest).max() < 0.02
     with pytest.raises(ConfigurationError, match='reacts to no contact'):
-        scene.session.perform(ReleaseChange(scene.session))
+        scene.session.resume()
 
 
 @pytest.mark.slow
@@ -185,7 +185,7 @@ def test_an_arm_is_braked_where_it_will_be_after_the_delay_whatever_changes(tmp_
     scene = Scene(contact_thresholds=str(path), delay=4.0)
     braking = scene.session.loop._brake
     assert braking.delay == 0.004
-    scene.session.perform(ParameterChange(scene.session, {'stop_effort_share': 0.5}))
+    prepare_parameters(scene.session, {'stop_effort_share': 0.5})()
     assert scene.session.loop._brake is not braking
     assert scene.session.loop._brake.delay == 0.004
     scene.deactivated().session.rebuild(tree)
@@ -256,17 +256,17 @@ def test_faults_during_a_reaction_keep_what_is_promised():
     assert scene.session.mode is SessionMode.REACTING
     scene.run(100)
     scene.jumps.clear()  # after a silence anything is allowed
-    scene.session.perform(PayloadChange(scene.session, True))
-    scene.session.perform(ParameterChange(scene.session, {'payload_mass': 0.3}))
+    prepare_payload(scene.session, True)()
+    prepare_parameters(scene.session, {'payload_mass': 0.3})()
     scene.plant.set_payload(Payload(0.3))
     scene.run(900)
-    scene.session.perform(ParameterChange(scene.session, PROGRAM))
+    prepare_parameters(scene.session, PROGRAM)()
     place = scene.q.copy()
     scene.run(600)
     assert scene.session.mode is SessionMode.REACTING
     assert np.abs(scene.q - place).max() < 0.02  # the program does not move it
     assert max(scene.jumps) <= STOP_JUMP * (1.0 + 1e-9)
-    scene.session.perform(ReleaseChange(scene.session))
+    scene.session.resume()
     scene.run(600)
     assert np.abs(scene.q - place).max() > 0.05  # now it does
 
@@ -291,7 +291,7 @@ def test_thresholds_for_another_observer_are_refused(tmp_path):
         ControllerSession(tree, given)
     session = ControllerSession(tree, given | {'observer_bandwidth': [50.0]})
     with pytest.raises(ConfigurationError, match='50'):
-        session.perform(ParameterChange(session, {'observer_bandwidth': [70.0]}))
+        prepare_parameters(session, {'observer_bandwidth': [70.0]})()
     for wrong in ('', 'joints: 3', yaml.safe_dump({'delay_s': -1.0, 'joints': rows})):
         path.write_text(wrong)
         with pytest.raises(ConfigurationError, match='contact thresholds'):

@@ -12,8 +12,9 @@ from oracles import PinocchioOracle
 from pushed_arm import ARMS, PushedArm, arm
 from samples import sample
 
-from robot_dynamics_ros.control.changes import TrajectoryChange
-from robot_dynamics_ros.control.modes import SessionHealth, SessionMode
+from robot_dynamics_ros.control.health import SessionHealth
+from robot_dynamics_ros.control.modes import SessionMode
+from robot_dynamics_ros.control.requests import prepare_trajectory
 from robot_dynamics_ros.errors import ConfigurationError
 
 MS = 1_000_000
@@ -32,7 +33,7 @@ class Moving(PushedArm):
         self.settle(0.3)
         if self.session.loop.law.follows_reference:
             points = np.array([0.9]), (START + WAY)[np.newaxis], np.zeros((1, 4)), None
-            self.session.perform(TrajectoryChange(self.session, lambda: (points, 0)))
+            prepare_trajectory(self.session, points)()
             self.settle(0.45)
         else:
             self.plant.reset(START, 1.2 * WAY)
@@ -150,7 +151,7 @@ def test_what_is_asked_meanwhile_changes_nothing():
     with pytest.raises(ConfigurationError, match='is being deactivated'):
         session.activate(moving.now_ns)
     with pytest.raises(ConfigurationError, match='is being deactivated'):
-        session.perform(TrajectoryChange(session, lambda: (None, 0)))
+        session.hold()
     assert moving.until_inactive() < 1000
     session.activate(moving.now_ns)
     moving.settle(0.1)

@@ -19,9 +19,12 @@ from robot_dynamics_ros.contact.observer import (
     MomentumObserver,
     ObserverSettings,
 )
-from robot_dynamics_ros.control.changes import PayloadChange, TrajectoryChange
+from robot_dynamics_ros.control.requests import (
+    prepare_measured_wrench,
+    prepare_payload,
+    prepare_trajectory,
+)
 from robot_dynamics_ros.control.session import ControllerSession
-from robot_dynamics_ros.control.streamed import MeasuredWrench
 from robot_dynamics_ros.dynamics import FORMULATIONS
 from robot_dynamics_ros.errors import ConfigurationError, UnknownNameError
 from robot_dynamics_ros.model.payload import Payload
@@ -73,7 +76,7 @@ class PushedArm:
         """Begin a motion of all joints."""
         goal = np.atleast_2d(self.q + way * np.where(self.tree.prismatic, 0.2, 1.0))
         points = np.array([seconds]), goal, np.zeros((1, self.tree.n)), np.zeros((1, self.tree.n))
-        self.session.perform(TrajectoryChange(self.session, lambda: (points, 0)))
+        prepare_trajectory(self.session, points)()
 
 
 @pytest.mark.parametrize('name', ['scara', 'four_dof', 'branched'])
@@ -175,7 +178,7 @@ def test_a_gap_begins_anew_and_a_payload_is_known():
     arm.run(1, lost=lambda k: True)
     arm.stamp += 500 * MS
     assert np.abs(arm.run(1)).max() == 0.0
-    arm.session.perform(PayloadChange(arm.session, False))
+    prepare_payload(arm.session, False)()
     arm.plant.set_payload(None)
     assert np.abs(arm.run(1500)).max() < 1e-3
 
@@ -315,9 +318,8 @@ def test_one_state_that_is_off_is_no_push_where_efforts_are_fitted(rng):
 def test_an_implausible_measured_wrench_is_refused_and_the_last_one_stays():
     arm = PushedArm('scara')
     for force in (5.0, 1e300):
-        change = MeasuredWrench(arm.session, 'tool', [force] + [0.0] * 5)
         with suppress(ConfigurationError):
-            arm.session.perform(change)
+            prepare_measured_wrench(arm.session, 'tool', [force] + [0.0] * 5)()
         arm.run(1)
         external = arm.session.loop.force.external
         assert external.measured

@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 from samples import sample
 
-from robot_dynamics_ros.control.modes import SessionHealth
+from robot_dynamics_ros.control.health import SessionHealth
 from robot_dynamics_ros.control.session import ControllerSession
 
 MILLISECOND = 1_000_000

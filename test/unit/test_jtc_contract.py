@@ -15,10 +15,9 @@ import pytest
 from samples import sample
 from urdf_text import joint, link, robot
 
-from robot_dynamics_ros.control.changes import GoalChange, TrajectoryChange
 from robot_dynamics_ros.control.goals import Outcome
+from robot_dynamics_ros.control.requests import prepare_goal, prepare_target, prepare_trajectory
 from robot_dynamics_ros.control.session import ControllerSession
-from robot_dynamics_ros.control.streamed import TargetChange
 from robot_dynamics_ros.control.trajectories.points import read_trajectory
 from robot_dynamics_ros.errors import RobotDynamicsError
 from robot_dynamics_ros.model import load_robot
@@ -95,13 +94,13 @@ class Arm:
         none |= {'component_path_tolerance': [], 'component_goal_tolerance': []}
         other = {'multi_dof_trajectory': Message(points=[]), **none, **more}
         goal = Message(trajectory=trajectory(points, stamp_ms), **other)
-        return self.session.perform(GoalChange(self.session, goal, self.ends.append))
+        return prepare_goal(self.session, goal, self.ends.append)()
 
     def publish(self, points: Any, stamp_ms: int = 0, **names: Any) -> str:
         """Send a trajectory by the topic."""
         message = trajectory(points, stamp_ms, **names)
         read = lambda: read_trajectory(message, NAMES)  # noqa: E731
-        return self.session.perform(TrajectoryChange(self.session, read))
+        return prepare_trajectory(self.session, *read())()
 
 
 def rest(t: float, *q: float) -> tuple[float, dict]:
@@ -389,7 +388,7 @@ def test_streamed_targets_of_continuous_joints_are_angles():
     arm = Arm((0.0, 3.0), two_link(), target_timeout_s=10.0)
     for angle in (3.1, -3.1, -2.9, 2.9):
         target = arm.session.targets.joints(['joint2'], [angle])
-        arm.session.perform(TargetChange(arm.session, lambda: target))  # noqa: B023
+        prepare_target(arm.session, lambda: target)()  # noqa: B023
         arm.run(1000)
         nearest = angle + TURN * (angle < 0.0)
         assert arm.q[1] == pytest.approx(nearest, abs=1e-3)

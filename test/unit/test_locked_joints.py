@@ -13,10 +13,10 @@ import pinocchio
 import pytest
 from samples import sample
 
-from robot_dynamics_ros.control.changes import ParameterChange, PayloadChange
-from robot_dynamics_ros.control.modes import SessionHealth, SessionMode
+from robot_dynamics_ros.control.health import SessionHealth
+from robot_dynamics_ros.control.modes import SessionMode
+from robot_dynamics_ros.control.requests import prepare_parameters, prepare_payload
 from robot_dynamics_ros.control.session import ControllerSession
-from robot_dynamics_ros.control.streamed import SpeedChange
 from robot_dynamics_ros.dynamics.newton_euler import NewtonEuler
 from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.model import Robot, load_robot
@@ -101,7 +101,7 @@ def test_a_move_is_told_once_with_its_numbers_until_the_joint_is_back():
 
 def test_the_tolerance_is_a_parameter_that_changes_at_run_time():
     lift = Lift('report')
-    lift.session.perform(ParameterChange(lift.session, {'locked_joint_tolerance': 0.2}))
+    prepare_parameters(lift.session, {'locked_joint_tolerance': 0.2})()
     lift.session.on_locked(np.array([-0.9]))
     assert not lift.session.locked.deviation
 
@@ -125,7 +125,7 @@ def test_a_move_takes_the_stop_action_until_it_is_deactivated():
 def test_the_stop_for_a_joint_that_moved_brakes_as_any_stop_with_fresh_states():
     lift = Lift('stop')
     session = lift.session
-    session.perform(ParameterChange(session, {'stop_action': 'zero'}))
+    prepare_parameters(session, {'stop_action': 'zero'})()
     efforts = [session.loop.effort.copy()]
     session.on_locked(np.array([-0.5]))
     efforts.append(session.loop.effort.copy())
@@ -166,8 +166,8 @@ def test_before_the_first_command_the_model_has_measured_joints_where_they_stand
 
 def test_a_rebuilt_session_keeps_what_it_was_told_before():
     session = measured({'payload_mass': 1.0, 'payload_frame': 'tool'})
-    session.perform(PayloadChange(session, False))
-    session.perform(SpeedChange(session, 0.5))
+    prepare_payload(session, False)()
+    session.set_speed(0.5)
     session.on_locked(np.array([-0.5]))
     session.rebuild(at(session.locked.positions))
     session.activate(MS)

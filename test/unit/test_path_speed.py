@@ -15,9 +15,8 @@ from oracles import PinocchioOracle
 from samples import sample
 from urdf_text import joint, link, robot
 
-from robot_dynamics_ros.control.changes import TrajectoryChange
+from robot_dynamics_ros.control.requests import prepare_trajectory
 from robot_dynamics_ros.control.session import ControllerSession
-from robot_dynamics_ros.control.streamed import SpeedChange
 from robot_dynamics_ros.control.trajectories.following import PathSpeed, SpeedLimit
 from robot_dynamics_ros.control.trajectories.trajectory import Hold
 from robot_dynamics_ros.errors import ConfigurationError
@@ -64,9 +63,9 @@ class Motion:
             loop = self.session.loop
             if k == 5:
                 points = line(self.begin, self.begin + end, last), 0
-                self.session.perform(TrajectoryChange(self.session, lambda points=points: points))
+                prepare_trajectory(self.session, *points)()
             if k in dict(orders):
-                self.session.perform(SpeedChange(self.session, dict(orders)[k]))
+                self.session.set_speed(dict(orders)[k])
             reference = loop.reference
             rows.append([q.copy(), loop.effort.copy(), reference.position.copy(),
                          reference.velocity.copy(), reference.acceleration.copy()])  # fmt: skip
@@ -171,5 +170,5 @@ def test_lost_states_change_nothing_of_how_a_path_goes_on():
 def test_what_is_no_factor_is_refused_and_changes_nothing(factor):
     session = ControllerSession(sample('scara').tree)
     with pytest.raises(ConfigurationError, match='speed_scaling_input.*factor of 0 to 1'):
-        session.perform(SpeedChange(session, factor))
+        session.set_speed(factor)
     assert session.loop.generator.speed.target == 1.0

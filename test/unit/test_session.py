@@ -14,16 +14,18 @@ import pinocchio
 import pytest
 from samples import sample
 
-from robot_dynamics_ros.control.changes import (
-    GoalChange,
-    ParameterChange,
-    PayloadChange,
-    ReleaseChange,
-    TrajectoryChange,
-)
 from robot_dynamics_ros.control.drivers.conversion import bind
 from robot_dynamics_ros.control.drivers.profile import load_driver_profile
-from robot_dynamics_ros.control.modes import TABLE, SessionEvent, SessionHealth, SessionMode
+from robot_dynamics_ros.control.health import SessionHealth
+from robot_dynamics_ros.control.modes import TABLE, SessionEvent, SessionMode
+from robot_dynamics_ros.control.requests import (
+    builds_law,
+    prepare_goal,
+    prepare_parameters,
+    prepare_payload,
+    prepare_target,
+    prepare_trajectory,
+)
 from robot_dynamics_ros.control.session import STOP_PERIOD_NS, ControllerSession
 from robot_dynamics_ros.description.shipped import share_directory
 from robot_dynamics_ros.errors import ConfigurationError, ParameterError, RobotDynamicsError
@@ -65,7 +67,7 @@ class Driven:
 
     def following(self) -> Driven:
         self.active()
-        self.session.perform(TrajectoryChange(self.session, lambda: (points(), 0)))
+        prepare_trajectory(self.session, points())()
         return self
 
     def reacting(self) -> Driven:
@@ -143,14 +145,14 @@ CELLS = [
 def cause(run: Driven, event: SessionEvent) -> bool:
     """Trigger an external event; return whether it gave a command."""
     session = run.session
-    changes = {
-        SessionEvent.FOLLOW: TrajectoryChange(session, lambda: (points(), 0)),
-        SessionEvent.HOLD: TrajectoryChange(session, lambda: (None, 0)),
-        SessionEvent.CHANGE: ParameterChange(session, {'start_tolerance': 0.01}),
-        SessionEvent.RELEASE: ReleaseChange(session),
+    requests = {
+        SessionEvent.FOLLOW: lambda: prepare_trajectory(session, points())(),
+        SessionEvent.HOLD: session.hold,
+        SessionEvent.CHANGE: lambda: prepare_parameters(session, {'start_tolerance': 0.01})(),
+        SessionEvent.RELEASE: session.resume,
     }
-    if event in changes:
-        session.perform(changes[event])
+    if event in requests:
+        requests[event]()
         return False
     if event is SessionEvent.FAULT:
         return session._fail(ZeroDivisionError('x'))
@@ -263,7 +265,7 @@ def test_another_share_of_the_effort_while_the_arm_brakes_acts_without_a_jump():
     efforts = []
     for k in range(40):
         if k == 20:
-            run.session.perform(ParameterChange(run.session, {'stop_effort_share': 0.1}))
+            prepare_parameters(run.session, {'stop_effort_share': 0.1})()
         run.stamp, run.now = run.stamp + MS, run.now + MS
         assert run.session.on_state(run.stamp, run.now, PLACE + 1e-3 * (k + 1) * v, v)
         efforts.append(run.session.loop.effort / limit)
@@ -281,7 +283,7 @@ def test_no_change_ends_braking_early(change):
         run, v, k = Driven({'law': 'computed_torque'}).active(), np.array([1.0, 0.0, 0.0, 0.0]), 0
         assert run.session.on_state(run.stamp + MS, run.now + MS, PLACE, v)
         run.session.loop.switch(brake=True)
-        run.session.perform(ParameterChange(run.session, given))
+        prepare_parameters(run.session, given)()
         while run.session.loop.braking and k < 1000:  # pushed: the arm does not come to rest
             k += 1
             at = (k + 1) * MS
@@ -301,7 +303,7 @@ def test_an_arm_that_is_held_after_an_error_is_held_where_it_is_whatever_changes
     """At rest the action gives only gravity, regardless of the previous command."""
     run = Driven({'stop_action': 'zero' if 'stop_action' in given else 'hold'}).faulted()
     assert run.state()
-    run.session.perform(ParameterChange(run.session, given))
+    prepare_parameters(run.session, given)()
     for _ in range(100):
         assert run.state()
     assert run.session.mode is SessionMode.FAULTED
@@ -376,7 +378,7 @@ def test_a_refused_change_of_parameters_changes_nothing():
     )
     for wrong in wrong_ones:
         with pytest.raises(RobotDynamicsError):
-            run.session.perform(ParameterChange(run.session, wrong))
+            prepare_parameters(run.session, wrong)()
         assert run.session.parameters == before
         assert run.session.loop.law is law
 
@@ -394,7 +396,7 @@ def test_a_change_that_could_act_by_half_only_is_refused_by_name_before(change, 
     session = run.session
     before, law = session.parameters, session.loop.law
     with pytest.raises(RobotDynamicsError, match=text):
-        session.prepare(ParameterChange(session, change))
+        prepare_parameters(session, change)
     assert session.parameters is before
     assert session.loop.law is law
     assert run.state()
@@ -409,7 +411,7 @@ def test_a_change_that_fails_while_it_begins_to_act_leads_to_the_stop_action(mon
 
     monkeypatch.setattr(run.session.locked, 'configure', refuse)
     with pytest.raises(ConfigurationError, match='parameters: parameter x = 1 refused'):
-        run.session.perform(ParameterChange(run.session, {'effort_scale': 0.9}))
+        prepare_parameters(run.session, {'effort_scale': 0.9})()
     assert run.session.mode is SessionMode.FAULTED
     assert run.state()
     np.testing.assert_allclose(run.session.command, GRAVITY, atol=1e-10)
@@ -423,7 +425,7 @@ def test_other_gains_reach_what_holds_an_arm_that_is_not_enabled_at_once():
         run.state()
     pulls = []
     for frequency in (10.0, 5.0):
-        run.session.perform(ParameterChange(run.session, {'natural_frequency': [frequency]}))
+        prepare_parameters(run.session, {'natural_frequency': [frequency]})()
         for _ in range(200):
             assert run.state(PLACE + 1e-4)
         pulls.append(run.session.loop.decompose()['feedback'])
@@ -438,38 +440,73 @@ def test_other_gains_reach_what_holds_an_arm_that_is_not_enabled_at_once():
 
 def test_a_change_is_prepared_while_the_ticks_go_on_and_acts_with_its_commit():
     run = Driven().active()
-    change = ParameterChange(run.session, {'law': 'computed_torque', 'unknown': 3})
-    assert change.slow
-    run.session.prepare(change)
+    change = {'law': 'computed_torque', 'unknown': 3}
+    assert builds_law(run.session, change)
+    commit = prepare_parameters(run.session, change)
     for _ in range(5):
         assert run.state()
         assert run.session.loop.law.name == 'gravity_compensation'
-    run.session.commit(change)
+    commit()
     assert run.session.loop.law.name == 'computed_torque'
     assert 'unknown' not in run.session.parameters
 
 
 def test_a_trajectory_that_was_prepared_before_the_arm_was_held_is_refused():
     run = Driven().active()
-    change = TrajectoryChange(run.session, lambda: (points(), 0))
-    run.session.prepare(change)
+    commit = prepare_trajectory(run.session, points())
     run.silence()
     run.state()
     with pytest.raises(RobotDynamicsError, match='before the arm was brought to a hold'):
-        run.session.commit(change)
+        commit()
     assert run.session.mode is SessionMode.HOLDING
+
+
+@pytest.mark.parametrize(
+    ('interrupt', 'reason'),
+    [
+        (ControllerSession.deactivate, 'the controller was deactivated'),
+        (ControllerSession.hold, 'the arm was told to hold'),
+        (ControllerSession.cancel_goal, 'the arm was told to hold'),
+        (lambda session: session.rebuild(session.tree), 'the model was replaced'),
+    ],
+)
+def test_what_was_being_prepared_when_the_arm_was_stopped_is_refused_with_that_reason(
+    interrupt, reason
+):
+    run = Followed()
+    if reason == 'the model was replaced':
+        run.session.deactivate()
+    else:
+        run.send(seconds=4.0)
+        run.state()
+    gains = {'natural_frequency': [40.0]}
+    requests = [
+        (lambda: prepare_parameters(run.session, gains), 'parameters'),
+        (lambda: prepare_payload(run.session, False), 'payload'),
+    ]
+    commits = [(prepare(), subject) for prepare, subject in requests]
+    interrupt(run.session)
+    for commit, subject in commits:
+        with pytest.raises(
+            ConfigurationError, match=f'{subject}: was being prepared when {reason}'
+        ):
+            commit()
+    assert run.session.parameters['natural_frequency'] != gains['natural_frequency']
+    assert run.session.carrying
+    for prepare, _ in requests:
+        assert prepare()()  # once more
 
 
 def test_a_payload_is_carried_and_put_down_by_the_model():
     loaded = {'payload_mass': 2.0, 'payload_frame': 'tool'}
     run = Driven(loaded).active()
     with_load = run.session.command.copy()
-    assert run.session.perform(PayloadChange(run.session, False)) == 'carrying nothing'
+    assert prepare_payload(run.session, False)() == 'carrying nothing'
     for _ in range(600):  # so that nothing jumps
         run.state()
     np.testing.assert_allclose(run.session.command, GRAVITY, atol=1e-10)
     assert np.abs(with_load - GRAVITY).max() > 1.0
-    answer = run.session.perform(PayloadChange(run.session, True))
+    answer = prepare_payload(run.session, True)()
     assert answer == 'carrying 2 kg on tool'
     for _ in range(600):
         run.state()
@@ -549,8 +586,7 @@ class Followed(Driven):
         self.ends: list[Any] = []
 
     def send(self, **request: Any) -> str:
-        change = GoalChange(self.session, goal(**request), self.ends.append)
-        return self.session.perform(change)
+        return prepare_goal(self.session, goal(**request), self.ends.append)()
 
     def run(self, seconds: float, stuck: int | None = None) -> None:
         for _ in range(round(seconds * 1e3)):
@@ -648,7 +684,7 @@ def test_goals_replace_each_other_and_trajectories_replace_goals():
     run.send(seconds=4.0)
     text = 'Current goal preempted by new incoming action.'  # of joint_trajectory_controller
     assert [(outcome.code, outcome.reason) for outcome in run.ends] == [(-1, text)]
-    run.session.perform(TrajectoryChange(run.session, lambda: (points(), 0)))
+    prepare_trajectory(run.session, points())()
     assert run.ends[-1].reason == 'Current goal preempted by new trajectory.'
     told = [remark for remark in run.session.remarks if 'preempted' in remark.text]
     assert [remark.level for remark in told] == ['info', 'info']
@@ -718,7 +754,7 @@ def test_feedback_comes_at_its_period():
 def test_a_program_that_is_none_is_refused_under_every_law(program, law):
     run = Driven().active()
     with pytest.raises(RobotDynamicsError):
-        run.session.perform(ParameterChange(run.session, {'law': law, 'program': program}))
+        prepare_parameters(run.session, {'law': law, 'program': program})()
     assert run.session.parameters['program'] == ''
     assert run.state()
     assert run.session.fault is None
@@ -726,8 +762,8 @@ def test_a_program_that_is_none_is_refused_under_every_law(program, law):
 
 def test_an_error_that_nobody_foresaw_while_a_change_is_prepared_refuses_it_by_name():
     run = Driven().active()
-    with pytest.raises(ConfigurationError, match='trajectory: ZeroDivisionError: nobody foresaw'):
-        run.session.perform(TrajectoryChange(run.session, broken))
+    with pytest.raises(ConfigurationError, match='target: ZeroDivisionError: nobody foresaw'):
+        prepare_target(run.session, broken)()
     assert run.state()
     assert run.session.mode is SessionMode.HOLDING
 
@@ -747,13 +783,11 @@ def test_an_arm_beyond_a_limit_can_be_led_back_and_not_farther_out():
         for out in (1e-4, 0.1):
             worse = beyond + np.array([out, 0.0, 0.0, 0.0])
             with pytest.raises(RobotDynamicsError, match='its limits are'):
-                run.session.perform(
-                    TrajectoryChange(run.session, lambda w=worse: (points(1.0, w), 0))
-                )
-        answer = run.session.perform(TrajectoryChange(run.session, lambda: (points(), 0)))
+                prepare_trajectory(run.session, points(1.0, worse))()
+        answer = prepare_trajectory(run.session, points())()
         assert answer.startswith('accepted')
         way = (np.array([0.0, 1.0]), np.array([beyond, PLACE]), np.zeros((2, 4)), None)
-        answer = run.session.perform(TrajectoryChange(run.session, lambda w=way: (w, 0)))
+        answer = prepare_trajectory(run.session, way)()
         assert answer.startswith('accepted')
 
 
@@ -766,8 +800,8 @@ def test_a_goal_that_begins_at_the_arm_is_taken_though_the_reference_is_elsewher
     way = np.array([0.0, 2.0]), np.array([hanging, PLACE]), np.zeros((2, 4)), None
     elsewhere = (way[0], way[1] + [[0.1], [0.0]], *way[2:])
     with pytest.raises(RobotDynamicsError, match='is at time 0'):
-        run.session.perform(TrajectoryChange(run.session, lambda: (elsewhere, 0)))
-    run.session.perform(TrajectoryChange(run.session, lambda: (way, 0)))
+        prepare_trajectory(run.session, elsewhere)()
+    prepare_trajectory(run.session, way)()
     last = run.session.loop.reference.position.copy()
     for _ in range(2100):
         run.state(hanging)
@@ -825,10 +859,10 @@ def test_another_program_acts_at_once_and_another_lead_in_keeps_it():
     session = ControllerSession(sample('scara').tree, first)
     former = session.loop.law
     damped = text + 'null_space: {damping: 1.0}\n'
-    session.perform(ParameterChange(session, {'program': damped}))
+    prepare_parameters(session, {'program': damped})()
     law = session.loop.law
     assert former.program.null_space is None
     assert law.program.null_space is not None
-    session.perform(ParameterChange(session, {'lead_in': 0.1}))
+    prepare_parameters(session, {'lead_in': 0.1})()
     assert session.loop.law is law
     assert law.parameters['lead_in'] == 0.1

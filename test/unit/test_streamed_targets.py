@@ -3,6 +3,7 @@
 
 import math
 from contextlib import suppress
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
@@ -12,10 +13,16 @@ from oracles import PinocchioOracle
 from pushed_arm import ARMS, PushedArm, arm, held
 from samples import sample
 
-from robot_dynamics_ros.control.changes import ParameterChange
-from robot_dynamics_ros.control.modes import SessionHealth, SessionMode
+from robot_dynamics_ros.control.health import SessionHealth
+from robot_dynamics_ros.control.modes import SessionMode
+from robot_dynamics_ros.control.requests import (
+    STREAMED,
+    compiles,
+    prepare_parameters,
+    prepare_target,
+    prepare_wrench,
+)
 from robot_dynamics_ros.control.session import ControllerSession
-from robot_dynamics_ros.control.streamed import STREAMED, TargetChange, WrenchChange
 from robot_dynamics_ros.control.targets import (
     TargetFilter,
     TargetSettings,
@@ -98,7 +105,7 @@ def test_jumps_of_0_3_m_at_10_hz_and_a_stream_that_ends_step_no_effort(law):
         if k % 100 == 0 and k < 1200:
             goal = p + [0.0, 0.15 * (-1) ** (k // 300), 0.0]
             read = lambda: session.targets.pose('world', goal, np.zeros(4))  # noqa: B023, E731
-            answers.add(session.perform(TargetChange(session, read)))
+            answers.add(prepare_target(session, read)())
         efforts.append(session.command.copy())
     steps = np.abs(np.diff(efforts, axis=0)) / tree.effort_limit
     assert steps.max() < 1 / 20  # docs/reliability.md defines a jump
@@ -152,7 +159,7 @@ def test_a_target_that_is_nearly_reached_is_reported_once_and_the_nearest_one_is
     for far in (0.05, 0.04, -0.05, 0.03):
         place = [reach + far, 0.0, 0.3]
         read = lambda: session.targets.pose('world', place, np.zeros(4))  # noqa: B023, E731
-        session.perform(TargetChange(session, read))
+        prepare_target(session, read)()
         level, text = SessionHealth().report(session)[:2]
         assert ('out of reach' in text) == (level == 'warning') == (far > 0.0)
     told = [remark for remark in session.remarks if 'out of reach' in remark.text]
@@ -160,7 +167,7 @@ def test_a_target_that_is_nearly_reached_is_reported_once_and_the_nearest_one_is
     assert told[0].text == 'target_pose is 0.05 m out of reach: following the nearest target'
     assert told[0].status == told[0].text
     q = session.targets.joints(['joint1'], [99.0])
-    session.perform(TargetChange(session, lambda: q))
+    prepare_target(session, lambda: q)()
     assert 'joint' in session.targets.shortfall
 
 
@@ -178,14 +185,14 @@ def test_what_cannot_be_followed_is_refused_and_the_reference_stays():
         'does not yield': lambda: targets.wrench('world', np.zeros(6)),
     }
     for said, read in wrong.items():
-        kind = WrenchChange if 'yield' in said else TargetChange
+        prepare = prepare_wrench if 'yield' in said else prepare_target
         with pytest.raises(RobotDynamicsError, match=said):
-            pushed.session.perform(kind(pushed.session, read))
+            prepare(pushed.session, read)()
     pushed.settle(0.1)
     np.testing.assert_array_equal(pushed.session.loop.reference.position, HERE)
     floating = PushedArm(arm('scara'), HERE, {'law': 'gravity_compensation'}).session
     with pytest.raises(RobotDynamicsError, match='follows no reference'):
-        floating.perform(TargetChange(floating, lambda: floating.targets.joints((), HERE)))
+        prepare_target(floating, lambda: floating.targets.joints((), HERE))()
 
 
 @pytest.mark.slow
@@ -198,7 +205,7 @@ def test_a_streamed_wrench_presses_against_the_spring_and_fades_when_it_ends(fac
     for k in pushed.run(1500):
         if k % 100 == 0:
             read = lambda: session.targets.wrench('world', wrench)  # noqa: E731
-            session.perform(WrenchChange(session, read))
+            prepare_wrench(session, read)()
         efforts.append(session.command.copy())
     away, _ = spring.error()
     here = PinocchioOracle(sample('scara').xml, (0.0, 0.0, -9.81), pushed.plant.tree.joint_names)
@@ -240,7 +247,7 @@ class Floating:
         return STREAMED['target_wrench'](self.session, message)
 
     def push(self, x, frame='world'):
-        self.session.perform(self.request({'x': x, 'y': 0.0, 'z': 0.0}, frame))
+        self.request({'x': x, 'y': 0.0, 'z': 0.0}, frame)()
 
 
 def effort_of(x, frame='tool'):
@@ -278,7 +285,7 @@ def test_no_change_of_a_parameter_drops_the_acting_wrench(change):
     for _ in range(12):
         arm.push(30.0)
         before = arm.settle(50)[-1]
-    arm.session.perform(ParameterChange(arm.session, change))
+    prepare_parameters(arm.session, change)()
     steps = []
     for _ in range(12):
         with suppress(ConfigurationError):  # a new frame waits until the wrench has faded
@@ -298,7 +305,7 @@ def test_a_wrench_at_another_frame_acts_once_the_present_one_has_faded():
     arm = Floating()
     arm.push(30.0)
     arm.settle(200)
-    arm.session.perform(ParameterChange(arm.session, {'target_frame': 'link3'}))
+    prepare_parameters(arm.session, {'target_frame': 'link3'})()
     with pytest.raises(ConfigurationError, match='changes its frame while it acts'):
         arm.push(30.0)
     arm.settle(3000)
@@ -318,7 +325,7 @@ def test_a_wrench_that_was_ended_does_not_act_again(end):
         arm.settle(50)
     if end == 'law':
         for law in ('computed_torque', 'gravity_compensation'):
-            session.perform(ParameterChange(session, {'law': law}))
+            prepare_parameters(session, {'law': law})()
             arm.settle(300)
     elif end == 'deactivation':
         session.deactivate()
@@ -337,11 +344,11 @@ def test_a_wrench_that_was_ended_does_not_act_again(end):
 def test_only_a_wrench_at_a_new_frame_is_prepared_in_the_background():
     """It compiles the frame, which takes many periods."""
     arm = Floating()
-    force = {'x': 1.0, 'y': 0.0, 'z': 0.0}
-    assert arm.request(force).slow
+    is_slow = partial(compiles, arm.session, 'target_wrench', None)
+    assert is_slow()
     arm.push(1.0)
-    assert not arm.request(force).slow
-    arm.session.perform(ParameterChange(arm.session, {'target_bandwidth': 40.0}))
-    assert not arm.request(force).slow
-    arm.session.perform(ParameterChange(arm.session, {'target_frame': 'link3'}))
-    assert arm.request(force).slow
+    assert not is_slow()
+    prepare_parameters(arm.session, {'target_bandwidth': 40.0})()
+    assert not is_slow()
+    prepare_parameters(arm.session, {'target_frame': 'link3'})()
+    assert is_slow()

@@ -15,9 +15,9 @@ from pushed_arm import ARMS
 from samples import sample
 
 from robot_dynamics_ros.contact.detector import ContactThresholds
-from robot_dynamics_ros.control.changes import ParameterChange
 from robot_dynamics_ros.control.drivers.conversion import bind
 from robot_dynamics_ros.control.drivers.profile import load_driver_profile
+from robot_dynamics_ros.control.requests import prepare_parameters
 from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.errors import ConfigurationError, ParameterError
 
@@ -67,9 +67,9 @@ def test_a_delay_of_one_period_is_the_default_of_a_profile_and_none_without_one(
 def test_a_change_is_refused_at_the_present_position_and_changes_nothing():
     arm = late(2, law='impedance', impedance_frame='tool')
     before = dict(arm.session.parameters)
-    change = ParameterChange(arm.session, {'frame_stiffness': TOO_MUCH['frame_stiffness']})
+    change = {'frame_stiffness': TOO_MUCH['frame_stiffness']}
     with pytest.raises(ParameterError, match='give at most'):
-        arm.session.perform(change)
+        prepare_parameters(arm.session, change)
     assert arm.session.parameters == before
     assert arm.is_calm()
 

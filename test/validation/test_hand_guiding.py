@@ -10,18 +10,12 @@ from oracles import PinocchioOracle
 from pushed_arm import ARMS, STEP_NS, PushedArm, Spring, arm
 from samples import sample
 
-from robot_dynamics_ros.control.changes import (
-    ParameterChange,
-    ReleaseChange,
-    TrajectoryChange,
-    WaypointChange,
-)
 from robot_dynamics_ros.control.drivers.conversion import bind
 from robot_dynamics_ros.control.drivers.profile import load_driver_profile
 from robot_dynamics_ros.control.laws.registry import make_law
 from robot_dynamics_ros.control.modes import SessionMode
+from robot_dynamics_ros.control.requests import prepare_parameters, prepare_waypoint
 from robot_dynamics_ros.control.session import ControllerSession
-from robot_dynamics_ros.control.streamed import EnablingChange
 from robot_dynamics_ros.control.trajectories.points import trajectory_of_file
 from robot_dynamics_ros.control.trajectories.trajectory import Reference
 from robot_dynamics_ros.errors import RobotDynamicsError
@@ -43,13 +37,13 @@ class Guided(PushedArm):
     def run(self, steps):
         for k in super().run(steps):
             if self.pressed is not None and k % 50 == 0:
-                self.session.perform(EnablingChange(self.session, self.pressed))
+                self.session.enable(self.pressed)
             self.efforts.append(self.session.command.copy())
             yield k
 
     def set_switch(self, pressed):
         self.pressed = pressed
-        self.session.perform(EnablingChange(self.session, pressed))
+        self.session.enable(pressed)
         return self
 
     def energy(self, pushes):
@@ -147,8 +141,8 @@ def test_a_switch_that_is_not_pressed_holds_the_arm_and_a_press_frees_it():
     guided.settle(0.5)
     held = np.abs(guided.plant.data.qpos - guided.start)
     with pytest.raises(RobotDynamicsError, match='not enabled.*~/enable_guiding'):
-        session.perform(TrajectoryChange(session, lambda: (None, 0)))
-    session.perform(ReleaseChange(session))  # ends a contact reaction, not this
+        session.hold()
+    session.resume()  # ends a contact reaction, not this
     guided.settle(0.01)
     assert session.mode is SessionMode.REACTING
     guided.set_switch(True)
@@ -214,7 +208,7 @@ def test_whatever_ends_the_enabling_brakes_and_only_a_new_press_frees_it(name, f
 
 def test_another_law_ends_the_wait_and_follows_again():
     guided = Guided('scara')
-    guided.session.perform(ParameterChange(guided.session, {'law': 'computed_torque'}))
+    prepare_parameters(guided.session, {'law': 'computed_torque'})()
     guided.settle(0.2)
     assert guided.session.mode is SessionMode.HOLDING
     np.testing.assert_allclose(guided.plant.data.qpos, guided.start, atol=1e-3)
@@ -248,7 +242,7 @@ def test_way_points_are_a_trajectory_that_the_controller_follows(tmp_path):
     for push in (4.0, -6.0, 3.0):
         guided.push[:] = push * guided.tree.coulomb_friction
         guided.settle(0.3)
-        assert str(path) in session.perform(WaypointChange(session))
+        assert str(path) in prepare_waypoint(session)()
         places.append(session.loop.q.copy())
     taught = trajectory_of_file(path, guided.tree.joint_names)
     knots, step = np.array(places), 1e-3
@@ -264,15 +258,15 @@ def test_a_file_of_another_robot_or_none_is_refused_and_left_as_it_is(tmp_path):
     path.write_text('joint_names: [elbow]\npoints: []\n')
     guided = Guided('scara', waypoint_file=str(path))
     with pytest.raises(RobotDynamicsError, match='moves elbow'):
-        guided.session.perform(WaypointChange(guided.session))
+        prepare_waypoint(guided.session)()
     assert path.read_text() == 'joint_names: [elbow]\npoints: []\n'
-    guided.session.perform(ParameterChange(guided.session, {'waypoint_file': ''}))
+    prepare_parameters(guided.session, {'waypoint_file': ''})()
     with pytest.raises(RobotDynamicsError, match='waypoint_file is empty'):
-        guided.session.perform(WaypointChange(guided.session))
+        prepare_waypoint(guided.session)()
     missing = str(tmp_path / 'none' / 'taught.yaml')
-    guided.session.perform(ParameterChange(guided.session, {'waypoint_file': missing}))
+    prepare_parameters(guided.session, {'waypoint_file': missing})()
     with pytest.raises(RobotDynamicsError, match='cannot be written'):
-        guided.session.perform(WaypointChange(guided.session))
+        prepare_waypoint(guided.session)()
 
 
 class Thrown:
@@ -318,7 +312,7 @@ def test_a_hand_does_not_throw_a_light_wrist_beyond_its_velocity_limit(delay, pu
     """5 N or 2.5 N at 0.1 m; damping by the inertia of the links would be 1 mN m per rad/s."""
     arm = Thrown(delay, law='hand_guiding')
     for k in range(30):
-        arm.session.perform(EnablingChange(arm.session, True))
+        arm.session.enable(True)
         arm.push[3] = push * min(k / 3.0, 1.0)
         arm.step(50)
     assert arm.modes == {SessionMode.HOLDING}
@@ -331,7 +325,7 @@ def test_an_arm_that_is_thrown_faster_than_plausible_is_braked(law):
     """The positions show that it is a fact; it does not run on under gravity compensation."""
     arm = Thrown(law=law)
     if law == 'hand_guiding':
-        arm.session.perform(EnablingChange(arm.session, True))
+        arm.session.enable(True)
     arm.step(20)
     arm.plant.data.qvel[3] = 15.0 * arm.tree.velocity_limit[3]
     arm.speeds.clear()

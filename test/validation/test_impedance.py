@@ -10,8 +10,8 @@ from oracles import PinocchioOracle
 from pushed_arm import ARMS, arm, cases, energy_gain, held, installed_arms, pushed
 from samples import sample
 
-from robot_dynamics_ros.control.changes import ParameterChange
 from robot_dynamics_ros.control.laws.registry import make_law
+from robot_dynamics_ros.control.requests import prepare_parameters
 from robot_dynamics_ros.control.trajectories.trajectory import Reference
 from robot_dynamics_ros.errors import ParameterError, UnknownNameError
 
@@ -161,6 +161,6 @@ def test_frame_and_stiffness_change_while_it_holds_without_a_step():
     pushed, _ = held(tree, start, '', np.full(4, 100.0))
     before = pushed.session.command.copy()
     for change in ({'impedance_frame': 'tool'}, {'frame_stiffness': [300.0] * 6}):
-        pushed.session.perform(ParameterChange(pushed.session, change))
+        prepare_parameters(pushed.session, change)()
         pushed.settle(0.3)
         np.testing.assert_allclose(pushed.session.command, before, atol=1e-6)  # it is at rest

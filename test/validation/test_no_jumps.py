@@ -15,7 +15,11 @@ import numpy as np
 import pytest
 from samples import sample
 
-from robot_dynamics_ros.control.changes import ParameterChange, PayloadChange, TrajectoryChange
+from robot_dynamics_ros.control.requests import (
+    prepare_parameters,
+    prepare_payload,
+    prepare_trajectory,
+)
 from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.errors import RobotDynamicsError
 from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
@@ -97,7 +101,7 @@ class Arm:
             'payload_mass': self.pick(0.0, 1.0),
         }
         name = self.pick(*changes)
-        self.session.perform(ParameterChange(self.session, {name: changes[name]}))
+        prepare_parameters(self.session, {name: changes[name]})()
         if name.startswith('stop_') and self.session.loop.braking:
             self.stopping = STOP_TICKS  # it brakes anew
 
@@ -108,11 +112,11 @@ class Arm:
             'gravity_compensation',
             'constraint_stabilization',
         )
-        self.session.perform(ParameterChange(self.session, {'law': self.pick(*laws)}))
+        prepare_parameters(self.session, {'law': self.pick(*laws)})()
         self.stopping = STOP_TICKS
 
     def payload(self) -> None:
-        self.session.perform(PayloadChange(self.session, self.pick(True, False)))
+        prepare_payload(self.session, self.pick(True, False))()
 
     def trajectory(self) -> None:
         """Send one that starts now, later, some time ago, or with a point at once."""
@@ -128,10 +132,10 @@ class Arm:
         points = begin + np.outer(s, way), np.outer(ds, way), np.outer(dds, way)
         start = self.pick(0, 0, self.stamp + 30 * MS, self.stamp - 400 * MS)
         read = (times, *points), start
-        self.session.perform(TrajectoryChange(self.session, lambda: read))
+        prepare_trajectory(self.session, *read)()
 
     def hold(self) -> None:
-        self.session.perform(TrajectoryChange(self.session, lambda: (None, 0)))
+        self.session.hold()
         self.stopping = STOP_TICKS
 
     def hold_here(self) -> None:

@@ -12,9 +12,12 @@ from pressed_board import Figures, Pressing, PressingScene, make_board, pressed,
 from robot_dynamics_ros.constraints.contact import ContactPhase, contact_loop, force_gain
 from robot_dynamics_ros.constraints.program_file import load_program
 from robot_dynamics_ros.constraints.reactions import constraint_force
-from robot_dynamics_ros.control.changes import ParameterChange, PayloadChange
 from robot_dynamics_ros.control.laws.registry import make_law
-from robot_dynamics_ros.control.streamed import MeasuredWrench
+from robot_dynamics_ros.control.requests import (
+    prepare_measured_wrench,
+    prepare_parameters,
+    prepare_payload,
+)
 from robot_dynamics_ros.control.trajectories.trajectory import Reference
 from robot_dynamics_ros.description.shipped import share_directory
 from robot_dynamics_ros.dynamics.sampled_loop import Sampling
@@ -192,7 +195,7 @@ def test_faults_while_pressing_keep_every_command_finite_within_limits_and_smoot
     payload = {'payload_mass': 0.3, 'payload_frame': 'tool'}
     pressing = Pressing(here, make_board(here, 1e4, 0.3), **payload)
     session, limit = pressing.session, here.tree.effort_limit
-    session.perform(PayloadChange(session, False))
+    prepare_payload(session, False)()
     pressing.settle(0.9)
     begin = len(pressing.efforts)
     disturb(pressing, fault)
@@ -220,14 +223,14 @@ def disturb(pressing, fault):
     elif fault == 'sensor':
         for wrench in ([np.nan] * 6, [1.0]):
             with pytest.raises(RobotDynamicsError):
-                session.perform(MeasuredWrench(session, 'tool', wrench))
+                prepare_measured_wrench(session, 'tool', wrench)()
         pressing.sensed = False  # its states cease
     elif fault == 'payload':
-        session.perform(PayloadChange(session, True))
+        prepare_payload(session, True)()
     elif fault == 'law':
-        session.perform(ParameterChange(session, {'law': 'computed_torque'}))
+        prepare_parameters(session, {'law': 'computed_torque'})()
     else:
-        session.perform(ParameterChange(session, {'effort_scale': 0.3}))
+        prepare_parameters(session, {'effort_scale': 0.3})()
 
 
 WRONG = {

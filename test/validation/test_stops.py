@@ -16,9 +16,9 @@ import pytest
 from oracles import PinocchioOracle
 from samples import sample
 
-from robot_dynamics_ros.control.changes import ParameterChange, TrajectoryChange
 from robot_dynamics_ros.control.laws.stop_laws import Damping
 from robot_dynamics_ros.control.modes import SessionMode
+from robot_dynamics_ros.control.requests import prepare_parameters, prepare_trajectory
 from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
 
@@ -130,7 +130,7 @@ def brought_into_motion(robot: str, law: str, seed: int) -> Arm:
     points[-1] = points[-2]
     points = np.clip(points, arm.tree.position_lower + 0.01, arm.tree.position_upper - 0.01)
     read = (times, points, None, None), 0
-    arm.session.perform(TrajectoryChange(arm.session, lambda: read))
+    prepare_trajectory(arm.session, *read)()
     arm.step(round(rng.uniform(0.02, 0.3) / H))
     return arm
 
@@ -138,7 +138,7 @@ def brought_into_motion(robot: str, law: str, seed: int) -> Arm:
 def stop(arm: Arm, kind: str) -> None:
     session = arm.session
     if kind == 'hold':
-        session.perform(TrajectoryChange(session, lambda: (None, 0)))
+        session.hold()
     elif kind == 'tolerance':
         session.loop.switch(brake=True)
     else:  # states were missing for a while, and have returned
@@ -220,7 +220,7 @@ def test_without_states_the_energy_of_motion_never_grows_by_more_than_a_tick_of_
 ):
     for seed in range(4):
         arm = brought_into_motion(robot, 'computed_torque', seed)
-        arm.session.perform(ParameterChange(arm.session, {'stop_action': action}))
+        prepare_parameters(arm.session, {'stop_action': action})()
         arm.step()
         arm.plant.read(arm.q, arm.v)
         before = arm.kinetic_energy()
@@ -258,12 +258,12 @@ def test_another_law_keeps_the_reference_and_the_error_is_no_larger_than_of_both
                              arm.tree.position_upper - 0.01)  # fmt: skip
             read = (times, points, np.gradient(points, times, axis=0), None), 0
             read[0][2][-1] = 0.0
-            arm.session.perform(TrajectoryChange(arm.session, lambda read=read: read))
+            prepare_trajectory(arm.session, *read)()
             peak = np.zeros(arm.tree.n)
             for k in range(900):
                 if k == 400:
                     reference = arm.session.loop.reference.position.copy()
-                    arm.session.perform(ParameterChange(arm.session, {'law': laws[1]}))
+                    prepare_parameters(arm.session, {'law': laws[1]})()
                 arm.step()
                 if k == 400:
                     step = np.abs(arm.session.loop.reference.position - reference)

@@ -4,13 +4,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from diagnostic_msgs.msg import DiagnosticArray
 from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
 from std_msgs.msg import String
 
-from robot_dynamics_ros.control.modes import HealthReport, SessionMode
+from robot_dynamics_ros.control.health import HealthReport
+from robot_dynamics_ros.control.modes import SessionMode
 from robot_dynamics_ros.errors import RobotDynamicsError
 from robot_dynamics_ros.ros.controller.parameters import CONTROLLER
 from robot_dynamics_ros.ros.controller.running import RunningController
@@ -23,10 +25,13 @@ from robot_dynamics_ros.ros.node import (
     values,
 )
 from robot_dynamics_ros.ros.rclpy_compat import (
+    Respond,
     destroy,
     entities,
     lifecycle_state,
+    parameter_services,
     refuse_impossible_transitions,
+    respond_later,
 )
 from robot_dynamics_ros.ros.spinning import apply_real_time, freeze_objects
 
@@ -60,6 +65,8 @@ class Controller(LifecycleNode):
         self.create_timer(period, self._report, clock=STEADY)
         self.create_subscription(String, 'robot_description', self._on_description, LATCHED)
         on_set_parameters(self, self._check_change, self._apply_change)
+        for service in parameter_services(self):
+            respond_later(service, partial(self._set_parameters, service.callback))
         refuse_impossible_transitions(self)
         if self._value('autostart'):
             self._autostart = self.create_timer(
@@ -189,6 +196,13 @@ class Controller(LifecycleNode):
             self._run.close()
             destroy(self, self._opened)  # not /clock, which rclpy may have subscribed to since
         self._run, self._missing = None, _WAITING_FOR_CONFIGURE
+
+    def _set_parameters(self, set_now: Any, request: Any, response: Any, respond: Respond) -> None:
+        """Set parameters by a callback of rclpy, once those of the session are prepared."""
+        if self._run is None:
+            respond(set_now(request, response))
+        else:
+            self._run.services.set_parameters(set_now, request, response, respond)
 
     def _check_change(self, changes: Mapping[str, Any]) -> None:
         """Raise an error for a parameter change that cannot be applied."""

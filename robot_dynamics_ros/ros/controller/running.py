@@ -11,19 +11,21 @@ from rclpy.node import Node
 
 from robot_dynamics_ros.control.drivers.conversion import robot_and_driver
 from robot_dynamics_ros.control.goals import joint_tolerances
-from robot_dynamics_ros.control.modes import HealthReport, SessionHealth, SessionMode
+from robot_dynamics_ros.control.health import HealthReport, SessionHealth
+from robot_dynamics_ros.control.modes import SessionMode
 from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.model.robot_parameters import with_locked
-from robot_dynamics_ros.ros.controller.services import WATCH_PERIOD_S, SessionServices
+from robot_dynamics_ros.ros.controller.services import SessionServices
 from robot_dynamics_ros.ros.controller.trajectory_action import ControllerTrajectories
-from robot_dynamics_ros.ros.controller_topics import ControllerMonitor, subscribe_streams
+from robot_dynamics_ros.ros.controller_topics import ControllerMonitor
 from robot_dynamics_ros.ros.conversions import JointStateReader
 from robot_dynamics_ros.ros.driver_connection import DriverConnection
 from robot_dynamics_ros.ros.node import STEADY, declare_new
 from robot_dynamics_ros.ros.rclpy_compat import take_message
 from robot_dynamics_ros.ros.spinning import tick_until
 
+_WATCH_PERIOD_S = 0.02  # at which the age of the states is checked
 _MAX_LOGGED = 200  # characters of a parameter in the log
 
 
@@ -38,7 +40,7 @@ class RunningController:
 
     Attributes:
         session: The controller session.
-        services: Applies changes of the session.
+        services: Makes requests to the session.
         connection: The topics of the driver.
 
     Raises:
@@ -61,13 +63,12 @@ class RunningController:
         self.connection = DriverConnection(session.port, parameters['command_form'])
         self._reader = self.connection.reader
         self._publish_health, self._health = publish_health, SessionHealth()
-        self.services = services = SessionServices(node, session, self._answer_state, self._watch)
+        self.services = services = SessionServices(node, session, self._watch)
         self._locked = JointStateReader(session.locked.names, velocity=False)
         self._robot_at = lambda at: robot_and_driver(with_locked(parameters, at), description)[0]
         self.connection.open(node, self._on_state)
         self._monitor = ControllerMonitor(node, session)
-        self._watchdog = node.create_timer(WATCH_PERIOD_S, self._watch, clock=STEADY)
-        subscribe_streams(node, session, services.perform)
+        self._watchdog = node.create_timer(_WATCH_PERIOD_S, self._watch, clock=STEADY)
         self._trajectories = ControllerTrajectories(node, session, services)
         self._log.info(f'{tree.name} under {session.loop.law.name}: {self.connection.describe()}')
         for remark in tree.remarks:
@@ -81,6 +82,7 @@ class RunningController:
         """Finish if the controller is active, and end session and goal."""
         self.finish()
         self.session.end()
+        self.services.worker.close()
         self._trajectories.end()
 
     # States and commands -------------------------------------------------------------------------
@@ -104,6 +106,7 @@ class RunningController:
         elif session.repeats > 1:
             self._repeat_command(stamp)
         self._check_locked_joints()
+        self.services.worker.proceed()
         if session.remarks:
             self.services.log_remarks()
 
@@ -135,6 +138,7 @@ class RunningController:
         session.source = f'{self.connection.states.topic_name}{self.connection.missing_state()}'
         if session.watch(now):
             self.connection.writer.publish(session.command)
+        self.services.worker.proceed()
         self.services.log_remarks()
         self._watchdog.timer_period_ns = session.patience_ns(now)
         self._watchdog.reset()
@@ -189,7 +193,7 @@ class RunningController:
         self.services.log_remarks()
         self._publish_health()
         is_over = lambda: self.session.mode is not SessionMode.DEACTIVATING  # noqa: E731
-        tick_until(is_over, self._answer_state, self._watch, WATCH_PERIOD_S)
+        tick_until(is_over, self._answer_state, self._watch, _WATCH_PERIOD_S)
         self.services.log_remarks()
         self.connection.flush()
 

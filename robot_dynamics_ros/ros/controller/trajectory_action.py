@@ -9,6 +9,7 @@ after a state timeout or a fault is accepted and aborted immediately, with the r
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -19,9 +20,9 @@ from rclpy.serialization import deserialize_message
 from rclpy.task import Future
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
-from robot_dynamics_ros.control.changes import GoalChange, TrajectoryChange
 from robot_dynamics_ros.control.goals import Outcome, ResultCode
 from robot_dynamics_ros.control.modes import SessionMode
+from robot_dynamics_ros.control.requests import Apply, prepare_goal, prepare_trajectory
 from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.control.trajectories.points import read_trajectory
 from robot_dynamics_ros.errors import RefusedGoalError, RobotDynamicsError, TrajectoryError
@@ -32,6 +33,7 @@ from robot_dynamics_ros.ros.rclpy_compat import send_result
 
 #: Messages of more bytes (some hundred points) are deserialized in the background.
 _LONG_MESSAGE = 16_384
+_MANY = 100  # points of a goal; with more, it is prepared in the background
 _STATE_PERIOD_S = 0.02  # period of ``~/controller_state``
 
 
@@ -45,7 +47,7 @@ class ControllerTrajectories:
     Args:
         node: The controller.
         session: Its session.
-        services: Applies changes to the session.
+        services: Makes requests to the session.
     """
 
     def __init__(self, node: Node, session: ControllerSession, services: SessionServices) -> None:
@@ -72,22 +74,48 @@ class ControllerTrajectories:
             self._action.destroy()
 
     def _on_trajectory(self, content: bytes) -> None:
-        read = partial(_read, content, self._session.tree.joint_names)
-        change = TrajectoryChange(self._session, read, len(content) > _LONG_MESSAGE)
+        if len(content) > _LONG_MESSAGE:
+            self._submit(lambda: self._prepare(_read(content)), slow=True)
+            return
         try:
-            self._services.announce(self._services.perform(change))
+            message = _read(content)
+        except TrajectoryError as error:
+            self._reject(error)
+            return
+        if message.points:
+            self._submit(partial(self._prepare, message))
+        else:  # at once, whatever is being prepared
+            self._finish(lambda: self._session.hold)
+
+    def _submit(self, prepare: Callable[[], Apply], *, slow: bool = False) -> None:
+        finish = lambda prepared: self._finish(prepared.result)  # noqa: E731
+        self._services.worker.submit(prepare, finish, slow=slow)
+
+    def _prepare(self, message: JointTrajectory) -> Apply:
+        read = read_trajectory(message, self._session.tree.joint_names)
+        return prepare_trajectory(self._session, *read)
+
+    def _finish(self, prepared: Callable[[], Apply]) -> None:
+        """Commit a prepared trajectory, and publish what becomes of it."""
+        try:
+            text = prepared()()
         except RobotDynamicsError as error:
-            self._services.announce(f'rejected: {error}')
-            self._node.get_logger().warning(f'trajectory rejected: {error}')
+            self._reject(error)
+        else:
+            self._services.log_remarks()  # such as that of an aborted goal
+            self._services.announce(text)
+
+    def _reject(self, error: RobotDynamicsError) -> None:
+        self._services.announce(f'rejected: {error}')
+        self._node.get_logger().warning(f'trajectory rejected: {error}')
 
 
-def _read(content: bytes, joints: tuple[str, ...]) -> Any:
+def _read(content: bytes) -> JointTrajectory:
     try:
-        msg = deserialize_message(content, JointTrajectory)
+        return deserialize_message(content, JointTrajectory)
     except RuntimeError as error:
         remedy = 'send a trajectory_msgs/msg/JointTrajectory'
         raise TrajectoryError('trajectory', f'cannot be read: {error}', remedy) from error
-    return read_trajectory(msg, joints)
 
 
 class TrajectoryAction:
@@ -96,7 +124,7 @@ class TrajectoryAction:
     Args:
         node: The controller.
         session: Its session.
-        services: Applies changes to the session.
+        services: Makes requests to the session.
 
     Raises:
         ImportError: control_msgs is not installed.
@@ -106,13 +134,13 @@ class TrajectoryAction:
         from control_msgs.action import FollowJointTrajectory
         from control_msgs.msg import JointTrajectoryControllerState as State
         from rclpy.action import ActionServer, CancelResponse, GoalResponse
+        from rclpy.callback_groups import ReentrantCallbackGroup
 
         self._type, self._cancel, self._goal = FollowJointTrajectory, CancelResponse, GoalResponse
         self._node, self._session, self._services = node, session, services
         self._active_handle: Any = None
         self._outcome = Future()
-        self._checked_goal: tuple[GoalChange, Future] | None = None
-        self._accepted: dict[bytes, tuple[GoalChange, Future] | None] = {}
+        self._accepted: dict[int, tuple[Apply, Future] | None] = {}  # by the goal's identity
         self._state = State(joint_names=list(session.tree.joint_names))
         self._state_publisher = node.create_publisher(State, '~/controller_state', 1)
         self._state_due = 0.0
@@ -124,7 +152,7 @@ class TrajectoryAction:
             execute_callback=self._execute,
             goal_callback=self._on_goal,
             cancel_callback=self._on_cancel,
-            handle_accepted_callback=self._on_accepted,
+            callback_group=ReentrantCallbackGroup(),  # others go on while a goal is prepared
         )
 
     def destroy(self) -> None:
@@ -135,23 +163,21 @@ class TrajectoryAction:
             send_result(self._server, handle, self._result(handle, self._outcome.result()))
         self._server.destroy()
 
-    def _on_goal(self, request: Any) -> Any:
-        self._checked_goal, outcome = None, Future()
+    async def _on_goal(self, request: Any) -> Any:
         if self._session.mode in (SessionMode.STOPPED, SessionMode.FAULTED):
+            self._accepted[id(request)] = None
             return self._goal.ACCEPT
-        change = GoalChange(self._session, request, outcome.set_result)
+        prepared, outcome = Future(), Future()
+        prepare = partial(prepare_goal, self._session, request, outcome.set_result)
+        slow = len(request.trajectory.points) > _MANY
+        self._services.worker.submit(prepare, prepared.set_result, slow=slow)
         try:
-            self._services.prepare(change)
+            self._accepted[id(request)] = (await prepared).result(), outcome
         except RobotDynamicsError as error:
             text = f'rejected: {error}'
             self._session.remark('warning', f'goal {text}', text)
             return self._goal.REJECT
-        self._checked_goal = change, outcome
         return self._goal.ACCEPT
-
-    def _on_accepted(self, handle: Any) -> None:
-        self._accepted[bytes(handle.goal_id.uuid)] = self._checked_goal
-        handle.execute()
 
     def _on_cancel(self, handle: Any) -> Any:
         if not self._session.goals.active or self._active_handle.goal_id != handle.goal_id:
@@ -161,12 +187,13 @@ class TrajectoryAction:
 
     async def _execute(self, handle: Any) -> Any:
         """Execute one goal; its result is sent when this method returns."""
-        checked = self._accepted.pop(bytes(handle.goal_id.uuid))
-        if checked is None:
+        accepted = self._accepted.pop(id(handle.request))
+        if accepted is None:
             return self._result(handle, Outcome(ResultCode.INVALID_GOAL, self._session.silence()))
-        change, outcome = checked
+        commit, outcome = accepted
         try:
-            self._services.commit(change)
+            commit()
+            self._services.log_remarks()
         except RefusedGoalError as error:
             return self._result(handle, Outcome(ResultCode(error.code), error.reason))
         except RobotDynamicsError as error:

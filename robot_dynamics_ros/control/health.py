@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Periodic health report of a controller session, published on /diagnostics."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from robot_dynamics_ros.control.modes import SessionMode
+from robot_dynamics_ros.control.session import ControllerSession
+
+_CAPACITY = 8192
+_MISSED = 0.25  # largest share of the periods without a command
+_FEWEST, _PAUSE = 50, 0.2  # periods that are judged; s: a longer gap is a pause of the states
+_FAR = (0.5, 0.1)  # largest distance from the reference, rad and m
+
+
+class HealthReport(NamedTuple):
+    """Health of a session.
+
+    Attributes:
+        level: 'ok', 'warning' or 'error'.
+        message: One line.
+        values: Values and counts by name.
+    """
+
+    level: str
+    message: str
+    values: dict[str, Any]
+
+
+class SessionHealth:
+    """Records the timing of commands at low cost, and summarizes it on request."""
+
+    def __init__(self) -> None:
+        self._latency_ns = np.zeros(_CAPACITY, dtype=np.int64)
+        self._stamps_ns = np.zeros(_CAPACITY, dtype=np.int64)
+        self._ticks = self._reported = self._missed = 0
+        self._told, self._share = set[str](), 0.0
+
+    def count(self, stamp_ns: int, latency_ns: int) -> None:
+        """Record the timestamp of a command's state, ns, and its latency to publication, ns."""
+        slot = self._ticks % _CAPACITY
+        self._latency_ns[slot] = latency_ns
+        self._stamps_ns[slot] = stamp_ns
+        self._ticks += 1
+
+    def report(self, session: ControllerSession) -> HealthReport:
+        """Return a report on the time since the last call; remark once that control is lost."""
+        new = min(self._ticks - self._reported, _CAPACITY)
+        self._reported, self._share = self._ticks, 0.0
+        timing = self._timing(new, session.loop.settings.period)
+        kind, lost = _loss_of_control(session, self._share)
+        if session.mode is SessionMode.INACTIVE:
+            self._told.clear()
+        elif lost and kind not in self._told:
+            self._told.add(kind)
+            session.remark('warning', lost)
+        counts = {
+            'commands': self._ticks,
+            'state_timeouts': session.timeouts,
+            'missed_periods': self._missed,
+        }
+        return HealthReport(*_summary(session, lost), counts | timing | _safety(session))
+
+    def _timing(self, new: int, period: float) -> dict[str, Any]:
+        if new < 2:
+            return {}
+        last = (self._ticks - 1 - np.arange(new)) % _CAPACITY
+        latency = np.sort(self._latency_ns[last]) * 1e-3
+        steps = -np.diff(self._stamps_ns[last]) * 1e-9
+        mean = float(steps.mean())
+        periods = np.rint(steps / period)
+        self._missed += int((periods[periods > 1.0] - 1.0).sum())
+        streamed = periods[np.abs(steps) < _PAUSE]
+        if streamed.sum() >= _FEWEST:
+            self._share = 1.0 - len(streamed) / float(streamed.sum())
+        return {
+            'rate_hz': f'{1.0 / mean:.1f}' if mean > 0.0 else 'time jumped',
+            'period_jitter_ms': f'{1e3 * float(steps.std()):.3f}',
+            'latency_p50_us': f'{latency[new // 2]:.0f}',
+            'latency_p99_us': f'{latency[int(0.99 * (new - 1))]:.0f}',
+            'latency_worst_us': f'{latency[-1]:.0f}',
+        }
+
+
+def _safety(session: ControllerSession) -> dict[str, Any]:
+    loop = session.loop
+    limiter, names = loop.limiter, loop.tree.joint_names
+    counts = {
+        'saturated': limiter.saturated,
+        'rate_limited': limiter.rate_limited,
+        'non_finite': limiter.non_finite,
+        'limit_guard': loop.guard.active,
+    }
+    listed = {
+        key: ', '.join(f'{name}: {int(x)}' for name, x in zip(names, row, strict=True) if x)
+        for key, row in counts.items()
+    }
+    refused = {
+        f'states {verdict.value}': count
+        for verdict, count in loop.state.validator.counts.items()
+        if count and not verdict.usable
+    }
+    return {
+        'law': loop.law.name,
+        'following': 'trajectory' if loop.generator.moving else 'hold',
+        **loop.law.status(),
+        **session.contact.status(),
+        **{key: value or 'none' for key, value in listed.items()},
+        **refused,
+    }
+
+
+def _loss_of_control(session: ControllerSession, missed: float) -> tuple[str, str]:
+    """Return a kind and a sentence if commands are missing or the arm is far from its reference.
+
+    Args:
+        session: The session.
+        missed: Share of the periods without a command.
+    """
+    loop = session.loop
+    if session.mode not in (SessionMode.HOLDING, SessionMode.FOLLOWING):
+        return '', ''
+    if missed > _MISSED:
+        text = (
+            f'{missed:.0%} of the periods of {1e3 * loop.settings.period:g} ms have no command: '
+            'control may be lost; give simulator and controller a processor each, simulate in '
+            'lockstep or more slowly, or set period to that of the states'
+        )
+        return 'missed', text
+    if loop.law.follows_reference and not loop.law.yields:
+        error = np.abs(loop.reference.position - loop.q)
+        excess = error / np.where(loop.tree.joint_is_prismatic, _FAR[1], _FAR[0])
+        if excess.max() > 1.0:
+            i = int(np.argmax(excess))
+            unit = 'm' if loop.tree.joint_is_prismatic[i] else 'rad'
+            text = (
+                f'{loop.tree.joint_names[i]} is {error[i]:.2g} {unit} from its reference: control '
+                'is lost; check model, effort limits and rate'
+            )
+            return 'far', text
+    return '', ''
+
+
+def _summary(session: ControllerSession, lost: str) -> tuple[str, str]:
+    loop, mode = session.loop, session.mode
+    if mode is SessionMode.FAULTED:
+        return 'error', f'stopped by an error: {session.fault}'
+    if mode is SessionMode.REACTING:
+        return 'warning', session.reacts_to()[0]
+    if mode is SessionMode.DEACTIVATING:
+        return 'warning', 'moving: braking before the deactivation'
+    if mode is SessionMode.STOPPED:
+        return 'error', f'{session.silence()}: stop action {loop.settings.stop_action}'
+    if mode in (SessionMode.INACTIVE, SessionMode.ENDED):
+        return ('ok', 'inactive') if session.heard else ('warning', 'inactive: no state received')
+    if session.locked.deviation:
+        return 'warning', session.locked.deviation
+    if lost:
+        return 'warning', lost
+    if loop.generator.streaming and session.targets.shortfall:
+        return 'warning', session.targets.shortfall
+    if np.any(np.abs(loop.effort) >= loop.limiter.limits):
+        return 'warning', 'effort at its limit'
+    return 'ok', f'active: {loop.law.name}'

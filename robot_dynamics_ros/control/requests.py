@@ -1,0 +1,378 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Requests to a running session: trajectories, goals, parameters, payloads, streamed messages.
+
+A request is a function that returns its commit. The function checks the request and does its slow
+part, in any thread, while ticks continue; the commit is called once, between two ticks, and
+returns a sentence that describes it. Both raise a RobotDynamicsError with the reason if the
+request is rejected; nothing has changed then. A commit is rejected if the arm has been
+deactivated or told to hold since the request was prepared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial, wraps
+from typing import Any, Concatenate, ParamSpec
+
+import numpy as np
+
+from robot_dynamics_ros.control.goals import Outcome, ResultCode, goal_to_follow
+from robot_dynamics_ros.control.laws.control_law import ControlLaw
+from robot_dynamics_ros.control.modes import SessionEvent, SessionMode
+from robot_dynamics_ros.control.payload import PAYLOAD_TRANSITION_S
+from robot_dynamics_ros.control.session import ControllerSession
+from robot_dynamics_ros.control.settings import LoopSettings
+from robot_dynamics_ros.control.setup import (
+    LAW_PARAMETER_NAMES,
+    check_laws,
+    law_parameters,
+    payload_from_parameters,
+)
+from robot_dynamics_ros.control.targets import TargetWrench
+from robot_dynamics_ros.control.trajectories.points import add_waypoint
+from robot_dynamics_ros.control.trajectories.spline import Points
+from robot_dynamics_ros.errors import ConfigurationError, ParameterError, RobotDynamicsError
+from robot_dynamics_ros.parameters import checked, counted
+from robot_dynamics_ros.spatial.scalar import Array
+from robot_dynamics_ros.spatial.validation import array
+
+Apply = Callable[[], str]
+
+_P = ParamSpec('_P')
+_SPEED = 'speed_scaling.initial_scaling_factor'
+_MAX_TEXT = 500  # characters of the text of an unexpected error
+_MAX_WRENCH = 1e6  # N and N m: larger values are invalid
+
+
+@dataclass(frozen=True)
+class Commit:
+    """A prepared request; called once, between two ticks.
+
+    Attributes:
+        session: The session.
+        subject: Name of the request in error messages.
+        event: Event that it is for the session.
+        apply: Applies it; returns a sentence that describes it.
+        epoch: The ``epoch`` of the session at the start of the preparation.
+    """
+
+    session: ControllerSession
+    subject: str
+    event: SessionEvent
+    apply: Apply
+    epoch: int
+
+    def check(self) -> None:
+        """Raise ConfigurationError if the request is refused by now."""
+        self.session.require(self.event, self.subject, self.epoch)
+
+    def __call__(self) -> str:
+        """Apply the request; see ``ControllerSession.commit``."""
+        self.check()
+        return self.session.commit(self.subject, self.event, self.apply)
+
+
+def _request(
+    subject: str, event: SessionEvent = SessionEvent.CHANGE
+) -> Callable[
+    [Callable[Concatenate[ControllerSession, _P], Apply]],
+    Callable[Concatenate[ControllerSession, _P], Commit],
+]:
+    """Let a function that checks a request, and returns how to apply it, return its commit.
+
+    Args:
+        subject: Name of the request in error messages.
+        event: Event that it is for the session.
+    """
+
+    def decorate(
+        prepare: Callable[Concatenate[ControllerSession, _P], Apply],
+    ) -> Callable[Concatenate[ControllerSession, _P], Commit]:
+        @wraps(prepare)
+        def prepared(session: ControllerSession, /, *args: _P.args, **kwargs: _P.kwargs) -> Commit:
+            session.require(event, subject)
+            epoch = session.epoch
+            try:
+                apply = prepare(session, *args, **kwargs)
+            except RobotDynamicsError:
+                raise
+            except Exception as error:  # nothing has changed yet
+                text = f'{type(error).__name__}: {error}'[:_MAX_TEXT]
+                raise ConfigurationError(subject, text, 'give another') from error
+            return Commit(session, subject, event, apply, epoch)
+
+        return prepared
+
+    return decorate
+
+
+def prepare_trajectory(
+    session: ControllerSession, points: Points | None, start_ns: int = 0
+) -> Apply:
+    """Follow a trajectory; one without points brings the arm to a hold.
+
+    Args:
+        session: The session.
+        points: Times, positions, velocities and accelerations, see ``ReferenceGenerator.follow``;
+            None: no points.
+        start_ns: Timestamp of its start, ns; 0 for now.
+    """
+    if points is None:
+        return session.hold
+    return _prepare_points(session, points, start_ns)
+
+
+@_request('trajectory', SessionEvent.FOLLOW)
+def _prepare_points(session: ControllerSession, points: Points, start_ns: int) -> Apply:
+    generator = session.loop.generator
+    prepared = generator.prepare(generator.snapshot(), points, start_ns)
+
+    def follow() -> str:
+        start = generator.commit(prepared)
+        session.goals.preempt('trajectory')
+        return f'accepted: {counted(len(points[0]), "point")} from {start * 1e-9:.9f} s'
+
+    return follow
+
+
+@_request('trajectory', SessionEvent.FOLLOW)
+def prepare_goal(
+    session: ControllerSession, request: Any, ended: Callable[[Outcome], None]
+) -> Apply:
+    """Follow a goal.
+
+    Args:
+        session: The session.
+        request: The goal, see ``goal_to_follow``.
+        ended: Called once with the outcome, if the goal was accepted.
+    """
+    loop = session.loop
+    goal = goal_to_follow(loop, loop.generator.snapshot(), request, session.parameters)
+
+    def end(outcome: Outcome) -> None:
+        text = outcome.describe()
+        asked_for = outcome.canceled or outcome.preempted
+        failed = outcome.code is not ResultCode.SUCCESSFUL and not asked_for
+        session.remark('warning' if failed else 'info', text, text)
+        ended(outcome)
+
+    def follow() -> str:
+        session.goals.begin(*goal, session.parameters['action_feedback_period'], end)
+        count = counted(len(request.trajectory.points), 'point')
+        text = f'accepted: goal of {count}, {loop.generator.progress[1]:.3f} s'
+        session.remark('info', text, text)
+        return text
+
+    return follow
+
+
+def changed_parameters(session: ControllerSession, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return those values that differ from the session's parameters of these names."""
+    old = session.parameters
+    return {name: x for name, x in values.items() if name in old and old[name] != x}
+
+
+def builds_law(session: ControllerSession, values: Mapping[str, Any]) -> bool:
+    """Return whether a change of parameters builds a law, which may take a second."""
+    changed = changed_parameters(session, values)
+    return not {*LAW_PARAMETER_NAMES, 'contact_reaction'}.isdisjoint(changed)
+
+
+@_request('parameters')
+def prepare_parameters(session: ControllerSession, values: Mapping[str, Any]) -> Apply:
+    """Set parameters; the law is rebuilt only if ``law`` or one of its parameters changes.
+
+    Args:
+        session: The session.
+        values: By name; names that the session does not have are ignored.
+    """
+    loop, changed = session.loop, changed_parameters(session, values)
+    position = loop.q.copy() if session.heard else None
+    parameters = checked(session.declared, session.parameters | changed, session.tree.n)
+    driven = session.driven(parameters)
+    settings = LoopSettings.of(driven)
+    check_laws(session.tree, driven, changed)
+    needs_law = not {'law', *law_parameters(driven)}.isdisjoint(changed)
+    law = session.make_law(driven) if needs_law else None
+    if law is not None and position is not None:
+        law.require_stable(position, settings.sampling)
+    follower = _made_follower(session, driven, changed)
+    payload = payload_from_parameters(driven)
+    loop.load.check(payload)
+    session.contact.check(driven)
+
+    def apply() -> str:
+        try:
+            if law is not None:
+                loop.replace(loop.law, law, later=session.mode is SessionMode.REACTING)
+            loop.change_settings(settings)
+            if _SPEED in changed:
+                loop.generator.speed.target = parameters[_SPEED]
+            session.configure(parameters, follower)
+            if session.carrying and any(name.startswith('payload_') for name in changed):
+                loop.set_payload(payload, PAYLOAD_TRANSITION_S)
+        except RobotDynamicsError as error:  # unexpected after the checks; may be partly applied
+            raise RuntimeError(str(error)) from error
+        return f'changed: {", ".join(sorted(changed)) or "nothing"}'
+
+    return apply
+
+
+def _made_follower(
+    session: ControllerSession, driven: Mapping[str, Any], changed: Mapping[str, Any]
+) -> ControlLaw | None:
+    """Return the new follower; an error names the changed parameters."""
+    try:
+        return session.make_follower(driven)
+    except ParameterError as error:
+        problem = f'law computed_torque, which then holds the arm, cannot be built: {error}'
+        names = ', '.join(sorted(changed))
+        raise ConfigurationError(names, problem, 'correct it first') from error
+
+
+@_request('payload')
+def prepare_payload(session: ControllerSession, carried: bool) -> Apply:
+    """Attach or remove the payload of the parameters, as when a gripper closes or opens.
+
+    Args:
+        session: The session.
+        carried: Whether the payload is carried from now on.
+    """
+    payload = payload_from_parameters(session.parameters) if carried else None
+    session.loop.load.check(payload)
+
+    def apply() -> str:
+        session.loop.set_payload(payload, PAYLOAD_TRANSITION_S)
+        session.carrying = carried
+        if payload is None:
+            return 'carrying nothing'
+        return f'carrying {payload.mass:g} kg on {payload.frame}'
+
+    return apply
+
+
+@_request('way-point')
+def prepare_waypoint(session: ControllerSession) -> Apply:
+    """Append the present position to the file of parameter ``waypoint_file``.
+
+    The file is written by the preparation, and not undone later.
+    """
+    path = session.parameters['waypoint_file']
+    if not path or not session.heard:
+        problem = 'no state has been received' if path else 'waypoint_file is empty'
+        raise ConfigurationError('way-point', problem, 'name a file, and wait for states')
+    share = session.parameters['guiding_speed_share']
+    count = add_waypoint(path, session.tree, session.loop.q.copy(), share)
+    return lambda: f'{counted(count, "point")} in {path}'
+
+
+# Streamed messages -------------------------------------------------------------------------------
+
+
+@_request('target', SessionEvent.FOLLOW)
+def prepare_target(session: ControllerSession, read: Callable[[], Array]) -> Apply:
+    """Follow a streamed target: joint positions or a pose.
+
+    Args:
+        session: The session.
+        read: Returns target positions of the joints, see ``StreamedTargets``.
+    """
+    targets = session.targets
+    before, target = targets.shortfall, read()
+
+    def follow() -> str:
+        if targets.shortfall and not before:
+            session.remark('warning', targets.shortfall, targets.shortfall)
+        if not targets.follow(target):
+            return ''
+        session.goals.preempt('streamed targets')
+        return 'following streamed targets'
+
+    return follow
+
+
+@_request('target wrench')
+def prepare_wrench(
+    session: ControllerSession, read: Callable[[], tuple[TargetWrench, Array, bool]]
+) -> Apply:
+    """Exert a streamed wrench.
+
+    Args:
+        session: The session.
+        read: Returns the result of ``StreamedTargets.wrench``.
+    """
+    wrench = read()
+
+    def apply() -> str:
+        session.targets.apply_wrench(*wrench)
+        return ''
+
+    return apply
+
+
+@_request('measured wrench')
+def prepare_measured_wrench(
+    session: ControllerSession, frame: str, wrench: Sequence[float]
+) -> Apply:
+    """Store the measurement of a force-torque sensor.
+
+    Args:
+        session: The session.
+        frame: Link of the sensor.
+        wrench: Wrench exerted on the arm at this link, in its axes, shape (6,), N and N m.
+    """
+    values = array('measured wrench', wrench, (6,))
+    if np.abs(values).max() > _MAX_WRENCH:
+        raise ConfigurationError('measured wrench', f'is {values.tolist()}', 'check the sensor')
+    sensor = session.loop.force
+    efforts = sensor.efforts(frame)
+
+    def apply() -> str:
+        sensor.store(frame, efforts, values)
+        return ''
+
+    return apply
+
+
+def _joints(session: ControllerSession, msg: Any) -> Commit:
+    return prepare_target(session, lambda: session.targets.joints(msg.name, msg.position))
+
+
+def _pose(session: ControllerSession, msg: Any) -> Commit:
+    p, x = msg.pose.position, msg.pose.orientation
+    pose = (p.x, p.y, p.z), (x.x, x.y, x.z, x.w)
+    q = session.loop.q.copy()
+    return prepare_target(session, lambda: session.targets.pose(msg.header.frame_id, *pose, q))
+
+
+def _wrench(session: ControllerSession, msg: Any) -> Commit:
+    q = session.loop.q.copy()
+    read = partial(session.targets.wrench, msg.header.frame_id, _numbers(msg), q)
+    return prepare_wrench(session, read)
+
+
+def _numbers(msg: Any) -> tuple[float, ...]:
+    """Return force and torque of a WrenchStamped, N and N m."""
+    f, m = msg.wrench.force, msg.wrench.torque
+    return (f.x, f.y, f.z, m.x, m.y, m.z)
+
+
+#: Preparation of a message of ROS or of a recording, by the last part of the topic.
+STREAMED: dict[str, Callable[[ControllerSession, Any], Apply]] = {
+    'target_joint': _joints,
+    'target_pose': _pose,
+    'target_wrench': _wrench,
+    'measured_wrench': lambda session, msg: prepare_measured_wrench(
+        session, msg.header.frame_id, _numbers(msg)
+    ),
+    'enable_guiding': lambda session, msg: partial(session.enable, msg.data),
+    'speed_scaling_input': lambda session, msg: partial(session.set_speed, msg.factor),
+}
+
+
+def compiles(session: ControllerSession, name: str, msg: Any) -> bool:
+    """Return whether the preparation of a streamed message is slow, as for a new frame."""
+    if name == 'measured_wrench':
+        return bool(msg.header.frame_id != session.loop.force.frame)
+    return name == 'target_pose' or (name == 'target_wrench' and session.targets.is_at_new_frame)
