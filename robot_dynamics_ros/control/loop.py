@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from robot_dynamics_ros.control.drivers.port import DriverCompensation, FilteredDerivative
+from robot_dynamics_ros.control.drivers.transmission import Transmission
 from robot_dynamics_ros.control.laws.control_law import ControlLaw
 from robot_dynamics_ros.control.laws.gravity_laws import joint_inertia
 from robot_dynamics_ros.control.laws.stop_laws import (
@@ -26,7 +27,7 @@ from robot_dynamics_ros.control.safety.limits import (
     EffortLimiter,
     JointLimitGuard,
 )
-from robot_dynamics_ros.control.safety.shell import SafeShell
+from robot_dynamics_ros.control.safety.shell import SafetyFilter
 from robot_dynamics_ros.control.safety.state_validator import (
     EFFORT_FACTOR,
     MeasuredState,
@@ -75,6 +76,7 @@ class ControlLoop:
         load: Model of a changeable payload; None: the payload cannot change.
         generator: Reference generator; a trajectory follower if None.
         derivative: Filter that differentiates valid positions; None: velocities are measured.
+        transmissions: Joints that share motors.
 
     Attributes:
         tree, kernels, settings, driver, generator: As given.
@@ -105,6 +107,7 @@ class ControlLoop:
         load: PayloadModel | None = None,
         generator: ReferenceGenerator | None = None,
         derivative: FilteredDerivative | None = None,
+        transmissions: Sequence[Transmission] = (),
     ) -> None:
         n = tree.n
         self.tree, self.law, self.kernels = tree, law, kernels
@@ -116,14 +119,14 @@ class ControlLoop:
         self.reference = self.generator.reference
         self.effort, self._speeds = np.zeros(n), tree.speeds()
         self.wrench: TargetWrench | None = None
-        self._gravity, self._desired, self._fallback, self._zeros = np.zeros((4, n))
+        self._gravity, self._desired, self._zeros = np.zeros((3, n))
         self.force, self.transfer = ForceSensor(tree), Transfer(n)
         self.measured_effort = np.full(n, np.nan)
         self._acting_effort: Callable[[], Array | None] = unknown_effort
         self.limiter = EffortLimiter(tree.effort_limit)
         self.guard = JointLimitGuard(tree, joint_inertia(tree, self._zeros))
         states, efforts = (self.q, self.v, self._gravity), (self._desired, self.transfer.effort)
-        self._shell = SafeShell(states, efforts, self.limiter, self.guard)
+        self._filter = SafetyFilter(states, efforts, self.limiter, self.guard, transmissions)
         self._idle = Gravity(tree, kernels)  # acts until control begins
         self.acting: ControlLaw = self._idle
         self._next: ControlLaw | None = None
@@ -386,16 +389,16 @@ class ControlLoop:
         law, share = self.acting, self._zeros if self.driver is None else self.driver.update(q, v)
         law.effort(t, q, v, self.reference, effort)
         if law.acts_on_old_states:
-            self.limiter.limit(effort, dt, None, self.effort, share)
+            self._limit(share, dt)
             return
-        shell, transfer, weight = self._shell, self.transfer, 1.0
+        transfer, weight = self.transfer, 1.0
         if transfer.former is not None:
             weight = transfer.update(t, q, v, self.reference)
-        if not shell.run(weight, share, dt, self.effort):
+        if not self._filter.run(weight, share, dt, self.effort):
             stop = self.stop_law
             stop.reset(t, q, v)
-            stop.effort(t, q, v, self.reference, self._fallback)
-            shell.interpret(weight, share, dt, self.effort, self._fallback)
+            stop.effort(t, q, v, self.reference, effort)
+            self._limit(share, dt)
 
     def tick_without_state(self, dt: float | None = None, *, final: bool = False) -> None:
         """Compute a command of the stop action for the last valid position into ``effort``.
@@ -418,7 +421,12 @@ class ControlLoop:
             self.limiter.reset(effort - share)
         self.limiter.soften(math.inf)
         step = self.settings.period if dt is None else dt
-        self.limiter.limit(effort, step, None, self.effort, share)
+        self._limit(share, step)
+
+    def _limit(self, share: Array, dt: float) -> None:
+        """Limit the effort of a stop action; one that is not finite becomes the last command."""
+        if not self._filter.run(1.0, share, dt, self.effort, guarded=False):
+            self._filter.run_decaying(share, dt, self.effort)
 
     def command_nothing(self) -> None:
         """Set the command to zero, where even the stop action fails."""
@@ -432,7 +440,8 @@ class ControlLoop:
             self.limiter.soften(CHANGE_SLEW)
         if self._next is not None:
             self._follow_on(t, dt)
-        self.force.update(self.state.stamp_ns, self.q)
+        if self.force.frame:
+            self.force.update(self.state.stamp_ns, self.q)
         if self.wrench is not None:
             self.wrench.update(self.state.stamp_ns, self.q, self.force.external.commanded)
 

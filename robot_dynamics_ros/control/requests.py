@@ -329,7 +329,7 @@ def prepare_measured_wrench(
     efforts = sensor.efforts(frame)
 
     def apply() -> str:
-        sensor.store(frame, efforts, values)
+        sensor.store(frame, efforts, values, session.loop.state.stamp_ns)
         return ''
 
     return apply

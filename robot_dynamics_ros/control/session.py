@@ -67,6 +67,7 @@ class ControllerSession(ControllerParts):
         timeouts: Number of state timeouts.
         repeats: Number of consecutive repetitions of the last state, as of a paused simulator.
         fault: The unexpected error that led to mode FAULTED.
+        wants_effort: Whether the measured efforts of the next state may be needed.
         epoch: Number of interruptions: deactivations, holds and new models.
 
     Raises:
@@ -85,7 +86,7 @@ class ControllerSession(ControllerParts):
         super().__init__(tree, parameters, driver, generator)
         self.command, self.mode = self.port.command, SessionMode.INACTIVE
         self.timeouts = self.repeats = 0
-        self.epoch, self._interruption = 0, ''
+        self.epoch, self._interruption, self.wants_effort = 0, '', True
         self._disabled, self._notice = False, ''
         self._turning: list[int] = np.flatnonzero(tree.joint_is_continuous).tolist()
         self.remarks: deque[SessionRemark] = deque(maxlen=_MAX_REMARKS)
@@ -101,11 +102,6 @@ class ControllerSession(ControllerParts):
     def controls(self) -> bool:
         """Whether every new state is answered by a command of the control loop."""
         return self.mode in (SessionMode.HOLDING, SessionMode.FOLLOWING, SessionMode.REACTING)
-
-    @property
-    def wants_effort(self) -> bool:
-        """Whether the measured efforts of the next state may be needed."""
-        return not self.controls or self.contact.needs_measured_effort
 
     def on_reading(
         self, stamp_ns: int, arrival_ns: int, x: Array, y: Array, z: Array | None = None
@@ -124,9 +120,10 @@ class ControllerSession(ControllerParts):
             Whether ``command`` must be sent.
         """
         port = self.port
-        port.read(x, y)
-        measured = None if z is None else port.measured_effort(z)
-        return self.on_state(stamp_ns, arrival_ns, port.q, port.v, measured)
+        if port.driver is not None:
+            port.read(x, y)
+            x, y, z = port.q, port.v, None if z is None else port.measured_effort(z)
+        return self.on_state(stamp_ns, arrival_ns, x, y, z)
 
     def on_state(
         self, stamp_ns: int, arrival_ns: int, q: Array, v: Array, effort: Array | None = None
@@ -143,7 +140,7 @@ class ControllerSession(ControllerParts):
         loop = self.loop
         if self._turning and self.heard:
             q = self._unwrapped(q)
-        was_braking = loop.braking
+        before = loop.acting
         verdict = loop.observe(stamp_ns, q, v)
         repeated = verdict is StateVerdict.NOT_NEWER and self._simulated_time
         if repeated and self.mode is SessionMode.DEACTIVATING:
@@ -164,10 +161,10 @@ class ControllerSession(ControllerParts):
             return False
         self.repeats = 0
         if verdict is StateVerdict.TOO_FAST:
-            self._report_speed(begins=loop.braking and not was_braking)
+            self._report_speed(begins=loop.braking and loop.acting is not before)
         elif verdict is StateVerdict.RESTARTED and self.mode is SessionMode.FOLLOWING:
             self._report_hold('the time of the states jumped', 'holding where the arm is')
-        if self.controls and self.enabling.inhibits(stamp_ns):
+        if self.enabling.needed and self.controls and self.enabling.inhibits(stamp_ns):
             self._handle(SessionEvent.LAPSE)
         ends = self.mode is SessionMode.DEACTIVATING and self._is_settled()
         return self._handle(SessionEvent.REST if ends else SessionEvent.STATE)
@@ -210,6 +207,7 @@ class ControllerSession(ControllerParts):
         try:
             self._check_contacts()
             self.loop.force.observe(self.contact.observer.effort, self.contact.observing)
+            self.wants_effort = not self.controls or self.contact.needs_measured_effort
             if self.goals.active:
                 self.goals.evaluate()
             if self.mode is SessionMode.FOLLOWING and not self.loop.generator.moving:
@@ -418,7 +416,7 @@ class ControllerSession(ControllerParts):
 
     def configure(self, parameters: dict[str, Any], follower: ControlLaw | None) -> None:
         """Apply changed parameters; an arm is released if its law needs no enabling any more."""
-        held = self.waits_for_enabling
+        held, self.wants_effort = self.waits_for_enabling, True
         super().configure(parameters, follower)
         if held and not self.loop.law.needs_enabling:
             self._handle(SessionEvent.RELEASE)
@@ -440,6 +438,7 @@ class ControllerSession(ControllerParts):
         before = self.mode
         self.mode, action = TABLE[before][event]
         if self.mode is not before:
+            self.wants_effort = True
             self._report_mode(before)
         if action is SessionAction.ACTING:
             self.loop.tick()
@@ -449,8 +448,11 @@ class ControllerSession(ControllerParts):
             if not self._act(action):
                 return False
         self._sent_ns, self._elapsed = self._now_ns, 0.0
-        share = self.loop.driver
-        self.port.write(self.loop.effort, None if share is None else share.effort, self.loop.q)
+        port = self.port
+        if port.driver is None:
+            self.loop.effort.take(port.order, out=self.command, mode='clip')
+        else:
+            port.write(self.loop.effort, self.loop.q)
         return True
 
     def _interrupt(self, reason: str) -> None:

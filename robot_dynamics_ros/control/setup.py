@@ -178,6 +178,7 @@ def build_loop(
         load=load,
         generator=generator,
         derivative=FilteredDerivative(tree.n, cutoff, gap) if cutoff else None,
+        transmissions=() if driver is None else driver.transmissions,
     )
     loop.set_payload(payload_from_parameters(parameters))
     return loop

@@ -226,13 +226,20 @@ class ForceSensor:
         self.tree, self.external = tree, ExternalEffort(tree.n)
         self._efforts: FrameEfforts | None = None
         self.frame = ''
-        self._wrench, self._now_ns, self._received_ns = np.zeros(6), 0, -_TIMEOUT_NS
+        self._wrench, self._received_ns = np.zeros(6), -_TIMEOUT_NS
 
-    def store(self, frame: str, efforts: FrameEfforts, wrench: Array) -> None:
-        """Store a wrench measured at a frame, in its axes, shape (6,), N and N m."""
+    def store(self, frame: str, efforts: FrameEfforts, wrench: Array, now_ns: int) -> None:
+        """Store a measured wrench.
+
+        Args:
+            frame: Link of the sensor.
+            efforts: Converter of wrenches there, see :meth:`efforts`.
+            wrench: Shape (6,), in the axes of the link, N and N m.
+            now_ns: Timestamp of the last state, ns.
+        """
         self.frame, self._efforts = frame, efforts
         self._wrench[:] = wrench
-        self._received_ns = self._now_ns
+        self._received_ns = now_ns
 
     def efforts(self, frame: str) -> FrameEfforts:
         """Return the converter of wrenches at a frame; a new frame is compiled."""
@@ -241,7 +248,7 @@ class ForceSensor:
 
     def update(self, now_ns: int, q: Array) -> None:
         """Update ``external`` by the last measured wrench at a state's timestamp, ns."""
-        self._now_ns, external, efforts = now_ns, self.external, self._efforts
+        external, efforts = self.external, self._efforts
         external.measured = efforts is not None and 0 <= now_ns - self._received_ns < _TIMEOUT_NS
         if external.measured and efforts is not None:
             efforts.write(q, self._wrench, True, external.effort)

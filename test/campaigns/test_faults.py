@@ -13,7 +13,7 @@ from robot_dynamics_ros.control.laws.stop_laws import Brake, Gravity
 from robot_dynamics_ros.control.loop import ControlLoop
 from robot_dynamics_ros.control.modes import SessionAction, SessionEvent, SessionMode
 from robot_dynamics_ros.control.safety.limits import EffortLimiter
-from robot_dynamics_ros.control.safety.shell import SafeShell
+from robot_dynamics_ros.control.safety.shell import SafetyFilter
 from robot_dynamics_ros.control.safety.state_validator import StateValidator, StateVerdict
 from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.control.trajectories.reference_generator import ReferenceGenerator
@@ -57,8 +57,8 @@ def scenario(*kinds: str, seed: int = UNLIMITED) -> Scenario:
     return Scenario('scara', 'computed_torque', 'gravity', 'none', seed, steps, (first, *events))
 
 
-def ungated(self, original, ramp, share, dt, out):
-    original(self, ramp, share, dt, out)
+def ungated(self, original, weight, share, dt, out, **guarded):
+    original(self, weight, share, dt, out, **guarded)
     out[:] = self._limiter.last[:] = self._efforts[0]
     return True
 
@@ -166,7 +166,7 @@ def unbridged(self, begin):
 
 MORE = ('parameters', 'laws', 'parameters')
 DEFECTS = {
-    'limiter left out': (SafeShell, 'run', ungated, ('nan', 'limits'), LIMITED),
+    'limiter left out': (SafetyFilter, 'run', ungated, ('nan', 'limits'), LIMITED),
     'states not checked': (StateValidator, '_evaluate', accepts_all, ('nan', 'huge')),
     'rate limit reset at a gap': (ControlLoop, 'switch', from_the_law, ('time_ahead',), LIMITED),
     'effort of the past kept in a stop': (Brake, 'effort', stale_ramp, ('tolerance',)),

@@ -5,9 +5,11 @@ import numpy as np
 import pytest
 from samples import sample
 
-from robot_dynamics_ros.control.laws.computed_torque import gains_of
+from robot_dynamics_ros.control.laws.computed_torque import ComputedTorque, gains_of
 from robot_dynamics_ros.control.laws.registry import make_law
+from robot_dynamics_ros.control.trajectories.trajectory import Reference
 from robot_dynamics_ros.errors import ParameterError
+from robot_dynamics_ros.symbolic.kernel import compile_kernel
 
 
 def test_gains_are_those_of_the_formulas():
@@ -58,3 +60,25 @@ def test_the_middle_of_the_limits_is_zero_for_endless_joints():
     assert tree.middle[tree.joint_index('neck')] == 0.0
     tree = sample('scara').tree
     np.testing.assert_allclose(tree.middle, [0.0, 0.0, 0.125, 0.0])
+
+
+def test_changed_parameters_act_at_once_and_compile_nothing(monkeypatch):
+    """Twice the natural frequency gives four times the feedback."""
+    tree = sample('scara').tree
+    kernels = compile_kernel(tree)
+    law = ComputedTorque(tree, kernels, natural_frequency=[5.0], friction_compensation=False)
+
+    def refuse(*_, **__):
+        raise AssertionError('something is traced')
+
+    monkeypatch.setattr('robot_dynamics_ros.symbolic.kernel.trace_function', refuse)
+    q, still, reference = np.array([0.2, 0.5, 0.1, 0.3]), np.zeros(4), Reference(4)
+    reference.position[:] = q + 0.01
+    found = []
+    for frequency in (5.0, 10.0):
+        law.set_parameters({'natural_frequency': [frequency], 'period': 0.0})
+        out, gravity = np.zeros(4), np.zeros(4)
+        law.effort(0.0, q, still, reference, out)
+        kernels.gravity_forces(q, gravity)
+        found.append(out - gravity)
+    np.testing.assert_allclose(found[1], 4.0 * found[0], rtol=1e-12)  # rounding of a sum

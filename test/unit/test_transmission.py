@@ -11,6 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from safe_command import SafeCommand
 from samples import sample
 
 from robot_dynamics_ros.commissioning.driver_samples import driver_samples
@@ -18,6 +19,7 @@ from robot_dynamics_ros.control.drivers.conversion import bind
 from robot_dynamics_ros.control.drivers.port import DriverPort
 from robot_dynamics_ros.control.drivers.profile import load_driver_profile
 from robot_dynamics_ros.control.drivers.transmission import TransmissionProfile
+from robot_dynamics_ros.control.safety.limits import EffortLimiter
 from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.recordings.recording import Recording, in_model_units
@@ -118,22 +120,26 @@ def test_power_is_conserved_and_everything_goes_there_and_back():
 def test_no_motor_passes_its_limit_and_the_direction_is_kept():
     rng = np.random.default_rng(3)
     limits = np.array([0.5, 0.8])
-    port = DriverPort(SCARA, bound(SPLINE))
+    driver = bound(SPLINE)
+    port = DriverPort(SCARA, driver)
+    safe = SafeCommand(EffortLimiter([1e4] * 4), transmissions=driver.transmissions)
     scaled = 0
     for _ in range(500):
-        tau = rng.normal(size=4) * [20.0, 20.0, 400.0, 2.0]
-        wanted, share = tau.copy(), rng.normal(size=4) * [1.0, 1.0, 40.0, 0.1]
+        wanted = rng.normal(size=4) * [20.0, 20.0, 400.0, 2.0]
+        share = rng.normal(size=4) * [1.0, 1.0, 40.0, 0.1]
         motors = np.array([[LEAD, 0.0], [-LEAD, 1.0]])
         own = motors @ share[2:]
-        port.write(tau, share)
+        assert safe.run(wanted + share, share=share)
+        tau = safe.command
+        port.write(tau)
         assert (np.abs(port.command[2:]) <= limits).all()
         assert (np.abs(port.command[2:] + own) <= limits * (1.0 + 1e-12)).all()
-        np.testing.assert_array_equal(tau[:2], wanted[:2])
+        np.testing.assert_allclose(tau[:2], wanted[:2], atol=1e-14)  # of the sum with the share
         assert wanted[2] * tau[3] == pytest.approx(wanted[3] * tau[2], abs=1e-12 * 800.0)
         np.testing.assert_allclose(motors @ tau[2:], port.command[2:], atol=1e-15)
         free = motors @ wanted[2:]
         if (np.abs(free) <= limits).all() and (np.abs(free + own) <= limits).all():
-            np.testing.assert_array_equal(tau, wanted)
+            np.testing.assert_allclose(tau, wanted, rtol=1e-12, atol=1e-13)
         else:
             scaled += 1
             used = np.abs(np.concatenate([port.command[2:], port.command[2:] + own]))
@@ -166,14 +172,14 @@ def test_a_session_commands_no_motor_beyond_its_limit_and_says_what_it_commands(
     driver = bound({**SPLINE, 'motor_effort_limit': limits.tolist()})
     settings = {'law': 'gravity_compensation', 'activation_ramp_s': 0.0}
     session = ControllerSession(SCARA, settings, driver)
-    session.port.write(session.loop.effort)
-    wanted = np.array([3.0, 1.0, 60.0, 0.2])
-    session.loop.effort[:] = wanted
-    session.port.write(session.loop.effort)
-    nut = LEAD * 60.0
-    factor = min(0.02 / nut, 0.05 / abs(0.2 - nut))
-    np.testing.assert_allclose(session.loop.effort, wanted * [1, 1, factor, factor], rtol=1e-13)
+    q = np.array([0.1, 0.2, 0.05, 0.3])
+    session.on_state(1, 1, q, np.zeros(4))
+    session.activate(1)
+    assert session.on_state(1_000_001, 1_000_001, q, np.zeros(4))
     assert (np.abs(session.command[2:]) <= limits).all()
+    assert np.isclose(np.abs(session.command[2:]), limits, rtol=1e-9).any()
+    motors = np.array([[LEAD, 0.0], [-LEAD, 1.0]])
+    np.testing.assert_allclose(motors @ session.loop.effort[2:], session.command[2:], rtol=1e-9)
 
 
 def test_recordings_and_commissioning_read_the_joints():

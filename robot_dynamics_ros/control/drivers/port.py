@@ -164,20 +164,17 @@ class DriverPort:
         """Convert measured efforts from the driver's units to N m or N."""
         return z if self.driver is None else self.driver.measured_effort(z)
 
-    def write(self, effort: Array, share: Array | None = None, q: Array | None = None) -> None:
+    def write(self, effort: Array, q: Array | None = None) -> None:
         """Convert efforts into ``command`` and, for overlays, positions into ``overlaid``.
 
         Args:
-            effort: Shape (n,), N m or N in the model's order; changed in place: efforts of joints
-                that share motors are scaled to keep the motors within their limits.
-            share: Effort added by the driver, shape (n,), N m or N; None: none.
+            effort: Shape (n,), N m or N in the model's order. Efforts of motors that joints share
+                are clipped to their limits.
             q: Measured positions, shape (n,), rad or m; None: those of the last call.
         """
         driver, motors = self.driver, effort
         if driver is not None and driver.transmissions:
             motors = self._motors
-            for one in driver.transmissions:
-                one.within_limits(effort, share)
             motors[:] = effort
             for one in driver.transmissions:
                 one.efforts_of_motors(motors)

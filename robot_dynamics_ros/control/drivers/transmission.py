@@ -82,6 +82,7 @@ class Transmission:
 
     Attributes:
         places: Index in the model of each of its joints, shape (m,).
+        matrix: A, shape (m, m), see ``TransmissionProfile``.
         limit: Largest effort of each motor, shape (m,), N m or N; infinite if unlimited.
 
     Args:
@@ -92,12 +93,10 @@ class Transmission:
     def __init__(self, profile: TransmissionProfile, joint_names: Sequence[str]) -> None:
         m = len(profile.joints)
         self.places = np.array([joint_names.index(x) for x in profile.joints], dtype=np.intp)
-        self._a = np.array(profile.matrix, dtype=float)
-        self._inverse = np.linalg.inv(self._a)
-        self._transposed = np.ascontiguousarray(self._a.T)
+        self.matrix = np.array(profile.matrix, dtype=float)
+        self._inverse = np.linalg.inv(self.matrix)
         self._offset = np.array(profile.offset or [0.0] * m)
         self.limit = np.array(profile.motor_effort_limit or [np.inf] * m)
-        self._joint_values, self._motor_values = np.zeros(m), np.zeros(m)
 
     def positions_of_joints(self, values: Array) -> None:
         """Convert positions of motors, shape (..., n), to those of joints."""
@@ -111,7 +110,7 @@ class Transmission:
 
     def velocities_of_joints(self, values: Array) -> None:
         """Convert velocities of motors, shape (..., n), to those of joints."""
-        self._multiply(values, self._a.T)
+        self._multiply(values, self.matrix.T)
 
     def velocities_of_motors(self, values: Array) -> None:
         """Convert velocities of joints, shape (..., n), to those of motors."""
@@ -123,7 +122,7 @@ class Transmission:
 
     def efforts_of_motors(self, values: Array) -> None:
         """Convert efforts of joints, shape (..., n), to those of motors."""
-        self._multiply(values, self._a)
+        self._multiply(values, self.matrix)
 
     def _multiply(self, values: Array, matrix: Array) -> None:
         values[..., self.places] = values[..., self.places] @ matrix
@@ -140,36 +139,9 @@ class Transmission:
         the change due to scaling: a motor at its limit changes the others by
         :math:`L_k \dot u_l / L_l`.
         """
-        most, loads = rates[self.places], np.abs(self._a)
+        most, loads = rates[self.places], np.abs(self.matrix)
         if np.isfinite(self.limit).all():
             most = 0.5 * self.limit * (most / self.limit).min()
         shared = most / (loads > 0.0).sum(axis=0)
         with np.errstate(divide='ignore'):
             rates[self.places] = (shared / loads).min(axis=1)
-
-    def within_limits(self, effort: Array, share: Array | None = None) -> float:
-        """Scale efforts of the transmission's joints so that no motor exceeds its limit.
-
-        Args:
-            effort: Commanded efforts, shape (n,), N m or N; changed in place.
-            share: Effort added by the driver, shape (n,), N m or N at the joints; None: none.
-
-        Returns:
-            The factor: 1 if all motors are within their limits, 0 if the share exceeds a limit.
-        """
-        factor = 1.0
-        commanded = self._motor_efforts(effort)
-        added = [0.0] * len(commanded) if share is None else self._motor_efforts(share)
-        for u, own, limit in zip(commanded, added, self.limit.tolist(), strict=True):
-            room = limit - max(own if u > 0.0 else -own, 0.0)
-            if abs(u) > room:
-                factor = min(factor, max(room, 0.0) / abs(u))
-        if factor < 1.0:
-            for i in self.places:
-                effort[i] *= factor
-        return factor
-
-    def _motor_efforts(self, efforts: Array) -> list[float]:
-        np.take(efforts, self.places, out=self._joint_values, mode='clip')
-        np.dot(self._transposed, self._joint_values, out=self._motor_values)
-        return self._motor_values.tolist()

@@ -26,7 +26,6 @@ not throw the arm, and with no more than :math:`a_b`.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -53,34 +52,21 @@ def _positive(name: str, value: Any, n: int) -> Array:
     return np.broadcast_to(numbers, (n,))
 
 
-def for_each_joint(formula: Callable[..., Any], *rows: Array) -> Array:
-    """Return the results of a formula of numbers, the last axis of the array being the joints.
-
-    This is several times as fast as the formula on short arrays, and warns of no overflow.
-
-    Args:
-        formula: Called with the numbers of one joint; returns one number or several.
-        rows: Its arguments, shape (n,), or (k, n) for k of them.
-    """
-    return np.transpose([formula(*column) for column in np.vstack(rows).T.tolist()])
-
-
 class EffortLimiter:
-    r"""Converts any motor effort into a safe command, and counts the changes.
+    r"""Limits of the command, and their state; counts what they change.
 
-    If any entry is non-finite, the whole effort is replaced by the fallback (the effort of the
-    stop action). If the fallback is missing or non-finite, the last command decays by
-    :math:`\tau_{last}\,e^{-dt/T}`. Each joint's effort is then limited in this order:
+    Each joint's effort is limited in this order, see :func:`limited_effort`:
 
     1. the motor effort to the motor's limit;
     2. the command, which is that effort without the driver's own, to ``limits``;
     3. the change since the last command to ``rate * dt`` and, after ``soften``, to a lower rate
        until the desired effort is reached. A non-positive or NaN dt permits no change;
     4. command plus driver's effort to the motor's limit again, at any rate, since the driver's
-       effort may change faster than the command.
+       effort may change faster than the command; for joints that share motors, see
+       ``SafetyFilter``.
 
-    For any input, the command is finite and within the limits. Lowered limits are reached at the
-    permitted rate, which ``soften`` takes from the motor's limit until then.
+    Lowered limits are reached at the permitted rate, which ``soften`` takes from the motor's limit
+    until then.
 
     Attributes:
         non_finite: Number of ticks in which each joint's effort was non-finite, shape (n,).
@@ -141,47 +127,10 @@ class EffortLimiter:
         finite = np.where(np.isfinite(effort), effort, 0.0)
         self.last[:] = np.clip(finite, -self.limits, self.limits)
 
-    def step(self, dt: float) -> float:
-        """Return the time since the last command, s, clamped to 0 and ``longest_step``."""
-        return min(dt, self.longest_step) if dt > 0.0 else 0.0
-
-    def limit(
-        self,
-        effort: Array,
-        dt: float,
-        fallback: Array | None,
-        out: Array,
-        share: Array | None = None,
-    ) -> bool:
-        """Compute a safe command.
-
-        Args:
-            effort: Desired motor effort, shape (n,), N m or N; may contain any values.
-            dt: Time since the last command, s.
-            fallback: Used if an effort is non-finite, shape (n,); may be None or non-finite.
-            out: Receives the command, shape (n,), N m or N; may be ``effort`` itself.
-            share: Effort added by the driver, shape (n,), N m or N; None: none.
-
-        Returns:
-            Whether all efforts were finite.
-        """
-        shares = np.zeros_like(self.last) if share is None else share
-        invalid = ~np.isfinite(effort)
-        self.non_finite += invalid
-        finite, desired, step = not invalid.any(), effort, self.step(dt)
-        if not finite and fallback is not None and np.isfinite(fallback).all():
-            desired = fallback
-        elif not finite:
-            desired = self.last * math.exp(-step / DECAY_S) + shares
-
-        def limited(x: float, own: float, *numbers: float) -> LimiterState:
-            state, bounds = LimiterState(*numbers[:4]), LimiterBounds(*numbers[4:])
-            return limited_effort(x, own, state, bounds, slew=self.slew, step=step)
-
-        self.state[:] = for_each_joint(limited, desired, shares, self.state, self.bounds)
-        out[:] = self.last
-        self.ticks += 1
-        return finite
+    def last_decaying(self, dt: float) -> Array:
+        r"""Return :math:`\tau_{last}\,e^{-dt/T}`, new array, shape (n,), N m or N."""
+        step = min(dt, self.longest_step) if dt > 0.0 else 0.0
+        return self.last * math.exp(-step / DECAY_S)
 
 
 class LimiterBounds(NamedTuple):
@@ -324,30 +273,6 @@ class JointLimitGuard:
             rate=rate * np.ones(tree.n),
             stopping=stopping * np.ones(tree.n),
         )
-
-    def confine(self, q: Array, v: Array, gravity: Array, effort: Array) -> bool:
-        """Bound efforts in place; non-finite entries are handled by the limiter.
-
-        Args:
-            q: Measured positions, shape (n,), rad or m.
-            v: Measured velocities, shape (n,), rad/s or m/s.
-            gravity: Gravity forces at q, shape (n,), N m or N.
-            effort: Efforts, shape (n,), N m or N; changed in place.
-
-        Returns:
-            Whether any joint's effort was changed.
-        """
-
-        def confined(
-            x: float, w: float, g: float, tau: float, *bounds: float
-        ) -> tuple[Scalar, Scalar]:
-            return confined_effort(x, w, g, tau, GuardBounds(*bounds))
-
-        bounded, counted = for_each_joint(confined, q, v, gravity, effort, self.bounds)
-        acted = counted == 1.0
-        effort[acted] = bounded[acted]
-        self.active += acted
-        return bool(acted.any())
 
 
 class GuardBounds(NamedTuple):

@@ -1,19 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Transfer between laws, joint-limit guard, driver's share and limiter as one compiled function.
+"""Transfer between laws, joint-limit guard, driver's share and limits as one compiled function.
 
-The formulas of each step are in its own module. Here they are traced and compiled without fused
-operations, so that the commands equal those of the interpreted formulas to the last bit.
-Branch-free code cannot handle NaN: for non-finite inputs nothing is changed, and the caller uses
-the interpreted version.
+The formulas of each step are in its own module. They are compiled without fused operations, so
+that results are the same on every machine, and for all commands: those of laws, of stop actions,
+and of the fallback for an effort that is not finite.
 """
 
 from __future__ import annotations
 
 import math
-from functools import partial
+from collections.abc import Sequence
+from functools import partial, reduce
 
 import numpy as np
 
+from robot_dynamics_ros.control.drivers.transmission import Transmission
 from robot_dynamics_ros.control.safety.limits import (
     EffortLimiter,
     GuardBounds,
@@ -21,15 +22,16 @@ from robot_dynamics_ros.control.safety.limits import (
     LimiterBounds,
     LimiterState,
     confined_effort,
-    for_each_joint,
     limited_effort,
 )
-from robot_dynamics_ros.spatial.scalar import Array, Scalar, select
+from robot_dynamics_ros.spatial.scalar import Array, Scalar, maximum, minimum, select
 from robot_dynamics_ros.symbolic.kernel import compile_function
 
+_TINY = 1e-300  # N m or N, avoids a division by 0
 
-class SafeShell:
-    """Computes a safe command from the effort of a law; allocates nothing.
+
+class SafetyFilter:
+    """Computes a safe command from any effort; allocates nothing.
 
     Args:
         states: Positions, velocities and gravity forces, each of shape (n,); the arrays are stored
@@ -38,6 +40,8 @@ class SafeShell:
             are stored and read in every tick, the latter only during a transfer.
         limiter: Limiter with limits, last command and counts.
         guard: Joint-limit guard.
+        transmissions: Joints that share motors: their commands are scaled until each motor's
+            effort, with the driver's share, is within its limit.
     """
 
     def __init__(
@@ -46,10 +50,11 @@ class SafeShell:
         efforts: tuple[Array, Array],
         limiter: EffortLimiter,
         guard: JointLimitGuard,
+        transmissions: Sequence[Transmission] = (),
     ) -> None:
         self._states, self._efforts = states, efforts
         self._limiter, self._guard, n = limiter, guard, len(states[0])
-        self._numbers, self._sum = np.zeros(3), np.zeros(1)
+        self._numbers, self._sum = np.zeros(4), np.zeros(1)
         self._state, self._bounds = limiter.state.reshape(-1), limiter.bounds.reshape(-1)
         self._guard_bounds = guard.bounds.reshape(-1)
         self._new_state, self._new_active = np.zeros_like(self._state), np.zeros(n)
@@ -57,7 +62,7 @@ class SafeShell:
         kept_and_new = self._state, guard.active, self._new_state, self._new_active
         self._memory = [array.data for array in kept_and_new]
         size = len(self._state)
-        sizes = {'q': n, 'v': n, 'gravity': n, 'desired': n, 'before': n, 'share': n, 'numbers': 3}
+        sizes = {'q': n, 'v': n, 'gravity': n, 'desired': n, 'before': n, 'share': n, 'numbers': 4}
         tables = {
             'guard': guard.bounds.size,
             'active': n,
@@ -65,58 +70,53 @@ class SafeShell:
             'bounds': limiter.bounds.size,
         }
         self._function = compile_function(
-            'safe_shell',
+            'safety_filter',
             sizes | tables,
             {'command': (n,), 'new_state': (size,), 'new_active': (n,), 'sum': (1,)},
-            shell_formulas,
+            partial(filter_formulas, transmissions),
             fused=False,
         )
 
-    def run(self, ramp: float, share: Array, dt: float, out: Array) -> bool:
+    def run(
+        self, weight: float, share: Array, dt: float, out: Array, *, guarded: bool = True
+    ) -> bool:
         """Compute a safe command.
 
         Args:
-            ramp: Weight of the law, 0 to 1.
+            weight: Weight of the law, 0 to 1.
             share: Effort added by the driver, shape (n,), N m or N.
             dt: Time since the last command, s.
-            out: Receives the command, shape (n,), N m or N.
+            out: Receives the command, shape (n,), N m or N; finite and within the limits.
+            guarded: Whether the guard acts.
 
         Returns:
-            Whether all inputs were finite. If not, ``out`` is invalid and the rest is unchanged.
+            Whether all efforts were finite. If not, ``out`` is not valid; the joints whose effort
+            was not finite are counted, and nothing else has changed.
         """
         numbers, limiter = self._numbers, self._limiter
-        numbers[0], numbers[1], numbers[2] = ramp, limiter.slew, limiter.step(dt)
+        step = min(dt, limiter.longest_step) if dt > 0.0 else 0.0
+        numbers[0], numbers[1], numbers[2], numbers[3] = weight, limiter.slew, step, guarded
         self._function(
             *self._states, *self._efforts, share, numbers,
             self._guard_bounds, self._guard.active, self._state, self._bounds,
             out, self._new_state, self._new_active, self._sum,
         )  # fmt: skip
         if not math.isfinite(self._sum.item()):
+            limiter.non_finite += ~np.isfinite(self._efforts[0])
             return False
         state, active, new_state, new_active = self._memory
         state[:], active[:] = new_state, new_active
         limiter.ticks += 1
         return True
 
-    def interpret(
-        self, ramp: float, share: Array, dt: float, out: Array, fallback: Array | None = None
-    ) -> None:
-        """Compute a safe command from any efforts, step by step; changes the law's effort.
-
-        Args:
-            ramp: See :meth:`run`.
-            share: See :meth:`run`.
-            dt: See :meth:`run`.
-            out: See :meth:`run`.
-            fallback: Used if an effort is non-finite, see :class:`EffortLimiter`.
-        """
-        (desired, before), limiter = self._efforts, self._limiter
-        desired[:] = for_each_joint(partial(blended, ramp), before, desired)
-        self._guard.confine(*self._states, desired)
-        limiter.limit(desired, dt, fallback, out, share)
+    def run_decaying(self, share: Array, dt: float, out: Array) -> None:
+        """Compute the last command, decaying, as a safe command; see :meth:`run`."""
+        self._efforts[0][:] = self._limiter.last_decaying(dt) + share
+        self.run(1.0, share, dt, out, guarded=False)
 
 
-def shell_formulas(
+def filter_formulas(
+    transmissions: Sequence[Transmission],
     q: Array,
     v: Array,
     gravity: Array,
@@ -132,27 +132,54 @@ def shell_formulas(
     """Return command, limiter state, guard counts, and the sum of efforts as a test for NaN.
 
     Args:
+        transmissions: Joints that share motors.
         q: Positions, shape (n,).
         v: Velocities, shape (n,).
         gravity: Gravity forces, shape (n,).
         desired: Efforts of the law, shape (n,).
-        before: Efforts before the ramp, shape (n,).
+        before: Efforts before the transfer, shape (n,).
         share: Efforts added by the driver, shape (n,).
-        numbers: Weight of the law, slew while soft, time since the last command.
+        numbers: Weight of the law, slew while soft, time since the last command, 1 if guarded.
         guard: Table of the guard's bounds.
         active: Counts of the guard, shape (n,).
         state: Table of the limiter's state.
         bounds: Table of the limiter's bounds.
     """
-    n, (ramp, slew, step) = len(q), numbers
-    tau = blended(ramp, before, desired)
-    tau, counted = confined_effort(q, v, gravity, tau, GuardBounds(*guard.reshape(-1, n)))
+    n, (weight, slew, step, guarded) = len(q), numbers
+    tau = blended(weight, before, desired)
+    confined, counted = confined_effort(q, v, gravity, tau, GuardBounds(*guard.reshape(-1, n)))
+    tau, counted = select(guarded, 0.5, tau, confined), select(guarded, 0.5, 0.0, counted)
     total = tau.sum(keepdims=True)
     old, limits = LimiterState(*state.reshape(-1, n)), LimiterBounds(*bounds.reshape(-1, n))
     new = limited_effort(tau, share, old, limits, slew=slew, step=step)
+    for one in transmissions:
+        new = new._replace(last=within_motors(one, new.last, share))
     return new.last, np.concatenate(new), active + counted, total
 
 
-def blended(ramp: Scalar, before: Scalar, desired: Scalar) -> Scalar:
-    """Return the blend of two efforts with weight ``ramp`` of the second."""
-    return select(ramp, 1.0, before + ramp * (desired - before), desired)
+def blended(weight: Scalar, before: Scalar, desired: Scalar) -> Scalar:
+    """Return the blend of two efforts with ``weight`` of the second."""
+    return select(weight, 1.0, before + weight * (desired - before), desired)
+
+
+def within_motors(one: Transmission, command: Array, share: Array) -> Array:
+    """Return a command, scaled at the joints that share motors until those are within limits.
+
+    Args:
+        one: The joints that share motors.
+        command: Commanded efforts, shape (n,), N m or N.
+        share: Efforts added by the driver, shape (n,), N m or N.
+
+    Returns:
+        Shape (n,); 0 at these joints if the share alone exceeds a limit.
+    """
+    motors = one.matrix.T @ command[one.places]
+    own = one.matrix.T @ share[one.places]
+    limited = np.flatnonzero(np.isfinite(one.limit))
+    if not limited.size:
+        return command
+    room = one.limit - maximum(select(0.0, motors, own, -own), 0.0)
+    factors = maximum(room, 0.0) / maximum(maximum(motors, -motors), _TINY)
+    scaled = command.copy()
+    scaled[one.places] = reduce(minimum, factors[limited], 1.0) * command[one.places]
+    return scaled

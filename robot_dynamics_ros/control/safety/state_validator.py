@@ -28,23 +28,30 @@ REVERSAL_TIME = 0.2
 
 
 class StateVerdict(str, Enum):
-    """Verdict on a state; only the first three permit its use in the law."""
+    """Verdict on a state.
 
-    ACCEPTED = 'accepted'
+    Attributes:
+        usable: Whether the law may use the state.
+    """
+
+    usable: bool
+
+    def __new__(cls, text: str, usable: bool = False) -> StateVerdict:
+        """Return a member."""
+        member = str.__new__(cls, text)
+        member._value_, member.usable = text, usable
+        return member
+
+    ACCEPTED = 'accepted', True
     #: Accepted after a gap, a restart of the time or a jump: the law must restart at this state.
-    RESTARTED = 'restarted'
+    RESTARTED = 'restarted', True
     #: Accepted although a joint is faster than plausible, because its positions show it.
-    TOO_FAST = 'too fast'
+    TOO_FAST = 'too fast', True
     NON_FINITE = 'not finite'
     IMPLAUSIBLE = 'implausible'
     JUMPED = 'jumped'
     #: The timestamp has not advanced: already answered, or out of order.
     NOT_NEWER = 'not newer'
-
-    @property
-    def usable(self) -> bool:
-        """Whether the law may use the state."""
-        return self in (StateVerdict.ACCEPTED, StateVerdict.RESTARTED, StateVerdict.TOO_FAST)
 
 
 #: States in a row whose positions agree with a high speed, so that it is a fact.
@@ -268,6 +275,7 @@ class MeasuredState:
     Attributes:
         q, v: Positions and velocities, shape (n,), rad or m and rad/s or m/s.
         stamp_ns: Their timestamp, ns.
+        time: Time since the first state, s.
         dt: Time since the previous valid state, s, without rounding errors of large timestamps; 0
             after a restart.
         validator: Validator of the states.
@@ -281,15 +289,10 @@ class MeasuredState:
     def __init__(self, tree: Robot, derivative: FilteredDerivative | None) -> None:
         self.q = np.zeros(tree.n)
         self.v = np.zeros(tree.n)
-        self.stamp_ns, self.dt, self.last_refusal = 0, 0.0, ''
+        self.stamp_ns, self.time, self.dt, self.last_refusal = 0, 0.0, 0.0, ''
         self.validator = StateValidator(tree, 1.0, measured_velocity=derivative is None)
         self._derivative, self._still = derivative, np.zeros(tree.n)
         self._origin_ns: int | None = None
-
-    @property
-    def time(self) -> float:
-        """Time since the first state, s."""
-        return (self.stamp_ns - (self._origin_ns or 0)) / _SECOND_NS
 
     def take(self, stamp_ns: int, q: Array, v: Array) -> StateVerdict:
         """Validate and store a state; see ``ControlLoop.observe``."""
@@ -306,7 +309,7 @@ class MeasuredState:
             return verdict
         continues = self.validator.dt > 0.0
         self.dt = (stamp_ns - self.stamp_ns) / _SECOND_NS if continues else 0.0
-        self.stamp_ns = stamp_ns
+        self.stamp_ns, self.time = stamp_ns, elapsed
         self.q[:], self.v[:] = q, v
         if self._derivative is not None:  # of valid positions only
             self.v[:] = self._derivative.update(elapsed, q)

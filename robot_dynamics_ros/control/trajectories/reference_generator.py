@@ -336,9 +336,11 @@ class ReferenceGenerator:
         self._now_ns = stamp_ns
         joins, self._joins = self._joins, False
         trajectory = self._trajectory
+        if isinstance(trajectory, Hold):
+            self.reference.rows[:] = trajectory.rows
+            return joins
         if isinstance(trajectory, TargetStream):
             trajectory.advance(stamp_ns)
-        if isinstance(trajectory, Hold | TargetStream):
             trajectory.sample(0.0, self.reference)
             return joins
         speed = self.speed

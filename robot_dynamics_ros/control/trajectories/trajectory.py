@@ -249,6 +249,10 @@ class Hold(Trajectory):
     Args:
         position: Shape (n,), rad or m; copied.
 
+    Attributes:
+        rows: Position, velocity and acceleration, shape (3, n).
+        position: Its first row.
+
     Raises:
         TrajectoryError: The position is empty or non-finite.
     """
@@ -258,13 +262,13 @@ class Hold(Trajectory):
     def __init__(self, position: Sequence[float] | Array) -> None:
         values = joint_vector('position', position)
         self.n = len(values)
-        self._rows = np.zeros((3, self.n))
-        self.position = self._rows[0]
+        self.rows = np.zeros((3, self.n))
+        self.position = self.rows[0]
         self.position[:] = values
 
     def sample(self, t: float, reference: Reference) -> None:
         """Return the position at rest; see :class:`Trajectory`."""
-        reference.rows[:] = self._rows
+        reference.rows[:] = self.rows
 
 
 class Slowed(Trajectory):

@@ -82,7 +82,7 @@ class RunningController:
         """Finish if the controller is active, and end session and goal."""
         self.finish()
         self.session.end()
-        self.services.worker.close()
+        self.services.close()
         self._trajectories.end()
 
     # States and commands -------------------------------------------------------------------------
@@ -106,7 +106,6 @@ class RunningController:
         elif session.repeats > 1:
             self._repeat_command(stamp)
         self._check_locked_joints()
-        self.services.worker.proceed()
         if session.remarks:
             self.services.log_remarks()
 
@@ -138,7 +137,6 @@ class RunningController:
         session.source = f'{self.connection.states.topic_name}{self.connection.missing_state()}'
         if session.watch(now):
             self.connection.writer.publish(session.command)
-        self.services.worker.proceed()
         self.services.log_remarks()
         self._watchdog.timer_period_ns = session.patience_ns(now)
         self._watchdog.reset()

@@ -29,12 +29,13 @@ from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.control.topics import STREAMS
 from robot_dynamics_ros.errors import ConfigurationError, RobotDynamicsError
 from robot_dynamics_ros.model.robot_parameters import with_locked
-from robot_dynamics_ros.ros.controller.worker import RequestWorker
+from robot_dynamics_ros.ros.controller.worker import Finish, RequestWorker
 from robot_dynamics_ros.ros.conversions import message_class
-from robot_dynamics_ros.ros.node import LATCHED, NEWEST, requested_values
+from robot_dynamics_ros.ros.node import LATCHED, NEWEST, STEADY, requested_values
 from robot_dynamics_ros.ros.rclpy_compat import Respond, respond_later
 
 _DUMPER = getattr(yaml, 'CSafeDumper', yaml.SafeDumper)  # the C version if available
+_POLL_PERIOD_S = 0.005  # at which the end of a slow preparation is noticed
 _WARNING_PERIOD_S = 5.0  # between two warnings of refused messages
 
 
@@ -46,7 +47,6 @@ class SessionServices:
 
     Attributes:
         session: The session.
-        worker: Prepares the requests.
 
     Args:
         node: The controller.
@@ -56,7 +56,9 @@ class SessionServices:
 
     def __init__(self, node: Node, session: ControllerSession, watch: Callable[[], None]) -> None:
         self._node, self.session, self._watch = node, session, watch
-        self.worker = RequestWorker()
+        self._worker = RequestWorker()
+        self._poll = node.create_timer(_POLL_PERIOD_S, self._proceed, clock=STEADY)
+        self._poll.cancel()
         self._log = node.get_logger()
         self._publisher, self._status = (
             node.create_publisher(String, f'~/{name}', LATCHED)
@@ -71,6 +73,21 @@ class SessionServices:
         self._serve(Trigger, 'add_waypoint', lambda _: prepare_waypoint(session), slow=True)
         for name, kind in STREAMS.items():
             self._subscribe(name, kind)
+
+    def submit(self, prepare: Callable[[], Apply], finish: Finish, **options: Any) -> None:
+        """Prepare a request, and finish it between two ticks; see ``RequestWorker.submit``."""
+        self._worker.submit(prepare, finish, **options)
+        if self._worker.busy:
+            self._poll.reset()
+
+    def _proceed(self) -> None:
+        self._worker.proceed()
+        if not self._worker.busy:
+            self._poll.cancel()
+
+    def close(self) -> None:
+        """Refuse what is being prepared."""
+        self._worker.close()
 
     def announce(self, text: str) -> None:
         """Publish the status of a trajectory."""
@@ -105,7 +122,7 @@ class SessionServices:
                 respond(response)
                 self.log_remarks()
 
-            self.worker.submit(partial(prepare, request), finish, slow=slow)
+            self.submit(partial(prepare, request), finish, slow=slow)
 
         respond_later(self._node.create_service(kind, f'~/{name}', lambda *_: None), act)
 
@@ -134,7 +151,7 @@ class SessionServices:
         """Act on a streamed message: at once, also while requests are prepared, if it is fast."""
         prepare = partial(STREAMED[name], self.session, msg)
         if compiles(self.session, name, msg):
-            self.worker.submit(prepare, self._finish_stream, slow=True, replaces=name)
+            self.submit(prepare, self._finish_stream, slow=True, replaces=name)
             return
         self._apply_stream(prepare)
 
@@ -195,7 +212,7 @@ class SessionServices:
             self._prepared = None
 
         prepare = partial(prepare_parameters, self.session, values)
-        self.worker.submit(prepare, finish, slow=builds_law(self.session, values))
+        self.submit(prepare, finish, slow=builds_law(self.session, values))
 
     def check_parameters(self, changes: Mapping[str, Any]) -> None:
         """Check a change of parameters, prepared or not; raises RobotDynamicsError."""

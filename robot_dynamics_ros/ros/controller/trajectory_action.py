@@ -88,21 +88,19 @@ class ControllerTrajectories:
             self._finish(lambda: self._session.hold)
 
     def _submit(self, prepare: Callable[[], Apply], *, slow: bool = False) -> None:
-        finish = lambda prepared: self._finish(prepared.result)  # noqa: E731
-        self._services.worker.submit(prepare, finish, slow=slow)
+        self._services.submit(prepare, lambda prepared: self._finish(prepared.result), slow=slow)
 
     def _prepare(self, message: JointTrajectory) -> Apply:
-        read = read_trajectory(message, self._session.tree.joint_names)
-        return prepare_trajectory(self._session, *read)
+        session = self._session
+        return prepare_trajectory(session, *read_trajectory(message, session.tree.joint_names))
 
     def _finish(self, prepared: Callable[[], Apply]) -> None:
-        """Commit a prepared trajectory, and publish what becomes of it."""
         try:
             text = prepared()()
         except RobotDynamicsError as error:
             self._reject(error)
         else:
-            self._services.log_remarks()  # such as that of an aborted goal
+            self._services.log_remarks()
             self._services.announce(text)
 
     def _reject(self, error: RobotDynamicsError) -> None:
@@ -139,11 +137,10 @@ class TrajectoryAction:
         self._type, self._cancel, self._goal = FollowJointTrajectory, CancelResponse, GoalResponse
         self._node, self._session, self._services = node, session, services
         self._active_handle: Any = None
-        self._outcome = Future()
+        self._outcome, self._state_due = Future(), 0.0
         self._accepted: dict[int, tuple[Apply, Future] | None] = {}  # by the goal's identity
         self._state = State(joint_names=list(session.tree.joint_names))
         self._state_publisher = node.create_publisher(State, '~/controller_state', 1)
-        self._state_due = 0.0
         self._feedback = FollowJointTrajectory.Feedback(joint_names=list(session.tree.joint_names))
         self._server = ActionServer(
             node,
@@ -170,7 +167,7 @@ class TrajectoryAction:
         prepared, outcome = Future(), Future()
         prepare = partial(prepare_goal, self._session, request, outcome.set_result)
         slow = len(request.trajectory.points) > _MANY
-        self._services.worker.submit(prepare, prepared.set_result, slow=slow)
+        self._services.submit(prepare, prepared.set_result, slow=slow)
         try:
             self._accepted[id(request)] = (await prepared).result(), outcome
         except RobotDynamicsError as error:

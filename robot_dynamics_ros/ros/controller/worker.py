@@ -18,7 +18,7 @@ _SWITCH_S = 1e-4
 Finish = Callable[[Future[Apply]], None]
 
 
-class _Request(NamedTuple):
+class _Waiting(NamedTuple):
     prepare: Callable[[], Apply]
     finish: Finish
     replaces: str
@@ -28,11 +28,14 @@ class RequestWorker:
     """Prepares requests in one thread, which lives as long as this object is not closed.
 
     The thread and the ticks share the interpreter; the thread gives it up in time for a tick.
+
+    Attributes:
+        busy: Whether a request is being prepared, so that ``proceed`` must be called repeatedly.
     """
 
     def __init__(self) -> None:
         self._pool = ThreadPoolExecutor(1, 'requests')
-        self._waiting = deque[_Request]()
+        self._waiting = deque[_Waiting]()
         self._active: tuple[Future[Apply], Finish] | None = None
 
     def submit(
@@ -55,7 +58,7 @@ class RequestWorker:
             if replaces:
                 kept = [one for one in self._waiting if one.replaces != replaces]
                 self._waiting = deque(kept)
-            self._waiting.append(_Request(prepare, finish, replaces))
+            self._waiting.append(_Waiting(prepare, finish, replaces))
             self._prepare_next()
             return
         future = Future[Apply]()
@@ -71,6 +74,10 @@ class RequestWorker:
             (future, finish), self._active = self._active, None
             finish(future)
             self._prepare_next()
+
+    @property
+    def busy(self) -> bool:  # noqa: D102
+        return self._active is not None
 
     def close(self) -> None:
         """Refuse all requests; the thread ends with its present one."""
