@@ -93,6 +93,26 @@ def test_the_parts_add_up_to_the_effort(name, robot, rng):
             np.testing.assert_allclose(sum(parts.values()), whole, atol=1e-13 * largest)
 
 
+def test_a_look_at_the_parts_between_two_ticks_changes_no_later_effort(name, robot, rng):
+    """Otherwise a subscriber of the components would change what the arm does."""
+    tree = robot.tree
+    laws = [make_law(name, tree), make_law(name, tree)]
+    q, v, _ = random_state(tree, rng)
+    slow = 0.1 * v
+    for law in laws:
+        if 'period' in law.parameters:
+            law.set_parameters({'period': 0.001, 'discretization': 'zero_order'})
+        law.reset(0.0, q, slow)
+    for k in range(8):
+        t, at, slow = 0.001 * k, q + 0.001 * k * slow, 1.1 * slow
+        reference = random_reference(tree, rng)
+        efforts = np.full((2, tree.n), np.nan)
+        for law, out in zip(laws, efforts, strict=True):
+            law.effort(t, at, slow, reference, out)
+        np.testing.assert_array_equal(*efforts)
+        laws[0].decompose(t, at, slow, reference)
+
+
 def test_the_arguments_are_left_unchanged(name, robot, rng):
     tree = robot.tree
     q, v, _ = random_state(tree, rng)
