@@ -198,7 +198,7 @@ def shortest(work: Callable[[], object]) -> float:
 
 def ticks_meanwhile(work: Callable[[], object]) -> tuple[int, float]:
     """Return the number of periodic states answered during ``work``, and the longest gap, s."""
-    from robot_dynamics_ros.ros.controller.worker import RequestWorker
+    from robot_dynamics_ros.control.request_worker import RequestWorker
     from robot_dynamics_ros.ros.spinning import tick_until
 
     begin = time.perf_counter()

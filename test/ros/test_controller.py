@@ -33,7 +33,7 @@ from std_srvs.srv import SetBool
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 from robot_dynamics_ros.errors import ConfigurationError
-from robot_dynamics_ros.ros.controller import services
+from robot_dynamics_ros.ros.controller import parameter_services
 
 LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 LIMITS = np.array([15.0, 35.0, 15.0, 3.0])  # N m, urdf/four_dof.urdf.xacro
@@ -734,10 +734,10 @@ def test_a_change_that_fails_while_it_begins_to_act_does_not_end_the_node(monkey
     """Otherwise rclpy, which has already accepted the values, would end the node."""
     node, session = Mock(), Mock(parameters={}, locked=Mock(taken={}), remarks=[])
     commit = Mock(side_effect=ConfigurationError('parameters', 'nobody', 'foresaw it'))
-    monkeypatch.setattr(services, 'prepare_parameters', lambda *_: commit)
-    changes = services.SessionServices(node, session, Mock())
-    changes.check_parameters({})
-    changes.apply_parameters()
+    monkeypatch.setattr(parameter_services, 'prepare_parameters', lambda *_: commit)
+    changes = parameter_services.ParameterServices(node, session, Mock(), Mock())
+    changes.check({})
+    changes.apply()
     node.get_logger().error.assert_called_once_with('parameters: nobody; foresaw it')
 
 

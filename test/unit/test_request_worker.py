@@ -9,8 +9,8 @@ from functools import partial
 
 import pytest
 
+from robot_dynamics_ros.control.request_worker import RequestWorker
 from robot_dynamics_ros.errors import ConfigurationError
-from robot_dynamics_ros.ros.controller.worker import RequestWorker
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ from robot_dynamics_ros.control.modes import SessionMode
 from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.model.robot_parameters import with_locked
+from robot_dynamics_ros.ros.controller.parameter_services import ParameterServices
 from robot_dynamics_ros.ros.controller.services import SessionServices
 from robot_dynamics_ros.ros.controller.trajectory_action import ControllerTrajectories
 from robot_dynamics_ros.ros.controller_topics import ControllerMonitor
@@ -41,6 +42,7 @@ class RunningController:
     Attributes:
         session: The controller session.
         services: Makes requests to the session.
+        parameters: Checks, applies and publishes its parameters.
         connection: The topics of the driver.
 
     Raises:
@@ -63,7 +65,9 @@ class RunningController:
         self.connection = DriverConnection(session.port, parameters['command_form'])
         self._reader = self.connection.reader
         self._publish_health, self._health = publish_health, SessionHealth()
-        self.services = services = SessionServices(node, session, self._watch)
+        self.services = services = SessionServices(node, session)
+        submit = services.submit
+        self.parameters = ParameterServices(node, session, submit, self._watch)
         self._locked = JointStateReader(session.locked.names, velocity=False)
         self._robot_at = lambda at: robot_and_driver(with_locked(parameters, at), description)[0]
         self.connection.open(node, self._on_state)
@@ -75,8 +79,8 @@ class RunningController:
             self._log.warning(remark)
         for name, value in session.parameters.items():
             self._log.debug(f'{name}: {str(value)[:_MAX_LOGGED]}')
-        services.log_law_remarks()
-        services.publish_parameters()
+        self.parameters.log_law_remarks()
+        self.parameters.publish()
 
     def close(self) -> None:
         """Finish if the controller is active, and end session and goal."""
@@ -173,7 +177,7 @@ class RunningController:
         self._locked = JointStateReader(session.locked.names, velocity=False)
         text = ', '.join(with_locked({}, positions)['locked'])
         self._log.info(f'locked where measured: {text}')
-        self.services.publish_parameters()
+        self.parameters.publish()
         until = time.monotonic() + session.loop.settings.state_timeout_s
         while not self._answer_state() and time.monotonic() < until:
             time.sleep(1e-3)  # the last state is as old as the rebuilding took

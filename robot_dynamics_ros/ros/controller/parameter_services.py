@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Parameters of a configured controller: changes are requests to its session."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from functools import partial
+from typing import Any
+
+import yaml
+from rcl_interfaces.srv import SetParameters
+from rclpy.node import Node
+from std_msgs.msg import String
+
+from robot_dynamics_ros.control.requests import Commit, builds_law, prepare_parameters
+from robot_dynamics_ros.control.session import ControllerSession
+from robot_dynamics_ros.errors import RobotDynamicsError
+from robot_dynamics_ros.model.robot_parameters import with_locked
+from robot_dynamics_ros.ros.node import LATCHED, requested_values
+from robot_dynamics_ros.ros.rclpy_compat import Respond
+
+_DUMPER = getattr(yaml, 'CSafeDumper', yaml.SafeDumper)  # the C version if available
+
+
+class ParameterServices:
+    """Checks, applies and publishes the parameters of a session, latched on ``~/parameters``.
+
+    Args:
+        node: The controller.
+        session: The session.
+        submit: Prepares a request, see ``RequestWorker.submit``.
+        watch: Checks the age of the states.
+    """
+
+    def __init__(
+        self,
+        node: Node,
+        session: ControllerSession,
+        submit: Callable[..., None],
+        watch: Callable[[], None],
+    ) -> None:
+        self._node, self.session, self._submit, self._watch = node, session, submit, watch
+        self._log = node.get_logger()
+        self._publisher = node.create_publisher(String, '~/parameters', LATCHED)
+        self._prepared: Future[Any] | None = None
+        self._commit: Commit | None = None
+        self._has_new_law, self._published = False, ''
+
+    def log_law_remarks(self) -> None:
+        """Log the law's warnings about its parameters."""
+        for remark in self.session.loop.law.remarks():
+            self._log.warning(remark)
+
+    def set(
+        self, set_now: Callable[[Any, Any], Any], request: Any, response: Any, respond: Respond
+    ) -> None:
+        """Set parameters as a service of rclpy does, after a slow part in the thread.
+
+        Args:
+            set_now: The callback of the service.
+            request: Parameters to be set at once, or one after the other.
+            response: The response.
+            respond: Sends the response.
+        """
+        if isinstance(request, SetParameters.Request):
+            rest = list(request.parameters)
+
+            def set_next() -> None:
+                if not rest:
+                    respond(response)
+                    return
+                one = SetParameters.Request(parameters=[rest.pop(0)])
+                self._set(one, lambda: add(set_now(one, SetParameters.Response())))
+
+            def add(result: Any) -> None:
+                response.results = [*response.results, *result.results]
+                set_next()
+
+            set_next()
+        else:
+            self._set(request, lambda: respond(set_now(request, response)))
+
+    def _set(self, request: Any, set_now: Callable[[], None]) -> None:
+        """Prepare a change of parameters, then set them."""
+        values = requested_values(self._node, request.parameters)
+
+        def finish(prepared: Future[Any]) -> None:
+            self._prepared = prepared
+            set_now()
+            self._prepared = None
+
+        prepare = partial(prepare_parameters, self.session, values)
+        self._submit(prepare, finish, slow=builds_law(self.session, values))
+
+    def check(self, changes: Mapping[str, Any]) -> None:
+        """Check a change of parameters, prepared or not; raises RobotDynamicsError."""
+        prepared, self._prepared = self._prepared, None
+        if prepared is None:
+            self._commit = prepare_parameters(self.session, changes)
+        else:
+            self._commit = prepared.result()
+            self._commit.check()
+        self._has_new_law = builds_law(self.session, changes)
+
+    def apply(self) -> None:
+        """Commit the checked change of parameters, or log why it fails; publish the parameters."""
+        commit, self._commit = self._commit, None
+        assert commit is not None  # rclpy applies only checked changes
+        try:
+            self._log.info(commit())
+        except RobotDynamicsError as error:  # rclpy would end the node
+            self._log.error(str(error))
+        if self._has_new_law:
+            self.log_law_remarks()
+        self._watch()  # with the new timeout
+        self.publish()
+
+    def publish(self) -> None:
+        """Publish the active parameters, ``measured`` as it was, if they have changed.
+
+        Otherwise a new subscriber could lose a message that is replaced at once.
+        """
+        values = with_locked(self.session.parameters, self.session.locked.taken)
+        values['robot_description'] = ''  # has its own topic
+        text = yaml.dump(values, Dumper=_DUMPER)
+        if text != self._published:
+            self._published = text
+            self._publisher.publish(String(data=text))
