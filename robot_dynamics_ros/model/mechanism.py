@@ -281,8 +281,8 @@ class Mechanism:
         return bool(np.array_equal(self.drive, self.equations.unit_rates.T))
 
     def _reject_singular(self, q: Array) -> None:
-        numbers = real_values(np.asarray(q))
-        if numbers is None or not self.equations.dependent:
+        numbers = real_values(np.asarray(q)) if self.equations.dependent else None
+        if numbers is None:
             return
         regularity = self.equations.regularity(numbers)
         if not regularity >= self.singular_below:

@@ -23,6 +23,7 @@ from robot_dynamics_ros.model import (
     frame_motion,
     frame_pose,
 )
+from robot_dynamics_ros.model.dependence import Affine
 from robot_dynamics_ros.model.mechanism import mechanism_of
 from robot_dynamics_ros.spatial.linear_algebra import solve_positive_definite
 from robot_dynamics_ros.spatial.scalar import Array
@@ -69,9 +70,13 @@ class Subject:
         arrays.append(self.mechanism.drive)
         if of_frame:
             arrays += self.frame
-        shapes = {'u': self.n}, {'q': (self.tree.bodies,)}
-        positions = trace_function('positions', *shapes, lambda u: (self.positions(u),))
-        digest = new_digest(positions.listing().encode())
+        digest, closed_form = new_digest(), self.mechanism.closed_form
+        if isinstance(closed_form, Affine):
+            arrays += closed_form
+        else:
+            shapes = {'u': self.n}, {'q': (self.tree.bodies,)}
+            positions = trace_function('positions', *shapes, lambda u: (self.positions(u),))
+            digest.update(positions.listing().encode())
         for array in arrays:
             numbers = np.asarray(array, dtype=float)
             digest.update(repr(numbers.shape).encode() + numbers.tobytes())
