@@ -126,6 +126,7 @@ INSTALL = 'apt install ros-<distro>-ros-gz, or see https://gazebosim.org/docs'
 _DELIVERY_S = 0.3  # from activation to the first command in Gazebo: two hops of some ms
 _UNANSWERED = 'timed out'  # printed by the command line if a service does not answer
 _REPORT_S = 5.0
+_RUNNING_S = 20.0  # until a world that runs already is found
 _BRIDGE_HINT = '; it needs joint states from Gazebo over the bridge'
 
 
@@ -276,7 +277,7 @@ class GazeboRobot(SequenceNode):
     def _all_steps(self) -> Steps:
         settings, world = self._settings, f'/world/{self._settings["world"]}'
         if settings['pause_first']:
-            yield from self._wait_until_listed(f'{world}/control', 'service', '-l')
+            yield from self._find_world(f'{world}/control')
             yield from self._request(f'{world}/control', 'WorldControl', 'pause: true')
         yield from self._insert(f'{world}/create')
         if self._start is not None:
@@ -353,6 +354,20 @@ class GazeboRobot(SequenceNode):
         yield from self._wait_until(lambda: answers, controller, 'answer to a trajectory')
 
     # Gazebo --------------------------------------------------------------------------------------
+
+    def _find_world(self, control: str) -> Steps:
+        """Wait until a world is there that another process runs, less long than other nodes wait.
+
+        Raises:
+            SceneError: It does not run.
+        """
+        end = time.monotonic() + min(_RUNNING_S, self._settings['timeout_s'])
+        while not (yield from self._is_listed(control, 'service', '-l')):
+            if time.monotonic() > end:
+                world = f'world {self._settings["world"]!r} of Gazebo'
+                raise SceneError(
+                    world, 'does not run', 'start it first, or give start_world:=true'
+                )
 
     def _wait_until_listed(self, name: str, *query: str) -> Steps:
         """Repeat a query until a name is in Gazebo's answer.

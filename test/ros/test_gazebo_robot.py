@@ -135,6 +135,14 @@ def test_in_a_world_that_runs_time_stands_still_before_the_robot_is_there(proces
     assert [word in line for word, line in zip(words, asked, strict=True)] == [True] * 3
 
 
+def test_a_world_that_should_run_already_but_does_not_is_named(processes, tmp_path):
+    gazebo = Gazebo(tmp_path, services='')
+    node = processes.start('gazebo_robot', ARM | {'pause_first': True, 'timeout_s': 1.0},
+                           env=gazebo.env)  # fmt: skip
+    assert node.wait() == 1
+    assert "error: world 'arm' of Gazebo does not run; start it first" in node.output
+
+
 def test_it_may_end_once_time_runs_and_leave_the_forces_to_others(processes, peer, gazebo):
     Controller(peer).active = True
     node = processes.start('gazebo_robot', ARM | {'stay': False}, env=gazebo.env)
