@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import os
 import sys
+import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -42,3 +44,42 @@ def _generated_code_of_tests() -> Iterator[None]:
 def rng() -> np.random.Generator:
     """Return a generator with the same numbers in every run and test."""
     return np.random.default_rng(1988)
+
+
+# Processor time ----------------------------------------------------------------------------------
+
+_spent: Counter[str] = (
+    Counter()
+)  # s, by file: of the tests and of the processes that they waited for
+_begun = time.monotonic()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """Note the processor time of a test; its report takes it from a worker to the summary."""
+    before = sum(os.times()[:4])
+    item.user_properties.append(('begun', before))
+    return (yield)
+
+
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> None:
+    """Add the processor time until the end of a test, its fixtures included, to its report."""
+    if call.when == 'teardown':
+        begun = next(value for name, value in item.user_properties if name == 'begun')
+        item.user_properties.append(('processor_s', sum(os.times()[:4]) - begun))
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Sum up processor time by file."""
+    if report.when == 'teardown':
+        _spent[report.nodeid.partition('::')[0]] += dict(report.user_properties)['processor_s']
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print the processor time of all tests, and the files that take most of it."""
+    if sum(_spent.values()) > 60.0:
+        wall = time.monotonic() - _begun
+        total = f'{sum(_spent.values()) / 60.0:.1f} min of processor time, {wall / 60.0:.1f} min'
+        terminalreporter.section(f'{total}; slowest files, processor s')
+        for file, seconds in _spent.most_common(10):
+            terminalreporter.write_line(f'{seconds:8.1f} {file}')

@@ -25,9 +25,8 @@ def run_fresh(code: str) -> str:
     return done.stdout.strip()
 
 
-@pytest.mark.parametrize('name', robot_dynamics_ros.__all__)
-def test_every_public_name_is_found_in_a_fresh_interpreter(name):
-    assert run_fresh(f'from robot_dynamics_ros import {name} as it; print(it is not None)')
+def test_every_public_name_is_found_in_a_fresh_interpreter():
+    assert run_fresh('from robot_dynamics_ros import *; print(__name__)') == '__main__'
 
 
 def test_importing_the_package_loads_neither_numpy_nor_ros():
