@@ -64,7 +64,11 @@ setup(
     description=PACKAGE.findtext('description'),
     license=PACKAGE.findtext('license'),
     packages=find_packages(include=[NAME, f'{NAME}.*']),
-    package_data={NAME: ['py.typed'], f'{NAME}.recordings.report': ['*.css', '*.js']},
+    package_data={
+        NAME: ['py.typed'],
+        f'{NAME}.recordings.report': ['*.css', '*.js'],
+        f'{NAME}.viewing': ['*.js'],
+    },
     python_requires='>=3.10',
     install_requires=['numpy', 'scipy', 'PyYAML', 'xacro', 'rich'],
     extras_require={**EXTRAS, 'all': sorted(sum(EXTRAS.values(), [])), 'test': TEST, 'docs': DOCS},

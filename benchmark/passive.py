@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import re
 import statistics
@@ -15,6 +16,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import psutil
 import rclpy
 from diagnostic_msgs.msg import DiagnosticArray
@@ -60,13 +62,12 @@ def main(args: argparse.Namespace) -> int:
                 for name, (command, pages) in _BESIDE.items():
                     measured[name].append(_round(domain, health, command, pages))
         rclpy.shutdown()
-    medians = {
-        name: [*map(statistics.median, zip(*x, strict=True))] for name, x in measured.items()
-    }
-    rows = []
+    rows, medians = [], dict[str, list[float]]()
     for name, rounds in measured.items():
-        ranges = [f'({min(x):.3g} to {max(x):.3g})' for x in zip(*rounds, strict=True)]
-        cells = [f'{x:.4g} {y}' for x, y in zip(medians[name], ranges, strict=True)]
+        medians[name] = np.nanmedian(rounds, axis=0).tolist()
+        ends = zip(np.nanmin(rounds, axis=0), np.nanmax(rounds, axis=0), strict=True)
+        cells = [f'{x:.1f} ({low:.1f} to {high:.1f})'
+                 for x, (low, high) in zip(medians[name], ends, strict=True)]  # fmt: skip
         rows.append({'beside': name, **dict(zip(_FIGURES, cells, strict=True))})
     show(f'SCARA at rest in real time, {args.rounds} rounds in turns', rows)
     save('passive.json', {'figures': _FIGURES, 'rounds': measured})
@@ -134,7 +135,7 @@ def _round(domain: int, health: _Health, command: str, pages: int) -> tuple[floa
         health.spin(_SPAN_S)
         seconds = time.monotonic() - begin
         share = (sum(process.cpu_times()[:2]) - used) / seconds if command else 0.0
-        latency = statistics.median(health.latencies)
+        latency = statistics.median(health.latencies or [math.nan])
         return (health.ticks - ticks) / seconds, latency, 100.0 * share
 
 

@@ -64,6 +64,7 @@ def view(args: argparse.Namespace) -> int:
         )
     parameters = {
         'port': args.port,
+        'host': args.host,
         'robot': args.robot,
         'namespaces': args.namespace or [''],
         'rate_hz': args.rate,
@@ -89,7 +90,8 @@ _LAW: Options = {
 }
 _VIEW: Options = {
     'bags BAG': option(None, 'none: recordings are shown by analyze and compare', nargs='*'),
-    '--port': option(8080, 'port on 127.0.0.1'),
+    '--port': option(8080, 'port of the page; 0: any free one'),
+    '--host': option('127.0.0.1', 'interface; 0.0.0.0 lets machines connect that know the token'),
     '--robot': option('', f'robot to show if no description is published: {ROBOT_HELP}'),
     **PACKAGES,
     '--namespace': option(

@@ -245,7 +245,9 @@ GAZEBO_ROBOT = (
 )  # fmt: skip
 
 VIEW = (
-    P('port', 8080, 'Port on 127.0.0.1; if it is in use, the next free port; 0: any.', 0, 65535,
+    P('port', 8080, 'Port of the page; 0: any free one.', 0, 65535, fixed=True),
+    P('host', '127.0.0.1', 'Interface of the page: with another than the loopback, such as '
+      '0.0.0.0, other machines can connect that know the token in the printed address.',
       fixed=True),
     P('rate_hz', 30.0, 'Rate at which topics are polled and changed poses are sent.', 1.0, 120.0,
       unit='Hz', fixed=True),

@@ -36,8 +36,10 @@ from robot_dynamics_ros.ros.node_parameters import VIEW
 from robot_dynamics_ros.ros.rclpy_compat import PolledGroup, PollingExecutor, take_message
 from robot_dynamics_ros.ros.trajectory_sender import trajectory_message
 from robot_dynamics_ros.ros.view_topics import ArmTopics
-from robot_dynamics_ros.viewing.controls import Controls, Reply, add_stop
+from robot_dynamics_ros.viewing.controls import Controls
+from robot_dynamics_ros.viewing.fields import Reply
 from robot_dynamics_ros.viewing.page import ArmView, Page
+from robot_dynamics_ros.viewing.server import LOOPBACK, PageServer
 
 _NICENESS = 5  # of all threads; a third of the scheduling weight of a normal process
 _SEARCH_PERIOD_S = 1.0
@@ -183,6 +185,11 @@ class ArmCommands:
         reply(True, f'sent a motion of {duration:.1f} s; the status shows if it was accepted')
 
     @_queued
+    def hold(self) -> None:
+        """End the motion: the arm comes to rest and holds its position."""
+        self._motions.publish(JointTrajectory())
+
+    @_queued
     def push(self, link: str, force: tuple[float, float, float], client: int) -> None:
         """Push a simulated link by a force, N in its axes, until the next call; zero ends it."""
         self._push(link, force, client)
@@ -203,7 +210,7 @@ class ArmCommands:
         owner, end = self._current_motion
         if owner == client and time.monotonic() < end:
             self._current_motion = (-1, 0.0)
-            self._motions.publish(JointTrajectory())  # stop and hold
+            self._motions.publish(JointTrajectory())
 
 
 def _call(client: Any, request: Any, done: Callable[[Any], None], reply: Reply) -> None:
@@ -244,14 +251,21 @@ class View(PackageNode):
         self._topics: dict[str, ArmTopics] = {}
         self._searches, self._searched_at = 0, -math.inf
         self.poll_period_s = _IDLE_S
-        self.page = Page(settings['port'], 'robot dynamics', settings['spacing'])
+        host, control = settings['host'], settings['control']
+        web = PageServer(settings['port'], 'robot dynamics', host, guarded=control)
+        self.page = Page(web, settings['spacing'])
         self._ticks, self._refresh_every = 0, max(1, round(settings['rate_hz'] / _REFRESH_HZ))
         self._controls: dict[str, Controls] = {}
-        if settings['control']:
-            add_stop(self.page, self._stop_all)
-            self.page.server.on_client_disconnect(self._on_disconnect)
+        if control:
+            web.actions |= {'stop': self._stop, 'hold': self._hold}
+            web.viser.on_client_disconnect(self._on_disconnect)
         self.page.on_watched(self._wake)
-        print(f'viewer: open {self.page.address} in a browser on this machine', flush=True)
+        if host not in LOOPBACK:
+            print(
+                'viewer: WARNING: other machines can connect, unencrypted; the address is secret'
+            )
+        where = 'a browser' if host not in LOOPBACK else 'a browser on this machine'
+        print(f'viewer: open {web.address} in {where}', flush=True)
 
     def on_stop(self) -> None:
         """Stop the server."""
@@ -279,25 +293,37 @@ class View(PackageNode):
         for space in sorted(spaces - self._topics.keys()):
             self._topics[space] = ArmTopics(self, space, self._states)
 
-    def _stop_all(self) -> None:
+    def _stop(self, _client: int, _value: str) -> str:
         """Deactivate all controllers on the page."""
-        for controls in self._controls.values():
-            controls.commands.change_state('deactivate', controls.reply)
+        for controls in self._known_controls():
+            controls.commands.change_state('deactivate', controls.switched)
+        return 'sent'
+
+    def _hold(self, _client: int, _value: str) -> str:
+        """End the motions of all arms on the page."""
+        for controls in self._known_controls():
+            controls.commands.hold()
+        return 'sent'
+
+    def _known_controls(self) -> list[Controls]:
+        if not self._controls:
+            raise ValueError('no controller is known yet')
+        return list(self._controls.values())
 
     def _on_disconnect(self, client: Any) -> None:
         """End the actions of a page that was closed or no longer responds."""
         for controls in self._controls.values():
             controls.commands.end_client(client.client_id)
 
-    def _control(self, topics: ArmTopics, arm: ArmView) -> None:
+    def _control(self, topics: ArmTopics, arm: ArmView, status: Mapping[str, str]) -> None:
         """Update the controls of an arm."""
         space = topics.space
         if space not in self._controls:
             commands = ArmCommands(self, space, arm, self._wake)
             self._controls[space] = Controls(self.page, arm, commands)
         controls = self._controls[space]
-        controls.show_parameters(topics.parameters)
-        controls.add_joint_sliders()
+        controls.add_joints()
+        controls.show(topics.parameters, status)
         if controls.commands.simulated and arm.scene is not None:
             controls.add_simulator([link.name for link in arm.scene.tree.links])
 
@@ -337,7 +363,7 @@ class View(PackageNode):
         if refresh:
             arm.draw_program(topics.parameters)
             if self._settings['control']:
-                self._control(topics, arm)
+                self._control(topics, arm, now.status)
         if updated:
             arm.show(now)
         if refresh:

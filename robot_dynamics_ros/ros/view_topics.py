@@ -229,7 +229,7 @@ class ArmTopics:
             return trajectory
         if age > _TOPIC_TIMEOUT_S:
             message = f'no diagnostics from {self._controller} for {age:.0f} s'
-            return {'level': 'error', 'message': message, **trajectory}
+            return {'level': 'error', 'message': message, 'stale': 'yes', **trajectory}
         return {**self._health, **trajectory}
 
 

@@ -1,102 +1,106 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Buttons, sliders and menus to command an arm."""
+"""Fields, buttons and menus to command an arm."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from html import escape
 from typing import Any
 
 from robot_dynamics_ros.control.laws.registry import known_laws
+from robot_dynamics_ros.viewing.fields import RED, Button, Field, FieldRow, Reply, read_numbers
 from robot_dynamics_ros.viewing.page import ArmView, Page
 
-#: Reports the result of a command, later: whether it was accepted, and a message.
-Reply = Callable[[bool, str], None]
-
-_RED, _GREEN = '#c0392b', '#2e9e5b'
 _FIRST_SPEED = 0.25  # initial fraction of the limits
+_FIRST_RADIUS = 0.05  # m
 _MAX_PUSH_N = 100.0
-_FACTORS = (0.0, 3.0, 0.05)
-#: Controller parameters with sliders: label; minimum, maximum and step.
+#: Controller parameters with a value per joint, and others: labels.
 _GAINS = {
-    'natural_frequency': ('natural frequency, s\u207b\u00b9', (0.0, 60.0, 0.5)),
-    'damping_ratio': ('damping ratio', (0.0, 3.0, 0.05)),
-    'effort_scale': ('share of the effort limits', (0.0, 1.0, 0.01)),
-    'payload_mass': ('payload, kg', (0.0, 10.0, 0.05)),
+    'natural_frequency': 'natural frequency, s\u207b\u00b9',
+    'damping_ratio': 'damping ratio',
 }
-#: Simulator parameters with sliders: the load, and the model error.
-_LOAD = {'payload_mass': ('load, kg', (0.0, 10.0, 0.05))}
+_SHARES = {'effort_scale': 'share of the effort limits', 'payload_mass': 'payload, kg'}
+#: Simulator parameters: the load, factors of the model error, and displaced centres of mass.
+_LOAD = {'payload_mass': 'load, kg'}
 _MISMATCH = {
-    'mass_factor': ('masses', (0.1, 3.0, 0.05)),
-    'armature_factor': ('drive inertia', _FACTORS),
-    'damping_factor': ('viscous friction', _FACTORS),
-    'coulomb_friction_factor': ('Coulomb friction', _FACTORS),
+    'mass_factor': 'masses, factor',
+    'armature_factor': 'drive inertia, factor',
+    'damping_factor': 'viscous friction, factor',
+    'coulomb_friction_factor': 'Coulomb friction, factor',
 }
 _COM_SHIFT = 'com_shift'
-#: Parameters with a value per joint or link; a slider sets all of them.
-_PER_JOINT = ('natural_frequency', 'damping_ratio', *_MISMATCH)
-_MODEL_ERROR = (
-    '<div style="font-size:.8em;padding:.5em .9em .1em;opacity:.6">'
-    'model error: factors on the values of the description</div>'
-)
-_STYLE = """<style>button[style*="mantine-color-red"]{height:4.2em!important}
-button[style*="mantine-color-red"] span{font-size:1.15em;font-weight:800!important}</style>
-<div style="font-size:.8em;padding:0 .9em .4em">STOP deactivates every
-controller. <b>It is not an emergency stop</b>: keep that of the arm in reach.</div>"""
+
+Send = Callable[[Mapping[str, Any], Reply], None]
 
 
-class NodeParameters:
-    """Controls of parameters of a node; they show the node's values if a change is rejected.
+def _one(text: str) -> float:
+    return read_numbers(text, 1)[0]
+
+
+def _three(text: str) -> list[float]:
+    return read_numbers(text, 3)
+
+
+class JointParameter:
+    """A parameter with a value per joint: a field for all joints, or one for each.
 
     Args:
-        gui: The viser GUI.
-        send: Changes parameters of the node, and reports the result.
-        reply: Displays the result of a change.
-        refresh: Called after a rejected change; shows the values of the node.
+        page: The page.
+        name: Name of its action, unique on the page, which ends with that of the parameter.
+        label: Label.
+        joints: Names of the joints.
+        send: Sends the values of all joints.
     """
 
     def __init__(
         self,
-        gui: Any,
-        send: Callable[[Mapping[str, Any], Reply], None],
-        reply: Reply,
-        refresh: Callable[[], None],
+        page: Page,
+        name: str,
+        label: str,
+        joints: list[str],
+        send: Callable[[list[float], Reply], None],
     ) -> None:
-        self._gui, self._send, self._reply, self._refresh = gui, send, reply, refresh
-        self._controls: dict[str, tuple[Any, Callable[[Any], Any]]] = {}
+        self._values = [0.0] * len(joints)
+        self._send = send
+        with page.server.gui.add_folder(label):
+            self._together = page.server.gui.add_checkbox('all joints', initial_value=True)
+            self._all = Field(page, name, 'all joints', _one, self._send_all, asks=True)
+            self.rows = [
+                Field(page, f'{name}/{joint}', joint, _one, partial(self._send_one, k), asks=True)
+                for k, joint in enumerate(joints)
+            ]
+        self._together.on_update(lambda _: self._arrange())
+        self._arrange()
 
-    def bind(self, name: str, control: Any, shown: Callable[[Any], Any]) -> None:
-        """Let a control show a parameter; ``shown`` converts the value of the parameter."""
-        self._controls[name] = control, shown
+    def show(self, values: list[float]) -> None:
+        """Show the present values, one for each joint or one for all."""
+        count = len(self.rows)
+        self._values = values = list(values) * count if len(values) == 1 else list(values)
+        if len(values) != count:
+            return
+        equal = len(set(values)) <= 1
+        if not equal and self._together.value:
+            self._together.value = False
+            self._arrange()
+        self._all.show(values[0] if equal else values)
+        for row, value in zip(self.rows, values, strict=True):
+            row.show(value)
 
-    def add_sliders(self, sliders: Mapping[str, tuple[str, tuple[float, float, float]]]) -> None:
-        """Add sliders: label, and minimum, maximum and step, by parameter."""
-        for name, (label, (low, high, step)) in sliders.items():
-            first = 1.0 if name in _MISMATCH else low
-            slider = self._gui.add_slider(label, min=low, max=high, step=step, initial_value=first)
-            slider.on_update(from_page(partial(self._send_slider, name, slider)))
-            self.bind(name, slider, partial(_within, slider))
+    def enable(self, on: bool) -> None:
+        """Accept input, or not."""
+        for row in (self._all, *self.rows):
+            row.enable(on)
 
-    def _send_slider(self, name: str, slider: Any, _: Any) -> None:
-        value = float(slider.value)
-        self.change({name: [value] if name in _PER_JOINT else value})
+    def _arrange(self) -> None:
+        self._all.set_visible(self._together.value)
+        for row in self.rows:
+            row.set_visible(not self._together.value)
 
-    def change(self, changes: Mapping[str, Any]) -> None:
-        """Request changes of parameters."""
-        self._send(changes, self._on_reply)
+    def _send_all(self, _: int, value: float, reply: Reply) -> None:
+        self._send([value] * len(self.rows), reply)
 
-    def show(self, parameters: Mapping[str, Any]) -> None:
-        """Set the controls to the values of the node."""
-        for name in self._controls.keys() & parameters.keys():
-            control, shown = self._controls[name]
-            control.value = shown(parameters[name])
-
-    def _on_reply(self, accepted: bool, text: str) -> None:
-        self._reply(accepted, text)
-        if not accepted:
-            self._refresh()
+    def _send_one(self, k: int, _: int, value: float, reply: Reply) -> None:
+        self._send([*self._values[:k], value, *self._values[k + 1 :]], reply)
 
 
 class Controls:
@@ -112,155 +116,201 @@ class Controls:
     """
 
     def __init__(self, page: Page, arm: ArmView, commands: Any) -> None:
-        self._gui, self._arm, self.commands = page.server.gui, arm, commands
-        self._goal: dict[str, Any] = {}
+        self._page, self._arm, self.commands = page, arm, commands
         self._parameters: Mapping[str, Any] = {}
-        self._simulator: NodeParameters | None = None
-        self._folder = self._gui.add_folder(f'command {arm.name}')
+        self._goal: dict[str, float] = {}
+        self._shown: dict[str, Any] = {}  # rows of parameters of the controller
+        self._simulator: dict[str, Any] = {}
+        self._has_joints, self._message = False, ''
+        gui = page.server.gui
+        self._folder = gui.add_folder(f'command {arm.name}')
         with self._folder:
-            self._result = self._gui.add_html('')
-            buttons = self._gui.add_button_group('life cycle', ('activate', 'deactivate'))
-            buttons.on_click(lambda _: self.commands.change_state(buttons.value, self.reply))
-            self._controller = self._add_controller()
-            self._motion = self._gui.add_folder('motion', expand_by_default=False)
-        with self._motion:
-            self._add_motion()
+            self._switches = [
+                self._button(word, word, lambda _, reply, word=word: self._switch(word, reply))
+                for word in ('activate', 'deactivate')
+            ]
+            self._law = gui.add_dropdown('law', tuple(sorted(known_laws())))
+            self._law_note = FieldRow(page, '', '')
+            self._law.on_update(from_page(lambda _: self._change_law()))
+            self._shown['program'] = self._field('program', 'program', str, self._send_program)
+            for name, label in _SHARES.items():
+                self._shown[name] = self._parameter('controller', name, label)
+            self._gains = gui.add_folder('gains')
+            self._motion = gui.add_folder('motion', expand_by_default=False)
 
-    def reply(self, accepted: bool, text: str) -> None:
-        """Display the result of a command."""
-        colour, mark = (_GREEN, '&#10003;') if accepted else (_RED, 'refused:')
-        self._result.content = (
-            f'<div style="font-size:.85em;padding:.2em .9em;color:{colour}">'
-            f'<b>{mark}</b> {escape(text)}</div>'
-        )
+    # Building ------------------------------------------------------------------------------------
 
-    def show_parameters(self, parameters: Mapping[str, Any]) -> None:
-        """Set sliders and menus to the parameters of the controller."""
-        if parameters != self._parameters:
-            self._parameters = parameters
-            self._refresh()
+    def _field(self, name: str, label: str, read: Any, send: Any, **options: Any) -> Field:
+        return Field(self._page, f'{self._arm.name}/{name}', label, read, send, **options)
 
-    def add_joint_sliders(self) -> None:
-        """Add a slider for each joint of the arm, once the joints are known."""
-        joints = self._arm.joints
-        if self._goal or not joints or self._arm.scene is None:
+    def _button(self, name: str, label: str, act: Any, **options: Any) -> Button:
+        return Button(self._page, f'{self._arm.name}/{name}', label, act, **options)
+
+    def _parameter(self, peer: str, name: str, label: str, read: Any = _one) -> Field:
+        """Add a field of a parameter of a peer; those with a value per link set all of them."""
+
+        def send(_: int, value: Any, reply: Reply) -> None:
+            changes = {name: [value] if name in _MISMATCH else value}
+            self.commands.set_parameters(peer, changes, reply)
+
+        return self._field(f'{peer}/{name}', label, read, send, asks=name in _SHARES)
+
+    def add_joints(self) -> None:
+        """Add gains and goals of the joints, once these are known."""
+        joints = list(self._arm.joints)
+        if self._has_joints or not joints or self._arm.scene is None:
             return
+        self._has_joints = True
+        with self._gains:
+            for name, label in _GAINS.items():
+                send = partial(self._send_values, name)
+                action = f'{self._arm.name}/{name}'
+                self._shown[name] = JointParameter(self._page, action, label, joints, send)
         with self._motion:
-            for name, joint in joints.items():
-                span = joint.limit.range if joint.limit else None
-                low, high = span or (-math.pi, math.pi)
-                self._goal[name] = self._gui.add_slider(
-                    name, min=low, max=high, step=(high - low) / 1000.0,
-                    initial_value=min(max(0.0, low), high),
-                )  # fmt: skip
+            self._add_motion(joints)
+        self._show()
 
     def add_simulator(self, links: list[str]) -> None:
         """Add the controls of a simulated arm, once: push, load and model error."""
-        if self._simulator is not None:
+        if self._simulator:
             return
-        gui, send = self._gui, partial(self.commands.set_parameters, 'simulator')
-        peer = self._simulator = NodeParameters(gui, send, self.reply, self._read_simulator)
-        with self._folder, gui.add_folder('simulator', expand_by_default=False):
+        with self._folder, self._page.server.gui.add_folder('simulator', expand_by_default=False):
             self._add_push(links)
-            peer.add_sliders(_LOAD)
-            gui.add_html(_MODEL_ERROR)
-            peer.add_sliders(_MISMATCH)
-            hint = 'displaced along the axes of every link'
-            shift = self._add_vector('centres of mass, m', 0.1, 0.001, hint)
-        peer.bind(_COM_SHIFT, shift, tuple)
-        shift.on_update(from_page(lambda _: peer.change({_COM_SHIFT: list(shift.value)})))
-        self._read_simulator()
-
-    def _read_simulator(self) -> None:
-        if self._simulator is not None:
-            names = [*_LOAD, *_MISMATCH, _COM_SHIFT]
-            self.commands.read_simulator(names, self._simulator.show)
-
-    def _add_vector(self, label: str, most: float, step: float, hint: str) -> Any:
-        ends = (-most,) * 3, (most,) * 3
-        return self._gui.add_vector3(
-            label, (0.0, 0.0, 0.0), min=ends[0], max=ends[1], step=step, hint=hint
-        )
+            for name, label in {**_LOAD, **_MISMATCH}.items():
+                self._simulator[name] = self._parameter('simulator', name, label)
+            label = 'centres of mass, shifted by x y z, m'
+            self._simulator[_COM_SHIFT] = self._parameter('simulator', _COM_SHIFT, label, _three)
+        self.commands.read_simulator(list(self._simulator), self._show_simulator)
 
     def _add_push(self, links: list[str]) -> None:
-        link = self._gui.add_dropdown('push link', tuple(links), initial_value=links[-1])
-        force = self._add_vector('force, N', _MAX_PUSH_N, 1.0, 'in the axes of the link')
-        push = self._gui.add_checkbox('push', initial_value=False)
+        gui = self._page.server.gui
+        link = gui.add_dropdown('push link', tuple(links), initial_value=links[-1])
+        push = gui.add_checkbox('push', initial_value=False)
 
-        def act(event: Any) -> None:
-            x, y, z = (float(x) if push.value else 0.0 for x in force.value)
-            self.commands.push(link.value, (x, y, z), event.client_id)
+        def act(client: int) -> None:
+            x, y, z = force.value if push.value else (0.0, 0.0, 0.0)
+            self.commands.push(link.value, (x, y, z), client)
 
-        for handle in (link, force, push):
-            handle.on_update(from_page(act))
+        def change(client: int, value: list[float], reply: Reply) -> None:
+            if max(map(abs, value)) > _MAX_PUSH_N:
+                reply(False, f'at most {_MAX_PUSH_N:g} N along an axis of the link')
+                return
+            reply(True, '')
+            act(client)
 
-    def _add_controller(self) -> NodeParameters:
-        """Add law, program and gains of the controller."""
-        send = partial(self.commands.set_parameters, 'controller')
-        peer = NodeParameters(self._gui, send, self.reply, self._refresh)
-        law = self._gui.add_dropdown('law', tuple(sorted(known_laws())))
-        program = self._gui.add_text('program', '', hint='name, file or text')
+        force = self._field('force', 'force x y z in axes of the link, N', _three, change)
+        force.show([0.0, 0.0, 0.0])
+        for handle in (link, push):
+            handle.on_update(from_page(lambda event: act(event.client_id)))
 
-        def act(_: Any) -> None:
-            if law.value == 'constraint_stabilization' and not program.value:
-                text = 'law constraint_stabilization requires a program: enter one first'
-                self.reply(False, text)
+    def _add_motion(self, joints: list[str]) -> None:
+        speed = self._field('speed', 'speed, share of the limits', _one, partial(_accept, 1.0))
+        speed.show(_FIRST_SPEED)
+        radius = self._field('radius', 'radius of the circle, m', _one, partial(_accept, 10.0))
+        radius.show(_FIRST_RADIUS)
+
+        def circle(client: int, reply: Reply) -> None:
+            self.commands.circle(radius.value, speed.value, client, reply)
+
+        def move(client: int, reply: Reply) -> None:
+            self.commands.move_to(self._goal, speed.value, client, reply)
+
+        self._button('circle', 'circle with the tool', self._of_page(circle))
+        goals = {
+            name: self._field(f'goal/{name}', f'{name} to', _one, partial(self._aim, name))
+            for name in joints
+        }
+
+        def clear(_: int, reply: Reply) -> None:
+            self._goal.clear()
+            for field in goals.values():
+                field.show('stays')
+            reply(True, '')
+
+        clear(0, lambda *_: None)
+        self._button('clear', 'clear the goals', clear)
+        self._button('move', 'move there', self._of_page(move), primary=True)
+
+    def _aim(self, joint: str, _: int, position: float, reply: Reply) -> None:
+        self._goal[joint] = position
+        reply(True, '')
+
+    def _of_page(self, act: Callable[[int, Reply], None]) -> Callable[[int, Reply], None]:
+        """Return an action that needs a connected page, as it ends with the page."""
+
+        def of_page(client: int, reply: Reply) -> None:
+            if client in self._page.server.get_clients():
+                act(client, reply)
             else:
-                peer.change({'law': law.value, 'program': program.value})
+                reply(False, 'the page is not connected yet')
 
-        for handle in (law, program):
-            handle.on_update(from_page(act))
-        peer.bind('law', law, lambda name: name if name in known_laws() else law.value)
-        peer.bind('program', program, str)
-        peer.add_sliders(_GAINS)
-        return peer
+        return of_page
 
-    def _refresh(self) -> None:
-        """Show the last received parameters of the controller."""
-        self._controller.show({'program': '', **self._parameters})
+    # Acting --------------------------------------------------------------------------------------
 
-    def _add_motion(self) -> None:
-        gui = self._gui
-        share = gui.add_slider(
-            'speed (share of the limits)', min=0.05, max=1.0, step=0.05,
-            initial_value=_FIRST_SPEED,
-        )  # fmt: skip
-        circle, radius = gui.add_button('circle with the tool'), gui.add_number('radius, m', 0.05)
-        here, go = gui.add_button('take the current position'), gui.add_button('move there')
+    def switched(self, accepted: bool, text: str) -> None:
+        """Show the answer to a deactivation."""
+        self._switches[1].reply(accepted, text)
 
-        def move(event: Any) -> None:
-            goal = {name: float(slider.value) for name, slider in self._goal.items()}
-            self.commands.move_to(goal, share.value, event.client_id, self.reply)
+    def _switch(self, word: str, reply: Reply) -> None:
+        self.commands.change_state(word, reply)
 
-        here.on_click(lambda _: self._copy_position())
-        go.on_click(move)
-        circle.on_click(
-            lambda event: self.commands.circle(
-                float(radius.value), share.value, event.client_id, self.reply
-            )
-        )
+    def _send_values(self, name: str, values: list[float], reply: Reply) -> None:
+        self.commands.set_parameters('controller', {name: values}, reply)
 
-    def _copy_position(self) -> None:
-        for name, slider in self._goal.items():
-            position, joint = self._arm.position.get(name, 0.0), self._arm.joints[name]
-            if joint.kind == 'continuous':
-                position = math.remainder(position, 2.0 * math.pi)
-            slider.value = _within(slider, position)
+    def _send_program(self, _: int, program: str, reply: Reply) -> None:
+        changes = {'law': self._law.value, 'program': program}
+        self.commands.set_parameters('controller', changes, reply)
+
+    def _change_law(self) -> None:
+        def reply(accepted: bool, text: str) -> None:
+            self._law_note.note('' if accepted else f'refused: {text}', RED)
+            if not accepted:
+                self._show()
+
+        if self._law.value == 'constraint_stabilization' and not self._parameters.get('program'):
+            text = 'law constraint_stabilization requires a program: enter one, with Enter'
+            self._law_note.note(text, RED)
+            return
+        self.commands.set_parameters('controller', {'law': self._law.value}, reply)
+
+    # Showing -------------------------------------------------------------------------------------
+
+    def show(self, parameters: Mapping[str, Any], status: Mapping[str, str]) -> None:
+        """Show parameters and state of the controller; without one nothing can be commanded."""
+        alive = 'message' in status and 'stale' not in status
+        for row in self._rows():
+            row.enable(alive)
+        if self._law.disabled == alive:
+            self._law.disabled = not alive
+        if status.get('message') != self._message:
+            self._message = status.get('message', '')
+            for switch in self._switches:
+                switch.note('')
+        if parameters != self._parameters:
+            self._parameters = parameters
+            self._show()
+
+    def _rows(self) -> Iterator[Any]:
+        yield from self._switches
+        yield from self._shown.values()
+
+    def _show(self) -> None:
+        parameters = {'program': '', **self._parameters}
+        if parameters.get('law') in known_laws():
+            self._law.value = parameters['law']
+        for name in self._shown.keys() & parameters.keys():
+            self._shown[name].show(parameters[name])
+
+    def _show_simulator(self, values: Mapping[str, Any]) -> None:
+        for name, value in values.items():
+            equal = name in _MISMATCH and len(set(value)) == 1
+            self._simulator[name].show(value[0] if equal else value)
 
 
-def add_stop(page: Page, stop: Callable[[], None]) -> None:
-    """Add the large STOP button that deactivates all controllers to each connected browser.
-
-    It is added once the browser has connected, as clicks before its first frame are lost silently.
-    """
-
-    def add(client: Any) -> None:
-        with client.gui.add_folder('stop', order=-3.0):
-            button = client.gui.add_button('STOP', color='red')
-            client.gui.add_html(_STYLE)
-        button.on_click(lambda _: stop())
-
-    page.server.on_client_connect(add)
+def _accept(most: float, _: int, value: float, reply: Reply) -> None:
+    allowed = 0.0 < value <= most
+    reply(allowed, '' if allowed else f'above 0 and at most {most:g}')
 
 
 def from_page(callback: Callable[[Any], None]) -> Callable[[Any], None]:
@@ -271,10 +321,3 @@ def from_page(callback: Callable[[Any], None]) -> Callable[[Any], None]:
             callback(event)
 
     return on_update
-
-
-def _within(slider: Any, value: Any) -> float:
-    """Return a number, the first if it is a list, within the range of a slider; else its least."""
-    first = value[0] if isinstance(value, list) and value else value
-    number = float(first) if isinstance(first, (int, float)) else 0.0
-    return float(min(max(number, slider.min), slider.max))

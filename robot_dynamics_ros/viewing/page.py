@@ -1,38 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The page of the viewer, a scene with arms, their numbers and plots; and its web server.
-
-The server accepts connections from this machine and from its own pages only, without tunnels.
-"""
+"""The page of the viewer: a scene with arms, their numbers and plots."""
 
 from __future__ import annotations
 
-import contextlib
-import io
-import logging
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from http import HTTPStatus
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
-from urllib.parse import urlsplit
 
 import numpy as np
 
 from robot_dynamics_ros.description.urdf import Joint
-from robot_dynamics_ros.errors import (
-    ConfigurationError,
-    DescriptionError,
-    MissingDependencyError,
-    RobotDynamicsError,
-)
+from robot_dynamics_ros.errors import DescriptionError, RobotDynamicsError
 from robot_dynamics_ros.geometry import robot_shapes
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.viewing.arm import ArmInstant, LinkTree
 from robot_dynamics_ros.viewing.arm_panel import ArmPanel
 from robot_dynamics_ros.viewing.arm_scene import ArmScene
 from robot_dynamics_ros.viewing.program_scene import ProgramScene, read_program
+from robot_dynamics_ros.viewing.server import PageServer
 
 _MAX_REMARKS = 5
+_PANEL_WIDTH = 380  # pixels, so that the arm keeps half of a small screen
 _CAMERA_DIRECTION = (0.6, -0.65, 0.45)  # direction from an arm to the camera
 
 
@@ -151,23 +140,19 @@ class Page:
     """The page of the viewer.
 
     Attributes:
-        server: The viser server.
+        web: The web server.
+        server: The viser server within it.
         arms: Arms by name.
         plots: Panel with a tab for each arm.
         spacing: Distance between the bases of adjacent arms, m.
 
     Args:
-        port: First port to try; 0 for any free one.
-        title: Title above the controls.
+        web: The web server.
         spacing: Distance between the bases of adjacent arms, m.
-
-    Raises:
-        MissingDependencyError: viser is not installed.
     """
 
-    def __init__(self, port: int, title: str, spacing: float = 1.2) -> None:
-        self.server = open_server(port, title)
-        self.spacing = spacing
+    def __init__(self, web: PageServer, spacing: float = 1.2) -> None:
+        self.web, self.server, self.spacing = web, web.viser, spacing
         self.arms: dict[str, ArmView] = {}
         scene, gui = self.server.scene, self.server.gui
         scene.add_grid(
@@ -176,18 +161,13 @@ class Page:
         )  # fmt: skip
         scene.add_frame('/base', axes_length=0.12, axes_radius=0.004)
         self._camera_positions = [self.server.initial_camera.position]
-        self.server.on_client_connect(self._set_camera)
+        self.server.on_client_connect(self._greet)
         self.look_at(np.array([0.0, 0.0, 0.3]), 0.6)
         gui.main_panel.dock_right()
-        gui.main_panel.set_width(430)
+        gui.main_panel.set_width(_PANEL_WIDTH)
         self.plots = gui.add_panel()
         self.plots.dock_left()
-        self.plots.set_width(380)
-
-    @property
-    def address(self) -> str:
-        """URL of the page."""
-        return address(self.server)
+        self.plots.set_width(_PANEL_WIDTH)
 
     @property
     def watched(self) -> bool:
@@ -220,11 +200,12 @@ class Page:
             camera.position, camera.look_at = eye, centre
         self._camera_positions.append(eye)
 
-    def _set_camera(self, client: Any) -> None:
-        """Set the camera of a newly connected browser, which missed calls of :meth:`look_at`.
+    def _greet(self, client: Any) -> None:
+        """Tell a newly connected browser its number, and set its camera.
 
-        A view chosen by the user is kept.
+        It has missed calls of :meth:`look_at`; a view chosen by the user is kept.
         """
+        client.gui.add_html(f'<span data-client="{client.client_id}"></span>')
         camera, initial = client.camera, self.server.initial_camera
         if any(np.allclose(camera.position, eye, atol=1e-3) for eye in self._camera_positions):
             camera.position, camera.look_at = initial.position, initial.look_at
@@ -242,83 +223,3 @@ def _path(name: str) -> str:
 def escaped(text: str) -> str:
     """Escape all Markdown characters of a text."""
     return re.sub(r'([\\`*_{}\[\]()<>#+\-.!|~$&])', r'\\\1', text)
-
-
-HOST = '127.0.0.1'
-_LOOPBACK = (HOST, 'localhost', '::1')
-#: Interval of pings, and time without a response after which a page is disconnected, s.
-PING_INTERVAL_S, PING_TIMEOUT_S = 0.5, 1.5
-
-
-def open_server(port: int, title: str) -> Any:
-    """Start a ``viser.ViserServer`` on the loopback interface.
-
-    It rejects requests with a foreign ``Origin`` or ``Host`` (so that other web pages cannot reach
-    it, not even by DNS rebinding), disconnects pages that do not respond, and opens no tunnel.
-
-    Args:
-        port: First port to try; 0 for any free one.
-        title: Title above the controls.
-
-    Raises:
-        MissingDependencyError: viser is not installed.
-        ConfigurationError: The port is out of range.
-    """
-    try:
-        import viser
-        import websockets.asyncio.server as websocket_server
-        from viser._messages import ShareUrlRequest
-    except ImportError as error:
-        remedy = "pip install 'robot_dynamics_ros[view]'"
-        raise MissingDependencyError(error.name or 'viser', 'the viewer', remedy) from error
-    if not 0 <= port <= 65_535:
-        raise ConfigurationError('port', f'is {port}', 'give one from 0 to 65535')
-    logging.getLogger('websockets.server').setLevel(logging.ERROR)
-    with _guarded(websocket_server), contextlib.redirect_stdout(io.StringIO()):
-        server = viser.ViserServer(HOST, port, title, verbose=False)
-    server._websock_server._incoming_handlers.pop(ShareUrlRequest)
-    server.gui.configure_theme(
-        show_logo=False, show_share_button=False, control_width='large', brand_color=(38, 84, 124)
-    )
-    return server
-
-
-def address(server: Any) -> str:
-    """Return the URL of a server's page."""
-    return f'http://{HOST}:{server.get_port()}'
-
-
-def refusal(headers: Mapping[str, str]) -> str:
-    """Return why a request is rejected; empty if it is accepted.
-
-    Browsers send the requesting page in ``Origin``, which must match ``Host`` (whose port may
-    differ behind a tunnel). Other programs send no ``Origin``.
-    """
-    host, origin = headers.get('Host', ''), headers.get('Origin')
-    if urlsplit(f'//{host}').hostname not in _LOOPBACK:
-        return f'host {host!r} is not this machine'
-    if origin is not None and urlsplit(origin).netloc != host:
-        return f'origin {origin!r} is foreign: open http://{host} itself'
-    return ''
-
-
-@contextlib.contextmanager
-def _guarded(websocket_server: Any) -> Iterator[None]:
-    """Add request checks to servers started in this context, see :func:`open_server`."""
-    serve = websocket_server.serve
-
-    def guarded(*args: Any, process_request: Callable[..., Any], **options: Any) -> Any:
-        def check(connection: Any, request: Any) -> Any:
-            reason = refusal(request.headers)
-            if reason:
-                return connection.respond(HTTPStatus.FORBIDDEN, f'refused: {reason}\n')
-            return process_request(connection, request)
-
-        alive = {'ping_interval': PING_INTERVAL_S, 'ping_timeout': PING_TIMEOUT_S}
-        return serve(*args, process_request=check, **options, **alive)
-
-    websocket_server.serve = guarded
-    try:
-        yield
-    finally:
-        websocket_server.serve = serve

@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 import pinocchio
 import pytest
+import viser
 import yaml
 from bags import state, text, write
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
@@ -26,6 +27,7 @@ from samples import sample
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray
 from std_srvs.srv import SetBool
+from websockets.sync.client import connect
 
 pytest.importorskip('launch_ros', reason='launch is not installed')
 
@@ -303,7 +305,10 @@ def test_every_scene_can_be_seen(tmp_path, long_bag, name, arguments, topics):
         address = re.search(r'viewer: open (http://\S+)', launch.says('viewer: open', 60.0))[1]
         with urllib.request.urlopen(address) as page:
             assert page.status == 200
-        with Peer(launches, 'onlooker') as onlooker:
+        opened = connect(
+            address.replace('http', 'ws'), subprotocols=[f'viser-v{viser.__version__}']
+        )
+        with opened, Peer(launches, 'onlooker') as onlooker:
             for topic in topics:
                 onlooker.spin_until(lambda t=topic: 'view' in readers(onlooker, t), 40.0, topic)
 

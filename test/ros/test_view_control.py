@@ -22,6 +22,7 @@ from robot_dynamics_ros.ros.node import LATCHED
 from robot_dynamics_ros.ros.view import ArmCommands
 from robot_dynamics_ros.viewing.arm import ArmInstant
 from robot_dynamics_ros.viewing.page import Page
+from robot_dynamics_ros.viewing.server import PageServer
 
 NEWEST = QoSProfile(depth=1)  # queued messages must not be taken as current
 NARROW = 880  # pixels: hardly any scene, so that the page answers at once
@@ -61,33 +62,39 @@ def parameter(peer, name: str, node: str = 'controller'):
     return list(value.double_array_value) or value.double_value
 
 
-def slider(tab: Tab, label: str):
-    """Return the thumb of a slider by its label."""
-    place = tab.page.locator(f'label:has-text("{label}")').first.get_attribute('for')
-    return tab.page.locator(f'[id="{place}"] [role=slider]')
+def field(tab: Tab, name: str):
+    """Return a field by the name of its action."""
+    return tab.page.locator(f'input[data-act="arm/{name}"]')
+
+
+def enter(tab: Tab, name: str, text: str) -> None:
+    field(tab, name).fill(text)
+    field(tab, name).press('Enter')
 
 
 @pytest.mark.slow
-def test_a_slider_changes_the_node_and_a_refusal_says_why(arm, peer, browser):
+def test_a_field_changes_the_node_and_a_refusal_says_why(arm, peer, browser):
+    with Tab(browser, arm.partition('/?')[0], NARROW) as stranger:
+        stranger.reads('refused: open the address that the viewer printed')
     with Tab(browser, arm, NARROW) as tab:
         tab.reads('active: computed_torque')
-        thumb = slider(tab, 'natural frequency')
-        tab.until(lambda: thumb.get_attribute('aria-valuenow') == '10', 'the present gain')
-        thumb.press('ArrowRight')
-        tab.reads('controller: natural_frequency = [10.5]')
-        assert parameter(peer, 'natural_frequency') == [10.5]
-        damping, holds = slider(tab, 'damping ratio'), parameter(peer, 'damping_ratio')
-        damping.press('Home')
-        tab.reads('refused:')
-        tab.reads('with damping_ratio 0 joint 0 is unstable')
-        assert parameter(peer, 'damping_ratio') == holds
-        shown = f'{holds[0]:g}'
-        tab.until(lambda: damping.get_attribute('aria-valuenow') == shown, 'the gain that holds')
-        scale = slider(tab, 'share of the effort limits')
-        scale.press('Home')
+        tab.reads('acts: 10')
+        enter(tab, 'natural_frequency', '10.5')
+        tab.reads('acts: 10.5')
+        assert parameter(peer, 'natural_frequency') == [10.5] * 4
+        holds = parameter(peer, 'damping_ratio')
+        tab.page.get_by_label('all joints').nth(1).click()
+        enter(tab, 'damping_ratio/joint2', f'{1.5 * holds[0]:g}')
+        each = [holds[0], 1.5 * holds[0], holds[0], holds[0]]
+        tab.until(lambda: parameter(peer, 'damping_ratio') == each, 'a gain of one joint')
+        enter(tab, 'damping_ratio/joint2', '0')
+        tab.page.get_by_role('button', name='apply').click()
+        tab.reads('refused: ')
+        tab.reads('with damping_ratio 0 joint 1 is unstable')
+        assert parameter(peer, 'damping_ratio') == each
+        enter(tab, 'controller/effort_scale', '1.5')
         tab.reads('effort_scale')
         assert parameter(peer, 'effort_scale') == 1.0
-        tab.until(lambda: scale.get_attribute('aria-valuenow') == '1', 'what holds')
         assert tab.errors == []
 
 
@@ -100,17 +107,10 @@ def test_a_simulated_arm_is_pushed_and_made_heavier_from_the_page(arm, peer, bro
         peer.spin_until(lambda: states, 10.0, 'states')
         before = np.array(states[-1].position)
         tab.page.get_by_text('simulator', exact=True).first.click()
-        masses = slider(tab, 'masses')
-        tab.until(lambda: masses.get_attribute('aria-valuenow') == '1', 'the masses')
-        # A key pressed while the folder opens is lost, as for a user.
-        tab.until(
-            lambda: parameter(peer, 'mass_factor', 'simulator') > [1.0],
-            'heavier links',
-            lambda: masses.press('ArrowRight'),
-        )
-        force = tab.page.locator('label:has-text("force, N")').locator('xpath=following::input')
-        force.nth(1).fill('20')
-        force.nth(1).press('Enter')
+        enter(tab, 'simulator/mass_factor', '1.2')
+        tab.until(lambda: parameter(peer, 'mass_factor', 'simulator') == [1.2], 'heavier links')
+        enter(tab, 'force', '0 20 0')
+        tab.reads('acts: 0 20 0')
         hold = tab.page.locator('label:text-is("push")').locator('xpath=following::input').first
         hold.click()
         peer.spin_until(lambda: pushes and pushes[-1].wrench.force.y == 20.0, 60.0, 'the push')
@@ -165,7 +165,7 @@ def test_what_a_page_has_begun_ends_with_it(processes, peer):
     states = peer.collect(JointState, '/joint_states')
     pushes = peer.collect(WrenchStamped, '/simulator/push')
     answers = peer.collect(String, '/controller/trajectory_status', LATCHED)
-    page = Page(0, 'test')
+    page = Page(PageServer(0, 'test'))
     view = page.arm('arm')
     view.set_description(read_description(shipped_robot('scara')).xml)
     peer.spin_until(lambda: states, 10.0, 'states')

@@ -24,8 +24,9 @@ from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.spatial.rotation import quaternion_xyzw
 from robot_dynamics_ros.viewing.arm import ArmInstant, ContactFlash, LinkTree, by_origin
 from robot_dynamics_ros.viewing.arm_scene import limit_colour
-from robot_dynamics_ros.viewing.controls import add_stop
-from robot_dynamics_ros.viewing.page import Page, open_server, refusal
+from robot_dynamics_ros.viewing.fields import Field, read_numbers
+from robot_dynamics_ros.viewing.page import Page
+from robot_dynamics_ros.viewing.server import PageServer, refusal
 
 BAR = '<visual><origin xyz="0.15 0 0"/><geometry><box size="0.3 0.02 0.02"/></geometry></visual>'
 
@@ -44,7 +45,7 @@ def planar_arm(*names: str) -> str:
 @pytest.fixture
 def page():
     """Yield a page on a free port."""
-    opened = Page(0, 'test')
+    opened = Page(PageServer(0, 'test'))
     yield opened
     opened.close()
 
@@ -78,7 +79,7 @@ def await_tool(tab: Tab, page: Page, first: float, second: float) -> None:
 def test_the_tool_is_seen_where_the_joint_positions_put_it(page, browser):
     arm = page.arm('planar')
     arm.set_description(planar_arm('first', 'second'))
-    with Tab(browser, page.address) as tab:
+    with Tab(browser, page.web.address) as tab:
         tab.reads('first')
         for first, second in ((0.3, 0.4), (0.9, -0.7)):
             now = ArmInstant(time=first, position={'first': first, 'second': second})
@@ -92,13 +93,14 @@ def test_the_tool_is_seen_where_the_joint_positions_put_it(page, browser):
 def test_a_browser_that_is_heard_late_looks_where_the_others_do(monkeypatch):
     connected = []
     monkeypatch.setattr(viser.ViserServer, 'on_client_connect', lambda _, f: connected.append(f))
-    page = Page(0, 'test')
+    page = Page(PageServer(0, 'test'))
     first, chosen = page.server.initial_camera.position, np.array([1.0, 2.0, 3.0])
     page.look_at(np.array([0.0, 1.0, 0.5]), 0.4)
     camera = page.server.initial_camera
     cameras = [SimpleNamespace(position=x, look_at=np.zeros(3)) for x in (first, chosen)]
     for seen in cameras:
-        connected[-1](SimpleNamespace(camera=seen))
+        gui = SimpleNamespace(add_html=lambda _: None)
+        connected[-1](SimpleNamespace(camera=seen, gui=gui, client_id=0))
     page.close()
     np.testing.assert_array_equal(cameras[0].position, camera.position)
     np.testing.assert_array_equal(cameras[0].look_at, [0.0, 1.0, 0.5])
@@ -114,7 +116,7 @@ def test_what_a_description_says_is_text_and_nothing_else(page, browser):
     now = ArmInstant(status={'level': 'ok', 'message': '<script>document.title=2</script>'})
     arm.show(now)
     arm.write(now)
-    with Tab(browser, page.address) as tab:
+    with Tab(browser, page.web.address) as tab:
         tab.reads('<img src=x onerror=document.title=1>')
         tab.reads('<script>document.title=2</script>')
         assert tab.page.title() not in ('1', '2')
@@ -132,7 +134,7 @@ def test_what_cannot_be_shown_is_said(page, browser):
     unknown = ArmInstant(time=1.0, position={f'j{k}': math.nan for k in range(60)})
     many.show(unknown)
     many.write(unknown)
-    with Tab(browser, page.address) as tab:
+    with Tab(browser, page.web.address) as tab:
         for text in (
             'waiting for the description',
             'malformed XML',
@@ -149,7 +151,7 @@ def test_what_cannot_be_shown_is_said(page, browser):
 def test_the_end_of_a_page_is_noticed(page, browser):
     gone = []
     page.server.on_client_disconnect(gone.append)
-    with Tab(browser, page.address) as tab:
+    with Tab(browser, page.web.address) as tab:
         tab.until(page.server.get_clients, 'a client')
         assert gone == []
         tab.close()
@@ -159,28 +161,81 @@ def test_the_end_of_a_page_is_noticed(page, browser):
     assert len(gone) == 1
 
 
-def test_no_page_has_a_stop_that_is_not_heard(page, monkeypatch):
-    connected = []
-    monkeypatch.setattr(page.server, 'on_client_connect', connected.append)
-    monkeypatch.setattr(page.server.gui, 'add_button', None)  # that of all pages
-    add_stop(page, lambda: None)
-    assert len(connected) == 1
+SIZES = ((1600, 1000), (1100, 800), (760, 420), (390, 640))  # pixels, the last ones of phones
 
 
 @pytest.mark.slow
-def test_stop_is_offered_once_a_click_is_heard(page, browser):
+def test_stop_and_hold_are_on_the_screen_at_every_size_and_scroll_position(page, browser):
     pressed = []
-    add_stop(page, lambda: pressed.append(True))
-    with Tab(browser, page.address) as tab:
-        tab.reads('STOP')
-        assert page.server.get_clients()
-        tab.page.get_by_role('button', name='STOP').evaluate('element => element.click()')
-        tab.until(lambda: pressed, 'the stop')
-    assert pressed == [True]
+    for name in ('stop', 'hold'):
+        page.web.actions[name] = lambda _, __, name=name: pressed.append(name) or 'sent'
+    arm = page.arm('many')
+    arm.set_description(planar_arm(*(f'j{k}' for k in range(60))))
+    with Tab(browser, page.web.address) as tab:
+        tab.reads('j59')
+        for width, height in SIZES:
+            tab.page.set_viewport_size({'width': width, 'height': height})
+            tab.page.mouse.move(width - 100, height / 2.0)
+            tab.page.mouse.wheel(0, 5000)
+            for label in ('STOP', 'hold'):
+                button = tab.page.get_by_role('button', name=label)
+                box = button.bounding_box()
+                assert 0.0 <= box['x'] <= width - box['width'], (width, height)
+                assert 0.0 <= box['y'] <= height - box['height'], (width, height)
+                tab.page.mouse.click(box['x'] + box['width'] / 2, box['y'] + box['height'] / 2)
+            tab.until(lambda: pressed == ['stop', 'hold'], f'stop and hold at {width}x{height}')
+            pressed.clear()
+        page.close()
+        tab.page.get_by_role('button', name='STOP').click()
+        tab.reads('the viewer does not answer')
+
+
+@pytest.mark.slow
+def test_a_number_is_sent_when_it_is_entered_and_only_if_it_is_one(page, browser):
+    sent, replies = [], []
+
+    def send(_client, value, reply) -> None:
+        sent.append(value)
+        replies.append(reply)
+
+    number = Field(page, 'gain', 'gain', lambda text: read_numbers(text, 1)[0], send, asks=True)
+    number.show(10.0)
+    with Tab(browser, page.web.address) as tab:
+        field = tab.page.locator('input[data-act="gain"]')
+        field.wait_for()
+        tab.reads('acts: 10')
+        for wrong in ('0,5', '12,15,20,30', '1 2', 'ten', '1e', 'nan'):
+            field.fill(wrong)
+            field.press('Enter')
+            tab.reads(f"'{wrong}' is not a number" if wrong != '1 2' else '1 expected, 2 given')
+            assert field.input_value() == wrong
+        field.fill('')
+        field.press_sequentially('12.5')
+        assert sent == []
+        field.press('Tab')  # leaves it
+        tab.reads('pending: 12.5')
+        assert sent == [12.5]
+        replies.pop()(False, 'too much')
+        tab.reads('refused: too much')
+        field.fill('11')  # the next one after a refusal
+        field.press('Enter')
+        tab.until(lambda: sent == [12.5, 11.0], 'a second value')
+        replies.pop()(True, '')
+        tab.reads('acts: 11')
+        field.fill('25')
+        field.press('Enter')
+        tab.reads('25: far from 11')
+        assert sent == [12.5, 11.0]
+        tab.page.get_by_role('button', name='apply').click()
+        tab.until(lambda: sent[2:] == [25.0], 'the confirmed value')
+        replies.pop()(True, '')
+        tab.page.get_by_role('button', name='undo: 11').click()
+        tab.until(lambda: sent[3:] == [11.0], 'the value before')
+        assert tab.errors == []
 
 
 def test_only_the_own_page_is_answered(page):
-    own = page.address
+    own = page.web.address
     url = own.replace('http', 'ws')
     protocol = [f'viser-v{viser.__version__}']
     with connect(url, origin=own, subprotocols=protocol) as accepted:
@@ -193,6 +248,56 @@ def test_only_the_own_page_is_answered(page):
         urllib.request.urlopen(request)
 
 
+def answered(url: str, **headers: str) -> tuple[int, str]:
+    """Return status and cookie of a request."""
+    request = urllib.request.Request(
+        url, headers={k.replace('_', '-'): x for k, x in headers.items()}
+    )
+    try:
+        with urllib.request.urlopen(request) as response:
+            return response.status, response.headers.get('Set-Cookie', '')
+    except urllib.error.HTTPError as error:
+        return error.code, ''
+
+
+@pytest.mark.parametrize('host', ['127.0.0.1', '0.0.0.0'])
+def test_who_may_command_or_comes_from_afar_knows_the_token(host):
+    web = PageServer(0, 'test', host, guarded=host == '127.0.0.1')
+    done = []
+    web.actions['stop'] = lambda *_: done.append(True) or 'sent'
+    base = web.address.partition('/?')[0]
+    assert answered(base)[0] == 403
+    assert answered(f'{base}/?token=x')[0] == 403
+    status, cookie = answered(web.address)
+    assert status == 200
+    assert 'SameSite=Strict' in cookie
+    kept = {'Cookie': cookie.partition(';')[0]}
+    action = f'{base}/act?name=stop&value=&client='
+    assert answered(action, X_Viewer='1')[0] == 403  # without a token
+    assert answered(action, **kept)[0] == 403  # as another page of this machine could send it
+    assert done == []
+    assert answered(action, X_Viewer='1', **kept)[0] == 200
+    assert done == [True]
+    socket, protocol = base.replace('http', 'ws'), [f'viser-v{viser.__version__}']
+    with pytest.raises(InvalidStatus, match='403'):
+        connect(socket, subprotocols=protocol)
+    connect(socket, subprotocols=protocol, additional_headers=kept).close()
+    web.viser.stop()
+
+
+def test_a_name_from_afar_may_not_stand_for_this_machine():
+    assert refusal({'Host': '192.168.0.7:8080'}, '0.0.0.0') == ''
+    assert refusal({'Host': 'robot:8080'}, 'robot') == ''
+    assert 'evil.example' in refusal({'Host': 'evil.example:8080'}, '0.0.0.0')
+    assert '192.168.0.7' in refusal({'Host': '192.168.0.7:8080'})
+    assert 'foreign' in refusal({'Host': '10.0.0.1:1', 'Origin': 'http://10.0.0.2:1'}, '0.0.0.0')
+
+
+def test_a_port_in_use_is_refused(page):
+    with pytest.raises(ConfigurationError, match='Address already in use'):
+        PageServer(page.server.get_port(), 'second')
+
+
 @pytest.mark.parametrize('host', ['127.0.0.1:8080', 'localhost:9000', '[::1]:8080'])
 def test_a_tunnel_may_use_any_port(host):
     assert refusal({'Host': host, 'Origin': f'http://{host}'}) == ''
@@ -201,7 +306,7 @@ def test_a_tunnel_may_use_any_port(host):
 
 def test_a_port_that_is_none_is_refused():
     with pytest.raises(ConfigurationError, match='from 0 to 65535'):
-        open_server(70_000, 'x')
+        PageServer(70_000, 'x')
 
 
 def test_only_poses_that_changed_are_sent(page, monkeypatch):

@@ -1,0 +1,225 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fields and buttons of the page that its script sends: a value at once, never each keystroke."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from functools import partial
+from html import escape
+from threading import Thread
+from typing import Any
+
+#: Reports the result of a command, later: whether it was accepted, and a message.
+Reply = Callable[[bool, str], None]
+
+RED, GREEN, GREY = '#c0392b', '#2e9e5b', '#868e96'
+_NUMBER = re.compile(r'[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?')
+_ROW = (
+    '<div style="display:flex;gap:.5em;align-items:baseline;font-size:.8em;padding:.15em .9em">'
+    '<span style="flex:0 0 36%;overflow-wrap:anywhere">{label}</span>{control}'
+    '<span data-note style="flex:1;color:{colour};overflow-wrap:anywhere">{note}</span>'
+    '{buttons}</div>'
+)
+_INPUT = (
+    '<input data-act="{name}" placeholder="{hint}" title="sent on Enter or on leaving" {off}'
+    ' style="width:6.5em;font:inherit;background:transparent;border:1px solid #adb5bd">'
+)
+_BUTTON = (
+    '<button data-act="{name}" {off} style="font:inherit;cursor:pointer;border-radius:4px;'
+    'padding:.2em .7em;border:1px solid #adb5bd;{dress}">{label}</button>'
+)
+_PRIMARY = 'background:#26547c;color:#fff;font-weight:600'
+
+
+def read_numbers(text: str, count: int) -> list[float]:
+    """Return the numbers of a text.
+
+    Raises:
+        ValueError: There is another number of them, or something else.
+    """
+    words = text.split()
+    for word in words:
+        if _NUMBER.fullmatch(word) is None:
+            raise ValueError(f'{word!r} is not a number: write 0.5, several with spaces between')
+    if len(words) != count:
+        raise ValueError(f'{count} expected, {len(words)} given')
+    return [float(word) for word in words]
+
+
+def shown(value: Any) -> str:
+    """Return a value as text: numbers with spaces between."""
+    if isinstance(value, (list, tuple)):
+        return ' '.join(map(shown, value))
+    return f'{value:g}' if isinstance(value, float) else str(value)
+
+
+class FieldRow:
+    """A row of the page: a label, a control and a note, which the server may change.
+
+    Args:
+        page: The page.
+        name: Name of its action, unique on the page.
+        label: Label.
+    """
+
+    def __init__(self, page: Any, name: str, label: str) -> None:
+        self._name, self._label, self._enabled = name, label, True
+        self._note, self._colour = '', GREY
+        self._html = page.server.gui.add_html('')
+
+    def enable(self, on: bool) -> None:
+        """Accept input, or not."""
+        if on != self._enabled:
+            self._enabled = on
+            self._draw()
+
+    def note(self, text: str, colour: str = GREY) -> None:
+        """Show a text beside the control."""
+        if (text, colour) != (self._note, self._colour):
+            self._note, self._colour = text, colour
+            self._draw()
+
+    def set_visible(self, on: bool) -> None:
+        """Show or hide the row."""
+        self._html.visible = on
+
+    def _draw(self) -> None:
+        content = _ROW.format(
+            label=escape(self._label),
+            control=self._control(),
+            note=escape(self._note),
+            colour=self._colour,
+            buttons=self._buttons(),
+        )
+        if self._html.content != content:
+            self._html.content = content
+
+    def _control(self) -> str:
+        return ''
+
+    def _buttons(self) -> str:
+        return ''
+
+    @property
+    def _off(self) -> str:
+        return '' if self._enabled else 'disabled'
+
+    def _button(self, name: str, label: str, dress: str = '') -> str:
+        return _BUTTON.format(name=escape(name), label=escape(label), off=self._off, dress=dress)
+
+
+class Button(FieldRow):
+    """A button with the answer beside it.
+
+    Args:
+        page, name, label: See :class:`FieldRow`; the label is that of the button.
+        act: Called with the client's number and the reply.
+        primary: Whether it is the main button of its group.
+    """
+
+    def __init__(
+        self, page: Any, name: str, label: str, act: Callable[[int, Reply], None],
+        *, primary: bool = False,
+    ) -> None:  # fmt: skip
+        super().__init__(page, name, '')
+        self._text, self._dress = label, _PRIMARY * primary
+        page.web.actions[name] = partial(self._press, act)
+        self._draw()
+
+    def _press(self, act: Callable[[int, Reply], None], client: int, _: str) -> str:
+        self.note('\u2026')
+        Thread(target=act, args=(client, self.reply), daemon=True).start()
+        return 'sent'
+
+    def reply(self, accepted: bool, text: str) -> None:
+        """Show an answer."""
+        self.note(text if accepted else f'refused: {text}', GREEN if accepted else RED)
+
+    def _control(self) -> str:
+        return self._button(self._name, self._text, self._dress)
+
+
+class Field(FieldRow):
+    """A field for a value; beside it what acts, is pending, was refused, or can be undone.
+
+    Args:
+        page, name, label: See :class:`FieldRow`.
+        read: Converts a text to a value; raises ValueError.
+        send: Called with the client's number, a value and the reply.
+        word: What the present value is called.
+        asks: Whether numbers below half or above twice the present ones need a confirmation.
+    """
+
+    def __init__(
+        self,
+        page: Any,
+        name: str,
+        label: str,
+        read: Callable[[str], Any],
+        send: Callable[[int, Any, Reply], None],
+        *,
+        word: str = 'acts',
+        asks: bool = False,
+    ) -> None:
+        super().__init__(page, name, label)
+        self.value: Any = None
+        self._read, self._send, self._word, self._asks = read, send, word, asks
+        self._asked: Any = None
+        self._before: Any = None
+        actions = page.web.actions
+        actions[name] = self._enter
+        actions[f'{name}/apply'] = lambda client, _: self._request(client, self._asked)
+        actions[f'{name}/undo'] = lambda client, _: self._request(client, self._before)
+        self._draw()
+
+    def show(self, value: Any) -> None:
+        """Show the present value."""
+        if value != self.value:
+            self.value = value
+            self._note = ''
+            self._draw()
+
+    def _enter(self, client: int, text: str) -> str:
+        value = self._read(text)
+        if self._asks and self.value is not None and _differ_much(value, self.value):
+            self._asked = value
+            self.note(f'{shown(value)}: far from {shown(self.value)}')
+            return 'asked'
+        return self._request(client, value)
+
+    def _request(self, client: int, value: Any) -> str:
+        self._asked, before = None, self.value
+        self._note = ''
+        self.note(f'pending: {shown(value)}')
+
+        def reply(accepted: bool, text: str) -> None:
+            if accepted:
+                self._before, self.value, self._note = before, value, ''
+                self._draw()
+            else:
+                self.note(f'refused: {text}', RED)
+
+        self._send(client, value, reply)
+        return 'sent'
+
+    def _draw(self) -> None:
+        if not self._note and self.value is not None:
+            self._note, self._colour = f'{self._word}: {shown(self.value)}', GREY
+        super()._draw()
+
+    def _control(self) -> str:
+        return _INPUT.format(name=escape(self._name), hint='', off=self._off)
+
+    def _buttons(self) -> str:
+        if self._asked is not None:
+            return self._button(f'{self._name}/apply', 'apply')
+        if self._before is not None and self._before != self.value:
+            return self._button(f'{self._name}/undo', f'undo: {shown(self._before)}')
+        return ''
+
+
+def _differ_much(new: Any, present: Any) -> bool:
+    """Return whether a number is below half or above twice the present one."""
+    pairs = zip(*(x if isinstance(x, Sequence) else [x] for x in (new, present)), strict=False)
+    return any(not 0.5 * abs(old) <= abs(now) <= 2.0 * abs(old) for now, old in pairs)
