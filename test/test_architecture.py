@@ -63,7 +63,7 @@ ALLOWED_IN = {
     'llvmlite': ('symbolic/llvm_functions.py', 'symbolic/machine_code.py'),
     'sympy': 'symbolic/',
     'viser': 'viewing/',
-    'websockets': 'viewing/page.py',
+    'websockets': 'viewing/server.py',
 }
 ROS = {'rclpy', 'launch', 'launch_ros', 'launch_testing', 'ament_index_python', 'tf2_ros'}
 ROS_ENDINGS = ('_msgs', '_srvs', '_interfaces', '_actions')

@@ -105,12 +105,19 @@ def _safety(session: ControllerSession) -> dict[str, Any]:
     }
     return {
         'law': loop.law.name,
-        'following': 'trajectory' if loop.generator.moving else 'hold',
+        'following': _followed(session),
         **loop.law.status(),
         **session.contact.status(),
         **{key: value or 'none' for key, value in listed.items()},
         **refused,
     }
+
+
+def _followed(session: Any) -> str:
+    if session.mode is SessionMode.INACTIVE:
+        return 'nothing'
+    moving = session.mode is SessionMode.FOLLOWING and session.loop.generator.moving
+    return 'trajectory' if moving else 'hold'
 
 
 def _loss_of_control(session: ControllerSession, missed: float) -> tuple[str, str]:

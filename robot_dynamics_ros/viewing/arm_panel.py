@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
@@ -35,11 +36,12 @@ _SUMMARY = {
 }
 _BLOCK = 'font-size:.8em;padding:.25em .9em;font-variant-numeric:tabular-nums'
 _FAINT = 'opacity:.6'
+_LIST = f'{_BLOCK};max-height:12em;overflow-y:auto'
 _MAX_CURVES, _MAX_SAMPLES = len(PALETTE), 400  # of a plot
 _PADDING = (10, 10, 0, 0)  # pixels: top, right, bottom, left
 #: Status keys whose changes are listed as events, and the number of events kept.
-_EVENTS = ('message', 'trajectory', 'alarm', 'saturated', 'last_contact')
-_MAX_EVENTS = 8
+_EVENTS = ('message', 'trajectory', 'last_contact')
+_MAX_EVENTS = 200
 _AT_LIMIT, _NEARLY = '#d72828', 0.98  # colour of an effort at its limit, from this share on
 
 
@@ -51,16 +53,19 @@ class Plot:
         container: Where to draw it.
         title: Title with the unit.
         scale: Factor from SI units to the plotted unit.
+        order: Place among the plots.
     """
 
-    def __init__(self, gui: Any, container: Any, title: str, scale: float = 1.0) -> None:
+    def __init__(self, gui: Any, container: Any, title: str, scale: float, order: float) -> None:
         self._gui, self._container, self._title, self._scale = gui, container, title, scale
+        self._order = order
         self._handle: Any = None
         self._names: list[str] = []
 
     def show(self, rows: Sequence[tuple[float, Numbers]]) -> None:
         """Draw values at times, s; the curves are those of the last row."""
-        names = list(rows[-1][1])[:_MAX_CURVES] if rows else []
+        every = list(rows[-1][1]) if rows else []
+        names, left_out = every[:_MAX_CURVES], ', '.join(every[_MAX_CURVES:])
         alike = [row for row in rows if list(row[1])[:_MAX_CURVES] == names]
         if len(alike) < 2:
             return
@@ -79,12 +84,13 @@ class Plot:
         with self._container:
             self._handle = self._gui.add_uplot(
                 columns,
-                ({'label': 't (s)'}, *curves),
-                title=self._title,
+                ({'label': 'seconds since the start'}, *curves),
+                title=f'{self._title}; left out: {left_out}' if left_out else self._title,
                 scales={'x': {'time': False}},
                 height=190,
                 padding=_PADDING,
                 legend={'show': True},
+                order=self._order,
             )
 
 
@@ -109,13 +115,15 @@ class ArmPanel:
             self._history = gui.add_html('')
             with gui.add_folder('diagnostics', expand_by_default=False):
                 self._diagnostics = gui.add_html('')
+        self._start = math.nan
         self._last_status: dict[str, str] = {}
-        self._events: deque[str] = deque(maxlen=_MAX_EVENTS)
+        self._active: dict[str, str] = {}  # conditions
+        self._events: deque[tuple[str, str]] = deque(maxlen=_MAX_EVENTS)
         self._plots = {
-            'error': Plot(gui, plots, 'tracking error (mrad or mm)', 1e3),
-            'f': Plot(gui, plots, 'f of the program (mm or mrad)', 1e3),
-            'effort': Plot(gui, plots, 'effort (% of the limit)', 100.0),
-            'sigma_min': Plot(gui, plots, 'smallest singular value'),
+            'error': Plot(gui, plots, 'tracking error (mrad or mm)', 1e3, 1.0),
+            'f': Plot(gui, plots, 'f of the program (mm or mrad)', 1e3, 2.0),
+            'effort': Plot(gui, plots, 'effort (% of the limit)', 100.0, 3.0),
+            'sigma_min': Plot(gui, plots, 'smallest singular value', 1.0, 4.0),
         }
 
     def list_joints(self, joints: dict[str, Joint]) -> None:
@@ -130,25 +138,39 @@ class ArmPanel:
             return
         if self._rows and now.time < self._rows[-1][0]:
             self._rows.clear()
+        if not self._rows:
+            self._start = now.time
         if not self._rows or now.time > self._rows[-1][0]:
             self._rows.append((now.time, self._plotted(now)))
 
     def show(self, now: ArmInstant) -> None:
         """Write state, joints and events."""
-        for key, text in {**now.status, 'alarm': now.alarm}.items():
-            if key in _EVENTS and text not in ('', 'none') and self._last_status.get(key) != text:
-                time = '' if math.isnan(now.time) else f'{now.time:.2f} s: '
-                self._events.append(f'{time}{text}')
-            self._last_status[key] = text
-        self._state.content = state_html(now)
+        seconds = now.time - self._start
+        self._list_events(now, '' if math.isnan(seconds) else f'{seconds:.2f} s: ')
+        self._state.content = state_html(now, seconds)
         self._history.content = events_html(self._events)
         self._diagnostics.content = diagnostics_html(now.status)
         self._bars.content = joints_html(self.joints, now)
 
+    def _list_events(self, now: ArmInstant, time: str) -> None:
+        """List changes, and the start and the end of the conditions of an instant."""
+        stale = 'stale' in now.status
+        lasting = {'alarm': now.alarm, 'stale': now.status['message'] if stale else ''}
+        for key, text in lasting.items():
+            before = self._active.get(key, '')
+            self._active[key] = text and (before or re.sub(r' for \d+ s$', '', text))
+            if bool(before) != bool(text):
+                self._events.append((time, self._active[key] or f'over: {before}'))
+        for key in () if stale else _EVENTS:
+            text = now.status.get(key, '')
+            if text not in ('', 'none', self._last_status.get(key)):
+                self._events.append((time, text))
+                self._last_status[key] = text
+
     def draw(self) -> None:
         """Draw the plots."""
         for key, plot in self._plots.items():
-            plot.show([(time, values[key]) for time, values in self._rows if values[key]])
+            plot.show([(t - self._start, values[key]) for t, values in self._rows if values[key]])
 
     def _plotted(self, now: ArmInstant) -> dict[str, Numbers]:
         """Return the quantities of each plot at an instant."""
@@ -167,13 +189,13 @@ def effort_limit(joint: Joint) -> float:
     return limit if limit is not None and math.isfinite(limit) else 0.0
 
 
-def state_html(now: ArmInstant) -> str:
-    """Return a summary of the controller state as HTML."""
+def state_html(now: ArmInstant, seconds: float) -> str:
+    """Return a summary of the controller state, s since the start, as HTML."""
     status = now.status
     message = status.get('message', 'no controller status received yet')
     colour = _LEVEL_COLOURS.get(status.get('level', ''), _LEVEL_COLOURS[''])
     alarm = f'<div style="color:#c0392b;font-weight:600">{escape(now.alarm)}</div>'
-    time = '' if math.isnan(now.time) else f'<span style="float:right">t = {now.time:.2f} s</span>'
+    time = '' if math.isnan(seconds) else f'<span style="float:right">t = {seconds:.2f} s</span>'
     known = {key: value for key, value in status.items() if value not in ('none', '')}
     rows = [(label, f'{known[k]}{unit}') for k, (label, unit) in _SUMMARY.items() if k in known]
     return (
@@ -198,12 +220,10 @@ def _table(rows: Iterable[tuple[str, str]]) -> str:
     return f'<table style="border-spacing:0;line-height:1.5">{lines}</table>'
 
 
-def events_html(events: Iterable[str]) -> str:
+def events_html(events: Iterable[tuple[str, str]]) -> str:
     """Return events as HTML, newest first."""
-    lines = ''.join(f'<div>{escape(text)}</div>' for text in reversed(list(events)))
-    return (
-        f'<div style="{_BLOCK}"><div style="{_FAINT}">events</div>{lines}</div>' if lines else ''
-    )
+    lines = [f'<div>{time}{escape(text)}</div>' for time, text in events]
+    return f'<div style="{_LIST}">events{"".join(lines[::-1])}</div>'
 
 
 def joints_html(joints: dict[str, Joint], now: ArmInstant) -> str:

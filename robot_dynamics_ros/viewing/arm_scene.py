@@ -24,7 +24,7 @@ REFERENCE_COLOUR: Rgb = (30, 130, 230)
 _GHOST_OPACITY = 0.3
 _NEAR: Rgb = (245, 170, 30)
 _AT_LIMIT: Rgb = (215, 40, 40)
-_UNKNOWN: Rgb = (150, 70, 200)
+_UNKNOWN: Rgb = (20, 20, 20)  # can be told from red under the blue ghost
 _TOUCHED: Rgb = (255, 225, 0)
 #: Colours of the forces on an arm, by kind.
 FORCE_COLOURS: dict[str, Rgb] = {'external': (200, 60, 30), 'push': (240, 150, 20)}
@@ -119,6 +119,11 @@ class ArmScene:
         """Send changed paths to the browsers."""
         self.trail.send()
         self.reference_trail.send()
+
+    def clear_trails(self) -> None:
+        """Begin the paths anew."""
+        self.trail.clear()
+        self.reference_trail.clear()
 
     def remove(self) -> None:
         """Remove the arm from the scene."""
@@ -262,11 +267,15 @@ class Trail:
             self._points = [*self._points[-_MAX_TRAIL:], point]
             self._changed = True
 
+    def clear(self) -> None:
+        """Forget the path."""
+        self._points, self._changed = [], True
+
     def send(self) -> None:
         """Send the line if it changed."""
         if not self._changed:
             return
-        self._changed, last = False, self._points[-1]
+        self._changed, last = False, self._points[-1] if self._points else np.zeros(3)
         line = np.array([*self._points, *(_MAX_TRAIL + 1 - len(self._points)) * [last]])
         self._line.points = np.stack([line[:-1], line[1:]], axis=1)
 

@@ -30,8 +30,6 @@ _MISMATCH = {
 }
 _COM_SHIFT = 'com_shift'
 
-Send = Callable[[Mapping[str, Any], Reply], None]
-
 
 def _one(text: str) -> float:
     return read_numbers(text, 1)[0]
@@ -76,14 +74,12 @@ class JointParameter:
         """Show the present values, one for each joint or one for all."""
         count = len(self.rows)
         self._values = values = list(values) * count if len(values) == 1 else list(values)
-        if len(values) != count:
-            return
         equal = len(set(values)) <= 1
         if not equal and self._together.value:
             self._together.value = False
             self._arrange()
         self._all.show(values[0] if equal else values)
-        for row, value in zip(self.rows, values, strict=True):
+        for row, value in zip(self.rows, values, strict=False):
             row.show(value)
 
     def enable(self, on: bool) -> None:
@@ -92,9 +88,9 @@ class JointParameter:
             row.enable(on)
 
     def _arrange(self) -> None:
-        self._all.set_visible(self._together.value)
+        self._all.html.visible = self._together.value
         for row in self.rows:
-            row.set_visible(not self._together.value)
+            row.html.visible = not self._together.value
 
     def _send_all(self, _: int, value: float, reply: Reply) -> None:
         self._send([value] * len(self.rows), reply)

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from html import escape
 from threading import Thread
@@ -57,6 +57,9 @@ def shown(value: Any) -> str:
 class FieldRow:
     """A row of the page: a label, a control and a note, which the server may change.
 
+    Attributes:
+        html: What shows it.
+
     Args:
         page: The page.
         name: Name of its action, unique on the page.
@@ -66,7 +69,7 @@ class FieldRow:
     def __init__(self, page: Any, name: str, label: str) -> None:
         self._name, self._label, self._enabled = name, label, True
         self._note, self._colour = '', GREY
-        self._html = page.server.gui.add_html('')
+        self.html = page.server.gui.add_html('')
 
     def enable(self, on: bool) -> None:
         """Accept input, or not."""
@@ -80,10 +83,6 @@ class FieldRow:
             self._note, self._colour = text, colour
             self._draw()
 
-    def set_visible(self, on: bool) -> None:
-        """Show or hide the row."""
-        self._html.visible = on
-
     def _draw(self) -> None:
         content = _ROW.format(
             label=escape(self._label),
@@ -92,8 +91,8 @@ class FieldRow:
             colour=self._colour,
             buttons=self._buttons(),
         )
-        if self._html.content != content:
-            self._html.content = content
+        if self.html.content != content:
+            self.html.content = content
 
     def _control(self) -> str:
         return ''
@@ -182,7 +181,8 @@ class Field(FieldRow):
 
     def _enter(self, client: int, text: str) -> str:
         value = self._read(text)
-        if self._asks and self.value is not None and _differ_much(value, self.value):
+        present = self.value if self._asks and isinstance(self.value, float) else 0.0
+        if present and not 0.5 <= value / present <= 2.0:
             self._asked = value
             self.note(f'{shown(value)}: far from {shown(self.value)}')
             return 'asked'
@@ -217,9 +217,3 @@ class Field(FieldRow):
         if self._before is not None and self._before != self.value:
             return self._button(f'{self._name}/undo', f'undo: {shown(self._before)}')
         return ''
-
-
-def _differ_much(new: Any, present: Any) -> bool:
-    """Return whether a number is below half or above twice the present one."""
-    pairs = zip(*(x if isinstance(x, Sequence) else [x] for x in (new, present)), strict=False)
-    return any(not 0.5 * abs(old) <= abs(now) <= 2.0 * abs(old) for now, old in pairs)

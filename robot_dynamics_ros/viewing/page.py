@@ -21,6 +21,7 @@ from robot_dynamics_ros.viewing.program_scene import ProgramScene, read_program
 from robot_dynamics_ros.viewing.server import PageServer
 
 _MAX_REMARKS = 5
+_PAUSE_S = 1.0  # of the states, after which the paths of the tool begin anew
 _PANEL_WIDTH = 380  # pixels, so that the arm keeps half of a small screen
 _CAMERA_DIRECTION = (0.6, -0.65, 0.45)  # direction from an arm to the camera
 
@@ -49,7 +50,7 @@ class ArmView:
         self.scene: ArmScene | None = None
         self.program: ProgramScene | None = None
         self._drawn_program: Any = None
-        self._in_view = False
+        self._in_view, self._shown_at = False, math.nan
         self.set_message('waiting for the description of the arm')
 
     def set_message(self, text: str) -> None:
@@ -113,6 +114,9 @@ class ArmView:
         """Move the arm to an instant."""
         self.position.update((k, x) for k, x in now.position.items() if math.isfinite(x))
         if self.scene is not None:
+            if abs(now.time - self._shown_at) > _PAUSE_S:  # also after a restart
+                self.scene.clear_trails()
+            self._shown_at = now.time
             self.scene.show(now, self.position)
             if now.position and not self._in_view:
                 self._in_view = True
@@ -165,6 +169,8 @@ class Page:
         self.look_at(np.array([0.0, 0.0, 0.3]), 0.6)
         gui.main_panel.dock_right()
         gui.main_panel.set_width(_PANEL_WIDTH)
+        clear = gui.add_button('clear the trails', order=9e9)
+        clear.on_click(lambda _: self._clear_trails())
         self.plots = gui.add_panel()
         self.plots.dock_left()
         self.plots.set_width(_PANEL_WIDTH)
@@ -183,6 +189,11 @@ class Page:
         if name not in self.arms:
             self.arms[name] = ArmView(self, _path(name), len(self.arms))
         return self.arms[name]
+
+    def _clear_trails(self) -> None:
+        for arm in self.arms.values():
+            if arm.scene is not None:
+                arm.scene.clear_trails()
 
     def look_at_arms(self) -> None:
         """Point the camera of every browser at all arms with known positions."""

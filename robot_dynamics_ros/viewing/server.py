@@ -11,8 +11,8 @@ from __future__ import annotations
 import contextlib
 import gzip
 import io
-import ipaddress
 import logging
+import re
 import secrets
 from collections.abc import Callable, Iterator, Mapping
 from http import HTTPStatus
@@ -27,6 +27,8 @@ HOST = '127.0.0.1'
 LOOPBACK = (HOST, 'localhost', '::1')
 #: Interval of pings, and time without a response after which a page is disconnected, s.
 PING_INTERVAL_S, PING_TIMEOUT_S = 0.5, 1.5
+#: An address of version 4 or 6, which is no name.
+_ADDRESS = re.compile(r'[\d.]+|[\da-f]*:[\da-f:.]*')
 _SCRIPT, _ACTION, _HEADER = '/page.js', '/act', 'X-Viewer'
 _TAG = f'<script src="{_SCRIPT}" data-buttons="{{}}" defer></script></head>'
 #: Actions with a button that is always on the screen.
@@ -193,16 +195,8 @@ def refusal(headers: Mapping[str, str], host: str = HOST) -> str:
     """
     named, origin = headers.get('Host', ''), headers.get('Origin')
     name = urlsplit(f'//{named}').hostname or ''
-    if name not in (*LOOPBACK, host) and (host in LOOPBACK or not _is_address(name)):
+    if name not in (*LOOPBACK, host) and (host in LOOPBACK or not _ADDRESS.fullmatch(name)):
         return f'host {named!r} is not this machine'
     if origin is not None and urlsplit(origin).netloc != named:
         return f'origin {origin!r} is foreign: open http://{named} itself'
     return ''
-
-
-def _is_address(name: str) -> bool:
-    try:
-        ipaddress.ip_address(name)
-    except ValueError:
-        return False
-    return True

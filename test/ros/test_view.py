@@ -126,15 +126,20 @@ def test_streams_are_subscribed_to_only_while_there_is_a_page(processes, peer):
 def test_a_controller_that_dies_and_returns_is_seen(processes, browser):
     given = {'robot': 'scara', 'autostart': True, 'diagnostics_period_s': 0.2}
     processes.start('simulator', {'robot': 'scara', 'mode': 'real_time'})
-    viewer = processes.start('view', {'port': 0})
+    viewer = processes.start('view', {'port': 0, 'control': True})
     controller = processes.start('controller', given)
     with Tab(browser, address(viewer)) as tab:
         tab.reads('active: computed_torque')
         tab.reads('gravity')  # an origin of the efforts
+        switch = tab.page.get_by_role('button', name='activate', exact=True)
+        tab.until(switch.is_enabled, 'a button of a living controller')
         controller.kill()
         tab.reads('no diagnostics from controller for')
+        tab.until(switch.is_disabled, 'a button without a controller')
         processes.start('controller', given | {'share_command_topic': True})
+        tab.reads('over: no diagnostics from controller')
         tab.reads('active: computed_torque')
+        tab.until(switch.is_enabled, 'a button of a living controller')
         assert tab.errors == []
     assert viewer.stop() == 0
 

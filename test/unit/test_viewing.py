@@ -23,7 +23,7 @@ from robot_dynamics_ros.description.urdf import read_description
 from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.spatial.rotation import quaternion_xyzw
 from robot_dynamics_ros.viewing.arm import ArmInstant, ContactFlash, LinkTree, by_origin
-from robot_dynamics_ros.viewing.arm_scene import limit_colour
+from robot_dynamics_ros.viewing.arm_scene import REFERENCE_COLOUR, limit_colour
 from robot_dynamics_ros.viewing.fields import Field, read_numbers
 from robot_dynamics_ros.viewing.page import Page
 from robot_dynamics_ros.viewing.server import PageServer, refusal
@@ -459,7 +459,7 @@ def test_a_trace_keeps_the_last_rows_and_forgets_when_time_goes_back(page):
     for time_ in (0.5, math.nan, 0.5, 0.75):
         arm.show(ArmInstant(time=time_, f={'b': 1.0}))
     arm.write(ArmInstant())
-    assert [column.tolist() for column in drawn[1]] == [[0.5, 0.75], [1000.0, 1000.0]]
+    assert [column.tolist() for column in drawn[1]] == [[0.0, 0.25], [1000.0, 1000.0]]
     arm.show(ArmInstant(time=0.25, f={'b': 1.0}))
     arm.write(ArmInstant())
     assert len(drawn) == 2  # one instant is no curve
@@ -468,11 +468,46 @@ def test_a_trace_keeps_the_last_rows_and_forgets_when_time_goes_back(page):
 def test_what_has_happened_is_listed_once_and_the_newest_first(page):
     arm = page.arm('planar')
     arm.set_description(planar_arm('first'))
+    arm.show(ArmInstant(time=0.0))
     for time_, message in ((1.0, 'active: one'), (2.0, 'active: one'), (3.0, 'inactive <b>')):
         arm.write(ArmInstant(time=time_, status={'message': message}))
     shown = arm.panel._history.content
     assert shown.count('active: one') == 1
     assert shown.index('3.00 s: inactive &lt;b&gt;') < shown.index('1.00 s: active: one')
+
+
+def test_a_condition_is_listed_when_it_begins_and_when_it_ends(page):
+    arm = page.arm('planar')
+    arm.set_description(planar_arm('first'))
+    for alarm in ('', 'no joint states on /x for 2 s', 'no joint states on /x for 3 s', ''):
+        arm.write(ArmInstant(alarm=alarm))
+    for age in (4, 5):
+        status = {'message': f'no diagnostics for {age} s', 'level': 'error', 'stale': 'yes'}
+        arm.write(ArmInstant(status=status))
+    arm.write(ArmInstant(status={'message': 'active'}))
+    assert [text for _, text in arm.panel._events] == [
+        'no joint states on /x',
+        'over: no joint states on /x',
+        'no diagnostics',
+        'over: no diagnostics',
+        'active',
+    ]
+
+
+@pytest.mark.parametrize(('then', 'joined'), [(0.2, True), (-5.0, False), (9.0, False)])
+def test_the_path_of_the_tool_does_not_join_what_a_restart_or_a_pause_parts(page, then, joined):
+    arm = page.arm('planar')
+    arm.set_description(planar_arm('first'))
+    for time_, q in ((0.0, 0.0), (0.1, 0.1), (0.1 + then, 0.2)):
+        arm.show(ArmInstant(time=time_, position={'first': q}))
+    assert len(arm.scene.trail._points) == (3 if joined else 1)
+
+
+def test_a_limit_and_an_unknown_position_can_be_told_apart_under_the_ghost():
+    (placed,) = (x.joint for x in LinkTree(planar_arm('first')).links if x.name == 'bar0')
+    colours = [np.array(limit_colour(q, placed.limit)) for q in (5.0, math.nan)]
+    limit, unknown = (0.7 * colour + 0.3 * np.array(REFERENCE_COLOUR) for colour in colours)
+    assert np.abs(limit - unknown).max() > 100  # of 255
 
 
 def test_components_are_grouped_by_origin():
