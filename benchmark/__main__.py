@@ -17,6 +17,7 @@ BENCHMARKS = {
     'latency': 'latency from state to command over DDS, compared with echoes (ROS 2)',
     'passive': 'viewer, monitor and recorder: processor time, effect on a controller (ROS 2)',
     'recordings': 'analyzing a ten-minute recording compared with only reading it; memory',
+    'reports': 'a report compared with the same page without packing: size, time to open',
     'tracking': 'constraint stabilization: effect of each imperfection of the plant',
     'transfers': 'largest change of acceleration at a change of law, gains or payload',
     'trace': 'functions that one state calls until its command, or that one bag passes (ROS 2)',

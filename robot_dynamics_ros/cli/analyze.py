@@ -9,7 +9,6 @@ import math
 import sys
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -37,18 +36,10 @@ from robot_dynamics_ros.cli.tables import (
     wide_console,
 )
 from robot_dynamics_ros.dynamics import FORMULATIONS
-from robot_dynamics_ros.errors import ConfigurationError, DescriptionError, RobotDynamicsError
-from robot_dynamics_ros.model import Robot
-from robot_dynamics_ros.model.arm import tool_frame
+from robot_dynamics_ros.errors import ConfigurationError, RobotDynamicsError
 from robot_dynamics_ros.recordings.bag.files import is_bag, short_name
 from robot_dynamics_ros.recordings.bag_jobs import find_bags, run_with_progress
-from robot_dynamics_ros.recordings.comparison import (
-    compare_runs,
-    comparison_arms,
-    comparison_figures,
-    comparison_report,
-    require_same_robot,
-)
+from robot_dynamics_ros.recordings.comparison import compare_recordings
 from robot_dynamics_ros.recordings.metrics.analysis import EFFORTS, AnalysisSettings, analyze_bag
 from robot_dynamics_ros.recordings.metrics.metric import (
     Threshold,
@@ -61,8 +52,6 @@ from robot_dynamics_ros.recordings.output_folder import (
     json_ready,
     write_json,
 )
-from robot_dynamics_ros.recordings.reading import RobotChoice
-from robot_dynamics_ros.recordings.recording import Recording, current_unit
 from robot_dynamics_ros.recordings.report.analysis import BagResult
 from robot_dynamics_ros.recordings.report.toolkit import ReportTable, quantity
 
@@ -253,50 +242,19 @@ def compare_bags(words: list[str], args: argparse.Namespace) -> int:
     names = _names(bags)
     usual = COMPARISON / f'{names[0]}_{names[1]}'
     output = choose_folder(args.output, usual, force=args.force)
-    choice = recording_choice(args)
-    first, tree = _whole(bags[0], choice)
-    second, _ = _whole(bags[1], choice, tree)
-    notes = _notes(names, (first, second), described=bool(args.described_by))
-    frame = tool_frame(tree, args.frame)
-    comparison = compare_runs(first, second, tree, frame, args.align)
+    pair = compare_recordings(
+        bags, names, recording_choice(args), frame=args.frame, method=args.align
+    )
+    figures, joints = pair.comparison.figures, pair.tree.joint_names
     if args.threshold == ['list']:
-        print_figures(comparison.figures, tree.joint_names)
+        print_figures(figures, joints)
         return 0
-    verdicts = check_thresholds(_thresholds(args), comparison.figures, tree.joint_names)
-    unit = current_unit(args.driver_profile)
-    report = comparison_report(names, tree, comparison, notes, unit)
+    verdicts = check_thresholds(_thresholds(args), figures, joints)
     with atomic_folder(output) as work:
-        bags_named = dict(zip(('first_bag', 'second_bag'), words, strict=True))
-        write_json(work / 'comparison.json', bags_named | comparison.figures | {'notes': notes})
-        figures = comparison_figures(names, tree, comparison, unit)
-        arm = comparison_arms(names, tree, comparison, frame)
-        replace(report, figures=figures, arm=arm).write(work / 'report.html')
+        report = pair.write(work)
     print_report(report, output)
     print_thresholds(verdicts)
     return 0 if all(verdict.holds for verdict in verdicts) else EXIT_THRESHOLD
-
-
-def _whole(bag: Path, choice: RobotChoice, tree: Robot | None = None) -> tuple[Recording, Robot]:
-    with choice.read(bag) as reader:
-        if tree is not None and reader.description and not choice.robot:
-            try:
-                other = choice.load(reader)
-            except DescriptionError:  # that of the first run is used
-                other = tree
-            require_same_robot(tree, other, bag)
-        tree = tree or choice.load(reader)
-        return choice.run(reader, tree), tree
-
-
-def _notes(names: list[str], runs: Sequence[Recording], *, described: bool) -> list[str]:
-    """Return remarks on the bags."""
-    notes = [
-        f'{name}: {note}' for name, run in zip(names, runs, strict=True) for note in run.notes
-    ]
-    first, second = (run.description for run in runs)
-    if not described and second and first != second:
-        notes.append(f'the descriptions in the bags differ: that of {names[0]} is used for both')
-    return notes
 
 
 COMMANDS = {

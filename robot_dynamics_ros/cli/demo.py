@@ -8,6 +8,7 @@ arm with a wrong model, records, identifies, and tracks again.
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import shutil
 from collections.abc import Sequence
@@ -38,7 +39,7 @@ from robot_dynamics_ros.cli.processes import (
     run_all,
 )
 from robot_dynamics_ros.cli.scene import SCENES, run_scenes
-from robot_dynamics_ros.cli.tables import print_table
+from robot_dynamics_ros.cli.tables import print_report, print_table
 from robot_dynamics_ros.control.laws.computed_torque import ComputedTorque
 from robot_dynamics_ros.control.trajectories.trajectory import Trajectory
 from robot_dynamics_ros.description.shipped import ROBOTS, shipped_robot
@@ -49,20 +50,16 @@ from robot_dynamics_ros.identification.preparation import Preparation
 from robot_dynamics_ros.identification.validation import validate
 from robot_dynamics_ros.model import Robot, load_robot
 from robot_dynamics_ros.model.payload import Payload, with_payload
-from robot_dynamics_ros.recordings.bag.reader import BagReader
+from robot_dynamics_ros.recordings.comparison import compare_recordings
 from robot_dynamics_ros.recordings.lockstep import SETTLE, run_lockstep, write_recording
+from robot_dynamics_ros.recordings.metrics.analysis import AnalysisSettings, analyze_bag
 from robot_dynamics_ros.recordings.metrics.tracking import (
     TrackingMetrics,
     tracking_metrics,
 )
-from robot_dynamics_ros.recordings.output_folder import folder_name, write_json
-from robot_dynamics_ros.recordings.reading import read_recording
+from robot_dynamics_ros.recordings.output_folder import folder_name
+from robot_dynamics_ros.recordings.reading import RobotChoice, read_recording
 from robot_dynamics_ros.recordings.recording import Recording
-from robot_dynamics_ros.recordings.report.runs import (
-    correction_table,
-    write_correction_report,
-    write_tracking_report,
-)
 from robot_dynamics_ros.recordings.report.toolkit import ReportTable, command_line
 from robot_dynamics_ros.simulation.imperfections import (
     Imperfections,
@@ -73,7 +70,6 @@ from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
 
 #: Start time of the trajectory, s; before it, the controller is activated and settles.
 START_S = 0.5
-_COMMANDS = '/effort_controller/commands'
 
 #: Minimum ratios of RMS errors, PD + gravity to computed torque: of each joint, of the tool.
 JOINT_RATIO, TOOL_RATIO = 20.0, 50.0
@@ -177,23 +173,10 @@ def run_scene(arm: Arm, law: str, out: Path, tell: Tell) -> DemoRun:
     recording = read_recording(bag)
     tree = load_robot(recording.description)
     window = (START_S, float(recording.time[-1]))
+    choice = RobotChoice(span=window)
+    result = analyze_bag(bag, AnalysisSettings(choice, frame=arm.frame, tables=False), out)
     metrics = tracking_metrics(recording, tree, window, arm.frame)
-    with BagReader(bag) as reader:
-        remarks = reader.remarks
-    latency = {p: float(remarks[f'{_COMMANDS} latency_{p}_us']) for p in ('p50', 'p99')}
-    document = {'robot': arm.name, 'law': law, **vars(metrics), 'latency_us': latency}
-    write_json(out / 'metrics.json', document)
-    write_tracking_report(
-        out / 'report.html',
-        f'{arm.name} under {_TITLES[law]}',
-        'Recorded over ROS 2 in lockstep with the simulator, 1 kHz.',
-        recording,
-        tree,
-        metrics,
-        arm.frame,
-        arm.remarks,
-    )
-    return DemoRun(law, metrics, tree.joint_is_prismatic, latency)
+    return DemoRun(law, metrics, tree.joint_is_prismatic, result.figures['rates']['latency_us'])
 
 
 def outside_band(robot: str, runs: Sequence[DemoRun]) -> list[str]:
@@ -241,12 +224,6 @@ def _print(robot: str, runs: Sequence[DemoRun]) -> None:
 # Identification ----------------------------------------------------------------------------------
 
 _PERIOD = 1e-3  # s
-_LINKS = (
-    ('before.html', 'the motion tracked with the original description'),
-    ('report.html', 'identified and unidentified parameters, with deviations'),
-    ('after.html', 'the motion tracked with the corrected model'),
-    ('corrected.urdf', 'the corrected robot'),
-)
 _FREQUENCY = 15.0  # natural frequency of the feedback, rad/s
 _LEAST_GAIN = 10.0  # minimum ratio of the tracking errors before and after
 _MOST_UNEXPLAINED = 2.0  # percent of the RMS effort, beyond the sensor noise
@@ -281,31 +258,20 @@ def run_identify_demo(args: argparse.Namespace) -> int:
     test = _test_motion(nominal)
     console.print(f'{args.robot}: unlike its description, the arm has a tool of {TOOL_MASS:g} kg,')
     console.print('heavier links and other friction; its sensors have noise')
-    before = _track(console, 'the description', nominal, real, test, out / 'before.html')
+    _track(console, 'the description', nominal, real, test, out / 'before')
     recording = _excite(console, out, nominal, real)
     code = identify.run(
         identify.COMMANDS['identify'].parse([str(out / 'bag'), '--output', str(out)])
     )
     corrected = load_robot(out / 'corrected.urdf')
-    after = _track(console, 'the corrected model', corrected, real, test, out / 'after.html')
-    recordings, metrics = (before[0], after[0]), (before[1], after[1])
-    titles = ('the description', 'the corrected model')
-    stages = zip(titles, metrics, strict=True)
-    tracking = [{'model': title, **vars(figures)} for title, figures in stages]
-    write_json(out / 'tracking.json', {'tracking': tracking})
-    write_correction_report(
-        out / 'summary.html',
-        f'{nominal.name}: identified, corrected, tracked again',
-        'Computed torque on a simulated arm that differs from its description, along a motion '
-        'that was not used for identification.',
-        nominal,
-        recordings,
-        metrics,
-        _LINKS,
-    )
-    print_table(correction_table(nominal, *metrics))
-    gains = np.array(metrics[0].rms_error) / np.array(metrics[1].rms_error)
-    console.print(f'written: {out}/; start with {out}/summary.html')
+    _track(console, 'the corrected model', corrected, real, test, out / 'after')
+    bags = [out / name / 'bag' for name in ('before', 'after')]
+    names = ('by the description', 'by the corrected model')
+    pair = compare_recordings(bags, names, RobotChoice(span=(SETTLE, math.inf)))
+    (out / 'comparison').mkdir()
+    print_report(pair.write(out / 'comparison'), out / 'comparison')
+    gains = 1.0 / np.array(pair.comparison.figures['error_ratio'])
+    console.print(f'written: {out}/; start with {out}/comparison/report.html')
     unexplained = _unexplained(recording, corrected, real)
     if gains.min() < _LEAST_GAIN:
         console.print(f'failed: a joint tracks only {gains.min():.3g} times better')
@@ -325,7 +291,7 @@ def _unexplained(recording: Recording, model: Robot, real: Robot) -> float:
 def _make_empty(out: Path) -> None:
     """Create the folder, or remove the results of an earlier run; reject other content."""
     if out.exists():
-        if not (out / 'before.html').exists() and any(out.iterdir()):
+        if not (out / 'before').exists() and any(out.iterdir()):
             raise ConfigurationError(
                 f'--out {out}', 'holds other files', 'give an empty or new folder'
             )
@@ -361,15 +327,12 @@ def _track(
     model: Robot,
     real: Robot,
     motion: Trajectory,
-    report: Path,
-) -> tuple[Recording, TrackingMetrics]:
-    """Track the motion with a model and write the report of the run."""
-    recording = _simulate(console, f'tracking by {by}', model, real, motion)
-    window = (SETTLE, float(recording.time[-1]))
-    metrics = tracking_metrics(recording, model, window)
-    lead = 'An arm that differs from its description, under computed torque.'
-    write_tracking_report(report, f'{model.name} by {by}', lead, recording, model, metrics)
-    return recording, metrics
+    folder: Path,
+) -> None:
+    """Track the motion with a model; write the bag and its analysis."""
+    write_recording(folder / 'bag', _simulate(console, f'tracking by {by}', model, real, motion))
+    choice = RobotChoice(span=(SETTLE, math.inf))
+    analyze_bag(folder / 'bag', AnalysisSettings(choice, tables=False), folder)
 
 
 def _excite(console: Console, out: Path, nominal: Robot, real: Robot) -> Recording:

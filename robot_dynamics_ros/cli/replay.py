@@ -111,8 +111,7 @@ def run_replay(args: argparse.Namespace) -> int:
     with atomic_folder(output) as work:
         write_csv(work / 'rows.csv', flat_columns(run, columns.items()))
         write_json(work / 'replay.json', document)
-        title = f'Replay of {short_name(bag)}'
-        report = replay_report(title, source.tree, document, run, columns)
+        report = replay_report(bag, source.tree, document, run, columns)
         report.write(work / 'report.html')
     print_report(report, output)
     return 0 if document['within_tolerance'] else EXIT_DIFFERENT

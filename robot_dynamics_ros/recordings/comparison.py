@@ -5,19 +5,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from robot_dynamics_ros.errors import RecordingError
+from robot_dynamics_ros.errors import DescriptionError, RecordingError
 from robot_dynamics_ros.estimation.accumulate import RmsPeak, envelope
 from robot_dynamics_ros.model import Robot
+from robot_dynamics_ros.model.arm import tool_frame
 from robot_dynamics_ros.recordings.alignment import Alignment, align, resample
 from robot_dynamics_ros.recordings.metrics.metric import MetricRemark
 from robot_dynamics_ros.recordings.metrics.tracking import tool_path, tracking
 from robot_dynamics_ros.recordings.outliers import without_outliers
+from robot_dynamics_ros.recordings.output_folder import write_json
 from robot_dynamics_ros.recordings.plausibility import problem_of
-from robot_dynamics_ros.recordings.recording import Recording
+from robot_dynamics_ros.recordings.reading import RecordingReader, RobotChoice
+from robot_dynamics_ros.recordings.recording import Recording, current_unit
 from robot_dynamics_ros.recordings.report.events import limit_events
 from robot_dynamics_ros.recordings.report.figures import COLOURS, GREY, PlotLine, Plots
 from robot_dynamics_ros.recordings.report.toolkit import (
@@ -28,6 +32,7 @@ from robot_dynamics_ros.recordings.report.toolkit import (
     ArmMotion,
     Report,
     ReportTable,
+    command_line,
     joint_table,
     joint_titles,
     joint_units,
@@ -227,16 +232,98 @@ def _events(names: Sequence[str], tree: Robot, comparison: Comparison) -> list[t
     return [event for event in events if np.isfinite(event[0])]
 
 
-def comparison_arms(
-    names: Sequence[str], tree: Robot, comparison: Comparison, frame: str
-) -> ArmAnimation:
-    """Return an animation of the arm in the first run, with the second as a ghost."""
-    one, other = comparison.first, comparison.second
-    motions = [
-        ArmMotion(names[0], one.position, _FIRST),
-        ArmMotion(names[1], other.position, _SECOND, ghost=True),
+class ComparedBags(NamedTuple):
+    """Two compared recordings.
+
+    Attributes:
+        bags, names: Their paths, and short names.
+        tree, frame: The robot and its tool frame.
+        comparison: The compared runs.
+        notes: Remarks about the bags.
+        unit: Unit of the efforts if they are currents, else empty.
+    """
+
+    bags: Sequence[Path]
+    names: Sequence[str]
+    tree: Robot
+    frame: str
+    comparison: Comparison
+    notes: Sequence[str]
+    unit: str
+
+    def write(self, folder: Path) -> Report:
+        """Write ``comparison.json`` and ``report.html`` into a folder; return the report.
+
+        Raises:
+            MissingDependencyError: The plot library is not installed.
+        """
+        named = dict(zip(('first_bag', 'second_bag'), map(str, self.bags), strict=True))
+        document = named | self.comparison.figures | {'notes': list(self.notes)}
+        write_json(folder / 'comparison.json', document)
+        report = comparison_report(self.names, self.tree, self.comparison, self.notes, self.unit)
+        one, other = self.comparison.first, self.comparison.second
+        motions = [
+            ArmMotion(self.names[0], one.position, _FIRST),
+            ArmMotion(self.names[1], other.position, _SECOND, ghost=True),
+        ]
+        report = replace(
+            report,
+            steps=[command_line('analyze', bag) for bag in self.bags],
+            figures=comparison_figures(self.names, self.tree, self.comparison, self.unit),
+            arm=ArmAnimation(self.tree, self.frame, one.time, motions),
+        )
+        report.write(folder / 'report.html')
+        return report
+
+
+def _described(reader: RecordingReader, choice: RobotChoice) -> Robot | None:
+    """Return the robot described in a bag; None if its description is unsound."""
+    try:
+        return choice.load(reader)
+    except DescriptionError:
+        return None
+
+
+def compare_recordings(
+    bags: Sequence[Path],
+    names: Sequence[str],
+    choice: RobotChoice,
+    *,
+    frame: str = '',
+    method: str = 'motion',
+) -> ComparedBags:
+    """Read and compare two recordings of one robot.
+
+    Args:
+        bags: The bags; the robot is that of the first, unless ``choice`` names one.
+        names: Short names of them.
+        choice: How to read both.
+        frame: Tool frame; empty for the default.
+        method: Alignment method, see ``alignment.align``.
+
+    Raises:
+        RobotDynamicsError: A bag cannot be read, is of another robot, or does not overlap.
+    """
+    tree: Robot | None = None
+    runs: list[Recording] = []
+    for bag in bags:
+        with choice.read(bag) as reader:
+            if tree is None:
+                tree = choice.load(reader)
+            elif reader.description and not choice.robot:
+                require_same_robot(tree, _described(reader, choice) or tree, bag)
+            runs.append(choice.run(reader, tree))
+    assert tree is not None
+    notes = [
+        f'{name}: {note}' for name, run in zip(names, runs, strict=True) for note in run.notes
     ]
-    return ArmAnimation(tree, frame, one.time, motions)
+    first, second = (run.description for run in runs)
+    if not choice.robot and second and first != second:
+        notes.append(f'the descriptions in the bags differ: that of {names[0]} is used for both')
+    tool = tool_frame(tree, frame)
+    comparison = compare_runs(runs[0], runs[1], tree, tool, method)
+    unit = current_unit(choice.driver_profile)
+    return ComparedBags(bags, names, tree, tool, comparison, notes, unit)
 
 
 def comparison_figures(

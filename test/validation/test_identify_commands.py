@@ -216,7 +216,8 @@ def test_the_demo_makes_the_same_controller_track_far_better(tmp_path, capsys):
 
     assert main(['identify_demo', '--out', str(tmp_path / 'demo')]) == 0
     out = tmp_path / 'demo' / 'scara'
-    before, after = json.loads((out / 'tracking.json').read_text())['tracking']
+    figures = json.loads((out / 'comparison' / 'comparison.json').read_text())
+    before, after = figures['first'], figures['second']
     gains = np.array(before['rms_error']) / np.array(after['rms_error'])
     assert gains.min() > 100.0
     # The result is the simulated arm, despite sensor noise.
@@ -226,12 +227,9 @@ def test_the_demo_makes_the_same_controller_track_far_better(tmp_path, capsys):
     np.testing.assert_allclose(found.damping, real.damping, rtol=5e-3)
     np.testing.assert_allclose(found.coulomb_friction, real.coulomb_friction, rtol=5e-3)
     np.testing.assert_allclose(found.mass[2:].sum(), real.mass[2:].sum(), rtol=1e-3)
-    for name in ('bag', 'trajectory.yaml', 'report.html', 'before.html', 'after.html'):
-        assert (out / name).exists()
-    summary = (out / 'summary.html').read_text()
-    for figure in (f'{before["tool_rms_mm"]:.3g} mm', f'{after["tool_rms_mm"]:.3g} mm'):
-        assert f'<b>{figure}</b>' in summary
-    assert 'href="report.html"' in summary
+    folders = ('', 'before', 'after', 'comparison')
+    for name in ('bag', 'trajectory.yaml', *(f'{folder}/report.html' for folder in folders)):
+        assert (out / name.lstrip('/')).exists()
     printed = capsys.readouterr().out
-    assert f'{before["rms_error"][2]:.3g} m ' in printed
-    assert f'{before["rms_error"][3]:.3g} rad' in printed
+    assert f'{before["rms_error"][2]:.4g} m ' in printed
+    assert f'{after["rms_error"][3]:.4g} rad' in printed

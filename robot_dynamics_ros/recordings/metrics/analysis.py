@@ -59,6 +59,7 @@ from robot_dynamics_ros.recordings.report.analysis import (
     run_animation,
 )
 from robot_dynamics_ros.recordings.report.events import bag_events, run_events
+from robot_dynamics_ros.recordings.report.program_shapes import drawn_program
 from robot_dynamics_ros.recordings.timing import (
     AUTO,
     SampleTiming,
@@ -191,7 +192,8 @@ def analyze_bag(
             series = plot_series(recording, evaluation.columns())
             events += run_events(tree, series, figures)
             plots = analysis_figures(tree, series, figures)
-            arm = run_animation(recording, tree, evaluation.evaluated.frame)
+            shapes = None if program is None or start is None else drawn_program(program, start)
+            arm = run_animation(recording, tree, evaluation.evaluated.frame, shapes)
             replace(report, figures=plots, arm=arm, events=events).write(folder / 'report.html')
     return result
 

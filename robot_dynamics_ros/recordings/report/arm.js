@@ -67,6 +67,7 @@ function rgba(text, opacity = 1) {
 
 // ---- the arm -------------------------------------------------------------------------------
 
+const DRAWN = [0.08, 0.59, 0.35, 1];  // what a program draws on
 const BASE = {R: [1, 0, 0, 0, 1, 0, 0, 0, 1], p: [0, 0, 0]};
 
 class Arm {
@@ -186,15 +187,14 @@ class Painter {
     gl.clear(gl.COLOR_BUFFER_BIT | gl.DEPTH_BUFFER_BIT);
     gl.useProgram(this.line);
     gl.uniform2f(gl.getUniformLocation(this.line, 'size'), width, height);
-    for (const program of [this.line, this.surface]) {
-      gl.useProgram(program);
-      gl.uniformMatrix4fv(gl.getUniformLocation(program, 'view'), false, view);
-    }
+    gl.useProgram(this.surface);
+    gl.uniformMatrix4fv(gl.getUniformLocation(this.surface, 'view'), false, view);
   }
 
-  drawLines({array, count}, colour, width, share = 1) {
-    const gl = this.gl;
+  drawLines({array, count}, colour, width, share = 1, pose = BASE) {
+    const gl = this.gl, view = product(this.view, matrix(pose));
     gl.useProgram(this.line);
+    gl.uniformMatrix4fv(gl.getUniformLocation(this.line, 'view'), false, view);
     gl.uniform4fv(gl.getUniformLocation(this.line, 'colour'), colour);
     gl.uniform1f(gl.getUniformLocation(this.line, 'w'), width * devicePixelRatio);
     gl.enable(gl.BLEND);
@@ -301,10 +301,31 @@ class Scene {
     this.arms = data.motions.map((motion) => new Arm(data.bodies, data.tool, motion));
     this.painter = new Painter(this.canvas);
     this.shapes = data.shapes.map((shape) => this.painter.shape(shape));
+    this.drawings = data.drawings.map((drawing) => this.drawing(drawing));
     this.surround();
     this.listen();
     this.mark();
     this.show(0);
+  }
+
+  // A surface or a line of the program, and its poses at the instants.
+  drawing({vertices, faces, line, poses}) {
+    const flat = numbers(line), points = [];
+    for (let i = 0; i < flat.length; i += 3) points.push([...flat.subarray(i, i + 3)]);
+    return {
+      shapes: vertices ? [this.painter.shape({body: 0, colour: DRAWN, vertices, faces})] : [],
+      line: this.painter.segments(points.slice(1).map((b, i) => [points[i], b])),
+      poses: numbers(poses),
+    };
+  }
+
+  drawProgram(k) {
+    for (const {shapes, line, poses} of this.drawings) {
+      const pose = {R: [...poses.subarray(12 * k, 12 * k + 9)],
+                    p: [...poses.subarray(12 * k + 9, 12 * k + 12)]};
+      this.painter.drawLines(line, DRAWN, 2, 1, pose);
+      if (shapes.length) this.painter.drawGhost(shapes, [pose], [...DRAWN.slice(0, 3), 0.25]);
+    }
   }
 
   // Build the tool paths, and fit camera and floor to the tool paths and all surfaces.
@@ -456,6 +477,7 @@ class Scene {
       painter.drawLines(arm.line, rgba(arm.colour, 0.35), 1.5);
       painter.drawLines(arm.line, rgba(arm.colour), 2.5, k / Math.max(1, this.time.length - 1));
     }
+    this.drawProgram(k);
     for (const [arm, poses] of ghosts) {
       if (poses) painter.drawGhost(this.shapes, poses, rgba(arm.colour, 0.35));
     }

@@ -24,10 +24,12 @@ from typing import Any
 import numpy as np
 
 from robot_dynamics_ros.geometry import LinkShape, robot_shapes
+from robot_dynamics_ros.geometry.triangles import Triangles
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.recordings.metrics.metric import MetricRemark
 from robot_dynamics_ros.recordings.recording import format_time
 from robot_dynamics_ros.recordings.report.figures import COLOURS, GREY, plot_library
+from robot_dynamics_ros.recordings.report.program_shapes import DrawnShapes
 from robot_dynamics_ros.spatial.scalar import Array
 
 #: Largest numbers of triangles and instants of an animation, to limit the file size.
@@ -74,12 +76,14 @@ class ArmAnimation:
         frame: The tool frame, whose path is drawn.
         time: Shape (N,), s, increasing.
         motions: One or several motions at these times.
+        shapes: What a program draws on, from the rows of these times and the first motion.
     """
 
     tree: Robot
     frame: str
     time: Array
     motions: Sequence[ArmMotion]
+    shapes: DrawnShapes | None = None
 
     def parts(self) -> tuple[str, dict[str, Any] | None]:
         """Return HTML and data; nothing without a description or finite positions."""
@@ -109,8 +113,17 @@ class ArmAnimation:
         rows = rows[
             np.linspace(0, len(rows) - 1, min(len(rows), MAX_INSTANTS)).round().astype(int)
         ]
-        start = float(self.time[rows[0]])
+        start, q = float(self.time[rows[0]]), self.motions[0].positions[rows]
+        shapes = self.shapes(self.time[rows], q) if self.shapes else ()
         return {
+            'drawings': [
+                {
+                    **({} if shape.surface is None else _surface_of(shape.surface)),
+                    'line': _encoded(shape.line),
+                    'poses': _encoded(np.hstack([shape.R.reshape(-1, 9), shape.p])),
+                }
+                for shape in shapes
+            ],
             'start': start,
             'origin': float(self.time[0]),
             'time': _encoded(self.time[rows] - start),
@@ -185,10 +198,11 @@ def _surface(tree: Robot, parts: Sequence[LinkShape]) -> dict[str, str]:
     ]
     first = np.cumsum([0, *(len(x) for x in vertices[:-1])])
     faces = [part.faces + k for part, k in zip(parts, first, strict=True)]
-    return {
-        'vertices': _encoded(np.vstack(vertices)),
-        'faces': _encoded(np.vstack(faces), 'u4'),
-    }
+    return _surface_of(Triangles(np.vstack(vertices), np.vstack(faces)))
+
+
+def _surface_of(surface: Triangles) -> dict[str, str]:
+    return {'vertices': _encoded(surface.vertices), 'faces': _encoded(surface.faces, 'u4')}
 
 
 def _encoded(values: Array, kind: str = 'f4') -> str:
