@@ -95,12 +95,16 @@ def package_folder(name: str, near: Path | None = None) -> Path:
     raise _missing_package(name, near)
 
 
-def _missing_package(name: str, near: Path | None) -> DescriptionError:
+class MissingPackageError(DescriptionError):
+    """A package is not found; the problem says what to do, the remedy lists what was searched."""
+
+
+def _missing_package(name: str, near: Path | None) -> MissingPackageError:
     above = 'the folders above the description and next to them'
     if near is not None:
         above += f' ({near if near.is_dir() else near.parent})'
     settings = [f'{key} ({os.environ.get(key) or "not set"})' for key in (_SOURCES, _PREFIXES)]
-    return DescriptionError(
+    return MissingPackageError(
         f'package {name!r}',
         f'not found: clone it next to the description, give --package {name}:=PATH, or source its '
         'workspace',

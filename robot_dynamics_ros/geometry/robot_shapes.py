@@ -11,7 +11,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from robot_dynamics_ros.description.packages import is_package_uri, package_file
+from robot_dynamics_ros.description.packages import (
+    MissingPackageError,
+    is_package_uri,
+    package_file,
+)
 from robot_dynamics_ros.description.urdf import Element, Link, parse_urdf, parse_xml
 from robot_dynamics_ros.errors import DescriptionError
 from robot_dynamics_ros.geometry.triangles import (
@@ -205,7 +209,7 @@ def _read_surfaces(
     """Return the surfaces of a <visual> or <collision>; if invalid, none, and add the reason."""
     try:
         return list(_surfaces(element, materials))
-    except DescriptionError as error:  # what was searched is said once, by the reader of the file
+    except MissingPackageError as error:  # what was searched would be said for each mesh
         faults.append(f'{error.culprit}: {error.problem}')
     except ValueError as error:
         faults.append(str(error))

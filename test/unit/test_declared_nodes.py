@@ -47,7 +47,7 @@ def test_a_replay_has_the_defaults_of_the_node():
 
 def test_the_page_in_the_documentation_lists_every_parameter():
     pages = runpy.run_path(str(PROJECT / 'docs' / 'site_code' / 'tables.py'))
-    page = pages['parameters_page']()
+    page = pages['parameters']()
     for executable in NODES:
         section = page.partition(f'## {executable}\n')[2].partition('\n## ')[0]
         names = {one.name for one in declared_parameters(executable)}
