@@ -287,6 +287,7 @@ def test_a_printed_page_has_all_plots_and_no_hover_lines(browser, report):
     page = browser.new_page()
     page.goto(report.as_uri())
     page.evaluate('ready')
+    page.wait_for_function("typeof Plotly !== 'undefined'")
     page.evaluate("dispatchEvent(new Event('beforeprint'))")
     page.emulate_media(media='print')
     count = page.locator('.plot').count()

@@ -75,15 +75,22 @@ function draw(plot, figure) {
   showCursor(plot);
 }
 
-async function drawPlots(figures) {
+async function loadLibrary() {
   const script = document.createElement('script');
   script.textContent = await unpacked('library');
   document.head.append(script);
+}
+
+function drawPlots(figures) {
+  let library = null;  // loaded with the first plot that comes into view
   const drawn = new Map(all('.plot').map((plot, i) => [plot, () => draw(plot, figures[i])]));
-  const seen = new IntersectionObserver((entries) => {
-    for (const {target, isIntersecting} of entries) if (isIntersecting) drawn.get(target)();
+  const seen = new IntersectionObserver(async (entries) => {
+    const near = entries.filter(({isIntersecting}) => isIntersecting);
+    if (near.length) await (library ??= loadLibrary());
+    for (const {target} of near) drawn.get(target)();
   }, {rootMargin: '300px'});
   drawn.forEach((_, plot) => seen.observe(plot));
+  setTimeout(() => { library ??= loadLibrary(); }, 500);  // for printing, and the first scroll
   addEventListener('beforeprint', () => {
     for (const [plot, now] of drawn) {
       now();
@@ -110,7 +117,7 @@ const ready = (async () => {
       root.querySelector('.hint').textContent = error.message;
     }
   }
-  if (figures.length) await drawPlots(figures);
+  if (figures.length) drawPlots(figures);
 })();
 ready.catch((error) => {
   document.body.append(`This page cannot be shown completely: ${error.message}`);
