@@ -27,7 +27,7 @@ from robot_dynamics_ros.cli.processes import own_domain
 from robot_dynamics_ros.spatial.scalar import Array
 
 EXECUTORS = ('events', 'single')
-LISTENERS = ('monitor', 'record', 'view')
+LISTENERS = ('monitor', 'record')
 _BASE = 'typed echo'
 #: Round trips before switching to another peer, and warm-up trips that are not counted.
 _SPAN, _WAKING = 50, 5

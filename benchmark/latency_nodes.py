@@ -120,14 +120,13 @@ class Peer(NamedTuple):
         return [f'{self.namespace}/arm{k}' for k in range(ARMS)]
 
     def listener(self, command: str, folder: str) -> list[str]:
-        """Return the command line of a monitor, a recorder into a folder, or a viewer."""
-        settings = {
-            'record': (f'bag:={folder}/bag', 'best_effort:=true', 'fail_on_loss:=false'),
-            'view': ('port:=0',),
-        }.get(command, ())
+        """Return the command line of a monitor, or of a recorder into a folder."""
         words = [sys.executable, '-m', 'robot_dynamics_ros', command]
         words += ['--namespace', self.namespace]
-        return words + [word for one in ('use_sim_time:=false', *settings) for word in ('-p', one)]
+        settings = ['use_sim_time:=false']
+        if command == 'record':
+            settings += [f'bag:={folder}/bag', 'best_effort:=true', 'fail_on_loss:=false']
+        return words + [word for one in settings for word in ('-p', one)]
 
     def command(self) -> list[str]:
         """Return the command line."""
