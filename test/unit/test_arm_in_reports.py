@@ -144,7 +144,7 @@ def test_it_plays_and_stops_at_the_end(page):
 
 @pytest.mark.slow
 def test_a_line_in_the_plots_over_time_moves_along_and_a_click_leads_the_arm(page):
-    seen(page)
+    seen(page, 4)
     shown_at(page, 1.0)
     cursors = page.locator('.cursor').filter(visible=True)
     assert cursors.count() >= 1 + 3 * 4, 'one in each panel'
