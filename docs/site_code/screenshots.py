@@ -94,9 +94,9 @@ def command(tab: Any) -> None:
     tab.get_by_text('a motion of').first.wait_for(timeout=_TIMEOUT_MS)
     tab.get_by_text('motion', exact=True).first.click()
     tab.get_by_text('simulator', exact=True).first.click()
-    numbers = tab.locator('label:has-text("force, N")').locator('xpath=following::input')
-    numbers.nth(1).fill('20')
-    numbers.nth(1).press('Enter')
+    force = tab.locator('input[data-act$="/force"]').first
+    force.fill('0 20 0')
+    force.press('Enter')
     tab.locator('label:text-is("push")').locator('xpath=following::input').first.click()
 
 
