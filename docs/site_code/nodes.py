@@ -19,7 +19,7 @@ from robot_dynamics_ros.ros.executables import NODES, node_class
 
 #: Parameters with which a node creates all of its topics.
 SETTINGS: dict[str, dict[str, str]] = {
-    'controller': {'robot': 'scara', 'autostart': 'true'},
+    'controller': {'robot': 'scara', 'autostart': 'true', 'wrench_frame': 'tool'},
     'simulator': {'robot': 'scara'},
     'trajectory': {'robot': 'scara'},
     'monitor': {'robot': 'scara'},

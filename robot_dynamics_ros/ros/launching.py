@@ -47,7 +47,7 @@ from robot_dynamics_ros.yaml_reader.parsing import read_yaml
 
 SWITCH = ('true', 'false')
 #: Executables whose end does not end the scene.
-_OPTIONAL = ('monitor', 'rviz2', 'robot_state_publisher', 'view')
+_OPTIONAL = ('monitor', 'rviz2', 'robot_state_publisher', 'static_transform_publisher', 'view')
 SHUTDOWN_SECONDS = 10.0  # time to send the last safe command and to close a bag
 
 
@@ -307,7 +307,9 @@ def visualization(
     *,
     sim_time: bool = True,
 ) -> list[Node]:
-    """Return robot_state_publisher and RViz if ``rviz`` is set.
+    """Return RViz and what publishes the frames of the arm and of its ghost, if ``rviz`` is set.
+
+    The ghost, in the frames ``reference/<link>``, is the arm at the controller's reference.
 
     Args:
         args: Launch arguments with ``rviz`` and ``namespace``.
@@ -320,9 +322,17 @@ def visualization(
     """
     if not args.rviz:
         return []
-    require_packages(('robot_state_publisher', 'rviz2'), 'rviz:=true')
+    require_packages(('robot_state_publisher', 'rviz2', 'tf2_ros'), 'rviz:=true')
     return [
         state_publisher(args, robot_description, sim_time=sim_time),
+        state_publisher(args, robot_description, 'reference', sim_time=sim_time),
+        Node(
+            package='tf2_ros',
+            executable='static_transform_publisher',
+            name='reference_base',
+            namespace=args.namespace,
+            arguments=['--frame-id', root, '--child-frame-id', f'reference/{root}'],
+        ),
         Node(
             package='rviz2',
             executable='rviz2',
@@ -335,17 +345,33 @@ def visualization(
 
 
 def state_publisher(
-    args: SimpleNamespace, robot_description: str, *, sim_time: bool = True
+    args: SimpleNamespace, robot_description: str, ghost: str = '', *, sim_time: bool = True
 ) -> Node:
-    """Return robot_state_publisher, which publishes tf and robot_description."""
+    """Return robot_state_publisher, which publishes tf and robot_description.
+
+    Args:
+        args: Launch arguments with ``namespace``.
+        robot_description: URDF text.
+        ghost: Topic of the controller with the joints of a ghost, which is also the prefix of its
+            frames; empty: the arm itself.
+        sim_time: Whether to use the time of the topic clock.
+    """
     text = ParameterValue(robot_description, value_type=str)
+    topics = ('joint_states', f'controller/{ghost}'), ('robot_description', f'{ghost}/description')
     return Node(
         package='robot_state_publisher',
         executable='robot_state_publisher',
+        name=f'{ghost}_state_publisher' if ghost else None,
         namespace=args.namespace,
         output='screen',
-        parameters=[{'robot_description': text, 'use_sim_time': sim_time}],
-        remappings=args.remappings,
+        parameters=[
+            {
+                'robot_description': text,
+                'use_sim_time': sim_time,
+                'frame_prefix': f'{ghost}/' if ghost else '',
+            }
+        ],
+        remappings=[*topics, *args.remappings] if ghost else args.remappings,
     )
 
 

@@ -224,6 +224,8 @@ def test_through_ros2_control_states_are_spawned_and_efforts_follow_the_controll
         (OURS, 'controller'),
         (OURS, 'gazebo_robot'),
         ('robot_state_publisher', 'robot_state_publisher'),
+        ('robot_state_publisher', 'robot_state_publisher'),  # of the ghost
+        ('tf2_ros', 'static_transform_publisher'),
         ('rviz2', 'rviz2'),
         ('controller_manager', 'spawner'),  # joint_state_broadcaster
         'RegisterEventHandler',  # gazebo_robot ended: the controller is active; effort_controller
@@ -551,17 +553,38 @@ def test_the_controllers_period_is_that_of_every_other_clock():
 
 def test_the_rviz_configuration_shows_the_description_that_is_published():
     content = yaml.safe_load((PROJECT / 'config' / 'robot.rviz').read_text(encoding='utf-8'))
-    displays = {d['Class']: d for d in content['Visualization Manager']['Displays']}
-    topic = displays['rviz_default_plugins/RobotModel']['Description Topic']
-    assert topic['Value'] == 'robot_description', 'relative, to follow the namespace'
-    assert topic['Durability Policy'] == 'Transient Local'
+    displays = content['Visualization Manager']['Displays']
+    shown = [d for d in displays if d['Class'] == 'rviz_default_plugins/RobotModel']
+    for model in shown:
+        topic = model['Description Topic']
+        assert topic['Value'] == 'robot_description', 'relative, to follow the namespace'
+        assert topic['Durability Policy'] == 'Transient Local'
+    assert [model.get('TF Prefix', '') for model in shown] == ['', 'reference']
+    assert shown[1]['Alpha'] < shown[0]['Alpha']
     assert content['Visualization Manager']['Global Options']['Fixed Frame'] == 'world'
 
 
-def test_the_plotjuggler_layout_shows_topics_that_the_controller_has():
-    root = ElementTree.parse(PROJECT / 'config' / 'plotjuggler.xml').getroot()
-    topics = {curve.get('name').rsplit('/', 2)[0] for curve in root.iter('curve')}
-    assert topics == {'/joint_states', '/controller/error', '/controller/reference'}
+def test_the_ghost_of_rviz_has_frames_at_the_reference_of_the_controller(monkeypatch):
+    actions = executed('simulation', monkeypatch, rviz='true', namespace='left')
+    from launch import LaunchContext
+    from launch_ros.actions import Node
+    from launch_ros.utilities import evaluate_parameters
+
+    context, nodes = LaunchContext(), [x for x in actions if isinstance(x, Node)]
+    arm, ghost = (x for x in nodes if x.node_executable == 'robot_state_publisher')
+    (given,) = evaluate_parameters(context, ghost._Node__parameters)
+    assert given['frame_prefix'] == 'reference/'
+
+    def names(node: Node) -> dict[str, str]:
+        pairs = node._Node__remappings
+        return {old[0].perform(context): new[0].perform(context) for old, new in pairs}
+
+    assert names(ghost)['joint_states'] == 'controller/reference'
+    assert names(ghost)['robot_description'] != 'robot_description', 'that of the arm'
+    assert not names(arm).keys() & {'joint_states', 'robot_description'}
+    (base,) = (x for x in nodes if x.node_executable == 'static_transform_publisher')
+    words = [word if isinstance(word, str) else word[0].perform(context) for word in base.cmd[1:5]]
+    assert words == ['--frame-id', 'world', '--child-frame-id', 'reference/world']
 
 
 def test_moveit_is_told_where_the_action_of_the_shipped_arms_is():

@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Layouts of PlotJuggler and Foxglove show only topics, fields and entries that exist."""
+
+from __future__ import annotations
+
+import json
+import re
+import runpy
+from itertools import product
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+from robot_dynamics_ros.__main__ import main
+from robot_dynamics_ros.constraints.program_file import load_program
+from robot_dynamics_ros.control.laws.registry import make_law
+from robot_dynamics_ros.control.trajectories.trajectory import Reference
+from robot_dynamics_ros.description.shipped import shipped_robot
+from robot_dynamics_ros.model import load_robot
+from robot_dynamics_ros.ros.conversions import message_class
+from robot_dynamics_ros.ros.plot_layouts import foxglove_text, plotjuggler_text
+
+PROJECT = Path(__file__).resolve().parents[2]
+_NUMBERS = {'double', 'sequence<double>'}
+_SHOWN = {
+    f'/controller/{name}'
+    for name in (
+        'reference', 'error', 'effort_components', 'constraint', 'constraint_condition',
+        'external_wrench',
+    )
+}  # fmt: skip
+#: Laws whose components a layout names; it reads by index those of the first.
+_LAWS = ('computed_torque', 'constraint_stabilization', 'impedance')
+
+
+@pytest.fixture(scope='module')
+def topics() -> dict[str, str]:
+    """Return the types of the topics that the controller publishes."""
+    nodes = runpy.run_path(str(PROJECT / 'docs' / 'site_code' / 'tables.py'))['nodes']()
+    return {
+        name.replace('~', '/controller'): kind.replace('/', '/msg/')
+        for name, kind in nodes['controller']['publishers']
+    }
+
+
+class Arm:
+    """A robot, the program whose f is shown, and a posture of it; its two layouts."""
+
+    def __init__(self, folder: Path, tree: Any, program: Any) -> None:
+        self.tree, self.program = tree, load_program(program, tree)
+        self.curves = list(ElementTree.parse(folder / 'plotjuggler.xml').getroot().iter())
+        self.panels = json.loads((folder / 'foxglove.json').read_text('utf-8'))['configById']
+
+    def components(self, law: str) -> list[str]:
+        """Return the names of the components of a law, in the order of its messages."""
+        given = {'program': self.program} if law == 'constraint_stabilization' else {}
+        q, v = np.full(self.tree.n, 0.4), np.zeros(self.tree.n)
+        parts = make_law(law, self.tree, **given).decompose(0.0, q, v, Reference(self.tree.n))
+        return [f'{joint}/{origin}' for origin, joint in product(parts, self.tree.joint_names)]
+
+    def entries(self, *laws: str) -> dict[str, list[str]]:
+        """Return the names in each JointState of the controller."""
+        joints = list(self.tree.joint_names)
+        return {
+            '/controller/reference': joints,
+            '/controller/error': joints,
+            '/controller/constraint': list(self.program.stack.rows),
+            '/controller/effort_components': sum(map(self.components, laws), []),
+        }
+
+
+@pytest.fixture(scope='module', params=['shipped', 'written'])
+def arm(request, tmp_path_factory) -> Arm:
+    if request.param == 'shipped':
+        return Arm(PROJECT / 'config', load_robot(shipped_robot('scara')), 'scara_circle')
+    folder = tmp_path_factory.mktemp('arm')
+    words = ['new_robot', 'four_dof', '--joints', 'joint1,joint2,joint4', '--out', str(folder)]
+    assert main(words) == 0
+    return Arm(folder, load_robot(folder / 'robot.urdf'), folder / 'program.yaml')
+
+
+def number_at(kind: str, path: list[str]) -> bool:
+    """Return whether a message type has a number at a path of fields, such as ``data[3]``."""
+    for part in path[:-1]:
+        kind = message_class(kind).get_fields_and_field_types()[part]
+        kind = kind.replace('/', '/msg/')
+    last = re.sub(r'\[\d+\]$', '', path[-1])
+    return message_class(kind).get_fields_and_field_types().get(last) in _NUMBERS
+
+
+def test_curves_of_plotjuggler_exist_and_limits_are_those_of_the_robot(arm, topics):
+    """PlotJuggler calls series TOPIC/NAME/FIELD in a JointState, otherwise TOPIC/FIELD/FIELD."""
+    formulas = {
+        x.get('name'): (float(x.findtext('function').removeprefix('return ')),
+                        x.findtext('linked_source'))
+        for x in arm.curves if x.tag == 'snippet'
+    }  # fmt: skip
+    limits = dict(zip(arm.tree.joint_names, arm.tree.effort_limit, strict=True))
+    expected = {
+        (sign * limit, f'/controller/reference/{joint}/effort')
+        for joint, limit in limits.items()
+        for sign in (1.0, -1.0)
+    }
+    assert set(formulas.values()) == expected
+    entries, shown = arm.entries(*_LAWS), set()
+    for curve in (x.get('name') for x in arm.curves if x.tag == 'curve'):
+        if curve in formulas:
+            continue
+        topic = '/'.join(curve.split('/')[:3])
+        shown.add(topic)
+        path = curve.removeprefix(f'{topic}/').split('/')
+        if topics[topic] == 'sensor_msgs/msg/JointState':
+            assert '/'.join(path[:-1]) in entries[topic], curve
+            path = path[-1:]
+        assert number_at(topics[topic], path), curve
+    assert shown == _SHOWN
+
+
+def test_paths_of_foxglove_exist_and_have_the_names_of_their_entries(arm, topics):
+    entries, shown = arm.entries(_LAWS[0]), set()
+    for panel in (x for name, x in arm.panels.items() if name.startswith('Plot!')):
+        limits = []
+        for path in panel['paths']:
+            if path['label'] == 'limit':
+                limits.append(float(path['value']))
+                continue
+            topic, *fields = path['value'].split('.')
+            shown.add(topic)
+            assert number_at(topics[topic], fields), path
+            if topic in entries:
+                entry = int(re.search(r'\[(\d+)\]$', path['value']).group(1))
+                assert path['label'] == entries[topic][entry]
+        if limits:
+            limit = arm.tree.effort_limit[entry]
+            assert limits == [limit, -limit]
+    assert shown == _SHOWN
+
+
+def test_every_plot_of_foxglove_is_in_a_tab(arm):
+    def panels(layout: Any) -> list[str]:
+        if isinstance(layout, str):
+            return [layout]
+        return panels(layout['first']) + panels(layout['second'])
+
+    placed = [name for tab in arm.panels['Tab!robot']['tabs'] for name in panels(tab['layout'])]
+    assert sorted([*placed, 'Tab!robot']) == sorted(arm.panels)
+
+
+def test_layouts_of_the_package_are_written_by_the_function_of_new_robot():
+    tree = load_robot(shipped_robot('scara'))
+    rows = load_program('scara_circle', tree).stack.rows
+    for name, write in (('plotjuggler.xml', plotjuggler_text), ('foxglove.json', foxglove_text)):
+        assert (PROJECT / 'config' / name).read_text('utf-8') == write(tree, rows)
