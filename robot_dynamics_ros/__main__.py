@@ -45,6 +45,7 @@ COMMANDS = {
     'analyze': 'analyze recordings: tracking, torque residual, energy, rates, report',
     'replay': 'run the control loop on a recording and compare its efforts',
     'identify': 'identify inertia and friction from bags and correct the URDF',
+    'weigh_tool': 'weigh the tool on a force-torque sensor, and find the bias of the sensor',
     'calibrate': 'calibrate contact thresholds from contact-free recordings',
     'excite': 'design an excitation trajectory for identification',
     'identify_demo': 'demonstrate identification: wrong model, excite, record, identify, re-track',
@@ -70,6 +71,7 @@ _MODULES = {
     **dict.fromkeys(('check_model', 'commission'), 'checks'),
     **dict.fromkeys(('excite', 'design_gains'), 'design'),
     'calibrate': 'replay',
+    'weigh_tool': 'weigh',
     **dict.fromkeys(('derive', 'compare'), 'equations'),
 }
 

@@ -87,6 +87,7 @@ MEANINGS = {
     '~/speed_scaling_input': 'speed factor of trajectories, 0 to 1, if control_msgs '
     'is installed; latched',
     '~/step': 'one step while paused',
+    '~/tare_wrench': 'set `sensor_bias` so that an arm at rest measures no external wrench',
     '~/target_joint': 'target positions of joints, streamed; at any rate, may jump',
     '~/target_pose': 'target pose of `target_frame` in the frame of any link, streamed',
     '~/target_wrench': 'wrench to be applied at `target_frame`, streamed',

@@ -10,6 +10,7 @@ import numpy as np
 
 from robot_dynamics_ros.control.drivers.port import DriverCompensation, FilteredDerivative
 from robot_dynamics_ros.control.drivers.transmission import Transmission
+from robot_dynamics_ros.control.force_sensor import ForceSensor, SensorTool
 from robot_dynamics_ros.control.laws.control_law import ControlLaw
 from robot_dynamics_ros.control.laws.gravity_laws import joint_inertia
 from robot_dynamics_ros.control.laws.stop_laws import (
@@ -34,7 +35,7 @@ from robot_dynamics_ros.control.safety.state_validator import (
     StateVerdict,
 )
 from robot_dynamics_ros.control.settings import LOOP, LoopSettings
-from robot_dynamics_ros.control.targets import ForceSensor, TargetWrench
+from robot_dynamics_ros.control.targets import TargetWrench
 from robot_dynamics_ros.control.trajectories.following import SpeedLimit, speed_limit
 from robot_dynamics_ros.control.trajectories.reference_generator import ReferenceGenerator
 from robot_dynamics_ros.control.trajectories.trajectory import ReferenceSampler, Trajectory
@@ -281,6 +282,16 @@ class ControlLoop:
         """Let compliant laws add the efforts of a streamed wrench; None: of none."""
         self.wrench = wrench
         self.force.external.commanded.fill(0.0)
+
+    def change_sensor_tool(self, tool: SensorTool) -> None:
+        """Subtract another weight and bias from measured wrenches.
+
+        Raises:
+            UnknownNameError: The robot has no such ``sensor_frame``.
+        """
+        if tool != self.force.tool:
+            self.force.carry(tool)
+            self.limiter.soften(CHANGE_SLEW)
 
     @property
     def load(self) -> PayloadModel:

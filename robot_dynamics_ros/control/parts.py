@@ -11,6 +11,7 @@ import numpy as np
 from robot_dynamics_ros.control.contact_watch import FOLLOWING, ContactWatch
 from robot_dynamics_ros.control.drivers.conversion import DriverConversion
 from robot_dynamics_ros.control.drivers.port import DriverPort
+from robot_dynamics_ros.control.force_sensor import SensorTool
 from robot_dynamics_ros.control.goals import GOALS, GoalTracker, joint_tolerances
 from robot_dynamics_ros.control.laws.control_law import ControlLaw
 from robot_dynamics_ros.control.laws.registry import law_class
@@ -307,6 +308,7 @@ class ControllerParts:
             tree: The robot without its payload, with the joints of the port.
             loop: See :meth:`built_for`.
         """
+        loop.change_sensor_tool(SensorTool.of(self.parameters))
         self.tree, self.loop = tree, loop
         self.goals = GoalTracker(loop)
         self.locked = LockedJointWatch(tree, self.parameters)
@@ -327,6 +329,7 @@ class ControllerParts:
         if former is not None and follower is not None:
             self.loop.replace(former, follower)
         self.targets.configure(parameters)
+        self.loop.change_sensor_tool(SensorTool.of(parameters))
         self.contact.configure(parameters, self.follower)
         self.locked.configure(parameters)
         self.enabling.configure(parameters, self.loop.law.needs_enabling)

@@ -17,6 +17,7 @@ from typing import Any, Concatenate, ParamSpec
 
 import numpy as np
 
+from robot_dynamics_ros.control.force_sensor import MAX_WRENCH, SensorTool
 from robot_dynamics_ros.control.goals import Outcome, ResultCode, goal_to_follow
 from robot_dynamics_ros.control.laws.control_law import ControlLaw
 from robot_dynamics_ros.control.modes import SessionEvent, SessionMode
@@ -42,7 +43,6 @@ Apply = Callable[[], str]
 _P = ParamSpec('_P')
 _SPEED = 'speed_scaling.initial_scaling_factor'
 _MAX_TEXT = 500  # characters of the text of an unexpected error
-_MAX_WRENCH = 1e6  # N and N m: larger values are invalid
 
 
 @dataclass(frozen=True)
@@ -201,6 +201,7 @@ def prepare_parameters(session: ControllerSession, values: Mapping[str, Any]) ->
     payload = payload_from_parameters(driven)
     loop.load.check(payload)
     session.contact.check(driven)
+    SensorTool.of(driven).check(session.tree)
 
     def apply() -> str:
         try:
@@ -323,16 +324,46 @@ def prepare_measured_wrench(
         wrench: Wrench exerted on the arm at this link, in its axes, shape (6,), N and N m.
     """
     values = array('measured wrench', wrench, (6,))
-    if np.abs(values).max() > _MAX_WRENCH:
+    if np.abs(values).max() > MAX_WRENCH:
         raise ConfigurationError('measured wrench', f'is {values.tolist()}', 'check the sensor')
-    sensor = session.loop.force
-    efforts = sensor.efforts(frame)
+    loop = session.loop
+    efforts = loop.force.efforts(frame)
 
     def apply() -> str:
-        sensor.store(frame, efforts, values, session.loop.state.stamp_ns)
+        now, resting = loop.state.stamp_ns, not loop.moving
+        loop.force.store(frame, efforts, values, now, loop.q, resting=resting)
         return ''
 
     return apply
+
+
+def tared(session: ControllerSession, now_ns: int) -> tuple[dict[str, Any], str]:
+    """Return the parameters with which an arm at rest feels no external wrench.
+
+    Args:
+        session: The session.
+        now_ns: Current time on the clock of the arrivals, ns.
+
+    Returns:
+        The parameters to set, by name, and a sentence that describes them.
+
+    Raises:
+        ConfigurationError: The arm moves, presses on a surface, or has no fresh state, or the
+            sensor no measurements.
+    """
+    loop, sensor = session.loop, session.loop.force
+    if session.is_silent(now_ns):
+        raise ConfigurationError('tare', session.silence(), 'wait for states')
+    if loop.acting.pressing:  # its force would be regulated without the surface's share
+        raise ConfigurationError('tare', 'the arm presses on a surface', 'retract it first')
+    if loop.moving:
+        raise ConfigurationError('tare', 'the arm moves', 'call it at standstill')
+    bias, count = sensor.bias(loop.state.stamp_ns)
+    numbers = ', '.join(f'{x:.4g}' for x in bias)
+    mean = f'the mean of {counted(count, "measurement")} at {sensor.frame}'
+    before = ', '.join(f'{x:.4g}' for x in sensor.tool.sensor_bias)
+    text = f'tared: sensor_bias is {numbers} N and N m, {mean}; it was {before}'
+    return {'sensor_bias': bias.tolist()}, text
 
 
 def _joints(session: ControllerSession, msg: Any) -> Commit:

@@ -13,6 +13,7 @@ from robot_dynamics_ros.control.contact_watch import REACTION
 from robot_dynamics_ros.control.drivers.conversion import DriverConversion
 from robot_dynamics_ros.control.drivers.port import DriverCompensation, FilteredDerivative
 from robot_dynamics_ros.control.drivers.profile import COMMAND, DRIVER_PROFILE
+from robot_dynamics_ros.control.force_sensor import SENSOR
 from robot_dynamics_ros.control.laws.control_law import ControlLaw
 from robot_dynamics_ros.control.laws.registry import (
     known_laws,
@@ -48,6 +49,7 @@ PARAMETERS = (
     *OBSERVER,
     *REACTION,
     *TARGETS,
+    *SENSOR,
     *LOCKED_JOINTS,
     *GUIDING,
 )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""Streamed targets and wrenches, and the wrench of a force-torque sensor.
+r"""Streamed targets and wrenches.
 
 Targets may have any rate and jumps; the arm can follow the filtered reference.
 
@@ -23,14 +23,13 @@ from typing import Any
 
 import numpy as np
 
-from robot_dynamics_ros.control.laws.control_law import ExternalEffort
+from robot_dynamics_ros.control.force_sensor import FrameEfforts
 from robot_dynamics_ros.control.laws.gravity_laws import joint_inertia
 from robot_dynamics_ros.control.trajectories.trajectory import Reference, Trajectory
 from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.parameters import Settings, parameter, parameters_of, spread
 from robot_dynamics_ros.spatial.scalar import Array
-from robot_dynamics_ros.symbolic.kernel import compile_kernel
 
 _REST = 1e-6  # rad/s or m/s, rad/s^2 or m/s^2: smaller values count as rest
 _MAX_PERIODS = 20  # largest number of periods per sample
@@ -177,89 +176,7 @@ class TargetStream(Trajectory):
         reference.rows.T[:] = self._motion
 
 
-#: Timeout of a force-torque sensor.
-_TIMEOUT_NS = 100_000_000
 _SMALL = 1e-9  # N, N m: a smaller wrench is not applied any more
-
-
-class FrameEfforts:
-    r"""Converts wrenches at a frame into efforts :math:`J^Tw`; allocates nothing.
-
-    Args:
-        tree: The robot.
-        frame: Name of a link.
-
-    Raises:
-        UnknownNameError: There is no such frame.
-    """
-
-    def __init__(self, tree: Robot, frame: str) -> None:
-        kernels = compile_kernel(tree, outputs=('frame_pose', 'frame_jacobian'), frame=frame)
-        self._pose, self._jacobian = kernels.frame_pose, kernels.frame_jacobian
-        self._R, self._p, self._J = np.zeros((3, 3)), np.zeros(3), np.zeros((6, tree.n))
-        self._base = np.zeros(6)
-
-    def write(self, q: Array, wrench: Array, in_frame: bool, out: Array) -> None:
-        """Compute the efforts of a wrench, (6,), in the axes of the frame or of the base."""
-        self._jacobian(q, self._J)
-        base = self._base
-        base[:] = wrench
-        if in_frame:
-            self._pose(q, self._R, self._p)
-            np.dot(self._R, wrench[:3], out=base[:3])
-            np.dot(self._R, wrench[3:], out=base[3:])
-        np.dot(base, self._J, out=out)
-
-
-class ForceSensor:
-    """External effort on the arm, from a force-torque sensor or else from the observer.
-
-    Attributes:
-        external: The effort for laws.
-        frame: Link of the last measured wrench; empty before the first.
-
-    Args:
-        tree: The robot.
-    """
-
-    def __init__(self, tree: Robot) -> None:
-        self.tree, self.external = tree, ExternalEffort(tree.n)
-        self._efforts: FrameEfforts | None = None
-        self.frame = ''
-        self._wrench, self._received_ns = np.zeros(6), -_TIMEOUT_NS
-
-    def store(self, frame: str, efforts: FrameEfforts, wrench: Array, now_ns: int) -> None:
-        """Store a measured wrench.
-
-        Args:
-            frame: Link of the sensor.
-            efforts: Converter of wrenches there, see :meth:`efforts`.
-            wrench: Shape (6,), in the axes of the link, N and N m.
-            now_ns: Timestamp of the last state, ns.
-        """
-        self.frame, self._efforts = frame, efforts
-        self._wrench[:] = wrench
-        self._received_ns = now_ns
-
-    def efforts(self, frame: str) -> FrameEfforts:
-        """Return the converter of wrenches at a frame; a new frame is compiled."""
-        efforts = self._efforts if frame == self.frame else None
-        return efforts or FrameEfforts(self.tree, frame)
-
-    def update(self, now_ns: int, q: Array) -> None:
-        """Update ``external`` by the last measured wrench at a state's timestamp, ns."""
-        external, efforts = self.external, self._efforts
-        external.measured = efforts is not None and 0 <= now_ns - self._received_ns < _TIMEOUT_NS
-        if external.measured and efforts is not None:
-            efforts.write(q, self._wrench, True, external.effort)
-            external.known = True
-
-    def observe(self, effort: Array, known: bool) -> None:
-        """Store observed efforts, shape (n,), N m or N, unless a sensor measures the wrench."""
-        external = self.external
-        if not external.measured:
-            external.known = known
-            external.effort[:] = effort if known else 0.0
 
 
 class TargetWrench:

@@ -218,6 +218,18 @@ def _warn_unknown(node: Any, names: list[str], judged: Callable[[str], bool]) ->
         node.get_logger().warning(f'parameter {name!r} {text}')
 
 
+def set_own(node: Any, values: Mapping[str, Any]) -> None:
+    """Set parameters of a node from within.
+
+    Raises:
+        ConfigurationError: One is rejected; none has changed.
+    """
+    given = [GivenParameter(name, value=value) for name, value in values.items()]
+    result = node.set_parameters_atomically(given)
+    if not result.successful:
+        raise ConfigurationError(', '.join(values), result.reason, 'nothing has changed')
+
+
 def values(node: Any, parameters: Iterable[Parameter]) -> dict[str, Any]:
     """Return the current values by name, arrays as lists.
 

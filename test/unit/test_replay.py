@@ -261,8 +261,9 @@ def test_a_measured_wrench_at_every_state_counts_again(side, tmp_path):
     def feel(loop: RecordedLoop) -> None:
         streamed('measured_wrench', [1.0, 0.5, -10.0 - 8.0 * np.sin(0.05 * loop.step)])(loop)
 
-    loop = RecordedLoop(PRESS, **{side: dict.fromkeys(range(20, STEPS - 1), feel)}).run(STEPS)
-    unfelt = RecordedLoop(PRESS).run(STEPS)
+    given = {**PRESS, 'sensor_tool_mass': 0.3, 'sensor_bias': [0.5] * 6}
+    loop = RecordedLoop(given, **{side: dict.fromkeys(range(20, STEPS - 1), feel)}).run(STEPS)
+    unfelt = RecordedLoop(given).run(STEPS)
     assert np.abs(np.array(loop.efforts) - unfelt.efforts).max() > 1.0, 'it counts'
     exact(loop, tmp_path)
 

@@ -17,11 +17,13 @@ from robot_dynamics_ros.control.requests import (
     prepare_measured_wrench,
     prepare_parameters,
     prepare_payload,
+    tared,
 )
 from robot_dynamics_ros.control.trajectories.trajectory import Reference
 from robot_dynamics_ros.description.shipped import share_directory
 from robot_dynamics_ros.dynamics.sampled_loop import Sampling
 from robot_dynamics_ros.errors import (
+    ConfigurationError,
     ParameterError,
     ProgramError,
     RobotDynamicsError,
@@ -69,6 +71,8 @@ def test_a_known_stiffness_is_pressed_calmly_or_refused_whatever_it_is(name, del
     pressing = LatePressing(here, stiffness, delay)
     pressing.settle(1.45)  # before the drawing begins
     [(_, contact)] = pressing.law.program.contacts
+    with pytest.raises(ConfigurationError, match='presses on a surface'):
+        tared(pressing.session, pressing.now_ns)
     force = np.array(pressing.force)
     after = np.flatnonzero(force)[0] + 100  # the impact itself is that of its speed and stiffness
     assert force[after:].max() < 1.3 * contact.force

@@ -21,7 +21,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from robot_dynamics_ros.constraints.angles import JointProgram, follow_reference
-from robot_dynamics_ros.constraints.contact import contact_loop, force_gain
+from robot_dynamics_ros.constraints.contact import ContactPhase, contact_loop, force_gain
 from robot_dynamics_ros.constraints.error_dynamics import error_loop
 from robot_dynamics_ros.constraints.program import Program
 from robot_dynamics_ros.constraints.program_file import Source, load_program
@@ -322,6 +322,11 @@ class ConstraintStabilization(ModelLaw):
             kernel.damped,
             self.scale,
         )
+
+    @property
+    def pressing(self) -> bool:
+        """Whether a contact of the program is in phase ``PRESSING``."""
+        return any(x.phase is ContactPhase.PRESSING for x in self._contacts.controls)
 
     def status(self) -> dict[str, str]:
         """Return the program's name, largest error, conditioning and contacts as texts."""

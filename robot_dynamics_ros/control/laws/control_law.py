@@ -240,6 +240,11 @@ class ControlLaw(ABC):
         """Return the state of the constraints; None if the law has none. Allocates."""
         return None
 
+    @property
+    def pressing(self) -> bool:
+        """Whether the law presses on a surface."""
+        return False
+
     def status(self) -> dict[str, str]:
         """Return the law's diagnostics, short texts by name. Allocates."""
         return {}

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from functools import partial
@@ -13,11 +14,16 @@ from std_msgs.msg import String
 from std_srvs.srv import SetBool, Trigger
 
 from robot_dynamics_ros.control.request_worker import Finish, RequestWorker
-from robot_dynamics_ros.control.requests import Apply, prepare_payload, prepare_waypoint
+from robot_dynamics_ros.control.requests import (
+    Apply,
+    prepare_payload,
+    prepare_waypoint,
+    tared,
+)
 from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.errors import RobotDynamicsError
 from robot_dynamics_ros.ros.controller_topics import subscribe_streams
-from robot_dynamics_ros.ros.node import LATCHED, STEADY
+from robot_dynamics_ros.ros.node import LATCHED, STEADY, set_own
 from robot_dynamics_ros.ros.rclpy_compat import Respond, respond_later
 
 _POLL_PERIOD_S = 0.005  # at which the end of a slow preparation is noticed
@@ -26,8 +32,8 @@ _POLL_PERIOD_S = 0.005  # at which the end of a slow preparation is noticed
 class SessionServices:
     """Makes the requests of services and streamed messages to a session, and prepares all others.
 
-    Serves ``~/carry_payload``, ``~/resume`` and ``~/add_waypoint``. Publishes, latched, what
-    becomes of a trajectory on ``~/trajectory_status``.
+    Serves ``~/carry_payload``, ``~/resume``, ``~/add_waypoint`` and ``~/tare_wrench``. Publishes,
+    latched, what becomes of a trajectory on ``~/trajectory_status``.
 
     Attributes:
         session: The session.
@@ -47,6 +53,7 @@ class SessionServices:
         self._serve(SetBool, 'carry_payload', lambda x: prepare_payload(session, x.data))
         self._serve(Trigger, 'resume', lambda _: session.resume)
         self._serve(Trigger, 'add_waypoint', lambda _: prepare_waypoint(session), slow=True)
+        self._serve(Trigger, 'tare_wrench', lambda _: self._tare)
         subscribe_streams(node, session, self.submit, self.log_remarks)
 
     def submit(self, prepare: Callable[[], Apply], finish: Finish, **options: Any) -> None:
@@ -81,6 +88,12 @@ class SessionServices:
                 self._log.info(remark.text)
             if remark.status:
                 self.announce(remark.status)
+
+    def _tare(self) -> str:
+        """Set the parameter ``sensor_bias`` of the node to what the sensor measures."""
+        parameters, text = tared(self.session, time.perf_counter_ns())
+        set_own(self._node, parameters)
+        return text
 
     def _serve(
         self, kind: Any, name: str, prepare: Callable[[Any], Apply], *, slow: bool = False

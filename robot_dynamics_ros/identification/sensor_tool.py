@@ -1,0 +1,228 @@
+# SPDX-License-Identifier: Apache-2.0
+r"""Weight and bias of a force-torque sensor's tool, from a few poses at rest.
+
+Without contact the sensor measures, in the axes of its link, with the gravity g there,
+
+.. math:: f = b_f + m\,g,\qquad t = b_t + (mc) \times g ,
+
+two linear problems: four unknowns (bias and mass) and six (bias and first moment). Poses with
+gravity in three directions determine both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from robot_dynamics_ros.errors import RecordingError
+from robot_dynamics_ros.model import Robot, frame_pose
+from robot_dynamics_ros.spatial.scalar import Array
+
+_REST_S, _SLOW = 0.5, 2e-3  # time at rest, s, in which no joint moves by more, rad or m
+_SAME = 0.02  # rad or m: largest distance of parts of one pose
+#: Of unit vectors of gravity, RMS, in their second widest direction: three over an arc of 55°.
+_LEAST_SPREAD = 0.05
+_CANDIDATES, _TURN = 400, np.pi  # poses that are searched; range of continuous joints, rad
+_CERTAIN = 3.0  # standard deviations
+#: Residual that is no noise: N, and share of the forces' change between poses.
+_MOST_N, _MOST_SHARE = 1.0, 0.2
+
+
+class SensorPose(NamedTuple):
+    """A pose at rest.
+
+    Attributes:
+        q: Joint positions, shape (n,), rad or m.
+        wrench: Mean of the measured wrenches, shape (6,), N and N m.
+        samples: Number of measurements.
+    """
+
+    q: Array
+    wrench: Array
+    samples: int
+
+
+class ToolEstimate(NamedTuple):
+    """A tool with the standard deviations of its parameters.
+
+    Attributes:
+        mass: kg; 0 if it is not significant.
+        com: In the sensor's link, shape (3,), m.
+        bias: Shape (6,), N and N m.
+        mass_deviation, com_deviation, bias_deviation: Of the same shapes.
+        residual: RMS of the force's, N, and of the torque's residuals, N m.
+    """
+
+    mass: float
+    com: Array
+    bias: Array
+    mass_deviation: float
+    com_deviation: Array
+    bias_deviation: Array
+    residual: tuple[float, float]
+
+
+def poses_at_rest(
+    time: Array, position: Array, measured: Array, wrench: Array
+) -> list[SensorPose]:
+    """Return the poses in which an arm stood while its sensor measured.
+
+    Args:
+        time: Times of the states, shape (N,), s, increasing.
+        position: Joint positions, shape (N, n), rad or m.
+        measured: Times of the wrenches, shape (M,), s, on the same clock.
+        wrench: Shape (M, 6), N and N m; rows that are not finite are left out.
+    """
+    found: list[list[SensorPose]] = []
+    usable = np.isfinite(wrench).all(axis=1)
+    parts = np.arange(time[0], time[-1], _REST_S) if len(time) else ()
+    for begin in parts:
+        first, last = np.searchsorted(time, (begin, begin + _REST_S))
+        inside = usable & (measured >= begin) & (measured < begin + _REST_S)
+        q = position[first:last]
+        if len(q) < 2 or not inside.any() or not np.isfinite(q).all():
+            continue
+        if time[last - 1] - time[first] < 0.5 * _REST_S or np.ptp(q, axis=0).max() > _SLOW:
+            continue
+        part = SensorPose(q.mean(axis=0), wrench[inside].mean(axis=0), int(inside.sum()))
+        if found and np.abs(found[-1][0].q - part.q).max() < _SAME:
+            found[-1].append(part)
+        else:
+            found.append([part])
+    return [_mean(pose) for pose in found]
+
+
+def _mean(parts: Sequence[SensorPose]) -> SensorPose:
+    counts = [part.samples for part in parts]
+    q, wrench = (np.average([part[k] for part in parts], axis=0, weights=counts) for k in range(2))
+    return SensorPose(q, wrench, sum(counts))
+
+
+def estimate_tool(tree: Robot, frame: str, poses: Sequence[SensorPose]) -> ToolEstimate:
+    """Estimate mass, centre of mass and bias.
+
+    Args:
+        tree: The robot, in whose base gravity is known.
+        frame: Link of the sensor.
+        poses: Poses without contact.
+
+    Raises:
+        UnknownNameError: There is no such frame.
+        RecordingError: The poses do not determine the tool, and a pose that is missing; they
+            contradict the model; or the mass is negative.
+    """
+    gravity = np.array([gravity_at(tree, frame, pose.q) for pose in poses]).reshape(-1, 3)
+    _require_spread(tree, frame, gravity)
+    wrench = np.array([pose.wrench for pose in poses])
+    k, bias = len(poses), np.tile(np.eye(3), (len(poses), 1))
+    crossed = -np.cross(gravity[:, np.newaxis], np.eye(3)).transpose(0, 2, 1).reshape(-1, 3)
+    force = _fit(np.hstack([bias, gravity.reshape(-1, 1)]), wrench[:, :3].ravel())
+    torque = _fit(np.hstack([bias, crossed]), wrench[:, 3:].ravel())
+    mass, mass_deviation = force.value[3], force.deviation[3]
+    change = float(np.sqrt(np.mean((wrench[:, :3] - wrench[:, :3].mean(axis=0)) ** 2)))
+    if force.residual > max(_MOST_N, _MOST_SHARE * change):
+        raise RecordingError(
+            f'the forces of {k} poses',
+            f'deviate by {force.residual:.3g} N RMS from the weight of any tool, and change by '
+            f'{change:.3g} N',
+            f'was there a contact, is {frame} the link in whose axes they are, and is gravity '
+            'right (--gravity)?',
+        )
+    if mass < -_CERTAIN * mass_deviation:
+        raise RecordingError(
+            'the measured wrench',
+            f'gives a mass of {mass:.4g} kg: it is that of the arm on its environment',
+            'negate it; ~/measured_wrench is that of the environment on the arm',
+        )
+    if mass <= _CERTAIN * mass_deviation:  # no tool: its centre is unknown
+        mean, spread = wrench.mean(axis=0), wrench.std(axis=0, ddof=1) / np.sqrt(k)
+        zero, residual = np.zeros(3), (force.residual, torque.residual)
+        return ToolEstimate(0.0, zero, mean, mass_deviation, zero + np.nan, spread, residual)
+    com = torque.value[3:] / mass
+    return ToolEstimate(
+        mass,
+        com,
+        np.concatenate([force.value[:3], torque.value[:3]]),
+        mass_deviation,
+        np.hypot(torque.deviation[3:], com * mass_deviation) / mass,
+        np.concatenate([force.deviation[:3], torque.deviation[:3]]),
+        (force.residual, torque.residual),
+    )
+
+
+def gravity_at(tree: Robot, frame: str, q: Array) -> Array:
+    """Return gravity in the axes of a frame, shape (3,), m/s^2."""
+    return frame_pose(tree, q, frame).R_WF.T @ tree.gravity
+
+
+class _Fit(NamedTuple):
+    """Least-squares solution, its standard deviations, and the RMS of the residual."""
+
+    value: Array
+    deviation: Array
+    residual: float
+
+
+def _fit(A: Array, b: Array) -> _Fit:
+    value = np.linalg.lstsq(A, b, rcond=None)[0]
+    rest = float(np.sum((b - A @ value) ** 2))
+    variance = rest / (len(b) - A.shape[1])
+    deviation = np.sqrt(variance * np.diag(np.linalg.inv(A.T @ A)))
+    return _Fit(value, deviation, float(np.sqrt(rest / len(b))))
+
+
+def _require_spread(tree: Robot, frame: str, gravity: Array) -> None:
+    """Reject poses in which gravity does not point in three different directions.
+
+    Raises:
+        RecordingError: They do not determine the tool; the text names poses that do.
+    """
+    size = np.linalg.norm(tree.gravity)
+    if not size:
+        raise RecordingError('gravity', 'is zero in the model', 'give --gravity X Y Z')
+    seen = gravity / size
+    if _spread(seen) >= _LEAST_SPREAD:
+        return
+    rng, n = np.random.default_rng(0), tree.n
+    low, high = (
+        np.where(np.isfinite(x), x, sign * _TURN)
+        for x, sign in ((tree.position_lower, -1.0), (tree.position_upper, 1.0))
+    )
+    candidates = low + (0.25 + 0.5 * rng.random((_CANDIDATES, n))) * (high - low)
+    directions = np.array([gravity_at(tree, frame, q) for q in candidates]) / size
+    missing: list[str] = []
+    while _spread(seen) < _LEAST_SPREAD and len(missing) < 3:
+        widest = np.argmax([_gain(np.vstack([seen, x])) for x in directions])
+        seen = np.vstack([seen, directions[widest]])
+        q, g = (', '.join(f'{x:.2f}' for x in row) for row in (candidates[widest], seen[-1]))
+        missing.append(f'{q} (gravity along {g} of {frame})')
+    problem = f'in {len(gravity)} poses at rest, do not determine mass, centre and bias'
+    if _spread(seen) < _LEAST_SPREAD:
+        remedy = (
+            f'this arm cannot turn {frame} enough against gravity: ~/tare_wrench is enough, as '
+            'the weight hardly changes; or turn its base (--gravity)'
+        )
+    else:
+        joints = ', '.join(tree.joint_names)
+        remedy = f'add the pose {"; and ".join(missing)}, free of contact, or alike ({joints})'
+    raise RecordingError('the measured wrenches', problem, remedy)
+
+
+def _spread(directions: Array) -> float:
+    """Return the RMS of unit vectors (k, 3) about their mean, in the second widest direction."""
+    return float(_widths(directions)[1])
+
+
+def _gain(directions: Array) -> float:
+    """Return how much unit vectors (k, 3) differ: in the widest direction, then in the second."""
+    first, second = _widths(directions)
+    return first + 10.0 * second
+
+
+def _widths(directions: Array) -> Array:
+    if len(directions) < 2:
+        return np.zeros(2)
+    centred = directions - directions.mean(axis=0)
+    return np.linalg.svd(centred, compute_uv=False)[:2] / np.sqrt(len(directions))

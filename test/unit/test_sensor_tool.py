@@ -1,0 +1,326 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The tool on a force-torque sensor: weighed, subtracted, tared. Its weight is Pinocchio's."""
+
+from __future__ import annotations
+
+import re
+from math import nan
+
+import numpy as np
+import pinocchio as pin
+import pytest
+import yaml
+from bags import SECOND, Message, T, header, state, text, write
+from oracles import PinocchioOracle
+from samples import DOWN_Z, sample
+from synthetic_runs import measured_arm
+from urdf_text import joint, link
+
+from robot_dynamics_ros.__main__ import main
+from robot_dynamics_ros.control.requests import (
+    prepare_measured_wrench,
+    prepare_parameters,
+    tared,
+)
+from robot_dynamics_ros.control.session import ControllerSession
+from robot_dynamics_ros.control.setup import PARAMETERS
+from robot_dynamics_ros.errors import ConfigurationError, RecordingError, UnknownNameError
+from robot_dynamics_ros.identification.sensor_tool import (
+    SensorPose,
+    estimate_tool,
+    poses_at_rest,
+)
+from robot_dynamics_ros.parameters import checked
+
+MS = 1_000_000
+ARM = measured_arm()
+JOINTS = ('pan', 'lift', 'elbow')
+MASS, COM = 1.7, (0.02, -0.03, 0.11)
+BIAS = np.array([3.0, -8.0, 12.0, 0.4, 0.2, -0.3])
+TOOL = {'sensor_tool_mass': MASS, 'sensor_tool_com': list(COM), 'sensor_bias': BIAS.tolist()}
+POSES = [(0.1, 0.2, -0.3), (0.4, 1.1, 0.2), (0.0, -0.9, 1.4), (-1.0, 2.0, 0.9), (0.3, 0.1, 2.5)]
+TILTED = (1.0, -2.0, -9.5)
+
+
+class SensorOracle:
+    """A sensor at link 'tool': the joint force of a body that it carries, by Pinocchio."""
+
+    def __init__(self, gravity=DOWN_Z):
+        carried = link('carried', MASS, COM, 1e-3 * np.eye(3))
+        sensor = joint('sensor', 'tool', 'carried')
+        xml = ARM.xml.replace('</robot>', f'{carried}{sensor}</robot>')
+        self.arm = PinocchioOracle(xml, gravity, (*JOINTS, 'sensor'))
+
+    def measured(self, q, bias=BIAS):
+        model, data = self.arm.model, self.arm.data
+        rest = np.zeros(model.nv)
+        pin.rnea(model, data, self.arm.configuration([*q, 0.0]), rest, rest)
+        carries = data.f[model.getJointId('sensor')]  # of the arm on the body
+        return np.concatenate([-carries.linear, -carries.angular]) + bias
+
+
+def poses(oracle, which=POSES, noise=0.0, bias=BIAS):
+    rng = np.random.default_rng(3)
+    return [
+        SensorPose(np.array(q), oracle.measured(q, bias) + noise * rng.normal(size=6), 50)
+        for q in which
+    ]
+
+
+# Weighed -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize('gravity', [DOWN_Z, TILTED])
+def test_three_poses_give_mass_centre_and_bias(gravity):
+    tree = ARM.tree.with_gravity(gravity)
+    tool = estimate_tool(tree, 'tool', poses(SensorOracle(gravity), POSES[:3]))
+    assert tool.mass == pytest.approx(MASS, rel=1e-12)
+    np.testing.assert_allclose(tool.com, COM, atol=1e-12)
+    np.testing.assert_allclose(tool.bias, BIAS, atol=1e-10)
+    assert max(tool.residual) < 1e-12
+
+
+def test_its_deviations_are_those_of_the_noise():
+    """Of 200 estimates."""
+    oracle, rng, normal = SensorOracle(), np.random.default_rng(5), []
+    exact = poses(oracle)
+    for _ in range(200):
+        noisy = [x._replace(wrench=x.wrench + 0.2 * rng.normal(size=6)) for x in exact]
+        tool = estimate_tool(ARM.tree, 'tool', noisy)
+        errors = np.array([tool.mass - MASS, *(tool.com - COM), *(tool.bias - BIAS)])
+        deviations = [tool.mass_deviation, *tool.com_deviation, *tool.bias_deviation]
+        normal.append(np.abs(errors / deviations) < 3.0)
+    # Student's distribution with 9 to 11 degrees of freedom: 98.5 % are within three.
+    assert np.mean(normal) > 0.97
+
+
+def test_poses_that_do_not_determine_it_are_refused_with_those_that_do():
+    oracle, given = SensorOracle(), [POSES[0]]
+    with pytest.raises(RecordingError, match='add the pose') as error:
+        estimate_tool(ARM.tree, 'tool', poses(oracle, [*given, (2.0, 0.21, -0.31)]))
+    found = re.findall(r'(-?[\d.]+), (-?[\d.]+), (-?[\d.]+) \(gravity', str(error.value))
+    assert len(found) == 2, error.value
+    given += [tuple(map(float, row)) for row in found]
+    with pytest.raises(RecordingError, match='add the pose'):
+        estimate_tool(ARM.tree, 'tool', poses(oracle, given[:2]))
+    tool = estimate_tool(ARM.tree, 'tool', poses(oracle, given))
+    assert tool.mass == pytest.approx(MASS, rel=1e-9)
+    with pytest.raises(RecordingError, match='in 0 poses at rest'):
+        estimate_tool(ARM.tree, 'tool', [])
+
+
+def test_an_arm_that_never_tilts_its_sensor_needs_a_tare_only():
+    scara = sample('scara').tree
+    pose = SensorPose(np.zeros(4), np.zeros(6), 9)
+    with pytest.raises(RecordingError, match='~/tare_wrench is enough'):
+        estimate_tool(scara, 'tool', [pose] * 4)
+    with pytest.raises(RecordingError, match='gravity: is zero'):
+        estimate_tool(ARM.tree.with_gravity((0, 0, 0)), 'tool', poses(SensorOracle()))
+
+
+def test_wrenches_of_another_sense_or_axes_are_refused():
+    given = poses(SensorOracle())
+    negated = [x._replace(wrench=-x.wrench) for x in given]
+    with pytest.raises(RecordingError, match='negate it'):
+        estimate_tool(ARM.tree, 'tool', negated)
+    turned = [x._replace(wrench=np.roll(x.wrench, 1)) for x in given]
+    with pytest.raises(RecordingError, match='is tool the link in whose axes they are'):
+        estimate_tool(ARM.tree, 'tool', turned)
+
+
+def test_a_sensor_without_a_tool_has_a_bias_only():
+    rng = np.random.default_rng(1)
+    given = [
+        SensorPose(np.array(q), BIAS + 0.05 * rng.normal(size=6), 50) for q in (*POSES, *POSES)
+    ]
+    tool = estimate_tool(ARM.tree, 'tool', given)
+    assert tool.mass == 0.0
+    np.testing.assert_array_equal(tool.com, 0.0)
+    np.testing.assert_allclose(tool.bias, BIAS, atol=0.1)
+
+
+def test_motion_gaps_and_damaged_measurements_are_no_poses():
+    time = np.arange(0.0, 9.0, 0.01)
+    moving = np.where((time > 3.0) & (time < 6.0), time - 3.0, 3.0 * (time >= 6.0))
+    position = np.outer(moving, [1.0, 0.0])
+    wrench = np.full((len(time), 6), nan)
+    wrench[::2] = 5.0 + moving[::2, np.newaxis]
+    first, last = poses_at_rest(time, position, time, wrench)
+    np.testing.assert_allclose([first.wrench, last.wrench], [[5.0] * 6, [8.0] * 6])
+    assert (first.q[0], last.q[0]) == (0.0, 3.0)
+    assert not poses_at_rest(time[::100], position[::100], time, wrench)
+    assert not poses_at_rest(time, position, time, 0.0 * wrench + nan)
+
+
+def bag(path, *, frame='tool', topic='/wrist/wrench', which=POSES[:3], extra=()):
+    oracle, messages, rng = SensorOracle(), [text(0, ARM.xml)], np.random.default_rng(7)
+    for k, stamp in enumerate(range(0, 2 * len(which) * SECOND, 20 * MS)):
+        # each pose takes two seconds; in the first half second of it the arm moves
+        past, now = which[max(0, k // 100 - 1)], which[k // 100]
+        part = min(k % 100 / 25.0, 1.0)
+        q = (1.0 - part) * np.array(past) + part * np.array(now)
+        messages.append(state(stamp, JOINTS, q, np.zeros(3)))
+        force, torque = np.split(oracle.measured(q) + 0.01 * rng.normal(size=6), 2)
+        vector = T['geometry_msgs/msg/Vector3']
+        wrench = T['geometry_msgs/msg/Wrench'](vector(*force), vector(*torque))
+        content = T['geometry_msgs/msg/WrenchStamped'](header(stamp, frame), wrench)
+        for name in (topic, *extra):
+            messages.append(Message(name, stamp, 'geometry_msgs/msg/WrenchStamped', content))
+    return write(path, messages)
+
+
+def test_the_command_writes_parameters_of_the_controller(tmp_path, capsys):
+    """Means of 50 samples with noise of 0.01 N: a tenth of that, times the geometry."""
+    folder, out = (
+        bag(tmp_path / 'bag', extra=('/controller/target_wrench',)),
+        tmp_path / 'a/t.yaml',
+    )
+    assert main(['weigh_tool', str(folder), '--output', str(out)]) == 0
+    said = capsys.readouterr().out
+    assert 'tool carries 1.7' in said
+    assert '3 poses' in said
+    given = yaml.safe_load(out.read_text('utf-8'))['/**']['ros__parameters']
+    values = checked(PARAMETERS, given)
+    assert values['sensor_frame'] == 'tool'
+    assert values['sensor_tool_mass'] == pytest.approx(MASS, abs=2e-3)
+    np.testing.assert_allclose(values['sensor_tool_com'], COM, atol=2e-3)
+    np.testing.assert_allclose(values['sensor_bias'], BIAS, atol=0.02)
+    assert 'mass:' in out.read_text('utf-8').splitlines()[1]  # deviations
+
+
+def test_the_command_names_what_it_cannot_choose(tmp_path, capsys):
+    out = ('--output', str(tmp_path / 't.yaml'))
+    two = bag(tmp_path / 'two', extra=('/other',), frame='')
+    for words, problem in (
+        ((), 'has several wrenches: /wrist/wrench, /other'),
+        (('--wrench', '/other'), 'name the link of the sensor with --sensor'),
+        (('--wrench', '/other', '--sensor', 'hand'), "'hand'"),
+        (('--wrench', '/third'), "'/third'"),
+    ):
+        assert main(['weigh_tool', str(two), *words, *out]) == 2
+        assert problem in capsys.readouterr().err
+    few = bag(tmp_path / 'few', which=POSES[:2])
+    assert main(['weigh_tool', str(few), *out]) == 2
+    assert 'add the pose' in capsys.readouterr().err
+    assert not (tmp_path / 't.yaml').exists()
+
+
+# Subtracted --------------------------------------------------------------------------------------
+
+
+class FeelingArm:
+    """A session at given states, with a sensor; 1 kHz."""
+
+    def __init__(self, tree=ARM.tree, **parameters):
+        self.session = ControllerSession(tree, parameters)
+        self.stamp = 0
+
+    def feel(self, q, wrench, v=(0, 0, 0), frame='tool', times=1):
+        """Pass states and measurements; return the external effort at the next state."""
+        q, v = np.array(q, dtype=float), np.array(v, dtype=float)
+        if (self.session.loop.q != q).any():  # states in between are missing
+            self.stamp += 10_000 * MS
+        for _ in range(times):
+            self._state(q, v)
+            prepare_measured_wrench(self.session, frame, wrench)()
+        self._state(q, v)
+        return self.session.loop.force.external
+
+    def _state(self, q, v):
+        self.stamp += MS
+        self.session.on_state(self.stamp, self.stamp, q, v)
+        self.session.loop.force.update(self.stamp, q)
+
+    def tare(self):
+        parameters, said = tared(self.session, self.stamp)
+        prepare_parameters(self.session, parameters)()
+        return said
+
+
+@pytest.mark.parametrize('gravity', [DOWN_Z, TILTED])
+def test_what_remains_is_the_wrench_of_the_environment(gravity):
+    oracle = SensorOracle(gravity)
+    arm = FeelingArm(ARM.tree.with_gravity(gravity), **TOOL)
+    pushed = np.array([5.0, -20.0, 9.0, 0.6, -0.2, 1.5])
+    for q in POSES:
+        external = arm.feel(q, oracle.measured(q) + pushed)
+        R, _ = oracle.arm.frame_pose('tool', [*q, 0.0])
+        base = np.concatenate([R @ pushed[:3], R @ pushed[3:]])
+        expected = base @ oracle.arm.frame_jacobian('tool', [*q, 0.0])[:, :3]
+        assert external.measured
+        np.testing.assert_allclose(external.effort, expected, atol=1e-11)
+
+
+def test_the_weight_is_that_where_it_was_measured():
+    """The sensor is slower than the states: it still reports the weight of the former pose."""
+    oracle, arm = SensorOracle(), FeelingArm(**TOOL)
+    arm.feel(POSES[0], oracle.measured(POSES[0]))
+    arm._state(np.array(POSES[0]) + 0.002, np.zeros(3))
+    np.testing.assert_allclose(arm.session.loop.force.external.effort, 0.0, atol=1e-11)
+
+
+def test_without_a_tool_the_measurement_is_used_to_the_last_bit():
+    wrench = [1.1, -2.3, 1e-7, 0.3, -0.0, 7e5]
+    arm = FeelingArm()
+    effort = arm.feel(POSES[0], wrench).effort.copy()
+    raw = np.zeros(3)
+    efforts = arm.session.loop.force.efforts('tool')
+    efforts.write(np.array(POSES[0]), np.array(wrench), True, raw)
+    assert effort.tobytes() == raw.tobytes()
+
+
+def test_parameters_of_one_link_are_not_used_at_another():
+    arm = FeelingArm(**TOOL, sensor_frame='tool')
+    arm.feel(POSES[0], BIAS)
+    with pytest.raises(ConfigurationError, match="is at 'fore', but"):
+        arm.feel(POSES[0], BIAS, frame='fore')
+    with pytest.raises(UnknownNameError, match='hand'):
+        prepare_parameters(arm.session, {'sensor_frame': 'hand'})
+    with pytest.raises(UnknownNameError, match='hand'):
+        ControllerSession(ARM.tree, {'sensor_frame': 'hand'})
+    prepare_parameters(arm.session, {'sensor_frame': 'fore'})()
+    arm.feel(POSES[0], BIAS, frame='fore')
+
+
+# Tared -------------------------------------------------------------------------------------------
+
+
+def test_a_tare_makes_the_rest_zero_in_every_pose():
+    oracle, drift = SensorOracle(), np.array([1.0, 2.0, -3.0, 0.1, 0.0, 0.2])
+    arm = FeelingArm(**TOOL)
+    noise = np.array([1.0, -1.0, 1.0, 1.0, 1.0, 1.0])
+    for earlier in ({}, {'v': (0.5, 0.0, 0.0)}):  # neither counts
+        arm.feel(POSES[0], 100.0 * noise, **earlier)
+    for k in range(20):
+        arm.feel(POSES[0], oracle.measured(POSES[0]) + drift + (-1) ** k * noise)
+    said = arm.tare()
+    assert 'the mean of 20 measurements at tool; it was 3, -8, 12' in said
+    np.testing.assert_allclose(arm.session.parameters['sensor_bias'], BIAS + drift, atol=1e-11)
+    for q in POSES:
+        effort = arm.feel(q, oracle.measured(q) + drift).effort
+        np.testing.assert_allclose(effort, 0.0, atol=1e-11)
+    arm.feel(POSES[-1], BIAS, frame='fore')
+    arm.feel(POSES[-1], BIAS)
+    assert 'the mean of 1 measurement at tool' in arm.tare()
+
+
+def test_a_tare_is_refused_in_motion_without_sensor_and_without_states():
+    arm = FeelingArm()
+    with pytest.raises(ConfigurationError, match='no fresh state'):
+        arm.tare()
+    arm._state(np.array(POSES[0]), np.zeros(3))
+    with pytest.raises(ConfigurationError, match='no wrench was measured within 0.1 s'):
+        arm.tare()
+    arm.feel(POSES[0], BIAS, v=(0.5, 0, 0))
+    with pytest.raises(ConfigurationError, match='the arm moves'):
+        arm.tare()
+    arm._state(np.array(POSES[0]), np.zeros(3))
+    with pytest.raises(ConfigurationError, match='at rest'):  # all were measured in motion
+        arm.tare()
+    arm.feel(POSES[0], BIAS)
+    arm.tare()
+    for _ in range(100):
+        arm._state(np.array(POSES[0]), np.zeros(3))
+    with pytest.raises(ConfigurationError, match='no wrench was measured'):
+        arm.tare()
+    np.testing.assert_allclose(arm.session.parameters['sensor_bias'], BIAS)
