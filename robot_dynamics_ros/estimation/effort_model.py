@@ -32,6 +32,7 @@ ORIGINS = ('inertia', 'coriolis', 'gravity', 'armature', 'friction')
 SLOW = 5e-3  # rad/s or m/s; below this speed a joint with Coulomb friction may stick
 _SIGN_WIDTH = 1e-3  # rad/s or m/s
 STICKING = 'at rest with Coulomb friction'
+_BLOCK = 1 << 15  # instants whose intermediate values are in memory at once
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,6 +95,25 @@ class ModelEfforts:
     def determined(self) -> Array:
         """Mask of the efforts that the motion determines, shape (M, n)."""
         return ~np.any(list(self.excluded.values()), axis=0)
+
+    def of_length(self, count: int) -> ModelEfforts:
+        """Return uninitialized efforts for M instants, with the same parts and reasons."""
+
+        def like(part: Array) -> Array:
+            return np.empty((count, *part.shape[1:]), dtype=part.dtype)
+
+        parts, excluded = (
+            {name: like(column) for name, column in columns.items()}
+            for columns in (self.parts, self.excluded)
+        )
+        others = (self.effort, self.residual, self.beyond_friction)
+        effort, residual, beyond = (like(column) for column in others)
+        return ModelEfforts(parts, effort, residual, excluded, beyond)
+
+    def columns(self) -> tuple[Array, ...]:
+        """Return all columns, in an order that depends on their names only."""
+        named = (*self.parts.values(), *self.excluded.values())
+        return *named, self.effort, self.residual, self.beyond_friction
 
     def rigid_at(self, rows: Array | slice = slice(None)) -> Array:
         """Return rigid-body efforts, without friction and armature, shape (M, n), N m or N."""
@@ -170,6 +190,19 @@ class EffortModel:
 
     def evaluate(self, instants: Instants) -> ModelEfforts:
         """Return the model efforts at instants by origin, and the residuals."""
+        count = len(instants.row)
+        block = self._evaluate(instants.take(slice(_BLOCK)))
+        if count <= _BLOCK:
+            return block
+        modelled = block.of_length(count)
+        for start in range(0, count, _BLOCK):
+            rows = slice(start, start + _BLOCK)
+            block = self._evaluate(instants.take(rows))
+            for column, values in zip(modelled.columns(), block.columns(), strict=True):
+                column[rows] = values
+        return modelled
+
+    def _evaluate(self, instants: Instants) -> ModelEfforts:
         q, v, a = (np.ascontiguousarray(x) for x in (instants.q, instants.v, instants.a))
         rigid = self._kernels.batch('inverse_dynamics', q, v, a)
         bias = self._kernels.batch('bias_forces', q, v)

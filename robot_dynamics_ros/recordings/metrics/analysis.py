@@ -293,8 +293,8 @@ def evaluate(
     timing = find_timing(
         first_motion(run), commanded=not measured, name=settings.timing, cutoff=settings.cutoff
     )
-    steps, modelled, acting, source = _modelled(run, model, timing, measured=measured)
     problems = [problem_of(run, tree, measured=measured), outliers.problem()]
+    steps, modelled, acting, source = _modelled(run, model, timing, measured=measured)
     given = EvaluatedRun(
         replace(run, effort=acting),
         steps,
@@ -342,22 +342,32 @@ def _modelled(
 ) -> tuple[Instants, ModelEfforts, Array, str]:
     """Return instants, their model efforts, the evaluated efforts, and what these are.
 
-    Measured efforts of a simulator may be delayed by one state: the better fit is taken.
+    Measured efforts of a simulator may be delayed by one state, which its first motion shows.
     """
     if not measured:
         none = not np.isfinite(run.measured_effort).any()
         steps = make_instants(run, run.effort, timing)
         source = 'commanded (none were measured)' if none else 'commanded'
         return steps, model.evaluate(steps), run.effort, source
-    tried: list[tuple[float, Instants, ModelEfforts, Array]] = []
-    for shift in (0, 1) if timing.name == 'semi_implicit' else (0,):
-        late = np.full((shift, run.measured_effort.shape[1]), np.nan)
-        acting = np.vstack([run.measured_effort[shift:], late]) if shift else run.measured_effort
-        steps = make_instants(run, acting, timing)
-        modelled = model.evaluate(steps)
+    delayed = timing.name == 'semi_implicit' and _is_delayed(first_motion(run), model, timing)
+    acting = _acting(run, delayed)
+    steps = make_instants(run, acting, timing)
+    source = 'measured, delayed by one step' if delayed else 'measured'
+    return steps, model.evaluate(steps), acting, source
+
+
+def _acting(run: Recording, delayed: bool) -> Array:
+    """Return the measured efforts, shape (N, n), N m or N, at the states at which they act."""
+    measured = run.measured_effort
+    return np.vstack([measured[1:], np.full_like(measured[:1], np.nan)]) if delayed else measured
+
+
+def _is_delayed(run: Recording, model: EffortModel, timing: SampleTiming) -> bool:
+    """Return whether measured efforts clearly agree better with the model one state earlier."""
+    means = []
+    for delayed in (False, True):
+        modelled = model.evaluate(make_instants(run, _acting(run, delayed), timing))
         determined = modelled.determined
         squares = np.square(np.where(determined, modelled.residual, 0.0)).sum()
-        tried.append((float(squares / max(1, determined.sum())), steps, modelled, acting))
-    delayed = len(tried) > 1 and tried[1][0] < _CLEAR_RATIO**2 * tried[0][0]
-    _, steps, modelled, acting = tried[int(delayed)]
-    return steps, modelled, acting, 'measured, delayed by one step' if delayed else 'measured'
+        means.append(float(squares / max(1, determined.sum())))
+    return means[1] < _CLEAR_RATIO**2 * means[0]

@@ -37,6 +37,7 @@ _LARGE_RESIDUAL = 0.1  # relative residual above which identification is recomme
 _CHECKED = 50  # instants at which formulations are compared
 _LARGE_DIFFERENCE = 1e-9  # relative difference of formulations that is reported
 _LARGE_SHARE = 0.05  # fraction of unexplained energy that is reported
+_BLOCK = 1 << 15  # steps whose intermediate values are in memory at once
 
 
 def effort(evaluated: EvaluatedRun) -> MetricResult:
@@ -186,9 +187,19 @@ def energy(evaluated: EvaluatedRun) -> MetricResult:
     return MetricResult(figures, [MetricRemark('look', text)], columns)
 
 
-def _step_work(evaluated: EvaluatedRun) -> tuple[Array, Array, Array]:
+def _step_work(evaluated: EvaluatedRun) -> tuple[Array, ...]:
     """Return work of the efforts, friction loss, J, and a mask of the valid steps."""
-    run, timing = evaluated.run, evaluated.timing
+    starts = range(0, max(1, len(evaluated.run.time) - 1), _BLOCK)
+    blocks = (
+        _work_of(evaluated.run.rows(slice(start, start + _BLOCK + 1)), evaluated)
+        for start in starts
+    )
+    return tuple(map(np.concatenate, zip(*blocks, strict=True)))
+
+
+def _work_of(run: Recording, evaluated: EvaluatedRun) -> tuple[Array, Array, Array]:
+    """Return what :func:`_step_work` does, of some rows of the run."""
+    timing = evaluated.timing
     h = timing.steps(run.stamp_ns)
     mean = 0.5 * (run.velocity[1:] + run.velocity[:-1])
     acting = run.effort[:-1]  # from each state to the next
