@@ -10,7 +10,6 @@ from __future__ import annotations
 from xml.etree import ElementTree
 
 import numpy as np
-from scipy.spatial import ConvexHull, QhullError
 
 from robot_dynamics_ros.description.urdf import parse_xml
 from robot_dynamics_ros.errors import ModelError
@@ -59,6 +58,8 @@ def second_moments(surface: Triangles) -> Array:
     edges = np.sort(surface.faces[:, [[0, 1], [1, 2], [2, 0]]].reshape(-1, 2), axis=1)
     closed = (np.unique(edges, axis=0, return_counts=True)[1] == 2).all()
     if not closed:
+        from scipy.spatial import ConvexHull, QhullError  # here: loading scipy takes long
+
         try:
             hull = ConvexHull(surface.vertices)
         except QhullError:  # a flat surface

@@ -223,6 +223,12 @@ def test_efforts_are_laid_over_the_positions_where_the_arm_is(processes, peer, t
     follow(peer, GOAL, 0.5)
     reached(peer, GOAL, 2e-3)
     assert 'reflex' not in processes.outputs()
+    last = np.array(below[-1].data)
+
+    def seen() -> bool:
+        return np.allclose(states[-1].position, last, atol=1e-2)
+
+    peer.spin_until(seen, 60.0, 'the states that were answered')
     known = {tuple(msg.position) for msg in states}
     sent = np.array([list(msg.data) for msg in below])
     np.testing.assert_allclose(sent[0], [-0.3, 0.1, 0.6, -math.degrees(0.2)], atol=1e-3)

@@ -21,7 +21,6 @@ from robot_dynamics_ros.recordings.bag.tables import read_table
 CONTROLLER_STATE = 'control_msgs/msg/JointTrajectoryControllerState'
 _STATE, _NUMBER = 'sensor_msgs/msg/JointState', 'std_msgs/msg/Float64'
 _BLOCK = 4096  # messages
-_NONE = np.zeros(0)
 
 
 class MessageMaker:
@@ -92,7 +91,7 @@ class TableStorage:
         table = self._table
 
         def state(*keys: str) -> Any:
-            rows = (table.values[key][k] if key in table.values else _NONE for key in keys)
+            rows = (table.values[key][k] if key in table.values else np.zeros(0) for key in keys)
             return self._make.state(time_ns, table.joints, *rows)
 
         yield '/joint_states', time_ns, state('position', 'velocity', 'effort')
@@ -178,7 +177,7 @@ class ControllerStates:
             point = next((getattr(state, x) for x in fields if hasattr(state, x)), None)
             if point is None or len(point.positions) != len(names):
                 continue
-            columns = point.positions, point.velocities, _NONE
+            columns = point.positions, point.velocities, np.zeros(0)
             yield f'{source}/{topic}', time_ns, self._make.state(stamp, names, *columns)
         output = getattr(state, 'output', None)
         if output is not None and len(output.effort) == len(names):

@@ -70,15 +70,12 @@ def program_shapes(program: Program, time: Array, positions: Array) -> list[Prog
             long = 2.0 * size
             is_long = isinstance(constraint, Cylinder)
             surface = cylinder(radius, long) if is_long else sphere(radius)
-            shapes.append(ProgramShape(surface, _NO_LINE, *_poses(constraint.surface, t)))
+            shapes.append(ProgramShape(surface, np.zeros((0, 3)), *_poses(constraint.surface, t)))
         elif isinstance(constraint, Point):
             shapes += _path(program, constraint, t, positions)
         elif isinstance(constraint, FullPose):
             shapes += _still(constraint.target.origin, len(t))
     return shapes
-
-
-_NO_LINE = np.zeros((0, 3))
 
 
 def _poses(frame: MovingFrame, times: list[float]) -> tuple[Array, Array]:
@@ -95,7 +92,7 @@ def _flat(constraint: Plane | StraightLine, times: list[float], size: float) -> 
         return ProgramShape(None, np.array([[0.0, 0.0, -size], [0.0, 0.0, size]]), R, p)
     distance = np.array([constraint.signals[0].at(t)[0][0] for t in times])
     side = size * np.array([_SIDE, _SIDE, _THIN])
-    return ProgramShape(box(side), _NO_LINE, R, p + distance[:, np.newaxis] * R[:, :, 2])
+    return ProgramShape(box(side), np.zeros((0, 3)), R, p + distance[:, np.newaxis] * R[:, :, 2])
 
 
 def _path(
