@@ -206,8 +206,6 @@ CHOSEN = {
     '--box': ['--box', '0.1', '1.5', '0', '0.4', '0.4', '0.4'],
     '--ground-below': ['--ground-below', '0.25'],
     '--package': [],  # only finds files; the description of the folder is expanded
-    '--estimate-inertia': [],  # written into the description of the folder
-    '--estimate-mass': [],
 }
 
 
