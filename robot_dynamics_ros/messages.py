@@ -111,6 +111,21 @@ def state_layout(data: bytes) -> MessageLayout:
     return MessageLayout(names, np.frombuffer(data, np.uint8), reader.fixed, spans, reader.order)
 
 
+def command_layout(data: bytes) -> MessageLayout:
+    """Return the byte layout of a control_msgs/JointCommand.
+
+    Raises:
+        struct.error, IndexError, UnicodeDecodeError: The bytes are not such a message.
+    """
+    reader = _FieldReader(data)
+    reader.offset += 8  # timestamp
+    reader.text()  # frame_id
+    names = tuple(reader.text() for _ in range(reader.number()))
+    reader.text()  # interface_name
+    spans = (reader.doubles(),)
+    return MessageLayout(names, np.frombuffer(data, np.uint8), reader.fixed, spans, reader.order)
+
+
 def number_layout(data: bytes, *, single: bool) -> MessageLayout:
     """Return the byte layout of a std_msgs/Float64MultiArray, with ``single`` of a Float64.
 
@@ -203,7 +218,7 @@ def message_bytes(data: bytes, layout: Callable[[bytes], MessageLayout]) -> Mess
 
     Args:
         data: The message.
-        layout: ``state_layout`` or ``number_layout``.
+        layout: ``state_layout``, ``command_layout`` or ``number_layout``.
     """
     if data[:4] != PLAIN:
         return None

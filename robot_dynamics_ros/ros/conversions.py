@@ -27,6 +27,7 @@ from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.messages import (
     NANO,
     MessageBytes,
+    command_layout,
     message_bytes,
     number_layout,
     stamp_ns,
@@ -34,13 +35,19 @@ from robot_dynamics_ros.messages import (
 )
 from robot_dynamics_ros.spatial.scalar import Array
 
-#: Message type of a command by ``command_form``.
-COMMAND_MESSAGES = {
-    'group': Float64MultiArray,
-    'per_joint': Float64,
-    'joint_state': JointState,
-    'overlay': Float64MultiArray,
-}
+_MESSAGES = {'per_joint': Float64, 'joint_state': JointState}  # of some forms of the command
+_JOINT_COMMAND, _INTERFACE = 'control_msgs/msg/JointCommand', 'effort'
+
+
+def command_class(form: str) -> Any:
+    """Return the class of the messages of a form of the command.
+
+    Raises:
+        ConfigurationError: The form is joint_command, and no control_msgs that has it installed.
+    """
+    if form == 'joint_command':
+        return message_class(_JOINT_COMMAND)
+    return _MESSAGES.get(form, Float64MultiArray)
 
 
 def message_class(kind: str) -> Any:
@@ -244,10 +251,10 @@ def subscribe_commands(
 
     Args:
         node: The subscribing node.
-        form: ``group`` and ``overlay`` (Float64MultiArray), ``per_joint`` (Float64) or
-            ``joint_state``.
+        form: ``group`` and ``overlay`` (Float64MultiArray), ``per_joint`` (Float64),
+            ``joint_state`` or ``joint_command``.
         topics: One topic for all joints, or one per joint.
-        joints: Joint names in the order of a command; a ``joint_state`` may have another order.
+        joints: Joint names in the order of a command; one with names may have another order.
         take: Called with indices in ``joints``, of all of them or of one, and their efforts; with
             another number of efforts if the message does not match.
         qos: QoS of the subscriptions.
@@ -258,17 +265,28 @@ def subscribe_commands(
         if form == 'per_joint':
             take([index], [msg.data])
             return
-        efforts = msg.effort if form == 'joint_state' else msg.data
-        if form == 'joint_state':
-            complete = len(efforts) == len(msg.name) and sorted(msg.name) == sorted(joints)
-            efforts = [efforts[msg.name.index(name)] for name in joints] if complete else ()
-        take(range(len(joints)), efforts)
+        take(range(len(joints)), _efforts_of(msg, form, joints))
 
-    kind = COMMAND_MESSAGES[form]
+    kind = command_class(form)
     return [
         node.create_subscription(kind, topic, partial(on_message, index), qos, **options)
         for index, topic in enumerate(topics)
     ]
+
+
+def _efforts_of(msg: Any, form: str, joints: Sequence[str]) -> Sequence[float]:
+    """Return the efforts of a command for all joints, in their order; empty if it has others."""
+    if form == 'joint_state':
+        names, efforts = list(msg.name), msg.effort
+    elif form == 'joint_command':
+        names, efforts = list(msg.joint_names), msg.values
+        if msg.interface_name != _INTERFACE:
+            return ()
+    else:
+        return msg.data
+    if len(efforts) != len(names) or sorted(names) != sorted(joints):
+        return ()
+    return [efforts[names.index(name)] for name in joints]
 
 
 def wrench_message(frame: str, wrench: Array, stamp: Time) -> WrenchStamped:
@@ -312,7 +330,8 @@ class PreparedMessage:
         doubles: Writable arrays of its numbers; position, velocity and effort of a JointState.
 
     Args:
-        message: A JointState, Float64MultiArray or Float64 with arrays of the final lengths.
+        message: A JointState, JointCommand, Float64MultiArray or Float64 with arrays of the final
+            lengths.
     """
 
     def __init__(self, message: Any) -> None:
@@ -322,6 +341,8 @@ class PreparedMessage:
         if isinstance(message, JointState):
             self._fields = ('position', 'velocity', 'effort')
             self._bytes = message_bytes(content, state_layout)
+        elif hasattr(message, 'interface_name'):
+            self._fields, self._bytes = ('values',), message_bytes(content, command_layout)
         else:
             layout = partial(number_layout, single=isinstance(message, Float64))
             self._bytes = message_bytes(content, layout)
@@ -363,6 +384,10 @@ class EffortWriter:
         joints: Names of the commanded joints, in the order of the command.
         form: See ``subscribe_commands``.
         overlaid: Positions of the form overlay, shape (n,); their current values are sent.
+        now_ns: Returns the timestamp of a command, ns; only used with form joint_command.
+
+    Raises:
+        ConfigurationError: No message of this form is installed.
     """
 
     def __init__(
@@ -371,7 +396,9 @@ class EffortWriter:
         joints: Sequence[str],
         form: str,
         overlaid: Array | None = None,
+        now_ns: Callable[[], int | None] = lambda: None,
     ) -> None:
+        self._now_ns = now_ns if form == 'joint_command' else None
         self._overlaid, self._per_joint = overlaid, form == 'per_joint'
         zeros = [0.0] * len(joints)
         message = Float64MultiArray(data=zeros)
@@ -379,6 +406,9 @@ class EffortWriter:
             message = Float64()
         elif form == 'joint_state':
             message = JointState(name=list(joints), effort=zeros)
+        elif form == 'joint_command':
+            names = {'joint_names': list(joints), 'interface_name': _INTERFACE}
+            message = command_class(form)(**names, values=zeros)
         self._outputs = [(publisher, PreparedMessage(message)) for publisher in publishers]
 
     def publish(self, command: Array) -> None:
@@ -388,6 +418,7 @@ class EffortWriter:
             rows = command[:, np.newaxis]
         elif self._overlaid is not None:
             rows = (self._overlaid, command)
+        stamp = None if self._now_ns is None else self._now_ns()
         for (publisher, message), row in zip(self._outputs, rows, strict=True):
             message.doubles[-1][:] = row
-            message.publish(publisher)
+            message.publish(publisher, stamp)

@@ -25,9 +25,9 @@ from robot_dynamics_ros.control.drivers.port import DriverPort, velocity_filter
 from robot_dynamics_ros.errors import ConfigurationError, PeerTimeoutError
 from robot_dynamics_ros.messages import NANO
 from robot_dynamics_ros.ros.conversions import (
-    COMMAND_MESSAGES,
     EffortWriter,
     JointStateReader,
+    command_class,
     default_topics,
     subscribe_commands,
 )
@@ -89,7 +89,7 @@ class DriverConnection:
         Raises:
             ConfigurationError: rclpy rejects a topic.
         """
-        kind = COMMAND_MESSAGES[self.command_form]
+        kind = command_class(self.command_form)
         overriding = QoSOverridingOptions([QoSPolicyKind.DEPTH])
         self.publishers = []
         for topic in filter(None, (self._topic_of_positions, *self.command_topics)):
@@ -99,7 +99,10 @@ class DriverConnection:
                 )
             self.publishers.append(publisher)
         overlaid = self.port.overlaid if self.command_form == 'overlay' else None
-        self.writer = EffortWriter(self.publishers, self._names, self.command_form, overlaid)
+        clock = node.get_clock()
+        now_ns = lambda: clock.now().nanoseconds  # noqa: E731
+        names, form = self._names, self.command_form
+        self.writer = EffortWriter(self.publishers, names, form, overlaid, now_ns)
         with _naming_topic(self.state_topic):
             self.states = node.create_subscription(
                 JointState,

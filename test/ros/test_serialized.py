@@ -9,17 +9,23 @@ from __future__ import annotations
 import array
 import math
 import struct
+import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from rclpy.serialization import deserialize_message, serialize_message
+from rosbags.typesys import Stores, get_types_from_msg, get_typestore
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64, Float64MultiArray
 
+from robot_dynamics_ros.errors import ConfigurationError
+from robot_dynamics_ros.ros import conversions
 from robot_dynamics_ros.ros.conversions import (
     EffortWriter,
     JointStateReader,
     PreparedMessage,
+    subscribe_commands,
 )
 
 JOINTS = ('joint1', 'joint2', 'joint3')
@@ -230,3 +236,78 @@ def test_a_prepared_message_gets_numbers_and_stamp():
     found = [list(x) for x in (message.position, message.velocity, message.effort)]
     assert found == [[1, 2, 3], [4, 5, 6], [7, 8, 9]]
     assert list(message.name) == list(JOINTS)
+
+
+# JointCommand, which control_msgs has since 2026 -------------------------------------------------
+
+_DEFINITION = """
+std_msgs/Header header
+string[] joint_names
+string interface_name
+float64[] values
+"""
+
+
+@pytest.fixture
+def joint_command(monkeypatch):
+    """Install a control_msgs with that message; rosbags serializes it instead of rclpy."""
+    store = get_typestore(Stores.ROS2_JAZZY)
+    kind = 'control_msgs/msg/JointCommand'
+    store.register(get_types_from_msg(_DEFINITION, kind))
+    time, header = store.types['builtin_interfaces/msg/Time'], store.types['std_msgs/msg/Header']
+
+    def make(joint_names, interface_name, values):
+        stamp = header(stamp=time(sec=0, nanosec=0), frame_id='')
+        return store.types[kind](stamp, joint_names, interface_name, np.array(values))
+
+    def serialize(message):
+        if isinstance(message, store.types[kind]):
+            return bytes(store.serialize_cdr(message, kind))
+        return serialize_message(message)
+
+    module = SimpleNamespace(JointCommand=make)
+    monkeypatch.setitem(sys.modules, 'control_msgs', SimpleNamespace(msg=module))
+    monkeypatch.setitem(sys.modules, 'control_msgs.msg', module)
+    monkeypatch.setattr(conversions, 'serialize_message', serialize)
+    return lambda content: store.deserialize_cdr(content, kind)
+
+
+@pytest.mark.parametrize('joints', [JOINTS, ('a', 'axis_2'), ('joint_1',)])
+def test_a_joint_command_has_names_interface_efforts_and_the_time_of_sending(
+    joint_command, joints
+):
+    topic, times = Collector(), iter([1_000_000_001, 7_123_456_789])
+    writer = EffortWriter([topic], joints, 'joint_command', now_ns=lambda: next(times))
+    command = np.array([1.5, -2.5, 3.5])[: len(joints)]
+    writer.publish(np.full(len(joints), 9.0))
+    writer.publish(command)
+    sent = joint_command(topic.contents[1])
+    assert (tuple(sent.joint_names), sent.interface_name) == (joints, 'effort')
+    np.testing.assert_array_equal(sent.values, command)
+    assert (sent.header.stamp.sec, sent.header.stamp.nanosec) == (7, 123_456_789)
+
+
+def test_a_joint_command_is_read_by_names_and_for_efforts_only():
+    received, taken = [], []
+    node = SimpleNamespace(
+        create_subscription=lambda kind, topic, call, qos: received.append(call)
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(conversions, 'message_class', lambda _: object)
+        take = lambda places, efforts: taken.append([*efforts])  # noqa: E731
+        subscribe_commands(node, 'joint_command', ['commands'], JOINTS, take, 1)
+    names = ['joint3', 'joint1', 'joint2']
+    for interface, named, values in (
+        ('effort', names, [3.0, 1.0, 2.0]),
+        ('position', names, [3.0, 1.0, 2.0]),
+        ('effort', names[:2], [3.0, 1.0]),
+        ('effort', names, [3.0, 1.0]),
+    ):
+        received[0](SimpleNamespace(interface_name=interface, joint_names=named, values=values))
+    assert taken == [[1.0, 2.0, 3.0], [], [], []]
+
+
+def test_a_joint_command_that_is_not_installed_is_said(monkeypatch):
+    monkeypatch.setitem(sys.modules, 'control_msgs.msg', None)
+    with pytest.raises(ConfigurationError, match='control_msgs/msg/JointCommand.* is not install'):
+        EffortWriter([], JOINTS, 'joint_command')

@@ -72,7 +72,7 @@ MOTOR_EFFORT_UNITS: dict[str, float] = {
 #: Units that require a ``torque_constant``.
 NEED_CONSTANT = ('A', 'mA', 'rated', 'percent', 'permille')
 
-COMMAND_FORMS = ('group', 'per_joint', 'joint_state', 'overlay')
+COMMAND_FORMS = ('group', 'per_joint', 'joint_state', 'joint_command', 'overlay')
 #: Parameters of the command without a driver profile.
 COMMAND = (
     Parameter('joints', [''], 'Order of the efforts in the command; it must equal the order of '
@@ -208,8 +208,8 @@ class CommandProfile:
     Attributes:
         topic: Name; with form per_joint, ``{joint}`` stands for the driver's name of the joint.
         form: One of ``COMMAND_FORMS``: a Float64MultiArray for all joints, a Float64 per joint, a
-            JointState with names and efforts, or an overlay: a Float64MultiArray of efforts and
-            one of the measured positions.
+            JointState with names and efforts, a JointCommand of control_msgs for interface effort,
+            or an overlay: a Float64MultiArray of efforts and one of the measured positions.
         topic_of_positions: Topic of the positions; with form overlay only.
     """
 
