@@ -42,7 +42,7 @@ _COLOURS = 256
 _TIMEOUT_MS = 120_000
 _SETTLE_MS = 15_000  # the scene fades in and is rendered without a GPU
 _USUAL, _HIGH, _OF_REPORT = (1400, 800), (1400, 1240), (1100, 1270)  # pixels
-_NARROW = (880, 800)  # a small scene, so that the page responds immediately
+_LOW = (1400, 500)  # a small scene, so that the page responds immediately
 
 
 def main() -> None:
@@ -77,7 +77,7 @@ def live(arm: str, law: list[str], browser: Any) -> Iterator[Any]:
             nodes.start_command('trajectory', ['send', *place])
         while not (match := re.search(r'http://\S+', nodes.output('view'))):
             time.sleep(0.2)
-        tab = opened(browser, match.group(), _USUAL if law else _NARROW)
+        tab = opened(browser, match.group(), _USUAL if law else _LOW)
         tab.get_by_text('active: ').first.wait_for(timeout=_TIMEOUT_MS)
         if not law:
             command(tab)
