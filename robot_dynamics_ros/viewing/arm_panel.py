@@ -42,6 +42,7 @@ _PADDING = (10, 10, 0, 0)  # pixels: top, right, bottom, left
 #: Status keys whose changes are listed as events, and the number of events kept.
 _EVENTS = ('message', 'trajectory', 'last_contact')
 _MAX_EVENTS = 200
+_AMOUNT = re.compile(r'\b\d+(\.\d+)?\b')  # in the text of a condition; not that of joint4
 _AT_LIMIT, _NEARLY = '#d72828', 0.98  # colour of an effort at its limit, from this share on
 
 
@@ -163,9 +164,10 @@ class ArmPanel:
                 self._events.append((time, self._active[key] or f'over: {before}'))
         for key in () if stale else _EVENTS:
             text = now.status.get(key, '')
-            if text not in ('', 'none', self._last_status.get(key)):
+            same = _AMOUNT.sub('', text) if key == 'message' else text
+            if text not in ('', 'none') and same != self._last_status.get(key):
                 self._events.append((time, text))
-                self._last_status[key] = text
+                self._last_status[key] = same
 
     def draw(self) -> None:
         """Draw the plots."""

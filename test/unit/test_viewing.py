@@ -476,6 +476,16 @@ def test_what_has_happened_is_listed_once_and_the_newest_first(page):
     assert shown.index('3.00 s: inactive &lt;b&gt;') < shown.index('1.00 s: active: one')
 
 
+def test_a_condition_whose_number_varies_is_listed_once(page):
+    arm = page.arm('planar')
+    arm.set_description(planar_arm('first'))
+    told = [f'joint{j} is {x} rad from its reference' for j, x in ((4, 0.57), (4, 0.58), (3, 0.6))]
+    for message in (*told, '26% of the periods', '5% of the periods', 'active'):
+        arm.write(ArmInstant(status={'message': message}))
+    listed = [text for _, text in arm.panel._events]
+    assert listed == [told[0], told[2], '26% of the periods', 'active']
+
+
 def test_a_condition_is_listed_when_it_begins_and_when_it_ends(page):
     arm = page.arm('planar')
     arm.set_description(planar_arm('first'))
