@@ -11,6 +11,7 @@ gravity in three directions determine both.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -24,7 +25,7 @@ _REST_S, _SLOW = 0.5, 2e-3  # time at rest, s, in which no joint moves by more, 
 _SAME = 0.02  # rad or m: largest distance of parts of one pose
 #: Of unit vectors of gravity, RMS, in their second widest direction: three over an arc of 55°.
 _LEAST_SPREAD = 0.05
-_CANDIDATES, _TURN = 400, np.pi  # poses that are searched; range of continuous joints, rad
+_CANDIDATES, _TURN = 400, math.pi  # poses that are searched; range of continuous joints, rad
 _CERTAIN = 3.0  # standard deviations
 #: Residual that is no noise: N, and share of the forces' change between poses.
 _MOST_N, _MOST_SHARE = 1.0, 0.2
