@@ -96,6 +96,12 @@ class _FieldReader:
             raise struct.error('a sequence is longer than its message')
         return start, count
 
+    def names(self) -> tuple[str, ...]:
+        """Read a header, and return the list of names that follows it."""
+        self.offset += 8  # timestamp
+        self.text()  # frame_id
+        return tuple(self.text() for _ in range(self.number()))
+
 
 def state_layout(data: bytes) -> MessageLayout:
     """Return the byte layout of a sensor_msgs/JointState.
@@ -104,9 +110,7 @@ def state_layout(data: bytes) -> MessageLayout:
         struct.error, IndexError, UnicodeDecodeError: The bytes are not such a message.
     """
     reader = _FieldReader(data)
-    reader.offset += 8  # timestamp
-    reader.text()  # frame_id
-    names = tuple(reader.text() for _ in range(reader.number()))
+    names = reader.names()
     spans = (reader.doubles(), reader.doubles(), reader.doubles())
     return MessageLayout(names, np.frombuffer(data, np.uint8), reader.fixed, spans, reader.order)
 
@@ -118,9 +122,7 @@ def command_layout(data: bytes) -> MessageLayout:
         struct.error, IndexError, UnicodeDecodeError: The bytes are not such a message.
     """
     reader = _FieldReader(data)
-    reader.offset += 8  # timestamp
-    reader.text()  # frame_id
-    names = tuple(reader.text() for _ in range(reader.number()))
+    names = reader.names()
     reader.text()  # interface_name
     spans = (reader.doubles(),)
     return MessageLayout(names, np.frombuffer(data, np.uint8), reader.fixed, spans, reader.order)
