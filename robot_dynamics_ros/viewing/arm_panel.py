@@ -147,7 +147,8 @@ class ArmPanel:
     def show(self, now: ArmInstant) -> None:
         """Write state, joints and events."""
         seconds = now.time - self._start
-        self._list_events(now, '' if math.isnan(seconds) else f'{seconds:.2f} s: ')
+        at = 'before the first state' if math.isnan(seconds) else f'{seconds:.2f} s'
+        self._list_events(now, f'{at}: ')
         self._state.content = state_html(now, seconds)
         self._history.content = events_html(self._events)
         self._diagnostics.content = diagnostics_html(now.status)
