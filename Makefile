@@ -22,16 +22,15 @@ demo: $(RUNTIME)
 identify-demo: $(RUNTIME)
 	$(RUN) -m robot_dynamics_ros identify_demo
 
-# Quick check of a change: contract tests, fast unit tests, style.
+# Quick check of a change: the fast tests that start no node, and style.
 quick: $(DEV)
-	$(PYTEST) -m 'not slow' test/contract test/unit test/campaigns test/style \
-	    test/test_architecture.py
+	$(PYTEST) -m 'not slow' --ignore=test/ros
 
 test: $(DEV)
 	$(PYTEST)
 
 # How many small faults the tests find: make mutants ROOM='control model' MUTANTS=24 SEED=3
-# TESTS=test/unit JOBS=2; all of these are optional.
+# TESTS=test/control JOBS=2; all of these are optional.
 mutants: $(DEV)
 	$(RUN) test/mutants/judge.py $(ROOM) $(if $(MUTANTS),--mutants $(MUTANTS)) \
 	    $(if $(SEED),--seed $(SEED)) $(if $(TESTS),--tests $(TESTS)) $(if $(JOBS),--jobs $(JOBS))

@@ -91,7 +91,7 @@ _HEAD = """# Arms
 Written by `make campaign CAMPAIGN=arms`: the arms of the PyPI package example-robot-data
 {version}, with a fixed base and an effort limit of {limit:g} N m where a file gives none. That the
 dynamics of all robots of the package equal Pinocchio's is decided by
-`test/validation/test_world_robots.py`.
+`test/model/test_world_robots.py`.
 
 Each arm tracks the circle that `new_robot` plans for it, in lockstep with MuJoCo at 1 kHz, with
 the planned gains and an exact model.

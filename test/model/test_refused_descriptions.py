@@ -2,7 +2,7 @@
 """Every fault of a description is rejected if strict, with culprit and remedy.
 
 One valid robot is modified in one place at a time. ``check_model`` must report the same
-culprit in the same words, and continue. Faults that are only reported: ``test_judgement``.
+culprit in the same words, and continue. Faults that are only reported: ``test_remarks``.
 """
 
 from __future__ import annotations
