@@ -31,7 +31,6 @@ from robot_dynamics_ros.recordings.metrics.program import (
 from robot_dynamics_ros.recordings.output_folder import write_json
 from robot_dynamics_ros.recordings.reading import read_recording
 from robot_dynamics_ros.recordings.report.figures import COLOURS
-from robot_dynamics_ros.recordings.report.program_shapes import drawn_program
 from robot_dynamics_ros.recordings.report.runs import program_figures, program_report
 from robot_dynamics_ros.recordings.report.toolkit import ArmAnimation, ArmMotion, Report
 from robot_dynamics_ros.yaml_reader.parsing import read_yaml
@@ -259,8 +258,8 @@ def _evaluate(scene: Scene, bag: Path, out: Path) -> tuple[dict[str, Any], Repor
     report = replace(report, notes=[*report.notes, note, *map(str, forces), *scene.remarks])
     figures = program_figures(run, design, recording, tree)
     motions = [ArmMotion('measured', recording.of_joints(tree.joint_names).position, COLOURS[0])]
-    shapes = drawn_program(program, float(run.time[0]))
-    arm = ArmAnimation(tree, tool_frame(tree), recording.time, motions, shapes)
+    drawn = program, float(run.time[0])
+    arm = ArmAnimation(tree, tool_frame(tree), recording.time, motions, *drawn)
     replace(report, figures=figures, arm=arm).write(out / 'report.html')
     return document, report
 

@@ -108,7 +108,7 @@ class ArmView:
             return
         if program is not None:
             scene = self._page.server.scene
-            self.program = ProgramScene(scene, f'/{self.name}', program, self.scene.radius)
+            self.program = ProgramScene(scene, f'/{self.name}', program)
 
     def show(self, now: ArmInstant) -> None:
         """Move the arm to an instant."""

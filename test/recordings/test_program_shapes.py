@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a report draws of a program is where the program's own f says."""
+"""What viewer and reports draw of a program is where the program's own f says."""
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 import pinocchio
@@ -9,9 +11,9 @@ import pytest
 
 from robot_dynamics_ros.constraints.program_file import load_program
 from robot_dynamics_ros.constraints.program_kernel import ProgramKernel
+from robot_dynamics_ros.constraints.program_shapes import program_shapes
 from robot_dynamics_ros.description.shipped import shipped_robot
 from robot_dynamics_ros.model import load_robot
-from robot_dynamics_ros.recordings.report.program_shapes import program_shapes
 
 
 def tool_of(tree, q):
@@ -34,10 +36,11 @@ def test_the_tool_is_as_far_from_the_drawn_plane_as_f_says(t):
     tree = load_robot(shipped_robot('four_dof'))
     program = load_program('four_dof_moving_plane', tree, check=False)
     q = np.array([0.3, -1.0, -0.4, 0.5])
-    (plane,) = (x for x in program_shapes(program, np.array([t]), q[np.newaxis]) if x.surface)
+    (plane,) = (x for x in program_shapes(program) if x.surface)
+    A, p = plane.at(t, q)
     kernel = ProgramKernel(program)
     kernel.run(t, q, np.zeros(4))
-    distance = (tool_of(tree, q) - plane.p[0]) @ plane.R[0][:, 2]
+    distance = (tool_of(tree, q) - p) @ A[:, 2]
     assert distance == pytest.approx(kernel.f[row_of(program, 'plane')], abs=1e-12)
 
 
@@ -45,12 +48,34 @@ def test_a_drawn_path_is_that_of_the_target_at_the_height_of_the_tool():
     tree = load_robot(shipped_robot('scara'))
     program = load_program('scara_circle', tree, check=False)
     q, kernel = np.array([-0.3, 1.28, 0.1, 0.9]), ProgramKernel(program)
-    shapes = program_shapes(program, np.array([0.0]), q[np.newaxis])
-    path, _ = (x for x in shapes if len(x.line))  # and the height's
-    tool, drawn = tool_of(tree, q), path.line @ path.R[0].T + path.p[0]
+    path = next(x for x in program_shapes(program) if len(x.line) > 2)
+    A, p = path.at(math.nan, q)  # at its start
+    tool, drawn = tool_of(tree, q), path.line @ A.T + p
     np.testing.assert_allclose(drawn[:, 2], tool[2], atol=1e-12)
     kernel.run(0.0, q, np.zeros(4))
     # f of the point is the tool minus its target, where the path begins.
     point = next(c for c in program.stack.constraints if len(c.rows) == 2)
     row = row_of(program, point.name)
     np.testing.assert_allclose(tool[:2] - drawn[0, :2], kernel.f[row : row + 2], atol=1e-12)
+
+
+GROWING = """
+name: growing
+constraints:
+  - {name: ball, kind: sphere, frame: tool, sphere: {origin: [0.2, 0.1, 0.3]},
+     radius: {linear: {from: 0.2, rate: 0.05}}}
+null_space: {damping: 1.0}
+"""
+
+
+@pytest.mark.parametrize('t', [0.0, 2.5])
+def test_the_tool_is_as_far_from_a_growing_sphere_as_f_says(t):
+    tree = load_robot(shipped_robot('four_dof'))
+    program = load_program(GROWING, tree, check=False)
+    q = np.array([0.3, -1.0, -0.4, 0.5])
+    (ball,) = (x for x in program_shapes(program) if x.surface)
+    A, p = ball.at(t, q)
+    radius = np.linalg.norm(ball.surface.vertices @ A.T, axis=1).max()
+    kernel = ProgramKernel(program)
+    kernel.run(t, q, np.zeros(4))
+    assert np.linalg.norm(tool_of(tree, q) - p) - radius == pytest.approx(kernel.f[0], abs=1e-9)

@@ -367,12 +367,13 @@ def test_two_points_are_drawn_with_a_rod_of_the_wanted_length_or_their_gap(page)
     data = model.createData()
     pin.framesForwardKinematics(model, data, q)
     tool, link1 = (data.oMf[model.getFrameId(x)].translation for x in ('tool', 'link1'))
-    placed = {name: page.server.scene.get_handle_by_name(f'/arm/program/{name}')
-              for name in ('0/0', '0/1', '0/rod', '1/0', '1/1', '1/rod')}  # fmt: skip
+    placed = {
+        name: page.server.scene.get_handle_by_name(f'/arm/program/{name}') for name in '012345'
+    }  # two balls and a rod each
     fixed = np.array([0.4, 0.1, 0.2])
-    for name, expected in {'0/0': tool, '0/1': fixed, '1/0': tool, '1/1': link1}.items():
+    for name, expected in {'0': tool, '1': fixed, '3': tool, '4': link1}.items():
         np.testing.assert_allclose(placed[name].position, expected, atol=1e-6, err_msg=name)
-    rod, gap = placed['0/rod'].points[0], placed['1/rod'].points[0]
+    rod, gap = placed['2'].points[0], placed['5'].points[0]
     assert np.linalg.norm(rod[1] - rod[0]) == pytest.approx(0.25, abs=1e-6)
     np.testing.assert_allclose(np.cross(rod[1] - rod[0], tool - fixed), 0.0, atol=1e-6)
     np.testing.assert_allclose(gap, [link1, tool], atol=1e-6)

@@ -59,7 +59,6 @@ from robot_dynamics_ros.recordings.report.analysis import (
     run_animation,
 )
 from robot_dynamics_ros.recordings.report.events import bag_events, run_events
-from robot_dynamics_ros.recordings.report.program_shapes import drawn_program
 from robot_dynamics_ros.recordings.timing import (
     AUTO,
     SampleTiming,
@@ -192,8 +191,8 @@ def analyze_bag(
             series = plot_series(recording, evaluation.columns())
             events += run_events(tree, series, figures)
             plots = analysis_figures(tree, series, figures)
-            shapes = None if program is None or start is None else drawn_program(program, start)
-            arm = run_animation(recording, tree, evaluation.evaluated.frame, shapes)
+            drawn = () if program is None or start is None else (program, start)
+            arm = run_animation(recording, tree, evaluation.evaluated.frame, *drawn)
             replace(report, figures=plots, arm=arm, events=events).write(folder / 'report.html')
     return result
 

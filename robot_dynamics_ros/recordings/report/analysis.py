@@ -26,7 +26,6 @@ from robot_dynamics_ros.recordings.recording import (
     format_time,
 )
 from robot_dynamics_ros.recordings.report.figures import COLOURS, GREY, PlotLine, Plots
-from robot_dynamics_ros.recordings.report.program_shapes import DrawnShapes
 from robot_dynamics_ros.recordings.report.toolkit import (
     FORCE,
     LENGTH,
@@ -106,13 +105,11 @@ def plot_series(run: Recording, columns: Iterable[tuple[str, Array]]) -> dict[st
     return series
 
 
-def run_animation(
-    run: Recording, tree: Robot, frame: str, shapes: DrawnShapes | None = None
-) -> ArmAnimation:
-    """Return an animation of a run with its reference as a ghost, and of its program's shapes."""
+def run_animation(run: Recording, tree: Robot, frame: str, *program: Any) -> ArmAnimation:
+    """Return an animation of a run; its reference is a ghost. A program comes with its start, s."""
     rows = thinned(len(run.time))
     motions = measured_arm(run.position[rows], run.reference_position[rows])
-    return ArmAnimation(tree, frame, run.time[rows], motions, shapes)
+    return ArmAnimation(tree, frame, run.time[rows], motions, *program)
 
 
 def plot_motion(plots: Plots, tree: Robot, series: Mapping[str, Array]) -> None:

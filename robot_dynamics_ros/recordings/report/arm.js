@@ -67,7 +67,6 @@ function rgba(text, opacity = 1) {
 
 // ---- the arm -------------------------------------------------------------------------------
 
-const DRAWN = [0.08, 0.59, 0.35, 1];  // what a program draws on
 const BASE = {R: [1, 0, 0, 0, 1, 0, 0, 0, 1], p: [0, 0, 0]};
 
 class Arm {
@@ -309,22 +308,23 @@ class Scene {
   }
 
   // A surface or a line of the program, and its poses at the instants.
-  drawing({vertices, faces, line, poses}) {
+  drawing({vertices, faces, colour, line, poses}) {
     const flat = numbers(line), points = [];
     for (let i = 0; i < flat.length; i += 3) points.push([...flat.subarray(i, i + 3)]);
     return {
-      shapes: vertices ? [this.painter.shape({body: 0, colour: DRAWN, vertices, faces})] : [],
+      colour,
+      shapes: vertices ? [this.painter.shape({body: 0, colour, vertices, faces})] : [],
       line: this.painter.segments(points.slice(1).map((b, i) => [points[i], b])),
       poses: numbers(poses),
     };
   }
 
   drawProgram(k) {
-    for (const {shapes, line, poses} of this.drawings) {
-      const pose = {R: [...poses.subarray(12 * k, 12 * k + 9)],
-                    p: [...poses.subarray(12 * k + 9, 12 * k + 12)]};
-      this.painter.drawLines(line, DRAWN, 2, 1, pose);
-      if (shapes.length) this.painter.drawGhost(shapes, [pose], [...DRAWN.slice(0, 3), 0.25]);
+    for (const {colour, shapes, line, poses} of this.drawings) {
+      const at = Math.min(12 * k, poses.length - 12);  // one pose if it does not move
+      const pose = {R: [...poses.subarray(at, at + 9)], p: [...poses.subarray(at + 9, at + 12)]};
+      this.painter.drawLines(line, colour, 2, 1, pose);
+      if (shapes.length) this.painter.drawGhost(shapes, [pose], colour);
     }
   }
 

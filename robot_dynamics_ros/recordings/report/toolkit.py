@@ -23,13 +23,14 @@ from typing import Any
 
 import numpy as np
 
+from robot_dynamics_ros.constraints.program import Program
+from robot_dynamics_ros.constraints.program_shapes import ProgramShape, program_shapes
 from robot_dynamics_ros.geometry import LinkShape, robot_shapes
 from robot_dynamics_ros.geometry.triangles import Triangles
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.recordings.metrics.metric import MetricRemark
 from robot_dynamics_ros.recordings.recording import format_time
 from robot_dynamics_ros.recordings.report.figures import COLOURS, GREY, plot_library
-from robot_dynamics_ros.recordings.report.program_shapes import DrawnShapes
 from robot_dynamics_ros.spatial.scalar import Array
 
 #: Largest numbers of triangles and instants of an animation, to limit the file size.
@@ -76,14 +77,16 @@ class ArmAnimation:
         frame: The tool frame, whose path is drawn.
         time: Shape (N,), s, increasing.
         motions: One or several motions at these times.
-        shapes: What a program draws on, from the rows of these times and the first motion.
+        program: The program that drew it, if one did.
+        program_start: Its start among these times, s.
     """
 
     tree: Robot
     frame: str
     time: Array
     motions: Sequence[ArmMotion]
-    shapes: DrawnShapes | None = None
+    program: Program | None = None
+    program_start: float = 0.0
 
     def parts(self) -> tuple[str, dict[str, Any] | None]:
         """Return HTML and data; nothing without a description or finite positions."""
@@ -114,16 +117,10 @@ class ArmAnimation:
             np.linspace(0, len(rows) - 1, min(len(rows), MAX_INSTANTS)).round().astype(int)
         ]
         start, q = float(self.time[rows[0]]), self.motions[0].positions[rows]
-        shapes = self.shapes(self.time[rows], q) if self.shapes else ()
+        times = (self.time[rows] - self.program_start).tolist()
+        shapes = program_shapes(self.program) if self.program else ()
         return {
-            'drawings': [
-                {
-                    **({} if shape.surface is None else _surface_of(shape.surface)),
-                    'line': _encoded(shape.line),
-                    'poses': _encoded(np.hstack([shape.R.reshape(-1, 9), shape.p])),
-                }
-                for shape in shapes
-            ],
+            'drawings': [_drawing(shape, times, q) for shape in shapes],
             'start': start,
             'origin': float(self.time[0]),
             'time': _encoded(self.time[rows] - start),
@@ -199,6 +196,18 @@ def _surface(tree: Robot, parts: Sequence[LinkShape]) -> dict[str, str]:
     first = np.cumsum([0, *(len(x) for x in vertices[:-1])])
     faces = [part.faces + k for part, k in zip(parts, first, strict=True)]
     return _surface_of(Triangles(np.vstack(vertices), np.vstack(faces)))
+
+
+def _drawing(shape: ProgramShape, times: list[float], positions: Array) -> dict[str, Any]:
+    """Return a shape of a program, and its places at instants, or the only one."""
+    places = [shape.at(t, q) for t, q in zip(times, positions, strict=True)]
+    rows = np.array([np.append(A, p) for A, p in places])
+    return {
+        **({} if shape.surface is None else _surface_of(shape.surface)),
+        'colour': shape.colour,
+        'line': _encoded(shape.line),
+        'poses': _encoded(rows[:1] if (rows == rows[0]).all() else rows),
+    }
 
 
 def _surface_of(surface: Triangles) -> dict[str, str]:
