@@ -32,7 +32,9 @@ class ArmInstant:
         time: Time of the state, s.
         position: Measured position by joint, rad or m.
         reference: Reference position by joint, rad or m.
-        effort: Commanded effort by joint, N m or N.
+        velocity: Measured velocity by joint, rad/s or m/s.
+        effort: Commanded effort by joint, the measured one without a controller, N m or N.
+        measured: Measured effort by joint, N m or N.
         components: Components of the effort, by origin and joint, N m or N.
         f: Values of the constraint program by row, m or rad.
         sigma_min: Smallest singular value of the constraint Jacobian.
@@ -47,7 +49,9 @@ class ArmInstant:
     time: float = math.nan
     position: Numbers = field(default_factory=dict)
     reference: Numbers = field(default_factory=dict)
+    velocity: Numbers = field(default_factory=dict)
     effort: Numbers = field(default_factory=dict)
+    measured: Numbers = field(default_factory=dict)
     components: Mapping[str, Numbers] = field(default_factory=dict)
     f: Numbers = field(default_factory=dict)
     sigma_min: float = math.nan

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
@@ -16,10 +15,10 @@ import numpy as np
 from robot_dynamics_ros.description.urdf import Joint, Limit
 from robot_dynamics_ros.viewing.arm import ArmInstant, Numbers
 from robot_dynamics_ros.viewing.arm_scene import limit_colour
+from robot_dynamics_ros.viewing.events import COLOURS, SEVERITIES, EventLog
 
 #: Colours of curves and of effort components.
 PALETTE = ('#2a6fb0', '#d9822b', '#2e9e5b', '#c0392b', '#7d5ba6', '#8c6239', '#d65db1', '#5f6b73')
-_LEVEL_COLOURS = {'ok': '#2e9e5b', 'warning': '#d9822b', 'error': '#c0392b', '': '#8a949c'}
 #: Labels and units of the diagnostics in the summary, by key.
 _SUMMARY = {
     'following': ('follows', ''),
@@ -36,13 +35,23 @@ _SUMMARY = {
 }
 _BLOCK = 'font-size:.8em;padding:.25em .9em;font-variant-numeric:tabular-nums'
 _FAINT = 'opacity:.6'
-_LIST = f'{_BLOCK};max-height:12em;overflow-y:auto'
+_LIST = f'{_BLOCK};height:12em;overflow-y:auto'  # fixed: nothing below it moves
 _MAX_CURVES, _MAX_SAMPLES = len(PALETTE), 400  # of a plot
+_MAX_ROWS = 5000  # instants that are kept
+_WINDOWS = {'5 s': 5.0, '10 s': 10.0, '30 s': 30.0, '120 s': 120.0}
 _PADDING = (10, 10, 0, 0)  # pixels: top, right, bottom, left
-#: Status keys whose changes are listed as events, and the number of events kept.
-_EVENTS = ('message', 'trajectory', 'last_contact')
-_MAX_EVENTS = 200
-_AMOUNT = re.compile(r'\b\d+(\.\d+)?\b')  # in the text of a condition; not that of joint4
+#: Plots by quantity: title, factor to the plotted unit, whether shown at first, and the least
+#: range of the axis on both sides of 0, so that rounding errors look like 0; 0: it may omit 0.
+_PLOTS = {
+    'error': ('tracking error (mrad or mm)', 1e3, True, 0.05),
+    'f': ('f of the program (mm or mrad)', 1e3, True, 0.05),
+    'effort': ('commanded effort (% of the limit)', 100.0, True, 1.0),
+    'measured': ('measured effort (% of the limit)', 100.0, False, 1.0),
+    'position': ('position (rad or m)', 1.0, False, 0.0),
+    'velocity': ('velocity (rad/s or m/s)', 1.0, False, 0.05),
+    'sigma_min': ('smallest singular value', 1.0, True, 0.0),
+    'latency': ('latency of the commands (\u00b5s)', 1.0, False, 1.0),
+}
 _AT_LIMIT, _NEARLY = '#d72828', 0.98  # colour of an effort at its limit, from this share on
 
 
@@ -52,14 +61,20 @@ class Plot:
     Args:
         gui: The viser GUI.
         container: Where to draw it.
+        order: Place among the plots.
         title: Title with the unit.
         scale: Factor from SI units to the plotted unit.
-        order: Place among the plots.
+        shown: Whether it is drawn at first.
+        least: Least range of the axis on both sides of 0; 0: none.
     """
 
-    def __init__(self, gui: Any, container: Any, title: str, scale: float, order: float) -> None:
+    def __init__(
+        self, gui: Any, container: Any, order: float, title: str, scale: float, shown: bool,
+        least: float,
+    ) -> None:  # fmt: skip
         self._gui, self._container, self._title, self._scale = gui, container, title, scale
-        self._order = order
+        self._order, self._least = order, least
+        self._tick = gui.add_checkbox(title, initial_value=shown)
         self._handle: Any = None
         self._names: list[str] = []
 
@@ -68,7 +83,9 @@ class Plot:
         every = list(rows[-1][1]) if rows else []
         names, left_out = every[:_MAX_CURVES], ', '.join(every[_MAX_CURVES:])
         alike = [row for row in rows if list(row[1])[:_MAX_CURVES] == names]
-        if len(alike) < 2:
+        if self._handle is not None and self._handle.visible != self._tick.value:
+            self._handle.visible = self._tick.value
+        if len(alike) < 2 or not self._tick.value:
             return
         table = np.array([[t, *(self._scale * x[name] for name in names)] for t, x in alike])
         columns = tuple(np.ascontiguousarray(column) for column in table.T)
@@ -82,12 +99,14 @@ class Plot:
             {'label': name, 'stroke': colour, 'width': 1.5, 'points': {'show': False}}
             for name, colour in zip(names, PALETTE, strict=False)
         ]
+        end = {'pad': 0.1, 'soft': self._least, 'mode': 1}
+        ends = {'range': {'min': end | {'soft': -self._least}, 'max': end}}
         with self._container:
             self._handle = self._gui.add_uplot(
                 columns,
                 ({'label': 'seconds since the start'}, *curves),
                 title=f'{self._title}; left out: {left_out}' if left_out else self._title,
-                scales={'x': {'time': False}},
+                scales={'x': {'time': False}, 'y': ends if self._least else {}},
                 height=190,
                 padding=_PADDING,
                 legend={'show': True},
@@ -110,22 +129,24 @@ class ArmPanel:
     def __init__(self, gui: Any, status: Any, plots: Any) -> None:
         self.joints: dict[str, Joint] = {}
         self._limits: dict[str, float] = {}  # of the efforts, of joints that have one
-        self._rows: deque[tuple[float, dict[str, Numbers]]] = deque(maxlen=_MAX_SAMPLES)
+        self._rows: deque[tuple[float, dict[str, Numbers]]] = deque(maxlen=_MAX_ROWS)
         with status:
             self._state, self._bars = gui.add_html(''), gui.add_html('')
-            self._history = gui.add_html('')
+            with gui.add_folder('events'):
+                self._least = gui.add_dropdown('at least', SEVERITIES)
+                self._word = gui.add_text('with the word', '')
+                self._history = gui.add_html('')
+                gui.add_button('save as CSV').on_click(self._save)
             with gui.add_folder('diagnostics', expand_by_default=False):
                 self._diagnostics = gui.add_html('')
-        self._start = math.nan
-        self._last_status: dict[str, str] = {}
-        self._active: dict[str, str] = {}  # conditions
-        self._events: deque[tuple[str, str]] = deque(maxlen=_MAX_EVENTS)
-        self._plots = {
-            'error': Plot(gui, plots, 'tracking error (mrad or mm)', 1e3, 1.0),
-            'f': Plot(gui, plots, 'f of the program (mm or mrad)', 1e3, 2.0),
-            'effort': Plot(gui, plots, 'effort (% of the limit)', 100.0, 3.0),
-            'sigma_min': Plot(gui, plots, 'smallest singular value', 1.0, 4.0),
-        }
+        self._start, self.log = math.nan, EventLog()
+        with plots:
+            self._window = gui.add_dropdown('window', tuple(_WINDOWS), initial_value='10 s')
+            with gui.add_folder('curves', expand_by_default=False):
+                self._plots = {
+                    key: Plot(gui, plots, float(place), *about)
+                    for place, (key, about) in enumerate(_PLOTS.items(), start=1)
+                }
 
     def list_joints(self, joints: dict[str, Joint]) -> None:
         """Show the joints of an arm, whose state is not known yet."""
@@ -147,43 +168,50 @@ class ArmPanel:
     def show(self, now: ArmInstant) -> None:
         """Write state, joints and events."""
         seconds = now.time - self._start
-        at = 'before the first state' if math.isnan(seconds) else f'{seconds:.2f} s'
-        self._list_events(now, f'{at}: ')
-        self._state.content = state_html(now, seconds)
-        self._history.content = events_html(self._events)
-        self._diagnostics.content = diagnostics_html(now.status)
-        self._bars.content = joints_html(self.joints, now)
-
-    def _list_events(self, now: ArmInstant, time: str) -> None:
-        """List changes, and the start and the end of the conditions of an instant."""
-        stale = 'stale' in now.status
-        lasting = {'alarm': now.alarm, 'stale': now.status['message'] if stale else ''}
-        for key, text in lasting.items():
-            before = self._active.get(key, '')
-            self._active[key] = text and (before or re.sub(r' for \d+ s$', '', text))
-            if bool(before) != bool(text):
-                self._events.append((time, self._active[key] or f'over: {before}'))
-        for key in () if stale else _EVENTS:
-            text = now.status.get(key, '')
-            same = _AMOUNT.sub('', text) if key == 'message' else text
-            if text not in ('', 'none') and same != self._last_status.get(key):
-                self._events.append((time, text))
-                self._last_status[key] = same
+        self.log.update(now, seconds)
+        listed = self.log.html(self._least.value, self._word.value)
+        for handle, content in (
+            (self._state, state_html(now, seconds)),
+            (self._history, f'<div style="{_LIST}">{listed}</div>'),
+            (self._diagnostics, diagnostics_html(now.status)),
+            (self._bars, joints_html(self.joints, now)),
+        ):
+            if handle.content != content:
+                handle.content = content
 
     def draw(self) -> None:
         """Draw the plots."""
+        length, rows = _WINDOWS[self._window.value], list(self._rows)
+        times = np.array([t for t, _ in rows])
+        # The first instant of each of some fixed intervals, so that a curve only moves.
+        places = np.unique(np.floor(times * _MAX_SAMPLES / length), return_index=True)[1]
+        shown = [rows[i] for i in places if times[-1] - times[i] <= length]
         for key, plot in self._plots.items():
-            plot.show([(t - self._start, values[key]) for t, values in self._rows if values[key]])
+            plot.show([(t - self._start, values[key]) for t, values in shown if values[key]])
+
+    def _save(self, event: Any) -> None:
+        text = self.log.table().encode()
+        event.client.send_file_download('events.csv', text, save_immediately=True)
 
     def _plotted(self, now: ArmInstant) -> dict[str, Numbers]:
         """Return the quantities of each plot at an instant."""
-        error, effort = now.error, now.effort
+        limits, one = self._limits, dict.fromkeys(self.joints, 1.0)
+        delays = {x: now.status.get(f'latency_{x}_us', '') for x in ('p50', 'p99')}
         return {
-            'error': {name: error[name] for name in self.joints if name in error},
+            'error': _relative(now.error, one),
             'f': now.f,
-            'effort': {k: effort[k] / limit for k, limit in self._limits.items() if k in effort},
+            'effort': _relative(now.effort, limits),
+            'measured': _relative(now.measured, limits),
+            'position': _relative(now.position, one),
+            'velocity': _relative(now.velocity, one),
             'sigma_min': {} if math.isnan(now.sigma_min) else {'sigma_min': now.sigma_min},
+            'latency': {name: float(x) for name, x in delays.items() if x},
         }
+
+
+def _relative(values: Numbers, units: Numbers) -> dict[str, float]:
+    """Return the values by joint that have a unit, in it and in the order of the units."""
+    return {name: values[name] / x for name, x in units.items() if name in values}
 
 
 def effort_limit(joint: Joint) -> float:
@@ -196,7 +224,7 @@ def state_html(now: ArmInstant, seconds: float) -> str:
     """Return a summary of the controller state, s since the start, as HTML."""
     status = now.status
     message = status.get('message', 'no controller status received yet')
-    colour = _LEVEL_COLOURS.get(status.get('level', ''), _LEVEL_COLOURS[''])
+    colour = COLOURS[status.get('level', '')]
     alarm = f'<div style="color:#c0392b;font-weight:600">{escape(now.alarm)}</div>'
     time = '' if math.isnan(seconds) else f'<span style="float:right">t = {seconds:.2f} s</span>'
     known = {key: value for key, value in status.items() if value not in ('none', '')}
@@ -221,12 +249,6 @@ def _table(rows: Iterable[tuple[str, str]]) -> str:
         for label, value in rows
     )
     return f'<table style="border-spacing:0;line-height:1.5">{lines}</table>'
-
-
-def events_html(events: Iterable[tuple[str, str]]) -> str:
-    """Return events as HTML, newest first."""
-    lines = [f'<div>{time}{escape(text)}</div>' for time, text in events]
-    return f'<div style="{_LIST}">events{"".join(lines[::-1])}</div>'
 
 
 def joints_html(joints: dict[str, Joint], now: ArmInstant) -> str:

@@ -125,6 +125,10 @@ class ArmScene:
         self.trail.clear()
         self.reference_trail.clear()
 
+    def show_frames(self, on: bool) -> None:
+        """Show or hide the axes of the links."""
+        self._arm.show_frames(on, 0.15 * self.radius)
+
     def remove(self) -> None:
         """Remove the arm from the scene."""
         self._root.remove()
@@ -203,6 +207,12 @@ class LinkNodes:
         """Set the pose of every link in its parent."""
         for frame, (R, p) in zip(self._frames, relative, strict=True):
             set_pose(frame, p, R)
+
+    def show_frames(self, on: bool, length: float) -> None:
+        """Show axes of a length, m, at every link, or hide them."""
+        for frame in self._frames:
+            frame.axes_length, frame.axes_radius = length, 0.04 * length
+            frame.show_axes = on
 
     def set_warning(self, place: int, colour: Rgb | None) -> None:
         """Show a link in a warning colour; None for its own colour."""

@@ -82,11 +82,10 @@
       small = false;
       return;
     }
-    const button = document.querySelector('[data-dock-region="left"] [data-dock-minimize-all]');
-    if (!small && button) {
-      small = true;
-      button.click();
-    }
+    const button = document.querySelector('[data-dock-region-collapse="left"]');
+    if (small || !button) return;
+    small = true; // once: who opens them again keeps them
+    if (button.getAttribute('aria-expanded') === 'true') button.click();
   };
   window.addEventListener('resize', collapse);
   setInterval(collapse, 500);

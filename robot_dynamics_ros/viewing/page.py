@@ -24,6 +24,14 @@ _MAX_REMARKS = 5
 _PAUSE_S = 1.0  # of the states, after which the paths of the tool begin anew
 _PANEL_WIDTH = 380  # pixels, so that the arm keeps half of a small screen
 _CAMERA_DIRECTION = (0.6, -0.65, 0.45)  # direction from an arm to the camera
+#: Directions to the camera by view; the tool's is a close one.
+_VIEWS = {
+    'front': (1.0, 0.0, 0.0),
+    'side': (0.0, -1.0, 0.0),
+    'top': (0.0, -1e-3, 1.0),
+    'tool': _CAMERA_DIRECTION,
+}
+_CLOSE = 0.3  # of the distance to whole arms
 
 
 class ArmView:
@@ -76,6 +84,7 @@ class ArmView:
             if self.scene is not None:
                 self.scene.remove()
             self.scene = ArmScene(server.scene, self.name, tree, shapes, self._offset)
+            self.scene.show_frames(self._page.frames.value)
         self.panel.list_joints(tree.joints)
         more = len(remarks) - _MAX_REMARKS
         shown = [*remarks[:_MAX_REMARKS], *([f'and {more} more'] if more > 0 else [])]
@@ -132,6 +141,13 @@ class ArmView:
         centre, radius = self.scene.bounding_sphere(self.position)
         return centre + self._offset, radius
 
+    def tool(self) -> Array:
+        """Return the position of the tool, shape (3,), m; that of the base if unknown."""
+        if self.scene is None:
+            return self._offset
+        tree = self.scene.tree
+        return self._offset + tree.poses(tree.relative(self.position))[self.scene.tool].p_WF
+
     def write(self, now: ArmInstant) -> None:
         """Update numbers, paths and plots; less often than ``show``."""
         if self.scene is not None:
@@ -148,6 +164,7 @@ class Page:
         server: The viser server within it.
         arms: Arms by name.
         plots: Panel with a tab for each arm.
+        frames: Whether the axes of the links are shown.
         spacing: Distance between the bases of adjacent arms, m.
 
     Args:
@@ -166,11 +183,18 @@ class Page:
         scene.add_frame('/base', axes_length=0.12, axes_radius=0.004)
         self._camera_positions = [self.server.initial_camera.position]
         self.server.on_client_connect(self._greet)
-        self.look_at(np.array([0.0, 0.0, 0.3]), 0.6)
+        self.look_at_arms()
         gui.main_panel.dock_right()
         gui.main_panel.set_width(_PANEL_WIDTH)
-        clear = gui.add_button('clear the trails', order=9e9)
-        clear.on_click(lambda _: self._clear_trails())
+        with gui.add_folder('view', order=-1.0):
+            views = gui.add_button_group('camera', tuple(_VIEWS))
+            self.frames = gui.add_checkbox('frames of the links', initial_value=False)
+            clear = gui.add_button('clear the trails')
+        views.on_click(lambda event: self._look_from(event.client.camera, views.value))
+        self.frames.on_update(
+            lambda _: self._each(lambda scene: scene.show_frames(self.frames.value))
+        )
+        clear.on_click(lambda _: self._each(ArmScene.clear_trails))
         self.plots = gui.add_panel()
         self.plots.dock_left()
         self.plots.set_width(_PANEL_WIDTH)
@@ -190,18 +214,32 @@ class Page:
             self.arms[name] = ArmView(self, _path(name), len(self.arms))
         return self.arms[name]
 
-    def _clear_trails(self) -> None:
+    def _each(self, act: Callable[[ArmScene], None]) -> None:
         for arm in self.arms.values():
             if arm.scene is not None:
-                arm.scene.clear_trails()
+                act(arm.scene)
 
     def look_at_arms(self) -> None:
         """Point the camera of every browser at all arms with known positions."""
+        self.look_at(*self._sphere())
+
+    def _sphere(self) -> tuple[Array, float]:
+        """Return centre, shape (3,), and radius, m, of a sphere around these arms."""
         spheres = [x for arm in self.arms.values() if (x := arm.bounding_sphere()) is not None]
+        if not spheres:
+            return np.array([0.0, 0.0, 0.3]), 0.6
         lowest = np.min([centre - radius for centre, radius in spheres], axis=0)
         highest = np.max([centre + radius for centre, radius in spheres], axis=0)
-        radius = float((highest - lowest).max()) / 2.0
-        self.look_at((lowest + highest) / 2.0, radius)
+        return (lowest + highest) / 2.0, float((highest - lowest).max()) / 2.0
+
+    def _look_from(self, camera: Any, view: str) -> None:
+        """Set a camera to a view of all arms, or of the tool of the first one."""
+        centre, radius = self._sphere()
+        if view == 'tool':
+            centre = next((arm.tool() for arm in self.arms.values()), centre)
+            radius *= _CLOSE
+        camera.position = centre + 3.0 * radius * np.array(_VIEWS[view])
+        camera.look_at = centre
 
     def look_at(self, centre: Array, radius: float) -> None:
         """Point the camera of every browser at a sphere; centre of shape (3,), m."""

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import csv
 import math
+import re
 import time
 import urllib.error
 import urllib.request
@@ -24,6 +26,7 @@ from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.spatial.rotation import quaternion_xyzw
 from robot_dynamics_ros.viewing.arm import ArmInstant, ContactFlash, LinkTree, by_origin
 from robot_dynamics_ros.viewing.arm_scene import REFERENCE_COLOUR, limit_colour
+from robot_dynamics_ros.viewing.events import EventLog
 from robot_dynamics_ros.viewing.fields import Field, read_numbers
 from robot_dynamics_ros.viewing.page import Page
 from robot_dynamics_ros.viewing.server import PageServer, refusal
@@ -188,6 +191,31 @@ def test_stop_and_hold_are_on_the_screen_at_every_size_and_scroll_position(page,
         page.close()
         tab.page.get_by_role('button', name='STOP').click()
         tab.reads('the viewer does not answer')
+
+
+@pytest.mark.slow
+def test_the_arm_keeps_half_of_a_small_screen(page, browser):
+    page.arm('planar').set_description(planar_arm('first'))
+    with Tab(browser, page.web.address, 1600) as tab:
+        tab.reads('curves')
+        panel = '[data-dock-region="left"]'
+
+        def seen() -> float:
+            """Return the share of the width between the panels."""
+            areas = [
+                tab.page.locator(f'[data-dock-region="{side}"]') for side in ('left', 'right')
+            ]
+            left, right = (area.bounding_box() for area in areas)
+            return (right['x'] - left['width']) / tab.page.viewport_size['width']
+
+        assert seen() > 0.5
+        assert 'curves' in tab.text
+        tab.page.set_viewport_size({'width': 1100, 'height': 800})
+        tab.until(lambda: seen() > 0.5, 'half of the width')
+        tab.page.locator(f'{panel} [aria-label="Expand column"]').click()  # open them, if wanted
+        tab.until(lambda: seen() < 0.5, 'the plots')
+        tab.page.wait_for_timeout(1500.0)  # the script looks twice a second
+        assert seen() < 0.5
 
 
 @pytest.mark.slow
@@ -448,14 +476,15 @@ def test_a_link_is_coloured_near_a_limit():
     assert limit_colour(0.0, None) is None
 
 
-def test_a_trace_keeps_the_last_rows_and_forgets_when_time_goes_back(page):
+def test_a_plot_shows_the_chosen_window_and_forgets_when_time_goes_back(page):
     arm, drawn = page.arm('planar'), []
     page.server.gui.add_uplot = lambda columns, *_, **__: drawn.append(columns)
-    for k in range(402):
+    for k in range(0, 402, 2):
         arm.show(ArmInstant(time=float(k), f={'a': 10.0 * k}))
+    arm.panel._window.value = '30 s'
     arm.write(ArmInstant())
     ((times, values),) = drawn
-    assert times.tolist() == list(range(2, 402))
+    assert times.tolist() == list(range(370, 402, 2))
     assert values.tolist() == [1e4 * time for time in times]
     for time_ in (0.5, math.nan, 0.5, 0.75):
         arm.show(ArmInstant(time=time_, f={'b': 1.0}))
@@ -464,6 +493,22 @@ def test_a_trace_keeps_the_last_rows_and_forgets_when_time_goes_back(page):
     arm.show(ArmInstant(time=0.25, f={'b': 1.0}))
     arm.write(ArmInstant())
     assert len(drawn) == 2  # one instant is no curve
+
+
+def test_a_curve_of_a_long_window_moves_without_changing_its_points(page):
+    """120 s at 30 Hz have more instants than a plot; which of them are drawn may not flicker."""
+    arm, handle, drawn = page.arm('planar'), SimpleNamespace(visible=True), []
+    page.server.gui.add_uplot = lambda columns, *_, **__: (
+        vars(handle).update(data=columns) or handle
+    )
+    arm.panel._window.value = '120 s'
+    for k in range(4000):
+        arm.show(ArmInstant(time=k / 30.0, f={'a': 0.0}))
+        if k >= 3998:
+            arm.write(ArmInstant())
+            drawn.append(set(handle.data[0].tolist()))
+    assert 300 < len(drawn[0]) <= 401
+    assert len(drawn[0] ^ drawn[1]) <= 2
 
 
 def test_what_has_happened_is_listed_once_and_the_newest_first(page):
@@ -477,32 +522,143 @@ def test_what_has_happened_is_listed_once_and_the_newest_first(page):
     assert shown.index('3.00 s: inactive &lt;b&gt;') < shown.index('1.00 s: active: one')
 
 
-def test_a_condition_whose_number_varies_is_listed_once(page):
-    arm = page.arm('planar')
-    arm.set_description(planar_arm('first'))
+def logged(*instants: ArmInstant) -> list[tuple[str, str]]:
+    """Return severity and text of the events of some instants."""
+    log = EventLog()
+    for now in instants:
+        log.update(now, 0.0)
+    return [(event.severity, event.text) for event in log.events]
+
+
+def test_a_condition_whose_number_varies_is_listed_once():
     told = [f'joint{j} is {x} rad from its reference' for j, x in ((4, 0.57), (4, 0.58), (3, 0.6))]
-    for message in (*told, '26% of the periods', '5% of the periods', 'active'):
-        arm.write(ArmInstant(status={'message': message}))
-    listed = [text for _, text in arm.panel._events]
-    assert listed == [told[0], told[2], '26% of the periods', 'active']
+    messages = (*told, '26% of the periods', '5% of the periods', 'active')
+    events = logged(*(ArmInstant(status={'message': message}) for message in messages))
+    assert [text for _, text in events] == [told[0], told[2], '26% of the periods', 'active']
 
 
-def test_a_condition_is_listed_when_it_begins_and_when_it_ends(page):
+def test_a_condition_is_listed_when_it_begins_and_when_it_ends():
+    alarms = ('', 'no joint states on /x for 2 s', 'no joint states on /x for 3 s', '')
+    lost = [
+        ArmInstant(status={'message': f'no diagnostics for {age} s', 'stale': 'yes'})
+        for age in (4, 5)
+    ]
+    # Counts since the activation; the third message says that no more came.
+    counts = (('1', 'none'), ('2', 'joint1: 3'), ('2', 'joint1: 3'), ('3', 'joint1: 9, joint2: 1'),
+              ('4', 'joint1: 9, joint2: 1'))  # fmt: skip
+    limited = [
+        ArmInstant(status={'message': 'active', 'commands': ticks, 'saturated': text})
+        for ticks, text in counts
+    ]
+    assert logged(*(ArmInstant(alarm=alarm) for alarm in alarms), *lost, *limited) == [
+        ('error', 'no joint states on /x'),
+        ('ok', 'over: no joint states on /x'),
+        ('error', 'no diagnostics'),
+        ('ok', 'over: no diagnostics'),
+        ('ok', 'active'),
+        ('warning', 'efforts at their limits: joint1'),
+        ('ok', 'over: efforts at their limits: joint1'),
+    ]
+
+
+@pytest.mark.slow
+def test_events_are_chosen_by_severity_and_word_and_saved_all(page, browser):
     arm = page.arm('planar')
     arm.set_description(planar_arm('first'))
-    for alarm in ('', 'no joint states on /x for 2 s', 'no joint states on /x for 3 s', ''):
-        arm.write(ArmInstant(alarm=alarm))
-    for age in (4, 5):
-        status = {'message': f'no diagnostics for {age} s', 'level': 'error', 'stale': 'yes'}
-        arm.write(ArmInstant(status=status))
-    arm.write(ArmInstant(status={'message': 'active'}))
-    assert [text for _, text in arm.panel._events] == [
-        'no joint states on /x',
-        'over: no joint states on /x',
-        'no diagnostics',
-        'over: no diagnostics',
-        'active',
-    ]
+    for k in range(220):
+        level = ('ok', 'warning', 'error')[k % 3]
+        arm.write(ArmInstant(status={'level': level, 'message': f'event{k}'}))
+    with Tab(browser, page.web.address, 1600) as tab:
+        tab.reads('event219')
+        tab.reads('event0\n')
+        tab.page.get_by_label('at least').click()
+        tab.page.get_by_role('option', name='error').click()
+        word = tab.page.get_by_text('with the word', exact=True)
+        word.locator('xpath=following::input').first.fill('event21')
+
+        def listed() -> list[str]:
+            arm.write(ArmInstant())
+            return re.findall(r'event\d+', tab.text)
+
+        tab.until(lambda: listed() == ['event218', 'event215', 'event212'], 'those')
+        with tab.page.expect_download() as download:
+            tab.page.get_by_role('button', name='save as CSV').click()
+        rows = list(csv.reader(download.value.path().read_text('utf-8').splitlines()))
+        assert rows[0] == ['clock', 'seconds', 'severity', 'text']
+        assert [row[2:] for row in rows[1:3]] == [['ok', 'event0'], ['warning', 'event1']]
+        assert len(rows) == 221
+        assert tab.errors == []
+
+
+@pytest.mark.slow
+def test_curves_are_chosen(page, browser):
+    arm = page.arm('planar')
+    arm.set_description(planar_arm('first'))
+    with Tab(browser, page.web.address, 1600) as tab:
+        for k in range(3):
+            numbers = {'first': 0.1 * k}
+            arm.show(ArmInstant(time=float(k), position=numbers, velocity=numbers))
+        arm.write(ArmInstant())
+        tab.reads('curves')
+        assert 'velocity (rad/s or m/s)' not in tab.text
+        tab.page.get_by_text('curves', exact=True).click()
+        tab.page.get_by_label('velocity (rad/s or m/s)').check()
+        tab.until(lambda: arm.write(ArmInstant()) or tab.text.count('velocity (') == 2, 'a plot')
+        tab.page.get_by_label('velocity (rad/s or m/s)').uncheck()
+        tab.until(lambda: arm.write(ArmInstant()) or tab.text.count('velocity (') == 1, 'no plot')
+        assert tab.errors == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ('view', 'back'), [('front', (1, 0, 0)), ('side', (0, -1, 0)), ('top', (0, 0, 1))]
+)
+def test_a_view_is_seen_from_its_direction(page, browser, view, back):
+    arm = page.arm('planar')
+    arm.set_description(planar_arm('first', 'second'))
+    arm.show(ArmInstant(time=0.0, position={'first': 0.3, 'second': 0.4}))
+    with Tab(browser, page.web.address) as tab:
+        tab.reads('first')
+        tab.page.get_by_role('button', name=view, exact=True).click()
+        (client,) = page.server.get_clients().values()
+        centre, radius = arm.bounding_sphere()
+
+        def seen() -> bool:
+            away = client.camera.position - centre
+            return np.allclose(away / np.linalg.norm(away), back, atol=2e-3)
+
+        tab.until(seen, 'the camera there')
+        np.testing.assert_allclose(client.camera.look_at, centre, atol=1e-6)
+        assert np.linalg.norm(client.camera.position - centre) > 2.0 * radius
+        assert tab.errors == []
+
+
+@pytest.mark.slow
+def test_the_tool_is_seen_close(page, browser):
+    arm = page.arm('planar')
+    arm.set_description(planar_arm('first', 'second'))
+    arm.show(ArmInstant(time=0.0, position={'first': 0.3, 'second': 0.4}))
+    with Tab(browser, page.web.address) as tab:
+        tab.reads('first')
+        tab.page.get_by_role('button', name='tool', exact=True).click()
+        (client,) = page.server.get_clients().values()
+        tip = 0.3 * np.array([np.cos(0.3), np.sin(0.3)]) + 0.33 * np.array(
+            [np.cos(0.7), np.sin(0.7)]
+        )
+        tab.until(lambda: np.allclose(client.camera.look_at, [*tip, 0.0], atol=1e-6), 'the tool')
+
+
+def test_frames_of_links_are_shown_also_of_an_arm_that_comes_later(page):
+    arm, later = page.arm('planar'), page.arm('later')
+    arm.set_description(planar_arm('first'))
+    page.frames.value = True
+    for callback in page.frames._impl.update_cb:
+        callback(None)
+    later.set_description(planar_arm('first'))
+    for name in ('planar', 'later'):
+        frame = page.server.scene.get_handle_by_name(f'/{name}/arm/0/1')
+        assert frame.show_axes
+        assert frame.axes_length > 0.01
 
 
 @pytest.mark.parametrize(('then', 'joined'), [(0.2, True), (-5.0, False), (9.0, False)])

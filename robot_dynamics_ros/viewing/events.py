@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What has happened to an arm: one entry when a condition begins, and one when it ends."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import re
+import time
+from collections import deque
+from html import escape
+from typing import NamedTuple
+
+from robot_dynamics_ros.viewing.arm import ArmInstant
+
+SEVERITIES = ('ok', 'warning', 'error')
+COLOURS = {'ok': '#2e9e5b', 'warning': '#d9822b', 'error': '#c0392b', '': '#8a949c'}
+_KEPT = 500
+#: Keys of the status whose changes are events.
+_CHANGES = ('message', 'trajectory', 'last_contact')
+_AMOUNT = re.compile(r'\b\d+(\.\d+)?\b')  # in the text of a condition; not that of joint4
+_AGE = re.compile(r' for \d+ s$')
+
+
+class Event(NamedTuple):
+    """An entry: time of day, time since the first state, s, severity and text."""
+
+    clock: str
+    seconds: float
+    severity: str
+    text: str
+
+
+class EventLog:
+    """The last events of an arm.
+
+    Attributes:
+        events: The events, oldest first.
+    """
+
+    def __init__(self) -> None:
+        self.events: deque[Event] = deque(maxlen=_KEPT)
+        self._last: dict[str, str] = {}
+        self._active: dict[str, str] = {}  # conditions
+        self._commands, self._counts = '', set[str]()  # of commands, and limited ones by joint
+
+    def update(self, now: ArmInstant, seconds: float) -> None:
+        """Add what is new in an instant, and its time since the first state, s."""
+        status, stale = now.status, 'stale' in now.status
+        self._condition('error', 'alarm', now.alarm, seconds)
+        self._condition('error', 'stale', status['message'] if stale else '', seconds)
+        if status.get('commands', self._commands) != self._commands:  # new diagnostics
+            self._commands, counts = status['commands'], set(status['saturated'].split(', '))
+            full = ', '.join(sorted(x.split(':')[0] for x in counts - self._counts - {'none'}))
+            self._counts = counts
+            text = full and f'efforts at their limits: {full}'
+            self._condition('warning', 'saturated', text, seconds)
+        for key in () if stale else _CHANGES:
+            text = status.get(key, '')
+            same = _AMOUNT.sub('', text) if key == 'message' else text
+            if text not in ('', 'none') and same != self._last.get(key):
+                self._add(seconds, _severity(key, text, status.get('level', 'ok')), text)
+                self._last[key] = same
+
+    def _condition(self, severity: str, key: str, text: str, seconds: float) -> None:
+        """Add an entry if a condition has begun, with a text, or ended, without one."""
+        before = self._active.get(key, '')
+        self._active[key] = text and (before or _AGE.sub('', text))
+        if text and not before:
+            self._add(seconds, severity, self._active[key])
+        elif before and not text:
+            self._add(seconds, 'ok', f'over: {before}')
+
+    def _add(self, seconds: float, severity: str, text: str) -> None:
+        self.events.append(Event(time.strftime('%H:%M:%S'), seconds, severity, text))
+
+    def html(self, least: str, word: str) -> str:
+        """Return the events of at least a severity that contain a word as HTML, newest first."""
+        rank = SEVERITIES.index(least)
+        return ''.join(
+            f'<div><span style="color:{COLOURS[x.severity]}">&#9679;</span> {x.clock} '
+            f'{"" if math.isnan(x.seconds) else f"{x.seconds:.2f} s: "}{escape(x.text)}</div>'
+            for x in reversed(self.events)
+            if SEVERITIES.index(x.severity) >= rank and word.lower() in x.text.lower()
+        )
+
+    def table(self) -> str:
+        """Return the events as CSV."""
+        stream = io.StringIO()
+        csv.writer(stream).writerows([Event._fields, *self.events])
+        return stream.getvalue()
+
+
+def _severity(key: str, text: str, level: str) -> str:
+    if key == 'message':
+        return level
+    refused = re.match('refused|rejected|aborted', text)
+    return 'warning' if refused or key == 'last_contact' else 'ok'
