@@ -23,7 +23,7 @@ _AMOUNT = re.compile(r'\b\d+(\.\d+)?\b')  # in the text of a condition; not that
 _AGE = re.compile(r' for \d+ s$')
 
 
-class Event(NamedTuple):
+class LoggedEvent(NamedTuple):
     """An entry: time of day, time since the first state, s, severity and text."""
 
     clock: str
@@ -40,7 +40,7 @@ class EventLog:
     """
 
     def __init__(self) -> None:
-        self.events: deque[Event] = deque(maxlen=_KEPT)
+        self.events: deque[LoggedEvent] = deque(maxlen=_KEPT)
         self._last: dict[str, str] = {}
         self._active: dict[str, str] = {}  # conditions
         self._commands, self._counts = '', set[str]()  # of commands, and limited ones by joint
@@ -73,7 +73,7 @@ class EventLog:
             self._add(seconds, 'ok', f'over: {before}')
 
     def _add(self, seconds: float, severity: str, text: str) -> None:
-        self.events.append(Event(time.strftime('%H:%M:%S'), seconds, severity, text))
+        self.events.append(LoggedEvent(time.strftime('%H:%M:%S'), seconds, severity, text))
 
     def html(self, least: str, word: str) -> str:
         """Return the events of at least a severity that contain a word as HTML, newest first."""
@@ -88,7 +88,7 @@ class EventLog:
     def table(self) -> str:
         """Return the events as CSV."""
         stream = io.StringIO()
-        csv.writer(stream).writerows([Event._fields, *self.events])
+        csv.writer(stream).writerows([LoggedEvent._fields, *self.events])
         return stream.getvalue()
 
 
