@@ -106,7 +106,7 @@ def plot_series(run: Recording, columns: Iterable[tuple[str, Array]]) -> dict[st
 
 
 def run_animation(run: Recording, tree: Robot, frame: str, *program: Any) -> ArmAnimation:
-    """Return an animation of a run with its reference as ghost, and a program with its start, s."""
+    """Return an animation of a run, its reference as a ghost, and a program with its start, s."""
     rows = thinned(len(run.time))
     motions = measured_arm(run.position[rows], run.reference_position[rows])
     return ArmAnimation(tree, frame, run.time[rows], motions, *program)
