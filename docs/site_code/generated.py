@@ -8,9 +8,9 @@ from functools import partial
 
 from tables import (
     commands,
-    fault_evaluator,
     notation,
     parameters,
+    results,
     root_page,
     topics,
     transitions,
@@ -28,6 +28,6 @@ TABLES: dict[str, Callable[[], str]] = {
     'modes.md': transitions,
     'notation.md': notation,
     'parameters.md': parameters,
-    'results.md': fault_evaluator,
+    'results.md': results,
     'topics.md': topics,
 }

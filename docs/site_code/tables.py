@@ -124,11 +124,12 @@ def root_page(name: str) -> str:
     return text.replace('](docs/', '](').replace('](CONTRIBUTING.md', '](contributing.md')
 
 
-def fault_evaluator() -> str:
-    """Return what the evaluator of the fault campaign checks and excludes, from its docstring."""
+def results() -> str:
+    """Return the measured tables, and what the evaluator of the fault campaign excludes."""
+    tables = [x.read_text(encoding='utf-8') for x in sorted((ROOT / 'docs/results').glob('*.md'))]
     file = ROOT / 'test' / 'campaigns' / 'fault_evaluator.py'
     text = ast.get_docstring(ast.parse(file.read_text(encoding='utf-8'))) or ''
-    return text.replace('``', '`')
+    return '\n\n'.join([*tables, '## Fault campaign', text.replace('``', '`')])
 
 
 def commands() -> str:

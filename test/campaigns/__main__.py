@@ -20,7 +20,7 @@ CAMPAIGNS = {
     'fuzz': 'mutated robots, files and command lines: accepted, or rejected in one line',
     'touch': 'contacts with wrong models: false alarms, detected hits, reported links',
     'identification': 'noisy recordings: is the truth within the stated deviations',
-    'arms': 'every arm of example-robot-data: accuracy, tracking; writes docs/arms.md',
+    'arms': 'every arm of example-robot-data: accuracy, tracking; writes docs/results/arms.md',
     'soak': 'a long run: constant memory, threads, descriptors and latency (ROS 2)',
 }
 

@@ -4,7 +4,7 @@
 In lockstep with MuJoCo, 1 kHz, exact model, without noise: PD + gravity, the same with
 feed-forward of the reference's friction, and computed torque, all with the same gains; then the
 constraint program, started off the plane. Also as nodes over DDS, from the folder of
-``new_robot``. Writes ``docs/arms.md``.
+``new_robot``. Writes ``docs/results/arms.md``.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ MOVES = (0.05, 0.02)  # rad, m: only joints that move by more are compared
 _OFF = 0.005  # m off the plane at the start of the program
 _DECAY = 10.0  # duration of the observed decay, in time constants
 _EFFORT = 100.0  # N m or N, default effort limit
-_PAGE = Path(__file__).resolve().parents[2] / 'docs' / 'arms.md'
+_PAGE = Path(__file__).resolve().parents[2] / 'docs' / 'results' / 'arms.md'
 #: Arms whose folder written by ``new_robot`` is run as nodes over DDS.
 OVER_DDS = ('Panda', 'UR5', 'xArm 7', 'TIAGo', 'SO-101')
 _ARM = {
@@ -81,12 +81,12 @@ _NODES = {
 }
 _AT_MOST = {'error': 1e-4, 'effort': 0.61, 'decay': 0.02, 'saturated': 0}
 _AT_LEAST = {'better': 20.0, 'better_fed': 3.0}
-_OVER_DDS = """## Over DDS
+_OVER_DDS = """### Over DDS
 
 The folder that `new_robot` writes, run from its parameter file: simulator, controller and
 trajectory node as separate processes, in lockstep, with the friction of the URDF.
 """
-_HEAD = """# Arms
+_HEAD = """## Arms
 
 Written by `make campaign CAMPAIGN=arms`: the arms of the PyPI package example-robot-data
 {version}, with a fixed base and an effort limit of {limit:g} N m where a file gives none. That the
@@ -301,7 +301,7 @@ def _table(rows: Mapping[str, Figures], columns: Mapping[str, str]) -> str:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Measure every arm; write ``docs/arms.md``; return 1 if one misses a requirement."""
+    """Measure every arm; write ``docs/results/arms.md``; return 1 if one misses a requirement."""
     results = []
     for work, names in ((follow, [*ARMS]), (nodes, OVER_DDS)):
         jobs = args.jobs if work is follow else 1

@@ -141,6 +141,21 @@ def test_the_readme_is_short():
     assert len((ROOT / 'README.md').read_text(encoding='utf-8').splitlines()) <= 120
 
 
+def paragraphs(text: str) -> list[str]:
+    """Return paragraphs and items of lists, without code, formulas, tables and headings."""
+    text = re.sub(r'^```.*?^```|\$\$.*?\$\$', '', text, flags=re.MULTILINE | re.DOTALL)
+    text = re.sub(r'^(\||#|>|<| {4}).*$', '', text, flags=re.MULTILINE)
+    return [part.strip() for part in re.split(r'\n\s*\n|\n(?=\s*(?:\*|-|\d+\.) )', text)]
+
+
+@pytest.mark.parametrize('page', PAGES, ids=lambda page: page.name)
+def test_a_page_says_what_one_can_do_after_it_and_has_no_paragraph_above_five_lines(page):
+    parts = paragraphs(page.read_text('utf-8'))
+    assert [part for part in parts if len(part.split('\n')) > 5 or len(part) > 600] == []
+    if page.parent == ROOT / 'docs' or page.parent.name == 'theory':
+        assert any(part.startswith('After this page you') for part in parts[:4])
+
+
 def test_links_between_sources_lead_to_files():
     missing = []
     for page in PAGES:
