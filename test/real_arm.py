@@ -5,9 +5,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 import yaml
 
 DATA = Path(__file__).resolve().parents[1].parent / 'shared' / 'data' / 'ur10e_real'
+needs_ur10e = pytest.mark.skipif(
+    not DATA.exists(), reason='its source states no licence: the recording of a UR10E is not here'
+)
 JOINTS = (
     'shoulder_pan_joint', 'shoulder_lift_joint', 'elbow_joint',
     'wrist_1_joint', 'wrist_2_joint', 'wrist_3_joint',

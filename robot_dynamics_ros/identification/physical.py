@@ -338,7 +338,8 @@ def body_links(tree: Robot) -> list[tuple[str, Array]]:
         parts[frame.body][link.name] = body_parameters(inertia.seen_from(frame.R_BF, frame.p_BF))
     bodies = []
     for own, links in zip(tree.link_names, parts, strict=True):
-        carrier = own if own in links else max(links, key=lambda name: links[name][0])
+        named = own in links or not links  # a body without mass has no other carrier
+        carrier = own if named else max(links, key=lambda name: links[name][0])
         others = [value for name, value in links.items() if name != carrier]
         bodies.append((carrier, np.sum([np.zeros(PER_BODY), *others], axis=0)))
     return bodies

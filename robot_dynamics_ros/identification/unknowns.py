@@ -132,12 +132,13 @@ class Unknowns:
         return values[start : start + self.tree.n]
 
     def inertial_sizes(self) -> Array:
-        """Return the order of magnitude of each nominal inertial parameter."""
+        """Return the order of magnitude of each nominal inertial parameter; 0 without a mass."""
         sizes: list[float] = []
         for mass, com, tensor in zip(
             self.tree.mass, self.tree.com, self.tree.inertia, strict=True
         ):
-            length = float(np.linalg.norm(com) + np.sqrt(np.trace(tensor) / mass))
+            spread = np.sqrt(np.trace(tensor) / mass) if mass > 0.0 else 0.0
+            length = float(np.linalg.norm(com) + spread)
             sizes += [mass, *3 * [mass * length], *6 * [mass * length**2]]
         return np.array(sizes)[: self.links]
 

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 import pinocchio
 import pytest
-from real_arm import DATA, GAINS, profile_of
+from real_arm import DATA, GAINS, needs_ur10e, profile_of
 
 from robot_dynamics_ros.__main__ import main as command
 from robot_dynamics_ros.control.drivers.profile import load_driver_profile
@@ -25,9 +25,7 @@ from robot_dynamics_ros.recordings.lockstep import write_recording
 from robot_dynamics_ros.recordings.reading import read_recording
 from robot_dynamics_ros.recordings.recording import Recording
 
-pytestmark = pytest.mark.skipif(
-    not DATA.exists(), reason=f'the recording of a real UR10E is not at {DATA}'
-)
+pytestmark = needs_ur10e
 
 
 FORCE, LASTS, APART = (10.0, 40.0), (0.3, 1.5), (1.3, 1.8)  # N, s, s

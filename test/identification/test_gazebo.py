@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
+from recorded_bags import NOMINAL, UNKNOWN
 
 from robot_dynamics_ros.identification.correction import corrected_urdf
 from robot_dynamics_ros.identification.gravity import gravity_mismatch
@@ -18,30 +18,27 @@ from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.model.load import check_model
 from robot_dynamics_ros.recordings.reading import read_recording
 
-DATA = Path(__file__).resolve().parents[2].parent / 'shared' / 'data'
 GAZEBO = (0.0, 0.0, -9.8)
-
-pytestmark = pytest.mark.skipif(not DATA.is_dir(), reason='the recordings are not here')
 
 
 @pytest.fixture(scope='module')
 def nominal_run():
-    return read_recording(DATA / 'gazebo_scara_nominal')
+    return read_recording(NOMINAL)
 
 
 @pytest.fixture(scope='module')
 def unknown_run():
-    return read_recording(DATA / 'gazebo_scara_unknown_plant')
+    return read_recording(UNKNOWN)
 
 
 @pytest.fixture(scope='module')
-def nominal():
-    return load_robot(DATA / 'scara_recorded.urdf', GAZEBO)
+def nominal(nominal_run):
+    return load_robot(nominal_run.description, GAZEBO)
 
 
 @pytest.fixture(scope='module')
 def halves(unknown_run):
-    return unknown_run.between(0.0, 6.0), unknown_run.between(6.0, 12.0)
+    return unknown_run.between(3.0, 5.5), unknown_run.between(5.5, 8.1)
 
 
 @pytest.fixture(scope='module')
@@ -70,7 +67,7 @@ def test_the_nominal_model_explains_the_nominal_plant_to_rounding(nominal_run, n
 
 
 def test_the_other_gravity_of_gazebo_is_found_and_named(nominal_run):
-    usual = load_robot(DATA / 'scara_recorded.urdf')
+    usual = load_robot(nominal_run.description)
     fit = gravity_mismatch(nominal_run, usual, Preparation())
     assert fit.is_common_value
     np.testing.assert_allclose(fit.fitted, GAZEBO, rtol=0, atol=1e-9)

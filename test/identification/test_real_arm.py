@@ -15,7 +15,7 @@ import numpy as np
 import pinocchio
 import pytest
 import yaml
-from real_arm import DATA, GAINS, JOINTS, profile_of
+from real_arm import DATA, GAINS, JOINTS, needs_ur10e, profile_of
 from scipy.signal import butter, filtfilt
 
 from robot_dynamics_ros.__main__ import main
@@ -26,9 +26,7 @@ from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.recordings.lockstep import write_recording
 from robot_dynamics_ros.recordings.reading import read_recording
 
-pytestmark = pytest.mark.skipif(
-    not DATA.exists(), reason=f'the recording of a real UR10E is not at {DATA}'
-)
+pytestmark = needs_ur10e
 RATE, SLOW = 100.0, 0.02
 TERMS = {
     'armature': lambda v, a, load: a,

@@ -27,6 +27,7 @@ from bags import (
     text,
     write,
 )
+from recorded_bags import NOMINAL
 from rosbags.highlevel import AnyReader
 from rosbags.rosbag2 import StoragePlugin, Writer
 from rosbags.typesys import Stores, get_types_from_msg, get_typestore
@@ -39,7 +40,6 @@ from robot_dynamics_ros.recordings.bag.reader import BagReader, BagWriter
 from robot_dynamics_ros.recordings.columns import NumberColumns, StateColumns
 from robot_dynamics_ros.recordings.reading import RecordingReader, read_recording
 
-DATA = Path(__file__).resolve().parents[2].parent / 'shared' / 'data'
 COLUMNS = (
     'stamp_ns',
     'arrival_ns',
@@ -132,18 +132,13 @@ def test_nothing_is_read_behind_the_end_of_a_span(end, tmp_path, monkeypatch):
     assert same(run, whole.rows(slice(len(run.time))))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize('name', ['gazebo_scara_nominal', 'gazebo_scara_unknown_plant'])
-def test_a_recording_of_gazebo_is_read_as_it_is(name):
-    bag = DATA / name
-    if not bag.is_dir():
-        pytest.skip('the recordings of Gazebo are not on this machine')
-    run = read_recording(bag)
+def test_a_recording_of_gazebo_is_read_as_it_is():
+    run = read_recording(NOMINAL)
     assert run.joints == ('j1', 'j2', 'j3', 'j4')
     assert run.notes == ()
     assert '<robot name="scara">' in run.description
     by_topic = {topic: [] for topic in (STATES, COMMANDS, REFERENCE)}
-    with AnyReader([bag]) as reader:
+    with AnyReader([NOMINAL]) as reader:
         for connection, time, data in reader.messages():
             if connection.topic in by_topic:
                 message = reader.deserialize(data, connection.msgtype)

@@ -11,7 +11,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from real_arm import DATA, GAINS, needs_ur10e
 from recorded_arm import RecordedArm
+from recorded_bags import NOMINAL, UNKNOWN
 from synthetic_runs import measured_arm, measured_run, sinusoids
 
 from robot_dynamics_ros.model import load_robot
@@ -19,15 +21,9 @@ from robot_dynamics_ros.recordings.metrics.analysis import AnalysisSettings, eva
 from robot_dynamics_ros.recordings.reading import read_recording
 from robot_dynamics_ros.recordings.timing import find_timing
 
-DATA = Path(__file__).resolve().parents[2].parent / 'shared' / 'data'
-#: Drive gains of the UR10e that a published study uses, N m per A, pan to last wrist.
-GAINS = np.array([14.87, 13.26, 11.13, 10.62, 11.03, 11.47])
-
 
 def recorded(path: Path, gravity: float):
-    """Return a recording of the shared data in the order of its robot, and the robot."""
-    if not path.is_dir():
-        pytest.skip(f'the recording {path.name} is not on this machine')
+    """Return a recording in the order of its robot, and the robot."""
     recording = read_recording(path)
     tree = load_robot(recording.description, (0.0, 0.0, -gravity))
     return recording.of_joints(tree.joint_names), tree
@@ -52,11 +48,9 @@ def evaluated(recording, tree):
 
 @pytest.mark.slow
 @pytest.mark.parametrize('jitter', [0.001, 0.02, 0.05])
-@pytest.mark.parametrize(
-    ('name', 'gravity'), [('gazebo_scara_nominal', 9.81), ('gazebo_scara_unknown_plant', 9.8)]
-)
-def test_gazebo_is_explained_as_well_with_jitter_losses_and_glitches(name, gravity, jitter, rng):
-    recording, tree = recorded(DATA / name, gravity)
+@pytest.mark.parametrize(('bag', 'gravity'), [(NOMINAL, 9.81), (UNKNOWN, 9.8)])
+def test_gazebo_is_explained_as_well_with_jitter_losses_and_glitches(bag, gravity, jitter, rng):
+    recording, tree = recorded(bag, gravity)
     whole, _ = evaluated(recording, tree)
     worse, said = evaluated(disturbed(recording, rng, jitter)[0], tree)
     residual = np.array(whole['effort']['residual_rms'])
@@ -72,10 +66,12 @@ def test_gazebo_is_explained_as_well_with_jitter_losses_and_glitches(name, gravi
     assert worse['effort']['gravity']['verdict'] == whole['effort']['gravity']['verdict']
 
 
+@needs_ur10e
 @pytest.mark.parametrize('jitter', [0.001, 0.02, 0.05])
 def test_a_real_arm_sampled_at_irregular_times_is_explained_the_same(jitter, rng):
-    recording, tree = recorded(DATA / 'ur10e_real' / 'bag', 9.81)
-    recording = replace(recording, measured_effort=recording.measured_effort * GAINS)
+    recording, tree = recorded(DATA / 'bag', 9.81)
+    gains = np.array(GAINS['study'])
+    recording = replace(recording, measured_effort=recording.measured_effort * gains)
     whole, _ = evaluated(recording, tree)
     worse, _ = evaluated(disturbed(recording, rng, jitter)[0], tree)
     residual = np.array(whole['effort']['residual_rms'])

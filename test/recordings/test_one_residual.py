@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
+from recorded_bags import STAUBLI, UNKNOWN
 
 from robot_dynamics_ros.__main__ import main
 from robot_dynamics_ros.estimation.effort_model import STICKING
@@ -18,8 +18,6 @@ from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.recordings.metrics.analysis import AnalysisSettings, evaluate
 from robot_dynamics_ros.recordings.reading import read_recording
 
-DATA = Path(__file__).resolve().parents[2].parent / 'shared' / 'data'
-GAZEBO, REAL = DATA / 'gazebo_scara_unknown_plant', DATA / 'ur10e_real'
 # The regressor and the recursion add the same terms in another order.
 ROUNDING = 1e-9
 # Jittered states are interpolated on an even grid; parts of a bag have grids of their own, and
@@ -28,9 +26,7 @@ GRID = 2e-5
 
 
 def test_analyze_identify_and_monitor_agree_on_a_recording_of_gazebo():
-    if not GAZEBO.is_dir():
-        pytest.skip('the recordings of Gazebo are not on this machine')
-    run = read_recording(GAZEBO)
+    run = read_recording(UNKNOWN)
     tree = load_robot(run.description, (0.0, 0.0, -9.8))
     run = run.of_joints(tree.joint_names)
     analyzed = evaluate(run, tree, AnalysisSettings(effort='commanded')).figures['effort']
@@ -56,19 +52,12 @@ def test_analyze_identify_and_monitor_agree_on_a_recording_of_gazebo():
 
 @pytest.mark.slow
 def test_identify_says_of_a_description_what_analyze_says(tmp_path):
-    """The recording of a real arm: jitter, measured efforts, a filter chosen by the noise."""
-    if not REAL.is_dir():
-        pytest.skip('the recording of a real UR10E is not on this machine')
-    gains = (
-        'name: ur10e\nstate: {effort: total}\ndefaults: {effort_unit: A, torque_constant: 11}\n'
-    )
-    (tmp_path / 'driver.yaml').write_text(gains)
-    given = [str(REAL / 'bag'), '--driver_profile', str(tmp_path / 'driver.yaml')]
+    """The recording of a real arm: measured efforts, a filter chosen by the noise."""
     words = ['--jobs', '1', '--terms', 'damping', 'coulomb_friction', 'armature']
-    assert main(['identify', *given, *words, '--output', str(tmp_path / 'out')]) == 0
+    assert main(['identify', str(STAUBLI), *words, '--output', str(tmp_path / 'out')]) == 0
     residuals = json.loads((tmp_path / 'out' / 'identification.json').read_text())['residuals']
     words = ['--no-report', '--output', str(tmp_path / 'described')]
-    assert main(['analyze', *given, *words]) == 0
+    assert main(['analyze', str(STAUBLI), *words]) == 0
     described = json.loads((tmp_path / 'described' / 'metrics.json').read_text())['effort']
     share = np.array(residuals['nominal']['percent']) / 100.0
     np.testing.assert_allclose(share, described['residual_share'], rtol=GRID)

@@ -23,6 +23,7 @@ from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 from lifecycle_msgs.srv import GetState
 from peer import RELIABLE
 from processes import PATIENCE, PROJECT, free_domain
+from recorded_bags import NOMINAL
 from samples import sample
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray
@@ -429,10 +430,6 @@ def test_an_arm_in_a_namespace_is_recorded_under_the_names_of_its_driver(launche
         } <= set(bag.topics)  # fmt: skip
 
 
-NOMINAL = PROJECT.parent / 'shared' / 'data' / 'gazebo_scara_nominal'
-
-
-@pytest.mark.skipif(not NOMINAL.is_dir(), reason='the recordings are not here')
 @pytest.mark.parametrize(
     ('gravity', 'verdict'), [('-9.8', 'the model explains the efforts'), ('-9.0', 'gravity')]
 )

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import pinocchio
@@ -17,11 +16,13 @@ from diagnostic_msgs.msg import DiagnosticArray
 from peer import RELIABLE
 from rcl_interfaces.srv import SetParameters
 from rclpy.parameter import Parameter
+from recorded_bags import NOMINAL
 from samples import sample
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray
 
-EXCERPT = Path(__file__).resolve().parents[1] / 'data' / 'gazebo_scara_excerpt.csv'
+from robot_dynamics_ros.recordings.reading import read_recording
+
 JOINTS = [f'joint{i}' for i in range(1, 5)]
 NANO = 1_000_000_000
 PERIOD_NS = 1_000_000
@@ -30,7 +31,8 @@ PARTS = ('inertia', 'coriolis', 'gravity', 'armature', 'friction')
 
 def excerpt():
     """Return q, v, v one step later and the effort of that step, each shape (100, 4)."""
-    return np.loadtxt(EXCERPT, delimiter=',', skiprows=4).reshape(100, 4, 4).transpose(1, 0, 2)
+    run, steps = read_recording(NOMINAL), np.arange(10, 2000, 20)
+    return run.position[steps], run.velocity[steps], run.velocity[steps + 1], run.effort[steps]
 
 
 class Feed:
