@@ -26,7 +26,7 @@ from robot_dynamics_ros.errors import UnknownNameError, known_name
 from robot_dynamics_ros.model import BodyFrame, RobotTree, frame_pose
 from robot_dynamics_ros.spatial.inertia import RigidBodyInertia
 from robot_dynamics_ros.spatial.scalar import Array, cross, zeros
-from robot_dynamics_ros.spatial.screw import inverse_transform, mises_matrix, wrench_transform
+from robot_dynamics_ros.spatial.screw import inverse_transform, spatial_inertia, wrench_transform
 
 
 class SectionMotion(NamedTuple):
@@ -284,7 +284,7 @@ def _section_wrench(
     k = section.body
     V, dV, l0 = _body_motion(x, motion, k)
     if distal is not None:
-        Theta = mises_matrix(distal.mass, distal.com, distal.inertia)
+        Theta = spatial_inertia(distal.mass, distal.com, distal.inertia)
     else:
         Theta = x.inertia[k] if k >= 0 else zeros((6, 6), x.dtype)
     W = body_wrench(Theta, V, dV, l0)

@@ -36,7 +36,7 @@ from robot_dynamics_ros.spatial.screw import (
     axis_vector,
     bracket,
     inverse_transform,
-    mises_matrix,
+    spatial_inertia,
     wrench_transform,
 )
 
@@ -79,7 +79,7 @@ class ScrewGeometry:
         bodies = range(tree.n)
         self.f = np.array([axis_vector(tree.axis[i], tree.prismatic[i]) for i in bodies])
         self.inertia = np.array(
-            [mises_matrix(tree.mass[k], tree.com[k], tree.inertia[k]) for k in bodies]
+            [spatial_inertia(tree.mass[k], tree.com[k], tree.inertia[k]) for k in bodies]
         )
         self.path = [list(tree.path(k)) for k in bodies]
         self.supports = np.array([[i in self.path[k] for k in bodies] for i in bodies])

@@ -42,7 +42,7 @@ from robot_dynamics_ros.spatial.inertia import (
     symmetric_tensor,
 )
 from robot_dynamics_ros.spatial.scalar import Array
-from robot_dynamics_ros.spatial.screw import axis_vector, mises_matrix, wrench_transform
+from robot_dynamics_ros.spatial.screw import axis_vector, spatial_inertia, wrench_transform
 
 LEAD = 11340.0  # kg/m^3
 LIGHTEST_BODY = 50.0  # kg/m^3
@@ -322,7 +322,7 @@ def _mass_matrices(tree: Robot, q: Array) -> Array:
     """Return the mass matrices of all joints, (k, bodies, bodies), from composite bodies."""
     axes = [axis_vector(*joint) for joint in zip(tree.axis, tree.prismatic, strict=True)]
     bodies = zip(tree.mass, tree.com, tree.inertia, strict=True)
-    composite = np.array([[mises_matrix(*body)] * len(q) for body in bodies])
+    composite = np.array([[spatial_inertia(*body)] * len(q) for body in bodies])
     transforms = [
         np.array([wrench_transform(*tree.placement(i, x)) for x in q[:, i]])
         for i in range(tree.bodies)

@@ -13,7 +13,7 @@ here                            paper                      meaning
 ``bracket(a)``                  :math:`\langle a\rangle`   force cross product ``a x*``
 ``bracket(a).T``                                           negative motion cross product ``a x``
 ``exchange_matrix()``           :math:`G`                  swaps the linear and angular parts
-``mises_matrix(...)``           :math:`\Theta_k^k`         spatial inertia about the origin
+``spatial_inertia(...)``           :math:`\Theta_k^k`         spatial inertia about the origin
 ==============================  =========================  =====================================
 """
 
@@ -117,7 +117,7 @@ def axis_vector(axis: Array, prismatic: bool) -> Array:
     return f
 
 
-def mises_matrix(mass: Scalar, com: Array, inertia: Array) -> Array:
+def spatial_inertia(mass: Scalar, com: Array, inertia: Array) -> Array:
     r"""Return the spatial inertia matrix of a body about the origin of its frame.
 
     .. math::

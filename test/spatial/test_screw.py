@@ -16,7 +16,7 @@ from robot_dynamics_ros.spatial.screw import (
     bracket,
     exchange_matrix,
     inverse_transform,
-    mises_matrix,
+    spatial_inertia,
     wrench_transform,
 )
 
@@ -170,7 +170,7 @@ def mises(particles):
     m, r = particles
     com = m @ r / m.sum()
     J_c = sum(mi * (s @ s * np.eye(3) - np.outer(s, s)) for mi, s in zip(m, r - com, strict=True))
-    return mises_matrix(m.sum(), com, J_c)
+    return spatial_inertia(m.sum(), com, J_c)
 
 
 def test_the_mises_matrix_2_2_gives_the_kinetic_energy_of_every_particle(rng, particles, mises):
@@ -201,7 +201,7 @@ def test_the_operators_run_over_symbols_and_keep_exact_zeros():
     for matrix in (
         bracket(a),
         wrench_transform(np.eye(3, dtype=int).astype(object), a[:3]),
-        mises_matrix(m, a[:3], np.diag(a[3:])),
+        spatial_inertia(m, a[:3], np.diag(a[3:])),
     ):
         assert matrix.dtype == object
         zeros = [entry for entry in matrix.flat if entry == 0]
@@ -232,6 +232,6 @@ def test_no_operator_changes_or_shares_its_arguments(rng):
         array.setflags(write=False)
     L = wrench_transform(R, p)
     L.setflags(write=False)
-    for result in (L, bracket(a), inverse_transform(L), mises_matrix(2.0, p, J)):
+    for result in (L, bracket(a), inverse_transform(L), spatial_inertia(2.0, p, J)):
         assert not any(np.shares_memory(result, x) for x in (R, p, a, J))
     assert not np.shares_memory(inverse_transform(L), L)
