@@ -33,9 +33,9 @@ from robot_dynamics_ros.errors import UnknownNameError
 from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.spatial.scalar import Array, common_dtype, zeros
 from robot_dynamics_ros.spatial.screw import (
-    axis_vector,
     force_cross_matrix,
     inverse_transform,
+    motion_subspace,
     spatial_inertia,
     wrench_transform,
 )
@@ -77,7 +77,7 @@ class ScrewGeometry:
     def __init__(self, tree: RobotTree) -> None:
         self.tree, self.n = tree, tree.n
         bodies = range(tree.n)
-        self.f = np.array([axis_vector(tree.axis[i], tree.prismatic[i]) for i in bodies])
+        self.f = np.array([motion_subspace(tree.axis[i], tree.prismatic[i]) for i in bodies])
         self.inertia = np.array(
             [spatial_inertia(tree.mass[k], tree.com[k], tree.inertia[k]) for k in bodies]
         )

@@ -42,7 +42,7 @@ from robot_dynamics_ros.spatial.inertia import (
     symmetric_tensor,
 )
 from robot_dynamics_ros.spatial.scalar import Array
-from robot_dynamics_ros.spatial.screw import axis_vector, spatial_inertia, wrench_transform
+from robot_dynamics_ros.spatial.screw import motion_subspace, spatial_inertia, wrench_transform
 
 LEAD = 11340.0  # kg/m^3
 LIGHTEST_BODY = 50.0  # kg/m^3
@@ -320,7 +320,7 @@ def _fault(tree: Robot, joint: int, inertia: float) -> ModelError:
 
 def _mass_matrices(tree: Robot, q: Array) -> Array:
     """Return the mass matrices of all joints, (k, bodies, bodies), from composite bodies."""
-    axes = [axis_vector(*joint) for joint in zip(tree.axis, tree.prismatic, strict=True)]
+    axes = [motion_subspace(*joint) for joint in zip(tree.axis, tree.prismatic, strict=True)]
     bodies = zip(tree.mass, tree.com, tree.inertia, strict=True)
     composite = np.array([[spatial_inertia(*body)] * len(q) for body in bodies])
     transforms = [

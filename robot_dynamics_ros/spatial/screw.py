@@ -99,7 +99,7 @@ def exchange_matrix(dtype: Any = float) -> Array:
     return np.roll(identity(6, dtype), 3, axis=0)
 
 
-def axis_vector(axis: Array, prismatic: bool) -> Array:
+def motion_subspace(axis: Array, prismatic: bool) -> Array:
     r"""Return the joint axis screw :math:`f^i`: the twist at unit joint velocity, body frame.
 
     The paper's axis numbers 1 to 6, a single 1 in row :math:`n_i`, are the special cases of a

@@ -12,10 +12,10 @@ from oracles import complex_step_along
 
 from robot_dynamics_ros.errors import ShapeError
 from robot_dynamics_ros.spatial.screw import (
-    axis_vector,
     exchange_matrix,
     force_cross_matrix,
     inverse_transform,
+    motion_subspace,
     spatial_inertia,
     wrench_transform,
 )
@@ -158,7 +158,7 @@ def test_axis_vectors_hold_the_six_axis_numbers_as_special_cases():
         axis = np.eye(3)[(number - 1) % 3]
         expected = np.zeros(6)
         expected[number - 1] = 1
-        same(axis_vector(axis, prismatic=number <= 3), expected)
+        same(motion_subspace(axis, prismatic=number <= 3), expected)
 
 
 @pytest.fixture
@@ -210,7 +210,7 @@ def test_the_operators_run_over_symbols_and_keep_exact_zeros():
         assert zeros
         assert all(isinstance(entry, (int, sympy.Integer)) for entry in zeros)
     assert all(sympy.expand(entry) == 0 for entry in force_cross_matrix(a).T @ a)
-    assert axis_vector(a[:3], prismatic=True).tolist() == [*a[:3], 0, 0, 0]
+    assert motion_subspace(a[:3], prismatic=True).tolist() == [*a[:3], 0, 0, 0]
 
 
 @pytest.mark.parametrize('convert', [complex, mpmath.mpf])
