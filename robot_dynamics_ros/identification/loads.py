@@ -252,7 +252,7 @@ def _in_frame(
 def _flat(problem: _Difference, values: Array) -> Array:
     """Return mass, centre of mass and inertia about it, in the frame of the load, shape (13,)."""
     frame = problem.frame
-    own = body_inertia(values).seen_from(frame.R_BF.T, -frame.R_BF.T @ frame.p_BF)
+    own = body_inertia(values).transformed(frame.R_BF.T, -frame.R_BF.T @ frame.p_BF)
     return np.concatenate([[own.mass], own.com, np.ravel(own.inertia)])
 
 

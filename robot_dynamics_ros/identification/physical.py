@@ -335,7 +335,7 @@ def body_links(tree: Robot) -> list[tuple[str, Array]]:
         if link.inertial is None or frame.body < 0 or link.inertial.is_zero:
             continue
         inertia = link_inertia(link.inertial)
-        parts[frame.body][link.name] = body_parameters(inertia.seen_from(frame.R_BF, frame.p_BF))
+        parts[frame.body][link.name] = body_parameters(inertia.transformed(frame.R_BF, frame.p_BF))
     bodies = []
     for own, links in zip(tree.link_names, parts, strict=True):
         named = own in links or not links  # a body without mass has no other carrier
@@ -348,7 +348,7 @@ def body_links(tree: Robot) -> list[tuple[str, Array]]:
 def link_inertial(tree: Robot, link: str, inertia: RigidBodyInertia) -> Inertial:
     """Convert an inertia in the frame of a body to the <inertial> of a link of that body."""
     frame = tree.frame(link)
-    own = inertia.seen_from(frame.R_BF.T, -frame.R_BF.T @ frame.p_BF)
+    own = inertia.transformed(frame.R_BF.T, -frame.R_BF.T @ frame.p_BF)
     x, y, z = own.com.tolist()
     I = own.inertia
     elements = (I[0, 0], I[0, 1], I[0, 2], I[1, 1], I[1, 2], I[2, 2])

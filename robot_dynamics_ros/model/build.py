@@ -293,7 +293,7 @@ def _lump_inertias(
         F = frames[link.name]
         if link.inertial is None or F.body < 0 or link.inertial.is_zero:
             continue
-        parts[F.body].append(link_inertia(link.inertial).seen_from(F.R_BF, F.p_BF))
+        parts[F.body].append(link_inertia(link.inertial).transformed(F.R_BF, F.p_BF))
     massless = RigidBodyInertia(0.0, np.zeros(3), np.zeros((3, 3)))
     return [combine(links) if links else massless for links in parts]
 

@@ -103,7 +103,7 @@ def on_body(tree: Robot, payload: Payload) -> tuple[int, RigidBodyInertia]:
     """
     frame = tree.frame(payload.frame)
     load = RigidBodyInertia(payload.mass, np.asarray(payload.com), np.asarray(payload.inertia))
-    return frame.body, load.seen_from(frame.R_BF, frame.p_BF)
+    return frame.body, load.transformed(frame.R_BF, frame.p_BF)
 
 
 def _check(payload: Payload) -> None:

@@ -21,7 +21,7 @@ class RigidBodyInertia(NamedTuple):
     com: Array
     inertia: Array
 
-    def seen_from(self, R_AB: Array, p_AB: Array) -> RigidBodyInertia:
+    def transformed(self, R_AB: Array, p_AB: Array) -> RigidBodyInertia:
         """Return the inertia expressed in frame A, given the pose of its frame B in A."""
         return RigidBodyInertia(
             self.mass, p_AB + R_AB @ self.com, rotate_inertia(R_AB, self.inertia)

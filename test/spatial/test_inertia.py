@@ -65,7 +65,7 @@ def test_rotating_gives_the_tensor_in_the_other_axes(rng):
 
 def test_seen_from_another_frame_the_body_is_turned_and_displaced(rng):
     cloud, R, p = Cloud(rng), rotation_from_rpy(-0.2, 0.6, 1.1), np.array([0.3, 0.1, -0.5])
-    seen = cloud.body().seen_from(R, p)
+    seen = cloud.body().transformed(R, p)
     cloud.points = cloud.points @ R.T + p
     expected = cloud.body()
     assert seen.mass == expected.mass
@@ -94,7 +94,7 @@ def test_inertia_runs_on_symbols():
     m, d, q = sympy.symbols('m d q', positive=True)
     R = rotation_about(np.array([0, 0, 1]), q)
     bob = RigidBodyInertia(m, np.array([d, 0, 0]), np.zeros((3, 3), dtype=object))
-    seen = bob.seen_from(R, np.zeros(3, dtype=object))
+    seen = bob.transformed(R, np.zeros(3, dtype=object))
     about_axis = shift_inertia(seen.inertia, m, seen.com)[2, 2]
     assert sympy.simplify(about_axis - m * d**2) == 0
 

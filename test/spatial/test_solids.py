@@ -129,7 +129,7 @@ def test_two_cuboids_fixed_together_equal_the_direct_integral():
     """A hammer: handle along x, head turned and shifted; the tensor integrated from points."""
     handle = solids.cuboid(0.6, 0.3, 0.03, 0.02)
     turn, place = rotation_from_rpy(0.4, -0.3, 0.9), np.array([0.17, 0.02, -0.01])
-    head = solids.cuboid(1.4, 0.05, 0.05, 0.12).seen_from(turn, place)
+    head = solids.cuboid(1.4, 0.05, 0.05, 0.12).transformed(turn, place)
     hammer = combine([handle, head])
 
     # Gauss points integrate the squares in the moments of a cuboid exactly.
