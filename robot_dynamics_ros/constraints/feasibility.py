@@ -115,7 +115,7 @@ def _checked(program: Program, home: Array | None, samples: int) -> FeasibilityC
         points.append(_checked_point(program, points[-1].guess(program, t - before), t))
     sigma = np.array([point.sigma_min for point in points])
     for k in range(1, len(times) - 1):
-        if sigma[k] < 20.0 * program.refuse_below and sigma[k] == sigma[k - 1 : k + 2].min():
+        if sigma[k] < 20.0 * program.min_singular_value and sigma[k] == sigma[k - 1 : k + 2].min():
             _search_minimum(program, points[k - 1], times[k - 1], times[k + 1])
     q, v = np.array([point.q for point in points]), np.array([point.v for point in points])
     effort = path_efforts(program, times, q, v)
@@ -236,13 +236,13 @@ def _require_reached(program: Program, f: Array, q: Array, t: float) -> None:
 
 
 def _require_rank(program: Program, solution: TaskInverse, q: Array, t: float) -> None:
-    if solution.sigma_min < program.refuse_below:
+    if solution.sigma_min < program.min_singular_value:
         raise ProgramError(
             f'program {program.name!r}',
             f'is singular at t = {t:.3f} s: the smallest singular value of its Jacobian is '
             f'{solution.sigma_min:.3g} at q = {_vector_text(q)}',
-            'route the path around it, drop a dependent row, or lower singularity, refuse_below '
-            f'({program.refuse_below:g})',
+            'route the path around it, drop a dependent row, or lower singularity, min_singular_value '
+            f'({program.min_singular_value:g})',
         )
 
 

@@ -67,7 +67,7 @@ class Program:
             passive joints.
         contacts: Indices of the force-controlled rows of f, each with its parameters.
         start: Expected start of the arm, or None.
-        refuse_below: Smallest accepted singular value along the path.
+        min_singular_value: Smallest accepted singular value along the path.
         robot: Name of the robot that it is written for; empty if it names none.
         description: Human-readable description.
         remarks: Warnings about valid but possibly unintended settings, one sentence each.
@@ -87,7 +87,7 @@ class Program:
     mechanical: tuple[int, ...] = ()
     contacts: tuple[tuple[int, Contact], ...] = ()
     start: Start | None = None
-    refuse_below: float = 1e-3
+    min_singular_value: float = 1e-3
     robot: str = ''
     description: str = ''
     remarks: tuple[str, ...] = ()

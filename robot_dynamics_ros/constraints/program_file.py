@@ -98,7 +98,7 @@ def _program(section: Section, tree: Robot) -> Program:
     of_rows = [part for part in parts for _ in range(part.constraint.m)]
     default: tuple[str, Array | None] = ('euclidean', None)
     inverse, metric = section.take('inverse', lambda p, value: _inverse(p, value, tree), default)
-    singularity, refuse_below = section.take(
+    singularity, min_singular_value = section.take(
         'singularity', _singularity, (Singularity(0.01), 1e-3)
     )
     position = {'position': _per_joint(tree, read.number)}
@@ -119,7 +119,7 @@ def _program(section: Section, tree: Robot) -> Program:
             mechanical=tuple(i for i, part in enumerate(of_rows) if part.mechanical),
             contacts=tuple((i, part.contact) for i, part in enumerate(of_rows) if part.contact),
             start=section.optional('start', start),
-            refuse_below=refuse_below,
+            min_singular_value=min_singular_value,
             robot=robot,
             description=description,
         )
@@ -192,9 +192,9 @@ def _singularity(place: str, value: Any) -> tuple[Singularity, float]:
     section = Section(place, value)
     threshold = section.take('threshold', read.positive, 0.01)
     singularity = Singularity(threshold, section.take('damping', read.positive, threshold))
-    refuse_below = section.take('refuse_below', read.not_negative, 1e-3)
+    min_singular_value = section.take('min_singular_value', read.not_negative, 1e-3)
     section.close()
-    return singularity, refuse_below
+    return singularity, min_singular_value
 
 
 def _null_space(place: str, value: Any, tree: Robot) -> NullSpaceTask:

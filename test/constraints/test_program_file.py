@@ -101,7 +101,11 @@ def test_text_file_and_mapping_are_the_same(tree, tmp_path):
         (('null_space', 'damping'), -1.0, 'damping: is -1.0; must not be negative'),
         (('null_space', 'limit_margin'), 0.9, 'limit_margin: is 0.9; give at most 0.5'),
         (('singularity', 'threshold'), 0, 'threshold: is 0; must be positive'),
-        (('singularity', 'lambda'), 0.1, "unknown key 'lambda'; known: damping, refuse_below"),
+        (
+            ('singularity', 'lambda'),
+            0.1,
+            "unknown key 'lambda'; known: damping, min_singular_value",
+        ),
         (('blend',), -1.0, 'blend: is -1.0; must not be negative'),
         (('blend',), '1e-3', "blend: is the text '1e-3'; YAML needs a decimal point .*: 1.0e-3"),
         (('blend',), '2E+5', "blend: is the text '2E.5'; YAML needs a decimal point .*: 2.0e.5"),
@@ -245,9 +249,9 @@ def test_a_path_through_a_singularity_is_refused_with_the_place(tree):
     message = r'is singular at t = [23]\.\d+ s: the smallest singular value .* at q = \('
     with pytest.raises(ProgramError, match=message):
         load_program(near, tree)
-    near['singularity']['refuse_below'] = 0.0
+    near['singularity']['min_singular_value'] = 0.0
     load_program(near, tree)
-    near['singularity']['refuse_below'] = 0.002
+    near['singularity']['min_singular_value'] = 0.002
     near['constraints'][0]['target'] |= {'duration': 5e-4, 'start': 5e-5}  # 10 000 times as fast
     with pytest.raises(ProgramError, match=r'is singular at t = 0\.000 s'):
         load_program(near, replace(tree, velocity_limit=1e9 * tree.velocity_limit))
