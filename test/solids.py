@@ -2,8 +2,8 @@
 """Inertia of common homogeneous solids; numbers or symbols.
 
 Every solid is described in a frame at its centre of mass (the cone: at the centre of its base),
-axes along its axes of symmetry. Place it with ``RigidBodyInertia.transformed`` and join several with
-``inertia.combine``.
+axes along its axes of symmetry. Place it with ``RigidBodyInertia.transformed`` and join several
+with ``inertia.combine``.
 
 Source: newton-euler-lagrange, section 2.1; each entry follows by integration over the solid.
 """

@@ -241,8 +241,8 @@ def _require_rank(program: Program, solution: TaskInverse, q: Array, t: float) -
             f'program {program.name!r}',
             f'is singular at t = {t:.3f} s: the smallest singular value of its Jacobian is '
             f'{solution.sigma_min:.3g} at q = {_vector_text(q)}',
-            'route the path around it, drop a dependent row, or lower singularity, min_singular_value '
-            f'({program.min_singular_value:g})',
+            'route the path around it, drop a dependent row, or lower singularity, '
+            f'min_singular_value ({program.min_singular_value:g})',
         )
 
 

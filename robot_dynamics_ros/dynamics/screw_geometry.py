@@ -33,7 +33,7 @@ from robot_dynamics_ros.errors import UnknownNameError
 from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.spatial.scalar import Array, common_dtype, zeros
 from robot_dynamics_ros.spatial.screw import (
-    force_cross_matrix,
+    force_cross,
     inverse_transform,
     motion_subspace,
     spatial_inertia,
@@ -166,7 +166,7 @@ class ScrewGeometry:
             V[k], dV[k] = f * v[k], f * a[k]
             if p >= 0:
                 V[k] = self.L[k].T @ V[p] + V[k]
-                dV[k] = self.L[k].T @ dV[p] + dV[k] + force_cross_matrix(f * v[k]).T @ V[k]
+                dV[k] = self.L[k].T @ dV[p] + dV[k] + force_cross(f * v[k]).T @ V[k]
         return Twists(V, dV)
 
     def l_derivative(self, k: int, i: int, indices: Sequence[int] = ()) -> Array:
@@ -196,7 +196,7 @@ class ScrewGeometry:
             return zeros(6, self.dtype)
         column = self.l[k, i] if i >= 0 else self.l0[k]
         for t in sorted(indices):
-            column = force_cross_matrix(self.l[k, t]).T @ column
+            column = force_cross(self.l[k, t]).T @ column
         return column.copy()
 
     def g_derivative(self, k: int, i: int, indices: Sequence[int] = ()) -> Array:
@@ -219,7 +219,7 @@ class ScrewGeometry:
             return zeros(6, self.dtype)
         vector = self.g[k, i]
         for t in sorted(indices, reverse=True):
-            vector = -force_cross_matrix(self.g[k, t]).T @ vector
+            vector = -force_cross(self.g[k, t]).T @ vector
         return vector.copy()
 
     # ---- section 2: the equation of motion A a + b = Q -----------------------------------------
@@ -309,7 +309,7 @@ class ScrewGeometry:
         D = zeros((self.n, self.n, 6), self.dtype)
         for i in range(self.n):
             for s in self.path[i]:
-                D[i, s] = force_cross_matrix(self.l[i, s]) @ (self.composite[i] @ self.f[i])
+                D[i, s] = force_cross(self.l[i, s]) @ (self.composite[i] @ self.f[i])
             for s in self.descendants[i]:
                 D[i, s] = self._inertia_rate(i, s, self.composite_in[i, s]) @ self.f[i]
         return D
@@ -431,7 +431,7 @@ class ScrewGeometry:
         P = self._carried_wrenches(wrenches)
         derivative = zeros((self.n, self.n), common_dtype(self.l, wrenches))
         for j in range(self.n):
-            turned = force_cross_matrix(self.f[j]) @ P[j]
+            turned = force_cross(self.f[j]) @ P[j]
             for i in self.path[j][:-1]:
                 derivative[i, j] = self.l[j, i] @ turned
         return derivative
@@ -440,14 +440,14 @@ class ScrewGeometry:
 
     def _inertia_rate(self, i: int, t: int, M: Array) -> Array:
         r"""Return :math:`\langle g_i^t\rangle M + M\langle g_i^t\rangle^T` for a symmetric M."""
-        half = force_cross_matrix(self.g[i, t]) @ M
+        half = force_cross(self.g[i, t]) @ M
         return half + half.T
 
     def _second_rates(self, i: int) -> Array:
         """Return D_ist of body i, shape (n, n, 6)."""
         Di, path, descendants = zeros((self.n, self.n, 6), self.dtype), self.path, self.descendants
         for s in path[i]:
-            turn = force_cross_matrix(self.l[i, s])
+            turn = force_cross(self.l[i, s])
             for t in [*(t for t in path[i] if t >= s), *descendants[i]]:
                 Di[s, t] = Di[t, s] = turn @ self.D[i, t]
         for t in descendants[i]:
@@ -488,4 +488,4 @@ def body_wrench(Theta: Array, V: Array, dV: Array, l0: Array) -> Array:
         dV: Componentwise derivative of the twist, shape (6,).
         l0: Free-fall acceleration in body axes, shape (6,).
     """
-    return Theta @ (dV - l0) + force_cross_matrix(V) @ (Theta @ V)
+    return Theta @ (dV - l0) + force_cross(V) @ (Theta @ V)

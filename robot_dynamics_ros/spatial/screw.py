@@ -10,10 +10,10 @@ here                            paper                      meaning
 ``wrench_transform(R, p)``      :math:`L_k^i`              wrench coordinates, k to i
 ``wrench_transform(R, p).T``    :math:`L_k^{iT}`           twist coordinates, i to k
 ``inverse_transform(L)``        :math:`L_i^k`              wrench coordinates, i to k
-``force_cross_matrix(a)``                  :math:`\langle a\rangle`   force cross product ``a x*``
-``force_cross_matrix(a).T``                                           negative motion cross product ``a x``
+``force_cross(a)``              :math:`\langle a\rangle`   force cross product ``a x*``
+``force_cross(a).T``                                       negative motion cross product ``a x``
 ``exchange_matrix()``           :math:`G`                  swaps the linear and angular parts
-``spatial_inertia(...)``           :math:`\Theta_k^k`         spatial inertia about the origin
+``spatial_inertia(...)``        :math:`\Theta_k^k`         spatial inertia (Mises) about the origin
 ==============================  =========================  =====================================
 """
 
@@ -61,7 +61,7 @@ def inverse_transform(L: Array) -> Array:
     return _lower_triangular(L[:3, :3].T, L[3:, :3].T)
 
 
-def force_cross_matrix(a: Array | Sequence[Scalar]) -> Array:
+def force_cross(a: Array | Sequence[Scalar]) -> Array:
     r"""Return the cross product matrix of a 3-vector or a twist.
 
     For a 3-vector, :math:`\langle a\rangle b = a\times b`. For a twist :math:`a = [a_1; a_2]`,

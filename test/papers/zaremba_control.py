@@ -21,7 +21,7 @@ from robot_dynamics_ros.constraints.stabilization import stabilizing_effort
 from robot_dynamics_ros.errors import SingularityError
 from robot_dynamics_ros.model.kinematics import frame_motion
 from robot_dynamics_ros.spatial.rotation import right_jacobian_inverse, rotation_about
-from robot_dynamics_ros.spatial.screw import force_cross_matrix
+from robot_dynamics_ros.spatial.screw import force_cross
 
 TARGET = {'origin': [0.1, 0.2, 0.3], 'rpy': [0.4, -0.3, 0.6]}
 TILTING = {
@@ -92,8 +92,8 @@ def test_c2_columns_change_with_the_joints_behind_them(rng):
     ours = np.zeros((6, n))
     for i in range(n):
         for s in range(i + 1, n):
-            ours[:, i] += force_cross_matrix(l[:, s]).T @ l[:, i] * v[s]
-    printed = [force_cross_matrix(l[:, s]).T @ l[:, s] for s in range(n)]
+            ours[:, i] += force_cross(l[:, s]).T @ l[:, i] * v[s]
+    printed = [force_cross(l[:, s]).T @ l[:, s] for s in range(n)]
     np.testing.assert_allclose(ours, truth, atol=1e-8)
     np.testing.assert_allclose(printed, 0.0, atol=1e-15)
     assert np.abs(truth).max() > 0.1

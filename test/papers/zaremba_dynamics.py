@@ -21,7 +21,7 @@ from urdf_text import joint, link, robot
 
 from robot_dynamics_ros.dynamics.registry import make_formulation
 from robot_dynamics_ros.model import load_robot
-from robot_dynamics_ros.spatial.screw import force_cross_matrix
+from robot_dynamics_ros.spatial.screw import force_cross
 
 
 @pytest.fixture(scope='module')
@@ -38,8 +38,8 @@ def test_z1_the_rate_of_a_transform_holds_the_velocity_not_its_derivative(chains
             L = c.truth.wrench_transform(-1, k, [])
             rate = sum(c.truth.wrench_transform(-1, k, [t]) * c.v[t] for t in range(c.n))
             V, dV = motion.V[k], motion.dV[k]
-            corrected.append(L @ force_cross_matrix(V) - rate)
-            printed.append(L @ force_cross_matrix(np.concatenate([dV[:3], V[3:]])) - rate)
+            corrected.append(L @ force_cross(V) - rate)
+            printed.append(L @ force_cross(np.concatenate([dV[:3], V[3:]])) - rate)
     fails_as_stated(printed, 1.0)
     holds(corrected)
 
@@ -62,7 +62,7 @@ def test_z4_accelerations_stand_outside_the_inner_sum_of_1_9(chains):
         k, l = c.n - 1, c.x.l[c.n - 1]
         truth = c.velocity_derivative(k, c.truth.l, range(c.n))
         cross_terms = sum(
-            force_cross_matrix(l[s]).T @ l[i] * c.v[i] * c.v[s]
+            force_cross(l[s]).T @ l[i] * c.v[i] * c.v[s]
             for i in range(c.n)
             for s in range(i + 1, c.n)
         )
@@ -81,7 +81,7 @@ def test_z5_the_outward_acceleration_of_1_9_has_a_minus_sign(chains):
         sums = sum(
             g[i] * c.a[i]
             - sum(
-                (force_cross_matrix(g[s]).T @ g[i] * c.v[i] * c.v[s] for s in range(1, i)),
+                (force_cross(g[s]).T @ g[i] * c.v[i] * c.v[s] for s in range(1, i)),
                 np.zeros(6),
             )
             for i in outer
@@ -99,13 +99,13 @@ def test_z6_mixed_superscripts_turn_the_sign_of_a_derivative(chains):
     for c in chains:
         k, i, t = c.n - 1, 0, c.n - 1
         truth = c.truth.l(k, i, [t])
-        corrected.append(force_cross_matrix(c.x.l[k, t]).T @ c.x.l[k, i] - truth)
-        printed.append(force_cross_matrix(c.x.l[k, i]).T @ c.x.l[k, t] + truth)
+        corrected.append(force_cross(c.x.l[k, t]).T @ c.x.l[k, i] - truth)
+        printed.append(force_cross(c.x.l[k, i]).T @ c.x.l[k, t] + truth)
         if c.n > 2:
             g, s = c.x.g[0], 1
             truth = c.truth.g(0, k, [s])
-            corrected.append(-force_cross_matrix(g[s]).T @ g[k] - truth)
-            printed.append(-force_cross_matrix(g[k]).T @ g[s] + truth)
+            corrected.append(-force_cross(g[s]).T @ g[k] - truth)
+            printed.append(-force_cross(g[k]).T @ g[s] + truth)
     holds(corrected)
     # Exchanged superscripts give exactly minus the truth.
     holds(printed)
@@ -118,11 +118,7 @@ def test_z8_one_index_outside_the_range_is_enough_for_zero(chains):
         outside, inside = 0, k
         truth = c.truth.l(k, i, [outside, inside])
         corrected.append(c.x.l_derivative(k, i, [outside, inside]) - truth)
-        formula = (
-            force_cross_matrix(c.x.l[k, inside]).T
-            @ force_cross_matrix(c.x.l[k, outside]).T
-            @ c.x.l[k, i]
-        )
+        formula = force_cross(c.x.l[k, inside]).T @ force_cross(c.x.l[k, outside]).T @ c.x.l[k, i]
         printed.append(formula - truth)
     # Read as "zero if all indices are outside", the formula would be used here.
     fails_as_stated(printed, 1.0)
@@ -133,10 +129,10 @@ def test_z9_formula_1_20_holds_for_the_frame_of_the_joint_alone(chains):
     printed, corrected = [], []
     for c in chains:
         t, f = 0, c.truth.f[0]
-        corrected.append(c.truth.inward(t, 1) + force_cross_matrix(f) @ c.truth.inward(t, 0))
+        corrected.append(c.truth.inward(t, 1) + force_cross(f) @ c.truth.inward(t, 0))
         further = np.linalg.inv(c.truth.wrench_transform(t, c.n - 1, []))
         truth = further @ c.truth.inward(t, 1)
-        printed.append(-force_cross_matrix(f) @ further @ c.truth.inward(t, 0) - truth)
+        printed.append(-force_cross(f) @ further @ c.truth.inward(t, 0) - truth)
     fails_as_stated(printed, 1.7)
     holds(corrected)
 
@@ -147,7 +143,7 @@ def test_z10_the_axis_of_an_outer_joint_does_not_depend_on_the_coordinate_of_its
         k, i = 0, c.n - 1
         truth = c.truth.g(k, i, [k])
         assert not truth.any()
-        printed.append(-force_cross_matrix(c.x.g[k, k]).T @ c.x.g[k, i] - truth)
+        printed.append(-force_cross(c.x.g[k, k]).T @ c.x.g[k, i] - truth)
         corrected.append(c.x.g_derivative(k, i, [k]) - truth)
     fails_as_stated(printed, 0.90)
     assert largest(corrected) == 0.0
@@ -177,7 +173,7 @@ def test_z15_the_composite_inertia_does_not_depend_on_its_own_joint(chains):
         for i in range(c.n):
             truth = c.truth.composite(i, [i])
             assert not truth.any()
-            half = force_cross_matrix(c.x.g[i, i]) @ c.x.composite[i]
+            half = force_cross(c.x.g[i, i]) @ c.x.composite[i]
             printed.append(half + half.T - truth)
             corrected.append(c.x.composite_derivative(i, [i]) - truth)
     fails_as_stated(printed, 9.0)

@@ -13,7 +13,7 @@ from oracles import complex_step_along
 from robot_dynamics_ros.errors import ShapeError
 from robot_dynamics_ros.spatial.screw import (
     exchange_matrix,
-    force_cross_matrix,
+    force_cross,
     inverse_transform,
     motion_subspace,
     spatial_inertia,
@@ -89,25 +89,23 @@ def test_transforms_compose_and_invert(rng):
 
 def test_the_bracket_of_a_3_vector_is_the_cross_product(rng):
     a, b = rng.normal(size=(2, 3))
-    same(force_cross_matrix(a) @ b, np.cross(a, b))
+    same(force_cross(a) @ b, np.cross(a, b))
 
 
 def test_the_bracket_of_a_motion_has_the_linear_part_in_the_corner(rng):
     a = rng.normal(size=6)
     expected = np.block([[skew(a[3:]), np.zeros((3, 3))], [skew(a[:3]), skew(a[3:])]])
-    same(force_cross_matrix(a), expected)
+    same(force_cross(a), expected)
 
 
 def test_brackets_keep_the_identities_1_7(rng):
     a, b = rng.normal(size=(2, 6))
     L = wrench_transform(*random_pose(rng))
-    same(force_cross_matrix(a).T @ b, -force_cross_matrix(b).T @ a)
-    same(force_cross_matrix(a).T @ a, np.zeros(6))
-    commutator = force_cross_matrix(a) @ force_cross_matrix(b) - force_cross_matrix(
-        b
-    ) @ force_cross_matrix(a)
-    same(commutator, -force_cross_matrix(force_cross_matrix(a).T @ b))
-    same(force_cross_matrix(L.T @ a), inverse_transform(L) @ force_cross_matrix(a) @ L)
+    same(force_cross(a).T @ b, -force_cross(b).T @ a)
+    same(force_cross(a).T @ a, np.zeros(6))
+    commutator = force_cross(a) @ force_cross(b) - force_cross(b) @ force_cross(a)
+    same(commutator, -force_cross(force_cross(a).T @ b))
+    same(force_cross(L.T @ a), inverse_transform(L) @ force_cross(a) @ L)
 
 
 def test_the_exchange_matrix_swaps_the_halves_and_turns_motions_into_wrenches(rng):
@@ -117,7 +115,7 @@ def test_the_exchange_matrix_swaps_the_halves_and_turns_motions_into_wrenches(rn
     same(G @ G, np.eye(6))
     same(G @ L.T @ a, inverse_transform(L) @ G @ a)
     same(G @ L.T @ G, inverse_transform(L))
-    same(G @ force_cross_matrix(c).T @ a, -force_cross_matrix(c) @ G @ a)
+    same(G @ force_cross(c).T @ a, -force_cross(c) @ G @ a)
 
 
 @pytest.mark.parametrize('prismatic', [False, True])
@@ -133,9 +131,9 @@ def test_a_transform_moves_with_its_joint_by_1_13_and_1_20(rng, prismatic):
         return wrench_transform(R @ turned(axis, q), p)
 
     q = 0.7
-    same(complex_step_along(L, q, 1.0), L(q) @ force_cross_matrix(f))
+    same(complex_step_along(L, q, 1.0), L(q) @ force_cross(f))
     inward = complex_step_along(lambda x: inverse_transform(L(x)), q, 1.0)
-    same(inward, -force_cross_matrix(f) @ inverse_transform(L(q)))
+    same(inward, -force_cross(f) @ inverse_transform(L(q)))
 
 
 def test_a_moving_transform_has_the_rate_L_phi(rng):
@@ -150,7 +148,7 @@ def test_a_moving_transform_has_the_rate_L_phi(rng):
     C = pose(t)[0]
     V = np.concatenate([C.T @ (u + np.cos(t)), 1.3 * axis])
     rate = complex_step_along(lambda x: wrench_transform(*pose(x)), t, 1.0)
-    same(rate, wrench_transform(*pose(t)) @ force_cross_matrix(V))
+    same(rate, wrench_transform(*pose(t)) @ force_cross(V))
 
 
 def test_axis_vectors_hold_the_six_axis_numbers_as_special_cases():
@@ -201,7 +199,7 @@ def test_the_operators_run_over_symbols_and_keep_exact_zeros():
     a = np.array(sympy.symbols('a:6'), dtype=object)
     m = sympy.Symbol('m')
     for matrix in (
-        force_cross_matrix(a),
+        force_cross(a),
         wrench_transform(np.eye(3, dtype=int).astype(object), a[:3]),
         spatial_inertia(m, a[:3], np.diag(a[3:])),
     ):
@@ -209,7 +207,7 @@ def test_the_operators_run_over_symbols_and_keep_exact_zeros():
         zeros = [entry for entry in matrix.flat if entry == 0]
         assert zeros
         assert all(isinstance(entry, (int, sympy.Integer)) for entry in zeros)
-    assert all(sympy.expand(entry) == 0 for entry in force_cross_matrix(a).T @ a)
+    assert all(sympy.expand(entry) == 0 for entry in force_cross(a).T @ a)
     assert motion_subspace(a[:3], prismatic=True).tolist() == [*a[:3], 0, 0, 0]
 
 
@@ -224,7 +222,7 @@ def test_the_operators_run_over_complex_and_high_precision_numbers(rng, convert)
 
 def test_a_bracket_of_another_length_is_refused_with_its_shape():
     with pytest.raises(ShapeError, match=r'a has shape \(4,\); expected \(3,\) or \(6,\)'):
-        force_cross_matrix(np.zeros(4))
+        force_cross(np.zeros(4))
 
 
 def test_no_operator_changes_or_shares_its_arguments(rng):
@@ -234,6 +232,6 @@ def test_no_operator_changes_or_shares_its_arguments(rng):
         array.setflags(write=False)
     L = wrench_transform(R, p)
     L.setflags(write=False)
-    for result in (L, force_cross_matrix(a), inverse_transform(L), spatial_inertia(2.0, p, J)):
+    for result in (L, force_cross(a), inverse_transform(L), spatial_inertia(2.0, p, J)):
         assert not any(np.shares_memory(result, x) for x in (R, p, a, J))
     assert not np.shares_memory(inverse_transform(L), L)
