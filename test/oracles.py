@@ -122,7 +122,7 @@ class PinocchioOracle:
         )
         return J[:, self.dofs].copy()
 
-    def frame_drift(self, name: str, q, v) -> np.ndarray:
+    def frame_bias(self, name: str, q, v) -> np.ndarray:
         """Return the classical acceleration of a link at zero joint acceleration, base axes."""
         still = np.zeros(self.model.nv)
         pin.forwardKinematics(self.model, self.data, self.configuration(q), self._in(v), still)

@@ -25,7 +25,7 @@ from robot_dynamics_ros.spatial.validation import unit
 
 
 class Evaluation(NamedTuple):
-    r"""Value, rate, Jacobian and drift of a constraint at one state and time.
+    r"""Value, rate, Jacobian and bias acceleration of a constraint at one state and time.
 
     Attributes:
         f: Value :math:`f(q, t)`, shape (m,); the goal is 0.
@@ -49,8 +49,8 @@ class Constraint(ABC):
 
     Each kind is a subclass. Its constructor declares the arguments, which program files pass by
     the same names; :meth:`residual` defines f as an expression in the robot's points, axes and
-    joints and in the signals. Value, rate, Jacobian and drift are derived from it, numerically
-    (``evaluate``) and symbolically (the compiled tick).
+    joints and in the signals. Value, rate, Jacobian and bias acceleration are derived from it,
+    numerically (``evaluate``) and symbolically (the compiled tick).
 
     Args:
         tree: The robot.
@@ -87,7 +87,7 @@ class Constraint(ABC):
         """
 
     def evaluate(self, q: Array, v: Array, t: Scalar) -> Evaluation:
-        """Return value, rate, Jacobian and drift; new arrays.
+        """Return value, rate, Jacobian and bias acceleration; new arrays.
 
         Args:
             q: Joint positions, shape (n,), rad or m; numbers or symbols.
@@ -103,7 +103,7 @@ class Constraint(ABC):
                 raise ShapeError(label, np.shape(value), (n,))
         jets = [timed(*signal.at(t), n) for signal in self.signals]
         f = self.residual(Motion(self.tree, np.asarray(q), np.asarray(v)), jets)
-        return Evaluation(f.value, f.rate, f.J, f.drift)
+        return Evaluation(f.value, f.rate, f.J, f.bias)
 
 
 class Stack(Constraint):

@@ -194,7 +194,7 @@ def program_formulas(
     for k, (row, _) in enumerate(program.contacts):
         error[row] = held[k] * error[row]
         rate_error = rate_error - np.eye(m)[row] * wish[k]
-    u = offset_acceleration + task_acceleration(f.drift, error, error_rate, program.G0, program.G1)
+    u = offset_acceleration + task_acceleration(f.bias, error, error_rate, program.G0, program.G1)
     settling = np.linalg.pinv(program.G1) @ program.G0
     free, metric = program.free_acceleration(q, v), program.joint_metric(q)
     inverse = TaskInverse(
@@ -206,7 +206,7 @@ def program_formulas(
         f.value,
         f.rate,
         f.J,
-        f.drift,
+        f.bias,
         u,
         free,
         commanded_acceleration(inverse, u, free),

@@ -330,7 +330,7 @@ class WrenchEstimate:
         residual: :math:`\tau_{rest}`, shape (n,), N m or N.
 
     Args:
-        frame_motion: Kernel ``(q, v, R, p, J, drift)`` of the frame.
+        frame_motion: Kernel ``(q, v, R, p, J, bias)`` of the frame.
         n: Number of joints.
     """
 

@@ -262,9 +262,9 @@ class EffortModel:
         """
         kernels = compile_kernel(self.tree, outputs=('frame_motion',), frame=frame)
         q, v = (np.ascontiguousarray(x) for x in (instants.q, instants.v))
-        R, _, J, drift = kernels.batch('frame_motion', q, v)
+        R, _, J, bias = kernels.batch('frame_motion', q, v)
         twist = np.einsum('mij,mj->mi', J, v)
-        acceleration = np.einsum('mij,mj->mi', J, instants.a) + drift
+        acceleration = np.einsum('mij,mj->mi', J, instants.a) + bias
         specific_force, alpha, omega = (
             acceleration[:, :3] - self.tree.gravity,
             acceleration[:, 3:],

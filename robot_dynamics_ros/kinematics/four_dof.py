@@ -16,7 +16,7 @@ Axes 2, 3, 4 are parallel; negative :math:`\theta_2` raises the arm. With
 
 Poses refer to the wrist (frame 4) unless the tool point, fixed in frame 4, is selected. Source: Wu
 et al. 2009; the inverse and columns 1 to 3 of the Jacobian are corrected (errata F4 to F16).
-Forward kinematics, Jacobian and drift accept numbers or symbols.
+Forward kinematics, Jacobian and bias acceleration accept numbers or symbols.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ __all__ = [
     'FOUR_DOF',
     'FOUR_DOF_WIDE',
     'FourDofGeometry',
-    'drift',
+    'bias_acceleration',
     'forward',
     'inverse',
     'inverse_pose',
@@ -140,7 +140,7 @@ def jacobian(
     return turned(forward(q, geometry).R_WF, J)
 
 
-def drift(
+def bias_acceleration(
     q: Joints,
     v: Joints,
     geometry: FourDofGeometry = FOUR_DOF,
@@ -148,13 +148,13 @@ def drift(
     frame: Axes = 'base',
     point: Point = 'wrist',
 ) -> Array:
-    r"""Return the drift (acceleration bias) :math:`{}^0\dot J\dot\theta`, shape (6,).
+    r"""Return the bias acceleration :math:`{}^0\dot J\dot\theta`, shape (6,).
 
     With :math:`\omega_2 = \dot\theta_2`, :math:`\omega_{23} = \dot\theta_2 + \dot\theta_3`,
     :math:`\dot r = -a_2s_2\omega_2 - a_3s_{23}\omega_{23}`,
     :math:`R_b = -a_2c_2\omega_2^2 - a_3c_{23}\omega_{23}^2 - r\dot\theta_1^2`,
     :math:`T_b = 2\dot r\dot\theta_1` and
-    :math:`Z_b = a_2s_2\omega_2^2 + a_3s_{23}\omega_{23}^2`, the drift of the wrist is
+    :math:`Z_b = a_2s_2\omega_2^2 + a_3s_{23}\omega_{23}^2`, the bias acceleration of the wrist is
 
     .. math:: [c_1R_b - s_1T_b,\ s_1R_b + c_1T_b,\ Z_b,\
               -c_1\dot\theta_1\dot\phi,\ -s_1\dot\theta_1\dot\phi,\ 0]^T .
@@ -194,8 +194,8 @@ def task_jacobian(
 ) -> Array:
     r"""Return the Jacobian of position and pitch :math:`(p_x, p_y, p_z, \phi)`, shape (4, 4).
 
-    For the wrist its determinant is :math:`a_2\,a_3\,s_3\,r`. The drift of the task is the linear
-    part of :func:`drift`, and 0 for the pitch.
+    For the wrist its determinant is :math:`a_2\,a_3\,s_3\,r`. The bias acceleration of the task is
+    the linear part of :func:`bias_acceleration`, and 0 for the pitch.
 
     Args:
         q: theta1 to theta4, rad.

@@ -10,7 +10,7 @@ With :math:`\psi = \theta_1 + \theta_2 - \theta_4` (the yaw of the tool):
    \end{pmatrix}
 
 Source: Cui 2013, (3), (4), checked by multiplication and differentiation (S11: correct).
-Forward kinematics, Jacobian and drift accept numbers or symbols.
+Forward kinematics, Jacobian and bias acceleration accept numbers or symbols.
 """
 
 from __future__ import annotations
@@ -140,14 +140,14 @@ def jacobian(
     return in_axes(frame, forward(q, geometry).R_WF, J)
 
 
-def drift(
+def bias_acceleration(
     q: Array | Sequence[Scalar],
     v: Array | Sequence[Scalar],
     geometry: ScaraGeometry = SCARA,
     *,
     frame: Axes = 'base',
 ) -> Array:
-    r"""Return the drift (acceleration bias) of the tool, :math:`\dot J v`, shape (6,).
+    r"""Return the bias acceleration of the tool, :math:`\dot J v`, shape (6,).
 
     :math:`-(L_1 c_1\dot\theta_1^2 + L_2 c_{12} W^2,\ L_1 s_1\dot\theta_1^2 + L_2 s_{12} W^2,
     0, 0, 0, 0)`, :math:`W = \dot\theta_1 + \dot\theta_2`.

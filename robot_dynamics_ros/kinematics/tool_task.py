@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 r"""Tool tasks with as many conditions as joints: tool position, rotation and redundancy.
 
-The square task Jacobian :math:`\Gamma` and the drift :math:`\beta` map a motion of the tool point
-to joint motion without numerical differentiation:
+The square task Jacobian :math:`\Gamma` and the bias acceleration :math:`\beta` map a motion of the
+tool point to joint motion without numerical differentiation:
 
 .. math:: v = \Gamma^{-1}\,(\dot p,\ 0)^T, \qquad
           a = \Gamma^{-1}\,\{(\ddot p,\ 0)^T - \beta(q, v)\}
@@ -96,10 +96,10 @@ class ToolTask:
         return 0.0
 
     def rates(self, q: Array, v: Array) -> tuple[Array, Array]:
-        """Return the task Jacobian, shape (n, n), and its drift, shape (n,)."""
+        """Return the task Jacobian, shape (n, n), and its bias acceleration, shape (n,)."""
         motion, size = frame_motion(self.tree, q, v, self._frame), self._basis.shape[1]
-        drift = np.concatenate([self._basis @ motion.drift[:size], 0.0 * self._value])
-        return np.vstack([self._basis @ motion.J[:size], self._held]), drift
+        bias = np.concatenate([self._basis @ motion.bias[:size], 0.0 * self._value])
+        return np.vstack([self._basis @ motion.J[:size], self._held]), bias
 
     def motion(self, q: Array, dp: Array, ddp: Array) -> tuple[Array, Array]:
         """Return joint velocities and accelerations for a motion of the tool point.
@@ -119,8 +119,8 @@ class ToolTask:
                 'the task Jacobian', smallest, SMALLEST_SINGULAR_VALUE, f'at q = {q.tolist()}'
             )
         v = np.linalg.solve(J, self._conditions(dp))
-        drift = self.rates(q, v)[1]
-        return v, np.linalg.solve(J, self._conditions(ddp) - drift)
+        bias = self.rates(q, v)[1]
+        return v, np.linalg.solve(J, self._conditions(ddp) - bias)
 
     def _error(self, p: Array, q: Array) -> Array:
         """Return the residual of all conditions, shape (n,)."""

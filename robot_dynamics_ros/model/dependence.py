@@ -65,7 +65,7 @@ class Explicit(NamedTuple):
     def rates(self, q: Array, ud: Array) -> tuple[Array, Array]:
         """Return A, shape (n, N), and gamma, shape (n,)."""
         jet = self._jet(q[list(self.coordinates)], ud)
-        return jet.J, jet.drift
+        return jet.J, jet.bias
 
     def _jet(self, u: Array, ud: Array) -> Jet:
         dtype = common_dtype(u, ud)

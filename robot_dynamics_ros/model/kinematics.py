@@ -29,19 +29,19 @@ class FramePose(NamedTuple):
 
 
 class FrameMotion(NamedTuple):
-    """Pose, Jacobian and drift of a frame, all in base axes, linear rows first.
+    """Pose, Jacobian and bias acceleration of a frame, all in base axes, linear rows first.
 
     Attributes:
         R_WF: Rotation, shape (3, 3): maps frame to base components.
         p_WF: Origin, shape (3,), m.
         J: Jacobian, shape (6, n): [velocity of the origin; angular velocity] = J v.
-        drift: ``Jdot v``, shape (6,): classical acceleration at zero joint acceleration.
+        bias: ``Jdot v``, shape (6,): classical acceleration at zero joint acceleration.
     """
 
     R_WF: Array
     p_WF: Array
     J: Array
-    drift: Array
+    bias: Array
 
 
 def _resolve(tree: Robot, frame: str | BodyFrame) -> BodyFrame:
@@ -87,11 +87,12 @@ def _placed(F: BodyFrame, bodies: list[FramePose]) -> FramePose:
 
 
 def frame_motion(tree: Robot, q: Array, v: Array, frame: str | BodyFrame = 'tool') -> FrameMotion:
-    r"""Return the pose, Jacobian and drift of a frame.
+    r"""Return the pose, Jacobian and bias acceleration of a frame.
 
     With the axis direction :math:`z_j` and origin :math:`p_j` of joint j in the base frame, column
-    j is :math:`[z_j\times(p-p_j);\,z_j]` (revolute) or :math:`[z_j;\,0]` (prismatic). The drift
-    :math:`\dot J v` is computed by the outward acceleration recursion at zero joint acceleration.
+    j is :math:`[z_j\times(p-p_j);\,z_j]` (revolute) or :math:`[z_j;\,0]` (prismatic). The bias
+    acceleration :math:`\dot J v` is computed by the outward acceleration recursion at zero joint
+    acceleration.
 
     Args:
         tree: The robot.
@@ -108,9 +109,9 @@ def frame_motion(tree: Robot, q: Array, v: Array, frame: str | BodyFrame = 'tool
     F = _resolve(tree, frame)
     dtype = common_dtype(q, v, tree.R_PJ, tree.p_PJ)
     q, v = tree.joint_positions(q), tree.joint_rates(v)
-    J, drift = zeros((6, tree.bodies), dtype), zeros(6, dtype)
+    J, bias = zeros((6, tree.bodies), dtype), zeros(6, dtype)
     if F.body < 0:
-        return FrameMotion(F.R_BF, F.p_BF, J[:, : tree.n], drift)
+        return FrameMotion(F.R_BF, F.p_BF, J[:, : tree.n], bias)
     R, p = identity(3, dtype), zeros(3, dtype)
     w, dw, dp = zeros(3, dtype), zeros(3, dtype), zeros(3, dtype)
     axes: list[tuple[int, Array, Array]] = []
@@ -128,15 +129,15 @@ def frame_motion(tree: Robot, q: Array, v: Array, frame: str | BodyFrame = 'tool
         axes.append((j, z, p))
     arm, R = R @ F.p_BF, R @ F.R_BF
     p = p + arm
-    drift[:3] = dp + cross(dw, arm) + cross(w, cross(w, arm))
-    drift[3:] = dw
+    bias[:3] = dp + cross(dw, arm) + cross(w, cross(w, arm))
+    bias[3:] = dw
     for j, z, origin in axes:
         if tree.prismatic[j]:
             J[:3, j] = z
         else:
             J[:3, j] = cross(z, p - origin)
             J[3:, j] = z
-    return FrameMotion(R, p, J @ tree.dependence.rate, drift)
+    return FrameMotion(R, p, J @ tree.dependence.rate, bias)
 
 
 def frame_jacobian(tree: Robot, q: Array, frame: str | BodyFrame = 'tool') -> Array:
@@ -163,7 +164,7 @@ class Motion:
         return self.tree.n
 
     def frame(self, name: str) -> FrameMotion:
-        """Return pose, Jacobian and drift of a frame; computed once per frame.
+        """Return pose, Jacobian and bias acceleration of a frame; computed once per frame.
 
         Raises:
             UnknownNameError: The robot has no such frame.
@@ -185,7 +186,7 @@ class Motion:
         Source: constraint-stabilization, section 2.1 (point constraint).
         """
         F = self.frame(frame)
-        origin = Jet(F.p_WF, F.J[:3] @ self.v, F.J[:3], F.drift[:3])
+        origin = Jet(F.p_WF, F.J[:3] @ self.v, F.J[:3], F.bias[:3])
         return origin + self.axis(frame, offset) if any(offset) else origin
 
     def axis(self, frame: str, direction: Sequence[float] | Array) -> Jet:
@@ -200,7 +201,7 @@ class Motion:
         F = self.frame(frame)
         u, w = F.R_WF @ np.asarray(direction), F.J[3:] @ self.v
         rate = cross(w, u)
-        return Jet(u, rate, cross(F.J[3:], u), cross(F.drift[3:], u) + cross(w, rate))
+        return Jet(u, rate, cross(F.J[3:], u), cross(F.bias[3:], u) + cross(w, rate))
 
     def joints(self, coefficients: Array) -> Jet:
         """Return the jet of linear combinations of the joint positions, shape (k,).

@@ -74,9 +74,9 @@ def loop_motion(tree: RobotTree, loop: Loop, q: Array, v: Array) -> Jet:
     r"""Return the loop equations as a jet, m rows in the order of ``Loop.rows``.
 
     Its value is :math:`\Phi`, in m or the sine of an angle, its ``J`` is :math:`\Phi_q`, shape
-    (m, n), its drift is :math:`\ddot\Phi` at zero joint acceleration. By the product rule, with
-    :math:`\Omega_1 = R_1^T\omega_1` and the relative angular velocity
-    :math:`\Omega = R_1^T(\omega_2-\omega_1)`:
+    (m, n), its bias acceleration is :math:`\ddot\Phi` at zero joint acceleration. By the product
+    rule, with :math:`\Omega_1 = R_1^T\omega_1` and the relative angular velocity :math:`\Omega =
+    R_1^T(\omega_2-\omega_1)`:
 
     .. math::
         \ddot r &= R_1^T(\ddot p_2-\ddot p_1-\dot\omega_1\times d-\omega_1\times(\omega_1\times d))

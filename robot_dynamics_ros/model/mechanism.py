@@ -104,7 +104,7 @@ class Implicit:
         A = G @ A
         gamma = zeros(len(q), common_dtype(q, ud))
         motion = equations.motion(q, A @ ud)
-        gamma[dependent] = -solve(motion.J[rows][:, dependent], motion.drift[rows])
+        gamma[dependent] = -solve(motion.J[rows][:, dependent], motion.bias[rows])
         return A, G @ gamma
 
     def _refined(self, u: Array, q: Array) -> Array:

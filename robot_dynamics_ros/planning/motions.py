@@ -184,9 +184,9 @@ class ToolPath(JointSpline):
 
     The speed ramps up and down by quintic steps, so the motion is C2 and at rest at both ends. The
     curve is solved by the constructor at knots with exact position (inverse kinematics), velocity
-    and acceleration (Jacobian and drift), joined by quintics. The time between knots is halved
-    until the tool point between them deviates by no more than ``tolerance``. Reach, limits and
-    singularities are thus checked before the motion, and sampling needs no kinematics.
+    and acceleration (Jacobian and bias acceleration), joined by quintics. The time between knots
+    is halved until the tool point between them deviates by no more than ``tolerance``. Reach,
+    limits and singularities are thus checked before the motion, and sampling needs no kinematics.
 
     Attributes:
         start: Joint positions at the start, shape (n,), rad or m.

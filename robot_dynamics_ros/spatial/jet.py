@@ -2,9 +2,9 @@
 r"""Second-order jets: forward-mode differentiation of x(q, t) along a motion; angles of jets.
 
 Every constraint is an expression in a few points and axes of the robot and in functions of time.
-Jets propagate value, rate, Jacobian and drift through the expression, so that the product rule is
-implemented only here, including the rheonomic term :math:`2 f_{qt}\dot q` that hand-written drift
-terms often omit.
+Jets propagate value, rate, Jacobian and bias acceleration through the expression, so that the
+product rule is implemented only here, including the rheonomic term :math:`2 f_{qt}\dot q` that
+hand-written bias terms often omit.
 
 Angles are computed without branches. A rotation vector is :math:`\varphi = g(c)\,\nu` with
 :math:`c = \cos\theta` and :math:`\nu = \sin\theta\,k`, the axial vector of the rotation matrix,
@@ -41,7 +41,7 @@ class Jet:
         value: :math:`x`, shape (k,).
         rate: Total derivative :math:`\dot x = x_q\dot q + x_t`, shape (k,).
         J: Jacobian :math:`x_q`, shape (k, n).
-        drift: Second total derivative at zero joint acceleration, shape (k,):
+        bias: Second total derivative at zero joint acceleration, shape (k,):
             :math:`\ddot x - x_q\ddot q = x_{qq}[\dot q,\dot q] + 2 x_{qt}\dot q + x_{tt}`.
 
     Source: constraint-stabilization, section 1; errata C3 (the total derivatives).
@@ -50,14 +50,14 @@ class Jet:
     value: Array
     rate: Array
     J: Array
-    drift: Array
+    bias: Array
 
     # Makes numpy defer `matrix @ jet` and `number * jet` to the jet.
     __array_ufunc__ = None
 
     def each(self, part: Callable[..., Array], *others: Jet) -> Jet:
         """Return the jet of a constant linear function of x, or of x and others."""
-        rows = ((jet.value, jet.rate, jet.J, jet.drift) for jet in (self, *others))
+        rows = ((jet.value, jet.rate, jet.J, jet.bias) for jet in (self, *others))
         return Jet(*map(part, *rows))
 
     def __add__(self, other: Jet) -> Jet:
@@ -111,7 +111,7 @@ def dot(a: Jet, b: Jet) -> Jet:
         np.array([a.value @ b.value]),
         np.array([a.rate @ b.value + a.value @ b.rate]),
         np.array([b.value @ a.J + a.value @ b.J]),
-        np.array([a.drift @ b.value + 2 * (a.rate @ b.rate) + a.value @ b.drift]),
+        np.array([a.bias @ b.value + 2 * (a.rate @ b.rate) + a.value @ b.bias]),
     )
 
 
@@ -122,7 +122,7 @@ def scale(factor: Jet, x: Jet) -> Jet:
         s * x.value,
         ds * x.value + s * x.rate,
         np.outer(x.value, factor.J[0]) + s * x.J,
-        factor.drift[0] * x.value + 2 * ds * x.rate + s * x.drift,
+        factor.bias[0] * x.value + 2 * ds * x.rate + s * x.bias,
     )
 
 
@@ -148,7 +148,7 @@ def compose(x: Jet, value: Scalar, slope: Scalar, curvature: Scalar) -> Jet:
         np.array([value]),
         slope * x.rate,
         slope * x.J,
-        slope * x.drift + curvature * (x.rate * x.rate),
+        slope * x.bias + curvature * (x.rate * x.rate),
     )
 
 
@@ -204,7 +204,12 @@ def angle_per_sine(cosine: Jet) -> Jet:
     Validity: :math:`|\theta| < \pi`; g is unbounded at :math:`\pi`.
     """
     w = square_root(
-        Jet((1 + cosine.value) / 2 + _ROUNDING, cosine.rate / 2, cosine.J / 2, cosine.drift / 2)
+        Jet(
+            (1 + cosine.value) / 2 + _ROUNDING,
+            cosine.rate / 2,
+            cosine.J / 2,
+            cosine.bias / 2,
+        )
     )
     x = w.value[0]
     y = 1 / (1 + x)

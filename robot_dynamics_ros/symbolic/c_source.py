@@ -53,7 +53,7 @@ _ARGUMENTS = {
     'R': 'rotation from frame to base axes',
     'p': 'origin of the frame in the base, m',
     'J': 'Jacobian, rows m or rad per unit of q: three linear, then three angular',
-    'drift': 'dJ/dt v, m/s^2 and rad/s^2',
+    'bias': 'dJ/dt v, m/s^2 and rad/s^2',
     'dq': 'd tau / d q, N m or N per rad or m',
     'dv': 'd tau / d v, N m or N per rad/s or m/s',
     'Y': 'regressor, effort per kg, kg m (x, y, z) and kg m^2 (xx, xy, xz, yy, yz, zz)',

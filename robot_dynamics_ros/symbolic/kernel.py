@@ -226,7 +226,7 @@ class KernelSet:
         mass_matrix: ``(q, M)``, M of shape (n, n).
         forward_dynamics: ``(q, v, tau, a)``.
         energies: ``(q, v, E)``, E of shape (2,): kinetic and potential energy, J.
-        frame_motion: ``(q, v, R, p, J, drift)`` of the frame, base axes, linear rows first;
+        frame_motion: ``(q, v, R, p, J, bias)`` of the frame, base axes, linear rows first;
             shapes (3, 3), (3,), (6, n) and (6,).
         frame_pose: ``(q, R, p)``.
         frame_jacobian: ``(q, J)``.

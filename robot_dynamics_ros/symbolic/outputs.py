@@ -156,8 +156,8 @@ def _energies(subject: Subject, q: Array, v: Array) -> Array:
 
 def _frame_motion(subject: Subject, q: Array, v: Array) -> tuple[Array, ...]:
     state = subject.state(q, v, 0 * v)
-    R, p, J, drift = frame_motion(subject.tree, state.q, state.v, subject.frame)
-    return R, p, J @ state.A, drift + J @ state.gamma
+    R, p, J, bias = frame_motion(subject.tree, state.q, state.v, subject.frame)
+    return R, p, J @ state.A, bias + J @ state.gamma
 
 
 def _derivatives(subject: Subject, q: Array, v: Array, a: Array) -> tuple[Array, ...]:
@@ -224,9 +224,9 @@ OUTPUTS: dict[str, Output] = {
         of_frame=True,
     ),
     'frame_motion': Output(
-        'pose, Jacobian, and drift = dJ/dt v, base axes',
+        'pose, Jacobian, and bias acceleration dJ/dt v, base axes',
         ('q', 'v'),
-        {'R': (3, 3), 'p': (3,), 'J': (6, 'n'), 'drift': (6,)},
+        {'R': (3, 3), 'p': (3,), 'J': (6, 'n'), 'bias': (6,)},
         _frame_motion,
         of_frame=True,
     ),

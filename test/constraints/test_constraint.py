@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every kind of constraint: Jacobian, rate and drift are derivatives of its value.
+"""Every kind of constraint: Jacobian, rate and bias acceleration are derivatives of its value.
 
 The oracle is the difference quotient in 40 digits (mpmath): the value is evaluated along an
 accelerated path q(s) = q + v s + a s^2/2 while time advances, so the total derivatives are

@@ -267,7 +267,7 @@ class SeesPath(Constraint):
         there = Motion(self.tree, path.value, path.rate)
 
         def target(x):
-            return timed(x.value, x.rate, x.J @ path.drift + x.drift, self.tree.n)
+            return timed(x.value, x.rate, x.J @ path.bias + x.bias, self.tree.n)
 
         point = motion.point('link4') - target(there.point('link4'))
         axis = motion.axis('link4', [0.6, 0.8, 0.0])

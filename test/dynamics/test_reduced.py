@@ -173,16 +173,16 @@ def test_kernels_energies_and_frames_are_in_the_independent_joints(rng):
     kernels.energies(q, v, E)
     assert E[0] == pytest.approx(v @ by_hand.mass_matrix(q) @ v / 2, rel=1e-12)
     assert pytest.approx([kinetic_energy(tree, q, v), potential_energy(tree, q)], rel=1e-12) == E
-    R, p, J, drift = np.empty((3, 3)), np.empty(3), np.empty((6, tree.n)), np.empty(6)
-    kernels.frame_motion(q, v, R, p, J, drift)
+    R, p, J, bias = np.empty((3, 3)), np.empty(3), np.empty((6, tree.n)), np.empty(6)
+    kernels.frame_motion(q, v, R, p, J, bias)
     everywhere, pinocchio = by_hand.G @ q + by_hand.o, by_hand.pinocchio
     R_0, p_0 = pinocchio.frame_pose(frame, everywhere)
     assert np.allclose(R, R_0, atol=1e-13)
     assert np.allclose(p, p_0, atol=1e-13)
     expected = pinocchio.frame_jacobian(frame, everywhere) @ by_hand.G
     assert np.allclose(J, expected, atol=1e-13)
-    expected = pinocchio.frame_drift(frame, everywhere, by_hand.G @ v)
-    assert np.allclose(drift, expected, atol=1e-12)
+    expected = pinocchio.frame_bias(frame, everywhere, by_hand.G @ v)
+    assert np.allclose(bias, expected, atol=1e-12)
     assert np.allclose(frame_motion(tree, q, v, frame).J, J, atol=1e-14)
 
 

@@ -120,10 +120,10 @@ def test_jacobian_and_drift_are_those_of_pinocchio(frame, point, rng):
         q, v = random_q(rng), rng.normal(size=4)
         R, _ = oracle.frame_pose(link, q)
         turn = np.kron(np.eye(2), R.T if frame == 'tool' else np.eye(3))
-        J, bias = oracle.frame_jacobian(link, q), oracle.frame_drift(link, q, v)
+        J, bias = oracle.frame_jacobian(link, q), oracle.frame_bias(link, q, v)
         found = four_dof.jacobian(q, ON_TREE, frame=frame, point=point)
         np.testing.assert_allclose(found, turn @ J, atol=1e-15)
-        found = four_dof.drift(q, v, ON_TREE, frame=frame, point=point)
+        found = four_dof.bias_acceleration(q, v, ON_TREE, frame=frame, point=point)
         # Accelerations up to 10 m/s^2.
         np.testing.assert_allclose(found, turn @ bias, atol=1e-14)
 
@@ -151,7 +151,7 @@ def test_linear_jacobian_and_drift_are_derivatives(point, rng):
     J = complex_step(lambda x: four_dof.forward(x, point=point).p_WF, q)
     np.testing.assert_allclose(four_dof.jacobian(q, point=point)[:3], J, atol=1e-15)
     rate = complex_step_along(lambda x: four_dof.jacobian(x, point=point), q, v)
-    np.testing.assert_allclose(four_dof.drift(q, v, point=point), rate @ v, atol=1e-14)
+    np.testing.assert_allclose(four_dof.bias_acceleration(q, v, point=point), rate @ v, atol=1e-14)
 
 
 def test_the_determinant_of_position_and_pitch_is_that_of_the_formula(rng):
@@ -170,7 +170,10 @@ def test_forward_jacobian_and_drift_run_over_symbols():
     for symbolic, numeric in (
         (four_dof.forward(q, point='tool').p_WF, four_dof.forward(EXAMPLE, point='tool').p_WF),
         (four_dof.jacobian(q, point='tool'), four_dof.jacobian(EXAMPLE, point='tool')),
-        (four_dof.drift(q, v, point='tool'), four_dof.drift(EXAMPLE, values[4:], point='tool')),
+        (
+            four_dof.bias_acceleration(q, v, point='tool'),
+            four_dof.bias_acceleration(EXAMPLE, values[4:], point='tool'),
+        ),
     ):
         found = [float(sympy.sympify(x).subs(numbers)) for x in symbolic.ravel()]
         np.testing.assert_allclose(found, numeric.ravel().astype(float), atol=1e-14)
@@ -327,7 +330,7 @@ def test_wrong_arguments_are_named():
     with pytest.raises(UnknownNameError, match="unknown axes 'world'; known: base, tool"):
         four_dof.jacobian(still, frame='world')
     with pytest.raises(UnknownNameError, match="unknown axes 'world'; known: base, tool"):
-        four_dof.drift(still, still, frame='world')
+        four_dof.bias_acceleration(still, still, frame='world')
     for function in (four_dof.forward, four_dof.jacobian):
         with pytest.raises(UnknownNameError, match="unknown point 'tip'; known: tool, wrist"):
             function(still, point='tip')

@@ -83,17 +83,17 @@ def test_jacobian_and_drift_are_those_of_pinocchio(frame, rng):
         q, v = random_q(rng), rng.normal(size=4)
         R, _ = oracle.frame_pose('tool', q)
         turn = np.kron(np.eye(2), R.T if frame == 'tool' else np.eye(3))
-        J, bias = oracle.frame_jacobian('tool', q), oracle.frame_drift('tool', q, v)
+        J, bias = oracle.frame_jacobian('tool', q), oracle.frame_bias('tool', q, v)
         np.testing.assert_allclose(scara.jacobian(q, ON_TREE, frame=frame), turn @ J, atol=1e-15)
         # Accelerations up to 10 m/s^2.
-        found = scara.drift(q, v, ON_TREE, frame=frame)
+        found = scara.bias_acceleration(q, v, ON_TREE, frame=frame)
         np.testing.assert_allclose(found, turn @ bias, atol=1e-14)
 
 
 def test_the_drift_is_the_rate_of_the_jacobian_times_the_velocity(rng):
     q, v = random_q(rng), rng.normal(size=4)
     rate = complex_step_along(scara.jacobian, q, v)
-    np.testing.assert_allclose(scara.drift(q, v), rate @ v, atol=1e-14)
+    np.testing.assert_allclose(scara.bias_acceleration(q, v), rate @ v, atol=1e-14)
 
 
 def test_the_determinant_is_that_of_the_formula(rng):
@@ -112,7 +112,7 @@ def test_forward_jacobian_and_drift_run_over_symbols():
     for symbolic, numeric in (
         (scara.forward(q).p_WF, scara.forward(values[:4]).p_WF),
         (scara.jacobian(q, frame='tool'), scara.jacobian(values[:4], frame='tool')),
-        (scara.drift(q, v), scara.drift(values[:4], values[4:])),
+        (scara.bias_acceleration(q, v), scara.bias_acceleration(values[:4], values[4:])),
     ):
         found = [float(sympy.sympify(x).subs(numbers)) for x in symbolic.ravel()]
         np.testing.assert_allclose(found, numeric.ravel().astype(float), atol=1e-15)
@@ -222,7 +222,7 @@ def test_wrong_arguments_are_named():
     with pytest.raises(UnknownNameError, match="unknown axes 'world'; known: base, tool"):
         scara.jacobian(np.zeros(4), frame='world')
     with pytest.raises(UnknownNameError, match="unknown axes 'ee'"):
-        scara.drift(np.zeros(4), np.zeros(4), frame='ee')
+        scara.bias_acceleration(np.zeros(4), np.zeros(4), frame='ee')
     for function in (scara.forward, scara.jacobian):
         with pytest.raises(ShapeError, match=r'q has shape \(3,\); expected \(4,\)'):
             function([0.0, 0.0, 0.0])

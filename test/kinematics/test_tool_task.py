@@ -77,12 +77,12 @@ def test_velocity_and_acceleration_of_the_joints_are_those_of_the_tool_point(rob
         before, now, after = (p for _, p in poses(robot, path, (t - h, t, t + h)))
         path.sample(t, reference)
         q, v, a = reference.position, reference.velocity, reference.acceleration
-        J, drift = oracle.frame_jacobian('tool', q), oracle.frame_drift('tool', q, v)
+        J, bias = oracle.frame_jacobian('tool', q), oracle.frame_bias('tool', q, v)
         # Differences of the oracle's positions: h^2 / 6 times a third derivative up to 60, and
         # h^2 / 12 times a fourth up to 1000 plus rounding 4e-16 / h^2.
         np.testing.assert_allclose((J @ v)[:3], (after - before) / (2 * h), atol=2e-7)
         second = (after - 2 * now + before) / h**2
-        np.testing.assert_allclose((J @ a + drift)[:3], second, atol=2e-6)
+        np.testing.assert_allclose((J @ a + bias)[:3], second, atol=2e-6)
 
 
 def test_between_the_ramps_the_tool_point_has_the_speed_asked_for():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Poses, Jacobians and drift against Pinocchio and against derivatives."""
+"""Poses, Jacobians and bias accelerations against Pinocchio and against derivatives."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_jacobian_and_drift_of_every_link_equal_pinocchio(case):
     for name in tree.frames:
         motion = frame_motion(tree, q, v, name)
         assert np.abs(motion.J - oracle.frame_jacobian(name, q)).max() < ROUNDING
-        assert np.abs(motion.drift - oracle.frame_drift(name, q, v)).max() < 1e-12
+        assert np.abs(motion.bias - oracle.frame_bias(name, q, v)).max() < 1e-12
         assert np.array_equal(frame_jacobian(tree, q, name), motion.J)
 
 
@@ -72,7 +72,7 @@ def test_the_drift_is_the_rate_of_the_jacobian_times_the_velocity(case):
     tree, _, q, v = case
     name = tree.link_names[-1]
     rate = complex_step_along(lambda x: frame_jacobian(tree, x, name), q, v)
-    assert np.abs(frame_motion(tree, q, v, name).drift - rate @ v).max() < 1e-12
+    assert np.abs(frame_motion(tree, q, v, name).bias - rate @ v).max() < 1e-12
 
 
 def test_the_poses_of_all_bodies_are_those_of_their_links(case):
@@ -88,7 +88,7 @@ def test_a_frame_of_the_base_does_not_move():
     q, v, _ = random_state(robot.tree, np.random.default_rng(31))
     motion = frame_motion(robot.tree, q, v, 'pedestal')
     assert not motion.J.any()
-    assert not motion.drift.any()
+    assert not motion.bias.any()
     assert np.allclose(motion.p_WF, [0.4, -0.3, 0.1])
 
 

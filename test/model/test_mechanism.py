@@ -273,7 +273,7 @@ def test_jacobian_and_drift_are_the_derivatives_of_the_residual(mechanisms, name
         J = np.transpose([motion.value.imag / STEP for motion in ahead])
         np.testing.assert_allclose(found.J, J, atol=1e-14)
         along = loop_motion(mechanism.tree, loop, q + 1j * STEP * v, v).J @ v
-        np.testing.assert_allclose(found.drift, along.imag / STEP, atol=1e-13)
+        np.testing.assert_allclose(found.bias, along.imag / STEP, atol=1e-13)
 
 
 # ---- rates --------------------------------------------------------------------------------------

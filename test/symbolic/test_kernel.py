@@ -142,12 +142,12 @@ def test_kernels_agree_with_pinocchio(compiled, robot, rng):
         close(found, oracle.forward_dynamics(q, v, tau), ILL_CONDITIONED)
         kinetic = call(kernels, 'energies', n, q, v)[0][0]
         close(kinetic, oracle.energies(q, v)[0])
-        R, p, J, drift = call(kernels, 'frame_motion', n, q, v)
+        R, p, J, bias = call(kernels, 'frame_motion', n, q, v)
         R_expected, p_expected = oracle.frame_pose(FRAME[robot], q)
         close(R, R_expected)
         close(p, p_expected)
         close(J, oracle.frame_jacobian(FRAME[robot], q))
-        close(drift, oracle.frame_drift(FRAME[robot], q, v))
+        close(bias, oracle.frame_bias(FRAME[robot], q, v))
         dq, dv, da = call(kernels, 'derivatives', n, q, v, a)
         for matrix, expected in zip((dq, dv), oracle.derivatives(q, v, a), strict=True):
             close(matrix, expected)
@@ -454,7 +454,11 @@ def test_kernels_of_a_mechanism_equal_the_interpreted_recursion(mechanism, elbow
             'mass_matrix': [model.mass_matrix(u)],
             'forward_dynamics': [model.forward_dynamics(u, ud, x)],
             'energies': [np.array([energy, potential_energy(mechanism.tree, state.q)])],
-            'frame_motion': [*tree_motion[:2], tree_motion.J @ state.A, tree_motion.drift],
+            'frame_motion': [
+                *tree_motion[:2],
+                tree_motion.J @ state.A,
+                tree_motion.bias,
+            ],
             'frame_pose': list(tree_motion[:2]),
             'frame_jacobian': [tree_motion.J @ state.A],
             'derivatives': list(model.derivatives(u, ud, x)),
@@ -496,12 +500,12 @@ def test_a_formula_of_the_loop_makes_kernels_of_every_formulation(rng):
     kernels = compile_kernel(mechanism, 'newton_euler', outputs, 'piston')
     motion = rng.normal(size=(3, 1))
     state = model.tree_state(*motion)
-    R, p, J, drift = frame_motion(model.mechanism.tree, state.q, state.v, 'piston')
+    R, p, J, bias = frame_motion(model.mechanism.tree, state.q, state.v, 'piston')
     expected = {
         'inverse_dynamics': [model.inverse_dynamics(*motion)],
         'forward_dynamics': [model.forward_dynamics(*motion)],
         'derivatives': list(model.derivatives(*motion)),
-        'frame_motion': [R, p, J @ state.A, drift + J @ state.gamma],
+        'frame_motion': [R, p, J @ state.A, bias + J @ state.gamma],
     }
     for name, results in expected.items():
         inputs = motion[: len(OUTPUTS[name].inputs)]
