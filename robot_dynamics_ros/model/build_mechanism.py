@@ -210,10 +210,10 @@ def _with_rows(equations: LoopEquations, q: Array) -> LoopEquations:
         raise _too_few_error(equations, f'{rank} independent')
     P = J[:, list(equations.dependent)]
     selected = replace(equations, rows=independent_rows(P, count))
-    if selected.regularity(q) < _RANK_TOLERANCE:
+    if selected.conditioning(q) < _RANK_TOLERANCE:
         raise SingularityError(
             f'Phi_phi of {equations.names}',
-            selected.regularity(q),
+            selected.conditioning(q),
             _RANK_TOLERANCE,
             'declare the assembly elsewhere, or other coordinates',
         )
@@ -254,7 +254,7 @@ def _checked(equations: LoopEquations, closed_form: Affine | Explicit, u: Array)
     """Return the joint positions at u; reject a closed form that leaves a loop open nearby."""
     rng = np.random.default_rng(0)
     for shift in [0.0 * u, *rng.uniform(-1.0, 1.0, size=(7, len(u)))]:
-        gap = equations.gap(closed_form.positions(u + shift))
+        gap = equations.closure_error(closed_form.positions(u + shift))
         if gap > CLOSED:
             at = ', '.join(f'{value:.4g}' for value in u + shift)
             raise MechanismError(

@@ -214,11 +214,11 @@ class LoopEquations:
         motion = self.motion(q, 0.0 * q)
         return motion.value * self.scale, motion.J * self.scale[:, None]
 
-    def gap(self, q: Array) -> float:
+    def closure_error(self, q: Array) -> float:
         """Return the largest residual of the loops, relative to their size."""
         return float(np.max(np.abs(self.scaled(q)[0]), initial=0.0))
 
-    def regularity(self, q: Array) -> float:
+    def conditioning(self, q: Array) -> float:
         r"""Return a measure of how well the loops determine the dependent joints, in [0, 1].
 
         The smallest singular value of :math:`\Phi_\varphi` with columns normalized to length 1;
@@ -275,7 +275,7 @@ def assemble(equations: LoopEquations, u: Array, reference: Array, singular_belo
         equations: The loops, with rows selected.
         u: Independent coordinates, shape (N,), rad or m.
         reference: Tree positions, shape (n,), rad or m, closing the loops on the desired branch.
-        singular_below: Smallest regularity accepted.
+        singular_below: Smallest conditioning accepted.
 
     Returns:
         New array, shape (n,), rad or m.
@@ -334,7 +334,7 @@ def _search(equations: LoopEquations, u: Array, reference: Array, singular_below
         if _flipped(equations, closed):
             continue
         best = (closed, gap) if gap < best[1] else best
-        regular = gap < CLOSED and equations.regularity(closed) >= singular_below
+        regular = gap < CLOSED and equations.conditioning(closed) >= singular_below
         if not regular or equations.branch(closed) != branch:
             continue
         turns = np.round((closed - reference)[dependent] / (2.0 * math.pi)) * revolute
@@ -360,7 +360,7 @@ def _assembly_error(
         return MechanismError(
             culprit, f'cannot be assembled {at}: {left}', 'this is out of its reach'
         )
-    measure = equations.regularity(q)
+    measure = equations.conditioning(q)
     if roots == 0 and measure < singular_below:
         return SingularityError(f'Phi_phi of {culprit}', measure, singular_below, at)
     return MechanismError(

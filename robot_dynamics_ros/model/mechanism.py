@@ -72,7 +72,7 @@ class Implicit:
     Attributes:
         equations: The loops and mimic joints.
         assembled: Joint positions on the declared branch, shape (n,), rad or m.
-        singular_below: Smallest regularity of the loops accepted.
+        singular_below: Smallest conditioning of the loops accepted.
         culprit: The mechanism in messages.
     """
 
@@ -132,7 +132,7 @@ class Mechanism:
         assembled: Tree positions on the declared branch, shape (n,), rad or m.
         closed_form: The joint positions as functions of u; None if they are solved by Newton's
             method.
-        singular_below: Smallest regularity of the loops accepted.
+        singular_below: Smallest conditioning of the loops accepted.
     """
 
     equations: LoopEquations
@@ -284,11 +284,11 @@ class Mechanism:
         numbers = real_values(np.asarray(q)) if self.equations.dependent else None
         if numbers is None:
             return
-        regularity = self.equations.regularity(numbers)
-        if not regularity >= self.singular_below:
+        conditioning = self.equations.conditioning(numbers)
+        if not conditioning >= self.singular_below:
             raise SingularityError(
                 f'Phi_phi of {self.equations.names}',
-                regularity,
+                conditioning,
                 self.singular_below,
                 'the dependent joints are not determined here',
             )

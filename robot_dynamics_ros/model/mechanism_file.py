@@ -26,7 +26,7 @@ A complete example; defaults in brackets::
       elbow: {rate: {crank: 1, shoulder: -1}, offset: 0}
       rod: {rate: {shoulder: 1, crank: -1}}
 
-    singular_below: 1.0e-3        # smallest regularity of the loops accepted [1.0e-3]
+    singular_below: 1.0e-3        # smallest conditioning of the loops accepted [1.0e-3]
 
 A ball joint is ``position: xyz``; a spatial pin also constrains the two rotations about the axes
 normal to its own, ``rotation: xy`` for a pin along z; a weld has ``rotation: xyz``; a pin of a

@@ -122,7 +122,7 @@ def test_posture_behind_a_forbidden_zone_is_found_on_the_declared_branch():
     with pytest.raises(MechanismError, match='cannot be assembled'):
         mechanism.positions(np.array([math.pi / 2, 0.0]))
     q = mechanism.positions(np.array([math.pi, 0.0]))
-    assert mechanism.equations.gap(q) < 1e-14
+    assert mechanism.equations.closure_error(q) < 1e-14
     branch = mechanism.equations.branch
     assert branch(q) == branch(mechanism.assembled)
 
@@ -181,7 +181,7 @@ def test_shipped_limits_keep_away_from_singular_configurations(mechanisms):
             ):
                 u[linkage] = t, tp
                 q = mechanism.positions(u)
-                assert mechanism.equations.regularity(q) > 0.05
+                assert mechanism.equations.conditioning(q) > 0.05
                 assert np.all((tree.position_lower <= q) & (q <= tree.position_upper))
 
 
