@@ -4,9 +4,9 @@ r"""Kane's recursion for closed loops, without cutting them.
 The rates of all joints follow from those of the independent coordinates,
 :math:`\dot\theta_i=\sum_jA_{ij}\dot u_j`, :math:`\ddot\theta_i=\sum_jA_{ij}\ddot u_j+\gamma_i`.
 The recursion of ``kane`` is evaluated with these rates and with the sources :math:`A_{ij}k` of the
-partial velocities; pin forces do no work on such motions and do not appear. The sum (k) yields the
-generalized forces of the coordinates; drives with the rates :math:`\sigma=B\dot u` generate them
-by the efforts :math:`\tau = B^{-T}\sum_iM_i^{(\cdot)}`.
+partial velocities; loop constraint wrenches do no work on such motions and do not appear. The sum
+(k) yields the generalized forces of the coordinates; drives with the rates :math:`\sigma=B\dot u`
+generate them by the efforts :math:`\tau = B^{-T}\sum_iM_i^{(\cdot)}`.
 
 Source: Ma, Xu, Li 1988, sections 1 and 3; kane-recursion, section 4.1. Errata corrected: K5 (the
 numeric partial velocities of the paper have the source :math:`\delta_{ij}k`, wrong for a loop), K8

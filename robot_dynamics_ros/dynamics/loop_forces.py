@@ -30,7 +30,7 @@ from robot_dynamics_ros.spatial.scalar import Array, cross
 _DEPENDENT_BELOW = 1e-9  # of scaled loop equations, of order 1 if independent
 
 
-class PinForce(NamedTuple):
+class LoopWrench(NamedTuple):
     """Wrench that the first link of a loop exerts on the second, at the second frame's origin.
 
     Attributes:
@@ -44,9 +44,9 @@ class PinForce(NamedTuple):
     determinate: Array
 
 
-def pin_forces(
+def loop_wrenches(
     equations: LoopEquations, state: TreeState, driven: Array, wrenches: Wrenches | None
-) -> tuple[dict[str, PinForce], Array]:
+) -> tuple[dict[str, LoopWrench], Array]:
     r"""Return the loop forces by loop name, and the wrench of each tree joint on its link.
 
     Args:
@@ -77,7 +77,7 @@ def pin_forces(
         effect = resting.joint_wrenches(state.q, still, still, _on_links(equations, poses, free))
         undetermined |= np.abs(effect) > _DEPENDENT_BELOW
     forces = {
-        loop.name: PinForce(np.where(known, wrench, np.nan), known)
+        loop.name: LoopWrench(np.where(known, wrench, np.nan), known)
         for loop, wrench, known in zip(equations.loops, in_loops, determinate, strict=True)
     }
     return forces, np.where(undetermined, np.nan, transmitted)

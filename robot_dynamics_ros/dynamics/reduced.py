@@ -35,7 +35,7 @@ from robot_dynamics_ros.dynamics.formulation import (
     InverseDynamicsDerivatives,
     Wrenches,
 )
-from robot_dynamics_ros.dynamics.loop_forces import PinForce, pin_forces
+from robot_dynamics_ros.dynamics.loop_forces import LoopWrench, loop_wrenches
 from robot_dynamics_ros.errors import MechanismError, ShapeError, SingularityError
 from robot_dynamics_ros.model import Mechanism, Robot, RobotTree, TreeState
 from robot_dynamics_ros.model.dependence import Affine
@@ -206,12 +206,12 @@ class Reduced(Formulation):
 
     def loop_forces(
         self, u: Array, ud: Array, udd: Array, wrenches: Wrenches | None = None
-    ) -> dict[str, PinForce]:
-        """Return the force in the joint that closes each loop, by loop name.
+    ) -> dict[str, LoopWrench]:
+        """Return the constraint wrench in the joint that closes each loop, by loop name.
 
-        See :class:`PinForce`; arguments and errors as for ``inverse_dynamics``.
+        See :class:`LoopWrench`; arguments and errors as for ``inverse_dynamics``.
         """
-        return self._pin_forces(u, ud, udd, wrenches)[0]
+        return self._wrenches(u, ud, udd, wrenches)[0]
 
     def joint_forces(
         self, u: Array, ud: Array, udd: Array, wrenches: Wrenches | None = None
@@ -221,9 +221,9 @@ class Reduced(Formulation):
         Returns:
             New array, shape (n, 6): row i is ``[F; M]`` exerted at joint i by the parent on link
             i, in axes of link i, about its origin; N, N m. NaN for components that rigid-body
-            mechanics does not determine, see :class:`PinForce`.
+            mechanics does not determine, see :class:`LoopWrench`.
         """
-        return self._pin_forces(u, ud, udd, wrenches)[1]
+        return self._wrenches(u, ud, udd, wrenches)[1]
 
     @property
     def _constant(self) -> bool:
@@ -265,13 +265,13 @@ class Reduced(Formulation):
         B = self.mechanism.actuator_matrix(state.A)
         return solve(B.T.astype(common_dtype(B, forces)), forces)
 
-    def _pin_forces(
+    def _wrenches(
         self, u: Array, ud: Array, udd: Array, wrenches: Wrenches | None
-    ) -> tuple[dict[str, PinForce], Array]:
+    ) -> tuple[dict[str, LoopWrench], Array]:
         self._check(q=u, v=ud, a=udd)
         state = self.tree_state(u, ud, udd)
         driven = self.mechanism.drive.T @ self._efforts(state, self._forces_at(state, wrenches))
-        return pin_forces(self.mechanism.equations, state, driven, wrenches)
+        return loop_wrenches(self.mechanism.equations, state, driven, wrenches)
 
 
 def _rows(state: TreeState) -> Array:
