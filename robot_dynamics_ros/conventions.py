@@ -43,7 +43,7 @@ Constraints
     of constraints with their gains is called a program.
 
 Coordinates
-    Controlled joints are those that a law commands; mimic joints follow their leaders, locked
+    Controlled joints are those that a law commands; mimic joints follow their joints, locked
     joints keep their position. In a closed-loop mechanism, u are the independent coordinates and
     phi the dependent joints.
 

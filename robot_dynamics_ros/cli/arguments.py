@@ -174,7 +174,7 @@ JOINTS: Options = {
     ),
     '--mimic': option(
         'couple',
-        'mimic joints: coupled to their leaders (default), or locked',
+        'mimic joints: coupled to their joints (default), or locked',
         choices=('couple', 'lock'),
     ),
 }

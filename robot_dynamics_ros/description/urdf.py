@@ -79,13 +79,13 @@ class Limit(NamedTuple):
 
 
 class Mimic(NamedTuple):
-    """Mimic relation of a joint to its leader: ``position = multiplier * leader + offset``.
+    """Mimic relation of a mimic joint: ``position = multiplier * position of joint + offset``.
 
-    The multiplier has the unit of the follower divided by that of the leader, the offset the unit
-    of the follower (rad or m).
+    The multiplier has the unit of the mimic joint divided by that of ``joint``, the offset the
+    unit of the mimic joint (rad or m).
     """
 
-    leader: str
+    joint: str
     multiplier: float = 1.0
     offset: float = 0.0
 

@@ -92,9 +92,9 @@ def _add_lock(element: ElementTree.Element, lock: Lock) -> None:
     child = ElementTree.SubElement(element, 'locked', given)
     _set_origin(child, lock.origin)
     if lock.mimic is not None:
-        leader, *numbers = lock.mimic
+        joint, *numbers = lock.mimic
         keys = zip(('multiplier', 'offset'), map(repr, numbers), strict=True)
-        ElementTree.SubElement(child, 'mimic', {'joint': leader, **dict(keys)})
+        ElementTree.SubElement(child, 'mimic', {'joint': joint, **dict(keys)})
 
 
 def _set_origin(element: ElementTree.Element, pose: Pose) -> None:

@@ -107,10 +107,10 @@ class Formulation(ABC):
         multiplications: Multiplications of ``inverse_dynamics``; None if they are not counted.
 
     Validity: fixed base, rigid bodies, open tree of one-degree-of-freedom joints. For robots with
-    followers (mimic joints), ``make_formulation`` wraps any formulation, see ``registry``.
+    mimic joints, ``make_formulation`` wraps any formulation, see ``registry``.
 
     Raises:
-        ModelError: The tree has followers; use ``make_formulation``.
+        ModelError: The tree has mimic joints; use ``make_formulation``.
     """
 
     name: str

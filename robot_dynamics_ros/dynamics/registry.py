@@ -44,7 +44,7 @@ def make_formulation(name: str, tree: Robot | Mechanism) -> Formulation:
 
     Args:
         name: A key of ``FORMULATIONS``.
-        tree: The robot, which may have followers (mimic joints), or a closed-loop mechanism.
+        tree: The robot, which may have mimic joints, or a closed-loop mechanism.
 
     Raises:
         UnknownNameError: There is no such formulation; the message lists the known ones.

@@ -43,13 +43,13 @@ def corrected_links(identified: Identification) -> dict[str, Inertial]:
 
 
 def corrected_joints(identified: Identification) -> dict[str, JointDynamics]:
-    """Return the new <dynamics> of every joint; the joint that is followed has its followers'.
+    """Return the new <dynamics> of every joint; the joint that is followed has its mimic joints'.
 
     Their friction is only viscous and Coulomb, see ``Identification.urdf_friction``.
     """
     tree = identified.tree
     terms = np.transpose([*identified.urdf_friction, tree.armature]).tolist()
-    joints = dict.fromkeys(tree.followers, JointDynamics(0.0, 0.0))
+    joints = dict.fromkeys(tree.mimic_joints, JointDynamics(0.0, 0.0))
     return joints | {
         name: JointDynamics(*row) for name, row in zip(tree.joint_names, terms, strict=True)
     }
@@ -98,7 +98,7 @@ def parameter_patch(identified: Identification) -> dict[str, Any]:
 def _further_terms(identified: Identification, joint: str) -> dict[str, Any]:
     """Return the drive terms of a joint that a URDF cannot hold, and deviations of all terms."""
     unknowns, deviations = identified.plan.unknowns, identified.physical.deviations
-    if joint in identified.tree.followers:
+    if joint in identified.tree.mimic_joints:
         return {STRIBECK_VELOCITY: float(stribeck_velocity(identified.tree)[0])}
     i = identified.tree.joint_index(joint)
     values = {term: float(described(identified.tree, term)[i]) for term in DRIVE_TERMS}

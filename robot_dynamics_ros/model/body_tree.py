@@ -111,7 +111,7 @@ class BodyTree(ABC):
         return self.dependence.rate.T @ efforts
 
     @property
-    def followers(self) -> tuple[str, ...]:
+    def mimic_joints(self) -> tuple[str, ...]:
         """Names of the mimic joints, in body order."""
         return tuple(name for name in self.body_joints if name not in self.joint_names)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Build a robot tree: joint order, lumping of fixed joints, coupling of followers.
+"""Build a robot tree: joint order, lumping of fixed joints, coupling of mimic joints.
 
 ``build_tree`` checks nothing; ``tree_faults`` checks the structure, ``inspection`` the values.
 """
@@ -190,7 +190,7 @@ def build_tree(
     description: RobotDescription,
     gravity: Array,
     effort_limit: EffortLimit = None,
-    followers: Mapping[str, Mimic] | None = None,
+    mimic_joints: Mapping[str, Mimic] | None = None,
 ) -> Robot:
     """Build the robot of a description.
 
@@ -198,7 +198,7 @@ def build_tree(
         description: Links and joints that form one tree.
         gravity: Free-fall acceleration in the base frame, shape (3,), m/s^2.
         effort_limit: See :func:`~robot_dynamics_ros.model.load.load_robot`.
-        followers: Independent joint, multiplier and offset of each follower, by its name.
+        mimic_joints: Independent joint, multiplier and offset of each mimic joint, by its name.
 
     Returns:
         The robot; missing effort limits are NaN.
@@ -206,8 +206,8 @@ def build_tree(
     [root] = roots_of(description)
     order = parents_first(description, root)
     moving = [joint for joint in order if joint.kind in MOVING]
-    free = [joint for joint in moving if joint.name not in (followers or {})]
-    dependence = _dependence(moving, free, followers or {})
+    free = [joint for joint in moving if joint.name not in (mimic_joints or {})]
+    dependence = _dependence(moving, free, mimic_joints or {})
     frames = _lump_frames(order, root)
     bodies = _lump_inertias(description, frames, len(moving))
     limits = np.array([joint_limits(joint, effort_limit) for joint in free], dtype=float)
@@ -216,7 +216,7 @@ def build_tree(
     damping, friction, armature = _drive_terms(moving, dependence)
     origins = [_frame_at(frames[joint.parent], joint.origin) for joint in moving]
     make: Callable[..., Robot] = RobotTree
-    if followers:
+    if mimic_joints:
         names = tuple(joint.name for joint in moving)
         make = partial(MimicRobot, every_joint=names, mimic=dependence)
     return make(
@@ -247,19 +247,21 @@ def build_tree(
     )
 
 
-def _dependence(moving: list[Joint], free: list[Joint], followers: Mapping[str, Mimic]) -> Affine:
+def _dependence(
+    moving: list[Joint], free: list[Joint], mimic_joints: Mapping[str, Mimic]
+) -> Affine:
     """Return the positions of all joints by those of the free ones; integers if exact."""
     place = {joint.name: j for j, joint in enumerate(free)}
     rate, offset = np.zeros((len(moving), len(free))), np.zeros(len(moving))
     for i, joint in enumerate(moving):
-        mimic = followers.get(joint.name, Mimic(joint.name))
-        rate[i, place[mimic.leader]], offset[i] = mimic.multiplier, mimic.offset
+        mimic = mimic_joints.get(joint.name, Mimic(joint.name))
+        rate[i, place[mimic.joint]], offset[i] = mimic.multiplier, mimic.offset
     exact = np.isfinite(rate).all() and np.array_equal(rate, np.round(rate))
     return Affine(rate.astype(int) if exact else rate, offset)
 
 
 def _drive_terms(moving: list[Joint], dependence: Affine) -> tuple[Array, Array, Array]:
-    """Return damping, friction and armature of the free joints, including their followers'."""
+    """Return damping, friction and armature of the free joints, including their mimic joints'."""
     written = [(joint.damping, joint.friction, joint.armature) for joint in moving]
     damping, friction, armature = np.maximum(np.array(written).T, 0.0)
     if dependence.is_identity:  # and values that are not finite remain at their joints
@@ -322,7 +324,7 @@ def last_digit(number: float) -> float:
 
 @lru_cache(maxsize=8)
 def _as_written_and_exact(xml: str) -> tuple[Robot, Robot]:
-    """Return the tree of a description as written and with exact right angles; no followers."""
+    """Return the tree of a description as written and with exact right angles; no mimic joints."""
     description = parse_urdf(xml, lambda fault: None)
     joints = []
     for joint in description.joints:

@@ -48,7 +48,7 @@ def build_mechanism(
     """
     mimic = mechanism_of(robot).equations.mimic
     tree = robot.tree
-    _check_names(tree, file, robot.followers)
+    _check_names(tree, file, robot.mimic_joints)
     coordinates = tuple(tree.joint_index(name) for name in file.coordinates)
     equations = LoopEquations(tree, file.loops, coordinates, mimic)
     _check_counts(equations, file)

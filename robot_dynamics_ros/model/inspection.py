@@ -82,8 +82,8 @@ def check_joint(
         remedy = 'give a direction, <axis xyz>'
         findings.append(error(ModelError(culprit, 'axis is zero', remedy), fatal=True))
     if joint.mimic is not None:
-        problem = f'is a mimic joint of {joint.mimic.leader!r} and has no independent effort'
-        remedy = 'it is coupled to its leader; to exclude it, make it fixed or set mimic=lock'
+        problem = f'is a mimic joint of {joint.mimic.joint!r} and has no independent effort'
+        remedy = 'it is coupled to that joint; to exclude it, make it fixed or set mimic=lock'
         findings.append(warning(culprit, problem, remedy, cause='mimic'))
     effort = limits.effort if driven and not math.isnan(limits.effort) else None
     report = JointReport(

@@ -99,8 +99,9 @@ def load_robot(
         locked: Positions of locked joints by name, rad or m; by default 0 or the nearest limit.
             For 'measured', a controller replaces the default by the measured position at its
             activation.
-        mimic: 'couple': followers are coupled to their leaders, which take over their inertia and
-            friction. 'lock': followers are locked.
+        mimic: 'couple': mimic joints are coupled to their joints, which take over their inertia
+        and
+            friction. 'lock': mimic joints are locked.
         strict: Reject every error that ``check_model`` finds.
         identified: File ``parameters.yaml`` of the command ``identify``, whose inertias, friction
             and armature replace those of the description; none if empty.
@@ -147,8 +148,8 @@ def load_mechanism(
         effort_limit: Limit in N m or N of driven joints where the URDF gives none or 0: one
             number, or a number by joint name. Joints without a drive need none.
         mappings: Arguments of a xacro file.
-        mimic: 'couple': followers (such as those of a gripper) follow, also within the loops.
-            'lock': they are locked and their leaders move alone.
+        mimic: 'couple': mimic joints (such as those of a gripper) follow, also within the loops.
+            'lock': they are locked and their joints move alone.
         closed_form: Positions of the dependent joints by name as functions of those of the
             coordinates, instead of the linear ones of the file. It computes with jets of shape
             (1,), see ``spatial.jet``, so that it also gives rates, and runs on symbols. None:
@@ -215,7 +216,7 @@ def _tree(
     selection = choose(description)
     check = inspect(selection.description, (), effort_limit, passive)
     _raise_first(finding for finding in check.errors if finding.fatal)
-    tree = build_tree(selection.description, gravity, effort_limit, selection.followers)
+    tree = build_tree(selection.description, gravity, effort_limit, selection.mimic_joints)
     _require_readable(tree, selection.description, faults)
     if weightless := mass_matrix_fault(tree, sampled_positions(tree)):
         raise weightless

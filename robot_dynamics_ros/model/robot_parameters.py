@@ -32,7 +32,7 @@ ROBOT = (
     P('locked', [''], 'JOINT:=POSITION of locked joints, rad or m, or JOINT:=measured: the '
       'position at activation; all other joints that are not controlled are locked '
       'at 0 or the nearest limit.', fixed=True),
-    P('mimic', 'couple', 'Mimic joints: couple them to their leaders, or lock them.',
+    P('mimic', 'couple', 'Mimic joints: couple them to their joints, or lock them.',
       choices=('couple', 'lock'), fixed=True),
     P('gravity', [0.0, 0.0, -9.81], "Free-fall acceleration in the robot's base frame; Gazebo's "
       'own default is -9.8.', unit='m/s^2', size=3, fixed=True),

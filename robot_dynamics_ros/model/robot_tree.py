@@ -24,7 +24,7 @@ STANDARD_GRAVITY = (0.0, 0.0, -9.81)
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class DriveTerms:
-    """What the drives add to the rigid bodies; mimic joints are included in their leaders.
+    """What the drives add to the rigid bodies; mimic joints are included in their joints.
 
     Attributes:
         damping: Viscous friction, shape (n,), N m s/rad or N s/m.

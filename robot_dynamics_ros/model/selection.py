@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Select the joints to control, couple their followers, and lock the others."""
+"""Select the joints to control, couple their mimic joints, and lock the others."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ FREE = ('floating', 'planar')
 
 
 class Selection(NamedTuple):
-    """A description in which only controlled joints and their followers move.
+    """A description in which only controlled joints and their mimic joints move.
 
     Attributes:
         description: The description, all other joints 'fixed' at their locked positions.
-        followers: Independent joint, multiplier and offset of each follower, by its name.
+        mimic_joints: Independent joint, multiplier and offset of each mimic joint, by its name.
         locked: Positions of the locked joints by name, rad or m.
         remarks: Decisions that were not requested, one sentence each.
     """
 
     description: RobotDescription
-    followers: Mapping[str, Mimic]
+    mimic_joints: Mapping[str, Mimic]
     locked: Mapping[str, float]
     remarks: tuple[str, ...]
 
@@ -64,7 +64,7 @@ def grounded(description: RobotDescription) -> tuple[RobotDescription, tuple[str
 def released(description: RobotDescription) -> tuple[RobotDescription, dict[str, float]]:
     """Return a description whose locked joints move again, and their positions, rad or m.
 
-    A follower that is locked with its leader has no position of its own.
+    A mimic joint that is locked with its joint has no position of its own.
     """
     locks = {j.name: j.lock for j in description.joints if j.lock and j.lock.kind in MOVING}
     joints = tuple(
@@ -73,7 +73,7 @@ def released(description: RobotDescription) -> tuple[RobotDescription, dict[str,
         else joint
         for joint in description.joints
     )
-    own = {k: x for k, x in locks.items() if x.mimic is None or x.mimic.leader not in locks}
+    own = {k: x for k, x in locks.items() if x.mimic is None or x.mimic.joint not in locks}
     return description._replace(joints=joints), {name: x.position for name, x in own.items()}
 
 
@@ -85,7 +85,7 @@ def select(
     locked: Mapping[str, LockedPosition] | None = None,
     mimic: MimicMode = 'couple',
 ) -> Selection:
-    """Select the joints to control; couple or lock the followers, and lock the rest.
+    """Select the joints to control; couple or lock the mimic joints, and lock the rest.
 
     Args:
         description: One tree without floating or planar joints.
@@ -93,12 +93,12 @@ def select(
         base: First link of a chain.
         tip: Last link of the chain.
         locked: Positions of locked joints, by name.
-        mimic: Treatment of followers.
+        mimic: Treatment of mimic joints.
 
     Raises:
         UnknownNameError: A joint or link does not exist; the message lists the known names.
         ConfigurationError: No joint is selected, a joint is both controlled and locked, a
-            follower is selected for control, or the tip is not a descendant of the base.
+            mimic joint is selected for control, or the tip is not a descendant of the base.
         NonFiniteError: A locked position is not finite.
     """
     description, before = released(description)
@@ -106,29 +106,31 @@ def select(
     kept = {name: x for name, x in before.items() if name not in (joints or ())}
     positions = kept | _locked_positions(locked or {}, moving, kept)
     known_name('treatment of mimic joints', mimic, ('couple', 'lock'))
-    leaders = {name: _leader(j, moving, positions) for name, j in moving.items() if j.mimic}
+    relations = {name: _relation(j, moving, positions) for name, j in moving.items() if j.mimic}
     chain = _chain(description, base, tip) if base or tip else None
-    controlled = _controlled(moving, leaders, set(positions), joints, chain)
-    followers, held, remarks = {}, dict[str, float](), list[str]()
+    controlled = _controlled(moving, relations, set(positions), joints, chain)
+    mimic_joints, held, remarks = {}, dict[str, float](), list[str]()
     for name, joint in moving.items():
-        leader = leaders.get(name)
-        follows = leader is not None and leader.leader in controlled and leader.multiplier != 0.0
+        relation = relations.get(name)
+        follows = (
+            relation is not None and relation.joint in controlled and relation.multiplier != 0.0
+        )
         if name in positions:
             held[name] = float(positions[name])
         elif name in controlled:
             continue
-        elif leader is not None and follows and mimic == 'couple':
-            followers[name] = leader
+        elif relation is not None and follows and mimic == 'couple':
+            mimic_joints[name] = relation
             continue
-        elif leader is not None:
-            position = positions.get(leader.leader, _default_position(moving[leader.leader]))
-            held[name] = leader.multiplier * position + leader.offset
+        elif relation is not None:
+            position = positions.get(relation.joint, _default_position(moving[relation.joint]))
+            held[name] = relation.multiplier * position + relation.offset
         else:
             held[name] = _default_position(joint)
             if joint.mimic is not None:
                 remarks.append(
-                    f'joint {name!r}: follows {joint.mimic.leader!r}, which is not a moving '
-                    f'joint, or closes a cycle of followers; it is locked at {held[name]:g}'
+                    f'joint {name!r}: follows {joint.mimic.joint!r}, which is not a moving '
+                    f'joint, or closes a cycle of mimic joints; it is locked at {held[name]:g}'
                 )
         lower, upper, *_ = joint_limits(joint)
         if not lower <= held[name] <= upper:
@@ -138,13 +140,13 @@ def select(
             )
     poses = {name: _pose_at(moving[name], position) for name, position in held.items()}
     fixed = _fixed(description, poses, held)
-    narrowed, of_limits = _with_follower_limits(fixed, followers)
-    return Selection(narrowed, followers, held, (*remarks, *of_limits))
+    narrowed, of_limits = _with_mimic_limits(fixed, mimic_joints)
+    return Selection(narrowed, mimic_joints, held, (*remarks, *of_limits))
 
 
 def _controlled(
     moving: Mapping[str, Joint],
-    leaders: Mapping[str, Mimic | None],
+    relations: Mapping[str, Mimic | None],
     locked: set[str],
     joints: Sequence[str] | None,
     chain: Sequence[str] | None,
@@ -153,8 +155,8 @@ def _controlled(
     independent = {name for name, joint in moving.items() if joint.mimic is None}
     controlled = independent - locked if joints is None and chain is None else set(joints or ())
     if chain is not None:
-        resolved = (leaders.get(name) for name in chain)
-        controlled |= (set(chain) & independent) | {one.leader for one in resolved if one}
+        resolved = (relations.get(name) for name in chain)
+        controlled |= (set(chain) & independent) | {one.joint for one in resolved if one}
         controlled -= locked
     for name in sorted(controlled):
         known_name('joint', name, moving)
@@ -162,7 +164,7 @@ def _controlled(
             raise ConfigurationError(f'joint {name!r}', 'is controlled and locked', 'name it once')
         mimic = moving[name].mimic
         if mimic is not None:
-            problem, remedy = f'follows {mimic.leader!r} (<mimic>)', 'control its leader'
+            problem, remedy = f'follows {mimic.joint!r} (<mimic>)', 'control that joint'
             raise ConfigurationError(f'joint {name!r}', problem, remedy)
     if not controlled:
         known = ', '.join(sorted(independent))
@@ -189,17 +191,17 @@ def _chain(description: RobotDescription, base: str, tip: str) -> list[str]:
     return names
 
 
-def _leader(
+def _relation(
     joint: Joint, moving: Mapping[str, Joint], locked: Mapping[str, float]
 ) -> Mimic | None:
-    """Resolve a chain of followers to its independent or locked leader; None if invalid."""
+    """Resolve a chain of mimic joints to its independent or locked joint; None if invalid."""
     multiplier, offset, visited = 1.0, 0.0, {joint.name}
     while joint.mimic is not None and (len(visited) == 1 or joint.name not in locked):
         offset += multiplier * joint.mimic.offset
         multiplier *= joint.mimic.multiplier
-        if joint.mimic.leader in visited or joint.mimic.leader not in moving:
+        if joint.mimic.joint in visited or joint.mimic.joint not in moving:
             return None
-        joint = moving[joint.mimic.leader]
+        joint = moving[joint.mimic.joint]
         visited.add(joint.name)
     return Mimic(joint.name, multiplier, offset)
 
@@ -256,31 +258,31 @@ def _fixed(
     return description._replace(joints=joints, xml=fix_joints(description.xml, fixed.values()))
 
 
-def _with_follower_limits(
-    description: RobotDescription, followers: Mapping[str, Mimic]
+def _with_mimic_limits(
+    description: RobotDescription, mimic_joints: Mapping[str, Mimic]
 ) -> tuple[RobotDescription, list[str]]:
-    """Restrict the limits of leaders to those of their followers; return remarks on conflicts."""
+    """Restrict limits to those of the mimic joints; return remarks on conflicts."""
     joints = {joint.name: joint for joint in description.joints}
     remarks = []
-    for name, mimic in followers.items():
+    for name, mimic in mimic_joints.items():
         own, k = joint_limits(joints[name]), mimic.multiplier
-        leader = joint_limits(joints[mimic.leader])
+        limits = joint_limits(joints[mimic.joint])
         ends = sorted((end - mimic.offset) / k for end in (own.lower, own.upper))
-        lower, upper = max(ends[0], leader.lower), min(ends[1], leader.upper)
+        lower, upper = max(ends[0], limits.lower), min(ends[1], limits.upper)
         if not lower < upper:
             remarks.append(
-                f'joint {name!r}: its limits leave its leader {mimic.leader!r} no range; those of '
-                'the leader are used'
+                f'joint {name!r}: its limits leave the joint {mimic.joint!r} no range; those of '
+                'that joint are used'
             )
-            lower, upper = leader.lower, leader.upper
-        velocity = min(leader.velocity, own.velocity / abs(k))
-        original = joints[mimic.leader].limit or Limit()
-        narrowed, kind = original._replace(velocity=velocity), joints[mimic.leader].kind
+            lower, upper = limits.lower, limits.upper
+        velocity = min(limits.velocity, own.velocity / abs(k))
+        original = joints[mimic.joint].limit or Limit()
+        narrowed, kind = original._replace(velocity=velocity), joints[mimic.joint].kind
         if math.isfinite(lower) and math.isfinite(upper):
             narrowed = narrowed._replace(lower=lower, upper=upper)
             kind = 'revolute' if kind == 'continuous' else kind
         soft = sorted((end - mimic.offset) / k for end in soft_range(joints[name]))
-        of_leader = soft_range(joints[mimic.leader])
-        both = max(soft[0], of_leader[0]), min(soft[1], of_leader[1])
-        joints[mimic.leader] = joints[mimic.leader]._replace(limit=narrowed, kind=kind, soft=both)
+        of_joint = soft_range(joints[mimic.joint])
+        both = max(soft[0], of_joint[0]), min(soft[1], of_joint[1])
+        joints[mimic.joint] = joints[mimic.joint]._replace(limit=narrowed, kind=kind, soft=both)
     return description._replace(joints=tuple(joints.values())), remarks

@@ -186,16 +186,16 @@ class MujocoDescription:
         self._make_rigid(pin)
 
     def _add_follower(self, i: int) -> None:
-        """Couple the joint of body i to its leader, as rigidly as MuJoCo allows."""
+        """Couple the joint of body i to that which it mimics, as rigidly as MuJoCo allows."""
         rate, offset = self._tree.dependence
-        [leader] = np.flatnonzero(rate[i])
+        [mimicked] = np.flatnonzero(rate[i])
         gear = self.spec.add_equality(
             name=self._bodies.joint_names[i],
             type=self._mujoco.mjtEq.mjEQ_JOINT,
             name1=self._bodies.joint_names[i],
-            name2=self._tree.joint_names[leader],
+            name2=self._tree.joint_names[mimicked],
         )
-        gear.data[:2] = offset[i], rate[i, leader]
+        gear.data[:2] = offset[i], rate[i, mimicked]
         self._make_rigid(gear)
 
     def _make_rigid(self, equality: Any) -> None:

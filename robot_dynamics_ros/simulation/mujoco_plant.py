@@ -14,8 +14,8 @@ Identified friction that the description cannot express (see ``dynamics.joint_te
 as Coulomb friction with a level that depends on velocity and load; the load is that of the last
 integration step. It never drives a joint.
 
-Mimic joints are modelled with MuJoCo's joint equality; the friction of follower and leader acts at
-the leader. Coulomb friction, mimic joints and joint limits are soft constraints of MuJoCo with
+Mimic joints are modelled with MuJoCo's joint equality; their friction acts at the joint that they
+mimic. Coulomb friction, mimic joints and joint limits are soft constraints of MuJoCo with
 nearly rigid settings: a sticking joint creeps by about 1e-6 rad/s or m/s.
 
 Contacts are modelled with one :class:`Board` only. Not modelled: link flexibility, motor currents.

@@ -146,9 +146,9 @@ class PlacedLink(NamedTuple):
         return self.origin
 
     def position(self, positions: Mapping[str, float]) -> float:
-        """Return the joint position, of a mimic joint from its leader; 0 if unknown."""
+        """Return the joint position, of a mimic joint from its joint; 0 if unknown."""
         mimic = self.joint.mimic
-        value = positions.get(mimic.leader if mimic else self.joint.name, 0.0)
+        value = positions.get(mimic.joint if mimic else self.joint.name, 0.0)
         if mimic:
             value = mimic.multiplier * value + mimic.offset
         return value if math.isfinite(value) else 0.0

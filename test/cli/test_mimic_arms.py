@@ -89,7 +89,7 @@ def test_joints_and_bodies_are_told_apart():
     assert TREE.joint_is_prismatic == KINDS
     assert TREE.joint_of_body.tolist() == FOLLOWED
     assert TREE.body_of_joint.tolist() == [0, 2, 3, 5]
-    assert TREE.followers == ('reach', 'belt')
+    assert TREE.mimic_joints == ('reach', 'belt')
 
 
 # Units in messages -------------------------------------------------------------------------------

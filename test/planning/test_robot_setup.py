@@ -65,7 +65,7 @@ def test_the_command_line_chooses_joints():
     tree = robot_of(parsed(PANDA, '--joints', 'panda_joint1,panda_finger_joint1'))
     assert tree.joint_names == ('panda_joint1', 'panda_finger_joint1')
     assert tree.bodies == 3
-    assert robot_of(parsed(PANDA, '--mimic', 'lock')).followers == ()
+    assert robot_of(parsed(PANDA, '--mimic', 'lock')).mimic_joints == ()
     with pytest.raises(ConfigurationError, match="'a': position 'up' is not a number"):
         robot_of(parsed(PANDA, '--locked', 'a:=up'))
 
