@@ -188,7 +188,8 @@ def outside_band(robot: str, runs: Sequence[DemoRun]) -> list[str]:
         return []
     pd, torque = (run.metrics for run in runs)
     moves = [
-        x > LEAST_TRAVEL[slides] for x, slides in zip(pd.travel, runs[0].is_prismatic, strict=True)
+        x > LEAST_TRAVEL[prismatic]
+        for x, prismatic in zip(pd.travel, runs[0].is_prismatic, strict=True)
     ]
     wanted = [*(JOINT_RATIO * x for x in moves), TOOL_RATIO * (pd.tool_travel_mm > LEAST_TOOL)]
     before, after = [*pd.rms_error, pd.tool_rms_mm], [*torque.rms_error, torque.tool_rms_mm]

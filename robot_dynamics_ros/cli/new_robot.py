@@ -381,12 +381,12 @@ def _driver_profile(tree: Robot) -> dict[str, Any]:
             'joint': joint,
             'driver_name': joint,
             'sign': 1,
-            'position_unit': 'm' if slides else 'rad',
+            'position_unit': 'm' if prismatic else 'rad',
             'position_zero': 0.0,
-            'effort_unit': 'N' if slides else 'N m',
+            'effort_unit': 'N' if prismatic else 'N m',
             'effort_limit': limit,
         }
-        for joint, slides, limit in zip(
+        for joint, prismatic, limit in zip(
             tree.joint_names, tree.joint_is_prismatic, limits, strict=True
         )
     ]

@@ -169,7 +169,7 @@ class _HeldArm:
     def __init__(self, tree: Robot, commanded: bool) -> None:
         self._tree, self._commanded = tree, commanded
         self._gravity = gravity_function(tree)
-        self._units = ['N' if slides else 'N m' for slides in tree.joint_is_prismatic]
+        self._units = ['N' if prismatic else 'N m' for prismatic in tree.joint_is_prismatic]
         #: Tolerance for friction and model errors, shape (n,), N m or N.
         self._tolerance = np.maximum(tree.coulomb_friction, 0.01 * tree.effort_limit)
 

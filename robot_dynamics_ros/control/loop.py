@@ -118,7 +118,7 @@ class ControlLoop:
         self.generator = generator or ReferenceGenerator(tree)
         self.generator.speed_limit = self._speed_limit
         self.reference = self.generator.reference
-        self.effort, self._speeds = np.zeros(n), tree.speeds()
+        self.effort, self._speeds = np.zeros(n), tree.velocity_limits()
         self.wrench: TargetWrench | None = None
         self._gravity, self._desired, self._zeros = np.zeros((3, n))
         self.force, self.transfer = ForceSensor(tree), Transfer(n)

@@ -100,7 +100,7 @@ class TargetFilter:
     def __init__(self, tree: Robot, settings: TargetSettings) -> None:
         acceleration = np.array(spread(settings.target_acceleration, tree.n))
         default = _EFFORT_SHARE * tree.effort_limit / joint_inertia(tree, tree.middle)
-        speed = _MARGIN * settings.target_speed_share * tree.speeds()
+        speed = _MARGIN * settings.target_speed_share * tree.velocity_limits()
         acceleration = np.where(acceleration > 0.0, acceleration, default)
         self.limits: list[tuple[float, float]] = np.transpose([speed, acceleration]).tolist()
         self.bandwidth = settings.target_bandwidth

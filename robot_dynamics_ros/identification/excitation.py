@@ -100,7 +100,7 @@ class ExcitationProblem:
         self.base: BaseParameters = structural_base(self.unknowns)
         self.scale = np.ones(len(self.base))
         self.middle, self.half = tree.middle, tree.sampled_range[1] - tree.middle
-        self.fastest = bounds.velocity * tree.speeds(bounds.speed)
+        self.fastest = bounds.velocity * tree.velocity_limits(bounds.speed)
         self.strongest = bounds.effort * tree.effort_limit
         l = np.arange(1, harmonics + 1)
         self.rest = _null_space(l), _null_space(l**2)

@@ -289,4 +289,4 @@ def _standstill(run: Recording, period: float, tree: Robot, preparation: Prepara
     gain = float(np.linalg.norm(low_pass(preparation.cutoff, 1.0 / period).taps))
     noise = gain * white_noise(longest_piece(run, period).velocity)
     peak = np.abs(run.velocity).max(axis=0)
-    return np.maximum(_CREEP * tree.speeds(), np.maximum(_SLOW * peak, _SURE * noise))
+    return np.maximum(_CREEP * tree.velocity_limits(), np.maximum(_SLOW * peak, _SURE * noise))

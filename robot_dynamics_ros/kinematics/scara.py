@@ -72,8 +72,8 @@ class ScaraGeometry:
         height, L1, L2 = lengths(tree, (0, 2), (1, 0), (2, 0))
         origins = [[0, 0, height], [L1, 0, 0], [L2, 0, 0], [0, 0, 0]]
         down, up = np.diag([1.0, -1.0, -1.0]), np.eye(3)
-        slides, arm = (False, False, True, False), 'SCARA R R P R'
-        require_frames(tree, tool, arm, origins, [up, up, down, up], slides, np.zeros(3))
+        prismatic, arm = (False, False, True, False), 'SCARA R R P R'
+        require_frames(tree, tool, arm, origins, [up, up, down, up], prismatic, np.zeros(3))
         lower, upper = tree.reference_lower.tolist(), tree.reference_upper.tolist()
         return cls(L1, L2, height, tuple(lower), tuple(upper))
 

@@ -98,7 +98,7 @@ def require_frames(
     arm: str,
     origins: Any,
     rotations: Any,
-    slides: tuple[bool, ...],
+    prismatic: tuple[bool, ...],
     tool_origin: Array | None = None,
 ) -> None:
     """Check that a robot has the frames of a given four-joint arm.
@@ -109,14 +109,14 @@ def require_frames(
         arm: Name of the arm for the error message.
         origins: Joint origins in the parent link, shape (4, 3), m.
         rotations: Joint frame rotations in the parent link, shape (4, 3, 3).
-        slides: Whether each joint is prismatic.
+        prismatic: Whether each joint is prismatic.
         tool_origin: Origin of the tool in the last link, shape (3,), m; any if None.
 
     Raises:
         ModelError: The robot has different frames.
     """
     if not (
-        tree.joint_is_prismatic == slides
+        tree.joint_is_prismatic == prismatic
         and tree.parent == (-1, 0, 1, 2)
         and tool.body == 3
         and np.allclose(tree.p_PJ, origins)

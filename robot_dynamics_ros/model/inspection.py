@@ -140,12 +140,12 @@ def _joint_warnings(joint: Joint, limits: JointLimits, driven: bool) -> Iterator
             culprit, f'the axis has length {length:.6g}', 'it is scaled to 1; write it so'
         )
     largest = max(abs(limits.lower), abs(limits.upper))
-    slides = joint.kind == 'prismatic'
-    reach = largest / (1.0 if slides else FULL_TURN)
-    far = reach > (FARTHEST if slides else MOST_TURNS) and _is_unusual(largest, 0.0)
+    prismatic = joint.kind == 'prismatic'
+    reach = largest / (1.0 if prismatic else FULL_TURN)
+    far = reach > (FARTHEST if prismatic else MOST_TURNS) and _is_unusual(largest, 0.0)
     if joint.kind != 'continuous' and math.isfinite(reach) and far:
-        unit, other = ('m', 'mm') if slides else ('rad', 'degrees')
-        verb = 'moves' if slides else 'turns'
+        unit, other = ('m', 'mm') if prismatic else ('rad', 'degrees')
+        verb = 'moves' if prismatic else 'turns'
         problem = f'{verb} as far as {largest:g} {unit}'
         yield warning(culprit, problem, f'limits are in {unit}; is it in {other}?', 'far limits')
     if math.hypot(*joint.origin.xyz) > FARTHEST:
@@ -157,8 +157,8 @@ def _joint_warnings(joint: Joint, limits: JointLimits, driven: bool) -> Iterator
         zero = joint.limit is not None and joint.limit.velocity == 0.0
         problem = 'velocity limit is 0' if zero else 'has no velocity limit'
         yield warning(culprit, problem, 'it is taken as unlimited; give <limit velocity> > 0')
-    elif _is_unusual(limits.velocity, FASTEST_SLIDE if slides else FASTEST_TURN):
-        unit, other = ('m/s', 'mm/s') if slides else ('rad/s', 'degrees per second')
+    elif _is_unusual(limits.velocity, FASTEST_SLIDE if prismatic else FASTEST_TURN):
+        unit, other = ('m/s', 'mm/s') if prismatic else ('rad/s', 'degrees per second')
         problem = f'velocity limit is {limits.velocity:g} {unit}'
         yield warning(culprit, problem, f'it is in {unit}; is it in {other}?', 'fast')
     if driven:

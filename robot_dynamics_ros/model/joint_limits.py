@@ -44,8 +44,8 @@ class LimitedTree(BodyTree):
         """
         found = ~np.array(self.joint_is_prismatic)
         found &= np.isinf(self.position_lower) & np.isinf(self.position_upper)
-        rate, slides = self.dependence.rate, np.array(self.prismatic)[:, np.newaxis]
-        return found & ~((rate != 0.0) & (slides | (rate % 1.0 != 0.0))).any(axis=0)
+        rate, prismatic = self.dependence.rate, np.array(self.prismatic)[:, np.newaxis]
+        return found & ~((rate != 0.0) & (prismatic | (rate % 1.0 != 0.0))).any(axis=0)
 
     def nearest_turn(self, q: Array, near: Array) -> Array:
         """Return positions with continuous joints turned by whole turns to be nearest to others.
@@ -109,6 +109,6 @@ class LimitedTree(BodyTree):
     def _limited(self) -> Array:
         return np.isfinite(self.position_lower) & np.isfinite(self.position_upper)
 
-    def speeds(self, usual: float = 1.0) -> Array:
-        """Return the velocity limits, shape (n,), rad/s or m/s; ``usual`` where there is none."""
-        return np.where(np.isfinite(self.velocity_limit), self.velocity_limit, usual)
+    def velocity_limits(self, default: float = 1.0) -> Array:
+        """Return velocity limits, shape (n,), rad/s or m/s; ``default`` where there is none."""
+        return np.where(np.isfinite(self.velocity_limit), self.velocity_limit, default)

@@ -125,7 +125,7 @@ def point_settings(
     """
     held = np.clip(q, tree.reference_lower, tree.reference_upper).tolist()
     end = [goal.get(name, x) for name, x in zip(tree.joint_names, held, strict=True)]
-    seconds = PEAK_VELOCITY * np.abs(np.array(end) - q) / tree.speeds(_DEFAULT_SPEED)
+    seconds = PEAK_VELOCITY * np.abs(np.array(end) - q) / tree.velocity_limits(_DEFAULT_SPEED)
     duration = max(float(seconds.max()), share * _SHORTEST_S)
     return {'kind': 'point', 'goal': end, 'duration_s': duration, 'speed_scale': share}
 

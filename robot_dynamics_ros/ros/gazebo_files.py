@@ -104,7 +104,9 @@ def bridge_text(entries: Sequence[Entry]) -> str:
 def ros2_control_text(tree: Robot) -> str:
     """Return the parameters of the controllers that gz_ros2_control runs, as YAML text."""
     sliders = (
-        n for n, slides in zip(tree.joint_names, tree.joint_is_prismatic, strict=True) if slides
+        n
+        for n, prismatic in zip(tree.joint_names, tree.joint_is_prismatic, strict=True)
+        if prismatic
     )
     return _ROS2_CONTROL.format(
         model=model_name(tree),

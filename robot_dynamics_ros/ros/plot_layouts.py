@@ -47,7 +47,7 @@ class _LayoutPlot(NamedTuple):
 def _tabs(tree: Robot, rows: Sequence[str]) -> dict[str, list[_LayoutPlot]]:
     """Return the plots of each tab."""
     joints = tree.joint_names
-    units = ['N' if slides else 'N m' for slides in tree.joint_is_prismatic]
+    units = ['N' if prismatic else 'N m' for prismatic in tree.joint_is_prismatic]
 
     def entries(topic: str, field: str, names: Sequence[str]) -> list[_LayoutCurve]:
         return [_LayoutCurve(topic, field, name, k) for k, name in enumerate(names)]

@@ -98,15 +98,15 @@ def name_constants(tree: RobotTree) -> NamedRobot:
     ]
     numbers = range(1, tree.n + 1)
     coordinates, speeds = [f'q{i}' for i in numbers], [f'v{i}' for i in numbers]
-    slides = [name for name, slide in zip(coordinates, tree.prismatic, strict=True) if slide]
-    angles = [name for name in (*coordinates, *parameters) if name not in (*slides, *named)]
+    prismatic = [name for name, slide in zip(coordinates, tree.prismatic, strict=True) if slide]
+    angles = [name for name in (*coordinates, *parameters) if name not in (*prismatic, *named)]
     return NamedRobot(
         tree.with_changes(R_PJ=np.array(R_PJ), **constants),
         np.array([trace.symbol(name) for name in coordinates], dtype=object),
         np.array([trace.symbol(name) for name in speeds], dtype=object),
         tuple(parameters.values()),
         tuple(angles),
-        (*named, *slides, *speeds),
+        (*named, *prismatic, *speeds),
     )
 
 

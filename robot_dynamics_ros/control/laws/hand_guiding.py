@@ -106,7 +106,7 @@ class HandGuiding(GravityLaw):
         tree, program = self.tree, self.parameters['guiding_program']
         self._surfaces = surfaces_of(tree, program) if program else None
         self._links = 1.0 / np.diag(np.linalg.inv(inertia_matrix(tree, tree.middle)))
-        speed = tree.speeds(_UNLIMITED)
+        speed = tree.velocity_limits(_UNLIMITED)
         self._inertia = np.maximum(self._links, ROTOR_TIME_S * tree.effort_limit / speed)
         self._friction, n = DriveFriction(tree), tree.n
         self._joints, (self._damping, self._walls) = np.zeros(6 * n), np.zeros((2, n))
@@ -147,7 +147,7 @@ class HandGuiding(GravityLaw):
         for i in np.flatnonzero(damping * stiffness):
             stiffness[i] *= self._bearable_part(stiffness[i], damping[i], int(i), sampling)
         self._reduced = (damping < wanted[0]) | (stiffness < (1 - 1e-9) * frequency * wanted[2])
-        speed = parameters['guiding_speed_share'] * tree.speeds(_UNLIMITED)
+        speed = parameters['guiding_speed_share'] * tree.velocity_limits(_UNLIMITED)
         room = _WIDEST * (tree.position_upper - tree.position_lower)
         stops = np.sqrt(self._links / np.where(stiffness > 0.0, stiffness, np.inf))
         stops = np.maximum(stops, 1.0 / frequency if frequency else 0.0)

@@ -369,7 +369,7 @@ class LeadIn:
             goal = _above_contacts(program, starting_configuration(program))
         except ProgramError:
             return None
-        return cls(goal, share * program.tree.speeds())
+        return cls(goal, share * program.tree.velocity_limits())
 
     def begin(self, q: Array, v: Array) -> None:
         """Start the motion at a state, each of shape (n,)."""

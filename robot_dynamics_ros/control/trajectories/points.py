@@ -183,7 +183,7 @@ def add_waypoint(path: str, tree: Robot, position: Array, share: float) -> int:
         JointWaypoints(knots, joint_names=joints)
     time = 0.0
     if knots:
-        way = np.abs(position - np.asarray(knots[-1].position)) / (share * tree.speeds())
+        way = np.abs(position - np.asarray(knots[-1].position)) / (share * tree.velocity_limits())
         time = knots[-1].time + max(_MIN_DURATION_S, PEAK_VELOCITY * float(way.max()))
     still = np.zeros(tree.n)
     points = [_point(k.time, k.position, k.velocity, k.acceleration) for k in knots]

@@ -76,7 +76,7 @@ class ReferenceGenerator:
         self.measured: Array | None = None
         self.start_tolerance, self.moving_end, self.integrates = 0.0, False, False
         self.speed_limit: Callable[[Trajectory, bool], SpeedLimit | None] = lambda *_: None
-        self._fastest = tree.speeds()
+        self._fastest = tree.velocity_limits()
 
     def set_sampler(self, sampler: ReferenceSampler) -> None:
         """Set the sampler of trajectories."""

@@ -86,11 +86,11 @@ class Arm {
 
   poses(q) {
     const poses = [];
-    this.bodies.forEach(({parent, R, p, axis, slides}, i) => {
+    this.bodies.forEach(({parent, R, p, axis, prismatic}, i) => {
       const from = parent < 0 ? BASE : poses[parent];
-      const away = slides ? turned(R, axis.map((x) => x * q[i])) : [0, 0, 0];
+      const away = prismatic ? turned(R, axis.map((x) => x * q[i])) : [0, 0, 0];
       const at = turned(from.R, p.map((x, j) => x + away[j]));
-      const joint = slides ? R : times(R, rotation(axis, q[i]));
+      const joint = prismatic ? R : times(R, rotation(axis, q[i]));
       poses.push({R: times(from.R, joint), p: from.p.map((x, j) => x + at[j])});
     });
     return poses;

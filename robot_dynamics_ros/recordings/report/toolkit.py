@@ -159,7 +159,7 @@ def _bodies(tree: Robot) -> list[dict[str, Any]]:
             'R': _rounded(tree.R_PJ[i]),
             'p': _rounded(tree.p_PJ[i]),
             'axis': _rounded(tree.axis[i]),
-            'slides': bool(tree.prismatic[i]),
+            'prismatic': bool(tree.prismatic[i]),
         }
         for i in range(tree.bodies)
     ]
