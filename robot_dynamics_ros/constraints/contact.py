@@ -46,7 +46,7 @@ from robot_dynamics_ros.errors import ProgramError, known_name
 from robot_dynamics_ros.yaml_reader import Section, not_negative, positive
 
 #: Responses to a lost contact.
-LOST = ('retract', 'approach')
+ON_CONTACT_LOSS = ('retract', 'approach')
 _ACCELERATION = 0.5  # acceleration limit of the reference speed along the normal, m/s^2
 #: A speed below this fraction of the reference for this time means contact.
 _STALL_RATIO, _STALL_S = 0.3, 0.05
@@ -67,22 +67,23 @@ class Contact(NamedTuple):
         stiffness: k, estimated surface stiffness, N/m; determines the correction of the force.
         speed: Touch-down speed, m/s.
         clearance: Distance above the expected surface within which ``speed`` applies, m.
-        most: Maximum force of the drives, N.
+        max_force: Maximum force of the drives, N.
         threshold: Measured force above which contact is detected, N.
         depth: Distance below the expected surface at which the approach is aborted, m.
         ramp: Ramp-up time of the force, s.
-        lost: One of ``LOST``: retract to the clearance and stay there, or approach again.
+        on_contact_loss: One of ``ON_CONTACT_LOSS``: retract to the clearance and stay there, or
+        approach again.
     """
 
     force: float
     stiffness: float = 1e4
     speed: float = 0.02
     clearance: float = 0.005
-    most: float = math.inf
+    max_force: float = math.inf
     threshold: float = 0.0
     depth: float = 0.03
     ramp: float = 0.3
-    lost: str = 'retract'
+    on_contact_loss: str = 'retract'
 
 
 def contact_loop(stiffness: float, mass: float, damping: float) -> FeedbackLoop:
@@ -131,13 +132,15 @@ def read_contact(place: str, value: Any) -> Contact:
     section = Section(place, value)
     force = section.take('force', positive)
     limits = section.take('limits', Section, Section('limits', {}))
-    most = limits.take('force', positive, 2.0 * force)
+    max_force = limits.take('force', positive, 2.0 * force)
     limits.close()
     contact = section.build(
-        partial(Contact, force, most=most, threshold=max(0.05 * force, 0.5)), {}, _OPTIONAL
+        partial(Contact, force, max_force=max_force, threshold=max(0.05 * force, 0.5)),
+        {},
+        _OPTIONAL,
     )
     section.close()
-    if contact.most < force:
+    if contact.max_force < force:
         raise ProgramError(f'{place}, limits, force', f'is {most:g}', f'the force is {force:g}')
     return contact
 
@@ -145,7 +148,9 @@ def read_contact(place: str, value: Any) -> Contact:
 _OPTIONAL = {
     **dict.fromkeys(('stiffness', 'speed', 'threshold', 'depth', 'ramp'), positive),
     'clearance': not_negative,
-    'lost': lambda _, value: known_name('response to a lost contact', value, LOST),
+    'on_contact_loss': lambda _, value: known_name(
+        'response to a lost contact', value, ON_CONTACT_LOSS
+    ),
 }
 
 
@@ -232,7 +237,7 @@ class ContactControl:
         error = reference - measured if sensed else 0.0
         if self._press_s > 2.0 * contact.ramp:  # do not integrate the lag of a soft surface
             self._integral += self.gain * h * error
-        self._integral = max(-reference, min(contact.most - reference, self._integral))
+        self._integral = max(-reference, min(contact.max_force - reference, self._integral))
         self.force = self._fading + reference + self._integral
         self.wish = -error / _FORCE_PER_SPEED
         # The contact is lost if there is no force or, without a sensor, if the tool falls.
@@ -243,7 +248,7 @@ class ContactControl:
 
     def _handle_loss(self, f: float) -> None:
         self._fading = self.force
-        if self.contact.lost == 'retract':
+        if self.contact.on_contact_loss == 'retract':
             self._start_retraction(f)
             return
         self.phase, self._moved = ContactPhase.APPROACHING, False

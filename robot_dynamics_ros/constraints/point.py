@@ -269,7 +269,7 @@ class RoundSurface(Constraint):
     Validity: away from the centre or axis; there, the Jacobian is zero.
     """
 
-    across: ClassVar[tuple[int, ...]]
+    perpendicular: ClassVar[tuple[int, ...]]
 
     def __init__(
         self,
@@ -290,9 +290,9 @@ class RoundSurface(Constraint):
         """Return distance minus radius, m; positive outside."""
         radius, origin, angle = inputs
         offset = motion.point(self.frame, self.point) - origin
-        if len(self.across) < 3:
+        if len(self.perpendicular) < 3:
             axes = self.surface.axes(motion, angle)
-            offset = stack([dot(axes[i], offset) for i in self.across])
+            offset = stack([dot(axes[i], offset) for i in self.perpendicular])
         return norm(offset) - radius
 
 
@@ -300,11 +300,11 @@ class Sphere(RoundSurface):
     r"""A point on a sphere: :math:`f = |p - o(t)| - r(t)`, m."""
 
     kind: ClassVar[str] = 'sphere'
-    across: ClassVar[tuple[int, ...]] = (0, 1, 2)
+    perpendicular: ClassVar[tuple[int, ...]] = (0, 1, 2)
 
 
 class Cylinder(RoundSurface):
     r"""A point on a cylinder: :math:`f = |(E - kk^T)(p - o(t))| - r(t)`, m."""
 
     kind: ClassVar[str] = 'cylinder'
-    across: ClassVar[tuple[int, ...]] = (0, 1)
+    perpendicular: ClassVar[tuple[int, ...]] = (0, 1)

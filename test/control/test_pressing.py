@@ -242,7 +242,7 @@ WRONG = {
     'limit': ({'force': 5.0, 'limits': {'force': 4.0}}, 'the force is 5'),
     'key': ({'force': 5.0, 'colour': 'red'}, 'colour'),
     'missing': ({'speed': 0.1}, 'force'),
-    'lost': ({'force': 5.0, 'lost': 'panic'}, 'retract'),
+    'on_contact_loss': ({'force': 5.0, 'on_contact_loss': 'panic'}, 'retract'),
 }
 
 
