@@ -19,7 +19,7 @@ from robot_dynamics_ros.constraints.signals import Constant, Signal
 from robot_dynamics_ros.errors import ParameterError, ShapeError
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.kinematics import Motion
-from robot_dynamics_ros.spatial.jet import Jet, cos_sin, stack, timed
+from robot_dynamics_ros.spatial.jet import Jet, cos_sin, stack, time_jet
 from robot_dynamics_ros.spatial.scalar import Array, Scalar, cos, cross_matrix, sin
 from robot_dynamics_ros.spatial.validation import unit
 
@@ -101,7 +101,7 @@ class Constraint(ABC):
         for label, value in (('q', q), ('v', v)):
             if np.shape(value) != (n,):
                 raise ShapeError(label, np.shape(value), (n,))
-        jets = [timed(*signal.at(t), n) for signal in self.signals]
+        jets = [time_jet(*signal.at(t), n) for signal in self.signals]
         f = self.residual(Motion(self.tree, np.asarray(q), np.asarray(v)), jets)
         return Evaluation(f.value, f.rate, f.J, f.bias)
 

@@ -141,7 +141,9 @@ def read_contact(place: str, value: Any) -> Contact:
     )
     section.close()
     if contact.max_force < force:
-        raise ProgramError(f'{place}, limits, force', f'is {most:g}', f'the force is {force:g}')
+        raise ProgramError(
+            f'{place}, limits, force', f'is {max_force:g}', f'the force is {force:g}'
+        )
     return contact
 
 

@@ -19,10 +19,10 @@ from robot_dynamics_ros.constraints.feasibility import check_feasibility
 from robot_dynamics_ros.constraints.program import NullSpaceTask, Program, Start
 from robot_dynamics_ros.constraints.registry import (
     constraint_gains,
-    each,
     make_constraint,
     matrix_gains,
     pair,
+    per_row,
     require_stabilizing,
 )
 from robot_dynamics_ros.description.shipped import share_directory
@@ -165,7 +165,7 @@ def _constraint(place: str, value: Any, tree: Robot) -> _Part:
     with located_errors(section.place):
         constraint = make_constraint(kind, tree, name, section)
     m = constraint.m
-    weights = section.take('weight', each(read.positive, m), np.ones(m))
+    weights = section.take('weight', per_row(read.positive, m), np.ones(m))
     G0, G1 = constraint_gains(section, m)
     mechanical = section.take('mechanical', read.switch, False)
     contact = section.optional('contact', read_contact)
@@ -225,7 +225,7 @@ def _null_space(place: str, value: Any, tree: Robot) -> NullSpaceTask:
 
 def _per_joint(tree: Robot, check: Callable[[str, Any], float]) -> Callable[[str, Any], Array]:
     """Return a reader for one number for all joints, a list, or a mapping from joint names."""
-    read_list = each(check, tree.n, 'joint')
+    read_list = per_row(check, tree.n, 'joint')
 
     def reader(place: str, value: Any) -> Array:
         if not isinstance(value, dict):

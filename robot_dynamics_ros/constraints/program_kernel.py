@@ -18,7 +18,7 @@ from robot_dynamics_ros.constraints.damped_inverse import TaskInverse
 from robot_dynamics_ros.constraints.program import Program
 from robot_dynamics_ros.constraints.stabilization import commanded_acceleration, task_acceleration
 from robot_dynamics_ros.model.kinematics import Motion
-from robot_dynamics_ros.spatial.jet import Jet, timed
+from robot_dynamics_ros.spatial.jet import Jet, time_jet
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.kernel import compile_function
 
@@ -226,7 +226,7 @@ def _jets(program: Program, numbers: Array) -> list[Jet]:
     jets, first = [], 0
     for signal in program.stack.signals:
         last = first + signal.count
-        jets.append(timed(*signal.sample(list(numbers[first:last])), program.n))
+        jets.append(time_jet(*signal.sample(list(numbers[first:last])), program.n))
         first = last
     return jets
 

@@ -155,8 +155,8 @@ def constraint_gains(section: Section, m: int) -> tuple[Array, Array]:
     """
     if 'G0' in section or 'G1' in section:
         return section.build(pair, matrix_gains(m))
-    frequency = section.take('natural_frequency', each(read.positive, m), np.full(m, 10.0))
-    ratio = section.take('damping_ratio', each(read.positive, m), np.ones(m))
+    frequency = section.take('natural_frequency', per_row(read.positive, m), np.full(m, 10.0))
+    ratio = section.take('damping_ratio', per_row(read.positive, m), np.ones(m))
     return gains_from_frequency(frequency, ratio)
 
 
@@ -171,7 +171,7 @@ def pair(*values: Any) -> Any:
     return values
 
 
-def each(
+def per_row(
     check: Callable[[str, Any], float], size: int, of: str = 'row'
 ) -> Callable[[str, Any], Array]:
     """Return a reader for one number for all rows (or joints), or one number for each."""

@@ -13,7 +13,7 @@ import numpy as np
 
 from robot_dynamics_ros.model.body_tree import BodyFrame
 from robot_dynamics_ros.model.robot_tree import Robot
-from robot_dynamics_ros.spatial.jet import Jet, timed
+from robot_dynamics_ros.spatial.jet import Jet, time_jet
 from robot_dynamics_ros.spatial.scalar import Array, common_dtype, cross, identity, zeros
 
 
@@ -216,4 +216,4 @@ class Motion:
         """Return a constant as a jet."""
         constant = np.asarray(value, dtype=float)
         still = np.zeros(len(constant))
-        return timed(constant, still, still, self.n)
+        return time_jet(constant, still, still, self.n)

@@ -31,7 +31,7 @@ from robot_dynamics_ros.errors import MechanismError, SingularityError
 from robot_dynamics_ros.model.dependence import Affine
 from robot_dynamics_ros.model.kinematics import Motion, frame_pose
 from robot_dynamics_ros.model.robot_tree import RobotTree
-from robot_dynamics_ros.spatial.jet import Jet, dot, stack, timed
+from robot_dynamics_ros.spatial.jet import Jet, dot, stack, time_jet
 from robot_dynamics_ros.spatial.scalar import Array, cross_matrix
 
 AXES = 'xyz'
@@ -206,7 +206,7 @@ class LoopEquations:
         none, G = np.zeros(0), self.mimic.rate
         q, v = self.mimic.positions(q), G @ v
         parts = [loop_motion(self.tree, loop, q, v) for loop in self.loops]
-        jet = stack([timed(none, none, none, self.tree.n), *parts])
+        jet = stack([time_jet(none, none, none, self.tree.n), *parts])
         return replace(jet, J=jet.J @ G)
 
     def scaled(self, q: Array) -> tuple[Array, Array]:

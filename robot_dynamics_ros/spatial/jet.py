@@ -55,30 +55,30 @@ class Jet:
     # Makes numpy defer `matrix @ jet` and `number * jet` to the jet.
     __array_ufunc__ = None
 
-    def each(self, part: Callable[..., Array], *others: Jet) -> Jet:
+    def map(self, part: Callable[..., Array], *others: Jet) -> Jet:
         """Return the jet of a constant linear function of x, or of x and others."""
         rows = ((jet.value, jet.rate, jet.J, jet.bias) for jet in (self, *others))
         return Jet(*map(part, *rows))
 
     def __add__(self, other: Jet) -> Jet:
-        return self.each(add, other)
+        return self.map(add, other)
 
     def __sub__(self, other: Jet) -> Jet:
         return self + (-1) * other
 
     def __rmul__(self, factor: Scalar) -> Jet:
         """Return the jet times a constant number."""
-        return self.each(lambda x: factor * x)
+        return self.map(lambda x: factor * x)
 
     def __rmatmul__(self, matrix: Array) -> Jet:
         """Return a constant matrix times the jet."""
-        return self.each(lambda x: matrix @ x)
+        return self.map(lambda x: matrix @ x)
 
     def __getitem__(self, rows: slice | list[int]) -> Jet:
-        return self.each(lambda x: x[rows])
+        return self.map(lambda x: x[rows])
 
 
-def timed(value: Any, rate: Any, acceleration: Any, n: int) -> Jet:
+def time_jet(value: Any, rate: Any, acceleration: Any, n: int) -> Jet:
     """Return the jet of a function of time, independent of the joints.
 
     Args:
@@ -93,13 +93,13 @@ def timed(value: Any, rate: Any, acceleration: Any, n: int) -> Jet:
 
 def shifted(jet: Jet, offset: Array) -> Jet:
     """Return a jet plus a constant, shape (k,)."""
-    return jet + timed(offset, 0 * offset, 0 * offset, jet.J.shape[1])
+    return jet + time_jet(offset, 0 * offset, 0 * offset, jet.J.shape[1])
 
 
 def stack(jets: Sequence[Jet]) -> Jet:
     """Return the jets stacked vertically."""
     first, *others = jets
-    return first.each(lambda *rows: np.concatenate(rows), *others)
+    return first.map(lambda *rows: np.concatenate(rows), *others)
 
 
 def dot(a: Jet, b: Jet) -> Jet:

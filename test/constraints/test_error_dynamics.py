@@ -22,7 +22,7 @@ from robot_dynamics_ros.constraints.registry import make_constraint
 from robot_dynamics_ros.constraints.signals import Signal
 from robot_dynamics_ros.control.laws.registry import make_law
 from robot_dynamics_ros.control.trajectories.trajectory import Reference
-from robot_dynamics_ros.spatial.jet import stack, timed
+from robot_dynamics_ros.spatial.jet import stack, time_jet
 
 # The requirement; the integrator's error is about 1e-11 of 0.1 m.
 TOLERANCE = 1e-9
@@ -267,7 +267,7 @@ class SeesPath(Constraint):
         there = Motion(self.tree, path.value, path.rate)
 
         def target(x):
-            return timed(x.value, x.rate, x.J @ path.bias + x.bias, self.tree.n)
+            return time_jet(x.value, x.rate, x.J @ path.bias + x.bias, self.tree.n)
 
         point = motion.point('link4') - target(there.point('link4'))
         axis = motion.axis('link4', [0.6, 0.8, 0.0])

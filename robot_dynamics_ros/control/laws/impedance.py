@@ -61,7 +61,7 @@ from robot_dynamics_ros.dynamics.sampled_loop import (
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.kinematics import Motion
 from robot_dynamics_ros.parameters import Parameter, spread
-from robot_dynamics_ros.spatial.jet import Jet, dot, rotation_error, stack, timed
+from robot_dynamics_ros.spatial.jet import Jet, dot, rotation_error, stack, time_jet
 from robot_dynamics_ros.spatial.linear_algebra import (
     cholesky,
     singular_value_decomposition,
@@ -366,7 +366,7 @@ def _error(tree: Robot, frame: str, q: Array, v: Array, q_r: Array, v_r: Array) 
     """Return the deviation of joints or frame from the reference, in the reference's axes."""
     motion = Motion(tree, q, v)
     if not frame:
-        return motion.joints(np.eye(tree.n)) - timed(q_r, v_r, np.zeros(tree.n), tree.n)
+        return motion.joints(np.eye(tree.n)) - time_jet(q_r, v_r, np.zeros(tree.n), tree.n)
     target = Motion(tree, q_r, v_r)
     offset = motion.point(frame) - _as_input(target.point(frame))
     x_r, y_r, z_r = (_as_input(target.axis(frame, axis)) for axis in _AXES)
@@ -377,4 +377,4 @@ def _error(tree: Robot, frame: str, q: Array, v: Array, q_r: Array, v_r: Array) 
 
 def _as_input(jet: Jet) -> Jet:
     """Return a quantity of the reference as a given function of time, independent of q."""
-    return timed(jet.value, jet.rate, np.zeros(len(jet.value)), len(jet.J[0]))
+    return time_jet(jet.value, jet.rate, np.zeros(len(jet.value)), len(jet.J[0]))
