@@ -192,7 +192,7 @@ class ScrewGeometry:
         Source: (1.14) to (1.16); range by erratum Z8, superscripts by Z6.
         """
         self._check(k, *indices, *([i] if i != -1 else []))
-        if not self._carries(i, k) or not all(self._between(i, t, k) for t in indices):
+        if not self._supports(i, k) or not all(self._between(i, t, k) for t in indices):
             return zeros(6, self.dtype)
         column = self.l[k, i] if i >= 0 else self.l0[k]
         for t in sorted(indices):
@@ -463,12 +463,12 @@ class ScrewGeometry:
             total[p] = total[p] + self.L[c] @ total[c]
         return total
 
-    def _carries(self, i: int, k: int) -> bool:
+    def _supports(self, i: int, k: int) -> bool:
         return i == -1 or bool(self.supports[i, k])
 
     def _between(self, i: int, t: int, k: int) -> bool:
         """Return whether i < t <= k on the path from i to k."""
-        return t != i and self._carries(i, t) and bool(self.supports[t, k])
+        return t != i and self._supports(i, t) and bool(self.supports[t, k])
 
     def _check(self, *joints: int) -> None:
         known = range(self.n)

@@ -31,7 +31,12 @@ from robot_dynamics_ros.symbolic.c_function import (
     require_identifier,
     self_test,
 )
-from robot_dynamics_ros.symbolic.outputs import Output, Subject, known_output, trace_output
+from robot_dynamics_ros.symbolic.outputs import (
+    KernelSpecification,
+    Output,
+    known_output,
+    trace_output,
+)
 
 #: Default outputs of a robot and of each frame.
 DEFAULT_OUTPUTS = ('inverse_dynamics', 'gravity_forces', 'bias_forces', 'mass_matrix')
@@ -94,10 +99,10 @@ def c_source(
     """
     own = identifiers([robot.name])[robot.name]
     prefix = require_identifier('name', own if name is None else name)
-    subject = Subject(robot, formulation, '')
-    if subject.formulation.numbers_only:
+    specification = KernelSpecification(robot, formulation, '')
+    if specification.formulation.numbers_only:
         raise ParameterError('formulation', formulation, 'it computes on numbers only')
-    if subject.tree.mass.dtype == object:
+    if specification.tree.mass.dtype == object:
         raise ParameterError('robot', robot.name, 'C source needs numeric constants, not symbols')
     c_functions = [*robot_functions(robot, outputs, frames, formulation), *functions]
     names = [function.name for function in c_functions]
@@ -105,7 +110,7 @@ def c_source(
         require_identifier('function', function)
         if names.count(function) > 1:
             raise ParameterError('outputs', function, 'is duplicated; names must differ')
-    arguments = (_comment(subject), prefix, subject.n, c_functions)
+    arguments = (_comment(specification), prefix, specification.n, c_functions)
     build = {'name': prefix, 'NAME': prefix.upper()}
     return {
         f'{prefix}.h': _header(*arguments),
@@ -138,33 +143,38 @@ def robot_functions(
         if kind.of_frame and not frames:
             raise ParameterError('outputs', output, 'needs a frame; name one or more in frames')
         for frame in frames if kind.of_frame else ('',):
-            subject = Subject(robot, formulation, frame)
-            functions.append(_function(output, kind, subject, words.get(frame, '')))
+            specification = KernelSpecification(robot, formulation, frame)
+            functions.append(_function(output, kind, specification, words.get(frame, '')))
     return functions
 
 
-def _function(output: str, kind: Output, subject: Subject, word: str) -> CFunction:
+def _function(
+    output: str, kind: Output, specification: KernelSpecification, word: str
+) -> CFunction:
     name, meaning = output, kind.meaning
     if kind.of_frame:
-        subject.tree.frame(subject.frame_name)
+        specification.tree.frame(specification.frame_name)
         name = output.replace('frame', word)
-        meaning += f'; of link {subject.frame_name}'
-    code = trace_output(output, subject)
+        meaning += f'; of link {specification.frame_name}'
+    code = trace_output(output, specification)
     return CFunction(
         code._replace(arguments=code.arguments._replace(name=name)),
         meaning,
         _ARGUMENTS,
-        partial(kind.compute, subject),
-        partial(_draw, subject, kind.inputs),
+        partial(kind.compute, specification),
+        partial(_draw, specification, kind.inputs),
     )
 
 
-def _draw(subject: Subject, inputs: Sequence[str], rng: np.random.Generator) -> list[Array]:
+def _draw(
+    specification: KernelSpecification, inputs: Sequence[str], rng: np.random.Generator
+) -> list[Array]:
     """Return random inputs: positions within the sampled range, others normally distributed."""
-    at = list(subject.mechanism.equations.coordinates)
-    lower, upper = (bound[at] for bound in subject.tree.sampled_range)
+    at = list(specification.mechanism.equations.coordinates)
+    lower, upper = (bound[at] for bound in specification.tree.sampled_range)
     return [
-        rng.uniform(lower, upper) if name == 'q' else rng.normal(size=subject.n) for name in inputs
+        rng.uniform(lower, upper) if name == 'q' else rng.normal(size=specification.n)
+        for name in inputs
     ]
 
 
@@ -199,10 +209,10 @@ def _source(comment: str, prefix: str, n: int, functions: Sequence[CFunction]) -
 {defined}"""
 
 
-def _comment(subject: Subject) -> str:
+def _comment(specification: KernelSpecification) -> str:
     """Return the header comment: robot, version, joints, digests, source of the equations."""
-    tree, names = subject.tree, subject.tree.joint_names
-    model = subject.formulation
+    tree, names = specification.tree, specification.tree.joint_names
+    model = specification.formulation
     module = inspect.getmodule(type(model.open if type(model) is Reduced else model))
     doc = inspect.cleandoc((module and module.__doc__) or '')
     source = re.sub(r':math:`([^`]*)`', r'\1', doc[doc.find('Source:') :]).splitlines()
@@ -213,13 +223,13 @@ def _comment(subject: Subject) -> str:
         'Order of the elements of all arrays:',
         *(
             f'  {k}  {names[i]}: {_KINDS[tree.joint_is_prismatic[i]]}'
-            for k, i in enumerate(subject.mechanism.equations.coordinates)
+            for k, i in enumerate(specification.mechanism.equations.coordinates)
         ),
         f'Gravity {gravity} m/s^2 in the base. Friction and drive inertia: in control laws only.',
         f'Description, sha256: {hashlib.sha256(tree.xml.encode()).hexdigest()}',
-        f'Constants, sha256:   {subject.digest().hex()}',
+        f'Constants, sha256:   {specification.digest().hex()}',
         '',
-        f'Formulation {subject.formulation_name}.',
+        f'Formulation {specification.formulation_name}.',
         *source,
         '',
         'Reentrant; no allocation. Results may share memory with inputs. A NaN propagates to all',

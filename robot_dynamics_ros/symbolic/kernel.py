@@ -21,7 +21,7 @@ from robot_dynamics_ros.disk_cache import cached, new_digest, store
 from robot_dynamics_ros.errors import ParameterError, known_name
 from robot_dynamics_ros.model import Mechanism, Robot
 from robot_dynamics_ros.spatial.scalar import Array
-from robot_dynamics_ros.symbolic.outputs import Subject, known_output, trace_output
+from robot_dynamics_ros.symbolic.outputs import KernelSpecification, known_output, trace_output
 from robot_dynamics_ros.symbolic.straight_line import (
     Arguments,
     Shape,
@@ -58,42 +58,50 @@ def source_digest() -> bytes:
     return digest.digest()
 
 
-def fingerprint(subject: Subject, outputs: Iterable[str], machine: str) -> str:
+def fingerprint(specification: KernelSpecification, outputs: Iterable[str], machine: str) -> str:
     """Return the cache key for a robot, formulation, outputs, sources and machine.
 
     Args:
-        subject: Robot, formulation and frame.
+        specification: Robot, formulation and frame.
         outputs: Names of the outputs.
         machine: Processor and compiler; empty for Python source.
     """
     digest = new_digest(source_digest())
     versions = (platform.python_version(), np.__version__)
-    names = (subject.formulation_name, *outputs, machine, *versions)
+    names = (specification.formulation_name, *outputs, machine, *versions)
     digest.update('\n'.join(names).encode())
     of_frame = any(known_output(name).of_frame for name in outputs)
-    return new_digest(digest.digest() + subject.digest(of_frame)).hexdigest()[:24]
+    return new_digest(digest.digest() + specification.digest(of_frame)).hexdigest()[:24]
 
 
-def _file_name(subject: Subject, outputs: tuple[str, ...], machine: str = '') -> str:
-    robot = re.sub(r'\W+', '_', subject.tree.name)
-    return f'{robot}-{subject.formulation_name}-{fingerprint(subject, outputs, machine)}'
+def _file_name(
+    specification: KernelSpecification, outputs: tuple[str, ...], machine: str = ''
+) -> str:
+    robot = re.sub(r'\W+', '_', specification.tree.name)
+    return (
+        f'{robot}-{specification.formulation_name}-{fingerprint(specification, outputs, machine)}'
+    )
 
 
-def _source(subject: Subject, codes: list[StraightLineCode]) -> bytes:
-    heading = f'Dynamics of robot {subject.tree.name!r}, from {subject.formulation_name}.'
+def _source(specification: KernelSpecification, codes: list[StraightLineCode]) -> bytes:
+    heading = (
+        f'Dynamics of robot {specification.tree.name!r}, from {specification.formulation_name}.'
+    )
     return module_source(codes, heading).encode()
 
 
-def generated_source(subject: Subject, outputs: tuple[str, ...]) -> str:
+def generated_source(specification: KernelSpecification, outputs: tuple[str, ...]) -> str:
     """Return the Python source of kernels; see :func:`straight_line.module_source`."""
 
     def make() -> bytes:
-        return _source(subject, [trace_output(name, subject) for name in outputs])
+        return _source(specification, [trace_output(name, specification) for name in outputs])
 
-    return cached(_file_name(subject, outputs) + '.py', make).decode()
+    return cached(_file_name(specification, outputs) + '.py', make).decode()
 
 
-def generated_machine_code(subject: Subject, outputs: tuple[str, ...]) -> MachineCode:
+def generated_machine_code(
+    specification: KernelSpecification, outputs: tuple[str, ...]
+) -> MachineCode:
     """Return the kernels for this machine; also caches their Python source.
 
     Raises:
@@ -105,12 +113,12 @@ def generated_machine_code(subject: Subject, outputs: tuple[str, ...]) -> Machin
     def make() -> bytes:
         from robot_dynamics_ros.symbolic.llvm_functions import compile_codes
 
-        _log.info('compiling %s of %s', ', '.join(outputs), subject.tree.name)
-        codes = [trace_output(name, subject) for name in outputs]
-        store(_file_name(subject, outputs) + '.py', _source(subject, codes))
+        _log.info('compiling %s of %s', ', '.join(outputs), specification.tree.name)
+        codes = [trace_output(name, specification) for name in outputs]
+        store(_file_name(specification, outputs) + '.py', _source(specification, codes))
         return compile_codes(codes)
 
-    return MachineCode(cached(_file_name(subject, outputs, machine()) + '.o', make))
+    return MachineCode(cached(_file_name(specification, outputs, machine()) + '.o', make))
 
 
 def compiled_function(code: StraightLineCode) -> MachineCode:
@@ -191,8 +199,8 @@ class FormulationBackend:
 
     kind = 'formulation'
 
-    def __init__(self, subject: Subject) -> None:
-        self._subject = subject
+    def __init__(self, specification: KernelSpecification) -> None:
+        self._subject = specification
 
     def kernel(self, expected: Arguments) -> Kernel:
         """Return the callable for one state."""
@@ -312,21 +320,21 @@ def compile_kernel(
         MechanismError: The mechanism has no closed form.
     """
     of_frame = any([known_output(name).of_frame for name in outputs])
-    subject = Subject(tree, formulation, frame)
-    if subject.tree.mass.dtype == object:
+    specification = KernelSpecification(tree, formulation, frame)
+    if specification.tree.mass.dtype == object:
         raise ParameterError('tree', tree.name, 'kernels need numeric constants, not symbols')
     if of_frame:
-        subject.tree.frame(frame)
-    arguments = {name: subject.arguments(name) for name in outputs}
-    if subject.formulation.numbers_only:
-        backend: Backend = FormulationBackend(subject)
+        specification.tree.frame(frame)
+    arguments = {name: specification.arguments(name) for name in outputs}
+    if specification.formulation.numbers_only:
+        backend: Backend = FormulationBackend(specification)
     else:
-        wanted = (subject, tuple(arguments))
+        wanted = (specification, tuple(arguments))
         backend = _fastest(
             partial(generated_machine_code, *wanted), partial(generated_source, *wanted)
         )
-    loops = subject.mechanism.equations.loops
-    return KernelSet(backend, arguments, subject.mechanism if loops else None)
+    loops = specification.mechanism.equations.loops
+    return KernelSet(backend, arguments, specification.mechanism if loops else None)
 
 
 def _regular(mechanism: Mechanism, kernel: Kernel) -> Kernel:

@@ -167,32 +167,32 @@ def _emit(
 
 
 def _define_call(module: ir.Module, code: StraightLineCode) -> None:
-    """Define ``<name>_call``; its ``self`` is a callable for unusual arguments."""
+    """Define ``<name>_call``; its ``self`` is a callable for other arguments."""
     kind = ir.FunctionType(_OBJECT, [_OBJECT, _OBJECT.as_pointer(), INTEGER])
     function = ir.Function(module, kind, f'{code.arguments.name}_call')
     fallback, arguments, count = function.args
-    misused, unusual = (function.append_basic_block(name) for name in ('misused', 'unusual'))
+    misused, slow_path = (function.append_basic_block(name) for name in ('misused', 'slow_path'))
     start = function.append_basic_block('start')
     function.blocks.insert(0, function.blocks.pop())
     builder, arity = ir.IRBuilder(start), len(code.arguments.shapes)
     _continue_if(builder, [(count, _constant(INTEGER, arity))], misused)
     objects = [builder.load(_at(builder, arguments, k)) for k in range(arity)]
-    _check_arrays(builder, code, objects, unusual)
+    _check_arrays(builder, code, objects, slow_path)
     _run(builder, code, objects)
     none = _external(module, 'python_none', _BYTE)
     increment = ir.FunctionType(ir.VoidType(), [_OBJECT])
     builder.call(_external(module, 'python_incref', increment), [none])
     builder.ret(none)
     call = _external(module, 'python_call', ir.FunctionType(_OBJECT, [_OBJECT], var_arg=True))
-    for block, passed in ((unusual, objects), (misused, [])):
+    for block, passed in ((slow_path, objects), (misused, [])):
         builder.position_at_end(block)
         builder.ret(builder.call(call, [fallback, *passed, ir.Constant(_OBJECT, None)]))
 
 
 def _check_arrays(
-    builder: ir.IRBuilder, code: StraightLineCode, objects: Sequence[ir.Value], unusual: ir.Block
+    builder: ir.IRBuilder, code: StraightLineCode, objects: Sequence[ir.Value], slow_path: ir.Block
 ) -> None:
-    """Branch to ``unusual`` unless all are plain float64 arrays of the right shape.
+    """Branch to ``slow_path`` unless all are plain float64 arrays of the right shape.
 
     Results must also be writeable. The type of an object is checked before its fields are read,
     and the number of dimensions before their sizes.
@@ -221,7 +221,7 @@ def _check_arrays(
                 yield builder.load(_at(builder, sizes, axis)), _constant(INTEGER, size)
 
     for pairs in (types, layouts, shapes):
-        _continue_if(builder, pairs(), unusual)
+        _continue_if(builder, pairs(), slow_path)
 
 
 def _run(builder: ir.IRBuilder, code: StraightLineCode, objects: Sequence[ir.Value]) -> None:

@@ -12,7 +12,12 @@ import numpy as np
 from robot_dynamics_ros.errors import ParameterError
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.spatial.scalar import operators
-from robot_dynamics_ros.symbolic.outputs import CONSTANTS, Subject, known_output, trace_output
+from robot_dynamics_ros.symbolic.outputs import (
+    CONSTANTS,
+    KernelSpecification,
+    known_output,
+    trace_output,
+)
 
 
 class Operations(NamedTuple):
@@ -68,17 +73,19 @@ def operation_counts(
         ParameterError: The formulation computes on numbers only, in a library whose operations
             cannot be counted, or the output is 'derivatives'.
     """
-    subject = Subject(tree, formulation, tree.link_names[-1])
-    if subject.formulation.numbers_only:
+    specification = KernelSpecification(tree, formulation, tree.link_names[-1])
+    if specification.formulation.numbers_only:
         raise ParameterError('formulation', formulation, 'its operations cannot be counted')
     if output == 'derivatives':
         raise ParameterError('output', output, 'only traced code computes it; count another one')
-    after = Operations.of(trace_output(output, subject).operations())
+    after = Operations.of(trace_output(output, specification).operations())
     counted = Counted(Counter())
-    subject = Subject(counted_robot(tree, counted), formulation, tree.link_names[-1])
+    specification = KernelSpecification(
+        counted_robot(tree, counted), formulation, tree.link_names[-1]
+    )
     kind = known_output(output)
     counted.tally.clear()
-    kind.compute(subject, *(np.full(tree.n, counted) for _ in kind.inputs))
+    kind.compute(specification, *(np.full(tree.n, counted) for _ in kind.inputs))
     return OperationCounts(Operations.of(counted.tally), after)
 
 

@@ -38,7 +38,7 @@ from robot_dynamics_ros.symbolic.straight_line import (
 CONSTANTS = ('axis', 'R_PJ', 'p_PJ', 'mass', 'com', 'inertia', 'gravity')
 
 
-class Subject:
+class KernelSpecification:
     """The robot, formulation and frame of a set of kernels.
 
     Args:
@@ -107,7 +107,7 @@ class Output(NamedTuple):
         inputs: Names of the inputs, each of shape (n,).
         results: Names and shapes of the results; ``'n'`` denotes the number of coordinates,
             ``'pi'`` ten times the number of bodies.
-        formulas: ``(subject, *inputs) -> results``; a single result need not be in a tuple.
+        formulas: ``(specification, *inputs) -> results``; a single result need not be in a tuple.
         of_frame: Whether it depends on the frame.
     """
 
@@ -117,9 +117,9 @@ class Output(NamedTuple):
     formulas: Callable[..., Array | tuple[Array, ...]]
     of_frame: bool = False
 
-    def compute(self, subject: Subject, *inputs: Array) -> tuple[Array, ...]:
+    def compute(self, specification: KernelSpecification, *inputs: Array) -> tuple[Array, ...]:
         """Return the results of the formulas as a tuple, on numbers or symbols."""
-        results = self.formulas(subject, *inputs)
+        results = self.formulas(specification, *inputs)
         return results if isinstance(results, tuple) else (results,)
 
     def arguments(self, name: str, n: int, bodies: int) -> Arguments:
@@ -132,55 +132,57 @@ class Output(NamedTuple):
         return Arguments(name, dict.fromkeys(self.inputs, n), shapes)
 
 
-def _mass_matrix(subject: Subject, q: Array) -> Array:
+def _mass_matrix(specification: KernelSpecification, q: Array) -> Array:
     """Return M from its lower triangle, so that it is exactly symmetric."""
-    M = subject.weightless.mass_matrix(q)
+    M = specification.weightless.mass_matrix(q)
     for i in range(len(M)):
         M[i, i + 1 :] = M[i + 1 :, i]
     return M
 
 
-def _forward_dynamics(subject: Subject, q: Array, v: Array, tau: Array) -> Array:
-    force = subject.formulation.generalized_forces(q, tau)
-    bias = subject.formulation.bias_forces(q, v)
-    return solve_positive_definite(_mass_matrix(subject, q), force - bias)
+def _forward_dynamics(specification: KernelSpecification, q: Array, v: Array, tau: Array) -> Array:
+    force = specification.formulation.generalized_forces(q, tau)
+    bias = specification.formulation.bias_forces(q, v)
+    return solve_positive_definite(_mass_matrix(specification, q), force - bias)
 
 
-def _energies(subject: Subject, q: Array, v: Array) -> Array:
+def _energies(specification: KernelSpecification, q: Array, v: Array) -> Array:
     r"""Return :math:`\tfrac12 v^T(Mv)` and U; ``M v`` is the effort for an acceleration v."""
-    efforts = subject.weightless.inverse_dynamics(q, 0 * v, v)
-    momentum = subject.weightless.generalized_forces(q, efforts)
-    potential = potential_energy(subject.tree, subject.positions(q))
+    efforts = specification.weightless.inverse_dynamics(q, 0 * v, v)
+    momentum = specification.weightless.generalized_forces(q, efforts)
+    potential = potential_energy(specification.tree, specification.positions(q))
     return np.array([(v @ momentum) / 2, potential])
 
 
-def _frame_motion(subject: Subject, q: Array, v: Array) -> tuple[Array, ...]:
-    state = subject.state(q, v, 0 * v)
-    R, p, J, bias = frame_motion(subject.tree, state.q, state.v, subject.frame)
+def _frame_motion(specification: KernelSpecification, q: Array, v: Array) -> tuple[Array, ...]:
+    state = specification.state(q, v, 0 * v)
+    R, p, J, bias = frame_motion(specification.tree, state.q, state.v, specification.frame)
     return R, p, J @ state.A, bias + J @ state.gamma
 
 
-def _derivatives(subject: Subject, q: Array, v: Array, a: Array) -> tuple[Array, ...]:
+def _derivatives(
+    specification: KernelSpecification, q: Array, v: Array, a: Array
+) -> tuple[Array, ...]:
     if q.dtype != object:
-        return tuple(subject.formulation.derivatives(q, v, a))
-    tau = subject.formulation.inverse_dynamics(q, v, a)
-    direct = subject.mechanism.drives_coordinates
-    by_a = _mass_matrix(subject, q) if direct else jacobian(tau, a)
+        return tuple(specification.formulation.derivatives(q, v, a))
+    tau = specification.formulation.inverse_dynamics(q, v, a)
+    direct = specification.mechanism.drives_coordinates
+    by_a = _mass_matrix(specification, q) if direct else jacobian(tau, a)
     return jacobian(tau, q), jacobian(tau, v), by_a
 
 
-def _frame_pose(subject: Subject, q: Array) -> tuple[Array, ...]:
-    return tuple(frame_pose(subject.tree, subject.positions(q), subject.frame))
+def _frame_pose(specification: KernelSpecification, q: Array) -> tuple[Array, ...]:
+    return tuple(frame_pose(specification.tree, specification.positions(q), specification.frame))
 
 
-def _frame_jacobian(subject: Subject, q: Array) -> Array:
-    state = subject.state(q, 0 * q, 0 * q)
-    return frame_jacobian(subject.tree, state.q, subject.frame) @ state.A
+def _frame_jacobian(specification: KernelSpecification, q: Array) -> Array:
+    state = specification.state(q, 0 * q, 0 * q)
+    return frame_jacobian(specification.tree, state.q, specification.frame) @ state.A
 
 
-def _regressor(subject: Subject, q: Array, v: Array, a: Array) -> Array:
-    state, model = subject.state(q, v, a), subject.formulation
-    Y = NewtonEuler(subject.tree).regressor(state.q, state.v, state.a)
+def _regressor(specification: KernelSpecification, q: Array, v: Array, a: Array) -> Array:
+    state, model = specification.state(q, v, a), specification.formulation
+    Y = NewtonEuler(specification.tree).regressor(state.q, state.v, state.a)
     return model.project(q, Y) if isinstance(model, Reduced) else Y
 
 
@@ -254,19 +256,19 @@ def known_output(name: str) -> Output:
     return OUTPUTS[known_name('kernel output', name, OUTPUTS)]
 
 
-def trace_output(name: str, subject: Subject) -> StraightLineCode:
+def trace_output(name: str, specification: KernelSpecification) -> StraightLineCode:
     """Trace an output of a robot with its constants folded, as the shorter of two forms.
 
     Args:
         name: The output, a key of ``OUTPUTS``.
-        subject: Robot, formulation and frame.
+        specification: Robot, formulation and frame.
 
     Raises:
         UnknownNameError: There is no such output; the message lists the known ones.
     """
-    compute = partial(known_output(name).compute, subject)
+    compute = partial(known_output(name).compute, specification)
     forms = [
-        trace_function(*subject.arguments(name), compute, gather_factors=gather)
+        trace_function(*specification.arguments(name), compute, gather_factors=gather)
         for gather in (False, True)
     ]
     return min(forms, key=lambda code: code.operations().total())
