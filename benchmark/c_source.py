@@ -25,7 +25,7 @@ from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.c_source import c_source, write
 from robot_dynamics_ros.symbolic.kernel import generated_machine_code
-from robot_dynamics_ros.symbolic.outputs import KernelSpecification
+from robot_dynamics_ros.symbolic.outputs import KernelSpec
 
 _GRAVITY = np.array([0.0, 0.0, -9.81])
 _BLOCKS, _CALLS, _STATES = 15, 50_000, 256
@@ -161,9 +161,9 @@ def _timed(run: Run) -> float:
 
 def _kernel_run(library: ctypes.CDLL, tree: Any, states: Array, tau: Array) -> Run:
     """Return a runner that calls the function compiled by LLVM without the interpreter."""
-    subject = KernelSpecification(tree, 'newton_euler', '')
-    backend = generated_machine_code(subject, (_OUTPUT,))
-    address = backend.address(subject.arguments(_OUTPUT))
+    spec = KernelSpec(tree, 'newton_euler', '')
+    backend = generated_machine_code(spec, (_OUTPUT,))
+    address = backend.address(spec.arguments(_OUTPUT))
     rows = [(*(np.array(x[k]) for x in states), tau) for k in range(_STATES)]
     objects = (ctypes.c_void_p * (4 * _STATES))(*(id(array) for row in rows for array in row))
 

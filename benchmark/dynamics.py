@@ -22,7 +22,7 @@ from benchmark.timing import Contender, race
 from robot_dynamics_ros.model import Robot, load_robot
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.kernel import KernelSet, compile_kernel
-from robot_dynamics_ros.symbolic.outputs import KernelSpecification, trace_output
+from robot_dynamics_ros.symbolic.outputs import KernelSpec, trace_output
 
 _GRAVITY = np.array([0.0, 0.0, -9.81])
 _STATES = 100_000
@@ -102,9 +102,7 @@ def measure_chain(n: int) -> dict[str, float]:
     """Return times for a chain of n joints, ns, its operations, and its compile time, s."""
     figures = measure(chain(n), max(_STATES // n, 4096), 15)
     tree = load_robot(chain(n), _GRAVITY)
-    work = trace_output(
-        'inverse_dynamics', KernelSpecification(tree, 'newton_euler', 'link1')
-    ).operations()
+    work = trace_output('inverse_dynamics', KernelSpec(tree, 'newton_euler', 'link1')).operations()
     batch = {'batch': figures['batch'][_OURS], 'compile, s': figures['compile, s']}
     return {'operations': work.total(), **figures['call'], **batch}
 

@@ -55,7 +55,7 @@ from robot_dynamics_ros.symbolic.closed_form import ClosedForm, derive
 from robot_dynamics_ros.symbolic.equations import QUANTITIES, WRITERS
 from robot_dynamics_ros.symbolic.kernel import PythonBackend, compile_kernel, generated_source
 from robot_dynamics_ros.symbolic.operation_counts import operation_counts
-from robot_dynamics_ros.symbolic.outputs import OUTPUTS, Subject
+from robot_dynamics_ros.symbolic.outputs import OUTPUTS, KernelSpec
 
 _OUTPUT = 'inverse_dynamics'
 _BATCH = 100_000  # states
@@ -154,9 +154,9 @@ def _times(tree: Robot, name: str) -> dict[str, float]:
     names |= zip('qva', rng.uniform(-1, 1, size=(3, tree.n)), strict=True)
     names['many'] = rng.uniform(-1, 1, size=(3, _BATCH, tree.n))
     kernels = compile_kernel(tree, name, (_OUTPUT,))
-    subject = Subject(tree, name, tree.link_names[-1])
-    python = PythonBackend(generated_source(subject, (_OUTPUT,)))
-    names['generated'] = python.kernel(subject.arguments(_OUTPUT))
+    spec = KernelSpec(tree, name, tree.link_names[-1])
+    python = PythonBackend(generated_source(spec, (_OUTPUT,)))
+    names['generated'] = python.kernel(spec.arguments(_OUTPUT))
     names |= {'interpreted': model.inverse_dynamics, 'compiled': kernels.inverse_dynamics}
     names |= {'batch': kernels.batch, 'name': _OUTPUT}
     return {

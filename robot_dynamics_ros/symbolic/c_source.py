@@ -32,7 +32,7 @@ from robot_dynamics_ros.symbolic.c_function import (
     self_test,
 )
 from robot_dynamics_ros.symbolic.outputs import (
-    KernelSpecification,
+    KernelSpec,
     Output,
     known_output,
     trace_output,
@@ -99,10 +99,10 @@ def c_source(
     """
     own = identifiers([robot.name])[robot.name]
     prefix = require_identifier('name', own if name is None else name)
-    specification = KernelSpecification(robot, formulation, '')
-    if specification.formulation.numbers_only:
+    spec = KernelSpec(robot, formulation, '')
+    if spec.formulation.numbers_only:
         raise ParameterError('formulation', formulation, 'it computes on numbers only')
-    if specification.tree.mass.dtype == object:
+    if spec.tree.mass.dtype == object:
         raise ParameterError('robot', robot.name, 'C source needs numeric constants, not symbols')
     c_functions = [*robot_functions(robot, outputs, frames, formulation), *functions]
     names = [function.name for function in c_functions]
@@ -110,7 +110,7 @@ def c_source(
         require_identifier('function', function)
         if names.count(function) > 1:
             raise ParameterError('outputs', function, 'is duplicated; names must differ')
-    arguments = (_comment(specification), prefix, specification.n, c_functions)
+    arguments = (_comment(spec), prefix, spec.n, c_functions)
     build = {'name': prefix, 'NAME': prefix.upper()}
     return {
         f'{prefix}.h': _header(*arguments),
@@ -143,38 +143,33 @@ def robot_functions(
         if kind.of_frame and not frames:
             raise ParameterError('outputs', output, 'needs a frame; name one or more in frames')
         for frame in frames if kind.of_frame else ('',):
-            specification = KernelSpecification(robot, formulation, frame)
-            functions.append(_function(output, kind, specification, words.get(frame, '')))
+            spec = KernelSpec(robot, formulation, frame)
+            functions.append(_function(output, kind, spec, words.get(frame, '')))
     return functions
 
 
-def _function(
-    output: str, kind: Output, specification: KernelSpecification, word: str
-) -> CFunction:
+def _function(output: str, kind: Output, spec: KernelSpec, word: str) -> CFunction:
     name, meaning = output, kind.meaning
     if kind.of_frame:
-        specification.tree.frame(specification.frame_name)
+        spec.tree.frame(spec.frame_name)
         name = output.replace('frame', word)
-        meaning += f'; of link {specification.frame_name}'
-    code = trace_output(output, specification)
+        meaning += f'; of link {spec.frame_name}'
+    code = trace_output(output, spec)
     return CFunction(
         code._replace(arguments=code.arguments._replace(name=name)),
         meaning,
         _ARGUMENTS,
-        partial(kind.compute, specification),
-        partial(_draw, specification, kind.inputs),
+        partial(kind.compute, spec),
+        partial(_draw, spec, kind.inputs),
     )
 
 
-def _draw(
-    specification: KernelSpecification, inputs: Sequence[str], rng: np.random.Generator
-) -> list[Array]:
+def _draw(spec: KernelSpec, inputs: Sequence[str], rng: np.random.Generator) -> list[Array]:
     """Return random inputs: positions within the sampled range, others normally distributed."""
-    at = list(specification.mechanism.equations.coordinates)
-    lower, upper = (bound[at] for bound in specification.tree.sampled_range)
+    at = list(spec.mechanism.equations.coordinates)
+    lower, upper = (bound[at] for bound in spec.tree.sampled_range)
     return [
-        rng.uniform(lower, upper) if name == 'q' else rng.normal(size=specification.n)
-        for name in inputs
+        rng.uniform(lower, upper) if name == 'q' else rng.normal(size=spec.n) for name in inputs
     ]
 
 
@@ -209,10 +204,10 @@ def _source(comment: str, prefix: str, n: int, functions: Sequence[CFunction]) -
 {defined}"""
 
 
-def _comment(specification: KernelSpecification) -> str:
+def _comment(spec: KernelSpec) -> str:
     """Return the header comment: robot, version, joints, digests, source of the equations."""
-    tree, names = specification.tree, specification.tree.joint_names
-    model = specification.formulation
+    tree, names = spec.tree, spec.tree.joint_names
+    model = spec.formulation
     module = inspect.getmodule(type(model.open if type(model) is Reduced else model))
     doc = inspect.cleandoc((module and module.__doc__) or '')
     source = re.sub(r':math:`([^`]*)`', r'\1', doc[doc.find('Source:') :]).splitlines()
@@ -223,13 +218,13 @@ def _comment(specification: KernelSpecification) -> str:
         'Order of the elements of all arrays:',
         *(
             f'  {k}  {names[i]}: {_KINDS[tree.joint_is_prismatic[i]]}'
-            for k, i in enumerate(specification.mechanism.equations.coordinates)
+            for k, i in enumerate(spec.mechanism.equations.coordinates)
         ),
         f'Gravity {gravity} m/s^2 in the base. Friction and drive inertia: in control laws only.',
         f'Description, sha256: {hashlib.sha256(tree.xml.encode()).hexdigest()}',
-        f'Constants, sha256:   {specification.digest().hex()}',
+        f'Constants, sha256:   {spec.digest().hex()}',
         '',
-        f'Formulation {specification.formulation_name}.',
+        f'Formulation {spec.formulation_name}.',
         *source,
         '',
         'Reentrant; no allocation. Results may share memory with inputs. A NaN propagates to all',

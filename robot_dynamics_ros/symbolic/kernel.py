@@ -21,7 +21,7 @@ from robot_dynamics_ros.disk_cache import cached, new_digest, store
 from robot_dynamics_ros.errors import ParameterError, known_name
 from robot_dynamics_ros.model import Mechanism, Robot
 from robot_dynamics_ros.spatial.scalar import Array
-from robot_dynamics_ros.symbolic.outputs import KernelSpecification, known_output, trace_output
+from robot_dynamics_ros.symbolic.outputs import KernelSpec, known_output, trace_output
 from robot_dynamics_ros.symbolic.straight_line import (
     Arguments,
     Shape,
@@ -58,50 +58,42 @@ def source_digest() -> bytes:
     return digest.digest()
 
 
-def fingerprint(specification: KernelSpecification, outputs: Iterable[str], machine: str) -> str:
+def fingerprint(spec: KernelSpec, outputs: Iterable[str], machine: str) -> str:
     """Return the cache key for a robot, formulation, outputs, sources and machine.
 
     Args:
-        specification: Robot, formulation and frame.
+        spec: Robot, formulation and frame.
         outputs: Names of the outputs.
         machine: Processor and compiler; empty for Python source.
     """
     digest = new_digest(source_digest())
     versions = (platform.python_version(), np.__version__)
-    names = (specification.formulation_name, *outputs, machine, *versions)
+    names = (spec.formulation_name, *outputs, machine, *versions)
     digest.update('\n'.join(names).encode())
     of_frame = any(known_output(name).of_frame for name in outputs)
-    return new_digest(digest.digest() + specification.digest(of_frame)).hexdigest()[:24]
+    return new_digest(digest.digest() + spec.digest(of_frame)).hexdigest()[:24]
 
 
-def _file_name(
-    specification: KernelSpecification, outputs: tuple[str, ...], machine: str = ''
-) -> str:
-    robot = re.sub(r'\W+', '_', specification.tree.name)
-    return (
-        f'{robot}-{specification.formulation_name}-{fingerprint(specification, outputs, machine)}'
-    )
+def _file_name(spec: KernelSpec, outputs: tuple[str, ...], machine: str = '') -> str:
+    robot = re.sub(r'\W+', '_', spec.tree.name)
+    return f'{robot}-{spec.formulation_name}-{fingerprint(spec, outputs, machine)}'
 
 
-def _source(specification: KernelSpecification, codes: list[StraightLineCode]) -> bytes:
-    heading = (
-        f'Dynamics of robot {specification.tree.name!r}, from {specification.formulation_name}.'
-    )
+def _source(spec: KernelSpec, codes: list[StraightLineCode]) -> bytes:
+    heading = f'Dynamics of robot {spec.tree.name!r}, from {spec.formulation_name}.'
     return module_source(codes, heading).encode()
 
 
-def generated_source(specification: KernelSpecification, outputs: tuple[str, ...]) -> str:
+def generated_source(spec: KernelSpec, outputs: tuple[str, ...]) -> str:
     """Return the Python source of kernels; see :func:`straight_line.module_source`."""
 
     def make() -> bytes:
-        return _source(specification, [trace_output(name, specification) for name in outputs])
+        return _source(spec, [trace_output(name, spec) for name in outputs])
 
-    return cached(_file_name(specification, outputs) + '.py', make).decode()
+    return cached(_file_name(spec, outputs) + '.py', make).decode()
 
 
-def generated_machine_code(
-    specification: KernelSpecification, outputs: tuple[str, ...]
-) -> MachineCode:
+def generated_machine_code(spec: KernelSpec, outputs: tuple[str, ...]) -> MachineCode:
     """Return the kernels for this machine; also caches their Python source.
 
     Raises:
@@ -113,12 +105,12 @@ def generated_machine_code(
     def make() -> bytes:
         from robot_dynamics_ros.symbolic.llvm_functions import compile_codes
 
-        _log.info('compiling %s of %s', ', '.join(outputs), specification.tree.name)
-        codes = [trace_output(name, specification) for name in outputs]
-        store(_file_name(specification, outputs) + '.py', _source(specification, codes))
+        _log.info('compiling %s of %s', ', '.join(outputs), spec.tree.name)
+        codes = [trace_output(name, spec) for name in outputs]
+        store(_file_name(spec, outputs) + '.py', _source(spec, codes))
         return compile_codes(codes)
 
-    return MachineCode(cached(_file_name(specification, outputs, machine()) + '.o', make))
+    return MachineCode(cached(_file_name(spec, outputs, machine()) + '.o', make))
 
 
 def compiled_function(code: StraightLineCode) -> MachineCode:
@@ -199,15 +191,15 @@ class FormulationBackend:
 
     kind = 'formulation'
 
-    def __init__(self, specification: KernelSpecification) -> None:
-        self._subject = specification
+    def __init__(self, spec: KernelSpec) -> None:
+        self._spec = spec
 
     def kernel(self, expected: Arguments) -> Kernel:
         """Return the callable for one state."""
         output, count = known_output(expected.name), len(expected.inputs)
 
         def run(*arrays: Array) -> None:
-            results = output.compute(self._subject, *arrays[:count])
+            results = output.compute(self._spec, *arrays[:count])
             for target, result in zip(arrays[count:], results, strict=True):
                 target[...] = result
 
@@ -320,21 +312,21 @@ def compile_kernel(
         MechanismError: The mechanism has no closed form.
     """
     of_frame = any([known_output(name).of_frame for name in outputs])
-    specification = KernelSpecification(tree, formulation, frame)
-    if specification.tree.mass.dtype == object:
+    spec = KernelSpec(tree, formulation, frame)
+    if spec.tree.mass.dtype == object:
         raise ParameterError('tree', tree.name, 'kernels need numeric constants, not symbols')
     if of_frame:
-        specification.tree.frame(frame)
-    arguments = {name: specification.arguments(name) for name in outputs}
-    if specification.formulation.numbers_only:
-        backend: Backend = FormulationBackend(specification)
+        spec.tree.frame(frame)
+    arguments = {name: spec.arguments(name) for name in outputs}
+    if spec.formulation.numbers_only:
+        backend: Backend = FormulationBackend(spec)
     else:
-        wanted = (specification, tuple(arguments))
+        wanted = (spec, tuple(arguments))
         backend = _fastest(
             partial(generated_machine_code, *wanted), partial(generated_source, *wanted)
         )
-    loops = specification.mechanism.equations.loops
-    return KernelSet(backend, arguments, specification.mechanism if loops else None)
+    loops = spec.mechanism.equations.loops
+    return KernelSet(backend, arguments, spec.mechanism if loops else None)
 
 
 def _regular(mechanism: Mechanism, kernel: Kernel) -> Kernel:

@@ -14,7 +14,7 @@ from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.spatial.scalar import operators
 from robot_dynamics_ros.symbolic.outputs import (
     CONSTANTS,
-    KernelSpecification,
+    KernelSpec,
     known_output,
     trace_output,
 )
@@ -73,19 +73,17 @@ def operation_counts(
         ParameterError: The formulation computes on numbers only, in a library whose operations
             cannot be counted, or the output is 'derivatives'.
     """
-    specification = KernelSpecification(tree, formulation, tree.link_names[-1])
-    if specification.formulation.numbers_only:
+    spec = KernelSpec(tree, formulation, tree.link_names[-1])
+    if spec.formulation.numbers_only:
         raise ParameterError('formulation', formulation, 'its operations cannot be counted')
     if output == 'derivatives':
         raise ParameterError('output', output, 'only traced code computes it; count another one')
-    after = Operations.of(trace_output(output, specification).operations())
+    after = Operations.of(trace_output(output, spec).operations())
     counted = Counted(Counter())
-    specification = KernelSpecification(
-        counted_robot(tree, counted), formulation, tree.link_names[-1]
-    )
+    spec = KernelSpec(counted_robot(tree, counted), formulation, tree.link_names[-1])
     kind = known_output(output)
     counted.tally.clear()
-    kind.compute(specification, *(np.full(tree.n, counted) for _ in kind.inputs))
+    kind.compute(spec, *(np.full(tree.n, counted) for _ in kind.inputs))
     return OperationCounts(Operations.of(counted.tally), after)
 
 

@@ -38,7 +38,7 @@ from robot_dynamics_ros.symbolic.straight_line import (
 CONSTANTS = ('axis', 'R_PJ', 'p_PJ', 'mass', 'com', 'inertia', 'gravity')
 
 
-class KernelSpecification:
+class KernelSpec:
     """The robot, formulation and frame of a set of kernels.
 
     Args:
@@ -107,7 +107,7 @@ class Output(NamedTuple):
         inputs: Names of the inputs, each of shape (n,).
         results: Names and shapes of the results; ``'n'`` denotes the number of coordinates,
             ``'pi'`` ten times the number of bodies.
-        formulas: ``(specification, *inputs) -> results``; a single result need not be in a tuple.
+        formulas: ``(spec, *inputs) -> results``; a single result need not be in a tuple.
         of_frame: Whether it depends on the frame.
     """
 
@@ -117,9 +117,9 @@ class Output(NamedTuple):
     formulas: Callable[..., Array | tuple[Array, ...]]
     of_frame: bool = False
 
-    def compute(self, specification: KernelSpecification, *inputs: Array) -> tuple[Array, ...]:
+    def compute(self, spec: KernelSpec, *inputs: Array) -> tuple[Array, ...]:
         """Return the results of the formulas as a tuple, on numbers or symbols."""
-        results = self.formulas(specification, *inputs)
+        results = self.formulas(spec, *inputs)
         return results if isinstance(results, tuple) else (results,)
 
     def arguments(self, name: str, n: int, bodies: int) -> Arguments:
@@ -132,57 +132,55 @@ class Output(NamedTuple):
         return Arguments(name, dict.fromkeys(self.inputs, n), shapes)
 
 
-def _mass_matrix(specification: KernelSpecification, q: Array) -> Array:
+def _mass_matrix(spec: KernelSpec, q: Array) -> Array:
     """Return M from its lower triangle, so that it is exactly symmetric."""
-    M = specification.weightless.mass_matrix(q)
+    M = spec.weightless.mass_matrix(q)
     for i in range(len(M)):
         M[i, i + 1 :] = M[i + 1 :, i]
     return M
 
 
-def _forward_dynamics(specification: KernelSpecification, q: Array, v: Array, tau: Array) -> Array:
-    force = specification.formulation.generalized_forces(q, tau)
-    bias = specification.formulation.bias_forces(q, v)
-    return solve_positive_definite(_mass_matrix(specification, q), force - bias)
+def _forward_dynamics(spec: KernelSpec, q: Array, v: Array, tau: Array) -> Array:
+    force = spec.formulation.generalized_forces(q, tau)
+    bias = spec.formulation.bias_forces(q, v)
+    return solve_positive_definite(_mass_matrix(spec, q), force - bias)
 
 
-def _energies(specification: KernelSpecification, q: Array, v: Array) -> Array:
+def _energies(spec: KernelSpec, q: Array, v: Array) -> Array:
     r"""Return :math:`\tfrac12 v^T(Mv)` and U; ``M v`` is the effort for an acceleration v."""
-    efforts = specification.weightless.inverse_dynamics(q, 0 * v, v)
-    momentum = specification.weightless.generalized_forces(q, efforts)
-    potential = potential_energy(specification.tree, specification.positions(q))
+    efforts = spec.weightless.inverse_dynamics(q, 0 * v, v)
+    momentum = spec.weightless.generalized_forces(q, efforts)
+    potential = potential_energy(spec.tree, spec.positions(q))
     return np.array([(v @ momentum) / 2, potential])
 
 
-def _frame_motion(specification: KernelSpecification, q: Array, v: Array) -> tuple[Array, ...]:
-    state = specification.state(q, v, 0 * v)
-    R, p, J, bias = frame_motion(specification.tree, state.q, state.v, specification.frame)
+def _frame_motion(spec: KernelSpec, q: Array, v: Array) -> tuple[Array, ...]:
+    state = spec.state(q, v, 0 * v)
+    R, p, J, bias = frame_motion(spec.tree, state.q, state.v, spec.frame)
     return R, p, J @ state.A, bias + J @ state.gamma
 
 
-def _derivatives(
-    specification: KernelSpecification, q: Array, v: Array, a: Array
-) -> tuple[Array, ...]:
+def _derivatives(spec: KernelSpec, q: Array, v: Array, a: Array) -> tuple[Array, ...]:
     if q.dtype != object:
-        return tuple(specification.formulation.derivatives(q, v, a))
-    tau = specification.formulation.inverse_dynamics(q, v, a)
-    direct = specification.mechanism.drives_coordinates
-    by_a = _mass_matrix(specification, q) if direct else jacobian(tau, a)
+        return tuple(spec.formulation.derivatives(q, v, a))
+    tau = spec.formulation.inverse_dynamics(q, v, a)
+    direct = spec.mechanism.drives_coordinates
+    by_a = _mass_matrix(spec, q) if direct else jacobian(tau, a)
     return jacobian(tau, q), jacobian(tau, v), by_a
 
 
-def _frame_pose(specification: KernelSpecification, q: Array) -> tuple[Array, ...]:
-    return tuple(frame_pose(specification.tree, specification.positions(q), specification.frame))
+def _frame_pose(spec: KernelSpec, q: Array) -> tuple[Array, ...]:
+    return tuple(frame_pose(spec.tree, spec.positions(q), spec.frame))
 
 
-def _frame_jacobian(specification: KernelSpecification, q: Array) -> Array:
-    state = specification.state(q, 0 * q, 0 * q)
-    return frame_jacobian(specification.tree, state.q, specification.frame) @ state.A
+def _frame_jacobian(spec: KernelSpec, q: Array) -> Array:
+    state = spec.state(q, 0 * q, 0 * q)
+    return frame_jacobian(spec.tree, state.q, spec.frame) @ state.A
 
 
-def _regressor(specification: KernelSpecification, q: Array, v: Array, a: Array) -> Array:
-    state, model = specification.state(q, v, a), specification.formulation
-    Y = NewtonEuler(specification.tree).regressor(state.q, state.v, state.a)
+def _regressor(spec: KernelSpec, q: Array, v: Array, a: Array) -> Array:
+    state, model = spec.state(q, v, a), spec.formulation
+    Y = NewtonEuler(spec.tree).regressor(state.q, state.v, state.a)
     return model.project(q, Y) if isinstance(model, Reduced) else Y
 
 
@@ -256,19 +254,19 @@ def known_output(name: str) -> Output:
     return OUTPUTS[known_name('kernel output', name, OUTPUTS)]
 
 
-def trace_output(name: str, specification: KernelSpecification) -> StraightLineCode:
+def trace_output(name: str, spec: KernelSpec) -> StraightLineCode:
     """Trace an output of a robot with its constants folded, as the shorter of two forms.
 
     Args:
         name: The output, a key of ``OUTPUTS``.
-        specification: Robot, formulation and frame.
+        spec: Robot, formulation and frame.
 
     Raises:
         UnknownNameError: There is no such output; the message lists the known ones.
     """
-    compute = partial(known_output(name).compute, specification)
+    compute = partial(known_output(name).compute, spec)
     forms = [
-        trace_function(*specification.arguments(name), compute, gather_factors=gather)
+        trace_function(*spec.arguments(name), compute, gather_factors=gather)
         for gather in (False, True)
     ]
     return min(forms, key=lambda code: code.operations().total())

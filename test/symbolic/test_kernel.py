@@ -38,7 +38,7 @@ from robot_dynamics_ros.symbolic.kernel import (
     compile_kernel,
     generated_source,
 )
-from robot_dynamics_ros.symbolic.outputs import OUTPUTS, KernelSpecification
+from robot_dynamics_ros.symbolic.outputs import OUTPUTS, KernelSpec
 from robot_dynamics_ros.symbolic.straight_line import functions
 
 TRACED = [name for name, kind in FORMULATIONS.items() if not kind.numbers_only]
@@ -233,7 +233,7 @@ def test_batch_passes_not_a_number_on(compiled):
 @pytest.mark.parametrize('name', OUTPUTS)
 def test_generated_python_equals_machine_code(compiled, name, rng):
     tree, kernels = sample('rrpr').tree, compiled('rrpr')
-    subject = KernelSpecification(tree, 'newton_euler', 'tool')
+    subject = KernelSpec(tree, 'newton_euler', 'tool')
     python = PythonBackend(generated_source(subject, tuple(OUTPUTS)))
     expected = subject.arguments(name)
     inputs = [rng.normal(size=(11, tree.n)) for _ in OUTPUTS[name].inputs]
@@ -463,9 +463,7 @@ def test_kernels_of_a_mechanism_equal_the_interpreted_recursion(mechanism, elbow
             'frame_jacobian': [tree_motion.J @ state.A],
             'derivatives': list(model.derivatives(u, ud, x)),
         }
-        (Y,) = OUTPUTS['regressor'].compute(
-            KernelSpecification(mechanism, 'kane', 'tool'), u, ud, x
-        )
+        (Y,) = OUTPUTS['regressor'].compute(KernelSpec(mechanism, 'kane', 'tool'), u, ud, x)
         close(Y @ pi, expected['inverse_dynamics'][0])
         for name, results in expected.items():
             inputs = (u, ud, x)[: len(OUTPUTS[name].inputs)]

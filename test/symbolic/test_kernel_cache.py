@@ -22,7 +22,7 @@ from robot_dynamics_ros.errors import DescriptionError
 from robot_dynamics_ros.symbolic import kernel
 from robot_dynamics_ros.symbolic.kernel import compile_kernel, fingerprint, generated_source
 from robot_dynamics_ros.symbolic.machine_code import machine
-from robot_dynamics_ros.symbolic.outputs import KernelSpecification
+from robot_dynamics_ros.symbolic.outputs import KernelSpec
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -123,7 +123,7 @@ def test_a_broken_file_is_made_anew(place, compilations, damage, ending):
     def build():
         if ending == 'o':
             return gravity(compile_kernel(tree, outputs=outputs))
-        generated_source(KernelSpecification(tree, 'newton_euler', 'tool'), outputs)
+        generated_source(KernelSpec(tree, 'newton_euler', 'tool'), outputs)
         return None
 
     expected = build()
@@ -209,7 +209,7 @@ class TestFingerprint:
     OUTPUTS = ('inverse_dynamics',)
 
     def of(self, tree, formulation='newton_euler', outputs=OUTPUTS, machine='', frame='tool'):
-        return fingerprint(KernelSpecification(tree, formulation, frame), outputs, machine)
+        return fingerprint(KernelSpec(tree, formulation, frame), outputs, machine)
 
     @pytest.mark.parametrize(
         'name', ['axis', 'R_PJ', 'p_PJ', 'mass', 'com', 'inertia', 'gravity', 'parent']
