@@ -18,6 +18,7 @@ import numpy as np
 
 from robot_dynamics_ros import yaml_reader as read
 from robot_dynamics_ros.cli.arguments import (
+    PART,
     RECORDING,
     Command,
     option,
@@ -83,6 +84,13 @@ def _tolerance(text: str) -> float:
     return value
 
 
+def _reference(text: str) -> str:
+    if text not in REFERENCES and '/' not in text:
+        known = ', '.join(REFERENCES)
+        raise argparse.ArgumentTypeError(f'{text!r} is no topic, and none of {known}')
+    return text
+
+
 def run_replay(args: argparse.Namespace) -> int:
     """Replay, print and write; return 1 if an effort differs by more than the tolerance."""
     bag: Path = args.bag
@@ -93,7 +101,13 @@ def run_replay(args: argparse.Namespace) -> int:
         changes,
         namespace=args.namespace,
         description=args.description or '',
-        reference=args.reference,
+        reference='recorded' if '/' in args.reference else args.reference,
+        topics={
+            'states': args.states,
+            'commands': args.commands,
+            'reference': args.reference if '/' in args.reference else '',
+        },
+        recorded_joints=args.recorded_joints,
     )
     require_used(PARAMETERS, source.parameters, set_values(args.changes), '--set {}={}')
     own = source.recorded and not changes and not args.description
@@ -299,13 +313,17 @@ COMMANDS = {
                 'formulation of the dynamics (default: as recorded)',
                 choices=tuple(FORMULATIONS),
             ),
-            '--description FILE': option(None, 'URDF or xacro file (default: as recorded)'),
-            '--reference': option(
-                'auto',
-                'source of the reference (default: the recorded trajectories if there are any, '
-                'else the recorded reference)',
-                choices=REFERENCES,
+            '--robot --description FILE': option(
+                None, 'URDF or xacro file (default: as recorded)', dest='description'
             ),
+            **{key: PART[key] for key in ('--states TOPIC', '--commands TOPIC')},
+            '--reference SOURCE': option(
+                'auto',
+                f'source of the reference: {", ".join(REFERENCES)}, or its topic (default: the '
+                'recorded trajectories if there are any, else the recorded reference)',
+                type=_reference,
+            ),
+            '--recorded-joints A,B,...': PART['--recorded-joints A,B,...'],
             '--tolerance NM': option(
                 None,
                 'effort difference above which the exit code is 1, N m or N (default: '

@@ -3,15 +3,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from robot_dynamics_ros.control.modes import SessionMode
+from robot_dynamics_ros.control.safety.state_validator import StateVerdict
 from robot_dynamics_ros.control.session import ControllerSession
 
 _CAPACITY = 8192
+_CONTRADICTIONS = 10  # jumps of the states in one report, more than a sensor's
 _MISSED = 0.25  # largest share of the periods without a command
+_REPEATED = 0.25  # largest share of the states that repeat an older one while the arm moves
 _FEWEST, _PAUSE = 50, 0.2  # periods that are judged; s: a longer gap is a pause of the states
 _FAR = (0.5, 0.1)  # largest distance from the reference, rad and m
 
@@ -38,6 +42,7 @@ class SessionHealth:
         self._stamps_ns = np.zeros(_CAPACITY, dtype=np.int64)
         self._ticks = self._reported = self._missed = 0
         self._told, self._share = set[str](), 0.0
+        self._repeats = self._jumps = 0
 
     def count(self, stamp_ns: int, latency_ns: int) -> None:
         """Record the timestamp of a command's state, ns, and its latency to publication, ns."""
@@ -46,23 +51,53 @@ class SessionHealth:
         self._stamps_ns[slot] = stamp_ns
         self._ticks += 1
 
-    def report(self, session: ControllerSession) -> HealthReport:
-        """Return a report on the time since the last call; remark once that control is lost."""
+    def report(self, session: ControllerSession, rivals: str = '') -> HealthReport:
+        """Return a report on the time since the last call; remark each fault once.
+
+        Args:
+            session: The session.
+            rivals: Sentence on two publishers of its states; empty if there is one.
+        """
         new = min(self._ticks - self._reported, _CAPACITY)
         self._reported, self._share = self._ticks, 0.0
         timing = self._timing(new, session.loop.settings.period)
-        kind, lost = _loss_of_control(session, self._share)
-        if session.mode is SessionMode.INACTIVE:
-            self._told.clear()
-        elif lost and kind not in self._told:
-            self._told.add(kind)
-            session.remark('warning', lost)
+        lost = ''
+        lost_control = _loss_of_control(session, self._share)
+        states = self._faults_of_states(session, new)
+        for kind, text in (('rivals', rivals), lost_control, *states):
+            if session.mode is SessionMode.INACTIVE:
+                self._told.clear()
+            elif text and kind not in self._told:
+                self._told.add(kind)
+                session.remark('warning', text)
+            lost = lost or text
         counts = {
             'commands': self._ticks,
             'state_timeouts': session.timeouts,
             'missed_periods': self._missed,
+            'states_repeated': session.loop.state.repetitions.count,
         }
         return HealthReport(*_summary(session, lost), counts | timing | _safety(session))
+
+    def _faults_of_states(self, session: ControllerSession, new: int) -> Iterator[tuple[str, str]]:
+        """Yield a kind and a sentence for what is wrong with the states since the last call."""
+        state, jumps = session.loop.state, session.loop.state.validator.counts[StateVerdict.JUMPED]
+        repeats, longest = state.repetitions.count, state.repetitions.longest
+        share = (repeats - self._repeats) / max(new, 1)
+        if share > _REPEATED and new >= _FEWEST:
+            yield (
+                'repeated',
+                f'{share:.0%} of the states repeat one of up to {1e3 * longest:.0f} ms before '
+                'although the arm moves: the driver updates them more slowly than it publishes; '
+                'make them equal, or lower the gains',
+            )
+        if jumps - self._jumps >= _CONTRADICTIONS:
+            yield (
+                'contradicted',
+                f'{jumps - self._jumps} states contradict those between them, as of a second '
+                f'publisher on {session.source}: end it',
+            )
+        self._repeats, self._jumps = repeats, jumps
 
     def _timing(self, new: int, period: float) -> dict[str, Any]:
         if new < 2:

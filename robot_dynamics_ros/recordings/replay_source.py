@@ -7,9 +7,10 @@ Also the recorded reference, which can replace the trajectories.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ from robot_dynamics_ros.messages import stamp_ns
 from robot_dynamics_ros.model import Robot, load_robot
 from robot_dynamics_ros.parameters import REMOVED, checked
 from robot_dynamics_ros.recordings.reading import RecordingReader, recorded_parameters
-from robot_dynamics_ros.recordings.recording import Recording, in_model_units
+from robot_dynamics_ros.recordings.recording import Recording, in_model_units, recorded_driver
 from robot_dynamics_ros.spatial.scalar import Array
 
 #: References that a replay can follow.
@@ -177,6 +178,9 @@ class ReplaySource:
         namespace: Namespace of the robot, if the bag has several.
         description: Another URDF or xacro file; empty for the controller's robot.
         reference: One of ``REFERENCES``.
+        topics: Topics of states, commands and references, keywords of ``choose_topics``.
+        recorded_joints: Recorded names of the model's joints, in model order; empty if they are
+            the same, or the driver profile gives them.
 
     Raises:
         RobotDynamicsError: The bag cannot be read, or its robot, driver or parameters are invalid.
@@ -190,16 +194,22 @@ class ReplaySource:
         namespace: str = '',
         description: str = '',
         reference: str = 'auto',
+        topics: Mapping[str, str] = MappingProxyType({}),
+        recorded_joints: Sequence[str] = (),
     ) -> None:
         self._bag, self.changes, self.notes = bag, changes, list[str]()
-        with RecordingReader(bag, namespace=namespace) as reader:
-            stored, topics, layout = reader.parameters, reader.topics, reader.layout
+        self._topics: dict[str, Any] = {'namespace': namespace, **topics}
+        with RecordingReader(bag, **self._topics) as reader:
+            stored, layout = reader.parameters, reader.layout
             self.recorded, self.by_arrival = bool(stored), not layout.by_stamp
             self.events, unreadable = _read_events(reader) if stored else ([], 0)
             described, period, counts = reader.description, layout.period, reader.bag.counts
-            has_trajectories = any(map(counts.get, (topics.trajectory, *topics.streams)))
+            available = {topic for topic in reader.bag.topics if counts.get(topic)}
+            sent = (reader.topics.trajectory, *reader.topics.streams)
+            has_trajectories = any(map(counts.get, sent))
             self.reference_shows_answer = self.recorded and not layout.reference_hold_ns
-            first = reader.bag.first(topics.reference, strict=False) if stored else None
+            named = reader.topics.reference if stored else ''
+            first = reader.bag.first(named, strict=False)
         if unreadable:
             self.notes.append(
                 f'{unreadable} messages to the controller or from it are damaged: left out'
@@ -223,11 +233,13 @@ class ReplaySource:
         self._robot, self._locked = (merged, described), merged['locked']
         self.tree, self.driver = robot_and_driver(merged, described)
         known = [name for name in self.tree.joint_names if name in layout.joints]
+        known = [] if recorded_joints else known
         if known and not stored and self.driver is None and len(known) < self.tree.n:
             merged['joints'] = self.parameters['joints'] = known
             self.tree, _ = robot_and_driver(merged, described)
             self.notes.append('joints without states are locked: choose with --set joints=[...]')
-        self._arguments = self._reader_arguments(namespace)
+        self._recorded = self.driver or recorded_driver('', recorded_joints, self.tree)
+        self._arguments = self._reader_arguments(namespace, available)
         self.run = self._read()
         if self.tree.locked and self.recorded:
             self.events += self._locked_events(LockedJointWatch(self.tree, merged))
@@ -253,13 +265,22 @@ class ReplaySource:
         merged, described = self._robot
         return robot_and_driver({**merged, **changes}, described)[0]
 
-    def _reader_arguments(self, namespace: str) -> dict[str, Any]:
-        """Return the arguments of the reader: topics and joint names, by the driver if any."""
+    def _reader_arguments(self, namespace: str, available: Collection[str]) -> dict[str, Any]:
+        """Return the arguments of the reader: topics and joint names, by the driver if any.
+
+        Args:
+            namespace: Namespace of the robot.
+            available: Topics of the bag; those of a driver profile that it lacks are found by
+                type and name.
+        """
+        recorded = self._recorded
         arguments: dict[str, Any] = {
-            'namespace': namespace,
-            'joints': self.tree.joint_names,
+            **self._topics,
+            'joints': self.tree.joint_names if recorded is None else recorded.names,
             'every_state': True,
         }
+        if recorded is not None:
+            arguments['reference_joints'] = self.tree.joint_names
         if self.driver is None:
             return arguments
         profile, space = self.driver.profile, f'/{namespace.strip("/")}'.rstrip('/')
@@ -269,18 +290,15 @@ class ReplaySource:
                 f'commands in the form {profile.command.form!r}',
                 "a replay reads the forms 'group' and 'overlay'",
             )
-        return arguments | {
-            'joints': self.driver.names,
-            'states': f'{space}/{profile.state.topic}',
-            'commands': f'{space}/{profile.command.topic}',
-            'command_joints': self.driver.command_names,
-            'reference_joints': self.tree.joint_names,
-        }
+        for key, topic in (('states', profile.state.topic), ('commands', profile.command.topic)):
+            if not self._topics.get(key) and f'{space}/{topic}' in available:
+                arguments[key] = f'{space}/{topic}'
+        return arguments | {'command_joints': self.driver.command_names}
 
     def _read(self) -> Recording:
         """Return the recording in model order and units, up to a restart of the clock."""
         with RecordingReader(self._bag, **self._arguments) as reader:
-            run = in_model_units(reader.read(), self.driver)
+            run = in_model_units(reader.read(), self._recorded)
             self.bag_notes = reader.notes
             self.unpaired = (reader.unpaired[0] + reader.odd_commands, reader.unpaired[1])
             restarts = reader.counts.restart_ns

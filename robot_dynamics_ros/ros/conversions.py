@@ -96,13 +96,15 @@ class JointStateReader:
         stamp_ns: Timestamp of the last state, ns.
         latest: Joint names and positions of the last message, in its order.
         deserialized, unreadable: Numbers of states that were deserialized or could not be read.
+        other_layouts: Number of messages that contain all joints in another layout than those
+            before.
     """
 
     def __init__(self, joints: Sequence[str], *, velocity: bool = True) -> None:
         self.joints, self._velocity = tuple(joints), velocity
         self.q, self.v = np.full((2, len(joints)), np.nan)
         self.missing_velocity: tuple[str, ...] = ()
-        self.deserialized = self.unreadable = self.stamp_ns = 0
+        self.deserialized = self.unreadable = self.stamp_ns = self.other_layouts = 0
         self._updated = np.zeros(len(joints), dtype=bool)
         self._names: list[str] = []
         self.latest = self._names, np.zeros(0)
@@ -131,6 +133,7 @@ class JointStateReader:
             return False
         self.deserialized += 1
         complete = self.read_message(message)
+        self.other_layouts += self._has_all and self._layout is not None
         if complete and self._has_all:
             self._layout = _verified(message_bytes(content, state_layout), message)
             self._layout_names, self._layout_order = self._names, self._theirs

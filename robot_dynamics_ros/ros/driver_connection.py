@@ -37,6 +37,7 @@ from robot_dynamics_ros.spatial.scalar import Array
 
 #: A driver needs only the newest effort; qos_overrides can increase the depth for a recorder.
 _COMMAND_DEPTH = 1
+_CONTRADICTIONS = 5  # one publisher may begin again
 _DELIVERY_TIMEOUT = Duration(seconds=0.3)
 STATE_QOS = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
 _PROGRESS_PERIOD_S, _TIMEOUT_S = 1.0, 10.0  # of collecting states
@@ -64,6 +65,7 @@ class DriverConnection:
     states: Any
     publishers: list[Any]
     _subscriber_count, _topic_of_positions = 0, ''  # smallest count of any command topic
+    _contradictions = 0, 0  # of the states, at the last two reports
 
     def __init__(self, port: DriverPort, command_form: str) -> None:
         self.port = port
@@ -163,6 +165,22 @@ class DriverConnection:
             if len(names) > 1:
                 return f'{len(names)} nodes command {publisher.topic_name}: {", ".join(names)}'
         return ''
+
+    def rivals(self, node: Node, contradictions: int, *, reports: bool = False) -> str:
+        """Return which nodes publish the states if several do and they contradict each other.
+
+        Args:
+            node: The node that owns the subscription.
+            contradictions: Number of states that contradicted the one before, until now.
+            reports: Whether later calls count from the last such call on.
+        """
+        count, since = contradictions + self.reader.other_layouts, self._contradictions[0]
+        if reports:
+            self._contradictions = self._contradictions[1], count
+        topic = self.states.topic_name
+        if count - since < _CONTRADICTIONS or len(names := publisher_names(node, topic)) < 2:
+            return ''
+        return f'{len(names)} nodes publish {topic}, and contradict each other: {", ".join(names)}'
 
     def subscribe_commands(
         self, node: Node, take: Callable[..., None], **options: Any

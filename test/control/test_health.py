@@ -85,3 +85,25 @@ def test_an_arm_far_from_its_reference_is_said_once_unless_its_law_yields():
                 'joint3 is 0.2 m from its reference: control is lost' in found.message or not said
             )
         assert len(run.logged()) == said
+
+
+def test_states_of_a_slow_driver_and_of_a_second_publisher_are_said_once():
+    """Of 500 Hz with news at 50 Hz; and zeros between the states, which are refused."""
+    session = ControllerSession(sample('scara').tree, {'robot': 'scara', 'period': 0.002})
+    health, start = SessionHealth(), np.array([0.2, 1.0, 0.1, 0.0])
+    session.on_state(0, 0, start, np.zeros(4))
+    session.activate(0)
+    for k in range(1, 401):
+        v = np.array([0.4, 0.0, 0.0, 0.0])
+        stamp, q = 2 * MILLISECOND * k, start + 0.02 * (k // 10) * v
+        if session.on_state(stamp, stamp, q, v):
+            health.count(stamp, 20_000)
+        session.settle()
+        if k > 200:
+            session.on_state(stamp + MILLISECOND, stamp + MILLISECOND, np.zeros(4), np.zeros(4))
+        if k % 100 == 0:
+            health.report(session)
+    texts = [x.text for x in session.remarks if x.level == 'warning']
+    slow = [text for text in texts if 'repeat one of up to 18 ms before' in text]
+    second = [text for text in texts if 'as of a second publisher on joint_states' in text]
+    assert (len(slow), len(second)) == (1, 1), texts

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from samples import sample
 
+from robot_dynamics_ros.control.drivers.port import FilteredDerivative
 from robot_dynamics_ros.control.safety.state_validator import (
     MeasuredState,
     StateValidator,
@@ -83,6 +84,51 @@ def test_of_two_contradicting_publishers_only_one_is_believed(monitor):
             assert monitor.accept(stamp, Q + (stamp - 1.0) * V, V) is StateVerdict.ACCEPTED
 
 
+@pytest.mark.parametrize('zeros', [2, 3, 5])
+@pytest.mark.parametrize('measured_velocity', [True, False])
+def test_of_two_publishers_none_is_believed_where_the_other_is_not_slower(
+    zeros, measured_velocity
+):
+    """Several states in a row of the second would be believed as a restart."""
+    validator = StateValidator(sample('scara').tree, 0.05, measured_velocity=measured_velocity)
+    for k in range(200):
+        q = Q if k % (zeros + 1) == 0 else np.zeros(4)
+        verdict = validator.accept(0.001 * k, q, np.zeros(4))
+        assert k < 2 * (zeros + 1) or not verdict.usable
+    assert validator.counts[StateVerdict.CONTRADICTED] > 50
+    for k in range(200, 250):  # until the second has been silent for the timeout
+        assert not validator.accept(0.001 * k, Q, np.zeros(4)).usable
+    assert validator.accept(0.252, Q, np.zeros(4)) is StateVerdict.RESTARTED
+    assert validator.accept(0.253, Q, np.zeros(4)) is StateVerdict.ACCEPTED
+
+
+@pytest.mark.parametrize('every', [1, 2, 10])
+def test_states_that_a_slow_driver_repeats_are_counted_while_the_arm_moves(every):
+    state = MeasuredState(sample('scara').tree, None)
+    for k in range(400):
+        t = 0.002 * (k - k % every)
+        moves = t < 0.4
+        q = Q + np.array([0.0, 0.6 * min(t, 0.4), 0.0, 0.0])
+        state.take(2_000_000 * k, q, np.array([0.0, 0.6 * moves, 0.0, 0.0]))
+    late = [age for age in range(1, every) if 0.6 * 0.002 * age > 2e-3]  # farther than a step
+    assert state.repetitions.count == len(late) * 200 // every
+    assert state.repetitions.longest == pytest.approx(0.002 * (every - 1) * bool(late))
+
+
+def test_a_velocity_is_not_differentiated_from_states_that_a_slow_driver_repeats():
+    """500 Hz of states with 50 Hz of news: ten samples of 0, one of ten times the speed."""
+    seen = []
+    state = MeasuredState(sample('scara').tree, FilteredDerivative(4, 30.0))
+    for k in range(500):
+        t = 0.02 * (k // 10)
+        state.take(2_000_000 * k, np.array([0.5 * t, 0.0, 0.0, 0.0]), np.zeros(4))
+        seen.append(state.v[0])
+    np.testing.assert_allclose(seen[100:], 0.5, atol=1e-6)
+    for k in range(500, 550):
+        state.take(2_000_000 * k, np.array([0.49, 0.0, 0.0, 0.0]), np.zeros(4))
+    assert abs(state.v[0]) < 1e-3  # it has stopped
+
+
 def test_the_same_stamp_twice_is_not_newer(monitor):
     assert monitor.accept(1.0, Q, V) is StateVerdict.NOT_NEWER
     assert monitor.accept(1.0, Q, V) is StateVerdict.NOT_NEWER
@@ -138,7 +184,7 @@ def test_only_accepted_restarted_and_too_fast_states_are_usable():
 @pytest.mark.parametrize('measured_velocity', [True, False])
 def test_compiled_and_interpreted_judge_the_same_to_the_last_bit(measured_velocity):
     rng, n = np.random.default_rng(3), 3
-    compiled, state, excess = excess_function(n, measured_velocity), np.zeros(6), np.zeros(3)
+    compiled, state, excess = excess_function(n, measured_velocity), np.zeros(6), np.zeros(5)
     for k in range(200):
         q, v, accepted, plausible = rng.normal(size=(4, 2 * n)) * rng.choice([0.01, 1.0, 1e7])
         if k % 4 == 0:

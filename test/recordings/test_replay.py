@@ -415,6 +415,23 @@ def test_without_trajectories_the_recorded_reference_is_followed(tmp_path):
     assert code == 0
 
 
+@pytest.mark.slow
+def test_topics_and_recorded_names_are_chosen_by_the_options_of_all_commands(tmp_path):
+    """Two controllers' topics in one bag, and names that are not those of the description."""
+    loop = RecordedLoop(behind={0: follow(30 * MS)}).run(STEPS)
+    places = {STATES: '/a/joint_states', COMMANDS: '/a/efforts'}
+    loop.messages += [
+        replace(m, topic=places[m.topic]) for m in loop.messages if m.topic in places
+    ]
+    bag = loop.bag(tmp_path / 'bag')
+    chosen = ('--states', '/a/joint_states', '--commands', '/a/efforts')
+    code, found = replayed(bag, tmp_path / 'out', *chosen, '--reference', '/controller/reference')
+    assert (code, found['commands']) == (0, STEPS)
+    assert 'the recorded reference is followed, not trajectories' in found['notes']
+    with pytest.raises(SystemExit):
+        replayed(bag, tmp_path / 'out', '--reference', 'remembered')
+
+
 def lines(found: dict) -> str:
     return '; '.join(found['notes'])
 

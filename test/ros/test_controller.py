@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import signal
+from collections.abc import Sequence
 from unittest.mock import Mock
 
 import numpy as np
@@ -16,7 +17,7 @@ import pytest
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 from geometry_msgs.msg import PoseStamped, WrenchStamped
 from lifecycle_msgs.msg import Transition
-from peer import Peer
+from peer import RELIABLE, Peer
 from rcl_interfaces.msg import Parameter, ParameterType, ParameterValue
 from rcl_interfaces.srv import (
     DescribeParameters,
@@ -869,6 +870,50 @@ def test_while_another_node_commands_the_arm_it_is_not_activated(processes, peer
     peer.node.destroy_publisher(rival)
     activate(arm)
     assert arm.command() == pytest.approx(gravity(PLACE), abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ('names', 'place', 'velocity'),
+    [
+        (JOINTS, [0.0] * 4, [0.0] * 4),
+        (JOINTS[::-1], PLACE[::-1], [0.0] * 4),
+        (JOINTS, PLACE, []),
+    ],
+    ids=['zeros', 'another order', 'no velocity'],
+)
+def test_two_publishers_of_the_states_are_named_and_refused_unless_they_give_other_joints(
+    processes, peer, arm, names, place, velocity
+):
+    """As of a joint_state_publisher beside the driver."""
+    seen = diagnosed(peer)
+    given = ARM | {'autostart': False, 'diagnostics_period_s': 1.0, 'state_timeout_s': 5.0}
+    node = processes.start('controller', given)
+    assert peer.change_state('controller', Transition.TRANSITION_CONFIGURE)
+    second = peer.node.create_publisher(JointState, 'joint_states', RELIABLE)
+    peer.spin_until(second.get_subscription_count, 20.0, 'the second publisher')
+
+    def publish(names: Sequence[str]) -> None:
+        for _ in range(30):
+            arm.publish()
+            peer.spin_for(0.01)
+            message = JointState(name=[*names], position=[*place], velocity=velocity)
+            message.header.stamp.sec, message.header.stamp.nanosec = divmod(arm.stamp + 1, NANO)
+            second.publish(message)
+            peer.spin_for(0.01)
+
+    sentence = '2 nodes publish /joint_states, and contradict each other: /test_peer, /test_peer'
+    publish(names)
+    assert not peer.change_state('controller', Transition.TRANSITION_ACTIVATE)
+    node.says(f'not activated: {sentence}; end one')
+    publish([f'finger{k}' for k in range(4)])
+    peer.spin_for(2.2)  # for two reports since then
+    activate(arm)
+    before = len(seen())
+    assert sentence not in [text for _, text in seen()[-1:]]
+    publish(names)
+    said = lambda: sentence in [text for _, text in seen()[before:]]  # noqa: E731
+    peer.spin_until(said, 20.0, 'the warning')
+    assert node.returncode is None
 
 
 def test_a_shut_down_controller_leaves_nothing_that_ends_the_node(processes, peer, arm):

@@ -52,11 +52,61 @@ class StateVerdict(str, Enum):
     JUMPED = 'jumped'
     #: The timestamp has not advanced: already answered, or out of order.
     NOT_NEWER = 'not newer'
+    #: States alternate between two places, as of two publishers of the same joints.
+    CONTRADICTED = 'contradicted by those between them, as of a second publisher'
 
 
 #: States in a row whose positions agree with a high speed, so that it is a fact.
 AGREEING = 3
 _AGREEMENT, _ENCODER_STEP = 0.2, 1e-3  # relative deviation of their speeds; of positions, rad or m
+
+
+#: Largest step of an encoder, rad or m; a joint that has travelled farther shows it. Share of the
+#: velocity limit, and rad/s or m/s, beyond which a velocity is no noise of a joint at rest.
+_LARGEST_STEP, _MOVING = 2e-3, (0.05, 0.1)
+#: s; range of the ratio of two times: a driver updates its states at least so often and so evenly.
+_SLOWEST_UPDATE, _EVEN = 0.1, (0.7, 1.4)
+
+
+class Repetitions:
+    """Recognizes states that repeat an old one: of a driver slower than its publisher.
+
+    Attributes:
+        count: States that repeat an old one although a joint has moved since.
+        longest: Greatest age of such a state, s.
+
+    Args:
+        velocity_limit: Of the joints, shape (n,), rad/s or m/s.
+    """
+
+    def __init__(self, velocity_limit: Array) -> None:
+        share, speed = _MOVING
+        self._moving = np.minimum(share * velocity_limit, speed)
+        self.count, self.longest = 0, 0.0
+        self._since = self._update = self._update_before = math.nan
+
+    def renew(self, time: float) -> None:
+        """Note the time of a state that differs from the one before, s."""
+        self._update_before, self._update = self._update, time - self._since
+        self._since = time
+
+    def note(self, time: float, v: Array) -> None:
+        """Note a state that equals the one before; it counts unless the joints may be at rest.
+
+        Args:
+            time: Its timestamp, s.
+            v: Velocities, shape (n,), rad/s or m/s.
+        """
+        age, speed = time - self._since, np.abs(v)
+        if ((speed > self._moving) & (speed * age > _LARGEST_STEP)).any():
+            self.count, self.longest = self.count + 1, max(self.longest, age)
+
+    def awaits_update(self, time: float) -> bool:
+        """Return whether the next new state of a regular driver is not due yet."""
+        low, high = _EVEN
+        is_even = low * self._update_before < self._update < high * self._update_before
+        due = high * self._update
+        return is_even and self._update < _SLOWEST_UPDATE and time - self._since < due
 
 
 class _Doubtful(NamedTuple):
@@ -87,6 +137,9 @@ class StateValidator:
     one in a row is a restart (the simulation was reset). A gap longer than ``timeout`` is a
     restart too.
 
+    If states alternate between two places, as of two publishers, all are rejected until none has
+    contradicted the others for ``timeout``.
+
     A speed beyond ten times the limit is a fact if the positions of ``AGREEING`` states in a row
     agree with it; these states are accepted as too fast, until the arm is slower again.
 
@@ -94,6 +147,7 @@ class StateValidator:
         time: Timestamp of the last accepted state, s; NaN before the first.
         dt: Time between the timestamps of the last two accepted states, s; 0 after a restart.
         counts: Number of states by verdict.
+        changed: Whether the positions or velocities of the last state differ from the one before.
         timeout: Longest time between two states of one motion, s; may be changed.
 
     Args:
@@ -110,12 +164,20 @@ class StateValidator:
         self._is_fast, self._last_q = False, np.zeros(tree.n)
         self._state, self._plausible, self._accepted = np.zeros((3, 2 * tree.n))
         self._numbers = np.array([0.0, 0.0, SLACK])
-        self._excess, self._kernel = np.zeros(3), excess_function(tree.n, measured_velocity)
+        self._excess, self._kernel = np.zeros(5), excess_function(tree.n, measured_velocity)
         self.counts = dict.fromkeys(StateVerdict, 0)
         self.time, self.dt = math.nan, 0.0
         self._plausible_time = self._late_time = math.nan
         self._jumped = self._repeat_allowed = False
         self._doubtful: _Doubtful | None = None
+        self._left, self._left_time = np.zeros(2 * tree.n), math.nan  # the place before a jump
+        self._contradicted_time, self.changed = math.nan, True
+        self._zeros_between, self._is_zero = 0, False
+
+    @property
+    def contradictions(self) -> int:
+        """Number of jumps, and of changes between states of zeros and others."""
+        return self.counts[StateVerdict.JUMPED] + self._zeros_between
 
     def allow_repeat(self) -> None:
         """Accept the next state even if it repeats the last timestamp; other checks remain."""
@@ -135,6 +197,7 @@ class StateValidator:
                 verdict = self._evaluate(stamp, q, v)
         else:
             self._doubtful = None
+        verdict = self._uncontradicted(verdict, stamp, q, v)
         if verdict.usable:
             continues = verdict is StateVerdict.ACCEPTED and not self._repeat_allowed
             self.dt = stamp - self.time if continues else 0.0
@@ -143,6 +206,31 @@ class StateValidator:
                 verdict = self._slow_down(q, v)
         self.counts[verdict] += 1
         return verdict
+
+    def _uncontradicted(
+        self, verdict: StateVerdict, stamp: float, q: Array, v: Array
+    ) -> StateVerdict:
+        """Return the verdict, less favourable while states alternate between two places."""
+        recent = stamp - self._contradicted_time <= self.timeout
+        if verdict is StateVerdict.JUMPED:
+            if recent or self._returns(stamp, q, v):
+                self._contradicted_time = stamp
+        elif verdict.usable and self._contradicted_time == self._contradicted_time:  # not NaN
+            if recent:
+                return StateVerdict.CONTRADICTED
+            self._contradicted_time = math.nan
+            return StateVerdict.RESTARTED
+        return verdict
+
+    def _returns(self, stamp: float, q: Array, v: Array) -> bool:
+        """Return whether a state continues those before the last accepted jump."""
+        since = stamp - self._left_time
+        if not 0.0 < since <= self.timeout:
+            return False
+        self._numbers[0] = since
+        state, before = np.empty_like(self._state), (self._left, self._plausible)
+        self._kernel(q, v, *before, self._fastest, self._numbers, state, self._excess)
+        return bool(self._excess[1] <= 0.0)
 
     def _is_fact(self, stamp: float, q: Array, v: Array) -> bool:
         """Return whether a rejected state is the last of ``AGREEING`` that agree on a high speed.
@@ -181,7 +269,10 @@ class StateValidator:
         numbers[0], numbers[1] = since, step
         before = self._accepted, self._plausible
         self._kernel(q, v, *before, self._fastest, numbers, self._state, self._excess)
-        over_range, from_accepted, from_plausible = self._excess.tolist()
+        over_range, from_accepted, from_plausible, change, size = self._excess.tolist()
+        self.changed = change != 0.0
+        self._zeros_between += self._is_zero is not (size == 0.0)
+        self._is_zero = size == 0.0
         if not over_range <= 0.0:  # NaN fails every comparison
             finite = np.isfinite(q).all() and np.isfinite(v).all()
             return StateVerdict.IMPLAUSIBLE if finite else StateVerdict.NON_FINITE
@@ -202,6 +293,8 @@ class StateValidator:
         jumped, self._jumped = self._jumped, jumps
         if jumps:
             return StateVerdict.JUMPED
+        if jumped and not (consistent or restarted):
+            self._left[:], self._left_time = self._accepted, self.time
         self._accepted[:] = self._state
         if consistent:
             return StateVerdict.ACCEPTED
@@ -215,7 +308,7 @@ def excess_function(n: int, measured_velocity: bool) -> Kernel:
     return compile_function(
         'state_excess',
         states | {'fastest': n, 'numbers': 3},
-        {'state': (2 * n,), 'excess': (3,)},
+        {'state': (2 * n,), 'excess': (5,)},
         partial(state_excess, measured_velocity=measured_velocity),
         fused=False,
     )
@@ -244,9 +337,9 @@ def state_excess(
         measured_velocity: Whether velocities are used to detect jumps.
 
     Returns:
-        The state, shape (2n,), and three excesses, shape (3,): of any number over its range, and
-        of the distance to the accepted and to the plausible state; positive if exceeded, NaN if a
-        number is NaN.
+        The state, shape (2n,), and five numbers, shape (5,): three excesses, positive if exceeded,
+        NaN if a number is NaN: of any number over its range, and of the distance to the accepted
+        and to the plausible state; and the largest difference to the plausible state, and size.
     """
     since, step, slack = numbers
     over_range = [_size(q) - MAX_POSITION, _size(v) - fastest]
@@ -259,6 +352,9 @@ def state_excess(
             allowed = slack + farthest * time / REVERSAL_TIME
             excess.append(_size(distance - 0.5 * (v + speed) * time) - allowed)
         greatest.append(reduce(maximum, np.concatenate(excess)))
+    # The plausible state is the last of the loop.
+    for sizes in ([_size(q - x), _size(v - speed)], [_size(q), _size(v)]):
+        greatest.append(reduce(maximum, np.concatenate(sizes)))
     return np.concatenate([q, v]), np.array(greatest, dtype=object)
 
 
@@ -279,6 +375,7 @@ class MeasuredState:
         dt: Time since the previous valid state, s, without rounding errors of large timestamps; 0
             after a restart.
         validator: Validator of the states.
+        repetitions: Recognition of states that repeat an old one.
         last_refusal: Reason of the last rejection; empty if no state was rejected.
 
     Args:
@@ -291,6 +388,7 @@ class MeasuredState:
         self.v = np.zeros(tree.n)
         self.stamp_ns, self.time, self.dt, self.last_refusal = 0, 0.0, 0.0, ''
         self.validator = StateValidator(tree, 1.0, measured_velocity=derivative is None)
+        self.repetitions = Repetitions(tree.velocity_limit)
         self._derivative, self._still = derivative, np.zeros(tree.n)
         self._origin_ns: int | None = None
 
@@ -304,6 +402,10 @@ class MeasuredState:
         verdict = self.validator.accept(elapsed, q, v)
         if verdict is StateVerdict.NOT_NEWER:
             return verdict
+        if self.validator.changed:
+            self.repetitions.renew(elapsed)
+        elif verdict.usable:
+            self.repetitions.note(elapsed, self.v)
         if not verdict.usable:
             self.last_refusal = verdict.value
             return verdict
@@ -312,5 +414,7 @@ class MeasuredState:
         self.stamp_ns, self.time = stamp_ns, elapsed
         self.q[:], self.v[:] = q, v
         if self._derivative is not None:  # of valid positions only
-            self.v[:] = self._derivative.update(elapsed, q)
+            if self.validator.changed or not self.repetitions.awaits_update(elapsed):
+                self._derivative.update(elapsed, q)
+            self.v[:] = self._derivative.value
         return verdict

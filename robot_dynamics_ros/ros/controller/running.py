@@ -92,8 +92,7 @@ class RunningController:
     # States and commands -------------------------------------------------------------------------
 
     def _on_state(self, content: bytes) -> None:
-        begin = time.perf_counter_ns()
-        reader, session = self._reader, self.session
+        begin, reader, session = time.perf_counter_ns(), self._reader, self.session
         if not reader.read(content):
             self._check_locked_joints()
             return
@@ -152,16 +151,18 @@ class RunningController:
             return self.session.silence()
         names = self._node.get_parameter('await_listeners').value
         missing = self.connection.missing_subscriber(self._node, [*filter(None, names)])
-        return missing or self.session.locked.missing() or self._competitors()
+        return missing or self.session.locked.missing() or self._competitors() or self._rivals()
 
     def activate(self) -> None:
         """Start control.
 
         Raises:
-            ConfigurationError: There is no fresh state, or another node publishes commands.
+            ConfigurationError: No fresh state, or a second publisher of states or commands.
         """
         if others := self._competitors():
             raise ConfigurationError('not activated', others, 'end it, or set share_command_topic')
+        if others := self._rivals():
+            raise ConfigurationError('not activated', others, 'end one')
         self._watch()  # update the message of a refusal
         self._lock_where_measured()
         self.session.activate(time.perf_counter_ns())
@@ -186,6 +187,10 @@ class RunningController:
         shared = self._node.get_parameter('share_command_topic').value
         return '' if shared else self.connection.competitors(self._node)
 
+    def _rivals(self, *, reports: bool = False) -> str:
+        count = self.session.loop.state.validator.contradictions
+        return self.connection.rivals(self._node, count, reports=reports)
+
     def finish(self) -> None:
         """Brake if the arm moves, answering states, and deliver a last safe command; below 4 s."""
         if self.session.mode in (SessionMode.INACTIVE, SessionMode.ENDED):
@@ -207,7 +212,7 @@ class RunningController:
 
     def report(self) -> HealthReport:
         """Return the health since the last call."""
-        report = self._health.report(self.session)
+        report = self._health.report(self.session, self._rivals(reports=True))
         report.values['states_read_as_messages'] = self._reader.deserialized
         report.values['states_unreadable'] = self._reader.unreadable
         self._log.debug(f'{report.message}; {report.values}')
