@@ -51,15 +51,16 @@ class RmsPeak:
     @classmethod
     def of(cls, time: Array, values: Array) -> RmsPeak:
         """Return the statistics of values of shape (N, n) at times (N,), s."""
-        finite = np.isfinite(values)
-        if not len(values):
-            nothing = np.zeros(finite.shape[1:])
-            return cls(nothing.astype(int), nothing, nothing, nothing + np.nan)
-        count, size = finite.sum(axis=0), np.where(finite, np.abs(values), 0.0)
-        row = size.argmax(axis=0)
-        peak_time = np.where(count > 0, time[row], np.nan)
-        peak = size[row, np.arange(size.shape[1])]
-        return cls(count, np.square(size, out=size).sum(axis=0), peak, peak_time)
+        found = cls(np.zeros(values.shape[1], dtype=int), *np.zeros((3, values.shape[1])))
+        found.peak_time[:] = np.nan
+        for j, column in enumerate(values.T):  # one by one: long columns take much memory
+            size = np.abs(column)
+            size[~np.isfinite(column)] = 0.0
+            found.count[j] = np.isfinite(column).sum()
+            if found.count[j]:
+                found.peak[j], found.peak_time[j] = size.max(), time[size.argmax()]
+                found.squares[j] = size @ size
+        return found
 
     def merged(self, other: RmsPeak) -> RmsPeak:
         """Return the statistics of these values and of others, at later times."""

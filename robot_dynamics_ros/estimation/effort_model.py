@@ -15,6 +15,7 @@ effort. Components in unobservable directions are not changed.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -96,28 +97,10 @@ class ModelEfforts:
         """Mask of the efforts that the motion determines, shape (M, n)."""
         return ~np.any(list(self.excluded.values()), axis=0)
 
-    def of_length(self, count: int) -> ModelEfforts:
-        """Return uninitialized efforts for M instants, with the same parts and reasons."""
-
-        def like(part: Array) -> Array:
-            return np.empty((count, *part.shape[1:]), dtype=part.dtype)
-
-        parts, excluded = (
-            {name: like(column) for name, column in columns.items()}
-            for columns in (self.parts, self.excluded)
-        )
-        others = (self.effort, self.residual, self.beyond_friction)
-        effort, residual, beyond = (like(column) for column in others)
-        return ModelEfforts(parts, effort, residual, excluded, beyond)
-
-    def columns(self) -> tuple[Array, ...]:
-        """Return all columns, in an order that depends on their names only."""
-        named = (*self.parts.values(), *self.excluded.values())
-        return *named, self.effort, self.residual, self.beyond_friction
-
-    def rigid_at(self, rows: Array | slice = slice(None)) -> Array:
-        """Return rigid-body efforts, without friction and armature, shape (M, n), N m or N."""
-        inertia, coriolis, gravity = (self.parts[origin][rows] for origin in ORIGINS[:3])
+    @property
+    def rigid(self) -> Array:
+        """Rigid-body efforts, without friction and armature, shape (M, n), N m or N."""
+        inertia, coriolis, gravity = (self.parts[origin] for origin in ORIGINS[:3])
         return np.asarray(inertia + coriolis + gravity)
 
     @property
@@ -190,25 +173,18 @@ class EffortModel:
 
     def evaluate(self, instants: Instants) -> ModelEfforts:
         """Return the model efforts at instants by origin, and the residuals."""
-        count = len(instants.row)
-        block = self._evaluate(instants.take(slice(_BLOCK)))
-        if count <= _BLOCK:
-            return block
-        modelled = block.of_length(count)
-        for start in range(0, count, _BLOCK):
-            rows = slice(start, start + _BLOCK)
-            block = self._evaluate(instants.take(rows))
-            for column, values in zip(modelled.columns(), block.columns(), strict=True):
-                column[rows] = values
-        return modelled
-
-    def _evaluate(self, instants: Instants) -> ModelEfforts:
         q, v, a = (np.ascontiguousarray(x) for x in (instants.q, instants.v, instants.a))
         rigid = self._kernels.batch('inverse_dynamics', q, v, a)
         bias = self._kernels.batch('bias_forces', q, v)
         gravity = self._kernels.batch('gravity_forces', q)
         parts = rigid - bias, bias - gravity, gravity
         return model_efforts(self.tree, self._terms, instants, rigid, *parts)
+
+    def blocks(self, instants: Instants) -> Iterator[tuple[slice, ModelEfforts]]:
+        """Yield rows of many instants, and their model efforts; at least once."""
+        for start in range(0, max(1, len(instants.row)), _BLOCK):
+            rows = slice(start, start + _BLOCK)
+            yield rows, self.evaluate(instants.take(rows))
 
     def energy(self, q: Array, v: Array) -> Array:
         """Return kinetic energy (with armature) and potential energy, shape (N, 2), J."""

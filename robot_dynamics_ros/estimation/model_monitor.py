@@ -242,7 +242,7 @@ class ModelMonitor:
         self._instants.append(instants)
         if self._check is None:
             return modelled, None
-        rigid = modelled.rigid_at()
+        rigid = modelled.rigid
         return modelled, self._check.take(instants, rigid) + (modelled.effort - rigid)
 
     def summary(self) -> Summary:

@@ -23,12 +23,14 @@ Source: Schwarz 1978 (the criterion); Efroymson 1960 (stepwise selection).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from robot_dynamics_ros.estimation.accumulate import ResidualSums
+from robot_dynamics_ros.estimation.accumulate import ResidualSums, RmsPeak
 from robot_dynamics_ros.estimation.effort_model import (
+    ORIGINS,
     EffortModel,
     GravityFit,
     Instants,
@@ -96,13 +98,14 @@ class EffortResidual:
         model: The effort model.
         count: Number of instants.
         residual, effort: Statistics of the efforts that the motion determines, N m or N.
+        origins: Statistics of the model efforts by origin, N m or N.
+        excluded: Numbers of efforts that the motion does not determine by reason, shape (n,).
         resolution: Residual relative to the effort below which no cause is found.
 
     Args:
         model: The effort model.
         time: Times of the instants, shape (M,), s, increasing.
         instants: The instants.
-        modelled: Their model efforts.
         frame: Frame of a possible load; empty to try no load.
         resolution: See the attribute.
     """
@@ -112,17 +115,17 @@ class EffortResidual:
         model: EffortModel,
         time: Array,
         instants: Instants,
-        modelled: ModelEfforts,
         frame: str = '',
         resolution: float = 0.0,
     ) -> None:
         self.model, self._frame, self.resolution = model, frame, resolution
-        determined = modelled.determined
-        sums = ResidualSums.of(time, instants.effort, modelled.unexplained, determined)
-        self.count, self.residual, self.effort = sums.count, sums.residual, sums.effort
-        rates: Array = np.zeros(modelled.effort.shape)
-        if len(time) > 1:
-            rates = np.gradient(modelled.effort, time, axis=0)
+        self.modelled: Array = np.empty(instants.q.shape)
+        found = [self._statistics(time, instants, *block) for block in model.blocks(instants)]
+        sums, origins, excluded = zip(*found, strict=True)
+        whole = reduce(ResidualSums.merged, sums)
+        self.count, self.residual, self.effort = whole.count, whole.residual, whole.effort
+        self.origins = {x: reduce(RmsPeak.merged, (one[x] for one in origins)) for x in ORIGINS}
+        self.excluded = {x: sum(one[x] for one in excluded) for x in excluded[0]}
         length = len(time) * float(np.median(np.diff(time))) if len(time) > 1 else 0.0
         minutes = max(1, round(length / 60.0))
         step = max(1, len(time) // (minutes * _INSTANTS_PER_MINUTE))
@@ -131,21 +134,32 @@ class EffortResidual:
         self._effort, self._counts = np.zeros((2, n))
         for start in range(0, len(time), step * _BLOCK):
             rows = slice(start, start + step * _BLOCK, step)
-            self._add(instants.take(rows), modelled, rates[rows], determined[rows], rows)
+            near = slice(max(start - 1, 0), start + step * _BLOCK + 1)
+            rates: Array = np.zeros(self.modelled[near].shape)
+            if len(rates) > 1:
+                rates = np.gradient(self.modelled[near], time[near], axis=0)
+            first = start - near.start
+            self._add(instants.take(rows), rates[first : first + step * _BLOCK : step])
 
-    def _add(
-        self,
-        instants: Instants,
-        modelled: ModelEfforts,
-        rates: Array,
-        determined: Array,
-        rows: slice,
-    ) -> None:
-        """Add the sums of some instants."""
+    def _statistics(
+        self, time: Array, instants: Instants, rows: slice, modelled: ModelEfforts
+    ) -> tuple[ResidualSums, dict[str, RmsPeak], dict[str, Array]]:
+        """Return the statistics of some of the instants."""
+        determined, time = modelled.determined, time[rows]
+        self.modelled[rows] = modelled.effort
+        sums = ResidualSums.of(time, instants.effort[rows], modelled.unexplained, determined)
+        origins = {origin: RmsPeak.of(time, part) for origin, part in modelled.parts.items()}
+        excluded = {why: mask.sum(axis=0) for why, mask in modelled.excluded.items()}
+        return sums, origins, excluded
+
+    def _add(self, instants: Instants, rates: Array) -> None:
+        """Add the sums of some instants, with the rates of their model efforts."""
+        modelled = self.model.evaluate(instants)
+        determined = modelled.determined
         if not determined.any():
             return
-        columns = self._columns(instants, modelled.effort[rows], modelled.rigid_at(rows), rates)
-        columns = np.concatenate([columns, modelled.residual[rows, :, np.newaxis]], axis=-1)
+        columns = self._columns(instants, modelled.effort, modelled.rigid, rates)
+        columns = np.concatenate([columns, modelled.residual[:, :, np.newaxis]], axis=-1)
         columns = np.where(determined[:, :, np.newaxis], columns, 0.0).transpose(1, 0, 2)
         self._gram += columns.transpose(0, 2, 1) @ columns
         self._effort += np.square(np.where(determined, instants.effort, 0.0)).sum(axis=0)

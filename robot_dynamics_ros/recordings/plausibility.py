@@ -154,14 +154,15 @@ def _check_units(q: Array, v: Array, tree: Robot) -> None:
 
 def _check_turns(q: Array, tree: Robot) -> None:
     """Reject positions of a joint with limits that jump by a turn."""
-    jumps = np.abs(np.abs(np.diff(q, axis=0)) - TURN) < _TURN_TOLERANCE
     limited = ~(tree.joint_is_continuous | np.array(tree.joint_is_prismatic))
-    for i in np.flatnonzero(jumps.any(axis=0) & limited).tolist():
-        _refuse(
-            tree.joint_names[i],
-            f'jumps by a whole turn {int(jumps[:, i].sum())} times: its driver wraps it',
-            'declare it continuous in the description, or let the driver count turns',
-        )
+    for i in np.flatnonzero(limited).tolist():
+        jumps = np.abs(np.abs(np.diff(q[:, i])) - TURN) < _TURN_TOLERANCE
+        if jumps.any():
+            _refuse(
+                tree.joint_names[i],
+                f'jumps by a whole turn {int(jumps.sum())} times: its driver wraps it',
+                'declare it continuous in the description, or let the driver count turns',
+            )
 
 
 def _check_frozen(run: Recording, *, measured: bool) -> None:
@@ -170,11 +171,13 @@ def _check_frozen(run: Recording, *, measured: bool) -> None:
     An arm at rest may begin a motion or overcome friction: efforts that change in the second half
     only do not count, unless the states hold a velocity, or jump where they change again.
     """
-    effort = np.nan_to_num(run.measured_effort if measured else run.effort)
-    if len(run.time) < 2 or not np.ptp(run.position, axis=0).any():
+    same = np.arange(len(run.time)) > 0
+    for column in (*run.position.T, *run.velocity.T):
+        same[1:] &= np.diff(np.nan_to_num(column)) == 0.0
+    if not same.any() or not np.ptp(run.position, axis=0).any():
         return
+    effort = np.nan_to_num(run.measured_effort if measured else run.effort)
     columns = np.nan_to_num(np.hstack([run.position, run.velocity]))
-    same = np.append(False, (columns[1:] == columns[:-1]).all(axis=1))
     edges = np.flatnonzero(np.diff(np.append(same, False).astype(int), prepend=0))
     size = np.maximum(np.ptp(effort, axis=0), np.finfo(float).tiny)
     for start, end in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True):

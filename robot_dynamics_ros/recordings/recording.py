@@ -147,6 +147,8 @@ class Recording:
 
     def rows(self, rows: Array | slice) -> Recording:
         """Return the rows selected by a mask, indices or a slice."""
+        if isinstance(rows, np.ndarray) and rows.dtype.kind == 'b' and rows.all():
+            return self
         changed = {key: getattr(self, key)[rows] for key in (*_PER_STATE, *_PER_JOINT)}
         return replace(self, **changed)
 

@@ -18,8 +18,10 @@ from synthetic_runs import (
     sinusoids,
 )
 
+from robot_dynamics_ros.estimation import effort_model, residual_causes
 from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.recordings.metrics.analysis import AnalysisSettings, evaluate
+from robot_dynamics_ros.recordings.metrics.metric import flat_figures
 
 NOISE = (0.0, 1e-3, 0.3)
 
@@ -96,3 +98,19 @@ def test_an_exact_run_has_no_cause(heavier):
     found = evaluate(run, tree, AnalysisSettings(frame='link2'))
     assert found.evaluated.timing.name == 'semi_implicit'
     assert [finding.severity for finding in found.findings] == ['good']
+
+
+def test_blocks_of_instants_have_the_residual_of_all_together(rng, monkeypatch):
+    """What is added in parts may differ by rounding only, also at the edges of the parts."""
+    run = run_of(rng, ARM, friction=lambda v, rigid: 0.8 * v + 1.5 * np.sign(v))
+    given = evaluate(run, ARM.tree, AnalysisSettings(frame='tool'))
+    for module in (effort_model, residual_causes):
+        monkeypatch.setattr(module, '_BLOCK', 257)
+    split = evaluate(run, ARM.tree, AnalysisSettings(frame='tool'))
+    assert [f.text for f in split.findings] == [f.text for f in given.findings]
+    together, parts = (flat_figures(x.figures, ARM.tree.joint_names) for x in (given, split))
+    assert together.keys() == parts.keys()
+    for name, value in together.items():
+        assert parts[name] == pytest.approx(value, rel=1e-6, abs=1e-9, nan_ok=True), name
+    for (name, whole), (_, some) in zip(given.columns(), split.columns(), strict=True):
+        np.testing.assert_allclose(some, whole, rtol=1e-9, atol=1e-9, err_msg=name)

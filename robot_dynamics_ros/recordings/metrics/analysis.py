@@ -21,7 +21,7 @@ from robot_dynamics_ros.errors import (
     RobotDynamicsError,
     UnknownNameError,
 )
-from robot_dynamics_ros.estimation.effort_model import EffortModel, Instants, ModelEfforts
+from robot_dynamics_ros.estimation.effort_model import EffortModel, Instants
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.arm import tool_frame
 from robot_dynamics_ros.recordings.metrics.effort import contacts, cross_check, effort, energy
@@ -253,8 +253,7 @@ class RunEvaluation:
         """Yield the columns of all metrics by name, for the N rows of the run."""
         for result in self.results.values():
             yield from result.columns.items()
-            for name, values in result.step_columns.items():
-                yield name, self.evaluated.on_rows(values)
+            yield from result.more().items()
 
 
 def evaluate(
@@ -293,12 +292,11 @@ def evaluate(
         first_motion(run), commanded=not measured, name=settings.timing, cutoff=settings.cutoff
     )
     problems = [problem_of(run, tree, measured=measured), outliers.problem()]
-    steps, modelled, acting, source = _modelled(run, model, timing, measured=measured)
+    steps, acting, source = _instants(run, model, timing, measured=measured)
     given = EvaluatedRun(
         replace(run, effort=acting),
         steps,
         model,
-        modelled,
         timing,
         source,
         frame,
@@ -336,10 +334,10 @@ def evaluate(
     return RunEvaluation(given, figures, findings, results)
 
 
-def _modelled(
+def _instants(
     run: Recording, model: EffortModel, timing: SampleTiming, *, measured: bool
-) -> tuple[Instants, ModelEfforts, Array, str]:
-    """Return instants, their model efforts, the evaluated efforts, and what these are.
+) -> tuple[Instants, Array, str]:
+    """Return instants, the evaluated efforts, and what these are.
 
     Measured efforts of a simulator may be delayed by one state, which its first motion shows.
     """
@@ -347,12 +345,12 @@ def _modelled(
         none = not np.isfinite(run.measured_effort).any()
         steps = make_instants(run, run.effort, timing)
         source = 'commanded (none were measured)' if none else 'commanded'
-        return steps, model.evaluate(steps), run.effort, source
+        return steps, run.effort, source
     delayed = timing.name == 'semi_implicit' and _is_delayed(first_motion(run), model, timing)
     acting = _acting(run, delayed)
     steps = make_instants(run, acting, timing)
     source = 'measured, delayed by one step' if delayed else 'measured'
-    return steps, model.evaluate(steps), acting, source
+    return steps, acting, source
 
 
 def _acting(run: Recording, delayed: bool) -> Array:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -47,35 +48,39 @@ def effort(evaluated: EvaluatedRun) -> MetricResult:
         Residuals, efforts by origin, counts of excluded ones, and the gravity fit; findings on
         whether the model explains the efforts, and else on the likely cause.
     """
-    steps, modelled, model = evaluated.steps, evaluated.modelled, evaluated.model
-    resolution = evaluated.timing.resolution
-    time = evaluated.run.time[steps.row]
-    sums = EffortResidual(model, time, steps, modelled, evaluated.frame, resolution)
-    columns = {
-        'acceleration': steps.a,
-        'effort': steps.effort,
-        'model': modelled.effort,
-        'residual': np.where(modelled.determined, modelled.residual, np.nan),
-        **modelled.parts,
-    }
+    steps, model = evaluated.steps, evaluated.model
+    time, resolution = evaluated.run.time[steps.row], evaluated.timing.resolution
+    sums = EffortResidual(model, time, steps, evaluated.frame, resolution)
     figures: dict[str, Any] = {'source': evaluated.source}
     if sums.residual.count.any():
         fit = sums.gravity
-        parts = {origin: RmsPeak.of(time, part) for origin, part in modelled.parts.items()}
         figures |= {
             'formulation': model.formulation,
             **sums.residual.figures('residual_rms', 'residual_peak', 'residual_peak_at'),
             'residual_share': sums.share.tolist(),
             **sums.effort.figures('effort_rms', 'effort_peak'),
-            'origin_rms': {origin: parts[origin].rms.tolist() for origin in ORIGINS},
+            'origin_rms': {origin: x.rms.tolist() for origin, x in sums.origins.items()},
             'evaluated': sums.residual.count.tolist(),
             'steps': sums.count,
-            'left_out': {why: x.sum(axis=0).tolist() for why, x in modelled.excluded.items()},
+            'left_out': {why: count.tolist() for why, count in sums.excluded.items()},
             'gravity': {} if fit is None else fit.figures(),
             'joint_fits': sums.joint_fits(),
         }
     findings = _effort_findings(sums, identified=evaluated.identified)
-    return MetricResult(figures, findings, step_columns=columns)
+    return MetricResult(figures, findings, more=partial(_columns, evaluated))
+
+
+def _columns(evaluated: EvaluatedRun) -> dict[str, Array]:
+    """Return the columns of the efforts, shape (N, n)."""
+    steps, shape = evaluated.steps, evaluated.run.position.shape
+    names = ('acceleration', 'effort', 'model', 'residual', *ORIGINS)
+    columns = {name: np.full(shape, np.nan) for name in names}
+    for rows, modelled in evaluated.model.blocks(steps):
+        residual = np.where(modelled.determined, modelled.residual, np.nan)
+        own = (steps.a[rows], steps.effort[rows], modelled.effort, residual)
+        for column, values in zip(columns.values(), (*own, *modelled.parts.values()), strict=True):
+            column[steps.row[rows]] = values
+    return columns
 
 
 def _effort_findings(sums: EffortResidual, *, identified: bool) -> list[MetricRemark]:
@@ -134,7 +139,8 @@ def cross_check(evaluated: EvaluatedRun) -> MetricResult:
         return MetricResult({'against': other, 'skipped': str(error)})
     if count:
         rows = np.arange(0, count, max(1, count // _CHECKED))
-        check.take(evaluated.steps.take(rows), evaluated.modelled.rigid_at(rows))
+        steps = evaluated.steps.take(rows)
+        check.take(steps, model.evaluate(steps).rigid)
     figures = {
         'against': other,
         'states': check.count,
@@ -157,7 +163,10 @@ def energy(evaluated: EvaluatedRun) -> MetricResult:
         The sums of the balance, J; a finding on energy that the model does not explain.
     """
     run = evaluated.run
-    stored = evaluated.model.energy(run.position, run.velocity)
+    starts = range(0, len(run.time), _BLOCK)
+    rows = [slice(start, start + _BLOCK) for start in starts]
+    motion = ((run.position[k], run.velocity[k]) for k in rows)
+    stored = np.concatenate([evaluated.model.energy(*one) for one in motion])
     work, dissipated, valid = _step_work(evaluated)
     gained = np.where(valid, np.diff(stored.sum(axis=1)), 0.0)
     balance = np.append(0.0, np.cumsum(work - gained - dissipated))

@@ -9,11 +9,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
 from robot_dynamics_ros.constraints.program import Program
 from robot_dynamics_ros.errors import ConfigurationError, UnknownNameError
-from robot_dynamics_ros.estimation.effort_model import EffortModel, Instants, ModelEfforts
+from robot_dynamics_ros.estimation.effort_model import EffortModel, Instants
 from robot_dynamics_ros.recordings.recording import Recording
 from robot_dynamics_ros.recordings.timing import SampleTiming
 from robot_dynamics_ros.spatial.scalar import Array
@@ -48,7 +46,6 @@ class EvaluatedRun:
         run: The recording, with joints in model order; ``effort`` is the evaluated effort.
         steps: Instants of the equation of motion.
         model: The effort model.
-        modelled: Its efforts at these instants.
         timing: How accelerations, states and efforts correspond.
         source: Description of the evaluated efforts.
         frame: The tool frame.
@@ -63,7 +60,6 @@ class EvaluatedRun:
     run: Recording
     steps: Instants
     model: EffortModel
-    modelled: ModelEfforts
     timing: SampleTiming
     source: str
     frame: str
@@ -73,12 +69,6 @@ class EvaluatedRun:
     program_start: float | None = None
     remarks: Mapping[str, str] = field(default_factory=dict)
     commands: str = ''
-
-    def on_rows(self, values: Array) -> Array:
-        """Spread values of the steps (M, ...) over the rows (N, ...); NaN for other rows."""
-        columns = np.full((len(self.run.time), *values.shape[1:]), np.nan)
-        columns[self.steps.row] = values
-        return columns
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,13 +80,13 @@ class MetricResult:
         findings: Remarks in words.
         columns: Columns for tables and plots by name, shape (N,) or (N, n) for the N rows of the
             recording; NaN for missing values.
-        step_columns: The same for the M steps, shape (M, n).
+        more: Returns further columns, computed only to be written.
     """
 
     figures: Mapping[str, Any]
     findings: Sequence[MetricRemark] = ()
     columns: Mapping[str, Array] = field(default_factory=dict)
-    step_columns: Mapping[str, Array] = field(default_factory=dict)
+    more: Callable[[], Mapping[str, Array]] = dict
 
 
 #: Evaluates one aspect of a run; None if it does not apply.

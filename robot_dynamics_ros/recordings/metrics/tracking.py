@@ -98,10 +98,12 @@ def limits(run: Recording, tree: Robot) -> MetricResult:
     """
     effort, velocity = (RmsPeak.of(run.time, x) for x in (run.effort, run.velocity))
     limited = limits_efforts(tree)
-    saturated = np.abs(run.effort) >= tree.effort_limit * _SATURATION
-    margin = np.minimum(run.position - tree.position_lower, tree.position_upper - run.position)
-    least = np.fmin.reduce(margin, axis=0, initial=np.inf)
-    commands, outside = saturated.sum(axis=0), (margin < -_POSITION_TOLERANCE).sum(axis=0)
+    most, q, beyond = tree.effort_limit * _SATURATION, run.position, _POSITION_TOLERANCE
+    lower, upper = tree.position_lower, tree.position_upper
+    saturated = (run.effort >= most) | (run.effort <= -most)
+    least = np.minimum(np.fmin.reduce(q) - lower, upper - np.fmax.reduce(q))
+    outside = ((q < lower - beyond) | (q > upper + beyond)).sum(axis=0)
+    commands = saturated.sum(axis=0)
     limit = tree.effort_limit if limited else np.full(tree.n, np.nan)
     peak = np.where(effort.count > 0, effort.peak, np.nan)
     figures = {
