@@ -34,8 +34,6 @@ from robot_dynamics_ros.cli.tables import print_findings, print_table, wide_cons
 from robot_dynamics_ros.commissioning.command_delay import CommandDelay, estimate_delay
 from robot_dynamics_ros.commissioning.driver_samples import (
     DriverSamples,
-    check_limits,
-    check_velocities,
     check_work,
     driver_samples,
 )
@@ -56,10 +54,12 @@ from robot_dynamics_ros.model.findings import Finding, error, merged, warning
 from robot_dynamics_ros.model.inspection import ModelCheck, finding_as_dict
 from robot_dynamics_ros.model.load import check_model
 from robot_dynamics_ros.recordings.output_folder import write_json
+from robot_dynamics_ros.recordings.plausibility import limit_findings, velocity_findings
 from robot_dynamics_ros.recordings.report.toolkit import ReportTable
 from robot_dynamics_ros.symbolic.kernel import compile_kernel
 
 ROUNDING = 1e-12  # smaller values are printed as 0
+_LEAST_STATES = 10  # whose velocities are checked
 _DELAY_TOLERANCE = 0.25  # periods by which a measured delay may differ from that of the profile
 
 
@@ -220,7 +220,9 @@ def examine(
         samples: Samples of an arm that rests in several poses and moves between them.
         commanded: Whether the efforts are the commands of the controller.
     """
-    findings = [*check_limits(tree, samples), *check_velocities(tree, samples)]
+    findings, q, v = list(limit_findings(tree, samples.q)), samples.q, samples.v
+    if len(q) >= _LEAST_STATES and np.isfinite(v).all():
+        findings += velocity_findings(tree, samples.time, q, v)
     report = driver.profile.state.effort
     if report == 'none' and not commanded:
         silent = warning(

@@ -1,15 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""Driver samples in raw units with their assumed conversion, and checks of the motion.
+r"""Driver samples in raw units with their assumed conversion, and a check of their work.
 
-The checks need no model of the masses: positions stay within their limits; velocities are the
-derivatives of positions; and, since friction dissipates, the efforts minus gravity do no negative
-work from rest to rest, :math:`\int (\tau - g)\,v\,dt \ge 0`. For joints without gravity load, the
-last is the only check of the sign of efforts.
+Since friction dissipates, the efforts minus gravity do no negative work from rest to rest,
+:math:`\int (\tau - g)\,v\,dt \ge 0`. For joints without gravity load, this is the only check of
+the sign of efforts. Limits and velocities are checked as those of any recording
+(``recordings/plausibility.py``).
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -17,9 +16,9 @@ import numpy as np
 
 from robot_dynamics_ros.control.drivers.conversion import DriverConversion
 from robot_dynamics_ros.errors import RecordingError
+from robot_dynamics_ros.estimation.filtering import moving_joints
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.findings import Finding
-from robot_dynamics_ros.recordings.series import correlation
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.kernel import compile_kernel
 
@@ -196,79 +195,8 @@ def gravity_function(tree: Robot) -> Callable[[DriverSamples], Array]:
     return gravity
 
 
-_LIMIT_MARGIN = 0.05  # accepted excess over the position limits, as a share of the range
-_HIGH = 0.9  # correlation above which two signals are equal up to a factor
-_LOW = 0.5
-_SAME = 0.15  # relative tolerance of a factor
 _WORK = 0.25  # share of the absolute work above which the sign of the work is significant
-#: By whether a joint is prismatic: its unit of position, the usual other one, and its size.
-_UNITS = {False: ('rad', 'degrees', math.pi / 180.0), True: ('m', 'millimetres', 1e-3)}
-
-
-def check_limits(tree: Robot, samples: DriverSamples) -> list[Finding]:
-    """Return a finding per joint with positions beyond its limits, with the likely cause."""
-    q, findings = samples.q, []
-    lower, upper = tree.position_lower, tree.position_upper
-    margin = _LIMIT_MARGIN * tree.position_range
-
-    def outside(x: Array, i: int) -> bool:
-        return bool(x.min() < lower[i] - margin[i] or x.max() > upper[i] + margin[i])
-
-    for i in range(tree.n):
-        if not outside(q[:, i], i):
-            continue
-        # The sign first: a smaller unit brings almost any position near 0 and within limits.
-        unit, wrong, factor = _UNITS[tree.joint_is_prismatic[i]]
-        causes = (
-            ('wrong sign', -q[:, i]),
-            (f'wrong unit, {wrong} are taken for SI', factor * q[:, i]),
-        )
-        other = 'wrong zero, or another joint'
-        cause = next((text for text, x in causes if not outside(x, i)), other)
-        findings.append(
-            _error(
-                tree,
-                i,
-                f'it is read at {q[:, i].min():.4g} to {q[:, i].max():.4g} {unit}, but its limits '
-                f'are {lower[i]:.4g} to {upper[i]:.4g}: {cause}',
-                'correct position_unit, sign, position_zero or driver_name in the profile',
-            )
-        )
-    return findings
-
-
-def check_velocities(tree: Robot, samples: DriverSamples) -> list[Finding]:
-    """Return a finding per joint whose velocity is not the derivative of its position."""
-    if len(samples.time) < 10 or not np.isfinite(samples.velocity).all():
-        return []
-    rate = np.gradient(samples.q, samples.time, axis=0)
-    velocity, findings = samples.v, []
-    moved = _moved(samples)
-    for i in map(int, np.flatnonzero(moved)):
-        match = [correlation(velocity[:, i], rate[:, j]) for j in range(tree.n)]
-        own, best = match[i], int(np.argmax(np.abs(match)))
-        if abs(match[best]) > _HIGH and abs(own) < _HIGH * abs(match[best]):
-            other = tree.joint_names[best]
-            remedy = 'swapped joints: correct driver_name, or the order of joints'
-            findings.append(_error(tree, i, f'its velocities are those of {other}', remedy))
-            continue
-        size = float(rate[:, i] @ rate[:, i])
-        factor = float(velocity[:, i] @ rate[:, i]) / size
-        if own < -_LOW:
-            findings.append(
-                _error(tree, i, 'its velocities have the wrong sign', 'check the driver')
-            )
-        elif abs(abs(factor) - 1.0) > _SAME and abs(own) > _HIGH:
-            findings.append(
-                _error(
-                    tree,
-                    i,
-                    f'wrong unit of velocity: they are {factor:.4g} times the derivatives of the '
-                    'positions',
-                    'correct velocity_unit in the profile',
-                )
-            )
-    return findings
+_WEIGHTLESS = 0.05  # of the effort limit: range of gravity below which it does not load a joint
 
 
 def check_work(tree: Robot, samples: DriverSamples) -> list[Finding]:
@@ -280,16 +208,16 @@ def check_work(tree: Robot, samples: DriverSamples) -> list[Finding]:
     power = (samples.tau - gravity) * rate
     work, throughput = power.sum(axis=0), np.abs(power).sum(axis=0)
     range_of_gravity = np.ptp(gravity, axis=0)
-    weightless = range_of_gravity < 0.05 * tree.effort_limit
-    suspicious = weightless & _moved(samples) & (work < -_WORK * throughput)
+    weightless = range_of_gravity < _WEIGHTLESS * tree.effort_limit
+    suspicious = weightless & moving_joints(samples.q, rate) & (work < -_WORK * throughput)
     return [
-        _error(
-            tree,
-            int(i),
+        Finding(
+            'error',
+            named(tree, [i]),
             'wrong sign of its effort: it pushes against its own motion',
             'change effort_sign in the profile',
         )
-        for i in np.flatnonzero(suspicious)
+        for i in np.flatnonzero(suspicious).tolist()
     ]
 
 
@@ -297,13 +225,3 @@ def named(tree: Robot, joints: Sequence[int] | Array) -> str:
     """Return the names of joints as the culprit of a finding."""
     names = [tree.joint_names[i] for i in joints]
     return f'joint {names[0]!r}' if len(names) == 1 else f'joints {", ".join(names)}'
-
-
-def _error(tree: Robot, i: int, problem: str, remedy: str) -> Finding:
-    return Finding('error', named(tree, [i]), problem, remedy)
-
-
-def _moved(samples: DriverSamples) -> Array:
-    x = samples.position
-    noise = np.abs(np.diff(x, 2, axis=0)).mean(axis=0)
-    return np.ptp(x, axis=0) > _MOVED * noise

@@ -25,12 +25,8 @@ import numpy as np
 from robot_dynamics_ros.dynamics import make_formulation
 from robot_dynamics_ros.errors import ParameterError, known_name
 from robot_dynamics_ros.estimation.accumulate import ResidualSums
-from robot_dynamics_ros.estimation.effort_model import (
-    EffortModel,
-    GravityFit,
-    Instants,
-    ModelEfforts,
-)
+from robot_dynamics_ros.estimation.effort_model import EffortModel, Instants, ModelEfforts
+from robot_dynamics_ros.estimation.gravity_fit import GravityFit, gravity_of
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.spatial.scalar import Array
 
@@ -259,7 +255,7 @@ class ModelMonitor:
             np.nan_to_num(np.fmax(sums.residual.rms, sums.excess.rms)),
             np.maximum(sums.residual.peak, sums.excess.peak),
             0.0 if self._check is None else self._check.relative,
-            self._model.fitted_gravity(instants, modelled),
+            gravity_of(self.tree, instants, modelled),
         )
         if self._check is not None:
             self._check.reset()

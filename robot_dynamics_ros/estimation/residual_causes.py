@@ -32,11 +32,10 @@ from robot_dynamics_ros.estimation.accumulate import ResidualSums, RmsPeak
 from robot_dynamics_ros.estimation.effort_model import (
     ORIGINS,
     EffortModel,
-    GravityFit,
     Instants,
     ModelEfforts,
-    fit_gravity,
 )
+from robot_dynamics_ros.estimation.gravity_fit import GravityFit, fit_gravity
 from robot_dynamics_ros.estimation.hypotheses import (
     COLUMNS,
     COMMON,
@@ -48,6 +47,7 @@ from robot_dynamics_ros.estimation.hypotheses import (
     is_possible,
     sentence,
 )
+from robot_dynamics_ros.estimation.regressor import gravity_regressor
 from robot_dynamics_ros.spatial.scalar import Array
 
 _INSTANTS_PER_MINUTE = 2000  # decimated to at most about twice as many
@@ -174,7 +174,7 @@ class EffortResidual:
 
     def _columns(self, instants: Instants, effort: Array, rigid: Array, rates: Array) -> Array:
         """Return the regressor of all causes, shape (M, n, k)."""
-        gravity = self.model.gravity_regressor(instants.q)
+        gravity = gravity_regressor(self.model.tree, instants.q)
         load = np.zeros((*effort.shape, 4))
         if self._frame and len(effort):
             load = self.model.load_regressor(instants, self._frame)

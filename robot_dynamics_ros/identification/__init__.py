@@ -5,6 +5,11 @@
 for use with many recordings or machines.
 """
 
+from robot_dynamics_ros.estimation.regressor import (
+    inertial_parameters,
+    regressor,
+    with_inertial_parameters,
+)
 from robot_dynamics_ros.identification.choice import Request
 from robot_dynamics_ros.identification.correction import corrected_urdf
 from robot_dynamics_ros.identification.excitation import Bounds, Excitation, design_excitation
@@ -18,11 +23,6 @@ from robot_dynamics_ros.identification.identify import (
 )
 from robot_dynamics_ros.identification.least_squares import Estimate
 from robot_dynamics_ros.identification.physical import PhysicalParameters
-from robot_dynamics_ros.identification.regressor import (
-    inertial_parameters,
-    regressor,
-    with_inertial_parameters,
-)
 from robot_dynamics_ros.identification.unknowns import TERMS, BaseParameters
 
 __all__ = [

@@ -9,14 +9,12 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 from typing import Any
 
 from robot_dynamics_ros.errors import RecordingError, RobotDynamicsError
 from robot_dynamics_ros.estimation.accumulate import ResidualSums
-from robot_dynamics_ros.identification.gravity import gravity_mismatch
 from robot_dynamics_ros.identification.identify import (
     Identification,
     IdentificationPlan,
@@ -27,6 +25,7 @@ from robot_dynamics_ros.identification.validation import (
     Residuals,
     ResidualSeries,
     Trial,
+    evaluated,
     halved,
     percent_of,
 )
@@ -244,10 +243,10 @@ def _first_series(
     """Return the residual series of a bag, of its first usable half, and remarks on gravity."""
     run, _ = source.read()
     for pair in trial.series(run, []):
-        plan, fit = identified.plan, None
-        with suppress(RobotDynamicsError):
-            if plan.gravity is None:  # otherwise the plan has estimated it
-                fit = gravity_mismatch(run, plan.unknowns.tree, plan.preparation)
+        plan = identified.plan  # may have estimated gravity itself
+        fit = None
+        if plan.gravity is None:
+            fit = evaluated(run, trial.nominal, trial.preparation).gravity(trial.nominal)
         if fit is None or fit.verdict in ('agrees', 'perhaps'):
             return pair, ()
         return pair, (fit.sentence('give --gravity {}', 'give --gravity 0 0 0'),)

@@ -12,12 +12,12 @@ import yaml
 from robot_dynamics_ros.description.urdf import TENSOR, Inertial
 from robot_dynamics_ros.description.urdf_patch import JointDynamics, patch_urdf
 from robot_dynamics_ros.errors import ConfigurationError
-from robot_dynamics_ros.identification.identify import Identification
-from robot_dynamics_ros.identification.physical import body_links, link_inertial
-from robot_dynamics_ros.identification.regressor import (
+from robot_dynamics_ros.estimation.regressor import (
     PER_BODY,
     inertial_parameters,
 )
+from robot_dynamics_ros.identification.identify import Identification
+from robot_dynamics_ros.identification.physical import body_links, link_inertial
 from robot_dynamics_ros.identification.unknowns import (
     DEFAULT_TERMS,
     FORMULA,

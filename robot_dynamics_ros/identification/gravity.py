@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 r"""Estimation of the gravity vector of a recording, in the base frame.
 
-``gravity_mismatch`` takes the model as exact except for gravity. ``estimate_gravity`` is for
-measured efforts and an uncertain model: it estimates direction and magnitude of gravity together
-with inertia, friction and rotors.
+It is for measured efforts and an uncertain model: direction and magnitude of gravity are estimated
+together with inertia, friction and rotors (``estimation.gravity_fit`` takes the model as exact).
 
 Effort is bilinear in gravity and the first moments, :math:`\tau = Y(q, v, a; g)\,\pi + F\,f`.
 Around a pair :math:`(g_k, \pi_k)` it is linear,
@@ -23,10 +22,9 @@ from typing import Any
 
 import numpy as np
 
-from robot_dynamics_ros.estimation.effort_model import GravityFit, fit_gravity
-from robot_dynamics_ros.identification.evidence import Ridge, sums_of_squares, weak_spread
+from robot_dynamics_ros.estimation.regressor import PER_BODY, gravity_regressor
+from robot_dynamics_ros.identification.evidence import Ridge, weak_spread
 from robot_dynamics_ros.identification.preparation import Preparation, Samples, prepare
-from robot_dynamics_ros.identification.regressor import PER_BODY, inertial_parameters, regressor
 from robot_dynamics_ros.identification.unknowns import Unknowns
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.recordings.recording import Recording
@@ -162,7 +160,7 @@ def _around(samples: Samples, tree: Robot, values: Array) -> Ridge:
         values: Values of the unknowns to start from.
     """
     unknowns, links = Unknowns(tree, _TERMS), PER_BODY * tree.bodies
-    pull = _pull(tree, samples.motion.q, values[:links])
+    pull = gravity_regressor(tree, samples.motion.q, values[:links])
     drives = unknowns.columns(samples.motion)
     columns = np.concatenate([pull, drives], axis=2)
     effort, usable = samples.effort - unknowns.known(samples.motion), samples.usable
@@ -170,35 +168,3 @@ def _around(samples: Samples, tree: Robot, values: Array) -> Ridge:
     weak = weak_spread(drives[:, :, links:], effort, usable, _WEAK)
     spread = np.concatenate([np.full(3, _WEAK), _TRUST * unknowns.inertial_sizes(), weak])
     return Ridge.of_samples(columns, rest, usable, spread)
-
-
-def _pull(tree: Robot, q: Array, parameters: Array) -> Array:
-    """Return the efforts of gravity of 1 m/s^2 along each axis of the base, shape (N, n, 3)."""
-    still, axes = np.zeros_like(q), np.eye(3)
-    efforts = [regressor(tree.with_gravity(axis), q, still, still) @ parameters for axis in axes]
-    return np.stack(efforts, axis=2)
-
-
-def gravity_mismatch(
-    recording: Recording, tree: Robot, preparation: Preparation
-) -> GravityFit | None:
-    """Fit the gravity of a recording with a given model; None if no effort depends on it.
-
-    Args:
-        recording: A recording of the robot, with efforts.
-        tree: The model, whose masses and friction are assumed exact.
-        preparation: Preparation of the samples.
-
-    Raises:
-        RecordingError: No part of the recording can be used.
-        UnknownNameError: A joint was not recorded.
-    """
-    samples = prepare(recording, tree, preparation)
-    unknowns = Unknowns(tree)
-    explained = unknowns.columns(samples.motion) @ unknowns.nominal
-    residual = samples.effort - explained - unknowns.known(samples.motion)
-    pull = _pull(tree, samples.motion.q, inertial_parameters(tree))
-    usable = samples.usable
-    (gram,) = sums_of_squares(pull, residual, usable)
-    effort = np.square(np.where(usable, samples.effort, 0.0)).sum(axis=0)
-    return fit_gravity(tree.gravity, gram, effort, usable.sum(axis=0))

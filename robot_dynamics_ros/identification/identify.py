@@ -16,6 +16,7 @@ import numpy as np
 
 from robot_dynamics_ros.dynamics.joint_terms import FRICTION_TERMS
 from robot_dynamics_ros.errors import RecordingError
+from robot_dynamics_ros.estimation.regressor import with_inertial_parameters
 from robot_dynamics_ros.identification.choice import Choice, Request, choose_preparation
 from robot_dynamics_ros.identification.evidence import evident_columns
 from robot_dynamics_ros.identification.gravity import GravityEstimate, estimate_gravity
@@ -36,7 +37,6 @@ from robot_dynamics_ros.identification.preparation import (
     effort_source,
     prepare,
 )
-from robot_dynamics_ros.identification.regressor import with_inertial_parameters
 from robot_dynamics_ros.identification.unknowns import (
     DEFAULT_TERMS,
     TERMS,

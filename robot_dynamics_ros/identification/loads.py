@@ -20,10 +20,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from robot_dynamics_ros.errors import RecordingError
+from robot_dynamics_ros.estimation.regressor import PER_BODY, regressor
 from robot_dynamics_ros.identification.evidence import Ridge, weak_spread
 from robot_dynamics_ros.identification.identify import Identification
 from robot_dynamics_ros.identification.preparation import Samples, prepare
-from robot_dynamics_ros.identification.regressor import PER_BODY, regressor
 from robot_dynamics_ros.identification.unknowns import described
 from robot_dynamics_ros.model import Payload, Robot
 from robot_dynamics_ros.recordings.recording import Recording

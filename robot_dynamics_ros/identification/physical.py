@@ -39,8 +39,8 @@ import numpy as np
 
 from robot_dynamics_ros.description.urdf import Inertial, Pose, parse_urdf
 from robot_dynamics_ros.errors import ModelError
+from robot_dynamics_ros.estimation.regressor import PER_BODY
 from robot_dynamics_ros.identification.least_squares import Estimate
-from robot_dynamics_ros.identification.regressor import PER_BODY
 from robot_dynamics_ros.identification.unknowns import Unknowns
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.build import link_inertia

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from robot_dynamics_ros.estimation.regressor import PER_BODY
 from robot_dynamics_ros.identification.bags import BagOutcome, Evidence
 from robot_dynamics_ros.identification.correction import Row, base_rows, joint_rows
 from robot_dynamics_ros.identification.identify import USED, Identification
-from robot_dynamics_ros.identification.regressor import PER_BODY
 from robot_dynamics_ros.identification.validation import Residuals, ResidualSeries, implausible
 from robot_dynamics_ros.recordings.metrics.metric import MetricRemark
 from robot_dynamics_ros.recordings.report.figures import (

@@ -38,7 +38,7 @@ import numpy as np
 from robot_dynamics_ros.dynamics.joint_terms import FRICTION_TERMS
 from robot_dynamics_ros.errors import known_name
 from robot_dynamics_ros.estimation.effort_model import Instants
-from robot_dynamics_ros.identification.regressor import (
+from robot_dynamics_ros.estimation.regressor import (
     INERTIAL,
     PER_BODY,
     inertial_parameters,

@@ -13,10 +13,11 @@ import numpy as np
 from robot_dynamics_ros.dynamics.joint_terms import JointTerms
 from robot_dynamics_ros.errors import RecordingError
 from robot_dynamics_ros.estimation.accumulate import ResidualSums
-from robot_dynamics_ros.estimation.effort_model import Instants, model_efforts
+from robot_dynamics_ros.estimation.effort_model import Instants, ModelEfforts, model_efforts
+from robot_dynamics_ros.estimation.gravity_fit import GravityFit, gravity_of
+from robot_dynamics_ros.estimation.regressor import inertial_parameters, regressor
 from robot_dynamics_ros.identification.identify import Identification
 from robot_dynamics_ros.identification.preparation import Preparation, effort_source
-from robot_dynamics_ros.identification.regressor import inertial_parameters, regressor
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.recordings.outliers import without_outliers
 from robot_dynamics_ros.recordings.recording import Recording
@@ -131,16 +132,7 @@ class Evaluated(Instants):
         Raises:
             RecordingError: There is no sample.
         """
-        if not len(self.time):
-            raise RecordingError(
-                'the recording', 'has no usable states in a row', 'record for longer'
-            )
-        motion, parameters = (self.q, self.v, self.a), inertial_parameters(tree)
-        rows = [slice(k, k + _AT_ONCE) for k in range(0, len(self.time), _AT_ONCE)]
-        load = np.concatenate(
-            [regressor(tree, *(x[k] for x in motion)) @ parameters for k in rows]
-        )
-        model = model_efforts(tree, JointTerms.of(tree), self, load)
+        load, model = self._modelled(tree)
         return ResidualSeries(
             self.time,
             self.effort,
@@ -150,6 +142,23 @@ class Evaluated(Instants):
             load,
             model.parts['friction'],
         )
+
+    def gravity(self, tree: Robot) -> GravityFit | None:
+        """Return the gravity that a model would need; None if it loads no joint."""
+        return gravity_of(tree, self, self._modelled(tree)[1])
+
+    def _modelled(self, tree: Robot) -> tuple[Array, ModelEfforts]:
+        """Return the efforts of the rigid bodies, shape (M, n), N m or N, and all of a model."""
+        if not len(self.time):
+            raise RecordingError(
+                'the recording', 'has no usable states in a row', 'record for longer'
+            )
+        motion, parameters = (self.q, self.v, self.a), inertial_parameters(tree)
+        rows = [slice(k, k + _AT_ONCE) for k in range(0, len(self.time), _AT_ONCE)]
+        load = np.concatenate(
+            [regressor(tree, *(x[k] for x in motion)) @ parameters for k in rows]
+        )
+        return load, model_efforts(tree, JointTerms.of(tree), self, load)
 
 
 def evaluated(recording: Recording, tree: Robot, preparation: Preparation) -> Evaluated:
@@ -166,7 +175,7 @@ def evaluated(recording: Recording, tree: Robot, preparation: Preparation) -> Ev
     late = preparation.delay
     effort = np.vstack([np.full((late, tree.n), np.nan), effort[: len(effort) - late]])
     timing = find_timing(run, commanded=not measured, name=preparation.timing)
-    instants = make_instants(run, effort, timing)
+    instants = make_instants(run, effort, timing, sign=np.sign)  # as for the identification
     return Evaluated(**vars(instants), time=run.time[instants.row])
 
 

@@ -3,11 +3,15 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
+
 import numpy as np
 
 from robot_dynamics_ros.errors import RecordingError
 from robot_dynamics_ros.estimation.filtering import moving_joints
 from robot_dynamics_ros.model import Robot
+from robot_dynamics_ros.model.findings import Finding
 from robot_dynamics_ros.model.joint_limits import TURN
 from robot_dynamics_ros.recordings.recording import Recording, format_time
 from robot_dynamics_ros.recordings.series import correlation
@@ -26,7 +30,10 @@ _OUTSIDE = 0.2  # share of the states beyond a limit above which the recording i
 _MARGIN = 0.05  # margin at the position limits, of a joint's range
 _TOO_FAST = 2.0  # times the velocity limit
 _ALIKE, _UNLIKE = 0.9, 0.6  # correlations
+_OWN = 0.9  # of the largest correlation of a velocity: least that with its own position
 _SAME_RATE = 0.2  # relative tolerance between velocities and derivatives of positions
+#: By whether a joint is prismatic: its unit of position, the usual other one, and its size.
+_UNITS = {False: ('rad', 'degrees', math.pi / 180.0), True: ('m', 'millimetres', 1e-3)}
 _CURRENT = 0.3  # of the gravity effort: lower measured efforts are in another unit
 _HEAVY = 0.3  # of the largest gravity variation of a joint: not masked by friction
 _CARRIES = 0.1  # of the largest gravity variation of a joint: minimum to check units
@@ -69,12 +76,15 @@ def check_recording(
         )
     q, v, effort = run.position, run.velocity, run.measured_effort if measured else run.effort
     step, moves = max(1, len(q) // _CHECKED), moving_joints(q, v)
-    _check_units(q, v, tree)
+    for finding in limit_findings(tree, q, _OUTSIDE):
+        _refuse(*finding[1:4])
+    _check_speed(v, tree)
     if not moves.any():
         raise StillError(
             'the recording', 'moves no joint', 'record a motion (command excite designs one)'
         )
-    _check_motion(q, v, run.time, moves, tree)
+    for finding in velocity_findings(tree, run.time, q, v):
+        _refuse(*finding[1:4])
     _check_efforts(effort, moves, tree)
     if measured:
         slopes = _check_load(q[::step], effort[::step], tree)
@@ -101,8 +111,8 @@ def problem_of(recording: Recording, tree: Robot, *, measured: bool) -> str:
     return ''
 
 
-def _refuse(joint: str, problem: str, remedy: str) -> None:
-    raise RecordingError(f'joint {joint!r} of the recording', problem, remedy)
+def _refuse(culprit: str, problem: str, remedy: str) -> None:
+    raise RecordingError(f'{culprit} of the recording', problem, remedy)
 
 
 def _check_efforts(effort: Array, moves: Array, tree: Robot) -> None:
@@ -128,28 +138,79 @@ def _check_efforts(effort: Array, moves: Array, tree: Robot) -> None:
             raise MissingError(place, problem, 'record the effort of its drive')
 
 
-def _check_units(q: Array, v: Array, tree: Robot) -> None:
-    lower, upper = tree.position_lower, tree.position_upper
+def limit_findings(tree: Robot, q: Array, accepted: float = 0.0) -> Iterator[Finding]:
+    """Yield a finding for each joint beyond its limits, with the likely cause.
+
+    Args:
+        tree: The robot.
+        q: Positions, shape (N, n), rad or m.
+        accepted: Share of the states that may be beyond a limit.
+    """
     margin = _MARGIN * tree.position_range
-    limit = np.where(tree.velocity_limit > 0.0, tree.velocity_limit, np.inf)
+    lower, upper = tree.position_lower - margin, tree.position_upper + margin
     for i, name in enumerate(tree.joint_names):
-        outside = (q[:, i] < lower[i] - margin[i]) | (q[:, i] > upper[i] + margin[i])
-        unit = 'millimetres' if tree.joint_is_prismatic[i] else 'degrees'
-        if outside.mean() > _OUTSIDE:
-            _refuse(
-                name,
-                f'is at {q[:, i].min():.4g} to {q[:, i].max():.4g}, its limits are {lower[i]:.4g} '
-                f'to {upper[i]:.4g}',
-                f'are these {unit}, or is it another joint, sign or zero? declare it with '
-                '--driver_profile',
-            )
-        fast = float(np.percentile(np.abs(v[:, i]), 95.0))
-        if fast > _TOO_FAST * limit[i]:
-            _refuse(
-                name,
-                f'moves at {fast:.4g}, its limit is {limit[i]:.4g}',
-                f'are these {unit} per second? declare it with --driver_profile',
-            )
+
+        def outside(x: Array, i: int = i) -> bool:
+            return bool(((x < lower[i]) | (x > upper[i])).mean() > accepted)
+
+        x, (unit, other, factor) = q[:, i], _UNITS[bool(tree.joint_is_prismatic[i])]
+        if not outside(x):
+            continue
+        # The sign first: a smaller unit brings almost any position near 0 and within limits.
+        cause = 'wrong zero, or another joint'
+        if not outside(-x):
+            cause = 'wrong sign'
+        elif not outside(factor * x):
+            cause = f'{other} are taken for {unit}'
+        yield Finding(
+            'error',
+            f'joint {name!r}',
+            f'it is read at {x.min():.4g} to {x.max():.4g} {unit}, its limits are '
+            f'{tree.position_lower[i]:.4g} to {tree.position_upper[i]:.4g}: {cause}',
+            'correct position_unit, sign, position_zero or driver_name in the driver profile '
+            '(--driver_profile)',
+        )
+
+
+def velocity_findings(tree: Robot, time: Array, q: Array, v: Array) -> Iterator[Finding]:
+    """Yield a finding for each joint whose velocity is not the derivative of its position.
+
+    Args:
+        tree: The robot.
+        time: Shape (N,), s.
+        q: Positions, shape (N, n), rad or m.
+        v: Velocities, shape (N, n), rad/s or m/s.
+    """
+    rate = np.gradient(q, time, axis=0)
+    for i in np.flatnonzero(moving_joints(q, v)).tolist():
+        alike = [correlation(v[:, i], rate[:, j]) for j in range(tree.n)]
+        other, size = int(np.argmax(np.abs(alike))), float(rate[:, i] @ rate[:, i])
+        factor = float(v[:, i] @ rate[:, i]) / max(size, np.finfo(float).tiny)
+        remedy = 'correct it in the driver profile (--driver_profile)'
+        if abs(alike[other]) > _ALIKE and abs(alike[i]) < _OWN * abs(alike[other]):
+            problem = f'are those of {tree.joint_names[other]}'
+            remedy = f'are joints in another order? {remedy}'
+        elif alike[i] < -_ALIKE:
+            problem = 'have the wrong sign'
+        elif alike[i] > _ALIKE and abs(factor - 1.0) > _SAME_RATE:
+            problem = f'are {factor:.4g} times the derivatives of its positions'
+            remedy = f'is one of them in another unit? {remedy}'
+        else:
+            continue
+        culprit = f'joint {tree.joint_names[i]!r}'
+        yield Finding('error', culprit, f'its velocities {problem}', remedy)
+
+
+def _check_speed(v: Array, tree: Robot) -> None:
+    limit = np.where(tree.velocity_limit > 0.0, tree.velocity_limit, np.inf)
+    fast = np.percentile(np.abs(v), 95.0, axis=0)
+    for i in np.flatnonzero(fast > _TOO_FAST * limit).tolist():
+        _refuse(
+            f'joint {tree.joint_names[i]!r}',
+            f'moves at {fast[i]:.4g}, its limit is {limit[i]:.4g}',
+            f'are these {_UNITS[bool(tree.joint_is_prismatic[i])][1]} per second? declare it with '
+            '--driver_profile',
+        )
 
 
 def _check_turns(q: Array, tree: Robot) -> None:
@@ -159,7 +220,7 @@ def _check_turns(q: Array, tree: Robot) -> None:
         jumps = np.abs(np.abs(np.diff(q[:, i])) - TURN) < _TURN_TOLERANCE
         if jumps.any():
             _refuse(
-                tree.joint_names[i],
+                f'joint {tree.joint_names[i]!r}',
                 f'jumps by a whole turn {int(jumps.sum())} times: its driver wraps it',
                 'declare it continuous in the description, or let the driver count turns',
             )
@@ -202,26 +263,6 @@ def _jumps(position: Array, row: int) -> bool:
     return bool((np.abs(position[row] - position[row - 1]) > farthest).any())
 
 
-def _check_motion(q: Array, v: Array, time: Array, moves: Array, tree: Robot) -> None:
-    rate = np.gradient(q, time, axis=0)
-    for i in np.flatnonzero(moves).tolist():
-        alike = [correlation(v[:, i], rate[:, j]) for j in range(tree.n)]
-        other, name = int(np.argmax(np.abs(alike))), tree.joint_names[i]
-        size = max(float(rate[:, i] @ rate[:, i]), np.finfo(float).tiny)
-        factor = float(v[:, i] @ rate[:, i]) / size
-        if abs(alike[other]) > _ALIKE and abs(alike[i]) < _UNLIKE:
-            remedy = 'are joints in another order? name them with --driver_profile'
-            _refuse(name, f'has the velocity of {tree.joint_names[other]}', remedy)
-        if alike[i] < -_ALIKE:
-            _refuse(name, 'has velocities of the wrong sign', 'correct it with --driver_profile')
-        if alike[i] > _ALIKE and abs(factor - 1.0) > _SAME_RATE:
-            _refuse(
-                name,
-                f'has velocities that are {factor:.4g} times the derivatives of its positions',
-                'is one of them in another unit? declare it with --driver_profile',
-            )
-
-
 def _check_load(q: Array, effort: Array, tree: Robot) -> list[float]:
     """Reject efforts that contradict the gravity effort of a joint.
 
@@ -238,7 +279,7 @@ def _check_load(q: Array, effort: Array, tree: Robot) -> list[float]:
         return slopes
     for i in carries.tolist():
         alike = [correlation(effort[:, j], weight[:, i]) for j in range(tree.n)]
-        other, name = int(np.argmax(np.abs(alike))), tree.joint_names[i]
+        other, name = int(np.argmax(np.abs(alike))), f'joint {tree.joint_names[i]!r}'
         heavy = swing[i] > _HEAVY * swing.max()
         if heavy and abs(alike[other]) > _ALIKE and abs(alike[i]) < 0.5 * _UNLIKE:
             _refuse(

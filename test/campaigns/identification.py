@@ -12,9 +12,9 @@ from campaigns.support import show
 
 from robot_dynamics_ros.cli.arguments import option
 from robot_dynamics_ros.description.shipped import shipped_robot
+from robot_dynamics_ros.estimation.regressor import inertial_parameters
 from robot_dynamics_ros.identification.choice import Request
 from robot_dynamics_ros.identification.identify import conclude, gather, make_plan
-from robot_dynamics_ros.identification.regressor import inertial_parameters
 from robot_dynamics_ros.model import Robot, load_robot
 from robot_dynamics_ros.recordings.recording import Recording
 from robot_dynamics_ros.recordings.timing import AUTO

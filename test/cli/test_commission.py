@@ -99,7 +99,7 @@ WRONG = {
     ),
     'velocities': (
         {'defaults': {'velocity_unit': 'deg/s'}},
-        "joint 'joint1': wrong unit of velocity",
+        "joint 'joint1': its velocities are 0.0174",
     ),
     'currents': (
         {'defaults': {'effort_unit': 'A', 'torque_constant': 0.1, 'gear_ratio': 80.0}},

@@ -24,7 +24,7 @@ from samples import mimic_arm, shipped
 from urdf_text import follow, joint, link, robot, symmetric
 
 from robot_dynamics_ros.__main__ import main
-from robot_dynamics_ros.commissioning.driver_samples import DriverSamples, check_limits
+from robot_dynamics_ros.commissioning.driver_samples import DriverSamples
 from robot_dynamics_ros.commissioning.held_arm import check_held
 from robot_dynamics_ros.constraints.angles import JointProgram
 from robot_dynamics_ros.control.laws.registry import LAWS
@@ -37,7 +37,7 @@ from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.model.findings import mass_matrix_fault
 from robot_dynamics_ros.parameters import defaults
 from robot_dynamics_ros.recordings.metrics.tracking import limits
-from robot_dynamics_ros.recordings.plausibility import check_recording
+from robot_dynamics_ros.recordings.plausibility import check_recording, limit_findings
 from robot_dynamics_ros.recordings.recording import Recording
 from robot_dynamics_ros.ros.node_parameters import EMULATOR
 from robot_dynamics_ros.simulation.imperfections import emulated_plant
@@ -119,7 +119,7 @@ def of_program(j: int) -> str:
 
 
 def of_profile(j: int) -> str:
-    return str(check_limits(TREE, samples(outside(j), np.zeros((50, 4))))[0])
+    return str(next(limit_findings(TREE, outside(j))))
 
 
 def of_identify(j: int) -> str:

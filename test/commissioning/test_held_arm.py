@@ -13,12 +13,11 @@ from samples import sample, shipped
 
 from robot_dynamics_ros.commissioning.driver_samples import (
     DriverSamples,
-    check_limits,
-    check_velocities,
     check_work,
 )
 from robot_dynamics_ros.commissioning.held_arm import check_held
 from robot_dynamics_ros.errors import RecordingError
+from robot_dynamics_ros.recordings.plausibility import limit_findings, velocity_findings
 
 TREE = sample('four_dof').tree
 DEGREE = np.pi / 180.0
@@ -256,34 +255,34 @@ def test_an_arm_that_never_rests_has_no_poses():
 
 def test_velocities_are_compared_with_the_derivatives_of_positions():
     run = moving()
-    assert check_velocities(TREE, run) == []
 
     def wrong(velocity):
-        changed = DriverSamples(**{**vars(run), 'velocity': velocity})
-        return [str(finding) for finding in check_velocities(TREE, changed)]
+        return [str(x) for x in velocity_findings(TREE, run.time, run.q, velocity)]
 
-    (error,) = wrong(run.velocity * but(-1.0, 2))
+    assert wrong(run.v) == []
+    (error,) = wrong(run.v * but(-1.0, 2))
     assert error.startswith("joint 'joint3': its velocities have the wrong sign")
-    (error,) = wrong(run.velocity * but(1.0 / DEGREE, 0))
-    assert error.startswith("joint 'joint1': wrong unit of velocity: they are 57.3 times")
-    errors = wrong(run.velocity[:, [0, 2, 1, 3]])
+    (error,) = wrong(run.v * but(1.0 / DEGREE, 0))
+    assert error.startswith("joint 'joint1': its velocities are 57.3 times")
+    errors = wrong(run.v[:, [0, 2, 1, 3]])
     assert "joint 'joint2': its velocities are those of joint3" in errors[0]
-    assert 'swapped joints' in errors[0]
-    assert wrong(np.nan * run.velocity) == []
+    assert 'are joints in another order' in errors[0]
 
 
 def test_positions_beyond_the_limits_come_with_the_unit_that_would_fit():
-    run = moving()
-    assert check_limits(TREE, run) == []
-    found = check_limits(TREE, run.scaled(np.array([2]), 1.0 / DEGREE))
-    (error,) = [str(finding) for finding in found]
+    q = moving().q
+
+    def wrong(q, tree=TREE):
+        return [str(x) for x in limit_findings(tree, q)]
+
+    assert wrong(q) == []
+    (error,) = wrong(q * but(1.0 / DEGREE, 2))
     assert error.startswith("joint 'joint3': it is read at ")
-    assert 'wrong unit, degrees are taken for SI' in error
-    (error,) = [str(finding) for finding in check_limits(TREE, run.scaled(np.array([1]), -1.0))]
+    assert 'degrees are taken for rad' in error
+    (error,) = wrong(q * but(-1.0, 1))
     assert 'wrong sign' in error  # joint 2 has negative positions only
     # Limits from -pi to 0: as degrees nearly anything would lie within, close to 0.
-    wide = shipped('four_dof', limits_profile='wide').tree
-    (error,) = [str(finding) for finding in check_limits(wide, run.scaled(np.array([1]), -1.0))]
+    (error,) = wrong(q * but(-1.0, 1), shipped('four_dof', limits_profile='wide').tree)
     assert 'wrong sign' in error
 
 

@@ -18,7 +18,7 @@ from robot_dynamics_ros.dynamics.energy import kinetic_energy, potential_energy
 from robot_dynamics_ros.dynamics.kane import link_contributions, mass_from_partials
 from robot_dynamics_ros.dynamics.registry import FORMULATIONS
 from robot_dynamics_ros.errors import ModelError
-from robot_dynamics_ros.identification.regressor import inertial_parameters, regressor
+from robot_dynamics_ros.estimation.regressor import inertial_parameters, regressor
 from robot_dynamics_ros.kinematics.numeric import inverse_kinematics
 from robot_dynamics_ros.model import Robot, load_mechanism, load_robot
 from robot_dynamics_ros.model.kinematics import frame_motion, frame_pose

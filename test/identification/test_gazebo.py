@@ -10,7 +10,6 @@ import pytest
 from recorded_bags import NOMINAL, UNKNOWN
 
 from robot_dynamics_ros.identification.correction import corrected_urdf
-from robot_dynamics_ros.identification.gravity import gravity_mismatch
 from robot_dynamics_ros.identification.identify import identify
 from robot_dynamics_ros.identification.preparation import Preparation
 from robot_dynamics_ros.identification.validation import evaluated, validate
@@ -66,18 +65,22 @@ def test_the_nominal_model_explains_the_nominal_plant_to_rounding(nominal_run, n
     assert worst.max() < 1e-9
 
 
+def fitted(run, tree):
+    return evaluated(run, tree, Preparation()).gravity(tree)
+
+
 def test_the_other_gravity_of_gazebo_is_found_and_named(nominal_run):
     usual = load_robot(nominal_run.description)
-    fit = gravity_mismatch(nominal_run, usual, Preparation())
+    fit = fitted(nominal_run, usual)
     assert fit.is_common_value
     np.testing.assert_allclose(fit.fitted, GAZEBO, rtol=0, atol=1e-9)
     assert "the model has 9.8100 (Gazebo's own default is 9.8)" in fit.sentence()
-    right = gravity_mismatch(nominal_run, usual.with_gravity(GAZEBO), Preparation())
+    right = fitted(nominal_run, usual.with_gravity(GAZEBO))
     assert right.verdict == 'agrees'
 
 
 def test_wrong_masses_and_friction_are_not_taken_for_gravity(unknown_run, nominal):
-    fit = gravity_mismatch(unknown_run, nominal, Preparation())
+    fit = fitted(unknown_run, nominal)
     assert fit.verdict in ('agrees', 'perhaps')
 
 

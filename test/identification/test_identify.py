@@ -18,7 +18,6 @@ from robot_dynamics_ros.identification.correction import (
     parameter_patch,
 )
 from robot_dynamics_ros.identification.evidence import Ridge
-from robot_dynamics_ros.identification.gravity import gravity_mismatch
 from robot_dynamics_ros.identification.identify import (
     conclude,
     gather,
@@ -383,6 +382,10 @@ def test_at_rest_only_what_exceeds_the_coulomb_friction_counts():
     np.testing.assert_allclose(resting.residual[at_rest, 0], 0.0, atol=1e-9)
 
 
+def fitted(run, tree):
+    return evaluated(run, tree, EXACT_PREPARATION).gravity(tree)
+
+
 @pytest.mark.parametrize('gravity', [(0.0, 0.0, -9.8), (0.5, -0.2, -9.79), (0.0, 0.0, 0.0)])
 def test_the_gravity_of_a_recording_is_found(gravity):
     robot = replace(sample('rrpr'), gravity=gravity)
@@ -393,12 +396,12 @@ def test_the_gravity_of_a_recording_is_found(gravity):
         coulomb_friction=np.array(drives.coulomb_friction),
         armature=np.array(drives.armature),
     )
-    fit = gravity_mismatch(run, tree, EXACT_PREPARATION)
+    fit = fitted(run, tree)
     assert fit.verdict in ('mismatch', 'tilt', 'compensated')
     # The efforts are exact to 1e-12 and some N m per m/s^2; normal equations square that.
     np.testing.assert_allclose(fit.fitted, gravity, rtol=0, atol=1e-9)
     assert fit.after_joints.max() < 1e-6
-    right = gravity_mismatch(run, tree.with_gravity(gravity), EXACT_PREPARATION)
+    right = fitted(run, tree.with_gravity(gravity))
     assert right is None or right.verdict == 'agrees'
 
 
@@ -412,7 +415,7 @@ def test_friction_that_a_urdf_cannot_hold_is_not_taken_for_gravity():
         armature=np.array(drives.armature),
         drive_friction={'offset': np.full(4, 0.7), 'stribeck_velocity': np.ones(4)},
     )
-    fit = gravity_mismatch(run, tree.with_gravity((0.5, -0.2, -9.5)), EXACT_PREPARATION)
+    fit = fitted(run, tree.with_gravity((0.5, -0.2, -9.5)))
     np.testing.assert_allclose(fit.fitted, robot.gravity, rtol=0, atol=1e-9)
     assert fit.after_joints.max() < 1e-6
 
@@ -425,21 +428,21 @@ def test_the_gravity_that_differs_is_told_in_a_sentence():
     }
     tree = free_of_limits(sample('scara').tree).with_changes(**terms)
     run = exact_run(robot, drives, 2.0)
-    sentence = gravity_mismatch(run, tree, EXACT_PREPARATION).sentence('give --gravity {}')
+    sentence = fitted(run, tree).sentence('give --gravity {}')
     assert 'the efforts fit 9.8000 m/s², the model has 9.8100' in sentence
     assert "Gazebo's own default" in sentence
     assert 'give --gravity 0 0 -9.8' in sentence
     tilted = tree.with_gravity((0.5, 0.0, -9.787))
     # Gravity loads only the quill, along its axis: its other components have no effect.
-    assert gravity_mismatch(run, tilted, EXACT_PREPARATION).fitted[2] == pytest.approx(-9.8)
+    assert fitted(run, tilted).fitted[2] == pytest.approx(-9.8)
     weightless = exact_run(replace(sample('scara'), gravity=(0.0, 0.0, 0.0)), drives, 2.0)
-    compensated = gravity_mismatch(weightless, tree, EXACT_PREPARATION).sentence()
+    compensated = fitted(weightless, tree).sentence()
     assert 'the efforts contain no gravity' in compensated
 
 
 def test_wrong_masses_are_not_taken_for_another_gravity():
     loaded = sample('scara').tree.with_changes(mass=1.3 * sample('scara').tree.mass)
-    fit = gravity_mismatch(run_of('scara'), free_of_limits(loaded), EXACT_PREPARATION)
+    fit = fitted(run_of('scara'), free_of_limits(loaded))
     assert fit.verdict in ('agrees', 'perhaps')
 
 
@@ -447,7 +450,7 @@ def test_a_robot_that_gravity_does_not_load_has_none():
     robot = sample('planar_2r')
     upright = free_of_limits(robot.tree)
     light = upright.with_changes(com=0.0 * upright.com, mass=0.0 * upright.mass)
-    assert gravity_mismatch(run_of('planar_2r'), light, EXACT_PREPARATION) is None
+    assert fitted(run_of('planar_2r'), light) is None
 
 
 def test_a_block_keeps_what_least_squares_needs(rng):

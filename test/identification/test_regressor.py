@@ -9,7 +9,7 @@ from samples import SAMPLES, random_state, sample
 from synthetic_runs import pinocchio_parameters, pinocchio_regressor
 
 from robot_dynamics_ros.errors import ModelError, ShapeError
-from robot_dynamics_ros.identification.regressor import (
+from robot_dynamics_ros.estimation.regressor import (
     inertial_parameters,
     regressor,
     with_inertial_parameters,

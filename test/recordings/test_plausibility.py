@@ -30,7 +30,7 @@ ORDER = [1, 0, 2]
 CORRUPTED = {
     'degrees': (
         lambda run: replace(run, position=np.degrees(run.position)),
-        'are these degrees, or is it another joint',
+        'degrees are taken for rad',
     ),
     'velocities in degrees': (
         lambda run: replace(run, velocity=np.degrees(run.velocity)),
@@ -38,11 +38,11 @@ CORRUPTED = {
     ),
     'velocities of the other sign': (
         lambda run: replace(run, velocity=-run.velocity),
-        'has velocities of the wrong sign',
+        'its velocities have the wrong sign',
     ),
     'velocities of other joints': (
         lambda run: replace(run, velocity=run.velocity[:, ORDER]),
-        'has the velocity of',
+        'its velocities are those of',
     ),
     'efforts of other joints': (
         lambda run: replace(run, measured_effort=run.measured_effort[:, [0, 2, 1]]),

@@ -29,7 +29,7 @@ from robot_dynamics_ros.errors import (
     SingularityError,
     UnknownNameError,
 )
-from robot_dynamics_ros.identification.regressor import inertial_parameters
+from robot_dynamics_ros.estimation.regressor import inertial_parameters
 from robot_dynamics_ros.model import load_mechanism
 from robot_dynamics_ros.model.kinematics import frame_motion
 from robot_dynamics_ros.symbolic.kernel import (

@@ -35,6 +35,7 @@ from robot_dynamics_ros.spatial.scalar import Array, cross_matrix
 INERTIAL = ('m', 'mx', 'my', 'mz', 'Ixx', 'Ixy', 'Ixz', 'Iyy', 'Iyz', 'Izz')
 PER_BODY = len(INERTIAL)
 
+_BLOCK = 4096  # states whose regressor is in memory at once
 _NEXT, _LAST = [1, 2, 0], [2, 0, 1]
 
 
@@ -91,6 +92,23 @@ def regressor(tree: Robot, q: Array, v: Array, a: Array) -> Array:
             raise ShapeError(name, np.shape(array), f'({count}, {tree.n})')
     rates = (tree.joint_rates(rows.T).T for rows in (v, a))
     return tree.joint_efforts(_tree_regressor(tree.tree, tree.joint_positions(q), *rates))
+
+
+def gravity_regressor(tree: Robot, q: Array, parameters: Array | None = None) -> Array:
+    """Return the efforts of gravity of 1 m/s^2 along each axis of the base, shape (N, n, 3).
+
+    Args:
+        tree: The robot.
+        q: Positions, shape (N, n), rad or m.
+        parameters: Inertial parameters, shape (10 b,); None for those of the robot.
+    """
+    parameters = inertial_parameters(tree) if parameters is None else parameters
+    efforts, axes = np.empty((*q.shape, 3)), [tree.with_gravity(axis) for axis in np.eye(3)]
+    for start in range(0, len(q), _BLOCK):
+        some = q[start : start + _BLOCK]
+        columns = (regressor(one, some, 0.0 * some, 0.0 * some) @ parameters for one in axes)
+        efforts[start : start + _BLOCK] = np.stack(list(columns), axis=2)
+    return efforts
 
 
 def _tree_regressor(tree: Robot, q: Array, v: Array, a: Array) -> Array:
