@@ -15,7 +15,7 @@ from launch_ros.actions import Node
 
 from robot_dynamics_ros.cli.new_robot import ROS2_CONTROL as CONTROLLERS
 from robot_dynamics_ros.cli.new_robot import URDF, described
-from robot_dynamics_ros.control.topics import force_topic
+from robot_dynamics_ros.control.topics import force_topics
 from robot_dynamics_ros.description.shipped import share_directory, shipped_robot, wide_limits
 from robot_dynamics_ros.description.urdf import read_description
 from robot_dynamics_ros.errors import ConfigurationError
@@ -107,7 +107,7 @@ def actions(args):
         _require_lockstep(args)
     urdf = _description(args)
     joints = (args.tree or load_robot(urdf)).joint_names
-    forces = [force_topic(joint) for joint in joints] if native else []
+    forces = force_topics(joints) if native else []
     world = [gazebo_files.gazebo_server(args)] if args.start_world else []
     args = launching.with_own_clock(args) if native else args
     controller = _controller(args, urdf, forces)

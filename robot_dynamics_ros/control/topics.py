@@ -4,6 +4,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+
+from robot_dynamics_ros.errors import ConfigurationError
 
 #: Message types of the streams to a controller, by the last part of the topic name.
 STREAMS = {
@@ -24,3 +27,18 @@ def force_topic(joint: str) -> str:
     """
     parts = re.sub(r'[^A-Za-z0-9_/]', '_', joint).split('/')
     return '/'.join([*(f'_{x}' if x[:1].isdigit() else x for x in parts if x), 'cmd_force'])
+
+
+def force_topics(joints: Sequence[str]) -> list[str]:
+    """Return the topics of the efforts of some joints, one for each.
+
+    Raises:
+        ConfigurationError: Two joints have names that are one as a topic.
+    """
+    topics = [force_topic(joint) for joint in joints]
+    for topic in topics:
+        same = [name for name, other in zip(joints, topics, strict=True) if other == topic]
+        if len(same) > 1:
+            problem = f'would have the same topic {topic!r}'
+            raise ConfigurationError(f'joints {", ".join(same)}', problem, 'rename one')
+    return topics

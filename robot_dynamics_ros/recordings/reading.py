@@ -14,6 +14,7 @@ import numpy as np
 
 from robot_dynamics_ros.control.drivers.conversion import DriverConversion
 from robot_dynamics_ros.control.drivers.profile import load_driver_profile
+from robot_dynamics_ros.control.topics import force_topics
 from robot_dynamics_ros.description.shipped import robot_file
 from robot_dynamics_ros.errors import ModelError, RecordingError, RobotDynamicsError
 from robot_dynamics_ros.estimation.filtering import differentiate
@@ -212,10 +213,16 @@ class RecordingReader:
         )
 
     def _fills(self) -> dict[str, list[int]]:
-        """Return the columns that each topic of commands fills."""
+        """Return the columns that each topic of commands fills.
+
+        Raises:
+            ConfigurationError: Two joints have one topic.
+        """
         topics, joints = self.topics, self.layout.joints
         if topics.commands:
             return {topics.commands: list(range(len(joints)))}
+        if topics.joint_commands:
+            force_topics(joints)
         names = sorted(joints, key=len)  # the topic of 'arm/j1' is not that of 'j1'
         found = {topics.command_topic(joint): [joints.index(joint)] for joint in names}
         return {topic: columns for topic, columns in found.items() if topic}

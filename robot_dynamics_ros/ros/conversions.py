@@ -22,7 +22,7 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64, Float64MultiArray
 
 from robot_dynamics_ros.control.drivers.profile import CommandProfile
-from robot_dynamics_ros.control.topics import force_topic
+from robot_dynamics_ros.control.topics import force_topics
 from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.messages import (
     NANO,
@@ -231,13 +231,7 @@ def default_topics(form: str, joints: Sequence[str]) -> list[str]:
         ConfigurationError: Two joints have names that are one as a topic.
     """
     if form == 'per_joint':
-        topics = [force_topic(joint) for joint in joints]
-        for topic in topics:
-            same = [name for name, other in zip(joints, topics, strict=True) if other == topic]
-            if len(same) > 1:
-                problem = f'would have the same topic {topic!r}'
-                raise ConfigurationError(f'joints {", ".join(same)}', problem, 'rename one')
-        return topics
+        return force_topics(joints)
     return [CommandProfile().topic]
 
 

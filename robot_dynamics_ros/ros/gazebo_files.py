@@ -16,7 +16,7 @@ from xml.etree import ElementTree
 
 import yaml
 
-from robot_dynamics_ros.control.topics import force_topic
+from robot_dynamics_ros.control.topics import force_topics
 from robot_dynamics_ros.description.shipped import share_directory
 from robot_dynamics_ros.description.urdf import parse_xml, read_description
 from robot_dynamics_ros.errors import MissingDependencyError
@@ -90,9 +90,9 @@ def bridge_entries(
     entries = [_entry('joint_states', f'{topic}/joint_state', _STATES)] if joints else []
     if clock:
         entries.append(_entry('/clock', '/clock', _CLOCK))
-    for joint in joints if forces else ():
+    for joint, name in zip(joints, force_topics(joints), strict=True) if forces else ():
         force = f'{topic}/joint/{gazebo_name(joint)}/cmd_force'
-        entries.append(_entry(force_topic(joint), force, _FORCE))
+        entries.append(_entry(name, force, _FORCE))
     return entries
 
 

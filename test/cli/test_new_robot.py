@@ -386,6 +386,8 @@ def test_names_that_yaml_would_read_otherwise_stay_names():
         ConfigurationError, match="joints a b, a-b: would have the same topic 'a_b"
     ):
         default_topics('per_joint', ['a b', 'c', 'a-b'])
+    with pytest.raises(ConfigurationError, match='joints left arm, left-arm: would have the same'):
+        bridge_entries(['left arm', 'left-arm'], 'arm')
     control = yaml.safe_load(ros2_control_text(tree))
     joints = control['/**/effort_controller']['ros__parameters']['joints']
     assert sorted(joints) == sorted(names)

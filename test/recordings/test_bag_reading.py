@@ -33,7 +33,7 @@ from rosbags.rosbag2 import StoragePlugin, Writer
 from rosbags.typesys import Stores, get_types_from_msg, get_typestore
 from urdf_text import joint, link, robot
 
-from robot_dynamics_ros.errors import RecordingError, UnknownNameError
+from robot_dynamics_ros.errors import ConfigurationError, RecordingError, UnknownNameError
 from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.recordings import growing_table, reading
 from robot_dynamics_ros.recordings.bag.reader import BagReader, BagWriter
@@ -431,6 +431,20 @@ def test_efforts_of_single_joints_are_put_together(tmp_path, names):
             messages.append(number(stamp, value, f'/{topic}/cmd_force'))
     run = read_recording(write(tmp_path / 'bag', messages))
     assert run.effort.tobytes() == motion.tau.tobytes()
+
+
+def test_efforts_of_two_joints_on_one_topic_are_refused(tmp_path):
+    motion = Motion(70, names=('j-1', 'j_1', 'k'))
+    messages = [m for m in motion.messages() if m.topic != COMMANDS]
+    messages += [number(stamp, 1.0, '/j_1/cmd_force') for stamp in motion.stamps.tolist()]
+    one_topic = "joints j-1, j_1: would have the same topic 'j_1/cmd_force'"
+    with pytest.raises(ConfigurationError, match=one_topic):
+        read_recording(write(tmp_path / 'bag', messages))
+    (tmp_path / 'log.csv').write_text(
+        't,position.j 1,position.j-1,command.j 1,command.j-1\n0,1,2,3,4\n'
+    )
+    with pytest.raises(ConfigurationError, match='joints j 1, j-1: would have the same topic'):
+        read_recording(tmp_path / 'log.csv')
 
 
 def test_the_order_of_efforts_is_that_of_the_parameters_or_as_told(tmp_path):

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from robot_dynamics_ros.control.topics import force_topic
+from robot_dynamics_ros.control.topics import force_topic, force_topics
 from robot_dynamics_ros.messages import NANO, stamp_ns
 from robot_dynamics_ros.recordings.bag.storage import Contents, Definition, RawMessage
 from robot_dynamics_ros.recordings.bag.tables import read_table
@@ -68,7 +68,7 @@ class TableStorage:
         table = self._table
         topics = {'/joint_states': _STATE}
         if 'command' in table.values:
-            topics |= {f'/{force_topic(name)}': _NUMBER for name in table.joints}
+            topics |= {f'/{name}': _NUMBER for name in force_topics(table.joints)}
         if 'reference_position' in table.values:
             topics['/controller/reference'] = _STATE
         counts = dict.fromkeys(topics, len(table.time_ns))
