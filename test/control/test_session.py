@@ -367,6 +367,23 @@ def test_where_even_the_stop_action_fails_no_effort_is_commanded():
 # Changes ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(
+    ('given', 'text'),
+    [
+        ({'law': 'magic'}, "unknown law 'magic'; known: .*computed_torque, .*pd_gravity"),
+        ({'formulation': 'x'}, "unknown formulation 'x'; known: .*newton_euler"),
+        ({'stop_action': 'x'}, "unknown stop action 'x'; known: damping, gravity, hold, zero"),
+        ({'natural_frequency': [9.0, 9.0]}, 'natural_frequency.*one per joint'),
+        ({'natural_frequency': [-1.0]}, 'natural_frequency.*of at least 0'),
+        ({'damping_ratio': [np.nan]}, 'damping_ratio.*finite'),
+        ({'effort_rate_limit': [1.0, 2.0]}, 'effort_rate_limit.*give 1 or 4 finite numbers of'),
+    ],
+)
+def test_a_wrong_parameter_is_refused_by_name(given, text):
+    with pytest.raises(RobotDynamicsError, match=text):
+        Driven({'law': 'computed_torque'} | given)
+
+
 def test_a_refused_change_of_parameters_changes_nothing():
     run = Driven().active()
     before, law = dict(run.session.parameters), run.session.loop.law
