@@ -138,10 +138,13 @@ def _safety(session: ControllerSession) -> dict[str, Any]:
         for verdict, count in loop.state.validator.counts.items()
         if count and not verdict.usable
     }
+    law = loop.law.status()
+    if 'program_start_s' in law:  # told on the clock of the states, not the loop's
+        law['program_start_s'] = f'{float(law["program_start_s"]) + loop.state.origin:.6f}'
     return {
         'law': loop.law.name,
         'following': _followed(session),
-        **loop.law.status(),
+        **law,
         **session.contact.status(),
         **{key: value or 'none' for key, value in listed.items()},
         **refused,

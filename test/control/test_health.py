@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from samples import sample
 
 from robot_dynamics_ros.control.health import SessionHealth
@@ -107,3 +108,18 @@ def test_states_of_a_slow_driver_and_of_a_second_publisher_are_said_once():
     slow = [text for text in texts if 'repeat one of up to 18 ms before' in text]
     second = [text for text in texts if 'as of a second publisher on joint_states' in text]
     assert (len(slow), len(second)) == (1, 1), texts
+
+
+def test_the_start_of_a_program_is_told_on_the_clock_of_the_states():
+    """The viewer and ``analyze`` compare it with timestamps, which rarely begin at 0."""
+    given = {'robot': 'scara', 'period': 0.001, 'law': 'constraint_stabilization'}
+    given |= {'program': 'scara_circle', 'lead_in': 0.0}
+    session = ControllerSession(sample('scara').tree, given)
+    q, first = np.array([-0.3, 1.28, 0.1, 0.9]), 1_700_000_000 * 1000 * MILLISECOND
+    session.on_state(first, 0, q, np.zeros(4))
+    assert 'program_start_s' not in SessionHealth().report(session).values
+    begun = first + 2500 * MILLISECOND
+    session.on_state(begun, 2500 * MILLISECOND, q, np.zeros(4))
+    session.activate(2500 * MILLISECOND)
+    start = float(SessionHealth().report(session).values['program_start_s'])
+    assert start == pytest.approx(begun / 1e9, abs=1e-5, rel=0.0)

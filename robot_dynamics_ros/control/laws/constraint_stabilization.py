@@ -332,9 +332,10 @@ class ConstraintStabilization(ModelLaw):
         """Return the program's name, largest error, conditioning and contacts as texts."""
         snapshot = self.constraints()
         worst = int(np.argmax(np.abs(snapshot.f)))
+        begun = {} if self._start is None else {'program_start_s': f'{self._start:.6f}'}
         return {
             'program': self.program.name,
-            'program_start_s': f'{self._start or 0.0:.6f}',
+            **begun,
             'largest_f': f'{snapshot.f[worst]:.3e} ({snapshot.rows[worst]})',
             'sigma_min': f'{snapshot.sigma_min:.3e}',
             'condition': f'{snapshot.condition:.3g}',

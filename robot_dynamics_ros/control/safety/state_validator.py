@@ -392,6 +392,11 @@ class MeasuredState:
         self._derivative, self._still = derivative, np.zeros(tree.n)
         self._origin_ns: int | None = None
 
+    @property
+    def origin(self) -> float:
+        """Timestamp at which ``time`` is 0, s."""
+        return (self._origin_ns or 0) / _SECOND_NS
+
     def take(self, stamp_ns: int, q: Array, v: Array) -> StateVerdict:
         """Validate and store a state; see ``ControlLoop.observe``."""
         if self._origin_ns is None:
