@@ -46,12 +46,17 @@ def command_class(form: str) -> Any:
         ConfigurationError: The form is joint_command, and no control_msgs that has it installed.
     """
     if form == 'joint_command':
-        return message_class(_JOINT_COMMAND)
+        remedy = 'install a control_msgs that has it, or command in another form'
+        return message_class(_JOINT_COMMAND, remedy)
     return _MESSAGES.get(form, Float64MultiArray)
 
 
-def message_class(kind: str) -> Any:
+def message_class(kind: str, remedy: str = "give 'package/msg/Type'") -> Any:
     """Return the class of a message type such as ``std_msgs/msg/String``.
+
+    Args:
+        kind: The message type.
+        remedy: What to do if it is not installed.
 
     Raises:
         ConfigurationError: The message type is not installed.
@@ -60,9 +65,7 @@ def message_class(kind: str) -> Any:
     try:
         return getattr(import_module(f'{package}.msg'), name)
     except (ImportError, AttributeError, TypeError, ValueError) as error:
-        raise ConfigurationError(
-            f'message type {kind!r}', 'is not installed', "give 'package/msg/Type'"
-        ) from error
+        raise ConfigurationError(f'message type {kind!r}', 'is not installed', remedy) from error
 
 
 def ns_to_stamp(nanoseconds: int) -> Time:

@@ -10,9 +10,11 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import numpy as np
+from rclpy.clock import Clock
 from rclpy.duration import Duration
 from rclpy.exceptions import NameValidationException, ParameterException
 from rclpy.node import Node
@@ -101,8 +103,7 @@ class DriverConnection:
                 )
             self.publishers.append(publisher)
         overlaid = self.port.overlaid if self.command_form == 'overlay' else None
-        clock = node.get_clock()
-        now_ns = lambda: clock.now().nanoseconds  # noqa: E731
+        now_ns = partial(self.command_stamp_ns, node.get_clock())
         names, form = self._names, self.command_form
         self.writer = EffortWriter(self.publishers, names, form, overlaid, now_ns)
         with _naming_topic(self.state_topic):
@@ -114,6 +115,14 @@ class DriverConnection:
                 raw=True,
                 qos_overriding_options=QoSOverridingOptions.with_default_policies(),
             )
+
+    def command_stamp_ns(self, clock: Clock) -> int:
+        """Return the time of a command, ns: that of its state if simulated time was not received.
+
+        Args:
+            clock: The clock of the node.
+        """
+        return int(clock.now().nanoseconds) or self.reader.stamp_ns
 
     def flush(self) -> None:
         """Wait until the commands are delivered, or for some tenths of a second."""

@@ -16,9 +16,11 @@ import numpy as np
 import pytest
 from rclpy.serialization import deserialize_message, serialize_message
 from rosbags.typesys import Stores, get_types_from_msg, get_typestore
+from samples import sample
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64, Float64MultiArray
 
+from robot_dynamics_ros.control.drivers.port import DriverPort
 from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.ros import conversions
 from robot_dynamics_ros.ros.conversions import (
@@ -27,6 +29,7 @@ from robot_dynamics_ros.ros.conversions import (
     PreparedMessage,
     subscribe_commands,
 )
+from robot_dynamics_ros.ros.driver_connection import DriverConnection
 
 JOINTS = ('joint1', 'joint2', 'joint3')
 OTHER = ('joint3', 'gripper', 'joint1', 'joint2')
@@ -287,13 +290,22 @@ def test_a_joint_command_has_names_interface_efforts_and_the_time_of_sending(
     assert (sent.header.stamp.sec, sent.header.stamp.nanosec) == (7, 123_456_789)
 
 
+def test_a_joint_command_without_a_clock_has_the_time_of_its_state():
+    """A driver that discards old commands would discard those of time 0."""
+    connection = DriverConnection(DriverPort(sample('scara').tree, None, ()), 'group')
+    connection.reader.stamp_ns = 5
+    for now, expected in ((0, 5), (7, 7)):
+        clock = SimpleNamespace(now=lambda now=now: SimpleNamespace(nanoseconds=now))
+        assert connection.command_stamp_ns(clock) == expected
+
+
 def test_a_joint_command_is_read_by_names_and_for_efforts_only():
     received, taken = [], []
     node = SimpleNamespace(
         create_subscription=lambda kind, topic, call, qos: received.append(call)
     )
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(conversions, 'message_class', lambda _: object)
+        patch.setattr(conversions, 'message_class', lambda *_: object)
         take = lambda places, efforts: taken.append([*efforts])  # noqa: E731
         subscribe_commands(node, 'joint_command', ['commands'], JOINTS, take, 1)
     names = ['joint3', 'joint1', 'joint2']
@@ -309,5 +321,5 @@ def test_a_joint_command_is_read_by_names_and_for_efforts_only():
 
 def test_a_joint_command_that_is_not_installed_is_said(monkeypatch):
     monkeypatch.setitem(sys.modules, 'control_msgs.msg', None)
-    with pytest.raises(ConfigurationError, match='control_msgs/msg/JointCommand.* is not install'):
+    with pytest.raises(ConfigurationError, match='JointCommand.* is not installed; install a con'):
         EffortWriter([], JOINTS, 'joint_command')
