@@ -56,6 +56,7 @@ from robot_dynamics_ros.model.load import check_model
 from robot_dynamics_ros.recordings.output_folder import write_json
 from robot_dynamics_ros.recordings.plausibility import limit_findings, velocity_findings
 from robot_dynamics_ros.recordings.report.toolkit import ReportTable
+from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.kernel import compile_kernel
 
 ROUNDING = 1e-12  # smaller values are printed as 0
@@ -190,9 +191,10 @@ def commission(args: argparse.Namespace) -> int:
     profile = load_driver_profile(args.profile)
     tree, findings = _robot(args, effort_limits(profile))
     driver = bind(profile, tree)
-    samples = _samples(args, driver)
-    if isinstance(samples, int):
-        return samples
+    columns = _from_bag(args, driver, findings) if args.bag else _by_listening(args, driver)
+    if isinstance(columns, int):
+        return columns
+    samples = driver_samples(driver, *columns, commanded=args.commands)
     checked, held = examine(tree, driver, samples, commanded=args.commands)
     findings += checked
     delay = measured_delay(tree, driver, samples) if args.commands else None
@@ -296,26 +298,30 @@ def _robot(args: argparse.Namespace, limits: EffortLimit) -> tuple[Robot, list[F
     return tree, too_weak(tree, '; is the limit in the unit of the profile?')
 
 
-def _samples(args: argparse.Namespace, driver: DriverConversion) -> DriverSamples | int:
-    columns = _from_bag(args, driver) if args.bag else _by_listening(args, driver)
-    if isinstance(columns, int):
-        return columns
-    return driver_samples(driver, *columns, commanded=args.commands)
-
-
-def _from_bag(args: argparse.Namespace, driver: DriverConversion) -> Any:
+def _from_bag(
+    args: argparse.Namespace, driver: DriverConversion, findings: list[Finding]
+) -> tuple[Array, ...]:
+    """Return time, position, velocity and effort of a bag; add what was left out to findings."""
+    from robot_dynamics_ros.recordings.outliers import without_outliers
     from robot_dynamics_ros.recordings.reading import read_recording
 
     profile = driver.profile
     topics = {'states': _absolute(args.namespace, profile.state.topic)}
     if args.commands:
         topics['commands'] = _absolute(args.namespace, profile.command.topic)
-    run = read_recording(
+    whole = read_recording(
         args.bag, joints=driver.names, command_joints=driver.command_names, **topics
     ).of_joints(driver.names)
+    run, outliers = without_outliers(whole)
+    bag, remedy = f'bag {str(args.bag)!r}', 'check the driver and its timestamps'
+    if outliers.problem():
+        findings.append(Finding('error', bag, outliers.problem(), remedy))
+    findings += [warning(bag, text, remedy) for text in outliers.remarks()]
     effort = run.effort if args.commands else run.measured_effort
-    kept = np.isfinite(effort).all(axis=1) if args.commands else slice(None)
-    return run.time[kept], run.position[kept], run.velocity[kept], effort[kept]
+    known = np.isfinite(run.position).all(axis=1)
+    reported = np.isfinite(effort).any(axis=0) | args.commands
+    known &= np.isfinite(effort[:, reported]).all(axis=1)
+    return run.time[known], run.position[known], run.velocity[known], effort[known]
 
 
 def _absolute(namespace: str, topic: str) -> str:

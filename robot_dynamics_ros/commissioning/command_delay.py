@@ -26,6 +26,7 @@ import numpy as np
 
 from robot_dynamics_ros.errors import RecordingError
 from robot_dynamics_ros.model import Robot
+from robot_dynamics_ros.recordings.timing import differentiated
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.kernel import compile_kernel
 
@@ -126,15 +127,13 @@ def _acting_effort(
     share: Callable[[Array, Array], Array] | None,
 ) -> tuple[Array, Array]:
     """Return the effort that acted after each row, less the driver's own, and the mean speed."""
-    dynamics = compile_kernel(tree, outputs=('inverse_dynamics',)).inverse_dynamics
-    acted, speed = np.zeros((2, len(rows), tree.n))
-    for i, k in enumerate(rows):
-        a = (v[k + 1] - v[k]) / (time[k + 1] - time[k])
-        middle, speed[i] = 0.5 * (q[k] + q[k + 1]), 0.5 * (v[k] + v[k + 1])
-        dynamics(middle, speed[i], a, acted[i])
-        acted[i] += tree.armature * a
-        if share is not None:
-            acted[i] -= share(middle, speed[i])
+    dynamics = compile_kernel(tree, outputs=('inverse_dynamics',))
+    columns = differentiated('continuous', q, v, np.diff(time)[:, np.newaxis])
+    middle, speed, a = (np.ascontiguousarray(column[rows]) for column in columns[:3])
+    acted = dynamics.batch('inverse_dynamics', middle, speed, a) + tree.armature * a
+    if share is not None:
+        for effort, *state in zip(acted, middle, speed, strict=True):
+            effort -= share(*state)
     return acted, speed
 
 

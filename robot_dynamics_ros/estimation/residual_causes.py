@@ -358,15 +358,13 @@ class EffortResidual:
         gram = self._gram[:, columns[:, np.newaxis], columns]
         return fit_gravity(self.model.tree.gravity, gram, self._effort, self._counts)
 
-    @property
-    def is_gravity(self) -> bool:
-        """Whether another gravity explains more of the residual than any other cause."""
-        found = self.explanation()
-        return bool(found) and found[0].cause.name == 'gravity'
-
     def causes(self) -> list[tuple[str, str]]:
-        """Return severity and sentence of each cause found, except of another gravity."""
-        found = [one for one in self.explanation() if one.cause.name != 'gravity']
+        """Return severity and sentence of each cause found; of another gravity, this alone."""
+        fit, found = self.gravity, self.explanation()
+        first = found[0].cause.name if found else ''
+        if fit is not None and (fit.is_common_value or first == 'gravity') and fit.sentence():
+            return [('wrong', fit.sentence())]
+        found = [one for one in found if one.cause.name != 'gravity']
         matters = ~(self.share < _MATTERS)  # also where no effort acts
         texts = []
         for one in found:

@@ -127,6 +127,17 @@ def test_a_wrong_profile_ends_in_1_and_its_cause_is_named(bag, tmp_path, capsys,
     assert any(text in f'{f["culprit"]}: {f["problem"]}; {f["remedy"]}' for f in errors)
 
 
+def test_states_that_contradict_their_neighbours_are_left_out_and_said(tmp_path, capsys):
+    messages, rows = [], list(zip(*swing(), strict=True))
+    for k, (position, *others) in enumerate(rows):
+        position = position + 0.5 * (k == 500)  # one of a rest
+        messages.append(state(k * PERIOD, JOINTS, position, *others))
+    assert commission(write(tmp_path / 'spoilt', messages), tmp_path) == 0
+    printed = plain(capsys.readouterr().out)
+    assert '1 states contradict their neighbours, the first at 2.5 s: left out' in printed
+    assert 'no errors found in the profile' in printed
+
+
 def test_commands_of_zero_that_hold_the_arm_tell_who_compensates_gravity(bag, tmp_path, capsys):
     assert commission(bag, tmp_path, '--commands') == 1
     printed = plain(capsys.readouterr().out)

@@ -103,7 +103,7 @@ def _effort_findings(sums: EffortResidual, *, identified: bool) -> list[MetricRe
     explained = f'the model explains the efforts to {share[worst]:.1g} of their size'
     if share[worst] < sums.resolution:
         return [MetricRemark('good', explained)]
-    remarks = _causes(sums)
+    remarks = [MetricRemark(*cause) for cause in sums.causes()]
     if share[worst] > _LARGE_RESIDUAL:
         remedy = (
             'that is what the identified model leaves'
@@ -113,14 +113,6 @@ def _effort_findings(sums: EffortResidual, *, identified: bool) -> list[MetricRe
         missed = f'{100 * share[worst]:.3g} % of the effort of {names[worst]}'
         remarks.append(MetricRemark('look', f'the model misses {missed}; {remedy}'))
     return remarks or [MetricRemark('good', explained)]
-
-
-def _causes(sums: EffortResidual) -> list[MetricRemark]:
-    """Report the cause of the residual, if one explains it better than all others."""
-    fit = sums.gravity
-    if fit is not None and (fit.is_common_value or sums.is_gravity) and fit.sentence():
-        return [MetricRemark('wrong', fit.sentence())]
-    return [MetricRemark(*cause) for cause in sums.causes()]
 
 
 def cross_check(evaluated: EvaluatedRun) -> MetricResult:
