@@ -1,19 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Damped least squares with restarts: finds existing solutions and reports missing ones."""
 
-import math
-
 import numpy as np
 import pytest
 from oracles import PinocchioOracle
 from samples import random_tree, sample, shipped
 
-from robot_dynamics_ros.errors import (
-    NonFiniteError,
-    ParameterError,
-    ShapeError,
-    UnknownNameError,
-)
 from robot_dynamics_ros.kinematics.numeric import inverse_kinematics
 
 ARM = shipped('four_dof', limits_profile='wide')
@@ -87,24 +79,3 @@ def test_the_answer_is_the_same_every_time():
     other = inverse_kinematics(ARM.tree, p, R, start=far, restarts=9, seed=1)
     assert other.converged
     np.testing.assert_allclose(ORACLE.frame_pose('tool', other.q)[1], p, atol=1e-8)
-
-
-def test_wrong_arguments_are_refused():
-    tree = ARM.tree
-    for error, arguments in (
-        (ShapeError, {'position': [0.0, 0.0]}),
-        (ShapeError, {'position': [0.0] * 3, 'R': np.eye(2)}),
-        (ShapeError, {'position': [0.0] * 3, 'start': np.zeros(3)}),
-        (NonFiniteError, {'position': [0.0, math.nan, 0.0]}),
-        (ParameterError, {'position': [0.0] * 3, 'tolerance': 0.0}),
-        (UnknownNameError, {'position': [0.0] * 3, 'frame': 'hand'}),
-    ):
-        with pytest.raises(error):
-            inverse_kinematics(tree, **arguments)
-
-
-@pytest.mark.parametrize(('name', 'value'), [('tolerance', 0.0), ('iterations', 0)])
-def test_a_refused_setting_is_named(name, value):
-    arm = sample('scara').tree
-    with pytest.raises(ParameterError, match=f'parameter {name} = {value:g}'):
-        inverse_kinematics(arm, np.array([0.4, 0.0, 0.0]), **{name: value})

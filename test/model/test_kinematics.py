@@ -9,7 +9,6 @@ import sympy
 from oracles import PinocchioOracle, central_difference, complex_step, complex_step_along
 from samples import SAMPLES, random_state, sample
 
-from robot_dynamics_ros.errors import UnknownNameError
 from robot_dynamics_ros.model.kinematics import (
     body_poses,
     frame_jacobian,
@@ -90,13 +89,6 @@ def test_a_frame_of_the_base_does_not_move():
     assert not motion.J.any()
     assert not motion.bias.any()
     assert np.allclose(motion.p_WF, [0.4, -0.3, 0.1])
-
-
-def test_an_unknown_frame_is_refused_with_the_known_ones():
-    tree = sample('scara').tree
-    for function in (frame_pose, frame_jacobian):
-        with pytest.raises(UnknownNameError, match="unknown frame 'gripper'; known: .*tool"):
-            function(tree, np.zeros(4), 'gripper')
 
 
 def test_kinematics_run_on_symbols():

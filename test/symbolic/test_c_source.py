@@ -18,7 +18,6 @@ from samples import sample, world_files
 
 from robot_dynamics_ros.__main__ import main
 from robot_dynamics_ros.description.shipped import shipped_mechanism
-from robot_dynamics_ros.errors import MechanismError, ParameterError, UnknownNameError
 from robot_dynamics_ros.model import load_mechanism, load_robot
 from robot_dynamics_ros.spatial.scalar import maximum, minimum, select
 from robot_dynamics_ros.symbolic.c_function import (
@@ -294,12 +293,6 @@ def test_selection_in_c_is_the_interpreted_one_to_the_last_bit(tmp_path):
 # ---- rejected inputs, and the command ----------------------------------------------------------
 
 
-@pytest.mark.parametrize('name', ['7arm', 'my-arm', 'double', 'class', '', '_arm', 'a__b', 'é'])
-def test_a_name_that_is_no_c_identifier_is_refused(name):
-    with pytest.raises(ParameterError, match=r'parameter name = .* is not a C identifier'):
-        c_source(robot('scara'), ('gravity_forces',), name=name)
-
-
 @given(st.lists(st.text(max_size=8), max_size=6))
 @example(['/ee_link', 'ee_link', 'ee link', '7', 'int', '', 'Gelenk_ä4', '../x'])
 def test_any_names_have_distinct_identifiers(names):
@@ -315,24 +308,6 @@ def test_a_frame_whose_name_is_no_identifier_has_functions():
     xml = robot('scara').xml.replace('"tool"', '"/ee_link"').replace('name="scara"', 'name="a/ b"')
     files = c_source(load_robot(xml), ('gravity_forces',), frames=('/ee_link',))
     assert 'void a_b_ee_link_pose(' in files['a_b.h']
-
-
-def test_what_clashes_or_does_not_exist_is_refused_by_name():
-    tree = robot('scara')
-    with pytest.raises(UnknownNameError, match="unknown frame 'tol'; known: .*tool"):
-        c_source(tree, frames=('tol',))
-    with pytest.raises(UnknownNameError, match="unknown kernel output 'torque'"):
-        c_source(tree, ('torque',))
-    with pytest.raises(ParameterError, match="'tool_pose' refused: is duplicated"):
-        c_source(tree, frames=('tool', 'tool'))
-    with pytest.raises(ParameterError, match="'mass_matrix' refused: is duplicated"):
-        c_source(tree, ('mass_matrix', 'mass_matrix'))
-    with pytest.raises(ParameterError, match='needs a frame; name one or more'):
-        c_source(tree, ('frame_pose',))
-    with pytest.raises(ParameterError, match='computes on numbers only'):
-        c_source(tree, formulation='pinocchio')
-    with pytest.raises(MechanismError, match='four_bar'):
-        c_source(load_mechanism(*shipped_mechanism('four_bar')))
 
 
 def test_the_header_says_what_it_is_of():

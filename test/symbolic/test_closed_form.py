@@ -19,7 +19,6 @@ from urdf_text import joint, link, robot, symmetric
 from robot_dynamics_ros.__main__ import main
 from robot_dynamics_ros.description.shipped import share_directory
 from robot_dynamics_ros.dynamics.registry import FORMULATIONS
-from robot_dynamics_ros.errors import MechanismError, ParameterError, UnknownNameError
 from robot_dynamics_ros.model import load_mechanism, load_robot
 from robot_dynamics_ros.symbolic.closed_form import derive
 from robot_dynamics_ros.symbolic.equations import write_latex, write_python, write_text
@@ -288,19 +287,6 @@ def test_latex_is_written_in_the_symbols_of_the_papers():
     assert text.count(r'\begin{aligned}') == text.count(r'\end{aligned}') == 3
     assert text.count('{') == text.count('}')
     assert 'Christoffel' not in text
-
-
-def test_what_cannot_be_derived_is_refused():
-    with pytest.raises(UnknownNameError, match='formulation'):
-        derive(sample('rp').tree, 'lagrang')
-    with pytest.raises(ParameterError, match='numbers only'):
-        derive(sample('rp').tree, 'pinocchio')
-    files = share_directory()
-    general = load_mechanism(
-        files / 'urdf' / 'four_bar.urdf.xacro', files / 'config' / 'four_bar_loops.yaml'
-    )
-    with pytest.raises(MechanismError, match='not linear functions'):
-        derive(general, 'kane')
 
 
 def test_progress_is_told_from_start_to_end():

@@ -369,24 +369,6 @@ class TestUnusualArguments:
             kernels.batch('bias_forces', np.zeros((3, 4)))
 
 
-@pytest.mark.parametrize('kind', ['U3', 'c16', 'i8', '?', 'M8[s]'])
-def test_a_result_that_cannot_hold_floats_is_refused(compiled, kind):
-    kernels = compiled('scara')
-    result = np.zeros(4, dtype=kind)
-    with pytest.raises(ParameterError, match='must hold floating-point numbers'):
-        kernels.gravity_forces(np.zeros(4), result)
-
-
-def test_unknown_names_are_refused_with_those_that_exist():
-    tree = sample('scara').tree
-    with pytest.raises(UnknownNameError, match="kernel output 'torque'; known: bias_forces"):
-        compile_kernel(tree, outputs=('torque',))
-    with pytest.raises(UnknownNameError, match="formulation 'newton'"):
-        compile_kernel(tree, 'newton')
-    with pytest.raises(UnknownNameError, match="frame 'gripper'"):
-        compile_kernel(tree, outputs=('frame_motion',), frame='gripper')
-
-
 def test_only_outputs_asked_for_exist():
     kernels = compile_kernel(sample('scara').tree, outputs=('gravity_forces',))
     assert not hasattr(kernels, 'mass_matrix')
@@ -402,12 +384,6 @@ def test_generated_python_knows_the_constants_that_python_prints(scalars):
     largest, none = code['f']()
     assert largest == math.inf
     assert math.isnan(none)
-
-
-def test_a_robot_of_symbols_has_no_kernels():
-    tree = sample('scara').tree
-    with pytest.raises(ParameterError, match='not symbols'):
-        compile_kernel(tree.with_changes(mass=tree.mass.astype(object)))
 
 
 def test_pinocchio_is_called_as_it_is(rng):

@@ -14,7 +14,6 @@ from samples import Sample, sample
 from urdf_text import joint, link, robot, symmetric
 
 from robot_dynamics_ros.dynamics import FORMULATIONS
-from robot_dynamics_ros.errors import ParameterError, UnknownNameError
 from robot_dynamics_ros.spatial.scalar import cos, cross, sin, sqrt
 from robot_dynamics_ros.symbolic.operation_counts import (
     Counted,
@@ -109,13 +108,3 @@ def page(name):
 def test_folding_never_adds_operations(formulation, output):
     before, after = operation_counts(chain(3).tree, formulation, output)
     assert all(x <= y for x, y in zip(after, before, strict=True))
-
-
-def test_what_cannot_be_counted_is_refused():
-    tree = sample('rp').tree
-    with pytest.raises(ParameterError, match='cannot be counted'):
-        operation_counts(tree, 'pinocchio')
-    with pytest.raises(ParameterError, match='only traced code'):
-        operation_counts(tree, 'kane', 'derivatives')
-    with pytest.raises(UnknownNameError):
-        operation_counts(tree, 'kane', 'torque')

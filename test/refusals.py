@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tables of refusals of a room: what is called, the error, and what its text contains."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+
+Refusal = tuple[Callable[[], Any], type[Exception], str]
+
+
+def table(rows: Mapping[str, Refusal]) -> pytest.MarkDecorator:
+    """Return a parametrization of a test by ``call``, ``error`` and ``text``."""
+    return pytest.mark.parametrize(('call', 'error', 'text'), rows.values(), ids=rows)
+
+
+def check(call: Callable[[], Any], error: type[Exception], text: str) -> None:
+    """Check that a call raises an error that names culprit, number and remedy.
+
+    The arrays, lists and mappings that its code names are unchanged by it.
+
+    Args:
+        call: A lambda of a table; its inputs are globals of the module.
+        error: The error, or a base.
+        text: Pattern of its message.
+    """
+    known = (call.__globals__.get(name) for name in call.__code__.co_names)
+    inputs = [value for value in known if isinstance(value, (np.ndarray, list, dict))]
+    before = pickle.dumps(inputs)
+    with pytest.raises(error, match=text):
+        call()
+    assert pickle.dumps(inputs) == before

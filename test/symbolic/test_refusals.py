@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the symbolic room refuses, with culprit and what exists; inputs are unchanged."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import refusals
+from samples import sample
+
+from robot_dynamics_ros.description.shipped import shipped_mechanism
+from robot_dynamics_ros.errors import MechanismError, ParameterError, UnknownNameError
+from robot_dynamics_ros.model import load_mechanism
+from robot_dynamics_ros.symbolic.c_source import c_source
+from robot_dynamics_ros.symbolic.closed_form import derive
+from robot_dynamics_ros.symbolic.kernel import compile_kernel
+from robot_dynamics_ros.symbolic.operation_counts import operation_counts
+
+TREE, SMALL = sample('scara').tree, sample('rp').tree
+LOOP = load_mechanism(*shipped_mechanism('four_bar'))
+SYMBOLS = TREE.with_changes(mass=TREE.mass.astype(object))
+
+REFUSED: dict[str, refusals.Refusal] = {
+    'C: frame': (lambda: c_source(TREE, frames=('tol',)), UnknownNameError,
+                 "unknown frame 'tol'; known: .*tool"),
+    'C: output': (lambda: c_source(TREE, ('torque',)), UnknownNameError,
+                  "unknown kernel output 'torque'"),
+    'C: frame twice': (lambda: c_source(TREE, frames=('tool', 'tool')), ParameterError,
+                       "'tool_pose' refused: is duplicated"),
+    'C: output twice': (lambda: c_source(TREE, ('mass_matrix', 'mass_matrix')), ParameterError,
+                        "'mass_matrix' refused: is duplicated"),
+    'C: no frame': (lambda: c_source(TREE, ('frame_pose',)), ParameterError,
+                    'needs a frame; name one or more'),
+    'C: formulation': (lambda: c_source(TREE, formulation='pinocchio'), ParameterError,
+                       'computes on numbers only'),
+    'C: loop': (lambda: c_source(LOOP), MechanismError, 'four_bar'),
+    'closed form: name': (lambda: derive(SMALL, 'lagrang'), UnknownNameError, 'formulation'),
+    'closed form: numbers': (lambda: derive(SMALL, 'pinocchio'), ParameterError, 'numbers only'),
+    'closed form: loop': (lambda: derive(LOOP, 'kane'), MechanismError, 'not linear functions'),
+    'kernel: output': (lambda: compile_kernel(TREE, outputs=('torque',)), UnknownNameError,
+                       "kernel output 'torque'; known: bias_forces"),
+    'kernel: formulation': (lambda: compile_kernel(TREE, 'newton'), UnknownNameError,
+                            "formulation 'newton'"),
+    'kernel: frame': (
+        lambda: compile_kernel(TREE, outputs=('frame_motion',), frame='gripper'),
+        UnknownNameError, "frame 'gripper'"),
+    'kernel: symbols': (lambda: compile_kernel(SYMBOLS), ParameterError, 'not symbols'),
+    'counts: numbers': (lambda: operation_counts(SMALL, 'pinocchio'), ParameterError,
+                        'cannot be counted'),
+    'counts: derivatives': (lambda: operation_counts(SMALL, 'kane', 'derivatives'),
+                            ParameterError, 'only traced code'),
+    'counts: quantity': (lambda: operation_counts(SMALL, 'kane', 'torque'), UnknownNameError,
+                         "'torque'"),
+}  # fmt: skip
+
+
+@refusals.table(REFUSED)
+def test_it_is_refused_by_name(call, error, text):
+    refusals.check(call, error, text)
+
+
+@pytest.mark.parametrize('name', ['7arm', 'my-arm', 'double', 'class', '', '_arm', 'a__b', 'é'])
+def test_a_name_that_is_no_c_identifier_is_refused(name):
+    call = lambda: c_source(TREE, ('gravity_forces',), name=name)  # noqa: E731
+    refusals.check(call, ParameterError, r'parameter name = .* is not a C identifier')
+
+
+@pytest.mark.parametrize('kind', ['U3', 'c16', 'i8', '?', 'M8[s]'])
+def test_a_result_that_cannot_hold_floats_is_refused(kind):
+    kernels, result = compile_kernel(TREE), np.zeros(4, dtype=kind)
+    with pytest.raises(ParameterError, match='must hold floating-point numbers'):
+        kernels.gravity_forces(np.zeros(4), result)
