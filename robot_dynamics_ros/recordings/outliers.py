@@ -8,8 +8,9 @@ A state is an outlier if the position changes on both sides of it contradict the
 by more than the usual difference, that of the intervals around it, and the steps of the encoder
 explain. A joint at rest has no usual difference, only steps.
 
-An effort is an outlier if it alone deviates from both neighbours, by more than others do. A push,
-a hit or a reversal of friction lasts longer than one sample, so it is none.
+An effort is an outlier if it alone deviates from both neighbours, by more than others do, or if
+two in a row do, by twice as much. A push, a hit or a reversal of friction lasts longer, or is
+smaller, so it is none.
 """
 
 from __future__ import annotations
@@ -115,13 +116,18 @@ def find_spikes(values: Array) -> Array:
 
 
 def _spikes(values: Array) -> Array:
+    return np.asarray(_deviates(values, 1) | _deviates(values, 2))
+
+
+def _deviates(values: Array, count: int) -> Array:
+    """Return a mask of the values of which up to a number in a row deviate, shape (N, n)."""
     from scipy.ndimage import median_filter
 
-    distance = np.abs(values - median_filter(values, (3, 1), mode='nearest'))
+    distance = np.abs(values - median_filter(values, (2 * count + 1, 1), mode='nearest'))
     usual = np.maximum(np.median(distance, axis=0), _around(distance, 0)) / 0.6745
     low, high = np.quantile(values, (0.02, 0.98), axis=0)
-    least = np.maximum(_SPIKE_SHARE * (high - low), _ROUNDING * np.abs(values).max(axis=0))
-    return np.asarray(distance > np.maximum(_SURE * usual, least + _STEPS * _resolution(values)))
+    least = np.maximum(count * _SPIKE_SHARE * (high - low), _ROUNDING * np.abs(values).max(axis=0))
+    return distance > np.maximum(_SURE * usual, least + _STEPS * _resolution(values))
 
 
 def _around(values: Array, skipped: int) -> Array:

@@ -142,7 +142,9 @@ def test_spikes_are_found_but_no_reversals_pushes_or_gaps(rng):
     assert not find_spikes(effort).any()
     effort[1000, 1] += 60.0
     effort[1500, 2] = -50.0
-    assert np.argwhere(find_spikes(effort)).tolist() == [[1000, 1], [1500, 2]]
+    effort[1800:1802, 1] += 90.0  # two in a row
+    spikes = [[1000, 1], [1500, 2], [1800, 1], [1801, 1]]
+    assert np.argwhere(find_spikes(effort)).tolist() == spikes
 
 
 @pytest.mark.slow
