@@ -35,8 +35,8 @@ def bags(tmp_path_factory):
 
 
 def identify(*arguments):
-    gravity = ('--gravity', '0', '-9.81', '0', '--effort-limit', '1000')
-    return main(['identify', *map(str, arguments), *gravity])
+    given = ('--gravity', '0', '-9.81', '0', '--effort-limit', '1000', '--jobs', '1')
+    return main(['identify', *map(str, arguments), *given])
 
 
 def test_identify_learns_from_one_bag_and_proves_it_on_another(bags, tmp_path, capsys):
@@ -110,7 +110,7 @@ def test_a_bag_of_motors_that_move_joints_together_needs_no_conversion_by_hand(t
     profile = {'name': 'belt', 'joints': rows, 'transmissions': [belt]}
     (tmp_path / 'driver.yaml').write_text(yaml.safe_dump(profile))
     out = tmp_path / 'out'
-    words = ('--driver_profile', tmp_path / 'driver.yaml', '--output', out, '--jobs', 1)
+    words = ('--driver_profile', tmp_path / 'driver.yaml', '--output', out)
     assert identify(tmp_path / 'bag', *words) == 0
     robot = load_robot(out / 'corrected.urdf', effort_limit=1000.0)
     # Exact data: the nominal model biases by a millionth.

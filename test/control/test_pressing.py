@@ -58,9 +58,14 @@ class LatePressing(Pressing):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize('stiffness', [1e3, 1e4, 1e5, 1e6])
-@pytest.mark.parametrize(('name', 'delay'), [('scara_press', 0), ('scara_press', 2),
-                                             ('four_dof_board', 1)])  # fmt: skip
+@pytest.mark.parametrize(
+    ('name', 'delay', 'stiffness'),
+    [
+        ('scara_press', 0, 1e3), ('scara_press', 0, 1e5),
+        ('scara_press', 2, 1e4), ('scara_press', 2, 1e6),
+        ('four_dof_board', 1, 1e3), ('four_dof_board', 1, 1e5), ('four_dof_board', 1, 1e6),
+    ],
+)  # fmt: skip
 def test_a_known_stiffness_is_pressed_calmly_or_refused_whatever_it_is(name, delay, stiffness):
     """From soft to stiff; the board has a damping ratio of 2 % only."""
     here = scene(name, friction=False)

@@ -48,7 +48,6 @@ ROBOTS = {
     'welding_arm': (CORE, 'tool'),
     'ur10': ((*CORE, 'frame_pose', 'derivatives'), 'tool0'),
     'panda': ((*CORE, 'frame_motion'), 'panda_rightfinger'),
-    'talos_left_arm': (CORE, 'gripper_left_base_link'),
     'g1_left_arm': (CORE, 'left_rubber_hand'),
     'g1': (('inverse_dynamics', 'gravity_forces'), ''),
 }
@@ -59,7 +58,6 @@ G1 = 'g1_29dof_rev_1_0'
 EXAMPLES = {
     'ur10': ('ur10_robot', {}),
     'panda': ('panda', {}),
-    'talos_left_arm': ('talos_left_arm', {}),
     'g1_left_arm': (G1, {'base': 'torso_link', 'tip': 'left_rubber_hand'}),
     'g1': (G1, {}),
 }
