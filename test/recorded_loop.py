@@ -4,20 +4,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import yaml
-from bags import MS, REFERENCE, SECOND, STORE, Message, command, state, text, write
+from bags import MS, REFERENCE, SECOND, Message, command, state, text, write
 
 from robot_dynamics_ros.control.drivers.conversion import bind
 from robot_dynamics_ros.control.modes import SessionMode
 from robot_dynamics_ros.control.requests import STREAMED, prepare_parameters, prepare_trajectory
 from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.control.setup import DEFAULTS
-from robot_dynamics_ros.control.topics import STREAMS
 from robot_dynamics_ros.description.shipped import shipped_robot
 from robot_dynamics_ros.errors import RobotDynamicsError
 from robot_dynamics_ros.model import load_robot
@@ -26,30 +26,8 @@ from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
 from robot_dynamics_ros.symbolic.kernel import compile_kernel
 
 FIRST = (0.3, -0.4, 0.1, 0.5)
-PARAMETERS, TRAJECTORY = '/controller/parameters', '/controller/joint_trajectory'
-STATUS = '/controller/trajectory_status'
-JOINT_TRAJECTORY = 'trajectory_msgs/msg/JointTrajectory'
+PARAMETERS, CHANGES = '/controller/parameters', '/controller/changes'
 GIVEN = {**DEFAULTS, 'robot': 'scara', 'natural_frequency': [12.0] * 4, 'state_timeout_s': 0.5}
-
-
-def trajectory_message(
-    names: Sequence[str], times: Sequence[float], points: Any, stamp_ns: int
-) -> Any:
-    """Return a trajectory through positions."""
-    T = STORE.types
-    stamp = T['builtin_interfaces/msg/Time'](sec=stamp_ns // SECOND, nanosec=stamp_ns % SECOND)
-    empty = np.zeros(0)
-    rows = [
-        T['trajectory_msgs/msg/JointTrajectoryPoint'](
-            positions=np.array(q, dtype=float), velocities=empty, accelerations=empty,
-            effort=empty, time_from_start=T['builtin_interfaces/msg/Duration'](
-                sec=int(t), nanosec=round((t - int(t)) * 1e9)
-            ),
-        )
-        for t, q in zip(times, points, strict=True)
-    ]  # fmt: skip
-    header = T['std_msgs/msg/Header'](stamp=stamp, frame_id='')
-    return T[JOINT_TRAJECTORY](header=header, joint_names=list(names), points=rows)
 
 
 @dataclass
@@ -124,11 +102,17 @@ class RecordedLoop:
                         assert self.session.mode is SessionMode.INACTIVE
                     assert self.session.fault is None or self.locked
                     self.session.settle()
+                    self._publish_changes(time)
                     self._check_locked_joints(stamp, time, stands)
                     self.behind.get(self.step, _nothing)(self)
             running = self.step >= self.activated
             plant.step(self.loop.effort if running else self._balance(q))
         return self
+
+    def _publish_changes(self, time: int) -> None:
+        dated = self.session.log.dated
+        while dated:
+            self.messages.append(text(time, dated.popleft().text(), CHANGES))
 
     def _balance(self, q: Any) -> Any:
         effort = np.zeros(self.tree.n)
@@ -163,24 +147,17 @@ class RecordedLoop:
     # Events -------------------------------------------------------------------------------------
 
     def follow(self, times: Any, points: Any, stamp_ns: int = 0) -> None:
-        """Accept a trajectory as the node does."""
-        message = trajectory_message(self.tree.joint_names, times, points, stamp_ns)
-        self.messages.append(Message(TRAJECTORY, self._now(), JOINT_TRAJECTORY, message))
+        """Take a trajectory; a rejected one changes nothing."""
         read = (np.array(times), np.array(points, dtype=float), None, None), stamp_ns
-        try:
-            self.say(prepare_trajectory(self.session, *read)())
-        except RobotDynamicsError as error:
-            self.say(f'rejected: {error}')
+        with suppress(RobotDynamicsError):
+            prepare_trajectory(self.session, *read)()
 
     def hold(self) -> None:
-        """Accept an empty trajectory."""
-        message = trajectory_message(self.tree.joint_names, [], [], 0)
-        self.messages.append(Message(TRAJECTORY, self._now(), JOINT_TRAJECTORY, message))
-        self.say(self.session.hold())
+        """Take an empty trajectory."""
+        self.session.hold()
 
     def stream(self, name: str, message: Any) -> None:
-        """Accept streamed targets as the node does."""
-        self.messages.append(Message(f'/controller/{name}', self._now(), STREAMS[name], message))
+        """Take a streamed message as the node does."""
         STREAMED[name](self.session, message)()
 
     def push(self, force: Sequence[float]) -> None:
@@ -190,28 +167,22 @@ class RecordedLoop:
     def go_on(self) -> None:
         """Resume after a contact, as the node's service does."""
         self.session.resume()
-        for remark in self.session.remarks:
-            if remark.status:
-                self.say(remark.status)
 
     def deactivate(self) -> None:
-        """Deactivate in motion, as the node does."""
-        assert not self.session.deactivate()
-        self.say(self.session.remarks[-1].status)
+        """Deactivate as the node does."""
+        self.session.deactivate()
 
     def recover(self) -> None:
-        """Restart, as after a gap of the states."""
-        self.session.fall_silent()
-        self.say('held: states returned after a timeout')
+        """Send commands of the stop action, as in a gap of the states."""
+        now = self.step * MS + self.session.patience_ns(0)
+        assert self.session.watch(now)
+        assert self.session.watch(now + 20 * MS)
 
     def change(self, **changes: Any) -> None:
         """Change parameters as the node does."""
         self.given |= changes
         prepare_parameters(self.session, changes)()
         self._publish_parameters(self._now())
-
-    def say(self, status: str) -> None:
-        self.messages.append(text(self._now(), status, STATUS))
 
     def _publish_parameters(self, time: int) -> None:
         content = yaml.safe_dump(dict(self.given))

@@ -29,6 +29,7 @@ ROOT = HERE.parents[1]
 #: Content of each topic and service; a missing entry stops the build of the page.
 MEANINGS = {
     '/clock': 'simulated time',
+    '/controller/changes': 'recorded, so that a replay commands the same',
     '/controller/constraint': 'displayed',
     '/controller/constraint_condition': 'displayed',
     '/controller/effort_components': 'displayed',
@@ -53,6 +54,8 @@ MEANINGS = {
     '~/add_waypoint': 'append the current position to the trajectory file `waypoint_file`',
     '~/armature': 'effort of the rotor inertia according to the model',
     '~/carry_payload': 'attach or release the payload of the parameters',
+    '~/changes': 'every change of the controller besides its states, as JSON: activation, '
+    'parameters, trajectories, streams, stops, dated by the first tick that it acts on',
     '~/constraint': 'value f of every row of the program, its rate, and the reaction as effort',
     '~/constraint_condition': 'smallest singular value and condition number of the constraint '
     'Jacobian, whether its inverse is damped, and the fraction that the effort limits permit',

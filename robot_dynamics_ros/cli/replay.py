@@ -74,6 +74,7 @@ _COUNTED = (
     'loop',
     'states that were answered are refused by the loop',
     'commands have no state of their own, or another number of values: not compared',
+    'commands before the first activation in the bag: not compared',
 )
 
 
@@ -110,7 +111,7 @@ def run_replay(args: argparse.Namespace) -> int:
         recorded_joints=args.recorded_joints,
     )
     require_used(PARAMETERS, source.parameters, set_values(args.changes), '--set {}={}')
-    own = source.recorded and not changes and not args.description
+    own = source.logged and not (changes or args.description)
     tolerance = args.tolerance if args.tolerance is not None else (TOLERANCE if own else np.inf)
     result, efforts = replay(source, tolerance)
     if not result.compared:
@@ -152,13 +153,11 @@ def _document(
     missing = result.lost + unpaired + result.refused
     first_missing = float(np.fmin(result.first_lost, first_unpaired))
     share = result.compared / (result.compared + missing)
-    counts = (result.lost, result.unanswered, result.refused, unpaired)
+    counts = (result.lost, result.unanswered, result.refused, unpaired, result.early)
     notes += [f'{x} {text}' for x, text in zip(counts, _COUNTED, strict=True) if x]
     if result.reference_error > _REFERENCE_TOLERANCE:
         notes.append(
-            f'the reference differs from the recorded one by up to {result.reference_error:.3g}: '
-            'a trajectory is missing in the bag, perhaps one sent by action; try --reference '
-            'recorded'
+            f'the reference differs from the recorded one by up to {result.reference_error:.3g}'
         )
     return {
         'joints': list(source.tree.joint_names),
@@ -175,7 +174,7 @@ def _document(
         **away.figures('rms', 'peak', 'peak_at'),
         **size.figures('effort_rms'),
         'reference_error': result.reference_error,
-        'first_difference_at': None if result.first is None else result.first[1],
+        'first_difference_at': result.first,
         'last_difference_at': result.last,
         'commands_beyond': result.out_of_tolerance,
         'tolerance': tolerance,
@@ -319,8 +318,8 @@ COMMANDS = {
             **{key: PART[key] for key in ('--states TOPIC', '--commands TOPIC')},
             '--reference SOURCE': option(
                 'auto',
-                f'source of the reference: {", ".join(REFERENCES)}, or its topic (default: the '
-                'recorded trajectories if there are any, else the recorded reference)',
+                f'source of the reference: {", ".join(REFERENCES)}, or its topic (default: '
+                'what the controller logged; the recorded reference if it logged nothing)',
                 type=_reference,
             ),
             '--recorded-joints A,B,...': PART['--recorded-joints A,B,...'],

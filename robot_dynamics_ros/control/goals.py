@@ -259,18 +259,16 @@ class GoalTracker:
         self._ended, self._period = ended, feedback_period
         self._changes, self._next_feedback, self.active = self._loop.generator.changes, 0.0, True
 
-    def evaluate(self) -> None:
-        """Check the last tick; after a violated tolerance, the arm brakes and holds."""
+    def evaluate(self) -> bool:
+        """Check the last tick; return whether a tolerance is violated, so that the arm brakes."""
         loop = self._loop
         if loop.generator.changes != self._changes:
             self.abort('the loop restarted: a gap or a jump in the time of the states')
-            return
+            return False
         outcome = self._watch.verdict(loop.generator.progress[0], loop.reference, loop.q, loop.v)
-        if outcome is None:
-            return
-        self._end(outcome)
-        if outcome.code is not ResultCode.SUCCESSFUL:
-            loop.switch(brake=True)
+        if outcome is not None:
+            self._end(outcome)
+        return outcome is not None and outcome.code is not ResultCode.SUCCESSFUL
 
     def feedback_due(self) -> bool:
         """Return whether a feedback message is due; True once per period."""

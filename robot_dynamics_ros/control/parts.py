@@ -29,6 +29,7 @@ from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.kinematics.numeric import nearest_configuration
 from robot_dynamics_ros.model import Robot, frame_pose
 from robot_dynamics_ros.model.kinematics import FramePose
+from robot_dynamics_ros.model.robot_parameters import with_locked
 from robot_dynamics_ros.parameters import checked, defaults
 from robot_dynamics_ros.spatial.rotation import rotation_from_xyzw, rotation_vector
 from robot_dynamics_ros.spatial.scalar import Array
@@ -337,6 +338,13 @@ class ControllerParts:
     def driven(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
         """Return parameters with those overridden by the driver profile."""
         return with_driver(parameters, self._driver)
+
+    def published_parameters(self) -> dict[str, Any]:
+        """Return the parameters, with joints locked as ``measured`` where they are in the model.
+
+        Without the description, which has its own topic.
+        """
+        return {**with_locked(self.parameters, self.locked.taken), 'robot_description': ''}
 
     def make_follower(self, driven: Mapping[str, Any]) -> ControlLaw | None:
         """Return the law that holds the arm while the selected law does not act, if needed.

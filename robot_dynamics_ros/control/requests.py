@@ -31,14 +31,18 @@ from robot_dynamics_ros.control.setup import (
     payload_from_parameters,
 )
 from robot_dynamics_ros.control.targets import TargetWrench
+from robot_dynamics_ros.control.trajectories.following import ReferenceSnapshot
 from robot_dynamics_ros.control.trajectories.points import add_waypoint
 from robot_dynamics_ros.control.trajectories.spline import Points
+from robot_dynamics_ros.control.trajectories.trajectory import Reference
 from robot_dynamics_ros.errors import ConfigurationError, ParameterError, RobotDynamicsError
 from robot_dynamics_ros.parameters import checked, counted
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.spatial.validation import array
 
 Apply = Callable[[], str]
+#: How to apply a request, and its content in the log; None: it is not logged.
+Prepared = tuple[Apply, dict[str, Any] | None]
 
 _P = ParamSpec('_P')
 _SPEED = 'speed_scaling.initial_scaling_factor'
@@ -55,6 +59,7 @@ class Commit:
         event: Event that it is for the session.
         apply: Applies it; returns a sentence that describes it.
         epoch: The ``epoch`` of the session at the start of the preparation.
+        content: Its content in the log; None: it is not logged.
     """
 
     session: ControllerSession
@@ -62,6 +67,7 @@ class Commit:
     event: SessionEvent
     apply: Apply
     epoch: int
+    content: dict[str, Any] | None
 
     def check(self) -> None:
         """Raise ConfigurationError if the request is refused by now."""
@@ -70,37 +76,38 @@ class Commit:
     def __call__(self) -> str:
         """Apply the request; see ``ControllerSession.commit``."""
         self.check()
-        return self.session.commit(self.subject, self.event, self.apply)
+        logged = None if self.content is None else (self.subject, self.content)
+        return self.session.commit(self.subject, self.event, self.apply, logged)
 
 
 def _request(
     subject: str, event: SessionEvent = SessionEvent.CHANGE
 ) -> Callable[
-    [Callable[Concatenate[ControllerSession, _P], Apply]],
+    [Callable[Concatenate[ControllerSession, _P], Prepared]],
     Callable[Concatenate[ControllerSession, _P], Commit],
 ]:
     """Let a function that checks a request, and returns how to apply it, return its commit.
 
     Args:
-        subject: Name of the request in error messages.
+        subject: Name of the request in error messages, and its kind in the log.
         event: Event that it is for the session.
     """
 
     def decorate(
-        prepare: Callable[Concatenate[ControllerSession, _P], Apply],
+        prepare: Callable[Concatenate[ControllerSession, _P], Prepared],
     ) -> Callable[Concatenate[ControllerSession, _P], Commit]:
         @wraps(prepare)
         def prepared(session: ControllerSession, /, *args: _P.args, **kwargs: _P.kwargs) -> Commit:
             session.require(event, subject)
             epoch = session.epoch
             try:
-                apply = prepare(session, *args, **kwargs)
+                apply, content = prepare(session, *args, **kwargs)
             except RobotDynamicsError:
                 raise
             except Exception as error:  # nothing has changed yet
                 text = f'{type(error).__name__}: {error}'[:_MAX_TEXT]
                 raise ConfigurationError(subject, text, 'give another') from error
-            return Commit(session, subject, event, apply, epoch)
+            return Commit(session, subject, event, apply, epoch, content)
 
         return prepared
 
@@ -124,22 +131,27 @@ def prepare_trajectory(
 
 
 @_request('trajectory', SessionEvent.FOLLOW)
-def _prepare_points(session: ControllerSession, points: Points, start_ns: int) -> Apply:
+def _prepare_points(
+    session: ControllerSession,
+    points: Points,
+    start_ns: int,
+    snapshot: ReferenceSnapshot | None = None,
+) -> Prepared:
     generator = session.loop.generator
-    prepared = generator.prepare(generator.snapshot(), points, start_ns)
+    trajectory = generator.prepare(snapshot or generator.snapshot(), points, start_ns)
 
     def follow() -> str:
-        start = generator.commit(prepared)
+        start = generator.commit(trajectory)
         session.goals.preempt('trajectory')
         return f'accepted: {counted(len(points[0]), "point")} from {start * 1e-9:.9f} s'
 
-    return follow
+    return follow, trajectory.logged()
 
 
 @_request('trajectory', SessionEvent.FOLLOW)
 def prepare_goal(
     session: ControllerSession, request: Any, ended: Callable[[Outcome], None]
-) -> Apply:
+) -> Prepared:
     """Follow a goal.
 
     Args:
@@ -164,7 +176,7 @@ def prepare_goal(
         session.remark('info', text, text)
         return text
 
-    return follow
+    return follow, goal[0].logged()
 
 
 def changed_parameters(session: ControllerSession, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -180,7 +192,7 @@ def builds_law(session: ControllerSession, values: Mapping[str, Any]) -> bool:
 
 
 @_request('parameters')
-def prepare_parameters(session: ControllerSession, values: Mapping[str, Any]) -> Apply:
+def prepare_parameters(session: ControllerSession, values: Mapping[str, Any]) -> Prepared:
     """Set parameters; the law is rebuilt only if ``law`` or one of its parameters changes.
 
     Args:
@@ -217,7 +229,7 @@ def prepare_parameters(session: ControllerSession, values: Mapping[str, Any]) ->
             raise RuntimeError(str(error)) from error
         return f'changed: {", ".join(sorted(changed)) or "nothing"}'
 
-    return apply
+    return apply, {'values': changed} if changed else None
 
 
 def _made_follower(
@@ -233,7 +245,7 @@ def _made_follower(
 
 
 @_request('payload')
-def prepare_payload(session: ControllerSession, carried: bool) -> Apply:
+def prepare_payload(session: ControllerSession, carried: bool) -> Prepared:
     """Attach or remove the payload of the parameters, as when a gripper closes or opens.
 
     Args:
@@ -250,11 +262,11 @@ def prepare_payload(session: ControllerSession, carried: bool) -> Apply:
             return 'carrying nothing'
         return f'carrying {payload.mass:g} kg on {payload.frame}'
 
-    return apply
+    return apply, {'carried': carried}
 
 
 @_request('way-point')
-def prepare_waypoint(session: ControllerSession) -> Apply:
+def prepare_waypoint(session: ControllerSession) -> Prepared:
     """Append the present position to the file of parameter ``waypoint_file``.
 
     The file is written by the preparation, and not undone later.
@@ -265,14 +277,14 @@ def prepare_waypoint(session: ControllerSession) -> Apply:
         raise ConfigurationError('way-point', problem, 'name a file, and wait for states')
     share = session.parameters['guiding_speed_share']
     count = add_waypoint(path, session.tree, session.loop.q.copy(), share)
-    return lambda: f'{counted(count, "point")} in {path}'
+    return lambda: f'{counted(count, "point")} in {path}', None
 
 
 # Streamed messages -------------------------------------------------------------------------------
 
 
 @_request('target', SessionEvent.FOLLOW)
-def prepare_target(session: ControllerSession, read: Callable[[], Array]) -> Apply:
+def prepare_target(session: ControllerSession, read: Callable[[], Array]) -> Prepared:
     """Follow a streamed target: joint positions or a pose.
 
     Args:
@@ -290,13 +302,13 @@ def prepare_target(session: ControllerSession, read: Callable[[], Array]) -> App
         session.goals.preempt('streamed targets')
         return 'following streamed targets'
 
-    return follow
+    return follow, {'target': target.tolist()}
 
 
 @_request('target wrench')
 def prepare_wrench(
     session: ControllerSession, read: Callable[[], tuple[TargetWrench, Array, bool]]
-) -> Apply:
+) -> Prepared:
     """Exert a streamed wrench.
 
     Args:
@@ -309,13 +321,15 @@ def prepare_wrench(
         session.targets.apply_wrench(*wrench)
         return ''
 
-    return apply
+    adder, values, in_frame = wrench
+    axes = adder.frame if in_frame else session.tree.base_link
+    return apply, {'axes': axes, 'wrench': values.tolist()}
 
 
 @_request('measured wrench')
 def prepare_measured_wrench(
     session: ControllerSession, frame: str, wrench: Sequence[float]
-) -> Apply:
+) -> Prepared:
     """Store the measurement of a force-torque sensor.
 
     Args:
@@ -334,7 +348,7 @@ def prepare_measured_wrench(
         loop.force.store(frame, efforts, values, now, loop.q, resting=resting)
         return ''
 
-    return apply
+    return apply, {'frame': frame, 'wrench': values.tolist()}
 
 
 def tared(session: ControllerSession, now_ns: int) -> tuple[dict[str, Any], str]:
@@ -400,6 +414,54 @@ STREAMED: dict[str, Callable[[ControllerSession, Any], Apply]] = {
     'enable_guiding': lambda session, msg: partial(session.enable, msg.data),
     'speed_scaling_input': lambda session, msg: partial(session.set_speed, msg.factor),
 }
+
+
+# Logged changes ----------------------------------------------------------------------------------
+
+
+def _trajectory_again(
+    session: ControllerSession,
+    points: Points,
+    start_ns: int,
+    now_ns: int,
+    rows: Array,
+    measured: Array | None,
+) -> Commit:
+    reference = Reference(session.tree.n)
+    reference.rows[:] = rows
+    changes = session.loop.generator.changes
+    snapshot = ReferenceSnapshot(reference, measured, now_ns, changes)
+    return _prepare_points(session, points, start_ns, snapshot)
+
+
+def _wrench_again(session: ControllerSession, axes: str, wrench: Sequence[float]) -> Commit:
+    return prepare_wrench(session, lambda: session.targets.wrench(axes, wrench))
+
+
+#: Functions that apply a logged change again, by kind, see ``ChangeLog``; some return the commit.
+REPEATED: dict[str, Callable[..., Any]] = {
+    'trajectory': _trajectory_again,
+    'hold': ControllerSession.hold,
+    'brake': ControllerSession.brake,
+    'parameters': prepare_parameters,
+    'payload': prepare_payload,
+    'target': lambda session, target: prepare_target(session, lambda: np.array(target)),
+    'target wrench': _wrench_again,
+    'measured wrench': prepare_measured_wrench,
+    'speed': ControllerSession.set_speed,
+    'enabling': ControllerSession.enable,
+    'resume': ControllerSession.resume,
+    'silence': ControllerSession.repeat_silence,
+    'locked': lambda session, positions: session.on_locked(np.array(positions)),
+    'deactivate': ControllerSession.deactivate,
+}
+
+
+def repeat(session: ControllerSession, kind: str, content: Mapping[str, Any]) -> None:
+    """Apply a logged change again; raises RobotDynamicsError if it is refused."""
+    prepared = REPEATED[kind](session, **content)
+    if isinstance(prepared, Commit):
+        prepared()
 
 
 def compiles(session: ControllerSession, name: str, msg: Any) -> bool:

@@ -10,11 +10,12 @@ need a preparation.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from robot_dynamics_ros.control.change_log import ChangeLog
 from robot_dynamics_ros.control.drivers.conversion import DriverConversion
 from robot_dynamics_ros.control.laws.control_law import ControlLaw
 from robot_dynamics_ros.control.modes import (
@@ -69,6 +70,7 @@ class ControllerSession(ControllerParts):
         fault: The unexpected error that led to mode FAULTED.
         wants_effort: Whether the measured efforts of the next state may be needed.
         epoch: Number of interruptions: deactivations, holds and new models.
+        log: Its changes; the caller fetches those that are dated.
 
     Raises:
         RobotDynamicsError: A parameter is rejected.
@@ -87,6 +89,7 @@ class ControllerSession(ControllerParts):
         self.command, self.mode = self.port.command, SessionMode.INACTIVE
         self.timeouts = self.repeats = 0
         self.epoch, self._interruption, self.wants_effort = 0, '', True
+        self.log = ChangeLog()
         self._disabled, self._notice = False, ''
         self._turning: list[int] = np.flatnonzero(tree.joint_is_continuous).tolist()
         self.remarks: deque[SessionRemark] = deque(maxlen=_MAX_REMARKS)
@@ -167,7 +170,10 @@ class ControllerSession(ControllerParts):
         if self.enabling.needed and self.controls and self.enabling.inhibits(stamp_ns):
             self._handle(SessionEvent.LAPSE)
         ends = self.mode is SessionMode.DEACTIVATING and self._is_settled()
-        return self._handle(SessionEvent.REST if ends else SessionEvent.STATE)
+        answered = self._handle(SessionEvent.REST if ends else SessionEvent.STATE)
+        if answered:
+            self.log.tick(stamp_ns)
+        return answered
 
     def _is_settled(self) -> bool:
         """Return whether a deactivation in motion ends: at rest, or as its time is over."""
@@ -208,8 +214,8 @@ class ControllerSession(ControllerParts):
             self._check_contacts()
             self.loop.force.observe(self.contact.observer.effort, self.contact.observing)
             self.wants_effort = not self.controls or self.contact.needs_measured_effort
-            if self.goals.active:
-                self.goals.evaluate()
+            if self.goals.active and self.goals.evaluate():
+                self.brake()
             if self.mode is SessionMode.FOLLOWING and not self.loop.generator.moving:
                 if self.loop.generator.streaming:
                     reason = f'no target within {self.parameters["target_timeout_s"]:g} s'
@@ -249,6 +255,7 @@ class ControllerSession(ControllerParts):
         """
         if not self.locked.update(positions, self.mode is not SessionMode.INACTIVE):
             return False
+        self.log.add('locked', positions=positions.tolist())
         if self.locked.response == 'stop' and self.controls:
             return self._fail(ModelError('robot', self.locked.deviation, 'lock it there'))
         self.remark('warning', self.locked.deviation)
@@ -264,7 +271,17 @@ class ControllerSession(ControllerParts):
     def _on_silence(self, now_ns: int) -> bool:
         self._now_ns, elapsed_ns = now_ns, now_ns - self._sent_ns
         self._elapsed = 1e-9 * max(min(elapsed_ns, STOP_PERIOD_NS), 0)
-        return self._handle(SessionEvent.SILENCE)
+        self.log.add_silence(self._elapsed)
+        mode, effort = self.mode, self.loop.effort.copy()
+        sends = self._handle(SessionEvent.SILENCE)
+        self.log.quiet = self.mode is mode and bool((self.loop.effort == effort).all())
+        return sends
+
+    def repeat_silence(self, seconds: Sequence[float]) -> None:
+        """Compute the commands of a state timeout again, each some seconds after the last one."""
+        for self._elapsed in seconds:
+            self._now_ns = (self._received_ns or 0) + self._timeout_ns
+            self._handle(SessionEvent.SILENCE)
 
     # Life cycle ---------------------------------------------------------------------------------
 
@@ -289,21 +306,30 @@ class ControllerSession(ControllerParts):
         self.loop.law.require_stable(self.loop.q, self.loop.settings.sampling)
         if unexpected := self.unexpected_effort():
             self.remark('warning', unexpected)
+        state = self.loop.state
+        self.log.add('speed', factor=self.loop.generator.speed.target)
+        begin = {'stamp_ns': state.stamp_ns, 'q': state.q.tolist(), 'v': state.v.tolist()}
+        self.log.begin(parameters=self.published_parameters(), state=begin)
         self._handle(SessionEvent.ACTIVATE)
         self.remark('info', f'active: {self.loop.law.name}')
 
-    def deactivate(self) -> bool:
+    def deactivate(self, moves: bool | None = None) -> bool:
         """Stop controlling, at once if the arm is at rest or its states are not fresh.
 
         An arm that moves brakes first, in mode DEACTIVATING: states must still be passed, and
         ``watch`` be called, until the mode is INACTIVE, in less than 4 s.
+
+        Args:
+            moves: Whether it brakes first; None: if it moves.
 
         Returns:
             Whether a final command must be sent now.
         """
         if self.mode is SessionMode.DEACTIVATING:
             return False
-        moves = self.controls and self.loop.moving and not self.repeats
+        if moves is None:
+            moves = self.controls and self.loop.moving and not self.repeats
+        self.log.add('deactivate', moves=moves)
         self._deadline_ns = self._now_ns + _BRAKING_NS
         return self._handle(SessionEvent.HALT if moves else SessionEvent.DEACTIVATE)
 
@@ -311,25 +337,34 @@ class ControllerSession(ControllerParts):
         """Close the session permanently; return whether a final command must be sent."""
         return self._handle(SessionEvent.END)
 
-    def fall_silent(self) -> bool:
-        """Act as after a timeout, for replays; return whether ``command`` must be sent."""
-        return self._on_silence(self._now_ns + self._timeout_ns)
-
     def cancel_goal(self) -> None:
         """Bring the reference to rest and end the active goal, if any, as canceled."""
         if self.goals.active:  # it may have ended since the cancel request
             self.goals.cancel()
+            self.log.add('hold')
             self._handle(SessionEvent.HOLD)
+
+    def brake(self) -> None:
+        """Brake the arm; then the law that acts holds it."""
+        self.log.add('brake')
+        self.loop.switch(brake=True)
 
     # Requests -----------------------------------------------------------------------------------
 
-    def commit(self, subject: str, event: SessionEvent, apply: Callable[[], str]) -> str:
+    def commit(
+        self,
+        subject: str,
+        event: SessionEvent,
+        apply: Callable[[], str],
+        logged: tuple[str, dict[str, Any]] | None = None,
+    ) -> str:
         """Apply a request between two ticks; return a sentence that describes it.
 
         Args:
             subject: Name of the request in error messages.
             event: Event that it is.
             apply: Applies it and returns the sentence.
+            logged: Its kind and content in the log; None: it is not logged.
 
         Raises:
             RobotDynamicsError: The request is rejected, with the reason; nothing has changed.
@@ -343,6 +378,8 @@ class ControllerSession(ControllerParts):
         except Exception as error:  # the request may be partly applied
             self._fail(error)
             raise ConfigurationError(subject, str(error), 'deactivate it') from error
+        if logged is not None:
+            self.log.add(logged[0], **logged[1])
         self._handle(event)
         return text
 
@@ -354,7 +391,7 @@ class ControllerSession(ControllerParts):
             self.loop.hold()
             return 'held: empty trajectory'
 
-        return self.commit('trajectory', SessionEvent.HOLD, apply)
+        return self.commit('trajectory', SessionEvent.HOLD, apply, ('hold', {}))
 
     def resume(self) -> str:
         """Resume after a contact, besides an activation; errors as in :meth:`commit`."""
@@ -363,7 +400,7 @@ class ControllerSession(ControllerParts):
             self.remark('info', 'the reaction has ended', 'held: told to go on')
             return 'going on: holding where the arm is'
 
-        return self.commit('resume', SessionEvent.RELEASE, apply)
+        return self.commit('resume', SessionEvent.RELEASE, apply, ('resume', {}))
 
     def set_speed(self, factor: float) -> str:
         """Scale the speed of this and later trajectories along the same path.
@@ -380,11 +417,13 @@ class ControllerSession(ControllerParts):
                 'speed_scaling_input', f'is {factor}', 'give a factor of 0 to 1'
             )
         changed, speed.target = speed.target != factor, factor
+        self.log.add('speed', factor=factor)
         return f'speed scaling: {factor:g}' if changed and factor in (0.0, 1.0) else ''
 
     def enable(self, pressed: bool) -> str:
         """Process a message of the enabling switch; a press enables the law."""
         is_press = self.enabling.update(pressed, self.loop.state.stamp_ns)
+        self.log.add('enabling', pressed=pressed)
         if is_press and self.waits_for_enabling:
             self._handle(SessionEvent.RELEASE)
             self.remark('info', 'guiding is enabled')
@@ -448,6 +487,8 @@ class ControllerSession(ControllerParts):
             if not self._act(action):
                 return False
         self._sent_ns, self._elapsed = self._now_ns, 0.0
+        if self.mode is SessionMode.INACTIVE:
+            self.log.end(self.loop.state.stamp_ns)
         port = self.port
         if port.driver is None:
             self.loop.effort.take(port.order, out=self.command, mode='clip')

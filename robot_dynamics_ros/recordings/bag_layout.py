@@ -6,15 +6,15 @@ The topics are found by type and name; all else is inferred from the first messa
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from robot_dynamics_ros.control.topics import STREAMS, force_topic
+from robot_dynamics_ros.control.topics import force_topic
 from robot_dynamics_ros.errors import RecordingError, UnknownNameError
 from robot_dynamics_ros.messages import NANO
 from robot_dynamics_ros.recordings.bag.converted import CONTROLLER_STATE
@@ -43,9 +43,8 @@ class Topics:
         reference: Joint references.
         description: URDF text.
         parameters: Parameters of the controller, YAML text.
-        trajectory: Trajectories sent to the controller.
+        changes: Changes of the controller, see ``ChangeLog``.
         status: Responses of the controller to trajectories.
-        streams: Streams to the controller: key of ``STREAMS`` by topic.
     """
 
     states: str
@@ -54,9 +53,8 @@ class Topics:
     reference: str = ''
     description: str = ''
     parameters: str = ''
-    trajectory: str = ''
+    changes: str = ''
     status: str = ''
-    streams: Mapping[str, str] = field(default_factory=dict)
 
     def of_states(self) -> tuple[str, ...]:
         """Return the topics with about one message per state."""
@@ -101,7 +99,6 @@ def choose_topics(
     reference = finder.find(reference, space, STATE, 'controller/reference')
     controller = reference.rpartition('/')[0] if reference else f'{space}/controller'
     single = [] if commands else finder.ending('cmd_force', SINGLE, f'{space}/')
-    streams = {f'{controller}/{name}': name for name in STREAMS}
     return Topics(
         states,
         commands,
@@ -109,9 +106,8 @@ def choose_topics(
         reference,
         finder.named(description, TEXT) or finder.description(space),
         finder.existing(f'{controller}/parameters', TEXT),
-        finder.existing(f'{controller}/joint_trajectory', 'trajectory_msgs/msg/JointTrajectory'),
+        finder.existing(f'{controller}/changes', TEXT),
         finder.existing(f'{controller}/trajectory_status', TEXT),
-        {t: name for t, name in streams.items() if finder.existing(t, STREAMS[name])},
     )
 
 

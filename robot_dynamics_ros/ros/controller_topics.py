@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 from geometry_msgs.msg import WrenchStamped
 from rclpy.node import Node
-from rclpy.qos import QoSProfile, ReliabilityPolicy
+from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 from sensor_msgs.msg import JointState
-from std_msgs.msg import Float64MultiArray, MultiArrayDimension, MultiArrayLayout
+from std_msgs.msg import Float64MultiArray, MultiArrayDimension, MultiArrayLayout, String
 
 from robot_dynamics_ros.control.laws.control_law import ConstraintSnapshot
 from robot_dynamics_ros.control.loop import ControlLoop
@@ -42,6 +42,8 @@ from robot_dynamics_ros.spatial.scalar import Array
 _LABELS = ('sigma_min', 'condition', 'damped', 'scale')
 #: Deep, so that a temporarily delayed recorder loses no messages.
 MONITOR_QOS = QoSProfile(depth=2000)
+#: A recorder that starts later still receives the last activation, and what followed it.
+_CHANGES_QOS = QoSProfile(depth=1000, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 _THROTTLED_HZ = 50
 _THROTTLED_NS = NANO // _THROTTLED_HZ
 _LOOP = {'reference': JointState, 'error': JointState}
@@ -56,6 +58,9 @@ _CONTACT_AT_FRAME = {'unexplained_effort': JointState, 'external_wrench': Wrench
 
 class ControllerMonitor:
     """Publishes what a controller does, after the command, on topics that have subscribers.
+
+    Always published, reliable and latched, is ``~/changes`` (String): every change of the session,
+    see ``ChangeLog``.
 
     * ``~/reference``, ``~/error`` (JointState): reference of the tick, with the command as effort,
       and its difference to the state.
@@ -91,6 +96,7 @@ class ControllerMonitor:
             name: node.create_publisher(kind, f'~/{name}', MONITOR_QOS)
             for name, kind in kinds.items()
         }
+        self._changes = node.create_publisher(String, '~/changes', _CHANGES_QOS)
         joints = session.tree.joint_names
         self._messages = {
             name: PreparedMessage(state_message(joints, effort=name != 'error'))
@@ -112,7 +118,8 @@ class ControllerMonitor:
             self.update_count(name)
 
     def publish(self, stamp_ns: int) -> None:
-        """Publish the last tick of the loop and its law."""
+        """Publish the last tick of the loop and its law, and what changed before it."""
+        self.publish_changes()
         loop = self._session.loop
         reference = loop.reference
         if self._subscribers['reference']:
@@ -125,6 +132,12 @@ class ControllerMonitor:
             np.subtract(reference.velocity, loop.v, out=velocity)
             error.publish(self.publishers['error'], stamp_ns)
         self._publish_law(loop, stamp_ns)
+
+    def publish_changes(self) -> None:
+        """Publish the changes of the session that have been dated."""
+        dated = self._session.log.dated
+        while dated:
+            self._changes.publish(String(data=dated.popleft().text()))
 
     def publish_contact(self, stamp_ns: int) -> None:
         """Publish external efforts, estimated on demand."""

@@ -117,6 +117,7 @@ def streams_of(controller: str) -> list[Stream]:
         Stream(f'{controller}/joint_trajectory', 'trajectory_msgs/msg/JointTrajectory'),
         Stream(f'{controller}/trajectory_status', 'std_msgs/msg/String', latched=True),
         Stream(f'{controller}/parameters', 'std_msgs/msg/String', latched=True, at_startup=True),
+        Stream(f'{controller}/changes', 'std_msgs/msg/String', latched=True, at_startup=True),
         Stream('robot_description', 'std_msgs/msg/String', latched=True, at_startup=True),
         *(
             Stream(f'{controller}/{name}', kind, name == 'speed_scaling_input', by_arrival=True)

@@ -8,6 +8,7 @@ import json
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -20,22 +21,14 @@ from bags import (
     Message,
     header,
     state,
-    text,
     write,
 )
-from recorded_loop import (
-    FIRST,
-    GIVEN,
-    JOINT_TRAJECTORY,
-    PARAMETERS,
-    TRAJECTORY,
-    RecordedLoop,
-    trajectory_message,
-)
+from bags import text as text_message
+from recorded_loop import CHANGES, GIVEN, PARAMETERS, RecordedLoop
 
 from robot_dynamics_ros.__main__ import main
 from robot_dynamics_ros.control.drivers.profile import load_driver_profile
-from robot_dynamics_ros.recordings import replay
+from robot_dynamics_ros.control.requests import prepare_goal, prepare_payload, prepare_trajectory
 
 BOOL = 'std_msgs/msg/Bool'
 AIM = [[0.5, -0.1, 0.15, 0.2], [0.3, -0.4, 0.1, 0.5]]
@@ -56,6 +49,11 @@ def exact(loop: RecordedLoop, folder: Path, *words) -> dict:
     assert found['peak'] == [0.0] * loop.tree.n, found['notes']
     assert code == 0
     return found
+
+
+def kinds(loop: RecordedLoop) -> list[str]:
+    """Return the kinds of the logged changes."""
+    return [json.loads(m.content.data)['kind'] for m in loop.messages if m.topic == CHANGES]
 
 
 def follow(stamp_ns: int = 0, times=(0.2, 0.45)):
@@ -110,7 +108,7 @@ def test_locked_joints_that_were_measured_are_where_the_activation_found_them(tm
     loop = RecordedLoop({**GIVEN, **LOCKED}, locked={0: 0.2}, activated=20)
     loop.given['locked'] = ['joint4:=0.0']
     loop.messages.clear()
-    loop.messages.append(text(0, loop.tree.xml))
+    loop.messages.append(text_message(0, loop.tree.xml))
     loop._publish_parameters(0)
     loop.given['locked'] = ['joint4:=0.2']
     loop._publish_parameters(19 * MS)
@@ -134,35 +132,8 @@ def test_trajectories_replace_each_other_and_rejected_ones_do_nothing(tmp_path):
             450: follow(500 * MS),
         }
     ).run(STEPS)
-    assert sum('rejected' in str(m.content) for m in loop.messages) == 1
+    assert kinds(loop) == ['activation', *['trajectory'] * 2, 'hold', 'trajectory']
     exact(loop, tmp_path)
-
-
-def say(sentence: str):
-    return lambda loop: loop.say(sentence)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    'events',
-    [
-        pytest.param({77: follow(times=(0.45,))}, id='one point'),
-        pytest.param(
-            {5: say('accepted: goal of 1 point, 0.050 s'), 15: say('goal reached')}, id='goal'
-        ),
-        pytest.param({5: say('rejected: joints: are missing; name them')}, id='refused goal'),
-        pytest.param({0: say('accepted: 2 points from 0.000000000 s')}, id='latched from before'),
-        pytest.param({5: lambda loop: loop.messages.append(lost(loop))}, id='lost trajectory'),
-    ],
-)
-def test_each_trajectory_is_paired_with_its_own_answer(events, tmp_path):
-    exact(RecordedLoop(behind={77: follow(), **events}).run(200), tmp_path)
-
-
-def lost(loop: RecordedLoop) -> Message:
-    """Return a trajectory that never reached the controller."""
-    message = trajectory_message(loop.tree.joint_names, [0.3], AIM[:1], 0)
-    return Message(TRAJECTORY, loop.step * MS, JOINT_TRAJECTORY, message)
 
 
 @pytest.mark.slow
@@ -292,41 +263,6 @@ def test_guiding_begins_and_lapses_at_the_same_tick_again(side, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ('late', 'pushed', 'presses'),
-    [
-        *((1, 20, (40, 80)), (3, 20, (40, 80)), (12, 20, range(40, 60)), (30, 20, range(40, 240))),
-        *((1, 38, (40,)), (1, 40, (40,)), (2, 39, (40,)), (3, 39, (40,))),
-    ],
-)
-def test_a_switch_that_was_on_its_way_for_some_states_counts_when_it_came(
-    late, pushed, presses, tmp_path
-):
-    """Sent to the controller, possibly repeatedly, it arrived after states sent later."""
-    press = partial(RecordedLoop.stream, name='enable_guiding', message=STORE.types[BOOL](True))
-    given = {**GIVEN, 'law': 'hand_guiding', 'guiding_timeout_s': 5.0}
-    hand = {pushed: push(20.0, -10.0, 15.0)}
-    loop = RecordedLoop(given, before=hand, behind=dict.fromkeys(presses, press)).run(STEPS)
-    for k, message in enumerate(loop.messages):
-        if message.topic.endswith('enable_guiding'):
-            loop.messages[k] = replace(message, time=message.time - late * MS)
-    exact(loop, tmp_path)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(('earlier', 'pushed'), [((20, 60, 110), 120), ((20,), 121)])
-def test_presses_that_only_the_recorder_received_do_not_count(earlier, pushed, tmp_path):
-    """The publisher was connected with the recorder earlier than with the controller."""
-    press = partial(RecordedLoop.stream, name='enable_guiding', message=STORE.types[BOOL](True))
-    given = {**GIVEN, 'law': 'hand_guiding', 'guiding_timeout_s': 5.0}
-    hand = {pushed: push(20.0, -10.0, 15.0)}
-    loop = RecordedLoop(given, before=hand, behind={120: press}).run(STEPS)
-    heard = next(x for x in loop.messages if x.topic.endswith('enable_guiding'))
-    loop.messages += [replace(heard, time=heard.time - (120 - k) * MS) for k in earlier]
-    exact(loop, tmp_path)
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize('side', ['before', 'behind'])
 def test_an_arm_that_was_touched_goes_on_at_the_same_tick_again(side, tmp_path):
     events = {300: RecordedLoop.go_on, 301: follow()}
@@ -398,18 +334,7 @@ def test_the_reference_of_a_controller_is_found_by_the_names_of_the_model(tmp_pa
     loop = RecordedLoop(given, behind={0: follow(30 * MS)}, driver=load_driver_profile(file))
     bag = loop.run(STEPS).bag(tmp_path / 'bag')
     code, found = replayed(bag, tmp_path / 'out', '--reference', 'recorded')
-    assert 'the recorded reference is followed, not trajectories' in found['notes']
-    # Second differences of positions of 1 rad at 1 ms: 1e-16 / 1e-6, times an inertia of 1 kg m^2.
-    assert max(found['peak']) < 1e-9
-    assert code == 0
-
-
-@pytest.mark.slow
-def test_without_trajectories_the_recorded_reference_is_followed(tmp_path):
-    loop = RecordedLoop(behind={0: follow(50 * MS)}).run(STEPS)
-    loop.messages = [m for m in loop.messages if m.topic != TRAJECTORY and 'status' not in m.topic]
-    code, found = replayed(loop.bag(tmp_path / 'bag'), tmp_path / 'out')
-    assert 'the recorded reference is followed, not trajectories' in found['notes']
+    assert 'the recorded reference is followed' in found['notes']
     # Second differences of positions of 1 rad at 1 ms: 1e-16 / 1e-6, times an inertia of 1 kg m^2.
     assert max(found['peak']) < 1e-9
     assert code == 0
@@ -427,7 +352,7 @@ def test_topics_and_recorded_names_are_chosen_by_the_options_of_all_commands(tmp
     chosen = ('--states', '/a/joint_states', '--commands', '/a/efforts')
     code, found = replayed(bag, tmp_path / 'out', *chosen, '--reference', '/controller/reference')
     assert (code, found['commands']) == (0, STEPS)
-    assert 'the recorded reference is followed, not trajectories' in found['notes']
+    assert 'the recorded reference is followed' in found['notes']
     with pytest.raises(SystemExit):
         replayed(bag, tmp_path / 'out', '--reference', 'remembered')
 
@@ -492,29 +417,6 @@ def test_a_command_with_too_few_values_spoils_no_other(tmp_path):
     assert '1 commands do not have 4 values: left out' in lines(found)
 
 
-@pytest.mark.slow
-def test_a_controller_that_began_before_the_states_is_started_at_its_first_reference(tmp_path):
-    loop = RecordedLoop(behind={77: follow()}).run(STEPS)
-    loop.messages = [m for m in loop.messages if m.topic != STATES or m.time >= 150 * MS]
-    code, found = replayed(loop.bag(tmp_path / 'bag'), tmp_path / 'out', '--reference',
-                           'trajectories')  # fmt: skip
-    assert (code, found['peak']) == (0, [0.0] * 4)
-    assert found['commands'] == STEPS - 150
-    assert 'the controller began before the first state in the bag' in lines(found)
-
-
-@pytest.mark.slow
-def test_a_recording_of_a_running_controller_follows_the_recorded_reference(tmp_path):
-    loop = RecordedLoop(behind={77: follow()}).run(STEPS)
-    latched = {PARAMETERS, DESCRIPTION}
-    loop.messages = [m for m in loop.messages if m.topic in latched or m.time >= 290 * MS]
-    code, found = replayed(loop.bag(tmp_path / 'bag'), tmp_path / 'out')
-    assert 'the recorded reference is followed, not trajectories' in lines(found)
-    # Second differences of positions of 1 rad at 1 ms: 1e-16 / 1e-6, times an inertia of 1 kg m^2.
-    assert max(found['peak']) < 1e-9
-    assert code == 0
-
-
 class Garbage(Message):
     """A message whose bytes are not of its type."""
 
@@ -525,13 +427,13 @@ class Garbage(Message):
 @pytest.mark.slow
 def test_what_is_damaged_in_a_bag_is_told_and_left_out(tmp_path):
     loop = RecordedLoop(behind={0: follow(30 * MS)}).run(STEPS)
-    status = next(m for m in loop.messages if 'status' in m.topic)
-    loop.messages.append(Garbage(status.topic, 400 * MS, status.kind, None))
+    change = next(m for m in loop.messages if m.topic == CHANGES)
+    loop.messages.append(Garbage(change.topic, 400 * MS, change.kind, None))
     spoiled = next(m for m in loop.messages if m.topic == STATES and m.time == 200 * MS)
     spoiled.content.position[0] = np.nan
     code, found = replayed(loop.bag(tmp_path / 'bag'), tmp_path / 'out')
     assert (code, found['peak']) == (0, [0.0] * 4)
-    assert '1 messages to the controller or from it are damaged: left out' in lines(found)
+    assert '1 changes of the controller are damaged: left out' in lines(found)
     assert '1 states with a non-finite position: left out' in lines(found)
 
 
@@ -543,15 +445,6 @@ def recorded(tmp_path_factory):
     folder = tmp_path_factory.mktemp('recorded')
     loop = RecordedLoop(behind={0: follow(50 * MS)}).run(STEPS)
     return loop, loop.bag(folder / 'bag')
-
-
-def test_a_recording_that_agrees_at_once_is_replayed_once(recorded, tmp_path, monkeypatch):
-    run, states = [], replay._states
-    monkeypatch.setattr(replay, '_states', lambda source: run.append(1) or states(source))
-    replayed(recorded[1], tmp_path / 'out')
-    assert len(run) == 1
-    rows = (tmp_path / 'out' / 'rows.csv').read_text('utf-8').splitlines()
-    assert len(rows) == 1 + STEPS
 
 
 @pytest.mark.slow
@@ -652,7 +545,7 @@ def test_a_bag_without_commands_or_parameters_is_told(recorded, tmp_path, capsys
         main(['replay', str(write(tmp_path / 'a', silent)), '--output', str(tmp_path / 'o')]) == 2
     )
     assert 'holds no command that answers a state' in capsys.readouterr().err
-    foreign = [m for m in loop.messages if m.topic != PARAMETERS]
+    foreign = [m for m in loop.messages if m.topic not in (PARAMETERS, CHANGES)]
     bag = write(tmp_path / 'b', sorted(foreign, key=lambda m: m.time))
     code, found = replayed(bag, tmp_path / 'out', '--set', 'natural_frequency=12')
     assert code == 0
@@ -670,14 +563,15 @@ def test_a_parameter_that_no_longer_exists_is_told_if_it_had_an_effect(tmp_path)
 
 
 @pytest.mark.slow
-def test_a_reference_that_nobody_sent_is_noticed(recorded, tmp_path):
-    """An action goal is not on any recorded topic."""
-    loop = RecordedLoop(
-        behind={50: follow(), 300: partial(_unrecorded, aim=[[0.2, 0.2, 0.1, 0.2]])}
-    ).run(STEPS)
+def test_a_reference_that_was_not_logged_is_noticed(tmp_path):
+    def follow_unlogged(loop: RecordedLoop) -> None:
+        points = np.array([0.2]), np.array([[0.2, 0.2, 0.1, 0.2]]), None, None
+        loop.loop.generator.follow(*points)
+
+    loop = RecordedLoop(behind={50: follow(), 300: follow_unlogged}).run(STEPS)
     code, found = replayed(loop.bag(tmp_path / 'bag'), tmp_path / 'out')
     assert code == 1
-    assert 'a trajectory is missing in the bag' in ' '.join(found['notes'])
+    assert 'the reference differs from the recorded one by up to 0.' in lines(found)
     _, found = replayed(tmp_path / 'bag', tmp_path / 'out', '--reference', 'recorded')
     with (tmp_path / 'out' / 'rows.csv').open(encoding='utf-8') as file:
         differences = [abs(float(row['difference.joint1'])) for row in csv.DictReader(file)]
@@ -685,6 +579,124 @@ def test_a_reference_that_nobody_sent_is_noticed(recorded, tmp_path):
     assert sum(difference > 1e-9 for difference in differences) <= 2
 
 
-def _unrecorded(loop: RecordedLoop, aim) -> None:
-    loop.loop.generator.follow(np.array([0.2]), np.array(aim, dtype=float), None, None)
-    assert FIRST
+# What the controller logged ----------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_a_goal_and_the_brake_after_its_violated_tolerance_are_logged(tmp_path):
+    def act(loop: RecordedLoop) -> None:
+        point = SimpleNamespace(
+            positions=AIM[0], velocities=[], accelerations=[],
+            time_from_start=SimpleNamespace(sec=0, nanosec=200_000_000),
+        )  # fmt: skip
+        trajectory = SimpleNamespace(
+            header=SimpleNamespace(stamp=SimpleNamespace(sec=0, nanosec=0)),
+            joint_names=loop.tree.joint_names, points=[point],
+        )  # fmt: skip
+        tolerance = SimpleNamespace(name='joint2', position=1e-6, velocity=0.0)
+        goal = SimpleNamespace(
+            trajectory=trajectory, path_tolerance=[tolerance], goal_tolerance=[],
+            goal_time_tolerance=SimpleNamespace(sec=0, nanosec=0),
+        )  # fmt: skip
+        prepare_goal(loop.session, goal, lambda _: None)()
+
+    loop = RecordedLoop(behind={50: act}).run(STEPS)
+    assert kinds(loop) == ['activation', 'trajectory', 'brake']
+    exact(loop, tmp_path)
+
+
+@pytest.mark.slow
+def test_a_trajectory_begins_as_it_was_prepared_some_ticks_before(tmp_path):
+    """The speed along its path depends on the motion at its preparation."""
+    waiting = []
+
+    def prepare(loop: RecordedLoop) -> None:
+        points = np.array([0.3]), np.array(AIM[1:]), None, None
+        waiting.append(prepare_trajectory(loop.session, points))
+
+    given = {**GIVEN, 'path_effort_share': 0.9, 'start_tolerance': 0.5}
+    ways = {0: follow(), 90: prepare, 110: lambda _: waiting[0]()}
+    exact(RecordedLoop(given, behind=ways).run(STEPS), tmp_path)
+
+
+@pytest.mark.slow
+def test_what_changed_while_inactive_counts_from_the_next_activation_on(tmp_path):
+    kind = STORE.types['control_msgs/msg/SpeedScalingFactor']
+    behind = {
+        5: lambda loop: loop.stream('speed_scaling_input', kind(0.5)),
+        10: lambda loop: prepare_payload(loop.session, False)(),
+        40: RecordedLoop.deactivate,
+        260: change(natural_frequency=[20.0]),
+        270: lambda loop: loop.stream('speed_scaling_input', kind(0.8)),
+        280: lambda loop: prepare_payload(loop.session, True)(),
+        290: lambda loop: loop.session.activate(loop.step * MS),
+        300: follow(),
+    }
+    given = {**GIVEN, 'payload_mass': 1.0}
+    loop = RecordedLoop(given, behind={0: follow(), **behind}).run(STEPS)
+    before = ['activation', 'trajectory', 'speed', 'payload', 'deactivate']
+    assert kinds(loop) == [*before, 'activation', 'trajectory']
+    exact(loop, tmp_path / 'all')
+    late = [m for m in loop.messages if m.time >= 280 * MS or m.topic in (PARAMETERS, DESCRIPTION)]
+    code, found = replayed(write(tmp_path / 'late', late), tmp_path / 'out')
+    assert (code, found['commands']) == (0, STEPS - 291), lines(found)
+    # The load was taken off and on again before that, which rounds its mass.
+    assert max(found['peak']) < 1e-12
+
+
+def changes_but(loop: RecordedLoop, *without: int) -> list[Message]:
+    """Return the messages without some changes, by number."""
+    logged = [m for m in loop.messages if m.topic == CHANGES]
+    return [m for m in loop.messages if m not in [logged[k - 1] for k in without]]
+
+
+@pytest.mark.slow
+def test_missing_changes_and_states_are_told(tmp_path):
+    loop = RecordedLoop(behind={50: follow(), 300: change(damping_ratio=[0.8])}).run(STEPS)
+    bag = write(tmp_path / 'a', changes_but(loop, 2))
+    code, found = replayed(bag, tmp_path / 'out')
+    assert code == 1
+    assert 'changes 2 to 2 of the controller are not in the bag: ' in lines(found)
+    kept = [m for m in loop.messages if m.topic == CHANGES or not 100 <= m.time // MS < 103]
+    _, found = replayed(write(tmp_path / 'b', kept), tmp_path / 'out')
+    assert '3 answered states before 0.301 s are not in the bag' in lines(found)
+
+
+@pytest.mark.slow
+def test_a_recording_that_began_after_the_activation_needs_the_recorded_reference(
+    tmp_path, capsys
+):
+    given = {**GIVEN, 'state_timeout_s': 0.1}
+    loop = RecordedLoop(given, behind={77: follow()}).run(STEPS)
+    latched = {PARAMETERS, DESCRIPTION, CHANGES}
+    late = [m for m in loop.messages if m.topic in latched or m.time >= 290 * MS]
+    bag, out = write(tmp_path / 'bag', late), tmp_path / 'out'
+    assert main(['replay', str(bag), '--output', str(out)]) == 2
+    error = capsys.readouterr().err
+    assert 'no activation on its topic changes' in error
+    assert '--reference recorded' in error
+    words = ('--reference', 'recorded', '--tolerance', '1e-9')
+    code, found = replayed(bag, out, *words)
+    assert 'the recorded reference is followed' in lines(found)
+    # Second differences of positions of 1 rad at 1 ms: 1e-16 / 1e-6, times an inertia of 1 kg m^2.
+    assert max(found['peak']) < 1e-9
+    assert code == 0
+
+
+@pytest.mark.slow
+def test_a_bag_of_version_0_2_is_refused_with_what_is_possible(recorded, tmp_path, capsys):
+    old = [m for m in recorded[0].messages if m.topic != CHANGES]
+    bag = write(tmp_path / 'bag', sorted(old, key=lambda m: m.time))
+    assert main(['replay', str(bag), '--output', str(tmp_path / 'out')]) == 2
+    assert 'it was recorded by version 0.2, or only after' in capsys.readouterr().err
+    assert main(['replay', str(bag), '--output', str(tmp_path / 'out'), '--reference',
+                 'recorded']) == 0  # fmt: skip
+
+
+@pytest.mark.parametrize('text', ['{"schema": 2}', '{"schema": 1}', '[]', 'accepted: 2 points'])
+def test_a_log_of_another_schema_is_refused(recorded, tmp_path, text, capsys):
+    messages = [m for m in recorded[0].messages if m.topic != CHANGES]
+    messages.append(text_message(0, text, CHANGES))
+    bag = write(tmp_path / 'bag', sorted(messages, key=lambda m: m.time))
+    assert main(['replay', str(bag), '--output', str(tmp_path / 'out')]) == 2
+    assert 'changes of the controller' in capsys.readouterr().err

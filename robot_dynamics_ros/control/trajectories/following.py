@@ -258,20 +258,32 @@ class Prepared(NamedTuple):
     Attributes:
         trajectory: The trajectory, starting at the reference of the snapshot.
         start_ns: Timestamp of its start, ns; 0 for now.
+        points: Its points.
         snapshot: State of the generator at its arrival.
         start_tolerance: Largest step of the reference at its start, rad or m.
         outside: Permitted excess over the position limits before the end, shape (n,), rad or m.
         limit: Speed limit along the path; None: no limit.
-        relative: Points without positions, which depend on the start; None if it had positions.
     """
 
     trajectory: JointWaypoints
     start_ns: int
+    points: Points
     snapshot: ReferenceSnapshot
     start_tolerance: float
     outside: Array
     limit: SpeedLimit | None = None
-    relative: Points | None = None
+
+    @property
+    def relative(self) -> bool:
+        """Whether its points have no positions, so that they depend on the start."""
+        return self.points[1] is None
+
+    def logged(self) -> dict[str, Any]:
+        """Return what a log needs to prepare it again."""
+        snapshot = self.snapshot
+        rows, measured = snapshot.reference.rows.copy(), snapshot.measured
+        content = {'points': self.points, 'start_ns': self.start_ns}
+        return content | {'now_ns': snapshot.now_ns, 'rows': rows, 'measured': measured}
 
     def refuse_past(self, now_ns: int) -> None:
         """Check that the trajectory is not over.

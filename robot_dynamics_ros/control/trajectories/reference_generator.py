@@ -184,12 +184,12 @@ class ReferenceGenerator:
         outside = self._outside(reference.position)
         if snapshot.measured is not None:
             outside = np.maximum(outside, self._outside(snapshot.measured))
-        prepared = Prepared(trajectory, start_ns, snapshot, self.start_tolerance, outside)
+        prepared = Prepared(trajectory, start_ns, points, snapshot, self.start_tolerance, outside)
         prepared.refuse_step(reference, snapshot.measured, tree.joint_names)
         prepared.refuse_past(snapshot.now_ns)
         check_limits(trajectory, tree, outside=outside)
         limit = self.speed_limit(trajectory, bool(reference.velocity.any()))
-        return prepared._replace(limit=limit, relative=points if points[1] is None else None)
+        return prepared._replace(limit=limit)
 
     def _integrated(self, points: Points, start: Reference) -> Any:
         if self.integrates:
@@ -223,11 +223,11 @@ class ReferenceGenerator:
                 )
             prepared.refuse_past(self._now_ns)
         reference = self._reference_at(start)
-        if prepared.relative is not None and not np.array_equal(
+        if prepared.relative and not np.array_equal(
             reference.rows, prepared.snapshot.reference.rows
         ):
             there = prepared.snapshot._replace(reference=reference)
-            prepared = self.prepare(there, prepared.relative, prepared.start_ns)
+            prepared = self.prepare(there, prepared.points, prepared.start_ns)
             trajectory = prepared.trajectory
         self._adapt_start(prepared, start, reference)
         if start > self._now_ns:

@@ -16,7 +16,6 @@ from std_msgs.msg import String
 from robot_dynamics_ros.control.requests import Commit, builds_law, prepare_parameters
 from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.errors import RobotDynamicsError
-from robot_dynamics_ros.model.robot_parameters import with_locked
 from robot_dynamics_ros.ros.node import LATCHED, requested_values
 from robot_dynamics_ros.ros.rclpy_compat import Respond
 
@@ -121,9 +120,7 @@ class ParameterServices:
 
         Otherwise a new subscriber could lose a message that is replaced at once.
         """
-        values = with_locked(self.session.parameters, self.session.locked.taken)
-        values['robot_description'] = ''  # has its own topic
-        text = yaml.dump(values, Dumper=_DUMPER)
+        text = yaml.dump(self.session.published_parameters(), Dumper=_DUMPER)
         if text != self._published:
             self._published = text
             self._publisher.publish(String(data=text))

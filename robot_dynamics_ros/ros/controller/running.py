@@ -66,8 +66,7 @@ class RunningController:
         self._reader = self.connection.reader
         self._publish_health, self._health = publish_health, SessionHealth()
         self.services = services = SessionServices(node, session)
-        submit = services.submit
-        self.parameters = ParameterServices(node, session, submit, self._watch)
+        self.parameters = ParameterServices(node, session, services.submit, self._watch)
         self._locked = JointStateReader(session.locked.names, velocity=False)
         self._robot_at = lambda at: robot_and_driver(with_locked(parameters, at), description)[0]
         self.connection.open(node, self._on_state)
@@ -201,6 +200,7 @@ class RunningController:
         self._publish_health()
         is_over = lambda: self.session.mode is not SessionMode.DEACTIVATING  # noqa: E731
         tick_until(is_over, self._answer_state, self._watch, _WATCH_PERIOD_S)
+        self._monitor.publish_changes()
         self.services.log_remarks()
         self.connection.flush()
 

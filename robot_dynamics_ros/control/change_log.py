@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Log of what changes a session besides its states: enough to compute its commands again.
+
+A change is logged once it is applied, with what the session made of a request, not with what was
+sent. It is dated by the first tick that it acts on, and numbered without gaps. While a session is
+inactive, nothing is logged; the next activation contains the state of everything.
+"""
+
+from __future__ import annotations
+
+import json
+from base64 import b64decode, b64encode
+from collections import deque
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from robot_dynamics_ros.errors import ConfigurationError
+
+SCHEMA = 1  #: version of the text of a change
+_MAX_DATED = 1000  # changes that have not been fetched
+#: Kinds of which the last one remains in effect while inactive.
+_KEPT = ('payload', 'speed', 'enabling', 'measured wrench')
+#: Kinds of which only the last one before a tick has an effect.
+_REPLACED = ('target', 'target wrench', 'measured wrench', 'speed')
+
+
+class Change(NamedTuple):
+    """A change of a session.
+
+    Attributes:
+        number: Number in the log, from 1.
+        kind: 'activation', or one of ``requests.REPEATED``.
+        stamp_ns: Timestamp of the state whose tick is the first that it acts on, ns; 1 ns after
+            the last state if no tick follows.
+        tick: Number of that tick, from 1.
+        content: Arguments of the function that applies it again, by name.
+    """
+
+    number: int
+    kind: str
+    stamp_ns: int
+    tick: int
+    content: dict[str, Any]
+
+    def text(self) -> str:
+        """Return the change as JSON."""
+        return json.dumps({'schema': SCHEMA, **self._asdict()}, default=_packed)
+
+    @classmethod
+    def read(cls, text: str) -> Change:
+        """Return the change in a text.
+
+        Raises:
+            ConfigurationError: It has another schema, or is none of ours.
+        """
+        try:
+            fields = json.loads(text, object_hook=_unpacked)
+            schema = fields.pop('schema')
+            if schema == SCHEMA:
+                return cls(**fields)
+            problem = f'have schema {schema}, and schema {SCHEMA} is known'
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            problem = f'cannot be read: {error}'
+        raise ConfigurationError('changes of the controller', problem, 'record them again')
+
+
+def _packed(values: Any) -> Any:
+    """Return an array as JSON; the text of each number would take a thousand times as long."""
+    if isinstance(values, np.ndarray):
+        return {'float64': b64encode(values.tobytes()).decode(), 'shape': values.shape}
+    return values.item()
+
+
+def _unpacked(fields: dict[str, Any]) -> Any:
+    if fields.keys() != {'float64', 'shape'}:
+        return fields
+    return np.frombuffer(b64decode(fields['float64'])).reshape(fields['shape']).copy()
+
+
+class ChangeLog:
+    """The changes of one session.
+
+    Attributes:
+        ticks: Number of states that were answered.
+        dated: Changes to be fetched, oldest first; beyond 1000, the oldest are lost.
+        quiet: Whether further commands without a state repeat the last one; they are not logged.
+    """
+
+    def __init__(self) -> None:
+        self.ticks, self._number, self._active, self.quiet = 0, 0, False, False
+        self.dated: deque[Change] = deque(maxlen=_MAX_DATED)
+        self._waiting: list[tuple[str, dict[str, Any]]] = []
+        self._kept: dict[str, dict[str, Any]] = {}
+
+    def begin(self, **state: Any) -> None:
+        """Log an activation with its state, and what was changed before."""
+        self._active = True
+        self.add('activation', kept=self._kept.copy(), **state)
+
+    def add(self, kind: str, **content: Any) -> None:
+        """Log a change; it waits for its first tick."""
+        if kind in _KEPT:
+            self._kept[kind] = content
+        if not self._active:
+            return
+        self.quiet = False
+        if self._waiting and kind in _REPLACED:
+            self._waiting = [one for one in self._waiting if one[0] != kind]
+        self._waiting.append((kind, content))
+
+    def add_silence(self, seconds: float) -> None:
+        """Log a command without a state, ``seconds`` after the last command."""
+        if self.quiet or not self._active:
+            return
+        if not (self._waiting and self._waiting[-1][0] == 'silence'):
+            self.add('silence', seconds=[])
+        self._waiting[-1][1]['seconds'].append(seconds)
+
+    def tick(self, stamp_ns: int) -> None:
+        """Count the answer to a state, and date what waited for it."""
+        if self._waiting:
+            self._date(stamp_ns)
+        self.ticks, self.quiet = self.ticks + 1, False
+
+    def end(self, stamp_ns: int) -> None:
+        """Date what waits after the last answered state, and log nothing from now on."""
+        self._date(stamp_ns + 1)
+        self._active = False
+
+    def _date(self, stamp_ns: int) -> None:
+        for kind, content in self._waiting:
+            self._number += 1
+            self.dated.append(Change(self._number, kind, stamp_ns, self.ticks + 1, content))
+        self._waiting = []
