@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 
 import numpy as np
@@ -144,8 +144,13 @@ class Evaluated(Instants):
         )
 
     def gravity(self, tree: Robot) -> GravityFit | None:
-        """Return the gravity that a model would need; None if it loads no joint."""
-        return gravity_of(tree, self, self._modelled(tree)[1])
+        """Return the gravity that a model would need; None if it loads no joint.
+
+        Coulomb friction has the sign of the velocity, as in the identification; residuals have its
+        smooth sign, as those of every command.
+        """
+        exact = replace(self, sign=np.sign(self.v_friction))
+        return gravity_of(tree, exact, exact._modelled(tree)[1])
 
     def _modelled(self, tree: Robot) -> tuple[Array, ModelEfforts]:
         """Return the efforts of the rigid bodies, shape (M, n), N m or N, and all of a model."""
@@ -175,7 +180,7 @@ def evaluated(recording: Recording, tree: Robot, preparation: Preparation) -> Ev
     late = preparation.delay
     effort = np.vstack([np.full((late, tree.n), np.nan), effort[: len(effort) - late]])
     timing = find_timing(run, commanded=not measured, name=preparation.timing)
-    instants = make_instants(run, effort, timing, sign=np.sign)  # as for the identification
+    instants = make_instants(run, effort, timing)
     return Evaluated(**vars(instants), time=run.time[instants.row])
 
 
