@@ -15,11 +15,11 @@ from rosbags.highlevel import AnyReader
 from benchmark.measuring import in_own_process, save, show
 from benchmark.timing import in_turns
 from robot_dynamics_ros.cli.arguments import option
-from robot_dynamics_ros.control.laws.registry import make_law
+from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.description.shipped import shipped_robot
 from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.planning.motions import Sine
-from robot_dynamics_ros.recordings.lockstep import SETTLE, run_lockstep, write_recording
+from robot_dynamics_ros.recordings.lockstep import SETTLE, simulate, write_recording
 from robot_dynamics_ros.recordings.metrics.analysis import AnalysisSettings, analyze_bag
 from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
 
@@ -49,9 +49,9 @@ def main(args: argparse.Namespace) -> int:
 def write_bag(path: Path, seconds: float) -> int:
     """Write a simulated run of the SCARA at 1 kHz; return its size in bytes."""
     tree = load_robot(shipped_robot('scara'))
-    law = make_law('computed_torque', tree, period=PERIOD_S)
+    session = ControllerSession(tree, {'law': 'computed_torque', 'period': PERIOD_S})
     motion = Sine(CENTRE, AMPLITUDE, FREQUENCY, duration=seconds - SETTLE)
-    write_recording(path, run_lockstep(MujocoPlant(tree, PERIOD_S), law, motion))
+    write_recording(path, simulate(session, MujocoPlant(tree, PERIOD_S), motion))
     return sum(file.stat().st_size for file in path.iterdir())
 
 

@@ -40,7 +40,7 @@ from robot_dynamics_ros.cli.processes import (
 )
 from robot_dynamics_ros.cli.scene import SCENES, run_scenes
 from robot_dynamics_ros.cli.tables import print_report, print_table
-from robot_dynamics_ros.control.laws.computed_torque import ComputedTorque
+from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.control.trajectories.trajectory import Trajectory
 from robot_dynamics_ros.description.shipped import ROBOTS, shipped_robot
 from robot_dynamics_ros.errors import ConfigurationError
@@ -51,7 +51,7 @@ from robot_dynamics_ros.identification.validation import validate
 from robot_dynamics_ros.model import Robot, load_robot
 from robot_dynamics_ros.model.payload import Payload, with_payload
 from robot_dynamics_ros.recordings.comparison import compare_recordings
-from robot_dynamics_ros.recordings.lockstep import SETTLE, run_lockstep, write_recording
+from robot_dynamics_ros.recordings.lockstep import SETTLE, simulate, write_recording
 from robot_dynamics_ros.recordings.metrics.analysis import AnalysisSettings, analyze_bag
 from robot_dynamics_ros.recordings.metrics.tracking import (
     TrackingMetrics,
@@ -312,11 +312,11 @@ def _simulate(
     console: Console, title: str, model: Robot, real: Robot, motion: Trajectory
 ) -> Recording:
     plant = ImperfectPlant(MujocoPlant(real, _PERIOD), NOISE)
-    law = ComputedTorque(model, natural_frequency=_FREQUENCY, period=_PERIOD)
+    given = {'law': 'computed_torque', 'natural_frequency': [_FREQUENCY], 'period': _PERIOD}
     with console.status(title) as status:
-        return run_lockstep(
+        return simulate(
+            ControllerSession(model, given),
             plant,
-            law,
             motion,
             lambda share: status.update(f'{title}: {100.0 * share:.0f} %'),
         )

@@ -30,6 +30,7 @@ from robot_dynamics_ros.control.laws.computed_torque import ComputedTorque
 from robot_dynamics_ros.control.laws.constraint_stabilization import ConstraintStabilization
 from robot_dynamics_ros.control.laws.control_law import ControlLaw
 from robot_dynamics_ros.control.laws.gravity_laws import PdGravity
+from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.control.trajectories.trajectory import Reference
 from robot_dynamics_ros.dynamics import make_formulation
 from robot_dynamics_ros.dynamics.joint_terms import JointTerms
@@ -43,7 +44,7 @@ from robot_dynamics_ros.planning.robot_setup import (
     natural_frequencies,
 )
 from robot_dynamics_ros.recordings.bag_jobs import run_jobs
-from robot_dynamics_ros.recordings.lockstep import SETTLE, run_lockstep
+from robot_dynamics_ros.recordings.lockstep import SETTLE, simulate
 from robot_dynamics_ros.recordings.series import root_mean_square
 from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
 from robot_dynamics_ros.spatial.scalar import Array
@@ -182,7 +183,9 @@ def _inertia(tree: Robot, q: Array) -> Array:
 
 def _track(tree: Robot, motion: DefaultMotion, law: ControlLaw) -> dict[str, Array]:
     """Return travel, peak error, RMS error and largest share of the effort limit per joint."""
-    run = run_lockstep(MujocoPlant(tree, PERIOD), law, motion.path(tree, laps=1.0))
+    session = ControllerSession(tree, {'period': PERIOD})
+    session.loop.replace(session.loop.law, law)
+    run = simulate(session, MujocoPlant(tree, PERIOD), motion.path(tree, laps=1.0))
     begun = run.time > SETTLE
     error = (run.reference_position - run.position)[begun]
     return {

@@ -12,9 +12,9 @@ import pinocchio
 import pytest
 from session_on_plant import DriverCase, is_unstable, make_arm, run, start_of
 
-from robot_dynamics_ros.control.laws.registry import make_law
+from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.errors import ParameterError
-from robot_dynamics_ros.recordings.lockstep import SETTLE, run_lockstep
+from robot_dynamics_ros.recordings.lockstep import SETTLE, simulate
 from robot_dynamics_ros.recordings.metrics.tracking import tracking_metrics
 from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
 
@@ -34,9 +34,9 @@ def test_without_imperfections_it_is_the_plain_loop_to_the_digit(robot, law):
     arm = short(robot)
     trace = run(arm, DriverCase(), law)
     own = {'home': arm.settings['home']} if law == 'pd_gravity' else {}
-    gains = {'natural_frequency': FREQUENCY, 'damping_ratio': DAMPING, **own}
-    made = make_law(law, arm.tree, period=1e-3, **gains)
-    plain = run_lockstep(MujocoPlant(arm.tree, substeps=SUBSTEPS), made, arm.motion)
+    gains = {'natural_frequency': [FREQUENCY], 'damping_ratio': [DAMPING], **own}
+    session = ControllerSession(arm.tree, {'law': law, 'period': 1e-3, **gains})
+    plain = simulate(session, MujocoPlant(arm.tree, substeps=SUBSTEPS), arm.motion)
     np.testing.assert_array_equal(trace.position, plain.position)
     np.testing.assert_array_equal(trace.reference_position, plain.reference_position)
     np.testing.assert_array_equal(trace.effort, plain.effort)
