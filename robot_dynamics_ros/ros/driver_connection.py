@@ -186,7 +186,7 @@ class DriverConnection:
         count, since = contradictions + self.reader.other_layouts, self._contradictions[0]
         if reports:
             self._contradictions = self._contradictions[1], count
-        topic = self.states.topic_name
+        topic = node.resolve_topic_name(self.state_topic)
         if count - since < _CONTRADICTIONS or len(names := publisher_names(node, topic)) < 2:
             return ''
         return f'{len(names)} nodes publish {topic}, and contradict each other: {", ".join(names)}'

@@ -21,6 +21,7 @@ from sensor_msgs.msg import JointState
 
 from robot_dynamics_ros.control.drivers.conversion import robot_and_driver
 from robot_dynamics_ros.control.drivers.port import DriverPort, velocity_filter
+from robot_dynamics_ros.control.safety.state_validator import MeasuredState
 from robot_dynamics_ros.control.setup import driver_share
 from robot_dynamics_ros.errors import MissingDependencyError
 from robot_dynamics_ros.estimation.effort_model import ORIGINS, Instants
@@ -32,7 +33,7 @@ from robot_dynamics_ros.estimation.model_monitor import (
     evaluate,
     evaluate_difference,
 )
-from robot_dynamics_ros.messages import NANO, stamp_ns
+from robot_dynamics_ros.messages import stamp_ns
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.payload import payload_from_parameters, with_payload
 from robot_dynamics_ros.ros.conversions import PreparedMessage, state_message
@@ -83,7 +84,8 @@ class MonitorNode(PackageNode):
         self._tree, self._driver = robot_and_driver(settings, description)
         port = DriverPort(self._tree, self._driver, settings['joints'])
         self._connection = DriverConnection(port, settings['command_form'])
-        self._derivative = velocity_filter(self._tree.n, self._driver)
+        self._state = MeasuredState(self._tree, velocity_filter(self._tree.n, self._driver))
+        self._state.validator.timeout = settings['longest_step']
         self._thresholds = Thresholds.of(
             self._tree, settings['residual_warn'], settings['residual_error']
         )
@@ -92,7 +94,6 @@ class MonitorNode(PackageNode):
         )
         self._set_payload()
         self._effort = np.full(self._tree.n, np.nan)
-        self._origin_ns: int | None = None
         self._last_ns = 0
         self._waiting: dict[int, dict[str, Any]] = {}  # by timestamp
         self._create_topics()
@@ -157,12 +158,11 @@ class MonitorNode(PackageNode):
         if not reader.read(content):
             return
         stamp = reader.stamp_ns or self._sent_ns
-        if self._origin_ns is None:
-            self._origin_ns = stamp
-        elapsed = (stamp - self._origin_ns) / NANO
         port.read(reader.q, reader.v)
-        if self._derivative is not None:
-            port.v[:] = self._derivative.update(elapsed, port.q)
+        state, repetitions = self._state, self._state.repetitions.count
+        if not state.take(stamp, port.q, port.v).usable or state.repetitions.count > repetitions:
+            return  # of a second publisher, or of a driver slower than its publisher
+        elapsed, port.v[:] = state.time, state.v
         if self._settings['effort_source'] == 'measured':
             measured = port.measured_effort(reader.effort())
             self._effort = port.motor_effort(measured, port.q, port.v, self._share)
@@ -225,6 +225,9 @@ class MonitorNode(PackageNode):
         summary = self._monitor.summary()
         verdict = evaluate(summary, self._thresholds, self._tree)
         reports = {'model': (*verdict, self._diagnostic_values(summary))}
+        count = self._state.validator.contradictions
+        if rivals := self._connection.rivals(self, count, reports=True):
+            reports['states'] = 'warning', f'{rivals}: those that jump are left out', {}
         compared = self._monitor.compared
         if compared and summary.count:
             names = (self._settings['formulation'], compared)
@@ -233,6 +236,7 @@ class MonitorNode(PackageNode):
 
     def _diagnostic_values(self, summary: Summary) -> dict[str, str]:
         entries = {'instants': str(summary.count), 'gaps': str(self._pairing.gaps)}
+        entries['states_repeated'] = str(self._state.repetitions.count)
         for i, name in enumerate(self._tree.joint_names):
             if summary.evaluated[i]:
                 entries[f'{name} residual rms'] = f'{summary.rms[i]:.3e}'

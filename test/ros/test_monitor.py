@@ -271,3 +271,25 @@ def test_a_wrong_parameter_ends_the_start_with_one_clear_line(processes, paramet
     assert node.wait() == 2
     assert text in node.output
     assert 'Traceback' not in node.output
+
+
+def test_states_of_a_second_publisher_are_named_and_not_judged(processes, peer):
+    """Zeros between the states of an arm at rest, which would be efforts without a cause."""
+    processes.start('monitor', {'robot': 'scara', 'diagnostics_period_s': 0.5})
+    place = [0.3, 0.8, 0.1, 0.2]
+    feed = Feed(peer, place=place)
+    zeros = peer.node.create_publisher(JointState, 'joint_states', RELIABLE)
+    peer.spin_until(zeros.get_subscription_count, 20.0, 'the second publisher')
+    sentence = '2 nodes publish /joint_states, and contradict each other'
+
+    def named() -> bool:
+        feed.publish(place, [0.0] * 4, [0.0] * 4)
+        second = JointState(name=JOINTS, position=[0.0] * 4, velocity=[0.0] * 4, effort=[0.0] * 4)
+        second.header.stamp.sec, second.header.stamp.nanosec = divmod(feed.stamp + 1, NANO)
+        zeros.publish(second)
+        texts = [status.message for message in feed.diagnostics for status in message.status]
+        return any(sentence in text for text in texts)
+
+    peer.spin_until(named, 30.0, 'the sentence on both')
+    positions = {tuple(msg.position) for msg in feed.residuals}
+    assert (0.0,) * 4 not in positions
