@@ -5,7 +5,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
+
+from robot_dynamics_ros.recordings.reading import read_recording
+
 DATA = Path(__file__).resolve().parent / 'data'
 NOMINAL = DATA / 'gazebo_scara_nominal'
 UNKNOWN = DATA / 'gazebo_scara_unknown_plant'
 STAUBLI = DATA / 'staubli_tx40'
+
+
+def excerpt() -> tuple[np.ndarray, ...]:
+    """Return q, v, v one step later and the effort of 100 steps of Gazebo, each (100, 4)."""
+    run, steps = read_recording(NOMINAL), np.arange(10, 2000, 20)
+    return run.position[steps], run.velocity[steps], run.velocity[steps + 1], run.effort[steps]

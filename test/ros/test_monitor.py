@@ -16,23 +16,15 @@ from diagnostic_msgs.msg import DiagnosticArray
 from peer import RELIABLE
 from rcl_interfaces.srv import SetParameters
 from rclpy.parameter import Parameter
-from recorded_bags import NOMINAL
+from recorded_bags import excerpt
 from samples import sample
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray
-
-from robot_dynamics_ros.recordings.reading import read_recording
 
 JOINTS = [f'joint{i}' for i in range(1, 5)]
 NANO = 1_000_000_000
 PERIOD_NS = 1_000_000
 PARTS = ('inertia', 'coriolis', 'gravity', 'armature', 'friction')
-
-
-def excerpt():
-    """Return q, v, v one step later and the effort of that step, each shape (100, 4)."""
-    run, steps = read_recording(NOMINAL), np.arange(10, 2000, 20)
-    return run.position[steps], run.velocity[steps], run.velocity[steps + 1], run.effort[steps]
 
 
 class Feed:

@@ -3,23 +3,21 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
+from recorded_bags import excerpt
 
 from robot_dynamics_ros.description.shipped import shipped_robot
 from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
 
-EXCERPT = Path(__file__).resolve().parents[1] / 'data' / 'gazebo_scara_excerpt.csv'
 GAZEBO_GRAVITY = (0.0, 0.0, -9.8)
 
 
 @pytest.fixture(scope='module')
 def steps():
-    """Return q, v, v of the next step, efforts: (100, 4, 4), 1 ms apart or more."""
-    return np.loadtxt(EXCERPT, delimiter=',', skiprows=4).reshape(100, 4, 4)
+    """Return q, v, v of the next step, efforts: (100, 4, 4)."""
+    return np.stack(excerpt(), axis=1)
 
 
 def plant_under(gravity):
