@@ -611,10 +611,10 @@ def test_a_trajectory_begins_as_it_was_prepared_some_ticks_before(tmp_path):
     waiting = []
 
     def prepare(loop: RecordedLoop) -> None:
-        points = np.array([0.3]), np.array(AIM[1:]), None, None
+        points = np.array([0.12, 0.3]), np.array([[0.45, -0.2, 0.13, 0.2], AIM[1]]), None, None
         waiting.append(prepare_trajectory(loop.session, points))
 
-    given = {**GIVEN, 'path_effort_share': 0.9, 'start_tolerance': 0.5}
+    given = {**GIVEN, 'path_effort_share': 0.02, 'start_tolerance': 0.5}
     ways = {0: follow(), 90: prepare, 110: lambda _: waiting[0]()}
     exact(RecordedLoop(given, behind=ways).run(STEPS), tmp_path)
 

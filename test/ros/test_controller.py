@@ -666,7 +666,7 @@ def test_a_cleanup_or_a_failed_configuration_leaves_what_was_there_before(proces
 
 def test_a_change_that_fails_while_it_begins_to_act_does_not_end_the_node(monkeypatch):
     """Otherwise rclpy, which has already accepted the values, would end the node."""
-    node, session = Mock(), Mock(parameters={}, locked=Mock(taken={}), remarks=[])
+    node, session = Mock(), Mock(parameters={}, published_parameters=dict, remarks=[])
     commit = Mock(side_effect=ConfigurationError('parameters', 'nobody', 'foresaw it'))
     monkeypatch.setattr(parameter_services, 'prepare_parameters', lambda *_: commit)
     changes = parameter_services.ParameterServices(node, session, Mock(), Mock())
