@@ -295,4 +295,22 @@ def test_a_printed_page_has_all_plots_and_no_hover_lines(browser, report):
     wide = page.locator('.plot .main-svg').evaluate_all('all => all.map((x) => x.clientWidth)')
     assert {x for x in wide if x} == {700}
     assert page.locator('.cursor, .hoverlayer').filter(visible=True).count() == 0
+    page.set_viewport_size({'width': 718, 'height': 1000})  # A4 at 96 dpi between its margins
+    widths = page.locator('table').evaluate_all('all => all.map((x) => x.offsetWidth)')
+    assert widths
+    assert max(widths) <= 718
+    page.close()
+
+
+@pytest.mark.slow
+def test_a_page_printed_before_its_plots_are_drawn_says_so(browser, report):
+    page, errors = browser.new_page(), []
+    page.on('pageerror', lambda error: errors.append(str(error)))
+    page.add_init_script('DecompressionStream = class { constructor() { throw Error("slow"); } }')
+    page.goto(report.as_uri())
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    page.emulate_media(media='print')
+    said = page.evaluate("getComputedStyle(document.querySelector('.plot'), '::before').content")
+    assert 'print again' in said
+    assert not [error for error in errors if 'Plotly' in error]
     page.close()

@@ -92,6 +92,7 @@ function drawPlots(figures) {
   drawn.forEach((_, plot) => seen.observe(plot));
   setTimeout(() => { library ??= loadLibrary(); }, 500);  // for printing, and the first scroll
   addEventListener('beforeprint', () => {
+    if (!window.Plotly) return;  // the page says so
     for (const [plot, now] of drawn) {
       now();
       const height = PAPER.share * parseFloat(plot.style.height);
