@@ -46,6 +46,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -130,8 +131,12 @@ _PINS = [('arm_pin', 'rod_pin')]
 
 @cache
 def load_arm(name: str, profile: str) -> tuple[Robot, DriverConversion | None]:
-    """Return an arm without Coulomb friction, and the conversions of a profile or 'none'."""
-    driver = load_driver_profile(profile) if profile != 'none' else None
+    """Return an arm without Coulomb friction, and the conversions of a profile or 'none'.
+
+    As in every lockstep, a command acts at once: with the delay of the profile, the observer of
+    external efforts would take a step of the command for a contact.
+    """
+    driver = replace(load_driver_profile(profile), delay=0.0) if profile != 'none' else None
     limits = _UNDRIVEN if name in CLOSED else effort_limits(driver) if driver else None
     tree = load_robot(shipped_robot(name), effort_limit=limits)
     tree = tree.with_changes(coulomb_friction=np.zeros(tree.n))
