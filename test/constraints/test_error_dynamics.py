@@ -118,6 +118,7 @@ TILTING = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('inverse', ['euclidean', 'inertia'])
 @pytest.mark.parametrize(
     'case', ['wrist, full gains', 'two coordinates', 'two coordinates, v = 0', 'rotating plane']
@@ -172,6 +173,7 @@ def test_a_point_program_of_three_joints_follows_the_designed_decay():
     assert deviation(program, q, v, times)[0] < TOLERANCE
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(('robot', 'name'), [('scara', 'scara_circle'),
                                              ('four_dof', 'four_dof_moving_plane')])  # fmt: skip
 def test_shipped_programs_follow_the_designed_decay(robot, name, rng):
@@ -274,6 +276,7 @@ class SeesPath(Constraint):
         return stack([point, axis - target(there.axis('link4', [0.6, 0.8, 0.0]))])
 
 
+@pytest.mark.slow
 def test_six_nonlinear_consistent_conditions_decay_to_first_order():
     """m > n nonlinear: it converges locally, not along (3.5)."""
     robot = shipped('four_dof', limits_profile='wide')
@@ -314,6 +317,7 @@ def test_the_counter_example_diverges_although_its_gains_stabilize():
 # ---- not visible in f ---------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_null_space_drifts_with_v_zero_and_not_with_a_posture():
     """Erratum C10: f decays as designed either way, the free joints do not."""
     robot = shipped('four_dof')

@@ -158,6 +158,7 @@ def consistent_velocity(constraint, q, drive):
     return null_space.T @ (null_space @ drive)
 
 
+@pytest.mark.slow
 def test_a_constraint_drifts_without_baumgarte_and_decays_with_it():
     tree, closed, q = loop_of_four_bars()
     model = make_formulation('newton_euler', tree.with_gravity((0, 0, 0)))
@@ -181,6 +182,7 @@ def test_a_constraint_drifts_without_baumgarte_and_decays_with_it():
     assert np.abs(gone.f[-1]).max() < 1e-6
 
 
+@pytest.mark.slow
 def test_ideal_constraints_do_no_work():
     """Energy of the closed linkage in gravity is kept to the order of the integrator."""
     tree, closed, q = loop_of_four_bars()

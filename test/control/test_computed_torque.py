@@ -35,6 +35,7 @@ def designed_error(e0, de0, w, zeta, t):
     return math.exp(-zeta * w * t) * (e0 * math.cos(wd * t) + sine * math.sin(wd * t))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('zeta', [0.6, 1.0])
 @pytest.mark.parametrize('name', CENTRE)
 def test_the_error_follows_the_designed_exponential(name, zeta):

@@ -58,6 +58,7 @@ def effort(law, q, v, reference):
     return out
 
 
+@pytest.mark.slow
 def test_zero_error_gives_the_feed_forward_only(name, robot, rng):
     tree = robot.tree
     reference = random_reference(tree, rng)
@@ -228,6 +229,7 @@ PREDICTS = {
 }
 
 
+@pytest.mark.slow
 def test_every_parameter_is_kept_and_matters(name, robot, rng):
     tree = robot.tree
     q, v, _ = random_state(tree, rng)

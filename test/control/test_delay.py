@@ -30,6 +30,7 @@ def late(delay: int, declared: float | None = None, **given: Any) -> DelayedArm:
     return DelayedArm(TREE, START, delay, declared, **given)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('name', LAWS)
 @pytest.mark.parametrize('delay', [0, 1, 2, 3])
 def test_the_largest_value_that_is_named_is_calm_and_a_quarter_more_is_refused(name, delay):
@@ -40,6 +41,7 @@ def test_the_largest_value_that_is_named_is_calm_and_a_quarter_more_is_refused(n
         late(delay, **given, **{name: (1.25 * most).tolist()})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('name', ['natural_frequency', 'joint_stiffness', 'frame_stiffness'])
 def test_what_is_refused_for_the_delay_really_oscillates_where_the_delay_is_hidden(name):
     """With one and a half times the frequency that three periods bear, declared as none."""
@@ -64,6 +66,7 @@ def test_a_delay_of_one_period_is_the_default_of_a_profile_and_none_without_one(
         load_driver_profile({'name': 'test', 'delay': -1.0})
 
 
+@pytest.mark.slow
 def test_a_change_is_refused_at_the_present_position_and_changes_nothing():
     arm = late(2, law='impedance', impedance_frame='tool')
     before = dict(arm.session.parameters)
@@ -85,6 +88,7 @@ def test_filtered_velocities_bear_less_damping_than_measured_ones():
     assert 200.0 < named_limit(caught.value).item() < 250.0
 
 
+@pytest.mark.slow
 def test_where_the_arm_moves_to_a_faster_mode_the_stiffness_is_limited_and_this_is_said():
     """Without limits the middle is 0, stretched out; upright joint 1 has little inertia."""
     endless = np.full(4, np.inf)

@@ -66,6 +66,7 @@ def random_pushes(tree, rng, steps):
     return size * np.sin(rates * t + phases)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('name', NAMES)
 def test_a_hand_that_pushes_never_finds_more_energy_than_it_gave(name, rng):
     guided = Guided(name, friction=True).set_switch(True)
@@ -113,6 +114,7 @@ def test_a_constant_push_ends_at_the_speed_that_damping_and_brake_give():
     np.testing.assert_allclose(guided.v[2], expected, rtol=1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('name', NAMES)
 def test_walls_stop_a_hand_at_the_reduced_speed_before_the_position_limit(name):
     guided = Guided(name, friction=False).set_switch(True)
@@ -214,6 +216,7 @@ def test_another_law_ends_the_wait_and_follows_again():
     np.testing.assert_allclose(guided.plant.data.qpos, guided.start, atol=1e-3)
 
 
+@pytest.mark.slow
 def test_surfaces_of_a_program_are_walls_with_the_stiffness_asked_for():
     subject, q = sample('scara'), np.array(ARMS['scara'][1])
     tree, out, bare = subject.tree, np.zeros(4), np.zeros(4)
@@ -307,6 +310,7 @@ class Thrown:
             self.modes.add(self.session.mode)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(('delay', 'push'), [(0, 0.5), (1, 0.25)])
 def test_a_hand_does_not_throw_a_light_wrist_beyond_its_velocity_limit(delay, push):
     """5 N or 2.5 N at 0.1 m; damping by the inertia of the links would be 1 mN m per rad/s."""

@@ -115,6 +115,7 @@ def test_a_fifth_of_the_mass_keeps_the_limits_under_a_push_that_asks_for_more(na
     assert spring.energy() < 1e-6  # J
 
 
+@pytest.mark.slow
 def test_with_friction_that_is_compensated_it_is_off_by_less_than_the_friction():
     tree = arm('scara', friction=True)
     start, stiffness = np.array(ARMS['scara'][1]), np.array([200.0, 150.0, 3000.0, 20.0])
@@ -156,6 +157,7 @@ def test_a_stiffness_that_is_unstable_at_the_period_is_refused_with_its_mode():
         make_law('impedance', arm('scara'), impedance_frame='elbow')
 
 
+@pytest.mark.slow
 def test_frame_and_stiffness_change_while_it_holds_without_a_step():
     tree, start = arm('scara'), np.array(ARMS['scara'][1])
     pushed, _ = held(tree, start, '', np.full(4, 100.0))

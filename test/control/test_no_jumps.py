@@ -24,6 +24,8 @@ from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.errors import RobotDynamicsError
 from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
 
+pytestmark = pytest.mark.slow
+
 MS = 1_000_000
 #: As declared: a twentieth of the limit per ms at a change, a fifth at a stop; of the reference,
 #: one and a half times the velocity limit.

@@ -138,6 +138,7 @@ def test_a_board_without_friction_costs_no_precision_along_it():
     assert on_board.along < 2.0 * free.along
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(('name', 'damping'), [('scara_press', 80.0), ('four_dof_board', 180.0)])
 def test_the_reaction_2_19_of_the_commanded_efforts_is_the_wanted_force(name, damping):
     here = scene(name, friction=False)

@@ -13,6 +13,8 @@ from robot_dynamics_ros.control.laws.registry import make_law
 from robot_dynamics_ros.control.trajectories.trajectory import Reference
 from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
 
+pytestmark = pytest.mark.slow
+
 START = {
     'scara_circle': [0.02, -0.03, 0.01, 0.05],
     'four_dof_moving_plane': [0.02, -0.02, 0.03, -0.03],

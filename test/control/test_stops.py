@@ -22,6 +22,8 @@ from robot_dynamics_ros.control.requests import prepare_parameters, prepare_traj
 from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
 
+pytestmark = pytest.mark.slow
+
 MS = 1_000_000
 H = 1e-3
 SHARE = 0.7

@@ -176,6 +176,7 @@ def test_the_instants_run_from_the_start_to_the_end(trajectory):
         assert (np.diff(times) >= 0.0).all()
 
 
+@pytest.mark.slow
 def test_sampling_leaves_no_memory_behind(trajectory):
     reference = Reference(trajectory.n)
 

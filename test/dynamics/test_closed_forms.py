@@ -74,6 +74,7 @@ def test_the_scara_with_an_offset_quill_equals_its_closed_form(rng):
     assert relative_error(model.inverse_dynamics(q, v, a), M @ a + C @ v + g) < ROUNDING
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('name', sorted(FORMULATIONS.keys() - {'pinocchio'}))
 def test_a_planar_2r_arm_of_symbols_gives_the_printed_equations(name):
     """Planar 2R, 5.3, term by term: lengths, masses, moments and coordinates are symbols."""

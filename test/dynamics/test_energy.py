@@ -63,6 +63,7 @@ def test_a_wrong_coriolis_sign_would_not_conserve_the_energy():
     assert np.ptp(energies(tree, free_motion(Wrong(), q, v, 0.3))) > 0.01  # J
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('arm', ['planar_2r', 'rrpr'])
 def test_a_free_arm_ends_where_other_libraries_say(arm):
     robot_, tree = sample(arm), sample(arm).tree

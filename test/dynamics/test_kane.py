@@ -144,6 +144,7 @@ def symbolic_parallelogram():
     return make_formulation('kane', mechanism.with_tree(exact)), p
 
 
+@pytest.mark.slow
 def test_recursion_on_symbols_gives_section_3_5_and_every_link_contribution():
     model, p = symbolic_parallelogram()
     u, ud, udd = (

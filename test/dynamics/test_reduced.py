@@ -157,6 +157,7 @@ def test_derivatives_are_those_of_finite_differences(rng):
     assert np.allclose(M, model.mass_matrix(q), atol=1e-14)
 
 
+@pytest.mark.slow
 def test_kernels_energies_and_frames_are_in_the_independent_joints(rng):
     sample = random_gripper()
     tree = load_robot(sample.xml, DOWN)

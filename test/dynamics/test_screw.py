@@ -68,6 +68,7 @@ def test_the_joint_wrench_along_the_axis_is_the_effort(case):
 # ---- any scalar, and misuse ---------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_recursion_in_symbols_gives_the_numbers_of_the_recursion():
     tree = sample('scara').tree
     screw, n = make_formulation('screw', tree), tree.n

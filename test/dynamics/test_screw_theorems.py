@@ -81,6 +81,7 @@ def test_theorem_1_gives_every_derivative_of_l_up_to_order_3(case):
             close(x.l_derivative(k, i, by), oracle.l(k, i, by))
 
 
+@pytest.mark.slow
 def test_theorem_2_gives_every_derivative_of_g_up_to_order_3(case):
     x, oracle = case
     for k, i in product(range(oracle.tree.n), repeat=2):
@@ -88,6 +89,7 @@ def test_theorem_2_gives_every_derivative_of_g_up_to_order_3(case):
             close(x.g_derivative(k, i, by), oracle.g(k, i, by))
 
 
+@pytest.mark.slow
 def test_theorem_3_gives_every_derivative_of_the_composite_inertia_up_to_order_3(case):
     x, oracle = case
     for i in range(oracle.tree.n):

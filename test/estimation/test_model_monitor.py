@@ -55,6 +55,7 @@ def replay(recording, gravity, formulation='newton_euler'):
     return summary, evaluate(summary, Thresholds.of(tree), tree)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('formulation', ['newton_euler', 'screw'])
 def test_with_gazebos_gravity_the_model_explains_the_whole_recording(recording, formulation):
     summary, verdict = replay(recording, 9.8, formulation)
@@ -66,6 +67,7 @@ def test_with_gazebos_gravity_the_model_explains_the_whole_recording(recording, 
     assert verdict == ('ok', 'the model explains the efforts')
 
 
+@pytest.mark.slow
 def test_with_the_standard_gravity_a_warning_names_gravity(recording):
     summary, (level, text) = replay(recording, 9.81)
     assert summary.largest[2] == pytest.approx(1.87 * 0.01, abs=1e-9)  # kg, m/s^2
@@ -112,18 +114,21 @@ def explained(four_dof, gravity=9.81, noise=0.0, factor=1.0):
     return monitor, largest
 
 
+@pytest.mark.slow
 def test_the_low_pass_of_a_real_arm_leaves_little_of_a_slow_motion(four_dof):
     _, largest = explained(four_dof)
     # Two stages at 8 Hz are 40 ms late together: the model is not linear over what moves within.
     assert largest < 0.03  # N m, of 9 that the shoulder carries
 
 
+@pytest.mark.slow
 def test_noise_of_the_velocities_is_bounded_by_the_low_pass(four_dof):
     """1 mrad/s at 500 Hz: differences of 0.7 rad/s^2, which the low pass leaves a tenth of."""
     _, largest = explained(four_dof, noise=1e-3)
     assert largest < 0.1
 
 
+@pytest.mark.slow
 def test_gravity_is_found_through_the_low_pass_as_well(four_dof):
     monitor, _ = explained(four_dof, gravity=9.6)
     summary = monitor.summary()
@@ -134,6 +139,7 @@ def test_gravity_is_found_through_the_low_pass_as_well(four_dof):
     assert 'gravity differs: the efforts fit' in text
 
 
+@pytest.mark.slow
 def test_a_driver_that_compensates_gravity_is_told_from_a_wrong_gravity(four_dof):
     monitor, _ = explained(four_dof, gravity=0.0)
     tree, _ = four_dof
@@ -142,6 +148,7 @@ def test_a_driver_that_compensates_gravity_is_told_from_a_wrong_gravity(four_dof
     assert 'compensated_by_driver: [gravity]' in text
 
 
+@pytest.mark.slow
 def test_efforts_that_are_off_by_a_factor_are_an_error_that_names_the_joint(four_dof):
     monitor, _ = explained(four_dof, factor=np.array([1.0, 3.0, 1.0, 1.0]))
     tree, _ = four_dof

@@ -31,6 +31,8 @@ from robot_dynamics_ros.recordings.bag_jobs import run_jobs
 from robot_dynamics_ros.recordings.lockstep import write_recording
 from robot_dynamics_ros.recordings.reading import RobotChoice
 
+pytestmark = pytest.mark.slow
+
 STEP = 2e-3
 DRIVES = Drives([0.6, 0.3], [0.8, 0.4], [0.05, 0.02], [0.0, 0.0])
 FILES = ('corrected.urdf', 'parameters.yaml', 'identification.json')

@@ -84,6 +84,7 @@ def test_wrong_masses_and_friction_are_not_taken_for_gravity(unknown_run, nomina
     assert fit.verdict in ('agrees', 'perhaps')
 
 
+@pytest.mark.slow
 def test_the_timing_of_gazebos_engine_is_found(whole):
     choice = whole.plan.choice
     assert choice.preparation == Preparation('semi_implicit', 0, None, (), 'commanded')
@@ -91,6 +92,7 @@ def test_the_timing_of_gazebos_engine_is_found(whole):
     assert 'timing continuous leaves residuals 2.' in choice.sentence()
 
 
+@pytest.mark.slow
 def test_the_residual_of_the_other_half_is_near_that_of_the_true_parameters(proof, nominal):
     found, other = proof
     before = validate([other], nominal, found.plan.preparation)
@@ -111,6 +113,7 @@ def test_two_halves_agree_on_friction(learned):
     np.testing.assert_allclose(first.coulomb_friction, second.coulomb_friction, rtol=3e-3)
 
 
+@pytest.mark.slow
 def test_coarse_encoders_hardly_change_what_is_found(unknown_run, nominal, whole):
     """Steps of 1e-5 rad and m, velocity from their differences: 0.01 rad/s of noise at 1 kHz."""
     position = np.round(unknown_run.position / 1e-5) * 1e-5

@@ -26,7 +26,7 @@ from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.recordings.lockstep import write_recording
 from robot_dynamics_ros.recordings.reading import read_recording
 
-pytestmark = needs_ur10e
+pytestmark = [needs_ur10e, pytest.mark.slow]
 RATE, SLOW = 100.0, 0.02
 TERMS = {
     'armature': lambda v, a, load: a,

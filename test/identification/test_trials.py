@@ -49,6 +49,7 @@ def trials(name):
     return np.array(errors), found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('noise', NOISES)
 def test_estimates_are_within_three_stated_deviations_in_99_percent_of_trials(noise):
     errors, _ = trials(noise)

@@ -25,6 +25,7 @@ ROUNDING = 1e-9
 GRID = 2e-5
 
 
+@pytest.mark.slow
 def test_analyze_identify_and_monitor_agree_on_a_recording_of_gazebo():
     run = read_recording(UNKNOWN)
     tree = load_robot(run.description, (0.0, 0.0, -9.8))

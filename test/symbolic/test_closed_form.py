@@ -102,6 +102,7 @@ def scara_equations(quill_offset):
     return M, C, Cv, [0, 0, -(m3 + m4) * g, 0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('formulation', TRACED)
 def test_scara_equals_section_5_of_the_paper(formulation):
     form = derived('scara', formulation)
@@ -112,6 +113,7 @@ def test_scara_equals_section_5_of_the_paper(formulation):
     assert same(form.G, G)
 
 
+@pytest.mark.slow
 def test_scara_with_an_offset_quill_equals_its_generalization():
     tree = sample('scara').tree
     com = tree.com.copy()
@@ -124,6 +126,7 @@ def test_scara_with_an_offset_quill_equals_its_generalization():
     assert same(form.G, G)
 
 
+@pytest.mark.slow
 def test_the_comparison_sees_a_wrong_sign_and_a_wrong_factor():
     form = derived('scara')
     M, _, Cv, _ = scara_equations(quill_offset=False)
@@ -221,6 +224,7 @@ def test_an_open_arm_declared_as_a_mechanism_has_the_same_equations(name):
     assert [form.M, form.Cv, form.G] == [derived(name).M, derived(name).Cv, derived(name).G]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('formulation', TRACED[1:])
 @pytest.mark.parametrize('name', ['four_dof', 'prr'])
 def test_all_formulations_derive_the_same_expressions(name, formulation):
@@ -229,6 +233,7 @@ def test_all_formulations_derive_the_same_expressions(name, formulation):
     assert (one.M, one.C, one.Cv, one.G) == (other.M, other.C, other.Cv, other.G)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('name', SAMPLES)
 def test_derived_python_code_agrees_with_pinocchio(name, rng):
     one = SAMPLES[name]()
@@ -258,6 +263,7 @@ def test_a_fixed_angle_has_a_name_unless_there_are_many():
     assert not [name for name in names if name.startswith(('roll', 'pitch', 'yaw'))]
 
 
+@pytest.mark.slow
 def test_gravity_out_of_the_axes_has_three_names():
     tree = load_robot(sample('scara').xml, gravity=(1.0, -2.0, -9.0))
     form = derive(tree)
@@ -297,6 +303,7 @@ def test_progress_is_told_from_start_to_end():
     assert (steps[0], steps[-1]) == (('mass matrix', 0.0), ('done', 1.0))
 
 
+@pytest.mark.slow
 def test_the_command_prints_and_writes(tmp_path, capsys):
     assert main(['derive', 'scara', '--show', 'G', '--gravity', '0', '0', '9.81']) == 0
     assert 'G3 = g*(m3 + m4)' in capsys.readouterr().out
