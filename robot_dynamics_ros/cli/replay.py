@@ -27,7 +27,7 @@ from robot_dynamics_ros.cli.arguments import (
     set_values,
 )
 from robot_dynamics_ros.cli.tables import print_report, print_table, wide_console
-from robot_dynamics_ros.contact.calibration import CalibrationSamples, FitSamples, calibrate
+from robot_dynamics_ros.contact.calibration import CalibrationSamples, calibrate
 from robot_dynamics_ros.contact.detector import KINDS, ContactThresholds
 from robot_dynamics_ros.control.drivers.profile import load_driver_profile
 from robot_dynamics_ros.control.laws.registry import known_laws
@@ -197,29 +197,22 @@ def run_calibration(args: argparse.Namespace) -> int:
         raise ConfigurationError(
             f'driver profile {choice.driver_profile!r}',
             f'gives no torque_constant: efforts are in {unit}',
-            'add it, or omit the profile here and in analyze: efforts are fitted in any unit',
+            'add it (identify with a known load finds it)',
         )
     tree, measured, rate = _survey(bags[0], choice)
     bandwidth = np.full(tree.n, args.bandwidth or min(_MOST, _BY_RATE * rate))
     coarse = ContactThresholds.coarse(tree).coefficients
     delay = _delay(choice.driver_profile) if args.delay is None else args.delay
     start = ContactThresholds(coarse, bandwidth, delay)
-    fitted = measured if args.fit is None else args.fit
-    fitting = _seen(bags, choice, tree, start, measured) if fitted else None
-    fit = None if fitting is None else fitting.fit()
-    start = ContactThresholds(coarse, bandwidth, delay, fit)
     samples = CalibrationSamples()
     stream = ContactStream(tree, start, measured=measured)
-    others = [] if fitting is None else fitting.held_out()
     for run in _runs(bags, choice, tree):
         for _, step, _ in stream.take(run):
             if step > 0.0:
                 samples.take(step, stream.detector)
             elif step == 0.0:
                 samples.begin_segment()
-            if fitting is not None:  # explained by a fit to the other parts
-                stream.observer.fit = others[int(fitting.part(len(samples.bands)))]
-    result = calibrate(samples, bandwidth, args.alarms_per_hour, delay, fit)
+    result = calibrate(samples, bandwidth, args.alarms_per_hour, delay)
     minutes = len(samples.bands) / rate / 60.0
     remarks = {
         'robot': tree.name,
@@ -243,7 +236,7 @@ def _survey(bag: Path, choice: RobotChoice) -> tuple[Robot, bool, float]:
     if len(run.time) < 2:
         raise RecordingError(f'bag {bag}', 'has fewer than two states', 'record for longer')
     with suppress(StillError, MissingError):
-        check_recording(run, tree, measured=run.has_measured, currents=True)
+        check_recording(run, tree, measured=run.has_measured)
     return tree, run.has_measured, 1.0 / float(np.median(np.diff(run.time)))
 
 
@@ -255,23 +248,6 @@ def _runs(bags: list[Path], choice: RobotChoice, tree: Robot) -> Iterator[Record
         if problem := outliers.problem():
             raise RecordingError(f'bag {str(bag)!r}', 'has unusable states', problem)
         yield run
-
-
-def _seen(
-    bags: list[Path],
-    choice: RobotChoice,
-    tree: Robot,
-    start: ContactThresholds,
-    measured: bool,
-) -> FitSamples:
-    """Return the observer samples of all recordings."""
-    fitting = FitSamples()
-    stream = ContactStream(tree, start, measured=measured, fitting=fitting)
-    for run in _runs(bags, choice, tree):
-        fitting.next_recording()
-        for _ in stream.take(run):
-            pass
-    return fitting
 
 
 def _print(
@@ -352,11 +328,6 @@ COMMANDS = {
                 'time from a state until its effort acts, s (default: that of the driver profile, '
                 '0 without one)',
                 check=read.not_negative,
-            ),
-            '--fit': option(
-                None,
-                'fit efforts to the model first (default: only measured efforts)',
-                action=argparse.BooleanOptionalAction,
             ),
             **RECORDING,
         },

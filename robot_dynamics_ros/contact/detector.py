@@ -16,9 +16,9 @@ Each joint and kind of contact has the dead band
 
 since the model error increases with velocity, with the effort for acceleration, and with the
 Coulomb friction :math:`\tau_c` at the current load (including load-dependent and Stribeck
-friction) while its direction is uncertain. The uncertainty u never falls below 0.2, with an effort
-fit below 0.05 (see ``ContactDetector``). The coefficients are calibrated from contact-free
-recordings with command ``calibrate`` (module ``calibration``).
+friction) while its direction is uncertain. The uncertainty u never falls below 0.2, as friction
+changes with the temperature. The coefficients are calibrated from contact-free recordings with
+command ``calibrate`` (module ``calibration``).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ import numpy as np
 import yaml
 
 from robot_dynamics_ros import yaml_reader as read
-from robot_dynamics_ros.contact.observer import TERMS, EffortFit, MomentumObserver
+from robot_dynamics_ros.contact.observer import MomentumObserver
 from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.model.robot_tree import Robot
 from robot_dynamics_ros.spatial.scalar import Array
@@ -57,13 +57,11 @@ class ContactThresholds(NamedTuple):
             ``KINDS`` and ``GROWTH``; N m or N, and per rad/s or m/s.
         bandwidth: Bandwidth K of the observer that they are valid for, shape (n,), 1/s; zero: any.
         delay: Time from a command to the states that show it, in addition to the period, s.
-        fit: Fit of measured efforts to the model; None: the model as described.
     """
 
     coefficients: Array
     bandwidth: Array
     delay: float = 0.0
-    fit: EffortFit | None = None
 
     @classmethod
     def coarse(cls, tree: Robot) -> ContactThresholds:
@@ -92,9 +90,13 @@ class ContactThresholds(NamedTuple):
         rows = [by_joint.take(name, Section) for name in joints]
         table = [[_dead_band(row.take(kind, Section)) for row in rows] for kind in KINDS]
         bandwidth = [row.take('observer_bandwidth', read.not_negative) for row in rows]
-        fits = [row.take('fit', Section) for row in rows if 'fit' in rows[0]]
-        fit = _fit(fits, joints) if fits else None
-        return cls(np.array(table), np.array(bandwidth), delay, fit)
+        if any('fit' in row for row in rows):
+            raise ConfigurationError(
+                place,
+                'contain a fit of the efforts, which is no longer used',
+                'identify the arm, and calibrate with --identified',
+            )
+        return cls(np.array(table), np.array(bandwidth), delay)
 
     def write(self, path: Path, joints: Sequence[str], remarks: dict[str, Any]) -> None:
         """Write a file for ``read``, with remarks on the calibration."""
@@ -104,18 +106,10 @@ class ContactThresholds(NamedTuple):
                 kind: dict(zip(GROWTH, self.coefficients[k, j].tolist(), strict=True))
                 for k, kind in enumerate(KINDS)
             }
-            | self._fit_row(j, joints)
             for j, name in enumerate(joints)
         }
         content = {**remarks, 'delay_s': float(self.delay), 'joints': rows}
         path.write_text(yaml.safe_dump(content, sort_keys=False), encoding='utf-8')
-
-    def _fit_row(self, j: int, joints: Sequence[str]) -> dict[str, Any]:
-        if self.fit is None:
-            return {}
-        rigid = dict(zip(joints, self.fit.coupling[j].tolist(), strict=True))
-        terms = dict(zip(TERMS, self.fit.terms[:, j].tolist(), strict=True))
-        return {'fit': {'rigid': rigid, **terms, 'delta': float(self.fit.delta[j])}}
 
     def valid_for(self, bandwidth: Array) -> bool:
         """Return whether they are valid for an observer bandwidth, shape (n,), 1/s."""
@@ -130,15 +124,6 @@ def _dead_band(section: Section) -> list[float]:
     ]
 
 
-def _fit(sections: Sequence[Section], joints: Sequence[str]) -> EffortFit:
-    rigid = [section.take('rigid', Section) for section in sections]
-    return EffortFit(
-        np.array([[row.take(name, read.number) for name in joints] for row in rigid]),
-        np.array([[section.take(term, read.number) for section in sections] for term in TERMS]),
-        np.array([section.take('delta', read.positive) for section in sections]),
-    )
-
-
 _FILTER_RATIO = 1.5  # rate of the second low-pass filter, relative to the observer's bandwidth
 _DEFAULT_SPEED = 2.0  # rad/s or m/s, for joints without a velocity limit
 _DELAY_S = 0.025  # s, delay of the dead bands: a contact changes the motion they depend on
@@ -150,12 +135,10 @@ _END_RATIO = 0.5  # a contact may end below this share of every dead band,
 _END_SHARE = 0.3  # or this share of its peak if larger, while the filters decay
 _REPEAT_RATIO = 2.0  # ratio to the minimum since then above which a new contact begins
 _END_TIME_S = 0.1  # s below these shares after which a contact is over
-
-
-# Accuracy of a model, lower for described than for fitted friction: omega, 1/s; share of the
-# velocity limit below which the direction of friction is uncertain; and share of Coulomb friction
-# that is uncertain at any speed, due to temperature.
-_DESCRIBED, _FITTED = (2.0, 0.02, 0.2), (8.0, 0.01, 0.05)
+_DRIFT = 0.2  # of Coulomb friction, uncertain at any speed, due to temperature
+# Accuracy of a model, lower for described than for identified friction: omega, 1/s; and share of
+# the velocity limit below which the direction of friction is uncertain.
+_DESCRIBED, _IDENTIFIED = (2.0, 0.02), (8.0, 0.01)
 
 
 @dataclass
@@ -199,7 +182,7 @@ class ContactDetector:
     Args:
         tree: The robot.
         gravity_forces: Gravity kernel, including the payload.
-        observer: The observer, which must be updated first; gets the fit of the thresholds.
+        observer: The observer, which must be updated first.
         thresholds: The dead bands.
     """
 
@@ -212,9 +195,8 @@ class ContactDetector:
     ) -> None:
         n = tree.n
         self._tree, self._observer, self.thresholds = tree, observer, thresholds
-        self._gravity_forces, observer.fit = gravity_forces, thresholds.fit
-        fitted = thresholds.fit is not None
-        self._omega, slow, self._drift = _FITTED if fitted else _DESCRIBED
+        self._gravity_forces = gravity_forces
+        self._omega, slow = _IDENTIFIED if tree.drive_friction else _DESCRIBED
         limit = np.where(np.isfinite(tree.velocity_limit), tree.velocity_limit, _DEFAULT_SPEED)
         self._slow_speed = slow * limit
         self._gravity: Array = np.zeros(n)
@@ -301,7 +283,7 @@ class ContactDetector:
         np.abs(self._speed, out=growth[:, 1])
         np.abs(self._acceleration_effort, out=growth[:, 2])
         unsure = 1.0 / (1.0 + np.square(self._speed / self._slow_speed))
-        unsure = observer.breakaway * np.maximum(unsure, self._drift)
+        unsure = observer.breakaway * np.maximum(unsure, _DRIFT)
         np.maximum(unsure, np.exp(-self._omega * step) * growth[:, 3], out=growth[:, 3])
         self._time += step
         self._growth_history.append((self._time, growth.copy()))

@@ -18,8 +18,8 @@ dynamics gives
 
 .. math:: w_k = ID(q_*, v_*, \Delta v / h) + J_a\,\Delta v / h + f(v_f) - \tau .
 
-With an effort fit, r is updated with the median of the last three w: a velocity step when the arm
-stops causes an acceleration spike of one sample, unlike a push.
+Of identified drives, r is updated with the median of the last three w: a velocity step when the
+arm stops causes an acceleration spike of one sample, unlike a push.
 
 Neither :math:`\dot M` nor C is needed, any formulation can be used, and r is updated by
 :math:`(1 - e^{-Kh})\,M\Delta v/h \approx K M \Delta v`, without differentiation. The states are
@@ -40,31 +40,13 @@ with W = diag(1, 1, 1, l^2, l^2, l^2) and the lever arm l of a moment. With six 
 is the least-squares wrench, with fewer the minimum wrench that gives the efforts;
 :math:`\epsilon` bounds it near singular configurations. :math:`\tau_{rest}` is the unexplained
 part.
-
-Effort fit: measured efforts in terms of the model, for drives whose gains are not known
-accurately (estimated in module ``calibration``).
-
-.. math:: \tau_{measured} = \sum_k C_k\,\tau_{l,k} + J\,a + b\,v + \tau_0
-   + (\tau_c + \mu\,|\tau_l| + k\sqrt{|v|})\,z
-
-for each joint, with the rigid-body efforts :math:`\tau_{l,k}` of all joints, since the error of a
-wrong mass at one joint mostly resembles the effort at another. The own coefficient C of a joint
-converts the unit of its drive to that of the joint, so measured currents can be used. Higher
-powers of the velocity are omitted, since they extrapolate badly beyond the recorded speeds.
-
-The direction z of friction follows the Dahl model (1968),
-
-.. math:: dz = (\mathrm{sign}\,dq - z)\,|dq| / \delta ,
-
-where :math:`\delta` is the best of several values. Both sides pass the observer's low-pass filter
-before they are compared. A joint at rest is almost excluded, since its friction is undetermined.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -74,55 +56,6 @@ from robot_dynamics_ros.model.robot_tree import Robot
 from robot_dynamics_ros.parameters import Settings, parameter, parameters_of
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.kernel import Kernel, compile_function
-
-#: Terms besides the rigid-body efforts; the last three are multiplied by the direction z.
-TERMS = ('armature', 'damping', 'offset', 'coulomb_friction', 'load_friction', 'root_friction')
-_ODD = 4.0  # ratio to the median C beyond which a joint's C is replaced: it is not loaded
-
-
-def update_direction(z: Array, displacement: Array, delta: Array) -> None:
-    """Update z, the direction of friction in [-1, 1], for a displacement, rad or m; in place."""
-    z -= (np.sign(displacement) - z) * np.expm1(-np.abs(displacement) / delta)
-
-
-def effort_terms(model: Array, a: Array, v: Array) -> Array:
-    """Return the factors of ``TERMS``, without the direction z, new array of shape (6, n)."""
-    one = np.ones(len(v))
-    return np.stack([a, v, one, one, np.abs(model), np.sqrt(np.abs(v))])
-
-
-@dataclass(frozen=True, eq=False)
-class EffortFit:
-    """Fitted coefficients of all joints.
-
-    Attributes:
-        coupling: C, shape (n, n): rows are joints, columns rigid-body efforts.
-        terms: In the order of ``TERMS``, shape (6, n).
-        delta: Shape (n,), rad or m.
-    """
-
-    coupling: Array
-    terms: Array
-    delta: Array
-
-    @cached_property
-    def factor(self) -> Array:
-        """Ratio of measured to actual effort, shape (n,)."""
-        c = np.diag(self.coupling)
-        usual = float(np.median(c))
-        return np.where((c > usual / _ODD) & (c < usual * _ODD), c, usual if usual > 0.0 else 1.0)
-
-    def external(self, model: Array, a: Array, v: Array, z: Array, measured: Array) -> Array:
-        """Return the external efforts: model minus measured, shape (n,), N m or N."""
-        parts = self.terms * effort_terms(model, a, v)
-        rest = parts[:3].sum(axis=0) + parts[3:].sum(axis=0) * z - measured
-        return np.asarray((self.coupling @ model + rest) / self.factor)
-
-    def breakaway(self, model: Array) -> Array:
-        """Return the breakaway friction under rigid-body efforts, shape (n,), N m or N."""
-        still = np.zeros(len(model))
-        friction = (self.terms * effort_terms(model, still, still))[3:].sum(axis=0)
-        return np.asarray(np.abs(friction) / self.factor)
 
 
 @dataclass(frozen=True)
@@ -164,7 +97,6 @@ class MomentumObserver:
         model: Rigid-body efforts at the last evaluated state, shape (n,), N m or N.
         q, v, a: That state and its acceleration, shape (n,).
         breakaway: Breakaway friction at the load of that state, shape (n,), N m or N.
-        fit: Effort fit that replaces friction and armature of the robot; None: not used.
         gain: Filter coefficient :math:`1 - e^{-Kh}` of the last step, shape (n,); 0 after a
             start.
 
@@ -193,8 +125,6 @@ class MomentumObserver:
         self.model, self.q, self.v, self.a = np.zeros(n), np.zeros(n), np.zeros(n), np.zeros(n)
         self._q, self._v, self._end = np.zeros(n), np.zeros(n), np.zeros(n)
         self.breakaway, self._coulomb = tree.coulomb_friction.copy(), tree.coulomb_friction
-        self.fit: EffortFit | None = None
-        self._z, self._latest = np.zeros(n), np.zeros((3, n))
         states = dict.fromkeys(('q_before', 'v_before', 'q', 'v'), n)
         instant = dict.fromkeys(('q_between', 'v_between', 'a', 'v_end'), (n,))
         self._state_between = compile_function(
@@ -209,6 +139,8 @@ class MomentumObserver:
             partial(observed_effort, JointTerms.of(tree)),
             fused=False,
         )
+        self._identified = bool(tree.drive_friction)
+        self._filtered, self._low, self._latest = np.zeros(n), np.zeros(n), np.zeros((3, n))
         self._times, self._step, self._sum = np.zeros(2), 0.0, np.zeros(1)
         self.configure(settings or ObserverSettings(), discretization, period)
 
@@ -224,11 +156,8 @@ class MomentumObserver:
         self._q[:], self._v[:] = q, v
         self.effort.fill(0.0)
         self.raw.fill(0.0)
-        self.gain, self._step = np.zeros(len(q)), 0.0
-        self._z.fill(0.0)
         self._latest.fill(0.0)
-        if self.fit is not None:
-            self.breakaway[:] = self.fit.breakaway(np.zeros(len(q)))
+        self.gain, self._step = np.zeros(len(q)), 0.0
 
     def update(self, step: float, q: Array, v: Array, effort: Array) -> bool:
         """Update the estimate with a new state.
@@ -251,25 +180,36 @@ class MomentumObserver:
             self._q, self._v, q, v, self._times, self.q, self.v, self.a, self._end
         )  # fmt: skip
         self._inverse_dynamics(self.q, self.v, self.a, self.model)
-        if self.fit is None:
-            self._observed_effort(
-                self.model, self.a, self._end, effort, self.effort, self.gain,
-                self.raw, self.effort, self.breakaway, self._sum,
-            )  # fmt: skip
+        self._observed_effort(
+            self.model, self.a, self._end, effort, self.effort, self.gain,
+            self.raw, self._filtered, self.breakaway, self._sum,
+        )  # fmt: skip
+        if self._identified:
+            middle = self._median()
+            middle -= self.effort
+            middle *= self.gain
+            self.effort += middle
         else:
-            update_direction(self._z, q - self._q, self.fit.delta)
-            self.raw[:] = self.fit.external(self.model, self.a, self._end, self._z, effort)
-            self.breakaway[:] = self.fit.breakaway(self.model)
-            self._latest[:-1] = self._latest[1:]
-            self._latest[-1] = self.raw
-            self.effort += self.gain * (np.sort(self._latest, axis=0)[1] - self.effort)
-            self._sum[0] = self.raw.sum()
+            self.effort[:] = self._filtered
         if not math.isfinite(self._sum.item()):
             self.breakaway[:] = self._coulomb
             self.begin(q, v)
             return False
         self._q[:], self._v[:] = q, v
         return True
+
+    def _median(self) -> Array:
+        """Return the median of the last three w, shape (n,), N m or N; without allocation."""
+        first, second, third = self._latest
+        first[:] = second
+        second[:] = third
+        third[:] = self.raw
+        low, middle = self._low, self._filtered
+        np.minimum(second, third, out=low)
+        np.maximum(first, low, out=middle)
+        np.maximum(second, third, out=low)
+        np.minimum(middle, low, out=middle)
+        return middle
 
 
 def state_between(

@@ -47,16 +47,13 @@ class StillError(RecordingError):
     """The arm is at rest in this part of a recording; a later part may be usable."""
 
 
-def check_recording(
-    recording: Recording, tree: Robot, *, measured: bool, currents: bool = False
-) -> None:
+def check_recording(recording: Recording, tree: Robot, *, measured: bool) -> None:
     """Reject a recording that cannot be of this robot in SI units, in any command that judges it.
 
     Args:
         recording: The recording without outliers, in the units and signs of the model.
         tree: The robot.
         measured: Whether to check the measured efforts, rather than the commanded ones.
-        currents: Whether efforts are currents with unknown torque constants.
 
     Raises:
         RecordingError: Names the joint, the problem and its possible cause.
@@ -88,7 +85,7 @@ def check_recording(
     _check_efforts(effort, moves, tree)
     if measured:
         slopes = _check_load(q[::step], effort[::step], tree)
-        if slopes and not currents and (max(slopes) < _CURRENT or min(slopes) > 1.0 / _CURRENT):
+        if slopes and (max(slopes) < _CURRENT or min(slopes) > 1.0 / _CURRENT):
             raise RecordingError(
                 'the efforts of the recording',
                 f'are {np.median(slopes):.2g} times what the weight of the arm requires',

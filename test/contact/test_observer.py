@@ -14,8 +14,6 @@ from scipy.signal import lfilter, medfilt
 
 from robot_dynamics_ros.contact.detector import ContactDetector, ContactThresholds
 from robot_dynamics_ros.contact.observer import (
-    TERMS,
-    EffortFit,
     MomentumObserver,
     ObserverSettings,
 )
@@ -294,19 +292,21 @@ def test_the_error_falls_with_the_square_of_the_step_if_the_arm_moves_continuous
     assert errors_by_step('semi_implicit')[-1] > 5.0 * errors[-1]  # of another plant: first order
 
 
-def test_one_state_that_is_off_is_no_push_where_efforts_are_fitted(rng):
+def test_one_state_that_is_off_is_no_push_where_drives_are_identified(rng):
     """The expected r: SciPy's median of three, then the closed form of the low pass."""
     tree, step = sample('scara').tree, 0.01
+    drives = {'offset': np.zeros(tree.n), 'stribeck_velocity': np.ones(tree.n)}
+    tree = tree.with_changes(drive_friction=drives)
     kernel = compile_kernel(tree).inverse_dynamics
     observer = MomentumObserver(tree, kernel, ObserverSettings(observer_bandwidth=[K]))
-    nothing = np.zeros(tree.n)
-    observer.fit = EffortFit(np.diag(nothing), np.zeros((len(TERMS), tree.n)), nothing + 1e-3)
+    nothing, weight = np.zeros((2, tree.n))
+    kernel(PLACES['scara'], nothing, nothing, weight)
     efforts = rng.normal(size=(60, tree.n))
     for _ in range(2):  # restarted after a gap
         observer.begin(PLACES['scara'], nothing)
         seen = []
         for effort in efforts:
-            observer.update(step, PLACES['scara'], nothing, -effort)
+            observer.update(step, PLACES['scara'], nothing, weight - effort)
             seen.append(observer.effort.copy())
         stays = math.exp(-K * step)
         before = np.vstack([np.zeros((2, tree.n)), efforts])

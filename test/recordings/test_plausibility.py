@@ -87,8 +87,6 @@ def test_what_a_recording_cannot_be_is_said_by_every_command(kind, good, tmp_pat
         'calibrate': ('calibrate', bag),
         'identify': ('identify', bag, '--jobs', 1),
     }
-    if kind in ('amperes', 'milli-units'):
-        del words['calibrate']  # fits the unit of the efforts
     if 'efforts' in kind or kind in ('amperes', 'milli-units'):
         del words['compare']  # needs no model of the efforts
     for command, own in words.items():

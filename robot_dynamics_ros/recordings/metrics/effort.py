@@ -18,7 +18,6 @@ from typing import Any
 
 import numpy as np
 
-from robot_dynamics_ros.contact.calibration import FitSamples
 from robot_dynamics_ros.contact.detector import ContactDetector, ContactEvent, ContactThresholds
 from robot_dynamics_ros.contact.observer import MomentumObserver, ObserverSettings
 from robot_dynamics_ros.errors import MissingDependencyError
@@ -280,9 +279,8 @@ class ContactStream:
 
     Args:
         tree: The robot.
-        thresholds: Dead bands, bandwidth, delay and fit.
+        thresholds: Dead bands, bandwidth and delay.
         measured: See the attribute.
-        fitting: Collects samples for a fit of the efforts; None to collect none.
     """
 
     def __init__(
@@ -291,7 +289,6 @@ class ContactStream:
         thresholds: ContactThresholds,
         *,
         measured: bool,
-        fitting: FitSamples | None = None,
     ) -> None:
         kernels = compile_kernel(tree)
         settings = ObserverSettings(observer_bandwidth=thresholds.bandwidth.tolist())
@@ -300,7 +297,7 @@ class ContactStream:
             tree, kernels.inverse_dynamics, settings, discretization=discretization
         )
         self.detector = ContactDetector(tree, kernels.gravity_forces, self.observer, thresholds)
-        self.measured, self._fitting = measured, fitting
+        self.measured = measured
         self._delay = 0.0 if measured else thresholds.delay
 
     def take(self, run: Recording) -> Iterator[tuple[float, float, ContactEvent | None]]:
@@ -336,13 +333,8 @@ class ContactStream:
                 and self.observer.update(step, q[k], v[k], applied)
             ):
                 self.detector.begin(q[k], v[k])
-                if self._fitting is not None:
-                    self._fitting.begin()
                 yield time, 0.0, None
                 continue
-            if self._fitting is not None:
-                obs, dq = self.observer, q[k] - q[k - 1]
-                self._fitting.take(step, dq, obs.model, obs.a, obs.v, applied, obs.gain)
             yield time, step, self.detector.update(step)
 
     def _applied_effort(self, efforts: Array, k: int, step: float) -> Array:
