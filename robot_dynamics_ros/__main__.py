@@ -41,8 +41,9 @@ COMMANDS = {
     'commission': 'check a driver profile against an arm, without sending commands',
     'view': 'show running arms, their programs and efforts in a browser',
     'derive': 'print the equations of motion of a robot as formulas',
-    'compare': 'compare all formulations on a robot, or two recordings of a program',
+    'compare_formulations': 'compare all formulations of the dynamics on a robot',
     'analyze': 'analyze recordings: tracking, torque residual, energy, rates, report',
+    'compare': 'compare two recordings of a program',
     'replay': 'run the control loop on a recording and compare its efforts',
     'identify': 'identify inertia and friction from bags and correct the URDF',
     'weigh_tool': 'weigh the tool on a force-torque sensor, and find the bias of the sensor',
@@ -67,12 +68,7 @@ NODE_COMMANDS = {
 #: Modules in ``cli`` of the commands whose module has another name.
 _MODULES = {
     'identify_demo': 'demo',
-    **dict.fromkeys((*NODE_COMMANDS, 'view'), 'nodes'),
-    **dict.fromkeys(('check_model', 'commission'), 'checks'),
-    **dict.fromkeys(('excite', 'design_gains'), 'design'),
-    'calibrate': 'replay',
-    'weigh_tool': 'weigh',
-    **dict.fromkeys(('derive', 'compare'), 'equations'),
+    **dict.fromkeys(NODE_COMMANDS, 'nodes'),
 }
 
 
@@ -87,7 +83,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _main(argv: Sequence[str] | None) -> int:
-    arguments = sys.argv[1:] if argv is None else list(argv)
+    arguments = list(map(_hyphenated, sys.argv[1:] if argv is None else argv))
     parser = _Parser(
         prog=_name(),
         description='Computed torque and constraint stabilization with cross-checked dynamics.',
@@ -112,6 +108,12 @@ def _main(argv: Sequence[str] | None) -> int:
             raise
         print(f'error: {error.filename}: {error.strerror}', file=sys.stderr)
         return 2
+
+
+def _hyphenated(word: str) -> str:
+    """Return an option with hyphens: names of parameters, which have underscores, are accepted."""
+    name, given, value = word.partition('=')
+    return (name.replace('_', '-') if name.startswith('--') else name) + given + value
 
 
 _NEGATIVE = re.compile(r'-((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|inf(inity)?)$', re.IGNORECASE)

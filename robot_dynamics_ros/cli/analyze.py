@@ -36,14 +36,12 @@ from robot_dynamics_ros.cli.tables import (
     wide_console,
 )
 from robot_dynamics_ros.dynamics import FORMULATIONS
-from robot_dynamics_ros.errors import ConfigurationError, RobotDynamicsError
-from robot_dynamics_ros.recordings.bag.files import is_bag, short_name
+from robot_dynamics_ros.errors import RobotDynamicsError
+from robot_dynamics_ros.recordings.bag.files import short_name
 from robot_dynamics_ros.recordings.bag_jobs import find_bags, run_with_progress
-from robot_dynamics_ros.recordings.comparison import compare_recordings
 from robot_dynamics_ros.recordings.metrics.analysis import EFFORTS, AnalysisSettings, analyze_bag
 from robot_dynamics_ros.recordings.metrics.metric import (
     Threshold,
-    check_thresholds,
     parse_threshold,
 )
 from robot_dynamics_ros.recordings.output_folder import (
@@ -55,7 +53,7 @@ from robot_dynamics_ros.recordings.output_folder import (
 from robot_dynamics_ros.recordings.report.analysis import BagResult
 from robot_dynamics_ros.recordings.report.toolkit import ReportTable, quantity
 
-_USUAL_OUTPUT, COMPARISON = Path('out') / 'analysis', Path('out') / 'comparison'
+_USUAL_OUTPUT = Path('out') / 'analysis'
 _MANY = 20  # number of bags from which reports are written only on request
 EXIT_THRESHOLD, EXIT_FAILED = 1, 2
 
@@ -83,7 +81,7 @@ def run(args: argparse.Namespace) -> int:
     single = len(bags) == 1
     usual = _USUAL_OUTPUT / (short_name(bags[0]) if single else 'bags')
     output = choose_folder(args.output, usual, force=args.force)
-    folders = [output] if single else [output / name for name in _names(bags)]
+    folders = [output] if single else [output / name for name in bag_names(bags)]
     results = run_with_progress(
         'analyzing',
         partial(_analyze, _settings(args, len(bags))),
@@ -135,19 +133,20 @@ def _settings(args: argparse.Namespace, count: int) -> AnalysisSettings:
         contacts=args.contacts,
         program=args.program,
         program_start=args.program_start,
-        thresholds=_thresholds(args),
+        thresholds=given_thresholds(args),
         rows=args.rows,
         tables=args.tables,
         report=count < _MANY if args.report is None else args.report,
     )
 
 
-def _thresholds(args: argparse.Namespace) -> tuple[Threshold, ...]:
+def given_thresholds(args: argparse.Namespace) -> tuple[Threshold, ...]:
+    """Return the thresholds of the arguments; none if they are to be listed."""
     listing = args.threshold == ['list']
     return () if listing else tuple(parse_threshold(text) for text in args.threshold)
 
 
-def _names(bags: Sequence[Path]) -> list[str]:
+def bag_names(bags: Sequence[Path]) -> list[str]:
     """Return a unique name for each bag."""
     names: list[str] = []
     for bag in bags:
@@ -221,40 +220,6 @@ def _write_summary(path: Path, rows: Sequence[dict[str, Any]]) -> None:
         writer = csv.DictWriter(file, list(SUMMARY), lineterminator='\n')
         writer.writeheader()
         writer.writerows(json_ready(row) for row in rows)
-
-
-def are_bags(words: list[str]) -> bool:
-    """Return whether the first word is a recording or a folder, which a robot cannot be."""
-    return Path(words[0]).is_dir() or is_bag(Path(words[0]))
-
-
-def compare_bags(words: list[str], args: argparse.Namespace) -> int:
-    """Compare two recordings; return 1 if a threshold is violated.
-
-    Raises:
-        ConfigurationError: The number of recordings is not two.
-    """
-    if len(words) != 2:
-        raise ConfigurationError(
-            f'{len(words)} recordings', 'cannot be compared', 'give two: BAG_A BAG_B'
-        )
-    bags = [Path(word) for word in words]
-    names = _names(bags)
-    usual = COMPARISON / f'{names[0]}_{names[1]}'
-    output = choose_folder(args.output, usual, force=args.force)
-    pair = compare_recordings(
-        bags, names, recording_choice(args), frame=args.frame, method=args.align
-    )
-    figures, joints = pair.comparison.figures, pair.tree.joint_names
-    if args.threshold == ['list']:
-        print_figures(figures, joints)
-        return 0
-    verdicts = check_thresholds(_thresholds(args), figures, joints)
-    with atomic_folder(output) as work:
-        report = pair.write(work)
-    print_report(report, output)
-    print_thresholds(verdicts)
-    return 0 if all(verdict.holds for verdict in verdicts) else EXIT_THRESHOLD
 
 
 COMMANDS = {

@@ -229,7 +229,7 @@ PART: Options = {
         'parameters.yaml of command identify, which replaces inertia, friction and armature of '
         'the description (default: that of the recorded controller, if any)',
     ),
-    '--driver_profile FILE': option(
+    '--driver-profile FILE': option(
         '',
         'driver profile to convert recorded numbers with (currents, percent, signs, names): a '
         'YAML file, or the name of a shipped profile (default: SI units at the joints)',

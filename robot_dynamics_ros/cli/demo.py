@@ -29,7 +29,7 @@ from robot_dynamics_ros.cli.arguments import (
     option,
     refuse_given,
 )
-from robot_dynamics_ros.cli.design import excitation_trajectory, write_excitation
+from robot_dynamics_ros.cli.excite import excitation_trajectory, write_excitation
 from robot_dynamics_ros.cli.new_robot import planned_arm, shipped_parameters, show_arm
 from robot_dynamics_ros.cli.processes import (
     SHOWN,

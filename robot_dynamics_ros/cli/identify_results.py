@@ -135,12 +135,12 @@ LOAD: Options = {
         type=Path,
         nargs='+',
     ),
-    '--given_gains': option(
+    '--given-gains': option(
         False, 'with --payload: use the drive gains of the profile without scaling'
     ),
     '--gains UNLOADED LOADED': option(
         Path,
-        'estimate the drive gains of --driver_profile from two runs, and write the profile',
+        'estimate the drive gains of --driver-profile from two runs, and write the profile',
     ),
     '--load KG': option(float, 'with --gains: mass of the load, kg'),
 }
@@ -228,7 +228,7 @@ def _payload_text(load: LoadEstimate) -> str:
 def _gains(args: argparse.Namespace, learn: Learn) -> tuple[str, list[str]]:
     if args.load is None or not args.load > 0.0 or not args.driver_profile:
         raise ConfigurationError(
-            '--gains', 'lacks --load or --driver_profile', 'give the mass in kg, and the profile'
+            '--gains', 'lacks --load or --driver-profile', 'give the mass in kg, and the profile'
         )
     identified, (source, *_), _ = learn([args.gains[0]])
     loaded = replace(source, path=str(args.gains[1])).read()[0]

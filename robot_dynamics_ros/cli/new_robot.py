@@ -243,7 +243,7 @@ following the stages in docs/commissioning.md.
     ros2 launch robot_dynamics_ros hardware.launch.py description:={parameters} \
 driver_profile:={driver} stage:=monitor emulator:=true
     python -m robot_dynamics_ros commission {urdf} \
---driver_profile {driver}{gravity}
+--driver-profile {driver}{gravity}
 """
 
 

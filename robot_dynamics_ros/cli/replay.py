@@ -9,38 +9,30 @@ from __future__ import annotations
 
 import argparse
 import math
-from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from robot_dynamics_ros import yaml_reader as read
 from robot_dynamics_ros.cli.arguments import (
     PART,
-    RECORDING,
     Command,
     option,
     output,
-    recording_choice,
     set_values,
 )
 from robot_dynamics_ros.cli.tables import print_report, print_table, wide_console
-from robot_dynamics_ros.contact.calibration import CalibrationSamples, calibrate
+from robot_dynamics_ros.contact.calibration import CalibrationSamples
 from robot_dynamics_ros.contact.detector import KINDS, ContactThresholds
-from robot_dynamics_ros.control.drivers.profile import load_driver_profile
 from robot_dynamics_ros.control.laws.registry import known_laws
 from robot_dynamics_ros.control.setup import PARAMETERS
 from robot_dynamics_ros.dynamics import FORMULATIONS
-from robot_dynamics_ros.errors import ConfigurationError, RecordingError
+from robot_dynamics_ros.errors import RecordingError
 from robot_dynamics_ros.estimation.accumulate import RmsPeak
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.parameters import help_text, require_known, require_used
 from robot_dynamics_ros.recordings.bag.files import short_name
-from robot_dynamics_ros.recordings.bag_jobs import find_bags
-from robot_dynamics_ros.recordings.metrics.effort import ContactStream
-from robot_dynamics_ros.recordings.outliers import without_outliers
 from robot_dynamics_ros.recordings.output_folder import (
     atomic_folder,
     choose_folder,
@@ -48,13 +40,6 @@ from robot_dynamics_ros.recordings.output_folder import (
     write_csv,
     write_json,
 )
-from robot_dynamics_ros.recordings.plausibility import (
-    MissingError,
-    StillError,
-    check_recording,
-)
-from robot_dynamics_ros.recordings.reading import RobotChoice
-from robot_dynamics_ros.recordings.recording import Recording, current_unit
 from robot_dynamics_ros.recordings.replay import ReplayResult, replay
 from robot_dynamics_ros.recordings.replay_source import REFERENCES, ReplaySource
 from robot_dynamics_ros.recordings.report.runs import replay_report
@@ -185,71 +170,6 @@ def _document(
     }
 
 
-def _delay(profile: str) -> float:
-    """Return the delay of a driver profile, s; 0 without one."""
-    return load_driver_profile(profile).delay_s if profile else 0.0
-
-
-def run_calibration(args: argparse.Namespace) -> int:
-    """Calibrate the thresholds, write and print them; return 0."""
-    bags, choice = find_bags(args.bags), recording_choice(args)
-    if unit := current_unit(choice.driver_profile):
-        raise ConfigurationError(
-            f'driver profile {choice.driver_profile!r}',
-            f'gives no torque_constant: efforts are in {unit}',
-            'add it (identify with a known load finds it)',
-        )
-    tree, measured, rate = _survey(bags[0], choice)
-    bandwidth = np.full(tree.n, args.bandwidth or min(_MOST, _BY_RATE * rate))
-    coarse = ContactThresholds.coarse(tree).coefficients
-    delay = _delay(choice.driver_profile) if args.delay is None else args.delay
-    start = ContactThresholds(coarse, bandwidth, delay)
-    samples = CalibrationSamples()
-    stream = ContactStream(tree, start, measured=measured)
-    for run in _runs(bags, choice, tree):
-        for _, step, _ in stream.take(run):
-            if step > 0.0:
-                samples.take(step, stream.detector)
-            elif step == 0.0:
-                samples.begin_segment()
-    result = calibrate(samples, bandwidth, args.alarms_per_hour, delay)
-    minutes = len(samples.bands) / rate / 60.0
-    remarks = {
-        'robot': tree.name,
-        'effort': 'measured' if measured else 'commanded',
-        'minutes': round(minutes, 3),
-        'alarms_per_hour': args.alarms_per_hour,
-        'factor': round(result.factor, 3),
-    }
-    args.output.parent.mkdir(parents=True, exist_ok=True)
-    result.thresholds.write(args.output, tree.joint_names, remarks)
-    _print(tree, result.thresholds, samples, remarks)
-    print(f'written: {args.output}')
-    return 0
-
-
-def _survey(bag: Path, choice: RobotChoice) -> tuple[Robot, bool, float]:
-    """Return the robot, whether its efforts were measured, and the state rate, Hz."""
-    with choice.read(bag) as reader:
-        tree = choice.load(reader)
-        run, _ = without_outliers(choice.run(reader, tree).of_joints(tree.joint_names))
-    if len(run.time) < 2:
-        raise RecordingError(f'bag {bag}', 'has fewer than two states', 'record for longer')
-    with suppress(StillError, MissingError):
-        check_recording(run, tree, measured=run.has_measured)
-    return tree, run.has_measured, 1.0 / float(np.median(np.diff(run.time)))
-
-
-def _runs(bags: list[Path], choice: RobotChoice, tree: Robot) -> Iterator[Recording]:
-    """Yield the recordings in bags without outliers."""
-    for bag in bags:
-        with choice.read(bag) as reader:
-            run, outliers = without_outliers(choice.run(reader, tree).of_joints(tree.joint_names))
-        if problem := outliers.problem():
-            raise RecordingError(f'bag {str(bag)!r}', 'has unusable states', problem)
-        yield run
-
-
 def _print(
     tree: Robot,
     thresholds: ContactThresholds,
@@ -309,27 +229,5 @@ COMMANDS = {
             **output(_USUAL_OUTPUT),
         },
         lambda: help_text(PARAMETERS),
-    ),
-    'calibrate': Command(
-        run_calibration,
-        {
-            'bags BAG': option(Path, 'recordings without contact', nargs='+'),
-            '--output': option(Path, 'thresholds file to write', required=True),
-            '--alarms-per-hour': option(
-                20.0, 'accepted false alarms per hour of the whole robot', check=read.positive
-            ),
-            '--bandwidth': option(
-                0.0,
-                'bandwidth of the observer, 1/s (default: 0.2 times the state rate, at most 200)',
-                check=read.not_negative,
-            ),
-            '--delay': option(
-                float,
-                'time from a state until its effort acts, s (default: that of the driver profile, '
-                '0 without one)',
-                check=read.not_negative,
-            ),
-            **RECORDING,
-        },
     ),
 }

@@ -89,7 +89,7 @@ def check_recording(recording: Recording, tree: Robot, *, measured: bool) -> Non
             raise RecordingError(
                 'the efforts of the recording',
                 f'are {np.median(slopes):.2g} times what the weight of the arm requires',
-                'are these amperes or percent (give the drive gains with --driver_profile), or is '
+                'are these amperes or percent (give the drive gains with --driver-profile), or is '
                 'it another robot?',
             )
 
@@ -165,7 +165,7 @@ def limit_findings(tree: Robot, q: Array, accepted: float = 0.0) -> Iterator[Fin
             f'it is read at {x.min():.4g} to {x.max():.4g} {unit}, its limits are '
             f'{tree.position_lower[i]:.4g} to {tree.position_upper[i]:.4g}: {cause}',
             'correct position_unit, sign, position_zero or driver_name in the driver profile '
-            '(--driver_profile)',
+            '(--driver-profile)',
         )
 
 
@@ -183,7 +183,7 @@ def velocity_findings(tree: Robot, time: Array, q: Array, v: Array) -> Iterator[
         alike = [correlation(v[:, i], rate[:, j]) for j in range(tree.n)]
         other, size = int(np.argmax(np.abs(alike))), float(rate[:, i] @ rate[:, i])
         factor = float(v[:, i] @ rate[:, i]) / max(size, np.finfo(float).tiny)
-        remedy = 'correct it in the driver profile (--driver_profile)'
+        remedy = 'correct it in the driver profile (--driver-profile)'
         if abs(alike[other]) > _ALIKE and abs(alike[i]) < _OWN * abs(alike[other]):
             problem = f'are those of {tree.joint_names[other]}'
             remedy = f'are joints in another order? {remedy}'
@@ -206,7 +206,7 @@ def _check_speed(v: Array, tree: Robot) -> None:
             f'joint {tree.joint_names[i]!r}',
             f'moves at {fast[i]:.4g}, its limit is {limit[i]:.4g}',
             f'are these {_UNITS[bool(tree.joint_is_prismatic[i])][1]} per second? declare it with '
-            '--driver_profile',
+            '--driver-profile',
         )
 
 
@@ -282,13 +282,13 @@ def _check_load(q: Array, effort: Array, tree: Robot) -> list[float]:
             _refuse(
                 name,
                 f'carries a weight that the efforts of {tree.joint_names[other]} hold up',
-                'are efforts in another order? name the joints with --driver_profile',
+                'are efforts in another order? name the joints with --driver-profile',
             )
         if heavy and alike[i] < -_ALIKE:
             _refuse(
                 name,
                 'has efforts that pull its weight down',
-                'is their sign inverted, or gravity (--gravity)? see --driver_profile',
+                'is their sign inverted, or gravity (--gravity)? see --driver-profile',
             )
         centred = weight[:, i] - weight[:, i].mean()
         if alike[i] > _UNLIKE:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A recorded run as arrays by joint name, and its conversion to the names and units of a model.
 
-Implements the options ``--recorded-joints`` and ``--driver_profile`` of all commands that read
+Implements the options ``--recorded-joints`` and ``--driver-profile`` of all commands that read
 bags.
 """
 
@@ -194,7 +194,7 @@ def recorded_names(profile: str, joints: Sequence[str]) -> tuple[str, ...]:
     if profile and joints:
         raise ConfigurationError(
             '--recorded-joints',
-            'conflicts with --driver_profile, which names them',
+            'conflicts with --driver-profile, which names them',
             'give one of them',
         )
     if profile:

@@ -71,7 +71,7 @@ _COMMANDS = (
     'identify FILE --validate FILE --output out',
     'excite FILE --duration 2 --harmonics 3 --output out',
     'design_gains FILE --program scara_circle --poles -4 -5',
-    'commission FILE --profile template',
+    'commission FILE --driver-profile template',
     'control --robot scara --params FILE -p law:=pd_gravity --namespace a',
     'send --params FILE -p kind:=circle',
 )
@@ -214,7 +214,7 @@ KINDS = {
         lambda: _of_config('drivers/*.yaml'),
         _read_profile,
         'profile.yaml',
-        'commission scara --driver_profile FILE --bag BAG',
+        'commission scara --driver-profile FILE --bag BAG',
     ),
     'parameters': InputKind(
         lambda: _of_config('[fps]*[fmra].yaml'),

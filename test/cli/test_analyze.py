@@ -383,7 +383,7 @@ def driver_bag(folder: Path) -> tuple[Path, Path]:
 
 def test_a_driver_profile_says_what_the_numbers_of_a_bag_mean(tmp_path):
     bag, profile = driver_bag(tmp_path)
-    words = ('--output', tmp_path / 'out', '--no-report', '--driver_profile', profile)
+    words = ('--output', tmp_path / 'out', '--no-report', '--driver-profile', profile)
     assert analyze(bag, *words, '--from', 0.05, '--to', 0.25) == 0
     figures = json.loads((tmp_path / 'out' / 'metrics.json').read_text())
     assert figures['rates']['duration_s'] == pytest.approx(0.2, abs=2e-3)
@@ -394,7 +394,7 @@ def test_a_driver_profile_says_what_the_numbers_of_a_bag_mean(tmp_path):
 @pytest.mark.slow
 def test_two_runs_are_compared_in_the_units_of_the_model(bag, tmp_path):
     counted, profile = driver_bag(tmp_path)
-    words = ['compare', counted, counted, '--driver_profile', profile, '--to', 0.2]
+    words = ['compare', counted, counted, '--driver-profile', profile, '--to', 0.2]
     assert main([*map(str, words), '--output', str(tmp_path / 'out')]) == 0
     figures = json.loads((tmp_path / 'out' / 'comparison.json').read_text())
     assert figures['overlap_s'] == pytest.approx(0.2, abs=2e-3)
@@ -405,7 +405,7 @@ def test_two_runs_are_compared_in_the_units_of_the_model(bag, tmp_path):
 def test_names_by_joints_and_by_a_profile_are_one_too_many(tmp_path, capsys):
     bag, profile = driver_bag(tmp_path)
     words = (
-        '--driver_profile',
+        '--driver-profile',
         profile,
         '--recorded-joints',
         'a,b,c',
@@ -420,14 +420,14 @@ def test_names_by_joints_and_by_a_profile_are_one_too_many(tmp_path, capsys):
 def test_currents_without_constants_refuse_only_what_needs_torques(tmp_path, capsys):
     bag, profile = driver_bag(tmp_path)
     profile.write_text(re.sub(r', torque_constant: [0-9.]+', '', profile.read_text()))
-    assert analyze(bag, '--output', tmp_path / 'out', '--driver_profile', profile) == 0
+    assert analyze(bag, '--output', tmp_path / 'out', '--driver-profile', profile) == 0
     figures = json.loads((tmp_path / 'out' / 'metrics.json').read_text())
     assert any('efforts are in A' in note for note in figures['notes'])
     assert 'residual_rms' not in figures['effort']
     assert figures['rates']['states'] == 300
     capsys.readouterr()
     for command in (['identify', bag], ['calibrate', bag]):
-        words = [*command, '--driver_profile', profile, '--output', tmp_path / command[0]]
+        words = [*command, '--driver-profile', profile, '--output', tmp_path / command[0]]
         assert main([*map(str, words)]) == 2
         said = capsys.readouterr().err
         assert said.count('\n') == 1

@@ -55,7 +55,9 @@ def commission(bag, tmp_path, *words, robot='four_dof', **keys) -> int:
     profile = {'name': 'believed', 'state': {'effort': 'total'}, **keys}
     file = tmp_path / 'believed.yaml'
     file.write_text(yaml.safe_dump(profile), encoding='utf-8')
-    return main(['commission', str(robot), '--profile', str(file), '--bag', str(bag), *words])
+    return main(
+        ['commission', str(robot), '--driver-profile', str(file), '--bag', str(bag), *words]
+    )
 
 
 def joints(**changes):

@@ -112,7 +112,7 @@ def test_a_bag_of_motors_that_move_joints_together_needs_no_conversion_by_hand(t
     profile = {'name': 'belt', 'joints': rows, 'transmissions': [belt]}
     (tmp_path / 'driver.yaml').write_text(yaml.safe_dump(profile))
     out = tmp_path / 'out'
-    words = ('--driver_profile', tmp_path / 'driver.yaml', '--output', out)
+    words = ('--driver-profile', tmp_path / 'driver.yaml', '--output', out)
     assert identify(tmp_path / 'bag', *words) == 0
     robot = load_robot(out / 'corrected.urdf', effort_limit=1000.0)
     # Exact data: the nominal model biases by a millionth.

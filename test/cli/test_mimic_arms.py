@@ -241,7 +241,7 @@ def test_commands_without_a_recording_accept_the_arm(tmp_path, capsys):
     file.write_text(SAMPLE.xml)
     said = told(capsys, 'check_model', file)
     assert 'loads with 4 joints: turn, elbow, lift, roll' in said
-    assert 'pinocchio' in told(capsys, 'compare', file, '--samples', 2)
+    assert 'pinocchio' in told(capsys, 'compare_formulations', file, '--samples', 2)
     said = told(capsys, 'excite', file, '--output', tmp_path / 'excited')
     assert 'condition of the base regressor' in said
     told(capsys, 'derive', file, '--format', 'c', '--output', tmp_path / 'c')

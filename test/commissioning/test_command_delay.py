@@ -91,7 +91,15 @@ def test_commission_prints_it_and_warns_of_another_one_in_the_profile(tmp_path, 
         messages.append(state(stamp, tree.joint_names, *row))
         messages.append(command(stamp + 100_000, commands[k]))
     bag, profile = write(tmp_path / 'steps', messages), tmp_path / 'profile.yaml'
-    words = ['commission', 'four_dof', '--profile', str(profile), '--bag', str(bag), '--commands']
+    words = [
+        'commission',
+        'four_dof',
+        '--driver-profile',
+        str(profile),
+        '--bag',
+        str(bag),
+        '--commands',
+    ]
     for declared, warned in ((2.0, False), (1.0, True)):
         profile.write_text(f'name: believed\ndelay: {declared}\n', encoding='utf-8')
         main(words)

@@ -76,7 +76,7 @@ class PushTrial:
         names = tuple(row.joint for row in rows)
         self._gain = np.array([row.torque_constant for row in rows])
         self._run, self._folder = read_recording(bag).of_joints(names), folder
-        self._words = ['--driver_profile', str(profile)]
+        self._words = ['--driver-profile', str(profile)]
         self._time = self._run.time - self._run.time[0]
         self._cuts = np.linspace(0.0, self._time[-1] + 1.0, _THIRDS + 1)
         place = np.digitize(self._time, self._cuts) - 1

@@ -11,7 +11,7 @@ from oracles import PinocchioOracle
 from samples import sample
 from synthetic_runs import pinocchio_regressor
 
-from robot_dynamics_ros.cli.design import excitation_trajectory
+from robot_dynamics_ros.cli.excite import excitation_trajectory
 from robot_dynamics_ros.control.trajectories.trajectory import check_limits
 from robot_dynamics_ros.errors import ParameterError, UnknownNameError, UnreachableError
 from robot_dynamics_ros.identification.excitation import Bounds, design_excitation

@@ -48,7 +48,7 @@ def learned(request, tmp_path_factory):
     profile = profile_of(gains, folder)
     code = main(
         ['identify', str(DATA / 'bag'), '--to', '20', '--validate', f'{DATA / "bag"}@20:31',
-         '--driver_profile', str(profile), '--output', str(folder / 'out'), '--jobs', '1']
+         '--driver-profile', str(profile), '--output', str(folder / 'out'), '--jobs', '1']
     )  # fmt: skip
     assert code == 0
     return folder / 'out', np.array(gains)
@@ -226,7 +226,7 @@ def test_nonsense_is_one_sentence_and_no_result(tmp_path, capsys, change, gains,
     words = ['identify', str(with_run(tmp_path, change)), '--output', str(tmp_path / 'out'),
              '--robot', str(DATA / 'ur10e.urdf'), '--jobs', '1']  # fmt: skip
     if gains:
-        words += ['--driver_profile', str(profile_of(GAINS[gains], tmp_path))]
+        words += ['--driver-profile', str(profile_of(GAINS[gains], tmp_path))]
     assert main(words) != 0
     said = capsys.readouterr()
     assert message in said.out + said.err
@@ -253,7 +253,7 @@ def test_a_robot_of_another_geometry_is_refused_in_one_sentence(tmp_path, capsys
     """The masses are those of the arm; only the effort, or an absurd result, reveals it."""
     (tmp_path / 'other.urdf').write_text(geometry((DATA / 'ur10e.urdf').read_text(), change))
     words = ['identify', str(DATA / 'bag'), '--robot', str(tmp_path / 'other.urdf'), '--jobs', '1',
-             '--driver_profile', str(profile_of(GAINS['study'], tmp_path)),
+             '--driver-profile', str(profile_of(GAINS['study'], tmp_path)),
              '--output', str(tmp_path / 'out')]  # fmt: skip
     assert main(words) != 0
     (sentence, _) = capsys.readouterr().err.strip().splitlines()
@@ -268,7 +268,7 @@ def test_the_bag_of_another_robot_is_refused_without_a_result(tmp_path, capsys):
     small = re.sub(r'mass value="([^"]+)"', lambda m: f'mass value="{0.3 * float(m[1])}"', small)
     (tmp_path / 'small.urdf').write_text(small)
     words = ['identify', str(DATA / 'bag'), '--robot', str(tmp_path / 'small.urdf'), '--jobs', '1',
-             '--driver_profile', str(profile_of(GAINS['study'], tmp_path)),
+             '--driver-profile', str(profile_of(GAINS['study'], tmp_path)),
              '--output', str(tmp_path / 'out')]  # fmt: skip
     begin = time.process_time()
     assert main(words) != 0
@@ -293,7 +293,7 @@ def test_jitter_losses_and_glitches_hardly_change_the_result(learned, tmp_path, 
     out, gains = learned
     words = ['identify', str(with_run(tmp_path, spoiled)), '--to', '20',
              '--validate', f'{DATA / "bag"}@20:31', '--robot', str(DATA / 'ur10e.urdf'),
-             '--driver_profile', str(profile_of(gains, tmp_path)),
+             '--driver-profile', str(profile_of(gains, tmp_path)),
              '--output', str(tmp_path / 'out'), '--jobs', '1']  # fmt: skip
     assert main(words) == 0
     said = ' '.join(capsys.readouterr().out.split())
@@ -321,7 +321,7 @@ def test_a_base_turned_by_45_degrees_is_named_with_its_angle(tmp_path, capsys, g
         turned.replace(old, f'<origin rpy="{angle[axis]}" xyz="0.0 0.0 0.181"/>')
     )
     words = ['identify', str(DATA / 'bag'), '--robot', str(tmp_path / 'turned.urdf'),
-             '--driver_profile', str(profile_of(gains, tmp_path)),
+             '--driver-profile', str(profile_of(gains, tmp_path)),
              '--output', str(tmp_path / 'out'), '--jobs', '1']  # fmt: skip
     assert main(words) == 0
     assert 'the base was tilted: gravity points' in capsys.readouterr().out
@@ -370,7 +370,7 @@ def test_a_load_is_weighed_with_the_gains_that_the_arms_weight_asks_for(
 ):
     words = ['identify', str(loaded), '--payload', 'wrist_3_link', '--unloaded',
              str(DATA / 'bag'), '--robot', str(DATA / 'ur10e.urdf'), '--jobs', '1',
-             '--driver_profile', str(profile_of(gains, tmp_path)),
+             '--driver-profile', str(profile_of(gains, tmp_path)),
              '--output', str(tmp_path / 'out')]  # fmt: skip
     assert main(words) == 0
     assert "gains scaled by the arm's own weight" in capsys.readouterr().out
@@ -385,7 +385,7 @@ def test_a_load_is_weighed_with_the_gains_that_the_arms_weight_asks_for(
 def test_a_known_load_tells_the_drive_gains(loaded, tmp_path):
     words = ['identify', '--gains', str(DATA / 'bag'), str(loaded), '--load', str(LOAD),
              '--payload', 'wrist_3_link', '--robot', str(DATA / 'ur10e.urdf'), '--jobs', '1',
-             '--driver_profile', str(profile_of(GAINS['study'], tmp_path)),
+             '--driver-profile', str(profile_of(GAINS['study'], tmp_path)),
              '--output', str(tmp_path / 'out')]  # fmt: skip
     assert main(words) == 0
     rows = yaml.safe_load((tmp_path / 'out' / 'driver_profile.yaml').read_text())['joints']

@@ -13,7 +13,7 @@ import solids
 from samples import SAMPLES, sample, world_files
 from urdf_text import joint, link, robot
 
-from robot_dynamics_ros.cli.checks import COMMANDS
+from robot_dynamics_ros.cli.check_model import COMMANDS
 from robot_dynamics_ros.description.shipped import (
     MECHANISMS,
     ROBOTS,

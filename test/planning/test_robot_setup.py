@@ -12,7 +12,7 @@ from samples import random_tree, sample, serial_arms, world_files
 
 from robot_dynamics_ros.cli import new_robot
 from robot_dynamics_ros.cli.arguments import robot_of
-from robot_dynamics_ros.cli.checks import COMMANDS
+from robot_dynamics_ros.cli.check_model import COMMANDS
 from robot_dynamics_ros.control.trajectories.trajectory import Reference
 from robot_dynamics_ros.description.shipped import PACKAGE, robot_file, share_directory
 from robot_dynamics_ros.errors import (

@@ -285,7 +285,7 @@ def test_efforts_in_amperes_are_named_currents(tmp_path, capsys):
         for k in range(400):
             messages.append(state(k * MS, NAMES, q[k], v[k], np.full(3, size)))
         bags.append(write(tmp_path / name, messages))
-    code, found = compared(tmp_path / 'out', *bags, '--driver_profile', str(profile))
+    code, found = compared(tmp_path / 'out', *bags, '--driver-profile', str(profile))
     assert code == 0
     assert found['first']['rms_effort'] == pytest.approx([1.0] * 3)
     assert found['difference']['rms_effort'] == pytest.approx([2.0] * 3)

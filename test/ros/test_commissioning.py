@@ -41,7 +41,7 @@ def written(tmp_path, profile) -> str:
 def listening(processes, tmp_path, believed, seconds='600'):
     """Start the command with a profile, and return it and the file of its findings."""
     found = tmp_path / f'{believed["name"]}.json'
-    words = ['commission', 'four_dof', 'limits_profile:=wide', '--profile',
+    words = ['commission', 'four_dof', 'limits_profile:=wide', '--driver-profile',
              written(tmp_path, believed), '--seconds', seconds, '--json', str(found)]  # fmt: skip
     code = f'from robot_dynamics_ros.__main__ import main; raise SystemExit(main({words!r}))'
     return processes.start('commission', code=code), found

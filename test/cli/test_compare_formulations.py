@@ -10,7 +10,7 @@ import pytest
 from samples import sample
 
 from robot_dynamics_ros.__main__ import main
-from robot_dynamics_ros.cli import equations
+from robot_dynamics_ros.cli import compare_formulations
 from robot_dynamics_ros.dynamics import registry
 from robot_dynamics_ros.dynamics.newton_euler import NewtonEuler
 from robot_dynamics_ros.dynamics.registry import FORMULATIONS, QUANTITIES, agreement
@@ -21,14 +21,14 @@ TRACED = [name for name, kind in FORMULATIONS.items() if not kind.numbers_only]
 @pytest.fixture
 def fast(monkeypatch):
     """Measure times roughly but quickly: their values are not under test."""
-    monkeypatch.setattr(equations, '_BLOCK', 0.0)
-    monkeypatch.setattr(equations, '_BLOCKS', 1)
-    monkeypatch.setattr(equations, '_BATCH', 16)
+    monkeypatch.setattr(compare_formulations, '_BLOCK', 0.0)
+    monkeypatch.setattr(compare_formulations, '_BLOCKS', 1)
+    monkeypatch.setattr(compare_formulations, '_BATCH', 16)
 
 
 def test_the_command_prints_tables_and_writes_the_numbers(fast, tmp_path, capsys):
     file = tmp_path / 'scara.json'
-    assert main(['compare', 'scara', '--samples', '3', '--json', str(file)]) == 0
+    assert main(['compare_formulations', 'scara', '--samples', '3', '--json', str(file)]) == 0
     printed = capsys.readouterr().out
     for name in TRACED:
         stated = FORMULATIONS[name].multiplications
@@ -48,23 +48,23 @@ def test_the_command_prints_tables_and_writes_the_numbers(fast, tmp_path, capsys
 
 
 def test_nothing_compared_is_refused_instead_of_praised(fast, capsys):
-    assert main(['compare', 'scara', '--samples', '0']) == 2
+    assert main(['compare_formulations', 'scara', '--samples', '0']) == 2
     assert 'parameter states = 0 refused: compare at least one' in capsys.readouterr().err
 
 
 def test_a_negative_seed_is_refused(fast, capsys):
-    assert main(['compare', 'scara', '--samples', '1', '--seed', '-1']) == 2
+    assert main(['compare_formulations', 'scara', '--samples', '1', '--seed', '-1']) == 2
     assert 'parameter seed = -1 refused: must not be negative' in capsys.readouterr().err
 
 
 def test_a_robot_that_is_no_file_and_does_not_ship_is_refused_with_those_that_do(capsys):
-    assert main(['compare', 'skara']) == 2
+    assert main(['compare_formulations', 'skara']) == 2
     assert "unknown robot 'skara'; known: four_bar, four_dof, para" in capsys.readouterr().err
 
 
 def test_a_result_that_cannot_be_written_is_told_without_a_traceback(fast, tmp_path, capsys):
     nowhere = tmp_path / 'none' / 'scara.json'
-    assert main(['compare', 'scara', '--samples', '1', '--json', str(nowhere)]) == 2
+    assert main(['compare_formulations', 'scara', '--samples', '1', '--json', str(nowhere)]) == 2
     assert capsys.readouterr().err.endswith(f'error: {nowhere}: No such file or directory\n')
 
 
@@ -72,7 +72,7 @@ def test_a_missing_library_is_left_out_and_named(fast, monkeypatch, capsys):
     import sys
 
     monkeypatch.setitem(sys.modules, 'pinocchio', None)
-    assert main(['compare', 'scara', '--samples', '1']) == 0
+    assert main(['compare_formulations', 'scara', '--samples', '1']) == 0
     out, err = capsys.readouterr()
     assert 'left out' in err
     assert 'pinocchio' in err

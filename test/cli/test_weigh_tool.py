@@ -57,7 +57,7 @@ def identify(*words):
 @pytest.mark.slow
 def test_a_tilted_base_is_said_where_loads_are_weighed(bags, tmp_path, capsys):
     driver = profile(tmp_path, GAINS)
-    given = ('--driver_profile', driver)
+    given = ('--driver-profile', driver)
     free, loaded = bags['free, tilted'], bags['loaded, tilted']
     payload = (loaded, '--payload', 'tool', '--unloaded', free, *given, '--output', tmp_path / 'p')
     assert identify(*payload) == 0
@@ -69,7 +69,7 @@ def test_a_tilted_base_is_said_where_loads_are_weighed(bags, tmp_path, capsys):
 
 @pytest.mark.slow
 def test_a_gravity_that_the_efforts_contradict_is_the_first_reason(bags, tmp_path, capsys):
-    given = ('--driver_profile', profile(tmp_path, GAINS), '--gravity', *DOWN_Z)
+    given = ('--driver-profile', profile(tmp_path, GAINS), '--gravity', *DOWN_Z)
     code = identify(bags['free, tilted'], *given, '--output', tmp_path / 'out')
     printed = capsys.readouterr()
     lines = (printed.err or printed.out).splitlines()
@@ -80,7 +80,7 @@ def test_a_gravity_that_the_efforts_contradict_is_the_first_reason(bags, tmp_pat
 
 @pytest.mark.slow
 def test_a_load_or_an_order_that_the_arm_contradicts_is_refused(bags, tmp_path, capsys):
-    given = ('--driver_profile', profile(tmp_path, GAINS), '--output', tmp_path / 'out')
+    given = ('--driver-profile', profile(tmp_path, GAINS), '--output', tmp_path / 'out')
     runs = bags['free'], bags['loaded']
     assert identify('--gains', *runs[::-1], '--load', LOAD, *given) == 2
     assert 'give the run without the load first' in capsys.readouterr().err
@@ -99,7 +99,7 @@ def test_the_stated_deviation_of_a_load_covers_gains_and_arm(words, tmp_path, ca
     free = current_bag(tmp_path / 'free', heavier=1.4, gains=GAINS)
     loaded = current_bag(tmp_path / 'loaded', LOAD, heavier=1.4, seed=2)
     if 'profile' in words:
-        given = ['--driver_profile', profile(tmp_path, GAINS * wrong)]
+        given = ['--driver-profile', profile(tmp_path, GAINS * wrong)]
     else:  # the driver multiplies by these gains itself
         free = current_bag(tmp_path / 'free_nm', heavier=1.4, gains=1.0 / wrong)
         loaded = current_bag(tmp_path / 'loaded_nm', LOAD, heavier=1.4, seed=2, gains=1.0 / wrong)

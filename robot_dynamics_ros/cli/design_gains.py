@@ -1,18 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Design an excitation trajectory (``excite``), or gains of a program (``design_gains``).
-
-``excite`` writes a motion for identification as files. ``design_gains`` prints the gains of a
-constraint program with poles and stability margins.
-"""
+"""Design the gains of a constraint program; print them with poles and stability margins."""
 
 from __future__ import annotations
 
 import argparse
-import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,33 +14,21 @@ from rich.console import Console
 
 from robot_dynamics_ros import yaml_reader as read
 from robot_dynamics_ros.cli.arguments import (
-    EFFORT_LIMIT,
     JSON,
-    OBSTACLES,
     ROBOT,
     Command,
     Options,
-    arm_of,
-    grouped,
     option,
-    output,
     robot_with_remarks,
 )
-from robot_dynamics_ros.cli.new_robot import obstacles_of
-from robot_dynamics_ros.cli.tables import print_table, wide_console
+from robot_dynamics_ros.cli.tables import print_table
 from robot_dynamics_ros.constraints.error_dynamics import gains_from_frequency, roots
 from robot_dynamics_ros.constraints.feasibility import FeasibilityCheck, check_feasibility
 from robot_dynamics_ros.constraints.program import Program
 from robot_dynamics_ros.constraints.program_file import load_program
 from robot_dynamics_ros.constraints.registry import require_stabilizing
-from robot_dynamics_ros.control.trajectories.points import trajectory_text
-from robot_dynamics_ros.control.trajectories.trajectory import check_limits
 from robot_dynamics_ros.dynamics.sampled_loop import DISCRETIZATIONS
 from robot_dynamics_ros.errors import ConfigurationError, ProgramError, RobotDynamicsError
-from robot_dynamics_ros.geometry.collisions import make_checker
-from robot_dynamics_ros.identification import Bounds, Excitation, design_excitation
-from robot_dynamics_ros.identification.unknowns import DEFAULT_TERMS, TERMS
-from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.planning.gain_design import (
     Gains,
     Margins,
@@ -56,16 +38,12 @@ from robot_dynamics_ros.planning.gain_design import (
     lqr_gains,
     program_margins,
 )
-from robot_dynamics_ros.planning.motions import Fourier
-from robot_dynamics_ros.recordings.output_folder import choose_folder, write_json
+from robot_dynamics_ros.recordings.output_folder import write_json
 from robot_dynamics_ros.recordings.report.toolkit import ReportTable
 from robot_dynamics_ros.spatial.scalar import Array
 
-#: Files written to the output folder.
-FILES = ('trajectory.yaml', 'excitation.json')
-
-_STEP = 0.02  # s between the trajectory points, which quintics interpolate
 _POINTS = 5  # times along the program at which margins are evaluated
+
 
 #: Methods, and the option that an error about unusable gains names.
 _METHODS = {
@@ -75,71 +53,6 @@ _METHODS = {
     'poles': '--poles',
     'lqr': '--error',
 }
-
-
-def excite(args: argparse.Namespace) -> int:
-    """Design, check and write the motion; return 0."""
-    console = wide_console()
-    choose_folder(args.output, args.output, force=args.force, files=FILES)
-    tree = arm_of(args)
-    checker, remarks = make_checker(tree, obstacles_of(args))
-    for remark in (*tree.remarks, *remarks):
-        console.print(f'remark: {remark}', style='yellow', markup=False)
-    excitation = design_excitation(
-        tree,
-        period=args.period,
-        harmonics=args.harmonics,
-        bounds=_bounds(args),
-        terms=args.terms,
-        seed=args.seed,
-        checker=checker,
-    )
-    write_excitation(args.output, tree, excitation, args.periods)
-    console.print(
-        f'condition of the base regressor: {excitation.condition:.3g} '
-        f'(random motions within the same limits: {excitation.random_condition:.3g})'
-    )
-    for name, share in excitation.used.items():
-        if name != 'workspace':
-            console.print(f'{name}: {100.0 * share:.0f} % of the allowed range')
-    console.print(f'written: {", ".join(str(args.output / name) for name in FILES)}')
-    return 0
-
-
-def _bounds(args: argparse.Namespace) -> Bounds:
-    lower = list(args.lower)
-    if args.above is not None:
-        lower[2] = float(np.maximum(lower[2], args.above))  # a NaN stays one, and is refused
-    return Bounds(
-        position=args.position,
-        velocity=args.velocity,
-        effort=args.effort,
-        frame=args.frame,
-        lower=tuple(lower),
-        upper=tuple(args.upper),
-    )
-
-
-def excitation_trajectory(excitation: Excitation, periods: int = 1) -> Fourier:
-    """Return the motion as a trajectory that a controller can follow."""
-    return Fourier(
-        excitation.centre, excitation.sine, excitation.cosine, excitation.period, periods
-    )
-
-
-def write_excitation(folder: Path, tree: Robot, excitation: Excitation, periods: int) -> None:
-    """Write the motion as a trajectory message and as Fourier coefficients.
-
-    Raises:
-        TrajectoryError: The motion exceeds the limits of the robot.
-    """
-    trajectory = excitation_trajectory(excitation, periods)
-    check_limits(trajectory, tree)
-    folder.mkdir(parents=True, exist_ok=True)
-    message, numbers = (folder / name for name in FILES)
-    message.write_text(trajectory_text(trajectory, tree.joint_names, _STEP), encoding='utf-8')
-    document = excitation.as_dict() | {'periods': periods}
-    write_json(numbers, document)
 
 
 def design_gains(args: argparse.Namespace) -> int:
@@ -297,38 +210,6 @@ def _document(
     }
 
 
-_EXCITATION: Options = {
-    '--period': option(10.0, 'period of the motion, s'),
-    '--periods': option(2, 'number of periods'),
-    '--harmonics': option(5, 'harmonics of the Fourier series'),
-    '--seed': option(0, 'random seed of the design'),
-    '--terms': option(
-        list(DEFAULT_TERMS),
-        f'drive parameters to identify (default: {" ".join(DEFAULT_TERMS)})',
-        nargs='*',
-        choices=tuple(TERMS),
-    ),
-}
-_SHARES = {
-    f'--{name} SHARE': option(share, f'share of the {name} limits that may be used')
-    for name, share in (('position', 0.9), ('velocity', 0.7), ('effort', 0.7))
-}
-_CORNERS = {
-    f'--{name} X Y Z': option(
-        (end, end, end),
-        f'{name} corner of the box, base frame, m; inf or -inf for no bound',
-        type=float,
-    )
-    for name, end in (('lower', -math.inf), ('upper', math.inf))
-}
-_BOX: Options = {
-    '--frame': option('tool', 'frame whose origin stays within the box'),
-    **_CORNERS,
-}
-_ABOVE: Options = {'--above Z': option(float, 'minimum height of the frame, base frame, m')}
-_BOUNDS = 'bounds of the motion'
-
-
 def _of_rows(text: str) -> dict[str, Any]:
     """Return the settings of an option with one number, or one per row of the program."""
     return option(float, text, nargs='+', check=read.positive)
@@ -366,18 +247,5 @@ _GAINS: Options = {
     ),
 }
 
-COMMANDS = {
-    'excite': Command(
-        excite,
-        {
-            **ROBOT,
-            **output(),
-            **EFFORT_LIMIT,
-            **_EXCITATION,
-            **grouped(_BOUNDS, _SHARES | _BOX),
-            **OBSTACLES,
-            **grouped(_BOUNDS, _ABOVE),
-        },
-    ),
-    'design_gains': Command(design_gains, ROBOT | _GAINS | JSON),
-}
+
+COMMANDS = {'design_gains': Command(design_gains, ROBOT | _GAINS | JSON)}

@@ -1,16 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Check a model (``check_model``), or a driver profile against an arm (``commission``).
-
-``check_model`` prints mass and inertia of every link and data of every joint, and reports errors.
-``commission`` checks a profile from a recording, or live while the arm holds poses. It sends no
-commands. Exit code 1 if an error is found.
-"""
+"""Check a driver profile against a held arm, without sending commands."""
 
 from __future__ import annotations
 
 import argparse
-import math
-from collections.abc import Iterable, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -20,12 +13,9 @@ from rich.markup import escape
 
 from robot_dynamics_ros import yaml_reader as read
 from robot_dynamics_ros.cli.arguments import (
-    EFFORT_LIMIT,
     JSON,
-    LOOPS,
     ROBOT,
     Command,
-    loops_of,
     option,
     robot_of,
     robot_source,
@@ -46,12 +36,11 @@ from robot_dynamics_ros.errors import (
     MissingDependencyError,
     ModelError,
     RecordingError,
-    RobotDynamicsError,
 )
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.build import EffortLimit
-from robot_dynamics_ros.model.findings import Finding, error, merged, warning
-from robot_dynamics_ros.model.inspection import ModelCheck, finding_as_dict
+from robot_dynamics_ros.model.findings import Finding, error, warning
+from robot_dynamics_ros.model.inspection import finding_as_dict
 from robot_dynamics_ros.model.load import check_model
 from robot_dynamics_ros.recordings.output_folder import write_json
 from robot_dynamics_ros.recordings.plausibility import limit_findings, velocity_findings
@@ -59,37 +48,10 @@ from robot_dynamics_ros.recordings.report.toolkit import ReportTable
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.kernel import compile_kernel
 
-ROUNDING = 1e-12  # smaller values are printed as 0
 _LEAST_STATES = 10  # whose velocities are checked
+
+
 _DELAY_TOLERANCE = 0.25  # periods by which a measured delay may differ from that of the profile
-
-
-def check(args: argparse.Namespace) -> int:
-    """Check and print the model; return 1 if it has errors."""
-    path, mappings = robot_source(args)
-    loops = loops_of(args)
-    checked = check_model(path, effort_limit=args.effort_limit, mappings=mappings, loops=loops)
-    needed: dict[str, float] = {}
-    findings = list(checked.findings)
-    verdict = ''
-    if not loops:
-        try:
-            tree = robot_of(args, args.effort_limit)
-        except RobotDynamicsError as error:
-            verdict = f'refused: {error}'
-            if not checked.errors:
-                findings.append(Finding('error', 'robot', str(error), 'correct it'))
-        else:
-            verdict = f'loads with {len(tree.joint_names)} joints: {", ".join(tree.joint_names)}'
-            forces = [float(force) for force in largest_gravity_forces(tree)]
-            needed = dict(zip(tree.joint_names, forces, strict=True))
-            findings += too_weak(tree, ' within its joint limits')
-    _print(checked, needed, findings, verdict if findings else '')
-    if args.json:
-        document = checked.as_dict() | {'largest_gravity_effort': needed}
-        document['findings'] = [finding_as_dict(finding) for finding in findings]
-        write_json(args.json, document)
-    return int(any(args.strict or finding.severity == 'error' for finding in findings))
 
 
 def too_weak(tree: Robot, remark: str) -> list[Finding]:
@@ -109,81 +71,6 @@ def too_weak(tree: Robot, remark: str) -> list[Finding]:
         for i, name in enumerate(tree.joint_names)
         if needed[i] > tree.effort_limit[i]
     ]
-
-
-def _print(
-    check: ModelCheck, needed: dict[str, float], findings: Sequence[Finding], verdict: str
-) -> None:
-    console = wide_console()
-    console.print(
-        f'[bold]{escape(check.robot) or "unreadable robot"}[/]: {len(check.joints)} moving joints,'
-        f' {check.moving_mass:.6g} kg in motion',
-        highlight=False,
-    )
-    if check.links:
-        print_table(_link_table(check))
-    if check.joints:
-        print_table(_joint_table(check, needed))
-    print_findings(merged(findings))
-    last = escape(verdict) if findings else '[green]no problems found[/]'
-    console.print(last, highlight=False)
-
-
-def _link_table(check: ModelCheck) -> ReportTable:
-    head = (
-        'link',
-        'moved by',
-        'mass',
-        'centre of mass',
-        'principal moments',
-        'triangle\nmargin',
-        'least eigenvalue\nof pseudo-inertia',
-        'equivalent box',
-        'density\nat least',
-    )
-    rows = [
-        (
-            link.name,
-            link.moved_by or '(base)',
-            _number(link.mass),
-            _numbers(link.com),
-            _numbers(link.principal_moments),
-            _number(link.triangle_margin, 3),
-            _number(float(link.pseudo_inertia_eigenvalues[0]), 3),
-            _numbers(link.equivalent_box, 3),
-            _number(link.least_density, 3),
-        )
-        for link in check.links
-    ]
-    return ReportTable(head, rows, 'Links: inertia about the centre of mass, SI units')
-
-
-def _joint_table(check: ModelCheck, needed: dict[str, float]) -> ReportTable:
-    drives = ('damping', 'friction', 'armature')
-    head = ('joint', 'type', 'limits', 'velocity', 'effort', 'to hold\nagainst gravity', *drives)
-    rows = [
-        (
-            joint.name,
-            joint.kind,
-            f'{_number(joint.lower)} … {_number(joint.upper)}',
-            _number(joint.velocity),
-            '-' if joint.effort is None else _number(joint.effort),
-            _number(needed[joint.name], 3) if joint.name in needed else '-',
-            *(_number(getattr(joint, name)) for name in drives),
-        )
-        for joint in check.joints
-    ]
-    return ReportTable(head, rows, 'Joints: rad or m, N m or N')
-
-
-def _number(value: float, digits: int = 4) -> str:
-    if math.isnan(value):
-        return '-'
-    return '0' if abs(value) < ROUNDING else f'{value:.{digits}g}'
-
-
-def _numbers(values: Iterable[float], digits: int = 4) -> str:
-    return ' '.join(_number(float(value), digits) for value in values)
 
 
 def commission(args: argparse.Namespace) -> int:
@@ -392,19 +279,11 @@ def _document(tree: Robot, held: Commissioning | None, findings: list[Finding]) 
 
 
 COMMANDS = {
-    'check_model': Command(
-        check,
-        ROBOT
-        | LOOPS
-        | EFFORT_LIMIT
-        | {'--strict': option(False, 'treat warnings as errors')}
-        | JSON,
-    ),
     'commission': Command(
         commission,
         ROBOT
         | {
-            '--driver_profile --profile': option(
+            '--driver-profile FILE': option(
                 None,
                 f'driver profile: a YAML file, or one of: {", ".join(shipped_profiles())}',
                 dest='profile',
@@ -422,5 +301,5 @@ COMMANDS = {
             '--namespace': option('', 'namespace of the driver'),
         }
         | JSON,
-    ),
+    )
 }

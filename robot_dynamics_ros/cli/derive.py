@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Derive equations of motion and print them as text, LaTeX or Python, or generate C functions."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from rich.console import Console
+
+from robot_dynamics_ros.cli.arguments import (
+    LOOPS,
+    ROBOT,
+    Command,
+    grouped,
+    loops_of,
+    mechanism_of,
+    option,
+    robot_of,
+    robot_with_remarks,
+    set_values,
+)
+from robot_dynamics_ros.control.laws.computed_torque import ComputedTorque
+from robot_dynamics_ros.control.laws.constraint_stabilization import ConstraintStabilization
+from robot_dynamics_ros.errors import ConfigurationError
+from robot_dynamics_ros.model import Mechanism, Robot
+from robot_dynamics_ros.planning.law_functions import (
+    computed_torque_function,
+    constraint_law_function,
+)
+from robot_dynamics_ros.symbolic.c_function import CFunction
+from robot_dynamics_ros.symbolic.c_source import DEFAULT_OUTPUTS, c_source, write
+from robot_dynamics_ros.symbolic.closed_form import ClosedForm, derive
+from robot_dynamics_ros.symbolic.equations import QUANTITIES, WRITERS
+from robot_dynamics_ros.symbolic.outputs import OUTPUTS
+
+
+def run_derive(args: argparse.Namespace) -> int:
+    """Derive and print; return 0."""
+    if args.format == 'c':
+        return _write_c(args)
+    text = WRITERS[args.format](_derived(args), args.show)
+    if args.output:
+        args.output.write_text(text, encoding='utf-8')
+    else:
+        sys.stdout.write(text)
+    return 0
+
+
+def _write_c(args: argparse.Namespace) -> int:
+    if args.output is None:
+        raise ConfigurationError('--format c', 'writes several files', 'add --output FOLDER')
+    robot, formulation = _robot(args)
+    functions = []
+    if args.program or args.ramp is not None:
+        robot = robot_of(args, effort_limit=None)  # laws need the actual limits
+        formulation = args.formulation or 'newton_euler'
+        functions.append(_law(args, robot, formulation))
+    files = c_source(
+        robot,
+        args.functions,
+        frames=args.frames,
+        formulation=formulation,
+        name=args.name,
+        functions=functions,
+    )
+    write(files, args.output)
+    print(f'written: {", ".join(files)} in {args.output}; check with: make -C {args.output} test')
+    return 0
+
+
+def _law(args: argparse.Namespace, robot: Robot, formulation: str) -> CFunction:
+    """Return the law that the arguments select."""
+    parameters = set_values(args.changes)
+    if args.ramp is None:
+        law = ConstraintStabilization(robot, program=args.program, **parameters)
+        return constraint_law_function(law, formulation)
+    if args.program:
+        raise ConfigurationError('--program', 'excludes --ramp, another law', 'give one of them')
+    return computed_torque_function(ComputedTorque(robot, **parameters), args.ramp, formulation)
+
+
+def _robot(args: argparse.Namespace) -> tuple[Robot | Mechanism, str]:
+    """Return the robot and the formulation that the arguments select."""
+    loops = loops_of(args)
+    robot = mechanism_of(args, loops) if loops else robot_with_remarks(args)
+    return robot, args.formulation or ('kane' if loops else 'newton_euler')
+
+
+def _derived(args: argparse.Namespace) -> ClosedForm:
+    robot, formulation = _robot(args)
+    with Console(stderr=True).status('') as status:
+
+        def show(step: str, done: float) -> None:
+            status.update(f'{step} {100.0 * done:.0f} %')
+
+        return derive(robot, formulation, show)
+
+
+_MEANINGS = ', '.join(f'{name} {meaning}' for name, meaning in QUANTITIES.items())
+
+
+_OF_C = {
+    '--functions': option(
+        DEFAULT_OUTPUTS,
+        f'functions to generate (default: {", ".join(DEFAULT_OUTPUTS)})',
+        nargs='+',
+        choices=OUTPUTS,
+    ),
+    '--frames LINK': option((), 'links to generate pose, Jacobian and motion of', nargs='+'),
+    '--program NAME|FILE': option(
+        None, 'also generate the constraint-stabilization law with this program'
+    ),
+    '--ramp SECONDS': option(
+        float,
+        'also generate computed torque with saturated efforts and this activation ramp, s; '
+        '0: no ramp',
+    ),
+    '--set KEY=VALUE': option(
+        [],
+        'set a parameter of the law, YAML value, e.g. period=0.001; may be repeated',
+        dest='changes',
+        action='append',
+    ),
+    '--name': option(None, 'prefix of all C names (default: the name of the robot)'),
+}
+
+
+COMMANDS = {
+    'derive': Command(
+        run_derive,
+        {
+            **ROBOT,
+            '--format': option('text', 'output format', choices=(*WRITERS, 'c')),
+            '--formulation': option(
+                None, 'formulation to derive from (default: newton_euler; with --loops: kane)'
+            ),
+            '--show': option(
+                tuple(QUANTITIES),
+                f'what to print: {_MEANINGS} (default: all)',
+                nargs='+',
+                choices=QUANTITIES,
+            ),
+            **LOOPS,
+            '--output FILE': option(
+                Path, 'output file (default: stdout); for C, a folder, required'
+            ),
+            **grouped('with --format c', _OF_C),
+        },
+    )
+}

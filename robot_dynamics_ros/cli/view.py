@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Show running arms in a browser."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+
+from robot_dynamics_ros.cli.arguments import (
+    PACKAGES,
+    ROBOT_HELP,
+    Command,
+    Options,
+    option,
+    ros_parameters,
+)
+from robot_dynamics_ros.errors import ConfigurationError
+from robot_dynamics_ros.recordings.report.toolkit import command_line
+from robot_dynamics_ros.ros.executables import run_executable
+
+
+def view(args: argparse.Namespace) -> int:
+    """Serve the page until interrupted.
+
+    Raises:
+        ConfigurationError: Recordings are given; the message says which command shows them.
+    """
+    if args.bags:
+        chosen = {'--robot': args.robot, '--namespace': next(iter(args.namespace), '')}
+        of = [word for pair in chosen.items() if pair[1] for word in pair]
+        command = 'compare' if len(args.bags) == 2 else 'analyze'
+        raise ConfigurationError(
+            f'view {shlex.join(args.bags)}',
+            'shows running arms only',
+            f'the report plays recordings: {command_line(command, *args.bags, *of)}',
+        )
+    parameters = {
+        'port': args.port,
+        'host': args.host,
+        'robot': args.robot,
+        'namespaces': args.namespace or [''],
+        'rate_hz': args.rate,
+        'control': args.control,
+    }
+    return run_executable('view', ['--ros-args', *ros_parameters(parameters)])
+
+
+_VIEW: Options = {
+    'bags BAG': option(None, 'none: recordings are shown by analyze and compare', nargs='*'),
+    '--port': option(8080, 'port of the page; 0: any free one'),
+    '--host': option('127.0.0.1', 'interface; 0.0.0.0 lets machines connect that know the token'),
+    '--robot': option('', f'robot to show if no description is published: {ROBOT_HELP}'),
+    **PACKAGES,
+    '--namespace': option(
+        [], 'namespace of an arm; may be repeated (default: all)', action='append'
+    ),
+    '--rate': option(30.0, 'updates per second'),
+    '--control': option(False, 'allow commands to the arm from the page'),
+}
+
+
+COMMANDS = {'view': Command(view, _VIEW)}
