@@ -470,8 +470,8 @@ class ControlLoop:
             self._act(law, None)
 
     def decompose(self) -> dict[str, Array]:
-        """Return the law's efforts of the last tick by term; allocates, so not for the tick."""
-        return self.acting.decompose(self.state.time, self.q, self.v, self.reference)
+        """Return the law's efforts of the last tick by part; allocates, so not for the tick."""
+        return self.acting.decompose(self.q, self.v, self.reference, self._desired)
 
     def _driver_share(self, v: Array) -> Array:
         """Return the effort that the driver adds itself, shape (n,), N m or N."""

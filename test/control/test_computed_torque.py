@@ -124,7 +124,7 @@ def test_coulomb_friction_at_the_reference_velocity_does_not_chatter_at_rest():
         efforts = []
         for v in noise:
             law.effort(0.0, reference.position, v, reference, tau)
-            efforts.append(law.decompose(0.0, reference.position, v, reference)['friction'])
+            efforts.append(law.decompose(reference.position, v, reference, tau)['friction'])
         spread[choice] = np.ptp(efforts, axis=0)
     # Measured velocities of either sign switch the whole Coulomb level back and forth.
     assert (spread['measured'] > 1.9 * tree.coulomb_friction).all()

@@ -74,7 +74,7 @@ def test_where_nothing_tells_a_force_the_mass_is_its_own_and_diagnostics_say_so(
     law.external.known = True
     law.external.effort[:] = rng.normal(size=tree.n)
     law.effort(0.0, start, 0.0 * start, reference, efforts[0])
-    parts = law.decompose(0.0, start, 0.0 * start, reference)
+    parts = law.decompose(start, 0.0 * start, reference, efforts[0])
     np.testing.assert_allclose(parts['shaping'], law.external.effort, rtol=1e-12)  # 1 / 0.5 - 1
     np.testing.assert_allclose(sum(parts.values()), efforts[0], atol=1e-12)
     assert law.status() == {'felt_mass': '0.5 times its own, by observed external efforts'}
@@ -139,7 +139,7 @@ def test_the_null_space_accelerates_nothing_that_has_a_stiffness(robot, rng):
     reference, out = Reference(tree.n), np.zeros(tree.n)
     reference.position[:] = q + rng.uniform(-0.1, 0.1, tree.n)
     law.effort(0.0, q, 0.0 * q, reference, out)
-    free = law.decompose(0.0, q, 0.0 * q, reference)['null_space']
+    free = law.parts(q, 0.0 * q, reference)['null_space']
     axes = oracle.frame_pose(frame, reference.position)[0]
     J = axes.T @ oracle.frame_jacobian(frame, q)[:3]
     M = oracle.mass_matrix(q) + np.diag(tree.armature)

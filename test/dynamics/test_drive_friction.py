@@ -197,7 +197,7 @@ def test_every_law_that_compensates_friction_compensates_all_of_it(name, rng):
         efforts = np.zeros((2, 4))
         for law, out in zip(laws, efforts, strict=True):
             law.effort(0.0, q, v, reference, out)
-            parts = law.decompose(0.0, q, v, reference)
+            parts = law.decompose(q, v, reference, out)
             np.testing.assert_allclose(sum(parts.values()), out, atol=1e-11)
         expected = further(v, load, np.tanh(v / 1e-3))
         # Two libraries in double precision; the largest effort is some hundred N m.

@@ -177,9 +177,6 @@ class Damper(ControlLaw):
     def effort(self, t, q, v, reference, out):
         np.multiply(v, -self.parameters['damper'], out=out)
 
-    def decompose(self, t, q, v, reference):
-        return {'feedback': -self.parameters['damper'] * v}
-
     def feedback_loops(self, q):
         mass = np.eye(self.tree.n)
         yield FeedbackLoop('damper', mass, 0.0 * mass, self.parameters['damper'] * mass)

@@ -58,7 +58,9 @@ class Arm:
         """Return the names of the components of a law, in the order of its messages."""
         given = {'program': self.program} if law == 'constraint_stabilization' else {}
         q, v = np.full(self.tree.n, 0.4), np.zeros(self.tree.n)
-        parts = make_law(law, self.tree, **given).decompose(0.0, q, v, Reference(self.tree.n))
+        made, reference, out = make_law(law, self.tree, **given), Reference(self.tree.n), 0.0 * q
+        made.effort(0.0, q, v, reference, out)
+        parts = made.decompose(q, v, reference, out)
         return [f'{joint}/{origin}' for origin, joint in product(parts, self.tree.joint_names)]
 
     def entries(self, *laws: str) -> dict[str, list[str]]:

@@ -12,6 +12,7 @@ class VirtualSpring(ControlLaw):
     """Gravity and springs, tau = g(q) + k (q_0 - q)."""
 
     name = 'virtual_spring'
+    remainder = 'gravity'
     declared = (
         Parameter('stiffness', [1.0], 'Stiffness k.', 0.0, unit='N m/rad', per_joint=True),
         Parameter('rest_pose', [0.0], 'Pose q_0 at rest.', unit='rad', per_joint=True),
@@ -31,10 +32,8 @@ class VirtualSpring(ControlLaw):
         self._gravity(q, out)
         out += self._k * (self._rest - q)
 
-    def decompose(self, t, q, v, reference):
-        gravity = np.zeros(self.tree.n)
-        self._gravity(q, gravity)
-        return {'gravity': gravity, 'spring': self._k * (self._rest - q)}
+    def parts(self, q, v, reference):
+        return {'spring': self._k * (self._rest - q)}
 
     def status(self):
         return {'stiffest': f'{self._k.max():g} N m/rad'}

@@ -112,6 +112,7 @@ class ComputedTorque(ModelLaw):
     name: ClassVar[str] = 'computed_torque'
     outputs: ClassVar[tuple[str, ...]] = ('inverse_dynamics',)
     has_memory: ClassVar[bool] = False
+    remainder: ClassVar[str] = 'friction'
     declared: ClassVar[tuple[Parameter, ...]] = (*FEEDBACK, *FRICTION, *SAMPLING)
 
     def build(self) -> None:
@@ -151,17 +152,15 @@ class ComputedTorque(ModelLaw):
         self._inverse_dynamics(q, v, a, self._model)
         self._add_drives(self._model, v, a, v_r, a_r, self._settings, out)
 
-    def decompose(self, t: float, q: Array, v: Array, reference: Reference) -> dict[str, Array]:
-        """Return inertia, coriolis, gravity, friction and feedback, each shape (n,), N m or N.
+    def parts(self, q: Array, v: Array, reference: Reference) -> dict[str, Array]:
+        """Return inertia, feedback, coriolis and gravity; friction remains.
 
         Inertia and feedback are the mass matrix with armature times the acceleration of the
         reference and of the feedback. See :class:`ControlLaw`.
         """
-        whole, planned = np.zeros(self.tree.n), reference.acceleration
-        self.effort(t, q, v, reference, whole)
+        planned = reference.acceleration
         origins = {'inertia': planned, 'feedback': self._acceleration - planned}
-        parts = effort_terms(self._inverse_dynamics, self.tree, q, v, origins)
-        return {**parts, 'friction': whole - sum(parts.values())}
+        return effort_terms(self._inverse_dynamics, self.tree, q, v, origins)
 
 
 def compile_feedback(n: int) -> Kernel:

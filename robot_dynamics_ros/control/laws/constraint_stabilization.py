@@ -82,6 +82,7 @@ class ConstraintStabilization(ModelLaw):
     """
 
     name: ClassVar[str] = 'constraint_stabilization'
+    remainder: ClassVar[str] = 'friction'
     structural: ClassVar[frozenset[str]] = frozenset({'program'})
     outputs: ClassVar[tuple[str, ...]] = ('inverse_dynamics',)
     declared: ClassVar[tuple[Parameter, ...]] = (
@@ -128,7 +129,6 @@ class ConstraintStabilization(ModelLaw):
         self._contacts = ContactForces(self._kernel, self.external)
         self.follows_reference, self.answers_force = bool(self.followed), bool(program.contacts)
         self._start: float | None = None
-        self._ticked = math.nan
         self._lead: LeadIn | None = None
         self._leading, self._blend = False, program.blend
         self._initial: tuple[Array, Array] = (np.zeros(m), np.zeros(m))
@@ -182,7 +182,7 @@ class ConstraintStabilization(ModelLaw):
             q: Measured positions, shape (n,), rad or m.
             v: Measured velocities, shape (n,), rad/s or m/s.
         """
-        self._start, self._leading, self._ticked = t, False, math.nan
+        self._start, self._leading = t, False
         self._begin_program(q, v, self.program.blend)
         if self._lead is not None and not self._can_begin(q, v):
             self._lead.begin(q, v)
@@ -219,7 +219,7 @@ class ConstraintStabilization(ModelLaw):
         self._contacts.begin(t)
         self._kernel.run(self._program_time(t), q, v, self._previous)
         self._contacts.update_forces()
-        self._ticked, kernel = t, self._kernel
+        kernel = self._kernel
         self.acceleration[:] = kernel.acceleration
         if self.ahead.time > 0.0:
             q, v = kernel.q, kernel.v
@@ -271,25 +271,18 @@ class ConstraintStabilization(ModelLaw):
             offset = quintic_offset(*self._initial, self._blend, self._program_time(t))
             self._kernel.set_offset(*offset)
 
-    def decompose(self, t: float, q: Array, v: Array, reference: Reference) -> dict[str, Array]:
-        """Return the efforts of the last tick by term; see :class:`ControlLaw`.
+    def parts(self, q: Array, v: Array, reference: Reference) -> dict[str, Array]:
+        """Return all parts except friction, which remains; see :class:`ControlLaw`.
 
-        Call it with the arguments of that tick; it changes no state. The terms are ``inertia``
-        (feed-forward of the program's motion), ``task`` (feedback of f), ``null_space``,
-        ``saturation`` (removed by the effort limits), ``coriolis``, ``gravity``, ``friction`` and,
-        with contacts, ``contact``; each shape (n,), N m or N.
+        They are ``inertia`` (feed-forward of the program's motion), ``task`` (feedback of f),
+        ``null_space``, ``saturation`` (removed by the effort limits), ``coriolis``, ``gravity``
+        and, with contacts, ``contact``.
         """
-        if self._start is None:
-            self.reset(t, q, v)
         if self._leading:
             return self._effort.split(q, v, {'inertia': self.acceleration})
-        if t != self._ticked:  # else the kernel still has the results of the tick
-            self._set_targets(t, reference)
-            self._contacts.set_targets()
-            self._kernel.run(self._program_time(t), q, v, self._previous)
         if self.ahead.time > 0.0:
-            q, v = self._kernel.q.copy(), self._kernel.v.copy()
-        a, solution = self._kernel.acceleration.copy(), self._kernel.inverse()
+            q, v = self._kernel.q, self._kernel.v
+        a, solution = self._kernel.acceleration, self._kernel.inverse()
         planned = solution.solve(self._kernel.feed_forward())
         corrected = solution.solve(self._kernel.u) - planned
         origins = {'inertia': planned, 'task': corrected, 'null_space': a - planned - corrected}

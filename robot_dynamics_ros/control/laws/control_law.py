@@ -111,6 +111,8 @@ class ControlLaw(ABC):
     acts_on_old_states: ClassVar[bool] = False
     #: Whether its efforts depend on past states, so that it is kept when parameters change.
     has_memory: ClassVar[bool] = True
+    #: Name of what remains of the efforts without their ``parts``.
+    remainder: ClassVar[str] = 'feedback'
     #: Whether the law uses the joint reference.
     follows_reference: bool = True
     #: What the law limits since it began to act, one sentence; empty: nothing.
@@ -136,13 +138,22 @@ class ControlLaw(ABC):
             out: Receives the efforts, shape (n,), N m or N.
         """
 
-    @abstractmethod
-    def decompose(self, t: float, q: Array, v: Array, reference: Reference) -> dict[str, Array]:
-        """Return the efforts by term (inertia, coriolis, gravity, friction, feedback, ...).
+    def parts(self, q: Array, v: Array, reference: Reference) -> dict[str, Array]:
+        """Return parts of the efforts of the last tick by name, each shape (n,), N m or N.
 
-        They add up to the result of ``effort`` for the same arguments. Allocates, so not for the
-        tick.
+        Called with the arguments of that tick; changes no state. Allocates. See ``decompose``.
         """
+        return {}
+
+    def decompose(
+        self, q: Array, v: Array, reference: Reference, effort: Array
+    ) -> dict[str, Array]:
+        """Return the efforts of the last tick by part: ``parts``, and the rest as ``remainder``.
+
+        Call it with the arguments and the result of that tick. Allocates, so not for the tick.
+        """
+        parts = self.parts(q, v, reference)
+        return {**parts, self.remainder: effort - sum(parts.values(), np.zeros(len(effort)))}
 
     def reset(self, t: float, q: Array, v: Array) -> None:  # noqa: B027
         """Start or restart at a measured state at time t, s; stateless laws do nothing."""

@@ -40,11 +40,12 @@ class GravityLaw(ModelLaw):
     outputs: ClassVar[tuple[str, ...]] = ('gravity_forces',)
     has_memory: ClassVar[bool] = False
 
-    def gravity(self, q: Array) -> Array:
-        """Return the efforts that balance gravity, shape (n,), N m or N; allocates."""
+    def parts(self, q: Array, v: Array, reference: Reference) -> dict[str, Array]:
+        """Return gravity and, of a compliant law, the wrench; see :class:`ControlLaw`."""
         gravity = np.zeros(self.tree.n)
         self._kernels.gravity_forces(q, gravity)
-        return gravity
+        wrench = {'wrench': self.external.commanded.copy()} if self.yields else {}
+        return {'gravity': gravity, **wrench}
 
 
 class GravityCompensation(GravityLaw):
@@ -64,6 +65,7 @@ class GravityCompensation(GravityLaw):
     name: ClassVar[str] = 'gravity_compensation'
     yields: ClassVar[bool] = True
     follows_reference: bool = False  # the arm is moved by hand
+    remainder: ClassVar[str] = 'damping'
     declared: ClassVar[tuple[Parameter, ...]] = (
         Parameter('damping', [0.0], 'Damping D of law gravity_compensation.', 0.0,
                   unit='N m s/rad or N s/m', per_joint=True),
@@ -90,11 +92,6 @@ class GravityCompensation(GravityLaw):
         np.multiply(self._damping, v, out=self._work)
         out -= self._work
         out += self.external.commanded
-
-    def decompose(self, t: float, q: Array, v: Array, reference: Reference) -> dict[str, Array]:
-        """Return gravity and damping, shape (n,), N m or N; see :class:`ControlLaw`."""
-        wrench = self.external.commanded.copy()
-        return {'gravity': self.gravity(q), 'damping': -self._damping * v, 'wrench': wrench}
 
 
 def joint_inertia(tree: Robot, home: Array) -> Array:
@@ -164,9 +161,3 @@ class PdGravity(GravityLaw):
         self._kernels.gravity_forces(q, out)
         desired, rate = reference.position, reference.velocity
         self._feedback(q, v, desired, rate, out, self._gains, out)
-
-    def decompose(self, t: float, q: Array, v: Array, reference: Reference) -> dict[str, Array]:
-        """Return gravity and feedback, shape (n,), N m or N; see :class:`ControlLaw`."""
-        gravity, whole = self.gravity(q), np.zeros(self.tree.n)
-        self.effort(t, q, v, reference, whole)
-        return {'gravity': gravity, 'feedback': whole - gravity}

@@ -83,6 +83,7 @@ class HandGuiding(GravityLaw):
     yields: ClassVar[bool] = True
     follows_reference: bool = False  # the arm is moved by hand
     needs_enabling: ClassVar[bool] = True
+    remainder: ClassVar[str] = 'friction'
     structural: ClassVar[frozenset[str]] = frozenset({'guiding_program'})
     declared: ClassVar[tuple[Parameter, ...]] = (
         P('guiding_damping', 5.0, 'Damping of law hand_guiding, per inertia of each joint.',
@@ -225,17 +226,12 @@ class HandGuiding(GravityLaw):
             if force > 0.0:
                 out += force * kernel.Gamma[row]
 
-    def decompose(self, t: float, q: Array, v: Array, reference: Reference) -> dict[str, Array]:
-        """Return gravity, friction with damping and brake, walls; shape (n,), N m or N."""
+    def parts(self, q: Array, v: Array, reference: Reference) -> dict[str, Array]:
+        """Return gravity, wrench and walls; friction with damping and brake remains."""
         surfaces = np.zeros(self.tree.n)
         if self._surfaces is not None:
             self._add_surfaces(q, v, surfaces)
-        gravity = self.gravity(q)
-        self._guide(q, v, self._joints, self._damping, self._walls)
-        moving = self._damping + self._friction.at(v, gravity)
-        wrench = self.external.commanded.copy()
-        walls = self._walls + surfaces
-        return {'gravity': gravity, 'friction': moving, 'walls': walls, 'wrench': wrench}
+        return {**super().parts(q, v, reference), 'walls': self._walls + surfaces}
 
 
 def surfaces_of(tree: Robot, program: str) -> ProgramKernel:

@@ -69,7 +69,7 @@ from robot_dynamics_ros.spatial.linear_algebra import (
     squared_norm,
 )
 from robot_dynamics_ros.spatial.scalar import Array, maximum, minimum, sqrt
-from robot_dynamics_ros.symbolic.kernel import compile_function
+from robot_dynamics_ros.symbolic.kernel import compile_function, effort_of
 
 P = Parameter
 _TINY = 1e-150  # avoids division by zero; below the square of any relevant number
@@ -104,6 +104,7 @@ class Impedance(ModelLaw):
     name: ClassVar[str] = 'impedance'
     yields: ClassVar[bool] = True
     has_memory: ClassVar[bool] = False  # only the last velocity
+    remainder: ClassVar[str] = 'friction'
     structural: ClassVar[frozenset[str]] = frozenset({'impedance_frame'})
     outputs: ClassVar[tuple[str, ...]] = ('inverse_dynamics', 'gravity_forces', 'mass_matrix')
     declared: ClassVar[tuple[Parameter, ...]] = (
@@ -256,29 +257,24 @@ class Impedance(ModelLaw):
         np.subtract(motor, self._drives, out=self._load)
         return self._friction.at(self._sliding, self._load)
 
-    def decompose(self, t: float, q: Array, v: Array, reference: Reference) -> dict[str, Array]:
-        """Return the efforts of the last tick by term; see :class:`ControlLaw`.
+    def parts(self, q: Array, v: Array, reference: Reference) -> dict[str, Array]:
+        """Return all parts except friction, which remains; see :class:`ControlLaw`.
 
-        Call it with the arguments of that tick. The terms are gravity, inertia and coriolis of the
-        reference's motion, stiffness, damping, null_space, shaping and friction, each shape (n,),
-        N m or N.
+        They are inertia, coriolis and gravity of the reference's motion, stiffness, damping,
+        null_space, shaping and wrench.
         """
-        whole, dynamics = np.zeros(self.tree.n), self._kernels.inverse_dynamics
-        self._write(q, v, reference, whole)
         origins = {'inertia': reference.acceleration}
-        inertia = effort_terms(dynamics, self.tree, q, v, origins)['inertia']
-        parts = {
-            'inertia': inertia,
-            'coriolis': whole - inertia - self._gravity,
-            'gravity': self._gravity.copy(),
+        dynamics, tree, still = self._kernels.inverse_dynamics, self.tree, self._zeros
+        c_mean, c_half = (effort_of(dynamics, q, w, still) for w in (self._mean, self._half))
+        return {
+            **effort_terms(dynamics, tree, q, v, origins),
+            'coriolis': c_mean - c_half,
             'stiffness': self._spring.copy(),
             'damping': self._damper.copy(),
             'null_space': self._free.copy(),
             'shaping': self._shaping.copy(),
+            'wrench': self._pushing.copy(),
         }
-        motor = sum(parts.values(), self._zeros)
-        wrench = self._pushing.copy()
-        return {**parts, 'friction': self._friction_at(v, motor).copy(), 'wrench': wrench}
 
 
 def compile_springs(tree: Robot, frame: str) -> Any:

@@ -128,19 +128,17 @@ class ProgramEffort:
         return self._scale.item()
 
     def split(self, q: Array, v: Array, accelerations: dict[str, Array]) -> dict[str, Array]:
-        """Return efforts by term, which add up to the result of :meth:`write`.
+        """Return efforts by term, which add up to the result of :meth:`write` without friction.
 
         Args:
             q: Positions, shape (n,), rad or m.
             v: Velocities, shape (n,), rad/s or m/s.
             accelerations: Terms of the commanded acceleration by name, each of shape (n,).
         """
-        whole = np.zeros(self._tree.n)
         parts = effort_terms(self._inverse_dynamics, self._tree, q, v, accelerations)
         for part in parts.values():
             self.transfer_passive_efforts(part)
-        self.write(q, v, sum(accelerations.values(), self._zeros), whole)
-        return {**parts, 'friction': whole - sum(parts.values())}
+        return parts
 
     def inertia_matrix(self, q: Array) -> Array:
         """Return the mass matrix plus armature, new array of shape (n, n)."""
@@ -272,13 +270,8 @@ class ContactForces:
         if not self._pairs:
             return
         self._step = min(max(t - self._time, 0.0), _MAX_STEP_S) if t > self._time else 0.0
-        self._time = t
-        self.set_targets()
-        self._kernel.external[:] = self._external.effort
-
-    def set_targets(self) -> None:
-        """Set the program's present targets normal to the surfaces."""
-        kernel = self._kernel
+        self._time, kernel = t, self._kernel
+        kernel.external[:] = self._external.effort
         for k, (row, control) in enumerate(self._pairs):
             kernel.held[k], kernel.wish[k] = control.held, control.wish
             kernel.set_row_offset(row, control.place, control.rate)

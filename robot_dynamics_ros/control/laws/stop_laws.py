@@ -51,12 +51,11 @@ class StopLaw(ControlLaw):
         outputs = ('inverse_dynamics', 'gravity_forces')
         self._kernels: Any = kernels or compile_kernel(tree, outputs=outputs)
 
-    def decompose(self, t: float, q: Array, v: Array, reference: Reference) -> dict[str, Array]:
-        """Return gravity and the rest; see :class:`ControlLaw`."""
-        gravity, whole = np.zeros((2, self.tree.n))
+    def parts(self, q: Array, v: Array, reference: Reference) -> dict[str, Array]:
+        """Return gravity; see :class:`ControlLaw`."""
+        gravity = np.zeros(self.tree.n)
         self._kernels.gravity_forces(q, gravity)
-        self.effort(t, q, v, reference, whole)
-        return {'gravity': gravity, 'feedback': whole - gravity}
+        return {'gravity': gravity}
 
 
 class Zero(StopLaw):
