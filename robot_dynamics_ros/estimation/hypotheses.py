@@ -13,6 +13,7 @@ from robot_dynamics_ros.spatial.scalar import Array
 
 _HEAVIER = 0.2  # of the mass of the arm: largest plausible error of a link's mass
 _OTHER_SCALE = (0.5, 2.0)  # plausible ratio of the masses of an arm to those of its model
+_OTHER_JOINT = (0.8, 1.2)  # plausible factor of an effort that is another joint's
 
 
 class Cause(NamedTuple):
@@ -43,7 +44,7 @@ class Cause(NamedTuple):
         return self.joint == other.joint and set(self.columns) < set(other.columns)
 
 
-#: Columns of the regressor that precede those of the bodies.
+#: Columns of the regressor that precede those of the bodies and of the order of joints.
 COLUMNS = ('gx', 'gy', 'gz', 'delay', 'load', 'load x', 'load y', 'load z', 'mass', 'factor',
             'rotor', 'offset', 'viscous', 'dry')  # fmt: skip
 PER_JOINT = {
@@ -70,6 +71,13 @@ def columns_of(*names: str) -> tuple[int, ...]:
     return tuple(COLUMNS.index(name) for name in names)
 
 
+def order_causes(tree: Robot) -> list[Cause]:
+    """Return for each joint the other joints whose effort it may have, with their friction."""
+    n, first = tree.n, len(COLUMNS) + tree.bodies
+    pairs = [(j, first + k) for j in range(n) for k in range(n) if j != k]
+    return [Cause('order', (own, own + n, own + 2 * n), j) for j, own in pairs]
+
+
 def is_possible(tree: Robot, cause: Cause, x: Array) -> bool:
     """Return whether the coefficients x of a cause are physical and plausible."""
     least, most = np.array(-np.inf), np.inf
@@ -81,6 +89,8 @@ def is_possible(tree: Robot, cause: Cause, x: Array) -> bool:
         least, most = -np.array(mass), max(2.0 * mass, _HEAVIER * float(tree.mass.sum()))
     elif cause.name == 'mass':
         least, most = np.array(_OTHER_SCALE[0] - 1.0), _OTHER_SCALE[1] - 1.0
+    elif cause.name == 'order':
+        x, least, most = x[:1], np.array(_OTHER_JOINT[0]), _OTHER_JOINT[1]
     elif cause.name == 'load':
         x, most = x[:1], float(tree.mass.sum())
     tolerance = 1e-6 * np.abs(x).max()
@@ -126,6 +136,11 @@ def sentence(
 def _joint_sentence(tree: Robot, cause: Cause, x: Array, rest: str) -> tuple[str, str]:
     """Return severity and sentence of a cause at a single joint."""
     joint = tree.joint_names[cause.joint]
+    if cause.name == 'order':
+        other = tree.joint_names[cause.columns[0] - len(COLUMNS) - tree.bodies]
+        return 'wrong', (
+            f'the effort of {joint} is what {other} needs: correct the order of the joints, {rest}'
+        )
     slides = tree.joint_is_prismatic[cause.joint]
     force, speed = ('N', 'm/s') if slides else ('N m', 'rad/s')
     if cause.name == 'factor' and x[0] < -1.0:

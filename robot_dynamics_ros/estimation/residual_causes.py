@@ -3,11 +3,12 @@ r"""Find the causes of the residuals of a model by least squares and evidence.
 
 Each cause is linear in few coefficients, either common to all joints (another gravity, a delay
 :math:`\delta` of the efforts, :math:`r \approx \delta\,\dot\tau`, a load at the tool, a wrong mass
-of one link or of all) or of one joint (a factor, rotor inertia, a constant, viscous or Coulomb
-friction). Friction and rotor inertia, which descriptions usually lack, are fitted at every joint.
-Further causes are added or exchanged one by one, each time that with most evidence; then those
-without evidence, or with impossible values, are removed. All coefficients are fitted together,
-each joint weighted by its remaining residual. The evidence of k coefficients that reduce the
+of one link or of all) or of one joint (a factor, another joint's effort in its place,
+:math:`r_i \approx \tau_k - \tau_i`, rotor inertia, a constant, viscous or Coulomb friction).
+Friction and rotor inertia, which descriptions usually lack, are fitted at every joint. Further
+causes are added or exchanged one by one, each time that with most evidence; then those without
+evidence, or with impossible values, are removed. All coefficients are fitted together, each joint
+weighted by its remaining residual. The evidence of k coefficients that reduce the
 squared residuals :math:`S_j` of the joints is the Bayesian information criterion
 
 .. math:: \sum_j \frac{N_j}{2}\ln\frac{S_j}{S_j'} - \frac k2 \ln N
@@ -45,6 +46,7 @@ from robot_dynamics_ros.estimation.hypotheses import (
     Cause,
     columns_of,
     is_possible,
+    order_causes,
     sentence,
 )
 from robot_dynamics_ros.estimation.regressor import gravity_regressor
@@ -129,7 +131,8 @@ class EffortResidual:
         length = len(time) * float(np.median(np.diff(time))) if len(time) > 1 else 0.0
         minutes = max(1, round(length / 60.0))
         step = max(1, len(time) // (minutes * _INSTANTS_PER_MINUTE))
-        n, width = model.tree.n, len(COLUMNS) + model.tree.bodies + 1
+        n = model.tree.n
+        width = len(COLUMNS) + model.tree.bodies + 3 * n + 1
         self._gram = np.zeros((n, width, width))
         self._effort, self._counts = np.zeros((2, n))
         for start in range(0, len(time), step * _BLOCK):
@@ -178,11 +181,16 @@ class EffortResidual:
         load = np.zeros((*effort.shape, 4))
         if self._frame and len(effort):
             load = self.model.load_regressor(instants, self._frame)
-        single = rigid, effort, instants.a, np.ones_like(effort)
+        n, single = effort.shape[1], (rigid, effort, instants.a, np.ones_like(effort))
         parts = [
             *(gravity, rates[:, :, np.newaxis], load, np.stack(single, axis=-1)),
             np.stack([instants.v_friction, instants.sign], axis=-1),
             self.model.body_regressor(instants),
+            effort[:, np.newaxis, :] - effort[:, :, np.newaxis],
+            *(
+                np.repeat(x[:, np.newaxis], n, axis=1)
+                for x in (instants.v_friction, instants.sign)
+            ),
         ]
         return np.concatenate(parts, axis=-1)
 
@@ -196,6 +204,7 @@ class EffortResidual:
             if cause.name != 'load' or self._frame
         ]
         found += [Cause('link', (len(COLUMNS) + i,), body=i) for i in range(tree.bodies)]
+        found += order_causes(tree)
         found += [
             Cause(name, columns_of(*columns), j)
             for j in range(n)
@@ -257,8 +266,13 @@ class EffortResidual:
             return []
         every = self._candidates()
         chosen = [cause for cause in every if cause.name in USUAL]
-        others = [cause for cause in every if cause.name not in PER_DRIVE]
         cost = self._cost(chosen)
+        others = [
+            cause
+            for cause in every
+            if cause.name not in PER_DRIVE
+            and (cause.name != 'order' or cost - self._cost([*chosen, cause]) > _EVIDENCE)
+        ]
         for _ in range(_MOST_CAUSES * len(self._counts)):
             added = [[*chosen, cause] for cause in others if not cause.overlaps(chosen)]
             own = [cause for cause in chosen if cause in others]

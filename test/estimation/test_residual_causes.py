@@ -78,6 +78,19 @@ def test_separate_factors_stay_separate_causes(rng):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize('order', [[1, 0, 2], [0, 2, 1], [2, 1, 0], [1, 2, 0]])
+def test_efforts_in_another_order_are_named(order, rng):
+    """Also where the motion, not the weight, causes most of the efforts."""
+    run, names = run_of(rng, ARM), ARM.tree.joint_names
+    run.measured_effort[:] = run.measured_effort[:, order]
+    found = evaluate(run, ARM.tree, AnalysisSettings(frame='tool')).findings
+    wrong = {finding.text.partition(':')[0] for finding in found if finding.severity == 'wrong'}
+    assert wrong == {
+        f'the effort of {names[i]} is what {names[k]} needs' for i, k in enumerate(order) if i != k
+    }
+
+
+@pytest.mark.slow
 def test_negative_friction_is_no_cause(rng):
     run = run_of(rng, ARM, friction=lambda v, rigid: -0.8 * v - 1.5 * np.sign(v))
     assert not any('friction that the model lacks' in text for text in said(run, ARM))
