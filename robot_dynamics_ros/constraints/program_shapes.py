@@ -36,7 +36,6 @@ _SIDE, _THIN = 1.2, 1e-3  # of the size of the arm
 _SOLID: Colour = (0.08, 0.59, 0.35, 1.0)
 _CLEAR: Colour = (*_SOLID[:3], 0.22)
 _AXES: tuple[Colour, ...] = ((0.8, 0.1, 0.1, 1.0), (0.1, 0.6, 0.1, 1.0), (0.1, 0.2, 0.8, 1.0))
-_NO_LINE = np.zeros((0, 3))
 
 #: Returns a matrix A, shape (3, 3), and a position p, shape (3,), m, from a program time, s, and
 #: joint positions, shape (n,): a point x of a shape is at p + A x in the base frame. A is a
@@ -115,7 +114,7 @@ def _flat(constraint: Plane | StraightLine, frame: MovingFrame, size: float) -> 
         return R, p + constraint.signals[0].at(t)[0][0] * R[:, 2]
 
     side = size * np.array([_SIDE, _SIDE, _THIN])
-    return ProgramShape(box(side), _NO_LINE, place, _CLEAR)
+    return ProgramShape(box(side), np.zeros((0, 3)), place, _CLEAR)
 
 
 def _round(constraint: RoundSurface, size: float) -> ProgramShape:
@@ -127,7 +126,7 @@ def _round(constraint: RoundSurface, size: float) -> ProgramShape:
         return R * [radius, radius, 2.0 * size if is_long else radius], p
 
     unit = cylinder(1.0, 1.0) if is_long else sphere(1.0)
-    return ProgramShape(unit, _NO_LINE, place, _CLEAR)
+    return ProgramShape(unit, np.zeros((0, 3)), place, _CLEAR)
 
 
 def _target(tree: Robot, constraint: Point, size: float) -> Iterator[ProgramShape]:
@@ -158,7 +157,7 @@ def _target(tree: Robot, constraint: Point, size: float) -> Iterator[ProgramShap
         if frame is None:
             path.line[:, free] = 0.0
         yield path
-    yield ProgramShape(sphere(0.02 * size), _NO_LINE, target)
+    yield ProgramShape(sphere(0.02 * size), np.zeros((0, 3)), target)
 
 
 def _path(signal: Signal, axes: list[int], carrier: Place) -> Iterator[ProgramShape]:
@@ -198,8 +197,8 @@ def _pair(tree: Robot, constraint: Distance | Coincidence, size: float) -> Itera
         return np.outer(gap, [0.0, 0.0, 1.0]), end
 
     ball = sphere(0.015 * size)
-    yield ProgramShape(ball, _NO_LINE, lambda t, q: (np.eye(3), first(t, q)))
-    yield ProgramShape(ball, _NO_LINE, lambda t, q: (np.eye(3), second(t, q)))
+    yield ProgramShape(ball, np.zeros((0, 3)), lambda t, q: (np.eye(3), first(t, q)))
+    yield ProgramShape(ball, np.zeros((0, 3)), lambda t, q: (np.eye(3), second(t, q)))
     yield ProgramShape(None, np.array([[0.0, 0.0, 0.0], [0.0, 0.0, 1.0]]), rod)
 
 
