@@ -109,7 +109,7 @@ def test_rounding_is_remarked(tensor):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize('words', [['compare_formulations', '--states', '2'], ['derive']])
+@pytest.mark.parametrize('words', [['compare_formulations', '--samples', '2'], ['derive']])
 def test_commands_run_with_rounding_and_print_the_remark(words, tmp_path, capsys):
     file = tmp_path / 'arm.urdf'
     file.write_text(arm(np.diag([-1e-9, 0.03, 0.03])))
