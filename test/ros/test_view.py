@@ -97,7 +97,7 @@ def test_the_error_is_that_of_a_state_and_the_reference_of_its_stamp(processes, 
         for _ in range(20):
             publish()
         seen.update(re.findall(r'rad, error (\S+) mrad', tab.text))
-        return len(sent) > 1000
+        return len(sent) > 200  # four times the motion
 
     with Tab(browser, address(viewer)) as tab:
         tab.reads('error 0.14 mrad', publish)
