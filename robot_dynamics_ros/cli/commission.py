@@ -20,6 +20,7 @@ from robot_dynamics_ros.cli.arguments import (
     robot_of,
     robot_source,
 )
+from robot_dynamics_ros.cli.check_model import too_weak
 from robot_dynamics_ros.cli.tables import print_findings, print_table, wide_console
 from robot_dynamics_ros.commissioning.command_delay import CommandDelay, estimate_delay
 from robot_dynamics_ros.commissioning.driver_samples import (
@@ -49,28 +50,7 @@ from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.kernel import compile_kernel
 
 _LEAST_STATES = 10  # whose velocities are checked
-
-
 _DELAY_TOLERANCE = 0.25  # periods by which a measured delay may differ from that of the profile
-
-
-def too_weak(tree: Robot, remark: str) -> list[Finding]:
-    """Return a warning for each joint whose effort limit cannot hold the arm against gravity.
-
-    Args:
-        tree: The robot.
-        remark: Text appended to the warnings.
-    """
-    needed = largest_gravity_forces(tree)
-    return [
-        warning(
-            f'joint {name!r}',
-            f'gravity alone needs {needed[i]:.3g}, the effort limit is {tree.effort_limit[i]:g}',
-            f'the arm cannot hold every posture{remark}',
-        )
-        for i, name in enumerate(tree.joint_names)
-        if needed[i] > tree.effort_limit[i]
-    ]
 
 
 def commission(args: argparse.Namespace) -> int:

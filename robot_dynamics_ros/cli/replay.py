@@ -22,15 +22,12 @@ from robot_dynamics_ros.cli.arguments import (
     output,
     set_values,
 )
-from robot_dynamics_ros.cli.tables import print_report, print_table, wide_console
-from robot_dynamics_ros.contact.calibration import CalibrationSamples
-from robot_dynamics_ros.contact.detector import KINDS, ContactThresholds
+from robot_dynamics_ros.cli.tables import print_report
 from robot_dynamics_ros.control.laws.registry import known_laws
 from robot_dynamics_ros.control.setup import PARAMETERS
 from robot_dynamics_ros.dynamics import FORMULATIONS
 from robot_dynamics_ros.errors import RecordingError
 from robot_dynamics_ros.estimation.accumulate import RmsPeak
-from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.parameters import help_text, require_known, require_used
 from robot_dynamics_ros.recordings.bag.files import short_name
 from robot_dynamics_ros.recordings.output_folder import (
@@ -43,7 +40,6 @@ from robot_dynamics_ros.recordings.output_folder import (
 from robot_dynamics_ros.recordings.replay import ReplayResult, replay
 from robot_dynamics_ros.recordings.replay_source import REFERENCES, ReplaySource
 from robot_dynamics_ros.recordings.report.runs import replay_report
-from robot_dynamics_ros.recordings.report.toolkit import ReportTable, quantity
 from robot_dynamics_ros.spatial.scalar import Array
 
 _MOST, _BY_RATE = 200.0, 0.2  # bandwidth: maximum, 1/s; share of the state rate
@@ -168,25 +164,6 @@ def _document(
         and share >= LEAST_SHARE,
         'notes': notes,
     }
-
-
-def _print(
-    tree: Robot,
-    thresholds: ContactThresholds,
-    samples: CalibrationSamples,
-    remarks: dict[str, object],
-) -> None:
-    growth = np.array(samples.growth)
-    bands = np.einsum('kjc,mjc->kj', thresholds.coefficients, growth) / len(growth)
-    rms = np.sqrt(np.square(np.array(samples.bands)).mean(axis=0))
-    rows = [
-        [name, *(quantity(x) for k in range(len(KINDS)) for x in (rms[k, j], bands[k, j]))]
-        for j, name in enumerate(tree.joint_names)
-    ]
-    heads = [f'{kind}: {what}' for kind in KINDS for what in ('RMS without contact', 'dead band')]
-    console = wide_console()
-    print_table(ReportTable(('joint', *heads), rows))
-    console.print(', '.join(f'{key}: {value}' for key, value in remarks.items()))
 
 
 COMMANDS = {
