@@ -7,6 +7,7 @@ import argparse
 import sys
 from importlib import import_module
 
+from benchmark.measuring import Results
 from robot_dynamics_ros.cli.arguments import Command
 from robot_dynamics_ros.errors import RobotDynamicsError
 
@@ -37,9 +38,13 @@ def main(words: list[str]) -> int:
     parser = argparse.ArgumentParser(
         prog=f'python -m benchmark {name}', description=module.main.__doc__
     )
+    parser.add_argument('--docs', action='store_true', help=f'also write docs/results/{name}.md')
     Command(module.main, module.OPTIONS).declare(parser)
+    args, results = parser.parse_args(words[1:]), Results(name, module.main.__doc__, f'python -m benchmark {name}')
     try:
-        return int(module.main(parser.parse_args(words[1:])))
+        code = int(module.main(args, results))
+        results.write(args.docs)
+        return code
     except RobotDynamicsError as error:
         print(f'error: {error}', file=sys.stderr)
         return 2

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import pinocchio as pin
 
-from benchmark.measuring import arms, save, show
+from benchmark.measuring import Results, arms
 from benchmark.timing import in_turns
 from robot_dynamics_ros.errors import MissingDependencyError
 from robot_dynamics_ros.model import load_robot
@@ -97,8 +97,11 @@ extern "C" void run_pinocchio(long calls, Robot *robot, const double *q, const d
 Run = Callable[[int], None]
 
 
-def main(_: argparse.Namespace) -> int:
-    """Compare generated C with our kernels and Pinocchio in C++, alternately in one process."""
+def main(_: argparse.Namespace, results: Results) -> int:
+    """Generated C, our kernels, and Pinocchio in C++.
+
+    All are measured alternately in one process.
+    """
     for tool in ('gcc', 'g++'):
         if shutil.which(tool) is None:
             raise MissingDependencyError(tool, 'this benchmark', 'install the package g++')
@@ -113,13 +116,12 @@ def main(_: argparse.Namespace) -> int:
                 row[f'C / {x}'] = f'{ns["C"] / ns[x]:.2f}' if x in ns else ''
             row |= {f'{x}, s': f'{figures[f"{x}_seconds"]:.2f}' for x in ('generate', 'compile')}
             rows.append(row)
-    show('inverse dynamics, ns per call', rows)
+    results.table('inverse dynamics, ns per call', rows, arms=measured, missing=missing)
     for name, figures in measured.items():
         if not figures['same_results']:
             print(f'{name}: the results differ')
     if missing:
         print(f'left out: pinocchio, {missing}')
-    save('c_source', {'arms': measured, 'missing': missing})
     return 0
 
 

@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import platform
 import re
+import shutil
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
@@ -22,6 +24,7 @@ from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.recordings.report.toolkit import ReportTable
 
 OUT = Path('out/benchmark')
+_DOCS = Path(__file__).resolve().parents[1] / 'docs' / 'results'
 Result = TypeVar('Result')
 Figures = dict[str, Any]  # by name
 _QUARTER = 1.5707963267948966
@@ -91,19 +94,59 @@ def in_own_process(work: Callable[..., Result], *arguments: Any) -> Result:
         return pool.submit(work, *arguments).result()
 
 
-def show(title: str, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Print a table: cells by heading, numbers that are no integers with three digits."""
-    headings = list(rows[0])
-    cells = [[_cell(row[key]) for key in headings] for row in rows]
-    print_table(ReportTable(headings, cells, f'\n{title}'))
+class Results:
+    """Tables of one run of a benchmark: printed as they are made, then written to files.
+
+    Args:
+        name: Name of the files.
+        about: What is measured: a title, and explanations.
+        command: What prints the tables.
+    """
+
+    def __init__(self, name: str, about: str, command: str) -> None:
+        self._name, self._about, self._command = name, inspect.cleandoc(about), command
+        self._tables: list[ReportTable] = []
+        self._rows: Figures = {}
+
+    def table(self, title: str, rows: Sequence[Mapping[str, Any]], **figures: Any) -> None:
+        """Print a table: cells by heading, numbers that are no integers with three digits.
+
+        Args:
+            title: Its title.
+            rows: Cells by heading, in each row the same headings.
+            **figures: Figures behind the cells, for the JSON file; none: the rows.
+        """
+        headings = list(rows[0])
+        cells = [[_cell(row[key]) for key in headings] for row in rows]
+        self._tables.append(ReportTable(headings, cells, title))
+        self._rows[title] = figures or rows
+        print()
+        print_table(self._tables[-1])
+
+    def write(self, documented: bool = False) -> None:
+        """Write ``out/benchmark/NAME.json`` and ``NAME.md``, with the machine.
+
+        Args:
+            documented: Whether the page becomes ``docs/results/NAME.md``, too.
+        """
+        OUT.mkdir(parents=True, exist_ok=True)
+        page, on = OUT / f'{self._name}.md', machine()
+        text = json.dumps(self._rows | {'machine': on}, indent=2)
+        page.with_suffix('.json').write_text(f'{text}\n', encoding='utf-8')
+        page.write_text(self._page(on), encoding='utf-8')
+        if documented:
+            shutil.copy(page, _DOCS)
+
+    def _page(self, on: Mapping[str, str | int | float]) -> str:
+        title, _, rest = self._about.partition('\n')
+        parts = [f'## {title.rstrip(".")}', f'Printed by `{self._command}`.', rest.strip()]
+        parts += ['Measured on: ' + ', '.join(f'{key} {value}' for key, value in on.items()) + '.']
+        for table in self._tables:
+            ends = ['---', *['---:'] * (len(table.head) - 1)]
+            lines = [f'| {" | ".join(line)} |' for line in (table.head, ends, *table.rows)]
+            parts += [f'### {table.title}', '\n'.join(lines)]
+        return '\n\n'.join(filter(None, parts)) + '\n'
 
 
 def _cell(value: object) -> str:
     return f'{value:.3g}' if isinstance(value, float) else str(value)
-
-
-def save(name: str, figures: Figures) -> None:
-    """Write ``out/benchmark/NAME.json``, with the machine on which they were measured."""
-    OUT.mkdir(parents=True, exist_ok=True)
-    text = json.dumps(figures | {'machine': machine()}, indent=2)
-    (OUT / f'{name}.json').write_text(f'{text}\n', encoding='utf-8')

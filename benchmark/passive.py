@@ -23,7 +23,7 @@ from diagnostic_msgs.msg import DiagnosticArray
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
 
-from benchmark.measuring import save, show
+from benchmark.measuring import Results
 from robot_dynamics_ros.cli.arguments import option
 from robot_dynamics_ros.cli.processes import SceneProcesses, own_domain
 from robot_dynamics_ros.errors import SceneError
@@ -46,10 +46,10 @@ _BESIDE = {
 _FIGURES = 'answered states a second', 'latency p99, us', 'share of a core, %'
 
 
-def main(args: argparse.Namespace) -> int:
-    """Measure a controller at 1 kHz in real time, in turns with what runs beside it.
+def main(args: argparse.Namespace, results: Results) -> int:
+    """Viewer, monitor and recorder beside a controller at 1 kHz in real time.
 
-    The SCARA stands at rest. A figure is the median of the rounds, and in brackets their range.
+    The SCARA stands at rest; what runs beside it takes turns. A figure is the median of the rounds, and in brackets their range.
     A round during which other programs were busy is repeated. The exit code is 1 if the viewer
     takes more than 15 % of a core with a page, or 1 % without.
     """
@@ -73,8 +73,9 @@ def main(args: argparse.Namespace) -> int:
         cells = [f'{x:.1f} ({low:.1f} to {high:.1f})'
                  for x, (low, high) in zip(medians[name], ends, strict=True)]  # fmt: skip
         rows.append({'beside': name, **dict(zip(_FIGURES, cells, strict=True))})
-    show(f'SCARA at rest in real time, {args.rounds} rounds in turns', rows)
-    save('passive.json', {'figures': _FIGURES, 'rounds': measured})
+    results.table(
+        f'SCARA at rest in real time, {args.rounds} rounds in turns', rows, rounds=measured
+    )
     idle, watched = medians[_VIEWER][-1], medians[_PAGE][-1]
     return int(idle > _MOST_IDLE or watched > _MOST_WATCHED)
 
@@ -135,13 +136,19 @@ def _undisturbed(domain: int, health: _Health, command: str, pages: int) -> tupl
     raise SceneError('passive', 'the machine is busy with other programs', 'end them')
 
 
-def _busy() -> tuple[float, float]:
-    """Return the processor time, s, of all programs, and of this one with its processes."""
-    machine, own, used = psutil.cpu_times(), psutil.Process(), 0.0
-    for process in (own, *own.children(recursive=True)):
-        with suppress(psutil.NoSuchProcess):
-            used += sum(process.cpu_times()[:2])
-    return sum(machine) - machine.idle - machine.iowait, used
+def _others() -> float:
+    """Return the processor time, s, of all programs but this one and its processes.
+
+    The kernel's sum for the whole machine is sampled at its ticks, which programs with a period of
+    1 ms meet too often; the times of processes are exact.
+    """
+    own, used = psutil.Process(), 0.0
+    ours = {own.pid, *(process.pid for process in own.children(recursive=True))}
+    for process in psutil.process_iter():
+        if process.pid not in ours:
+            with suppress(psutil.NoSuchProcess):
+                used += sum(process.cpu_times()[:4])  # with those of ended children
+    return used
 
 
 def _round(domain: int, health: _Health, command: str, pages: int) -> tuple[float, ...]:
@@ -162,13 +169,13 @@ def _round(domain: int, health: _Health, command: str, pages: int) -> tuple[floa
         health.spin(_JOINING_S)
         health.latencies.clear()
         ticks, used, begin = health.ticks, sum(process.cpu_times()[:2]), time.monotonic()
-        before = _busy()
+        before = _others()
         health.spin(_SPAN_S)
         seconds = time.monotonic() - begin
         share = (sum(process.cpu_times()[:2]) - used) / seconds if command else 0.0
-        everybody, own = np.subtract(_busy(), before) / seconds
+        others = (_others() - before) / seconds
         latency = statistics.median(health.latencies or [math.nan])
-        return (health.ticks - ticks) / seconds, latency, 100.0 * share, 100.0 * (everybody - own)
+        return (health.ticks - ticks) / seconds, latency, 100.0 * share, 100.0 * others
 
 
 def start_viewer(nodes: SceneProcesses) -> tuple[psutil.Process, str]:

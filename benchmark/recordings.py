@@ -12,7 +12,7 @@ from pathlib import Path
 
 from rosbags.highlevel import AnyReader
 
-from benchmark.measuring import in_own_process, save, show
+from benchmark.measuring import Results, in_own_process
 from benchmark.timing import in_turns
 from robot_dynamics_ros.cli.arguments import option
 from robot_dynamics_ros.control.session import ControllerSession
@@ -29,20 +29,21 @@ CENTRE, AMPLITUDE = (0.0, 0.3, 0.12, 0.0), (0.6, 0.5, 0.05, 1.0)
 FREQUENCY = (0.18, 0.27, 0.37, 0.46)
 
 
-def main(args: argparse.Namespace) -> int:
-    """Compare analyzing a 1 kHz recording with only deserializing it; time and memory."""
+def main(args: argparse.Namespace, results: Results) -> int:
+    """Analyzing a recording, and only reading it: time and memory.
+
+    A 1 kHz run of the SCARA with states, commands and references. *rosbags*: only deserializing
+    every message; *analyze*: metrics, `rows.csv` of at most 100 000 rows, `report.html`. Each runs
+    in a process of its own, alternately: processor seconds of all threads, the minimum of the
+    rounds.
+    """
     measured = []
     with tempfile.TemporaryDirectory() as folder:
         for length in args.minutes:
             bag = Path(folder) / f'bag_{length:g}'
             size = write_bag(bag, 60.0 * length)
             measured.append({'min': length, 'MB': size * 1e-6, **analysis_costs(bag, args.rounds)})
-    show('1 kHz recording of four joints: states, commands, references', measured)
-    print(
-        'rosbags: only deserializing every message; analyze: metrics, rows.csv, report.\n'
-        'Processor seconds, minimum of the rounds; wall: wall time'
-    )
-    save('recordings', {'lengths': measured})
+    results.table('1 kHz recording of four joints: states, commands, references', measured)
     return 0
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from playwright.sync_api import sync_playwright
 
-from benchmark.measuring import save, show
+from benchmark.measuring import Results
 from benchmark.recordings import write_bag
 from robot_dynamics_ros.cli.arguments import option
 from robot_dynamics_ros.errors import MissingDependencyError
@@ -42,8 +42,8 @@ DecompressionStream = class extends TransformStream { constructor() { super(); }
 </script>"""
 
 
-def main(args: argparse.Namespace) -> int:
-    """Compare a report with the same page without packing: size, and time until it is drawn."""
+def main(args: argparse.Namespace, results: Results) -> int:
+    """A report, and the same page without packing: size, and time until it is drawn."""
     chromium = shutil.which('chromium')
     if chromium is None:
         raise MissingDependencyError('chromium', 'opening reports', 'apt install chromium')
@@ -71,8 +71,7 @@ def main(args: argparse.Namespace) -> int:
             }
             for name, page in pages.items()
         ]
-    show('report of a recording, opened in Chromium with software WebGL, in turns', rows)
-    save('reports', {'pages': rows})
+    results.table('report of a recording, opened in Chromium with software WebGL, in turns', rows)
     return 0
 
 

@@ -18,7 +18,7 @@ from rclpy.serialization import serialize_message
 from sensor_msgs.msg import JointState
 
 import robot_dynamics_ros
-from benchmark.measuring import show
+from benchmark.measuring import Results
 from robot_dynamics_ros.__main__ import main as package_main
 from robot_dynamics_ros.cli.arguments import option
 from robot_dynamics_ros.description.shipped import shipped_robot
@@ -122,13 +122,13 @@ def traced_command(command: str, bag: Path) -> list[tuple[str, str]]:
     return list(trace.names)
 
 
-def main(args: argparse.Namespace) -> int:
-    """Print the functions that one state's callback of the controller, or one bag, passes."""
+def main(args: argparse.Namespace, results: Results) -> int:
+    """Functions that one state's callback of the controller, or one bag, passes."""
     if args.bag:
         for command in args.commands:
             names = traced_command(command, args.bag)
             rows = [{'function': function, 'module': module} for module, function in names]
-            show(f'{command} {args.bag}', rows)
+            results.table(f'{command} {args.bag}', rows)
             modules = len({module for module, _ in names})
             print(f'{command}: {len(names)} functions in {modules} modules')
         return 0
@@ -137,7 +137,7 @@ def main(args: argparse.Namespace) -> int:
         {'function': function, 'module': module, 'until': 'command' if k < trace.published else ''}
         for k, (module, function) in enumerate(trace.names)
     ]
-    show('one state of the SCARA, computed torque, holding', rows)
+    results.table('one state of the SCARA, computed torque, holding', rows)
     for what, names in (
         ('until the command is published', trace.names[: trace.published]),
         ('in all', trace.names),

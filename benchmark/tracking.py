@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from benchmark.measuring import save, show
+from benchmark.measuring import Results
 from robot_dynamics_ros.control.laws.registry import make_law
 from robot_dynamics_ros.control.trajectories.trajectory import Reference
 from robot_dynamics_ros.description.shipped import shipped_robot
@@ -56,19 +56,18 @@ CASES = {
 }
 
 
-def main(_: argparse.Namespace) -> int:
-    """Measure the effect of imperfections on the circle under the constraint-stabilization law."""
+def main(_: argparse.Namespace, results: Results) -> int:
+    """Imperfections of the plant, and the circle under the constraint-stabilization law."""
     tree, exact = load_robot(shipped_robot('scara')), ProgramCase(SMOOTH)
     path = run(tree, exact)[1]
     rows = []
     for title, case in CASES.items():
         row = {'plant': title, 'constraint stabilization': run(tree, case)[0]}
         rows.append(row | {'PD + gravity': run(tree, case, path=path)[0]})
-    show('tool from its path at 0.5 m/s, 1 kHz, RMS in mm', rows)
+    results.table('tool from its path at 0.5 m/s, 1 kHz, RMS in mm', rows)
     floors = {t: 1e-3 * run(tree, exact, 1e-3 * t, OFF)[0] for t in PERIODS_MS}
     periods = [{'period, ms': t, 'RMS of f, m': f, 'per ms': f / t} for t, f in floors.items()]
-    show('floor of f by period', periods)
-    save('tracking', {'tool_mm': rows, 'floor': periods})
+    results.table('floor of f by period', periods)
     return 0
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmark.measuring import robot_file, save, show
+from benchmark.measuring import Results, robot_file
 from robot_dynamics_ros.control.requests import (
     prepare_parameters,
     prepare_payload,
@@ -99,15 +99,14 @@ CHANGES: tuple[tuple[str, dict[str, Any], Callable[[ControllerSession], object]]
 )
 
 
-def main(_: argparse.Namespace) -> int:
-    """Print the largest change of a joint's acceleration within 1 ms, rad/s^2, at changes."""
+def main(_: argparse.Namespace, results: Results) -> int:
+    """Changes of law, gains and payload in motion: largest change of acceleration within 1 ms."""
     arms = [name for name in ARMS if name in ROBOTS or robot_file(f'{name}.urdf')]
     rows = []
     for name, given, change in CHANGES:
         largest = {arm: MovingArm(arm, **given).largest_change(change) for arm in arms}
         rows.append({'change': name, **largest})
-    show('largest change of acceleration within 1 ms, rad/s^2 or m/s^2', rows)
-    save('transfers', {'changes': rows})
+    results.table('largest change of acceleration within 1 ms, rad/s^2 or m/s^2', rows)
     return 0
 
 

@@ -1,11 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measure contact detection with wrong models: false alarms, detected hits, links, stops.
+"""Detected contacts with wrong models: false alarms, hits, links, stops.
 
 Every mass, centre of mass and inertia of the plant differs independently from the session's model
 by up to 5 %. Positions are quantized to encoder steps, velocities are their differences, and the
 delay from a command to the state that shows it is 2 ms. The arm moves between random postures as
 fast as 60 % of the effort limits and 80 % of the velocity limits allow. Thresholds are learned on
-separate seeds.
+separate seeds. A hit is drawn over link, point and direction, of 15 N or 1.5 dead bands at the most
+loaded joint.
+
+A stop may travel 1.2 times as far as a twin under the same hit, which brakes at once, plus two
+periods and the delay at its speed and two encoder steps. Required are no false alarm, 99 % found
+within 20 ms, the correct link (or the next one outwards) for 90 % of the hits with a lever arm
+beyond 5 cm, and no longer stop.
 """
 
 from __future__ import annotations
@@ -18,11 +24,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from campaigns.support import show
 from pushed_arm import arm
 from rich.progress import track
 from session_on_plant import SessionOnPlant
 
+from benchmark.measuring import Results
 from robot_dynamics_ros.cli.arguments import option
 from robot_dynamics_ros.constraints.signals import PEAK_VELOCITY
 from robot_dynamics_ros.contact.calibration import CalibrationSamples, calibrate
@@ -272,17 +278,17 @@ _OTHER_SEEDS = 1000  # offset of the seeds for the thresholds
 _PER_TRIAL = 25  # hits per trial
 _REQUIRED = {'found': 99.0, 'named': 90.0, 'stopped': 100.0}  # %, and no false alarms
 _COLUMNS = {
-    'minutes': 'minutes of\nmotion',
-    'reached': 'largest effort\n/ limit',
-    'alarms': 'false\nalarms',
+    'minutes': 'minutes of motion',
+    'reached': 'largest effort / limit',
+    'alarms': 'false alarms',
     'hits': 'hits',
-    'found': f'found within\n{1e3 * DETECTED_WITHIN:g} ms, %',
-    'median_ms': 'median\nms',
-    'named': f'link named, %\n(lever > {100 * LEVER:g} cm)',
-    'levered': 'number of\nsuch hits',
-    'stopped': 'stopped within the\nallowed travel, %',
-    'way': 'largest travel\n/ allowed',
-    'force': 'median\nforce, N',
+    'found': f'found within {1e3 * DETECTED_WITHIN:g} ms, %',
+    'median_ms': 'median ms',
+    'named': f'link named, % (lever > {100 * LEVER:g} cm)',
+    'levered': 'number of such hits',
+    'stopped': 'stopped within the allowed travel, %',
+    'way': 'largest travel / allowed',
+    'force': 'median force, N',
 }
 
 
@@ -369,7 +375,10 @@ def main(args: argparse.Namespace) -> int:
     """Run the campaign; return 1 if an arm does not meet the requirements."""
     rows = {name: campaign(args, name) for name in args.arms}
     headings = _COLUMNS.items()
-    show('Contacts', [{'arm': x} | {head: rows[x][key] for key, head in headings} for x in rows])
+    results = Results('contacts', __doc__ or '', 'make campaign CAMPAIGN=touch')
+    cells = [{'arm': x} | {head: rows[x][key] for key, head in headings} for x in rows]
+    results.table('Contacts', cells)
+    results.write(args.docs)
     failed = [
         name
         for name, row in rows.items()
@@ -386,4 +395,5 @@ OPTIONS = {
     '--learn': option(10.0, 'motion without contact for the thresholds, min'),
     '-n --hits': option(1000, 'hits on each arm'),
     '--jobs': option(2, 'processes'),
+    '--docs': option(False, 'also write docs/results/contacts.md'),
 }
