@@ -40,7 +40,8 @@ def main(words: list[str]) -> int:
     )
     parser.add_argument('--docs', action='store_true', help=f'also write docs/results/{name}.md')
     Command(module.main, module.OPTIONS).declare(parser)
-    args, results = parser.parse_args(words[1:]), Results(name, module.main.__doc__, f'python -m benchmark {name}')
+    args = parser.parse_args(words[1:])
+    results = Results(name, module.main.__doc__, f'python -m benchmark {name}')
     try:
         code = int(module.main(args, results))
         results.write(args.docs)

@@ -59,11 +59,13 @@ def main(_: argparse.Namespace, results: Results) -> int:
     Pinocchio's to six digits.
 
     A call of ours checks type, shape, layout and writeability of all arrays, which takes about
-    20 ns with Python's own overhead, and allocates nothing. MuJoCo's time includes copying q, v and
-    a into its data. The other libraries, in C++, interpret a model; ours is code specific to one
-    robot with its constants folded in. In a batch eight states are processed in parallel in SIMD
-    registers, and parts of it run on any free processor. The robots of the chains have revolute
-    joints with perpendicular axes and full inertia tensors.
+    20 ns with Python's own overhead, and allocates nothing. MuJoCo's time includes copying q, v
+    and a into its data. The other libraries, in C++, interpret a model; ours is code of one robot
+    with its constants folded in.
+
+    In a batch eight states are processed in parallel in SIMD registers, and parts of it run on any
+    free processor. The chains have revolute joints with perpendicular axes and full inertia
+    tensors.
     """
     measured = {name: measure_arm(xml) for name, xml in arms().items()}
     for key, title in (('call', 'one call, ns'), ('batch', 'state of a batch, ns')):

@@ -149,4 +149,6 @@ class Results:
 
 
 def _cell(value: object) -> str:
-    return f'{value:.3g}' if isinstance(value, float) else str(value)
+    if not isinstance(value, float):
+        return str(value)
+    return f'{value:.0f}' if 100.0 <= abs(value) < 1e6 else f'{value:.3g}'

@@ -49,9 +49,9 @@ _FIGURES = 'answered states a second', 'latency p99, us', 'share of a core, %'
 def main(args: argparse.Namespace, results: Results) -> int:
     """Viewer, monitor and recorder beside a controller at 1 kHz in real time.
 
-    The SCARA stands at rest; what runs beside it takes turns. A figure is the median of the rounds, and in brackets their range.
-    A round during which other programs were busy is repeated. The exit code is 1 if the viewer
-    takes more than 15 % of a core with a page, or 1 % without.
+    The SCARA stands at rest; what runs beside it takes turns. A figure is the median of the
+    rounds, and in brackets their range. A round during which other programs were busy is repeated.
+    The exit code is 1 if the viewer takes more than 15 % of a core with a page, or 1 % without.
     """
     measured: dict[str, list[tuple[float, ...]]] = {name: [] for name in _BESIDE}
     with own_domain() as domain, tempfile.TemporaryDirectory() as logs:

@@ -54,7 +54,7 @@ _VIEW: Options = {
     '--namespace': option(
         [], 'namespace of an arm; may be repeated (default: all)', action='append'
     ),
-    '--rate': option(30.0, 'updates per second'),
+    '--rate': option(25.0, 'updates per second'),
     '--control': option(False, 'allow commands to the arm from the page'),
 }
 

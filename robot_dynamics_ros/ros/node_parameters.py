@@ -249,7 +249,7 @@ VIEW = (
     P('host', '127.0.0.1', 'Interface of the page: with another than the loopback, such as '
       '0.0.0.0, other machines can connect that know the token in the printed address.',
       fixed=True),
-    P('rate_hz', 30.0, 'Rate at which topics are polled and changed poses are sent.', 1.0, 120.0,
+    P('rate_hz', 25.0, 'Rate at which topics are polled and changed poses are sent.', 1.0, 120.0,
       unit='Hz', fixed=True),
     P('namespaces', [''], 'Namespaces of the arms to show; empty: all that have joint states.',
       fixed=True),

@@ -5,8 +5,8 @@ Every mass, centre of mass and inertia of the plant differs independently from t
 by up to 5 %. Positions are quantized to encoder steps, velocities are their differences, and the
 delay from a command to the state that shows it is 2 ms. The arm moves between random postures as
 fast as 60 % of the effort limits and 80 % of the velocity limits allow. Thresholds are learned on
-separate seeds. A hit is drawn over link, point and direction, of 15 N or 1.5 dead bands at the most
-loaded joint.
+separate seeds. A hit is drawn over link, point and direction, of 15 N or 1.5 dead bands at the
+most loaded joint.
 
 A stop may travel 1.2 times as far as a twin under the same hit, which brakes at once, plus two
 periods and the delay at its speed and two encoder steps. Required are no false alarm, 99 % found

@@ -93,7 +93,6 @@ def test_the_documents_state_what_is_counted():
     assert f'n = 6: {kane.at(6)} against {newton_euler.at(6)}' in row
     left = operation_counts(sample('scara').tree, 'newton_euler').after
     assert left.trigonometric == 4
-    assert f'{left.total} operations for the SCARA' in page('results/computing_times')
     assert re.search(rf'operations after folding \| \d+ \| {left.total} \|', page('kernels'))
     assert f'that of Newton-Euler {left.total}.' in page('extending')
 
