@@ -21,6 +21,7 @@ from robot_dynamics_ros.cli.arguments import (
     TOOL_FRAME,
     Command,
     cutoff_of,
+    given,
     option,
     output,
     recording_choice,
@@ -125,6 +126,7 @@ def _analyze(settings: AnalysisSettings, job: tuple[Path, Path]) -> BagResult:
 def _settings(args: argparse.Namespace, count: int) -> AnalysisSettings:
     return AnalysisSettings(
         robot=recording_choice(args),
+        options=given(args, RECORDING),
         formulation=args.formulation,
         effort=args.effort,
         timing=args.timing,

@@ -82,7 +82,7 @@ class Command(NamedTuple):
             ConfigurationError: A number is out of the range that its option declares.
         """
         for key, settings in self.options.items():
-            values = getattr(args, _destination(key), None)
+            values = getattr(args, _destination(key, settings), None)
             if 'check' in settings and values is not None:
                 for value in values if isinstance(values, list) else [values]:
                     settings['check'](key.split()[0], value)
@@ -96,9 +96,10 @@ class Command(NamedTuple):
         return parser.parse_args(words)
 
 
-def _destination(key: str) -> str:
+def _destination(key: str, settings: Mapping[str, Any]) -> str:
     """Return the attribute of the parsed arguments that has the value of an option."""
-    return key.split()[0].strip('-').replace('-', '_')
+    name = settings.get('dest') or key.split()[0].strip('-').replace('-', '_')
+    return str(name)
 
 
 def option(default: Any, text: str, **settings: Any) -> dict[str, Any]:
@@ -297,13 +298,29 @@ def output(usual: Path | None = None) -> Options:
     }
 
 
-def given(args: argparse.Namespace, options: Options) -> list[str]:
-    """Return the options of a table that have another value than their default."""
-    return [
-        key.split()[0]
-        for key, settings in options.items()
-        if getattr(args, _destination(key)) != settings.get('default')
-    ]
+def given(args: argparse.Namespace, options: Options) -> dict[str, list[str]]:
+    """Return the options of a table that have another value than their default.
+
+    Returns:
+        The words that give each of them to a command, by its name.
+    """
+    words: dict[str, list[str]] = {}
+    for key, settings in options.items():
+        name, value = key.split()[0], getattr(args, _destination(key, settings))
+        if value == settings.get('default'):
+            continue
+        if settings.get('type') is _words:
+            value = ','.join(value)
+        values = value if isinstance(value, list) else [value]
+        if settings.get('action') == 'append':
+            words[name] = [word for x in values for word in (name, *_texts(x))]
+        else:
+            words[name] = [name, *_texts(values)]
+    return words
+
+
+def _texts(value: Any) -> list[str]:
+    return [str(x) for x in value] if isinstance(value, list) else [str(value)]
 
 
 def refuse_given(args: argparse.Namespace, options: Options, what: str) -> None:

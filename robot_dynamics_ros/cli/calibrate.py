@@ -14,6 +14,7 @@ from robot_dynamics_ros import yaml_reader as read
 from robot_dynamics_ros.cli.arguments import (
     RECORDING,
     Command,
+    given,
     option,
     recording_choice,
 )
@@ -23,9 +24,11 @@ from robot_dynamics_ros.contact.detector import KINDS, ContactThresholds
 from robot_dynamics_ros.control.drivers.profile import load_driver_profile
 from robot_dynamics_ros.errors import ConfigurationError, RecordingError
 from robot_dynamics_ros.model import Robot
+from robot_dynamics_ros.recordings.bag.files import short_name
 from robot_dynamics_ros.recordings.bag_jobs import find_bags
 from robot_dynamics_ros.recordings.metrics.effort import ContactStream
 from robot_dynamics_ros.recordings.outliers import without_outliers
+from robot_dynamics_ros.recordings.output_folder import choose_folder
 from robot_dynamics_ros.recordings.plausibility import (
     MissingError,
     StillError,
@@ -33,7 +36,7 @@ from robot_dynamics_ros.recordings.plausibility import (
 )
 from robot_dynamics_ros.recordings.reading import RobotChoice
 from robot_dynamics_ros.recordings.recording import Recording, current_unit
-from robot_dynamics_ros.recordings.report.toolkit import ReportTable, quantity
+from robot_dynamics_ros.recordings.report.toolkit import ReportTable, command_line, quantity
 
 _MOST, _BY_RATE = 200.0, 0.2  # bandwidth: maximum, 1/s; share of the state rate
 
@@ -52,7 +55,7 @@ def run_calibration(args: argparse.Namespace) -> int:
             f'gives no torque_constant: efforts are in {unit}',
             'add it (identify with a known load finds it)',
         )
-    tree, measured, rate = _survey(bags[0], choice)
+    tree, measured, rate, identified = _survey(bags[0], choice)
     bandwidth = np.full(tree.n, args.bandwidth or min(_MOST, _BY_RATE * rate))
     coarse = ContactThresholds.coarse(tree).coefficients
     delay = _delay(choice.driver_profile) if args.delay is None else args.delay
@@ -78,19 +81,32 @@ def run_calibration(args: argparse.Namespace) -> int:
     result.thresholds.write(args.output, tree.joint_names, remarks)
     _print(tree, result.thresholds, samples, remarks)
     print(f'written: {args.output}')
+    if not identified:
+        print(_advice(args, bags))
     return 0
 
 
-def _survey(bag: Path, choice: RobotChoice) -> tuple[Robot, bool, float]:
-    """Return the robot, whether its efforts were measured, and the state rate, Hz."""
+def _advice(args: argparse.Namespace, bags: list[Path]) -> str:
+    """Return how thresholds of an arm that is not identified become finer, in one sentence."""
+    result = choose_folder(None, Path('out') / 'identified' / short_name(bags[0]), force=False)
+    line = command_line('identify', *args.bags, '--output', result, options=given(args, RECORDING))
+    return (
+        'the arm was not identified: what its description misses widens the dead bands, and few '
+        f'pushes are found; {line}, then calibrate with --identified {result / "parameters.yaml"}'
+    )
+
+
+def _survey(bag: Path, choice: RobotChoice) -> tuple[Robot, bool, float, bool]:
+    """Return robot, whether its efforts were measured, rate, Hz, and whether it is identified."""
     with choice.read(bag) as reader:
         tree = choice.load(reader)
+        identified = bool(choice.identified or reader.parameters.get('identified'))
         run, _ = without_outliers(choice.run(reader, tree).of_joints(tree.joint_names))
     if len(run.time) < 2:
         raise RecordingError(f'bag {bag}', 'has fewer than two states', 'record for longer')
     with suppress(StillError, MissingError):
         check_recording(run, tree, measured=run.has_measured)
-    return tree, run.has_measured, 1.0 / float(np.median(np.diff(run.time)))
+    return tree, run.has_measured, 1.0 / float(np.median(np.diff(run.time))), identified
 
 
 def _runs(bags: list[Path], choice: RobotChoice, tree: Robot) -> Iterator[Recording]:

@@ -11,6 +11,7 @@ from robot_dynamics_ros.cli.arguments import (
     RECORDING,
     TOOL_FRAME,
     Command,
+    given,
     option,
     output,
     recording_choice,
@@ -65,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
         return 0
     verdicts = check_thresholds(given_thresholds(args), figures, joints)
     with atomic_folder(output) as work:
-        report = pair.write(work)
+        report = pair.write(work, given(args, RECORDING))
     print_report(report, output)
     print_thresholds(verdicts)
     return 0 if all(verdict.holds for verdict in verdicts) else EXIT_THRESHOLD

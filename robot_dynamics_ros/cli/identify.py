@@ -21,6 +21,7 @@ from robot_dynamics_ros.cli.arguments import (
     TIMING,
     Command,
     cutoff_of,
+    given,
     option,
     output,
     recording_choice,
@@ -53,13 +54,17 @@ from robot_dynamics_ros.identification.identify import (
     plan_by_evidence,
 )
 from robot_dynamics_ros.identification.least_squares import Block
-from robot_dynamics_ros.identification.preparation import EFFORTS, effort_source, require_motion
+from robot_dynamics_ros.identification.preparation import EFFORTS, effort_source
 from robot_dynamics_ros.identification.unknowns import DEFAULT_TERMS, TERMS
 from robot_dynamics_ros.identification.validation import Trial, implausible
 from robot_dynamics_ros.model.load import check_model
 from robot_dynamics_ros.recordings.bag_jobs import find_bags, run_with_progress
 from robot_dynamics_ros.recordings.output_folder import choose_folder
-from robot_dynamics_ros.recordings.plausibility import StillError, check_recording
+from robot_dynamics_ros.recordings.plausibility import (
+    StillError,
+    check_recording,
+    require_motion,
+)
 from robot_dynamics_ros.recordings.recording import WHOLE, Recording, current_unit
 from robot_dynamics_ros.recordings.timing import AUTO, parts
 
@@ -93,7 +98,8 @@ def run(args: argparse.Namespace) -> int:
         return _refused([*tilt, *nonsense])
     problems = _problems(identified, evidence, args.most)
     remarks = [proof, *tilt, *_friction_remarks(identified), *evidence.remarks, *problems]
-    deliver_results(args.output, identified, evidence, remarks, results)
+    options = given(args, RECORDING)
+    deliver_results(args.output, identified, evidence, remarks, results, options)
     return 1 if problems or any(bag.error for bag in results) else 0
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import argparse
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import yaml
 
-from robot_dynamics_ros.cli.arguments import Options, option
+from robot_dynamics_ros.cli.arguments import JOINTS, PACKAGES, Options, option
 from robot_dynamics_ros.cli.tables import print_report
 from robot_dynamics_ros.control.drivers.profile import NEED_CONSTANT, shipped_profiles
 from robot_dynamics_ros.errors import ConfigurationError, RecordingError
@@ -40,6 +40,8 @@ from robot_dynamics_ros.identification.loads import (
     gains_by_weight,
 )
 from robot_dynamics_ros.identification.report import identification_report, pictures
+from robot_dynamics_ros.model import Robot
+from robot_dynamics_ros.model.robot_tree import STANDARD_GRAVITY
 from robot_dynamics_ros.recordings.bag.files import short_name
 from robot_dynamics_ros.recordings.output_folder import atomic_folder, choose_folder, write_json
 from robot_dynamics_ros.recordings.report.toolkit import command_line
@@ -48,6 +50,7 @@ from robot_dynamics_ros.yaml_reader.parsing import read_yaml
 #: Files written to the output folder.
 FILES = ('corrected.urdf', 'parameters.yaml', 'identification.json', 'report.html')
 _MOST_NOTES = 10  # about bags
+_OF_NODES = ('--robot', '--effort-limit', *(key.split()[0] for key in {**PACKAGES, **JOINTS}))
 _CONTRADICTION = 2.0  # ratio of gains by a load to those by the arm's own weight, and its inverse
 
 
@@ -57,8 +60,11 @@ def deliver_results(
     evidence: Evidence,
     remarks: Sequence[str],
     bags: Sequence[BagOutcome],
+    options: Mapping[str, Sequence[str]],
 ) -> None:
     """Write corrected URDF, parameters, JSON and report, all or none; print the report.
+
+    The commands that the report names have the options with which the bags were read.
 
     Raises:
         ConfigurationError: The folder cannot be written.
@@ -75,9 +81,10 @@ def deliver_results(
         lead, result, evidence, [*remarks[1:], *_bag_sentences(bags)], bags
     )
     usable, file = next((bag.bag for bag in bags if not bag.error), 'BAG'), output / FILES[1]
+    read = {name: words for name, words in options.items() if name != '--identified'}
     steps = [
-        command_line('analyze', usable, '--identified', file),
-        command_line('control', '-p', f'identified:={file}'),
+        command_line('analyze', usable, '--identified', file, options=read),
+        _control_line(output, result.tree, options),
     ]
     report = replace(report, steps=steps)
     with atomic_folder(output) as folder:
@@ -87,6 +94,20 @@ def deliver_results(
         write_json(numbers, document)
         replace(report, figures=pictures(result, evidence.series)).write(page)
     print_report(report, output)
+
+
+def _control_line(output: Path, tree: Robot, options: Mapping[str, Sequence[str]]) -> str:
+    """Return the command that controls the corrected robot."""
+    own = {name: words for name, words in options.items() if name in _OF_NODES}
+    if not any(name in own for name in ('--robot', '--joints', '--tip')):
+        own['--joints'] = ['--joints', ','.join(tree.joint_names)]
+    own.setdefault('--robot', ['--robot', str(output / FILES[0])])
+    if tuple(tree.gravity.tolist()) != STANDARD_GRAVITY:
+        own['--gravity'] = ['--gravity', *map(str, tree.gravity.tolist())]
+    parameters = ['-p', f'identified:={output / FILES[1]}']
+    if '--driver-profile' in options:
+        parameters += ['-p', f'driver_profile:={options["--driver-profile"][1]}']
+    return command_line('control', *parameters, options=own)
 
 
 def tilt_remarks(plan: IdentificationPlan, args: argparse.Namespace) -> list[str]:

@@ -16,8 +16,12 @@ from typing import Any
 import numpy as np
 
 from robot_dynamics_ros.cli.arguments import (
+    JOINTS,
     PART,
+    RECORDING,
     Command,
+    Options,
+    given,
     option,
     output,
     set_values,
@@ -25,6 +29,7 @@ from robot_dynamics_ros.cli.arguments import (
 from robot_dynamics_ros.cli.tables import print_report
 from robot_dynamics_ros.control.laws.registry import known_laws
 from robot_dynamics_ros.control.setup import PARAMETERS
+from robot_dynamics_ros.description.shipped import robot_file
 from robot_dynamics_ros.dynamics import FORMULATIONS
 from robot_dynamics_ros.errors import RecordingError
 from robot_dynamics_ros.estimation.accumulate import RmsPeak
@@ -48,6 +53,16 @@ TOLERANCE = 1e-9  # N m or N: rounding by another order of additions
 LEAST_SHARE = 0.95  # of the commands that must be compared
 _REFERENCE_TOLERANCE = 1e-6
 EXIT_DIFFERENT = 1
+_READ = (
+    *('--robot --description ROBOT', '--package NAME:=PATH', '--recorded-joints A,B,...'),
+    *('--namespace', '--states TOPIC', '--commands TOPIC'),
+)
+#: Options that are parameters of the controller (default: as recorded).
+_MODEL: Options = {
+    **{key: PART[key] for key in ('--identified FILE', '--driver-profile FILE')},
+    '--gravity X Y Z': RECORDING['--gravity X Y Z'],
+    **JOINTS,
+}
 #: What the numbers of lost answers, and of unanswered and of refused states mean.
 _COUNTED = (
     'answers of the controller have no recorded command: not compared',
@@ -82,7 +97,7 @@ def run_replay(args: argparse.Namespace) -> int:
         args.bag,
         changes,
         namespace=args.namespace,
-        description=args.description or '',
+        description=str(robot_file(args.described_by)) if args.described_by else '',
         reference='recorded' if '/' in args.reference else args.reference,
         topics={
             'states': args.states,
@@ -92,7 +107,7 @@ def run_replay(args: argparse.Namespace) -> int:
         recorded_joints=args.recorded_joints,
     )
     require_used(PARAMETERS, source.parameters, set_values(args.changes), '--set {}={}')
-    own = source.logged and not (changes or args.description)
+    own = source.logged and not (changes or args.described_by)
     tolerance = args.tolerance if args.tolerance is not None else (TOLERANCE if own else np.inf)
     result, efforts = replay(source, tolerance)
     if not result.compared:
@@ -107,17 +122,25 @@ def run_replay(args: argparse.Namespace) -> int:
     with atomic_folder(output) as work:
         write_csv(work / 'rows.csv', flat_columns(run, columns.items()))
         write_json(work / 'replay.json', document)
-        report = replay_report(bag, source.tree, document, run, columns)
+        report = replay_report(bag, source.tree, document, run, columns, _options(args))
         report.write(work / 'report.html')
     print_report(report, output)
     return 0 if document['within_tolerance'] else EXIT_DIFFERENT
+
+
+def _options(args: argparse.Namespace) -> dict[str, list[str]]:
+    """Return the given options that ``analyze`` has, too, by name."""
+    topic = ['--reference', args.reference] if '/' in args.reference else []
+    options = given(args, _MODEL | {key: PART[key] for key in _READ})
+    return options | ({'--reference': topic} if topic else {})
 
 
 def _changes(args: argparse.Namespace) -> dict[str, Any]:
     """Return the parameters that override recorded ones."""
     changes = set_values(args.changes)
     require_known(PARAMETERS, list(changes), "controller's parameter")
-    chosen = {'law': args.law, 'formulation': args.formulation}
+    own = [name[2:].replace('-', '_') for name in given(args, _MODEL)]
+    chosen = {key: getattr(args, key) for key in ('law', 'formulation', *own)}
     return changes | {key: value for key, value in chosen.items() if value}
 
 
@@ -185,24 +208,20 @@ COMMANDS = {
                 'formulation of the dynamics (default: as recorded)',
                 choices=tuple(FORMULATIONS),
             ),
-            '--robot --description FILE': option(
-                None, 'URDF or xacro file (default: as recorded)', dest='description'
-            ),
-            **{key: PART[key] for key in ('--states TOPIC', '--commands TOPIC')},
+            **_MODEL,
+            **{key: PART[key] for key in _READ},
             '--reference SOURCE': option(
                 'auto',
                 f'source of the reference: {", ".join(REFERENCES)}, or its topic (default: '
                 'what the controller logged; the recorded reference if it logged nothing)',
                 type=_reference,
             ),
-            '--recorded-joints A,B,...': PART['--recorded-joints A,B,...'],
             '--tolerance NM': option(
                 None,
                 'effort difference above which the exit code is 1, N m or N (default: '
                 f'{TOLERANCE:g} without overrides, otherwise unlimited)',
                 type=_tolerance,
             ),
-            '--namespace': option('', 'namespace of the robot, if the bag has several'),
             **output(_USUAL_OUTPUT),
         },
         lambda: help_text(PARAMETERS),

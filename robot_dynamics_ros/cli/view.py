@@ -11,6 +11,7 @@ from robot_dynamics_ros.cli.arguments import (
     ROBOT_HELP,
     Command,
     Options,
+    given,
     option,
     ros_parameters,
 )
@@ -26,13 +27,13 @@ def view(args: argparse.Namespace) -> int:
         ConfigurationError: Recordings are given; the message says which command shows them.
     """
     if args.bags:
-        chosen = {'--robot': args.robot, '--namespace': next(iter(args.namespace), '')}
-        of = [word for pair in chosen.items() if pair[1] for word in pair]
+        of = given(args, {key: x for key, x in _VIEW.items() if key.split()[0] in _OF_BAGS})
+        of['--namespace'] = of.get('--namespace', [])[:2]
         command = 'compare' if len(args.bags) == 2 else 'analyze'
         raise ConfigurationError(
             f'view {shlex.join(args.bags)}',
             'shows running arms only',
-            f'the report plays recordings: {command_line(command, *args.bags, *of)}',
+            f'the report plays recordings: {command_line(command, *args.bags, options=of)}',
         )
     parameters = {
         'port': args.port,
@@ -57,6 +58,6 @@ _VIEW: Options = {
     '--rate': option(25.0, 'updates per second'),
     '--control': option(False, 'allow commands to the arm from the page'),
 }
-
+_OF_BAGS = ('--robot', '--package', '--namespace')
 
 COMMANDS = {'view': Command(view, _VIEW)}

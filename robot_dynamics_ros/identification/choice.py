@@ -113,19 +113,19 @@ def choose_preparation(
     ways = [replace(fixed, timing=timing, delay=delay) for timing in timings for delay in delays]
     if len(ways) == 1:
         return Choice(ways[0])
-    scores: dict[Preparation, float] = {}
+    scores: list[tuple[float, Preparation]] = []
     for way in ways:
         samples = prepare(recording.rows(slice(_STATES)), unknowns.tree, way).about(_ENOUGH)
         fitted = estimate(summarize(samples, unknowns, base), base)
         # Mean logarithm of the residuals, as in the log-likelihood: lower is better.
-        scores[way] = float(np.mean(np.log(fitted.noise[fitted.counts > 0])))
-    best = min(scores.values())
-    chosen = next(way for way, score in scores.items() if score < best + _SAME)
-    others = [way for way in ways if way is not chosen and way.delay == chosen.delay]
-    if not others:
+        scores.append((float(np.mean(np.log(fitted.noise[fitted.counts > 0]))), way))
+    chosen = _first_within(scores, min(score for score, _ in scores) + _SAME)
+    same_delay = {way: score for score, way in scores if way.delay == chosen.delay}
+    own = same_delay.pop(chosen)
+    if not same_delay:
         return Choice(chosen)
-    next_best = min(others, key=scores.__getitem__)
-    ratio = np.exp(scores[next_best] - scores[chosen])
+    next_best = min(same_delay, key=same_delay.__getitem__)
+    ratio = np.exp(same_delay[next_best] - own)
     return Choice(
         chosen, f'; timing {next_best.timing} leaves residuals {ratio:.3g} times as large'
     )
@@ -181,7 +181,7 @@ def _by_evidence(
         if not tried:
             return way, False, ''
         limit = (1.0 + _CLEAR) * min(rest for rest, _ in tried)
-        best = next(way for rest, way in tried if rest <= limit)
+        best = _first_within(tried, limit)
         rests = ', '.join(
             f'{100 * rest:.3g} % at {scale:g} times'
             for scale, (rest, _) in zip(_STANDSTILLS, tried, strict=False)
@@ -204,12 +204,18 @@ def _by_evidence(
         if len(own) == len(blocks[highest]) and (usable[way] >= _LEFT * usable[highest]).all()
     }
     tried = _held_out(blocks, next(iter(blocks)), unknowns, base)
-    lowest = (1.0 + _FLAT) * min((rest for rest, _ in tried), default=np.inf)
-    best = next((way for rest, way in tried if rest <= lowest), highest)
+    best = highest
+    if tried:
+        best = _first_within(tried, (1.0 + _FLAT) * min(rest for rest, _ in tried))
     cutoffs = ', '.join(f'{100 * rest:.3g} % at {way.cutoff:.3g} Hz' for rest, way in tried)
     if not raised:
         best, _, at_rest = resting(best)
     return Choice(best, f' (residual of held-out segments: {cutoffs}){at_rest}')
+
+
+def _first_within(tried: Sequence[tuple[float, Preparation]], limit: float) -> Preparation:
+    """Return the first preparation with a score up to a limit; the first if none has a number."""
+    return next((way for score, way in tried if score <= limit), tried[0][1])
 
 
 def _held_out(

@@ -113,7 +113,7 @@ class Ridge:
         H, h = weighted[np.ix_(kept, kept)], weighted[kept, -1]
         root, start = self._root(kept), self._start[kept]
         normal = root.T @ H @ root + np.eye(len(kept))
-        return start + root @ np.linalg.solve(normal, root.T @ (h - H @ start))
+        return start + root @ _solved(normal, root.T @ (h - H @ start))
 
     def _root(self, kept: Array) -> Array:
         """Return a root of the prior covariance of some columns."""
@@ -150,7 +150,18 @@ class Ridge:
         moves = np.array([self._solve(whole - part, every) - best for part in parts])
         count, s = len(parts), student_factor(len(parts))
         jackknife = s * s * (count - 1) / count * moves.T @ moves
-        return root @ np.linalg.inv(normal) @ root.T + jackknife
+        return root @ _solved(normal, np.eye(len(every))) @ root.T + jackknife
+
+
+def _solved(normal: Array, right: Array) -> Array:
+    """Return the solution of normal equations, the smallest if rounding loses the prior.
+
+    It does where the data have no noise: unobservable directions keep their prior value.
+    """
+    try:
+        return np.linalg.solve(normal, right)
+    except np.linalg.LinAlgError:
+        return np.linalg.lstsq(normal, right, rcond=None)[0]
 
 
 def sums_of_squares(columns: Array, effort: Array, usable: Array, segments: int = 1) -> Array:

@@ -17,9 +17,8 @@ import numpy as np
 
 from robot_dynamics_ros.errors import ParameterError, RecordingError, known_name
 from robot_dynamics_ros.estimation.effort_model import Instants
-from robot_dynamics_ros.estimation.filtering import low_pass, moving_joints, white_noise
+from robot_dynamics_ros.estimation.filtering import low_pass, white_noise
 from robot_dynamics_ros.model import Robot
-from robot_dynamics_ros.recordings.plausibility import StillError
 from robot_dynamics_ros.recordings.recording import Recording
 from robot_dynamics_ros.recordings.timing import (
     BRIDGED,
@@ -48,28 +47,6 @@ def effort_source(recording: Recording, wanted: str = 'auto') -> str:
     if known_name('effort', wanted, EFFORTS) != 'auto':
         return wanted
     return 'commanded' if np.isfinite(recording.effort).any() else 'measured'
-
-
-def require_motion(recording: Recording, tree: Robot) -> None:
-    """Reject a recording in which fewer than two joints move, from which little is identified.
-
-    Args:
-        recording: A recording without outliers.
-        tree: The robot.
-
-    Raises:
-        StillError: Names the joint that moves.
-    """
-    run = recording.of_joints(tree.joint_names)
-    finite = np.isfinite(np.hstack([run.position, run.velocity])).all(axis=1)
-    moves = moving_joints(run.position[finite], run.velocity[finite])
-    if tree.n > 1 and moves.sum() < 2:
-        names = ', '.join(np.array(tree.joint_names)[moves]) or 'no joint'
-        raise StillError(
-            'the recording',
-            f'moves {names} only: the others cannot be identified',
-            'record a motion of all joints (command excite designs one)',
-        )
 
 
 def _refuse_impossible(run: Recording) -> None:

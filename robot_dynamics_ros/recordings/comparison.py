@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -27,6 +27,7 @@ from robot_dynamics_ros.recordings.report.figures import COLOURS, GREY, PlotLine
 from robot_dynamics_ros.recordings.report.toolkit import (
     FORCE,
     LENGTH,
+    NO_OPTIONS,
     NO_UNIT,
     ArmAnimation,
     ArmMotion,
@@ -251,8 +252,12 @@ class ComparedBags(NamedTuple):
     notes: Sequence[str]
     unit: str
 
-    def write(self, folder: Path) -> Report:
+    def write(self, folder: Path, options: Mapping[str, Sequence[str]] = NO_OPTIONS) -> Report:
         """Write ``comparison.json`` and ``report.html`` into a folder; return the report.
+
+        Args:
+            folder: The folder.
+            options: Options with which the bags were read, see ``command_line``.
 
         Raises:
             MissingDependencyError: The plot library is not installed.
@@ -268,7 +273,7 @@ class ComparedBags(NamedTuple):
         ]
         report = replace(
             report,
-            steps=[command_line('analyze', bag) for bag in self.bags],
+            steps=[command_line('analyze', bag, options=options) for bag in self.bags],
             figures=comparison_figures(self.names, self.tree, self.comparison, self.unit),
             arm=ArmAnimation(self.tree, self.frame, one.time, motions),
         )

@@ -108,6 +108,37 @@ def problem_of(recording: Recording, tree: Robot, *, measured: bool) -> str:
     return ''
 
 
+def require_motion(recording: Recording, tree: Robot) -> None:
+    """Reject a recording in which fewer than two joints move, from which little is identified.
+
+    Args:
+        recording: A recording without outliers.
+        tree: The robot.
+
+    Raises:
+        StillError: Names the joint that moves.
+    """
+    run = recording.of_joints(tree.joint_names)
+    finite = np.isfinite(np.hstack([run.position, run.velocity])).all(axis=1)
+    moves = moving_joints(run.position[finite], run.velocity[finite])
+    if tree.n > 1 and moves.sum() < 2:
+        names = ', '.join(np.array(tree.joint_names)[moves]) or 'no joint'
+        raise StillError(
+            'the recording',
+            f'moves {names} only: the others cannot be identified',
+            'record a motion of all joints (command excite designs one)',
+        )
+
+
+def moves_enough(recording: Recording, tree: Robot) -> bool:
+    """Return whether :func:`require_motion` accepts a recording."""
+    try:
+        require_motion(recording, tree)
+    except StillError:
+        return False
+    return True
+
+
 def _refuse(culprit: str, problem: str, remedy: str) -> None:
     raise RecordingError(f'{culprit} of the recording', problem, remedy)
 

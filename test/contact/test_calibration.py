@@ -78,11 +78,12 @@ def hands(seed):
 
 
 @pytest.mark.slow
-def test_pushes_are_found_and_nothing_where_nobody_pushes(tmp_path):
+def test_pushes_are_found_and_nothing_where_nobody_pushes(tmp_path, capsys):
     free = [str(recorded(tmp_path / f'free{i}', False, i)) for i in (1, 2, 3)]
     thresholds = tmp_path / 'contact.yaml'
     arguments = ['--output', str(thresholds), '--alarms-per-hour', '6']
     assert main(['calibrate', *free, *arguments]) == 0
+    assert f'identify {free[0]} {free[1]} {free[2]} --output out' in capsys.readouterr().out
     counts = {}
     for name, pushed in (('pushed', True), ('other', False)):
         bag = recorded(tmp_path / name, pushed, 10)

@@ -7,7 +7,7 @@ import contextlib
 import math
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from robot_dynamics_ros.errors import (
 from robot_dynamics_ros.estimation.effort_model import EffortModel, Instants
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.arm import tool_frame
+from robot_dynamics_ros.recordings.bag.files import short_name
 from robot_dynamics_ros.recordings.metrics.effort import contacts, cross_check, effort, energy
 from robot_dynamics_ros.recordings.metrics.metric import (
     SEVERITIES,
@@ -43,12 +44,13 @@ from robot_dynamics_ros.recordings.metrics.tracking import (
 )
 from robot_dynamics_ros.recordings.outliers import without_outliers
 from robot_dynamics_ros.recordings.output_folder import (
+    choose_folder,
     flat_columns,
     write_csv,
     write_json,
     write_parquet,
 )
-from robot_dynamics_ros.recordings.plausibility import problem_of
+from robot_dynamics_ros.recordings.plausibility import moves_enough, problem_of
 from robot_dynamics_ros.recordings.reading import RecordingReader, RobotChoice
 from robot_dynamics_ros.recordings.recording import NANO, Recording, current_unit
 from robot_dynamics_ros.recordings.report.analysis import (
@@ -59,6 +61,7 @@ from robot_dynamics_ros.recordings.report.analysis import (
     run_animation,
 )
 from robot_dynamics_ros.recordings.report.events import bag_events, run_events
+from robot_dynamics_ros.recordings.report.toolkit import command_line
 from robot_dynamics_ros.recordings.timing import (
     AUTO,
     SampleTiming,
@@ -70,6 +73,17 @@ from robot_dynamics_ros.spatial.scalar import Array
 
 #: Which efforts are evaluated.
 EFFORTS = ('auto', 'measured', 'commanded')
+_EXPLAINED = 0.01  # share of the effort that a model may leave unexplained
+_IDENTIFIED = Path('out') / 'identified'
+#: Options of a recording that a replay has; those of the model are recorded by a controller.
+REPLAY_READS = (
+    *('--package', '--robot', '--namespace', '--states', '--commands', '--reference'),
+    '--recorded-joints',
+)
+REPLAY_MODEL = (
+    *('--gravity', '--identified', '--driver-profile'),
+    *('--joints', '--base', '--tip', '--locked', '--mimic'),
+)
 _CLEAR_RATIO = 0.8  # ratio of the residuals below which shifted efforts are assumed
 
 
@@ -88,6 +102,8 @@ class AnalysisSettings:
         program: Constraint program: file, name or text; empty for that of the controller, if any.
         program_start: Start of a program's clock, s; None for that of the controller.
         thresholds: Bounds on the figures.
+        options: The words of the options with which the bag is read, by their names, for the
+            commands that the report names.
         rows: Maximum number of CSV rows; 0 for all.
         tables: Whether to write rows as CSV and Parquet.
         report: Whether to write the HTML report.
@@ -103,6 +119,7 @@ class AnalysisSettings:
     program: str = ''
     program_start: float | None = None
     thresholds: tuple[Threshold, ...] = ()
+    options: Mapping[str, Sequence[str]] = field(default_factory=dict)
     rows: int = 100_000
     tables: bool = True
     report: bool = True
@@ -173,7 +190,8 @@ def analyze_bag(
         if not limits_efforts(tree):
             notes.append('the description gives no effort limits: saturation is not evaluated')
         verdicts = tuple(check_thresholds(settings.thresholds, figures, tree.joint_names))
-    report = analysis_report(bag, tree, figures, findings, notes)
+        steps = _steps(bag, settings, reader, evaluation)
+    report = analysis_report(bag, tree, figures, findings, notes, steps)
     seconds = time.perf_counter() - begin
     result = BagResult(
         str(bag), tree.joint_names, figures, findings, verdicts, tuple(notes), report, '', seconds
@@ -195,6 +213,30 @@ def analyze_bag(
             arm = run_animation(recording, tree, evaluation.evaluated.frame, *drawn)
             replace(report, figures=plots, arm=arm, events=events).write(folder / 'report.html')
     return result
+
+
+def _steps(
+    bag: str | os.PathLike[str],
+    settings: AnalysisSettings,
+    reader: RecordingReader,
+    evaluation: RunEvaluation,
+) -> list[str]:
+    """Return the commands that follow an analysis, with the options that it was given."""
+    figures, options, steps = evaluation.figures, settings.options, list[str]()
+    unexplained = any(x > _EXPLAINED for x in figures['effort'].get('residual_share', ()))
+    wrong = any(finding.severity == 'wrong' for finding in evaluation.findings)
+    if wrong and unexplained and evaluation.identifiable:
+        output = choose_folder(None, _IDENTIFIED / short_name(Path(bag)), force=False)
+        of = () if settings.effort == AUTO else ('--effort', settings.effort)
+        steps.append(command_line('identify', bag, '--output', output, *of, options=options))
+    logged = bool(reader.bag.counts.get(reader.topics.changes))
+    known = logged or limits_efforts(evaluation.evaluated.model.tree)
+    if figures['tracking'] and figures['rates']['commands'] and known:
+        read = REPLAY_READS if reader.parameters else (*REPLAY_READS, *REPLAY_MODEL)
+        how = ('--reference', 'recorded') if reader.parameters and not logged else ()
+        own = {name: words for name, words in options.items() if name in read}
+        steps.append(command_line('replay', bag, *how, options=own))
+    return steps
 
 
 def _program(
@@ -242,12 +284,14 @@ class RunEvaluation:
         figures: Figures by metric.
         findings: Remarks, most severe first.
         results: Results by metric.
+        identifiable: Whether command ``identify`` accepts the run.
     """
 
     evaluated: EvaluatedRun
     figures: dict[str, Any]
     findings: list[MetricRemark]
     results: Mapping[str, MetricResult]
+    identifiable: bool
 
     def columns(self) -> Iterator[tuple[str, Array]]:
         """Yield the columns of all metrics by name, for the N rows of the run."""
@@ -331,7 +375,7 @@ def evaluate(
         }
     }
     figures |= {name: dict(result.figures) for name, result in results.items()}
-    return RunEvaluation(given, figures, findings, results)
+    return RunEvaluation(given, figures, findings, results, valid and moves_enough(run, tree))
 
 
 def _instants(

@@ -33,7 +33,6 @@ from robot_dynamics_ros.recordings.report.toolkit import (
     ArmAnimation,
     Report,
     ReportTable,
-    command_line,
     joint_table,
     joint_titles,
     measured_arm,
@@ -41,7 +40,6 @@ from robot_dynamics_ros.recordings.report.toolkit import (
 from robot_dynamics_ros.spatial.scalar import Array
 
 _MEASURED, _ERROR, _MODEL = COLOURS[0], COLOURS[1], COLOURS[3]
-_EXPLAINED = 0.01  # share of the effort that a model may leave unexplained
 _OMITTED = ('acceleration', 'tool', 'program')
 
 
@@ -194,6 +192,7 @@ def analysis_report(
     figures: Mapping[str, Any],
     findings: Sequence[MetricRemark],
     notes: Sequence[str],
+    steps: Sequence[str] = (),
 ) -> Report:
     """Return the report of an analysis, without plots.
 
@@ -203,6 +202,7 @@ def analysis_report(
         figures: Figures of all metrics, by metric name.
         findings: Remarks of the metrics, most severe first.
         notes: Remarks about the bag.
+        steps: Commands to go on with.
     """
     rates = figures['rates']
     lead = (
@@ -212,24 +212,7 @@ def analysis_report(
     title = f'Recording {short_name(Path(bag))}'
     tables = [_joint_table(tree, figures), *_program_table(figures.get('program') or {})]
     remarks = [*_method_notes(figures), *notes]
-    steps = _steps(bag, figures, findings)
     return Report(title, lead, findings, _tiles(figures), tables, remarks, steps=steps)
-
-
-def _steps(
-    bag: str | os.PathLike[str], figures: Mapping[str, Any], findings: Sequence[MetricRemark]
-) -> list[str]:
-    """Return the commands that follow an analysis."""
-    steps = []
-    shares = figures['effort'].get('residual_share', ())
-    if any(finding.severity == 'wrong' for finding in findings) and any(
-        share > _EXPLAINED for share in shares
-    ):
-        name = short_name(Path(bag))
-        steps.append(command_line('identify', bag, '--output', f'out/identified/{name}'))
-    if figures['tracking'] and figures['rates']['commands']:
-        steps.append(command_line('replay', bag))
-    return steps
 
 
 def _tiles(figures: Mapping[str, Any]) -> list[tuple[str, str]]:

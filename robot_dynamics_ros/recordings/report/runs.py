@@ -120,6 +120,7 @@ def replay_report(
     document: Mapping[str, Any],
     run: Recording,
     columns: Mapping[str, Array],
+    options: Mapping[str, Sequence[str]],
 ) -> Report:
     """Return the report of a replay.
 
@@ -129,6 +130,7 @@ def replay_report(
         document: The figures, as in ``replay.json``.
         run: The recording.
         columns: 'recorded', 'replayed' and 'difference', shape (N, n), N m or N.
+        options: Options with which the bag was read, see ``command_line``.
 
     Raises:
         MissingDependencyError: The plot library is not installed.
@@ -177,7 +179,7 @@ def replay_report(
         figures=plots.drawn,
         arm=run_animation(run, tree, tool_frame(tree)),
         events=events,
-        steps=[command_line('analyze', bag)],
+        steps=[command_line('analyze', bag, options=options)],
     )
 
 

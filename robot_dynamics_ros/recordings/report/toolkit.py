@@ -14,11 +14,13 @@ import shlex
 import sys
 import zlib
 from base64 import b64encode
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from importlib.resources import files
+from itertools import chain
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -399,8 +401,18 @@ _ROUNDING = 1e-12  # SI units
 # Texts ------------------------------------------------------------------------------------------
 
 
-def command_line(*words: object) -> str:
-    """Return a command of this program as text for a shell, started as this one was."""
+#: No options of a command, see :func:`command_line`.
+NO_OPTIONS: Mapping[str, Sequence[str]] = MappingProxyType({})
+
+
+def command_line(*words: object, options: Mapping[str, Sequence[str]] = NO_OPTIONS) -> str:
+    """Return a command of this program as text for a shell, started as this one was.
+
+    Args:
+        words: Its name and arguments.
+        options: The words of further options, by their names.
+    """
+    words = (*words, *chain.from_iterable(options.values()))
     if Path(sys.argv[0]).stem == 'robot-dynamics':
         return shlex.join(['robot-dynamics', *map(str, words)])
     inside = Path.cwd() in Path(sys.executable).parents

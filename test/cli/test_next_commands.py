@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The commands that a report names next run as printed: with the options of the recording."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import yaml
+from bags import COMMANDS, REFERENCE, STATES, write
+from recorded_arm import NAMES, RecordedArm
+
+from robot_dynamics_ros.__main__ import main
+from robot_dynamics_ros.cli.arguments import robot_of
+from robot_dynamics_ros.cli.nodes import COMMANDS as NODES
+
+RECORDED = ('motor_1', 'motor_2', 'motor_3')
+TOPICS = {STATES: '/cell/js', COMMANDS: '/cell/torques', REFERENCE: '/cell/wanted'}
+
+
+@pytest.fixture
+def foreign(tmp_path, monkeypatch):
+    """Return a bag of another controller, and options without which it cannot be read.
+
+    Its topics and joints have other names, a second arm publishes states, the description is a
+    file, one link of which is too light, and gravity is not the usual one.
+    """
+    monkeypatch.chdir(tmp_path)
+    arm = RecordedArm(600, gravity=(0.0, 0.0, -9.7))
+    messages = []
+    for x in arm.messages(description=False):
+        if x.topic != COMMANDS:
+            x.content.name = list(RECORDED)
+        messages.append(replace(x, topic=TOPICS[x.topic]))
+        if x.topic == STATES:
+            messages.append(replace(x, topic='/other/js'))
+    bag = write(tmp_path / 'run with spaces', messages)
+    (tmp_path / 'arm.urdf').write_text(arm.xml.replace('mass value="4.0"', 'mass value="3.2"'))
+    options = (
+        *('--robot', 'arm.urdf', '--gravity', '0', '0', '-9.7'),
+        *('--states', '/cell/js', '--commands', '/cell/torques', '--reference', '/cell/wanted'),
+        *('--recorded-joints', ','.join(RECORDED), '--from', '0.01'),
+    )
+    return bag, options
+
+
+def run(capsys, *words) -> list[list[str]]:
+    """Run a command; return the words of the commands that it names next."""
+    assert main(list(map(str, words))) in (0, 1)
+    streams = capsys.readouterr()
+    assert 'error:' not in streams.err
+    lines = [x.partition(' next ')[2] for x in streams.out.splitlines() if ' next ' in x[:6]]
+    return [shlex.split(line.partition(' -m robot_dynamics_ros ')[2]) for line in lines]
+
+
+@pytest.mark.slow
+def test_the_commands_after_an_analysis_and_those_after_them_run_as_printed(foreign, capsys):
+    bag, options = foreign
+    identify, replay = run(capsys, 'analyze', bag, *options, '--no-report')
+    assert [identify[0], replay[0]] == ['identify', 'replay']
+    analyze, control = run(capsys, *identify)
+    run(capsys, *analyze, '--no-report')
+    (again,) = run(capsys, *replay)
+    run(capsys, *again, '--no-report', '--output', 'again')
+    run(capsys, *identify[:2], *options, '--output', 'other')
+    args = NODES['control'].parse(control[1:])
+    tree = robot_of(args)
+    assert tree.joint_names == NAMES
+    np.testing.assert_array_equal(tree.gravity, [0.0, 0.0, -9.7])
+    assert args.set == ['identified:=out/identified/run with spaces/parameters.yaml']
+
+
+@pytest.mark.slow
+def test_the_commands_after_a_comparison_run_as_printed(foreign, capsys):
+    bag, options = foreign
+    lines = run(capsys, 'compare', bag, bag, *options)
+    assert len(lines) == 2
+    for line in lines:
+        run(capsys, *line, '--no-report')
+
+
+@pytest.mark.slow
+def test_a_driver_profile_is_named_again(tmp_path, monkeypatch, capsys):
+    """Positions in degrees, names and a sign of the driver; the description is in the bag."""
+    monkeypatch.chdir(tmp_path)
+    arm = RecordedArm(600, gravity=(0.0, 0.0, -9.7))
+    messages = arm.messages(commands=False)
+    for x in messages:
+        if x.topic == STATES:
+            x.content.name = list(RECORDED)
+            x.content.position[:] *= [180.0 / np.pi, -1.0, 1.0]
+            x.content.velocity[:] *= [180.0 / np.pi, -1.0, 1.0]
+            x.content.effort = [1.0, -1.0, 1.0] * arm.tau[x.time // arm.period]
+    bag = write(tmp_path / 'run', messages)
+    joints = [{'joint': a, 'driver_name': b} for a, b in zip(NAMES, RECORDED, strict=True)]
+    joints[0] |= {'position_unit': 'deg'}
+    joints[1] |= {'sign': -1}
+    state = {'topic': 'joint_states', 'effort': 'total'}
+    profile = {'name': 'cell', 'state': state, 'joints': joints}
+    (tmp_path / 'cell.yaml').write_text(yaml.safe_dump(profile))
+    options = ('--driver-profile', 'cell.yaml', '--gravity', '0', '0', '-9.81')
+    (identify,) = run(capsys, 'analyze', bag, *options, '--no-report')
+    analyze, control = run(capsys, *identify)
+    assert 'driver_profile:=cell.yaml' in control
+    run(capsys, *analyze, '--no-report')
