@@ -32,10 +32,10 @@ PERIOD_S = 1e-3
 # Cost of a tick ----------------------------------------------------------------------------------
 
 #: Arms: a shipped one with a program for the constraint law and a configuration near its start,
-#: rad or m; one of seven joints with two coupled fingers.
-ARMS = {
-    'scara': ('scara_circle', (-0.315, 1.398, 0.12, 1.083)),
-    'panda': ('', 0.0),
+#: rad or m; one of seven joints with two coupled fingers. Each with a frame for law impedance.
+ARMS: dict[str, tuple[str, Any, str]] = {
+    'scara': ('scara_circle', (-0.315, 1.398, 0.12, 1.083), 'tool'),
+    'panda': ('', 0.0, 'panda_hand'),
 }
 #: Contact reaction of the observations after a command.
 OBSERVING = {'external efforts, us': 'off', 'and contacts, us': 'report'}
@@ -50,9 +50,9 @@ def main(_: argparse.Namespace, results: Results) -> int:
     """
     known = [name for name in ARMS if name in ROBOTS or robot_file(f'{name}.urdf')]
     ticks = [
-        {'arm': name, 'law': law, **loop_costs(name, law)}
+        {'arm': name, 'law': law, 'at': frame, **loop_costs(name, law, frame)}
         for name in known
-        for law in sorted(LAWS)
+        for law, frame in [*((law, '') for law in sorted(LAWS)), ('impedance', ARMS[name][2])]
     ]
     results.table('one tick', ticks)
     compiled = {name: observer_costs(name) for name in known}
@@ -68,14 +68,16 @@ def main(_: argparse.Namespace, results: Results) -> int:
     return 0
 
 
-def loop_costs(name: str, law: str) -> dict[str, float]:
+def loop_costs(name: str, law: str, frame: str = '') -> dict[str, float]:
     """Return the times of one call of a law, of the whole loop, and of rnea, us; and a ratio.
 
-    The arm is at rest at its reference and the ramp is over, as in nearly every tick.
+    The arm is at rest at its reference and the ramp is over, as in nearly every tick. The
+    stiffness of law impedance is at ``frame``; empty: in the joints.
     """
     tree, q = _tree(name)
-    parameters = {'law': law, 'program': ARMS[name][0], 'activation_ramp_s': 0.0}
-    loop = ControllerSession(tree, parameters).loop
+    program, _, _ = ARMS[name]
+    given = {'law': law, 'program': program, 'impedance_frame': frame, 'activation_ramp_s': 0.0}
+    loop = ControllerSession(tree, given).loop
     loop.observe(1, q, np.zeros(tree.n))
     loop.start()
     loop.tick()

@@ -11,7 +11,16 @@ from itertools import combinations
 
 import numpy as np
 
-from robot_dynamics_ros.spatial.scalar import Array, Dual, Scalar, identity, sqrt, zeros
+from robot_dynamics_ros.spatial.scalar import (
+    Array,
+    Dual,
+    Scalar,
+    identity,
+    maximum,
+    select,
+    sqrt,
+    zeros,
+)
 
 
 def real_value(x: Scalar) -> float | None:
@@ -83,14 +92,17 @@ _TIE = 1e-150
 def singular_value_decomposition(matrix: Array) -> tuple[Array, Array]:
     r"""Return B and V with ``matrix @ V == B``, V orthogonal and the columns of B orthogonal.
 
-    The norms of B's columns are the singular values, unordered. One-sided Jacobi rotations
+    The norms of B's columns are the singular values, unordered. One-sided Jacobi rotations make
+    each pair of columns x, y orthogonal. With :math:`p = x\cdot y` and
+    :math:`\delta = y\cdot y - x\cdot x`,
 
-    .. math:: t = \frac{2\,x\cdot y\;\mathrm{sgn}\,\delta}{|\delta|+\sqrt{\delta^2+4(x\cdot y)^2}},
-        \quad \delta = y\cdot y - x\cdot x,\quad c = \frac1{\sqrt{1+t^2}},\quad s = ct
+    .. math:: h = \sqrt{\delta^2+4p^2},\quad u = h + |\delta|,\quad c = \frac u{\sqrt{2hu}},\quad
+        s = \frac{2p\,\mathrm{sgn}\,\delta}{\sqrt{2hu}},
 
-    make each pair of columns x, y orthogonal. A fixed number of sweeps over all pairs converges
-    to rounding error (asymptotically quadratically), with high relative accuracy even for small
-    singular values.
+    and the squared lengths change by :math:`h s^2`. The pairs are ordered in rounds of disjoint
+    ones, whose rotations a processor computes in parallel. A fixed number of sweeps over all pairs
+    converges to rounding error (asymptotically quadratically), with high relative accuracy even
+    for small singular values.
 
     Args:
         matrix: Shape (k, m) with m <= k; numbers or symbols.
@@ -101,26 +113,47 @@ def singular_value_decomposition(matrix: Array) -> tuple[Array, Array]:
     Validity: m up to about 10.
 
     Cost: 4 to 7 sweeps of m (m - 1) / 2 rotations.
+
+    Source: R. P. Brent, F. T. Luk, The solution of singular-value and symmetric eigenvalue
+    problems on multiprocessor arrays, SIAM J. Sci. Stat. Comput. 6, 1985 (order of the pairs).
     """
     B, m = np.array(matrix, dtype=object), matrix.shape[1]
     V = identity(m, object)
     for _ in range(0 if m == 1 else m + 1 if m < 5 else 7):
-        for i in range(m):
-            for j in range(i + 1, m):
-                c, s = _rotation(B[:, i], B[:, j])
+        squares = [column @ column for column in B.T]
+        for pairs in _rounds(m):
+            rotations = [_rotation(B, squares, i, j) for i, j in pairs]
+            for (i, j), (c, s) in zip(pairs, rotations, strict=True):
                 for X in (B, V):
                     x, y = X[:, i], X[:, j]
                     X[:, i], X[:, j] = c * x - s * y, s * x + c * y
     return B, V
 
 
-def _rotation(x: Array, y: Array) -> tuple[Scalar, Scalar]:
-    """Return the cosine and sine of the rotation that makes two columns orthogonal."""
-    delta, product = y @ y - x @ x + _TIE, x @ y
-    size = sqrt(delta * delta)
-    t = 2 * product * (delta / size) / (size + sqrt(delta * delta + 4 * product * product))
-    c = 1 / sqrt(1 + t * t)
-    return c, c * t
+def _rounds(m: int) -> list[list[tuple[int, int]]]:
+    """Return all pairs of m columns, in rounds of disjoint pairs."""
+    half, ring = (m + 1) // 2, list(range(m + m % 2))
+    rounds = []
+    for _ in ring[1:]:
+        pairs = zip(ring[:half], ring[: half - 1 : -1], strict=True)
+        rounds.append([(min(pair), max(pair)) for pair in pairs if max(pair) < m])
+        ring[1:] = [ring[-1], *ring[1:-1]]
+    return rounds
+
+
+def _rotation(B: Array, squares: list[Scalar], i: int, j: int) -> tuple[Scalar, Scalar]:
+    """Return the cosine and sine of the rotation that makes two columns orthogonal.
+
+    Updates their squared lengths.
+    """
+    product, delta = B[:, i] @ B[:, j], squares[j] - squares[i] + _TIE
+    size = sqrt(delta * delta + 4 * product * product)
+    longer = size + maximum(delta, -delta)
+    scale = 1 / sqrt(2 * size * longer)
+    s = 2 * select(delta, 0.0, -product, product) * scale
+    change = select(delta, 0.0, -size, size) * s * s
+    squares[i], squares[j] = squares[i] - change, squares[j] + change
+    return longer * scale, s
 
 
 def cholesky(matrix: Array) -> Array:

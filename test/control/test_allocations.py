@@ -16,7 +16,7 @@ from robot_dynamics_ros.control.trajectories.spline import KnotTable
 MILLISECOND = 1_000_000
 #: The rest position of the program scara_circle, rad or m.
 PLACE = np.array([-0.315, 1.398, 0.12, 1.083])
-LAWS = ('computed_torque', 'gravity_compensation', 'pd_gravity')
+LAWS = ('computed_torque', 'gravity_compensation', 'impedance', 'pd_gravity')
 #: Bytes that a tick may have in use at any time: a dozen numbers of Python. One array of four that
 #: is made and dropped is no more than these; two, or a larger one, are.
 MOST = 2 * sys.getsizeof(np.zeros(4))

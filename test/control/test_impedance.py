@@ -5,8 +5,9 @@ Mass, Jacobian and pose are MuJoCo's; modes are fitted to the motion of the arm.
 """
 
 import numpy as np
+import pinocchio as pin
 import pytest
-from oracles import PinocchioOracle
+from oracles import PinocchioOracle, central_difference
 from pushed_arm import ARMS, arm, cases, energy_gain, held, installed_arms, pushed
 from samples import sample
 
@@ -23,6 +24,79 @@ SHAPED = [(name, place, (0.5, 2.0)[place]) for name, place in CASES]
 def case(name, place):
     tree = arm(name)
     return tree, np.array(ARMS[name][1]), *list(cases(name, tree))[place]
+
+
+def impedance(oracle, tree, law, q, v, ahead, reference, external, commanded):
+    """Return the efforts of the law's formula for the frame's or the joints' deviation."""
+    n, value = tree.n, law.parameters
+    (q_a, v_a), (q_r, v_r, a_r) = ahead, reference
+    f, Gamma, K = q_a - q_r, np.eye(n), np.array(value['joint_stiffness'])
+    if frame := value['impedance_frame']:
+        (R, p), J = oracle.frame_pose(frame, q_a), oracle.frame_jacobian(frame, q_a)
+        R_r, p_r = oracle.frame_pose(frame, q_r)
+        f = np.concatenate([R_r.T @ (p - p_r), pin.log3(R_r.T @ R)])
+        Gamma = np.concatenate([R_r.T @ J[:3], pin.Jlog3(R_r.T @ R) @ R.T @ J[3:]])
+        K = np.array(value['frame_stiffness'])
+    factor = value['impedance_mass_factor']
+    K, M = K / factor, oracle.mass_matrix(q) + np.diag(tree.armature)
+    dM = central_difference(oracle.mass_matrix, q)  # of entry i, j by position k
+    christoffel = 0.5 * (dM + dM.transpose(0, 2, 1) - dM.transpose(2, 1, 0))
+    L = np.linalg.cholesky(M)
+    A = np.linalg.solve(L, Gamma.T * np.sqrt(K))
+    U, lengths, _ = np.linalg.svd(A)
+    lengths = np.append(lengths, np.zeros(n - len(lengths)))
+    D = 2.0 * value['impedance_damping_ratio'] * L @ U * lengths @ U.T @ L.T
+    lost = 1e-12 * (lengths @ lengths)  # the law's bound of directions without stiffness
+    P = U * (lost / (lost + lengths**2)) @ U.T
+    w, ratio = value['null_space_frequency'], value['null_space_damping_ratio']
+    pull = 2.0 * ratio * w * (v_a - v_r) + w * w * (q_a - q_r)
+    load = M @ a_r + christoffel @ v @ v_r + oracle.gravity_forces(q) - Gamma.T @ (K * f)
+    load -= D @ (v_a - v_r) + L @ P @ L.T @ pull
+    slip = tree.coulomb_friction * np.tanh(v / value['stiction_velocity'])
+    return load + tree.damping * v + slip + (1.0 / factor - 1.0) * external + commanded / factor
+
+
+@pytest.mark.parametrize('period', [0.0, 1e-3])
+@pytest.mark.parametrize(
+    ('robot', 'frame', 'stiff'),
+    [
+        ('four_dof', '', (1, 1, 1, 1)),
+        ('four_dof', 'tool', (1, 0, 1, 0, 0, 1)),
+        ('scara', 'tool', (1, 1, 1, 1, 1, 1)),  # stretched: singular
+        ('random_chain_7', '', (1, 1, 0, 1, 1, 1, 0)),
+        ('random_chain_7', 'link6', (1, 1, 1, 1, 1, 1)),
+    ],
+)
+def test_the_efforts_are_those_of_the_formula(robot, frame, stiff, period, rng):
+    subject = sample(robot)
+    tree, n = subject.tree, subject.tree.n
+    oracle = PinocchioOracle(subject.xml, subject.gravity, tree.joint_names)
+    place = {'frame_stiffness' if frame else 'joint_stiffness': [20.0 * x for x in stiff]}
+    given = {'impedance_frame': frame, 'impedance_mass_factor': 0.5}
+    discretization = 'zero_order' if period else 'continuous'
+    law = make_law(
+        'impedance', tree, **place, **given, period=period, discretization=discretization
+    )
+    q, q_r = 0.3 * rng.normal(size=(2, n))
+    if robot == 'scara':
+        q[1] = 0.0
+    before, v, v_r, a_r, external, commanded = rng.normal(size=(6, n))
+    reference, out = Reference(n), np.zeros(n)
+    reference.position[:], reference.velocity[:], reference.acceleration[:] = q_r, v_r, a_r
+    law.external.known = True
+    law.external.effort[:], law.external.commanded[:] = external, commanded
+    h, a = 0.5 * period, (v - before) / period if period else np.zeros(n)
+    ahead = q + h * v + 0.5 * h * h * a, v + h * a
+    law.effort(0.0, q, before, reference, out)
+    for changed in ({}, {'impedance_damping_ratio': 0.2, 'null_space_frequency': 3.0}):
+        law.set_parameters(changed)
+        law.effort(period, q, v, reference, out)
+        motion = (q_r, v_r, a_r)
+        expected = impedance(oracle, tree, law, q, v, ahead, motion, external, commanded)
+        # The difference of the mass matrix is good to about 1e-11.
+        np.testing.assert_allclose(out, expected, atol=1e-9 * np.abs(expected).max())
+        law.reset(0.0, q, before)
+        law.effort(0.0, q, before, reference, out)
 
 
 @pytest.mark.slow

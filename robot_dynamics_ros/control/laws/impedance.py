@@ -41,17 +41,17 @@ robots, ICRA 2003 (damping design). C of Christoffel symbols is bilinear and sym
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
-from functools import reduce
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial, reduce
 from typing import Any, ClassVar
 
 import numpy as np
 
-from robot_dynamics_ros.control.drivers.friction import DriveFriction
 from robot_dynamics_ros.control.laws.computed_torque import FRICTION, SAMPLING
 from robot_dynamics_ros.control.laws.control_law import LookAhead, ModelLaw, effort_terms
 from robot_dynamics_ros.control.laws.gravity_laws import inertia_matrix
 from robot_dynamics_ros.control.trajectories.trajectory import Reference
+from robot_dynamics_ros.dynamics.joint_terms import JointTerms, smooth_direction
 from robot_dynamics_ros.dynamics.sampled_loop import (
     FeedbackLoop,
     Sampling,
@@ -68,13 +68,15 @@ from robot_dynamics_ros.spatial.linear_algebra import (
     solve_lower,
     squared_norm,
 )
-from robot_dynamics_ros.spatial.scalar import Array, maximum, minimum, sqrt
+from robot_dynamics_ros.spatial.scalar import Array, Scalar, maximum, minimum, sqrt
 from robot_dynamics_ros.symbolic.kernel import compile_function, effort_of
 
 P = Parameter
 _TINY = 1e-150  # avoids division by zero; below the square of any relevant number
 _NO_STIFFNESS = 1e-12  # relative to the sum of squared singular values: below it, no stiffness
 _UNLIMITED = 1e9  # rad/s: faster than any mode
+_NUMBERS = 10  # inputs of the tick besides the stiffness
+_PARTS = ('stiffness', 'damping', 'null_space', 'shaping', 'wrench')
 _AXES = ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0))
 
 
@@ -98,7 +100,7 @@ class Impedance(ModelLaw):
         UnknownNameError: The robot has no such frame.
         ParameterError: A parameter is rejected, or the stiffness is unstable at the period.
 
-    Cost: two inverse dynamics and about 10 us for four joints; allocates no array.
+    Cost: four kernels, and 2 us for four joints, 5 us for seven; allocates no array.
     """
 
     name: ClassVar[str] = 'impedance'
@@ -129,35 +131,47 @@ class Impedance(ModelLaw):
     )  # fmt: skip
 
     def build(self) -> None:
-        """Compile springs and friction, allocate work arrays; see :class:`ModelLaw`."""
+        """Compile the tick, allocate work arrays; see :class:`ModelLaw`."""
         tree, n = self.tree, self.tree.n
         self._frame = str(self.parameters['impedance_frame'])
-        self._springs = compile_springs(tree, self._frame)
         self._rows = 6 if self._frame else n
-        self._numbers, self._stiffness = np.zeros(self._rows + 4), np.zeros(self._rows)
-        self._kept = np.ones(1)
-        self._factor, self._time = 1.0, math.nan
+        self._velocities = compile_function(
+            'impedance_velocities',
+            dict.fromkeys(('v', 'v_r', 'previous'), n) | {'elapsed': 1},
+            dict.fromkeys(('mean', 'half', 'a', 'last'), (n,)),
+            velocities,
+        )
+        of_joints = ('q', 'v', 'a', 'q_r', 'v_r', 'a_r', 'model', 'swing', 'gravity')
+        efforts = dict.fromkeys((*of_joints, 'external', 'commanded'), n)
+        self._tick = compile_function(
+            'impedance_tick',
+            efforts | {'mass': n * n, 'numbers': self._rows + _NUMBERS},
+            {'effort': (n,), 'parts': (len(_PARTS), n), 'kept': (1,)},
+            partial(impedance_efforts, tree, self._frame),
+        )
+        self._numbers, self._elapsed = np.zeros(self._rows + _NUMBERS), np.zeros(1)
+        self._stiffness, self._gain = np.split(self._numbers, [self._rows])
+        self._kept, self._time = np.ones(1), math.nan
         self._previous, self._acceleration, self._zeros = np.zeros((3, n))
-        self._shaping, self._pushing = np.zeros((2, n))
-        self._mean, self._half, self._swing, self._gravity, self._drives = np.zeros((5, n))
-        self._spring, self._damper, self._free, self._sliding, self._load = np.zeros((5, n))
-        self._mass, self._friction = np.zeros((n, n)), DriveFriction(tree)
+        self._mean, self._half, self._model, self._swing, self._gravity = np.zeros((5, n))
+        self._mass, self._parts = np.zeros(n * n), np.zeros((len(_PARTS), n))
+        self._square = self._mass.reshape(n, n)
 
     def configure(self, parameters: Mapping[str, Any]) -> None:
         """Apply all parameters except the frame; see :class:`ControlLaw`."""
-        n = self.tree.n
         chosen = 'frame_stiffness' if self._frame else 'joint_stiffness'
-        stiffness = np.array(spread(parameters[chosen], self._rows))
+        self._stiffness[:] = spread(parameters[chosen], self._rows)
         ratio, sampling = parameters['impedance_damping_ratio'], Sampling.of(parameters)
-        factor = float(parameters['impedance_mass_factor'])
-        self._factor, self._stiffness[:] = factor, stiffness
-        self.answers_force = factor != 1.0
+        self._factor = float(parameters['impedance_mass_factor'])
+        self.answers_force = self._factor != 1.0
         w, free = parameters['null_space_frequency'], parameters['null_space_damping_ratio']
         fastest = min(fastest_frequency(sampling, ratio, 'measured'), _UNLIMITED)
-        self._numbers[self._rows :] = ratio, 2.0 * free * w, w * w, fastest
-        self._ahead = LookAhead(n, sampling.discretization, sampling.period)
-        part = float(parameters['friction_compensation'])
-        self._friction.configure(parameters['stiction_velocity'], part)
+        ahead = LookAhead(self.tree.n, sampling.discretization, sampling.period)
+        share = float(parameters['friction_compensation'])
+        feedback = ratio, 2.0 * free * w, w * w, fastest
+        friction = parameters['stiction_velocity'], share
+        self._gain[1:] = *feedback, ahead.time, ahead.lead, ahead.end, *friction
+        self._fastest, self._longest = fastest, 2.5 * sampling.period
 
     def feedback_loops(self, q: Array) -> Iterator[FeedbackLoop]:
         """Return the fastest mode, and the null-space motion; see :class:`ControlLaw`."""
@@ -188,74 +202,27 @@ class Impedance(ModelLaw):
 
     def effort(self, t: float, q: Array, v: Array, reference: Reference, out: Array) -> None:
         """Compute the efforts for the coming period; see :class:`ControlLaw`."""
-        self._update_acceleration(t, v)
-        self._write(q, v, reference, out)
-        if self._kept[0] < 1.0 and not self.notice:
+        kernels, external = self._kernels, self.external
+        q_r, v_r, a_r = reference.position, reference.velocity, reference.acceleration
+        elapsed, self._time = t - self._time, t
+        self._elapsed[0] = elapsed if 0.0 < elapsed < self._longest else math.inf
+        self._gain[0] = 1.0 / self._factor if external.known else 1.0
+        previous, a, mean, half = self._previous, self._acceleration, self._mean, self._half
+        self._velocities(v, v_r, previous, self._elapsed, mean, half, a, previous)
+        kernels.inverse_dynamics(q, mean, a_r, self._model)
+        kernels.inverse_dynamics(q, half, self._zeros, self._swing)
+        kernels.gravity_forces(q, self._gravity)
+        kernels.mass_matrix(q, self._square)
+        self._tick(
+            q, v, a, q_r, v_r, a_r, self._model, self._swing, self._gravity, external.effort,
+            external.commanded, self._mass, self._numbers, out, self._parts, self._kept,
+        )  # fmt: skip
+        if self._kept.item() < 1.0 and not self.notice:
             self.notice = (
                 f'impedance: the stiffness of the fastest mode is limited to '
                 f'{self._kept[0] ** 2:.0%} here: {Sampling.of(self.parameters)} bears no mode '
-                f'beyond {self._numbers[-1]:.4g} rad/s'
+                f'beyond {self._fastest:.4g} rad/s'
             )
-        for part in (self._spring, self._damper, self._free, self._shaping):
-            out += part
-        out += self._friction_at(v, out)
-        out += self._pushing
-
-    def _update_acceleration(self, t: float, v: Array) -> None:
-        """Compute the acceleration from the last two velocities; 0 after a gap of two periods."""
-        elapsed, a = t - self._time, self._acceleration
-        period = self.parameters['period']
-        if 0.0 < elapsed < 2.5 * period:
-            np.subtract(v, self._previous, out=a)
-            a /= elapsed
-        else:
-            a.fill(0.0)
-        np.copyto(self._previous, v)
-        self._time = t
-
-    def _write(self, q: Array, v: Array, reference: Reference, out: Array) -> None:
-        """Compute the effort of the reference's motion, spring, damper and null-space motion."""
-        kernels, ahead, external = self._kernels, self._ahead, self.external
-        gain = 1.0 / self._factor if external.known else 1.0  # of forces, at the arm's own mass
-        np.multiply(self._stiffness, gain, out=self._numbers[: self._rows])
-        np.multiply(external.effort, gain - 1.0, out=self._shaping)
-        np.multiply(external.commanded, gain, out=self._pushing)
-        v_r, a_r = reference.velocity, reference.acceleration
-        np.add(v, v_r, out=self._mean)
-        np.subtract(v, v_r, out=self._half)
-        self._mean *= 0.5
-        self._half *= 0.5
-        kernels.inverse_dynamics(q, self._mean, a_r, out)
-        kernels.inverse_dynamics(q, self._half, self._zeros, self._swing)
-        kernels.gravity_forces(q, self._gravity)
-        out -= self._swing
-        out += self._gravity
-        np.multiply(self.tree.armature, a_r, out=self._drives)
-        out += self._drives
-        kernels.mass_matrix(q, self._mass)
-        ahead.see(q, v, self._acceleration)
-        self._springs(
-            ahead.q,
-            ahead.v,
-            reference.position,
-            v_r,
-            self._mass.reshape(-1),
-            self._numbers,
-            self._spring,
-            self._damper,
-            self._free,
-            self._kept,
-        )
-
-    def _friction_at(self, v: Array, motor: Array) -> Array:
-        """Return the friction at the velocity where the plant applies it, (n,), N m or N.
-
-        The load of the gears is the motor effort without the share of the armature.
-        """
-        np.multiply(self._acceleration, self._ahead.end, out=self._sliding)
-        self._sliding += v
-        np.subtract(motor, self._drives, out=self._load)
-        return self._friction.at(self._sliding, self._load)
 
     def parts(self, q: Array, v: Array, reference: Reference) -> dict[str, Array]:
         """Return all parts except friction, which remains; see :class:`ControlLaw`.
@@ -269,34 +236,69 @@ class Impedance(ModelLaw):
         return {
             **effort_terms(dynamics, tree, q, v, origins),
             'coriolis': c_mean - c_half,
-            'stiffness': self._spring.copy(),
-            'damping': self._damper.copy(),
-            'null_space': self._free.copy(),
-            'shaping': self._shaping.copy(),
-            'wrench': self._pushing.copy(),
+            **dict(zip(_PARTS, self._parts.copy(), strict=True)),
         }
 
 
-def compile_springs(tree: Robot, frame: str) -> Any:
-    """Compile :func:`spring_formulas`.
+def velocities(v: Array, v_r: Array, previous: Array, elapsed: Array) -> tuple[Array, ...]:
+    """Return half the sum and half the difference of v and v_r, the acceleration, and v.
+
+    Args:
+        v: Joint velocities, shape (n,), rad/s or m/s.
+        v_r: Velocities of the reference, shape (n,).
+        previous: Joint velocities before, shape (n,).
+        elapsed: Time since then, shape (1,), s; infinite: the acceleration is 0.
+    """
+    return 0.5 * (v + v_r), 0.5 * (v - v_r), (v - previous) / elapsed, v
+
+
+def impedance_efforts(
+    tree: Robot,
+    frame: str,
+    q: Array,
+    v: Array,
+    a: Array,
+    q_r: Array,
+    v_r: Array,
+    a_r: Array,
+    model: Array,
+    swing: Array,
+    gravity: Array,
+    external: Array,
+    commanded: Array,
+    mass: Array,
+    numbers: Array,
+) -> tuple[Array, ...]:
+    """Return the efforts, (n,), their ``_PARTS``, (5, n), and ``kept`` of the spring; traceable.
 
     Args:
         tree: The robot.
         frame: Frame of the stiffness; empty: joint stiffness.
-
-    Raises:
-        UnknownNameError: The robot has no such frame.
+        q: Joint positions, shape (n,), rad or m.
+        v: Joint velocities, shape (n,), rad/s or m/s.
+        a: Joint accelerations of the last period, shape (n,), rad/s^2 or m/s^2.
+        q_r: Positions of the reference, shape (n,).
+        v_r: Velocities of the reference, shape (n,).
+        a_r: Accelerations of the reference, shape (n,).
+        model: Inverse dynamics of (v + v_r)/2 and a_r, shape (n,), N m or N.
+        swing: Inverse dynamics of (v - v_r)/2 without acceleration, shape (n,).
+        gravity: Gravity forces, shape (n,).
+        external: External efforts, shape (n,), N m or N.
+        commanded: Efforts of a wrench that the arm shall exert, shape (n,).
+        mass: Mass matrix without armature, row by row, shape (n * n,).
+        numbers: Stiffness of each row; factor of forces, the settings of
+            :func:`spring_formulas`, three times of :class:`LookAhead`, the velocity scale of
+            Coulomb friction, and the compensated share of the friction.
     """
-    n = tree.n
-    if frame:
-        tree.frame(frame)
-    sizes = {'q': n, 'v': n, 'q_r': n, 'v_r': n, 'mass': n * n, 'numbers': (6 if frame else n) + 4}
-    return compile_function(
-        'impedance_tick',
-        sizes,
-        {'spring': (n,), 'damper': (n,), 'free': (n,), 'kept': (1,)},
-        lambda *arrays: spring_formulas(tree, frame, *arrays),
+    stiffness, (gain, *feedback, time, lead, end, v_s, share) = np.split(numbers, [-_NUMBERS])
+    ahead = q + (v + a * (time / 2)) * time, v + a * lead
+    *springs, kept = spring_formulas(
+        tree, frame, *ahead, q_r, v_r, mass.reshape(tree.n, -1), gain * stiffness, feedback
     )
+    parts = *springs, (gain - 1) * external, gain * commanded
+    load, sliding = sum(parts[:-1], model - swing + gravity), v + a * end
+    friction = JointTerms.of(tree).friction(sliding, load, smooth_direction(sliding, v_s))
+    return load + tree.armature * a_r + share * friction + parts[-1], np.array(parts), kept
 
 
 def spring_formulas(
@@ -307,7 +309,8 @@ def spring_formulas(
     q_r: Array,
     v_r: Array,
     mass: Array,
-    numbers: Array,
+    stiffness: Array,
+    feedback: Sequence[Scalar],
 ) -> tuple[Array, ...]:
     """Return efforts of spring, damper and null-space motion, each (n,), and a ratio; traceable.
 
@@ -321,16 +324,15 @@ def spring_formulas(
         v: Joint velocities, shape (n,), rad/s or m/s.
         q_r: Positions of the reference, shape (n,).
         v_r: Velocities of the reference, shape (n,).
-        mass: Mass matrix without armature, row by row, shape (n * n,).
-        numbers: Stiffness of each row, damping ratio, damping (1/s) and stiffness (1/s^2) of the
-            null-space motion, and largest frequency of a mode, rad/s.
+        mass: Mass matrix without armature, shape (n, n).
+        stiffness: Of each row, shape (n,) or (6,).
+        feedback: Damping ratio, damping (1/s) and stiffness (1/s^2) of the null-space motion, and
+            largest frequency of a mode, rad/s.
     """
-    n, f = tree.n, _error(tree, frame, q, v, q_r, v_r)
-    stiffness, (ratio, free_damping, free_stiffness, fastest) = numbers[:-4], numbers[-4:]
+    ratio, free_damping, free_stiffness, fastest = feedback
+    f = _error(tree, frame, q, v, q_r, v_r)
     root = np.array([sqrt(k) for k in stiffness])
-    M = mass.reshape(n, n).copy()
-    M[np.diag_indices(n)] += tree.armature
-    L = cholesky(M)
+    L = cholesky(mass + np.diag(tree.armature))
     A = solve_lower(L, f.J.T * root)
     lengths, U = _modes(A)
     kept = np.array([fastest / maximum(length, fastest) for length in lengths])
@@ -350,12 +352,9 @@ def spring_formulas(
 def _modes(A: Array) -> tuple[Array, Array]:
     """Return singular values and left singular vectors of a matrix, padded with zeros."""
     n, rows = A.shape
-    if rows >= n:
-        B, U = singular_value_decomposition(A.T)
-    else:
-        B, _ = singular_value_decomposition(A)
+    B, U = singular_value_decomposition(A.T if rows > n else A)
     lengths = np.array([sqrt(column @ column + _TINY) for column in B.T])
-    return lengths, U if rows >= n else B / lengths
+    return lengths, U if rows > n else B / lengths
 
 
 def _error(tree: Robot, frame: str, q: Array, v: Array, q_r: Array, v_r: Array) -> Jet:
