@@ -75,10 +75,25 @@ class PinocchioOracle:
         a = pin.aba(self.model, self.data, self.configuration(q), self._in(v), self._in(tau))
         return a[self.dofs].copy()
 
-    def derivatives(self, q, v, a) -> tuple[np.ndarray, np.ndarray]:
+    def _forces(self, wrenches: Mapping[str, np.ndarray] | None) -> pin.StdVec_Force:
+        """Return the wrenches on links, which turn with them, in the frames of their joints."""
+        forces = pin.StdVec_Force([pin.Force.Zero()] * self.model.njoints)
+        for name, wrench in (wrenches or {}).items():
+            frame = self.model.frames[self._frame(name)]
+            forces[frame.parentJoint] += frame.placement.act(pin.Force(np.array(wrench)))
+        return forces
+
+    def joint_wrenches(self, q, v, a, wrenches=None) -> np.ndarray:
+        """Return what every joint transmits, ``[F; M]`` in the axes of the body it moves."""
+        state = self.configuration(q), self._in(v), self._in(a)
+        pin.rnea(self.model, self.data, *state, self._forces(wrenches))
+        return np.array([self.data.f[joint.id].vector for joint in self.joints])
+
+    def derivatives(self, q, v, a, wrenches=None) -> tuple[np.ndarray, np.ndarray]:
         """Return the derivatives of inverse dynamics by q and by v."""
+        state = self.configuration(q), self._in(v), self._in(a)
         dq, dv, _ = pin.computeRNEADerivatives(
-            self.model, self.data, self.configuration(q), self._in(v), self._in(a)
+            self.model, self.data, *state, self._forces(wrenches)
         )
         at = np.ix_(self.dofs, self.dofs)
         return dq[at], dv[at]

@@ -61,10 +61,14 @@ def drawn(n: int, branching: float) -> Sample:
 
 ROBOTS: dict[str, Callable[[], Sample]] = {
     **{name: lambda name=name: sample(name) for name in SAMPLES},
-    **{name: lambda arm=arm: arm for name, arm in serial_arms().items()},
+    **{
+        name: lambda arm=arm: arm
+        for name, arm in serial_arms().items()
+        if 'joint_limited' not in name and 'collision' not in name  # the same dynamics
+    },
     **{
         f'{n} joints, {b:g}': lambda n=n, b=b: drawn(n, b)
-        for n in range(1, 9)
+        for n in (1, 2, 3, 5, 8)
         for b in (0, 0.6, 1)
     },
     'six_axis_numbers': six_axis_numbers,
@@ -91,20 +95,6 @@ class At:
     @cached_property
     def mujoco(self) -> MujocoOracle:
         return MujocoOracle(self.robot.xml, SLANTED, self.tree.joint_names)
-
-    @cached_property
-    def loaded_derivatives(self) -> list[np.ndarray]:
-        """Pinocchio's derivatives under wrenches that turn with their links."""
-        oracle, model = self.pinocchio, self.pinocchio.model
-        forces = pin.StdVec_Force([pin.Force.Zero()] * model.njoints)
-        for name, wrench in self.by_name.items():
-            frame = model.frames[model.getFrameId(name, pin.FrameType.BODY)]
-            forces[frame.parentJoint] += frame.placement.act(pin.Force(wrench))
-        moving = np.zeros((2, model.nv))
-        moving[:, oracle.dofs] = self.v, self.a
-        q = oracle.configuration(self.q)
-        found = pin.computeRNEADerivatives(model, oracle.data, q, *moving, forces)[:2]
-        return [one[np.ix_(oracle.dofs, oracle.dofs)] for one in found]
 
     @cached_property
     def state_space(self) -> np.ndarray:
@@ -248,7 +238,8 @@ def forward_dynamics_undoes_inverse_dynamics(model, at):
 @identity()
 def derivatives_under_wrenches_are_those_of_pinocchio(model, at):
     found = model.derivatives(*at.state, at.by_name)
-    return max(map(relative_error, found, (*at.loaded_derivatives, at.M)))
+    expected = at.pinocchio.derivatives(*at.state, at.by_name)
+    return max(map(relative_error, found, (*expected, at.M)))
 
 
 @identity(SECOND, conditioned=True)

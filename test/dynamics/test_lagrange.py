@@ -1,18 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The parts of Lagrange's equations: Jacobians of links, their derivatives, separated form."""
+"""The parts of Lagrange's and Hamilton's equations: Jacobians of links, separated form, H."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 import sympy
-from oracles import PinocchioOracle, central_difference, complex_step, complex_step_along
+from oracles import PinocchioOracle, central_difference, complex_step, relative_error
 from samples import random_state, sample
 
-from robot_dynamics_ros.dynamics.energy import body_motions, kinetic_energy, power
 from robot_dynamics_ros.dynamics.lagrange import Lagrange, link_jacobians
 from robot_dynamics_ros.dynamics.screw import Screw
-from robot_dynamics_ros.errors import ShapeError, UnknownNameError
+from robot_dynamics_ros.errors import ShapeError
 
 ROUNDING = 1e-12
 ARMS = ['rp', 'rrpr', 'branched', 'random_tree_7']
@@ -30,36 +29,26 @@ def test_the_jacobians_of_a_link_are_those_of_its_centre_of_mass(case):
     """Columns z x (p - p_j), z of a turning joint; z, 0 of a slider; path joints only."""
     tree, oracle, q, _ = case
     for i, jacobians in enumerate(link_jacobians(tree, q)):
-        name = tree.link_names[i]
-        J = oracle.frame_jacobian(name, q)
-        R, p = oracle.frame_pose(name, q)
+        J = oracle.frame_jacobian(tree.link_names[i], q)
+        R, p = oracle.frame_pose(tree.link_names[i], q)
         arm = R @ tree.com[i]
         J_P = J[:3] + np.cross(J[3:].T, arm).T
         path = list(jacobians.path)
         assert np.abs(jacobians.p_C - (p + arm)).max() < ROUNDING
         assert np.abs(jacobians.J_P - J_P[:, path]).max() < ROUNDING
         assert np.abs(jacobians.J_O - J[3:, path]).max() < ROUNDING
-        others = np.setdiff1d(np.arange(tree.n), path)
-        assert not J[:, others].any()
+        assert not J[:, np.setdiff1d(np.arange(tree.n), path)].any()
 
 
-def test_the_derivatives_of_the_mass_matrix_are_exact(case):
-    """dz/dq = z x z_k and dJ/dq = z x J, against complex step and Pinocchio's M."""
-    tree, oracle, q, _ = case
-    model = Lagrange(tree)
-    found = model.mass_matrix_derivatives(q)
-    exact = complex_step(model.mass_matrix, q)
-    assert np.abs(found - exact).max() < ROUNDING
-    difference = central_difference(oracle.mass_matrix, q)
-    # h^4 = 1e-12 times a fifth derivative, plus rounding over h.
-    assert np.abs(found - difference).max() < 1e-9
-
-
-@pytest.mark.parametrize('method', ['mass_matrix_derivatives', 'christoffel_symbols'])
-def test_lagrange_and_screw_have_one_order_of_indices(case, method):
+@pytest.mark.parametrize('kind', [Lagrange, Screw])
+def test_derivatives_of_the_mass_matrix_and_its_symbols_are_exact(case, kind):
+    """dz/dq = z x z_k and dJ/dq = z x J; one order of indices in both formulations."""
     tree, _, q, _ = case
-    lagrange, screw = (getattr(model(tree), method)(q) for model in (Lagrange, Screw))
-    assert np.abs(lagrange - screw).max() < ROUNDING
+    model = kind(tree)
+    dM = complex_step(model.mass_matrix, q)  # by q_k: the last index
+    assert np.abs(model.mass_matrix_derivatives(q) - dM).max() < ROUNDING
+    symbols = (dM + dM.transpose(0, 2, 1) - dM.transpose(2, 1, 0)) / 2
+    assert np.abs(model.christoffel_symbols(q) - symbols).max() < ROUNDING
 
 
 def test_the_separated_form_splits_squares_from_products(case):
@@ -69,9 +58,7 @@ def test_the_separated_form_splits_squares_from_products(case):
     assert len(form.pairs) == tree.n * (tree.n - 1) // 2
     expected = oracle.coriolis_matrix(q, v) @ v
     assert np.abs(form.forces(v) - expected).max() < 1e-11
-    for j in range(tree.n):
-        alone = np.zeros(tree.n)
-        alone[j] = 2.0
+    for j, alone in enumerate(2.0 * np.eye(tree.n)):
         squares = oracle.coriolis_matrix(q, alone) @ alone
         assert np.abs(4.0 * form.centrifugal[:, j] - squares).max() < 1e-11
 
@@ -88,29 +75,21 @@ def test_the_separated_form_of_one_joint_has_no_products():
     assert form.forces(np.array([2.0])).shape == (1,)
 
 
-def test_the_momentum_is_the_slope_of_the_kinetic_energy(case):
-    """p = dL/dv = M v."""
-    tree, _, q, v = case
-    slope = complex_step(lambda x: kinetic_energy(tree, q.astype(complex), x), v)
-    assert np.abs(Lagrange(tree).momentum(q, v) - slope).max() < ROUNDING
-
-
-def test_the_motion_of_a_body_is_the_rate_of_its_position(case):
-    tree, _, q, v = case
-    for i, body in enumerate(body_motions(tree, q, v)):
-        rate = complex_step_along(lambda x, i=i: body_motions(tree, x, v)[i].p_C, q, v)
-        assert np.abs(body.v_C - rate).max() < ROUNDING
-
-
-def test_the_power_of_named_wrenches_is_that_of_the_same_wrenches_by_body():
-    tree, rng = sample('rrpr').tree, np.random.default_rng(41)
-    q, v, _ = random_state(tree, rng)
-    tau, rows = rng.normal(size=4), rng.normal(size=(4, 6))
-    by_name = {name: rows[i] for i, name in enumerate(tree.link_names)}
-    assert power(tree, q, v, tau) == pytest.approx(v @ tau)
-    assert power(tree, q, v, tau, by_name) == pytest.approx(power(tree, q, v, tau, rows))
-    with pytest.raises(UnknownNameError, match='unknown frame'):
-        power(tree, q, v, tau, {'elbow': rows[0]})
+def test_momentum_hamiltonian_and_canonical_equations_are_those_of_pinocchio(case):
+    """4.4: p = M v, H = K + U; q' = v and p' = M a + M' v, with a under tau - B v."""
+    tree, oracle, q, v = case
+    model, rng, still = Lagrange(tree), np.random.default_rng(26), np.zeros(tree.n)
+    tau, b, p = rng.normal(size=tree.n), rng.uniform(0, 2, tree.n), model.momentum(q, v)
+    M = oracle.mass_matrix(q)
+    assert relative_error(p, M @ v) < ROUNDING
+    rise = model.hamiltonian(q, p) - model.hamiltonian(still, still)
+    expected = sum(oracle.energies(q, v)) - sum(oracle.energies(still, still))
+    assert rise == pytest.approx(expected, rel=1e-11, abs=1e-11)
+    dq, dp = model.hamilton_equations(q, p, tau, b)
+    assert np.abs(dq - v).max() < 1e-11
+    M_dot = central_difference(lambda t: oracle.mass_matrix(q + t * v), np.zeros(1))[..., 0]
+    expected = M @ oracle.forward_dynamics(q, v, tau - b * v) + M_dot @ v
+    assert relative_error(dp, expected) < 1e-9  # h^4 = 1e-12 times a fifth derivative
 
 
 @pytest.mark.parametrize(
@@ -131,14 +110,10 @@ def test_a_wrong_shape_is_refused_by_name(method, arguments, culprit):
 
 def test_hamiltonian_and_separated_form_run_on_symbols():
     """RP arm: H = p1^2 / (2 M11) + p2^2 / (2 m2) + U; one product, one square."""
-    tree = sample('rp').tree
-    model = Lagrange(tree)
+    model = Lagrange(sample('rp').tree)
     q, p = (np.array(sympy.symbols(names)) for names in ('q1 d2', 'p1 p2'))
-    form = model.separated_form(q)
-    m2 = 1.9
-    k = float(form.coriolis[0, 0].subs({q[0]: 0.3, q[1]: 0.5}))
-    assert k == pytest.approx(2 * m2 * 0.5, rel=1e-12)
     values = {q[0]: 0.3, q[1]: 0.5, p[0]: 0.7, p[1]: -0.2}
-    symbolic = float(model.hamiltonian(q, p).subs(values))
+    k = float(model.separated_form(q).coriolis[0, 0].subs(values))
+    assert k == pytest.approx(2 * 1.9 * 0.5, rel=1e-12)
     numeric = model.hamiltonian(np.array([0.3, 0.5]), np.array([0.7, -0.2]))
-    assert symbolic == pytest.approx(numeric, rel=1e-12)
+    assert float(model.hamiltonian(q, p).subs(values)) == pytest.approx(numeric, rel=1e-12)

@@ -21,60 +21,31 @@ ROUNDING = 1e-13
 SLANTED = (2.3, -4.1, -8.6)
 
 
-def library_state(oracle, q, v, a):
-    """Return a state in the layout of Pinocchio."""
-    moving = np.zeros((2, oracle.model.nv))
-    moving[:, oracle.dofs] = v, a
-    return oracle.configuration(q), *moving
-
-
 # ---- motion -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize('name', SAMPLES)
-def test_the_motion_of_every_link_is_that_of_its_frame_in_pinocchio(name):
-    tree = sample(name).tree
-    state = random_state(tree, np.random.default_rng(1))
+def test_the_motion_of_every_frame_is_that_of_pinocchio(name):
+    """Of links by name, and of any placement in a body."""
+    tree, rng = sample(name).tree, np.random.default_rng(1)
+    state = random_state(tree, rng)
     screw = make_formulation('screw', tree)
     oracle = PinocchioOracle(sample(name).xml, SLANTED, tree.joint_names)
-    model, data = oracle.model, oracle.data
-    pin.forwardKinematics(model, data, *library_state(oracle, *state))
-    pin.updateFramePlacements(model, data)
-    for frame in tree.frames:
-        index = model.getFrameId(frame, pin.FrameType.BODY)
-        aligned = pin.LOCAL_WORLD_ALIGNED
-        V = pin.getFrameVelocity(model, data, index, aligned).vector
-        a = pin.getFrameClassicalAcceleration(model, data, index, aligned).vector
-        found = screw.section_motion(*state, frame)
-        assert relative_error(found.R_WF, data.oMf[index].rotation) < ROUNDING
-        assert relative_error(found.p_WF, data.oMf[index].translation) < ROUNDING
-        assert relative_error(found.velocity, V) < ROUNDING
-        assert relative_error(found.acceleration, a) < ROUNDING
-
-
-def test_the_motion_of_any_frame_in_a_link_is_that_of_pinocchio():
-    tree, rng = sample('random_tree_7').tree, np.random.default_rng(2)
-    state = random_state(tree, rng)
-    oracle = PinocchioOracle(sample('random_tree_7').xml, SLANTED, tree.joint_names)
-    model = oracle.model
-    placements = [pin.SE3(pin.exp3(u), p) for u, p in rng.normal(size=(tree.n, 2, 3))]
-    for k, placement in enumerate(placements):
-        at = model.getJointId(tree.joint_names[k])
-        model.addFrame(pin.Frame(f'section{k}', at, 0, placement, pin.FrameType.OP_FRAME))
-    data = model.createData()
-    pin.forwardKinematics(model, data, *library_state(oracle, *state))
-    pin.updateFramePlacements(model, data)
-    screw = make_formulation('screw', tree)
-    for k, placement in enumerate(placements):
-        section = BodyFrame(k, placement.rotation, placement.translation)
+    sections = {frame: frame for frame in tree.frames}
+    for k, (u, p) in enumerate(rng.normal(size=(tree.n, 2, 3))):
+        place, at = pin.SE3(pin.exp3(u), p), oracle.model.getJointId(tree.joint_names[k])
+        oracle.model.addFrame(pin.Frame(f'section{k}', at, 0, place, pin.FrameType.BODY))
+        sections[f'section{k}'] = BodyFrame(k, place.rotation, place.translation)
+    oracle.data = oracle.model.createData()
+    q, v, a = state
+    for frame, section in sections.items():
         found = screw.section_motion(*state, section)
-        index = model.getFrameId(f'section{k}')
-        aligned = pin.LOCAL_WORLD_ALIGNED
-        V = pin.getFrameVelocity(model, data, index, aligned).vector
-        a = pin.getFrameClassicalAcceleration(model, data, index, aligned).vector
-        assert relative_error(found.p_WF, data.oMf[index].translation) < ROUNDING
-        assert relative_error(found.velocity, V) < ROUNDING
-        assert relative_error(found.acceleration, a) < ROUNDING
+        R, p = oracle.frame_pose(frame, q)
+        J, bias = oracle.frame_jacobian(frame, q), oracle.frame_bias(frame, q, v)
+        assert relative_error(found.R_WF, R) < ROUNDING
+        assert relative_error(found.p_WF, p) < ROUNDING
+        assert relative_error(found.velocity, J @ v) < ROUNDING
+        assert relative_error(found.acceleration, J @ a + bias) < ROUNDING
 
 
 def test_a_section_of_the_base_stands_still():
@@ -143,13 +114,8 @@ class CutArm:
     def joint_load(self, name, state, wrenches=None):
         """Return what the oracle's joint transmits, with the cut held still."""
         held = [np.append(array, 0.0) for array in state]
-        model, data = self.oracle.model, self.oracle.data
-        forces = pin.StdVec_Force([pin.Force.Zero()] * model.njoints)
-        for link_name, wrench in (wrenches or {}).items():
-            frame = model.frames[model.getFrameId(link_name, pin.FrameType.BODY)]
-            forces[frame.parentJoint] += frame.placement.act(pin.Force(wrench))
-        pin.rnea(model, data, *library_state(self.oracle, *held), forces)
-        return data.f[model.getJointId(name)].vector.copy()
+        at = [*self.tree.joint_names, 'cut'].index(name)
+        return self.oracle.joint_wrenches(*held, wrenches)[at]
 
 
 @pytest.fixture(scope='module')
@@ -199,28 +165,21 @@ def test_a_massless_piece_carries_what_hangs_on_it_and_no_more(arm):
     assert relative_error(at_tool.dynamic, -arm.wrenches['tool']) < ROUNDING
 
 
-def test_the_foundation_carries_the_weight_of_the_robot():
+def test_the_foundation_carries_the_weight_and_the_rate_of_momentum():
+    """The pedestal is part of the base: it neither moves nor belongs to the tree."""
     tree = sample('branched').tree.with_gravity(SLANTED)
     oracle = PinocchioOracle(sample('branched').xml, SLANTED, tree.joint_names)
-    state = random_state(tree, np.random.default_rng(8))
-    found = make_formulation('screw', tree).section_load(*state, 'floor')
-    force = -tree.mass.sum() * np.array(SLANTED)
-    com = pin.centerOfMass(oracle.model, oracle.data, oracle.configuration(state[0]))
-    expected = np.concatenate([force, np.cross(com, force)])
-    assert relative_error(found.static, expected) < ROUNDING
-
-
-def test_the_foundation_carries_the_rate_of_momentum():
-    tree = sample('branched').tree.with_gravity(SLANTED)
-    oracle = PinocchioOracle(sample('branched').xml, SLANTED, tree.joint_names)
-    state = random_state(tree, np.random.default_rng(9))
-    found = make_formulation('screw', tree).section_load(*state, 'floor')
-    model, data = oracle.model, oracle.data
-    pin.computeCentroidalMomentumTimeVariation(model, data, *library_state(oracle, *state))
-    # The pedestal is part of the base: it neither moves nor belongs to the tree.
-    force = data.dhg.linear
-    moment = data.dhg.angular + np.cross(data.com[0], force)
-    assert relative_error(found.inertial, np.concatenate([force, moment])) < ROUNDING
+    q, v, a = random_state(tree, np.random.default_rng(8))
+    found = make_formulation('screw', tree).section_load(q, v, a, 'floor')
+    model, data, moving = oracle.model, oracle.data, np.zeros((2, oracle.model.nv))
+    moving[:, oracle.dofs] = v, a
+    pin.computeCentroidalMomentumTimeVariation(model, data, oracle.configuration(q), *moving)
+    for load, force, moment in (
+        (found.static, -tree.mass.sum() * np.array(SLANTED), np.zeros(3)),
+        (found.inertial, data.dhg.linear, data.dhg.angular),
+    ):
+        expected = np.concatenate([force, moment + np.cross(data.com[0], force)])
+        assert relative_error(load, expected) < ROUNDING
 
 
 def test_unknown_sections_and_joints_are_refused_by_name(arm):
