@@ -100,24 +100,6 @@ def scara(L1, L2, LC2, LC3, LC4, I1, Izz2, Izz3, Izz4, m2, m3, m4, g, q, v) -> E
     return Equations(np.array(M), np.array(C), np.array([0, 0, -(m3 + m4) * g, 0]))
 
 
-def scara_velocity_vector(L1, L2, LC2, LC3, LC4, m2, m3, m4, q, v) -> np.ndarray:
-    """Return the centrifugal and Coriolis vector of the SCARA as section 5.2 writes it."""
-    _, t2, _, t4 = q
-    w1, w2, _, w4 = v
-    W, W4 = w1 + w2, w1 + w2 - w4
-    A = L1 * (m2 * LC2 + m3 * (L2 + LC3) + m4 * L2)
-    a, b = A * sin(t2), m4 * L2 * LC4 * sin(t4)
-    e = m4 * L1 * LC4 * sin(t2 - t4)
-    return np.array(
-        [
-            -a * (W**2 - w1**2) + b * (W4**2 - W**2) + e * (w1**2 - W4**2),
-            a * w1**2 + b * (W4**2 - W**2) + e * w1**2,
-            0,
-            b * W**2 - e * w1**2,
-        ]
-    )
-
-
 # The SCARA that ships with the package, from its table of numbers.
 SCARA = {'L1': 0.325, 'L2': 0.275, 'LC2': 0.118, 'LC3': 0.0, 'LC4': 0.021}
 SCARA |= {'I1': 0.0927 + 6.25 * 0.142**2, 'Izz2': 0.0455, 'Izz3': 0.0016, 'Izz4': 0.0008}

@@ -82,11 +82,6 @@ def published_terms(p, u, ud, udd, sin=np.sin, cos=np.cos):
     return gm, im, cm
 
 
-def published_torques(p, u, ud, udd):
-    """Return tau_1 and tau_1' of section 3.5."""
-    return np.sum(published_terms(p, u, ud, udd), axis=0)
-
-
 class FreeBodies:
     """A motion of the four-bar of any lengths, and the forces in it, in 50 digits.
 

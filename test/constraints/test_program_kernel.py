@@ -9,7 +9,6 @@ from samples import sample, shipped
 from robot_dynamics_ros.constraints.constraint import Stack
 from robot_dynamics_ros.constraints.damped_inverse import Singularity
 from robot_dynamics_ros.constraints.program import NullSpaceTask, Program
-from robot_dynamics_ros.constraints.program_file import load_program, shipped_programs
 from robot_dynamics_ros.constraints.program_kernel import ProgramKernel
 from robot_dynamics_ros.constraints.registry import make_constraint
 from robot_dynamics_ros.constraints.stabilization import stabilizing_effort
@@ -163,18 +162,6 @@ def test_states_that_are_no_numbers_give_answers_that_are_none(rng):
         assert not np.all(np.isfinite(kernel.acceleration)) or bad == 1e300
     kernel.run(0.0, np.zeros(4), np.zeros(4))
     assert np.all(np.isfinite(kernel.acceleration)), 'nothing is left behind'
-
-
-@pytest.mark.parametrize(('name', 'robot'), [('scara_circle', 'scara'),
-                                             ('four_dof_moving_plane', 'four_dof'),
-                                             ('near_singular', 'four_dof')])  # fmt: skip
-def test_shipped_programs_are_as_their_kernels(name, robot, rng):
-    robot = shipped(robot)
-    assert name in shipped_programs()
-    program = load_program(name, robot.tree, check=False)
-    q = np.array([0.4, -1.2, 0.1, 0.3])
-    kernel, pure = compare(program, robot, q, rng.normal(size=4), 2.3)
-    np.testing.assert_allclose(kernel.acceleration, pure.acceleration, rtol=1e-9, atol=1e-9)
 
 
 # ---- the parts ----------------------------------------------------------------------------------

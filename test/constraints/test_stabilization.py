@@ -29,36 +29,20 @@ def given(rng, m, n=4):
 
 @pytest.mark.parametrize('inverse', ['euclidean', 'inertia'])
 @pytest.mark.parametrize('m', [1, 2, 3, 4])
-def test_up_to_n_conditions_get_the_acceleration_of_3_5_exactly(m, inverse, rng):
+def test_effort_equals_the_formula_3_1_and_the_operational_space_form(m, inverse, rng):
+    """Q_c = b - A {Gamma^+ [beta + G1 f_dot + G0 f] - (E - Gamma^+ Gamma) v}.
+
+    With the inverse A^-1 Gamma^T D^-1 the null-space torque causes no task acceleration.
+    """
     A, b, Gamma, beta, f, f_dot, G0, G1, v = case = given(rng, m)
+    W = np.eye(4) if inverse == 'euclidean' else np.linalg.inv(A)
+    plus = W @ Gamma.T @ np.linalg.inv(Gamma @ W @ Gamma.T)
+    acceleration = (np.eye(4) - plus @ Gamma) @ v - plus @ (beta + G1 @ f_dot + G0 @ f)
     found = stabilizing_effort(*case, inverse)
-    second_rate = Gamma @ found.acceleration + beta
-    np.testing.assert_allclose(second_rate + G1 @ f_dot + G0 @ f, 0.0, atol=1e-11)
-    np.testing.assert_allclose(found.effort, A @ found.acceleration + b, atol=1e-12)
+    np.testing.assert_allclose(found.acceleration, acceleration, rtol=1e-10, atol=1e-10)
+    np.testing.assert_allclose(found.effort, A @ acceleration + b, rtol=1e-10, atol=1e-10)
     np.testing.assert_allclose(found.residual, 0.0, atol=1e-11)
     assert not found.damped
-
-
-@pytest.mark.parametrize('m', [1, 2, 3])
-def test_effort_equals_the_formula_3_1(m, rng):
-    """Q_c = b - A {Gamma^+ [beta + G1 f_dot + G0 f] - (E - Gamma^+ Gamma) v}."""
-    A, b, Gamma, beta, f, f_dot, G0, G1, v = case = given(rng, m)
-    plus = Gamma.T @ np.linalg.inv(Gamma @ Gamma.T)
-    demand = beta + G1 @ f_dot + G0 @ f
-    expected = b - A @ (plus @ demand - (np.eye(4) - plus @ Gamma) @ v)
-    np.testing.assert_allclose(stabilizing_effort(*case).effort, expected, rtol=1e-11, atol=1e-11)
-
-
-@pytest.mark.parametrize('m', [1, 2, 3])
-def test_inertia_inverse_is_the_operational_space_form(m, rng):
-    """Task torque Gamma^T D^-1 u; the null-space torque causes no task acceleration."""
-    A, b, Gamma, beta, f, f_dot, G0, G1, v = case = given(rng, m)
-    D = Gamma @ np.linalg.inv(A) @ Gamma.T
-    u = -(beta + G1 @ f_dot + G0 @ f)
-    bar = np.linalg.inv(A) @ Gamma.T @ np.linalg.inv(D)
-    expected = b + Gamma.T @ np.linalg.solve(D, u) + (np.eye(4) - Gamma.T @ bar.T) @ A @ v
-    found = stabilizing_effort(*case, inverse='inertia')
-    np.testing.assert_allclose(found.effort, expected, rtol=1e-10, atol=1e-10)
 
 
 def test_with_gamma_unity_it_is_computed_torque(rng):
@@ -72,22 +56,6 @@ def test_with_gamma_unity_it_is_computed_torque(rng):
     expected = oracle.inverse_dynamics(q, v, a + 10.0 * rate + 25.0 * error)
     np.testing.assert_allclose(found.effort, expected, atol=1e-12 * np.abs(expected).max())
     np.testing.assert_array_equal(found.acceleration, a + 10.0 * rate + 25.0 * error)
-
-
-@pytest.mark.parametrize('inverse', ['euclidean', 'inertia'])
-@pytest.mark.parametrize('m', [2, 4, 6])
-def test_what_the_free_acceleration_changes(m, inverse, rng):
-    """m < n: the joints but not the task; m >= n: nothing."""
-    *case, v = given(rng, m)
-    one, other = (stabilizing_effort(*case, x, inverse) for x in (v, np.zeros(4)))
-    Gamma, scale = case[2], np.abs(one.effort).max()
-    np.testing.assert_allclose(
-        Gamma @ one.acceleration, Gamma @ other.acceleration, atol=1e-12 * scale
-    )
-    if m < 4:
-        assert np.abs(one.effort - other.effort).max() > 0.01
-    else:
-        np.testing.assert_allclose(one.effort, other.effort, atol=1e-12 * scale)
 
 
 def test_more_conditions_than_joints_are_met_in_the_mean_square(rng):
@@ -197,19 +165,6 @@ def test_exactly_lost_rank_gives_a_bounded_answer_by_default(rng):
     assert nothing.condition == np.inf
 
 
-def test_directions_above_the_threshold_stay_exact_and_the_others_follow_the_residual(rng):
-    U, _ = np.linalg.qr(rng.normal(size=(3, 3)))
-    V, _ = np.linalg.qr(rng.normal(size=(4, 4)))
-    sigma, threshold, damping = np.array([0.9, 0.4, 0.01]), 0.05, 0.03
-    Gamma = U @ np.diag(sigma) @ V[:3]
-    inverse = TaskInverse(Gamma, singularity=Singularity(threshold, damping))
-    u = rng.normal(size=3)
-    left = U.T @ (Gamma @ inverse.solve(u) - u)
-    square = damping**2 * (1.0 - (0.01 / threshold) ** 2)
-    expected = -square / (0.01**2 + square) * (U.T @ u)[2]
-    np.testing.assert_allclose(left, [0.0, 0.0, expected], atol=1e-13)
-
-
 @pytest.mark.parametrize('m', [2, 3, 4, 6])
 @pytest.mark.parametrize('scaled', ['none', 'metric', 'weights', 'both'])
 @pytest.mark.parametrize('threshold', [1e-9, 0.3, 50.0])
@@ -239,16 +194,6 @@ def test_the_projector_does_not_leak_into_a_damped_task(rng):
     np.testing.assert_allclose(Gamma @ inverse.project(v), 0.0, atol=1e-12)
     leaking = v - inverse.solve(Gamma @ v)
     assert np.abs(Gamma @ leaking).max() > 1e-4
-
-
-def test_the_inverse_is_continuous_across_the_threshold():
-    threshold = 0.02
-    answers = []
-    for sigma in (threshold * (1 - 1e-9), threshold * (1 + 1e-9)):
-        inverse = TaskInverse(np.array([[sigma, 0.0], [0.0, 1.0]]), None, None,
-                              Singularity(threshold))  # fmt: skip
-        answers.append(inverse.solve(np.ones(2)))
-    np.testing.assert_allclose(answers[0], answers[1], rtol=1e-7)
 
 
 # ---- limits and refusals ------------------------------------------------------------------------

@@ -28,6 +28,7 @@ from samples import SAMPLES, Sample, random_state, random_tree, sample, serial_a
 from urdf_text import joint, link, robot, symmetric
 
 from robot_dynamics_ros.dynamics import FORMULATIONS, energy, make_formulation
+from robot_dynamics_ros.dynamics.newton_euler import NewtonEuler
 
 SLANTED = (2.3, -4.1, -8.6)  # loads every axis
 #: Numbers of double precision only: a C++ library takes neither complex nor precise numbers.
@@ -293,7 +294,7 @@ def test_every_identity_holds(formulation, robot):
 
 
 @pytest.mark.parametrize('robot', ROBOTS)
-def test_energies_momentum_and_centre_of_mass_equal_pinocchio(robot):
+def test_energies_momentum_centre_of_mass_and_regressor_equal_pinocchio(robot):
     at = at_robot(robot)
     oracle, (q, v, _) = at.pinocchio, at.state
     (kinetic, potential), (_, at_zero) = oracle.energies(q, v), oracle.energies(0 * q, v)
@@ -310,6 +311,8 @@ def test_energies_momentum_and_centre_of_mass_equal_pinocchio(robot):
     assert relative_error(found[:3], about_com.linear) < ROUNDING
     about_base = about_com.angular + np.cross(com, about_com.linear)
     assert relative_error(found[3:], about_base) < ROUNDING
+    Y = NewtonEuler(at.tree).regressor(*at.state)
+    assert relative_error(Y, oracle.regressor(*at.state)) < ROUNDING
 
 
 @pytest.mark.parametrize('robot', ['rrpr', 'branched'])
