@@ -60,6 +60,8 @@ def test_out_of_reach_is_a_status_with_the_distance_left():
     # Reach 0.3 + 0.25 + 0.12 from the shoulder at height 0.2.
     assert found.position_error == pytest.approx(2.0 - 0.67, abs=1e-3)
     assert found.attempts == 4
+    short = inverse_kinematics(ARM.tree, [2.0, 0.0, 0.2], restarts=3, iterations=5)
+    assert short.iterations == 4 * 5  # of all attempts
 
 
 def test_a_target_beyond_a_limit_ends_at_the_limit():

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import time
 
 import numpy as np
@@ -272,26 +270,11 @@ def test_a_tensor_near_the_largest_numbers_is_told():
     assert check_model(text).errors
 
 
-@pytest.mark.slow
-def test_ten_thousand_links_load_in_seconds():
-    count = 10_000
+def test_thousands_of_links_in_a_row_load():
+    """More than Python's recursion takes."""
     parts = [link('l0')]
-    for i in range(count):
-        moves = i % 100 == 0
+    for i in range(2000):
         parts.append(link(f'l{i + 1}', 0.1, (0, 0, 0.01), 1e-4 * np.eye(3)))
-        parts.append(joint(f'j{i}', f'l{i}', f'l{i + 1}', 'revolute' if moves else 'fixed'))
-    script = (
-        'import sys, time\nfrom robot_dynamics_ros.model import load_robot\n'
-        'text = sys.stdin.read(); t = time.process_time(); tree = load_robot(text)\n'
-        'print(tree.n, len(tree.frames), time.process_time() - t)'
-    )
-    done = subprocess.run(
-        [sys.executable, '-c', script],
-        input=robot('long', *parts),
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    n, frames, seconds = done.stdout.split()
-    assert (int(n), int(frames)) == (100, count + 1)
-    assert float(seconds) < 10.0
+        parts.append(joint(f'j{i}', f'l{i}', f'l{i + 1}', 'fixed' if i % 100 else 'revolute'))
+    tree = load_robot(robot('long', *parts))
+    assert (tree.n, len(tree.frames)) == (20, 2001)

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import sympy as sp
-from four_bar_oracle import GENERAL, NUMBERS, FreeBodies, published_contributions, published_terms
+from four_bar_oracle import GENERAL, NUMBERS, FreeBodies, published_terms
 from oracles import PinocchioOracle
 from samples import random_state, sample
 from urdf_text import joint, link, robot, symmetric
@@ -91,13 +91,10 @@ def section_3_5(lagrange, bracket_1p=None):
     return torques
 
 
-def test_k1_section_3_5_is_lagrange_identically(lagrange):
-    assert difference(lagrange, section_3_5(lagrange)) == [0, 0]
-
-
 @pytest.mark.parametrize(
     'bracket',
     [
+        None,  # K1
         lambda p, t, tp: (
             -p.m2p * p.l1p * p.d2p * sp.sin(t - tp) + p.m2 * p.l1 * p.d2 * sp.sin(t - tp)
         ),
@@ -106,7 +103,7 @@ def test_k1_section_3_5_is_lagrange_identically(lagrange):
         ),
     ],
 )
-def test_k2_two_readings_of_the_bracket_are_right(lagrange, bracket):
+def test_k1_k2_section_3_5_is_lagrange_by_three_readings_of_the_bracket(lagrange, bracket):
     assert difference(lagrange, section_3_5(lagrange, bracket)) == [0, 0]
 
 
@@ -126,33 +123,6 @@ def test_k2_mixed_readings_of_the_bracket_are_wrong_by_the_stated_terms(lagrange
         first, second = difference(lagrange, section_3_5(lagrange, bracket))
         assert first == 0
         assert sp.simplify(sp.expand_trig(second - wrong_by * s(t - tp) * acceleration)) == 0
-
-
-def test_k2_mixed_reading_costs_newton_metres(parallelogram, rng):
-    worst = 0.0
-    for u, ud, udd in states(rng):
-        wrong = 2 * P.m2p * P.l1p * P.d2p * math.sin(u[0] - u[1]) * udd[0]
-        bodies = FreeBodies(P, u, ud, udd).torques
-        np.testing.assert_allclose(parallelogram.inverse_dynamics(u, ud, udd), bodies, **ROUNDING)
-        worst = max(worst, abs(wrong))
-    assert worst > 1.0
-
-
-def test_k3_with_the_other_subscript_order_link_2_is_wrong(parallelogram, rng):
-    """The terms printed with a minus need sin(theta' - theta)."""
-    worst = 0.0
-    for u, ud, udd in states(rng):
-        ours = parallelogram.contributions(u, ud, udd)[1]
-        right = np.array(published_contributions(P, u, ud, udd)[1], dtype=float)
-        np.testing.assert_allclose(ours, right, **ROUNDING)
-        as_printed = -P.m2 * P.l1 * P.d2 * math.sin(u[0] - u[1]) * udd[::-1]
-        read_right = -P.m2 * P.l1 * P.d2 * math.sin(u[1] - u[0]) * udd[::-1]
-        wrong_by = as_printed - read_right
-        np.testing.assert_allclose(
-            wrong_by, -2 * P.m2 * P.l1 * P.d2 * math.sin(u[0] - u[1]) * udd[::-1], **ROUNDING
-        )
-        worst = max(worst, np.max(np.abs(wrong_by)))
-    assert worst > 10.0
 
 
 @pytest.mark.parametrize(('name', 'numbers'), [('parallelogram', P), ('four_bar', GENERAL)])
@@ -195,8 +165,6 @@ def test_k8_sum_k_is_not_the_torque_of_a_motor_placed_elsewhere(parallelogram, r
     for u, ud, udd in states(rng):
         sum_k = parallelogram.contributions(u, ud, udd).sum(axis=0)
         tau = placed.inverse_dynamics(u, ud, udd)
-        bodies = FreeBodies(P, u, ud, udd, motor_at_elbow=True)
-        np.testing.assert_allclose(tau, bodies.torques, **ROUNDING)
         np.testing.assert_allclose(tau, [sum_k[0] + sum_k[1], sum_k[1]], **ROUNDING)
         worst = max(worst, np.max(np.abs(tau - sum_k)))
     assert worst > 30.0
@@ -241,7 +209,7 @@ def test_k9_shared_link_counts_once_on_either_path(request, name, numbers, rng):
     shared_left = left.tree.link_names.index('L2')
     shared_right = right.tree.link_names.index('upper_arm')
     worst = 0.0
-    for u, ud, udd in states(rng, 10):
+    for u, ud, udd in states(rng):
         by_right = right.contributions(u, ud, udd)
         by_left = left.contributions(u, ud, udd)
         np.testing.assert_allclose(
