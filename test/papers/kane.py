@@ -13,7 +13,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import sympy as sp
-from four_bar_oracle import GENERAL, NUMBERS, FreeBodies, published_terms
+from four_bar_oracle import GENERAL, NUMBERS, FreeBodies, published_contributions, published_terms
 from oracles import PinocchioOracle
 from samples import random_state, sample
 from urdf_text import joint, link, robot, symmetric
@@ -123,6 +123,20 @@ def test_k2_mixed_readings_of_the_bracket_are_wrong_by_the_stated_terms(lagrange
         first, second = difference(lagrange, section_3_5(lagrange, bracket))
         assert first == 0
         assert sp.simplify(sp.expand_trig(second - wrong_by * s(t - tp) * acceleration)) == 0
+
+
+def test_k3_with_the_other_subscript_order_link_2_is_wrong(parallelogram, rng):
+    """The terms printed with a minus need sin(theta' - theta); also the cost of K2's readings."""
+    link_2 = mixed = 0.0
+    for u, ud, udd in states(rng):
+        ours = parallelogram.contributions(u, ud, udd)[1]
+        right = np.array(published_contributions(P, u, ud, udd)[1], dtype=float)
+        np.testing.assert_allclose(ours, right, **ROUNDING)
+        turned = 2 * math.sin(u[0] - u[1]) * udd
+        link_2 = max(link_2, np.abs(P.m2 * P.l1 * P.d2 * turned).max())
+        mixed = max(mixed, abs(P.m2p * P.l1p * P.d2p * turned[0]))
+    assert link_2 > 10.0  # N m
+    assert mixed > 1.0
 
 
 @pytest.mark.parametrize(('name', 'numbers'), [('parallelogram', P), ('four_bar', GENERAL)])

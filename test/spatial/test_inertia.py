@@ -11,7 +11,6 @@ from robot_dynamics_ros.spatial.inertia import (
     RigidBodyInertia,
     combine,
     inconsistency,
-    point_mass_inertia,
     rotate_inertia,
     shift_inertia,
 )
@@ -35,12 +34,6 @@ class Cloud:
     def body(self) -> RigidBodyInertia:
         centre = self.weights @ self.points / self.weights.sum()
         return RigidBodyInertia(self.weights.sum(), centre, self.tensor(centre))
-
-
-def test_a_point_of_mass_resists_by_the_square_of_its_distance():
-    """m (p^T p E - p p^T)."""
-    I = point_mass_inertia(2.0, np.array([0.0, 3.0, 0.0]))
-    assert np.array_equal(I, np.diag([18.0, 0.0, 18.0]))
 
 
 def test_shifting_gives_the_tensor_about_the_other_point(rng):
@@ -68,6 +61,7 @@ def test_seen_from_another_frame_the_body_is_turned_and_displaced(rng):
     seen = cloud.body().transformed(R, p)
     cloud.points = cloud.points @ R.T + p
     expected = cloud.body()
+    assert inconsistency(expected.inertia) == ''
     assert seen.mass == expected.mass
     assert np.allclose(seen.com, expected.com, atol=ROUNDING)
     assert np.allclose(seen.inertia, expected.inertia, atol=ROUNDING)
@@ -99,11 +93,6 @@ def test_inertia_runs_on_symbols():
     assert sympy.simplify(about_axis - m * d**2) == 0
 
 
-def test_every_cloud_of_points_is_a_real_body(rng):
-    for _ in range(50):
-        assert inconsistency(Cloud(rng).body().inertia) == ''
-
-
 @pytest.mark.parametrize(
     ('moments', 'complaint'),
     [
@@ -117,6 +106,6 @@ def test_every_cloud_of_points_is_a_real_body(rng):
     ],
 )
 def test_what_no_real_body_has_is_said_in_words(moments, complaint):
-    R = np.eye(3)
-    assert inconsistency(R @ np.diag(moments) @ R.T).startswith(complaint)
-    assert bool(inconsistency(np.diag(moments))) == bool(complaint)
+    found = inconsistency(np.diag(moments))
+    assert found.startswith(complaint)
+    assert bool(found) == bool(complaint)

@@ -27,7 +27,6 @@ from robot_dynamics_ros.spatial.rotation import (
 )
 from robot_dynamics_ros.spatial.scalar import cross, cross_matrix
 
-ROUNDING = 4e-16
 angles = st.floats(-10.0, 10.0)
 vectors = st.tuples(*[st.floats(-3.0, 3.0)] * 3).map(np.array)
 
@@ -48,18 +47,6 @@ def test_rotation_about_an_axis_is_the_exponential_of_its_cross_matrix(axis, ang
     assert is_rotation(R)
     assert np.allclose(R, expm(angle * cross_matrix(axis)), atol=1e-13)
     assert np.allclose(R @ axis, axis, atol=1e-14)
-
-
-@pytest.mark.slow
-@given(directions(), angles, angles)
-def test_turns_about_one_axis_add_up(axis, first, second):
-    both = rotation_about(axis, first) @ rotation_about(axis, second)
-    assert np.allclose(both, rotation_about(axis, first + second), atol=1e-14)
-
-
-def test_a_positive_turn_about_z_takes_x_to_y():
-    R = rotation_about(np.array([0.0, 0.0, 1.0]), math.pi / 2)
-    assert np.allclose(R @ [1, 0, 0], [0, 1, 0], atol=ROUNDING)
 
 
 @given(angles, angles, angles)
@@ -96,9 +83,8 @@ def test_the_exponential_undoes_the_logarithm(phi):
 
 @pytest.mark.parametrize('gap', [0.0, 1e-15, 1e-12, 1e-9, 1e-7, 9.9e-7, 1.01e-6, 1e-4])
 def test_near_half_a_turn_the_logarithm_keeps_axis_and_angle(gap, rng):
-    for _ in range(20):
-        axis = rng.normal(size=3)
-        axis /= np.linalg.norm(axis)
+    for axis in (*np.eye(3), *rng.normal(size=(20, 3))):
+        axis = axis / np.linalg.norm(axis)
         phi = rotation_vector(rotation_about(axis, math.pi - gap))
         assert np.linalg.norm(phi) == pytest.approx(math.pi - gap, abs=1e-9)
         # At half a turn both directions are right.
@@ -107,23 +93,11 @@ def test_near_half_a_turn_the_logarithm_keeps_axis_and_angle(gap, rng):
             assert phi @ axis > 0
 
 
-@pytest.mark.parametrize('axis', np.eye(3))
-def test_half_turns_about_the_coordinate_axes_are_found(axis):
-    phi = rotation_vector(2 * np.outer(axis, axis) - np.eye(3))
-    assert np.allclose(np.abs(phi), math.pi * axis, atol=1e-15)
-
-
 @pytest.mark.parametrize('angle', [0.0, 1e-300, 1e-16, 1e-12, 1e-9, 1e-8, 1.1e-8, 1e-5])
 def test_small_turns_keep_their_relative_accuracy(angle):
     phi = angle * np.array([0.6, 0.0, -0.8])
     found = rotation_vector(rotation_from_vector(phi))
     assert np.allclose(found, phi, rtol=1e-7, atol=0.0)
-
-
-@given(directions(), st.floats(0.0, 3.1))
-def test_the_logarithm_is_scipys(axis, angle):
-    R = rotation_about(axis, angle)
-    assert np.allclose(rotation_vector(R), Rotation.from_matrix(R).as_rotvec(), atol=1e-9)
 
 
 @pytest.mark.parametrize('size', [1e-6, 1e-3, 0.5, 2.0, 3.0])

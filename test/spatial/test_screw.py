@@ -49,33 +49,11 @@ def same(found, expected):
     np.testing.assert_allclose(found, expected, rtol=ROUNDING, atol=ROUNDING)
 
 
-def test_a_wrench_transform_turns_the_force_and_shifts_its_moment(rng):
-    R, p = random_pose(rng)
-    F, M = rng.normal(size=(2, 3))
-    moved = wrench_transform(R, p) @ np.concatenate([F, M])
-    same(moved[:3], R @ F)
-    same(moved[3:], R @ M + np.cross(p, R @ F))
-
-
-def test_the_transpose_takes_a_motion_the_other_way(rng):
-    R, p = random_pose(rng)
-    v, w = rng.normal(size=(2, 3))
-    seen = wrench_transform(R, p).T @ np.concatenate([v, w])
-    same(seen[:3], R.T @ (v + np.cross(w, p)))
-    same(seen[3:], R.T @ w)
-
-
 def test_transforms_are_those_of_pinocchio(rng):
     R, p = random_pose(rng)
     placement = pin.SE3(R, p)
     same(wrench_transform(R, p), placement.toDualActionMatrix())
     same(wrench_transform(R, p).T, placement.inverse().action)
-
-
-def test_power_is_the_same_in_both_frames(rng):
-    L = wrench_transform(*random_pose(rng))
-    W, V = rng.normal(size=(2, 6))
-    same((L @ W) @ V, W @ (L.T @ V))
 
 
 def test_transforms_compose_and_invert(rng):
@@ -118,24 +96,6 @@ def test_the_exchange_matrix_swaps_the_halves_and_turns_motions_into_wrenches(rn
     same(G @ force_cross(c).T @ a, -force_cross(c) @ G @ a)
 
 
-@pytest.mark.parametrize('prismatic', [False, True])
-def test_a_transform_moves_with_its_joint_by_1_13_and_1_20(rng, prismatic):
-    R, p = random_pose(rng)
-    axis = rng.normal(size=3)
-    axis = axis / np.linalg.norm(axis)
-    f = np.concatenate([axis, np.zeros(3)] if prismatic else [np.zeros(3), axis])
-
-    def L(q):
-        if prismatic:
-            return wrench_transform(R, p + R @ axis * q)
-        return wrench_transform(R @ turned(axis, q), p)
-
-    q = 0.7
-    same(complex_step_along(L, q, 1.0), L(q) @ force_cross(f))
-    inward = complex_step_along(lambda x: inverse_transform(L(x)), q, 1.0)
-    same(inward, -force_cross(f) @ inverse_transform(L(q)))
-
-
 def test_a_moving_transform_has_the_rate_L_phi(rng):
     R, p = random_pose(rng)
     axis, u = rng.normal(size=(2, 3))
@@ -147,8 +107,10 @@ def test_a_moving_transform_has_the_rate_L_phi(rng):
     t = 0.4
     C = pose(t)[0]
     V = np.concatenate([C.T @ (u + np.cos(t)), 1.3 * axis])
-    rate = complex_step_along(lambda x: wrench_transform(*pose(x)), t, 1.0)
-    same(rate, wrench_transform(*pose(t)) @ force_cross(V))
+    L = wrench_transform(*pose(t))
+    same(complex_step_along(lambda x: wrench_transform(*pose(x)), t, 1.0), L @ force_cross(V))
+    inward = complex_step_along(lambda x: inverse_transform(wrench_transform(*pose(x))), t, 1.0)
+    same(inward, -force_cross(V) @ inverse_transform(L))
 
 
 def test_axis_vectors_hold_the_six_axis_numbers_as_special_cases():
@@ -180,11 +142,6 @@ def test_the_mises_matrix_2_2_gives_the_kinetic_energy_of_every_particle(rng, pa
     )
     V = np.concatenate([v, w])
     assert V @ mises @ V / 2 == pytest.approx(energy, rel=1e-13)
-
-
-def test_the_mises_matrix_is_symmetric_and_positive_definite(mises):
-    same(mises, mises.T)
-    assert np.linalg.eigvalsh(mises).min() > 0
 
 
 def test_the_mises_matrix_gives_the_gravity_wrench_2_4(rng, particles, mises):
