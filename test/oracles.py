@@ -107,7 +107,7 @@ class PinocchioOracle:
         bodies = [10 * (joint.id - 1) for joint in self.joints]
         order = [0, 1, 2, 3, 4, 5, 7, 6, 8, 9]
         columns = [body + k for body in bodies for k in order]
-        return Y[np.ix_(self.dofs, columns)]
+        return np.atleast_2d(Y)[np.ix_(self.dofs, columns)]  # of one joint it is a row
 
     def energies(self, q, v) -> tuple[float, float]:
         """Return kinetic and potential energy; the latter up to the reference of the base."""
