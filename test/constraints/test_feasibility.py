@@ -80,7 +80,10 @@ ONWARD = Timing(np.inf, 1.0, 1.0, 10.0)
 def test_instants_are_close_where_a_signal_moves(signal, once, parts):
     times = instants([signal], 20.0, 3)
     moving = times[(times >= 11.0) & (times <= signal.timing.end)]
-    assert times[1] == 10.0  # at rest until the start, which is an instant itself
+    timing = signal.timing  # at rest until the start, which is an instant itself, as every change
+    assert times[1] == timing.start == 10.0
+    for change in (timing.start + timing.ramp, timing.end - timing.ramp, timing.end):
+        assert change > 20.0 or np.abs(times - change).min() < 1e-12
     assert np.diff(moving).max() == pytest.approx(once / parts)
     assert times[-1] == 20.0
     if signal.timing.ramp:  # while it accelerates it is checked ten times, however slow it is
@@ -142,6 +145,7 @@ def test_the_efforts_on_the_path_are_those_of_the_law(name):
         # The path satisfies f = 0 to 1e-8, times G0 = 400 and an inertia near 1.
         np.testing.assert_allclose(path.effort[k], out, atol=1e-4)
     assert np.abs(path.effort).max() > 1.0
+    assert not path.effort[:, list(law.program.passive)].any()
 
 
 @pytest.mark.slow

@@ -10,7 +10,7 @@ from robot_dynamics_ros.constraints.reactions import (
     reactions,
 )
 from robot_dynamics_ros.constraints.stabilization import stabilizing_effort
-from robot_dynamics_ros.errors import NonFiniteError, ParameterError, ShapeError
+from robot_dynamics_ros.errors import NonFiniteError, ParameterError, ShapeError, SingularityError
 
 # Two equal rows of thumb: A = 2 E, one constraint along the first joint.
 A, b, Q = [[2.0, 0.0], [0.0, 2.0]], [1.0, 0.5], [0.0, 0.0]
@@ -46,6 +46,12 @@ def test_what_does_not_fit_is_named(function, place, value, error, message):
     given[place] = value
     with pytest.raises(error, match=message):
         function(*given)
+
+
+def test_a_constraint_on_nothing_is_refused_with_the_ratio_of_its_singular_values():
+    with pytest.raises(SingularityError, match='linearly dependent') as caught:
+        reactions(A, b, Q, [[0.0, 0.0]], BETA)
+    assert caught.value.measure == 0.0
 
 
 def test_the_law_names_what_is_no_number():

@@ -59,23 +59,36 @@ def test_a_drawn_path_is_that_of_the_target_at_the_height_of_the_tool():
     np.testing.assert_allclose(tool[:2] - drawn[0, :2], kernel.f[row : row + 2], atol=1e-12)
 
 
-GROWING = """
-name: growing
+DRAWN = """
+name: drawn
 constraints:
   - {name: ball, kind: sphere, frame: tool, sphere: {origin: [0.2, 0.1, 0.3]},
      radius: {linear: {from: 0.2, rate: 0.05}}}
+  - {name: rod, kind: distance, frame: tool, other_frame: link1, other_point: [0.1, 0.2, 0.0],
+     length: {linear: {from: 0.2, rate: 0.05}}}
+  - {name: flat, kind: point, frame: tool, axes: xy,
+     target: {circle: {center: [0.3, 0.1, 0.9], radius: 0.05, normal: [0, 0.6, 0.8]}, speed: 0.1}}
 null_space: {damping: 1.0}
 """
 
 
 @pytest.mark.parametrize('t', [0.0, 2.5])
-def test_the_tool_is_as_far_from_a_growing_sphere_as_f_says(t):
+def test_drawn_distances_are_those_that_f_says(t):
+    """Of a growing sphere; of a rod of the length asked for; of a target, at the tool's height."""
     tree = load_robot(shipped_robot('four_dof'))
-    program = load_program(GROWING, tree, check=False)
+    program = load_program(DRAWN, tree, check=False)
     q = np.array([0.3, -1.0, -0.4, 0.5])
-    (ball,) = (x for x in program_shapes(program) if x.surface)
-    A, p = ball.at(t, q)
-    radius = np.linalg.norm(ball.surface.vertices @ A.T, axis=1).max()
     kernel = ProgramKernel(program)
     kernel.run(t, q, np.zeros(4))
-    assert np.linalg.norm(tool_of(tree, q) - p) - radius == pytest.approx(kernel.f[0], abs=1e-9)
+    ball, end, other, rod, path, target = program_shapes(program)
+    (A, p), tool = ball.at(t, q), tool_of(tree, q)
+    radius = np.linalg.norm(ball.surface.vertices @ A.T, axis=1).max()
+    assert np.linalg.norm(tool - p) - radius == pytest.approx(kernel.f[0], abs=1e-9)
+    np.testing.assert_allclose(end.at(t, q)[1], tool, atol=1e-12)
+    gap = np.linalg.norm(tool - other.at(t, q)[1])
+    length = np.ptp(rod.line @ rod.at(t, q)[0].T, axis=0)
+    assert gap - np.linalg.norm(length) == pytest.approx(kernel.f[1], abs=1e-12)
+    place = target.at(t, q)[1]
+    np.testing.assert_allclose(tool - place, [*kernel.f[2:4], 0.0], atol=1e-12)
+    A, p = path.at(t, q)
+    np.testing.assert_allclose((path.line @ A.T + p)[:, 2], tool[2], atol=1e-12)
