@@ -13,8 +13,6 @@ from robot_dynamics_ros.constraints.program_kernel import ProgramKernel
 from robot_dynamics_ros.constraints.registry import make_constraint
 from robot_dynamics_ros.constraints.stabilization import stabilizing_effort
 from robot_dynamics_ros.errors import ParameterError, ShapeError
-from robot_dynamics_ros.spatial import linear_algebra as dense
-from robot_dynamics_ros.spatial.scalar import positive_part
 from robot_dynamics_ros.symbolic.kernel import compile_function
 
 PATH = {'lissajous': {'center': [0.2, 0.1, 0.6], 'amplitude': [0.1] * 3,
@@ -165,41 +163,6 @@ def test_states_that_are_no_numbers_give_answers_that_are_none(rng):
 
 
 # ---- the parts ----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(('k', 'm'), [(1, 1), (4, 1), (4, 2), (4, 3), (4, 4), (7, 6), (7, 7)])
-def test_jacobi_finds_the_singular_values_of_lapack(k, m, rng):
-    hard = [np.zeros((k, m)), np.eye(k)[:, :m], np.ones((k, m))]
-    nearly = rng.normal(size=(k, m))
-    nearly[:, -1] = nearly[:, 0] + 1e-13 * rng.normal(size=k)
-    graded = rng.normal(size=(k, m)) * 10.0 ** -np.arange(m)
-    for matrix in [*hard, nearly, graded, *rng.normal(size=(20, k, m))]:
-        B, V = (x.astype(float) for x in dense.singular_value_decomposition(matrix))
-        expected = np.linalg.svd(matrix, compute_uv=False)
-        size = max(expected[0], 1e-300)
-        found = np.sort(np.linalg.norm(B, axis=0))[::-1]
-        np.testing.assert_allclose(found, expected, atol=1e-14 * size)
-        np.testing.assert_allclose(V.T @ V, np.eye(m), atol=1e-14)
-        np.testing.assert_allclose(matrix @ V, B, atol=1e-14 * size)
-        gram = B.T @ B
-        np.testing.assert_allclose(gram, np.diag(np.diag(gram)), atol=1e-14 * size**2)
-
-
-def test_triangular_solves_and_factor_are_those_of_lapack(rng):
-    root = rng.normal(size=(5, 5))
-    A, right = root @ root.T + np.eye(5), rng.normal(size=(5, 2))
-    L = dense.cholesky(A).astype(float)
-    np.testing.assert_allclose(L, np.linalg.cholesky(A), atol=1e-14)
-    np.testing.assert_allclose(
-        dense.solve_lower(L, right).astype(float), np.linalg.solve(L, right), atol=1e-13
-    )
-    np.testing.assert_allclose(
-        dense.solve_upper(L, right).astype(float),
-        np.linalg.solve(L.T, right),
-        atol=1e-13,
-    )
-    assert [positive_part(x) for x in (-2.0, 0.0, 3.0)] == [0.0, 0.0, 3.0]
-    assert dense.squared_norm(right) == pytest.approx(np.sum(right**2))
 
 
 def test_the_null_space_task_damps_returns_and_pushes_off_the_limits():

@@ -9,8 +9,11 @@ import sympy
 
 from robot_dynamics_ros.spatial.inertia import (
     RigidBodyInertia,
+    body_inertia,
+    body_parameters,
     combine,
     inconsistency,
+    pseudo_inertia,
     rotate_inertia,
     shift_inertia,
 )
@@ -77,6 +80,17 @@ def test_bodies_fixed_together_are_the_body_of_all_their_points(rng):
     assert together.mass == pytest.approx(expected.mass, rel=1e-14)
     assert np.allclose(together.com, expected.com, atol=ROUNDING)
     assert np.allclose(together.inertia, expected.inertia, atol=ROUNDING)
+
+
+def test_ten_parameters_are_those_of_the_body_and_make_its_pseudo_inertia(rng):
+    cloud = Cloud(rng)
+    body, again = cloud.body(), body_inertia(body_parameters(cloud.body()))
+    assert np.allclose(again.com, body.com, atol=ROUNDING)
+    assert np.allclose(again.inertia, body.inertia, atol=ROUNDING)
+    extended = np.column_stack([cloud.points, np.ones(len(cloud.points))])
+    P = np.einsum('k,ki,kj->ij', cloud.weights, extended, extended)
+    found = pseudo_inertia(body.mass, body.mass * body.com, cloud.tensor(np.zeros(3)))
+    assert np.allclose(found, P, atol=ROUNDING)
 
 
 def test_one_body_alone_stays_as_it_is(rng):

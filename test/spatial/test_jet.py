@@ -1,84 +1,98 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Exact derivatives over floats, high-precision numbers and symbols."""
+"""Jets of a motion: value by plain formulas, rate, Jacobian and bias by differences of the value.
+
+The differences are taken in 40 digits of the jets themselves, along q(s) = q + v s while time
+advances, so the bias is the second derivative of one function of s.
+"""
 
 from __future__ import annotations
 
 import mpmath
 import numpy as np
 import pytest
-import sympy
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.spatial.transform import Rotation
 
-from robot_dynamics_ros.spatial.scalar import cos, jacobian, sin, sqrt, tanh
+from robot_dynamics_ros.spatial import jet
+from robot_dynamics_ros.spatial.jet import Jet, cos_sin, scale, shifted, stack, time_jet
+from robot_dynamics_ros.spatial.scalar import cos, sin
 
-# A few roundings of quantities of order one.
-ROUNDING = 1e-15
+T = 0.7
+#: A, B, c, d of two functions A q + B sin(q) + c t + d t^2, below 2.5 for q within 1.
+NUMBERS = [
+    (x[:, :3], x[:, 3:6], x[:, 6], x[:, 7])
+    for x in np.random.default_rng(7).uniform(-0.3, 0.3, (2, 3, 8))
+]
+M = np.array([[1.0, 2.0, -0.5], [0.3, -1.0, 0.7]])
+vectors = st.lists(st.floats(-1.0, 1.0), min_size=3, max_size=3).map(np.array)
 
 
-def every_operation(x):
-    a, b = x
-    return np.array(
-        [
-            [sin(a) * cos(b) + 3 * a - b * 2, 1 - a / b + 2 / a],
-            [tanh(a * b) - (-a), sqrt(a * a + b**2) + b**3],
-        ]
+def leaves(q, v, t):
+    """Return the jets of the two functions."""
+    s, c = (np.array([f(x) for x in q]) for f in (sin, cos))
+    return [
+        Jet(A @ q + B @ s + e * t + d * t * t, (A + B * c) @ v + e + 2 * d * t, A + B * c,
+            2 * d - B @ (s * v * v))
+        for A, B, e, d in NUMBERS
+    ]  # fmt: skip
+
+
+def rotated(a, b):
+    """Return the rotation vector of turns about z and x by half of the first components."""
+    (c, s), (k, w) = (cos_sin(0.5 * x[:1]) for x in (a, b))
+    none, one = (time_jet([x], [0.0], [0.0], 3) for x in (0.0, 1.0))
+    axes = (
+        stack([c, s, none]),
+        stack([-1.0 * scale(s, k), scale(c, k), w]),
+        stack([scale(s, w), -1.0 * scale(c, w), k]),
     )
+    fixed = (stack([one, none, none]), stack([none, one, none]), stack([none, none, one]))
+    return jet.rotation_error(fixed, axes)
 
 
-def every_derivative(a, b, sin, cos, tanh, sqrt):
-    """Differentiate every_operation by hand."""
-    slope = 1 - tanh(a * b) ** 2
-    root = sqrt(a * a + b * b)
-    return np.array(
-        [
-            [[cos(a) * cos(b) + 3, -sin(a) * sin(b) - 2], [-1 / b - 2 / a**2, a / b**2]],
-            [[slope * b + 1, slope * a], [a / root, b / root + 3 * b**2]],
-        ]
-    )
+def euler(a, b):
+    return (Rotation.from_euler('z', a[0] / 2) * Rotation.from_euler('x', b[0] / 2)).as_rotvec()
 
 
-def test_the_jacobian_of_floats_is_exact_to_rounding():
-    a, b = 0.7, 1.3
-    expected = every_derivative(a, b, np.sin, np.cos, np.tanh, np.sqrt)
-    found = jacobian(every_operation, np.array([a, b]))
-    assert found.dtype == np.float64
-    np.testing.assert_allclose(found, expected, rtol=10 * ROUNDING, atol=ROUNDING)
+# name: of jets, and of numbers
+EXPRESSIONS = {
+    'sum': (lambda a, b: a - 2.0 * b + shifted(a[[2, 1, 0]], np.ones(3)),
+            lambda a, b: a - 2 * b + a[::-1] + 1),
+    'matrix': (lambda a, b: M @ a, lambda a, b: M @ a),
+    'dot': (jet.dot, lambda a, b: [a @ b]),
+    'cross': (jet.cross, np.cross),
+    'scale': (lambda a, b: scale(a[:1], b), lambda a, b: a[0] * b),
+    'norm': (lambda a, b: jet.norm(shifted(a, np.full(3, 3.0))),
+             lambda a, b: [np.linalg.norm(a + 3)]),
+    'cosine': (lambda a, b: stack(cos_sin(a[:1])), lambda a, b: [np.cos(a[0]), np.sin(a[0])]),
+    'angle': (lambda a, b: jet.signed_angle(*cos_sin(a[:1])[::-1]), lambda a, b: a[:1]),
+    'rotation': (rotated, euler),
+}  # fmt: skip
 
 
-def test_the_jacobian_of_high_precision_numbers_keeps_their_digits():
-    with mpmath.workdps(50):
-        a, b = mpmath.mpf('0.7'), mpmath.mpf('1.3')
-        expected = every_derivative(a, b, mpmath.sin, mpmath.cos, mpmath.tanh, mpmath.sqrt)
-        found = jacobian(every_operation, np.array([a, b], dtype=object))
-        assert abs(found - expected).max() < mpmath.mpf(10) ** -48
+@pytest.mark.parametrize('name', EXPRESSIONS)
+@settings(max_examples=10)
+@given(vectors, vectors)
+def test_rate_jacobian_and_bias_of_an_expression_are_derivatives_of_its_value(name, q, v):
+    expression, formula = EXPRESSIONS[name]
+    a, b = leaves(q, v, T)
+    found = expression(a, b)
+    # Sums of a few dozen terms below 10; an angle up to 2.5 divides by a sine above 0.5.
+    np.testing.assert_allclose(found.value, formula(a.value, b.value), atol=1e-13)
+    with mpmath.workdps(40):
+        h, exact = mpmath.mpf(10) ** -12, [np.array([mpmath.mpf(x) for x in y]) for y in (q, v)]
 
+        def value(s, step=exact[1], t=T):
+            return expression(*leaves(exact[0] + s * step, exact[1], mpmath.mpf(t) + s)).value
 
-def test_the_jacobian_of_complex_numbers_is_the_complex_derivative():
-    a, b = 0.7 + 0.2j, 1.3 - 0.4j
-    expected = every_derivative(a, b, np.sin, np.cos, np.tanh, np.sqrt)
-    found = jacobian(every_operation, np.array([a, b]))
-    np.testing.assert_allclose(
-        found.astype(complex), expected, rtol=100 * ROUNDING, atol=10 * ROUNDING
-    )
-
-
-def test_the_jacobian_of_symbols_is_the_symbolic_derivative():
-    a, b = sympy.symbols('a b', positive=True)
-    found = jacobian(every_operation, np.array([a, b], dtype=object))
-    entries = every_operation(np.array([a, b], dtype=object))
-    for index, entry in np.ndenumerate(entries):
-        for j, symbol in enumerate((a, b)):
-            assert sympy.simplify(found[(*index, j)] - sympy.diff(entry, symbol)) == 0
-
-
-def test_arrays_and_constants_mix_with_the_scalars_of_a_derivative():
-    def function(x):
-        return np.array([*(x[0] * np.array([1.0, 2.0])), *(np.array([3.0, 4.0]) * x[1]), 5])
-
-    found = jacobian(function, np.array([mpmath.mpf(1), mpmath.mpf(2)], dtype=object))
-    assert found.tolist() == [[1, 0], [2, 0], [0, 3], [0, 4], [0, 0]]
-
-
-@pytest.mark.parametrize('scale', [1e-30, 1.0, 1e30])
-def test_no_step_size_limits_the_range(scale):
-    found = jacobian(lambda x: np.array([x[0] ** 3]), np.array([scale]))
-    assert found[0, 0] == pytest.approx(3 * scale**2, rel=4e-16)
+        before, now, after = (value(s) for s in (-h, 0, h))
+        rate, bias = (after - before) / (2 * h), (after - 2 * now + before) / h**2
+        columns = [
+            (expression(*leaves(exact[0] + h * e, exact[1], mpmath.mpf(T))).value
+             - expression(*leaves(exact[0] - h * e, exact[1], mpmath.mpf(T))).value) / (2 * h)
+            for e in np.eye(3, dtype=int)
+        ]  # fmt: skip
+    np.testing.assert_allclose(found.rate, rate.astype(float), atol=1e-12)
+    np.testing.assert_allclose(found.bias, bias.astype(float), atol=1e-11)
+    np.testing.assert_allclose(found.J, np.transpose(columns).astype(float), atol=1e-12)

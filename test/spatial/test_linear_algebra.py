@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import sympy as sp
 
+from robot_dynamics_ros.spatial import linear_algebra as dense
 from robot_dynamics_ros.spatial.linear_algebra import determinant, real_values, solve
 from robot_dynamics_ros.spatial.scalar import Dual, jacobian
 
@@ -58,3 +59,37 @@ def test_real_values_are_those_of_numbers_and_none_of_symbols():
     )
     assert real_values(mixed).tolist() == [2.0, 1.5, 0.25, 4.0, 0.5]
     assert real_values(np.array([1, sp.Symbol('x')], dtype=object)) is None
+
+
+@pytest.mark.parametrize(('k', 'm'), [(1, 1), (4, 1), (4, 2), (4, 3), (4, 4), (7, 6), (7, 7)])
+def test_jacobi_finds_the_singular_values_of_lapack(k, m, rng):
+    hard = [np.zeros((k, m)), np.eye(k)[:, :m], np.ones((k, m))]
+    nearly = rng.normal(size=(k, m))
+    nearly[:, -1] = nearly[:, 0] + 1e-13 * rng.normal(size=k)
+    graded = rng.normal(size=(k, m)) * 10.0 ** -np.arange(m)
+    for matrix in [*hard, nearly, graded, *rng.normal(size=(20, k, m))]:
+        B, V = (x.astype(float) for x in dense.singular_value_decomposition(matrix))
+        expected = np.linalg.svd(matrix, compute_uv=False)
+        size = max(expected[0], 1e-300)
+        found = np.sort(np.linalg.norm(B, axis=0))[::-1]
+        np.testing.assert_allclose(found, expected, atol=1e-14 * size)
+        np.testing.assert_allclose(V.T @ V, np.eye(m), atol=1e-14)
+        np.testing.assert_allclose(matrix @ V, B, atol=1e-14 * size)
+        gram = B.T @ B
+        np.testing.assert_allclose(gram, np.diag(np.diag(gram)), atol=1e-14 * size**2)
+
+
+def test_triangular_solves_and_factor_are_those_of_lapack(rng):
+    root = rng.normal(size=(5, 5))
+    A, right = root @ root.T + np.eye(5), rng.normal(size=(5, 2))
+    L = dense.cholesky(A).astype(float)
+    np.testing.assert_allclose(L, np.linalg.cholesky(A), atol=1e-14)
+    np.testing.assert_allclose(
+        dense.solve_lower(L, right).astype(float), np.linalg.solve(L, right), atol=1e-13
+    )
+    np.testing.assert_allclose(
+        dense.solve_upper(L, right).astype(float),
+        np.linalg.solve(L.T, right),
+        atol=1e-13,
+    )
+    assert dense.squared_norm(right) == pytest.approx(np.sum(right**2))

@@ -8,7 +8,7 @@ import math
 import mpmath
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from oracles import complex_step_along
 from scipy.linalg import expm
@@ -19,6 +19,7 @@ from robot_dynamics_ros.spatial.rotation import (
     quaternion_xyzw,
     right_jacobian_inverse,
     roll_pitch_upright,
+    roll_pitch_yaw,
     rotation_about,
     rotation_from_rpy,
     rotation_from_vector,
@@ -50,9 +51,14 @@ def test_rotation_about_an_axis_is_the_exponential_of_its_cross_matrix(axis, ang
 
 
 @given(angles, angles, angles)
+@example(0.3, math.pi / 2, 0.4)
+@example(0.3, -math.pi / 2, 0.4)
 def test_roll_pitch_yaw_are_scipys_fixed_axes_xyz(roll, pitch, yaw):
     expected = Rotation.from_euler('xyz', [roll, pitch, yaw]).as_matrix()
-    assert np.allclose(rotation_from_rpy(roll, pitch, yaw), expected, atol=1e-15)
+    R = rotation_from_rpy(roll, pitch, yaw)
+    assert np.allclose(R, expected, atol=1e-15)
+    # Near gimbal lock an angle is the square root of rounding.
+    assert np.allclose(rotation_from_rpy(*roll_pitch_yaw(R)), R, atol=1e-7)
 
 
 @pytest.mark.parametrize('quarters', [(1, 0, 0), (0, 1, 0), (0, 0, 1), (1, -1, 2), (2, 2, 2)])

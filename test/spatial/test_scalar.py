@@ -13,6 +13,7 @@ import sympy
 
 from robot_dynamics_ros.spatial import scalar
 from robot_dynamics_ros.spatial.linear_algebra import solve_positive_definite
+from robot_dynamics_ros.spatial.scalar import cos, jacobian, sin, sqrt, tanh
 
 
 class Traced:
@@ -90,3 +91,101 @@ def test_solving_keeps_high_precision():
         M = np.array([[mpmath.mpf(3), third], [third, mpmath.mpf(2)]])
         x = solve_positive_definite(M, np.array([mpmath.mpf(1), mpmath.mpf(1)]))
         assert abs(max(M @ x - 1, key=abs)) < mpmath.mpf(10) ** -48
+
+
+# Every class of float, both zeros, neighbours, and non-finite numbers.
+SPECIAL = (math.nan, -math.inf, -1.5, -5e-324, -0.0, 0.0, 5e-324, 1.0, 1.0 + 2**-52, math.inf)
+
+
+def bits(x):
+    """Return floats as whole numbers, all NaN the same."""
+    return np.where(np.isnan(x), np.nan, x).view(np.int64)
+
+
+def test_minimum_and_maximum_are_the_smaller_and_the_larger_and_nan_goes_through():
+    for x in SPECIAL:
+        for y in SPECIAL:
+            found = bits(np.array([scalar.minimum(x, y), scalar.maximum(x, y)]))
+            # Of equal ones the second, so of two zeros: numpy leaves that case open.
+            wanted = (y, y) if x == y else (np.minimum(x, y), np.maximum(x, y))
+            np.testing.assert_array_equal(found, bits(np.array(wanted)))
+
+
+def test_select_decides_by_the_first_two_and_knows_no_order_of_nan():
+    assert [scalar.select(x, 2.0, 'below', 'not') for x in (1.0, 2.0, 3.0)] == [
+        'below',
+        *2 * ['not'],
+    ]
+    assert math.isnan(scalar.select(math.nan, 2.0, 1.0, 1.0))
+    assert math.isnan(scalar.select(2.0, math.nan, 1.0, 1.0))
+    assert [scalar.positive_part(x) for x in (-2.0, 0.0, 3.0)] == [0.0, 0.0, 3.0]
+    assert scalar.cos.__name__ == 'cos'
+
+
+# ---- derivatives by dual numbers ---------------------------------------------------------------
+
+ROUNDING = 1e-15  # a few roundings of quantities of order one
+
+
+def every_operation(x):
+    a, b = x
+    return np.array(
+        [
+            [sin(a) * cos(b) + 3 * a - b * 2, 1 - a / b + 2 / a],
+            [tanh(a * b) - (-a), sqrt(a * a + b**2) + b**3],
+        ]
+    )
+
+
+def every_derivative(a, b, sin, cos, tanh, sqrt):
+    """Differentiate every_operation by hand."""
+    slope = 1 - tanh(a * b) ** 2
+    root = sqrt(a * a + b * b)
+    return np.array(
+        [
+            [[cos(a) * cos(b) + 3, -sin(a) * sin(b) - 2], [-1 / b - 2 / a**2, a / b**2]],
+            [[slope * b + 1, slope * a], [a / root, b / root + 3 * b**2]],
+        ]
+    )
+
+
+def test_the_jacobian_of_floats_is_exact_to_rounding():
+    a, b = 0.7, 1.3
+    expected = every_derivative(a, b, np.sin, np.cos, np.tanh, np.sqrt)
+    found = jacobian(every_operation, np.array([a, b]))
+    assert found.dtype == np.float64
+    np.testing.assert_allclose(found, expected, rtol=10 * ROUNDING, atol=ROUNDING)
+
+
+def test_the_jacobian_of_high_precision_numbers_keeps_their_digits():
+    with mpmath.workdps(50):
+        a, b = mpmath.mpf('0.7'), mpmath.mpf('1.3')
+        expected = every_derivative(a, b, mpmath.sin, mpmath.cos, mpmath.tanh, mpmath.sqrt)
+        found = jacobian(every_operation, np.array([a, b], dtype=object))
+        assert abs(found - expected).max() < mpmath.mpf(10) ** -48
+
+
+def test_the_jacobian_of_complex_numbers_is_the_complex_derivative():
+    a, b = 0.7 + 0.2j, 1.3 - 0.4j
+    expected = every_derivative(a, b, np.sin, np.cos, np.tanh, np.sqrt)
+    found = jacobian(every_operation, np.array([a, b]))
+    np.testing.assert_allclose(
+        found.astype(complex), expected, rtol=100 * ROUNDING, atol=10 * ROUNDING
+    )
+
+
+def test_the_jacobian_of_symbols_is_the_symbolic_derivative():
+    a, b = sympy.symbols('a b', positive=True)
+    found = jacobian(every_operation, np.array([a, b], dtype=object))
+    entries = every_operation(np.array([a, b], dtype=object))
+    for index, entry in np.ndenumerate(entries):
+        for j, symbol in enumerate((a, b)):
+            assert sympy.simplify(found[(*index, j)] - sympy.diff(entry, symbol)) == 0
+
+
+def test_arrays_and_constants_mix_with_the_scalars_of_a_derivative():
+    def function(x):
+        return np.array([*(x[0] * np.array([1.0, 2.0])), *(np.array([3.0, 4.0]) * x[1]), 5])
+
+    found = jacobian(function, np.array([mpmath.mpf(1), mpmath.mpf(2)], dtype=object))
+    assert found.tolist() == [[1, 0], [2, 0], [0, 3], [0, 4], [0, 0]]
