@@ -6,7 +6,7 @@ import pytest
 from oracles import PinocchioOracle
 from samples import random_tree, sample, shipped
 
-from robot_dynamics_ros.kinematics.numeric import inverse_kinematics
+from robot_dynamics_ros.kinematics.numeric import inverse_kinematics, nearest_configuration
 
 ARM = shipped('four_dof', limits_profile='wide')
 ORACLE = PinocchioOracle(ARM.xml, ARM.gravity, ARM.tree.joint_names)
@@ -81,3 +81,18 @@ def test_the_answer_is_the_same_every_time():
     other = inverse_kinematics(ARM.tree, p, R, start=far, restarts=9, seed=1)
     assert other.converged
     np.testing.assert_allclose(ORACLE.frame_pose('tool', other.q)[1], p, atol=1e-8)
+
+
+def test_the_nearest_configuration_gives_position_priority_over_rotation():
+    q = np.array([0.2, -1.2, 0.8, 0.1])
+    R, p = ORACLE.frame_pose('tool', q)
+    np.testing.assert_allclose(
+        nearest_configuration(ARM.tree, p, R, 'tool', q + 0.1), q, atol=1e-6
+    )
+    far = nearest_configuration(ARM.tree, [2.0, 0.0, 0.2], None, 'tool', q)
+    # Thirty steps toward the nearest point of its reach.
+    np.testing.assert_allclose(ORACLE.frame_pose('tool', far)[1], [0.67, 0.0, 0.2], atol=5e-3)
+    rolled = R @ np.array([[1.0, 0, 0], [0, 0, -1], [0, 1, 0]])  # the arm cannot roll
+    found = nearest_configuration(ARM.tree, p, rolled, 'tool', q + 0.3)
+    # The square of the weight of a metre, 1e3, leaves 1e-6 of the rotation.
+    np.testing.assert_allclose(ORACLE.frame_pose('tool', found)[1], p, atol=1e-5)

@@ -81,18 +81,16 @@ def test_rate_jacobian_and_bias_of_an_expression_are_derivatives_of_its_value(na
     # Sums of a few dozen terms below 10; an angle up to 2.5 divides by a sine above 0.5.
     np.testing.assert_allclose(found.value, formula(a.value, b.value), atol=1e-13)
     with mpmath.workdps(40):
-        h, exact = mpmath.mpf(10) ** -12, [np.array([mpmath.mpf(x) for x in y]) for y in (q, v)]
+        h, time = mpmath.mpf(10) ** -12, mpmath.mpf(T)
+        at, rates = (np.array([mpmath.mpf(x) for x in y]) for y in (q, v))
 
-        def value(s, step=exact[1], t=T):
-            return expression(*leaves(exact[0] + s * step, exact[1], mpmath.mpf(t) + s)).value
+        def value(x, t):
+            return expression(*leaves(x, rates, t)).value
 
-        before, now, after = (value(s) for s in (-h, 0, h))
+        before, now, after = (value(at + s * rates, time + s) for s in (-h, 0, h))
         rate, bias = (after - before) / (2 * h), (after - 2 * now + before) / h**2
-        columns = [
-            (expression(*leaves(exact[0] + h * e, exact[1], mpmath.mpf(T))).value
-             - expression(*leaves(exact[0] - h * e, exact[1], mpmath.mpf(T))).value) / (2 * h)
-            for e in np.eye(3, dtype=int)
-        ]  # fmt: skip
+        steps = h * np.eye(3, dtype=int)
+        columns = [(value(at + e, time) - value(at - e, time)) / (2 * h) for e in steps]
     np.testing.assert_allclose(found.rate, rate.astype(float), atol=1e-12)
     np.testing.assert_allclose(found.bias, bias.astype(float), atol=1e-11)
     np.testing.assert_allclose(found.J, np.transpose(columns).astype(float), atol=1e-12)
