@@ -116,6 +116,8 @@ def test_select_decides_by_the_first_two_and_knows_no_order_of_nan():
         'below',
         *2 * ['not'],
     ]
+    several = scalar.select(np.array([1.0, 3.0]), 2.0, math.nan, np.array([6.0, 7.0]))
+    np.testing.assert_array_equal(several, [math.nan, 7.0])
     assert math.isnan(scalar.select(math.nan, 2.0, 1.0, 1.0))
     assert math.isnan(scalar.select(2.0, math.nan, 1.0, 1.0))
     assert [scalar.positive_part(x) for x in (-2.0, 0.0, 3.0)] == [0.0, 0.0, 3.0]
