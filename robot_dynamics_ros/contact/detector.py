@@ -27,6 +27,7 @@ import os
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial, reduce
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -37,8 +38,8 @@ from robot_dynamics_ros import yaml_reader as read
 from robot_dynamics_ros.contact.observer import MomentumObserver
 from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.model.robot_tree import Robot
-from robot_dynamics_ros.spatial.scalar import Array
-from robot_dynamics_ros.symbolic.kernel import Kernel
+from robot_dynamics_ros.spatial.scalar import Array, maximum
+from robot_dynamics_ros.symbolic.kernel import Kernel, compile_function
 from robot_dynamics_ros.yaml_reader import Section
 from robot_dynamics_ros.yaml_reader.parsing import read_yaml
 
@@ -174,7 +175,6 @@ class ContactDetector:
 
     Attributes:
         bands: Fast and slow part of the external effort, shape (2, n), N m or N.
-        growth: Growth variables of the dead bands, shape (n, 4), in the order of ``GROWTH``.
         ratio: Magnitude of each part divided by its dead band, shape (2, n).
         count: Number of contacts so far.
         last: The latest contact, or None.
@@ -193,24 +193,39 @@ class ContactDetector:
         observer: MomentumObserver,
         thresholds: ContactThresholds,
     ) -> None:
-        n = tree.n
+        n, kinds = tree.n, len(KINDS)
         self._tree, self._observer, self.thresholds = tree, observer, thresholds
-        self._gravity_forces = gravity_forces
-        self._omega, slow = _IDENTIFIED if tree.drive_friction else _DESCRIBED
+        self._gravity_forces, self._gravity = gravity_forces, np.zeros(n)
+        omega, slow = _IDENTIFIED if tree.drive_friction else _DESCRIBED
         limit = np.where(np.isfinite(tree.velocity_limit), tree.velocity_limit, _DEFAULT_SPEED)
-        self._slow_speed = slow * limit
-        self._gravity: Array = np.zeros(n)
-        self._acceleration_effort: Array = np.zeros(n)
-        self._speed: Array = np.zeros(n)
-        self._smooth: Array = np.zeros(n)
-        self.bands, self.ratio = np.zeros((2, n)), np.zeros((2, n))
-        self.growth = np.ones((n, 4))
-        self._latest_growth: Array = np.ones((n, 4))
+        given = ('effort', 'model', 'gravity', 'v', 'gain', 'breakaway', 'bandwidth')
+        kept = ('smooth', 'slow', 'load', 'speed')
+        sizes = {'latest': 4 * n, 'growth': 4 * n, 'coefficients': 4 * kinds * n, 'step': 1}
+        self._signals = compile_function(
+            'contact_signals',
+            dict.fromkeys((*given, *kept), n) | sizes,
+            {f'new_{name}': (n,) for name in ('smooth', 'load', 'speed')}
+            | {'new_growth': (4 * n,), 'worst': (kinds,)}
+            | dict.fromkeys(('bands', 'allowed', 'ratio'), (kinds, n)),
+            partial(contact_signals, omega, slow * limit),
+            fused=False,
+        )
+        self._smooth, self._load, self._speed = np.zeros((3, n))
+        self.bands, self.ratio, self._allowed = np.zeros((3, kinds, n))
+        self._slow = self.bands[KINDS.index('push')]
+        self._growth, self._latest = np.ones((2, 4 * n))
+        self._coefficients = thresholds.coefficients.ravel()
+        self._step, self._worst = np.zeros(1), np.zeros(kinds)
         self._growth_history: deque[tuple[float, Array]] = deque()
         self._time = self._link_time = 0.0
         self._peak, self._minimum, self.count = [0.0] * 2, [0.0] * 2, 0
         self._active, self._end_time = [False] * 2, [0.0] * 2
         self.last: ContactEvent | None = None
+
+    @property
+    def growth(self) -> Array:
+        """Growth variables of the dead bands, shape (n, 4), in the order of ``GROWTH``."""
+        return self._growth.reshape(-1, len(GROWTH))
 
     @property
     def in_contact(self) -> bool:
@@ -220,10 +235,12 @@ class ContactDetector:
     def begin(self, q: Array, v: Array) -> None:
         """Start or restart at a state, together with the observer, see its ``begin``."""
         self._observer.begin(q, v)
-        for array in (self.bands, self._acceleration_effort, self._speed, self._smooth):
+        for array in (self.bands, self._load, self._speed, self._smooth):
             array.fill(0.0)
-        self._latest_growth[:, 3] = self.growth[:, 3] = self._observer.breakaway
-        self.growth[:, 1:3] = 0.0
+        self._latest = np.ones(len(self._growth))
+        self._latest[3::4] = self._observer.breakaway
+        self.growth[:, 1:] = 0.0
+        self._growth[3::4] = self._observer.breakaway
         self._growth_history.clear()
         self._active, self._end_time = [False] * 2, [0.0] * 2
 
@@ -233,15 +250,12 @@ class ContactDetector:
         Returns:
             A contact that begins now, or None.
         """
-        self._split(step)
-        self._update_growth(step)
-        bands = (self.thresholds.coefficients * self.growth).sum(axis=2)
-        np.divide(np.abs(self.bands), bands, out=self.ratio)
+        self._compute_signals(step)
         if self._link_time > 0.0 and self.last is not None:
             self._link_time -= step
             self.last.link = self._outermost(KINDS.index(self.last.kind))
-        worst, event = self.ratio.max(axis=1).tolist(), None
-        for kind, ratio in enumerate(worst):
+        event = None
+        for kind, ratio in enumerate(self._worst.tolist()):
             if self._active[kind]:
                 self._update_active(kind, ratio, step)
             else:
@@ -250,7 +264,7 @@ class ContactDetector:
                     continues, self._active[kind] = kind > 0 and self._active[0], True
                     self._end_time[kind] = self._peak[kind] = 0.0
                     if not continues:
-                        event = self._event(kind, bands[kind])
+                        event = self._event(kind)
                     elif self.last is not None and self._link_time <= 0.0:
                         self.last.kind = KINDS[kind]
         return event
@@ -263,34 +277,24 @@ class ContactDetector:
         self._active[kind] = self._end_time[kind] < _END_TIME_S
         self._minimum[kind] = ratio
 
-    def _split(self, step: float) -> None:
-        """Split the external effort into its fast and slow part."""
-        observer, smooth, (fast, slow) = self._observer, self._smooth, self.bands
-        smooth -= np.expm1(-_FILTER_RATIO * step * observer.bandwidth) * (observer.effort - smooth)
-        slow -= np.expm1(-self._omega * step) * (smooth - slow)
-        np.subtract(smooth, slow, out=fast)
-
-    def _update_growth(self, step: float) -> None:
-        """Update the growth variables; speeds and efforts are filtered like the external effort.
-
-        The friction uncertainty decays at the rate omega of the slow part.
-        """
-        observer, growth = self._observer, self._latest_growth
-        self._gravity_forces(observer.q, self._gravity)
-        model = observer.model - self._gravity
-        self._acceleration_effort += observer.gain * (model - self._acceleration_effort)
-        self._speed += observer.gain * (observer.v - self._speed)
-        np.abs(self._speed, out=growth[:, 1])
-        np.abs(self._acceleration_effort, out=growth[:, 2])
-        unsure = 1.0 / (1.0 + np.square(self._speed / self._slow_speed))
-        unsure = observer.breakaway * np.maximum(unsure, _DRIFT)
-        np.maximum(unsure, np.exp(-self._omega * step) * growth[:, 3], out=growth[:, 3])
+    def _compute_signals(self, step: float) -> None:
+        """Update filters and growth variables, and compare with the dead bands of 25 ms ago."""
+        observer, history, latest = self._observer, self._growth_history, self._latest
         self._time += step
-        self._growth_history.append((self._time, growth.copy()))
-        while self._growth_history[0][0] <= self._time - _DELAY_S:
-            self.growth = self._growth_history.popleft()[1]
+        while history and history[0][0] <= self._time - _DELAY_S:
+            self._growth = history.popleft()[1]
+        self._gravity_forces(observer.q, self._gravity)
+        self._latest, self._step[0] = np.empty(len(latest)), step
+        self._signals(
+            observer.effort, observer.model, self._gravity, observer.v, observer.gain,
+            observer.breakaway, observer.bandwidth, self._smooth, self._slow, self._load,
+            self._speed, latest, self._growth, self._coefficients, self._step, self._smooth,
+            self._load, self._speed, self._latest, self._worst, self.bands, self._allowed,
+            self.ratio,
+        )  # fmt: skip
+        history.append((self._time, self._latest))
 
-    def _event(self, kind: int, bands: Array) -> ContactEvent:
+    def _event(self, kind: int) -> ContactEvent:
         """Start a contact and return its event."""
         self.count += 1
         tree, j = self._tree, int(np.argmax(self.ratio[kind]))
@@ -300,7 +304,7 @@ class ContactDetector:
             tree.joint_names[j],
             1 if effort > 0.0 else -1,
             abs(effort),
-            float(bands[j]),
+            float(self._allowed[kind, j]),
             self._outermost(kind),
         )
         return self.last
@@ -314,3 +318,73 @@ class ContactDetector:
             affected = np.array([np.argmax(ratio)])
         bodies = [tree.body_of_joint[i] for i in affected]
         return tree.link_names[max(bodies, key=lambda body: len(tree.path(body)))]
+
+
+def contact_signals(
+    omega: float,
+    slow_speed: Array,
+    effort: Array,
+    model: Array,
+    gravity: Array,
+    v: Array,
+    gain: Array,
+    breakaway: Array,
+    bandwidth: Array,
+    smooth: Array,
+    slow: Array,
+    load: Array,
+    speed: Array,
+    latest: Array,
+    growth: Array,
+    coefficients: Array,
+    step: Array,
+) -> tuple[Array, ...]:
+    """Return the next signals of the detector; numbers or symbols.
+
+    Speeds and efforts are filtered like the external effort. The uncertainty of the friction
+    decays at the rate omega of the slow part.
+
+    Args:
+        omega: Rate of the slow part, 1/s.
+        slow_speed: Speeds below which the direction of friction is uncertain, shape (n,).
+        effort: External effort, shape (n,), N m or N.
+        model: Rigid-body efforts of the observer, shape (n,).
+        gravity: Gravity forces there, shape (n,).
+        v: Velocities there, shape (n,), rad/s or m/s.
+        gain: Filter coefficient of the observer, shape (n,).
+        breakaway: Breakaway friction, shape (n,), N m or N.
+        bandwidth: Bandwidth of the observer, shape (n,), 1/s.
+        smooth: Last smooth external effort, shape (n,).
+        slow: Its last slow part, shape (n,).
+        load: Last filtered effort of the acceleration, shape (n,).
+        speed: Last filtered velocity, shape (n,).
+        latest: Last growth variables, joint by joint, shape (4 n,).
+        growth: Growth variables of the dead bands, shape (4 n,).
+        coefficients: Those of the dead bands, shape (8 n,).
+        step: Time since the last signals, shape (1,), s.
+
+    Returns:
+        ``smooth``, ``load``, ``speed``, ``latest``, the largest ratio of each kind, shape (2,),
+        and, of all kinds and joints, shape (2, n), efforts, dead bands, and their ratios.
+    """
+    share = _rise(omega * step)
+    smooth = smooth + _rise(_FILTER_RATIO * step * bandwidth) * (effort - smooth)
+    slow = slow + share * (smooth - slow)
+    load = load + gain * (model - gravity - load)
+    speed = speed + gain * (v - speed)
+    relative = speed / slow_speed
+    unsure = breakaway * maximum(1 / (1 + relative * relative), _DRIFT)
+    unsure = maximum(unsure, (1 - share) * latest[3::4])
+    grown = np.array([np.ones(len(v)), maximum(-speed, speed), maximum(-load, load), unsure])
+    bands = np.array([smooth - slow, slow])
+    products = coefficients.reshape(len(KINDS), -1, len(GROWTH)) * growth.reshape(-1, len(GROWTH))
+    allowed = sum(np.moveaxis(products, -1, 0))
+    ratio = maximum(-bands, bands) / allowed
+    worst = np.array([reduce(maximum, row) for row in ratio])
+    return smooth, load, speed, grown.T.ravel(), worst, bands, allowed, ratio
+
+
+def _rise(x: Array) -> Array:
+    """Return 1 - exp(-x) in terms of tanh, which symbols support."""
+    half = np.tanh(0.5 * x)
+    return 2 * half / (1 + half)

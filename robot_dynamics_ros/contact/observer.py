@@ -147,7 +147,7 @@ class MomentumObserver:
     def configure(self, settings: ObserverSettings, discretization: str, period: float) -> None:
         """Change bandwidth, discretization and period, s, between two states."""
         bandwidth = np.asarray(settings.observer_bandwidth, dtype=float)
-        self.bandwidth = np.broadcast_to(bandwidth, self.effort.shape)
+        self.bandwidth = np.broadcast_to(bandwidth, self.effort.shape).copy()
         self._lag = period if discretization == 'semi_implicit' else 0.0
         self._step = 0.0
 
