@@ -151,9 +151,16 @@ class EliminationOracle:
     """Mimic joints eliminated by hand: Pinocchio's model with every joint independent.
 
     Reads the couplings q_all = G q + o from the text and forms G^T tau(G q + o, G v, G a).
+    Joints of ``locked`` stay there.
     """
 
-    def __init__(self, xml: str, gravity: Sequence[float], names: Sequence[str]) -> None:
+    def __init__(
+        self,
+        xml: str,
+        gravity: Sequence[float],
+        names: Sequence[str],
+        locked: Mapping[str, float] | None = None,
+    ) -> None:
         root = ElementTree.fromstring(xml)
         every = [e for e in root.findall('joint') if e.get('type') != 'fixed']
         self.every = [element.get('name') for element in every]
@@ -161,6 +168,9 @@ class EliminationOracle:
         self.G, self.o = np.zeros((len(every), len(names))), np.zeros(len(every))
         for i, name in enumerate(self.every):
             factor = 1.0
+            if name in (locked or {}):
+                self.o[i] = locked[name]
+                continue
             while name in mimic:
                 self.o[i] += factor * float(mimic[name].get('offset', 0.0))
                 factor *= float(mimic[name].get('multiplier', 1.0))

@@ -4,37 +4,14 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from oracles import central_difference, complex_step, complex_step_along, relative_error
-from samples import SAMPLES, random_state, random_tree, sample, serial_arms
-
-
-@pytest.mark.parametrize('name', SAMPLES)
-def test_states_of_a_sample_lie_within_its_limits(name, rng):
-    tree = sample(name).tree
-    q, v, a = random_state(tree, rng)
-    assert (tree.position_lower <= q).all()
-    assert (q <= tree.position_upper).all()
-    assert v.shape == a.shape == (tree.n,)
-
-
-def test_samples_have_both_kinds_of_joints_and_branches():
-    trees = [sample(name).tree for name in SAMPLES]
-    assert any(any(tree.prismatic) for tree in trees)
-    branched = [tree for tree in trees if tree.parent != tuple(range(-1, tree.n - 1))]
-    assert {tree.name for tree in branched} == {'branched', 'random_tree_7'}
+from samples import sample, serial_arms
 
 
 def test_no_off_diagonal_inertia_of_the_spatial_arm_vanishes():
     tree = sample('rrpr').tree
     for tensor in tree.inertia:
         assert np.abs(tensor[np.triu_indices(3, 1)]).min() > 1e-5
-
-
-def test_random_trees_repeat_for_a_seed():
-    first, second = (random_tree(np.random.default_rng(3), 5, 0.4) for _ in range(2))
-    assert first.xml == second.xml
-    assert first.tree.n == 5
 
 
 def test_the_arms_of_the_world_are_serial_and_include_the_well_known():

@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from oracles import PinocchioOracle
-from samples import serial_arms
+from samples import random_tree, serial_arms
 from urdf_text import joint, link, robot
 
 from robot_dynamics_ros.__main__ import main
@@ -15,7 +15,7 @@ from robot_dynamics_ros.cli.nodes import COMMANDS
 from robot_dynamics_ros.control.trajectories.trajectory import Trajectory
 from robot_dynamics_ros.description.shipped import shipped_robot
 from robot_dynamics_ros.errors import ModelError
-from robot_dynamics_ros.model import Robot, load_robot
+from robot_dynamics_ros.model import Robot, frame_pose, load_robot
 from robot_dynamics_ros.parameters import defaults
 from robot_dynamics_ros.planning.default_motion import default_motion
 from robot_dynamics_ros.planning.planned_motion import SineMotion, plan_motion
@@ -81,22 +81,33 @@ def test_an_arm_without_a_circle_moves_its_joints(text):
     assert bool(program) == (text is not PENDULUM)  # whose tool is on its axis
 
 
+def planar_arm() -> Robot:
+    parts = [x for k in range(3) for x in (
+        joint(f'j{k}', f'l{k}', f'l{k + 1}', xyz=(0.3 * (k > 0), 0, 0), velocity=0.3),
+        body(f'l{k + 1}'))]  # fmt: skip
+    return load_robot(robot('planar_3r', link('l0'), *parts, *point('l3')))
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize('name', ['ur5_robot', 'planar_3r'])
-def test_a_circle_takes_5_to_15_seconds(name):
+@pytest.mark.parametrize('name', ['ur5_robot', 'planar_3r', 3, 5, 7])
+def test_a_circle_keeps_within_the_shares_of_the_limits(name):
+    """In 5 to 15 s; of random trees, whose sliders weigh several 100 N, also its radius."""
     if name == 'planar_3r':
-        parts = [x for k in range(3) for x in (
-            joint(f'j{k}', f'l{k}', f'l{k + 1}', xyz=(0.3 * (k > 0), 0, 0), velocity=0.3),
-            body(f'l{k + 1}'))]  # fmt: skip
-        tree, frame = load_robot(robot(name, link('l0'), *parts, *point('l3'))), 'tool'
-    elif name in serial_arms():
+        tree, frame = planar_arm(), 'tool'
+    elif name == 'ur5_robot':
         tree, frame = serial_arms()[name].tree, 'tool0'
         tree = tree.with_changes(effort_limit=np.full(tree.n, 150.0))
     else:
-        pytest.skip('example-robot-data is not installed')
+        tree = random_tree(np.random.default_rng(3), name).tree
+        frame, tree = tree.link_names[-1], tree.with_changes(effort_limit=np.full(name, 600.0))
     motion = default_motion(tree, frame)
+    path = motion.path(tree)
     assert 5.0 <= motion.duration <= 15.0
-    require_within_limits(tree, motion.path(tree))
+    require_within_limits(tree, path)
+    np.testing.assert_allclose(path.start, motion.home, atol=1e-9)
+    for q in path.table(np.linspace(0.0, path.duration, 31))[0]:
+        radius = np.linalg.norm(frame_pose(tree, q, frame).p_WF - motion.center)
+        assert radius == pytest.approx(motion.radius, abs=1e-4)
 
 
 @pytest.mark.slow

@@ -8,12 +8,11 @@ import math
 import numpy as np
 import pytest
 from oracles import PinocchioOracle
-from samples import random_tree, sample, serial_arms, world_files
+from samples import sample, serial_arms, world_files
 
 from robot_dynamics_ros.cli import new_robot
 from robot_dynamics_ros.cli.arguments import robot_of
 from robot_dynamics_ros.cli.check_model import COMMANDS
-from robot_dynamics_ros.control.trajectories.trajectory import Reference
 from robot_dynamics_ros.description.shipped import PACKAGE, robot_file, share_directory
 from robot_dynamics_ros.errors import (
     ConfigurationError,
@@ -23,16 +22,10 @@ from robot_dynamics_ros.errors import (
 )
 from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.model.robot_parameters import robot_from_parameters
-from robot_dynamics_ros.planning.default_motion import (
-    EFFORT_SHARE,
-    VELOCITY_SHARE,
-    comfortable_postures,
-    default_motion,
-)
+from robot_dynamics_ros.planning.default_motion import comfortable_postures, default_motion
 from robot_dynamics_ros.planning.robot_setup import natural_frequencies
 
 PANDA = next((file.locate() for file in world_files() if file.name == 'panda.urdf'), None)
-LIMIT = 600.0  # N m or N: several times the weight of the random arms' sliders
 GIVEN = {'robot': '', 'robot_description': '', 'gravity': [0.0, 0.0, -9.81]}
 
 
@@ -92,34 +85,6 @@ def test_check_model_says_whether_the_robot_loads_all_the_same(capsys):
 
 
 # ---- posture and motion -------------------------------------------------------------------------
-
-
-@pytest.fixture(scope='module', params=[3, 5, 6, 7])
-def planned(request):
-    robot = random_tree(np.random.default_rng(3), request.param)
-    tree = robot.tree.with_changes(effort_limit=np.full(request.param, LIMIT))
-    return robot, tree, default_motion(tree, tree.link_names[-1])
-
-
-@pytest.mark.slow
-def test_a_planned_motion_keeps_within_the_shares_of_the_limits(planned):
-    """Positions, velocities and efforts against Pinocchio, at other instants than planned with."""
-    robot, tree, motion = planned
-    path, reference = motion.path(tree), Reference(tree.n)
-    oracle = PinocchioOracle(robot.xml, tree.gravity, tree.joint_names)
-    for t in np.linspace(0.0, path.duration, 61):
-        path.sample(t, reference)
-        q, v, a = (
-            np.array(row)
-            for row in (reference.position, reference.velocity, reference.acceleration)
-        )
-        assert (q >= tree.position_lower).all()
-        assert (q <= tree.position_upper).all()
-        assert np.max(np.abs(v) / tree.velocity_limit) <= VELOCITY_SHARE * 1.01
-        assert np.max(np.abs(oracle.inverse_dynamics(q, v, a)) / LIMIT) <= EFFORT_SHARE * 1.01
-        p = oracle.frame_pose(motion.frame, q)[1]
-        assert np.linalg.norm(p - motion.center) == pytest.approx(motion.radius, abs=1e-4)
-    assert np.allclose(path.start, motion.home, atol=1e-9)
 
 
 @pytest.mark.slow
