@@ -7,6 +7,7 @@ Independent of the package under test.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 from xml.etree import ElementTree
 
 import mujoco
@@ -24,6 +25,11 @@ class PinocchioOracle:
         assert self.model.nv == len(joint_names), 'the two readers see different joints'
         self.joints = [self.model.joints[self.model.getJointId(name)] for name in joint_names]
         self.dofs = np.array([joint.idx_v for joint in self.joints])
+
+    @classmethod
+    def of(cls, robot: Any) -> Any:
+        """Return the oracle of a sample or a robot tree, from its text and under its gravity."""
+        return cls(robot.xml, robot.gravity, getattr(robot, 'tree', robot).joint_names)
 
     def configuration(self, q: np.ndarray) -> np.ndarray:
         """Return q in Pinocchio's layout: a continuous joint is its cosine and sine there."""
@@ -203,6 +209,11 @@ class MujocoOracle:
         joints = [self.model.joint(name) for name in joint_names]
         self.q_at = np.array([joint.qposadr[0] for joint in joints])
         self.v_at = np.array([joint.dofadr[0] for joint in joints])
+
+    @classmethod
+    def of(cls, robot: Any) -> Any:
+        """Return the oracle of a sample or a robot tree, from its text and under its gravity."""
+        return cls(robot.xml, robot.gravity, getattr(robot, 'tree', robot).joint_names)
 
     def _set(self, q, v) -> None:
         self.data.qpos[self.q_at] = q

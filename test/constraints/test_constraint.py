@@ -167,7 +167,7 @@ def test_the_value_is_what_the_kind_says(name, rng):
     """By Pinocchio's poses, scipy's rotations and the plain formula of every kind."""
     robot = sample(name)
     tree, t = robot.tree, TIME
-    oracle = PinocchioOracle(robot.xml, robot.gravity, tree.joint_names)
+    oracle = PinocchioOracle.of(robot)
     q, v, _ = random_state(tree, rng)
     tip, other = list(tree.frames)[-1], tree.link_names[0]
     (R, p), (R2, p2), (o, C) = oracle.frame_pose(tip, q), oracle.frame_pose(other, q), frame_at(t)

@@ -27,7 +27,7 @@ DAMPED = {'damping': 4.0, 'stiffness': 4.0}
 
 def simulate(robot, program, q, v, times):
     """Return states (k, n), rates (k, n) of the closed loop at the times."""
-    oracle = PinocchioOracle(robot.xml, robot.gravity, robot.tree.joint_names)
+    oracle = PinocchioOracle.of(robot)
     rigid = robot.tree.with_changes(
         armature=np.zeros(robot.tree.n),
         damping=np.zeros(robot.tree.n),

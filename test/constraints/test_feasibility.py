@@ -165,7 +165,7 @@ def test_a_path_of_few_conditions_is_in_the_metric_of_the_program(inverse):
     program = load_program(program, robot.tree, check=False)
     law = make_law('constraint_stabilization', robot.tree, program=program, **options)
     path = check_feasibility(program, samples=40)
-    oracle = PinocchioOracle(robot.xml, robot.gravity, robot.tree.joint_names)
+    oracle = PinocchioOracle.of(robot)
     out, compared = np.zeros(4), 0
     for k in range(0, len(path.times), 10):
         t, q, v = path.times[k], path.q[k], path.v[k]

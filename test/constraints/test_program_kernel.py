@@ -69,7 +69,7 @@ def compare(program, robot, q, v, t):
     ):
         scale = max(1.0, np.abs(wanted).max())
         np.testing.assert_allclose(found, wanted, atol=1e-13 * scale)
-    oracle = PinocchioOracle(robot.xml, robot.gravity, robot.tree.joint_names)
+    oracle = PinocchioOracle.of(robot)
     A = oracle.mass_matrix(q) + np.diag(program.tree.armature)
     pure = stabilizing_effort(
         A, np.zeros(4), expected.Gamma, expected.beta, expected.f, expected.f_dot,

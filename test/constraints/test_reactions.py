@@ -3,7 +3,7 @@
 
 import numpy as np
 import pytest
-from oracles import MujocoOracle, PinocchioOracle
+from oracles import MujocoOracle, PinocchioOracle, central_difference
 from samples import random_state, sample, shipped
 from scipy.linalg import sqrtm
 
@@ -14,6 +14,7 @@ from robot_dynamics_ros.constraints.constrained_motion import (
 from robot_dynamics_ros.constraints.constraint import Stack
 from robot_dynamics_ros.constraints.reactions import constraint_force, reactions
 from robot_dynamics_ros.constraints.registry import make_constraint
+from robot_dynamics_ros.description.shipped import shipped_mechanism
 from robot_dynamics_ros.dynamics.registry import make_formulation
 from robot_dynamics_ros.errors import DivergenceError, ParameterError, SingularityError
 from robot_dynamics_ros.model import load_robot
@@ -42,7 +43,7 @@ def robot(request):
 
 def state(robot, rng):
     q, v, _ = random_state(robot.tree, rng)
-    oracle = PinocchioOracle(robot.xml, robot.gravity, robot.tree.joint_names)
+    oracle = PinocchioOracle.of(robot)
     A = oracle.mass_matrix(q)
     b = oracle.coriolis_matrix(q, v) @ v + oracle.gravity_forces(q)
     return oracle, q, v, A, b, rng.normal(size=robot.tree.n)
@@ -52,7 +53,7 @@ def test_reactions_2_19_keep_the_acceleration_on_the_constraint_2_18(robot, rng)
     oracle, q, v, A, b, Q = state(robot, rng)
     _, _, Gamma, beta = constraints_of(robot.tree).evaluate(q, v, TIME)
     N = reactions(A, b, Q, Gamma, beta)
-    for library in (oracle, MujocoOracle(robot.xml, robot.gravity, robot.tree.joint_names)):
+    for library in (oracle, MujocoOracle.of(robot)):
         a = library.forward_dynamics(q, v, Q + Gamma.T @ N)
         # Rounding of the larger of the two terms, times the condition of A (up to 1e3).
         np.testing.assert_allclose(Gamma @ a + beta, 0.0, atol=1e-11 * np.abs(a).max())
@@ -111,21 +112,14 @@ def test_derivatives_of_reactions_and_acceleration_are_differences_of_them(robot
         N = reactions(A, b, Q, Gamma, beta)
         return np.concatenate([N, np.linalg.solve(A, Q - b + Gamma.T @ N)])
 
-    def difference(f, x, h=1e-5):
-        columns = []
-        for e in np.eye(len(x)):
-            near, far = f(x + h * e) - f(x - h * e), f(x + 2 * h * e) - f(x - 2 * h * e)
-            columns.append((8 * near - far) / (12 * h))
-        return np.stack(columns, axis=-1)
-
     found = constrained_linearization(model, held, q, v, Q, TIME)
     expected = (
-        difference(lambda x: respond(x, v, Q), q),
-        difference(lambda x: respond(q, x, Q), v),
-        difference(lambda x: respond(q, v, x), Q),
+        central_difference(lambda x: respond(x, v, Q), q, 1e-4),
+        central_difference(lambda x: respond(q, x, Q), v, 1e-4),
+        central_difference(lambda x: respond(q, v, x), Q, 1e-4),
     )
     for wanted, N, a in zip(expected, found[:3], found[3:], strict=True):
-        # Differences of fourth order: 1e-16 / h = 1e-11, h^4 = 1e-20, of derivatives up to 1e4.
+        # Differences of fourth order: 1e-16 / h = 1e-12, h^4 = 1e-16, of derivatives up to 1e8.
         scale = np.abs(wanted).max()
         np.testing.assert_allclose(np.vstack([N, a]), wanted, atol=3e-8 * scale)
 
@@ -135,8 +129,7 @@ def test_derivatives_of_reactions_and_acceleration_are_differences_of_them(robot
 
 def loop_of_four_bars():
     """Return tree, closing constraint and a closed state of the cut four-bar linkage."""
-    path = shipped_four_bar()
-    tree = load_robot(path, effort_limit=1.0)
+    tree = load_robot(shipped_mechanism('four_bar')[0], effort_limit=1.0)
     loop = {'frame': 'arm_pin', 'other_frame': 'rod_pin', 'axes': 'xz'}
     closed = make_constraint('coincidence', tree, 'loop', loop)
     q, still = np.array([0.0, 0.0, 0.26, -0.4]), np.zeros(4)
@@ -144,12 +137,6 @@ def loop_of_four_bars():
         f, _, Gamma, _ = closed.evaluate(q, still, 0.0)
         q[[1, 3]] -= np.linalg.solve(Gamma[:, [1, 3]], f)
     return tree, closed, q
-
-
-def shipped_four_bar():
-    from robot_dynamics_ros.description.shipped import share_directory
-
-    return share_directory() / 'urdf' / 'four_bar.urdf.xacro'
 
 
 def consistent_velocity(constraint, q, drive):

@@ -49,7 +49,7 @@ def test_with_gamma_unity_it_is_computed_torque(rng):
     robot = sample('rrpr')
     q, v, a = random_state(robot.tree, rng)
     error, rate = rng.normal(size=(2, 4))
-    oracle = PinocchioOracle(robot.xml, robot.gravity, robot.tree.joint_names)
+    oracle = PinocchioOracle.of(robot)
     A, E = oracle.mass_matrix(q), np.eye(4)
     b = oracle.coriolis_matrix(q, v) @ v + oracle.gravity_forces(q)
     found = stabilizing_effort(A, b, E, -a, -error, -rate, 25.0 * E, 10.0 * E, rng.normal(size=4))
@@ -59,6 +59,7 @@ def test_with_gamma_unity_it_is_computed_torque(rng):
 
 
 def test_more_conditions_than_joints_are_met_in_the_mean_square(rng):
+    """By the left inverse: the printed one does not exist (erratum C7)."""
     A, b, Gamma, beta, f, f_dot, G0, G1, v = case = given(rng, 6)
     demand = -(beta + G1 @ f_dot + G0 @ f)
     found = stabilizing_effort(*case)
@@ -97,7 +98,7 @@ def wrist_case(theta3):
     """Return A, Gamma of the four-joint arm's wrist, and a radial task acceleration of 1 m/s^2."""
     robot = shipped('four_dof')
     q = np.array([0.2, -1.0, theta3, 0.5])
-    oracle = PinocchioOracle(robot.xml, robot.gravity, robot.tree.joint_names)
+    oracle = PinocchioOracle.of(robot)
     motion = frame_motion(robot.tree, q, np.zeros(4), 'link4')
     out = motion.p_WF - [0.0, 0.0, 0.2]
     return oracle.mass_matrix(q), motion.J[:3], out / np.linalg.norm(out)

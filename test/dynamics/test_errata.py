@@ -10,24 +10,10 @@ import numpy as np
 import pytest
 from samples import RP, sample
 
-from robot_dynamics_ros.constraints.damped_inverse import TaskInverse
 from robot_dynamics_ros.constraints.error_dynamics import projected_gains, roots, stabilizing
 from robot_dynamics_ros.constraints.program_file import load_program
 from robot_dynamics_ros.dynamics.lagrange import Lagrange
 from robot_dynamics_ros.errors import ProgramError
-
-
-def test_c7_more_conditions_than_joints_need_the_left_inverse(rng):
-    Gamma, u = rng.normal(size=(6, 4)), rng.normal(size=6)
-    gram = np.linalg.svd(Gamma @ Gamma.T, compute_uv=False)
-    assert gram[4] < 1e-14 * gram[0], 'the printed inverse does not exist'
-    expected = np.linalg.lstsq(Gamma, u, rcond=None)[0]
-    inverse = TaskInverse(Gamma)
-    np.testing.assert_allclose(inverse.solve(u), expected, atol=1e-13)
-    np.testing.assert_allclose(inverse.matrix() @ Gamma, np.eye(4), atol=1e-13)
-    W = np.diag(rng.uniform(0.5, 2.0, 6))
-    weighted = np.linalg.solve(Gamma.T @ W @ Gamma, Gamma.T @ W)
-    np.testing.assert_allclose(TaskInverse(Gamma, weights=W).matrix(), weighted, atol=1e-12)
 
 
 def test_c8_stability_of_3_5_is_not_enough_for_more_conditions_than_joints():

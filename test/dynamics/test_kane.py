@@ -61,10 +61,6 @@ def motion(formulation, rng, reach=0.4):
     return u + rng.uniform(-reach, reach, n), 2 * rng.normal(size=n), 5 * rng.normal(size=n)
 
 
-def oracle_of(tree):
-    return PinocchioOracle(tree.xml, tree.gravity, tree.joint_names)
-
-
 # ---- contributions of links ---------------------------------------------------------------------
 
 
@@ -145,7 +141,7 @@ def constrained(model, u, ud, tau_tree):
     rows are left to a least-squares solver.
     """
     tree, state = model.mechanism.tree, model.tree_state(u, ud, np.zeros(len(u)))
-    oracle, rows, drift = oracle_of(tree), [], []
+    oracle, rows, drift = PinocchioOracle.of(tree), [], []
     for loop in model.mechanism.equations.loops:
         (R, p), (_, p_2) = (oracle.frame_pose(x, state.q) for x in (loop.first, loop.second))
         assert np.max(np.abs(p - p_2)) < 1e-12
@@ -183,7 +179,7 @@ def test_a_mechanism_is_the_projected_tree_of_pinocchio(kane, name, rng):
     """
     model = kane[name]
     mechanism, tree, close = model.mechanism, model.tree, np.testing.assert_allclose
-    oracle, (u, ud, udd) = oracle_of(tree), motion(model, rng, 0.3)
+    oracle, (u, ud, udd) = PinocchioOracle.of(tree), motion(model, rng, 0.3)
     frames = (tree.link_names[0], list(tree.frames)[-1])
     wrenches = {frame: 10 * rng.normal(size=6) for frame in frames}
     A = complex_step(mechanism.positions, u)
@@ -274,7 +270,7 @@ def test_base_mounted_drive_of_an_absolute_angle_takes_no_part_of_the_first_join
         '  rod: {rate: {rod_joint: 2}, effort_limit: 10}\n',
     )
     q, v, a = rng.normal(size=(3, 4))
-    t1, t2, t3, t4 = oracle_of(open_arm.tree).inverse_dynamics(q, v, a)
+    t1, t2, t3, t4 = PinocchioOracle.of(open_arm.tree).inverse_dynamics(q, v, a)
     found = make_formulation('kane', open_arm).inverse_dynamics(q, v, a)
     np.testing.assert_allclose(found, [t1 - t2, t2, t3, t4 / 2], **ROUNDING)
 

@@ -22,7 +22,7 @@ def case(request):
     """Return tree, oracle, q and v of an arm."""
     robot = sample(request.param)
     q, v, _ = random_state(robot.tree, np.random.default_rng(40))
-    return robot.tree, PinocchioOracle(robot.xml, robot.gravity, robot.tree.joint_names), q, v
+    return robot.tree, PinocchioOracle.of(robot), q, v
 
 
 def test_the_jacobians_of_a_link_are_those_of_its_centre_of_mass(case):

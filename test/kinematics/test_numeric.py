@@ -16,7 +16,7 @@ ORACLE = PinocchioOracle(ARM.xml, ARM.gravity, ARM.tree.joint_names)
 @pytest.mark.parametrize('seed', [0, 3, 5])
 def test_poses_of_a_six_joint_robot_are_found(seed, rng):
     robot = random_tree(np.random.default_rng(seed), 6)
-    oracle = PinocchioOracle(robot.xml, robot.gravity, robot.tree.joint_names)
+    oracle = PinocchioOracle.of(robot)
     for _ in range(5):
         R, p = oracle.frame_pose('link5', rng.uniform(-1.5, 1.5, 6))
         found = inverse_kinematics(robot.tree, p, R, frame='link5')

@@ -33,13 +33,9 @@ def four_dof_path(**changes):
     return ToolPath(FourDofTask(ARM.tree, pitch=-0.3), circle, **arguments)
 
 
-def oracle_of(robot):
-    return PinocchioOracle(robot.xml, robot.gravity, robot.tree.joint_names)
-
-
 def poses(robot, path, times, frame='tool'):
     """Return the oracle's rotation and position of the tool at times."""
-    oracle, reference = oracle_of(robot), Reference(path.n)
+    oracle, reference = PinocchioOracle.of(robot), Reference(path.n)
     found = []
     for t in times:
         path.sample(t, reference)
@@ -72,7 +68,7 @@ def test_the_four_joint_arm_draws_a_tilted_circle_at_constant_pitch():
 @pytest.mark.parametrize(('robot', 'make'), [(SCARA, scara_path), (ARM, four_dof_path)])
 def test_velocity_and_acceleration_of_the_joints_are_those_of_the_tool_point(robot, make):
     path, h = make(), 1e-4
-    oracle, reference = oracle_of(robot), Reference(4)
+    oracle, reference = PinocchioOracle.of(robot), Reference(4)
     for t in np.linspace(0.05, path.duration - 0.05, 61):
         before, now, after = (p for _, p in poses(robot, path, (t - h, t, t + h)))
         path.sample(t, reference)
@@ -89,7 +85,7 @@ def test_between_the_ramps_the_tool_point_has_the_speed_asked_for():
     path, reference = four_dof_path(), Reference(4)
     for t in (0.4, 0.9, path.duration - 0.4):
         path.sample(t, reference)
-        J = oracle_of(ARM).frame_jacobian('tool', reference.position)
+        J = PinocchioOracle.of(ARM).frame_jacobian('tool', reference.position)
         # Knots have the exact velocity, between them the path is within 1e-8 m.
         assert np.linalg.norm((J @ reference.velocity)[:3]) == pytest.approx(0.3, abs=1e-6)
 
@@ -132,7 +128,7 @@ def test_a_frame_of_any_robot_can_be_led(n):
     """The point is on the line; from six joints on it keeps its rotation; nothing drifts."""
     robot = random_tree(np.random.default_rng(3), n)
     frame, q = f'link{n - 1}', np.full(n, 0.3)
-    R, p = oracle_of(robot).frame_pose(frame, q)
+    R, p = PinocchioOracle.of(robot).frame_pose(frame, q)
     tree = robot.tree.with_changes(velocity_limit=np.full(n, np.inf))
     there = p + [0.03, -0.02, 0.01]
     path = ToolPath(FrameTask(tree, R, frame, q), Line(p, there), 0.1, 0.2, q)
@@ -177,7 +173,7 @@ def test_a_planar_arm_stays_planar_if_its_description_rounds_an_angle(half_turn)
 def test_a_planar_arm_is_led_in_its_plane_and_refuses_to_leave_it():
     arm = sample('planar_2r')
     q, frame = np.array([0.4, 0.9]), 'link2'
-    p = oracle_of(arm).frame_pose(frame, q)[1]
+    p = PinocchioOracle.of(arm).frame_pose(frame, q)[1]
     task = FrameTask(arm.tree, None, frame, q)
     with pytest.raises(SingularityError):  # the base does not move at all
         FrameTask(arm.tree, None, arm.tree.base_link, q)
@@ -188,7 +184,7 @@ def test_a_planar_arm_is_led_in_its_plane_and_refuses_to_leave_it():
 def test_a_redundant_arm_says_which_joint_would_leave_its_limits():
     robot = random_tree(np.random.default_rng(3), 7)
     q = np.full(7, 0.3)
-    p = oracle_of(robot).frame_pose('link6', q)[1]
+    p = PinocchioOracle.of(robot).frame_pose('link6', q)[1]
     tight = robot.tree.with_changes(position_upper=q + 1e-3, position_lower=q - 1e-3)
     with pytest.raises(UnreachableError, match=r"joint 'joint\d' would be at .*, beyond \["):
         FrameTask(tight, None, 'link6', q).solve(p + [0.05, 0.0, 0.0], q)

@@ -24,7 +24,7 @@ def case(request):
     """Return tree, oracle, q and v of a robot."""
     robot = sample(request.param)
     q, v, _ = random_state(robot.tree, np.random.default_rng(30))
-    return robot.tree, PinocchioOracle(robot.xml, robot.gravity, robot.tree.joint_names), q, v
+    return robot.tree, PinocchioOracle.of(robot), q, v
 
 
 def test_the_pose_of_every_link_equals_pinocchio(case):

@@ -11,6 +11,7 @@ from urdf_text import joint, link, robot
 from robot_dynamics_ros.description.shipped import ROBOTS, share_directory, shipped_robot
 from robot_dynamics_ros.errors import DescriptionError, ShapeError, UnknownNameError
 from robot_dynamics_ros.model import load_robot
+from robot_dynamics_ros.model.build import exact_angle
 
 I = np.diag([0.02, 0.03, 0.04])
 
@@ -92,6 +93,12 @@ def test_a_tensor_is_turned_from_the_axes_of_its_origin_into_those_of_the_link()
         'r', link('b'), link('a', 1.0, inertia=I, rpy=(0, 0, quarter)), joint('j', 'b', 'a')
     )
     assert np.allclose(load_robot(text).inertia[0], np.diag([0.03, 0.02, 0.04]), atol=1e-17)
+
+
+def test_an_angle_that_is_written_as_a_quarter_turn_is_one():
+    for quarters, written in ((1, (1.57, 1.5708, 1.5707)), (0, (1.5712, 1.58, 1.6, 0.1, -0.3))):
+        for angle in written:
+            assert exact_angle(angle) == (quarters * np.pi / 2 if quarters else angle)
 
 
 def test_the_arrays_of_a_tree_are_frozen():

@@ -61,6 +61,10 @@ TABLE = {
                "link 'hand'", "child of two joints, 'j2' and 'j3': a loop", 'mechanism file'),
     'a cycle': (robot('r', BASE, ARM, HAND, joint('j1', 'hand', 'arm'), J2), DescriptionError,
                 "link 'arm'", 'closed loop of joints', 'lead to the root'),
+    'a cycle of fixed joints': (
+        robot('r', BASE, ARM, HAND, joint('j1', 'hand', 'arm', 'fixed'),
+              joint('j2', 'arm', 'hand', 'fixed')), DescriptionError, "link 'arm'",
+        'closed loop of joints', 'lead to the root'),
     'a cycle without root': (robot('r', ARM, HAND, joint('j1', 'hand', 'arm'), J2),
                              DescriptionError, "robot 'r'", 'is a closed loop', 'exactly one'),
     'a link that carries itself': (robot('r', BASE, ARM, joint('j1', 'arm', 'arm')),

@@ -266,7 +266,7 @@ def test_k10_cross_product_before_the_rotation_is_wrong_in_space_only(parallelog
     rng = np.random.default_rng(10)
     arm, planar = sample('rrpr'), parallelogram.tree
     q, v, a = random_state(arm.tree, rng)
-    truth = PinocchioOracle(arm.xml, arm.gravity, arm.tree.joint_names).inverse_dynamics(q, v, a)
+    truth = PinocchioOracle.of(arm).inverse_dynamics(q, v, a)
     spatial = make_formulation('kane', arm.tree)
     np.testing.assert_allclose(spatial.inverse_dynamics(q, v, a), truth, **ROUNDING)
     np.testing.assert_allclose(literal_efforts(arm.tree, q, v, a, False), truth, **ROUNDING)

@@ -47,7 +47,7 @@ def states(name, number=18):
 
 def oracle_of(name) -> PinocchioOracle:
     arm = sample(name)
-    return PinocchioOracle(arm.xml, arm.gravity, arm.tree.joint_names)
+    return PinocchioOracle.of(arm)
 
 
 def symbols_of(name, q):

@@ -2,7 +2,8 @@
 """Errata C1 to C13 of Zaremba 1990, constraints and control: printed fails, corrected holds.
 
 C4, C5, C12 and C13 are shapes and letters; C7 to C9, what our code could get wrong, are tests
-(``test_errata``, ``test_program_file``).
+(``test_errata``, ``test_program_file``,
+``test_stabilization``).
 """
 
 import numpy as np
@@ -40,7 +41,7 @@ def body_columns(tree, q, v, frame):
 
 def matrices(robot, q, v):
     """Return A and b from Pinocchio."""
-    oracle = PinocchioOracle(robot.xml, robot.gravity, robot.tree.joint_names)
+    oracle = PinocchioOracle.of(robot)
     A = oracle.mass_matrix(q)
     return A, oracle.coriolis_matrix(q, v) @ v + oracle.gravity_forces(q)
 
@@ -112,7 +113,7 @@ def test_c3_the_time_derivative_is_total():
     """With f_tt in place of f_tq v + f_tt the error of a rotating plane does not decay."""
     robot = shipped('four_dof', limits_profile='wide')
     tree = robot.tree
-    oracle = PinocchioOracle(robot.xml, robot.gravity, tree.joint_names)
+    oracle = PinocchioOracle.of(robot)
     plane = rotating_plane(tree)
     q0, v0 = np.array([0.2, -1.0, -0.5, 0.6]), np.array([0.3, -0.2, 0.25, 0.4])
     assert np.abs(mixed_term(plane, q0, v0, 2.3)).max() > 0.01

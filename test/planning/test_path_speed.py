@@ -96,7 +96,7 @@ def test_the_path_is_kept_where_the_efforts_do_not_suffice(name):
     assert hurried.off_path() > 0.02
     assert slowed.off_path() < 1e-3  # rad or m: what feedback leaves of friction at the turns
     assert slowed.took > 1.1 * hurried.took
-    oracle = PinocchioOracle(tree.xml, tree.gravity, tree.joint_names)
+    oracle = PinocchioOracle.of(tree)
     needed = np.array(
         [oracle.inverse_dynamics(*row) for row in zip(*slowed.reference, strict=True)]
     )

@@ -54,7 +54,7 @@ WRIST = robot(
 
 def require_within_limits(tree: Robot, path: Trajectory) -> None:
     """Positions, velocities, and efforts by Pinocchio, at other instants than planned with."""
-    oracle = PinocchioOracle(tree.xml, tree.gravity, tree.joint_names)
+    oracle = PinocchioOracle.of(tree)
     for q, v, a in zip(*path.table(np.linspace(0.0, path.duration, 61)), strict=True):
         assert (q >= tree.position_lower).all()
         assert (q <= tree.position_upper).all()

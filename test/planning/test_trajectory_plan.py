@@ -47,7 +47,7 @@ def plan_of(robot, q, **given):
 
 
 def tool_positions(robot, plan):
-    oracle = PinocchioOracle(robot.xml, robot.tree.gravity, robot.tree.joint_names)
+    oracle = PinocchioOracle.of(robot)
     return np.array([oracle.frame_pose('tool', q)[1] for q in plan.position])
 
 
@@ -114,13 +114,6 @@ def test_all_of_a_motion_can_be_run_at_part_of_its_speed(tmp_path):
     timing = {'kind': 'file', 'file': str(file), 'approach_s': 1.5}
     slow = plan_of(robot, ELBOW, **timing, speed_scale=0.5)
     assert (slow.approach, slow.duration) == (3.0, 7.0)
-
-
-def test_a_motion_that_is_too_fast_may_be_slow_enough_at_part_of_its_speed():
-    robot, goal = sample('scara'), [1.0, -1.0, 0.05, 1.0]
-    with pytest.raises(TrajectoryError, match='velocity limit'):
-        plan_of(robot, ELBOW, kind='point', goal=goal, duration_s=0.3)
-    plan_of(robot, ELBOW, kind='point', goal=goal, duration_s=0.3, speed_scale=0.1)
 
 
 def test_a_file_is_followed_after_an_approach(tmp_path):
@@ -194,7 +187,7 @@ def test_a_circle_that_begins_where_the_arm_is_needs_no_approach():
 
 def test_the_four_joint_arm_runs_a_circle_in_a_tilted_plane_at_its_present_pitch():
     robot = shipped('four_dof', limits_profile='wide')
-    oracle = PinocchioOracle(robot.xml, robot.tree.gravity, robot.tree.joint_names)
+    oracle = PinocchioOracle.of(robot)
     center = oracle.frame_pose('tool', BENT)[1]
     normal = np.array([0.2, -0.5, 0.84])
     normal /= np.linalg.norm(normal)
@@ -250,7 +243,7 @@ def test_a_motion_that_cannot_be_is_refused_with_its_reason(given, kind, message
 
 def needed(robot, path):
     """Return the shares of the effort limits along a motion, shape (k, n); Pinocchio's efforts."""
-    oracle = PinocchioOracle(robot.xml, robot.tree.gravity, robot.tree.joint_names)
+    oracle = PinocchioOracle.of(robot)
     q, v, a = path.table(np.linspace(0.0, path.duration, 500))
     tree, rigid = robot.tree, np.array([oracle.inverse_dynamics(*x) for x in zip(q, v, a)])  # noqa: B905
     friction = tree.damping * v + tree.coulomb_friction * np.sign(v)
@@ -288,7 +281,7 @@ def test_a_file_of_positions_needs_what_its_corners_need(tmp_path):
         yaml.safe_dump({'joint_names': list(robot.tree.joint_names), 'points': points})
     )
     plan = plan_of(robot, np.array(rows[0]), kind='file', file=str(file))
-    oracle = PinocchioOracle(robot.xml, robot.tree.gravity, robot.tree.joint_names)
+    oracle = PinocchioOracle.of(robot)
     M = oracle.mass_matrix(np.array(rows[0]))
     # Some acceleration of the quintic from 0 to 1 rad/s in 10 ms is at least their ratio.
     assert plan.effort_share > max(1.0, M[0, 0] / 0.01 / robot.tree.effort_limit[0])

@@ -165,7 +165,7 @@ def test_all_formulations_derive_the_same_expressions(formulation):
 def test_derived_python_code_agrees_with_pinocchio(name, rng):
     one = SAMPLES[name]()
     tree = one.tree
-    oracle = PinocchioOracle(one.xml, one.gravity, tree.joint_names)
+    oracle = PinocchioOracle.of(one)
     code: dict = {}
     exec(write_python(derived(name)), code)
     for _ in range(5):
