@@ -72,7 +72,7 @@ ONWARD = Timing(np.inf, 1.0, 1.0, 10.0)
         (Timed(Circle([0, 0, 0], 0.1), Timing(np.inf, 0.5, 1.0, 10.0)), 0.2 * np.pi / 0.5, 40),
         (Timed(Lissajous([0.0], [1.0], [2.0]), ONWARD), 0.5, 40),
         (Timed(Linear([0.0], [-2.0]), ONWARD), 1.0, 40),
-        (Timed(Spline([[0.0], [1.0], [1.1]]), Timing(1.1, 0.2, 1.0, 10.0)), 5.0, 40),
+        (Timed(Spline([[0.0], [1.0], [1.1]]), Timing(1.1, 0.2, 0.9, 10.0)), 5.0, 40),
         (Timed(Waypoints([0, 0.8, 8], [[0.0], [1.0], [2.0]]), Clock(8.0, 10.0)), 7.2, 8),
     ],
     ids=['circle', 'lissajous', 'linear', 'spline', 'waypoints'],

@@ -67,6 +67,7 @@ def test_solving_works_on_numbers_of_all_kinds(rng):
         for b, x in ((right, expected), (right[:, 0], expected[:, 0])):
             found = solve_positive_definite(M.astype(dtype), b.astype(dtype))
             assert np.allclose(found.astype(complex), x, atol=1e-13)
+            assert found.dtype == (float if dtype is float else object)
 
 
 def test_solving_leaves_its_arguments_alone(rng):

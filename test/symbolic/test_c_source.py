@@ -45,37 +45,27 @@ ROBOTS = {
     'four_dof': ((*CORE, 'frame_motion', 'derivatives'), 'tool'),
     'branched': ((*CORE, 'energies'), 'right_hand'),
     'parallelogram': ((*CORE, 'derivatives', 'regressor'), 'tool'),
-    'welding_arm': (CORE, 'tool'),
-    'ur10': ((*CORE, 'frame_pose', 'derivatives'), 'tool0'),
     'panda': ((*CORE, 'frame_motion'), 'panda_rightfinger'),
-    'g1_left_arm': (CORE, 'left_rubber_hand'),
     'g1': (('inverse_dynamics', 'gravity_forces'), ''),
 }
 # One in every test run; the others, which are slow to compile, in the long one.
 NAMES = [pytest.param(x, marks=[] if x == 'scara' else [pytest.mark.slow]) for x in ROBOTS]
-# Files of the package example-robot-data: a follower (mimic joint), locked joints, 29 joints.
-G1 = 'g1_29dof_rev_1_0'
-EXAMPLES = {
-    'ur10': ('ur10_robot', {}),
-    'panda': ('panda', {}),
-    'g1_left_arm': (G1, {'base': 'torso_link', 'tip': 'left_rubber_hand'}),
-    'g1': (G1, {}),
-}
+# Files of the package example-robot-data: a follower (mimic joint), 29 joints.
+EXAMPLES = {'panda': 'panda', 'g1': 'g1_29dof_rev_1_0'}
 
 
 @cache
 def robot(name):
-    if name in ('parallelogram', 'welding_arm'):
+    if name == 'parallelogram':
         return load_mechanism(*shipped_mechanism(name))
     if name in EXAMPLES:
-        stem, chosen = EXAMPLES[name]
-        file = next(file for file in world_files() if file.stem == stem)
-        return load_robot(str(file.locate()), effort_limit=1.0, **chosen)
+        file = next(file for file in world_files() if file.stem == EXAMPLES[name])
+        return load_robot(str(file.locate()), effort_limit=1.0)
     return sample(name).tree
 
 
 def formulation(name):
-    return 'kane' if name in ('parallelogram', 'welding_arm') else 'newton_euler'
+    return 'kane' if name == 'parallelogram' else 'newton_euler'
 
 
 @cache

@@ -41,8 +41,6 @@ from robot_dynamics_ros.symbolic.outputs import OUTPUTS, KernelSpec
 from robot_dynamics_ros.symbolic.straight_line import functions
 
 TRACED = [name for name, kind in FORMULATIONS.items() if not kind.numbers_only]
-# Slow if the code of every output is regenerated, after a change of the sources.
-SLOW = {name: pytest.param(name, marks=pytest.mark.slow) for name in ('rrpr', 'welding_arm')}
 STATES = 3
 
 # Reordered and contracted sums differ by rounding: 1e-12 of the largest entry is some thousand
@@ -104,8 +102,13 @@ def compiled():
 
 
 @pytest.mark.parametrize('name', OUTPUTS)
-@pytest.mark.parametrize('formulation', TRACED)
-@pytest.mark.parametrize('robot', ['scara', SLOW['rrpr']])
+@pytest.mark.parametrize(
+    ('robot', 'formulation'),
+    [
+        ('scara', 'newton_euler'),
+        *(pytest.param('rrpr', name, marks=pytest.mark.slow) for name in TRACED),
+    ],
+)
 def test_compiled_equals_interpreted(compiled, robot, formulation, name, rng):
     tree, kernels = sample(robot).tree, compiled(robot, formulation)
     assert kernels.kind == 'machine code'
@@ -309,7 +312,10 @@ def test_pinocchio_is_called_as_it_is(rng):
     assert np.array_equal(batch[2], call(kernels, 'inverse_dynamics', 4, q[2], v[2], a[2])[0])
 
 
-@pytest.fixture(scope='module', params=['parallelogram', SLOW['welding_arm']])
+WELDING_ARM = pytest.param('welding_arm', marks=pytest.mark.slow)
+
+
+@pytest.fixture(scope='module', params=['parallelogram', WELDING_ARM])
 def mechanism(request):
     return load_mechanism(*shipped_mechanism(request.param))
 
