@@ -46,19 +46,13 @@ class PinocchioOracle:
         out[self.dofs] = v
         return out
 
-    def inverse_dynamics(
-        self, q, v, a, wrenches: Mapping[str, np.ndarray] | None = None
-    ) -> np.ndarray:
+    def _state(self, q, v, a) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        return self.configuration(q), self._in(v), self._in(a)
+
+    def inverse_dynamics(self, q, v, a, wrenches: Mapping[str, Any] | None = None) -> np.ndarray:
         """Return tau; wrenches by link name, ``[F; M]`` in that link's axes about its origin."""
-        tau = pin.rnea(
-            self.model, self.data, self.configuration(q), self._in(v), self._in(a)
-        ).copy()
-        for name, wrench in (wrenches or {}).items():
-            J = pin.computeFrameJacobian(
-                self.model, self.data, self.configuration(q), self._frame(name), pin.LOCAL
-            )
-            tau -= J.T @ wrench
-        return tau[self.dofs]
+        forces = self._forces(wrenches)
+        return pin.rnea(self.model, self.data, *self._state(q, v, a), forces)[self.dofs].copy()
 
     def mass_matrix(self, q) -> np.ndarray:
         """Return M."""
@@ -91,24 +85,20 @@ class PinocchioOracle:
 
     def joint_wrenches(self, q, v, a, wrenches=None) -> np.ndarray:
         """Return what every joint transmits, ``[F; M]`` in the axes of the body it moves."""
-        state = self.configuration(q), self._in(v), self._in(a)
-        pin.rnea(self.model, self.data, *state, self._forces(wrenches))
+        pin.rnea(self.model, self.data, *self._state(q, v, a), self._forces(wrenches))
         return np.array([self.data.f[joint.id].vector for joint in self.joints])
 
     def derivatives(self, q, v, a, wrenches=None) -> tuple[np.ndarray, np.ndarray]:
         """Return the derivatives of inverse dynamics by q and by v."""
-        state = self.configuration(q), self._in(v), self._in(a)
         dq, dv, _ = pin.computeRNEADerivatives(
-            self.model, self.data, *state, self._forces(wrenches)
+            self.model, self.data, *self._state(q, v, a), self._forces(wrenches)
         )
         at = np.ix_(self.dofs, self.dofs)
         return dq[at], dv[at]
 
     def regressor(self, q, v, a) -> np.ndarray:
         """Return Y by m, m c, Ixx, Ixy, Ixz, Iyy, Iyz, Izz of each body that a joint moves."""
-        Y = pin.computeJointTorqueRegressor(
-            self.model, self.data, self.configuration(q), self._in(v), self._in(a)
-        )
+        Y = pin.computeJointTorqueRegressor(self.model, self.data, *self._state(q, v, a))
         # Its bodies are in its own order of joints, its tensor is xx, xy, yy, xz, yz, zz.
         bodies = [10 * (joint.id - 1) for joint in self.joints]
         order = [0, 1, 2, 3, 4, 5, 7, 6, 8, 9]
