@@ -377,14 +377,3 @@ def is_unstable(arm: DriverArm, delay_ms: float, law: str, seconds: float = 6.0)
             return True
     quarter = steps // 4
     return bool(deviation[-quarter:].max() > deviation[quarter : 2 * quarter].max())
-
-
-def stability_limit(arm: DriverArm, law: str) -> float:
-    """Return the smallest delay, in whole periods, at which the loop is unstable, ms."""
-    period_ms = 1e3 * arm.period
-    stable, unstable = 0, round(128.0 / period_ms)
-    while unstable - stable > 1:
-        middle = (stable + unstable) // 2
-        grows = is_unstable(arm, middle * period_ms, law)
-        stable, unstable = (stable, middle) if grows else (middle, unstable)
-    return unstable * period_ms

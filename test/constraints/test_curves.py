@@ -12,6 +12,7 @@ from robot_dynamics_ros.constraints.curves import (
     Line,
     Linear,
     Lissajous,
+    PiecewisePolynomial,
     Spline,
     Waypoints,
 )
@@ -89,6 +90,11 @@ def test_a_circle_has_its_radius_plane_speed_and_laps():
     np.testing.assert_allclose(circle.at(circle.timing.end)[0], circle.at(0.0)[0], atol=1e-15)
     turned = np.cross(circle.at(0.0)[0] - np.array(POINTS[1]), circle.at(0.5)[1])
     assert turned @ normal > 0.0, 'anticlockwise about the normal'
+
+
+def test_a_lap_of_a_figure_is_the_period_of_its_slowest_component_that_moves():
+    assert Lissajous([0.0] * 3, [0.1, 0.2, 0.0], [0.0, 0.5, 0.01]).lap == 2.0
+    assert Lissajous([0.0], [0.1], [0.0]).lap == 1.0
 
 
 def test_splines_pass_through_their_points():
@@ -197,3 +203,36 @@ def test_a_frame_that_is_written_wrongly_is_refused_by_place():
         moving_frame('plane', {'turn': {'axis': [0, 0, 1]}})
     with pytest.raises(DescriptionError, match=r'z is \[0.0, 0.0, 0.0\]; must be a direction'):
         moving_frame('plane', {'z': [0, 0, 0]})
+
+
+# ---- time without cases ------------------------------------------------------------------------
+
+TIMINGS = [
+    Timing(2.0, 0.5, 0.7, 1.0),
+    Timing(0.3, 0.9, 0.5),
+    Timing(math.inf, 2.0, 0.4, 0.3),
+    Clock(2.5, 0.5),
+]
+
+
+@pytest.mark.parametrize('timing', TIMINGS)
+def test_the_formula_of_a_timing_is_the_timing(timing):
+    ends = [timing.start, timing.start + timing.ramp, timing.end - timing.ramp, timing.end]
+    for t in [*np.linspace(-1.0, 8.0, 901), *filter(math.isfinite, ends)]:
+        # Sums of lengths below 16 in another order.
+        np.testing.assert_allclose(timing.formula(t), timing.at(t), rtol=0, atol=1e-14)
+
+
+def test_the_formula_of_pieces_is_the_pieces(rng):
+    pieces = PiecewisePolynomial(np.array([0.0, 1.0, 1.5, 4.0]), rng.normal(size=(3, 2, 6)))
+    for s in (-1.0, 0.0, 0.3, 1.0, 1.2, 1.5, 3.9, 4.0, 5.0):
+        np.testing.assert_array_equal(pieces.formula(s), pieces.at(s))
+
+
+def test_a_closed_spline_has_a_formula_if_it_ends():
+    points = [[0.0, 0.0], [1.0, 0.2], [0.4, 1.0]]
+    spline = Spline(points, closed=True, laps=2.5)
+    for s in np.linspace(0.0, spline.length * 0.999, 50):
+        np.testing.assert_allclose(spline.symbolic(s), spline.at(s), rtol=0, atol=1e-12)
+    with pytest.raises(ParameterError, match='laps = inf refused: must be finite'):
+        Spline(points, closed=True).symbolic(0.0)

@@ -15,10 +15,17 @@ from scipy.linalg import expm
 
 from robot_dynamics_ros.constraints.constraint import Motion, Stack
 from robot_dynamics_ros.constraints.damped_inverse import Singularity
+from robot_dynamics_ros.constraints.error_dynamics import (
+    compare_with_design,
+    exact_error,
+    proved_stable,
+    stabilizing,
+)
 from robot_dynamics_ros.constraints.program import NullSpaceTask, Program
 from robot_dynamics_ros.constraints.registry import make_constraint
 from robot_dynamics_ros.control.laws.registry import make_law
 from robot_dynamics_ros.control.trajectories.trajectory import Reference
+from robot_dynamics_ros.errors import ParameterError, ShapeError
 
 # The requirement; the integrator's error is about 1e-11 of 0.1 m.
 TOLERANCE = 1e-9
@@ -222,3 +229,43 @@ def test_six_linear_conditions_decay_as_designed_with_equal_gains_and_else_by_pr
     start = np.concatenate([left @ first.f, left @ first.f_dot])
     exact = np.array([expm(S * t) @ start for t in times])[:, :4] @ C.T
     np.testing.assert_allclose(f, exact, atol=TOLERANCE)
+
+
+# ---- solution and stability ---------------------------------------------------------------------
+
+
+def test_the_exact_error_solves_3_5(rng):
+    root = rng.normal(size=(2, 3, 3))
+    G0, G1 = (x @ x.T + np.eye(3) for x in root)
+    f0, f_dot0, times = rng.normal(size=3), rng.normal(size=3), np.linspace(0, 2, 9)
+
+    def rate(t, x):
+        return np.concatenate([x[3:], -G1 @ x[3:] - G0 @ x[:3]])
+
+    start = np.concatenate([f0, f_dot0])
+    expected = solve_ivp(rate, (0, 2), start, 'DOP853', times, rtol=1e-12, atol=1e-13).y[:3].T
+    found = exact_error(G0, G1, f0, f_dot0, times)
+    np.testing.assert_allclose(found, expected, atol=1e-10)
+    disturbed = found + np.linspace(0.0, 1e-3, 9)[:, None]
+    comparison = compare_with_design(times + 5.0, disturbed, f_dot0, G0, G1)
+    assert comparison.worst == pytest.approx(1e-3)
+    assert comparison.relative == pytest.approx(1e-3 / np.abs(f0).max())
+    assert comparison.floor == pytest.approx(1e-3)
+    with pytest.raises(ShapeError, match='f has shape'):
+        compare_with_design(times, found[:, :2], f_dot0, G0, G1)
+    with pytest.raises(ParameterError, match='times'):
+        compare_with_design(times[:0], found[:0], f_dot0, G0, G1)
+
+
+def test_symmetric_positive_definite_gains_stabilize_any_projection(rng):
+    for _ in range(20):
+        root = rng.normal(size=(2, 5, 5))
+        G0, G1 = (x @ x.T + 0.1 * np.eye(5) for x in root)
+        assert stabilizing(G0, G1)
+        assert proved_stable(G0, G1)
+        M = rng.normal(size=(5, 3))
+        left = np.linalg.pinv(M)
+        S = np.block([[np.zeros((3, 3)), np.eye(3)], [-left @ G0 @ M, -left @ G1 @ M]])
+        assert np.linalg.eigvals(S).real.max() < 0.0
+    assert not proved_stable(np.array([[1.0, 10.0], [0.0, 1.0]]), 2.0 * np.eye(2))
+    assert not stabilizing(np.eye(2), np.zeros((2, 2))), 'an undamped mode does not decay'

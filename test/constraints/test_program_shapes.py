@@ -68,6 +68,8 @@ constraints:
      length: {linear: {from: 0.2, rate: 0.05}}}
   - {name: flat, kind: point, frame: tool, axes: xy,
      target: {circle: {center: [0.3, 0.1, 0.9], radius: 0.05, normal: [0, 0.6, 0.8]}, speed: 0.1}}
+  - {name: seen, kind: point, frame: tool, axes: z, target: 0.1,
+     reference: {origin: [0.1, 0.2, 0.3], rpy: [0.3, -0.5, 0.8]}}
 null_space: {damping: 1.0}
 """
 
@@ -80,7 +82,7 @@ def test_drawn_distances_are_those_that_f_says(t):
     q = np.array([0.3, -1.0, -0.4, 0.5])
     kernel = ProgramKernel(program)
     kernel.run(t, q, np.zeros(4))
-    ball, end, other, rod, path, target = program_shapes(program)
+    ball, end, other, rod, path, target, *frame, seen = program_shapes(program)
     (A, p), tool = ball.at(t, q), tool_of(tree, q)
     radius = np.linalg.norm(ball.surface.vertices @ A.T, axis=1).max()
     assert np.linalg.norm(tool - p) - radius == pytest.approx(kernel.f[0], abs=1e-9)
@@ -92,3 +94,6 @@ def test_drawn_distances_are_those_that_f_says(t):
     np.testing.assert_allclose(tool - place, [*kernel.f[2:4], 0.0], atol=1e-12)
     A, p = path.at(t, q)
     np.testing.assert_allclose((path.line @ A.T + p)[:, 2], tool[2], atol=1e-12)
+    assert all(x.at(t, q)[1].tolist() == [0.1, 0.2, 0.3] for x in frame)
+    A, p = seen.at(t, q)
+    assert (tool - p) @ A[:, 2] == pytest.approx(kernel.f[4], abs=1e-12)

@@ -7,14 +7,11 @@ import math
 import numpy as np
 import pytest
 from samples import shipped
-from scipy.integrate import solve_ivp
 from scipy.linalg import solve_lyapunov
 
 from robot_dynamics_ros.__main__ import main
 from robot_dynamics_ros.constraints.error_dynamics import (
-    compare_with_design,
     exact_error,
-    proved_stable,
     roots,
     sampled_radius,
     stabilizing,
@@ -70,43 +67,6 @@ def test_settling_time_and_overshoot_are_those_of_the_response(overshoot):
     for bad in ({'settling_time': 0.0}, {'settling_time': 1.0, 'overshoot': 1.0}):
         with pytest.raises(ParameterError):
             frequency_for(**bad)
-
-
-def test_the_exact_error_solves_3_5(rng):
-    root = rng.normal(size=(2, 3, 3))
-    G0, G1 = (x @ x.T + np.eye(3) for x in root)
-    f0, f_dot0, times = rng.normal(size=3), rng.normal(size=3), np.linspace(0, 2, 9)
-
-    def rate(t, x):
-        return np.concatenate([x[3:], -G1 @ x[3:] - G0 @ x[:3]])
-
-    start = np.concatenate([f0, f_dot0])
-    expected = solve_ivp(rate, (0, 2), start, 'DOP853', times, rtol=1e-12, atol=1e-13).y[:3].T
-    found = exact_error(G0, G1, f0, f_dot0, times)
-    np.testing.assert_allclose(found, expected, atol=1e-10)
-    disturbed = found + np.linspace(0.0, 1e-3, 9)[:, None]
-    comparison = compare_with_design(times + 5.0, disturbed, f_dot0, G0, G1)
-    assert comparison.worst == pytest.approx(1e-3)
-    assert comparison.relative == pytest.approx(1e-3 / np.abs(f0).max())
-    assert comparison.floor == pytest.approx(1e-3)
-    with pytest.raises(ShapeError, match='f has shape'):
-        compare_with_design(times, found[:, :2], f_dot0, G0, G1)
-    with pytest.raises(ParameterError, match='times'):
-        compare_with_design(times[:0], found[:0], f_dot0, G0, G1)
-
-
-def test_symmetric_positive_definite_gains_stabilize_any_projection(rng):
-    for _ in range(20):
-        root = rng.normal(size=(2, 5, 5))
-        G0, G1 = (x @ x.T + 0.1 * np.eye(5) for x in root)
-        assert stabilizing(G0, G1)
-        assert proved_stable(G0, G1)
-        M = rng.normal(size=(5, 3))
-        left = np.linalg.pinv(M)
-        S = np.block([[np.zeros((3, 3)), np.eye(3)], [-left @ G0 @ M, -left @ G1 @ M]])
-        assert np.linalg.eigvals(S).real.max() < 0.0
-    assert not proved_stable(np.array([[1.0, 10.0], [0.0, 1.0]]), 2.0 * np.eye(2))
-    assert not stabilizing(np.eye(2), np.zeros((2, 2))), 'an undamped mode does not decay'
 
 
 # ---- LQR ----------------------------------------------------------------------------------------

@@ -12,9 +12,7 @@ from generated_c import SANITIZED, call, largest_term, library, run
 from samples import shipped
 
 from robot_dynamics_ros.__main__ import main
-from robot_dynamics_ros.constraints.curves import PiecewisePolynomial, Spline
 from robot_dynamics_ros.constraints.program_file import load_program, shipped_programs
-from robot_dynamics_ros.constraints.signals import Clock, Timing, quintic_offset
 from robot_dynamics_ros.control.laws.computed_torque import ComputedTorque
 from robot_dynamics_ros.control.laws.constraint_stabilization import ConstraintStabilization
 from robot_dynamics_ros.control.trajectories.trajectory import Reference
@@ -201,46 +199,6 @@ def test_computed_torque_in_c_is_the_law_ramp_and_limits_around_it(robot, follow
 def test_computed_torque_without_a_ramp_needs_no_time():
     function = computed_torque_function(ComputedTorque(shipped('scara').tree))
     assert tuple(function.code.arguments.inputs) == ('q', 'v', 'reference')
-
-
-# ---- time without cases ------------------------------------------------------------------------
-
-TIMINGS = [
-    Timing(2.0, 0.5, 0.7, 1.0),
-    Timing(0.3, 0.9, 0.5),
-    Timing(math.inf, 2.0, 0.4, 0.3),
-    Clock(2.5, 0.5),
-]
-
-
-@pytest.mark.parametrize('timing', TIMINGS)
-def test_the_formula_of_a_timing_is_the_timing(timing):
-    ends = [timing.start, timing.start + timing.ramp, timing.end - timing.ramp, timing.end]
-    for t in [*np.linspace(-1.0, 8.0, 901), *filter(math.isfinite, ends)]:
-        # Sums of lengths below 16 in another order.
-        np.testing.assert_allclose(timing.formula(t), timing.at(t), rtol=0, atol=1e-14)
-
-
-def test_the_formula_of_pieces_is_the_pieces(rng):
-    pieces = PiecewisePolynomial(np.array([0.0, 1.0, 1.5, 4.0]), rng.normal(size=(3, 2, 6)))
-    for s in (-1.0, 0.0, 0.3, 1.0, 1.2, 1.5, 3.9, 4.0, 5.0):
-        np.testing.assert_array_equal(pieces.formula(s), pieces.at(s))
-
-
-def test_a_closed_spline_has_a_formula_if_it_ends():
-    points = [[0.0, 0.0], [1.0, 0.2], [0.4, 1.0]]
-    spline = Spline(points, closed=True, laps=2.5)
-    for s in np.linspace(0.0, spline.length * 0.999, 50):
-        np.testing.assert_allclose(spline.symbolic(s), spline.at(s), rtol=0, atol=1e-12)
-    with pytest.raises(ParameterError, match='laps = inf refused: must be finite'):
-        Spline(points, closed=True).symbolic(0.0)
-
-
-def test_an_offset_is_at_rest_at_its_end():
-    value, rate = np.array([0.3, -0.1]), np.array([1.0, 2.0])
-    for t in (2.0, 7.0):
-        for part in quintic_offset(value, rate, 2.0, t):
-            np.testing.assert_array_equal(part, 0.0)
 
 
 # ---- the command -------------------------------------------------------------------------------
