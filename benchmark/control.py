@@ -107,10 +107,10 @@ def observer_costs(name: str) -> dict[str, float]:
     for what, reaction in OBSERVING.items():
         session = ControllerSession(tree, {'law': 'computed_torque', 'contact_reaction': reaction})
         session.contact.subscribed = True
-        session.on_state(1, 1, q, np.zeros(tree.n))
+        session.update(session.driver.state(1, 1, q, np.zeros(tree.n)))
         session.activate(1)
         for stamp in (1_000_001, 2_000_001):
-            session.on_state(stamp, stamp, q, np.zeros(tree.n))
+            session.update(session.driver.state(stamp, stamp, q, np.zeros(tree.n)))
             session.settle()
         calls[what] = session.contact.update
     return microseconds(calls)

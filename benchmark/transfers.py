@@ -61,7 +61,7 @@ class MovingArm:
         for _ in range(steps):
             self._now += 1_000_000
             self._plant.read(self.q, self.v)
-            if session.on_state(self._now, self._now, self.q, self.v):
+            if session.update(session.driver.state(self._now, self._now, self.q, self.v)):
                 session.settle()
             self._plant.step(session.command)
             velocities.append(self.v.copy())

@@ -28,7 +28,7 @@ def run(seconds: float) -> float:
     for _ in range(round(1e9 * seconds / PERIOD_NS)):
         clock += PERIOD_NS
         plant.read(q, v)
-        if session.on_state(clock, clock, q, v):
+        if session.update(session.driver.state(clock, clock, q, v)):
             plant.step(session.command)
             session.settle()
             worst = max(worst, abs(session.loop.reference.position - q).max())
@@ -44,7 +44,7 @@ def there_and_back() -> None:
     print(prepare_trajectory(session, points)())
 
 
-session.on_state(0, 0, start, np.zeros(arm.n))
+session.update(session.driver.state(0, 0, start, np.zeros(arm.n)))
 session.activate(0)
 run(0.5)
 for law in ('pd_gravity', 'computed_torque'):

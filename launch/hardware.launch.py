@@ -9,7 +9,7 @@ emulator:=true an emulated driver replaces the arm, so that the same launch work
 from launch.actions import LogInfo
 
 from robot_dynamics_ros.cli.new_robot import URDF, described
-from robot_dynamics_ros.control.drivers.conversion import bind, effort_limits
+from robot_dynamics_ros.control.drivers.driver_interface import DriverInterface, effort_limits
 from robot_dynamics_ros.control.drivers.profile import load_driver_profile
 from robot_dynamics_ros.description.shipped import shipped_robot, wide_limits
 from robot_dynamics_ros.description.urdf import read_description
@@ -101,7 +101,7 @@ def actions(args):
     urdf = _description(args)
     gravity = launching.given_gravity(args)
     tree = load_robot(urdf, gravity, effort_limit=effort_limits(profile))
-    driver = bind(profile, tree)
+    driver = DriverInterface(profile, tree)
     robot = {
         'robot': '',
         'limits_profile': '',

@@ -10,7 +10,7 @@ from typing import Any
 import mujoco
 import numpy as np
 
-from robot_dynamics_ros.control.drivers.conversion import bind
+from robot_dynamics_ros.control.drivers.driver_interface import DriverInterface
 from robot_dynamics_ros.control.drivers.profile import load_driver_profile
 from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.errors import ParameterError
@@ -57,7 +57,7 @@ class DelayedArm:
         self.plant = MujocoPlant(tree, joint_limits=False)
         self.plant.reset(start)
         profile = {'name': 'late', 'delay': delay if declared is None else declared}
-        driver = bind(load_driver_profile(profile), tree)
+        driver = DriverInterface(load_driver_profile(profile), tree)
         self.session = ControllerSession(tree, {'activation_ramp_s': 0.0, **given}, driver)
         self.now_ns = 0
         self.q, self.v, self.push, gravity = np.zeros((4, n))
@@ -70,7 +70,9 @@ class DelayedArm:
         """Answer the next state."""
         self.now_ns += STEP_NS
         self.plant.read(self.q, self.v)
-        if self.session.on_state(self.now_ns, self.now_ns, self.q, self.v):
+        if self.session.update(
+            self.session.driver.state(self.now_ns, self.now_ns, self.q, self.v)
+        ):
             self.session.settle()
 
     def run(self, steps: int) -> float:

@@ -13,7 +13,7 @@ import numpy as np
 import yaml
 from bags import MS, REFERENCE, SECOND, Message, command, state, text, write
 
-from robot_dynamics_ros.control.drivers.conversion import bind
+from robot_dynamics_ros.control.drivers.driver_interface import DriverInterface
 from robot_dynamics_ros.control.modes import SessionMode
 from robot_dynamics_ros.control.requests import STREAMED, prepare_parameters, prepare_trajectory
 from robot_dynamics_ros.control.session import ControllerSession
@@ -56,7 +56,7 @@ class RecordedLoop:
     def __post_init__(self) -> None:
         self.given = dict(self.given)
         self.tree = self._robot()
-        self.map = None if self.driver is None else bind(self.driver, self.tree)
+        self.map = None if self.driver is None else DriverInterface(self.driver, self.tree)
         self.session = ControllerSession(self.tree, self.given, self.map)
         self.loop = self.session.loop
         self.messages: list[Message] = [text(self._clock(0), self.tree.xml)]
@@ -91,12 +91,14 @@ class RecordedLoop:
                 if self.step == self.activated and self.held_before:
                     self.session.activate(stamp)
                 elif self.step <= self.activated:
-                    self.session.on_state(stamp, stamp, q, v, plant.effort)
+                    self.session.update(
+                        self.session.driver.state(stamp, stamp, q, v, plant.effort)
+                    )
                 if self.step == self.activated and not self.held_before:
                     self.session.activate(stamp)
                 if self.step >= self.activated:
                     self.before.get(self.step, _nothing)(self)
-                    if self.session.on_state(stamp, stamp, q, v):
+                    if self.session.update(self.session.driver.state(stamp, stamp, q, v)):
                         self._record(stamp, time)
                     else:
                         assert self.session.mode is SessionMode.INACTIVE
@@ -131,7 +133,7 @@ class RecordedLoop:
         self.efforts.append(self.loop.effort.copy())
         effort = self.loop.effort
         if self.map is not None:
-            effort = self.map.command(effort)[self.map.order]
+            effort = self.map.command_of(effort)[self.map.order]
         self.messages.append(command(time + (200_000 if self.wall else 0), effort))
         self.messages.append(
             state(stamp, names, reference.position, reference.velocity, topic=REFERENCE,

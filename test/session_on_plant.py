@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from robot_dynamics_ros.control.drivers.conversion import DriverConversion, bind, effort_limits
+from robot_dynamics_ros.control.drivers.driver_interface import DriverInterface, effort_limits
 from robot_dynamics_ros.control.drivers.profile import load_driver_profile
 from robot_dynamics_ros.control.modes import SessionMode
 from robot_dynamics_ros.control.requests import prepare_trajectory
@@ -73,11 +73,11 @@ class SessionOnPlant:
         plant: Plant,
         tree: Robot,
         parameters: Mapping[str, Any],
-        driver: DriverConversion | None = None,
+        driver: DriverInterface | None = None,
         late_ns: int = 0,
     ) -> None:
         self.session, self.plant = ControllerSession(tree, parameters, driver), plant
-        self._driver, self._late_ns = driver, late_ns
+        self._late_ns = late_ns
         self.period_ns = round(plant.period * NANO)
         self.q, self.v, self.effort = np.zeros((3, tree.n))
         self.now_ns = 0
@@ -90,10 +90,8 @@ class SessionOnPlant:
     def answer(self) -> None:
         """Let the session answer the current state."""
         self.plant.read(self.q, self.v)
-        driver, now, x, y = self._driver, self.now_ns, self.q, self.v
-        if driver is not None:
-            x, y = driver.position_reading(x), driver.velocity_reading(y)
-        if self.session.on_reading(now - self._late_ns, now, x, y):
+        now, driver = self.now_ns, self.session.driver
+        if self.session.update(driver.state(now - self._late_ns, now, self.q, self.v)):
             self._send()
             self.session.settle()
 
@@ -103,7 +101,7 @@ class SessionOnPlant:
             self._send()
 
     def _send(self) -> None:
-        self.effort = self.session.port.effort_of_command(self.session.command)
+        self.effort = self.session.driver.effort_of_command(self.session.command)
 
     def act(self) -> None:
         """Apply the last command for a period."""
@@ -195,7 +193,7 @@ class DriverArm(NamedTuple):
     """
 
     tree: Robot
-    driver: DriverConversion
+    driver: DriverInterface
     settings: Mapping[str, Any]
     motion: Trajectory
 
@@ -225,7 +223,9 @@ def make_arm(robot: str, profile: str = 'generic_ros2_control', laps: float = 2.
     asked = {**defaults(MOTION), **parameters['trajectory']}
     asked |= {'laps': laps, 'waves': asked['waves'] * laps / asked['laps']}
     near = np.array(parameters['simulator']['initial_position'])
-    return DriverArm(tree, bind(driver, tree), settings, KINDS[asked['kind']](tree, asked, near))
+    return DriverArm(
+        tree, DriverInterface(driver, tree), settings, KINDS[asked['kind']](tree, asked, near)
+    )
 
 
 def start_of(arm: DriverArm) -> Array:
@@ -269,7 +269,7 @@ def connected(
     driver, controller = arm.driver, {**arm.settings, 'law': law, 'state_timeout_s': 1e9}
     if case.cutoff_hz is not None:
         state = replace(driver.profile.state, velocity='differentiate', cutoff_hz=case.cutoff_hz)
-        driver = driver._replace(profile=replace(driver.profile, state=state))
+        driver = DriverInterface(replace(profile, state=state), arm.tree)
     late = case.state_delay if case.stamped_when_measured else 0.0
     loop = SessionOnPlant(plant, arm.tree, controller, driver, round(late * 1e-3 * NANO))
     return loop, plant, driven

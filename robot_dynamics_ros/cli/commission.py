@@ -29,8 +29,7 @@ from robot_dynamics_ros.commissioning.driver_samples import (
     driver_samples,
 )
 from robot_dynamics_ros.commissioning.held_arm import Commissioning, check_held
-from robot_dynamics_ros.control.drivers.conversion import DriverConversion, bind, effort_limits
-from robot_dynamics_ros.control.drivers.port import DriverCompensation
+from robot_dynamics_ros.control.drivers.driver_interface import DriverInterface, effort_limits
 from robot_dynamics_ros.control.drivers.profile import load_driver_profile, shipped_profiles
 from robot_dynamics_ros.dynamics.joint_terms import largest_gravity_forces
 from robot_dynamics_ros.errors import (
@@ -57,7 +56,7 @@ def commission(args: argparse.Namespace) -> int:
     """Check the profile and print the findings; return 1 if one is an error."""
     profile = load_driver_profile(args.profile)
     tree, findings = _robot(args, effort_limits(profile))
-    driver = bind(profile, tree)
+    driver = DriverInterface(profile, tree)
     columns = _from_bag(args, driver, findings) if args.bag else _by_listening(args, driver)
     if isinstance(columns, int):
         return columns
@@ -79,7 +78,7 @@ def commission(args: argparse.Namespace) -> int:
 
 
 def examine(
-    tree: Robot, driver: DriverConversion, samples: DriverSamples, *, commanded: bool
+    tree: Robot, driver: DriverInterface, samples: DriverSamples, *, commanded: bool
 ) -> tuple[list[Finding], Commissioning | None]:
     """Return all findings on samples, and the results of the held poses if there are efforts.
 
@@ -113,7 +112,7 @@ def examine(
 
 
 def measured_delay(
-    tree: Robot, driver: DriverConversion, samples: DriverSamples
+    tree: Robot, driver: DriverInterface, samples: DriverSamples
 ) -> CommandDelay | str:
     """Return the delay of the commands, or why they do not show it.
 
@@ -122,17 +121,18 @@ def measured_delay(
         driver: See :func:`examine`.
         samples: Samples whose efforts are the commands.
     """
-    terms, share = driver.profile.compensated_by_driver, None
-    if terms:
+    share = None
+    if driver.profile.compensated_by_driver:
         gravity = compile_kernel(tree, outputs=('gravity_forces',)).gravity_forces
-        share = DriverCompensation(tree, gravity, terms).update
+        driver.compensate(gravity, gravity)
+        share = driver.compensation
     try:
         return estimate_delay(tree, samples.time, samples.q, samples.v, samples.tau, share)
     except RecordingError as fault:
         return str(fault)
 
 
-def compared_delay(driver: DriverConversion, delay: CommandDelay) -> list[Finding]:
+def compared_delay(driver: DriverInterface, delay: CommandDelay) -> list[Finding]:
     """Return a warning if a measured delay contradicts that of the profile."""
     profile = driver.profile
     away = abs(delay.periods - profile.delay)
@@ -166,7 +166,7 @@ def _robot(args: argparse.Namespace, limits: EffortLimit) -> tuple[Robot, list[F
 
 
 def _from_bag(
-    args: argparse.Namespace, driver: DriverConversion, findings: list[Finding]
+    args: argparse.Namespace, driver: DriverInterface, findings: list[Finding]
 ) -> tuple[Array, ...]:
     """Return time, position, velocity and effort of a bag; add what was left out to findings."""
     from robot_dynamics_ros.recordings.outliers import without_outliers
@@ -197,7 +197,7 @@ def _absolute(namespace: str, topic: str) -> str:
     )
 
 
-def _by_listening(args: argparse.Namespace, driver: DriverConversion) -> Any:
+def _by_listening(args: argparse.Namespace, driver: DriverInterface) -> Any:
     ros = ['--ros-args', '-r', f'__ns:=/{args.namespace.strip("/")}'] if args.namespace else []
     try:
         node = import_module('robot_dynamics_ros.ros.driver_connection')

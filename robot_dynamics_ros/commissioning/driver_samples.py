@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from robot_dynamics_ros.control.drivers.conversion import DriverConversion
+from robot_dynamics_ros.control.drivers.driver_interface import DriverInterface
 from robot_dynamics_ros.errors import RecordingError
 from robot_dynamics_ros.estimation.filtering import moving_joints
 from robot_dynamics_ros.model import Robot
@@ -149,7 +149,7 @@ class DriverSamples:
 
 
 def driver_samples(
-    driver: DriverConversion,
+    driver: DriverInterface,
     time: Array,
     position: Array,
     velocity: Array,

@@ -4,12 +4,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
 
-from robot_dynamics_ros.control.drivers.port import DriverCompensation, FilteredDerivative
-from robot_dynamics_ros.control.drivers.transmission import Transmission
+from robot_dynamics_ros.control.drivers.driver_interface import DriverInterface
+from robot_dynamics_ros.control.drivers.filtered_derivative import FilteredDerivative
 from robot_dynamics_ros.control.force_sensor import ForceSensor, SensorTool
 from robot_dynamics_ros.control.laws.control_law import ControlLaw
 from robot_dynamics_ros.control.laws.gravity_laws import joint_inertia
@@ -73,11 +73,11 @@ class ControlLoop:
         kernels: Its dynamics; with a load, the kernels of the load.
         law: Control law built with the same kernels.
         settings: Settings of the loop.
-        driver: Terms that the driver compensates; None: none.
+        driver: Interface to the driver: its compensation, joints that share motors; None: no
+            profile.
         load: Model of a changeable payload; None: the payload cannot change.
         generator: Reference generator; a trajectory follower if None.
         derivative: Filter that differentiates valid positions; None: velocities are measured.
-        transmissions: Joints that share motors.
 
     Attributes:
         tree, kernels, settings, driver, generator: As given.
@@ -104,15 +104,14 @@ class ControlLoop:
         law: ControlLaw,
         settings: LoopSettings | None = None,
         *,
-        driver: DriverCompensation | None = None,
+        driver: DriverInterface | None = None,
         load: PayloadModel | None = None,
         generator: ReferenceGenerator | None = None,
         derivative: FilteredDerivative | None = None,
-        transmissions: Sequence[Transmission] = (),
     ) -> None:
         n = tree.n
         self.tree, self.law, self.kernels = tree, law, kernels
-        self.driver, self._load = driver, load
+        self.driver, self._load = driver or DriverInterface(None, tree), load
         self.state = MeasuredState(tree, derivative)
         self.q, self.v = self.state.q, self.state.v
         self.generator = generator or ReferenceGenerator(tree)
@@ -127,7 +126,9 @@ class ControlLoop:
         self.limiter = EffortLimiter(tree.effort_limit)
         self.guard = JointLimitGuard(tree, joint_inertia(tree, self._zeros))
         states, efforts = (self.q, self.v, self._gravity), (self._desired, self.transfer.effort)
-        self._filter = SafetyFilter(states, efforts, self.limiter, self.guard, transmissions)
+        self._filter = SafetyFilter(
+            states, efforts, self.limiter, self.guard, self.driver.transmissions
+        )
         self._idle = Gravity(tree, kernels)  # acts until control begins
         self.acting: ControlLaw = self._idle
         self._next: ControlLaw | None = None
@@ -174,12 +175,11 @@ class ControlLoop:
         """Make the stop action and the brake; they replace those that act."""
         tree, kernels, sampling = self.tree, self.kernels, settings.sampling
         braking = self.limiter.limits, settings.stop_effort_share, sampling
-        share = None if self.driver is None else self.driver.update
         made: StopLaw = {
             'damping': lambda: Damping(tree, kernels, sampling),
             'gravity': lambda: Gravity(tree, kernels),
             'hold': lambda: HoldPosition(tree, kernels, *braking, self._effort_in_transit),
-            'zero': lambda: Zero(tree, kernels, share),
+            'zero': lambda: Zero(tree, kernels, self.driver.compensation),
         }[settings.stop_action]()
         brake = Brake(tree, kernels, *braking, self._effort_in_transit)
         if hasattr(self, 'stop_law'):
@@ -376,7 +376,7 @@ class ControlLoop:
         self._act(law, self._idle)
         self.acting, self._next = self._idle, law
         self.kernels.gravity_forces(self.q, self._gravity)
-        self.limiter.reset(self._gravity - self._driver_share(self.v))
+        self.limiter.reset(self._gravity - self.driver.compensation(self.q, self.v))
         self.limiter.soften(math.inf)  # the transfer already prevents a jump
         self.generator.rest_at(self.q, self.state.stamp_ns)
 
@@ -397,19 +397,21 @@ class ControlLoop:
         if self._next is not None or not self.acting.acts_on_old_states:
             self._update_inputs(t, dt)
         self.kernels.gravity_forces(q, self._gravity)
-        law, share = self.acting, self._zeros if self.driver is None else self.driver.update(q, v)
+        law, driver = self.acting, self.driver
+        if driver.compensates:
+            driver.compensation(q, v)
         law.effort(t, q, v, self.reference, effort)
         if law.acts_on_old_states:
-            self._limit(share, dt)
+            self._limit(dt)
             return
         transfer, weight = self.transfer, 1.0
         if transfer.former is not None:
             weight = transfer.update(t, q, v, self.reference)
-        if not self._filter.run(weight, share, dt, self.effort):
+        if not self._filter.run(weight, driver.share, dt, self.effort):
             stop = self.stop_law
             stop.reset(t, q, v)
             stop.effort(t, q, v, self.reference, effort)
-            self._limit(share, dt)
+            self._limit(dt)
 
     def tick_without_state(self, dt: float | None = None, *, final: bool = False) -> None:
         """Compute a command of the stop action for the last valid position into ``effort``.
@@ -427,15 +429,15 @@ class ControlLoop:
         law, t, q, v, effort = self.acting, self.state.time, self.q, self._zeros, self._desired
         law.reset(t, q, v)
         law.effort(t, q, v, self.reference, effort)
-        share = self._driver_share(v)
+        share = self.driver.compensation(q, v)
         if final:
             self.limiter.reset(effort - share)
         self.limiter.soften(math.inf)
-        step = self.settings.period if dt is None else dt
-        self._limit(share, step)
+        self._limit(self.settings.period if dt is None else dt)
 
-    def _limit(self, share: Array, dt: float) -> None:
+    def _limit(self, dt: float) -> None:
         """Limit the effort of a stop action; one that is not finite becomes the last command."""
+        share = self.driver.share
         if not self._filter.run(1.0, share, dt, self.effort, guarded=False):
             self._filter.run_decaying(share, dt, self.effort)
 
@@ -473,13 +475,9 @@ class ControlLoop:
         """Return the law's efforts of the last tick by part; allocates, so not for the tick."""
         return self.acting.decompose(self.q, self.v, self.reference, self._desired)
 
-    def _driver_share(self, v: Array) -> Array:
-        """Return the effort that the driver adds itself, shape (n,), N m or N."""
-        return self._zeros if self.driver is None else self.driver.update(self.q, v)
-
     def motor_effort(self) -> Array:
         """Return a new array: total motor effort of the last tick, shape (n,), N m or N."""
-        return self.effort.copy() if self.driver is None else self.effort + self.driver.effort
+        return self.effort + self.driver.share
 
     def _speed_limit(self, trajectory: Trajectory, moving: bool) -> SpeedLimit | None:
         """Return the speed limit of a trajectory that keeps the model within its efforts."""

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from robot_dynamics_ros.control.contact_watch import FOLLOWING, ContactWatch
-from robot_dynamics_ros.control.drivers.conversion import DriverConversion
-from robot_dynamics_ros.control.drivers.port import DriverPort
+from robot_dynamics_ros.control.drivers.driver_interface import DriverInterface
 from robot_dynamics_ros.control.force_sensor import SensorTool
 from robot_dynamics_ros.control.goals import GOALS, GoalTracker, joint_tolerances
 from robot_dynamics_ros.control.laws.control_law import ControlLaw
@@ -250,7 +249,7 @@ class ControllerParts:
     Args:
         tree: The robot without its payload.
         parameters: By name, see ``declared``; unknown ones are stored but have no effect.
-        driver: Conversion between model and driver; None: no conversion.
+        driver: Interface to the driver, of which the profile is used; None: no profile.
         generator: Reference generator; a trajectory follower if None.
 
     Attributes:
@@ -258,7 +257,7 @@ class ControllerParts:
         declared: Declarations of its parameters.
         parameters: By name; replaced by changes.
         loop: The control loop; read only.
-        port: Conversion to the driver's units and order.
+        driver: Interface to the driver.
         goals: Monitor of the active goal.
         targets: Conversion of streamed targets.
         contact: Contact detection and reaction.
@@ -277,14 +276,15 @@ class ControllerParts:
         self,
         tree: Robot,
         parameters: Mapping[str, Any] | None = None,
-        driver: DriverConversion | None = None,
+        driver: DriverInterface | None = None,
         generator: ReferenceGenerator | None = None,
     ) -> None:
         self.declared = (*DECLARED, *joint_tolerances(tree.joint_names))
         values = {**defaults(self.declared), **(parameters or {})}
         self.parameters: dict[str, Any] = checked(self.declared, values, tree.n)
-        self._driver, self._generator, self.carrying = driver, generator, True
-        self.port = DriverPort(tree, driver, self.parameters['joints'])
+        self._generator, self.carrying = generator, True
+        profile = driver.profile if driver is not None and driver.has_profile else None
+        self.driver = DriverInterface(profile, tree, self.parameters['joints'])
         self.enabling = EnablingSwitch()
         self.source = 'joint_states'
         self._received_ns: int | None = None
@@ -297,7 +297,7 @@ class ControllerParts:
         Raises:
             RobotDynamicsError: A parameter is rejected.
         """
-        loop = build_loop(tree, self.driven(self.parameters), self._driver, self._generator)
+        loop = build_loop(tree, self.driven(self.parameters), self.driver, self._generator)
         if not self.carrying:
             loop.set_payload(None)
         return loop
@@ -306,11 +306,13 @@ class ControllerParts:
         """Take a model and its loop, and make the parts that depend on them.
 
         Args:
-            tree: The robot without its payload, with the joints of the port.
+            tree: The robot without its payload, with the joints of the driver.
             loop: See :meth:`built_for`.
         """
         loop.change_sensor_tool(SensorTool.of(self.parameters))
         self.tree, self.loop = tree, loop
+        kernels: Any = loop.kernels
+        self.driver.compensate(kernels.gravity_forces, kernels.bare.gravity_forces)
         self.goals = GoalTracker(loop)
         self.locked = LockedJointWatch(tree, self.parameters)
         self.targets = StreamedTargets(loop, self.parameters, self.locked)
@@ -337,7 +339,7 @@ class ControllerParts:
 
     def driven(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
         """Return parameters with those overridden by the driver profile."""
-        return with_driver(parameters, self._driver)
+        return with_driver(parameters, self.driver)
 
     def published_parameters(self) -> dict[str, Any]:
         """Return the parameters, with joints locked as ``measured`` where they are in the model.

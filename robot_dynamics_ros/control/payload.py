@@ -139,6 +139,9 @@ class PayloadModel:
 class LoadedKernels(KernelSet):
     """Kernels of a robot with payload: inverse dynamics, gravity, mass matrix, frame motion.
 
+    Attributes:
+        bare: As given.
+
     Args:
         load: The payload.
         bare: The kernels of the robot without payload.
@@ -146,7 +149,7 @@ class LoadedKernels(KernelSet):
 
     def __init__(self, load: PayloadModel, bare: KernelSet) -> None:
         self.kind = bare.kind
-        self._arguments, self._parts = {}, (load, bare)
+        self._arguments, self._load, self.bare = {}, load, bare
         n = load.bare.n
         total, still = np.zeros(n), np.zeros(n)
         inverse_dynamics, gravity_forces = bare.inverse_dynamics, bare.gravity_forces
@@ -171,7 +174,7 @@ class LoadedKernels(KernelSet):
 
     def apart(self) -> LoadedKernels:
         """Return the same kernels with separate work arrays."""
-        return LoadedKernels(*self._parts)
+        return LoadedKernels(self._load, self.bare)
 
     def _mass_matrix(self, load: PayloadModel, bare: KernelSet) -> Kernel:
         """Return the kernel of the mass matrix with the load, computed column by column."""

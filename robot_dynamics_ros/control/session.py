@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from robot_dynamics_ros.control.change_log import ChangeLog
-from robot_dynamics_ros.control.drivers.conversion import DriverConversion
+from robot_dynamics_ros.control.drivers.driver_interface import ArmState, DriverInterface
 from robot_dynamics_ros.control.laws.control_law import ControlLaw
 from robot_dynamics_ros.control.modes import (
     TABLE,
@@ -30,11 +30,9 @@ from robot_dynamics_ros.control.safety.state_validator import StateVerdict
 from robot_dynamics_ros.control.trajectories.reference_generator import ReferenceGenerator
 from robot_dynamics_ros.errors import ConfigurationError, ModelError, RobotDynamicsError
 from robot_dynamics_ros.model import Robot
-from robot_dynamics_ros.model.joint_limits import TURN
 from robot_dynamics_ros.spatial.scalar import Array
 
 _MAX_REMARKS = 100  # remarks that have not been fetched
-_MAX_TURNS = 1e5  # of a continuous joint; more are implausible
 #: Longest time of a deactivation in motion, of a hold after it, and without states during it, ns.
 _BRAKING_NS, _SETTLING_NS, _BLIND_NS = 3_000_000_000, 500_000_000, 500_000_000
 #: Events that interrupt the preparation of requests, and their texts.
@@ -49,15 +47,15 @@ _INTERRUPTIONS = {
 class ControllerSession(ControllerParts):
     """Controller of one robot; it uses two clocks, the timestamps of the states and a steady one.
 
-    For every state call ``on_reading`` (or ``on_state``), send ``command`` if it returns True,
-    then call ``settle``. Call ``watch`` from a timer, each time after ``patience_ns``, and send
-    ``command`` if it returns True. Requests that need a preparation are functions, see
-    ``requests``; all others are methods, to be called between two ticks.
+    For every state call ``update``, send ``command`` if it returns True, then call ``settle``.
+    Call ``watch`` from a timer, each time after ``patience_ns``, and send ``command`` if it
+    returns True. Requests that need a preparation are functions, see ``requests``; all others are
+    methods, to be called between two ticks.
 
     Args:
         tree: The robot without its payload.
         parameters: By name, see ``declared``; unknown ones are stored but have no effect.
-        driver: Conversion between model and driver; None: no conversion.
+        driver: Interface to the driver, of which the profile is used; None: no profile.
         generator: Reference generator; a trajectory follower if None.
         simulated_time: Whether repeated states, as of a paused simulator, reset the timeout.
 
@@ -80,18 +78,17 @@ class ControllerSession(ControllerParts):
         self,
         tree: Robot,
         parameters: Mapping[str, Any] | None = None,
-        driver: DriverConversion | None = None,
+        driver: DriverInterface | None = None,
         *,
         generator: ReferenceGenerator | None = None,
         simulated_time: bool = False,
     ) -> None:
         super().__init__(tree, parameters, driver, generator)
-        self.command, self.mode = self.port.command, SessionMode.INACTIVE
+        self.command, self.mode = self.driver.command, SessionMode.INACTIVE
         self.timeouts = self.repeats = 0
         self.epoch, self._interruption, self.wants_effort = 0, '', True
         self.log = ChangeLog()
         self._disabled, self._notice = False, ''
-        self._turning: list[int] = np.flatnonzero(tree.joint_is_continuous).tolist()
         self.remarks: deque[SessionRemark] = deque(maxlen=_MAX_REMARKS)
         self.fault: Exception | None = None
         self._simulated_time = simulated_time
@@ -106,43 +103,23 @@ class ControllerSession(ControllerParts):
         """Whether every new state is answered by a command of the control loop."""
         return self.mode in (SessionMode.HOLDING, SessionMode.FOLLOWING, SessionMode.REACTING)
 
-    def on_reading(
-        self, stamp_ns: int, arrival_ns: int, x: Array, y: Array, z: Array | None = None
-    ) -> bool:
-        """Process a state in the driver's units.
+    def update(self, state: ArmState) -> bool:
+        """Process a state; return whether ``command`` must be sent.
 
         Args:
-            stamp_ns: Its timestamp, ns.
-            arrival_ns: Time of its arrival on a steady clock, ns.
-            x: Positions, shape (n,), in the driver's units and the model's order.
-            y: Velocities, shape (n,), in the same units and order.
-            z: Measured efforts, shape (n,), in the same units and order; only used if
-                ``wants_effort``.
-
-        Returns:
-            Whether ``command`` must be sent.
+            state: Its measured efforts are used if ``wants_effort``.
         """
-        port = self.port
-        if port.driver is not None:
-            port.read(x, y)
-            x, y, z = port.q, port.v, None if z is None else port.measured_effort(z)
-        return self.on_state(stamp_ns, arrival_ns, x, y, z)
-
-    def on_state(
-        self, stamp_ns: int, arrival_ns: int, q: Array, v: Array, effort: Array | None = None
-    ) -> bool:
-        """Process a state in rad, rad/s and N m, or m, m/s and N; see ``on_reading``."""
         try:
-            return self._process(stamp_ns, arrival_ns, q, v, effort)
+            return self._process(state)
         except Exception as error:
             return self._fail(error)
 
-    def _process(
-        self, stamp_ns: int, arrival_ns: int, q: Array, v: Array, effort: Array | None
-    ) -> bool:
-        loop = self.loop
-        if self._turning and self.heard:
-            q = self._unwrapped(q)
+    def _process(self, state: ArmState) -> bool:
+        loop, driver, stamp_ns = self.loop, self.driver, state.stamp_ns
+        q, v = state.position, state.velocity
+        if driver.has_profile:
+            driver.read(q, v)
+            q, v = driver.q, driver.v
         before = loop.acting
         verdict = loop.observe(stamp_ns, q, v)
         repeated = verdict is StateVerdict.NOT_NEWER and self._simulated_time
@@ -154,11 +131,10 @@ class ControllerSession(ControllerParts):
             repeated = verdict is StateVerdict.NOT_NEWER
         if not (verdict.usable or repeated):
             return False
-        self._received_ns = self._now_ns = arrival_ns
+        self._received_ns = self._now_ns = state.arrival_ns
         self._elapsed = loop.state.dt or loop.settings.period
-        if effort is not None and self.wants_effort:
-            share = self.loop.driver
-            loop.observe_effort(self.port.motor_effort(effort, loop.q, loop.v, share))
+        if state.effort is not None and self.wants_effort:
+            loop.observe_effort(driver.total_effort(state.effort, loop.q, loop.v))
         if repeated:
             self.repeats += 1
             return False
@@ -185,16 +161,6 @@ class ControllerSession(ControllerParts):
             if not loop.acting.follows_reference:
                 loop.switch(brake=True)
         return now >= self._deadline_ns
-
-    def _unwrapped(self, q: Array) -> Array:
-        """Return positions with continuous joints within half a turn of the last state."""
-        last, result = self.loop.q, q
-        for i in self._turning:
-            turns = (last.item(i) - q.item(i)) / TURN
-            if 0.5 < abs(turns) < _MAX_TURNS:  # not NaN
-                result = q.copy() if result is q else result
-                result[i] += TURN * round(turns)
-        return result
 
     def _report_speed(self, begins: bool) -> None:
         """Report an arm that has become too fast; it brakes, and waits for a new press."""
@@ -489,11 +455,7 @@ class ControllerSession(ControllerParts):
         self._sent_ns, self._elapsed = self._now_ns, 0.0
         if self.mode is SessionMode.INACTIVE:
             self.log.end(self.loop.state.stamp_ns)
-        port = self.port
-        if port.driver is None:
-            self.loop.effort.take(port.order, out=self.command, mode='clip')
-        else:
-            port.write(self.loop.effort, self.loop.q)
+        self.driver.write(self.loop.effort, self.loop.q)
         return True
 
     def _interrupt(self, reason: str) -> None:
@@ -601,7 +563,7 @@ class ControllerSession(ControllerParts):
             return self._handle(SessionEvent.FAULT)
         except Exception:
             self.loop.command_nothing()
-            self.port.write(self.loop.effort)
+            self.driver.write(self.loop.effort)
             return True
 
     def remark(self, level: str, text: str, status: str = '') -> None:

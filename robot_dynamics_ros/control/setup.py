@@ -10,8 +10,8 @@ import numpy as np
 
 from robot_dynamics_ros.contact.observer import OBSERVER
 from robot_dynamics_ros.control.contact_watch import REACTION
-from robot_dynamics_ros.control.drivers.conversion import DriverConversion
-from robot_dynamics_ros.control.drivers.port import DriverCompensation, FilteredDerivative
+from robot_dynamics_ros.control.drivers.driver_interface import DriverInterface
+from robot_dynamics_ros.control.drivers.filtered_derivative import FilteredDerivative
 from robot_dynamics_ros.control.drivers.profile import COMMAND, DRIVER_PROFILE
 from robot_dynamics_ros.control.force_sensor import SENSOR
 from robot_dynamics_ros.control.laws.control_law import ControlLaw
@@ -34,7 +34,7 @@ from robot_dynamics_ros.model.payload import payload_from_parameters as payload_
 from robot_dynamics_ros.model.robot_parameters import ROBOT
 from robot_dynamics_ros.parameters import checked, defaults
 from robot_dynamics_ros.spatial.scalar import Array
-from robot_dynamics_ros.symbolic.kernel import Kernel, KernelSet, compile_kernel
+from robot_dynamics_ros.symbolic.kernel import KernelSet, compile_kernel
 
 _LAW_SPECIFIC = tuple(one for one in law_declared() if one.name not in {own.name for own in LOOP})
 #: All parameters of a control loop, without those of goals and of the node.
@@ -88,13 +88,13 @@ def check_laws(tree: Robot, parameters: Mapping[str, Any], changed: Collection[s
         law.check(tree, {name: parameters[name] for name in own})
 
 
-def with_driver(parameters: Mapping[str, Any], driver: DriverConversion | None) -> dict[str, Any]:
+def with_driver(parameters: Mapping[str, Any], driver: DriverInterface) -> dict[str, Any]:
     """Return checked parameters with a profile's timing, and its bounds of timeout and rates.
 
     Raises:
         ParameterError: Parameter ``joints`` is given although the profile gives the order.
     """
-    if driver is None:
+    if not driver.has_profile:
         return dict(parameters)
     if any(parameters['joints']):
         raise ParameterError('joints', parameters['joints'], 'the driver profile gives the order')
@@ -116,23 +116,6 @@ def _min_rates(limits: list[float], most: Array) -> list[float]:
     return np.where(np.isinf(strict), 0.0, strict).tolist()
 
 
-def driver_share(
-    tree: Robot, driver: DriverConversion | None, loaded: Kernel, bare: Kernel
-) -> DriverCompensation | None:
-    """Return the terms that a driver compensates itself; None if there are none.
-
-    Args:
-        tree: The robot.
-        driver: Conversion of a driver profile, or None.
-        loaded: Kernel of the gravity forces with payload.
-        bare: Kernel of the gravity forces without payload.
-    """
-    if driver is None or not driver.profile.compensated_by_driver:
-        return None
-    gravity = loaded if driver.profile.payload_known_to_driver else bare
-    return DriverCompensation(tree, gravity, driver.profile.compensated_by_driver)
-
-
 def selected_law(tree: Robot, kernels: KernelSet, parameters: Mapping[str, Any]) -> ControlLaw:
     """Return a new law of the type and with the parameters that parameters describe.
 
@@ -150,7 +133,7 @@ def selected_law(tree: Robot, kernels: KernelSet, parameters: Mapping[str, Any])
 def build_loop(
     tree: Robot,
     parameters: Mapping[str, Any],
-    driver: DriverConversion | None = None,
+    driver: DriverInterface | None = None,
     generator: ReferenceGenerator | None = None,
 ) -> ControlLoop:
     """Build the control loop that parameters describe.
@@ -159,7 +142,7 @@ def build_loop(
         tree: The robot without payload.
         parameters: By name: ``law`` and its parameters, ``formulation``, payload, and those of
             ``LoopSettings``; with the driver profile applied, see ``with_driver``.
-        driver: Conversion of a driver profile, or None.
+        driver: Interface to the driver; None: no profile.
         generator: Reference generator; a trajectory follower if None.
 
     Raises:
@@ -176,11 +159,10 @@ def build_loop(
         kernels,
         selected_law(tree, kernels, parameters),
         settings,
-        driver=driver_share(tree, driver, kernels.gravity_forces, bare.gravity_forces),
+        driver=driver,
         load=load,
         generator=generator,
         derivative=FilteredDerivative(tree.n, cutoff, gap) if cutoff else None,
-        transmissions=() if driver is None else driver.transmissions,
     )
     loop.set_payload(payload_from_parameters(parameters))
     return loop

@@ -64,11 +64,11 @@ def simulate(
     for k, stamp in enumerate(stamps.tolist()):
         plant.read(q, v)
         if k == 0:
-            session.on_state(stamp, stamp, q, v)
+            session.update(session.driver.state(stamp, stamp, q, v))
             session.activate(stamp)
             points = (times, *motion.table(times))
             prepare_trajectory(session, points, stamp + round(SETTLE * NANO))()
-        if not session.on_state(stamp, stamp, q, v):
+        if not session.update(session.driver.state(stamp, stamp, q, v)):
             raise DivergenceError(f'the state ({loop.state.last_refusal})', stamp / NANO)
         if session.fault is not None:
             raise session.fault

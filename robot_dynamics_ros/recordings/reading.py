@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from robot_dynamics_ros.control.drivers.conversion import DriverConversion
+from robot_dynamics_ros.control.drivers.driver_interface import DriverInterface
 from robot_dynamics_ros.control.drivers.profile import load_driver_profile
 from robot_dynamics_ros.control.topics import force_topics
 from robot_dynamics_ros.description.shipped import robot_file
@@ -367,7 +367,7 @@ class RobotChoice:
         choices: dict[str, Any] = {**self.topics, 'joints': joints, 'reference_joints': models}
         return RecordingReader(bag, **choices)
 
-    def driver(self, tree: Robot) -> DriverConversion | None:
+    def driver(self, tree: Robot) -> DriverInterface | None:
         """Return the driver conversion for a robot; None if recorded in SI by the same names."""
         return recorded_driver(self.driver_profile, self.recorded_joints, tree)
 

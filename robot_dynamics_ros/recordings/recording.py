@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from robot_dynamics_ros.control.drivers.conversion import DriverConversion, bind
+from robot_dynamics_ros.control.drivers.driver_interface import DriverInterface
 from robot_dynamics_ros.control.drivers.profile import (
     NEED_CONSTANT,
     DriverProfile,
@@ -202,7 +202,7 @@ def recorded_names(profile: str, joints: Sequence[str]) -> tuple[str, ...]:
     return tuple(joints)
 
 
-def recorded_driver(profile: str, joints: Sequence[str], tree: Robot) -> DriverConversion | None:
+def recorded_driver(profile: str, joints: Sequence[str], tree: Robot) -> DriverInterface | None:
     """Return the conversion from recorded to model units; None if SI by the same names.
 
     Args:
@@ -216,7 +216,7 @@ def recorded_driver(profile: str, joints: Sequence[str], tree: Robot) -> DriverC
     """
     if profile:
         read = load_driver_profile(profile)
-        return bind(_as_currents(read) if current_unit(profile) else read, tree)
+        return DriverInterface(_as_currents(read) if current_unit(profile) else read, tree)
     if not joints:
         return None
     if len(joints) != tree.n:
@@ -226,7 +226,7 @@ def recorded_driver(profile: str, joints: Sequence[str], tree: Robot) -> DriverC
             f'name the recorded joint of each of {", ".join(tree.joint_names)}',
         )
     rows = (JointProfile(*names) for names in zip(tree.joint_names, joints, strict=True))
-    return bind(DriverProfile('--recorded-joints', joints=tuple(rows)), tree)
+    return DriverInterface(DriverProfile('--recorded-joints', joints=tuple(rows)), tree)
 
 
 def current_unit(profile: str) -> str:
@@ -292,7 +292,7 @@ def unwrapped(run: Recording, tree: Robot) -> Recording:
     return replace(run, position=position, reference_position=reference)
 
 
-def in_model_units(recording: Recording, driver: DriverConversion | None) -> Recording:
+def in_model_units(recording: Recording, driver: DriverInterface | None) -> Recording:
     """Convert a recording to the model's joint names and SI units at the joints.
 
     The reference of our controller, which records its parameters, is in these units already.

@@ -181,7 +181,7 @@ class _Replay:
         """Pass a state to the session; return whether it computed a command."""
         session, q, v = self._session, state.position, state.velocity
         measured = state.measured_effort if session.wants_effort else None
-        answered = session.on_state(state.stamp, state.stamp, q, v, measured)
+        answered = session.update(session.driver.state(state.stamp, state.stamp, q, v, measured))
         if session.fault is not None and session.fault is not self._known_fault:
             raise session.fault
         return answered
@@ -235,7 +235,8 @@ class _Replay:
             repeat(session, kind, kept)
         stamp = state['stamp_ns']
         if not session.heard or session.loop.state.stamp_ns != stamp:
-            session.on_state(stamp, stamp, np.array(state['q']), np.array(state['v']))
+            place = np.array(state['q']), np.array(state['v'])
+            session.update(session.driver.state(stamp, stamp, *place))
         session.activate(stamp)
         self._tick = change.tick
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from robot_dynamics_ros.control.change_log import Change
-from robot_dynamics_ros.control.drivers.conversion import robot_and_driver
+from robot_dynamics_ros.control.drivers.driver_interface import robot_and_driver
 from robot_dynamics_ros.control.setup import DEFAULTS, PARAMETERS
 from robot_dynamics_ros.control.trajectories.reference_generator import ReferenceGenerator
 from robot_dynamics_ros.errors import ConfigurationError, RecordingError, RobotDynamicsError

@@ -22,8 +22,7 @@ from rclpy.qos import QoSProfile, ReliabilityPolicy
 from rclpy.qos_overriding_options import QoSOverridingOptions, QoSPolicyKind
 from sensor_msgs.msg import JointState
 
-from robot_dynamics_ros.control.drivers.conversion import DriverConversion
-from robot_dynamics_ros.control.drivers.port import DriverPort, velocity_filter
+from robot_dynamics_ros.control.drivers.driver_interface import DriverInterface
 from robot_dynamics_ros.errors import ConfigurationError, PeerTimeoutError
 from robot_dynamics_ros.messages import NANO
 from robot_dynamics_ros.ros.conversions import (
@@ -49,11 +48,11 @@ class DriverConnection:
     """The state and command topics of a driver.
 
     Args:
-        port: Names, units and order of the joints.
+        driver: Names, units and order of the joints.
         command_form: The parameter ``command_form``, used without a driver profile.
 
     Attributes:
-        port: As given.
+        driver: As given.
         reader: Reads the serialized states that ``states`` receives, in the units of the driver.
         writer: Publishes commands; available after :meth:`open`.
         states: The subscription of the states; available after :meth:`open`.
@@ -69,19 +68,18 @@ class DriverConnection:
     _subscriber_count, _topic_of_positions = 0, ''  # smallest count of any command topic
     _contradictions = 0, 0  # of the states, at the last two reports
 
-    def __init__(self, port: DriverPort, command_form: str) -> None:
-        self.port = port
-        driver = port.driver
-        self._names = [port.names[i] for i in port.order]
-        if driver is None:
+    def __init__(self, driver: DriverInterface, command_form: str) -> None:
+        self.driver, profile = driver, driver.profile
+        self._names = [*driver.command_names]
+        if not driver.has_profile:
             self.state_topic, self.command_form = 'joint_states', command_form
             self.command_topics = default_topics(command_form, self._names)
         else:
-            self.state_topic = driver.profile.state.topic
-            self.command_form = driver.profile.command.form
+            self.state_topic = profile.state.topic
+            self.command_form = profile.command.form
             self.command_topics = [*driver.command_topics]
-            self._topic_of_positions = driver.profile.command.topic_of_positions
-        self.reader = JointStateReader(port.names, velocity=not port.differentiates)
+            self._topic_of_positions = profile.command.topic_of_positions
+        self.reader = JointStateReader(driver.names, velocity=not driver.differentiates)
 
     def open(self, node: Node, on_state: Any) -> None:
         """Create the topics.
@@ -102,7 +100,7 @@ class DriverConnection:
                     kind, topic, _COMMAND_DEPTH, qos_overriding_options=overriding
                 )
             self.publishers.append(publisher)
-        overlaid = self.port.overlaid if self.command_form == 'overlay' else None
+        overlaid = self.driver.overlaid if self.command_form == 'overlay' else None
         now_ns = partial(self.command_stamp_ns, node.get_clock())
         names, form = self._names, self.command_form
         self.writer = EffortWriter(self.publishers, names, form, overlaid, now_ns)
@@ -202,29 +200,28 @@ class DriverConnection:
                 their commanded efforts, N m or N.
             options: Further options of the subscriptions.
         """
-        port = self.port
+        driver = self.driver
 
         def convert(places: Sequence[int], commands: Sequence[float]) -> None:
             if len(commands) == len(places):
                 command = np.zeros(len(self._names))
                 command[places] = commands
-                joints = port.order[places]
-                take(joints, port.effort_of_command(command)[joints])
+                joints = driver.order[places]
+                take(joints, driver.effort_of_command(command)[joints])
 
         topics, form = self.command_topics, self.command_form
         return subscribe_commands(node, form, topics, self._names, convert, PASSIVE, **options)
 
     def describe(self) -> str:
         """Return one sentence on the open topics and the driver, for the log."""
-        driver = self.port.driver
+        profile = self.driver.profile
         topics = ', '.join(publisher.topic_name for publisher in self.publishers)
         text = f'states on {self.states.topic_name}, efforts on {topics}'
-        if driver is None:
+        if not self.driver.has_profile:
             return text
-        profile = driver.profile
         compensated = ' and '.join(profile.compensated_by_driver) or 'nothing'
         text += f'; driver {profile.name} compensates {compensated}'
-        derivative = velocity_filter(len(self._names), driver)
+        derivative = self.driver.velocity_filter()
         if derivative is not None:
             delay_ms = 1e3 * derivative.delay(1.0 / profile.state.rate_hz)
             text += f'; velocities are differentiated, delayed by {delay_ms:.2f} ms'
@@ -258,7 +255,7 @@ class StateCollector(PackageNode):
     """
 
     def __init__(
-        self, driver: DriverConversion, seconds: float, commands: bool, rows: list[Columns]
+        self, driver: DriverInterface, seconds: float, commands: bool, rows: list[Columns]
     ) -> None:
         super().__init__('commissioning')
         self._rows, self._seconds, self._use_commands = rows, seconds, commands
@@ -301,7 +298,7 @@ class StateCollector(PackageNode):
 
 
 def collect_states(
-    driver: DriverConversion, seconds: float, *, commands: bool, args: list[str]
+    driver: DriverInterface, seconds: float, *, commands: bool, args: list[str]
 ) -> Columns | int:
     """Collect the states of a driver.
 

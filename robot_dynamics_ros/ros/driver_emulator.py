@@ -18,7 +18,7 @@ from rclpy.node import Node
 from std_msgs.msg import Float64MultiArray
 from std_srvs.srv import Trigger
 
-from robot_dynamics_ros.control.drivers.conversion import bind, effort_limits
+from robot_dynamics_ros.control.drivers.driver_interface import DriverInterface, effort_limits
 from robot_dynamics_ros.control.drivers.profile import load_driver_profile
 from robot_dynamics_ros.control.laws.stop_laws import HoldPosition
 from robot_dynamics_ros.control.trajectories.trajectory import Reference
@@ -67,7 +67,7 @@ class EmulatedArm(SimulatedArm):
     def build(self) -> Plant:
         """Build the plant, with the driver's compensation, drives and link."""
         profile, tree = self._profile, self.tree
-        self._driver = bind(profile, tree)
+        self._driver = DriverInterface(profile, tree)
         compensates, known = profile.compensated_by_driver, profile.payload_known_to_driver
         self._linked, self._driven = emulated_plant(tree, self.settings, compensates, known)
         self._q, self._v, self._own_anchor, self._own_effort = np.zeros((4, tree.n))

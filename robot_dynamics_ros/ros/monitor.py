@@ -19,10 +19,8 @@ from rclpy.event_handler import SubscriptionEventCallbacks
 from rclpy.subscription import Subscription
 from sensor_msgs.msg import JointState
 
-from robot_dynamics_ros.control.drivers.conversion import robot_and_driver
-from robot_dynamics_ros.control.drivers.port import DriverPort, velocity_filter
+from robot_dynamics_ros.control.drivers.driver_interface import DriverInterface, robot_and_driver
 from robot_dynamics_ros.control.safety.state_validator import MeasuredState
-from robot_dynamics_ros.control.setup import driver_share
 from robot_dynamics_ros.errors import MissingDependencyError
 from robot_dynamics_ros.estimation.effort_model import ORIGINS, Instants
 from robot_dynamics_ros.estimation.model_monitor import (
@@ -81,10 +79,10 @@ class MonitorNode(PackageNode):
 
     def _begin(self, description: str) -> None:
         settings = self._settings
-        self._tree, self._driver = robot_and_driver(settings, description)
-        port = DriverPort(self._tree, self._driver, settings['joints'])
-        self._connection = DriverConnection(port, settings['command_form'])
-        self._state = MeasuredState(self._tree, velocity_filter(self._tree.n, self._driver))
+        self._tree, driver = robot_and_driver(settings, description)
+        self._driver = driver = driver or DriverInterface(None, self._tree, settings['joints'])
+        self._connection = DriverConnection(driver, settings['command_form'])
+        self._state = MeasuredState(self._tree, driver.velocity_filter())
         self._state.validator.timeout = settings['longest_step']
         self._thresholds = Thresholds.of(
             self._tree, settings['residual_warn'], settings['residual_error']
@@ -108,7 +106,7 @@ class MonitorNode(PackageNode):
             compile_kernel(robot, outputs=('gravity_forces',)).gravity_forces
             for robot in (tree, self._tree)
         ]
-        self._share = driver_share(self._tree, self._driver, *gravity)
+        self._driver.compensate(*gravity)
 
     def _make_monitor(self, tree: Robot) -> ModelMonitor:
         settings = self._settings
@@ -154,20 +152,21 @@ class MonitorNode(PackageNode):
             self._evaluate_batch()
 
     def _on_state(self, content: bytes) -> None:
-        reader, port = self._connection.reader, self._connection.port
+        reader, driver = self._connection.reader, self._driver
         if not reader.read(content):
             return
         stamp = reader.stamp_ns or self._sent_ns
-        port.read(reader.q, reader.v)
+        driver.read(reader.q, reader.v)
         state, repetitions = self._state, self._state.repetitions.count
-        if not state.take(stamp, port.q, port.v).usable or state.repetitions.count > repetitions:
+        if not state.take(stamp, driver.q, driver.v).usable or (
+            state.repetitions.count > repetitions
+        ):
             return  # of a second publisher, or of a driver slower than its publisher
-        elapsed, port.v[:] = state.time, state.v
+        elapsed, driver.v[:] = state.time, state.v
         if self._settings['effort_source'] == 'measured':
-            measured = port.measured_effort(reader.effort())
-            self._effort = port.motor_effort(measured, port.q, port.v, self._share)
+            self._effort = driver.total_effort(reader.effort(), driver.q, driver.v)
         before, self._last_ns = self._last_ns, stamp
-        instant = self._pairing.take(elapsed, port.q, port.v, self._effort)
+        instant = self._pairing.take(elapsed, driver.q, driver.v, self._effort)
         if instant is None:
             return
         if self._settings['effort_source'] == 'reference' and self._pairing.name != 'filtered':
@@ -199,8 +198,7 @@ class MonitorNode(PackageNode):
 
     def _motor_effort(self, commanded: Any) -> Any:
         """Return the motor efforts under a command: the command plus the driver compensation."""
-        port, share = self._connection.port, self._share
-        return commanded if share is None else commanded + share.update(port.q, port.v)
+        return commanded + self._driver.compensation(self._driver.q, self._driver.v)
 
     # Publishing ----------------------------------------------------------------------------------
 

@@ -33,7 +33,7 @@ from rosgraph_msgs.msg import Clock as ClockMessage
 from sensor_msgs.msg import JointState
 from std_srvs.srv import SetBool, Trigger
 
-from robot_dynamics_ros.control.drivers.conversion import command_order
+from robot_dynamics_ros.control.drivers.driver_interface import command_order
 from robot_dynamics_ros.errors import PeerTimeoutError, RobotDynamicsError
 from robot_dynamics_ros.model.payload import payload_from_parameters
 from robot_dynamics_ros.parameters import Parameter, checked

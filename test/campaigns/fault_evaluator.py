@@ -54,7 +54,7 @@ import mujoco
 import numpy as np
 from session_on_plant import shipped_parameters
 
-from robot_dynamics_ros.control.drivers.conversion import DriverConversion, bind, effort_limits
+from robot_dynamics_ros.control.drivers.driver_interface import DriverInterface, effort_limits
 from robot_dynamics_ros.control.drivers.profile import load_driver_profile
 from robot_dynamics_ros.control.laws.gravity_laws import joint_inertia
 from robot_dynamics_ros.control.modes import SessionMode
@@ -130,7 +130,7 @@ _PINS = [('arm_pin', 'rod_pin')]
 
 
 @cache
-def load_arm(name: str, profile: str) -> tuple[Robot, DriverConversion | None]:
+def load_arm(name: str, profile: str) -> tuple[Robot, DriverInterface | None]:
     """Return an arm without Coulomb friction, and the conversions of a profile or 'none'.
 
     As in every lockstep, a command acts at once: with the delay of the profile, the observer of
@@ -140,7 +140,7 @@ def load_arm(name: str, profile: str) -> tuple[Robot, DriverConversion | None]:
     limits = _UNDRIVEN if name in CLOSED else effort_limits(driver) if driver else None
     tree = load_robot(shipped_robot(name), effort_limit=limits)
     tree = tree.with_changes(coulomb_friction=np.zeros(tree.n))
-    return tree, bind(driver, tree) if driver else None
+    return tree, DriverInterface(driver, tree) if driver else None
 
 
 class FaultEvaluator:
@@ -208,10 +208,10 @@ class FaultEvaluator:
         session, loop, limit = self.session, self.loop, self.tree.effort_limit
         if session.fault is not None:
             self.breach(f'stopped by {type(session.fault).__name__}: {session.fault}')
-        sent = session.command, session.port.overlaid, loop.effort
+        sent = session.command, session.driver.overlaid, loop.effort
         if not np.isfinite(sent).all():
             self.breach('not finite', *sent)
-        effort = session.port.effort_of_command(session.command)
+        effort = session.driver.effort_of_command(session.command)
         if not (np.abs(effort) <= limit * ROUNDING + 1e-9).all():
             self.breach('beyond the limit', effort, limit)
         share = self._driven(loop.q, loop.v)
@@ -257,7 +257,7 @@ class FaultEvaluator:
         acted, count = self.acting, self.loop.guard.active
         self.acting, self.guarded[:] = count != self.guarded, count
         guards = acted | self.acting
-        since = 40 if session.port.differentiates else 3  # memory of the filter: 40
+        since = 40 if session.driver.differentiates else 3  # memory of the filter: 40
         rates = self.loop.settings.rates(self.tree.n)  # which extend the effect of false states
         since += int((2.0 * self.tree.effort_limit / rates).max() / self.h)
         slowed = self.scenario.arm in CLOSED and not self.loop.generator.speed.unscaled
@@ -305,7 +305,7 @@ class FaultEvaluator:
         mode = self.session.mode
         waits = self.session.waits_for_enabling
         struck = self.now - self.struck_at < TAIL * NS  # an end stop is a contact
-        swings = self.session.port.differentiates and self.now * 1e-9 - self.rated_at < TAIL
+        swings = self.session.driver.differentiates and self.now * 1e-9 - self.rated_at < TAIL
         # The model contains neither end stops nor payloads, and filtered velocities are delayed.
         waits |= (self.loaded or struck or swings) and mode is SessionMode.REACTING
         if mode not in WORKING and not waits:

@@ -139,13 +139,9 @@ class FaultTrial(FaultChanges):
 
     def _deliver(self, state: State) -> None:
         session, (stamp, q, v) = self.session, state
-        reading, driver = (q, v, self.effort), self.driver
-        if driver is not None:
-            effort = driver.effort_reading(self.effort)
-            reading = driver.position_reading(q), driver.velocity_reading(v), effort
         mode, changes = session.mode, self.loop.generator.changes
         with np.errstate(all='ignore'):
-            sent = session.on_reading(stamp, self.now, *reading)
+            sent = session.update(session.driver.state(stamp, self.now, q, v, self.effort))
         if mode is SessionMode.INACTIVE and not session.is_silent(self.now):
             session.activate(self.now)
             self.fresh_start = True
@@ -165,7 +161,7 @@ class FaultTrial(FaultChanges):
         reacts = mode is not SessionMode.REACTING and session.mode is SessionMode.REACTING
         if reacts or (back and not self.fresh_start):
             self._note_stop(fresh=True)
-        if restarts != self.restarts and session.port.differentiates:
+        if restarts != self.restarts and session.driver.differentiates:
             self.true_ticks = 0  # differentiated velocities restart
         self.restarts, self.answered = restarts, stamp
         self._evaluate(self.h if back else elapsed, elapsed=max(elapsed, self.h), final=ends)
@@ -184,7 +180,7 @@ class FaultTrial(FaultChanges):
             self.breach('an implausible state is accepted', self.loop.q, self.loop.v)
         true = self.truth.get(stamp)
         same = true is not None and np.allclose(self.loop.q, true[0], atol=1e-9)
-        if same and true is not None and not self.session.port.differentiates:
+        if same and true is not None and not self.session.driver.differentiates:
             same = np.allclose(self.loop.v, true[1], atol=1e-9)
         self.true_ticks = self.true_ticks + 1 if same else 0
         if not same:

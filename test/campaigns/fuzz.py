@@ -41,7 +41,7 @@ from campaigns.support import show, with_progress
 from robot_dynamics_ros.__main__ import main as command_line
 from robot_dynamics_ros.cli.arguments import option
 from robot_dynamics_ros.constraints.program_file import load_program, shipped_programs
-from robot_dynamics_ros.control.drivers.conversion import bind
+from robot_dynamics_ros.control.drivers.driver_interface import DriverInterface
 from robot_dynamics_ros.control.drivers.profile import load_driver_profile
 from robot_dynamics_ros.control.trajectories.points import trajectory_of_file
 from robot_dynamics_ros.description.shipped import (
@@ -99,7 +99,7 @@ def _read_loops(text: str, origin: int) -> None:
 
 
 def _read_profile(text: str, _: int) -> None:
-    bind(load_driver_profile(f'{text}\n'), tree_of('scara'))
+    DriverInterface(load_driver_profile(f'{text}\n'), tree_of('scara'))
 
 
 def _read_parameters(text: str, _: int) -> None:

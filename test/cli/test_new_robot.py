@@ -22,7 +22,11 @@ from robot_dynamics_ros.cli.arguments import robot_of
 from robot_dynamics_ros.cli.new_robot import described
 from robot_dynamics_ros.constraints.feasibility import check_feasibility
 from robot_dynamics_ros.constraints.program_file import load_program
-from robot_dynamics_ros.control.drivers.conversion import bind, effort_limits, robot_and_driver
+from robot_dynamics_ros.control.drivers.driver_interface import (
+    DriverInterface,
+    effort_limits,
+    robot_and_driver,
+)
 from robot_dynamics_ros.control.drivers.profile import load_driver_profile
 from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.description.shipped import share_directory, shipped_robot
@@ -109,7 +113,7 @@ def test_the_driver_profile_is_the_model_in_si_units(written):
     profile, tree = load_driver_profile(written.folder / 'driver.yaml'), written.tree
     assert [joint.name for joint in profile.joints] == list(tree.joint_names)
     assert list(effort_limits(profile).values()) == tree.effort_limit.tolist()
-    driver, numbers = bind(profile, tree), np.arange(1.0, tree.n + 1.0)
+    driver, numbers = DriverInterface(profile, tree), np.arange(1.0, tree.n + 1.0)
     for convert in (driver.position, driver.velocity, driver.measured_effort, driver.command):
         np.testing.assert_array_equal(convert(numbers), numbers)
 
@@ -413,7 +417,7 @@ def test_an_arm_whose_gripper_has_a_follower_is_named_joint_by_joint():
     assert tree.joint_is_prismatic == (False,) * 7 + (True,)
     profile = load_driver_profile(new_robot._driver_profile(tree))
     assert [joint.name for joint in profile.joints] == list(tree.joint_names)
-    assert bind(profile, tree) is not None
+    assert DriverInterface(profile, tree) is not None
     joints = yaml.safe_load(ros2_control_text(tree))['/**/effort_controller']['ros__parameters']
     assert joints['joints'] == list(tree.joint_names)
     assert len(bridge_entries(tree.joint_names, 'panda')) == 2 + tree.n

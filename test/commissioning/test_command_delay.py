@@ -44,10 +44,10 @@ def recorded(delay: float, *, moves: int = 3, encoder: float = 0.0, wrong: float
         plant.read(q, v)
         if encoder:
             q = np.round(q / encoder) * encoder
-        session.on_state(now, now, q, v)
+        session.update(session.driver.state(now, now, q, v))
         if k == 0:
             session.activate(now)
-            session.on_state(now, now, q, v)
+            session.update(session.driver.state(now, now, q, v))
         session.settle()
         if k % 400 == 399 and k < 400 * moves:
             goal = np.atleast_2d(START + 0.02 * rng.choice([-1.0, 1.0], 4))

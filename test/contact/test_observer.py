@@ -57,7 +57,9 @@ class PushedArm:
     def _state(self):
         self.plant.read(self.q, self.v)
         measured = self.plant.effort
-        if self.session.on_state(self.stamp, self.stamp, self.q, self.v, measured):
+        if self.session.update(
+            self.session.driver.state(self.stamp, self.stamp, self.q, self.v, measured)
+        ):
             self.session.settle()
 
     def run(self, steps, extra=0.0, lost=lambda k: False):

@@ -28,7 +28,7 @@ def followed(law) -> tuple[ControllerSession, int]:
     session, still, now = ControllerSession(sample('scara').tree, given), np.zeros(4), 0
     for k in range(3000):
         now += MILLISECOND
-        session.on_state(now, now, PLACE, still)
+        session.update(session.driver.state(now, now, PLACE, still))
         session.settle()
         if k == 0:
             session.activate(now)
@@ -47,7 +47,7 @@ def test_a_tick_makes_no_array_and_keeps_nothing(law):
     stamps = [now + (k + 1) * MILLISECOND for k in range(4 * ticks)]
     before = sys.getallocatedblocks()
     for stamp in stamps[:ticks]:
-        session.on_state(stamp, stamp, PLACE, still)
+        session.update(session.driver.state(stamp, stamp, PLACE, still))
         session.settle()
     grown = sys.getallocatedblocks() - before
     # The timestamps of the last state, for any number of ticks.

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from samples import sample
 
-from robot_dynamics_ros.control.drivers.conversion import bind
+from robot_dynamics_ros.control.drivers.driver_interface import DriverInterface
 from robot_dynamics_ros.control.drivers.profile import load_driver_profile
 from robot_dynamics_ros.control.modes import SessionMode
 from robot_dynamics_ros.control.requests import prepare_parameters
@@ -41,27 +41,29 @@ class Watched:
         driver = None
         if profile is not None:
             loaded = load_driver_profile(profile)
-            driver = bind(replace(loaded, state=replace(loaded.state, rate_hz=rate_hz)), TREE)
+            driver = DriverInterface(
+                replace(loaded, state=replace(loaded.state, rate_hz=rate_hz)), TREE
+            )
         self.session = ControllerSession(TREE, HOLDING | given, driver)
         self.now, self.commands, self.times = 5_000 * MS, [], []
 
     def _record(self, sent: bool) -> None:
         if sent:
-            port = self.session.port
+            port = self.session.driver
             self.commands.append(port.effort_of_command(port.command))
             self.times.append(self.now)
 
     def state(self, q=PLACE, v=STILL, count: int = 1, period: int = MS) -> Array:
         for _ in range(count):
             self.now += period
-            sent = self.session.on_state(self.now, self.now, q, v)
+            sent = self.session.update(self.session.driver.state(self.now, self.now, q, v))
             self._record(sent)
             if sent:
                 self.session.settle()
         return self.commands[-1]
 
     def active(self) -> Watched:
-        self.session.on_state(self.now, self.now, PLACE, STILL)
+        self.session.update(self.session.driver.state(self.now, self.now, PLACE, STILL))
         self.session.activate(self.now)
         self.state(count=3)
         return self
@@ -133,24 +135,24 @@ def test_a_stop_command_and_the_drivers_effort_together_are_within_the_motors_li
     tree = TREE.with_changes(
         effort_limit=np.array([15.0, 10.0, 15.0, 3.0]), damping=np.full(4, 2.0)
     )
-    driver = bind(load_driver_profile(profile_of('gravity', 'friction')), tree)
+    driver = DriverInterface(load_driver_profile(profile_of('gravity', 'friction')), tree)
     given = {'stop_action': action, 'effort_rate_limit': [50.0], 'effort_scale': scale}
     session, now = ControllerSession(tree, HOLDING | given, driver), 5_000 * MS
     v = np.array([0.0, 1.0, 0.0, 0.0])
     q = PLACE - 0.3 * v
-    session.on_state(now, now, q, v)
+    session.update(session.driver.state(now, now, q, v))
     session.activate(now)
     for _ in range(300):
         now += MS
         q = q + 1e-3 * v
-        assert session.on_state(now, now, q, v)
+        assert session.update(session.driver.state(now, now, q, v))
     gravity = np.zeros(4)
     session.loop.kernels.gravity_forces(q, gravity)
     assert session.command[1] < -4.0  # a total of more than -10 at rest
     for _ in range(5):
         now += 100 * MS
         assert session.watch(now)
-        total = session.port.effort_of_command(session.command) + gravity
+        total = session.driver.effort_of_command(session.command) + gravity
         assert (np.abs(total) <= tree.effort_limit * (1.0 + ROUNDING)).all()
 
 

@@ -61,7 +61,7 @@ class Scene:
     def _state(self, spoil=None):
         self.plant.read(self.q, self.v)
         q = self.q if spoil is None else spoil(self.q)
-        if self.session.on_state(self.stamp, self.stamp, q, self.v):
+        if self.session.update(self.session.driver.state(self.stamp, self.stamp, q, self.v)):
             self.session.settle()
 
     def deactivated(self):
@@ -204,7 +204,9 @@ def test_commands_from_before_a_gap_are_on_their_way_no_more():
     # friction that the arm sinks into in its first 25 ms is not that of the model.
     np.testing.assert_allclose(watch.acting_effort(), loop.effort, atol=0.01)
     scene.stamp += 3000 * MS
-    assert scene.session.on_state(scene.stamp, scene.stamp, scene.q, scene.v)
+    assert scene.session.update(
+        scene.session.driver.state(scene.stamp, scene.stamp, scene.q, scene.v)
+    )
     assert watch.acting_effort() is None
 
 

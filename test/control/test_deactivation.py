@@ -117,7 +117,9 @@ def test_without_fresh_states_the_last_command_comes_within_half_a_second(paused
         assert session.mode is SessionMode.DEACTIVATING
         waited += 10
         if paused:
-            assert not session.on_state(now, now + waited * MS, moving.q, moving.v)
+            assert not session.update(
+                session.driver.state(now, now + waited * MS, moving.q, moving.v)
+            )
     assert waited == 500
     assert session.mode is SessionMode.INACTIVE
     np.testing.assert_allclose(session.command, moving.gravity(), atol=1e-9)
@@ -126,7 +128,9 @@ def test_without_fresh_states_the_last_command_comes_within_half_a_second(paused
 def test_a_paused_simulator_is_not_waited_for():
     moving = Moving()
     moving.session._simulated_time = True
-    moving.session.on_state(moving.now_ns, moving.now_ns + MS, moving.q, moving.v)
+    moving.session.update(
+        moving.session.driver.state(moving.now_ns, moving.now_ns + MS, moving.q, moving.v)
+    )
     assert moving.session.deactivate()
 
 

@@ -15,7 +15,7 @@ from pushed_arm import ARMS
 from samples import sample
 
 from robot_dynamics_ros.contact.detector import ContactThresholds
-from robot_dynamics_ros.control.drivers.conversion import bind
+from robot_dynamics_ros.control.drivers.driver_interface import DriverInterface
 from robot_dynamics_ros.control.drivers.profile import load_driver_profile
 from robot_dynamics_ros.control.requests import prepare_parameters
 from robot_dynamics_ros.control.session import ControllerSession
@@ -56,7 +56,7 @@ def test_a_delay_of_one_period_is_the_default_of_a_profile_and_none_without_one(
     for profile, taken in ((None, True), ({'delay': 0}, True), ({'delay': 1}, False), ({}, False)):
         driver = None
         if profile is not None:
-            driver = bind(load_driver_profile({'name': 'test', **profile}), TREE)
+            driver = DriverInterface(load_driver_profile({'name': 'test', **profile}), TREE)
         if taken:
             ControllerSession(TREE, given, driver)
             continue
@@ -80,7 +80,9 @@ def test_a_change_is_refused_at_the_present_position_and_changes_nothing():
 def test_filtered_velocities_bear_less_damping_than_measured_ones():
     """Their lag of 1 / (2 pi 20 Hz), 8 ms, is that of the driver's filter."""
     state = {'velocity': 'differentiate', 'cutoff_hz': 20.0}
-    driver = bind(load_driver_profile({'name': 'test', 'delay': 0, 'state': state}), TREE)
+    driver = DriverInterface(
+        load_driver_profile({'name': 'test', 'delay': 0, 'state': state}), TREE
+    )
     given = {'law': 'computed_torque', 'natural_frequency': [300.0]}
     ControllerSession(TREE, given)
     with pytest.raises(ParameterError, match='natural_frequency.*give at most') as caught:
@@ -117,7 +119,7 @@ def test_thresholds_of_contacts_have_the_delay_of_the_loop(tmp_path):
     bands.write(path, TREE.joint_names, {})
     given = {'contact_thresholds': str(path)}
     for delay, taken in ((2, True), (1, False)):
-        driver = bind(load_driver_profile({'name': 'test', 'delay': delay}), TREE)
+        driver = DriverInterface(load_driver_profile({'name': 'test', 'delay': delay}), TREE)
         if taken:
             ControllerSession(TREE, given, driver)
             continue

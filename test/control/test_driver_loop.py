@@ -11,7 +11,8 @@ import pinocchio
 import pytest
 from samples import sample
 
-from robot_dynamics_ros.control.drivers.port import DriverCompensation
+from robot_dynamics_ros.control.drivers.driver_interface import DriverInterface
+from robot_dynamics_ros.control.drivers.profile import load_driver_profile
 from robot_dynamics_ros.control.laws.registry import make_law
 from robot_dynamics_ros.control.loop import ControlLoop
 from robot_dynamics_ros.control.settings import LoopSettings
@@ -39,7 +40,9 @@ class Run:
     """A loop with prescribed states."""
 
     def __init__(self, law='computed_torque', terms=(), parameters=None, **settings) -> None:
-        driver = DriverCompensation(TREE, KERNELS.gravity_forces, terms) if terms else None
+        profile = load_driver_profile({'name': 'own', 'compensated_by_driver': [*terms]})
+        driver = DriverInterface(profile, TREE)
+        driver.compensate(KERNELS.gravity_forces, KERNELS.gravity_forces)
         chosen = LoopSettings(**{'activation_ramp_s': 0.0, **settings})
         made = make_law(law, TREE, KERNELS, **(parameters or {}))
         self.loop = ControlLoop(TREE, KERNELS, made, chosen, driver=driver)

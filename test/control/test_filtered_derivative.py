@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pytest
 
-from robot_dynamics_ros.control.drivers.port import FilteredDerivative
+from robot_dynamics_ros.control.drivers.filtered_derivative import FilteredDerivative
 from robot_dynamics_ros.errors import ParameterError
 
 H = 1e-3  # s

@@ -75,14 +75,16 @@ class Arm:
         self.session = ControllerSession(self.tree, given)
         self.now, self.path, self.ends = MS, list[np.ndarray](), list[Outcome]()
         self.q, self.v = np.array(q, dtype=float), np.zeros(2)
-        self.session.on_state(MS, MS, self.q, self.v)
+        self.session.update(self.session.driver.state(MS, MS, self.q, self.v))
         self.session.activate(MS)
 
     def run(self, milliseconds: int) -> Arm:
         reference = self.session.loop.reference
         for _ in range(milliseconds):
             self.now += MS
-            assert self.session.on_state(self.now, self.now, self.q, self.v)
+            assert self.session.update(
+                self.session.driver.state(self.now, self.now, self.q, self.v)
+            )
             self.session.settle()
             self.path.append(reference.rows.copy())
             self.q[:], self.v[:] = reference.position, reference.velocity
@@ -365,7 +367,7 @@ def test_states_that_cross_half_a_turn_are_the_same_motion(law, start, rng):
             q = session.loop.reference.position + [0.0, x]
             reported = (q + np.pi) % TURN - np.pi if wraps else q
             v = session.loop.reference.velocity
-            assert session.on_state(arm.now, arm.now, reported, v)
+            assert session.update(session.driver.state(arm.now, arm.now, reported, v))
             session.settle()
             efforts.append(session.command.copy())
         commands.append(np.array(efforts))
@@ -379,8 +381,12 @@ def test_a_first_state_is_taken_as_it_is_and_an_impossible_one_is_still_refused(
     arm = Arm((0.0, 30.0), two_link())
     assert arm.session.loop.reference.position[1] == 30.0
     for wrong in (np.nan, np.inf, -np.inf, 1e300, -1e7):
-        assert not arm.session.on_state(arm.now + MS, arm.now, np.array([0.0, wrong]), arm.v)
-    assert arm.session.on_state(arm.now + 2 * MS, arm.now, np.array([0.0, 30.0 - TURN]), arm.v)
+        assert not arm.session.update(
+            arm.session.driver.state(arm.now + MS, arm.now, np.array([0.0, wrong]), arm.v)
+        )
+    assert arm.session.update(
+        arm.session.driver.state(arm.now + 2 * MS, arm.now, np.array([0.0, 30.0 - TURN]), arm.v)
+    )
     assert arm.session.loop.q[1] == pytest.approx(30.0)
 
 

@@ -10,7 +10,7 @@ from oracles import PinocchioOracle
 from pushed_arm import ARMS, STEP_NS, PushedArm, Spring, arm
 from samples import sample
 
-from robot_dynamics_ros.control.drivers.conversion import bind
+from robot_dynamics_ros.control.drivers.driver_interface import DriverInterface
 from robot_dynamics_ros.control.drivers.profile import load_driver_profile
 from robot_dynamics_ros.control.laws.registry import make_law
 from robot_dynamics_ros.control.modes import SessionMode
@@ -180,7 +180,7 @@ def silent(guided):
 def nonsense(guided):
     now = guided.now_ns + guided.period_ns // 2
     bad = np.full(guided.tree.n, math.nan)
-    guided.session.on_state(now, now, bad, bad)
+    guided.session.update(guided.session.driver.state(now, now, bad, bad))
     guided.efforts.append(guided.session.command.copy())
     lost(guided)
 
@@ -288,7 +288,7 @@ class Thrown:
         self.plant = MujocoPlant(self.tree, joint_limits=False)
         self.plant.reset(np.array(ARMS['four_dof'][1]))
         given = {'law': 'gravity_compensation', 'activation_ramp_s': 0.0, **given}
-        driver = bind(load_driver_profile({'name': 'test', 'delay': delay}), self.tree)
+        driver = DriverInterface(load_driver_profile({'name': 'test', 'delay': delay}), self.tree)
         self.session, self.now, self.speeds = ControllerSession(self.tree, given, driver), 0, []
         self.late, self.modes = deque(maxlen=delay + 1), set()
         self.q, self.v, self.push = np.zeros(4), np.zeros(4), np.zeros(4)
@@ -299,7 +299,7 @@ class Thrown:
     def step(self, count=1):
         for _ in range(count):
             self.plant.read(self.q, self.v)
-            if self.session.on_state(self.now, self.now, self.q, self.v):
+            if self.session.update(self.session.driver.state(self.now, self.now, self.q, self.v)):
                 self.session.settle()
             self.session.watch(self.now)
             self.now += STEP_NS

@@ -42,7 +42,9 @@ class Answered:
 
     def state(self, periods: int) -> None:
         self.stamp += periods * MILLISECOND
-        if self.session.on_state(self.stamp, self.stamp, self.q, np.zeros(4)):
+        if self.session.update(
+            self.session.driver.state(self.stamp, self.stamp, self.q, np.zeros(4))
+        ):
             self.health.count(self.stamp, 20_000)
             self.session.settle()
 
@@ -116,10 +118,10 @@ def test_the_start_of_a_program_is_told_on_the_clock_of_the_states():
     given |= {'program': 'scara_circle', 'lead_in': 0.0}
     session = ControllerSession(sample('scara').tree, given)
     q, first = np.array([-0.3, 1.28, 0.1, 0.9]), 1_700_000_000 * 1000 * MILLISECOND
-    session.on_state(first, 0, q, np.zeros(4))
+    session.update(session.driver.state(first, 0, q, np.zeros(4)))
     assert 'program_start_s' not in SessionHealth().report(session).values
     begun = first + 2500 * MILLISECOND
-    session.on_state(begun, 2500 * MILLISECOND, q, np.zeros(4))
+    session.update(session.driver.state(begun, 2500 * MILLISECOND, q, np.zeros(4)))
     session.activate(2500 * MILLISECOND)
     start = float(SessionHealth().report(session).values['program_start_s'])
     assert start == pytest.approx(begun / 1e9, abs=1e-5, rel=0.0)

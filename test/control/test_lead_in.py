@@ -21,10 +21,10 @@ def run(start, ticks: int, **parameters):
     plant = MujocoPlant(tree, 1e-3)
     plant.reset(np.array(start), np.zeros(4))
     q, v, rows = np.array(start), np.zeros(4), []
-    session.on_state(0, 0, q, v)
+    session.update(session.driver.state(0, 0, q, v))
     session.activate(0)
     for k in range(1, ticks):
-        session.on_state(k * MS, k * MS, q, v)
+        session.update(session.driver.state(k * MS, k * MS, q, v))
         session.settle()
         plant.step(session.loop.effort)
         plant.read(q, v)

@@ -57,7 +57,7 @@ class Lift:
 
     def tick(self) -> None:
         self.now += MS
-        if self.session.on_state(self.now, self.now, PLACE, STILL):
+        if self.session.update(self.session.driver.state(self.now, self.now, PLACE, STILL)):
             self.session.settle()
 
 
@@ -143,7 +143,7 @@ def measured(parameters: Any = None) -> ControllerSession:
     """A session with one state, whose joint 2 is locked where it is measured."""
     given = GIVEN | {'locked': ['joint2:=measured']} | (parameters or {})
     session = ControllerSession(robot('measured'), given)
-    session.on_state(MS, MS, PLACE, STILL)
+    session.update(session.driver.state(MS, MS, PLACE, STILL))
     return session
 
 
@@ -157,7 +157,7 @@ def test_before_the_first_command_the_model_has_measured_joints_where_they_stand
     session.rebuild(at(session.locked.positions))
     assert not session.locked.outdated
     session.activate(MS)
-    assert session.on_state(2 * MS, 2 * MS, PLACE, STILL)
+    assert session.update(session.driver.state(2 * MS, 2 * MS, PLACE, STILL))
     assert session.command == pytest.approx(gravity(-0.5), abs=1e-10)  # two recursions
     assert session.locked.taken == {'joint2': -0.5}
     session.on_locked(np.array([-0.4]))
@@ -171,7 +171,7 @@ def test_a_rebuilt_session_keeps_what_it_was_told_before():
     session.on_locked(np.array([-0.5]))
     session.rebuild(at(session.locked.positions))
     session.activate(MS)
-    assert session.on_state(2 * MS, 2 * MS, PLACE, STILL)
+    assert session.update(session.driver.state(2 * MS, 2 * MS, PLACE, STILL))
     assert session.command == pytest.approx(gravity(-0.5), abs=1e-10)
     assert session.loop.generator.speed.target == 0.5
 
@@ -264,7 +264,7 @@ def test_joints_that_change_no_dynamics_may_move_but_no_target_is_given_beyond_t
         'target_frame': 'left_finger_link',
     }
     session = ControllerSession(tree, given)
-    session.on_state(MS, MS, np.array([0.3, 0.4]), np.zeros(2))
+    session.update(session.driver.state(MS, MS, np.array([0.3, 0.4]), np.zeros(2)))
     stands = dict(zip(session.locked.names, session.locked.modelled, strict=True))
     session.on_locked(np.array([*(stands | {'lift': 0.9, 'right1': 0.4, 'wheel': 7.0}).values()]))
     assert session.locked.deviation == ''

@@ -67,7 +67,7 @@ class Arm:
         self.plant.read(self.q, self.v)
         self.stamp += gap_ms * MS
         self.now += abs(gap_ms) * MS
-        return self.session.on_state(self.stamp, self.now, self.q, self.v)
+        return self.session.update(self.session.driver.state(self.stamp, self.now, self.q, self.v))
 
     def tick(self, gap_ms: int = 1, event: str = '') -> None:
         loop, session = self.session.loop, self.session

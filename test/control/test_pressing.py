@@ -229,7 +229,9 @@ def disturb(pressing, fault):
         for _ in range(5):
             pressing.now_ns += MS
             bad = np.full(4, np.nan)
-            assert not session.on_state(pressing.now_ns, pressing.now_ns, bad, bad)
+            assert not session.update(
+                session.driver.state(pressing.now_ns, pressing.now_ns, bad, bad)
+            )
     elif fault == 'sensor':
         for wrench in ([np.nan] * 6, [1.0]):
             with pytest.raises(RobotDynamicsError):

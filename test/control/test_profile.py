@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from samples import sample
 
-from robot_dynamics_ros.control.drivers.conversion import bind, effort_limits
+from robot_dynamics_ros.control.drivers.driver_interface import DriverInterface, effort_limits
 from robot_dynamics_ros.control.drivers.profile import load_driver_profile, shipped_profiles
 from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.model import load_robot
@@ -39,7 +39,7 @@ def test_every_shipped_profile_can_be_loaded_and_bound(name):
     found = load_driver_profile(name)
     assert found.name == name
     assert found.summary.endswith('.')
-    driver = bind(found, SCARA)
+    driver = DriverInterface(found, SCARA)
     assert sorted(driver.order) == [0, 1, 2, 3]
     assert len(driver.command_topics) == 1
     same = load_driver_profile(shipped_profiles()[name])  # by path
@@ -54,18 +54,20 @@ def test_what_the_shipped_profiles_say_of_gravity_and_rates():
     real = load_driver_profile('franka')
     assert real.compensated_by_driver == ('gravity', 'friction')
     assert (real.state.topic, real.state.rate_hz) == ('franka/joint_states', 1000.0)
-    np.testing.assert_array_equal(bind(real, SCARA).rate_limit, 1000.0)  # N m/s
+    np.testing.assert_array_equal(DriverInterface(real, SCARA).rate_limit, 1000.0)  # N m/s
     servo = load_driver_profile('dynamixel')
     assert (servo.compensated_by_driver, servo.state.rate_hz) == ((), 200.0)
     # 2.409 N m at the horn are 1 A, in mA
-    np.testing.assert_allclose(bind(servo, SCARA).command(np.full(4, 2.409)), 1000.0, rtol=1e-15)
+    np.testing.assert_allclose(
+        DriverInterface(servo, SCARA).command_of(np.full(4, 2.409)), 1000.0, rtol=1e-15
+    )
     lbr = load_driver_profile('kuka_lbr')
     assert (lbr.compensated_by_driver, lbr.state.rate_hz) == (('gravity',), 500.0)
     assert (lbr.command.form, lbr.command.topic_of_positions) == (
         'overlay',
         'position_controller/commands',
     )
-    franka = bind(load_driver_profile('franka_like'), SCARA)
+    franka = DriverInterface(load_driver_profile('franka_like'), SCARA)
     assert franka.profile.compensated_by_driver == ('gravity',)
     np.testing.assert_array_equal(franka.rate_limit, 1000.0)  # N m/s
 
@@ -74,7 +76,7 @@ def test_left_out_keys_have_the_values_that_the_template_writes():
     state = profile().state
     assert (state.topic, state.rate_hz, state.timeout_s) == ('joint_states', 1000.0, 0.05)
     assert (state.velocity, state.effort) == ('message', 'none')
-    driver = bind(profile(), SCARA)
+    driver = DriverInterface(profile(), SCARA)
     for values in (driver.position_scale, driver.velocity_scale, driver.effort_scale):
         np.testing.assert_array_equal(values, 1.0)
     assert driver.names == JOINTS
@@ -85,13 +87,13 @@ def test_defaults_hold_for_joints_that_do_not_say_otherwise():
         defaults={'sign': -1, 'effort_rate_limit': 500.0},
         joints=joints(joint2={'sign': 1}),
     )
-    driver = bind(found, SCARA)
+    driver = DriverInterface(found, SCARA)
     np.testing.assert_array_equal(driver.position_scale, [-1.0, 1.0, -1.0, -1.0])
     np.testing.assert_array_equal(driver.rate_limit, 500.0)
 
 
 def test_a_joint_may_be_given_by_its_name_alone():
-    driver = bind(profile(joints=['joint3', 'joint1', 'joint2', 'joint4']), SCARA)
+    driver = DriverInterface(profile(joints=['joint3', 'joint1', 'joint2', 'joint4']), SCARA)
     np.testing.assert_array_equal(driver.order, [2, 0, 1, 3])
 
 
@@ -207,7 +209,7 @@ def test_a_file_that_is_no_profile_is_refused(tmp_path, text, problem):
 )
 def test_a_profile_that_does_not_fit_the_robot_is_refused(rows, texts):
     with pytest.raises(ConfigurationError) as refused:
-        bind(profile(joints=rows), SCARA)
+        DriverInterface(profile(joints=rows), SCARA)
     for text in texts:
         assert text in str(refused.value)
 
@@ -227,7 +229,7 @@ FULL = joints(
 
 
 def test_every_conversion_has_the_value_that_its_words_say():
-    driver = bind(profile(joints=FULL), SCARA)
+    driver = DriverInterface(profile(joints=FULL), SCARA)
     x = np.array([75.0, 0.3, 120.0, 5000.0])
     np.testing.assert_allclose(driver.position(x), [-math.pi / 4, 0.3, 0.12, 0.1], rtol=1e-15)
     y = np.array([10.0, 60.0, 100.0, 5000.0])
@@ -235,7 +237,7 @@ def test_every_conversion_has_the_value_that_its_words_say():
     np.testing.assert_allclose(driver.velocity(y), expected, rtol=1e-15)
     # Joint 1: -(5.6 + 0.4) / (0.05 * 120); joint 2: against its axis, in mN m; joint 3: of the
     # rated 1.2 N m times 3000 rad/m, 36 N are 10 permille; joint 4: behind the gear.
-    command = driver.command(np.array([5.6, 3.0, 36.0, 2.0]))
+    command = driver.command_of(np.array([5.6, 3.0, 36.0, 2.0]))
     np.testing.assert_allclose(command, [-1.0, -3000.0, 10.0, 0.04], rtol=1e-14)
     measured = driver.measured_effort(np.array([-1.0, -3000.0, 36.0, 0.04]))
     np.testing.assert_allclose(measured, [6.0, 3.0, 36.0, 2.0], rtol=1e-14)
@@ -247,12 +249,12 @@ numbers = st.lists(st.floats(-1e3, 1e3), min_size=4, max_size=4).map(np.array)
 
 @given(value=numbers)
 def test_every_conversion_goes_there_and_back(value):
-    driver = bind(profile(joints=FULL), SCARA)
+    driver = DriverInterface(profile(joints=FULL), SCARA)
     pairs = [
         (driver.position_reading, driver.position),
         (driver.velocity_reading, driver.velocity),
         (driver.effort_reading, driver.measured_effort),
-        (driver.command, driver.commanded_effort),
+        (driver.command_of, driver.commanded_effort),
     ]
     for there, back in pairs:
         # Sums with zeros and offsets of up to 30 lose digits of small numbers.
@@ -261,13 +263,13 @@ def test_every_conversion_goes_there_and_back(value):
 
 def test_the_order_of_a_command_is_that_of_the_profile():
     rows = [FULL[2], FULL[0], FULL[3], FULL[1]]
-    driver = bind(profile(joints=rows), SCARA)
+    driver = DriverInterface(profile(joints=rows), SCARA)
     np.testing.assert_array_equal(driver.order, [2, 0, 3, 1])
     assert driver.command_names == ('joint3', 'base', 'joint4', 'joint2')
     per_joint = profile(
         joints=rows, command={'form': 'per_joint', 'topic': 'drives/{joint}/current'}
     )
-    assert bind(per_joint, SCARA).command_topics == (
+    assert DriverInterface(per_joint, SCARA).command_topics == (
         'drives/joint3/current',
         'drives/base/current',
         'drives/joint4/current',

@@ -14,7 +14,7 @@ import pinocchio
 import pytest
 from samples import sample
 
-from robot_dynamics_ros.control.drivers.conversion import bind
+from robot_dynamics_ros.control.drivers.driver_interface import ArmState, DriverInterface
 from robot_dynamics_ros.control.drivers.profile import load_driver_profile
 from robot_dynamics_ros.control.health import SessionHealth
 from robot_dynamics_ros.control.modes import TABLE, SessionEvent, SessionMode
@@ -50,7 +50,9 @@ class Driven:
     def state(self, q=PLACE, step=MS, **more) -> bool:
         self.stamp += step
         self.now += abs(step)
-        sent = self.session.on_state(self.stamp, self.now, q, STILL, **more)
+        sent = self.session.update(
+            self.session.driver.state(self.stamp, self.now, q, STILL, **more)
+        )
         if sent:
             self.session.settle()
         return sent
@@ -91,7 +93,9 @@ class Driven:
     def moves(self) -> None:
         """Answer a state in motion; the next ones are at rest, but the brake has not ended."""
         self.stamp, self.now = self.stamp + MS, self.now + MS
-        assert self.session.on_state(self.stamp, self.now, PLACE, STILL + 0.1)
+        assert self.session.update(
+            self.session.driver.state(self.stamp, self.now, PLACE, STILL + 0.1)
+        )
 
     def in_mode(self, mode: SessionMode) -> Driven:
         if mode is SessionMode.STOPPED:
@@ -267,7 +271,9 @@ def test_another_share_of_the_effort_while_the_arm_brakes_acts_without_a_jump():
         if k == 20:
             prepare_parameters(run.session, {'stop_effort_share': 0.1})()
         run.stamp, run.now = run.stamp + MS, run.now + MS
-        assert run.session.on_state(run.stamp, run.now, PLACE + 1e-3 * (k + 1) * v, v)
+        assert run.session.update(
+            run.session.driver.state(run.stamp, run.now, PLACE + 1e-3 * (k + 1) * v, v)
+        )
         efforts.append(run.session.loop.effort / limit)
     assert abs(efforts[19][0]) - abs(efforts[39][0]) > 0.4
     # As declared for stops, 200 1/s of a limit; and what 3 mrad change of gravity and inertia.
@@ -281,13 +287,15 @@ def test_no_change_ends_braking_early(change):
     ends = []
     for given in ({}, change):
         run, v, k = Driven({'law': 'computed_torque'}).active(), np.array([1.0, 0.0, 0.0, 0.0]), 0
-        assert run.session.on_state(run.stamp + MS, run.now + MS, PLACE, v)
+        assert run.session.update(run.session.driver.state(run.stamp + MS, run.now + MS, PLACE, v))
         run.session.loop.switch(brake=True)
         prepare_parameters(run.session, given)()
         while run.session.loop.braking and k < 1000:  # pushed: the arm does not come to rest
             k += 1
             at = (k + 1) * MS
-            assert run.session.on_state(run.stamp + at, run.now + at, PLACE, v)
+            assert run.session.update(
+                run.session.driver.state(run.stamp + at, run.now + at, PLACE, v)
+            )
         ends.append(k)
     assert 10 < ends[0] < 1000
     if 'stop_effort_share' in change:  # half of the effort: up to twice the time
@@ -549,14 +557,14 @@ def test_an_effort_that_is_not_that_of_gravity_is_said_once_at_the_activation():
 
 def test_readings_and_commands_are_in_the_units_and_the_order_of_the_driver():
     arm = sample('four_dof').tree
-    driver = bind(load_driver_profile('generic_ros2_control'), arm)
+    driver = DriverInterface(load_driver_profile('generic_ros2_control'), arm)
     session = ControllerSession(arm, GIVEN, driver)
     x = driver.position_reading(PLACE)
-    session.on_reading(MS, MS, x, STILL)
+    session.update(ArmState(MS, MS, x, STILL))
     session.activate(MS)
-    assert session.on_reading(2 * MS, 2 * MS, x, STILL)
+    assert session.update(ArmState(2 * MS, 2 * MS, x, STILL))
     np.testing.assert_allclose(session.loop.q, PLACE, atol=1e-12)
-    expected = driver.command(GRAVITY)[driver.order]
+    expected = driver.command_of(GRAVITY)[driver.order]
     np.testing.assert_allclose(session.command, expected, atol=1e-9)
 
 
@@ -834,9 +842,9 @@ def test_a_goal_that_begins_at_the_arm_is_taken_though_the_reference_is_elsewher
 def test_velocities_are_made_of_believed_positions_only():
     from dataclasses import replace
 
-    driver = bind(load_driver_profile('generic_ros2_control'), TREE)
-    state = replace(driver.profile.state, velocity='differentiate', cutoff_hz=100.0)
-    driver = driver._replace(profile=replace(driver.profile, state=state))
+    profile = load_driver_profile('generic_ros2_control')
+    state = replace(profile.state, velocity='differentiate', cutoff_hz=100.0)
+    driver = DriverInterface(replace(profile, state=state), TREE)
     run = Driven(driver=driver).active()
     for _ in range(5):
         run.state()

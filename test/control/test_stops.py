@@ -46,7 +46,7 @@ class Arm:
         self.q, self.v = np.array(q), np.array(v)
         self.stamp, self.delay, self.encoder = MS, 0, 0.0
         self.late: list[tuple[int, np.ndarray, np.ndarray]] = []
-        self.session.on_state(self.stamp, self.stamp, self.q, self.v)
+        self.session.update(self.session.driver.state(self.stamp, self.stamp, self.q, self.v))
         self.session.activate(self.stamp)
 
     @property
@@ -61,7 +61,7 @@ class Arm:
         if len(self.late) <= self.delay:
             return True
         stamp, q, v = self.late.pop(0)
-        sent = self.session.on_state(stamp, self.stamp, q, v)
+        sent = self.session.update(self.session.driver.state(stamp, self.stamp, q, v))
         self.session.settle()
         assert self.session.fault is None
         return sent

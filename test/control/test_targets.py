@@ -233,7 +233,7 @@ class Floating:
 
     def answer(self):
         self.now += MS
-        if self.session.on_state(self.now, self.now, HERE, np.zeros(4)):
+        if self.session.update(self.session.driver.state(self.now, self.now, HERE, np.zeros(4))):
             self.session.settle()
         return self.session.command.copy()
 

@@ -15,8 +15,7 @@ from safe_command import SafeCommand
 from samples import sample
 
 from robot_dynamics_ros.commissioning.driver_samples import driver_samples
-from robot_dynamics_ros.control.drivers.conversion import bind
-from robot_dynamics_ros.control.drivers.port import DriverPort
+from robot_dynamics_ros.control.drivers.driver_interface import DriverInterface
 from robot_dynamics_ros.control.drivers.profile import load_driver_profile
 from robot_dynamics_ros.control.drivers.transmission import TransmissionProfile
 from robot_dynamics_ros.control.safety.limits import EffortLimiter
@@ -41,7 +40,7 @@ def profile(*transmissions, **keys):
 
 
 def bound(*transmissions, **keys):
-    return bind(profile(*transmissions, **keys), SCARA)
+    return DriverInterface(profile(*transmissions, **keys), SCARA)
 
 
 def test_turning_the_spline_moves_the_quill_as_the_screw_says():
@@ -53,7 +52,7 @@ def test_turning_the_spline_moves_the_quill_as_the_screw_says():
     v = driver.velocity(np.array([0.0, 0.0, 0.0, math.pi]))
     np.testing.assert_allclose(v, [0.0, 0.0, -0.01, math.pi], rtol=1e-15)
     # 100 N at the quill load the nut with F p / (2 pi), and the spline with as much against it.
-    command = driver.command(np.array([0.0, 0.0, 100.0, 0.0]))
+    command = driver.command_of(np.array([0.0, 0.0, 100.0, 0.0]))
     turn = 100.0 * 0.02 / (2.0 * math.pi)
     np.testing.assert_allclose(command, [0.0, 0.0, turn, -turn], rtol=1e-15)
 
@@ -73,14 +72,13 @@ def test_signs_units_gears_and_order_are_those_of_the_motors():
     assert q[2] == pytest.approx(0.05 + LEAD * (10.0 - math.pi / 2), rel=1e-14)
     assert q[3] == pytest.approx(0.1 + math.pi / 2, rel=1e-14)
     force = 50.0
-    port = DriverPort(SCARA, driver)
-    port.write(np.array([0.0, 0.0, force, 0.3]))
+    driver.write(np.array([0.0, 0.0, force, 0.3]))
     # the order of the rows: m4 counts against its axis; 0.2 N m of m3 are 1 A
     expected = [0.0, 0.0, -(0.3 - LEAD * force), 1e3 * LEAD * force / 0.2]
-    np.testing.assert_allclose(port.command, expected, rtol=1e-14)
-    port.read(np.array([0.0, 0.0, 13.0, -90.0]), np.array([0.0, 0.0, 60.0, 0.0]))
-    np.testing.assert_allclose(port.q, q, rtol=1e-15)
-    assert port.v[2] == pytest.approx(0.02, rel=1e-14)  # one turn a second
+    np.testing.assert_allclose(driver.command, expected, rtol=1e-14)
+    driver.read(np.array([0.0, 0.0, 13.0, -90.0]), np.array([0.0, 0.0, 60.0, 0.0]))
+    np.testing.assert_allclose(driver.q, q, rtol=1e-15)
+    assert driver.v[2] == pytest.approx(0.02, rel=1e-14)  # one turn a second
 
 
 def random_matrix(rng):
@@ -98,7 +96,7 @@ def test_power_is_conserved_and_everything_goes_there_and_back():
         driver = bound({'joints': ['joint4', 'joint1', 'joint3'], 'matrix': a.tolist(),
                         'offset': rng.normal(size=3).tolist()})  # fmt: skip
         motors, tau = rng.normal(size=4), rng.normal(size=4)
-        at_motors = driver.command(tau) * motors
+        at_motors = driver.command_of(tau) * motors
         at_joints = tau * driver.velocity(motors)
         # Rounding of sums: relative to the largest power that flows.
         assert at_motors.sum() == pytest.approx(
@@ -111,7 +109,7 @@ def test_power_is_conserved_and_everything_goes_there_and_back():
             (driver.position_reading, driver.position),
             (driver.velocity_reading, driver.velocity),
             (driver.effort_reading, driver.measured_effort),
-            (driver.command, driver.commanded_effort),
+            (driver.command_of, driver.commanded_effort),
         ):
             # The condition of 100 costs two digits and the offset some more.
             np.testing.assert_allclose(back(there(tau)), tau, rtol=1e-10, atol=1e-10)
@@ -121,7 +119,6 @@ def test_no_motor_passes_its_limit_and_the_direction_is_kept():
     rng = np.random.default_rng(3)
     limits = np.array([0.5, 0.8])
     driver = bound(SPLINE)
-    port = DriverPort(SCARA, driver)
     safe = SafeCommand(EffortLimiter([1e4] * 4), transmissions=driver.transmissions)
     scaled = 0
     for _ in range(500):
@@ -131,18 +128,18 @@ def test_no_motor_passes_its_limit_and_the_direction_is_kept():
         own = motors @ share[2:]
         assert safe.run(wanted + share, share=share)
         tau = safe.command
-        port.write(tau)
-        assert (np.abs(port.command[2:]) <= limits).all()
-        assert (np.abs(port.command[2:] + own) <= limits * (1.0 + 1e-12)).all()
+        driver.write(tau)
+        assert (np.abs(driver.command[2:]) <= limits).all()
+        assert (np.abs(driver.command[2:] + own) <= limits * (1.0 + 1e-12)).all()
         np.testing.assert_allclose(tau[:2], wanted[:2], atol=1e-14)  # of the sum with the share
         assert wanted[2] * tau[3] == pytest.approx(wanted[3] * tau[2], abs=1e-12 * 800.0)
-        np.testing.assert_allclose(motors @ tau[2:], port.command[2:], atol=1e-15)
+        np.testing.assert_allclose(motors @ tau[2:], driver.command[2:], atol=1e-15)
         free = motors @ wanted[2:]
         if (np.abs(free) <= limits).all() and (np.abs(free + own) <= limits).all():
             np.testing.assert_allclose(tau, wanted, rtol=1e-12, atol=1e-13)
         else:
             scaled += 1
-            used = np.abs(np.concatenate([port.command[2:], port.command[2:] + own]))
+            used = np.abs(np.concatenate([driver.command[2:], driver.command[2:] + own]))
             assert np.isclose(used, np.tile(limits, 2), rtol=1e-9).any()  # no more than needed
     assert 100 < scaled < 480
 
@@ -153,18 +150,18 @@ def test_rates_of_the_joints_keep_every_motor_within_its_rate():
     rng = np.random.default_rng(5)
     for limits in ([0.5, 0.8], None):
         gear = {**SPLINE, 'motor_effort_limit': limits} if limits else WRIST
-        port = DriverPort(SCARA, bound(gear, joints=rows))
-        rates = port.driver.joint_rate_limit
+        driver = bound(gear, joints=rows)
+        rates = driver.joint_rate_limit
         assert (rates > 0.0).all()
         period, tau = 1e-3, np.zeros(4)
         most = np.array([90.0, 80.0, 30.0, 50.0]) * period
         before = None
         for _ in range(2000):
             tau += rng.choice([-1.0, 1.0], size=4) * rates * period
-            port.write(tau.copy())
+            driver.write(tau.copy())
             if before is not None:
-                assert (np.abs(port.command - before) <= most * (1.0 + 1e-9)).all()
-            before = port.command.copy()
+                assert (np.abs(driver.command - before) <= most * (1.0 + 1e-9)).all()
+            before = driver.command.copy()
 
 
 def test_a_session_commands_no_motor_beyond_its_limit_and_says_what_it_commands():
@@ -173,9 +170,9 @@ def test_a_session_commands_no_motor_beyond_its_limit_and_says_what_it_commands(
     settings = {'law': 'gravity_compensation', 'activation_ramp_s': 0.0}
     session = ControllerSession(SCARA, settings, driver)
     q = np.array([0.1, 0.2, 0.05, 0.3])
-    session.on_state(1, 1, q, np.zeros(4))
+    session.update(session.driver.state(1, 1, q, np.zeros(4)))
     session.activate(1)
-    assert session.on_state(1_000_001, 1_000_001, q, np.zeros(4))
+    assert session.update(session.driver.state(1_000_001, 1_000_001, q, np.zeros(4)))
     assert (np.abs(session.command[2:]) <= limits).all()
     assert np.isclose(np.abs(session.command[2:]), limits, rtol=1e-9).any()
     motors = np.array([[LEAD, 0.0], [-LEAD, 1.0]])

@@ -188,7 +188,7 @@ def test_a_law_without_a_period_is_sampled_by_the_loop():
     law = Damper(tree, damper=1e4)
     session = ControllerSession(tree, {'period': H, 'delay': 0.0})
     session.loop.replace(session.loop.law, law)
-    session.on_state(0, 0, tree.middle, np.zeros(tree.n))
+    session.update(session.driver.state(0, 0, tree.middle, np.zeros(tree.n)))
     with pytest.raises(ParameterError, match=r'unstable at a period of 0\.001 s; .* 1\.82e\+03'):
         session.activate(0)
     law.set_parameters({'damper': 1.8e3})

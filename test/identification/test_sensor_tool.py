@@ -229,7 +229,7 @@ class FeelingArm:
 
     def _state(self, q, v):
         self.stamp += MS
-        self.session.on_state(self.stamp, self.stamp, q, v)
+        self.session.update(self.session.driver.state(self.stamp, self.stamp, q, v))
         self.session.loop.force.update(self.stamp, q)
 
     def tare(self):

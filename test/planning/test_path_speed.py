@@ -56,7 +56,7 @@ class Motion:
         rows, self.took = [], 0
         for k in range(1, 6000):
             plant.read(q, v)
-            if self.session.on_state(k * MS, k * MS, q, v):
+            if self.session.update(self.session.driver.state(k * MS, k * MS, q, v)):
                 self.session.settle()
             elif k == 1:
                 self.session.activate(k * MS)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from samples import sample
 
-from robot_dynamics_ros.control.drivers.conversion import command_order
+from robot_dynamics_ros.control.drivers.driver_interface import command_order
 from robot_dynamics_ros.errors import ParameterError, UnknownNameError
 from robot_dynamics_ros.simulation.plant import CommandBuffer
 

@@ -20,7 +20,7 @@ from samples import sample
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64, Float64MultiArray
 
-from robot_dynamics_ros.control.drivers.port import DriverPort
+from robot_dynamics_ros.control.drivers.driver_interface import DriverInterface
 from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.ros import conversions
 from robot_dynamics_ros.ros.conversions import (
@@ -292,7 +292,7 @@ def test_a_joint_command_has_names_interface_efforts_and_the_time_of_sending(
 
 def test_a_joint_command_without_a_clock_has_the_time_of_its_state():
     """A driver that discards old commands would discard those of time 0."""
-    connection = DriverConnection(DriverPort(sample('scara').tree, None, ()), 'group')
+    connection = DriverConnection(DriverInterface(None, sample('scara').tree), 'group')
     connection.reader.stamp_ns = 5
     for now, expected in ((0, 5), (7, 7)):
         clock = SimpleNamespace(now=lambda now=now: SimpleNamespace(nanoseconds=now))

@@ -28,6 +28,7 @@ from robot_dynamics_ros.spatial.scalar import Array, Scalar, maximum, minimum, s
 from robot_dynamics_ros.symbolic.kernel import compile_function
 
 _TINY = 1e-300  # N m or N, avoids a division by 0
+_ROUNDED = 1.0 - 2.0**-50  # so that the product of a scaled command is within its limit too
 
 
 class SafetyFilter:
@@ -178,7 +179,7 @@ def within_motors(one: Transmission, command: Array, share: Array) -> Array:
     limited = np.flatnonzero(np.isfinite(one.limit))
     if not limited.size:
         return command
-    room = one.limit - maximum(select(0.0, motors, own, -own), 0.0)
+    room = _ROUNDED * one.limit - maximum(select(0.0, motors, own, -own), 0.0)
     factors = maximum(room, 0.0) / maximum(maximum(motors, -motors), _TINY)
     scaled = command.copy()
     scaled[one.places] = reduce(minimum, factors[limited], 1.0) * command[one.places]

@@ -10,8 +10,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from robot_dynamics_ros.control.drivers.port import FilteredDerivative
+from robot_dynamics_ros.control.drivers.filtered_derivative import FilteredDerivative
 from robot_dynamics_ros.model import Robot
+from robot_dynamics_ros.model.joint_limits import TURN
 from robot_dynamics_ros.spatial.scalar import Array, Scalar, maximum
 from robot_dynamics_ros.symbolic.kernel import Kernel, compile_function
 
@@ -363,6 +364,7 @@ def _size(x: Scalar) -> Scalar:
 
 
 _SECOND_NS = 1_000_000_000
+_MAX_TURNS = 1e5  # of a continuous joint; more are implausible
 
 
 class MeasuredState:
@@ -390,6 +392,7 @@ class MeasuredState:
         self.validator = StateValidator(tree, 1.0, measured_velocity=derivative is None)
         self.repetitions = Repetitions(tree.velocity_limit)
         self._derivative, self._still = derivative, np.zeros(tree.n)
+        self._turning: list[int] = np.flatnonzero(tree.joint_is_continuous).tolist()
         self._origin_ns: int | None = None
 
     @property
@@ -404,6 +407,8 @@ class MeasuredState:
         elapsed = (stamp_ns - self._origin_ns) / _SECOND_NS
         if self._derivative is not None:
             v = self._still
+        if self._turning and math.isfinite(self.validator.time):
+            q = self._unwrapped(q)
         verdict = self.validator.accept(elapsed, q, v)
         if verdict is StateVerdict.NOT_NEWER:
             return verdict
@@ -423,3 +428,13 @@ class MeasuredState:
                 self._derivative.update(elapsed, q)
             self.v[:] = self._derivative.value
         return verdict
+
+    def _unwrapped(self, q: Array) -> Array:
+        """Return positions with continuous joints within half a turn of the last state."""
+        last, result = self.q, q
+        for i in self._turning:
+            turns = (last.item(i) - q.item(i)) / TURN
+            if 0.5 < abs(turns) < _MAX_TURNS:  # not NaN
+                result = q.copy() if result is q else result
+                result[i] += TURN * round(turns)
+        return result

@@ -9,7 +9,7 @@ from typing import Any
 
 from rclpy.node import Node
 
-from robot_dynamics_ros.control.drivers.conversion import robot_and_driver
+from robot_dynamics_ros.control.drivers.driver_interface import ArmState, robot_and_driver
 from robot_dynamics_ros.control.goals import joint_tolerances
 from robot_dynamics_ros.control.health import HealthReport, SessionHealth
 from robot_dynamics_ros.control.modes import SessionMode
@@ -62,8 +62,9 @@ class RunningController:
         parameters = {**parameters, **tolerances}
         session = ControllerSession(tree, parameters, driver, simulated_time=simulated)
         self.session, self._node, self._log = session, node, node.get_logger()
-        self.connection = DriverConnection(session.port, parameters['command_form'])
-        self._reader = self.connection.reader
+        self.connection = DriverConnection(session.driver, parameters['command_form'])
+        self._reader = reader = self.connection.reader
+        self._state = ArmState(0, 0, reader.q, reader.v)
         self._publish_health, self._health = publish_health, SessionHealth()
         self.services = services = SessionServices(node, session)
         self.parameters = ParameterServices(node, session, services.submit, self._watch)
@@ -96,8 +97,10 @@ class RunningController:
             self._check_locked_joints()
             return
         stamp = reader.stamp_ns or self._node.get_clock().now().nanoseconds
-        effort = reader.effort() if session.wants_effort else None
-        if session.on_reading(stamp, begin, reader.q, reader.v, effort):
+        state = self._state
+        state.stamp_ns, state.arrival_ns = stamp, begin
+        state.effort = reader.effort() if session.wants_effort else None
+        if session.update(state):
             self.connection.writer.publish(session.command)
             self._health.count(stamp, time.perf_counter_ns() - begin)
             session.settle()
