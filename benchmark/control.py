@@ -143,8 +143,7 @@ def trajectory_costs(count: int) -> dict[str, float]:
 
     tree = load_robot(shipped_robot('four_dof'))
     generator = ReferenceGenerator(tree)
-    generator.start_tolerance = TOLERANCE
-    generator.set_sampler(ReferenceSampler(tree.n, 'zero_order', PERIOD_S))
+    generator.configure(ReferenceSampler(tree.n, 'zero_order', PERIOD_S), TOLERANCE)
     generator.rest_at(np.array(BEGIN), 1)
     read = partial(deserialize_message, message(tree.joint_names, count), JointTrajectory)
     arrays = partial(trajectory_arrays, joints=tree.joint_names)

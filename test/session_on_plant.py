@@ -321,9 +321,9 @@ def run(
     quiet = range(middle, middle + round(1e-3 * case.gap_ms / arm.period))
     planned, times = ReferenceGenerator(tree), arm.motion.instants(0.01)
     points = (times, *arm.motion.table(times))
-    planned.set_sampler(ReferenceSampler(tree.n, arm.settings['discretization'], arm.period))
+    sampler = ReferenceSampler(tree.n, arm.settings['discretization'], arm.period)
+    planned.configure(sampler, arm.settings['start_tolerance'])
     planned.rest_at(start_of(arm), h_ns)
-    planned.start_tolerance = arm.settings['start_tolerance']
     planned.follow(*points, begin_ns)
     position, velocity, effort, reference, acting = np.zeros((5, steps, tree.n))
     answered, stopped = np.zeros((2, steps), dtype=bool)

@@ -4,43 +4,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 
+from robot_dynamics_ros.control.acting_law import CHANGE_SLEW, ActingLaw
 from robot_dynamics_ros.control.drivers.driver_interface import DriverInterface
 from robot_dynamics_ros.control.drivers.filtered_derivative import FilteredDerivative
-from robot_dynamics_ros.control.force_sensor import ForceSensor, SensorTool
+from robot_dynamics_ros.control.force_sensor import SensorTool
 from robot_dynamics_ros.control.laws.control_law import ControlLaw
 from robot_dynamics_ros.control.laws.gravity_laws import joint_inertia
-from robot_dynamics_ros.control.laws.stop_laws import (
-    Brake,
-    Damping,
-    Gravity,
-    HoldPosition,
-    StopLaw,
-    Zero,
-    unknown_effort,
-)
 from robot_dynamics_ros.control.payload import PayloadModel
-from robot_dynamics_ros.control.safety.limits import (
-    GUARD_RATE,
-    EffortLimiter,
-    JointLimitGuard,
-)
+from robot_dynamics_ros.control.safety.limits import JointLimitGuard
 from robot_dynamics_ros.control.safety.shell import SafetyFilter
-from robot_dynamics_ros.control.safety.state_validator import (
-    EFFORT_FACTOR,
-    MeasuredState,
-    StateVerdict,
-)
+from robot_dynamics_ros.control.safety.state_validator import EFFORT_FACTOR, StateVerdict
 from robot_dynamics_ros.control.settings import LOOP, LoopSettings
-from robot_dynamics_ros.control.targets import TargetWrench
 from robot_dynamics_ros.control.trajectories.following import SpeedLimit, speed_limit
 from robot_dynamics_ros.control.trajectories.reference_generator import ReferenceGenerator
 from robot_dynamics_ros.control.trajectories.trajectory import ReferenceSampler, Trajectory
-from robot_dynamics_ros.control.transfer import Transfer
-from robot_dynamics_ros.dynamics.sampled_loop import fastest_frequency, largest_damping
 from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.model.payload import Payload
 from robot_dynamics_ros.model.robot_tree import Robot
@@ -48,12 +28,10 @@ from robot_dynamics_ros.parameters import checked
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.kernel import KernelSet
 
-#: Rate limit of the command after a change and after a stop, in effort limits per s.
-CHANGE_SLEW, STOP_SLEW = 50.0, 200.0
 _REST = 0.002  # share of the velocity limits below which an arm is at rest
 
 
-class ControlLoop:
+class ControlLoop(ActingLaw):
     """Reference, law, transfer, joint-limit guard and effort limiter of one robot.
 
     Exactly one law acts. Call ``observe`` for every state, ``start`` to begin control at the
@@ -80,22 +58,12 @@ class ControlLoop:
         derivative: Filter that differentiates valid positions; None: velocities are measured.
 
     Attributes:
-        tree, kernels, settings, driver, generator: As given.
-        law: The selected law.
-        acting: The law that acts.
-        state: The last valid state.
-        q, v: Its positions and velocities, shape (n,), rad or m and rad/s or m/s.
+        settings: As given.
         reference: Joint reference of the last tick.
         effort: The last command, shape (n,), N m or N, finite and limited, without driver share.
         measured_effort: Last measured motor effort, shape (n,), N m or N; NaN if unknown.
-        wrench: Streamed wrench, see :meth:`exert`; None: none.
-        force: External force on the arm, for laws that use it.
-        stop_law: The stop action.
-        transfer: Transfer from the former law.
+        guard: Joint-limit guard.
     """
-
-    stop_law: StopLaw
-    _brake: Brake
 
     def __init__(
         self,
@@ -109,30 +77,19 @@ class ControlLoop:
         generator: ReferenceGenerator | None = None,
         derivative: FilteredDerivative | None = None,
     ) -> None:
-        n = tree.n
-        self.tree, self.law, self.kernels = tree, law, kernels
-        self.driver, self._load = driver or DriverInterface(None, tree), load
-        self.state = MeasuredState(tree, derivative)
-        self.q, self.v = self.state.q, self.state.v
-        self.generator = generator or ReferenceGenerator(tree)
-        self.generator.speed_limit = self._speed_limit
-        self.reference = self.generator.reference
+        generator = generator or ReferenceGenerator(tree)
+        driver = driver or DriverInterface(None, tree)
+        super().__init__(tree, kernels, law, driver, generator, derivative)
+        n, self._load = tree.n, load
+        generator.speed_limit = self._speed_limit
+        self.reference = generator.reference
         self.effort, self._speeds = np.zeros(n), tree.velocity_limits()
-        self.wrench: TargetWrench | None = None
         self._gravity, self._desired, self._zeros = np.zeros((3, n))
-        self.force, self.transfer = ForceSensor(tree), Transfer(n)
         self.measured_effort = np.full(n, np.nan)
-        self._acting_effort: Callable[[], Array | None] = unknown_effort
-        self.limiter = EffortLimiter(tree.effort_limit)
         self.guard = JointLimitGuard(tree, joint_inertia(tree, self._zeros))
         states, efforts = (self.q, self.v, self._gravity), (self._desired, self.transfer.effort)
-        self._filter = SafetyFilter(
-            states, efforts, self.limiter, self.guard, self.driver.transmissions
-        )
-        self._idle = Gravity(tree, kernels)  # acts until control begins
-        self.acting: ControlLaw = self._idle
-        self._next: ControlLaw | None = None
-        law.external = self.force.external
+        joined = driver.transmissions
+        self._filter = SafetyFilter(states, efforts, self.limiter, self.guard, joined)
         self.change_settings(settings or LoopSettings())
 
     # Settings -----------------------------------------------------------------------------------
@@ -153,10 +110,13 @@ class ControlLoop:
             return bool(getattr(previous, name, None) != getattr(settings, name))
 
         sampler = ReferenceSampler(self.tree.n, settings.discretization, settings.period)
-        self.generator.set_sampler(sampler)
-        self.generator.start_tolerance = settings.start_tolerance
-        self.generator.moving_end = settings.allow_nonzero_velocity_at_trajectory_end
-        self.generator.integrates = settings.allow_integration_in_goal_trajectories
+        self.generator.configure(
+            sampler,
+            settings.start_tolerance,
+            moving_end=settings.allow_nonzero_velocity_at_trajectory_end,
+            integrates=settings.allow_integration_in_goal_trajectories,
+            measured=self.q,
+        )
         self.limiter.rates[:] = settings.rates(self.tree.n)
         if differs('stopping'):
             self._make_stop_laws(settings)
@@ -164,124 +124,12 @@ class ControlLoop:
         ramping = weight.at(t) < 1.0
         weight.change(t, settings.activation_ramp_s)
         self.state.validator.timeout = settings.state_timeout_s
-        if differs('discretization') or (ramping and differs('activation_ramp_s')):
+        scaled = differs('effort_scale')
+        if scaled or differs('discretization') or (ramping and differs('activation_ramp_s')):
             self.limiter.soften(CHANGE_SLEW)
-        if differs('effort_scale'):
+        if scaled:
             self.limiter.set_limit(settings.effort_scale * self.tree.effort_limit)
-            self.limiter.soften(CHANGE_SLEW)
             self._fit_guard()
-
-    def _make_stop_laws(self, settings: LoopSettings) -> None:
-        """Make the stop action and the brake; they replace those that act."""
-        tree, kernels, sampling = self.tree, self.kernels, settings.sampling
-        braking = self.limiter.limits, settings.stop_effort_share, sampling
-        made: StopLaw = {
-            'damping': lambda: Damping(tree, kernels, sampling),
-            'gravity': lambda: Gravity(tree, kernels),
-            'hold': lambda: HoldPosition(tree, kernels, *braking, self._effort_in_transit),
-            'zero': lambda: Zero(tree, kernels, self.driver.compensation),
-        }[settings.stop_action]()
-        brake = Brake(tree, kernels, *braking, self._effort_in_transit)
-        if hasattr(self, 'stop_law'):
-            self.replace(self.stop_law, made)
-            self.replace(self._brake, brake)
-        self.stop_law, self._brake = made, brake
-
-    def _effort_in_transit(self) -> Array | None:
-        return self._acting_effort()
-
-    def use_acting_effort(self, acting_effort: Callable[[], Array | None]) -> None:
-        """Give the brake the motor plus external effort that acts until the next command does.
-
-        Args:
-            acting_effort: Returns it, shape (n,), N m or N; None: unknown.
-        """
-        self._acting_effort = acting_effort
-
-    # The law that acts --------------------------------------------------------------------------
-
-    def switch(self, law: ControlLaw | None = None, *, brake: bool = False) -> None:
-        """Let a law act from the present state on.
-
-        The effort changes from that of the former law over ``activation_ramp_s``. The brake acts
-        first if the law follows the reference and the former one does not: the reference restarts
-        at the measured position. An arm that is being braked comes to rest first. The brake and
-        urgent laws act at once, and abort trajectory and streamed wrench.
-
-        Args:
-            law: Control law built for the same robot; None: the one that acts, or will act once
-                the arm is at rest.
-            brake: Whether the arm is braked in any case.
-        """
-        law, former = law or self.present, self.acting
-        follows = law.follows_reference and not (former.follows_reference or self.braking)
-        if brake or follows:
-            self._abort_motion()
-            self._act(self._brake, None)
-            self._next = law
-        elif law.urgent:
-            self._abort_motion()
-            self._act(law, None)
-        elif self.braking:
-            self._next = law
-        else:
-            self._act(law, former)
-
-    def replace(self, former: ControlLaw, law: ControlLaw, *, later: bool = False) -> None:
-        """Let a law take the place of another one; it acts if and when that one would.
-
-        Args:
-            former: The other law.
-            law: Built for the same robot; if both differ only by parameters and have a memory,
-                its parameters are taken instead.
-            later: Whether the other one, if it acts as a reaction, goes on until the next switch.
-        """
-        alike = law.resembles(former)
-        if alike and former.has_memory:
-            former.apply(law.parameters)
-            self.limiter.soften(CHANGE_SLEW)
-            return
-        following = self._next
-        if self.law is former:
-            self.law, law.external = law, self.force.external
-        if later and not alike:
-            return
-        if following is former and self.acting is self._idle:
-            self._begin(law)
-        elif following is former:
-            self._next = law
-        elif self.acting is former:
-            self.switch(law)
-            self._next = self._next or following
-
-    def _act(self, law: ControlLaw, former: ControlLaw | None) -> None:
-        """Let a law act, by transfer from the former one or at once."""
-        t = self.state.time
-        self.acting, self._next, law.external = law, None, self.force.external
-        law.reset(t, self.q, self.v)
-        self.transfer.start(t, former)
-        self.limiter.soften(STOP_SLEW if law.urgent else CHANGE_SLEW)
-        if not law.yields:
-            self.exert(None)
-
-    def _abort_motion(self) -> None:
-        self.generator.begin_glide()
-        self.exert(None)
-
-    @property
-    def present(self) -> ControlLaw:
-        """The law that acts, or will act once the arm is at rest."""
-        return self._next or self.acting
-
-    @property
-    def braking(self) -> bool:
-        """Whether the arm is being braked; False again once it is at rest."""
-        return self.acting is self._brake
-
-    def exert(self, wrench: TargetWrench | None) -> None:
-        """Let compliant laws add the efforts of a streamed wrench; None: of none."""
-        self.wrench = wrench
-        self.force.external.commanded.fill(0.0)
 
     def change_sensor_tool(self, tool: SensorTool) -> None:
         """Subtract another weight and bias from measured wrenches.
@@ -318,14 +166,10 @@ class ControlLoop:
         self._fit_guard()
 
     def _fit_guard(self) -> None:
-        """Fit the guard to the present load; it brakes with half of the permitted effort.
-
-        Its loop has half of the largest stable frequency.
-        """
+        """Fit the guard to the present load; it brakes with half of the permitted effort."""
         inertia = joint_inertia(self.tree if self._load is None else self._load.tree, self._zeros)
-        sampling, part = self.settings.sampling, 0.5 * self.settings.effort_scale
-        rate = min(GUARD_RATE, 0.5 * fastest_frequency(sampling, 1.0, 'none'))
-        self.guard.fit(self.tree, inertia, part, rate, 0.5 * largest_damping(sampling))
+        part = 0.5 * self.settings.effort_scale
+        self.guard.fit(self.tree, inertia, part, self.settings.sampling)
 
     # States -------------------------------------------------------------------------------------
 
@@ -368,17 +212,6 @@ class ControlLoop:
         if self._load is not None:
             self._load.advance(math.inf)  # a change made while inactive needs no transition
         self._begin(self.law)
-        self.generator.measured = self.q
-
-    def _begin(self, law: ControlLaw) -> None:
-        """Begin with a law at the last state, from gravity compensation; it acts with a tick."""
-        self.exert(None)
-        self._act(law, self._idle)
-        self.acting, self._next = self._idle, law
-        self.kernels.gravity_forces(self.q, self._gravity)
-        self.limiter.reset(self._gravity - self.driver.compensation(self.q, self.v))
-        self.limiter.soften(math.inf)  # the transfer already prevents a jump
-        self.generator.rest_at(self.q, self.state.stamp_ns)
 
     # The tick -----------------------------------------------------------------------------------
 
@@ -430,9 +263,9 @@ class ControlLoop:
         law.reset(t, q, v)
         law.effort(t, q, v, self.reference, effort)
         share = self.driver.compensation(q, v)
+        self.limiter.harden()
         if final:
             self.limiter.reset(effort - share)
-        self.limiter.soften(math.inf)
         self._limit(self.settings.period if dt is None else dt)
 
     def _limit(self, dt: float) -> None:

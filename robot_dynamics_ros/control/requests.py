@@ -221,7 +221,7 @@ def prepare_parameters(session: ControllerSession, values: Mapping[str, Any]) ->
                 loop.replace(loop.law, law, later=session.mode is SessionMode.REACTING)
             loop.change_settings(settings)
             if _SPEED in changed:
-                loop.generator.speed.target = parameters[_SPEED]
+                loop.generator.scale_speed(parameters[_SPEED])
             session.configure(parameters, follower)
             if session.carrying and any(name.startswith('payload_') for name in changed):
                 loop.set_payload(payload, PAYLOAD_TRANSITION_S)

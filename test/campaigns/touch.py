@@ -33,8 +33,8 @@ from robot_dynamics_ros.cli.arguments import option
 from robot_dynamics_ros.constraints.signals import PEAK_VELOCITY
 from robot_dynamics_ros.contact.calibration import CalibrationSamples, calibrate
 from robot_dynamics_ros.contact.detector import ContactThresholds
+from robot_dynamics_ros.control.acting_law import STOP_SLEW
 from robot_dynamics_ros.control.laws.stop_laws import Brake
-from robot_dynamics_ros.control.loop import STOP_SLEW
 from robot_dynamics_ros.control.modes import SessionMode
 from robot_dynamics_ros.control.requests import prepare_trajectory
 from robot_dynamics_ros.dynamics.joint_terms import JointTerms

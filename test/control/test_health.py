@@ -94,16 +94,17 @@ def test_states_of_a_slow_driver_and_of_a_second_publisher_are_said_once():
     """Of 500 Hz with news at 50 Hz; and zeros between the states, which are refused."""
     session = ControllerSession(sample('scara').tree, {'robot': 'scara', 'period': 0.002})
     health, start = SessionHealth(), np.array([0.2, 1.0, 0.1, 0.0])
-    session.on_state(0, 0, start, np.zeros(4))
+    session.update(session.driver.state(0, 0, start, np.zeros(4)))
     session.activate(0)
     for k in range(1, 401):
         v = np.array([0.4, 0.0, 0.0, 0.0])
         stamp, q = 2 * MILLISECOND * k, start + 0.02 * (k // 10) * v
-        if session.on_state(stamp, stamp, q, v):
+        if session.update(session.driver.state(stamp, stamp, q, v)):
             health.count(stamp, 20_000)
         session.settle()
         if k > 200:
-            session.on_state(stamp + MILLISECOND, stamp + MILLISECOND, np.zeros(4), np.zeros(4))
+            at = stamp + MILLISECOND
+            session.update(session.driver.state(at, at, np.zeros(4), np.zeros(4)))
         if k % 100 == 0:
             health.report(session)
     texts = [x.text for x in session.remarks if x.level == 'warning']

@@ -57,6 +57,15 @@ def test_the_joints_that_were_limited_are_counted():
     np.testing.assert_array_equal(limiter.rate_limited, [0, 2])
 
 
+def test_a_reset_begins_within_lowered_limits_not_on_the_way_to_them():
+    safe = SafeCommand(limiter := EffortLimiter(LIMIT, rate=100.0))
+    limiter.set_limit(0.2 * LIMIT)
+    limiter.soften(50.0)
+    limiter.reset(np.array([-80.0, 4.0]))
+    safe.run([-80.0, 4.0])
+    np.testing.assert_array_equal(safe.command, 0.2 * LIMIT * [-1.0, 1.0])
+
+
 def test_a_step_that_is_not_positive_allows_no_change_under_a_rate_limit():
     for dt in (0.0, -1.0, math.nan):
         safe = SafeCommand(EffortLimiter(LIMIT, rate=100.0))

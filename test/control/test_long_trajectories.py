@@ -253,8 +253,7 @@ PERIOD = NANO // 1000
 def moving_generator(ticks=300):
     """Return a generator in motion from ``PLACE``, a second after it rested."""
     generator = ReferenceGenerator(TREE)
-    generator.start_tolerance = 0.05
-    generator.set_sampler(ReferenceSampler(TREE.n, 'zero_order', 1e-3))
+    generator.configure(ReferenceSampler(TREE.n, 'zero_order', 1e-3), start_tolerance=0.05)
     generator.rest_at(PLACE, NANO)
     way = Quintic(PLACE, PLACE + 0.3, 2.0)
     times = np.linspace(0.1, 2.0, 20)

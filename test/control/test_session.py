@@ -18,6 +18,7 @@ from robot_dynamics_ros.control.drivers.driver_interface import ArmState, Driver
 from robot_dynamics_ros.control.drivers.profile import load_driver_profile
 from robot_dynamics_ros.control.health import SessionHealth
 from robot_dynamics_ros.control.modes import TABLE, SessionEvent, SessionMode
+from robot_dynamics_ros.control.parts import STOP_PERIOD_NS
 from robot_dynamics_ros.control.requests import (
     builds_law,
     prepare_goal,
@@ -26,7 +27,7 @@ from robot_dynamics_ros.control.requests import (
     prepare_target,
     prepare_trajectory,
 )
-from robot_dynamics_ros.control.session import STOP_PERIOD_NS, ControllerSession
+from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.description.shipped import share_directory
 from robot_dynamics_ros.errors import ConfigurationError, ParameterError, RobotDynamicsError
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from samples import sample
 
-from robot_dynamics_ros.control.drivers.port import FilteredDerivative
+from robot_dynamics_ros.control.drivers.filtered_derivative import FilteredDerivative
 from robot_dynamics_ros.control.safety.state_validator import (
     MeasuredState,
     StateValidator,

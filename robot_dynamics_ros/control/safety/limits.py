@@ -30,6 +30,11 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from robot_dynamics_ros.dynamics.sampled_loop import (
+    Sampling,
+    fastest_frequency,
+    largest_damping,
+)
 from robot_dynamics_ros.errors import ParameterError
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.spatial.scalar import Array, Scalar, maximum, minimum, select, sqrt
@@ -118,14 +123,19 @@ class EffortLimiter:
         self.slew = slew
         self._soft.fill(1.0)
 
+    def harden(self) -> None:
+        """End the lower rate of ``soften``."""
+        self._soft.fill(0.0)
+
     def reset(self, effort: Array) -> None:
-        """Set the last command for the rate limit, clipped to the effort limits.
+        """Set the last command for the rate limit, clipped to the effort limits; see ``harden``.
 
         Args:
             effort: Shape (n,), N m or N; non-finite entries are replaced by 0.
         """
         finite = np.where(np.isfinite(effort), effort, 0.0)
         self.last[:] = np.clip(finite, -self.limits, self.limits)
+        self.harden()
 
     def last_decaying(self, dt: float) -> Array:
         r"""Return :math:`\tau_{last}\,e^{-dt/T}`, new array, shape (n,), N m or N."""
@@ -237,12 +247,7 @@ class JointLimitGuard:
         self.fit(tree, inertia, braking)
 
     def fit(
-        self,
-        tree: Robot,
-        inertia: Any,
-        braking: float,
-        rate: float = GUARD_RATE,
-        stopping: float = 0.0,
+        self, tree: Robot, inertia: Any, braking: float, sampling: Sampling | None = None
     ) -> None:
         """Compute the bounds.
 
@@ -251,12 +256,16 @@ class JointLimitGuard:
                 limits.
             inertia: Effective inertia of each joint, shape (n,), kg m^2 or kg; positive.
             braking: Fraction of the effort limit that the guard may use to brake, in (0, 1].
-            rate: gamma, 1/s; positive.
-            stopping: rho, 1/s.
+            sampling: Of the loop: gamma is at most half of its largest stable frequency, rho half
+                of its largest stable damping; None: ``GUARD_RATE`` and 0.
 
         Raises:
             ParameterError: A value is out of its range.
         """
+        rate, stopping = GUARD_RATE, 0.0
+        if sampling is not None:
+            rate = min(rate, 0.5 * fastest_frequency(sampling, 1.0, 'none'))
+            stopping = 0.5 * largest_damping(sampling)
         masses = _positive('inertia', inertia, tree.n)
         if not 0.0 < braking <= 1.0:
             raise ParameterError('limit_braking', braking, 'must be above 0, at most 1')

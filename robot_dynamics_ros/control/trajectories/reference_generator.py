@@ -50,10 +50,7 @@ class ReferenceGenerator:
 
     Attributes:
         reference: Reference of the last sample.
-        measured: Measured position, shape (n,), rad or m, updated by the loop; None: unknown.
-        start_tolerance: Largest step of the reference at the start of a trajectory, rad or m.
-        moving_end: Whether the last point of a trajectory may have a velocity.
-        integrates: Whether the points of a trajectory may have no positions.
+        measured: Measured position, shape (n,), rad or m, see ``configure``; None: unknown.
         speed_limit: Returns the speed limit of a trajectory, given whether it starts in motion;
             may be replaced.
         speed: Speed scaling of trajectories.
@@ -74,13 +71,35 @@ class ReferenceGenerator:
         self._waiting: tuple[tuple[int, Prepared], ...] = ()
         self.speed = PathSpeed(self._trajectory)
         self.measured: Array | None = None
-        self.start_tolerance, self.moving_end, self.integrates = 0.0, False, False
+        self._start_tolerance, self._moving_end, self._integrates = 0.0, False, False
         self.speed_limit: Callable[[Trajectory, bool], SpeedLimit | None] = lambda *_: None
         self._fastest = tree.velocity_limits()
 
-    def set_sampler(self, sampler: ReferenceSampler) -> None:
-        """Set the sampler of trajectories."""
-        self._sampler = sampler
+    def configure(
+        self,
+        sampler: ReferenceSampler,
+        start_tolerance: float = 0.0,
+        *,
+        moving_end: bool = False,
+        integrates: bool = False,
+        measured: Array | None = None,
+    ) -> None:
+        """Apply settings.
+
+        Args:
+            sampler: Sampler of trajectories.
+            start_tolerance: Largest step of the reference at the start of a trajectory, rad or m.
+            moving_end: Whether the last point of a trajectory may have a velocity.
+            integrates: Whether the points of a trajectory may have no positions.
+            measured: Measured position, shape (n,), rad or m, kept; None: unknown.
+        """
+        self._sampler, self._start_tolerance = sampler, start_tolerance
+        self._moving_end, self._integrates, self.measured = moving_end, integrates, measured
+
+    def scale_speed(self, factor: float) -> bool:
+        """Scale the speed of this and later trajectories; return whether the factor changes."""
+        before, self.speed.target = self.speed.target, factor
+        return before != factor
 
     def rest_at(self, q: Array, stamp_ns: int) -> None:
         """Hold a position, shape (n,), rad or m, without a transition."""
@@ -177,14 +196,14 @@ class ReferenceGenerator:
         if position is None:
             times, position, *rates = self._integrated(points, reference)
         table = KnotTable.uniform(times, position, *rates)
-        stop = self._stop_time(table.velocity[-1:]) if self.moving_end else 0.0
+        stop = self._stop_time(table.velocity[-1:]) if self._moving_end else 0.0
         trajectory = JointWaypoints(
             table, reference, tree.joint_names, tree.joint_is_continuous, stop
         )
         outside = self._outside(reference.position)
         if snapshot.measured is not None:
             outside = np.maximum(outside, self._outside(snapshot.measured))
-        prepared = Prepared(trajectory, start_ns, points, snapshot, self.start_tolerance, outside)
+        prepared = Prepared(trajectory, start_ns, points, snapshot, self._start_tolerance, outside)
         prepared.refuse_step(reference, snapshot.measured, tree.joint_names)
         prepared.refuse_past(snapshot.now_ns)
         check_limits(trajectory, tree, outside=outside)
@@ -192,7 +211,7 @@ class ReferenceGenerator:
         return prepared._replace(limit=limit)
 
     def _integrated(self, points: Points, start: Reference) -> Any:
-        if self.integrates:
+        if self._integrates:
             return integrated(points, start)
         remedy = 'give them, or set allow_integration_in_goal_trajectories'
         raise TrajectoryError('point 0', 'has no positions', remedy)

@@ -1,0 +1,364 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Modes of a controller session: what a state, a missing state and an event lead to."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from robot_dynamics_ros.control.change_log import ChangeLog
+from robot_dynamics_ros.control.drivers.driver_interface import ArmState, DriverInterface
+from robot_dynamics_ros.control.modes import (
+    TABLE,
+    SessionAction,
+    SessionEvent,
+    SessionMode,
+    SessionRemark,
+)
+from robot_dynamics_ros.control.parts import STOP_PERIOD_NS, ControllerParts
+from robot_dynamics_ros.control.safety.state_validator import StateVerdict
+from robot_dynamics_ros.control.trajectories.reference_generator import ReferenceGenerator
+from robot_dynamics_ros.errors import ConfigurationError
+from robot_dynamics_ros.model import Robot
+
+_MAX_REMARKS = 100  # remarks that have not been fetched
+#: Longest time of a hold after a deactivation in motion, and without states during it, ns.
+_SETTLING_NS, _BLIND_NS = 500_000_000, 500_000_000
+#: Events that interrupt the preparation of requests, and their texts.
+_INTERRUPTIONS = {
+    SessionEvent.HOLD: 'the arm was told to hold',
+    SessionEvent.HALT: 'the controller was deactivated',
+    SessionEvent.DEACTIVATE: 'the controller was deactivated',
+    SessionEvent.END: 'the controller ended',
+}
+
+
+class SessionModes(ControllerParts):
+    """The parts of a controller, and the mode in which they are.
+
+    Args:
+        tree: The robot without its payload.
+        parameters: By name, see ``declared``; unknown ones are stored but have no effect.
+        driver: Interface to the driver, of which the profile is used; None: no profile.
+        generator: Reference generator; a trajectory follower if None.
+        simulated_time: Whether repeated states, as of a paused simulator, reset the timeout.
+
+    Attributes:
+        mode: The current mode.
+        command: The last command, shape (n,), in the driver's units and order.
+        remarks: Messages to report, oldest first; the caller removes those it reports.
+        timeouts: Number of state timeouts.
+        repeats: Number of consecutive repetitions of the last state, as of a paused simulator.
+        fault: The unexpected error that led to mode FAULTED.
+        wants_effort: Whether the measured efforts of the next state may be needed.
+        epoch: Number of interruptions: deactivations, holds and new models.
+        log: Its changes; the caller fetches those that are dated.
+    """
+
+    def __init__(
+        self,
+        tree: Robot,
+        parameters: Mapping[str, Any] | None = None,
+        driver: DriverInterface | None = None,
+        *,
+        generator: ReferenceGenerator | None = None,
+        simulated_time: bool = False,
+    ) -> None:
+        super().__init__(tree, parameters, driver, generator)
+        self.command, self.mode = self.driver.command, SessionMode.INACTIVE
+        self.timeouts = self.repeats = 0
+        self.epoch, self._interruption, self.wants_effort = 0, '', True
+        self.log = ChangeLog()
+        self._disabled, self._notice = False, ''
+        self.remarks: deque[SessionRemark] = deque(maxlen=_MAX_REMARKS)
+        self.fault: Exception | None = None
+        self._simulated_time = simulated_time
+        # Times of the last event and command on the clock of the arrivals; s since that command.
+        self._now_ns, self._sent_ns, self._elapsed = 0, 0, 0.0
+        self._deadline_ns = 0
+
+    @property
+    def controls(self) -> bool:
+        """Whether every new state is answered by a command of the control loop."""
+        return self.mode in (SessionMode.HOLDING, SessionMode.FOLLOWING, SessionMode.REACTING)
+
+    def update(self, state: ArmState) -> bool:
+        """Process a state; return whether ``command`` must be sent.
+
+        Args:
+            state: Its measured efforts are used if ``wants_effort``.
+        """
+        try:
+            return self._process(state)
+        except Exception as error:
+            return self._fail(error)
+
+    def _process(self, state: ArmState) -> bool:
+        loop, driver, stamp_ns = self.loop, self.driver, state.stamp_ns
+        q, v = state.position, state.velocity
+        if driver.has_profile:
+            driver.read(q, v)
+            q, v = driver.q, driver.v
+        before = loop.acting
+        verdict = loop.observe(stamp_ns, q, v)
+        repeated = verdict is StateVerdict.NOT_NEWER and self._simulated_time
+        if repeated and self.mode is SessionMode.DEACTIVATING:
+            return False  # paused: it counts as silence
+        if repeated and self.mode is SessionMode.STOPPED:
+            loop.state.validator.allow_repeat()  # paused, but states arrive again
+            verdict = loop.observe(stamp_ns, q, v)
+            repeated = verdict is StateVerdict.NOT_NEWER
+        if not (verdict.usable or repeated):
+            return False
+        self._received_ns = self._now_ns = state.arrival_ns
+        self._elapsed = loop.state.dt or loop.settings.period
+        if state.effort is not None and self.wants_effort:
+            loop.observe_effort(driver.total_effort(state.effort, loop.q, loop.v))
+        if repeated:
+            self.repeats += 1
+            return False
+        self.repeats = 0
+        if verdict is StateVerdict.TOO_FAST:
+            self._report_speed(begins=loop.braking and loop.acting is not before)
+        elif verdict is StateVerdict.RESTARTED and self.mode is SessionMode.FOLLOWING:
+            self._report_hold('the time of the states jumped', 'holding where the arm is')
+        if self.enabling.needed and self.controls and self.enabling.inhibits(stamp_ns):
+            self._handle(SessionEvent.LAPSE)
+        ends = self.mode is SessionMode.DEACTIVATING and self._is_settled()
+        answered = self._handle(SessionEvent.REST if ends else SessionEvent.STATE)
+        if answered:
+            self.log.tick(stamp_ns)
+        return answered
+
+    def _is_settled(self) -> bool:
+        """Return whether a deactivation in motion ends: at rest, or as its time is over."""
+        loop, now = self.loop, self._now_ns
+        if not (loop.braking or loop.moving):
+            return True
+        if not loop.braking:  # noise may look like a motion
+            self._deadline_ns = min(self._deadline_ns, now + _SETTLING_NS)
+            if not loop.acting.follows_reference:
+                loop.switch(brake=True)
+        return now >= self._deadline_ns
+
+    def _report_speed(self, begins: bool) -> None:
+        """Report an arm that has become too fast; it brakes, and waits for a new press."""
+        self.enabling.on = False
+        if not begins:
+            return
+        tree = self.loop.tree
+        ratio = np.abs(self.loop.v) / tree.velocity_limit
+        i = int(np.argmax(ratio))
+        reason = f'{tree.joint_names[i]!r} moves at {ratio[i]:.3g} times its velocity limit'
+        self.goals.abort(reason)
+        self._report_hold(reason, 'braking')
+
+    def settle(self) -> None:
+        """Evaluate contacts and goals after a tick; call it after its command has been sent."""
+        try:
+            self._check_contacts()
+            self.loop.force.observe(self.contact.observer.effort, self.contact.observing)
+            self.wants_effort = not self.controls or self.contact.needs_measured_effort
+            if self.goals.active and self.goals.evaluate():
+                self.brake()
+            if self.mode is SessionMode.FOLLOWING and not self.loop.generator.moving:
+                if self.loop.generator.streaming:
+                    reason = f'no target within {self.parameters["target_timeout_s"]:g} s'
+                    self._report_hold(reason, 'braked to rest, holding')
+                self._handle(SessionEvent.REST)
+            notice = self.loop.law.notice
+            if notice is not self._notice:
+                self._notice = notice
+                if notice:
+                    self.remark('warning', notice)
+        except Exception as error:
+            self._fail(error)
+
+    def _report_hold(self, reason: str, action: str) -> None:
+        self.remark('warning', f'{reason}: {action}', f'held: {reason}')
+
+    def _check_contacts(self) -> None:
+        """Check the last tick for contacts; a reaction acts from the next tick on."""
+        event = self.contact.update()
+        if event is not None:
+            self.remark('warning', f'touched: {event}')
+            if self.contact.reacts and not self.loop.law.needs_enabling:
+                self._handle(SessionEvent.CONTACT)
+        if self.mode is SessionMode.REACTING:
+            problem = self.contact.start_return()
+            if problem:
+                self.remark('warning', problem)
+
+    def watch(self, now_ns: int) -> bool:
+        """Check the age of the last state; return whether ``command`` must be sent."""
+        try:
+            return self.is_silent(now_ns) and self._on_silence(now_ns)
+        except Exception as error:
+            return self._fail(error)
+
+    def _on_silence(self, now_ns: int) -> bool:
+        self._now_ns, elapsed_ns = now_ns, now_ns - self._sent_ns
+        self._elapsed = 1e-9 * max(min(elapsed_ns, STOP_PERIOD_NS), 0)
+        self.log.add_silence(self._elapsed)
+        mode, effort = self.mode, self.loop.effort.copy()
+        sends = self._handle(SessionEvent.SILENCE)
+        self.log.quiet = self.mode is mode and bool((self.loop.effort == effort).all())
+        return sends
+
+    def repeat_silence(self, seconds: Sequence[float]) -> None:
+        """Compute the commands of a state timeout again, each some seconds after the last one."""
+        for self._elapsed in seconds:
+            self._now_ns = (self._received_ns or 0) + self._timeout_ns
+            self._handle(SessionEvent.SILENCE)
+
+    def brake(self) -> None:
+        """Brake the arm; then the law that acts holds it."""
+        self.log.add('brake')
+        self.loop.switch(brake=True)
+
+    @property
+    def _timeout_ns(self) -> int:
+        longest = super()._timeout_ns
+        return min(longest, _BLIND_NS) if self.mode is SessionMode.DEACTIVATING else longest
+
+    # Modes --------------------------------------------------------------------------------------
+
+    def _handle(self, event: SessionEvent) -> bool:
+        """Do the transition of ``TABLE``; return whether ``command`` must be sent."""
+        before = self.mode
+        self.mode, action = TABLE[before][event]
+        if self.mode is not before:
+            self.wants_effort = True
+            self._report_mode(before)
+        if action is SessionAction.ACTING:
+            self.loop.tick()
+        else:
+            if event in _INTERRUPTIONS:
+                self._interrupt(_INTERRUPTIONS[event])
+            if not self._act(action):
+                return False
+        self._sent_ns, self._elapsed = self._now_ns, 0.0
+        if self.mode is SessionMode.INACTIVE:
+            self.log.end(self.loop.state.stamp_ns)
+        self.driver.write(self.loop.effort, self.loop.q)
+        return True
+
+    def _interrupt(self, reason: str) -> None:
+        """Reject the requests that are being prepared, for a reason."""
+        self.epoch, self._interruption = self.epoch + 1, reason
+
+    def _act(self, action: SessionAction) -> bool:
+        """Let the law of an action act; return whether it computed a command."""
+        loop = self.loop
+        if action is SessionAction.START:
+            loop.start()
+        elif action is SessionAction.LAW:
+            loop.hold()
+            loop.switch(loop.law)
+        elif action is SessionAction.BRAKE:
+            loop.switch(brake=True)
+            self.goals.abort('the controller is being deactivated')
+            text = 'deactivation in motion: braking first'
+            self.remark('info', text, f'ending: {text}')
+        elif action is SessionAction.FOLLOWER:
+            self.goals.abort('the law is not enabled')
+            loop.switch(self.follower or loop.law, brake=True)
+            self._disabled = True
+            self.remark('info', f'{loop.law.name} is not enabled: braking, holding')
+        elif action is SessionAction.REACTION:
+            self.goals.abort(f'touched: {self.contact.last}')
+            self.contact.react()
+            self._disabled = False
+        elif action is SessionAction.STOP:
+            self._stop()
+            return True
+        elif action is SessionAction.LAST:
+            loop.tick_without_state(final=True)
+            self.goals.abort('the controller was deactivated')
+            text = f'not active any more: last command by stop action {loop.settings.stop_action}'
+            self.remark('info', text, 'ended: the controller was deactivated')
+            return True
+        return False
+
+    def _stop(self) -> None:
+        """Compute a command of the stop action; with feedback while the last state is fresh."""
+        loop = self.loop
+        if self.is_silent(self._now_ns):
+            loop.tick_without_state(self._elapsed)
+            return
+        if loop.present is not loop.stop_law:
+            loop.switch(loop.stop_law)
+        loop.tick(self._elapsed)
+
+    def _report_mode(self, before: SessionMode) -> None:
+        """Report that a timeout begins or ends."""
+        if self.mode is SessionMode.STOPPED:
+            self._report_timeout()
+        elif before is SessionMode.STOPPED and self.mode is SessionMode.HOLDING:
+            text = 'fresh states again: holding where the arm is'
+            self.remark('warning', text, 'held: states returned after a timeout')
+
+    def _report_timeout(self) -> None:
+        self.timeouts += 1
+        self.enabling.on = False
+        self.remark('error', f'{self.silence()}: stop action {self.loop.settings.stop_action}')
+        self.goals.abort(self.silence())
+
+    def _fail(self, error: Exception) -> bool:
+        """Take the stop action after an unexpected error; if that fails too, command zero."""
+        self.fault = error
+        self.remark('error', f'stopped by an error, {type(error).__name__}: {error}')
+        self.goals.abort('the controller was stopped by an error')
+        try:
+            return self._handle(SessionEvent.FAULT)
+        except Exception:
+            self.loop.command_nothing()
+            self.driver.write(self.loop.effort)
+            return True
+
+    def remark(self, level: str, text: str, status: str = '') -> None:
+        """Append a remark to be reported, see :class:`SessionRemark`."""
+        self.remarks.append(SessionRemark(level, text, status))
+
+    @property
+    def waits_for_enabling(self) -> bool:
+        """Whether the arm is held until its law is enabled."""
+        return self.mode is SessionMode.REACTING and self._disabled
+
+    def require(self, event: SessionEvent, subject: str, epoch: int | None = None) -> None:
+        """Check that a request is accepted.
+
+        Args:
+            event: Event that it is.
+            subject: Name of the request in error messages.
+            epoch: The ``epoch`` at its preparation; None: the present one.
+
+        Raises:
+            ConfigurationError: ``TABLE`` refuses it in the present mode, or its preparation was
+                interrupted.
+        """
+        if TABLE[self.mode][event][1] is not SessionAction.REFUSE:
+            if epoch not in (None, self.epoch):
+                problem = f'was being prepared when {self._interruption}'
+                raise ConfigurationError(subject, problem, 'send it again')
+            return
+        if event is SessionEvent.RELEASE and self.controls:
+            raise ConfigurationError(subject, 'the arm reacts to no contact', 'resume after one')
+        problem, remedy = {
+            SessionMode.REACTING: self.reacts_to(),
+            SessionMode.INACTIVE: ('the controller is not active', 'activate it'),
+            SessionMode.STOPPED: (self.silence(), 'wait for states'),
+            SessionMode.FAULTED: (f'stopped by an error: {self.fault}', 'deactivate it'),
+            SessionMode.DEACTIVATING: ('the controller is being deactivated', 'wait'),
+            SessionMode.ENDED: ('the controller has ended', 'start it again'),
+        }.get(self.mode, ('the controller is active', 'deactivate it'))
+        raise ConfigurationError(subject, problem, remedy)
+
+    def reacts_to(self) -> tuple[str, str]:
+        """Return the reason of the present reaction, and how to end it."""
+        if self.waits_for_enabling:
+            return f'law {self.loop.law.name!r} is not enabled', 'press on ~/enable_guiding'
+        return f'touched: {self.contact.last}', 'call ~/resume'

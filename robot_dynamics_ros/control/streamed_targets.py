@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Messages of streamed targets and wrenches as references and efforts of a control loop."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from robot_dynamics_ros.control.loop import ControlLoop
+from robot_dynamics_ros.control.settings import LockedJointWatch
+from robot_dynamics_ros.control.targets import TargetFilter, TargetSettings, TargetWrench
+from robot_dynamics_ros.errors import ConfigurationError
+from robot_dynamics_ros.kinematics.numeric import nearest_configuration
+from robot_dynamics_ros.model import frame_pose
+from robot_dynamics_ros.model.kinematics import FramePose
+from robot_dynamics_ros.spatial.rotation import rotation_from_xyzw, rotation_vector
+from robot_dynamics_ros.spatial.scalar import Array
+from robot_dynamics_ros.spatial.validation import array, as_finite_array
+
+#: Distance, m, and angle, rad, up to which a target counts as reached; distance, m, beyond which
+#: it is refused instead of approached.
+_NEAR, _ALIGNED, _FAR = 1e-3, 0.02, 0.1
+
+
+class StreamedTargets:
+    """Converts streamed targets into references or wrenches of a control loop.
+
+    ``joints``, ``pose`` and ``wrench`` do not change anything and may run in the background; apply
+    their results with ``follow`` and ``apply_wrench``.
+
+    Attributes:
+        shortfall: Sentence on the last target if it is out of reach, so that the nearest one is
+            followed; empty if it is not.
+
+    Args:
+        loop: The loop.
+        parameters: Parameters by name, see ``TARGETS``.
+        locked: Positions of the locked joints.
+    """
+
+    def __init__(
+        self, loop: ControlLoop, parameters: Mapping[str, Any], locked: LockedJointWatch
+    ) -> None:
+        self._loop, self._tree, self._locked = loop, loop.tree, locked
+        self.shortfall = ''
+        self._wrench: TargetWrench | None = None
+        self.configure(parameters)
+
+    def configure(self, parameters: Mapping[str, Any]) -> None:
+        """Apply parameters; an active wrench continues to act."""
+        settings = TargetSettings.of(parameters)
+        if settings == getattr(self, '_settings', None):
+            return
+        self._settings, self._filter = settings, TargetFilter(self._tree, settings)
+        if self._wrench is not None:
+            self._wrench.configure(settings)
+
+    def joints(self, names: Sequence[str], position: Sequence[float]) -> Array:
+        """Return target positions of all joints; joints not named keep their present target.
+
+        Args:
+            names: Names of the joints; empty: all joints of the robot.
+            position: Their targets, rad or m.
+
+        Returns:
+            Shape (n,), rad or m.
+
+        Raises:
+            UnknownNameError: There is no such joint.
+            ConfigurationError: The law follows no reference, or the number of positions is wrong.
+        """
+        self._require_reference('target_joint')
+        tree, values = self._tree, as_finite_array('target_joint', position)
+        named = tuple(names) or tree.joint_names
+        if values.shape != (len(named),):
+            raise ConfigurationError(
+                'target_joint', f'has {values.size} positions', f'{len(named)} joints are named'
+            )
+        before = self._loop.generator.target
+        target = before.copy()
+        for name, value in zip(named, values, strict=True):
+            target[tree.joint_index(name)] = value
+        excess = np.maximum(target - tree.reference_upper, tree.reference_lower - target)
+        worst = int(excess.argmax())
+        self._report(f'joint {tree.joint_names[worst]!r}', excess[worst], _NEAR, 'rad or m')
+        return tree.nearest_turn(target, before)
+
+    def pose(
+        self,
+        axes: str,
+        position: Sequence[float],
+        quaternion: Sequence[float],
+        q: Array | None = None,
+    ) -> Array:
+        """Return joint targets for a pose of ``target_frame``, or for the nearest reachable one.
+
+        Args:
+            axes: Link in whose frame the pose is given.
+            position: m, shape (3,).
+            quaternion: x, y, z, w; all zero: any orientation.
+            q: Joint positions at which that link is, shape (n,), rad or m; the measured ones if
+                None.
+
+        Returns:
+            Shape (n,), rad or m.
+
+        Raises:
+            ConfigurationError: The law follows no reference, the pose is invalid or far out of
+                reach, or the frame's place is not that of the model.
+            UnknownNameError: There is no such frame; lists those that exist.
+        """
+        self._require_reference('target_pose')
+        base, tree, frame = (
+            self._frame('target_pose', axes, q),
+            self._tree,
+            self._settings.target_frame,
+        )
+        p, quat = (
+            as_finite_array('target_pose', position),
+            as_finite_array('target_pose', quaternion),
+        )
+        goal = base.of(rotation_from_xyzw(quat) if quat.any() else np.eye(3), p)
+        R = goal.R_WF if quat.any() else None
+        q = nearest_configuration(tree, goal.p_WF, R, frame, self._loop.generator.target)
+        found = frame_pose(tree, q, frame)
+        distance = float(np.linalg.norm(goal.p_WF - found.p_WF))
+        if distance > _FAR:
+            problem = f'is {distance:.3g} m out of reach from the present target'
+            raise ConfigurationError('target_pose', problem, 'give one that the arm can reach')
+        turn = np.zeros(3) if R is None or tree.n < 6 else rotation_vector(R @ found.R_WF.T)
+        self._report('target_pose', distance, _NEAR, 'm')
+        if not self.shortfall:
+            self._report('target_pose', float(np.linalg.norm(turn)), _ALIGNED, 'rad')
+        return q
+
+    def _report(self, subject: str, excess: float, most: float, unit: str) -> None:
+        self.shortfall = (
+            f'{subject} is {excess:.3g} {unit} out of reach: following the nearest target'
+            if excess > most
+            else ''
+        )
+
+    def follow(self, target: Array) -> bool:
+        """Set the target of all joints, shape (n,); return whether it starts a new stream."""
+        return self._loop.generator.aim(target, self._filter)
+
+    def wrench(
+        self, axes: str, wrench: Sequence[float], q: Array | None = None
+    ) -> tuple[TargetWrench, Array, bool]:
+        """Return the adder of a wrench, the wrench, and whether it is given in ``target_frame``.
+
+        Args:
+            axes: Link in the axes of whose frame the components are; those of ``target_frame``
+                turn with it, those of other links do not.
+            wrench: Force and torque to be exerted by the arm, shape (6,), N and N m.
+            q: Joint positions, see :meth:`pose`.
+
+        Raises:
+            ConfigurationError: The law is not compliant, so that it cannot apply a wrench.
+            UnknownNameError: There is no such frame; lists those that exist.
+        """
+        law = self._loop.law
+        if not law.yields:
+            raise ConfigurationError(
+                'target_wrench', f'law {law.name!r} does not yield to a wrench', 'use impedance'
+            )
+        values, in_frame = (
+            array('target_wrench', wrench, (6,)),
+            axes == self._settings.target_frame,
+        )
+        if not in_frame:
+            R = self._frame('target_wrench', axes, q).R_WF
+            values = np.concatenate([R @ values[:3], R @ values[3:]])
+        known = None if self.is_at_new_frame else self._wrench
+        adder = known or TargetWrench(self._tree, self._settings)
+        return adder, values, in_frame
+
+    @property
+    def is_at_new_frame(self) -> bool:
+        """Whether the next wrench acts at a frame that must be compiled."""
+        return self._wrench is None or self._wrench.frame != self._settings.target_frame
+
+    def apply_wrench(self, adder: TargetWrench, wrench: Array, in_frame: bool) -> None:
+        """Apply a wrench from now on.
+
+        Raises:
+            ConfigurationError: A wrench acts at another frame or in other axes.
+        """
+        acting = self._loop.wrench
+        if acting is not None and acting.active and acting.frame != adder.frame:
+            raise ConfigurationError(
+                'target_wrench', 'changes its frame while it acts', 'wait until it has faded'
+            )
+        if acting is not adder:
+            adder.reset()
+        adder.aim(wrench, in_frame)
+        self._wrench = adder
+        self._loop.exert(adder)
+
+    def _require_reference(self, subject: str) -> None:
+        law = self._loop.law
+        if not law.follows_reference:
+            raise ConfigurationError(
+                subject, f'law {law.name!r} follows no reference', 'switch to one that does'
+            )
+
+    def _frame(self, subject: str, axes: str, q: Array | None) -> FramePose:
+        """Return the pose of a link by the model, if that is where the link is."""
+        tree, paths = self._tree, self._tree.lock_paths
+        if not axes:
+            remedy = f'give {tree.base_link!r}, or another link of the robot'
+            raise ConfigurationError(subject, 'has an empty frame_id', remedy)
+        pose = frame_pose(tree, self._loop.q.copy() if q is None else q, axes)
+        between = {*paths.get(axes, ())} ^ {*paths.get(self._settings.target_frame, ())}
+        if moved := self._locked.describe(between):
+            raise ConfigurationError(subject, moved, 'give it in a frame that moves with the arm')
+        return pose
