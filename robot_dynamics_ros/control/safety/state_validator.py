@@ -198,7 +198,8 @@ class StateValidator:
                 verdict = self._evaluate(stamp, q, v)
         else:
             self._doubtful = None
-        verdict = self._uncontradicted(verdict, stamp, q, v)
+        if verdict is StateVerdict.JUMPED or not math.isnan(self._contradicted_time):
+            verdict = self._uncontradicted(verdict, stamp, q, v)
         if verdict.usable:
             continues = verdict is StateVerdict.ACCEPTED and not self._repeat_allowed
             self.dt = stamp - self.time if continues else 0.0
@@ -216,7 +217,7 @@ class StateValidator:
         if verdict is StateVerdict.JUMPED:
             if recent or self._returns(stamp, q, v):
                 self._contradicted_time = stamp
-        elif verdict.usable and self._contradicted_time == self._contradicted_time:  # not NaN
+        elif verdict.usable:
             if recent:
                 return StateVerdict.CONTRADICTED
             self._contradicted_time = math.nan

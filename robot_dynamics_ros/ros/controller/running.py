@@ -63,8 +63,7 @@ class RunningController:
         session = ControllerSession(tree, parameters, driver, simulated_time=simulated)
         self.session, self._node, self._log = session, node, node.get_logger()
         self.connection = DriverConnection(session.driver, parameters['command_form'])
-        self._reader = reader = self.connection.reader
-        self._state = ArmState(0, 0, reader.q, reader.v)
+        self._reader = self.connection.reader
         self._publish_health, self._health = publish_health, SessionHealth()
         self.services = services = SessionServices(node, session)
         self.parameters = ParameterServices(node, session, services.submit, self._watch)
@@ -97,10 +96,8 @@ class RunningController:
             self._check_locked_joints()
             return
         stamp = reader.stamp_ns or self._node.get_clock().now().nanoseconds
-        state = self._state
-        state.stamp_ns, state.arrival_ns = stamp, begin
-        state.effort = reader.effort() if session.wants_effort else None
-        if session.update(state):
+        effort = reader.effort() if session.wants_effort else None
+        if session.update(ArmState(stamp, begin, reader.q, reader.v, effort)):
             self.connection.writer.publish(session.command)
             self._health.count(stamp, time.perf_counter_ns() - begin)
             session.settle()
