@@ -41,7 +41,6 @@ from robot_dynamics_ros.symbolic.outputs import OUTPUTS, KernelSpec
 from robot_dynamics_ros.symbolic.straight_line import functions
 
 TRACED = [name for name, kind in FORMULATIONS.items() if not kind.numbers_only]
-STATES = 3
 
 # Reordered and contracted sums differ by rounding: 1e-12 of the largest entry is some thousand
 # units in the last place; forward dynamics divides by a mass matrix of condition up to 1e3.
@@ -54,12 +53,6 @@ def close(found, expected, tolerance=TOLERANCE):
     assert np.max(np.abs(found - expected), initial=0.0) <= tolerance * size
 
 
-def states(tree, rng):
-    drawn = [random_state(tree, rng) for _ in range(STATES)]
-    q, v, a = (np.array([state[k] for state in drawn]) for k in range(3))
-    return {'q': q, 'v': v, 'a': a, 'tau': rng.normal(size=q.shape)}
-
-
 def call(kernels, name, n, *inputs):
     """Return the results of a kernel for one state, in new arrays."""
     shapes = OUTPUTS[name].arguments(name, n, n).results
@@ -69,21 +62,35 @@ def call(kernels, name, n, *inputs):
 
 
 def interpreted(name, model, frame, q, v, x):
-    """Return the results of an output by the formulation's own methods."""
-    tree = model.tree
+    """Return the results of an output by the methods of a formulation, of a mechanism also."""
+    tree, A, gamma = model.tree, np.eye(len(q)), np.zeros(len(q))
+    tree_q, tree_v = q, v
+    if isinstance(model, KaneMechanism):
+        state = model.tree_state(q, v, 0.0 * v)
+        tree_q, tree_v, A, gamma = state.q, state.v, state.A, state.gamma
+    R, p, J, bias = frame_motion(tree, tree_q, tree_v, frame)
+    energy = kinetic_energy(tree, tree_q, tree_v), potential_energy(tree, tree_q)
     return {
         'inverse_dynamics': lambda: [model.inverse_dynamics(q, v, x)],
         'gravity_forces': lambda: [model.gravity_forces(q)],
         'bias_forces': lambda: [model.bias_forces(q, v)],
         'mass_matrix': lambda: [model.mass_matrix(q)],
         'forward_dynamics': lambda: [model.forward_dynamics(q, v, x)],
-        'energies': lambda: [np.array([kinetic_energy(tree, q, v), potential_energy(tree, q)])],
-        'frame_motion': lambda: list(frame_motion(tree, q, v, frame)),
-        'frame_pose': lambda: list(frame_motion(tree, q, v, frame)[:2]),
-        'frame_jacobian': lambda: [frame_motion(tree, q, v, frame)[2]],
+        'energies': lambda: [np.array(energy)],
+        'frame_motion': lambda: [R, p, J @ A, bias + J @ gamma],
+        'frame_pose': lambda: [R, p],
+        'frame_jacobian': lambda: [J @ A],
         'derivatives': lambda: list(model.derivatives(q, v, x)),
         'regressor': lambda: [NewtonEuler(tree).regressor(q, v, x)],
     }[name]()
+
+
+def compare(kernels, name, model, frame, q, v, x):
+    """Compare a kernel with the formulation at a state; x are accelerations or efforts."""
+    found = call(kernels, name, len(q), *(q, v, x)[: len(OUTPUTS[name].inputs)])
+    tolerance = ILL_CONDITIONED if name == 'forward_dynamics' else TOLERANCE
+    for one, other in zip(found, interpreted(name, model, frame, q, v, x), strict=True):
+        close(one, other, tolerance)
 
 
 @pytest.fixture(scope='module')
@@ -112,14 +119,9 @@ def compiled():
 def test_compiled_equals_interpreted(compiled, robot, formulation, name, rng):
     tree, kernels = sample(robot).tree, compiled(robot, formulation)
     assert kernels.kind == 'machine code'
-    model, given = make_formulation(formulation, tree), states(tree, rng)
-    inputs = [given[x] for x in OUTPUTS[name].inputs]
-    last = given['tau' if name == 'forward_dynamics' else 'a']
-    for k in range(STATES):
-        found = call(kernels, name, tree.n, *(x[k] for x in inputs))
-        expected = interpreted(name, model, 'tool', given['q'][k], given['v'][k], last[k])
-        for one, other in zip(found, expected, strict=True):
-            close(one, other, ILL_CONDITIONED if name == 'forward_dynamics' else TOLERANCE)
+    model = make_formulation(formulation, tree)
+    for _ in range(3):
+        compare(kernels, name, model, 'tool', *random_state(tree, rng))
 
 
 @pytest.mark.parametrize('name', OUTPUTS)
@@ -331,35 +333,14 @@ def test_kernels_of_a_mechanism_equal_the_interpreted_recursion(mechanism, elbow
         drive[:, crank] = 0.0
         mechanism = dataclasses.replace(mechanism, drive=drive)
     n, model = mechanism.n, KaneMechanism(mechanism)
-    pi = inertial_parameters(mechanism.tree)
-    kernels = compile_kernel(mechanism, 'kane', tuple(set(OUTPUTS) - {'regressor'}))
-    for _ in range(STATES):
+    outputs = sorted(OUTPUTS.keys() - {'regressor'})
+    kernels = compile_kernel(mechanism, 'kane', tuple(outputs))
+    for _ in range(3):
         u, ud, x = rng.uniform(-0.4, 0.4, n), rng.normal(size=n), rng.normal(size=n)
-        state = mechanism.tree_state(u, ud, np.zeros(n))
-        tree_motion = frame_motion(mechanism.tree, state.q, state.v, 'tool')
-        energy = kinetic_energy(mechanism.tree, state.q, state.v)
-        expected = {
-            'inverse_dynamics': [model.inverse_dynamics(u, ud, x)],
-            'gravity_forces': [model.gravity_forces(u)],
-            'bias_forces': [model.bias_forces(u, ud)],
-            'mass_matrix': [model.mass_matrix(u)],
-            'forward_dynamics': [model.forward_dynamics(u, ud, x)],
-            'energies': [np.array([energy, potential_energy(mechanism.tree, state.q)])],
-            'frame_motion': [
-                *tree_motion[:2],
-                tree_motion.J @ state.A,
-                tree_motion.bias,
-            ],
-            'frame_pose': list(tree_motion[:2]),
-            'frame_jacobian': [tree_motion.J @ state.A],
-            'derivatives': list(model.derivatives(u, ud, x)),
-        }
         (Y,) = OUTPUTS['regressor'].compute(KernelSpec(mechanism, 'kane', 'tool'), u, ud, x)
-        close(Y @ pi, expected['inverse_dynamics'][0])
-        for name, results in expected.items():
-            inputs = (u, ud, x)[: len(OUTPUTS[name].inputs)]
-            for one, other in zip(call(kernels, name, n, *inputs), results, strict=True):
-                close(one, other, ILL_CONDITIONED if name == 'forward_dynamics' else TOLERANCE)
+        close(Y @ inertial_parameters(mechanism.tree), model.inverse_dynamics(u, ud, x))
+        for name in outputs:
+            compare(kernels, name, model, 'tool', u, ud, x)
 
 
 def test_the_kernels_of_a_flat_parallelogram_raise_what_the_recursion_raises():
@@ -390,18 +371,8 @@ def test_a_formula_of_the_loop_makes_kernels_of_every_formulation(rng):
     outputs = ('inverse_dynamics', 'forward_dynamics', 'derivatives', 'frame_motion')
     kernels = compile_kernel(mechanism, 'newton_euler', outputs, 'piston')
     motion = rng.normal(size=(3, 1))
-    state = model.tree_state(*motion)
-    R, p, J, bias = frame_motion(model.mechanism.tree, state.q, state.v, 'piston')
-    expected = {
-        'inverse_dynamics': [model.inverse_dynamics(*motion)],
-        'forward_dynamics': [model.forward_dynamics(*motion)],
-        'derivatives': list(model.derivatives(*motion)),
-        'frame_motion': [R, p, J @ state.A, bias + J @ state.gamma],
-    }
-    for name, results in expected.items():
-        inputs = motion[: len(OUTPUTS[name].inputs)]
-        for one, other in zip(call(kernels, name, 1, *inputs), results, strict=True):
-            np.testing.assert_allclose(one, other, rtol=1e-11, atol=1e-12)
+    for name in outputs:
+        compare(kernels, name, model, 'piston', *motion)
 
 
 def test_machine_code_that_rejects_plain_arrays_says_so_once(monkeypatch):
