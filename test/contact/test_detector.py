@@ -23,8 +23,8 @@ def test_efforts_and_dead_bands_are_those_of_the_formulas(rng):
     smooth, slow, load, speed = np.zeros((4, n))
     uncertain, time = observer.breakaway.copy(), 0.0
     history = [(-np.inf, np.column_stack([np.ones(n), 0 * load, 0 * load, uncertain]))]
-    for step in rng.uniform(5e-4, 4e-3, 60):
-        state = state + 0.01 * rng.normal(size=(2, n))
+    for step in rng.uniform(2e-3, 8e-3, 400):
+        state = state + [[0.01], [1.0]] * rng.normal(size=(2, n))
         observer.update(step, *state, rng.normal(size=n))
         detector.update(step)
         smooth += (1 - np.exp(-1.5 * step * 200.0)) * (observer.effort - smooth)
