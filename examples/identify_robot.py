@@ -47,4 +47,4 @@ for name, value, deviation in zip(
 ):
     print(f'{value:+10.5f} ± {deviation:.1e}  {name}')
 print('mass of the links, kg:', nominal.mass, '->', identified.tree.mass.round(3))
-print(*identified.silence(), sep='\n')
+print(*identified.undetermined(), sep='\n')

@@ -175,7 +175,7 @@ def _print_many(results: Sequence[BagResult], output: Path) -> None:
     for result in results:
         if result.error:
             print_lines('red', 'failed', [f'{result.bag}: {result.error}'])
-        wrong = [finding for finding in result.findings if finding.severity == 'wrong']
+        wrong = [finding for finding in result.findings if finding.severity == 'error']
         if wrong:
             console.print(result.bag, highlight=False, markup=False)
             print_findings(wrong)

@@ -49,7 +49,7 @@ def check(args: argparse.Namespace) -> int:
         except RobotDynamicsError as error:
             verdict = f'refused: {error}'
             if not checked.errors:
-                findings.append(Finding('error', 'robot', str(error), 'correct it'))
+                findings.append(Finding('error', str(error), 'robot', 'correct it'))
         else:
             verdict = f'loads with {len(tree.joint_names)} joints: {", ".join(tree.joint_names)}'
             forces = [float(force) for force in largest_gravity_forces(tree)]

@@ -182,7 +182,7 @@ def _from_bag(
     run, outliers = without_outliers(whole)
     bag, remedy = f'bag {str(args.bag)!r}', 'check the driver and its timestamps'
     if outliers.problem():
-        findings.append(Finding('error', bag, outliers.problem(), remedy))
+        findings.append(Finding('error', outliers.problem(), bag, remedy))
     findings += [warning(bag, text, remedy) for text in outliers.remarks()]
     effort = run.effort if args.commands else run.measured_effort
     known = np.isfinite(run.position).all(axis=1)

@@ -12,19 +12,13 @@ from rich.markup import escape
 from rich.table import Table
 
 from robot_dynamics_ros.model.findings import Finding
-from robot_dynamics_ros.recordings.metrics.metric import (
-    MetricRemark,
-    ThresholdResult,
-    flat_figures,
-)
+from robot_dynamics_ros.recordings.metrics.metric import ThresholdResult, flat_figures
 from robot_dynamics_ros.recordings.report.toolkit import Report, ReportTable
 
 _STYLES = {
-    'wrong': 'bold red',
-    'look': 'yellow',
-    'good': 'green',
-    'error': 'red',
+    'error': 'bold red',
     'warning': 'yellow',
+    'ok': 'green',
 }
 _WIDTH_IN_FILES = 150
 
@@ -44,7 +38,7 @@ def print_lines(style: str, word: str, texts: Iterable[str]) -> None:
         wide_console().print(line, highlight=False, soft_wrap=True)
 
 
-def print_findings(findings: Iterable[MetricRemark | Finding]) -> None:
+def print_findings(findings: Iterable[Finding]) -> None:
     """Print findings on a recording, a model or a driver profile, one line each."""
     for finding in findings:
         severity = finding.severity

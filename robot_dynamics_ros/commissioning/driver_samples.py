@@ -213,8 +213,8 @@ def check_work(tree: Robot, samples: DriverSamples) -> list[Finding]:
     return [
         Finding(
             'error',
-            named(tree, [i]),
             'wrong sign of its effort: it pushes against its own motion',
+            named(tree, [i]),
             'change effort_sign in the profile',
         )
         for i in np.flatnonzero(suspicious).tolist()

@@ -220,9 +220,9 @@ class _HeldArm:
         worst = int(np.argmax(residual / self._tolerance))
         return Finding(
             'error',
-            named(self._tree, [worst]),
             f'{residual[worst]:.3g} {self._units[worst]} of its effort are not gravity, and no '
             'single wrong sign, exchange or unit explains them',
+            named(self._tree, [worst]),
             'check the model (masses, base orientation, payload), then repeat',
         )
 
@@ -261,7 +261,7 @@ class _HeldArm:
         """Return all fault hypotheses."""
         found = [
             FaultHypothesis(
-                Finding('error', named(self._tree, joints), problem, remedy),
+                Finding('error', problem, named(self._tree, joints), remedy),
                 assumed._replace(samples=samples),
                 penalty,
             )
@@ -283,7 +283,8 @@ class _HeldArm:
                 'an offset of the sensor; if commands show it too, effort_offset in the profile',
             )
             found.append(FaultHypothesis(finding, assumed._replace(offset=offset), _FITTED))
-        gravity = Finding('error', 'gravity', *_GRAVITY[bool(assumed.gravity), self._commanded])
+        problem, remedy = _GRAVITY[bool(assumed.gravity), self._commanded]
+        gravity = Finding('error', problem, 'gravity', remedy)
         return [
             *found,
             FaultHypothesis(gravity, assumed._replace(gravity=1.0 - assumed.gravity)),

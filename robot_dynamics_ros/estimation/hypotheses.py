@@ -9,10 +9,13 @@ from typing import NamedTuple
 import numpy as np
 
 from robot_dynamics_ros.model import Robot
+from robot_dynamics_ros.model.findings import Finding
 from robot_dynamics_ros.spatial.scalar import Array
 
-_HEAVIER = 0.2  # of the mass of the arm: largest plausible error of a link's mass
-_OTHER_SCALE = (0.5, 2.0)  # plausible ratio of the masses of an arm to those of its model
+#: Ratios of masses to those of a description. Beyond the possible ones another cause is likelier:
+#: a unit, a sign, another robot. A tool or a cable may weigh several times a small link.
+POSSIBLE_ARM, POSSIBLE_LINK, LIKELY_LINK = (0.5, 2.0), (0.2, 3.0), (0.55, 1.9)
+_SMALL = 0.25  # of the mass of the arm: a link may always weigh this much more
 _OTHER_JOINT = (0.8, 1.2)  # plausible factor of an effort that is another joint's
 
 
@@ -78,6 +81,13 @@ def order_causes(tree: Robot) -> list[Cause]:
     return [Cause('order', (own, own + n, own + 2 * n), j) for j, own in pairs]
 
 
+def possible_masses(mass: Array, described: Array) -> Array:
+    """Return whether each link may have a mass, kg, instead of the described one, shape (b,)."""
+    low, high = POSSIBLE_LINK
+    heavier = (mass > high * described) & (mass - described > _SMALL * described.sum())
+    return np.asarray((mass >= low * described) & ~heavier)
+
+
 def is_possible(tree: Robot, cause: Cause, x: Array) -> bool:
     """Return whether the coefficients x of a cause are physical and plausible."""
     least, most = np.array(-np.inf), np.inf
@@ -85,10 +95,10 @@ def is_possible(tree: Robot, cause: Cause, x: Array) -> bool:
     if cause.name in PER_DRIVE:
         least = -np.array([described[kind][cause.joint] for kind in PER_JOINT[cause.name]])
     elif cause.name == 'link':
-        mass = tree.mass[cause.body]
-        least, most = -np.array(mass), max(2.0 * mass, _HEAVIER * float(tree.mass.sum()))
+        mass = tree.mass + np.where(np.arange(tree.bodies) == cause.body, x, 0.0)
+        return bool(possible_masses(mass, tree.mass).all())
     elif cause.name == 'mass':
-        least, most = np.array(_OTHER_SCALE[0] - 1.0), _OTHER_SCALE[1] - 1.0
+        least, most = np.array(POSSIBLE_ARM[0] - 1.0), POSSIBLE_ARM[1] - 1.0
     elif cause.name == 'order':
         x, least, most = x[:1], np.array(_OTHER_JOINT[0]), _OTHER_JOINT[1]
     elif cause.name == 'load':
@@ -97,10 +107,8 @@ def is_possible(tree: Robot, cause: Cause, x: Array) -> bool:
     return bool((x >= least - tolerance).all() and (x <= most + tolerance).all())
 
 
-def sentence(
-    tree: Robot, cause: Cause, x: Array, share: Array, joints: Sequence[int]
-) -> tuple[str, str]:
-    """Return severity and sentence of a cause.
+def finding(tree: Robot, cause: Cause, x: Array, share: Array, joints: Sequence[int]) -> Finding:
+    """Return a cause as a finding.
 
     Args:
         tree: The model.
@@ -112,10 +120,10 @@ def sentence(
     names = ', '.join(np.array(tree.joint_names)[list(joints)])
     rest = f'{100.0 * share[list(joints)].min():.0f} % of the residual of {names}'
     if cause.joint >= 0:
-        return _joint_sentence(tree, cause, x, rest)
+        return _joint_finding(tree, cause, x, rest)
     if cause.name == 'timing':
         how = 'late' if x[0] < 0.0 else 'early'
-        return 'look', f'the efforts are {1e3 * abs(x[0]):.3g} ms too {how}: {rest}'
+        return Finding('warning', f'the efforts are {1e3 * abs(x[0]):.3g} ms too {how}: {rest}')
     if cause.name == 'load':
         more, which = (
             ('more', 'a load, or a tool that the model lacks')
@@ -123,40 +131,48 @@ def sentence(
             else ('less', 'a tool of the model is missing')
         )
         text = f'the arm moves as if it carried {abs(x[0]):.3g} kg {more} than the model'
-        return 'wrong', f'{text} at its tool, {which}: {rest}'
+        return Finding('error', f'{text} at its tool, {which}: {rest}')
     if cause.name == 'link':
         name, mass = tree.link_names[cause.body], float(tree.mass[cause.body])
-        return 'wrong', f'{name} weighs about {mass + x[0]:.4g} kg, the model {mass:.4g}: {rest}'
-    return 'wrong', (
+        return Finding(
+            'error', f'{name} weighs about {mass + x[0]:.4g} kg, the model {mass:.4g}: {rest}'
+        )
+    return Finding(
+        'error',
         f'all masses are about {1.0 + x[0]:.3g} times those of the model, or all efforts are in '
-        f'another unit: {rest}'
+        f'another unit: {rest}',
     )
 
 
-def _joint_sentence(tree: Robot, cause: Cause, x: Array, rest: str) -> tuple[str, str]:
-    """Return severity and sentence of a cause at a single joint."""
+def _joint_finding(tree: Robot, cause: Cause, x: Array, rest: str) -> Finding:
+    """Return a cause at a single joint as a finding."""
     joint = tree.joint_names[cause.joint]
     if cause.name == 'order':
         other = tree.joint_names[cause.columns[0] - len(COLUMNS) - tree.bodies]
-        return 'wrong', (
-            f'the effort of {joint} is what {other} needs: correct the order of the joints, {rest}'
+        return Finding(
+            'error',
+            f'the effort of {joint} is what {other} needs: correct the order of the joints, '
+            f'{rest}',
         )
     slides = tree.joint_is_prismatic[cause.joint]
     force, speed = ('N', 'm/s') if slides else ('N m', 'rad/s')
     if cause.name == 'factor' and x[0] < -1.0:
-        return 'wrong', f'the effort of {joint} has the opposite sign of what its motion needs'
+        return Finding(
+            'error', f'the effort of {joint} has the opposite sign of what its motion needs'
+        )
     if cause.name == 'factor':
-        return 'wrong', (
+        return Finding(
+            'error',
             f'the effort of {joint} is {1.0 + x[0]:.3g} times what its motion needs: wrong unit '
-            'or gear ratio'
+            'or gear ratio',
         )
     if cause.name == 'offset':
         text = f'a constant of {x[0]:.3g} {force}: an offset of sensor or drive'
-        return 'look', f'{rest} is {text}'
+        return Finding('warning', f'{rest} is {text}')
     if cause.name == 'rotor inertia':
         text = f'about {x[0]:.3g} {"kg" if slides else "kg m²"} of the rotor'
-        return 'look', f'{rest} is inertia that the model lacks: {text}'
+        return Finding('warning', f'{rest} is inertia that the model lacks: {text}')
     units = {'viscous': f'{force} per {speed}', 'dry': f'{force} dry'}
     parts = zip(x.tolist(), PER_JOINT[cause.name], strict=True)
     sizes = ' and '.join(f'{value:.3g} {units[kind]}' for value, kind in parts)
-    return 'look', f'{rest} is friction that the model lacks: about {sizes}'
+    return Finding('warning', f'{rest} is friction that the model lacks: about {sizes}')

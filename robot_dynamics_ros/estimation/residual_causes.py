@@ -45,11 +45,12 @@ from robot_dynamics_ros.estimation.hypotheses import (
     USUAL,
     Cause,
     columns_of,
+    finding,
     is_possible,
     order_causes,
-    sentence,
 )
 from robot_dynamics_ros.estimation.regressor import gravity_regressor
+from robot_dynamics_ros.model.findings import Finding
 from robot_dynamics_ros.spatial.scalar import Array
 
 _INSTANTS_PER_MINUTE = 2000  # decimated to at most about twice as many
@@ -372,19 +373,19 @@ class EffortResidual:
         gram = self._gram[:, columns[:, np.newaxis], columns]
         return fit_gravity(self.model.tree.gravity, gram, self._effort, self._counts)
 
-    def causes(self) -> list[tuple[str, str]]:
-        """Return severity and sentence of each cause found; of another gravity, this alone."""
+    def causes(self) -> list[Finding]:
+        """Return each cause found as a finding; of another gravity, this alone."""
         fit, found = self.gravity, self.explanation()
         first = found[0].cause.name if found else ''
         if fit is not None and (fit.is_common_value or first == 'gravity') and fit.sentence():
-            return [('wrong', fit.sentence())]
+            return [Finding('error', fit.sentence())]
         found = [one for one in found if one.cause.name != 'gravity']
         matters = ~(self.share < _MATTERS)  # also where no effort acts
         texts = []
         for one in found:
             joints = np.flatnonzero((one.share >= _EXPLAINED) & matters).tolist()
             if joints:
-                texts.append(sentence(self.model.tree, one.cause, one.values, one.share, joints))
+                texts.append(finding(self.model.tree, one.cause, one.values, one.share, joints))
         return texts
 
 

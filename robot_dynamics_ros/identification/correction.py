@@ -189,7 +189,7 @@ def as_dict(identified: Identification) -> dict[str, Any]:
         ],
         'base_parameters': [row._asdict() for row in base_rows(identified)],
         'parameters': [
-            row._asdict() | {'told_by_data': float(share)}
+            row._asdict() | {'data_share': float(share)}
             for row, share in zip(
                 [_row(identified, k) for k in range(len(plan.unknowns))],
                 identified.physical.data_share,
@@ -197,5 +197,5 @@ def as_dict(identified: Identification) -> dict[str, Any]:
             )
         ],
         'chosen': list(identified.chosen),
-        'not_told': identified.silence(),
+        'undetermined': identified.undetermined(),
     }

@@ -29,8 +29,8 @@ from robot_dynamics_ros.identification.least_squares import (
 )
 from robot_dynamics_ros.identification.physical import (
     PhysicalParameters,
+    likely_masses,
     physical_parameters,
-    plausible_masses,
 )
 from robot_dynamics_ros.identification.preparation import (
     Preparation,
@@ -116,7 +116,7 @@ class Identification:
     tree: Robot
     urdf_friction: Array
 
-    def silence(self) -> list[str]:
+    def undetermined(self) -> list[str]:
         """Return what the data do not determine, one sentence each."""
         unknowns, estimate = self.plan.unknowns, self.estimate
         names = np.array(unknowns.names)
@@ -306,9 +306,9 @@ def _urdf_friction(
 def _trusted(
     fitted: Estimate, plan: IdentificationPlan, prior_weight: float
 ) -> PhysicalParameters:
-    """Return physical parameters; with measured efforts, prefer plausible link masses.
+    """Return physical parameters; with measured efforts, prefer likely link masses.
 
-    The weight of the nominal links is increased in steps until every link mass is plausible. If
+    The weight of the nominal links is increased in steps until every link mass is likely. If
     no step achieves this, the result with the original weight is returned.
     """
     first = _with_rotors(fitted, plan.unknowns, prior_weight)
@@ -316,7 +316,7 @@ def _trusted(
         return first
     for times in _TRUST:
         tried = _with_rotors(fitted, plan.unknowns, times * prior_weight)
-        if plausible_masses(tried.values, plan.unknowns):
+        if likely_masses(tried.values, plan.unknowns):
             return tried
     return first
 

@@ -39,6 +39,7 @@ import numpy as np
 
 from robot_dynamics_ros.description.urdf import Inertial, Pose, parse_urdf
 from robot_dynamics_ros.errors import ModelError
+from robot_dynamics_ros.estimation.hypotheses import LIKELY_LINK
 from robot_dynamics_ros.estimation.regressor import PER_BODY
 from robot_dynamics_ros.identification.least_squares import Estimate
 from robot_dynamics_ros.identification.unknowns import Unknowns
@@ -62,7 +63,6 @@ _SIGNED = (
     'cubic_friction',
     'stribeck_friction',
 )
-_PLAUSIBLE = (0.55, 1.9)  # plausible mass of a link, relative to its nominal mass
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,10 +138,10 @@ def physical_parameters(
     return PhysicalParameters(known + T @ x, deviations, share, held, steps, cost)
 
 
-def plausible_masses(values: Array, unknowns: Unknowns) -> bool:
-    """Return whether every body mass is within 0.55 to 1.9 times its nominal mass."""
+def likely_masses(values: Array, unknowns: Unknowns) -> bool:
+    """Return whether the ratio of every body mass to its nominal mass is a likely one."""
     mass, nominal = (x[: unknowns.links : PER_BODY] for x in (values, unknowns.nominal))
-    low, high = _PLAUSIBLE
+    low, high = LIKELY_LINK
     return bool(((low * nominal <= mass) & (mass <= high * nominal)).all())
 
 

@@ -17,7 +17,7 @@ from robot_dynamics_ros.identification.bags import BagOutcome, Evidence
 from robot_dynamics_ros.identification.correction import Row, base_rows, joint_rows
 from robot_dynamics_ros.identification.identify import USED, Identification
 from robot_dynamics_ros.identification.validation import Residuals, ResidualSeries, implausible
-from robot_dynamics_ros.recordings.metrics.metric import MetricRemark
+from robot_dynamics_ros.model.findings import Finding
 from robot_dynamics_ros.recordings.report.figures import (
     COLOURS,
     GREY,
@@ -80,7 +80,7 @@ def identification_report(
         tables.append(_used_table(after.joints, bags))
     if len(bags) > 1:
         tables.append(_bag_table(bags))
-    silence = result.silence() or ['nothing: every parameter is determined']
+    undetermined = result.undetermined() or ['nothing: every parameter is determined']
     return Report(
         f'Identification of {result.tree.name}',
         lead,
@@ -92,7 +92,7 @@ def identification_report(
             _value_table('Friction and armature of the corrected robot', joint_rows(result)),
             _link_table(result),
             _value_table('Identified from the data: base parameters', base_rows(result), _LEGEND),
-            ReportList('Not determined by the data', silence),
+            ReportList('Not determined by the data', undetermined),
         ],
     )
 
@@ -106,36 +106,36 @@ def _used(after: Residuals) -> str:
     return f'filtered samples for validation: {counts}'
 
 
-def _verdict(result: Identification, before: Residuals, after: Residuals) -> MetricRemark:
+def _verdict(result: Identification, before: Residuals, after: Residuals) -> Finding:
     """Return the verdict on each joint as one sentence with its severity."""
     tilt = result.plan.gravity
     if math.isnan(after.worst):
         text = 'no joint moves in the recordings for validation: nothing is validated'
-        return MetricRemark('wrong', text)
+        return Finding('error', text)
     if wrong := implausible(result, after):
-        return MetricRemark('wrong', wrong[0])
+        return Finding('error', wrong[0])
     if before.worst <= _PERFECT and after.worst <= _PERFECT:
         text = (
             'nothing to correct: the description explains the recordings to '
             f"{before.worst:.2g} % of a joint's effort"
         )
-        return MetricRemark('good', text)
+        return Finding('ok', text)
     if not after.worst <= max(before.worst, _LEAST):
         text = (
             'the corrected model explains the recordings no better than the description: '
             f"{after.worst:.3g} % against {before.worst:.3g} % of a joint's effort"
         )
-        return MetricRemark('wrong', text)
+        return Finding('error', text)
     if tilt is not None and tilt.tilted:
-        return MetricRemark('look', tilt.sentence())
+        return Finding('warning', tilt.sentence())
     joints = zip(after.joints, before.percent, after.percent, strict=True)
     moved = (row for row in joints if not math.isnan(row[2]))
     each = ', '.join(f'{joint} {old:.3g} → {new:.2g} %' for joint, old, new in moved)
     text = f'effort that the description → the corrected model leaves unexplained: {each}'
-    return MetricRemark('look' if after.worst > _FAIR else 'good', text)
+    return Finding('warning' if after.worst > _FAIR else 'ok', text)
 
 
-def _changed(result: Identification) -> list[MetricRemark]:
+def _changed(result: Identification) -> list[Finding]:
     """Return which links the data change beyond doubt, and by which combination most."""
     rows, influence = base_rows(result), result.estimate.influence
     change = np.array([abs(row.value - row.nominal) for row in rows])
@@ -152,10 +152,10 @@ def _changed(result: Identification) -> list[MetricRemark]:
         f'beyond doubt other than described: {", ".join(dict.fromkeys(changed))}; the surest is '
         f'{row.name}: {row.value:.4g} ± {row.deviation:.2g} {row.unit}, not {row.nominal:.4g}'
     )
-    return [MetricRemark('good', text)]
+    return [Finding('ok', text)]
 
 
-def _left(evidence: Evidence) -> list[MetricRemark]:
+def _left(evidence: Evidence) -> list[Finding]:
     """Return what is left at joints that the corrected model explains badly, and why."""
     after, series = evidence.residuals[1], evidence.series[1]
     remarks = []
@@ -169,7 +169,7 @@ def _left(evidence: Evidence) -> list[MetricRemark]:
             why = 'it alternates from sample to sample: chatter of the controller or the drive'
         elif alike < _ALTERNATES:
             why = 'it differs from sample to sample: noise, which no model explains'
-        remarks.append(MetricRemark('look', f'{percent:.3g} % of {joint} are left: {why}'))
+        remarks.append(Finding('warning', f'{percent:.3g} % of {joint} are left: {why}'))
     return remarks
 
 

@@ -15,6 +15,7 @@ from robot_dynamics_ros.errors import RecordingError
 from robot_dynamics_ros.estimation.accumulate import ResidualSums
 from robot_dynamics_ros.estimation.effort_model import Instants, ModelEfforts, model_efforts
 from robot_dynamics_ros.estimation.gravity_fit import GravityFit, gravity_of
+from robot_dynamics_ros.estimation.hypotheses import POSSIBLE_ARM, possible_masses
 from robot_dynamics_ros.estimation.regressor import inertial_parameters, regressor
 from robot_dynamics_ros.identification.identify import Identification
 from robot_dynamics_ros.identification.preparation import Preparation, effort_source
@@ -261,9 +262,6 @@ def percent_of(sums: ResidualSums) -> Array:
     return np.where(sums.residual.count > 0, percent, np.nan)
 
 
-_TOTAL = (0.5, 1.6)  # plausible range of the arm's mass, relative to nominal
-_LINK = (0.2, 3.0)  # plausible range of a link's mass, relative to nominal;
-_GROWN = 0.25  # exceeding it matters above this increase, relative to the arm's mass
 _UNEXPLAINED = 60.0  # percent of the effort
 _REACH = 1.5  # maximum distance of the centre of mass from its joint, in link sizes
 
@@ -276,15 +274,14 @@ def implausible(identified: Identification, after: Residuals | None = None) -> l
         after: Its residuals on the validation recordings, if known.
     """
     nominal, tree = identified.plan.unknowns.tree, identified.tree
-    total, said = float(nominal.mass.sum()), []
-    ratio = float(tree.mass.sum()) / total
-    if not _TOTAL[0] <= ratio <= _TOTAL[1]:
+    ratio, said = float(tree.mass.sum() / nominal.mass.sum()), []
+    if not POSSIBLE_ARM[0] <= ratio <= POSSIBLE_ARM[1]:
         said.append(f'the whole arm would weigh {ratio:.2g} times its nominal mass')
-    for name, mass, before in zip(tree.link_names, tree.mass, nominal.mass, strict=True):
-        low, high = _LINK
-        grown = mass > high * before and mass - before > _GROWN * total
-        if mass < low * before or grown:
-            said.append(f'{name} would weigh {mass:.3g} kg, its nominal mass is {before:.3g} kg')
+    for i in np.flatnonzero(~possible_masses(tree.mass, nominal.mass)).tolist():
+        said.append(
+            f'{tree.link_names[i]} would weigh {tree.mass[i]:.3g} kg, its nominal mass is '
+            f'{nominal.mass[i]:.3g} kg'
+        )
     for name, distance, size in _far_centres(nominal, tree):
         said.append(
             f'the centre of mass of {name} would be {distance:.2g} m from its joint, the link '

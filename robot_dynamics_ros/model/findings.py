@@ -51,42 +51,47 @@ TOO_LONG = 2.0  # maximum plausible ratio of an equivalent box to the longest li
 FULL_TURN = 2.0 * math.pi
 
 
-Severity = Literal['error', 'warning']
+#: Severities, most severe first: what is wrong, what is to be checked, and what was found good.
+SEVERITIES = ('error', 'warning', 'ok')
+Severity = Literal['error', 'warning', 'ok']
 
 
 class Finding(NamedTuple):
-    """An error (``load_robot(strict=True)`` rejects the robot) or a warning (suspicious value).
+    """What a check of a model, a driver profile or a recording found.
+
+    ``load_robot(strict=True)`` rejects a robot for an error, not for a warning.
 
     Attributes:
-        severity: 'error' or 'warning'.
-        culprit: The element, such as "link 'link2'".
-        problem: What is wrong with it.
-        remedy: How to correct it.
+        severity: One of ``SEVERITIES``.
+        problem: What is wrong with the culprit, or a whole sentence.
+        culprit: The element, such as "link 'link2'"; empty if the problem names it.
+        remedy: How to correct it; empty if the problem says so.
         fault: The exception of an error, for callers that reject errors.
         fatal: Whether ``load_robot`` rejects the robot for this error even without ``strict``.
         cause: What findings of one cause have in common, if their problems differ in numbers.
     """
 
     severity: Severity
-    culprit: str
     problem: str
-    remedy: str
+    culprit: str = ''
+    remedy: str = ''
     fault: DescriptionError | None = None
     fatal: bool = False
     cause: str = ''
 
     def __str__(self) -> str:
-        return f'{self.culprit}: {self.problem}; {self.remedy}'
+        named = f'{self.culprit}: {self.problem}' if self.culprit else self.problem
+        return f'{named}; {self.remedy}' if self.remedy else named
 
 
 def error(fault: DescriptionError, *, fatal: bool = False, cause: str = '') -> Finding:
     """Convert an exception of the package to a finding."""
-    return Finding('error', fault.culprit, fault.problem, fault.remedy, fault, fatal, cause)
+    return Finding('error', fault.problem, fault.culprit, fault.remedy, fault, fatal, cause)
 
 
 def warning(culprit: str, problem: str, remedy: str, cause: str = '') -> Finding:
     """Return a finding that does not prevent the robot from being loaded."""
-    return Finding('warning', culprit, problem, remedy, cause=cause)
+    return Finding('warning', problem, culprit, remedy, cause=cause)
 
 
 _ELEMENT = re.compile(r"(link|joint) '(.*)'", re.DOTALL)

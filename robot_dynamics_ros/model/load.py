@@ -328,7 +328,7 @@ def check_model(
     passive = passive_joints(description, file, effort_limit) if file else ()
     check = inspect(description, faults, effort_limit, passive)
     findings += [
-        Finding('error', 'effort_limit', str(fault), 'correct it')
+        Finding('error', str(fault), 'effort_limit', 'correct it')
         for fault in unknown_joints(effort_limit, description)
     ]
     check = check.and_also(findings)
@@ -345,8 +345,8 @@ def _refusal(
         else:
             load_mechanism(description.xml, loops, effort_limit=effort_limit)
     except SingularityError as fault:
-        yield Finding('error', 'loops', str(fault), 'give another assembly: at, guess')
+        yield Finding('error', str(fault), 'loops', 'give another assembly: at, guess')
     except DescriptionError as fault:
         yield error(fault)
     except RobotDynamicsError as fault:
-        yield Finding('error', 'robot', str(fault), 'correct it')
+        yield Finding('error', str(fault), 'robot', 'correct it')

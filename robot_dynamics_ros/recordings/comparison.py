@@ -14,8 +14,8 @@ from robot_dynamics_ros.errors import DescriptionError, RecordingError
 from robot_dynamics_ros.estimation.accumulate import RmsPeak, envelope
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.arm import tool_frame
+from robot_dynamics_ros.model.findings import Finding
 from robot_dynamics_ros.recordings.alignment import Alignment, align, resample
-from robot_dynamics_ros.recordings.metrics.metric import MetricRemark
 from robot_dynamics_ros.recordings.metrics.tracking import tool_path, tracking
 from robot_dynamics_ros.recordings.outliers import without_outliers
 from robot_dynamics_ros.recordings.output_folder import write_json
@@ -204,13 +204,13 @@ def comparison_report(
         f'states; second shifted by {alignment.shift:.6g} s ({alignment.method}).'
     )
     findings = [
-        MetricRemark('wrong', f'{name}: {problem}')
+        Finding('error', f'{name}: {problem}')
         for name, problem in zip(names, comparison.problems, strict=True)
         if problem
     ]
     if alignment.correlation < _LEAST_CORRELATION:
         text = 'the motions barely correlate: do both runs execute the same program?'
-        findings.append(MetricRemark('look', text))
+        findings.append(Finding('warning', text))
     title = f'{names[0]} against {names[1]}'
     table = _table(tree, names, figures, unit)
     events = _events(names, tree, comparison)

@@ -74,14 +74,14 @@ def check_recording(recording: Recording, tree: Robot, *, measured: bool) -> Non
     q, v, effort = run.position, run.velocity, run.measured_effort if measured else run.effort
     step, moves = max(1, len(q) // _CHECKED), moving_joints(q, v)
     for finding in limit_findings(tree, q, _OUTSIDE):
-        _refuse(*finding[1:4])
+        _refuse(finding.culprit, finding.problem, finding.remedy)
     _check_speed(v, tree)
     if not moves.any():
         raise StillError(
             'the recording', 'moves no joint', 'record a motion (command excite designs one)'
         )
     for finding in velocity_findings(tree, run.time, q, v):
-        _refuse(*finding[1:4])
+        _refuse(finding.culprit, finding.problem, finding.remedy)
     _check_efforts(effort, moves, tree)
     if measured:
         slopes = _check_load(q[::step], effort[::step], tree)
@@ -192,9 +192,9 @@ def limit_findings(tree: Robot, q: Array, accepted: float = 0.0) -> Iterator[Fin
             cause = f'{other} are taken for {unit}'
         yield Finding(
             'error',
-            f'joint {name!r}',
             f'it is read at {x.min():.4g} to {x.max():.4g} {unit}, its limits are '
             f'{tree.position_lower[i]:.4g} to {tree.position_upper[i]:.4g}: {cause}',
+            f'joint {name!r}',
             'correct position_unit, sign, position_zero or driver_name in the driver profile '
             '(--driver-profile)',
         )
@@ -226,7 +226,7 @@ def velocity_findings(tree: Robot, time: Array, q: Array, v: Array) -> Iterator[
         else:
             continue
         culprit = f'joint {tree.joint_names[i]!r}'
-        yield Finding('error', culprit, f'its velocities {problem}', remedy)
+        yield Finding('error', f'its velocities {problem}', culprit, remedy)
 
 
 def _check_speed(v: Array, tree: Robot) -> None:

@@ -111,7 +111,7 @@ def outside(j: int):
 
 
 def of_limits(j: int) -> str:
-    return limits(replace(motion(0.2), position=outside(j)), TREE).findings[0].text
+    return str(limits(replace(motion(0.2), position=outside(j)), TREE).findings[0])
 
 
 def of_program(j: int) -> str:

@@ -28,7 +28,7 @@ NOISE = (0.0, 1e-3, 0.3)
 
 def said(run, described: Sample) -> list[str]:
     found = evaluate(run, described.tree, AnalysisSettings(frame='tool'))
-    return [finding.text for finding in found.findings]
+    return [str(finding) for finding in found.findings]
 
 
 def run_of(rng, arm: Sample, **given):
@@ -84,7 +84,7 @@ def test_efforts_in_another_order_are_named(order, rng):
     run, names = run_of(rng, ARM), ARM.tree.joint_names
     run.measured_effort[:] = run.measured_effort[:, order]
     found = evaluate(run, ARM.tree, AnalysisSettings(frame='tool')).findings
-    wrong = {finding.text.partition(':')[0] for finding in found if finding.severity == 'wrong'}
+    wrong = {str(finding).partition(':')[0] for finding in found if finding.severity == 'error'}
     assert wrong == {
         f'the effort of {names[i]} is what {names[k]} needs' for i, k in enumerate(order) if i != k
     }
@@ -110,7 +110,7 @@ def test_an_exact_run_has_no_cause(heavier):
     tree = tree.with_changes(mass=heavier * tree.mass)
     found = evaluate(run, tree, AnalysisSettings(frame='link2'))
     assert found.evaluated.timing.name == 'semi_implicit'
-    assert [finding.severity for finding in found.findings] == ['good']
+    assert [finding.severity for finding in found.findings] == ['ok']
 
 
 def test_blocks_of_instants_have_the_residual_of_all_together(rng, monkeypatch):
@@ -120,7 +120,7 @@ def test_blocks_of_instants_have_the_residual_of_all_together(rng, monkeypatch):
     for module in (effort_model, residual_causes):
         monkeypatch.setattr(module, '_BLOCK', 257)
     split = evaluate(run, ARM.tree, AnalysisSettings(frame='tool'))
-    assert [f.text for f in split.findings] == [f.text for f in given.findings]
+    assert [str(f) for f in split.findings] == [str(f) for f in given.findings]
     together, parts = (flat_figures(x.figures, ARM.tree.joint_names) for x in (given, split))
     assert together.keys() == parts.keys()
     for name, value in together.items():

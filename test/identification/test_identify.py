@@ -204,7 +204,7 @@ def test_the_condition_is_the_motions_whatever_the_noise(rng):
     )
     # The noise adds some percent to the RMS effort by which the rows are weighted.
     assert noisy.estimate.condition == pytest.approx(exact.estimate.condition, rel=0.1)
-    assert not any('condition of the regressor' in text for text in noisy.silence())
+    assert not any('condition of the regressor' in text for text in noisy.undetermined())
 
 
 def test_correlated_residuals_widen_the_deviations(rng):
@@ -254,7 +254,7 @@ def test_what_the_data_could_not_tell_is_said():
         velocity=run.velocity * [1.0, 0.0],
     )
     found = identify([still], wrong(robot.tree), request=EXACT)
-    said = '\n'.join(found.silence())
+    said = '\n'.join(found.undetermined())
     assert 'joint2 has no usable sample: its drive is unknown' in said
     assert 'did not excite' in said
     assert 'joint2.damping' in said
@@ -474,7 +474,7 @@ def test_a_value_that_hardly_matters_is_not_called_vague_but_one_that_does_is(rn
         '\n'.join(
             identify(
                 [replace(run, effort=run.effort + size * noise)], tree, request=EXACT
-            ).silence()
+            ).undetermined()
         )
         for size in (1e-4, 3.0)
     )

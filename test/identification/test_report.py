@@ -66,4 +66,4 @@ def test_a_perfect_recording_leaves_nothing_to_correct(tmp_path, capsys):
     assert main(['identify', str(bag), '--output', str(tmp_path / 'out'), *words]) == 0
     said = capsys.readouterr().out
     assert 'nothing to correct' in said
-    assert 'wrong' not in said
+    assert 'error' not in said

@@ -32,7 +32,7 @@ def analyzed(bag: Path, folder: Path | None = None, *, robot=None, program='', *
 
 
 def said(result) -> str:
-    return '\n'.join(f'{finding.severity}: {finding.text}' for finding in result.findings)
+    return '\n'.join(f'{finding.severity}: {finding}' for finding in result.findings)
 
 
 # Recordings of Gazebo ---------------------------------------------------------------------------
@@ -49,7 +49,7 @@ def test_the_model_explains_gazebo_at_its_own_gravity():
     assert min(effort['evaluated']) >= 1990
     assert result.figures['timing']['name'] == 'semi_implicit'
     assert result.figures['cross_check']['relative'] < 1e-12
-    assert said(result).startswith('good: the model explains the efforts to')
+    assert said(result).startswith('ok: the model explains the efforts to')
 
 
 def test_the_gravity_of_gazebo_is_found_and_named_without_being_told():
@@ -58,12 +58,12 @@ def test_the_gravity_of_gazebo_is_found_and_named_without_being_told():
     assert gravity['verdict'] == 'mismatch'
     assert gravity['fitted'] == pytest.approx([0.0, 0.0, -9.8], abs=1e-9)
     assert gravity['residual_before'][2] == pytest.approx((1.15 + 0.72) * 0.01, abs=1e-9)
-    assert result.findings[0].severity == 'wrong'
+    assert result.findings[0].severity == 'error'
     assert (
         "gravity differs: the efforts fit 9.8000 m/s², the model has 9.8100 (Gazebo's own "
-        'default is 9.8)' in result.findings[0].text
+        'default is 9.8)' in str(result.findings[0])
     )
-    assert result.findings[0].text.endswith('--gravity 0 0 -9.8')
+    assert str(result.findings[0]).endswith('--gravity 0 0 -9.8')
 
 
 def test_tracking_errors_of_gazebo_are_references_minus_positions():
@@ -228,7 +228,7 @@ def test_measured_efforts_that_tell_of_the_step_before_are_recognized(tmp_path):
 def test_passive_joints_of_a_closed_loop_are_told_instead_of_evaluated(tmp_path):
     arm = RecordedArm(600, factor=np.array([1.0, 0.0, 1.0]))
     result = analyzed(arm.bag(tmp_path / 'bag'))
-    assert said(result).startswith('look: no effort acts at elbow though the motion needs some')
+    assert said(result).startswith('warning: no effort acts at elbow though the motion needs some')
 
 
 # Timing of the samples ---------------------------------------------------------------------------
@@ -526,7 +526,7 @@ def test_the_files_tell_the_same_as_the_figures(tmp_path):
     document = json.loads((folder / 'metrics.json').read_text('utf-8'), parse_constant=pytest.fail)
     assert document['effort']['residual_rms'] == result.figures['effort']['residual_rms']
     assert document['joints'] == list(NAMES)
-    assert document['findings'][0]['severity'] == 'good'
+    assert document['findings'][0]['severity'] == 'ok'
     with (folder / 'rows.csv').open(encoding='utf-8') as file:
         rows = list(csv.DictReader(file))
     assert len(rows) == 700

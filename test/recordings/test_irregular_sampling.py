@@ -43,7 +43,7 @@ def disturbed(recording, rng, jitter: float, lost: float = 0.01, glitches: int =
 
 def evaluated(recording, tree):
     found = evaluate(recording, tree, AnalysisSettings())
-    return found.figures, [finding.text for finding in found.findings]
+    return found.figures, [str(finding) for finding in found.findings]
 
 
 @pytest.mark.slow

@@ -95,8 +95,8 @@ def test_a_recording_of_many_outliers_gives_no_verdict(thresholds, tmp_path, cap
     bag = write_run(tmp_path / 'bag', replace(run, position=position))
     figures = analyzed(bag, tmp_path / 'out', '--contacts', thresholds)
     severities = [finding['severity'] for finding in figures['findings']]
-    assert 'good' not in severities
-    assert figures['findings'][0]['severity'] == 'wrong'
+    assert 'ok' not in severities
+    assert figures['findings'][0]['severity'] == 'error'
     assert 'states contradict their neighbours' in figures['findings'][0]['text']
     assert figures['contacts']['count'] is None
     assert main(['calibrate', str(bag), '--output', str(tmp_path / 'thresholds.yaml')]) == 2

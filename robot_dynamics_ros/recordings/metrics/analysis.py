@@ -24,13 +24,12 @@ from robot_dynamics_ros.errors import (
 from robot_dynamics_ros.estimation.effort_model import EffortModel, Instants
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.arm import tool_frame
+from robot_dynamics_ros.model.findings import SEVERITIES, Finding
 from robot_dynamics_ros.recordings.bag.files import short_name
 from robot_dynamics_ros.recordings.metrics.effort import contacts, cross_check, effort, energy
 from robot_dynamics_ros.recordings.metrics.metric import (
-    SEVERITIES,
     EvaluatedRun,
     Metric,
-    MetricRemark,
     MetricResult,
     Threshold,
     check_thresholds,
@@ -172,7 +171,7 @@ def analyze_bag(
             commands=reader.topics.commands,
         )
         figures = evaluation.figures
-        problems = (MetricRemark('wrong', problem) for problem in reader.problems)
+        problems = (Finding('error', problem) for problem in reader.problems)
         findings = (*problems, *evaluation.findings)
         every = max(1, math.ceil(len(run.time) / settings.rows)) if settings.rows else 1
         delay = float(run.arrival_ns[0]) / NANO - float(run.time[0])
@@ -224,7 +223,7 @@ def _steps(
     """Return the commands that follow an analysis, with the options that it was given."""
     figures, options, steps = evaluation.figures, settings.options, list[str]()
     unexplained = any(x > _EXPLAINED for x in figures['effort'].get('residual_share', ()))
-    wrong = any(finding.severity == 'wrong' for finding in evaluation.findings)
+    wrong = any(finding.severity == 'error' for finding in evaluation.findings)
     if wrong and unexplained and evaluation.identifiable:
         output = choose_folder(None, _IDENTIFIED / short_name(Path(bag)), force=False)
         of = () if settings.effort == AUTO else ('--effort', settings.effort)
@@ -289,7 +288,7 @@ class RunEvaluation:
 
     evaluated: EvaluatedRun
     figures: dict[str, Any]
-    findings: list[MetricRemark]
+    findings: list[Finding]
     results: Mapping[str, MetricResult]
     identifiable: bool
 
@@ -353,13 +352,11 @@ def evaluate(
     )
     tried = ((name, metric(given)) for name, metric in METRICS.items())
     results = {name: result for name, result in tried if result is not None}
-    findings = [
-        MetricRemark('wrong', f'{text}; no verdict on the model') for text in problems if text
-    ]
+    findings = [Finding('error', f'{text}; no verdict on the model') for text in problems if text]
     valid = not findings
     for name, result in results.items():
         findings += result.findings if valid or name not in JUDGING else ()
-    findings += [MetricRemark('look', text) for text in outliers.remarks()]
+    findings += [Finding('warning', text) for text in outliers.remarks()]
     findings.sort(key=lambda finding: SEVERITIES.index(finding.severity))
     figures: dict[str, Any] = {
         'timing': {

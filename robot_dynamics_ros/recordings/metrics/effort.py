@@ -26,7 +26,8 @@ from robot_dynamics_ros.estimation.effort_model import ORIGINS
 from robot_dynamics_ros.estimation.model_monitor import FormulationCheck
 from robot_dynamics_ros.estimation.residual_causes import EffortResidual
 from robot_dynamics_ros.model import Robot
-from robot_dynamics_ros.recordings.metrics.metric import EvaluatedRun, MetricRemark, MetricResult
+from robot_dynamics_ros.model.findings import Finding
+from robot_dynamics_ros.recordings.metrics.metric import EvaluatedRun, MetricResult
 from robot_dynamics_ros.recordings.outliers import TOO_MANY
 from robot_dynamics_ros.recordings.recording import Recording, format_time
 from robot_dynamics_ros.recordings.timing import BRIDGED
@@ -82,11 +83,11 @@ def _columns(evaluated: EvaluatedRun) -> dict[str, Array]:
     return columns
 
 
-def _effort_findings(sums: EffortResidual, *, identified: bool) -> list[MetricRemark]:
+def _effort_findings(sums: EffortResidual, *, identified: bool) -> list[Finding]:
     """Report whether the model explains the efforts, and else the likely cause."""
     names, share = sums.model.tree.joint_names, sums.share
     if not sums.residual.count.any():
-        return [MetricRemark('look', 'no usable efforts were recorded')]
+        return [Finding('warning', 'no usable efforts were recorded')]
     idle = (sums.effort.rms == 0.0) & (sums.residual.rms > 0.0)
     if idle.any():
         passive = ', '.join(name for name, so in zip(names, idle, strict=True) if so)
@@ -95,14 +96,14 @@ def _effort_findings(sums: EffortResidual, *, identified: bool) -> list[MetricRe
             'passive joints of a closed loop, which a tree model does not include, or drives '
             'that were not recorded'
         )
-        return [MetricRemark('look', text)]
+        return [Finding('warning', text)]
     if not np.isfinite(share).any():
-        return [MetricRemark('look', 'the recorded efforts are all zero')]
+        return [Finding('warning', 'the recorded efforts are all zero')]
     worst = int(np.nanargmax(share))
     explained = f'the model explains the efforts to {share[worst]:.1g} of their size'
     if share[worst] < sums.resolution:
-        return [MetricRemark('good', explained)]
-    remarks = [MetricRemark(*cause) for cause in sums.causes()]
+        return [Finding('ok', explained)]
+    remarks = sums.causes()
     if share[worst] > _LARGE_RESIDUAL:
         remedy = (
             'that is what the identified model leaves'
@@ -110,8 +111,8 @@ def _effort_findings(sums: EffortResidual, *, identified: bool) -> list[MetricRe
             else 'identify the arm to correct it'
         )
         missed = f'{100 * share[worst]:.3g} % of the effort of {names[worst]}'
-        remarks.append(MetricRemark('look', f'the model misses {missed}; {remedy}'))
-    return remarks or [MetricRemark('good', explained)]
+        remarks.append(Finding('warning', f'the model misses {missed}; {remedy}'))
+    return remarks or [Finding('ok', explained)]
 
 
 def cross_check(evaluated: EvaluatedRun) -> MetricResult:
@@ -144,7 +145,7 @@ def cross_check(evaluated: EvaluatedRun) -> MetricResult:
         f'{model.formulation} and {other} differ by {check.relative:.1g} of the '
         'effort on the same motion: report this'
     )
-    return MetricResult(figures, [MetricRemark('wrong', text)])
+    return MetricResult(figures, [Finding('error', text)])
 
 
 def energy(evaluated: EvaluatedRun) -> MetricResult:
@@ -184,7 +185,7 @@ def energy(evaluated: EvaluatedRun) -> MetricResult:
         f'{abs(unexplained):.3g} J of {turnover:.3g} J absolute work {verb} '
         'without a cause in the model'
     )
-    return MetricResult(figures, [MetricRemark('look', text)], columns)
+    return MetricResult(figures, [Finding('warning', text)], columns)
 
 
 def _step_work(evaluated: EvaluatedRun) -> tuple[Array, ...]:
@@ -256,16 +257,16 @@ def contacts(evaluated: EvaluatedRun) -> MetricResult | None:
     }
     if not complete:
         text = f'{missing} of {len(run.time)} states cannot be searched for contacts'
-        findings = [MetricRemark('look', f'{text}: no verdict on contacts')]
+        findings = [Finding('warning', f'{text}: no verdict on contacts')]
     elif not events:
-        findings = [MetricRemark('good', f'no contact in {seconds:.4g} s')]
+        findings = [Finding('ok', f'no contact in {seconds:.4g} s')]
     else:
         findings = [
-            MetricRemark('look', f'contact at {format_time(time)}: {event}')
+            Finding('warning', f'contact at {format_time(time)}: {event}')
             for time, event in events[:_MAX_LISTED]
         ]
         more = len(events) - len(findings)
-        findings += [MetricRemark('look', f'{more} more contacts')] if more else []
+        findings += [Finding('warning', f'{more} more contacts')] if more else []
     return MetricResult(figures, findings, {'external_effort': external})
 
 

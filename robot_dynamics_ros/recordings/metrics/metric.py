@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Interface of a metric, its remarks, and thresholds on its figures."""
+"""Interface of a metric, and thresholds on its figures."""
 
 from __future__ import annotations
 
@@ -12,30 +12,13 @@ from typing import Any
 from robot_dynamics_ros.constraints.program import Program
 from robot_dynamics_ros.errors import ConfigurationError, UnknownNameError
 from robot_dynamics_ros.estimation.effort_model import EffortModel, Instants
+from robot_dynamics_ros.model.findings import Finding
 from robot_dynamics_ros.recordings.recording import Recording
 from robot_dynamics_ros.recordings.timing import SampleTiming
 from robot_dynamics_ros.spatial.scalar import Array
 
-#: Severities of remarks, most severe first.
-SEVERITIES = ('wrong', 'look', 'good')
 _VECTORS = ('.gravity.model', '.gravity.fitted')  # in the base frame
 _THRESHOLD = re.compile(r'^([^<>=]+?)\s*(<=|>=|=)\s*([-+0-9.eE]+|inf)$')
-
-
-@dataclass(frozen=True)
-class MetricRemark:
-    """A finding in one sentence.
-
-    Attributes:
-        severity: 'wrong', 'look' (to be checked) or 'good'.
-        text: The sentence, with figures.
-    """
-
-    severity: str
-    text: str
-
-    def __str__(self) -> str:
-        return self.text
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +67,7 @@ class MetricResult:
     """
 
     figures: Mapping[str, Any]
-    findings: Sequence[MetricRemark] = ()
+    findings: Sequence[Finding] = ()
     columns: Mapping[str, Array] = field(default_factory=dict)
     more: Callable[[], Mapping[str, Array]] = dict
 

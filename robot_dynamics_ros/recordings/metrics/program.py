@@ -20,9 +20,10 @@ from robot_dynamics_ros.errors import RecordingError, RobotDynamicsError
 from robot_dynamics_ros.estimation.accumulate import RmsPeak
 from robot_dynamics_ros.messages import stamp_ns
 from robot_dynamics_ros.model import Robot
+from robot_dynamics_ros.model.findings import Finding
 from robot_dynamics_ros.parameters import checked
 from robot_dynamics_ros.recordings.bag.reader import BagReader
-from robot_dynamics_ros.recordings.metrics.metric import EvaluatedRun, MetricRemark, MetricResult
+from robot_dynamics_ros.recordings.metrics.metric import EvaluatedRun, MetricResult
 from robot_dynamics_ros.recordings.reading import RecordingReader
 from robot_dynamics_ros.recordings.recording import NANO, Recording, format_time
 from robot_dynamics_ros.recordings.series import root_mean_square
@@ -49,7 +50,7 @@ def constraint_errors(evaluated: EvaluatedRun) -> MetricResult | None:
             'neither a command nor diagnostics of the controller were recorded: the start of '
             'the program is unknown, give --program-start'
         )
-        return MetricResult({}, [MetricRemark('look', text)], {'constraint': values})
+        return MetricResult({}, [Finding('warning', text)], {'constraint': values})
     kernel, rate = ProgramKernel(program), np.full(values.shape, np.nan)
     sigma, period = np.full(len(run.time), np.inf), evaluated.timing.period
     every = max(1, int(_SHORTEST_STEP_S / period)) if period else 1
@@ -75,7 +76,7 @@ def constraint_errors(evaluated: EvaluatedRun) -> MetricResult | None:
             f'program {program.name!r} comes near a singularity at '
             f'{format_time(float(run.time[least]))} (singular value {sigma[least]:.2g})'
         )
-        findings.append(MetricRemark('look', text))
+        findings.append(Finding('warning', text))
     return MetricResult(figures, findings, {'constraint': values})
 
 

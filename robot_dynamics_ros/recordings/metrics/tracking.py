@@ -10,7 +10,8 @@ import numpy as np
 
 from robot_dynamics_ros.estimation.accumulate import RmsPeak, quantiles
 from robot_dynamics_ros.model import Robot
-from robot_dynamics_ros.recordings.metrics.metric import EvaluatedRun, MetricRemark, MetricResult
+from robot_dynamics_ros.model.findings import Finding
+from robot_dynamics_ros.recordings.metrics.metric import EvaluatedRun, MetricResult
 from robot_dynamics_ros.recordings.reading import UNLIMITED
 from robot_dynamics_ros.recordings.recording import (
     NANO,
@@ -126,7 +127,7 @@ def limits(run: Recording, tree: Robot) -> MetricResult:
                 f'{name}: {outside[j]} states beyond the position limits, by up to '
                 f'{-least[j]:.3g} {"m" if tree.joint_is_prismatic[j] else "rad"}'
             )
-    return MetricResult(figures, [MetricRemark('look', text) for text in texts])
+    return MetricResult(figures, [Finding('warning', text) for text in texts])
 
 
 @dataclass(frozen=True)
@@ -235,7 +236,7 @@ def rates(evaluated: EvaluatedRun) -> MetricResult:
             f'1 % of the commands are later than {format_duration(late)}, the period is '
             f'{format_duration(period)}'
         )
-    findings = [MetricRemark('look', text) for text in texts]
+    findings = [Finding('warning', text) for text in texts]
     return MetricResult(figures, findings, {'period': np.append(np.nan, steps)})
 
 

@@ -15,11 +15,9 @@ import numpy as np
 from robot_dynamics_ros.estimation.accumulate import envelope, thinned
 from robot_dynamics_ros.estimation.effort_model import ORIGINS
 from robot_dynamics_ros.model import Robot
+from robot_dynamics_ros.model.findings import Finding
 from robot_dynamics_ros.recordings.bag.files import short_name
-from robot_dynamics_ros.recordings.metrics.metric import (
-    MetricRemark,
-    ThresholdResult,
-)
+from robot_dynamics_ros.recordings.metrics.metric import ThresholdResult
 from robot_dynamics_ros.recordings.recording import (
     Recording,
     format_duration,
@@ -62,7 +60,7 @@ class BagResult:
     bag: str
     joints: tuple[str, ...] = ()
     figures: Mapping[str, Any] = field(default_factory=dict)
-    findings: tuple[MetricRemark, ...] = ()
+    findings: tuple[Finding, ...] = ()
     verdicts: tuple[ThresholdResult, ...] = ()
     notes: tuple[str, ...] = ()
     report: Report | None = None
@@ -80,7 +78,7 @@ class BagResult:
             'bag': self.bag,
             'joints': list(self.joints),
             **self.figures,
-            'findings': [vars(finding) for finding in self.findings],
+            'findings': [{'severity': x.severity, 'text': str(x)} for x in self.findings],
             'thresholds': [
                 {'threshold': str(v.threshold), 'value': v.value, 'holds': v.holds}
                 for v in self.verdicts
@@ -190,7 +188,7 @@ def analysis_report(
     bag: str | os.PathLike[str],
     tree: Robot,
     figures: Mapping[str, Any],
-    findings: Sequence[MetricRemark],
+    findings: Sequence[Finding],
     notes: Sequence[str],
     steps: Sequence[str] = (),
 ) -> Report:

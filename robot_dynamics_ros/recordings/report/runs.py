@@ -13,8 +13,8 @@ import numpy as np
 from robot_dynamics_ros.constraints.error_dynamics import DecayComparison
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.arm import tool_frame
+from robot_dynamics_ros.model.findings import Finding
 from robot_dynamics_ros.recordings.bag.files import short_name
-from robot_dynamics_ros.recordings.metrics.metric import MetricRemark
 from robot_dynamics_ros.recordings.metrics.program import ProgramMetrics, ProgramRun
 from robot_dynamics_ros.recordings.recording import Recording, format_time
 from robot_dynamics_ros.recordings.report.analysis import plot_series, run_animation
@@ -196,7 +196,7 @@ def _lead(document: Mapping[str, Any]) -> str:
     )
 
 
-def _verdict(document: Mapping[str, Any]) -> list[MetricRemark]:
+def _verdict(document: Mapping[str, Any]) -> list[Finding]:
     """Report whether the commands agree with the recorded ones; empty without a tolerance."""
     tolerance, compared = document['tolerance'], document['commands']
     if document['first_difference_at'] is not None:
@@ -207,7 +207,7 @@ def _verdict(document: Mapping[str, Any]) -> list[MetricRemark]:
             f'{document["commands_beyond"]} of {compared} commands differ by more than '
             f'{tolerance:g} or are not finite, the first at {first}, the last at {last}'
         )
-        return [MetricRemark('wrong', text)]
+        return [Finding('error', text)]
     text = f'every effort is within {tolerance:g}'
     if document['first_missing_at'] is not None:
         total = round(compared / document['commands_compared_share'])
@@ -217,4 +217,4 @@ def _verdict(document: Mapping[str, Any]) -> list[MetricRemark]:
         )
     if not math.isfinite(tolerance):
         return []
-    return [MetricRemark('good' if document['within_tolerance'] else 'wrong', text)]
+    return [Finding('ok' if document['within_tolerance'] else 'error', text)]

@@ -30,7 +30,7 @@ from robot_dynamics_ros.constraints.program_shapes import ProgramShape, program_
 from robot_dynamics_ros.geometry import LinkShape, robot_shapes
 from robot_dynamics_ros.geometry.triangles import Triangles
 from robot_dynamics_ros.model import Robot
-from robot_dynamics_ros.recordings.metrics.metric import MetricRemark
+from robot_dynamics_ros.model.findings import Finding
 from robot_dynamics_ros.recordings.recording import format_time
 from robot_dynamics_ros.recordings.report.figures import COLOURS, GREY, plot_library
 from robot_dynamics_ros.spatial.scalar import Array
@@ -222,7 +222,7 @@ def _encoded(values: Array, kind: str = 'f4') -> str:
     return b64encode(data.tobytes()).decode('ascii')
 
 
-_BADGE_COLOURS = {'wrong': 'red', 'look': 'yellow', 'good': 'green'}
+_BADGE_COLOURS = {'error': 'red', 'warning': 'yellow', 'ok': 'green'}
 _PAGE = """<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8">
 <meta name="viewport" content="width=device-width"><title>{title}</title>
@@ -317,7 +317,7 @@ class Report:
 
     title: str
     lead: str
-    findings: Sequence[MetricRemark] = ()
+    findings: Sequence[Finding] = ()
     tiles: Sequence[tuple[str, str]] = ()
     tables: Sequence[ReportTable] = ()
     notes: Sequence[str] = ()
@@ -368,9 +368,9 @@ def _resource(name: str) -> str:
     return (files(__package__) / name).read_text(encoding='utf-8')
 
 
-def _finding(finding: MetricRemark) -> str:
+def _finding(finding: Finding) -> str:
     badge = f'<b class="{_BADGE_COLOURS[finding.severity]}">{finding.severity}</b>'
-    return f'<p class="finding">{badge}<span>{_html(finding.text)}</span></p>'
+    return f'<p class="finding">{badge}<span>{_html(str(finding))}</span></p>'
 
 
 def _tiles(pairs: Sequence[tuple[str, str]]) -> str:
