@@ -143,7 +143,8 @@ class Results:
         parts += ['Measured on: ' + ', '.join(f'{key} {value}' for key, value in on.items()) + '.']
         for table in self._tables:
             ends = ['---', *['---:'] * (len(table.head) - 1)]
-            lines = [f'| {" | ".join(line)} |' for line in (table.head, ends, *table.rows)]
+            rows = (table.head, ends, *table.rows)
+            lines = [f'| {" | ".join(row)} |'.replace('\n', ' ') for row in rows]
             parts += [f'### {table.title}', '\n'.join(lines)]
         return '\n\n'.join(filter(None, parts)) + '\n'
 

@@ -37,12 +37,14 @@ def numbered(pattern, *stems):
 
 
 RTDE = ['timestamp', *numbered('{}_{}', 'actual_q', 'actual_qd', 'target_moment')]
+PLAIN = ['time', *numbered('{}{}', 'q', 'dq', 'tau')]
 FRANKA = ['duration', *numbered('{}[{}]', 'q', 'dq', 'tau_J')]
 NAMED = ['time_ms', *(f'{key}.{name}' for key in ('position', 'velocity', 'effort')
                       for name in JOINTS)]  # fmt: skip
 LOGS = {
     'rtde': (RTDE, {}, RTDE[1:4]),
     'rtde with spaces': (RTDE, {'separator': ' '}, RTDE[1:4]),
+    'stems and numbers': (PLAIN, {}, PLAIN[1:4]),
     'franka': (FRANKA, {'separator': ', ', 'scale': 1e3}, FRANKA[1:4]),
     'decimal commas': (NAMED, {'separator': ';', 'point': ',', 'scale': 1e3}, JOINTS),
 }

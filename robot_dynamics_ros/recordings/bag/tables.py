@@ -193,9 +193,9 @@ class _TableColumns:
 
 
 def _stem(head: str, stems: set[str]) -> str:
-    """Return the longest stem that a column's name begins with, as a whole word."""
+    """Return the longest stem that a column's name begins with, as a word or before a number."""
     head = head.removeprefix('state.')
-    fits = [x for x in stems if head.startswith(x) and not head[len(x) : len(x) + 1].isalnum()]
+    fits = [x for x in stems if re.match(rf'{re.escape(x)}\d*(?![^\W_])', head)]
     return max(fits, key=len, default='')
 
 
