@@ -166,9 +166,11 @@ def moving_joints(q: Array, v: Array) -> Array:
     """Return a mask of the joints that move by more than their noise, shape (n,).
 
     Args:
-        q: Positions, shape (N, n) with N >= 4, rad or m.
+        q: Positions, shape (N, n), rad or m; with fewer than four, no joint is seen to move.
         v: Velocities, shape (N, n), rad/s or m/s.
     """
+    if len(v) < 4:
+        return np.zeros(v.shape[1], dtype=bool)
     spread, noise = v.std(axis=0), white_noise(v)
     moves = (spread > _MOVED * noise) & (spread > _REST_SPEED)
     return moves | (np.ptp(q, axis=0) > 100.0 * np.maximum(white_noise(q), _REST_SPEED))
