@@ -42,10 +42,12 @@ def main(args: argparse.Namespace, results: Results) -> int:
 
     A round trip begins just before a state is published and ends in the callback of the command
     that answers it; probe and peers are processes that communicate over DDS, measured alternately,
-    50 messages at a time. The typed echo is the minimum of a usual Python node: it answers every
-    state with its positions. Ratios of p99 have the range of nine of ten resamplings of the
-    blocks. `single` is rclpy's SingleThreadedExecutor for the echo, and for the controller
-    `StatesFirstExecutor`, which is used where rclpy has no EventsExecutor.
+    50 messages at a time.
+
+    The typed echo is the minimum of a usual Python node: it answers every state with its positions.
+    Ratios of p99 have the range of nine of ten resamplings of the blocks. `single` is rclpy's
+    SingleThreadedExecutor for the echo, and for the controller `StatesFirstExecutor`, which is
+    used where rclpy has no EventsExecutor.
 
     Four controllers in one process share one thread of Python: each arm at 1 kHz or above should
     have its own process and processor.
