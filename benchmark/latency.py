@@ -44,7 +44,7 @@ def main(args: argparse.Namespace, results: Results) -> int:
     that answers it; probe and peers are processes that communicate over DDS, measured alternately,
     50 messages at a time.
 
-    The typed echo is the minimum of a usual Python node: it answers every state with its positions.
+    The typed echo is the minimum of a usual Python node: it answers every state by its positions.
     Ratios of p99 have the range of nine of ten resamplings of the blocks. `single` is rclpy's
     SingleThreadedExecutor for the echo, and for the controller `StatesFirstExecutor`, which is
     used where rclpy has no EventsExecutor.
