@@ -223,8 +223,8 @@ def test_a_number_is_sent_when_it_is_entered_and_only_if_it_is_one(page, browser
     sent, replies = [], []
 
     def send(_client, value, reply) -> None:
+        replies.append(reply)  # first: the test waits for what was sent
         sent.append(value)
-        replies.append(reply)
 
     number = Field(page, 'gain', 'gain', lambda text: read_numbers(text, 1)[0], send, asks=True)
     number.show(10.0)
