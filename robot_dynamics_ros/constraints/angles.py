@@ -342,7 +342,12 @@ class JointCoupling(Constraint):
                 raise ParameterError(f'coefficients row {i}', dict(row), 'must couple a joint')
         value.require_size('value', len(C), f'{len(C)} numbers, one per row')
         self._C = C
-        rows = [' '.join(f'{c:+g}*{joint}' for joint, c in row.items()) for row in coefficients]
+        slides = np.array(tree.joint_is_prismatic)
+        rows = []
+        for row, c in zip(coefficients, self._C, strict=True):
+            units = {'m' if one else 'rad' for one in slides[c != 0.0]}
+            terms = ' '.join(f'{c:+g}*{joint}' for joint, c in row.items())
+            rows.append(f'{terms} ({units.pop()})' if len(units) == 1 else terms)
         super().__init__(tree, name, rows, (value,))
 
     def residual(self, motion: Motion, inputs: Sequence[Jet]) -> Jet:

@@ -81,6 +81,7 @@ _MECHANICAL = {
 }  # fmt: skip
 _NEWEST = 1.2
 _MOST_NAMES = 6  # in a remark
+_PLURAL = {'has': 'have', 'is': 'are'}
 
 
 def unread_parts(root: Element) -> list[DescriptionRemark]:
@@ -93,20 +94,26 @@ def unread_parts(root: Element) -> list[DescriptionRemark]:
     for kind, name, problem, remedy in (*_in_element(root, '', ''), *_of_gazebo(root)):
         found.setdefault((kind, problem, remedy), []).append(name)
     remarks = [
-        DescriptionRemark(culprits(kind, names), problem, remedy)
+        DescriptionRemark(*of_several(kind, names, problem), remedy)
         for (kind, problem, remedy), names in found.items()
     ]
     return [*_of_version(root), *remarks]
 
 
-def culprits(kind: str, names: Iterable[str]) -> str:
-    """Return elements of a kind in words: "joint 'a'", "joints 'a', 'b'", shortened if many."""
+def of_several(kind: str, names: Iterable[str], problem: str) -> tuple[str, str]:
+    """Return the elements of a kind that share a problem, and the problem, in words.
+
+    Elements are "joint 'a'" or "joints 'a', 'b'", shortened if many.
+    """
     distinct = list(dict.fromkeys(names))
     if not distinct[0]:
-        return f'<{kind}>'
+        return f'<{kind}>', problem
+    if len(distinct) == 1:
+        return f'{kind} {distinct[0]!r}', problem
     listed = ', '.join(map(repr, distinct[:_MOST_NAMES]))
     more = f' and {len(distinct) - _MOST_NAMES} more' if len(distinct) > _MOST_NAMES else ''
-    return f'{kind}{"s" if len(distinct) > 1 else ""} {listed}{more}'
+    verb, _, rest = problem.partition(' ')
+    return f'{kind}s {listed}{more}', f'{_PLURAL.get(verb, verb)} {rest}'
 
 
 Found = tuple[str, str, str, str]  # kind and name of the link or joint, problem, remedy

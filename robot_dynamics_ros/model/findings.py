@@ -23,7 +23,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from robot_dynamics_ros.description.unread import culprits
+from robot_dynamics_ros.description.unread import of_several
 from robot_dynamics_ros.description.urdf import Inertial, Link
 from robot_dynamics_ros.errors import DescriptionError, ModelError
 from robot_dynamics_ros.model.build import link_inertia
@@ -117,7 +117,8 @@ def _together(kind: str, findings: list[Finding]) -> Finding:
     names = [finding.culprit.removeprefix(f'{kind} ')[1:-1] for finding in findings]
     same = all((x.problem, x.remedy) == (first.problem, first.remedy) for x in findings)
     problem = first.problem if same else f'{first.problem} ({first.culprit})'
-    return first._replace(culprit=culprits(kind, names), problem=problem)
+    culprit, problem = of_several(kind, names, problem)
+    return first._replace(culprit=culprit, problem=problem)
 
 
 class LinkReport(NamedTuple):

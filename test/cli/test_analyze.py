@@ -208,7 +208,7 @@ def not_numbers(path: Path) -> None:
 HOSTILE = {
     'truncated': (truncated, 'has no joint states'),
     'empty_folder': (lambda path: path.mkdir(), 'holds no .mcap or .db3 file'),
-    'missing': (lambda path: None, 'no such folder'),
+    'missing': (lambda path: None, 'no such file or folder'),
     'a_text': (lambda path: path.write_text('hello', encoding='utf-8'), 'is not a recording'),
     'wrong_types': (lambda path: write(path, [text(0, 'x', '/joint_states')]), 'no joint states'),
     'no_states': (lambda path: write(path, [text(0, 'x')]), 'has no joint states'),

@@ -239,3 +239,14 @@ def test_unknown_names_and_states_of_the_wrong_shape_are_refused():
         make_constraint('joint_coupling', tree, 'c', coupling)
     with pytest.raises(UnknownNameError, match=r"constraint kind 'torus'; known: .*sphere"):
         make_constraint('torus', tree, 'c', {})
+
+
+@pytest.mark.parametrize(
+    ('joints', 'unit'), [((0, 1), ' (rad)'), ((2,), ' (m)'), ((0, 2), '')], ids=str
+)
+def test_a_combination_of_joints_has_their_unit_if_they_share_one(joints, unit):
+    tree = sample('rrpr').tree
+    coefficients = [{tree.joint_names[i]: 2.0 for i in joints}]
+    described = {'coefficients': coefficients, 'value': 0.0}
+    [row] = make_constraint('joint_coupling', tree, 'c', described).rows
+    assert row == ' '.join(f'+2*{tree.joint_names[i]}' for i in joints) + unit

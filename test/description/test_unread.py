@@ -269,7 +269,7 @@ def test_a_cause_is_remarked_once_however_many_parts_have_it():
           for k, name in enumerate(names)),
     )  # fmt: skip
     [remark] = load_robot(text).remarks
-    assert remark.startswith("joints 'j0', 'j1', 'j2', 'j3', 'j4', 'j5' and 3 more: has neither")
+    assert remark.startswith("joints 'j0', 'j1', 'j2', 'j3', 'j4', 'j5' and 3 more: have neither")
     assert len(check_model(text).warnings) == 9  # in detail
 
 

@@ -258,7 +258,7 @@ def test_the_figures_that_can_have_a_threshold_are_listed(tmp_path, capsys):
     ('words', 'message'),
     [
         (['A'], '1 recordings: cannot be compared; give two'),
-        (['A', 'missing'], 'no such folder'),
+        (['A', 'missing'], 'no such file or folder'),
         (['empty', 'A'], 'holds no .mcap or .db3 file'),
         (['A', 'A', '--threshold', 'x=1'], "unknown figure 'x'"),
         (['A', 'A', '--frame', 'nose'], "unknown frame 'nose'"),

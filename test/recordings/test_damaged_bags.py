@@ -255,7 +255,7 @@ def test_the_log_of_a_recorder_that_was_killed_is_used_and_left_as_it_is(tmp_pat
     [
         (lambda p: p.joinpath('x').mkdir(parents=True), 'holds no .mcap or .db3 file'),
         (lambda p: p.joinpath('x.mcap').mkdir(parents=True), 'holds no .mcap or .db3 file'),
-        (lambda p: None, 'no such folder'),
+        (lambda p: None, 'no such file or folder'),
         (lambda p: (p.mkdir(), (p / 'a.mcap').write_bytes(b'')), 'the file is empty'),
         (lambda p: (p.mkdir(), (p / 'a.db3').write_bytes(b'')), 'the file is empty'),
         (lambda p: (p.mkdir(), (p / 'a.mcap').write_bytes(b'x' * 999)), 'not an mcap file'),

@@ -1,12 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Constraint data of a bag: of which arm, and rows without a timestamp of which tick."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from bags import MS, state, write
 
 from robot_dynamics_ros.errors import RecordingError
-from robot_dynamics_ros.recordings.metrics.program import _by_tick, read_program_run
+from robot_dynamics_ros.recordings.metrics.program import (
+    ProgramRun,
+    _by_tick,
+    evaluate_program,
+    read_program_run,
+)
 
 STAMPS = [1000, 2000, 3000, 4000]
 ROWS = [[float(k)] * 4 for k in range(4)]
@@ -39,3 +46,19 @@ def test_the_constraint_shown_is_that_of_the_arm_of_the_namespace(namespace, val
     np.testing.assert_array_equal(read_program_run(bag, namespace).f, np.full((20, 1), value))
     with pytest.raises(RecordingError, match='/right/controller/constraint'):
         read_program_run(bag, 'right')
+
+
+def test_a_deviation_is_a_share_of_the_largest_start_in_its_unit():
+    time = np.linspace(0.0, 1.0, 5)
+    f = np.array([0.2, 0.1, 5e-17]) * np.exp(
+        -2.0 * time[:, None]
+    )  # the design: (d/dt + 2)^2 f = 0
+    f[2] += [0.01, 0.02, 0.03]
+    nothing = np.zeros(5)
+    rows = 'x (m)', 'y (m)', 'pitch (rad)'
+    run = ProgramRun(rows, time, f, -2.0 * f[:1].repeat(5, 0), f, nothing, nothing > 0, nothing)
+    program = SimpleNamespace(G0=4.0 * np.eye(3), G1=4.0 * np.eye(3))
+    metrics, _ = evaluate_program(run, program)
+    np.testing.assert_allclose(metrics.relative[:2], [0.01 / 0.2, 0.02 / 0.2], rtol=1e-9)
+    assert np.isnan(metrics.relative[2])  # no radian at the start, so no share of it
+    np.testing.assert_allclose(metrics.deviation[2], 0.03, rtol=1e-9)

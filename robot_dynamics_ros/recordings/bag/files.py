@@ -68,7 +68,8 @@ def find_files(path: str | os.PathLike[str]) -> BagFiles:
             raise RecordingError(f'bag {str(path)!r}', 'is not a recording', remedy)
         return BagFiles(path, (path,))
     if not path.is_dir():
-        raise RecordingError(f'bag {str(path)!r}', 'no such folder', 'give a rosbag2 folder')
+        problem = f'no such file or folder in {str(path.absolute().parent)!r}'
+        raise RecordingError(f'bag {str(path)!r}', problem, 'give a rosbag2 folder or one file')
     present = sorted(filter(_is_storage, path.iterdir()), key=_natural_key)
     if not present:
         raise RecordingError(

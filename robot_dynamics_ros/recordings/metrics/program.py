@@ -263,7 +263,7 @@ class ProgramMetrics:
         rows: Name of each row.
         initial_f: Value at the start, m or rad.
         relative: Largest deviation from the exact decay, relative to the largest initial value of
-            all rows; NaN if all rows start at 0, to rounding.
+            the rows with the same unit; NaN if they start at 0, to rounding.
         deviation: Largest deviation from the exact decay, m or rad.
         floor: RMS of f over the last quarter of the run, m or rad.
         sigma_min: Smallest singular value of the run.
@@ -281,6 +281,11 @@ class ProgramMetrics:
     least_scale: float
 
 
+def unit_of(row: str) -> str:
+    """Return the unit in the name of a row of f: 'rad' of 'pitch (rad)'; empty if it has none."""
+    return row.rpartition('(')[2].rstrip(')') if row.endswith(')') else ''
+
+
 def evaluate_program(run: ProgramRun, program: Program) -> tuple[ProgramMetrics, DecayComparison]:
     r"""Compare a run with the exact solution of :math:`\ddot f+\Gamma_1\dot f+\Gamma_0f=0`.
 
@@ -295,12 +300,13 @@ def evaluate_program(run: ProgramRun, program: Program) -> tuple[ProgramMetrics,
     """
     design = compare_with_design(run.time, run.f, run.f_dot[0], program.G0, program.G1)
     deviation = np.abs(run.f - design.exact).max(axis=0)
-    start = float(np.abs(run.f[0]).max())
+    starts, units = np.abs(run.f[0]), np.array([unit_of(row) for row in run.rows])
+    starts = np.array([starts[units == unit].max() for unit in units])
     tail = run.f[-max(1, len(run.f) // 4) :]
     metrics = ProgramMetrics(
         rows=list(run.rows),
         initial_f=run.f[0].tolist(),
-        relative=(deviation / (start if start > _ROUNDING else np.nan)).tolist(),
+        relative=(deviation / np.where(starts > _ROUNDING, starts, np.nan)).tolist(),
         deviation=deviation.tolist(),
         floor=root_mean_square(tail).tolist(),
         sigma_min=float(np.nanmin(run.sigma_min)),

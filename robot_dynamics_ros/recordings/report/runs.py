@@ -15,7 +15,7 @@ from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.arm import tool_frame
 from robot_dynamics_ros.model.findings import Finding
 from robot_dynamics_ros.recordings.bag.files import short_name
-from robot_dynamics_ros.recordings.metrics.program import ProgramMetrics, ProgramRun
+from robot_dynamics_ros.recordings.metrics.program import ProgramMetrics, ProgramRun, unit_of
 from robot_dynamics_ros.recordings.recording import Recording, format_time
 from robot_dynamics_ros.recordings.report.analysis import plot_series, run_animation
 from robot_dynamics_ros.recordings.report.figures import (
@@ -52,7 +52,13 @@ def program_report(title: str, lead: str, metrics: ProgramMetrics) -> Report:
         lead: One sentence below it.
         metrics: Metrics of the constraints.
     """
-    head = ('row of f', 'at start', 'largest deviation', 'of largest start', 'final RMS')
+    head = (
+        'row of f',
+        'at start',
+        'largest deviation',
+        'of largest start in that unit',
+        'final RMS',
+    )
     rows = [
         (
             name,
@@ -62,7 +68,7 @@ def program_report(title: str, lead: str, metrics: ProgramMetrics) -> Report:
             quantity(metrics.floor[i], unit),
         )
         for i, name in enumerate(metrics.rows)
-        for unit in [name.rpartition('(')[2].rstrip(')')]
+        for unit in [unit_of(name)]
     ]
     note = f'smallest singular value {metrics.sigma_min:.4g}; {metrics.damped_ticks} ticks damped'
     return Report(title, lead, tables=[ReportTable(head, rows)], notes=[note])
