@@ -66,13 +66,19 @@ install = $(PIP) --quiet -r requirements-uv.txt \
 	    && $(BIN)/uv pip install --python $(BIN)/python --compile-bytecode -r $(1) \
 	    || $(PIP) -r $(1)
 
+# Scripts in any folder import the package of this clone.
+LINK := $(BIN)/python -c 'import pathlib as p, sysconfig as s; \
+          p.Path(s.get_path("purelib"), "robot_dynamics_ros.pth").write_text(f"{p.Path.cwd()}\n")'
+
 $(RUNTIME): | $(BIN)/python
 	$(call install,requirements.txt)
+	$(LINK)
 	touch $@
 
 # Contains all runtime dependencies, in the same versions.
 $(DEV): | $(BIN)/python
 	$(call install,requirements-dev.txt)
+	$(LINK)
 	touch $(RUNTIME) $@
 
 clean:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Draw two recordings of one motion beside each other as an animated SVG picture.
 
-``PYTHONPATH=. python docs/site_code/film.py`` draws the runs of ``make demo`` into
+``python docs/site_code/film.py`` draws the runs of ``make demo`` into
 ``docs/images/film.svg``; other recordings and another file are given as arguments:
 ``film.py FIRST SECOND FILE``.
 """

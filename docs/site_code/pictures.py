@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Draw the pictures of the pages; the curves are MuJoCo runs.
 
-``PYTHONPATH=. python docs/site_code/pictures.py [FOLDER]`` writes all pictures, by default into
+``python docs/site_code/pictures.py [FOLDER]`` writes all pictures, by default into
 ``docs/pictures``; a test compares those with what the code draws.
 """
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Write screenshots of the viewer and of a report into ``docs/images``.
 
-``PYTHONPATH=. python docs/site_code/screenshots.py [NAME…]`` requires chromium, the dependencies
+``python docs/site_code/screenshots.py [NAME…]`` requires chromium, the dependencies
 of the tests, and for the report the runs of ``make demo`` in ``out``.
 """
 

@@ -156,3 +156,15 @@ def test_an_install_of_each_extra_brings_its_libraries_and_no_others(extra, whee
     command = python.with_name('robot-dynamics')
     module = run(python, '-m', 'robot_dynamics_ros', 'check_model', 'four_dof', cwd=tmp_path)
     assert run(command, 'check_model', 'four_dof', cwd=tmp_path) == module
+
+
+def test_scripts_in_any_folder_import_the_clone_of_their_environment(tmp_path):
+    clone = tmp_path / 'a clone'
+    clone.mkdir()
+    for name in ('Makefile', 'requirements.txt', 'robot_dynamics_ros'):
+        (clone / name).symlink_to(PROJECT / name)
+    # Everything but the installation of the dependencies and the demo itself.
+    run('make', 'demo', 'install=true', 'RUN=true', f'PYTHON={sys.executable}', cwd=clone)
+    show = 'import robot_dynamics_ros as package; print(package.__file__)'
+    found = run(clone / '.venv' / 'bin' / 'python', '-c', show, cwd=tmp_path)
+    assert found.startswith(f'{clone}/')
