@@ -23,7 +23,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from robot_dynamics_ros.identification.least_squares import Block, student_factor
+from robot_dynamics_ros.identification.least_squares import Block, jackknife
 from robot_dynamics_ros.identification.unknowns import EVIDENCE_TERMS, BaseParameters, Unknowns
 from robot_dynamics_ros.recordings.series import root_mean_square
 from robot_dynamics_ros.spatial.scalar import Array
@@ -51,12 +51,16 @@ class Ridge:
         counts: Number of samples of each joint, shape (n,).
         start: Prior values, shape (r,).
         covariance: Their covariance, shape (r, r).
+        considered: Number of the last columns that keep their prior values, whose deviations
+            widen those of the others.
     """
 
-    def __init__(self, sums: Array, counts: Array, start: Array, covariance: Array) -> None:
+    def __init__(
+        self, sums: Array, counts: Array, start: Array, covariance: Array, considered: int = 0
+    ) -> None:
         self.sums, self._start, self._covariance = sums, start, covariance
         self._counts, self._effort = np.maximum(counts, 1), _squared_effort(sums)
-        self._weight = self._first = self._counts / (_FIRST * self._effort)
+        self._estimated = np.arange(len(start) - considered)
 
     @classmethod
     def of_blocks(cls, blocks: Sequence[Block], unknowns: Unknowns, base: BaseParameters) -> Ridge:
@@ -74,7 +78,14 @@ class Ridge:
         return cls(sums, counts, base.B @ unknowns.nominal, _prior(sums, unknowns, base))
 
     @classmethod
-    def of_samples(cls, columns: Array, effort: Array, usable: Array, spread: Array) -> Ridge:
+    def of_samples(
+        cls,
+        columns: Array,
+        effort: Array,
+        usable: Array,
+        spread: Array,
+        considered: tuple[Array, Array] | None = None,
+    ) -> Ridge:
         """Return the regression of the changes of unknowns, in 12 segments.
 
         Args:
@@ -82,10 +93,18 @@ class Ridge:
             effort: Effort to explain by the changes, shape (N, n), N m or N.
             usable: Mask of the efforts to use, shape (N, n).
             spread: Prior standard deviations of the changes, shape (p,).
+            considered: Columns and standard deviations of what is not estimated.
         """
-        sums = sums_of_squares(columns, effort, usable, _SEGMENTS)
+        parts = [columns, effort[:, :, np.newaxis]]
+        if considered is not None:
+            parts.insert(1, considered[0])
+            spread = np.concatenate([spread, considered[1]])
+        rows = np.where(usable[:, :, np.newaxis], np.concatenate(parts, axis=2), 0.0)
+        cuts = np.array_split(rows.transpose(1, 0, 2), _SEGMENTS, axis=1)
+        sums = np.array([part.transpose(0, 2, 1) @ part for part in cuts])
         prior = np.diag(np.square(spread))
-        return cls(sums, usable.sum(axis=0), np.zeros(len(spread)), prior)
+        still = len(spread) - columns.shape[2]
+        return cls(sums, usable.sum(axis=0), np.zeros(len(spread)), prior, still)
 
     def __len__(self) -> int:
         return len(self.sums)
@@ -93,27 +112,25 @@ class Ridge:
     @property
     def values(self) -> Array:
         """The solution from all segments, shape (r,)."""
-        return self.fit(np.arange(len(self._start)), np.arange(len(self)))
+        return self._fit(self._estimated, np.arange(len(self)))[0]
 
-    def fit(self, kept: Array, segments: Array) -> Array:
-        """Return the values of the kept columns fitted to some segments, else 0, shape (r,)."""
-        sums = self.sums[segments].sum(axis=0)
-        values, self._weight = np.zeros(len(self._start)), self._first
+    def _fit(self, kept: Array, segments: Array) -> tuple[Array, Array]:
+        """Fit the kept columns to some segments.
+
+        Returns:
+            Their values, else 0, shape (r,); the sums of all joints in each segment, weighted by
+            the variances of their residuals, shape (K, r + 1, r + 1).
+        """
+        sums, values = self.sums[segments].sum(axis=0), np.zeros(len(self._start))
+        weight, root, start = self._counts / (_FIRST * self._effort), self._root(kept), self._start
         for _ in range(3):
-            values[kept] = self._solve(self._weighted(sums), kept)
+            whole = np.einsum('j,jab->ab', weight, sums)
+            H, h = whole[np.ix_(kept, kept)], whole[kept, -1]
+            normal = root.T @ H @ root + np.eye(len(kept))
+            values[kept] = start[kept] + root @ _solved(normal, root.T @ (h - H @ start[kept]))
             rest = _misfit(sums, values) / (self._counts * len(segments) / len(self))
-            self._weight = 1.0 / (_TIED * np.maximum(rest, 1e-12 * self._effort / self._counts))
-        return values
-
-    def _weighted(self, sums: Array) -> Array:
-        """Return the sum over the joints, each divided by the variance of its residual."""
-        return np.einsum('j,...jab->...ab', self._weight, sums)
-
-    def _solve(self, weighted: Array, kept: Array) -> Array:
-        H, h = weighted[np.ix_(kept, kept)], weighted[kept, -1]
-        root, start = self._root(kept), self._start[kept]
-        normal = root.T @ H @ root + np.eye(len(kept))
-        return start + root @ _solved(normal, root.T @ (h - H @ start))
+            weight = 1.0 / (_TIED * np.maximum(rest, 1e-12 * self._effort / self._counts))
+        return values, np.einsum('j,kjab->kab', weight, self.sums)
 
     def _root(self, kept: Array) -> Array:
         """Return a root of the prior covariance of some columns."""
@@ -135,22 +152,24 @@ class Ridge:
         every = np.arange(len(self))
         return np.array(
             [
-                _misfit(evaluated.sums[k], self.fit(kept, np.delete(every, k))) / evaluated._effort
+                _misfit(evaluated.sums[k], self._fit(kept, np.delete(every, k))[0])
+                / evaluated._effort
                 for k in every
             ]
         )
 
     def covariance(self) -> Array:
-        """Return the covariance of the values, shape (r, r): posterior plus jackknife."""
-        self.fit(every := np.arange(len(self._start)), np.arange(len(self)))
-        parts, root = self._weighted(self.sums), self._root(every)
-        whole = parts.sum(axis=0)
-        normal = root.T @ whole[:-1, :-1] @ root + np.eye(len(every))
-        best = self._solve(whole, every)
-        moves = np.array([self._solve(whole - part, every) - best for part in parts])
-        count, s = len(parts), student_factor(len(parts))
-        jackknife = s * s * (count - 1) / count * moves.T @ moves
-        return root @ _solved(normal, np.eye(len(every))) @ root.T + jackknife
+        """Return the covariance of the estimated values: posterior plus jackknife."""
+        kept = self._estimated
+        values, parts = self._fit(kept, np.arange(len(self)))
+        root, prior, count = self._root(kept), np.eye(len(kept)), len(kept)
+        own = parts[:, :count, :count]
+        normal, pull = root.T @ own @ root, parts[:, :count, -1] - own @ values[kept]
+        posterior = _solved(normal.sum(axis=0) + prior, prior)
+        moved = posterior @ root.T @ parts[:, :count, count:-1].sum(axis=0)
+        spread = self._covariance[count:, count:]
+        inner = posterior + moved @ spread @ moved.T + jackknife(normal, pull @ root, prior)
+        return np.asarray(root @ inner @ root.T)
 
 
 def _solved(normal: Array, right: Array) -> Array:
@@ -162,21 +181,6 @@ def _solved(normal: Array, right: Array) -> Array:
         return np.linalg.solve(normal, right)
     except np.linalg.LinAlgError:
         return np.linalg.lstsq(normal, right, rcond=None)[0]
-
-
-def sums_of_squares(columns: Array, effort: Array, usable: Array, segments: int = 1) -> Array:
-    """Return the sums of squares of ``[columns, effort]``, shape (K, n, p + 1, p + 1).
-
-    Args:
-        columns: Effort per unit of each unknown, shape (N, n, p).
-        effort: Shape (N, n), N m or N.
-        usable: Mask of the efforts to use, shape (N, n).
-        segments: Number K of segments of consecutive samples.
-    """
-    rows = np.concatenate([columns, effort[:, :, np.newaxis]], axis=2)
-    rows = np.where(usable[:, :, np.newaxis], rows, 0.0).transpose(1, 0, 2)
-    cuts = np.array_split(np.arange(len(effort)), segments)
-    return np.array([rows[:, c].transpose(0, 2, 1) @ rows[:, c] for c in cuts])
 
 
 def _squared_effort(sums: Array) -> Array:

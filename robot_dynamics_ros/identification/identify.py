@@ -296,7 +296,7 @@ def _urdf_friction(
         at = {term: start + tree.n * unknowns.terms.index(term) for term in terms}
         known = [k for k in at.values() if k in place]
         both = [at[term] for term in ('damping', 'coulomb_friction') if at.get(term) in place]
-        if len(both) == 2 and len(known) > 2:
+        if len(both) == 2 and np.count_nonzero(values[known]) > 2:
             columns = factors[j]
             effort = columns[:, [place[k] for k in known]] @ values[known]
             friction[:, j] = nnls(columns[:, [place[k] for k in both]], effort)[0]

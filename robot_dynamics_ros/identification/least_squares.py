@@ -204,7 +204,10 @@ def estimate(blocks: Sequence[Block], base: BaseParameters) -> Estimate:
         if np.max(np.abs(noise / before - 1.0)) < _SETTLED:
             break
     values, condition = _solve(_stack(joined, noise))[0], _solve(_stack(joined, effort))[1]
-    covariance = _jackknife([block.factors[:, :, kept] for block in blocks], noise, values)
+    rows = np.array([_stack(block.factors[:, :, kept], noise) for block in blocks])
+    X, rest = rows[:, :, :-1], rows[:, :, -1] - rows[:, :, :-1] @ values
+    turned = X.transpose(0, 2, 1)
+    covariance = jackknife(turned @ X, (turned @ rest[:, :, np.newaxis])[:, :, 0])
     information = triangular(_stack(joined, np.maximum(noise, _NO_MODEL * effort)))
     columns = np.linalg.norm(joined[:, :, :-1], axis=1)
     share = columns / (effort * np.sqrt(np.maximum(counts, 1)))[:, np.newaxis]
@@ -235,21 +238,22 @@ def _solve(rows: Array) -> tuple[Array, float]:
     return values / size, condition
 
 
-def _jackknife(blocks: Sequence[Array], noise: Array, values: Array) -> Array:
-    """Return the jackknife covariance of the values."""
-    stacked = [_stack(block, noise) for block in blocks]
-    size = np.linalg.norm(np.concatenate([rows[:, :-1] for rows in stacked]), axis=0)
-    normal = [(rows[:, :-1] / size).T @ (rows[:, :-1] / size) for rows in stacked]
-    score = [(rows[:, :-1] / size).T @ (rows[:, -1] - rows[:, :-1] @ values) for rows in stacked]
-    whole, count = np.sum(normal, axis=0), len(blocks)
+def jackknife(normal: Array, pull: Array, prior: Array | float = 0.0) -> Array:
+    """Return the jackknife covariance of r values, shape (r, r); infinite with a single block.
+
+    Args:
+        normal: Normal matrix of each block, shape (G, r, r).
+        pull: Columns times residual of each block, shape (G, r).
+        prior: Normal matrix of the prior, shape (r, r).
+    """
+    count, whole = len(normal), normal.sum(axis=0) + prior
     if count < 2:
-        return np.full((len(values), len(values)), np.inf)
+        return np.full(whole.shape, np.inf)
+    size = np.sqrt(np.diag(whole))
+    left = np.linalg.pinv((whole - normal) / np.outer(size, size), hermitian=True)
+    moves = np.einsum('gij,gj->gi', left, pull / size) / size
     s = student_factor(count)
-    moves = [
-        np.linalg.pinv(whole - part, hermitian=True) @ -pull / size
-        for part, pull in zip(normal, score, strict=True)
-    ]
-    return s * s * (count - 1) / count * np.einsum('gi,gj->ij', moves, moves)
+    return np.asarray(s * s * (count - 1) / count * moves.T @ moves)
 
 
 def student_factor(blocks: int) -> float:

@@ -15,6 +15,7 @@ Source: Gautier and Briot 2014 (drive gains from a known load).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -110,9 +111,18 @@ def gains_by_weight(arm: Identification, recording: Recording) -> DriveGains:
 
 
 class _Difference:
-    """Difference between the efforts of a loaded run and the model of the arm without load."""
+    """Difference between the efforts of a loaded run and the model of the arm without load.
 
-    def __init__(self, arm: Identification, recording: Recording, frame: str) -> None:
+    Args:
+        arm: Identification of the arm without load.
+        recording: The loaded run.
+        frame: The link that carries the load.
+        steps: Independent deviations of the arm's parameters, shape (k, p).
+    """
+
+    def __init__(
+        self, arm: Identification, recording: Recording, frame: str, steps: Array | None = None
+    ) -> None:
         unknowns, tree = arm.plan.unknowns, arm.plan.unknowns.tree
         self.tree, self.frame = tree, tree.frame(frame)
         self.name = frame
@@ -133,18 +143,48 @@ class _Difference:
             axis=2,
         )
         self.drift = weak_spread(self.friction, self.samples.effort, self.samples.usable, _WEAK)
+        self.steps = columns @ (np.zeros((0, len(unknowns))) if steps is None else steps).T
 
-    def spread(self, mass: float) -> Array:
-        """Return the prior deviations of the ten parameters of a load of a given mass, kg."""
-        lever = float(np.linalg.norm(self.frame.p_BF)) + _REACH
-        return np.array([mass, *3 * [mass * lever], *6 * [mass * lever**2]])
+    def load(self, gains: DriveGains, near: Array) -> Ridge:
+        """Return the ridge regression of the load; gains and arm are known up to deviations.
 
-    def solve(self, factor: Array, mass: float) -> Ridge:
-        """Return the ridge regression of the load parameters, followed by the friction change."""
-        pull = self.pull / factor[:, np.newaxis]
+        Args:
+            gains: Drive gains.
+            near: An approximate load, shape (10,); half the prior deviation of its mass.
+        """
+        mass = 2.0 * max(abs(float(near[0])), 1e-3)
+        lever = mass * (float(np.linalg.norm(self.frame.p_BF)) + _REACH)
+        spread = [mass, *3 * [lever], *6 * [lever**2 / mass]]
+        pull = self.pull / gains.factor[:, np.newaxis]
+        by_gain = (pull @ near / gains.factor)[:, :, np.newaxis] * np.eye(self.tree.n)
+        considered = np.concatenate([by_gain, self.steps], axis=2)
+        known = np.concatenate([gains.deviation, np.ones(self.steps.shape[2])])
+        return self._solve(pull, spread, (considered, known))
+
+    def inverse_gains(self, gains: DriveGains, load: Array, moves: Array) -> tuple[Array, Array]:
+        """Return the inverse of each joint's factor, and its deviation, shape (n,).
+
+        Args:
+            gains: Approximate drive gains.
+            load: The load, shape (10,).
+            moves: Independent deviations of the load, shape (k, 10).
+        """
+        n = self.tree.n
+        pull = (self.pull @ load)[:, :, np.newaxis] * np.eye(n)
+        considered = self.pull @ moves.T / gains.factor[:, np.newaxis]
+        ridge = self._solve(pull, np.full(n, _WEAK), (considered, np.ones(len(moves))))
+        return ridge.values[:n], np.sqrt(np.diag(ridge.covariance()))[:n]
+
+    def _solve(
+        self,
+        pull: Array,
+        spread: Sequence[float] | Array,
+        considered: tuple[Array, Array],
+    ) -> Ridge:
+        """Return the regression of what pulls, with the change of friction."""
         columns = np.concatenate([pull, self.friction], axis=2)
-        spread = np.concatenate([self.spread(mass), self.drift])
-        return Ridge.of_samples(columns, self.added, self.samples.usable, spread)
+        spread = np.concatenate([spread, self.drift])
+        return Ridge.of_samples(columns, self.added, self.samples.usable, spread, considered)
 
 
 def estimate_load(
@@ -170,61 +210,26 @@ def estimate_load(
         UnknownNameError: The frame is unknown.
         RecordingError: No sample can be used, or there is no load.
     """
-    problem = _Difference(arm, loaded, frame)
-    mass = _HEAVIEST * float(problem.tree.mass.sum())
+    unknowns, base = arm.plan.unknowns, arm.estimate.base
+    if described:  # one independent step per body
+        body = np.arange(len(unknowns)) // PER_BODY
+        own = body == np.arange(unknowns.tree.bodies)[:, np.newaxis]
+        steps = STILL_TRUSTED * np.where(own, unknowns.nominal, 0.0)
+    else:
+        steps = np.zeros((len(base), len(unknowns)))
+        steps[:, base.leading] = _steps(arm.estimate.covariance)
+    problem = _Difference(arm, loaded, frame, steps)
+    values = 0.5 * _HEAVIEST * float(problem.tree.mass.sum()) * np.eye(PER_BODY)[0]
     for _ in range(3):  # the prior deviations depend on the mass
-        ridge = problem.solve(gains.factor, mass)
-        mass = 2.0 * max(abs(float(ridge.values[0])), 1e-3)
-    covariance = ridge.covariance()[:PER_BODY, :PER_BODY] + _by_gains(problem, gains, mass)
-    steps = _described_steps(arm) if described else _identified_steps(arm)
-    covariance += _by_arm(problem, arm, steps, gains, mass)
-    return _in_frame(problem, ridge.values[:PER_BODY], covariance, gains)
+        ridge = problem.load(gains, values)
+        values = ridge.values[:PER_BODY]
+    return _in_frame(problem, values, ridge.covariance()[:PER_BODY, :PER_BODY], gains)
 
 
-def _by_gains(problem: _Difference, gains: DriveGains, mass: float) -> Array:
-    """Return the covariance of a load due to the deviations of the gains, shape (10, 10)."""
-    best = problem.solve(gains.factor, mass).values[:PER_BODY]
-    total = np.zeros((PER_BODY, PER_BODY))
-    for j, deviation in enumerate(gains.deviation.tolist()):
-        if deviation > 0.0:
-            moved = gains.factor.copy()
-            moved[j] += deviation
-            move = problem.solve(moved, mass).values[:PER_BODY] - best
-            total += np.outer(move, move)
-    return total
-
-
-def _described_steps(arm: Identification) -> Array:
-    """Return the deviations of described parameters, one independent step per body, (b, p)."""
-    unknowns = arm.plan.unknowns
-    body = np.arange(len(unknowns)) // PER_BODY
-    links = np.arange(len(unknowns)) < unknowns.links
-    bodies = np.arange(unknowns.links // PER_BODY)[:, np.newaxis]
-    return STILL_TRUSTED * np.where(links & (body == bodies), unknowns.nominal, 0.0)
-
-
-def _identified_steps(arm: Identification) -> Array:
-    """Return the deviations of identified base parameters, independent steps, shape (r, p)."""
-    base, covariance = arm.estimate.base, arm.estimate.covariance
+def _steps(covariance: Array) -> Array:
+    """Return independent deviations with a covariance (k, k), one per row."""
     sizes, axes = np.linalg.eigh(covariance)
-    steps = np.zeros((len(base), len(arm.plan.unknowns)))
-    steps[:, base.leading] = (axes * np.sqrt(np.maximum(sizes, 0.0))).T
-    return steps
-
-
-def _by_arm(
-    problem: _Difference, arm: Identification, steps: Array, gains: DriveGains, mass: float
-) -> Array:
-    """Return the covariance of a load due to that of the arm's parameters, shape (10, 10)."""
-    best = problem.solve(gains.factor, mass).values[:PER_BODY]
-    columns = arm.plan.unknowns.columns(problem.samples.motion)
-    total, added = np.zeros((PER_BODY, PER_BODY)), problem.added
-    for step in steps:
-        problem.added = added - columns @ step
-        move = problem.solve(gains.factor, mass).values[:PER_BODY] - best
-        total += np.outer(move, move)
-    problem.added = added
-    return total
+    return np.asarray((axes * np.sqrt(np.maximum(sizes, 0.0))).T)
 
 
 def _in_frame(
@@ -283,9 +288,10 @@ def gains_by_load(
     """
     problem = _Difference(arm, loaded, frame)
     n = problem.tree.n
-    factor, known = np.ones(n), np.ones(n, dtype=bool)
+    load, known = mass * np.eye(PER_BODY)[0], np.ones(n, dtype=bool)
+    gains, still = DriveGains.of_profile(problem.tree), np.zeros((0, PER_BODY))
     for _ in range(_ROUNDS):
-        start = problem.solve(factor, 2.0 * mass).values[:PER_BODY]
+        start = problem.load(gains, load).values[:PER_BODY]
         if not start[0] > 0.0:
             raise RecordingError(
                 'the loaded run',
@@ -293,23 +299,29 @@ def gains_by_load(
                 'give the run without the load first, the loaded one second',
             )
         load = start * mass / max(float(start[0]), 1e-6)
-        inverse, deviation = _each_gain(problem, load)
+        inverse, deviation = problem.inverse_gains(gains, load, still)
         known = (inverse > 0.0) & (deviation < _DETERMINED * np.abs(inverse))
         if not known.any():
-            break
+            raise RecordingError(
+                'the loaded run', 'shows no effect of the load', 'give the loaded run second'
+            )
         new = np.where(known, 1.0 / np.where(known, inverse, 1.0), 1.0)
         new = np.where(known, new, np.median(new[known]))
-        settled = np.max(np.abs(new - factor)) < 1e-6
-        factor = new
+        settled = np.max(np.abs(new - gains.factor)) < 1e-6
+        gains = replace(gains, factor=new)
         if settled:
             break
-    if not known.any():
-        raise RecordingError(
-            'the loaded run', 'shows no effect of the load', 'give the loaded run second'
-        )
-    spread = factor**2 * np.where(known, deviation, np.inf)
-    by_load = factor**2 * _by_centre(problem, DriveGains(factor, spread, ''), mass)
-    spread = np.hypot(spread, by_load)
+    # Only the mass of the load is known. The gain of a joint whose effort depends mainly on the
+    # lever arm of the load is not separable from it.
+    factor = gains.factor
+    ridge = problem.load(
+        replace(gains, deviation=np.where(known, factor**2 * deviation, 0.0)), load
+    )
+    best = ridge.values[:PER_BODY]
+    moves = _steps(ridge.covariance()[:PER_BODY, :PER_BODY])
+    moves = (moves - np.outer(moves[:, 0] / best[0], best)) * mass / best[0]
+    _, deviation = problem.inverse_gains(gains, best * mass / best[0], moves)
+    spread = np.where(known, factor**2 * deviation, np.inf)
     known &= spread < _DETERMINED * factor
     names = [name for name, x in zip(problem.tree.joint_names, known, strict=True) if x]
     factor = np.where(known, factor, 1.0)
@@ -317,29 +329,3 @@ def gains_by_load(
     return DriveGains(
         factor, spread, f'gains by a load of {mass:g} kg at {", ".join(names)}'
     ), names
-
-
-def _by_centre(problem: _Difference, gains: DriveGains, mass: float) -> Array:
-    """Return deviations of inverse factors due to the estimated load, shape (n,).
-
-    Only the mass is known; centre of mass and inertia are estimated with these gains. The gain of
-    a joint whose effort depends mainly on the lever arm of the load is not separable from it.
-    """
-    ridge = problem.solve(gains.factor, 2.0 * mass)
-    known = replace(gains, deviation=np.where(np.isfinite(gains.deviation), gains.deviation, 0.0))
-    covariance = ridge.covariance()[:PER_BODY, :PER_BODY] + _by_gains(problem, known, 2.0 * mass)
-    loads = [ridge.values[:PER_BODY]]
-    sizes, axes = np.linalg.eigh(covariance)
-    loads += [loads[0] + step for step in (axes * np.sqrt(np.maximum(sizes, 0.0))).T]
-    best, *moved = (_each_gain(problem, x * mass / max(float(x[0]), 1e-6))[0] for x in loads)
-    return np.sqrt(np.square(np.array(moved) - best).sum(axis=0))
-
-
-def _each_gain(problem: _Difference, load: Array) -> tuple[Array, Array]:
-    """Return the inverse of each joint's factor for a load, and its deviation, shape (n,)."""
-    n = problem.tree.n
-    pull = (problem.pull @ load)[:, :, np.newaxis] * np.eye(n)
-    columns = np.concatenate([pull, problem.friction], axis=2)
-    spread = np.concatenate([np.full(n, _WEAK), problem.drift])
-    ridge = Ridge.of_samples(columns, problem.added, problem.samples.usable, spread)
-    return ridge.values[:n], np.sqrt(np.diag(ridge.covariance()))[:n]

@@ -490,3 +490,18 @@ def test_a_score_does_not_depend_on_the_fits_before_it(rng):
     first = ridge.values
     other.held_out(np.array([1]))
     np.testing.assert_array_equal(other.values, first)
+
+
+def test_what_is_only_considered_widens_the_deviations_by_its_effect(rng):
+    """Oracle: the values of plain least squares with efforts moved by one deviation of it."""
+    columns, usable = rng.normal(size=(400, 1, 3)), np.ones((400, 1), dtype=bool)
+    effort = columns[:, :, :2] @ [1.0, 2.0] + 0.1 * rng.normal(size=(400, 1))
+    X, gain, weak = columns[:, 0, :2], columns[:, :, 2:] + columns[:, :, :1], np.full(2, 1e4)
+    plain, wide = (
+        Ridge.of_samples(columns[:, :, :2], effort, usable, weak, known)
+        for known in (None, (gain, np.array([0.3])))
+    )
+    move = np.linalg.lstsq(X, 0.3 * gain[:, 0, 0], rcond=None)[0]
+    added = wide.covariance() - plain.covariance()
+    np.testing.assert_allclose(added, np.outer(move, move), rtol=1e-5)
+    np.testing.assert_allclose(wide.values[:2], plain.values, rtol=1e-12)

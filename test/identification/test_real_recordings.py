@@ -74,6 +74,16 @@ def test_load_dependent_friction_is_chosen_where_it_is_and_told(tree, found):
 
 
 @pytest.mark.slow
+def test_two_friction_terms_that_a_urdf_holds_stay_as_they_are_to_the_digit(found):
+    """Else rounding of the projection would name joints as ones whose friction it cannot hold."""
+    plain = found.tree.drive_friction['load_friction'] == 0.0
+    assert plain.any()
+    whole = np.array([found.tree.damping, found.tree.coulomb_friction])
+    assert set(found.tree.drive_friction) <= {'load_friction', 'stribeck_velocity'}
+    np.testing.assert_array_equal(found.urdf_friction[:, plain], whole[:, plain])
+
+
+@pytest.mark.slow
 def test_a_urdf_holds_the_viscous_and_coulomb_friction_closest_to_all_terms(tree):
     """Alone it explains as much as two numbers can; the law that was chosen has others."""
 

@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Bounds within which a wrong mass is a likelier cause than a wrong unit, sign or robot."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from samples import sample
+
+from robot_dynamics_ros.estimation.hypotheses import Cause, is_possible
+from robot_dynamics_ros.identification.validation import implausible
+
+TREE = sample('four_dof').tree.with_changes(mass=np.array([1.0, 10.0, 5.0, 4.0]))  # 20 kg
+EDGE = 1e-3  # relative distance from a bound
+
+#: Limits of ratio and mass, and on which side of each is impossible.
+ARM = ('the whole arm would weigh', {'least': (0.5, -1), 'most': (2.0, 1)})
+LINK = {
+    'a fifth of itself': (1, 0.2 * 10.0, -1),
+    'three times itself': (1, 3.0 * 10.0, 1),
+    'a quarter of the arm more': (0, 1.0 + 0.25 * 20.0, 1),
+}
+
+
+def reasons(mass) -> str:
+    plan = SimpleNamespace(unknowns=SimpleNamespace(tree=TREE))
+    return ' '.join(implausible(SimpleNamespace(plan=plan, tree=TREE.with_changes(mass=mass))))
+
+
+@pytest.mark.parametrize('bound', ARM[1])
+def test_an_arm_weighs_half_to_twice_what_its_description_says(bound):
+    ratio, beyond = ARM[1][bound]
+    for side in (-1, 1):
+        scaled = ratio * (1.0 + side * EDGE)
+        possible = side != beyond
+        cause = is_possible(TREE, Cause('mass', ()), np.array([scaled - 1.0]))
+        assert cause is possible
+        assert (ARM[0] in reasons(scaled * TREE.mass)) is not possible
+
+
+@pytest.mark.parametrize('bound', LINK)
+def test_a_link_weighs_a_fifth_to_thrice_its_description_or_a_quarter_of_the_arm_more(bound):
+    body, limit, beyond = LINK[bound]
+    for side in (-1, 1):
+        mass = TREE.mass.copy()
+        mass[body] = limit * (1.0 + side * EDGE)
+        possible = side != beyond
+        added = np.array([mass[body] - TREE.mass[body]])
+        assert is_possible(TREE, Cause('link', (), body=body), added) is possible
+        assert (f'{TREE.link_names[body]} would weigh' in reasons(mass)) is not possible
