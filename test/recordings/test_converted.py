@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 from bags import DESCRIPTION, STATES, T, header, state, text
@@ -12,6 +14,7 @@ from rosbags.typesys import Stores, get_types_from_msg, get_typestore
 from synthetic_runs import measured_arm, measured_run, sinusoids
 
 from robot_dynamics_ros.__main__ import main
+from robot_dynamics_ros.errors import RobotDynamicsError
 from robot_dynamics_ros.recordings.reading import read_recording
 
 JOINTS = ('pan', 'lift', 'elbow')
@@ -76,6 +79,51 @@ def test_a_yaml_file_names_columns_joints_and_rate(run, tmp_path):
     np.testing.assert_allclose(np.diff(read.time), 0.01, rtol=1e-6)
     mapping.write_text(mapping.read_text().replace('[a, b, c]', '[a, b]', 1))
     assert main(['analyze', str(mapping), '--output', str(tmp_path / 'out')]) == 2
+
+
+DEGREES = {
+    'in names': (['time', *numbered('{}{}_deg', 'q'), *numbered('{}{} [deg/s]', 'dq'),
+                  *numbered('{}{} (mN m)', 'tau')], {}),
+    'of named joints': (['time', *(f'{key}.{name} [{unit}]' for key, unit in
+                                   (('position', '°'), ('velocity', 'deg/s'), ('effort', 'mN m'))
+                                   for name in JOINTS)], {}),
+    'in the file': (PLAIN, {'position_unit': 'deg', 'velocity_unit': ['deg/s'] * 3,
+                            'effort_unit': 'mN m'}),
+    'of velocities by those of positions in names': (
+        ['time', *numbered('{}{} [deg]', 'q'), *PLAIN[4:7], *numbered('{}{}_mNm', 'tau')], {}),
+    'of velocities by those of positions': ([*PLAIN[:7], *numbered('{}{}_mNm', 'tau')],
+                                            {'position_unit': 'deg'}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(('heads', 'units'), DEGREES.values(), ids=DEGREES)
+def test_units_in_names_or_in_the_file_are_converted(heads, units, run, tmp_path):
+    degrees = np.degrees(np.column_stack([run.position, run.velocity]))
+    columns = [run.time, *degrees.T, *1e3 * run.measured_effort.T]
+    np.savetxt(tmp_path / 'log.csv', np.array(columns).T, '%.17g', ';', header=';'.join(heads))
+    (tmp_path / 'log.yaml').write_text(json.dumps({'table': 'log.csv', **units}))
+    read = read_recording(tmp_path / 'log.yaml')
+    assert read.joints == (JOINTS if heads[1].startswith('position') else tuple(heads[1:4]))
+    np.testing.assert_allclose(read.position, run.position, rtol=1e-14)
+    np.testing.assert_allclose(read.velocity, run.velocity, rtol=1e-14)
+    np.testing.assert_allclose(read.measured_effort, run.measured_effort, rtol=1e-14)
+
+
+@pytest.mark.parametrize(
+    ('heads', 'units', 'problem'),
+    [
+        (['q1 [grad]', 'q2 [grad]'], {}, r"column 'q1 \[grad\]': its unit 'grad' is none of pos"),
+        (['q1_Nm', 'q2_Nm'], {}, "its unit 'N m' is none of position"),
+        (['q1', 'q2'], {'position_unit': 'grad'}, "its unit 'grad' is none of position"),
+        (['q1', 'q2'], {'position_unit': ['deg', 'm', 'm']}, 'position_unit: has 3 units, 2 col'),
+        (['q1', 'q2'], {'positions_unit': 'deg'}, 'positions_unit'),
+    ],
+)
+def test_an_unknown_unit_is_refused(heads, units, problem, tmp_path):
+    (tmp_path / 'log.csv').write_text(';'.join(['time', *heads]) + '\n' + '0;1;2\n0.1;1;2\n')
+    (tmp_path / 'log.yaml').write_text(json.dumps({'table': 'log.csv', **units}))
+    with pytest.raises(RobotDynamicsError, match=problem):
+        read_recording(tmp_path / 'log.yaml')
 
 
 def test_a_table_is_compared_with_a_bag(run, tmp_path, capsys):

@@ -14,6 +14,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from robot_dynamics_ros.control.drivers.profile import (
+    JOINT_EFFORT_UNITS,
+    MOTOR_EFFORT_UNITS,
+    POSITION_UNITS,
+    VELOCITY_UNITS,
+)
 from robot_dynamics_ros.errors import ConfigurationError, RecordingError
 from robot_dynamics_ros.messages import NANO
 from robot_dynamics_ros.spatial.scalar import Array
@@ -35,6 +41,18 @@ _UNITS = {'s': 1.0, 'ms': 1e-3, 'us': 1e-6, 'ns': 1e-9}
 _UNIT_OF_TIME = {'duration': 'ms'}  # of libfranka
 _STEP = 0.5  # a longer period is no number of seconds
 _JOINT = re.compile(r'[\s._/\[(-]*(.*?)[\])]?')
+#: Units at the end of a column's name: in brackets, or some after a space or ``_``.
+_UNIT = re.compile(
+    r'(.+?)(?:[\s_]*[\[(]\s*([^\])]+?)\s*[\])]|[\s_]((?:deg|m?rad|mm)(?:/s)?|m/s|rpm|m?N[ *]?m))'
+)
+_SPELLED = {'°': 'deg', 'degrees': 'deg', 'radians': 'rad', '°/s': 'deg/s'}
+#: Sizes of units by what is measured; units of the motor are left to the driver profile.
+_SIZES: Mapping[str, Mapping[str, float]] = {
+    'position': {name: size for name, (size, _) in POSITION_UNITS.items()},
+    'velocity': {name: size for name, (size, _) in VELOCITY_UNITS.items()},
+    'effort': {name: size for name, (size, _) in JOINT_EFFORT_UNITS.items()}
+    | dict.fromkeys(MOTOR_EFFORT_UNITS, 1.0),
+}
 
 
 class Table(NamedTuple):
@@ -43,7 +61,8 @@ class Table(NamedTuple):
     Attributes:
         time_ns: Times, shape (N,), ns.
         joints: Names of the joints, those of the position's columns if they have only numbers.
-        values: Columns by key of ``USUAL``, shape (N, n) each, as recorded.
+        values: Columns by key of ``USUAL``, shape (N, n) each; in SI units if a unit is declared
+            in the names of the columns or in the YAML file, else as recorded.
         note: Which columns are what.
     """
 
@@ -65,8 +84,8 @@ def read_table(path: Path) -> Table:
 
     Args:
         path: The table, or a YAML file with keys ``table`` (its path), ``time`` (a column) and
-            ``time_unit``, or ``rate`` in Hz, ``joints``, and for each key of ``USUAL`` the columns
-            or what their names begin with.
+            ``time_unit``, or ``rate`` in Hz, ``joints``, for each key of ``USUAL`` the columns or
+            what their names begin with, and ``position_unit``, ``velocity_unit``, ``effort_unit``.
 
     Raises:
         RecordingError: A column is missing or no number; names the line.
@@ -85,6 +104,9 @@ def read_table(path: Path) -> Table:
     if not position:
         problem = f'has no columns of positions; its columns: {", ".join(heads)}'
         raise RecordingError(f'table {str(path)!r}', problem, _remedy(path, 'position: NAME'))
+    units = [_split(head)[1] for head in position.values()]
+    if any(units):
+        mapping['position_unit'] = units
     named = mapping.get('joints') or [
         x if x and not x.isdigit() else y for x, y in position.items()
     ]
@@ -95,7 +117,8 @@ def read_table(path: Path) -> Table:
             raise RecordingError(f'table {str(path)!r}', problem, _remedy(path, f'{key}: [A, B]'))
         if found:
             labels = position if set(found) == set(position) else found
-            values[key] = reader.numbers([found[label] for label in labels])
+            chosen = [found[label] for label in labels]
+            values[key] = reader.numbers(chosen) * reader.sizes(key, chosen, mapping)
     if len(named) != len(position):
         problem = f'has {len(position)} columns of position: {", ".join(position.values())}'
         raise RecordingError(f'table {str(path)!r}', problem, f'joints names {len(named)}')
@@ -111,6 +134,7 @@ def _mapping(path: Path) -> dict[str, Any]:
         return names(place, value) if isinstance(value, list) else [text(place, value)]
 
     readers = {'time': text, 'time_unit': text, 'rate': positive, 'joints': names}
+    readers |= {f'{quantity}_unit': columns for quantity in _SIZES}
     taken: dict[str, Any] = {'table': section.take('table', text)}
     for key, read in {**readers, **dict.fromkeys(USUAL, columns)}.items():
         taken[key] = section.optional(key, read)
@@ -162,7 +186,8 @@ class _TableColumns:
             found = {}
             for head in self._heads:
                 if _stem(head, every) == stem:
-                    label = _JOINT.fullmatch(head.removeprefix('state.')[len(stem) :])
+                    bare = _split(head)[0].removeprefix('state.')
+                    label = _JOINT.fullmatch(bare[len(stem) :])
                     found[label[1] if label else ''] = head
             if found:
                 return found
@@ -174,6 +199,31 @@ class _TableColumns:
         """Return columns as numbers, shape (N, len(heads)); NaN where a cell is empty."""
         places = [self._heads.index(head) for head in heads]
         return np.array([[self._number(row, place) for place in places] for row in self._rows])
+
+    def sizes(self, key: str, heads: Sequence[str], mapping: Mapping[str, Any]) -> Array:
+        """Return the SI values of the units of columns, shape (len(heads),).
+
+        A unit in a column's name comes first, then that of the YAML file; others have the unit of
+        the positions (per s), or SI units.
+        """
+        quantity = next((x for x in _SIZES if x in key), 'effort')  # a command is an effort
+        given = mapping.get(f'{quantity}_unit')
+        if given is None and quantity == 'velocity':
+            given = [unit and f'{unit}/s' for unit in mapping.get('position_unit') or ()]
+        units = len(heads) * given if given and len(given) == 1 else given or len(heads) * ['']
+        if len(units) != len(heads):
+            problem = f'has {len(units)} units, {len(heads)} columns'
+            raise ConfigurationError(f'{quantity}_unit', problem, 'give one, or one for each')
+        return np.array([self._size(quantity, *x) for x in zip(heads, units, strict=True)])
+
+    def _size(self, quantity: str, head: str, unit: str) -> float:
+        unit = _split(head)[1] or unit
+        sizes = _SIZES[quantity]
+        if not unit or unit in sizes:
+            return sizes.get(unit, 1.0)
+        problem = f'column {head!r}: its unit {unit!r} is none of {quantity}'
+        remedy = f'known: {", ".join(sizes)}'
+        raise RecordingError(f'table {str(self._path)!r}', problem, remedy)
 
     def _number(self, row: tuple[int, list[str]], place: int) -> float:
         line, cells = row
@@ -190,6 +240,22 @@ class _TableColumns:
     def _missing(self, key: str, name: str) -> RecordingError:
         problem = f'has no column {name!r} for {key}; its columns: {", ".join(self._heads)}'
         return RecordingError(f'table {str(self._path)!r}', problem, f'correct {key}')
+
+
+def _split(head: str) -> tuple[str, str]:
+    """Return a column's name without its unit, and the unit; empty if the name has none.
+
+    Brackets behind a number hold a unit; others a known unit, or else the joint: q[0], tau[elbow].
+    """
+    found = _UNIT.fullmatch(head)
+    if not found:
+        return head, ''
+    bare, unit = found[1], re.sub(r'N[ *·]?m', 'N m', found[2] or found[3])
+    unit = _SPELLED.get(unit, unit)
+    known = any(unit in sizes for sizes in _SIZES.values())
+    if unit.isdigit() or not (bare[-1].isdigit() or (known and (len(unit) > 1 or '.' in bare))):
+        return head, ''
+    return bare, unit
 
 
 def _stem(head: str, stems: set[str]) -> str:
