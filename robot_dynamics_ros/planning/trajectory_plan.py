@@ -54,6 +54,7 @@ _SHORTEST_S = 1.0  # of a motion of point_settings at full speed
 _DEFAULT_SPEED = 1.0  # rad/s or m/s, if a description has no velocity limit
 MARGIN = 0.9  # share of an effort limit beyond which a motion is remarked
 _MAX_EFFORTS = 2000  # number of instants at which efforts are computed
+_PIECES = 8  # into which a quintic between two points is divided for that
 _BRANCH_SPEED = 0.5  # fraction of the velocity limits on the way to another branch
 
 
@@ -242,7 +243,7 @@ def _with_margin(tree: Robot, plan: SampledTrajectory) -> SampledTrajectory:
     """Return a plan with its largest effort, also between the points, which quintics join."""
     times = np.array(plan.times_ns) / NANO
     spline = JointSpline(KnotTable.uniform(times, plan.position, plan.velocity, plan.acceleration))
-    instants = spline.instants(math.inf)
+    instants = spline.instants(float(np.diff(times).min()) / _PIECES)
     q, v, a = (rows[_hardest(spline.table(instants)[2])] for rows in spline.table(instants))
     shares = np.abs(motion_efforts(tree, q, v, a)) / tree.effort_limit
     share, name = float(shares.max()), tree.joint_names[int(np.argmax(shares.max(axis=0)))]
