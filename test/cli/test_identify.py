@@ -200,16 +200,17 @@ def test_a_written_recording_is_read_bit_for_bit(tmp_path, rng):
 
 
 def test_excite_writes_a_motion_that_can_be_sent(tmp_path, capsys):
-    out = tmp_path / 'out'
-    arguments = ['--period', '6', '--periods', '2', '--harmonics', '3', '--above', '0.2']
-    assert main(['excite', 'scara', '--output', str(out), *arguments]) == 0
-    trajectory = trajectory_of_file(out / 'trajectory.yaml', shipped('scara').tree.joint_names)
+    arm, out, file = sample('planar_2r'), tmp_path / 'out', tmp_path / 'arm.urdf'
+    file.write_text(arm.xml, encoding='utf-8')
+    arguments = ['--period', '6', '--periods', '2', '--harmonics', '3']
+    assert main(['excite', str(file), '--output', str(out), *arguments]) == 0
+    trajectory = trajectory_of_file(out / 'trajectory.yaml', arm.tree.joint_names)
     assert trajectory.duration == pytest.approx(12.0)
     numbers = json.loads((out / 'excitation.json').read_text())
     assert numbers['condition'] < numbers['random_condition']
-    assert np.shape(numbers['sine']) == (4, 3)
+    assert np.shape(numbers['sine']) == (2, 3)
     assert 'condition of the base regressor' in capsys.readouterr().out
-    assert main(['excite', 'scara', '--output', str(out)]) == 2
+    assert main(['excite', str(file), '--output', str(out)]) == 2
     assert 'holds trajectory.yaml, excitation.json; name' in capsys.readouterr().err
 
 

@@ -147,7 +147,7 @@ def test_a_trajectory_goes_on_until_the_next_begins_which_drops_what_begins_late
     assert [end.code for end in arm.ends] == [-1, -1, 0]
 
 
-@pytest.mark.parametrize(('every', 'lead'), [(20, 50), (20, 10), (100, 150), (7, 500), (1, 3)])
+@pytest.mark.parametrize(('every', 'lead'), [(20, 10), (100, 150), (7, 500), (2, 3)])
 def test_goals_that_replace_each_other_before_they_begin_are_followed(every, lead):
     """As a receding horizon sends them: each acts from its start to that of the next."""
     arm, starts = Arm(), []
@@ -157,7 +157,7 @@ def test_goals_that_replace_each_other_before_they_begin_are_followed(every, lea
         arm.send([rest(1.0, -0.5, 0.0)], starts[-1])
         arm.run(every)
     np.testing.assert_allclose(position(arm), planned(arm, starts, -0.5, 1.0), atol=2e-4)
-    # Each start extrapolates the last millisecond at constant acceleration, up to 3000 times.
+    # Each start extrapolates the last millisecond at constant acceleration, up to 1500 times.
     assert position(arm)[-1] < -0.4
     assert {end.code for end in arm.ends} == {-1}
 
@@ -174,10 +174,10 @@ def test_trajectories_that_began_while_states_were_lost_leave_the_last_one():
 def test_too_many_that_wait_are_refused_and_those_before_go_on():
     arm = Arm()
     for k in range(1000):
-        arm.publish([rest(0.1, 0.1, 0.1)], 1000 + k)
+        arm.publish([rest(0.1, 1e-3, 1e-3)], 1000 + k)
     with pytest.raises(RobotDynamicsError, match='1000 others start before it'):
-        arm.publish([rest(0.1, 0.2, 0.2)], 3000)
-    assert arm.run(2500).q == pytest.approx([0.1, 0.1])
+        arm.publish([rest(0.1, 2e-3, 2e-3)], 3000)
+    assert arm.run(2500).q == pytest.approx([1e-3, 1e-3])
 
 
 # Points with velocities only, in motion at the end, or with efforts ------------------------------
