@@ -106,7 +106,7 @@ def observer_costs(name: str) -> dict[str, float]:
     q = np.clip(0.0, tree.position_lower, tree.position_upper)
     for what, reaction in OBSERVING.items():
         session = ControllerSession(tree, {'law': 'computed_torque', 'contact_reaction': reaction})
-        session.contact.subscribed = True
+        session.contact.subscribe(True)
         session.update(session.driver.state(1, 1, q, np.zeros(tree.n)))
         session.activate(1)
         for stamp in (1_000_001, 2_000_001):

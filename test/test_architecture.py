@@ -125,6 +125,29 @@ def violations(file: str, source: str) -> list[str]:
     return wrong
 
 
+def foreign_assignments(
+    source: str, owners: str = r'(?!(self|cls|member|(self\.)?reference)$)'
+) -> list[str]:
+    """Return the attributes of other objects that a source sets, except those of outputs.
+
+    These are a ``reference``, and a ``member`` under construction.
+
+    Args:
+        source: The text of a module.
+        owners: Pattern of the objects whose attributes count.
+    """
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        owner: ast.expr | None = None
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            owner = node.value
+        elif isinstance(node, ast.Call) and ast.unparse(node.func) == 'setattr':
+            owner = node.args[0]
+        if owner is not None and re.match(owners, ast.unparse(owner)):
+            found.append(ast.unparse(node))
+    return found
+
+
 def package_files() -> list[str]:
     return sorted(path.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob('*.py'))
 
@@ -132,6 +155,35 @@ def package_files() -> list[str]:
 def test_imports_follow_the_order_and_libraries_stay_in_one_place():
     sources = {file: (PACKAGE / file).read_text(encoding='utf-8') for file in package_files()}
     assert [line for file, source in sources.items() for line in violations(file, source)] == []
+
+
+#: Objects of the controller, of which no other room sets an attribute.
+CONTROLLER = r'(.*\.)?(session|loop|contact|enabling|generator|limiter|validator|law)$'
+
+
+def test_an_attribute_of_the_controller_is_set_by_its_own_class_only():
+    wrong = {}
+    for file in package_files():
+        source = (PACKAGE / file).read_text(encoding='utf-8')
+        if file.startswith('control/'):
+            wrong[file] = foreign_assignments(source)
+        else:
+            wrong[file] = foreign_assignments(source, CONTROLLER)
+    assert {file: found for file, found in wrong.items() if found} == {}
+
+
+@pytest.mark.parametrize(
+    ('source', 'found'),
+    [
+        ('validator.timeout = 1.0', ['validator.timeout']),
+        ('before, self.speed.target = 0.0, 1.0', ['self.speed.target']),
+        ('limiter.ticks += 1', ['limiter.ticks']),
+        ("setattr(law, 'external', 0)", ["setattr(law, 'external', 0)"]),
+        ('self.timeout = limiter.rates[0]\nreference.position += 1.0', []),
+    ],
+)
+def test_an_assignment_to_another_object_is_seen(source, found):
+    assert foreign_assignments(source) == found
 
 
 def test_no_class_name_means_two_things():

@@ -187,11 +187,12 @@ class ContactControl:
     """
 
     def __init__(self, contact: Contact) -> None:
-        self.contact, self.gain = contact, 0.0
-        self.reset()
+        self.contact = contact
+        self.reset(0.0)
 
-    def reset(self) -> None:
-        """Restart with the approach."""
+    def reset(self, gain: float) -> None:
+        """Restart with the approach and an integral gain, 1/s."""
+        self.gain = gain
         self.phase, self.touches = ContactPhase.APPROACHING, 0
         self.force = self.held = self.place = self.rate = self.wish = 0.0
         self._integral = self._press_s = self._stall_s = self._loss_s = self._fading = 0.0

@@ -79,7 +79,7 @@ class ActingLaw:
         self._idle = Gravity(tree, kernels)  # acts until control begins
         self.acting: ControlLaw = self._idle
         self._next: ControlLaw | None = None
-        law.external = self.force.external
+        law.use_external(self.force.external)
 
     def switch(self, law: ControlLaw | None = None, *, brake: bool = False) -> None:
         """Let a law act from the present state on.
@@ -124,7 +124,8 @@ class ActingLaw:
             return
         following = self._next
         if self.law is former:
-            self.law, law.external = law, self.force.external
+            self.law = law
+            law.use_external(self.force.external)
         if later and not alike:
             return
         if following is former and self.acting is self._idle:
@@ -138,7 +139,8 @@ class ActingLaw:
     def _act(self, law: ControlLaw, former: ControlLaw | None) -> None:
         """Let a law act, by transfer from the former one or at once."""
         t = self.state.time
-        self.acting, self._next, law.external = law, None, self.force.external
+        self.acting, self._next = law, None
+        law.use_external(self.force.external)
         law.reset(t, self.q, self.v)
         self.transfer.start(t, former)
         self.limiter.soften(STOP_SLEW if law.urgent else CHANGE_SLEW)

@@ -117,6 +117,10 @@ class ChangeLog:
             self.add('silence', seconds=[])
         self._waiting[-1][1]['seconds'].append(seconds)
 
+    def skip_repeated(self, repeats: bool) -> None:
+        """Note whether further commands without a state repeat the last one."""
+        self.quiet = repeats
+
     def tick(self, stamp_ns: int) -> None:
         """Count the answer to a state, and date what waited for it."""
         if self._waiting:

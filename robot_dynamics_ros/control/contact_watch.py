@@ -220,6 +220,10 @@ class ContactWatch:
         self._float = Float(loop.tree, loop.kernels, damping=damping)
         loop.use_acting_effort(self.acting_effort)
 
+    def subscribe(self, subscribed: bool) -> None:
+        """Note whether external efforts have a subscriber."""
+        self.subscribed = subscribed
+
     @property
     def reacts(self) -> bool:
         """Whether the arm reacts to a contact."""

@@ -225,14 +225,6 @@ class ForceSensor:
     def update(self, now_ns: int, q: Array) -> None:
         """Update ``external`` by the last measured wrench at a state's timestamp, ns."""
         external, efforts = self.external, self._efforts
-        external.measured = efforts is not None and 0 <= now_ns - self._received_ns < _TIMEOUT_NS
+        external.sense(efforts is not None and 0 <= now_ns - self._received_ns < _TIMEOUT_NS)
         if external.measured and efforts is not None:
             efforts.write(q, self._wrench, True, external.effort)
-            external.known = True
-
-    def observe(self, effort: Array, known: bool) -> None:
-        """Store observed efforts, shape (n,), N m or N, unless a sensor measures the wrench."""
-        external = self.external
-        if not external.measured:
-            external.known = known
-            external.effort[:] = effort if known else 0.0

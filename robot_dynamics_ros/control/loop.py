@@ -81,7 +81,6 @@ class ControlLoop(ActingLaw):
         driver = driver or DriverInterface(None, tree)
         super().__init__(tree, kernels, law, driver, generator, derivative)
         n, self._load = tree.n, load
-        generator.speed_limit = self._speed_limit
         self.reference = generator.reference
         self.effort, self._speeds = np.zeros(n), tree.velocity_limits()
         self._gravity, self._desired, self._zeros = np.zeros((3, n))
@@ -116,19 +115,20 @@ class ControlLoop(ActingLaw):
             moving_end=settings.allow_nonzero_velocity_at_trajectory_end,
             integrates=settings.allow_integration_in_goal_trajectories,
             measured=self.q,
+            speed_limit=self._speed_limit,
         )
-        self.limiter.rates[:] = settings.rates(self.tree.n)
+        limits = settings.effort_scale * self.tree.effort_limit
+        self.limiter.configure(limits, settings.rates(self.tree.n))
         if differs('stopping'):
             self._make_stop_laws(settings)
         t, weight = self.state.time, self.transfer.weight
         ramping = weight.at(t) < 1.0
         weight.change(t, settings.activation_ramp_s)
-        self.state.validator.timeout = settings.state_timeout_s
+        self.state.validator.configure(settings.state_timeout_s)
         scaled = differs('effort_scale')
         if scaled or differs('discretization') or (ramping and differs('activation_ramp_s')):
             self.limiter.soften(CHANGE_SLEW)
         if scaled:
-            self.limiter.set_limit(settings.effort_scale * self.tree.effort_limit)
             self._fit_guard()
 
     def change_sensor_tool(self, tool: SensorTool) -> None:

@@ -15,6 +15,7 @@ from robot_dynamics_ros.control.goals import GOALS, GoalTracker, joint_tolerance
 from robot_dynamics_ros.control.laws.control_law import ControlLaw
 from robot_dynamics_ros.control.laws.registry import law_class
 from robot_dynamics_ros.control.loop import ControlLoop
+from robot_dynamics_ros.control.payload import PAYLOAD_TRANSITION_S
 from robot_dynamics_ros.control.settings import EnablingSwitch, LockedJointWatch
 from robot_dynamics_ros.control.setup import (
     PARAMETERS,
@@ -25,6 +26,7 @@ from robot_dynamics_ros.control.setup import (
 from robot_dynamics_ros.control.streamed_targets import StreamedTargets
 from robot_dynamics_ros.control.trajectories.reference_generator import ReferenceGenerator
 from robot_dynamics_ros.model import Robot
+from robot_dynamics_ros.model.payload import Payload
 from robot_dynamics_ros.model.robot_parameters import with_locked
 from robot_dynamics_ros.parameters import checked, defaults
 
@@ -86,7 +88,7 @@ class ControllerParts:
         self._received_ns: int | None = None
         self.install(tree, self.built_for(tree))
         initial = self.parameters['speed_scaling.initial_scaling_factor']
-        self.loop.generator.scale_speed(initial)
+        self.loop.generator.speed.scale(initial)
 
     def built_for(self, tree: Robot) -> ControlLoop:
         """Return a new loop for a model, with the present parameters; in any thread.
@@ -133,6 +135,11 @@ class ControllerParts:
         self.contact.configure(parameters, self.follower)
         self.locked.configure(parameters)
         self.enabling.configure(parameters, self.loop.law.needs_enabling)
+
+    def carry(self, carried: bool, payload: Payload | None) -> None:
+        """Change whether the arm carries a payload, and which, over ``PAYLOAD_TRANSITION_S``."""
+        self.carrying = carried
+        self.loop.set_payload(payload, PAYLOAD_TRANSITION_S)
 
     def driven(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
         """Return parameters with those overridden by the driver profile."""

@@ -21,7 +21,6 @@ from robot_dynamics_ros.control.force_sensor import MAX_WRENCH, SensorTool
 from robot_dynamics_ros.control.goals import Outcome, ResultCode, goal_to_follow
 from robot_dynamics_ros.control.laws.control_law import ControlLaw
 from robot_dynamics_ros.control.modes import SessionEvent, SessionMode
-from robot_dynamics_ros.control.payload import PAYLOAD_TRANSITION_S
 from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.control.settings import LoopSettings
 from robot_dynamics_ros.control.setup import (
@@ -221,10 +220,10 @@ def prepare_parameters(session: ControllerSession, values: Mapping[str, Any]) ->
                 loop.replace(loop.law, law, later=session.mode is SessionMode.REACTING)
             loop.change_settings(settings)
             if _SPEED in changed:
-                loop.generator.scale_speed(parameters[_SPEED])
+                loop.generator.speed.scale(parameters[_SPEED])
             session.configure(parameters, follower)
             if session.carrying and any(name.startswith('payload_') for name in changed):
-                loop.set_payload(payload, PAYLOAD_TRANSITION_S)
+                session.carry(True, payload)
         except RobotDynamicsError as error:  # unexpected after the checks; may be partly applied
             raise RuntimeError(str(error)) from error
         return f'changed: {", ".join(sorted(changed)) or "nothing"}'
@@ -256,8 +255,7 @@ def prepare_payload(session: ControllerSession, carried: bool) -> Prepared:
     session.loop.load.check(payload)
 
     def apply() -> str:
-        session.loop.set_payload(payload, PAYLOAD_TRANSITION_S)
-        session.carrying = carried
+        session.carry(carried, payload)
         if payload is None:
             return 'carrying nothing'
         return f'carrying {payload.mass:g} kg on {payload.frame}'

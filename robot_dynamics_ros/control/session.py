@@ -178,7 +178,7 @@ class ControllerSession(SessionModes):
             raise ConfigurationError(
                 'speed_scaling_input', f'is {factor}', 'give a factor of 0 to 1'
             )
-        changed = self.loop.generator.scale_speed(factor)
+        changed = self.loop.generator.speed.scale(factor)
         self.log.add('speed', factor=factor)
         return f'speed scaling: {factor:g}' if changed and factor in (0.0, 1.0) else ''
 
@@ -208,11 +208,11 @@ class ControllerSession(SessionModes):
         former, subscribed, locked = self.loop, self.contact.subscribed, self.locked
         self.install(tree, loop)
         self._interrupt('the model was replaced')
-        self.contact.subscribed = subscribed
-        loop.generator.scale_speed(former.generator.speed.target)
+        self.contact.subscribe(subscribed)
+        loop.generator.speed.scale(former.generator.speed.target)
         if self.heard:
             loop.observe(former.state.stamp_ns, former.q, former.v)
-            loop.measured_effort[:] = former.measured_effort
+            loop.observe_effort(former.measured_effort)
         self.locked.adopt(locked)
 
     def configure(self, parameters: dict[str, Any], follower: ControlLaw | None) -> None:

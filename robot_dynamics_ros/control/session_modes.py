@@ -146,7 +146,7 @@ class SessionModes(ControllerParts):
 
     def _report_speed(self, begins: bool) -> None:
         """Report an arm that has become too fast; it brakes, and waits for a new press."""
-        self.enabling.on = False
+        self.enabling.switch_off()
         if not begins:
             return
         tree = self.loop.tree
@@ -160,7 +160,7 @@ class SessionModes(ControllerParts):
         """Evaluate contacts and goals after a tick; call it after its command has been sent."""
         try:
             self._check_contacts()
-            self.loop.force.observe(self.contact.observer.effort, self.contact.observing)
+            self.loop.force.external.observe(self.contact.observer.effort, self.contact.observing)
             self.wants_effort = not self.controls or self.contact.needs_measured_effort
             if self.goals.active and self.goals.evaluate():
                 self.brake()
@@ -192,8 +192,14 @@ class SessionModes(ControllerParts):
             if problem:
                 self.remark('warning', problem)
 
-    def watch(self, now_ns: int) -> bool:
-        """Check the age of the last state; return whether ``command`` must be sent."""
+    def watch(self, now_ns: int, source: str = 'joint_states') -> bool:
+        """Check the age of the last state; return whether ``command`` must be sent.
+
+        Args:
+            now_ns: Current time on the clock of the arrivals, ns.
+            source: Name of the states' source in remarks.
+        """
+        self.source = source
         try:
             return self.is_silent(now_ns) and self._on_silence(now_ns)
         except Exception as error:
@@ -205,7 +211,7 @@ class SessionModes(ControllerParts):
         self.log.add_silence(self._elapsed)
         mode, effort = self.mode, self.loop.effort.copy()
         sends = self._handle(SessionEvent.SILENCE)
-        self.log.quiet = self.mode is mode and bool((self.loop.effort == effort).all())
+        self.log.skip_repeated(self.mode is mode and bool((self.loop.effort == effort).all()))
         return sends
 
     def repeat_silence(self, seconds: Sequence[float]) -> None:
@@ -303,7 +309,7 @@ class SessionModes(ControllerParts):
 
     def _report_timeout(self) -> None:
         self.timeouts += 1
-        self.enabling.on = False
+        self.enabling.switch_off()
         self.remark('error', f'{self.silence()}: stop action {self.loop.settings.stop_action}')
         self.goals.abort(self.silence())
 

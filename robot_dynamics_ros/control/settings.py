@@ -150,7 +150,7 @@ class EnablingSwitch:
     disables. Once it is off, a button that is still held does not switch it on again.
 
     Attributes:
-        on: Whether the law is enabled; switched off, it stays off until the next press.
+        on: Whether the law is enabled.
         needed: Whether the law needs enabling.
     """
 
@@ -163,6 +163,10 @@ class EnablingSwitch:
         self._timeout_ns = round(1e9 * parameters['guiding_timeout_s'])
         self.needed = needed
 
+    def switch_off(self) -> None:
+        """Disable the law until the next press."""
+        self.on = False
+
     def update(self, pressed: bool, stamp_ns: int) -> bool:
         """Process a message at the time of the last state, ns; return whether it is a press."""
         began = pressed and not self._pressed
@@ -173,7 +177,7 @@ class EnablingSwitch:
     def inhibits(self, stamp_ns: int) -> bool:
         """Return whether the law must not act at a state's timestamp, ns."""
         if not 0 <= stamp_ns - self._received_ns <= self._timeout_ns:
-            self.on = False
+            self.switch_off()
         return self.needed and not self.on
 
 

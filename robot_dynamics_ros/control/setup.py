@@ -125,8 +125,7 @@ def selected_law(tree: Robot, kernels: KernelSet, parameters: Mapping[str, Any])
     """
     given = law_parameters(parameters)
     law = make_law(parameters['law'], tree, kernels, **given)
-    # A law may keep what it builds of a structural parameter only; its value tells laws apart.
-    law.parameters |= {name: given[name] for name in law.structural if name in given}
+    law.keep_structural(given)
     return law
 
 

@@ -118,7 +118,6 @@ class TargetStream(Trajectory):
         now_ns: Timestamp of the last state, ns.
 
     Attributes:
-        filter: Filter with the limits; may be replaced.
         target: Target positions, shape (n,), rad or m.
         stopping: Whether the stream has timed out.
     """
@@ -132,14 +131,14 @@ class TargetStream(Trajectory):
         now_ns: int,
     ) -> None:
         self.n, self.duration = len(reference.position), math.inf
-        self.filter, self._period, self._semi_implicit = filter_, period, semi_implicit
+        self._filter, self._period, self._semi_implicit = filter_, period, semi_implicit
         self._motion, self.target = reference.rows.T.tolist(), reference.position.copy()
         self.stopping = False
         self._now_ns = self._received_ns = now_ns
 
-    def aim(self, target: Array) -> None:
-        """Set the target, shape (n,), rad or m."""
-        self.target[:] = target
+    def aim(self, target: Array, filter_: TargetFilter) -> None:
+        """Set the target, shape (n,), rad or m, and the filter with the limits."""
+        self.target[:], self._filter = target, filter_
         self._received_ns, self.stopping = self._now_ns, False
 
     @property
@@ -150,7 +149,7 @@ class TargetStream(Trajectory):
     def advance(self, now_ns: int) -> None:
         """Advance to a state's timestamp, ns, and compute the acceleration held from then on."""
         elapsed, self._now_ns = 1e-9 * (now_ns - self._now_ns), now_ns
-        self.stopping = now_ns - self._received_ns > self.filter.timeout_ns
+        self.stopping = now_ns - self._received_ns > self._filter.timeout_ns
         steps = min(max(round(elapsed / self._period), 1), _MAX_PERIODS)
         h = min(max(elapsed / steps, 0.0), 2.0 * self._period)
         for _ in range(steps):
@@ -158,10 +157,10 @@ class TargetStream(Trajectory):
 
     def _step(self, h: float) -> None:
         """Do one step of the plant, and compute the acceleration of the next one."""
-        p, ahead = self.filter.bandwidth, h if self._semi_implicit else 0.5 * h
+        p, ahead = self._filter.bandwidth, h if self._semi_implicit else 0.5 * h
         follow = -math.expm1(-3.0 * p * h)
         # Several times as fast on numbers as on short arrays.
-        joints = zip(self._motion, self.target.tolist(), self.filter.limits, strict=True)
+        joints = zip(self._motion, self.target.tolist(), self._filter.limits, strict=True)
         for i, ((q, v, a), target, (fastest, most)) in enumerate(joints):
             q += h * (v + ahead * a)
             v += h * a

@@ -111,6 +111,9 @@ class ControllerMonitor:
         """Update the number of subscribers of one topic, by default of another one each time."""
         name = name or next(self._next)
         self._subscribers[name] = self.publishers[name].get_subscription_count()
+        if name in self._contact:
+            observed = any(self._subscribers[one] for one in self._contact)
+            self._session.contact.subscribe(observed)
 
     def update_counts(self) -> None:
         """Update all numbers of subscribers; each takes a microsecond."""
@@ -142,7 +145,6 @@ class ControllerMonitor:
     def publish_contact(self, stamp_ns: int) -> None:
         """Publish external efforts, estimated on demand."""
         contact, loop = self._session.contact, self._session.loop
-        contact.subscribed = any([self._subscribers[name] for name in self._contact])
         if not contact.observing:
             return
         contact.update_wrench()

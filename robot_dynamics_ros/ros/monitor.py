@@ -83,7 +83,7 @@ class MonitorNode(PackageNode):
         self._driver = driver = driver or DriverInterface(None, self._tree, settings['joints'])
         self._connection = DriverConnection(driver, settings['command_form'])
         self._state = MeasuredState(self._tree, driver.velocity_filter())
-        self._state.validator.timeout = settings['longest_step']
+        self._state.validator.configure(settings['longest_step'])
         self._thresholds = Thresholds.of(
             self._tree, settings['residual_warn'], settings['residual_error']
         )

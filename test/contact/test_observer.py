@@ -47,7 +47,7 @@ class PushedArm:
         self.plant.reset(PLACES[name])
         parameters = {'law': law, 'activation_ramp_s': 0.0, 'observer_bandwidth': [K]}
         self.session = ControllerSession(tree, parameters | given)
-        self.session.contact.subscribed = True
+        self.session.contact.subscribe(True)
         self.q, self.v = np.zeros(tree.n), np.zeros(tree.n)
         self.stamp, self.estimates = 0, []
         self._state()

@@ -41,11 +41,12 @@ def streamed(tree, rng, *, implicit, loss=0.0):
     settings = TargetSettings(target_acceleration=[8.0, 20.0, 3.0, 40.0])
     start = Reference(tree.n)
     start.position[:] = HERE
-    stream = TargetStream(TargetFilter(tree, settings), start, 1e-3, implicit, 0)
+    limits = TargetFilter(tree, settings)
+    stream = TargetStream(limits, start, 1e-3, implicit, 0)
     seen, reference = [], Reference(tree.n)
     for k in range(1, 6000):
         if k % 100 == 0 and k < 4000:
-            stream.aim(rng.uniform(tree.position_lower, tree.position_upper))
+            stream.aim(rng.uniform(tree.position_lower, tree.position_upper), limits)
         if rng.random() >= loss:
             stream.advance(k * MS)
             stream.sample(0.0, reference)
@@ -80,9 +81,10 @@ def test_a_target_at_rest_is_reached_without_passing_it():
     tree, target = sample('scara').tree, HERE + [0.8, -0.3, 0.05, 2.0]
     start, reference, seen = Reference(4), Reference(4), []
     start.position[:] = HERE
-    stream = TargetStream(TargetFilter(tree, TargetSettings()), start, 1e-3, True, 0)
+    limits = TargetFilter(tree, TargetSettings())
+    stream = TargetStream(limits, start, 1e-3, True, 0)
     for k in range(1, 3000):
-        stream.aim(target)
+        stream.aim(target, limits)
         stream.advance(k * MS)
         stream.sample(0.0, reference)
         seen.append(reference.position.copy())

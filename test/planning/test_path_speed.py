@@ -158,9 +158,9 @@ def test_lost_states_change_nothing_of_how_a_path_goes_on():
     for lost in (0, 12):
         speed = PathSpeed(still)
         speed.start(0.0, SpeedLimit(0.005, squares), scalable=True)
-        speed.target = 0.4
+        speed.scale(0.4)
         for k in (*range(1, 50), *range(50 + lost, 90)):
-            place = speed.advance(1e-3 * k)
+            place = speed.advance(1e-3 * k, still)
         motions.append((place, speed.factor, speed.delay))
     assert motions[0] == pytest.approx(motions[1], rel=1e-12)
     assert 0.2 < motions[0][1] < 0.9  # on the way to the requested factor

@@ -378,8 +378,8 @@ def shipped_profiles() -> dict[str, Path]:
 
 
 def _joint(defaults: JointProfile, place: str, data: Any) -> JointProfile:
-    section = Section(place, {'joint': data} if isinstance(data, str) else data)
-    section.place = f'joint {section.take("joint", read.text)!r}'
+    data = {'joint': data} if isinstance(data, str) else data
+    section = Section(f'joint {Section(place, data).take("joint", read.text)!r}', data)
     keys = {'joint': read.text, 'driver_name': read.text, **_readers(JointProfile)}
     joint = section.build(partial(replace, defaults), {}, keys)
     section.close()

@@ -52,6 +52,16 @@ class ExternalEffort:
         self.effort, self.commanded = np.zeros((2, n))
         self.measured = self.known = False
 
+    def sense(self, measured: bool) -> None:
+        """Note whether a sensor measures the effort, which is written to ``effort``."""
+        self.measured, self.known = measured, self.known or measured
+
+    def observe(self, effort: Array, known: bool) -> None:
+        """Store observed efforts, shape (n,), N m or N, unless a sensor measures the wrench."""
+        if not self.measured:
+            self.known = known
+            self.effort[:] = effort if known else 0.0
+
 
 class ConstraintSnapshot(NamedTuple):
     r"""State of the constraints in the last tick; new arrays.
@@ -90,7 +100,7 @@ class ControlLaw(ABC):
 
     Attributes:
         tree: The model of the robot, payload included.
-        external: External effort on the joints; updated by the loop if ``answers_force``.
+        external: External effort on the joints, see ``use_external``.
         parameters: The present values by name, lists with one entry for all joints or n.
 
     Args:
@@ -125,6 +135,14 @@ class ControlLaw(ABC):
     def __init__(self, tree: Robot) -> None:
         self.tree, self.external = tree, ExternalEffort(tree.n)
         self.parameters: dict[str, Any] = defaults(self.declared)
+
+    def use_external(self, external: ExternalEffort) -> None:
+        """Use an external effort, which the loop updates if ``answers_force``."""
+        self.external = external
+
+    def keep_structural(self, values: Mapping[str, Any]) -> None:
+        """Keep the values of structural parameters, by which ``resembles`` tells laws apart."""
+        self.parameters |= {name: x for name, x in values.items() if name in self.structural}
 
     @abstractmethod
     def effort(self, t: float, q: Array, v: Array, reference: Reference, out: Array) -> None:
@@ -283,7 +301,7 @@ class ModelLaw(ControlLaw):
     def __init__(self, tree: Robot, kernels: KernelSet | None = None, **parameters: Any) -> None:
         super().__init__(tree)
         self._kernels = kernels or compile_kernel(tree, outputs=self.outputs)
-        self.parameters |= {name: x for name, x in parameters.items() if name in self.structural}
+        self.keep_structural(parameters)
         self.build()
         self.set_parameters(parameters)
 

@@ -262,8 +262,7 @@ class ContactForces:
         self._external, self._time = external, math.nan
         self._friction.fill(0.0)
         for control, gain in zip(self.controls, gains, strict=True):
-            control.gain = gain
-            control.reset()
+            control.reset(gain)
 
     def begin(self, t: float) -> None:
         """Set the program's targets normal to the surfaces at a time, s."""

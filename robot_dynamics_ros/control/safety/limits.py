@@ -75,14 +75,13 @@ class EffortLimiter:
 
     Attributes:
         non_finite: Number of ticks in which each joint's effort was non-finite, shape (n,).
-        ticks: Number of commands.
         state: A column of ``LimiterState`` per joint, shape (4, n).
         last: The last command, shape (n,), N m or N; a row of ``state``.
         saturated: Number of ticks in which each joint's effort was clipped, shape (n,).
         rate_limited: Number of ticks in which each joint's rate was limited, shape (n,).
         bounds: A column of ``LimiterBounds`` per joint, shape (3, n).
         limits: Limit of each joint's command, shape (n,), N m or N; a row of ``bounds``.
-        rates: Largest rate of change, shape (n,), N m/s or N/s; a row of ``bounds``; may change.
+        rates: Largest rate of change, shape (n,), N m/s or N/s; a row of ``bounds``.
         motor: Motor limit of each joint, shape (n,), N m or N; a row of ``bounds``: the limit of
             the constructor.
         longest_step: Largest dt of the rate limit, s.
@@ -102,17 +101,21 @@ class EffortLimiter:
         n = int(np.size(limit))
         self.bounds = np.zeros((len(LimiterBounds._fields), n))
         self.limits, self.rates, self.motor = self.bounds
-        self.set_limit(limit)
+        self.configure(limit, rate)
         self.motor[:] = self.limits
-        self.rates[:] = rate
         self.slew = math.inf
         self.state = np.zeros((len(LimiterState._fields), n))
         self.last, self._soft, self.saturated, self.rate_limited = self.state
-        self.non_finite, self.ticks = np.zeros(n), 0
+        self.non_finite = np.zeros(n)
 
-    def set_limit(self, limit: Any) -> None:
-        """Change the limits, see the constructor; a lower one is reached at the rate limit."""
+    def configure(self, limit: Any, rate: Any) -> None:
+        """Change limits and rates, see the constructor; a lower limit is reached at the rate."""
         self.limits[:] = _positive('effort_limit', limit, len(self.limits))
+        self.rates[:] = rate
+
+    def count_non_finite(self, effort: Array) -> None:
+        """Count the joints whose effort, shape (n,), is not finite."""
+        self.non_finite += ~np.isfinite(effort)
 
     def soften(self, slew: float) -> None:
         """Limit the rate to ``slew`` until each joint has reached the desired effort.

@@ -103,11 +103,10 @@ class SafetyFilter:
             out, self._new_state, self._new_active, self._sum,
         )  # fmt: skip
         if not math.isfinite(self._sum.item()):
-            limiter.non_finite += ~np.isfinite(self._efforts[0])
+            limiter.count_non_finite(self._efforts[0])
             return False
         state, active, new_state, new_active = self._memory
         state[:], active[:] = new_state, new_active
-        limiter.ticks += 1
         return True
 
     def run_decaying(self, share: Array, dt: float, out: Array) -> None:

@@ -149,7 +149,7 @@ class StateValidator:
         dt: Time between the timestamps of the last two accepted states, s; 0 after a restart.
         counts: Number of states by verdict.
         changed: Whether the positions or velocities of the last state differ from the one before.
-        timeout: Longest time between two states of one motion, s; may be changed.
+        timeout: Longest time between two states of one motion, s.
 
     Args:
         tree: The robot with the velocity limits.
@@ -159,7 +159,7 @@ class StateValidator:
     """
 
     def __init__(self, tree: Robot, timeout: float, *, measured_velocity: bool = True) -> None:
-        self.timeout = timeout
+        self.configure(timeout)
         self._limit = np.minimum(VELOCITY_FACTOR * tree.velocity_limit, MAX_POSITION)
         self._fastest, self._measured = self._limit.copy(), measured_velocity
         self._is_fast, self._last_q = False, np.zeros(tree.n)
@@ -174,6 +174,10 @@ class StateValidator:
         self._left, self._left_time = np.zeros(2 * tree.n), math.nan  # the place before a jump
         self._contradicted_time, self.changed = math.nan, True
         self._zeros_between, self._is_zero = 0, False
+
+    def configure(self, timeout: float) -> None:
+        """Change the attribute ``timeout``, s."""
+        self.timeout = timeout
 
     @property
     def contradictions(self) -> int:

@@ -136,8 +136,7 @@ class PathSpeed(Trajectory):
     """Trajectory whose time is scaled, sampled at the time of the states.
 
     Attributes:
-        trajectory: The original trajectory; set it before a sample.
-        target: Requested factor, 0 to 1.
+        target: Requested factor, 0 to 1, see :meth:`scale`.
         delay: Present delay relative to the original trajectory, s.
 
     Args:
@@ -146,8 +145,13 @@ class PathSpeed(Trajectory):
 
     def __init__(self, trajectory: Trajectory) -> None:
         self.n, self.duration, self.target = trajectory.n, math.inf, 1.0
-        self.trajectory = trajectory
+        self._trajectory = trajectory
         self.start(0.0)
+
+    def scale(self, target: float) -> bool:
+        """Scale this and later trajectories, by 0 to 1; return whether the factor changes."""
+        before, self.target = self.target, target
+        return before != target
 
     def start(
         self,
@@ -182,9 +186,10 @@ class PathSpeed(Trajectory):
         goal = self.target if self._scalable else 1.0
         return self._limit is None and self._factor == goal == 1.0
 
-    def advance(self, elapsed: float) -> float:
-        """Advance to a time since the start, s; return the time of the trajectory, s."""
+    def advance(self, elapsed: float, trajectory: Trajectory) -> float:
+        """Advance on a trajectory to a time since the start, s; return its own time, s."""
         step, self._elapsed = max(elapsed - self._elapsed, 0.0), elapsed
+        self._trajectory = trajectory
         if self.unscaled:
             self._move_to(elapsed - self.delay, step)
             return self._now[0]
@@ -224,7 +229,7 @@ class PathSpeed(Trajectory):
         if since < 0.0:
             s, speed, rate = self._last
             since += self._step
-        self.trajectory.sample(s + since * (speed + 0.5 * rate * since), reference)
+        self._trajectory.sample(s + since * (speed + 0.5 * rate * since), reference)
         speed += rate * since
         moved = zip(reference.velocity.tolist(), reference.acceleration.tolist(), strict=True)
         for i, (v, a) in enumerate(moved):

@@ -44,6 +44,12 @@ _BRAKING_S = 0.2
 #: a fraction of the velocity limit, and shortest duration, s.
 _BLEND_SPEED, _MIN_BLEND_S = 0.5, 0.3
 
+FindSpeedLimit = Callable[[Trajectory, bool], SpeedLimit | None]
+
+
+def _no_limit(_trajectory: Trajectory, _moving: bool) -> None:
+    """Return no speed limit."""
+
 
 class ReferenceGenerator:
     """Computes the joint reference; time is that of the states' timestamps, in ns.
@@ -51,8 +57,6 @@ class ReferenceGenerator:
     Attributes:
         reference: Reference of the last sample.
         measured: Measured position, shape (n,), rad or m, see ``configure``; None: unknown.
-        speed_limit: Returns the speed limit of a trajectory, given whether it starts in motion;
-            may be replaced.
         speed: Speed scaling of trajectories.
         changes: Counter that increases whenever something else is followed; the goal of the
             previous trajectory has then ended.
@@ -72,7 +76,7 @@ class ReferenceGenerator:
         self.speed = PathSpeed(self._trajectory)
         self.measured: Array | None = None
         self._start_tolerance, self._moving_end, self._integrates = 0.0, False, False
-        self.speed_limit: Callable[[Trajectory, bool], SpeedLimit | None] = lambda *_: None
+        self._speed_limit: FindSpeedLimit = _no_limit
         self._fastest = tree.velocity_limits()
 
     def configure(
@@ -83,6 +87,7 @@ class ReferenceGenerator:
         moving_end: bool = False,
         integrates: bool = False,
         measured: Array | None = None,
+        speed_limit: FindSpeedLimit = _no_limit,
     ) -> None:
         """Apply settings.
 
@@ -92,14 +97,12 @@ class ReferenceGenerator:
             moving_end: Whether the last point of a trajectory may have a velocity.
             integrates: Whether the points of a trajectory may have no positions.
             measured: Measured position, shape (n,), rad or m, kept; None: unknown.
+            speed_limit: Returns the speed limit of a trajectory, given whether it starts in
+                motion.
         """
         self._sampler, self._start_tolerance = sampler, start_tolerance
         self._moving_end, self._integrates, self.measured = moving_end, integrates, measured
-
-    def scale_speed(self, factor: float) -> bool:
-        """Scale the speed of this and later trajectories; return whether the factor changes."""
-        before, self.speed.target = self.speed.target, factor
-        return before != factor
+        self._speed_limit = speed_limit
 
     def rest_at(self, q: Array, stamp_ns: int) -> None:
         """Hold a position, shape (n,), rad or m, without a transition."""
@@ -207,7 +210,7 @@ class ReferenceGenerator:
         prepared.refuse_step(reference, snapshot.measured, tree.joint_names)
         prepared.refuse_past(snapshot.now_ns)
         check_limits(trajectory, tree, outside=outside)
-        limit = self.speed_limit(trajectory, bool(reference.velocity.any()))
+        limit = self._speed_limit(trajectory, bool(reference.velocity.any()))
         return prepared._replace(limit=limit)
 
     def _integrated(self, points: Points, start: Reference) -> Any:
@@ -310,8 +313,7 @@ class ReferenceGenerator:
             implicit = sampler.discretization == 'semi_implicit'
             stream = TargetStream(limits, self.reference, sampler.period, implicit, self._now_ns)
             self._replace(stream, self._now_ns)
-        stream.filter = limits
-        stream.aim(self._bounded(target))
+        stream.aim(self._bounded(target), limits)
         return first
 
     @property
@@ -363,8 +365,7 @@ class ReferenceGenerator:
             trajectory.sample(0.0, self.reference)
             return joins
         speed = self.speed
-        elapsed = speed.advance((stamp_ns - self._start_ns) / _SECOND_NS)
-        speed.trajectory = trajectory
+        elapsed = speed.advance((stamp_ns - self._start_ns) / _SECOND_NS, trajectory)
         self._sampler.sample(trajectory if speed.unscaled else speed, elapsed, self.reference)
         if isinstance(trajectory, Blended):
             self._trajectory = trajectory.after_blend(elapsed)

@@ -136,8 +136,8 @@ class RunningController:
         session, now = self.session, time.perf_counter_ns()
         if session.mode is SessionMode.ENDED:  # this call was pending when the session was closed
             return
-        session.source = f'{self.connection.states.topic_name}{self.connection.missing_state()}'
-        if session.watch(now):
+        source = f'{self.connection.states.topic_name}{self.connection.missing_state()}'
+        if session.watch(now, source):
             self.connection.writer.publish(session.command)
         self.services.log_remarks()
         self._watchdog.timer_period_ns = session.patience_ns(now)
