@@ -11,12 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from robot_dynamics_ros.control.drivers.driver_interface import DriverInterface
 from robot_dynamics_ros.errors import RecordingError
 from robot_dynamics_ros.estimation.filtering import moving_joints
+from robot_dynamics_ros.estimation.hypotheses import effort_fault, named
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.findings import Finding
 from robot_dynamics_ros.spatial.scalar import Array
@@ -45,6 +47,8 @@ class DriverSamples:
         zero: Driver position at the zero of the model, shape (n,).
         velocity_scale: rad/s or m/s per unit of velocity, signed, shape (n,).
         effort_scale: N m or N per unit of effort, signed, shape (n,).
+        gravity: Share of gravity in the efforts, 1.0 or 0.0.
+        offset: Constant offset of the efforts, shape (n,), N m or N.
     """
 
     time: Array
@@ -55,6 +59,8 @@ class DriverSamples:
     zero: Array
     velocity_scale: Array
     effort_scale: Array
+    gravity: float = 1.0
+    offset: Array | float = 0.0
 
     @property
     def q(self) -> Array:
@@ -132,7 +138,7 @@ class DriverSamples:
             raise RecordingError(
                 'samples', f'the arm never rests for {min_duration:g} s', 'let it hold each pose'
             )
-        columns = {
+        columns: dict[str, Any] = {
             name: np.array([getattr(m, name).mean(axis=0) for m in means]) for name in _COLUMNS
         }
         return replace(self, **columns)
@@ -172,8 +178,10 @@ def driver_samples(
     """
     scale = driver.effort_scale if commanded else driver.measured_scale
     scales = (driver.position_scale, driver.position_zero, driver.velocity_scale, scale)
-    conversion = [x.copy() for x in scales]
-    samples = [x.copy(order='K') for x in (position, velocity, effort)]  # same rounding of sums
+    conversion: list[Any] = [x.copy() for x in scales]
+    samples: list[Any] = [
+        x.copy(order='K') for x in (position, velocity, effort)
+    ]  # same rounding of sums
     if driver.transmissions:
         places = np.concatenate([one.places for one in driver.transmissions])
         efforts = driver.commanded_effort if commanded else driver.measured_effort
@@ -211,17 +219,6 @@ def check_work(tree: Robot, samples: DriverSamples) -> list[Finding]:
     weightless = range_of_gravity < _WEIGHTLESS * tree.effort_limit
     suspicious = weightless & moving_joints(samples.q, rate) & (work < -_WORK * throughput)
     return [
-        Finding(
-            'error',
-            'wrong sign of its effort: it pushes against its own motion',
-            named(tree, [i]),
-            'change effort_sign in the profile',
-        )
+        effort_fault(named(tree, [i]), 'sign', detail=': it pushes against its own motion')
         for i in np.flatnonzero(suspicious).tolist()
     ]
-
-
-def named(tree: Robot, joints: Sequence[int] | Array) -> str:
-    """Return the names of joints as the culprit of a finding."""
-    names = [tree.joint_names[i] for i in joints]
-    return f'joint {names[0]!r}' if len(names) == 1 else f'joints {", ".join(names)}'

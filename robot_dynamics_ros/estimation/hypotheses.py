@@ -1,15 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hypotheses on the cause of a residual: columns of the regressor, bounds and sentences."""
+"""Hypotheses on efforts that a model does not explain: columns, bounds, sentences and remedies.
+
+Faults of a driver profile have the same sentence whatever finds them: an arm at rest in several
+poses, the weight of an arm in motion, or the regression of its residual.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from robot_dynamics_ros.model import Robot
-from robot_dynamics_ros.model.findings import Finding
+from robot_dynamics_ros.model.findings import Finding, Severity
 from robot_dynamics_ros.spatial.scalar import Array
 
 #: Ratios of masses to those of a description. Beyond the possible ones another cause is likelier:
@@ -107,6 +112,76 @@ def is_possible(tree: Robot, cause: Cause, x: Array) -> bool:
     return bool((x >= least - tolerance).all() and (x <= most + tolerance).all())
 
 
+#: By whether a joint is prismatic: factor to the right unit, the confusion, and the right unit.
+POSITION_UNITS = {
+    False: (
+        (math.pi / 180.0, 'degrees are taken for radians', 'deg'),
+        (180.0 / math.pi, 'radians are taken for degrees', 'rad'),
+    ),
+    True: (
+        (1e-3, 'millimetres are taken for metres', 'mm'),
+        (1e3, 'metres are taken for millimetres', 'm'),
+    ),
+}
+#: Problem and remedy of faults of efforts, with place for a value.
+_EFFORT_FAULTS = {
+    'sign': ('wrong sign of its effort', 'change effort_sign in the driver profile'),
+    'order': (
+        'its effort is what {} needs',
+        'correct driver_name, or the order of joints, in the driver profile',
+    ),
+    'offset': (
+        'its efforts are {:+.3g} {} off',
+        'an offset of sensor or drive; if commands show it too, effort_offset in the driver '
+        'profile',
+    ),
+    'unit': (
+        'wrong unit of effort: it must be multiplied by {:.4g}',
+        'currents (A) taken for N m, or efforts of the motor for those of the joint: give '
+        'effort_unit, torque_constant and gear_ratio whose product is {:.4g}',
+    ),
+    'thousand': (
+        'wrong unit of effort: it must be multiplied by {:.3g}',
+        'write effort_unit: {} in the driver profile, or mA for A',
+    ),
+    'load': (
+        'its efforts are {:.0f} % of what the model needs',
+        'a load or tool missing in the model, or a slightly wrong torque_constant',
+    ),
+}
+SAME = 0.15  # relative tolerance within which two factors of efforts are the same
+_SLIGHT = (0.6, 1.7)  # factors of efforts that a load may cause
+
+
+def effort_fault(culprit: str, kind: str, *value: float | str, detail: str = '') -> Finding:
+    """Return a fault of efforts as a finding.
+
+    Args:
+        culprit: The joints, see :func:`named`.
+        kind: 'sign'; 'order', with the joint that needs the effort; 'offset', with its size and
+            unit; 'unit', with the factor by which efforts must be multiplied.
+        value: See above.
+        detail: End of the problem.
+    """
+    if kind == 'unit':
+        factor = float(value[0])
+        if _SLIGHT[0] < factor < _SLIGHT[1]:
+            kind, value = 'load', (100.0 / factor,)
+        for thousand, unit in ((1e-3, 'mN m'), (1e3, 'kN')):
+            if abs(factor / thousand - 1.0) < SAME:
+                kind, value = 'thousand', (factor, unit)
+    problem, remedy = _EFFORT_FAULTS[kind]
+    last = value[-1:]
+    severity: Severity = 'warning' if kind == 'offset' else 'error'
+    return Finding(severity, problem.format(*value) + detail, culprit, remedy.format(*last))
+
+
+def named(tree: Robot, joints: Sequence[int] | Array) -> str:
+    """Return the names of joints as the culprit of a finding."""
+    names = [tree.joint_names[i] for i in joints]
+    return f'joint {names[0]!r}' if len(names) == 1 else f'joints {", ".join(names)}'
+
+
 def finding(tree: Robot, cause: Cause, x: Array, share: Array, joints: Sequence[int]) -> Finding:
     """Return a cause as a finding.
 
@@ -146,31 +221,20 @@ def finding(tree: Robot, cause: Cause, x: Array, share: Array, joints: Sequence[
 
 def _joint_finding(tree: Robot, cause: Cause, x: Array, rest: str) -> Finding:
     """Return a cause at a single joint as a finding."""
-    joint = tree.joint_names[cause.joint]
-    if cause.name == 'order':
-        other = tree.joint_names[cause.columns[0] - len(COLUMNS) - tree.bodies]
-        return Finding(
-            'error',
-            f'the effort of {joint} is what {other} needs: correct the order of the joints, '
-            f'{rest}',
-        )
+    joint, value = named(tree, [cause.joint]), float(x[0])
     slides = tree.joint_is_prismatic[cause.joint]
     force, speed = ('N', 'm/s') if slides else ('N m', 'rad/s')
-    if cause.name == 'factor' and x[0] < -1.0:
-        return Finding(
-            'error', f'the effort of {joint} has the opposite sign of what its motion needs'
-        )
+    if cause.name == 'order':
+        other = tree.joint_names[cause.columns[0] - len(COLUMNS) - tree.bodies]
+        return effort_fault(joint, 'order', other, detail=f': {rest}')
+    if cause.name == 'factor' and value < -1.0:
+        return effort_fault(joint, 'sign')
     if cause.name == 'factor':
-        return Finding(
-            'error',
-            f'the effort of {joint} is {1.0 + x[0]:.3g} times what its motion needs: wrong unit '
-            'or gear ratio',
-        )
+        return effort_fault(joint, 'unit', 1.0 / max(1.0 + value, 1e-9))
     if cause.name == 'offset':
-        text = f'a constant of {x[0]:.3g} {force}: an offset of sensor or drive'
-        return Finding('warning', f'{rest} is {text}')
+        return effort_fault(joint, 'offset', value, force, detail=f': {rest}')
     if cause.name == 'rotor inertia':
-        text = f'about {x[0]:.3g} {"kg" if slides else "kg m²"} of the rotor'
+        text = f'about {value:.3g} {"kg" if slides else "kg m²"} of the rotor'
         return Finding('warning', f'{rest} is inertia that the model lacks: {text}')
     units = {'viscous': f'{force} per {speed}', 'dry': f'{force} dry'}
     parts = zip(x.tolist(), PER_JOINT[cause.name], strict=True)

@@ -3,18 +3,18 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 
 from robot_dynamics_ros.errors import RecordingError
 from robot_dynamics_ros.estimation.filtering import moving_joints
+from robot_dynamics_ros.estimation.hypotheses import POSITION_UNITS, effort_fault, named
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.findings import Finding
 from robot_dynamics_ros.model.joint_limits import TURN
 from robot_dynamics_ros.recordings.recording import Recording, format_time
-from robot_dynamics_ros.recordings.series import correlation
+from robot_dynamics_ros.recordings.series import compared
 from robot_dynamics_ros.recordings.timing import longest_piece
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.kernel import compile_kernel
@@ -30,10 +30,9 @@ _OUTSIDE = 0.2  # share of the states beyond a limit above which the recording i
 _MARGIN = 0.05  # margin at the position limits, of a joint's range
 _TOO_FAST = 2.0  # times the velocity limit
 _ALIKE, _UNLIKE = 0.9, 0.6  # correlations
-_OWN = 0.9  # of the largest correlation of a velocity: least that with its own position
+_OWN = 0.9  # of the largest correlation of a velocity: least that with its own position,
+_OTHER = 0.33  # and of the effort that resembles a weight most: least of that joint's own
 _SAME_RATE = 0.2  # relative tolerance between velocities and derivatives of positions
-#: By whether a joint is prismatic: its unit of position, the usual other one, and its size.
-_UNITS = {False: ('rad', 'degrees', math.pi / 180.0), True: ('m', 'millimetres', 1e-3)}
 _CURRENT = 0.3  # of the gravity effort: lower measured efforts are in another unit
 _HEAVY = 0.3  # of the largest gravity variation of a joint: not masked by friction
 _CARRIES = 0.1  # of the largest gravity variation of a joint: minimum to check units
@@ -61,7 +60,7 @@ def check_recording(recording: Recording, tree: Robot, *, measured: bool) -> Non
         UnknownNameError: A joint was not recorded.
     """
     run = recording.of_joints(tree.joint_names)
-    _check_turns(run.position, tree)
+    _refuse(_turn_findings(run.position, tree))
     _check_frozen(run, measured=measured)
     period = float(np.median(np.diff(run.time))) if len(run.time) > 1 else 0.0
     run = longest_piece(run, period)
@@ -73,25 +72,16 @@ def check_recording(recording: Recording, tree: Robot, *, measured: bool) -> Non
         )
     q, v, effort = run.position, run.velocity, run.measured_effort if measured else run.effort
     step, moves = max(1, len(q) // _CHECKED), moving_joints(q, v)
-    for finding in limit_findings(tree, q, _OUTSIDE):
-        _refuse(finding.culprit, finding.problem, finding.remedy)
-    _check_speed(v, tree)
+    _refuse(limit_findings(tree, q, _OUTSIDE))
+    _refuse(_speed_findings(v, tree))
     if not moves.any():
         raise StillError(
             'the recording', 'moves no joint', 'record a motion (command excite designs one)'
         )
-    for finding in velocity_findings(tree, run.time, q, v):
-        _refuse(finding.culprit, finding.problem, finding.remedy)
+    _refuse(velocity_findings(tree, run.time, q, v))
     _check_efforts(effort, moves, tree)
     if measured:
-        slopes = _check_load(q[::step], effort[::step], tree)
-        if slopes and (max(slopes) < _CURRENT or min(slopes) > 1.0 / _CURRENT):
-            raise RecordingError(
-                'the efforts of the recording',
-                f'are {np.median(slopes):.2g} times what the weight of the arm requires',
-                'are these amperes or percent (give the drive gains with --driver-profile), or is '
-                'it another robot?',
-            )
+        _refuse(_load_findings(q[::step], effort[::step], tree))
 
 
 def problem_of(recording: Recording, tree: Robot, *, measured: bool) -> str:
@@ -139,8 +129,11 @@ def moves_enough(recording: Recording, tree: Robot) -> bool:
     return True
 
 
-def _refuse(culprit: str, problem: str, remedy: str) -> None:
-    raise RecordingError(f'{culprit} of the recording', problem, remedy)
+def _refuse(findings: Iterable[Finding]) -> None:
+    for finding in findings:
+        raise RecordingError(
+            f'{finding.culprit} of the recording', finding.problem, finding.remedy
+        )
 
 
 def _check_efforts(effort: Array, moves: Array, tree: Robot) -> None:
@@ -176,25 +169,25 @@ def limit_findings(tree: Robot, q: Array, accepted: float = 0.0) -> Iterator[Fin
     """
     margin = _MARGIN * tree.position_range
     lower, upper = tree.position_lower - margin, tree.position_upper + margin
-    for i, name in enumerate(tree.joint_names):
+    for i in range(tree.n):
 
         def outside(x: Array, i: int = i) -> bool:
             return bool(((x < lower[i]) | (x > upper[i])).mean() > accepted)
 
-        x, (unit, other, factor) = q[:, i], _UNITS[bool(tree.joint_is_prismatic[i])]
+        x, units = q[:, i], POSITION_UNITS[bool(tree.joint_is_prismatic[i])]
         if not outside(x):
             continue
         # The sign first: a smaller unit brings almost any position near 0 and within limits.
         cause = 'wrong zero, or another joint'
         if not outside(-x):
             cause = 'wrong sign'
-        elif not outside(factor * x):
-            cause = f'{other} are taken for {unit}'
+        elif not outside(units[0][0] * x):
+            cause = units[0][1]
         yield Finding(
             'error',
-            f'it is read at {x.min():.4g} to {x.max():.4g} {unit}, its limits are '
+            f'it is read at {x.min():.4g} to {x.max():.4g} {units[1][2]}, its limits are '
             f'{tree.position_lower[i]:.4g} to {tree.position_upper[i]:.4g}: {cause}',
-            f'joint {name!r}',
+            named(tree, [i]),
             'correct position_unit, sign, position_zero or driver_name in the driver profile '
             '(--driver-profile)',
         )
@@ -209,49 +202,55 @@ def velocity_findings(tree: Robot, time: Array, q: Array, v: Array) -> Iterator[
         q: Positions, shape (N, n), rad or m.
         v: Velocities, shape (N, n), rad/s or m/s.
     """
-    rate = np.gradient(q, time, axis=0)
+    slope, alike = compared(v, np.gradient(q, time, axis=0))
     for i in np.flatnonzero(moving_joints(q, v)).tolist():
-        alike = [correlation(v[:, i], rate[:, j]) for j in range(tree.n)]
-        other, size = int(np.argmax(np.abs(alike))), float(rate[:, i] @ rate[:, i])
-        factor = float(v[:, i] @ rate[:, i]) / max(size, np.finfo(float).tiny)
+        fault, other = _mistaken(alike[i], i, _OWN)
         remedy = 'correct it in the driver profile (--driver-profile)'
-        if abs(alike[other]) > _ALIKE and abs(alike[i]) < _OWN * abs(alike[other]):
+        if fault == 'order':
             problem = f'are those of {tree.joint_names[other]}'
             remedy = f'are joints in another order? {remedy}'
-        elif alike[i] < -_ALIKE:
+        elif fault == 'sign':
             problem = 'have the wrong sign'
-        elif alike[i] > _ALIKE and abs(factor - 1.0) > _SAME_RATE:
-            problem = f'are {factor:.4g} times the derivatives of its positions'
+        elif alike[i, i] > _ALIKE and abs(slope[i] - 1.0) > _SAME_RATE:
+            problem = f'are {slope[i]:.4g} times the derivatives of its positions'
             remedy = f'is one of them in another unit? {remedy}'
         else:
             continue
-        culprit = f'joint {tree.joint_names[i]!r}'
-        yield Finding('error', f'its velocities {problem}', culprit, remedy)
+        yield Finding('error', f'its velocities {problem}', named(tree, [i]), remedy)
 
 
-def _check_speed(v: Array, tree: Robot) -> None:
+def _mistaken(alike: Array, joint: int, own: float) -> tuple[str, int]:
+    """Return the fault that correlations with all joints show, if any, and the joint most alike.
+
+    Args:
+        alike: Correlations of a column of a joint, shape (n,).
+        joint: The joint.
+        own: Least share of the largest one that its own must have.
+    """
+    other = int(np.argmax(np.abs(alike)))
+    if abs(alike[other]) > _ALIKE and abs(alike[joint]) < own * abs(alike[other]):
+        return 'order', other
+    return 'sign' if alike[joint] < -_ALIKE else '', other
+
+
+def _speed_findings(v: Array, tree: Robot) -> Iterator[Finding]:
     limit = np.where(tree.velocity_limit > 0.0, tree.velocity_limit, np.inf)
     fast = np.percentile(np.abs(v), 95.0, axis=0)
     for i in np.flatnonzero(fast > _TOO_FAST * limit).tolist():
-        _refuse(
-            f'joint {tree.joint_names[i]!r}',
-            f'moves at {fast[i]:.4g}, its limit is {limit[i]:.4g}',
-            f'are these {_UNITS[bool(tree.joint_is_prismatic[i])][1]} per second? declare it with '
-            '--driver-profile',
-        )
+        unit = POSITION_UNITS[bool(tree.joint_is_prismatic[i])][0][2]
+        problem = f'moves at {fast[i]:.4g}, its limit is {limit[i]:.4g}'
+        remedy = f'is it in {unit}/s? declare it with --driver-profile'
+        yield Finding('error', problem, named(tree, [i]), remedy)
 
 
-def _check_turns(q: Array, tree: Robot) -> None:
-    """Reject positions of a joint with limits that jump by a turn."""
+def _turn_findings(q: Array, tree: Robot) -> Iterator[Finding]:
+    """Yield joints with limits whose positions jump by a turn."""
     limited = ~(tree.joint_is_continuous | np.array(tree.joint_is_prismatic))
-    for i in np.flatnonzero(limited).tolist():
-        jumps = np.abs(np.abs(np.diff(q[:, i])) - TURN) < _TURN_TOLERANCE
-        if jumps.any():
-            _refuse(
-                f'joint {tree.joint_names[i]!r}',
-                f'jumps by a whole turn {int(jumps.sum())} times: its driver wraps it',
-                'declare it continuous in the description, or let the driver count turns',
-            )
+    jumps = (np.abs(np.abs(np.diff(q, axis=0)) - TURN) < _TURN_TOLERANCE).sum(axis=0)
+    for i in np.flatnonzero(limited & (jumps > 0)).tolist():
+        problem = f'jumps by a whole turn {jumps[i]} times: its driver wraps it'
+        remedy = 'declare it continuous in the description, or let the driver count turns'
+        yield Finding('error', problem, named(tree, [i]), remedy)
 
 
 def _check_frozen(run: Recording, *, measured: bool) -> None:
@@ -291,37 +290,18 @@ def _jumps(position: Array, row: int) -> bool:
     return bool((np.abs(position[row] - position[row - 1]) > farthest).any())
 
 
-def _check_load(q: Array, effort: Array, tree: Robot) -> list[float]:
-    """Reject efforts that contradict the gravity effort of a joint.
-
-    Returns:
-        Slopes of the effort over the gravity effort, for joints where both correlate.
-    """
+def _load_findings(q: Array, effort: Array, tree: Robot) -> Iterator[Finding]:
+    """Yield the faults of efforts that contradict the gravity effort of a joint."""
     kernels = compile_kernel(tree, outputs=('gravity_forces',))
     weight = kernels.batch('gravity_forces', np.ascontiguousarray(q))
-    effort = np.nan_to_num(effort)
+    slope, alike = compared(np.nan_to_num(effort), weight)
     swing = np.ptp(weight, axis=0)
-    carries = np.flatnonzero(swing > _CARRIES * max(float(swing.max()), np.finfo(float).tiny))
-    slopes: list[float] = []
-    if not float(swing.max()) > 0.0:
-        return slopes
-    for i in carries.tolist():
-        alike = [correlation(effort[:, j], weight[:, i]) for j in range(tree.n)]
-        other, name = int(np.argmax(np.abs(alike))), f'joint {tree.joint_names[i]!r}'
-        heavy = swing[i] > _HEAVY * swing.max()
-        if heavy and abs(alike[other]) > _ALIKE and abs(alike[i]) < 0.5 * _UNLIKE:
-            _refuse(
-                name,
-                f'carries a weight that the efforts of {tree.joint_names[other]} hold up',
-                'are efforts in another order? name the joints with --driver-profile',
-            )
-        if heavy and alike[i] < -_ALIKE:
-            _refuse(
-                name,
-                'has efforts that pull its weight down',
-                'is their sign inverted, or gravity (--gravity)? see --driver-profile',
-            )
-        centred = weight[:, i] - weight[:, i].mean()
-        if alike[i] > _UNLIKE:
-            slopes.append(float(effort[:, i] @ centred) / float(centred @ centred))
-    return slopes
+    for i in np.flatnonzero(swing > _HEAVY * swing.max()).tolist():
+        fault, other = _mistaken(alike[:, i], i, _OTHER)
+        if fault == 'order':
+            yield effort_fault(named(tree, [other]), fault, tree.joint_names[i])
+        elif fault == 'sign':
+            yield effort_fault(named(tree, [i]), fault, detail=', or of gravity (--gravity)')
+    slopes = slope[(swing > _CARRIES * swing.max()) & (np.diag(alike) > _UNLIKE)]
+    if len(slopes) and (slopes.max() < _CURRENT or slopes.min() > 1.0 / _CURRENT):
+        yield effort_fault('the efforts', 'unit', 1.0 / float(np.median(slopes)))

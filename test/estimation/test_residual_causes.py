@@ -63,7 +63,7 @@ def test_one_cause_at_several_joints_is_one_cause(kind, rng):
     assert sum(sentence in text for text in texts) == 1
     others = {text for _, _, text in CAUSES.values()} - {sentence}
     assert not any(other in text for other in others for text in texts)
-    assert not any('gear ratio' in text or 'gravity' in text for text in texts)
+    assert not any('torque_constant' in text or 'gravity' in text for text in texts)
     # What the description lacks besides: the friction of each joint.
     assert sum('is friction that the model lacks: about 0.' in text for text in texts) == 3
 
@@ -73,8 +73,12 @@ def test_separate_factors_stay_separate_causes(rng):
     run = run_of(rng, ARM)
     run.measured_effort[:] *= [1.0, 1.4, 0.6]
     texts = said(run, ARM)
-    assert any('the effort of lift is 1.4 times' in text for text in texts)
-    assert any('the effort of elbow is 0.6' in text for text in texts)
+    assert any(
+        "joint 'lift': its efforts are 140 % of what the model needs" in text for text in texts
+    )
+    assert any(
+        "joint 'elbow': its efforts are 60 % of what the model needs" in text for text in texts
+    )
 
 
 @pytest.mark.slow
@@ -84,9 +88,15 @@ def test_efforts_in_another_order_are_named(order, rng):
     run, names = run_of(rng, ARM), ARM.tree.joint_names
     run.measured_effort[:] = run.measured_effort[:, order]
     found = evaluate(run, ARM.tree, AnalysisSettings(frame='tool')).findings
-    wrong = {str(finding).partition(':')[0] for finding in found if finding.severity == 'error'}
+    wrong = {
+        finding.culprit + finding.problem.partition(':')[0]
+        for finding in found
+        if finding.severity == 'error'
+    }
     assert wrong == {
-        f'the effort of {names[i]} is what {names[k]} needs' for i, k in enumerate(order) if i != k
+        f'joint {names[i]!r}its effort is what {names[k]} needs'
+        for i, k in enumerate(order)
+        if i != k
     }
 
 

@@ -122,9 +122,9 @@ def test_a_driver_that_compensates_gravity_is_named(tmp_path):
 def test_an_opposite_sign_and_a_wrong_unit_are_named(tmp_path):
     arm = RecordedArm(800, factor=np.array([1.0, -1.0, 1.0]))
     result = analyzed(arm.bag(tmp_path / 'bag'))
-    assert 'the effort of elbow has the opposite sign' in said(result)
+    assert "joint 'elbow': wrong sign of its effort; change effort_sign" in said(result)
     arm = RecordedArm(800, factor=np.array([1.0, 1.0, 0.1]))
-    assert 'the effort of lift is 0.1 times what its motion needs' in said(
+    assert "joint 'lift': wrong unit of effort: it must be multiplied by 10;" in said(
         analyzed(arm.bag(tmp_path / 'second'))
     )
 
@@ -133,12 +133,12 @@ CAUSES = {
     'a constant': (
         lambda: RecordedArm(1200),
         np.array([0.0, 0.7, 0.0]),
-        '100 % of the residual of elbow is a constant of 0.7 N m',
+        "joint 'elbow': its efforts are +0.7 N m off: 100 % of the residual of elbow; an offset",
     ),
     'currents': (
         lambda: RecordedArm(1200, factor=np.array([0.1, 0.2, 0.15])),
         0.0,
-        'the effort of shoulder is 0.1 times what its motion needs',
+        "joint 'shoulder': wrong unit of effort: it must be multiplied by 10;",
     ),
     'rotors': (
         lambda: RecordedArm(1200, armature=np.array([0.0, 0.3, 0.0])),
@@ -174,7 +174,7 @@ def test_a_load_is_named_with_its_mass(tmp_path):
 
 def test_five_states_name_no_cause(tmp_path):
     result = analyzed(RecordedArm(5, factor=np.array([1.0, -1.0, 1.0])).bag(tmp_path / 'bag'))
-    assert 'opposite sign' not in said(result)
+    assert 'wrong sign' not in said(result)
 
 
 def test_what_no_cause_explains_is_unknown(tmp_path):

@@ -34,7 +34,7 @@ CORRUPTED = {
     ),
     'velocities in degrees': (
         lambda run: replace(run, velocity=np.degrees(run.velocity)),
-        'degrees per second',
+        'deg/s',
     ),
     'velocities of the other sign': (
         lambda run: replace(run, velocity=-run.velocity),
@@ -46,19 +46,19 @@ CORRUPTED = {
     ),
     'efforts of other joints': (
         lambda run: replace(run, measured_effort=run.measured_effort[:, [0, 2, 1]]),
-        'carries a weight that the efforts of elbow hold up',
+        "joint 'elbow' of the recording: its effort is what lift needs",
     ),
     'efforts of the other sign': (
         lambda run: replace(run, measured_effort=-run.measured_effort),
-        'has efforts that pull its weight down',
+        'wrong sign of its effort, or of gravity (--gravity)',
     ),
     'milli-units': (
         lambda run: replace(run, measured_effort=1e3 * run.measured_effort),
-        'times what the weight of the arm requires',
+        'write effort_unit: mN m in the driver profile',
     ),
     'amperes': (
         lambda run: replace(run, measured_effort=run.measured_effort / 12.0),
-        'times what the weight of the arm requires',
+        'currents (A) taken for N m',
     ),
     'frozen states': (frozen, 'are frozen for 1.49 s from 8 s on'),
     'wrapped positions': (wrapped, 'jumps by a whole turn'),
