@@ -11,13 +11,14 @@ from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
 
 MS = 1_000_000
+LAW = {'law': 'constraint_stabilization', 'program': 'scara_circle', 'period': 1e-3}
+ON_CIRCLE = [-0.30, 1.28, 0.10, 0.90]
 
 
 def run(start, ticks: int, **parameters):
     """Return per tick: error of the program, shares of the effort and of the velocity limits."""
     tree = shipped('scara').tree
-    law = {'law': 'constraint_stabilization', 'program': 'scara_circle', 'period': 1e-3}
-    session = ControllerSession(tree, law | parameters)
+    session = ControllerSession(tree, LAW | parameters)
     plant = MujocoPlant(tree, 1e-3)
     plant.reset(np.array(start), np.zeros(4))
     q, v, rows = np.array(start), np.zeros(4), []
@@ -33,6 +34,24 @@ def run(start, ticks: int, **parameters):
             [np.abs(session.loop.law.f).max(), effort, np.abs(v / tree.velocity_limit).max()]
         )
     return np.array(rows)
+
+
+@pytest.mark.parametrize(
+    ('start', 'parameters', 'told'),
+    [
+        ([0.0] * 4, {'lead_in': 0.25}, 'lead-in: the program begins at t = '),
+        ([0.0] * 4, {}, 'no lead-in: lead_in is 0'),
+        ([0.0] * 4, {'lead_in': 0.25, 'limit_effort': False}, 'no lead-in: limit_effort is false'),
+        (ON_CIRCLE, {'lead_in': 0.25}, 'no lead-in: the program can begin where the arm is'),
+        (ON_CIRCLE, {'lead_in': 0.25, 'program': ''}, 'no lead-in: the program follows the joint'),
+    ],
+)
+def test_the_activation_tells_whether_a_lead_in_runs_and_why_not(start, parameters, told):
+    session = ControllerSession(shipped('scara').tree, LAW | parameters)
+    session.update(session.driver.state(0, 0, np.array(start), np.zeros(4)))
+    session.activate(0)
+    text = next(x.text for x in session.remarks if x.text.startswith('active: '))
+    assert text.startswith(f'active: constraint_stabilization; {told}')
 
 
 @pytest.mark.slow
@@ -54,5 +73,5 @@ def test_from_the_stretched_elbow_the_arm_goes_quietly_to_the_circle_and_draws_i
 @pytest.mark.slow
 def test_an_arm_that_can_begin_does_so_at_once():
     """The scene's start: its error decays as designed, from the first tick on."""
-    led, direct = (run([-0.30, 1.28, 0.10, 0.90], 50, lead_in=share) for share in (0.25, 0.0))
+    led, direct = (run(ON_CIRCLE, 50, lead_in=share) for share in (0.25, 0.0))
     np.testing.assert_array_equal(led, direct)

@@ -130,6 +130,7 @@ class ConstraintStabilization(ModelLaw):
         self.follows_reference, self.answers_force = bool(self.followed), bool(program.contacts)
         self._start: float | None = None
         self._lead: LeadIn | None = None
+        self._never_leads, self._led = '', False
         self._leading, self._blend = False, program.blend
         self._initial: tuple[Array, Array] = (np.zeros(m), np.zeros(m))
 
@@ -141,8 +142,14 @@ class ConstraintStabilization(ModelLaw):
         self._effort.configure(self.ahead.end, parameters)
         self._unlimited = not parameters['limit_effort']
         share = parameters['lead_in']
-        leads_in = share and not (self._unlimited or self.followed or self.program.passive)
-        self._lead = LeadIn.to(self.program, share) if leads_in else None
+        reasons = {
+            'lead_in is 0': not share,
+            'limit_effort is false': self._unlimited,
+            'the program follows the joint reference': bool(self.followed),
+            'the program closes loops': self.program.passive,
+        }
+        self._never_leads = next((reason for reason, applies in reasons.items() if applies), '')
+        self._lead = None if self._never_leads else LeadIn.to(self.program, share)
 
     @classmethod
     def check(cls, tree: Robot, values: Mapping[str, Any]) -> None:
@@ -182,11 +189,11 @@ class ConstraintStabilization(ModelLaw):
             q: Measured positions, shape (n,), rad or m.
             v: Measured velocities, shape (n,), rad/s or m/s.
         """
-        self._start, self._leading = t, False
+        self._start, self._leading, self._led = t, False, False
         self._begin_program(q, v, self.program.blend)
         if self._lead is not None and not self._can_begin(q, v):
             self._lead.begin(q, v)
-            self._start, self._leading = t + self._lead.duration, True
+            self._start, self._leading, self._led = t + self._lead.duration, True, True
 
     def _begin_program(self, q: Array, v: Array, blend: float) -> None:
         """Start the program at a state; blend its initial error out over ``blend`` s."""
@@ -329,6 +336,7 @@ class ConstraintStabilization(ModelLaw):
         return {
             'program': self.program.name,
             **begun,
+            'start': self.start(),
             'largest_f': f'{snapshot.f[worst]:.3e} ({snapshot.rows[worst]})',
             'sigma_min': f'{snapshot.sigma_min:.3e}',
             'condition': f'{snapshot.condition:.3g}',
@@ -336,6 +344,12 @@ class ConstraintStabilization(ModelLaw):
             'effort_scale': f'{snapshot.scale:.3f}',
             **self._contacts.status(),
         }
+
+    def start(self) -> str:
+        """Return whether a lead-in runs, and why none does; see :class:`ControlLaw`."""
+        if self._led:
+            return f'lead-in: the program begins at t = {self._start:.3f} s'
+        return f'no lead-in: {self._never_leads or "the program can begin where the arm is"}'
 
     def remarks(self) -> tuple[str, ...]:
         """Return the remarks on the program."""

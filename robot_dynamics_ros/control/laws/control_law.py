@@ -278,6 +278,10 @@ class ControlLaw(ABC):
         """Return the law's diagnostics, short texts by name. Allocates."""
         return {}
 
+    def start(self) -> str:
+        """Return how the law has started; empty if in the only way that it can."""
+        return ''
+
     def remarks(self) -> tuple[str, ...]:
         """Return remarks on valid but unusual parameters, one sentence each."""
         return ()
