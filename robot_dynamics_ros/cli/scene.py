@@ -18,10 +18,11 @@ from robot_dynamics_ros.cli.arguments import JOINTS, SETUP, Command, option, ref
 from robot_dynamics_ros.cli.new_robot import PROGRAM, URDF, planned_arm, show_arm
 from robot_dynamics_ros.cli.processes import LockstepRun, Tell, print_outside_band, run_all
 from robot_dynamics_ros.cli.tables import print_report
+from robot_dynamics_ros.constraints.program import Program
 from robot_dynamics_ros.constraints.program_file import load_program
 from robot_dynamics_ros.description.shipped import MECHANISMS
 from robot_dynamics_ros.errors import ConfigurationError, known_name
-from robot_dynamics_ros.model import frame_jacobian, load_robot
+from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.model.arm import tool_frame
 from robot_dynamics_ros.recordings.metrics.program import (
     contact_forces,
@@ -33,9 +34,12 @@ from robot_dynamics_ros.recordings.reading import read_recording
 from robot_dynamics_ros.recordings.report.figures import COLOURS
 from robot_dynamics_ros.recordings.report.runs import program_figures, program_report
 from robot_dynamics_ros.recordings.report.toolkit import ArmAnimation, ArmMotion, Report
+from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.yaml_reader.parsing import read_yaml
 
-_OFF, _OWN_SECONDS = 0.005, 6.0  # initial distance from the plane, m; duration, s
+_OFF = 0.005  # initial value of every row of f of an own arm, m or rad
+_OWN_SECONDS, _MOST_SECONDS = 6.0, 60.0  # duration, as long as its signals
+_NEWTON_STEPS, _LONGEST_STEP = 100, 0.2  # of the search for that start; rad or m
 _FORCE, _OVERSHOOT, _ALONG = 0.5, 0.3, 5e-4  # N RMS; share of the desired force; m RMS
 _EXTRA = [
     'controller/constraint sensor_msgs/msg/JointState',
@@ -150,9 +154,10 @@ def run(args: argparse.Namespace) -> int:
         args.robot, *args.mapping = args.scene
         arm, console = planned_arm(args), Console()
         show_arm(console, arm.tree, arm.frame, arm.remarks)
-        own = replace(own_scene(arm.parameters), remarks=arm.remarks)
-        return run_scenes({'plane': own}, args.out, console)
-    refuse_given(args, JOINTS | SETUP, 'the shipped scenes')
+        own = replace(own_scene(arm.parameters, args.program), remarks=arm.remarks)
+        name = Path(args.program).stem if args.program else 'plane'
+        return run_scenes({name: own}, args.out, console)
+    refuse_given(args, JOINTS | SETUP | OWN, 'the shipped scenes')
     chosen = {name: SCENES[known_name('scene', name, SCENES)] for name in args.scene or SCENES}
     return run_scenes(chosen, args.out, Console())
 
@@ -161,27 +166,63 @@ def _is_file(word: str) -> bool:
     return word.startswith('package://') or os.path.isfile(word)
 
 
-def own_scene(settings: Path) -> Scene:
-    """Return the scene of a user-supplied arm: the program in its folder, started off the plane.
+def own_scene(settings: Path, program: str = '') -> Scene:
+    """Return the scene of a user-supplied arm: its program, started with an error to decay.
 
     Args:
         settings: The parameter file that ``new_robot`` wrote.
+        program: File of a constraint program; empty: the one in the same folder, a swinging plane.
 
     Raises:
-        ConfigurationError: No joint moves the tool, so that there is no program.
+        ConfigurationError: No joint moves the tool, so that there is no program; the program
+            presses on a surface; no posture near its start has that error.
+        ProgramError: The program cannot be read.
     """
     folder = settings.parent
-    if not (folder / PROGRAM).is_file():
+    path = Path(program) if program else folder / PROGRAM
+    if not program and not path.is_file():
         problem = 'has no constraint program: its tool stands still'
         raise ConfigurationError(f'robot {folder / URDF}', problem, 'name another: --frame')
-    program, tree = folder / PROGRAM, load_robot(folder / URDF)
-    plane = read_yaml(program, 'program')['constraints'][0]
-    home = read_yaml(program, 'program')['start']['position']
-    q = np.array([home[name] for name in tree.joint_names])
-    slope = np.array(plane['plane']['z']) @ frame_jacobian(tree, q, plane['frame'])[:3]
-    start = q + _OFF * slope / float(slope @ slope)
+    tree = load_robot(folder / URDF)
+    task = load_program(str(path), tree)
+    if task.contacts:
+        remedy = "simulate with the parameters board_...; see docs/compliance.md, 'Pressing'"
+        raise ConfigurationError(f'program {task.name!r}', 'presses on a surface', remedy)
     title = f'the tool of {tree.name} on a swinging plane, the posture held'
-    return Scene(settings, str(program), title, tuple(start.tolist()), _OWN_SECONDS)
+    if program:
+        title = task.description or f'program {task.name} on {tree.name}'
+    seconds = min(max(_OWN_SECONDS, task.horizon), _MOST_SECONDS)
+    start = tuple(_off_by(task, _posture(task, settings)).tolist())
+    return Scene(settings, str(path), title, start, seconds, None if program else 0.02)
+
+
+def _posture(program: Program, settings: Path) -> Array:
+    """Return the start of a program, else the posture that was planned for its arm."""
+    if program.start is not None:
+        return program.start.position
+    nodes = read_yaml(settings, 'parameters')
+    home = nodes['/**/simulator']['ros__parameters']['initial_position']
+    return np.array(home, dtype=float)
+
+
+def _off_by(program: Program, q: Array) -> Array:
+    """Return a posture near q at which every row of f is ``_OFF`` at time 0.
+
+    Raises:
+        ConfigurationError: There is none within the joint limits.
+    """
+    tree = program.tree
+    for _ in range(_NEWTON_STEPS):
+        at = program.stack.evaluate(q, 0.0 * q, 0.0)
+        step = np.linalg.lstsq(at.Gamma, _OFF - at.f, rcond=1e-3)[0]
+        q = q + step * min(1.0, _LONGEST_STEP / max(float(np.abs(step).max()), 1e-300))
+    left = float(np.abs(program.stack.evaluate(q, 0.0 * q, 0.0).f - _OFF).max())
+    inside = bool(np.all((q >= tree.reference_lower) & (q <= tree.reference_upper)))
+    if left > 0.1 * _OFF or not inside:
+        problem = f'no posture within the joint limits near its start has f = {_OFF} in every row'
+        remedy = 'give start: {position: {...}}, joint positions at which f is 0 at time 0'
+        raise ConfigurationError(f'program {program.name!r}', problem, remedy)
+    return q
 
 
 def run_scenes(scenes: Mapping[str, Scene], out: Path, console: Console) -> int:
@@ -291,8 +332,9 @@ def outside_band(scene: Scene, figures: Mapping[str, Any]) -> list[str]:
 _TITLES = '; '.join(f'{name}: {scene.title}' for name, scene in SCENES.items())
 _SCENES_HELP = (
     f'scenes to run (default: all). {_TITLES}. Or the file of your own arm, followed by '
-    'NAME:=VALUE arguments of a xacro file: its tool on a generated swinging plane'
+    'NAME:=VALUE arguments of a xacro file: its tool on a generated swinging plane, or --program'
 )
+OWN = {'--program': option('', 'with an own arm: file of the constraint program to run')}
 
 COMMANDS = {
     'scene': Command(
@@ -301,6 +343,7 @@ COMMANDS = {
             'scene': option(None, _SCENES_HELP, nargs='*'),
             **JOINTS,
             **SETUP,
+            **OWN,
             '--out': option(Path('out/scenes'), 'folder of the results'),
         },
     )

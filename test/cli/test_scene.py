@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The scene of one's own arm and program: where it starts, and what has no scene."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import yaml
+from oracles import PinocchioOracle
+from samples import sample
+
+from robot_dynamics_ros.__main__ import main
+from robot_dynamics_ros.cli.scene import own_scene
+from robot_dynamics_ros.description.shipped import share_directory, shipped_robot
+from robot_dynamics_ros.errors import ConfigurationError
+
+CENTRE = np.array([0.0, 0.0, 0.2])
+HOME = np.array([0.1, -1.15, -0.25, 0.65])
+
+
+def task(*constraints):
+    rows = [{'name': f'c{k}', **row} for k, row in enumerate(constraints)]
+    return {'name': 'ball', 'constraints': rows, 'null_space': {'damping': 4.0}}
+
+
+@pytest.fixture(scope='module')
+def settings(tmp_path_factory):
+    """Return the parameter file of an arm as a user has it."""
+    out = tmp_path_factory.mktemp('arm') / 'arm'
+    file = shipped_robot('four_dof')
+    assert main(['new_robot', str(file), 'limits_profile:=wide', '--out', str(out)]) == 0
+    return out / 'parameters.yaml'
+
+
+def written(folder, program):
+    file = folder / 'program.yaml'
+    file.write_text(yaml.safe_dump(program))
+    return str(file)
+
+
+def test_a_program_without_a_start_begins_with_5_mm_to_decay(settings, tmp_path):
+    oracle = PinocchioOracle.of(sample('four_dof'))
+    radius = float(np.linalg.norm(oracle.frame_pose('tool', HOME)[1] - CENTRE))
+    ball = {'kind': 'sphere', 'frame': 'tool', 'sphere': {'origin': CENTRE.tolist()}}
+    scene = own_scene(settings, written(tmp_path, task({**ball, 'radius': radius})))
+    distance = np.linalg.norm(oracle.frame_pose('tool', np.array(scene.start))[1] - CENTRE)
+    assert distance - radius == pytest.approx(0.005, abs=5e-6)
+    assert scene.title == 'program ball on four_dof'
+
+
+def test_a_program_that_presses_has_no_scene_without_its_board(settings):
+    file = share_directory() / 'config' / 'programs' / 'four_dof_board.yaml'
+    with pytest.raises(ConfigurationError, match='presses on a surface'):
+        own_scene(settings, str(file))
+
+
+def test_an_error_to_decay_does_not_begin_outside_of_the_joint_limits(settings, tmp_path):
+    upper = float(sample('four_dof').tree.position_upper[3])
+    joint = {'kind': 'joint_coupling', 'coefficients': {'joint4': 1.0}, 'value': upper - 1e-3}
+    with pytest.raises(ConfigurationError, match='no posture within the joint limits'):
+        own_scene(settings, written(tmp_path, task(joint)))
