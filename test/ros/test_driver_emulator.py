@@ -21,7 +21,7 @@ from rclpy.parameter import Parameter
 from rclpy.qos import DurabilityPolicy, QoSProfile
 from samples import sample
 from sensor_msgs.msg import JointState
-from std_msgs.msg import Float64, Float64MultiArray, String
+from std_msgs.msg import Float64MultiArray, String
 from std_srvs.srv import SetBool, Trigger
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
@@ -190,16 +190,6 @@ def test_the_own_gravity_compensation_of_a_driver_is_subtracted_exactly(processe
     peer.spin_until(lambda: len(commands) > 200, 60.0, 'commands')
     worst = max(np.abs(msg.data).max() for msg in commands)
     assert worst < 1e-12  # nothing is left to be commanded: rounding of g - g
-
-
-def test_a_profile_with_one_topic_per_joint_and_one_with_names(processes, peer, tmp_path):
-    per_joint = {'command': {'topic': 'arm/{joint}/effort', 'form': 'per_joint'}}
-    profile = written(tmp_path, 'generic_ros2_control', **per_joint)
-    received = peer.collect(Float64, 'arm/joint3/effort')
-    start_pair(processes, profile)
-    follow(peer, GOAL, 0.5)
-    reached(peer, GOAL, 2e-3)
-    assert received
 
 
 def test_a_profile_whose_commands_carry_names(processes, peer, tmp_path):
@@ -460,7 +450,6 @@ def test_a_driver_without_commands_holds_again(processes, peer, tmp_path):
     ('parameters', 'text'),
     [
         ({'driver_profile': 'nobody'}, 'is not a file; give a path, or the name of a shipped one'),
-        ({'own_controller': 'magic'}, "unknown own controller 'magic'; known: hold, none"),
         ({'breakaway': [0.5]}, 'of at least 1'),
         ({'cogging': [-1.0]}, 'finite and not negative'),
         ({'robot': 'four_dof', 'driver_profile': 'template', 'initial_position': [0.0]}, ''),
