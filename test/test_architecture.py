@@ -186,6 +186,13 @@ def test_an_assignment_to_another_object_is_seen(source, found):
     assert foreign_assignments(source) == found
 
 
+def test_the_slope_of_the_command_after_a_discontinuity_is_decided_in_one_module():
+    sources = {file: (PACKAGE / file).read_text(encoding='utf-8') for file in package_files()}
+    assert [file for file, source in sources.items() if '.soften(' in source] == [
+        'control/transfer.py'
+    ]
+
+
 def test_no_class_name_means_two_things():
     places: dict[str, list[str]] = {}
     for folder in (PACKAGE, PACKAGE.parent / 'benchmark', PACKAGE.parent / 'launch'):

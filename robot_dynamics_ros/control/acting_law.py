@@ -28,9 +28,6 @@ from robot_dynamics_ros.model.robot_tree import Robot
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.kernel import KernelSet
 
-#: Rate limit of the command after a change and after a stop, in effort limits per s.
-CHANGE_SLEW, STOP_SLEW = 50.0, 200.0
-
 
 class ActingLaw:
     """The law that acts, and the one that will act once an arm that is braked is at rest.
@@ -73,7 +70,7 @@ class ActingLaw:
         self.state = MeasuredState(tree, derivative)
         self.q, self.v = self.state.q, self.state.v
         self.limiter = EffortLimiter(tree.effort_limit)
-        self.force, self.transfer = ForceSensor(tree), Transfer(tree.n)
+        self.force, self.transfer = ForceSensor(tree), Transfer(self.limiter)
         self.wrench: TargetWrench | None = None
         self._acting_effort: Callable[[], Array | None] = unknown_effort
         self._idle = Gravity(tree, kernels)  # acts until control begins
@@ -120,7 +117,7 @@ class ActingLaw:
         alike = law.resembles(former)
         if alike and former.has_memory:
             former.apply(law.parameters)
-            self.limiter.soften(CHANGE_SLEW)
+            self.transfer.limit_rate('law')
             return
         following = self._next
         if self.law is former:
@@ -142,8 +139,7 @@ class ActingLaw:
         self.acting, self._next = law, None
         law.use_external(self.force.external)
         law.reset(t, self.q, self.v)
-        self.transfer.start(t, former)
-        self.limiter.soften(STOP_SLEW if law.urgent else CHANGE_SLEW)
+        self.transfer.start(t, former, urgent=law.urgent)
         if not law.yields:
             self.exert(None)
 

@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 
-from robot_dynamics_ros.control.acting_law import CHANGE_SLEW, ActingLaw
+from robot_dynamics_ros.control.acting_law import ActingLaw
 from robot_dynamics_ros.control.drivers.driver_interface import DriverInterface
 from robot_dynamics_ros.control.drivers.filtered_derivative import FilteredDerivative
 from robot_dynamics_ros.control.force_sensor import SensorTool
@@ -121,15 +121,12 @@ class ControlLoop(ActingLaw):
         self.limiter.configure(limits, settings.rates(self.tree.n))
         if differs('stopping'):
             self._make_stop_laws(settings)
-        t, weight = self.state.time, self.transfer.weight
-        ramping = weight.at(t) < 1.0
-        weight.change(t, settings.activation_ramp_s)
+        self.transfer.change_duration(self.state.time, settings.activation_ramp_s)
         self.state.validator.configure(settings.state_timeout_s)
-        scaled = differs('effort_scale')
-        if scaled or differs('discretization') or (ramping and differs('activation_ramp_s')):
-            self.limiter.soften(CHANGE_SLEW)
-        if scaled:
+        if differs('effort_scale'):
             self._fit_guard()
+        if differs('effort_scale') or differs('discretization'):
+            self.transfer.limit_rate('settings')
 
     def change_sensor_tool(self, tool: SensorTool) -> None:
         """Subtract another weight and bias from measured wrenches.
@@ -139,7 +136,7 @@ class ControlLoop(ActingLaw):
         """
         if tool != self.force.tool:
             self.force.carry(tool)
-            self.limiter.soften(CHANGE_SLEW)
+            self.transfer.limit_rate('sensor tool')
 
     @property
     def load(self) -> PayloadModel:
@@ -162,7 +159,7 @@ class ControlLoop(ActingLaw):
         """
         running = not self.acting.acts_on_old_states
         self.load.change(payload, self.state.time, duration if running else 0.0)
-        self.limiter.soften(CHANGE_SLEW)
+        self.transfer.limit_rate('payload')
         self._fit_guard()
 
     def _fit_guard(self) -> None:
@@ -283,7 +280,7 @@ class ControlLoop(ActingLaw):
         if self._load is not None and self._load.changing:
             self._load.advance(t)
         if self.generator.sample(self.state.stamp_ns):
-            self.limiter.soften(CHANGE_SLEW)
+            self.transfer.limit_rate('reference')
         if self._next is not None:
             self._follow_on(t, dt)
         if self.force.frame:

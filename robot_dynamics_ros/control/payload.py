@@ -10,8 +10,8 @@ of the kernel: a change needs no compilation, and it affects all laws, the stop 
 joint-limit guard in the same tick.
 
 A change is spread over time: mass, first moment and inertia about the body's origin are
-interpolated linearly between old and new values, by a cubic in time. Physically consistent
-parameters form a convex set, so every intermediate body is physically consistent.
+interpolated linearly, see ``TransferWeight``. Physically consistent parameters form a convex set,
+so every intermediate body is physically consistent.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from __future__ import annotations
 import numpy as np
 
 from robot_dynamics_ros.control.laws.gravity_laws import joint_inertia
+from robot_dynamics_ros.control.transfer import TransferWeight
 from robot_dynamics_ros.dynamics import make_formulation
 from robot_dynamics_ros.errors import ModelError
 from robot_dynamics_ros.model import Robot
@@ -62,7 +63,7 @@ class PayloadModel:
         self._load = np.zeros((bodies, _SIZE))
         self._inputs = self._load.reshape(-1)
         self._old, self._new, self._now = (np.zeros((bodies, 10)) for _ in range(3))
-        self._begin = self._duration = 0.0
+        self._weight = TransferWeight()
 
     def change(self, payload: Payload | None, t: float, duration: float) -> None:
         """Start a change to another payload, or to none.
@@ -79,8 +80,8 @@ class PayloadModel:
         self.tree = self.check(payload)
         self._new, self.payload = self._parameters(payload), payload
         self._old = self._now.copy()
-        self._begin, self._duration = t, duration
-        self.changing = True
+        self._weight = TransferWeight(duration)
+        self._weight.start(t)
         self.advance(t)
 
     def check(self, payload: Payload | None) -> Robot:
@@ -102,17 +103,15 @@ class PayloadModel:
     def restart(self, t: float) -> None:
         """Restart a change in progress from its present load after the clock jumped to t, s."""
         if self.changing:
-            self._old, self._begin = self._now.copy(), t
+            self._old = self._now.copy()
+            self._weight.start(t)
 
     def advance(self, t: float) -> None:
         """Update the load to a time, s."""
-        x = (t - self._begin) / self._duration if self._duration > 0.0 else 1.0
-        x = min(max(x, 0.0), 1.0)
-        self.changing = x < 1.0
-        if self.changing:
-            self._now = self._old + x * x * (3.0 - 2.0 * x) * (self._new - self._old)
-        else:
-            self._now = self._new
+        weight = self._weight.at(t)
+        self.changing = weight < 1.0
+        changed = self._old + weight * (self._new - self._old)
+        self._now = changed if self.changing else self._new
         self.carrying = bool(self._now[:, 0].any())
         self._load.fill(0.0)
         for i in np.flatnonzero(self._now[:, 0]):

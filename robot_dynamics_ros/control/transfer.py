@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""Transfer from one law to another, and from one payload to another, without a jump.
+r"""Bumpless transfer: another law, payload or setting acts without a jump of the command.
+
+From one law to another, and from one payload to another, the effort is blended,
 
 .. math:: \tau = \tau_{former} + s\,(\tau_{law} - \tau_{former}), \qquad s = 3x^2 - 2x^3,\quad
           x = (t - t_0)/T
 
 Both efforts are those of the present state: an effort of another state or motion would act until
-the end of the transfer.
+the end of the transfer. After it, and after each discontinuity that is not blended, the command
+follows the effort of the law at a limited rate until it equals it, see ``SLEWS``.
 """
 
 from __future__ import annotations
@@ -15,8 +18,16 @@ import math
 import numpy as np
 
 from robot_dynamics_ros.control.laws.control_law import ControlLaw
+from robot_dynamics_ros.control.safety.limits import EffortLimiter
 from robot_dynamics_ros.control.trajectories.trajectory import Reference
 from robot_dynamics_ros.spatial.scalar import Array
+
+#: What makes the effort of the law discontinuous, and the rate limit of the command until it
+#: equals that effort, in effort limits per s.
+SLEWS = {
+    **dict.fromkeys(('law', 'settings', 'payload', 'sensor tool', 'reference'), 50.0),
+    'stop': 200.0,
+}
 
 
 class TransferWeight:
@@ -33,10 +44,6 @@ class TransferWeight:
     def start(self, t: float) -> None:
         """Start at a time, s, on the clock of ``at``."""
         self._begin = t
-
-    def finish(self) -> None:
-        """End: from now on the weight is 1."""
-        self._begin = -math.inf
 
     def change(self, t: float, duration: float) -> None:
         """Change the duration, s, at a time, s; a transfer in progress continues from there."""
@@ -55,7 +62,7 @@ class TransferWeight:
 
 
 class Transfer:
-    """Effort of the former law and weight of the present one.
+    """Effort of the former law, weight of the present one, and rate limit of the command.
 
     Attributes:
         effort: Effort of the former law at the present state, shape (n,), N m or N.
@@ -63,17 +70,29 @@ class Transfer:
         weight: Weight of the present law.
 
     Args:
-        n: Number of joints.
+        limiter: Limits of the command.
     """
 
-    def __init__(self, n: int) -> None:
-        self.effort, self.weight = np.zeros(n), TransferWeight()
+    def __init__(self, limiter: EffortLimiter) -> None:
+        self.effort, self.weight = np.zeros_like(limiter.motor), TransferWeight()
         self.former: ControlLaw | None = None
+        self._limiter = limiter
 
-    def start(self, t: float, former: ControlLaw | None) -> None:
+    def start(self, t: float, former: ControlLaw | None, *, urgent: bool = False) -> None:
         """Start at a time, s, from a law; None: the present law acts alone at once."""
         self.former = former
         self.weight.start(t)
+        self.limit_rate('stop' if urgent else 'law')
+
+    def change_duration(self, t: float, duration: float) -> None:
+        """Change the duration, s, at a time, s; a transfer in progress continues from there."""
+        if self.weight.at(t) < 1.0 and duration != self.weight.duration:
+            self.limit_rate('settings')
+        self.weight.change(t, duration)
+
+    def limit_rate(self, cause: str) -> None:
+        """Limit the rate of the command after a discontinuity, one of ``SLEWS``."""
+        self._limiter.soften(SLEWS[cause])
 
     def update(self, t: float, q: Array, v: Array, reference: Reference) -> float:
         """Update ``effort`` by the former law; return the weight of the present one."""
