@@ -4,9 +4,9 @@
 The names below are the public API. Each is imported on first use, so importing the package itself
 is cheap. The architecture page of the documentation lists the subpackages::
 
-    from robot_dynamics_ros import load_robot, make_formulation
+    from robot_dynamics_ros import load_arm, make_formulation
 
-    arm = load_robot('my_arm.urdf')
+    arm = load_arm('my_arm.urdf')
     tau = make_formulation('newton_euler', arm).inverse_dynamics(q, v, a)
 """
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from robot_dynamics_ros.dynamics import FORMULATIONS, make_formulation
     from robot_dynamics_ros.errors import RobotDynamicsError
     from robot_dynamics_ros.identification.identify import identify
-    from robot_dynamics_ros.model import load_mechanism, load_robot
+    from robot_dynamics_ros.model import load_arm, load_mechanism, load_robot
     from robot_dynamics_ros.recordings.reading import read_recording
     from robot_dynamics_ros.symbolic.kernel import compile_kernel
 
@@ -36,6 +36,7 @@ __all__ = [
     '__version__',
     'compile_kernel',
     'identify',
+    'load_arm',
     'load_mechanism',
     'load_program',
     'load_robot',
@@ -51,6 +52,7 @@ _HOMES = {
     'RobotDynamicsError': 'errors',
     'compile_kernel': 'symbolic.kernel',
     'identify': 'identification',
+    'load_arm': 'model',
     'load_mechanism': 'model',
     'load_program': 'constraints',
     'load_robot': 'model',

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Robot models as read-only arrays, parents first; frames, closed loops, payloads.
 
-``load_robot`` and ``load_mechanism`` create models; ``frame_pose``, ``frame_motion`` and
-``frame_jacobian`` compute the kinematics of any frame.
+``load_robot``, ``load_arm`` and ``load_mechanism`` create models; ``frame_pose``,
+``frame_motion`` and ``frame_jacobian`` compute the kinematics of any frame.
 """
 
+from robot_dynamics_ros.model.arm import load_arm
 from robot_dynamics_ros.model.body_tree import BodyFrame
 from robot_dynamics_ros.model.kinematics import (
     FrameMotion,
@@ -30,6 +31,7 @@ __all__ = [
     'frame_jacobian',
     'frame_motion',
     'frame_pose',
+    'load_arm',
     'load_mechanism',
     'load_robot',
 ]

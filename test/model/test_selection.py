@@ -9,8 +9,8 @@ from urdf_text import joint, link, robot
 
 from robot_dynamics_ros.__main__ import main
 from robot_dynamics_ros.errors import ModelError
-from robot_dynamics_ros.model import load_robot
-from robot_dynamics_ros.model.arm import arm_ends, load_arm, tool_frame
+from robot_dynamics_ros.model import load_arm, load_robot
+from robot_dynamics_ros.model.arm import arm_ends, tool_frame
 
 E = [[0.01, 0, 0], [0, 0.01, 0], [0, 0, 0.01]]
 MIMIC = '<mimic joint="{}" multiplier="-1"/>'
