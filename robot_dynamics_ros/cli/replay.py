@@ -38,8 +38,8 @@ from robot_dynamics_ros.recordings.bag.files import short_name
 from robot_dynamics_ros.recordings.output_folder import (
     atomic_folder,
     choose_folder,
+    csv_table,
     flat_columns,
-    write_csv,
     write_json,
 )
 from robot_dynamics_ros.recordings.replay import ReplayResult, replay
@@ -120,7 +120,8 @@ def run_replay(args: argparse.Namespace) -> int:
     columns = {'recorded': run.effort, 'replayed': efforts, 'difference': difference}
     document = _document(source, result, difference, tolerance, changes)
     with atomic_folder(output) as work:
-        write_csv(work / 'rows.csv', flat_columns(run, columns.items()))
+        with csv_table(work / 'rows.csv') as write:
+            write(flat_columns(run, columns))
         write_json(work / 'replay.json', document)
         report = replay_report(bag, source.tree, document, run, columns, _options(args))
         report.write(work / 'report.html')

@@ -137,19 +137,26 @@ def quantiles(values: Array, factor: float, *percents: int) -> dict[str, float]:
     return dict(zip(names, (factor * np.partition(values, ranks)[ranks]).tolist(), strict=True))
 
 
-def envelope(time: Array, columns: Mapping[str, Array], points: int = 500) -> dict[str, Array]:
+#: Number of blocks of an envelope, up to twice as many.
+POINTS = 500
+
+
+def envelope(
+    time: Array, columns: Mapping[str, Array], points: int = POINTS, count: int = 0
+) -> dict[str, Array]:
     """Decimate long series without losing peaks, to the minimum and maximum of each block.
 
     Args:
         time: Shape (N,), s.
         columns: Values of shape (N,) or (N, width) by name.
         points: Number of blocks, up to twice as many.
+        count: Length of the whole series if these are some of its rows, from the begin of a block.
 
     Returns:
         'time' (K,) and every series (K, width). There are two points per block, or all samples if
         they are few. A block without finite values gives NaN.
     """
-    block = _block(len(time), points)
+    block = _block(count or len(time), points)
     starts = np.arange(0, len(time), block)
     series = {'time': np.repeat(time[starts], 2) if block > 1 else time}
     for name, values in columns.items():

@@ -15,7 +15,7 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -142,7 +142,7 @@ def write_json(path: Path, document: Any) -> None:
 
 
 def flat_columns(
-    recording: Recording, columns: Iterable[tuple[str, Array]], rows: Sequence[str] = ()
+    recording: Recording, columns: Mapping[str, Array], rows: Sequence[str] = ()
 ) -> dict[str, Array]:
     """Return a recording as named columns of shape (N,).
 
@@ -154,7 +154,7 @@ def flat_columns(
     names = {'tool': _AXES, 'program': _AXES, 'constraint': rows}
     flat = {'time': recording.time}
     own = ((x, getattr(recording, x)) for x in ('position', 'velocity', 'reference_velocity'))
-    for name, values in (*own, *columns):
+    for name, values in (*own, *columns.items()):
         if values.ndim == 1:
             flat[name] = values
             continue
@@ -163,44 +163,53 @@ def flat_columns(
     return flat
 
 
-def write_csv(path: Path, columns: Mapping[str, Array], every: int = 1) -> None:
-    """Write columns as CSV, with numbers at full precision and empty non-finite entries.
+#: Appends rows to a table, given as columns of equal length by name.
+WriteRows = Callable[[Mapping[str, Array]], None]
+
+
+@contextlib.contextmanager
+def csv_table(path: Path, every: int = 1) -> Iterator[WriteRows]:
+    """Write a table as CSV, with numbers at full precision and empty non-finite entries.
 
     Args:
         path: The file.
-        columns: Columns of equal length by name.
         every: Write every ``every``-th row only.
     """
+    given = 0
     with path.open('w', encoding='utf-8', newline='\n') as file:
         table = csv.writer(file, lineterminator='\n')
-        table.writerow(columns)
-        for block in _blocks([column[::every] for column in columns.values()], _BLOCK):
-            rows = np.column_stack(block)
-            table.writerows(np.where(np.isfinite(rows), rows.astype(object), '').tolist())
+
+        def write(columns: Mapping[str, Array]) -> None:
+            nonlocal given
+            if not given:
+                table.writerow(columns)
+            rows = np.column_stack([x[-given % every :: every] for x in columns.values()])
+            for start in range(0, len(rows), _BLOCK):
+                block = rows[start : start + _BLOCK]
+                table.writerows(np.where(np.isfinite(block), block.astype(object), '').tolist())
+            given += len(next(iter(columns.values())))
+
+        yield write
 
 
-def write_parquet(path: Path, columns: Mapping[str, Array]) -> None:
-    """Write columns as Parquet.
-
-    Args:
-        path: The file.
-        columns: Columns of equal length by name.
+@contextlib.contextmanager
+def parquet_table(path: Path) -> Iterator[WriteRows]:
+    """Write a table as Parquet.
 
     Raises:
         MissingDependencyError: pyarrow is not installed.
     """
     arrow, parquet = pyarrow()
-    fields = arrow.schema([(name, arrow.from_numpy_dtype(x.dtype)) for name, x in columns.items()])
-    with parquet.ParquetWriter(path, fields) as writer:
-        for block in _blocks(list(columns.values()), 64 * _BLOCK):
-            rows = dict(zip(columns, map(np.ascontiguousarray, block), strict=True))
-            writer.write_table(arrow.table(rows))
+    with contextlib.ExitStack() as files:
+        writer: Any = None
 
+        def write(columns: Mapping[str, Array]) -> None:
+            nonlocal writer
+            rows = arrow.table({name: np.ascontiguousarray(x) for name, x in columns.items()})
+            writer = writer or files.enter_context(parquet.ParquetWriter(path, rows.schema))
+            writer.write_table(rows)
 
-def _blocks(columns: Sequence[Array], rows: int) -> Iterator[list[Array]]:
-    """Yield the columns in blocks of rows."""
-    for start in range(0, len(columns[0]), rows):
-        yield [column[start : start + rows] for column in columns]
+        yield write
 
 
 def pyarrow() -> tuple[Any, Any]:

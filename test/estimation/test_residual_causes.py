@@ -135,5 +135,7 @@ def test_blocks_of_instants_have_the_residual_of_all_together(rng, monkeypatch):
     assert together.keys() == parts.keys()
     for name, value in together.items():
         assert parts[name] == pytest.approx(value, rel=1e-6, abs=1e-9, nan_ok=True), name
-    for (name, whole), (_, some) in zip(given.columns(), split.columns(), strict=True):
-        np.testing.assert_allclose(some, whole, rtol=1e-9, atol=1e-9, err_msg=name)
+    whole, edge = given.columns(slice(0, len(run.time))), len(run.time) // 3
+    parts = [given.columns(slice(*ends)) for ends in ((0, edge), (edge, len(run.time)))]
+    for name, column in whole.items():
+        np.testing.assert_array_equal(np.concatenate([x[name] for x in parts]), column, name)

@@ -10,6 +10,7 @@ from functools import reduce
 from pathlib import Path
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 from bags import MS, REFERENCE, SECOND, STATES, command, state, text, write
 from oracles import PinocchioOracle
@@ -20,10 +21,12 @@ from rosbags.highlevel import AnyReader
 from robot_dynamics_ros.__main__ import main
 from robot_dynamics_ros.errors import RecordingError, UnknownNameError
 from robot_dynamics_ros.model import load_robot
+from robot_dynamics_ros.recordings.metrics import analysis
 from robot_dynamics_ros.recordings.metrics.analysis import AnalysisSettings, analyze_bag, evaluate
 from robot_dynamics_ros.recordings.reading import RobotChoice, read_recording
 from robot_dynamics_ros.recordings.recording import Recording
 from robot_dynamics_ros.recordings.report.figures import PlotLine, panels
+from robot_dynamics_ros.recordings.report.toolkit import Report
 
 
 def analyzed(bag: Path, folder: Path | None = None, *, robot=None, program='', **choices):
@@ -557,15 +560,33 @@ def test_the_table_holds_no_more_rows_than_asked_for(tmp_path):
 
 
 def test_parquet_holds_every_row(tmp_path):
-    from pyarrow import parquet
-
     folder = tmp_path / 'out'
     folder.mkdir()
     arm = RecordedArm(500)
     analyze_bag(arm.bag(tmp_path / 'bag'), AnalysisSettings(rows=100), folder)
-    table = parquet.read_table(folder / 'rows.parquet')
+    table = pq.read_table(folder / 'rows.parquet')
     assert table.num_rows == 500
     assert table['position.elbow'].to_pylist() == arm.q[:, 1].tolist()
+
+
+def test_tables_written_in_parts_are_those_written_at_once(tmp_path, monkeypatch):
+    """Also if a part is no multiple of the rows left out; the curves are those of the whole."""
+    bag = RecordedArm(3000).bag(tmp_path / 'bag')
+    texts, written = [], []
+    monkeypatch.setattr(analysis, 'analysis_figures', lambda _, curves, __: written.append(curves))
+    monkeypatch.setattr(analysis, 'run_events', lambda *_: [])
+    monkeypatch.setattr(Report, 'write', lambda *_: None)
+    for block in (1 << 15, 64):
+        monkeypatch.setattr(analysis, '_BLOCK', block)
+        folder = tmp_path / str(block)
+        folder.mkdir()
+        analyze_bag(bag, AnalysisSettings(rows=1000), folder)
+        texts.append((folder / 'rows.csv').read_bytes())
+        table = pq.read_table(folder / 'rows.parquet')
+        written[-1] |= {f'{name} of the table': table[name] for name in table.column_names}
+    assert texts[0] == texts[1]
+    for (name, parts), (_, whole) in zip(written[1].items(), written[0].items(), strict=True):
+        np.testing.assert_array_equal(parts, whole, err_msg=name)
 
 
 def test_a_window_is_evaluated_alone_and_an_empty_one_is_refused(tmp_path):

@@ -7,7 +7,7 @@ import contextlib
 import math
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from robot_dynamics_ros.errors import (
     RobotDynamicsError,
     UnknownNameError,
 )
+from robot_dynamics_ros.estimation.accumulate import POINTS, thinned
 from robot_dynamics_ros.estimation.effort_model import EffortModel, Instants
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.arm import tool_frame
@@ -43,11 +44,12 @@ from robot_dynamics_ros.recordings.metrics.tracking import (
 )
 from robot_dynamics_ros.recordings.outliers import without_outliers
 from robot_dynamics_ros.recordings.output_folder import (
+    WriteRows,
     choose_folder,
+    csv_table,
     flat_columns,
-    write_csv,
+    parquet_table,
     write_json,
-    write_parquet,
 )
 from robot_dynamics_ros.recordings.plausibility import moves_enough, problem_of
 from robot_dynamics_ros.recordings.reading import RecordingReader, RobotChoice
@@ -83,6 +85,7 @@ REPLAY_MODEL = (
     *('--gravity', '--identified', '--driver-profile'),
     *('--joints', '--base', '--tip', '--locked', '--mimic'),
 )
+_BLOCK = 1 << 13  # rows of the tables in memory at once, a power of two
 _CLEAR_RATIO = 0.8  # ratio of the residuals below which shifted efforts are assumed
 
 
@@ -197,21 +200,39 @@ def analyze_bag(
     )
     if folder is not None:
         write_json(folder / 'metrics.json', result.as_dict())
-        if settings.tables:
-            rows = [row for x in program.stack.constraints for row in x.rows] if program else []
-            table = flat_columns(evaluation.evaluated.run, evaluation.columns(), rows)
-            write_csv(folder / 'rows.csv', table, every)
-            with contextlib.suppress(MissingDependencyError):
-                write_parquet(folder / 'rows.parquet', table)
+        series = _write_rows(folder, evaluation, settings, every)
         if settings.report:
             recording = evaluation.evaluated.run
-            series = plot_series(recording, evaluation.columns())
             events += run_events(tree, series, figures)
             plots = analysis_figures(tree, series, figures)
             drawn = () if program is None or start is None else (program, start)
             arm = run_animation(recording, tree, evaluation.evaluated.frame, *drawn)
             replace(report, figures=plots, arm=arm, events=events).write(folder / 'report.html')
     return result
+
+
+def _write_rows(
+    folder: Path, evaluation: RunEvaluation, settings: AnalysisSettings, every: int
+) -> dict[str, Array]:
+    """Write the tables and return the curves of the report, block by block of the rows."""
+    run, program = evaluation.evaluated.run, evaluation.evaluated.program
+    names = [row for x in program.stack.constraints for row in x.rows] if program else []
+    count, curves = len(run.time), []
+    size = max(_BLOCK, thinned(count, POINTS).step)
+    with contextlib.ExitStack() as files:
+        tables: list[WriteRows] = []
+        if settings.tables:
+            tables.append(files.enter_context(csv_table(folder / 'rows.csv', every)))
+            with contextlib.suppress(MissingDependencyError):
+                tables.append(files.enter_context(parquet_table(folder / 'rows.parquet')))
+        for start in range(0, count if tables or settings.report else 0, size):
+            rows = slice(start, start + size)
+            some, columns = run.rows(rows), evaluation.columns(rows)
+            for write in tables:
+                write(flat_columns(some, columns, names))
+            curves += [plot_series(some, columns, count)] if settings.report else []
+    names = list(curves[0]) if curves else []
+    return {name: np.concatenate([curve[name] for curve in curves]) for name in names}
 
 
 def _steps(
@@ -292,11 +313,13 @@ class RunEvaluation:
     results: Mapping[str, MetricResult]
     identifiable: bool
 
-    def columns(self) -> Iterator[tuple[str, Array]]:
-        """Yield the columns of all metrics by name, for the N rows of the run."""
+    def columns(self, rows: slice) -> dict[str, Array]:
+        """Return the columns of all metrics by name, at some rows of the run."""
+        found: dict[str, Array] = {}
         for result in self.results.values():
-            yield from result.columns.items()
-            yield from result.more().items()
+            found |= {name: column[rows] for name, column in result.columns.items()}
+            found |= result.more(rows)
+        return found
 
 
 def evaluate(

@@ -70,16 +70,18 @@ def effort(evaluated: EvaluatedRun) -> MetricResult:
     return MetricResult(figures, findings, more=partial(_columns, evaluated))
 
 
-def _columns(evaluated: EvaluatedRun) -> dict[str, Array]:
-    """Return the columns of the efforts, shape (N, n)."""
-    steps, shape = evaluated.steps, evaluated.run.position.shape
+def _columns(evaluated: EvaluatedRun, rows: slice) -> dict[str, Array]:
+    """Return the columns of the efforts at M rows of the run, shape (M, n)."""
+    first, last = np.searchsorted(evaluated.steps.row, (rows.start, rows.stop))
+    steps = evaluated.steps.take(slice(first, last))
+    modelled = evaluated.model.evaluate(steps)
+    residual = np.where(modelled.determined, modelled.residual, np.nan)
     names = ('acceleration', 'effort', 'model', 'residual', *ORIGINS)
+    known = (steps.a, steps.effort, modelled.effort, residual, *modelled.parts.values())
+    shape = evaluated.run.position[rows].shape
     columns = {name: np.full(shape, np.nan) for name in names}
-    for rows, modelled in evaluated.model.blocks(steps):
-        residual = np.where(modelled.determined, modelled.residual, np.nan)
-        own = (steps.a[rows], steps.effort[rows], modelled.effort, residual)
-        for column, values in zip(columns.values(), (*own, *modelled.parts.values()), strict=True):
-            column[steps.row[rows]] = values
+    for column, values in zip(columns.values(), known, strict=True):
+        column[steps.row - rows.start] = values
     return columns
 
 

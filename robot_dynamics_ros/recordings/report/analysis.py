@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -87,18 +87,16 @@ class BagResult:
         }
 
 
-def plot_series(run: Recording, columns: Iterable[tuple[str, Array]]) -> dict[str, Array]:
+def plot_series(run: Recording, columns: Mapping[str, Array], count: int = 0) -> dict[str, Array]:
     """Return 'time' (K,), s, and the plotted curves (K, k), decimated but with all peaks.
 
     Args:
         run: The recording.
         columns: Columns of its N rows by name, shape (N,) or (N, k).
+        count: Number of all rows if these are some, see ``envelope``.
     """
-    series = envelope(run.time, {'position': run.position})
-    for name, values in columns:
-        if name not in _OMITTED:
-            series[name] = envelope(run.time, {name: values})[name]
-    return series
+    shown = {name: values for name, values in columns.items() if name not in _OMITTED}
+    return envelope(run.time, {'position': run.position, **shown}, count=count)
 
 
 def run_animation(run: Recording, tree: Robot, frame: str, *program: Any) -> ArmAnimation:

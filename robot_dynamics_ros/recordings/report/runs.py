@@ -141,7 +141,7 @@ def replay_report(
     Raises:
         MissingDependencyError: The plot library is not installed.
     """
-    series, force = plot_series(run, columns.items()), joint_titles(tree, *FORCE)
+    series, force = plot_series(run, columns), joint_titles(tree, *FORCE)
     plots = Plots(series['time'])
     plots.add(
         'Effort, recorded and replayed',
