@@ -36,7 +36,13 @@ _PER_JOINT = (
     'measured_effort',
 )
 _COMPLETE = 0.9  # fraction of finite measured efforts from which they are used
+_OLD = 1e3  # s
 _PER_STATE = ('time', 'stamp_ns', 'arrival_ns', 'answer_ns')
+
+
+def shown_origin(first: float) -> float:
+    """Return the zero of displayed times, s: 0, or the first instant if its clock is old."""
+    return first if abs(first) > _OLD else 0.0
 
 
 def format_time(time: float) -> str:

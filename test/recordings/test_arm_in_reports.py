@@ -19,6 +19,7 @@ from robot_dynamics_ros.geometry import robot_shapes
 from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.recordings.lockstep import write_recording
 from robot_dynamics_ros.recordings.recording import Recording
+from robot_dynamics_ros.recordings.report.figures import PlotLine, panels
 from robot_dynamics_ros.recordings.report.toolkit import (
     MAX_FACES,
     ArmAnimation,
@@ -199,6 +200,17 @@ def test_light_dark_and_paper_have_colours_of_their_own(page):
     page.emulate_media(color_scheme='light', media='screen')
     assert light == ['rgb(255, 255, 255)', 'rgb(36, 41, 47)']
     assert dark == ['rgb(20, 23, 27)', 'rgb(228, 231, 235)']
+
+
+def test_slider_plots_and_events_have_one_zero(robot):
+    for first, origin in ((0.5, 0.0), (1.6e9, 1.6e9)):
+        time, q = first + np.linspace(0.0, 1.0, 50), np.zeros((50, robot.n))
+        arm = ArmAnimation(robot, 'tool', time, [ArmMotion('measured', q, '#2f86c8')])
+        html = Report('t', 'l', arm=arm, events=[(time[-1], 'end')]).html()
+        figure = panels(time, ['x'], [PlotLine(q[:, :1], 'x', '#000000')])
+        assert data_of(html)['arm']['origin'] == figure.layout.meta['time'] == origin
+        assert figure.data[0].x[-1] == pytest.approx(time[-1] - origin)
+        assert f'>{time[-1] - origin:g} s</button>end' in html
 
 
 @pytest.mark.slow

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from robot_dynamics_ros.errors import MissingDependencyError
-from robot_dynamics_ros.recordings.recording import format_time
+from robot_dynamics_ros.recordings.recording import format_time, shown_origin
 from robot_dynamics_ros.spatial.scalar import Array
 
 #: Colours legible on white and on black.
@@ -93,7 +93,7 @@ def panels(
     """Return a figure with curves in panels, two per row.
 
     Args:
-        x: Times, shape (N,), s, drawn from 0 on; with ``x_title`` any abscissae, shape (N,) or
+        x: Times, shape (N,), s; with ``x_title`` any abscissae, shape (N,) or
             (N, panels).
         titles: Titles of the panels, with units.
         curves: Curves to draw in each panel.
@@ -106,13 +106,13 @@ def panels(
         MissingDependencyError: The plot library is not installed.
     """
     legend = len(curves) > 1
-    origin = 0.0 if x_title or not len(x) else float(x[0])
+    origin = 0.0 if x_title or not len(x) else shown_origin(float(x[0]))
     since = f'time since {format_time(origin)} [s]' if origin else 'time [s]'
     figure = _grid(titles, x_title or since, banded=bool(len(limits)))
     if not x_title:
         figure.update_layout(meta={'time': origin}).update_xaxes(matches='x')
         figure.layout.xaxis.matches = None
-        x = x - x[:1]
+        x = x - origin
     for i in range(len(titles)):
         drawn = [curve for curve in curves if np.isfinite(curve.values[:, i]).any()]
         place = {'row': 1 + i // 2, 'col': 1 + i % 2}

@@ -37,6 +37,7 @@ from robot_dynamics_ros.recordings.report.toolkit import (
 from robot_dynamics_ros.spatial.scalar import Array
 
 #: Instants of a replay, and what they are.
+_ROUNDING = 1e-12  # of a deviation, m or rad
 _MARKED = {
     'first_difference_at': 'first command that differs',
     'last_difference_at': 'last command that differs',
@@ -97,7 +98,8 @@ def program_figures(
         PlotLine(exact, 'design', GREY, 5.0),
         PlotLine(f, 'measured', COLOURS[0], 1.5),
     )
-    distance = PlotLine(np.maximum(np.abs(f - exact), 1e-16), 'deviation', COLOURS[1])
+    off = np.abs(f - exact)
+    distance = PlotLine(np.where(off > _ROUNDING, off, np.nan), 'deviation', COLOURS[1])
     plots.add('Deviation from the design, |f − design|', rows, distance, log=True)
     damped = np.where(run.damped[:, np.newaxis], sigma, np.nan)
     plots.add(

@@ -32,7 +32,7 @@ from robot_dynamics_ros.geometry import LinkShape, robot_shapes
 from robot_dynamics_ros.geometry.triangles import Triangles
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.model.findings import Finding
-from robot_dynamics_ros.recordings.recording import format_time
+from robot_dynamics_ros.recordings.recording import format_time, shown_origin
 from robot_dynamics_ros.recordings.report.figures import COLOURS, GREY, plot_library
 from robot_dynamics_ros.spatial.scalar import Array
 
@@ -125,7 +125,7 @@ class ArmAnimation:
         return {
             'drawings': [_drawing(shape, times, q) for shape in shapes],
             'start': start,
-            'origin': float(self.time[0]),
+            'origin': shown_origin(float(self.time[0])),
             'time': _encoded(self.time[rows] - start),
             'motions': [
                 {
@@ -340,7 +340,7 @@ class Report:
             *(_finding(finding) for finding in self.findings),
             _tiles(self.tiles),
             arm,
-            _events(self.events),
+            _events(self.events, shown_origin(float(self.arm.time[0])) if self.arm else 0.0),
             *(table.html() for table in self.tables),
             _notes(self.steps, self.notes),
             *(
@@ -391,13 +391,14 @@ def _tiles(pairs: Sequence[tuple[str, str]]) -> str:
     return f'<div class="tiles">{"".join(cells)}</div>'
 
 
-def _events(events: Sequence[tuple[float, str]]) -> str:
+def _events(events: Sequence[tuple[float, str]], origin: float) -> str:
     lines = ''.join(
-        f'<li data-time="{time!r}"><button type="button">{format_time(time)}</button>'
+        f'<li data-time="{time!r}"><button type="button">{format_time(time - origin)}</button>'
         f'{_html(text)}</li>'
         for time, text in sorted(events)
     )
-    return f'<h2>Events</h2><ol class="events">{lines}</ol>' if lines else ''
+    since = f', time since {format_time(origin)}' if origin else ''
+    return f'<h2>Events{since}</h2><ol class="events">{lines}</ol>' if lines else ''
 
 
 def _notes(steps: Sequence[str], notes: Sequence[str]) -> str:
