@@ -179,6 +179,7 @@ REMOVED = {
     'goal_time_tolerance': RemovedParameter(0.0, 'set constraints.goal_time'),
     'clock_period': RemovedParameter(0.01, 'remove it: the clock has 100 Hz'),
     'monitor_decimation': RemovedParameter(1, 'remove it: every command is published'),
+    'null_space_damping_ratio': RemovedParameter(1.0, 'remove it: the damping is critical'),
     'ripple_periods': RemovedParameter(20.0, 'remove it: it is 20'),
 }
 

@@ -48,8 +48,8 @@ def impedance(oracle, tree, law, q, v, ahead, reference, external, commanded):
     D = 2.0 * value['impedance_damping_ratio'] * L @ U * lengths @ U.T @ L.T
     lost = 1e-12 * (lengths @ lengths)  # the law's bound of directions without stiffness
     P = U * (lost / (lost + lengths**2)) @ U.T
-    w, ratio = value['null_space_frequency'], value['null_space_damping_ratio']
-    pull = 2.0 * ratio * w * (v_a - v_r) + w * w * (q_a - q_r)
+    w = value['null_space_frequency']
+    pull = 2.0 * w * (v_a - v_r) + w * w * (q_a - q_r)
     load = M @ a_r + christoffel @ v @ v_r + oracle.gravity_forces(q) - Gamma.T @ (K * f)
     load -= D @ (v_a - v_r) + L @ P @ L.T @ pull
     slip = tree.coulomb_friction * np.tanh(v / value['stiction_velocity'])

@@ -75,7 +75,7 @@ P = Parameter
 _TINY = 1e-150  # avoids division by zero; below the square of any relevant number
 _NO_STIFFNESS = 1e-12  # relative to the sum of squared singular values: below it, no stiffness
 _UNLIMITED = 1e9  # rad/s: faster than any mode
-_NUMBERS = 10  # inputs of the tick besides the stiffness
+_NUMBERS = 9  # inputs of the tick besides the stiffness
 _PARTS = ('stiffness', 'damping', 'null_space', 'shaping', 'wrench')
 _AXES = ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0))
 
@@ -121,10 +121,8 @@ class Impedance(ModelLaw):
           'impedance.', 0.0, 10.0),
         P('impedance_mass_factor', 1.0, "Apparent mass in law impedance, relative to the arm's "
           'mass; values other than 1 use measured or observed external efforts.', 0.2, 5.0),
-        P('null_space_frequency', 5.0, 'Natural frequency of the null-space motion towards the '
-          'reference in law impedance.', 0.0, unit='rad/s'),
-        P('null_space_damping_ratio', 1.0, 'Damping ratio of the null-space motion in law '
-          'impedance.', 0.0),
+        P('null_space_frequency', 5.0, 'Natural frequency of the critically damped null-space '
+          'motion towards the reference in law impedance.', 0.0, unit='rad/s'),
         FRICTION[0],
         FRICTION[2],
         *SAMPLING,
@@ -164,11 +162,10 @@ class Impedance(ModelLaw):
         ratio, sampling = parameters['impedance_damping_ratio'], Sampling.of(parameters)
         self._factor = float(parameters['impedance_mass_factor'])
         self.answers_force = self._factor != 1.0
-        w, free = parameters['null_space_frequency'], parameters['null_space_damping_ratio']
         fastest = min(fastest_frequency(sampling, ratio, 'measured'), _UNLIMITED)
         ahead = LookAhead(self.tree.n, sampling.discretization, sampling.period)
         share = float(parameters['friction_compensation'])
-        feedback = ratio, 2.0 * free * w, w * w, fastest
+        feedback = ratio, parameters['null_space_frequency'], fastest
         friction = parameters['stiction_velocity'], share
         self._gain[1:] = *feedback, ahead.time, ahead.lead, ahead.end, *friction
         self._fastest, self._longest = fastest, 2.5 * sampling.period
@@ -183,8 +180,8 @@ class Impedance(ModelLaw):
         chosen = 'frame_stiffness' if self._frame else 'joint_stiffness'
         subject = f'a mode of {w:.4g} rad/s'
         yield scalar_loop(chosen, w, ratio, 'measured', exponent=2.0, subject=subject)
-        free = parameters['null_space_frequency'], parameters['null_space_damping_ratio']
-        yield scalar_loop('null_space_frequency', *free, 'measured')
+        free = parameters['null_space_frequency']
+        yield scalar_loop('null_space_frequency', free, 1.0, 'measured')
 
     def reset(self, t: float, q: Array, v: Array) -> None:
         """Discard the previous velocity; see :class:`ControlLaw`."""
@@ -326,10 +323,10 @@ def spring_formulas(
         v_r: Velocities of the reference, shape (n,).
         mass: Mass matrix without armature, shape (n, n).
         stiffness: Of each row, shape (n,) or (6,).
-        feedback: Damping ratio, damping (1/s) and stiffness (1/s^2) of the null-space motion, and
-            largest frequency of a mode, rad/s.
+        feedback: Damping ratio, frequency of the null-space motion, and largest frequency of a
+            mode, rad/s.
     """
-    ratio, free_damping, free_stiffness, fastest = feedback
+    ratio, w, fastest = feedback
     f = _error(tree, frame, q, v, q_r, v_r)
     root = np.array([sqrt(k) for k in stiffness])
     L = cholesky(mass + np.diag(tree.armature))
@@ -340,7 +337,7 @@ def spring_formulas(
     along = U.T @ error_rate
     damper = L @ (U @ (2 * ratio * kept * lengths * along))
     removed = L @ (U @ ((1 - kept * kept) * (U.T @ (A @ (root * f.value)))))
-    desired = L.T @ (free_damping * (v - v_r) + free_stiffness * (q - q_r))
+    desired = L.T @ (2 * w * (v - v_r) + w * w * (q - q_r))
     reached = (
         lengths * lengths / (lengths * lengths + _NO_STIFFNESS * squared_norm(lengths) + _TINY)
     )
