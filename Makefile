@@ -51,8 +51,8 @@ docs: $(DEV)
 
 # Lock the versions of setup.py's dependencies; `make lock UPGRADE=--upgrade` updates them.
 lock: $(DEV)
-	$(LOCK) setup.py --extra kernels --extra ros --extra sim --extra recordings \
-	    --extra view --output-file requirements.txt
+	$(LOCK) setup.py --extra kernels --extra pinocchio --extra ros --extra sim \
+	    --extra recordings --extra view --output-file requirements.txt
 	$(LOCK) setup.py --all-extras --constraint requirements.txt --output-file requirements-dev.txt
 	echo uv | $(LOCK) - --output-file requirements-uv.txt
 

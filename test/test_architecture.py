@@ -59,7 +59,7 @@ ALLOWED_IN = {
     'plotly': 'recordings/report/',
     'coal': 'geometry/triangles.py',
     'hppfcl': 'geometry/triangles.py',
-    'mujoco': ('simulation/mujoco_plant.py', 'geometry/triangles.py'),
+    'mujoco': 'simulation/mujoco_plant.py',
     'llvmlite': ('symbolic/llvm_functions.py', 'symbolic/machine_code.py'),
     'sympy': 'symbolic/',
     'viser': 'viewing/',

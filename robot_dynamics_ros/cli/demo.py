@@ -60,6 +60,8 @@ from robot_dynamics_ros.recordings.metrics.tracking import (
 from robot_dynamics_ros.recordings.output_folder import folder_name
 from robot_dynamics_ros.recordings.reading import RobotChoice, read_recording
 from robot_dynamics_ros.recordings.recording import Recording
+from robot_dynamics_ros.recordings.replay import replay
+from robot_dynamics_ros.recordings.replay_source import ReplaySource
 from robot_dynamics_ros.recordings.report.toolkit import ReportTable, command_line
 from robot_dynamics_ros.simulation.imperfections import (
     Imperfections,
@@ -96,12 +98,21 @@ class Arm(NamedTuple):
 
 
 class DemoRun(NamedTuple):
-    """Results of one arm under one law: metrics, which joints slide, latency percentiles, us."""
+    """Results of one arm under one law.
+
+    Attributes:
+        law: The law.
+        metrics: Its tracking.
+        is_prismatic: Which joints slide.
+        latency: Percentiles from state to effort, us.
+        difference: Largest difference of the commands from those by Pinocchio, N m or N.
+    """
 
     law: str
     metrics: TrackingMetrics
     is_prismatic: tuple[bool, ...]
     latency: dict[str, float]
+    difference: float
 
 
 def run_demo(args: argparse.Namespace) -> int:
@@ -176,7 +187,15 @@ def run_scene(arm: Arm, law: str, out: Path, tell: Tell) -> DemoRun:
     choice = RobotChoice(span=window)
     result = analyze_bag(bag, AnalysisSettings(choice, frame=arm.frame, tables=False), out)
     metrics = tracking_metrics(recording, tree, window, arm.frame)
-    return DemoRun(law, metrics, tree.joint_is_prismatic, result.figures['rates']['latency_us'])
+    latency, prismatic = result.figures['rates']['latency_us'], tree.joint_is_prismatic
+    return DemoRun(law, metrics, prismatic, latency, _difference_from_pinocchio(bag))
+
+
+def _difference_from_pinocchio(bag: Path) -> float:
+    """Replay a recording with Pinocchio; return the largest difference of the commands."""
+    source = ReplaySource(bag, {'formulation': 'pinocchio'})
+    _, efforts = replay(source, math.inf)
+    return float(np.nanmax(np.abs(efforts - source.run.effort)))
 
 
 def outside_band(robot: str, runs: Sequence[DemoRun]) -> list[str]:
@@ -212,12 +231,14 @@ def _print(robot: str, runs: Sequence[DemoRun]) -> None:
         rows.append((f'{joint} RMS / peak error, {unit}', *errors))
         rows.append((f'{joint} peak effort of limit, {force}', *efforts))
     tool = (f'{m.tool_rms_mm:.6g} / {m.tool_peak_mm:.3g}' for m in metrics)
+    other = (f'{run.difference:.1e}' for run in runs)
     late = (f'{run.latency["p50"]:.0f} / {run.latency["p99"]:.0f}' for run in runs)
     rows += [
         ('tool RMS / peak error, mm', *tool),
         ('saturated ticks', *(str(sum(m.saturated_ticks)) for m in metrics)),
         ('commands', *(str(m.commands) for m in metrics)),
         ('latency state to effort p50 / p99, us', *late),
+        ('commands − those by Pinocchio, at most, N m or N', *other),
     ]
     print_table(ReportTable(('', *(_TITLES[run.law] for run in runs)), rows, robot))
 

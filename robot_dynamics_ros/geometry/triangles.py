@@ -2,8 +2,7 @@
 """Triangle meshes: URDF primitives, mesh files, and distances of the solids they bound.
 
 Mesh files are STL, OBJ and COLLADA. Distances are computed by coal (formerly hppfcl), which is
-installed with Pinocchio and is exact for triangle meshes, or by MuJoCo, which uses convex hulls
-and is conservative.
+installed with Pinocchio and is exact for triangle meshes.
 """
 
 from __future__ import annotations
@@ -14,7 +13,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from importlib import import_module
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -306,9 +304,7 @@ def _values(text: str | None, kind: type = float) -> Array:
 
 # Distances ---------------------------------------------------------------------------------------
 
-COAL, MUJOCO = ('coal', 'hppfcl'), 'mujoco'
-_MAX_DISTANCE = 100.0  # largest distance, m
-_PAD = 1e-4  # thickness added to a surface without volume, m
+COAL = ('coal', 'hppfcl')
 #: Distance of two solids, by index, at given poses, m; 0 or less if they touch.
 Distance = Callable[[int, FramePose, int, FramePose], float]
 
@@ -317,14 +313,13 @@ def distance_between(surfaces: Sequence[Triangles]) -> Distance:
     """Return a function that measures the distance of the solids bounded by surfaces.
 
     Raises:
-        MissingDependencyError: No library for distances is installed.
+        MissingDependencyError: coal is not installed.
     """
-    for name in (*COAL, MUJOCO):
+    for name in COAL:
         with suppress(ImportError):
-            library = import_module(name)
-            return (_by_mujoco if name == MUJOCO else _by_coal)(library, surfaces)
+            return _by_coal(import_module(name), surfaces)
     raise MissingDependencyError(
-        'coal', 'collision checks', "install it (pip 'pin' includes it), or MuJoCo"
+        'coal', 'collision checks', "install Pinocchio, which includes it (pip 'pin')"
     )
 
 
@@ -353,32 +348,6 @@ def _by_coal(coal: Any, surfaces: Sequence[Triangles]) -> Distance:
             if measured > 0.0:
                 break
         return float(measured)
-
-    return distance
-
-
-def _by_mujoco(mujoco: Any, surfaces: Sequence[Triangles]) -> Distance:
-    """Measure convex hulls as geoms of one model, with poses set directly."""
-    spec = mujoco.MjSpec()
-    for i, surface in enumerate(surfaces):
-        points = surface.vertices
-        if not is_solid(surface):
-            corners = product((-0.5 * _PAD, 0.5 * _PAD), repeat=3)
-            points = np.concatenate([points + corner for corner in corners])
-        mesh = spec.add_mesh(name=str(i), inertia=mujoco.mjtMeshInertia.mjMESH_INERTIA_CONVEX)
-        mesh.uservert = np.ravel(points)
-        spec.worldbody.add_geom(name=str(i), type=mujoco.mjtGeom.mjGEOM_MESH, meshname=str(i))
-    model = spec.compile()
-    data = mujoco.MjData(model)
-    mujoco.mj_kinematics(model, data)
-    # MuJoCo moves a mesh to its centre of mass and principal axes.
-    own = list(zip(data.geom_xmat.reshape(-1, 3, 3).copy(), data.geom_xpos.copy(), strict=True))
-
-    def distance(first: int, pose: FramePose, second: int, other: FramePose) -> float:
-        for i, placed in ((first, pose), (second, other)):
-            R, data.geom_xpos[i] = placed.of(*own[i])
-            data.geom_xmat[i] = R.ravel()
-        return float(mujoco.mj_geomDistance(model, data, first, second, _MAX_DISTANCE, None))
 
     return distance
 

@@ -400,7 +400,7 @@ MOTION = (
     P('tool_angle', 0.0, 'Yaw of the tool (SCARA) or its pitch (four-joint arm).',
       unit='rad', only=('keep_tool_angle', False)),
     P('avoid_collisions', True, 'Reject a motion with less than 5 mm distance to the ground or a '
-      'box, or 0.5 mm between links; requires coal (installed with Pinocchio) or MuJoCo.',
+      'box, or 0.5 mm between links; requires coal, installed with Pinocchio.',
       only=_ANY),
     P('boxes', [0.0], 'Obstacle boxes: centre and size of each in the base frame, six numbers '
       'per box; a single number: none.', unit='m', only=_ANY),

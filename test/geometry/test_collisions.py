@@ -59,15 +59,7 @@ ELBOW = f"""<robot name="elbow">
 </robot>"""
 
 
-@pytest.fixture(params=['coal', 'mujoco'])
-def library(request, monkeypatch):
-    """Measure with one library, as if the others were not installed."""
-    for name in {*triangles.COAL, triangles.MUJOCO} - {request.param}:
-        monkeypatch.setitem(sys.modules, name, None)
-    return request.param
-
-
-def test_distances_are_those_of_closed_forms(library):
+def test_distances_are_those_of_closed_forms():
     distance = triangles.distance_between([box(np.array([0.2, 0.4, 0.6])), sphere(0.1)])
     turned = FramePose(np.array([[0.0, -1, 0], [1, 0, 0], [0, 0, 1]]), np.array([0.0, 0.0, 0.1]))
     away = FramePose(np.eye(3), np.array([1.0, 0.0, 0.1]))
@@ -156,7 +148,7 @@ SLIDES = f"""<robot name="slides"><link name="base"/>
   {slide('y', 'middle', 'small', '0 1 0')}{cube('small', 0.2)}</robot>"""
 
 
-def test_solids_are_checked_not_surfaces(library):
+def test_solids_are_checked_not_surfaces():
     """Wholly inside a box, around a box, below the ground, inside another link."""
     tree = load_robot(SLIDES)
     cases = {
@@ -248,7 +240,7 @@ def test_a_height_that_is_none_is_refused(option, number, culprit, capsys):
 
 
 def test_without_a_library_it_is_said(monkeypatch):
-    for name in (*triangles.COAL, triangles.MUJOCO):
+    for name in triangles.COAL:
         monkeypatch.setitem(sys.modules, name, None)
     checker, remarks = make_checker(load_robot(ELBOW))
     assert checker is None

@@ -49,6 +49,10 @@ def test_it_succeeds_and_prints_a_table_per_arm(demo):
     assert done.returncode == 0, done.stdout + done.stderr
     for text in ('scara', 'four_dof', 'PD + gravity', 'computed torque', 'saturated ticks', 'p99'):
         assert text in done.stdout
+    rows = ' '.join(row for row in done.stdout.splitlines() if 'by Pinocchio' in row)
+    differences = [float(x) for x in re.findall(r'\d\.\de[+-]\d\d', rows)]
+    assert len(differences) == 4
+    assert max(differences) < 1e-9  # rounding of efforts up to 100 N, a thousand times
 
 
 @pytest.mark.parametrize('robot', ['scara', 'four_dof'])
