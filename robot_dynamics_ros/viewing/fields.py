@@ -16,11 +16,12 @@ Reply = Callable[[bool, str], None]
 RED, GREEN, GREY = '#c0392b', '#2e9e5b', '#868e96'
 _NUMBER = re.compile(r'[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?')
 _ROW = (
-    '<div style="display:flex;gap:.5em;align-items:baseline;font-size:.8em;padding:.15em .9em">'
-    '<span style="flex:0 0 36%;overflow-wrap:anywhere">{label}</span>{control}'
-    '<span data-note style="flex:1;color:{colour};overflow-wrap:anywhere">{note}</span>'
+    '<div style="display:flex;flex-wrap:wrap;gap:.1em .5em;align-items:baseline;font-size:.8em;'
+    'padding:.15em .9em">{label}{control}'
+    '<span data-note style="flex:1 1 7em;color:{colour};overflow-wrap:anywhere">{note}</span>'
     '{buttons}</div>'
 )
+_LABEL = '<span style="flex:0 0 36%;overflow-wrap:anywhere">{}</span>'
 _INPUT = (
     '<input data-act="{name}" placeholder="{hint}" title="sent on Enter or on leaving" {off}'
     ' style="width:6.5em;font:inherit;background:transparent;border:1px solid #adb5bd">'
@@ -85,7 +86,7 @@ class FieldRow:
 
     def _draw(self) -> None:
         content = _ROW.format(
-            label=escape(self._label),
+            label=_LABEL.format(escape(self._label)) if self._label else '',
             control=self._control(),
             note=escape(self._note),
             colour=self._colour,

@@ -27,7 +27,7 @@ from robot_dynamics_ros.spatial.rotation import quaternion_xyzw
 from robot_dynamics_ros.viewing.arm import ArmInstant, ContactFlash, LinkTree, by_origin
 from robot_dynamics_ros.viewing.arm_scene import REFERENCE_COLOUR, limit_colour
 from robot_dynamics_ros.viewing.events import EventLog
-from robot_dynamics_ros.viewing.fields import Field, read_numbers
+from robot_dynamics_ros.viewing.fields import Button, Field, read_numbers
 from robot_dynamics_ros.viewing.page import Page
 from robot_dynamics_ros.viewing.server import PageServer, refusal
 
@@ -220,6 +220,7 @@ def test_a_number_is_sent_when_it_is_entered_and_only_if_it_is_one(page, browser
 
     number = Field(page, 'gain', 'gain', lambda text: read_numbers(text, 1)[0], send, asks=True)
     number.show(10.0)
+    button = Button(page, 'go', 'circle with the tool', lambda client, reply: None)
     with Tab(browser, page.web.address, NARROW) as tab:
         field = tab.page.locator('input[data-act="gain"]')
         field.wait_for()
@@ -249,6 +250,10 @@ def test_a_number_is_sent_when_it_is_entered_and_only_if_it_is_one(page, browser
         tab.page.get_by_role('button', name='apply').click()
         tab.until(lambda: sent[2:] == [25.0], 'the confirmed value')
         replies.pop()(True, '')
+        button.reply(True, 'sent a motion of 8.3 s')
+        tab.reads('sent a motion')
+        notes = [note.bounding_box() for note in tab.page.locator('[data-note]').all()]
+        assert all(note['width'] > 80.0 for note in notes), 'room for a dozen letters'
         tab.page.get_by_role('button', name='undo: 11').click()
         tab.until(lambda: sent[3:] == [11.0], 'the value before')
         assert tab.errors == []
