@@ -183,14 +183,13 @@ def white_noise(values: Array) -> Array:
     median of their absolute values is robust to the few samples where the signal is not smooth.
     Constant windows are excluded, as the quantized position of a joint at rest shows no noise.
     """
-    rest = np.abs(np.diff(values, n=3, axis=0))
-    windows = np.lib.stride_tricks.sliding_window_view(values, 4, axis=0)
-    changes = np.ptp(windows, axis=2) > _CHANGE * np.abs(values).max(axis=0, initial=0.0)
-    medians = [
-        float(np.median(column[there])) if there.any() else 0.0
-        for column, there in zip(rest.T, changes.T, strict=True)
-    ]
-    return np.array(medians) / 0.6745 / np.sqrt(20.0)
+    medians = np.zeros(values.shape[1])
+    for j, column in enumerate(values.T):  # one by one: long columns take much memory
+        rest = np.abs(np.diff(column, n=3))
+        ranges = np.ptp(np.lib.stride_tricks.sliding_window_view(column, 4), axis=1)
+        changes = ranges > _CHANGE * np.abs(column).max(initial=0.0)
+        medians[j] = np.median(rest[changes]) if changes.any() else 0.0
+    return medians / 0.6745 / np.sqrt(20.0)
 
 
 def window_deviation(cutoff: float) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -61,14 +62,14 @@ def tracking(run: Recording, tree: Robot, frame: str) -> MetricResult:
     distance = np.linalg.norm(program - tool, axis=1)
     columns = {
         'reference': run.reference_position,
-        'error': error,
         'tool': tool,
         'program': program,
         'tool_error': distance,
     }
+    more = partial(_errors, run)
     joints, at_tool = RmsPeak.of(run.time, error), RmsPeak.of(run.time, distance[:, np.newaxis])
     if not joints.count.any():
-        return MetricResult({}, columns=columns)
+        return MetricResult({}, columns=columns, more=more)
     speed = RmsPeak.of(run.time, run.reference_velocity - run.velocity)
     figures = {
         'frame': frame,
@@ -79,7 +80,11 @@ def tracking(run: Recording, tree: Robot, frame: str) -> MetricResult:
         'tool_peak_at': float(at_tool.peak_time[0]),
         'states': int(joints.count[0]),
     }
-    return MetricResult(figures, columns=columns)
+    return MetricResult(figures, columns=columns, more=more)
+
+
+def _errors(run: Recording, rows: slice) -> dict[str, Array]:
+    return {'error': run.reference_position[rows] - run.position[rows]}
 
 
 def limits_efforts(tree: Robot) -> bool:
@@ -183,7 +188,7 @@ def tracking_metrics(
         joints=list(tree.joint_names),
         start=float(run.time[0]),
         end=float(run.time[-1]),
-        travel=_range(tracked.columns['reference']).tolist(),
+        travel=_range(run.reference_position).tolist(),
         tool_travel_mm=1e3 * float(np.linalg.norm(_range(tracked.columns['program']))),
         peak_effort=peaks['effort_peak'],
         commands=int(np.isfinite(run.effort).all(axis=1).sum()),
