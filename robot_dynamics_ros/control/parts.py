@@ -84,7 +84,7 @@ class ControllerParts:
         profile = driver.profile if driver is not None and driver.has_profile else None
         self.driver = DriverInterface(profile, tree, self.parameters['joints'])
         self.enabling = EnablingSwitch()
-        self.source = 'joint_states'
+        self.source, self._source_ended = 'joint_states', False
         self._received_ns: int | None = None
         self.install(tree, self.built_for(tree))
         initial = self.parameters['speed_scaling.initial_scaling_factor']

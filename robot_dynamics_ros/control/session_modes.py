@@ -192,14 +192,15 @@ class SessionModes(ControllerParts):
             if problem:
                 self.remark('warning', problem)
 
-    def watch(self, now_ns: int, source: str = 'joint_states') -> bool:
+    def watch(self, now_ns: int, source: str = 'joint_states', *, has_ended: bool = False) -> bool:
         """Check the age of the last state; return whether ``command`` must be sent.
 
         Args:
             now_ns: Current time on the clock of the arrivals, ns.
             source: Name of the states' source in remarks.
+            has_ended: Whether it has left, so that its silence is no error.
         """
-        self.source = source
+        self.source, self._source_ended = source, has_ended
         try:
             return self.is_silent(now_ns) and self._on_silence(now_ns)
         except Exception as error:
@@ -310,7 +311,8 @@ class SessionModes(ControllerParts):
     def _report_timeout(self) -> None:
         self.timeouts += 1
         self.enabling.switch_off()
-        self.remark('error', f'{self.silence()}: stop action {self.loop.settings.stop_action}')
+        level = 'warning' if self._source_ended else 'error'
+        self.remark(level, f'{self.silence()}: stop action {self.loop.settings.stop_action}')
         self.goals.abort(self.silence())
 
     def _fail(self, error: Exception) -> bool:

@@ -127,16 +127,26 @@ class DriverConnection:
         for publisher in self.publishers:
             publisher.wait_for_all_acked(_DELIVERY_TIMEOUT)
 
-    def missing_state(self) -> str:
-        """Return why there is no complete state, in parentheses; empty if unknown."""
+    def source(self, node: Node) -> tuple[str, bool]:
+        """Return the topic of the states with the reason why none is complete, if it is known.
+
+        Args:
+            node: The node that owns the topics.
+
+        Returns:
+            The text, and whether the publisher of complete states has ended.
+        """
+        topic = self.states.topic_name
+        if not self.reader.missing_joints() and not node.count_publishers(topic):
+            return f'{topic} (its publisher has ended)', True
         for what, joints in (
             ('never seen: ', self.reader.missing_joints()),
             ('no velocity for ', self.reader.missing_velocity),
             ('no longer seen: ', self.reader.stale_joints()),
         ):
             if joints:
-                return f' ({what}{", ".join(joints)})'
-        return ''
+                return f'{topic} ({what}{", ".join(joints)})', False
+        return topic, False
 
     def has_new_subscriber(self) -> bool:
         """Return whether the commands have more subscribers than at the last call."""

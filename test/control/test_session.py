@@ -211,6 +211,12 @@ def test_silence_is_counted_on_the_clock_of_the_arrivals_and_stops_with_gravity(
     ]
 
 
+def test_the_silence_of_a_driver_that_has_ended_is_no_error():
+    run = Driven().active()
+    assert run.session.watch(run.now + 200 * MS, 'joint_states', has_ended=True)
+    assert 'error' not in {remark.level for remark in run.session.remarks}
+
+
 def test_a_repeated_state_is_a_sign_of_life_only_in_simulated_time():
     for simulated in (False, True):
         run = Driven(simulated_time=simulated).active()

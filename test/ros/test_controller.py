@@ -628,7 +628,8 @@ def test_a_change_that_fails_while_it_begins_to_act_does_not_end_the_node(monkey
 def test_in_lockstep_the_paused_simulator_is_not_taken_for_a_dead_one(processes, peer):
     commands = peer.collect(Float64MultiArray, COMMANDS)
     settings = {'robot': 'four_dof', 'mode': 'lockstep', 'start_paused': True}
-    processes.start('simulator', settings | {'initial_position': PLACE.tolist()})
+    settings |= {'initial_position': PLACE.tolist(), 'end_time_s': 0.3, 'on_end': 'exit'}
+    processes.start('simulator', settings)
     waits = {'state_timeout_s': 0.5, 'use_sim_time': True, 'await_listeners': ['test_peer']}
     node = processes.start('controller', ARM | waits)
     peer.spin_until(lambda: commands, 30.0, 'the answer to the first state')
@@ -641,6 +642,8 @@ def test_in_lockstep_the_paused_simulator_is_not_taken_for_a_dead_one(processes,
     assert late[0].data == commands[0].data
     assert peer.call(SetBool, 'simulator/pause', SetBool.Request(data=False)).success
     peer.spin_until(lambda: len(commands) > 200, 30.0, 'lockstep')
+    peer.spin_until(lambda: 'its publisher has ended' in node.output, 30.0, 'the end')
+    assert '[ERROR]' not in node.output
 
 
 def test_two_publishers_of_the_states_are_named_and_refused_unless_they_give_other_joints(
