@@ -7,13 +7,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from pushed_arm import arm
-from session_on_plant import SessionOnPlant
 
 from robot_dynamics_ros import load_program
 from robot_dynamics_ros.constraints.program import Program
 from robot_dynamics_ros.control.laws.constraint_stabilization import ConstraintStabilization
 from robot_dynamics_ros.control.requests import prepare_measured_wrench
+from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.model import Robot
+from robot_dynamics_ros.recordings.lockstep import SessionOnPlant
 from robot_dynamics_ros.simulation.mujoco_description import Board
 from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
 from robot_dynamics_ros.spatial.scalar import Array
@@ -91,7 +92,7 @@ class Pressing(SessionOnPlant):
         plant.reset(above(load_program(scene.program, scene.tree), scene.near))
         law = {'law': 'constraint_stabilization', 'program': scene.program}
         parameters = {**law, 'observer_bandwidth': [200.0], **more}
-        super().__init__(plant, scene.tree, parameters)
+        super().__init__(ControllerSession(scene.tree, parameters), plant)
         self.sensed, self._normal = False, np.array(board.normal if board else [0.0] * 3)
         self.force: list[float] = []
         self.f: list[Array] = []

@@ -11,10 +11,11 @@ import mujoco
 import numpy as np
 from samples import world_files
 from scipy.linalg import eigh
-from session_on_plant import SessionOnPlant
 
+from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.description.shipped import shipped_robot
 from robot_dynamics_ros.model import Robot, load_robot
+from robot_dynamics_ros.recordings.lockstep import SessionOnPlant
 from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
 from robot_dynamics_ros.spatial.rotation import right_jacobian_inverse, rotation_vector
 from robot_dynamics_ros.spatial.scalar import Array
@@ -51,7 +52,7 @@ class PushedArm(SessionOnPlant):
     def __init__(self, tree: Robot, start: Array, parameters: Mapping[str, Any]) -> None:
         plant = MujocoPlant(tree)
         plant.reset(start)
-        super().__init__(plant, tree, parameters)
+        super().__init__(ControllerSession(tree, parameters), plant)
         self.push = np.zeros(tree.n)
         self.activate()
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Record runs in one process: a controller and a simulated plant in lockstep, written to a bag.
+"""Run a controller and a simulated plant in lockstep in one process, and write bags.
 
 Bags are written without ROS, with the topics and times of our recorder, so that they read back bit
 for bit.
@@ -8,7 +8,7 @@ for bit.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
@@ -24,6 +24,70 @@ from robot_dynamics_ros.spatial.scalar import Array
 
 _POINTS = 100.0  # trajectory points per second
 SETTLE = 0.5  # s at rest before the motion starts
+
+
+class SessionOnPlant:
+    """A session that reads a plant through its driver, and commands it: one command per state.
+
+    Attributes:
+        session: The controller.
+        plant: The commanded plant, in its initial state.
+        q, v: The last state, shape (n,), rad or m and rad/s or m/s.
+        effort: The last command to the driver, shape (n,), N m or N.
+        now_ns: Time of the last state, ns.
+        period_ns: Time between two states, ns.
+
+    Args:
+        session: An inactive controller.
+        plant: See the attribute.
+        late_ns: Age of the timestamps at arrival, ns.
+    """
+
+    def __init__(self, session: ControllerSession, plant: Plant, late_ns: int = 0) -> None:
+        self.session, self.plant, self._late_ns = session, plant, late_ns
+        self.period_ns = round(plant.period * NANO)
+        self.q, self.v, self.effort = np.zeros((3, session.tree.n))
+        self.now_ns = 0
+
+    def activate(self) -> None:
+        """Activate the session at the present state, which is not answered yet."""
+        self.answer()
+        self.session.activate(self.now_ns)
+
+    def answer(self) -> bool:
+        """Let the session answer the current state; return whether it did."""
+        self.plant.read(self.q, self.v)
+        now, driver = self.now_ns, self.session.driver
+        answered = self.session.update(driver.state(now - self._late_ns, now, self.q, self.v))
+        if answered:
+            self._send()
+            self.session.settle()
+        return answered
+
+    def watch(self) -> None:
+        """Start and repeat the stop action when states are missing for too long."""
+        if self.session.watch(self.now_ns):
+            self._send()
+
+    def _send(self) -> None:
+        self.effort = self.session.driver.effort_of_command(self.session.command)
+
+    def act(self) -> None:
+        """Apply the last command for a period."""
+        self.plant.step(self.effort)
+
+    def run(self, steps: int) -> Iterator[int]:
+        """Run steps, answering every state; yield the step number after each."""
+        for k in range(steps):
+            self.now_ns += self.period_ns
+            self.answer()
+            self.act()
+            yield k
+
+    def settle(self, seconds: float) -> None:
+        """Run for a time, s."""
+        for _ in self.run(round(seconds * NANO / self.period_ns)):
+            pass
 
 
 def simulate(
@@ -52,29 +116,27 @@ def simulate(
         DivergenceError: The session rejected a state or stopped, or the simulation diverged.
         TrajectoryError: The motion leaves the limits of the session's robot.
     """
-    tree, loop = session.tree, session.loop
+    tree, arm = session.tree, SessionOnPlant(session, plant)
     start = Reference(tree.n)
     motion.sample(0.0, start)
     plant.reset(start.position.copy())
     times = motion.instants(1.0 / _POINTS)
     steps = round((SETTLE + motion.duration) / plant.period)
     rows = np.full((5, steps, tree.n), np.nan)
-    stamps = np.arange(1, steps + 1) * round(plant.period * NANO)
-    q, v = np.zeros(tree.n), np.zeros(tree.n)
+    stamps = np.arange(1, steps + 1) * arm.period_ns
     for k, stamp in enumerate(stamps.tolist()):
-        plant.read(q, v)
+        arm.now_ns = stamp
         if k == 0:
-            session.update(session.driver.state(stamp, stamp, q, v))
-            session.activate(stamp)
+            arm.activate()
             points = (times, *motion.table(times))
             prepare_trajectory(session, points, stamp + round(SETTLE * NANO))()
-        if not session.update(session.driver.state(stamp, stamp, q, v)):
-            raise DivergenceError(f'the state ({loop.state.last_refusal})', stamp / NANO)
+        if not arm.answer():
+            raise DivergenceError(f'the state ({session.loop.state.last_refusal})', stamp / NANO)
         if session.fault is not None:
             raise session.fault
-        rows[:, k] = q, v, loop.effort, loop.reference.position, loop.reference.velocity
-        plant.step(loop.effort)
-        session.settle()
+        reference = session.loop.reference
+        rows[:, k] = arm.q, arm.v, arm.effort, reference.position, reference.velocity
+        arm.act()
         if on_progress is not None and k % round(1.0 / plant.period) == 0:
             on_progress(k / steps)
     position, velocity, effort, reference_position, reference_velocity = rows

@@ -26,7 +26,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from pushed_arm import arm
 from rich.progress import track
-from session_on_plant import SessionOnPlant
 
 from benchmark.measuring import Results
 from robot_dynamics_ros.cli.arguments import option
@@ -36,11 +35,13 @@ from robot_dynamics_ros.contact.detector import ContactThresholds
 from robot_dynamics_ros.control.laws.stop_laws import Brake
 from robot_dynamics_ros.control.modes import SessionMode
 from robot_dynamics_ros.control.requests import prepare_trajectory
+from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.control.transfer import SLEWS
 from robot_dynamics_ros.dynamics.joint_terms import JointTerms
 from robot_dynamics_ros.model.kinematics import frame_jacobian, frame_pose
 from robot_dynamics_ros.planning.motions import Quintic
 from robot_dynamics_ros.recordings.bag_jobs import run_jobs
+from robot_dynamics_ros.recordings.lockstep import SessionOnPlant
 from robot_dynamics_ros.simulation.imperfections import Imperfections, ImperfectPlant
 from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
 from robot_dynamics_ros.spatial.scalar import Array
@@ -118,7 +119,7 @@ class TouchTrial(SessionOnPlant):
         imperfections = Imperfections(ENCODER, True, measurement_delay=1, command_delay=1)
         contacts = {'contact_thresholds': str(thresholds), 'contact_reaction': reaction}
         plant = ImperfectPlant(self.inner, imperfections)
-        super().__init__(plant, tree, {**PARAMETERS, **contacts})
+        super().__init__(ControllerSession(tree, {**PARAMETERS, **contacts}), plant)
         self.kernel, self.terms = compile_kernel(tree), JointTerms.of(tree)
         self.samples, self.reached, self.moved = CalibrationSamples(), 0.0, 0.0
         self.activate()

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 import pinocchio
 import pytest
-from session_on_plant import DriverCase, is_unstable, make_arm, run, start_of
+from driver_arm import DriverCase, is_unstable, make_arm, run, start_of
 
 from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.errors import ParameterError

@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run a controller's session and a plant in lockstep, without ROS: one command per state.
+"""Run arms with a driver in lockstep, without ROS: link and drives are the emulator's plants.
 
-Also with a driver: the plants of the driver emulator are its link and drives. Nothing depends on
-wall time.
+Nothing depends on wall time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import Any, NamedTuple
@@ -31,12 +30,12 @@ from robot_dynamics_ros.errors import ParameterError
 from robot_dynamics_ros.model import Robot, load_robot
 from robot_dynamics_ros.parameters import defaults
 from robot_dynamics_ros.planning.trajectory_plan import KINDS, MOTION
+from robot_dynamics_ros.recordings.lockstep import SETTLE, SessionOnPlant
 from robot_dynamics_ros.recordings.metrics.tracking import TrackingMetrics, tracking_metrics
 from robot_dynamics_ros.recordings.recording import NANO, Recording
 from robot_dynamics_ros.recordings.series import root_mean_square
 from robot_dynamics_ros.ros.node_parameters import EMULATOR
 from robot_dynamics_ros.simulation.imperfections import DrivenPlant, ImperfectPlant, emulated_plant
-from robot_dynamics_ros.simulation.plant import Plant
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.yaml_reader.parsing import read_yaml
 
@@ -49,85 +48,11 @@ def shipped_parameters(robot: str) -> dict[str, dict[str, Any]]:
     return {node.rpartition('/')[2]: row['ros__parameters'] for node, row in content.items()}
 
 
-class SessionOnPlant:
-    """A session that reads a plant through its driver, and commands it.
-
-    Attributes:
-        session: The controller.
-        plant: The commanded plant.
-        q, v: The last state, shape (n,), rad or m and rad/s or m/s.
-        effort: The last command to the driver, shape (n,), N m or N.
-        now_ns: Time of the last state, ns.
-        period_ns: Time between two states, ns.
-
-    Args:
-        plant: The plant, in its initial state.
-        tree: The robot of the controller.
-        parameters: Parameters of the controller.
-        driver: Conversions of the driver; None: no driver.
-        late_ns: Age of the timestamps at arrival, ns.
-    """
-
-    def __init__(
-        self,
-        plant: Plant,
-        tree: Robot,
-        parameters: Mapping[str, Any],
-        driver: DriverInterface | None = None,
-        late_ns: int = 0,
-    ) -> None:
-        self.session, self.plant = ControllerSession(tree, parameters, driver), plant
-        self._late_ns = late_ns
-        self.period_ns = round(plant.period * NANO)
-        self.q, self.v, self.effort = np.zeros((3, tree.n))
-        self.now_ns = 0
-
-    def activate(self) -> None:
-        """Activate the session at the present state, which is not answered yet."""
-        self.answer()
-        self.session.activate(self.now_ns)
-
-    def answer(self) -> None:
-        """Let the session answer the current state."""
-        self.plant.read(self.q, self.v)
-        now, driver = self.now_ns, self.session.driver
-        if self.session.update(driver.state(now - self._late_ns, now, self.q, self.v)):
-            self._send()
-            self.session.settle()
-
-    def watch(self) -> None:
-        """Start and repeat the stop action when states are missing for too long."""
-        if self.session.watch(self.now_ns):
-            self._send()
-
-    def _send(self) -> None:
-        self.effort = self.session.driver.effort_of_command(self.session.command)
-
-    def act(self) -> None:
-        """Apply the last command for a period."""
-        self.plant.step(self.effort)
-
-    def run(self, steps: int) -> Iterator[int]:
-        """Run steps, answering every state; yield the step number after each."""
-        for k in range(steps):
-            self.now_ns += self.period_ns
-            self.answer()
-            self.act()
-            yield k
-
-    def settle(self, seconds: float) -> None:
-        """Run for a time, s."""
-        for _ in self.run(round(seconds * NANO / self.period_ns)):
-            pass
-
-
 # Drivers -----------------------------------------------------------------------------------------
 
 #: Integration steps per period, as in the driver emulator: a real arm moves continuously.
 SUBSTEPS = 4
 SEED = 1
-#: Time before the motion starts, s.
-SETTLE_S = 0.5
 #: Size of a disturbance, rad/s or m/s, and a deviation that no stable loop reaches, rad or m.
 PUSH, FAR = 1e-3, 0.05
 
@@ -271,7 +196,8 @@ def connected(
         state = replace(driver.profile.state, velocity='differentiate', cutoff_hz=case.cutoff_hz)
         driver = DriverInterface(replace(profile, state=state), arm.tree)
     late = case.state_delay if case.stamped_when_measured else 0.0
-    loop = SessionOnPlant(plant, arm.tree, controller, driver, round(late * 1e-3 * NANO))
+    session = ControllerSession(arm.tree, controller, driver)
+    loop = SessionOnPlant(session, plant, round(late * 1e-3 * NANO))
     return loop, plant, driven
 
 
@@ -315,9 +241,9 @@ def run(
     """
     case, tree, duration = case or DriverCase(), arm.tree, arm.motion.duration
     loop, plant, driven = connected(arm, case, law)
-    steps, h_ns = round((SETTLE_S + duration) / arm.period), loop.period_ns
-    begin_ns = h_ns + round(SETTLE_S * NANO)
-    middle = round((SETTLE_S + 0.5 * duration) / arm.period)
+    steps, h_ns = round((SETTLE + duration) / arm.period), loop.period_ns
+    begin_ns = h_ns + round(SETTLE * NANO)
+    middle = round((SETTLE + 0.5 * duration) / arm.period)
     quiet = range(middle, middle + round(1e-3 * case.gap_ms / arm.period))
     planned, times = ReferenceGenerator(tree), arm.motion.instants(0.01)
     points = (times, *arm.motion.table(times))
