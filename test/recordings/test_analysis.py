@@ -81,6 +81,16 @@ def test_tracking_errors_of_gazebo_are_references_minus_positions():
     assert tracking['rms_error'] == pytest.approx(rms, rel=1e-12)
 
 
+def test_errors_of_zero_are_explained(tmp_path, capsys):
+    for offset in (0.0, 1e-6):
+        arm = RecordedArm(300)
+        arm.reference = arm.q + offset
+        out = tmp_path / f'out{offset}'
+        assert main(['analyze', str(arm.bag(tmp_path / f'{offset}')), '--output', str(out)]) == 0
+        explained = 'tracking errors are zero up to rounding' in capsys.readouterr().out
+        assert explained == (offset == 0.0)
+
+
 def test_a_wrong_model_is_not_mistaken_for_another_gravity():
     result = analyzed(UNKNOWN)
     assert result.figures['effort']['gravity']['verdict'] == 'agrees'
