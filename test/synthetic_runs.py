@@ -35,7 +35,7 @@ class Drives:
 
 def pinocchio_parameters(sample: Sample) -> np.ndarray:
     """Return the inertial parameters (10 n,) as Pinocchio reads them, in our order."""
-    oracle = PinocchioOracle(sample.xml, sample.gravity, sample.tree.joint_names)
+    oracle = PinocchioOracle.of(sample)
     rows = []
     for name in sample.tree.joint_names:
         inertia = oracle.model.inertias[oracle.model.getJointId(name)]
@@ -45,7 +45,7 @@ def pinocchio_parameters(sample: Sample) -> np.ndarray:
 
 def pinocchio_regressor(sample: Sample, q, v, a) -> np.ndarray:
     """Return Pinocchio's regressor (n, 10 n) in our order of joints and parameters."""
-    oracle = PinocchioOracle(sample.xml, sample.gravity, sample.tree.joint_names)
+    oracle = PinocchioOracle.of(sample)
     given = oracle.configuration(q), oracle._in(v), oracle._in(a)
     theirs = pin.computeJointTorqueRegressor(oracle.model, oracle.data, *given)
     columns = []
@@ -97,7 +97,7 @@ def midpoint_run(sample: Sample, drives: Drives, q: np.ndarray, step: float) -> 
 
 
 def _efforts(sample: Sample, drives: Drives, q, v, a, v_friction) -> np.ndarray:
-    oracle = PinocchioOracle(sample.xml, sample.gravity, sample.tree.joint_names)
+    oracle = PinocchioOracle.of(sample)
     rigid = np.array([oracle.inverse_dynamics(*state) for state in zip(q, v, a, strict=True)])
     return (
         rigid

@@ -154,7 +154,7 @@ def test_the_program_leads_the_tool_on_a_plane_that_swings(written):
     origin, normal = (np.array(plane['plane'][key]) for key in ('origin', 'z'))
     wave = plane['distance']['lissajous']
     assert wave['amplitude'] > 0.01
-    oracle = PinocchioOracle(tree.xml, tree.gravity, tree.joint_names)
+    oracle = PinocchioOracle.of(tree)
     settled = path.times > 3.0  # start 1 s, ramp 1 s: phase 0 is when the ramp is half through
     for t, q in zip(path.times[settled], path.q[settled], strict=True):
         height = (oracle.frame_pose(written.frame, q)[1] - origin) @ normal

@@ -42,7 +42,7 @@ def test_the_error_follows_the_designed_exponential(name, zeta):
     """The plant is Pinocchio's forward dynamics with friction and armature of the description."""
     robot = sample(name)
     tree, w = robot.tree, np.array([6.0, 8.0, 10.0, 12.0])
-    oracle = PinocchioOracle(robot.xml, robot.gravity, tree.joint_names)
+    oracle = PinocchioOracle.of(robot)
     law = make_law(
         'computed_torque',
         tree,
@@ -79,7 +79,7 @@ def tracking_error(name, hold, period, seconds=1.0):
     """Return the largest error and effort of a loop around MuJoCo with drives and damping."""
     robot = sample(name)
     tree = robot.tree
-    oracle = MujocoOracle(robot.xml, robot.gravity, tree.joint_names)
+    oracle = MujocoOracle.of(robot)
     model, data = oracle.model, oracle.data
     model.opt.timestep = period
     model.dof_damping[oracle.v_at] = tree.damping
@@ -134,7 +134,7 @@ def test_coulomb_friction_at_the_reference_velocity_does_not_chatter_at_rest():
 def test_pd_with_gravity_settles_at_a_constant_reference_but_lags_behind_a_moving_one():
     robot = sample('four_dof')
     tree = robot.tree
-    oracle = PinocchioOracle(robot.xml, robot.gravity, tree.joint_names)
+    oracle = PinocchioOracle.of(robot)
     law = make_law('pd_gravity', tree, natural_frequency=12.0)
     goal, reference, tau = np.array(CENTRE['four_dof']), Reference(4), np.zeros(4)
     reference.position[:] = goal

@@ -54,7 +54,7 @@ def near_path(law, rng, t=0.0):
 def test_effort_is_3_1_plus_armature_and_friction(robot, rng):
     law = law_of(robot, friction_velocity='measured')
     program, tree = law.program, robot.tree
-    oracle = PinocchioOracle(robot.xml, robot.gravity, tree.joint_names)
+    oracle = PinocchioOracle.of(robot)
     for t in (0.0, 1.3, 2.7):
         q, v = near_path(law, rng)
         law.reset(10.0, q, v)
@@ -118,7 +118,7 @@ def test_a_blend_starts_without_a_demand_and_ends_on_the_program(robot):
     np.testing.assert_allclose(parts['task'], 0.0, atol=1e-10)
     assert np.abs(law.f).max() > 0.01
     start = law.f.copy()
-    oracle = PinocchioOracle(robot.xml, robot.gravity, tree.joint_names)
+    oracle = PinocchioOracle.of(robot)
 
     def rate(t, x):
         law.effort(t, x[:4].copy(), x[4:].copy(), Reference(4), tau)
@@ -163,7 +163,7 @@ def test_where_the_motion_alone_passes_a_limit_gravity_is_kept():
     law = make_law(NAME, tree, program='scara_circle')
     q, v = np.array([0.8, -1.4, 0.12, -0.6]), np.array([6.0, -7.0, 0.0, 3.0])
     found = effort(law, 0.0, q, v)
-    gravity = PinocchioOracle(robot.xml, robot.gravity, tree.joint_names).gravity_forces(q)
+    gravity = PinocchioOracle.of(robot).gravity_forces(q)
     assert np.all(np.abs(found) <= tree.effort_limit)
     assert law.scale == 0.0
     assert found[2] == pytest.approx(gravity[2], abs=1e-9)
@@ -221,9 +221,7 @@ def test_the_parts_add_up_and_mean_what_they_say(robot, hold, rng):
             np.testing.assert_allclose(sum(parts.values()), found, atol=1e-12 * largest)
             assert np.any(parts['saturation'] != 0.0) == (law.scale < 1.0)
     A = np.linalg.inv(
-        PinocchioOracle(robot.xml, robot.gravity, robot.tree.joint_names).mass_matrix(
-            law._kernel.q if hold == 'zero_order' else at
-        )
+        PinocchioOracle.of(robot).mass_matrix(law._kernel.q if hold == 'zero_order' else at)
         + np.diag(robot.tree.armature)
     )
     scale = max(1.0, np.abs(A @ parts['null_space']).max())
@@ -246,7 +244,7 @@ def test_the_monitor_shows_the_last_tick(robot, rng):
     assert seen.sigma_min == pytest.approx(sigma[-1])
     assert seen.condition == pytest.approx(sigma[0] / sigma[-1])
     assert (seen.damped, seen.scale) == (False, 1.0)
-    A = PinocchioOracle(robot.xml, robot.gravity, robot.tree.joint_names).mass_matrix(q)
+    A = PinocchioOracle.of(robot).mass_matrix(q)
     A = A + np.diag(robot.tree.armature)
     u = -(beta + law.program.G1 @ f_dot + law.program.G0 @ f)
     D = Gamma @ np.linalg.inv(A) @ Gamma.T

@@ -63,7 +63,7 @@ def test_zero_error_gives_the_feed_forward_only(name, robot, rng):
     tree = robot.tree
     reference = random_reference(tree, rng)
     q, v, a = reference.position, reference.velocity, reference.acceleration
-    oracle = PinocchioOracle(robot.xml, robot.gravity, tree.joint_names)
+    oracle = PinocchioOracle.of(robot)
     parts = {
         'inertia': oracle.mass_matrix(q) @ a + tree.armature * a,
         'coriolis': oracle.coriolis_matrix(q, v) @ v,

@@ -21,7 +21,7 @@ MS = 1_000_000
 START = np.array(ARMS['four_dof'][1])
 WAY = np.array([1.0, -0.8, 0.8, 0.6])
 SUBJECT = sample('four_dof')
-ORACLE = PinocchioOracle(SUBJECT.xml, SUBJECT.gravity, SUBJECT.tree.joint_names)
+ORACLE = PinocchioOracle.of(SUBJECT)
 LAWS = ('computed_torque', 'pd_gravity', 'impedance', 'gravity_compensation')
 
 

@@ -70,7 +70,7 @@ def impedance(oracle, tree, law, q, v, ahead, reference, external, commanded):
 def test_the_efforts_are_those_of_the_formula(robot, frame, stiff, period, rng):
     subject = sample(robot)
     tree, n = subject.tree, subject.tree.n
-    oracle = PinocchioOracle(subject.xml, subject.gravity, tree.joint_names)
+    oracle = PinocchioOracle.of(subject)
     place = {'frame_stiffness' if frame else 'joint_stiffness': [20.0 * x for x in stiff]}
     given = {'impedance_frame': frame, 'impedance_mass_factor': 0.5}
     discretization = 'zero_order' if period else 'continuous'
@@ -196,7 +196,7 @@ def test_the_null_space_accelerates_nothing_that_has_a_stiffness(robot, rng):
     subject = sample(robot)
     tree = subject.tree
     frame = next(reversed(tree.frames))
-    oracle = PinocchioOracle(subject.xml, subject.gravity, tree.joint_names)
+    oracle = PinocchioOracle.of(subject)
     q = rng.uniform(-0.5, 0.5, tree.n)
     stiffness = [500.0, 500.0, 0.0, 0.0, 0.0, 0.0]
     law = make_law('impedance', tree, impedance_frame=frame, frame_stiffness=stiffness)

@@ -162,7 +162,7 @@ def test_the_reaction_2_19_of_the_commanded_efforts_is_the_wanted_force(name, da
     law.external.effort[:] = seen.Gamma[row] * contact.force  # the yielding of the surface
     for time in (t - 1e-3, t):
         law.effort(time, q, v, reference, out)
-    oracle = PinocchioOracle(tree.xml, tree.gravity, tree.joint_names)
+    oracle = PinocchioOracle.of(tree)
     A = oracle.mass_matrix(q) + np.diag(tree.armature)
     b = oracle.coriolis_matrix(q, v) @ v + oracle.gravity_forces(q)
     seen = law.program.stack.evaluate(q, v, t)

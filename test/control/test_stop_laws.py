@@ -23,7 +23,7 @@ def robot(request):
 
 
 def gravity_of(robot, q):
-    return PinocchioOracle(robot.xml, robot.gravity, robot.tree.joint_names).gravity_forces(q)
+    return PinocchioOracle.of(robot).gravity_forces(q)
 
 
 def effort_of(law, q, v):
@@ -59,7 +59,7 @@ def test_hold_and_damping_brake_and_hold_pulls_back(robot, rng):
     """K = w0^2 m and D = 2 w0 m, with the inertia at the middle of the limits; w0 is 10 rad/s."""
     tree = robot.tree
     q, v, _ = random_state(tree, rng)
-    oracle = PinocchioOracle(robot.xml, robot.gravity, tree.joint_names)
+    oracle = PinocchioOracle.of(robot)
     middle = 0.5 * (tree.position_lower + tree.position_upper)
     m = np.diag(oracle.mass_matrix(middle)) + tree.armature
     g = oracle.gravity_forces(q)
@@ -104,7 +104,7 @@ def test_late_states_are_braked_by_the_momentum_that_will_be_there(robot, rng):
     v, acting = 1e-3 * v, 0.05 * rng.normal(size=4)
     sampling, limits = Sampling(1e-3, delay=3.0), 1e3 * tree.effort_limit
     effort = effort_of(Brake(tree, None, limits, 0.7, sampling, lambda: acting), q, v)
-    oracle, there = PinocchioOracle(robot.xml, robot.gravity, tree.joint_names), q + delay * v
+    oracle, there = PinocchioOracle.of(robot), q + delay * v
     g, M = oracle.gravity_forces(there), oracle.mass_matrix(there) + np.diag(tree.armature)
     friction = tree.damping * v + tree.coulomb_friction * np.tanh(v / 1e-3)
     momentum = M @ v + delay * (acting - g - friction)

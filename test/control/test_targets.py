@@ -121,7 +121,7 @@ def test_jumps_of_0_3_m_at_10_hz_and_a_stream_that_ends_step_no_effort(law):
 def test_poses_that_four_joints_cannot_take_are_met_with_the_point_and_nearest_rotation(rng):
     subject = sample('four_dof')
     tree = subject.tree
-    oracle = PinocchioOracle(subject.xml, subject.gravity, tree.joint_names)
+    oracle = PinocchioOracle.of(subject)
     start = np.array(ARMS['four_dof'][1])
     R, p = oracle.frame_pose('tool', start + 0.1)
     q = nearest_configuration(tree, p, R, 'tool', start)
@@ -136,7 +136,7 @@ def test_poses_that_four_joints_cannot_take_are_met_with_the_point_and_nearest_r
 @pytest.mark.parametrize('axes', ['world', 'base_link', 'link1', 'link3', 'tool'])
 def test_poses_and_wrenches_in_the_frame_of_any_link_mean_what_pinocchio_says(axes, rng):
     subject = sample('four_dof')
-    oracle = PinocchioOracle(subject.xml, subject.gravity, subject.tree.joint_names)
+    oracle = PinocchioOracle.of(subject)
     start = np.array(ARMS['four_dof'][1])
     session = PushedArm(arm('four_dof'), start, {'law': 'impedance'}).session
     goal = start + [0.05, -0.04, 0.03, 0.02]

@@ -93,7 +93,7 @@ def test_columns_of_friction_armature_and_offset_are_what_they_say(rng):
     values = np.concatenate([pinocchio_parameters(robot), rng.normal(size=16)])
     b, dry, armature, offset = values[40:].reshape(4, 4)
     found = unknowns.columns(Instants(np.zeros(1), q, v, a, v_end, np.sign(v_end), a))[0] @ values
-    oracle = PinocchioOracle(robot.xml, robot.gravity, robot.tree.joint_names)
+    oracle = PinocchioOracle.of(robot)
     expected = oracle.inverse_dynamics(q[0], v[0], a[0]) + b * v_end[0]
     expected += dry * np.sign(v_end[0]) + armature * a[0] + offset
     np.testing.assert_allclose(found, expected, rtol=1e-12)

@@ -48,7 +48,7 @@ def test_the_motion_keeps_position_and_velocity_limits():
 
 def efforts_by_pinocchio(robot, tree, found):
     """Largest effort of each joint, its Coulomb friction against it."""
-    oracle = PinocchioOracle(robot.xml, robot.gravity, robot.tree.joint_names)
+    oracle = PinocchioOracle.of(robot)
     q, v, a = (part[::10] for part in table(found))
     rigid = np.array([oracle.inverse_dynamics(*state) for state in zip(q, v, a, strict=True)])
     effort = rigid + tree.armature * a + tree.damping * v
@@ -72,7 +72,7 @@ def test_the_motion_keeps_effort_limits_by_pinocchio(weakness):
 @pytest.mark.slow
 def test_the_tool_stays_in_its_box_by_pinocchio():
     robot = sample('scara')
-    oracle = PinocchioOracle(robot.xml, robot.gravity, robot.tree.joint_names)
+    oracle = PinocchioOracle.of(robot)
     points = np.array([oracle.frame_pose('tool', q)[1] for q in table(scara_motion())[0][::10]])
     assert points[:, 2].min() >= FLOOR - 1e-6
     assert points[:, 0].max() <= WALL + 1e-6

@@ -19,7 +19,7 @@ ROBOT = sample('four_dof')
 ON_TREE = FourDofGeometry.from_tree(ROBOT.tree)
 EXAMPLE = np.array([0.3, -1.1, -0.4, 0.6])
 A2, A3 = 0.30, 0.25
-ORACLE = PinocchioOracle(ROBOT.xml, ROBOT.gravity, ROBOT.tree.joint_names)
+ORACLE = PinocchioOracle.of(ROBOT)
 
 
 def random_q(rng, geometry=FOUR_DOF):

@@ -9,7 +9,7 @@ from samples import random_tree, sample, shipped
 from robot_dynamics_ros.kinematics.numeric import inverse_kinematics, nearest_configuration
 
 ARM = shipped('four_dof', limits_profile='wide')
-ORACLE = PinocchioOracle(ARM.xml, ARM.gravity, ARM.tree.joint_names)
+ORACLE = PinocchioOracle.of(ARM)
 
 
 @pytest.mark.slow

@@ -42,7 +42,7 @@ def shown(name: str, *more: Any) -> Any:
 @pytest.mark.parametrize('robot', ['scara', 'rrpr', 'branched'])
 def test_the_formulation_is_right(robot, rng):
     arm = sample(robot)
-    oracle = PinocchioOracle(arm.xml, arm.gravity, arm.tree.joint_names)
+    oracle = PinocchioOracle.of(arm)
     model = shown('VirtualWork', energy, Formulation)(arm.tree)
     q, v, a = random_state(arm.tree, rng)
     # Sums of about a hundred products: rounding is about 1e-15 of the largest term.
@@ -68,7 +68,7 @@ def test_the_constraint_is_what_it_says(rng):
     arm = sample('four_dof')
     row = shown('Swing', point)(arm.tree, 'swing', 'tool', Constant([0.2]))
     q, v, _ = random_state(arm.tree, rng)
-    oracle = PinocchioOracle(arm.xml, arm.gravity, arm.tree.joint_names)
+    oracle = PinocchioOracle.of(arm)
     x, y, _ = oracle.frame_pose('tool', q)[1]
     assert row.evaluate(q, v, 0.0).f == pytest.approx([x * x + y * y - 0.2], abs=1e-14)
 
