@@ -84,19 +84,6 @@ def test_there_is_one_launch_file_per_scene():
 
 
 @each_launch_file
-def test_a_launch_file_says_what_it_launches(path):
-    tree = tree_of(path)
-    assert path.read_text(encoding='utf-8').startswith('# SPDX-License-Identifier: Apache-2.0\n')
-    assert ast.get_docstring(tree)
-    (entry,) = [
-        node
-        for node in tree.body
-        if isinstance(node, ast.FunctionDef) and node.name == 'generate_launch_description'
-    ]
-    assert not entry.args.args
-
-
-@each_launch_file
 def test_every_argument_has_a_sentence_and_a_default(path):
     tree = tree_of(path)
     own = calls(tree, 'Argument')
@@ -133,13 +120,6 @@ def test_a_launch_file_starts_only_executables_that_are_installed(path, executab
     named = [call.args[0] for call in (*calls(tree, 'package_node'), *calls(tree, 'node'))]
     for node in named:
         assert text(node) in executables
-
-
-@each_launch_file
-def test_a_launch_file_has_no_absolute_path(path):
-    constants = [node.value for node in ast.walk(tree_of(path)) if isinstance(node, ast.Constant)]
-    texts = [value for value in constants if isinstance(value, str)]
-    assert not [value for value in texts if value.startswith(('/home', '/opt', '/work', '/tmp'))]
 
 
 @each_launch_file

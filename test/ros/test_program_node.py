@@ -90,29 +90,6 @@ def test_it_shows_f_multipliers_conditioning_and_the_effort_by_origin(processes,
     assert whole[2] == pytest.approx(arm.commands[-1].data[2], abs=1.0)  # a tick apart
 
 
-def test_a_program_is_switched_without_a_jump_and_a_wrong_one_refused(processes, peer, arm):
-    processes.start('controller', NODE)
-    away = [PLACE[0] + 0.02, *PLACE[1:]]
-    for _ in range(700):  # past the ramp of 0.5 s
-        pulling = arm.command(away)
-    program = """
-name: stay
-constraints:
-  - {kind: joint_program, position: [-0.295, 1.398, 0.12, 1.083], natural_frequency: 10}
-"""
-    result = set_string(peer, 'program', 'no_such_program')
-    assert not result.successful
-    assert 'scara_circle' in result.reason
-    result = set_string(peer, 'program', 'constraints: [{kind: magic}]')
-    assert not result.successful
-    assert 'magic' in result.reason
-    result = set_string(peer, 'program', program)
-    assert result.successful, result.reason
-    first = arm.command(away)
-    # The first millisecond of a ramp of 0.5 s: below 2e-5 of the way, and the arm does not move.
-    assert first == pytest.approx(pulling, abs=1e-2 * np.abs(pulling).max())
-
-
 def test_a_program_that_cannot_be_held_ends_the_start_with_one_line(processes):
     program = 'constraints: [{kind: point, frame: tool, target: [2.0, 0.0, 0.3]}]'
     node = processes.start('controller', NODE | {'program': program})
@@ -121,23 +98,16 @@ def test_a_program_that_cannot_be_held_ends_the_start_with_one_line(processes):
     assert 'Traceback' not in node.output
 
 
-@pytest.mark.parametrize('law', ['computed_torque', 'constraint_stabilization'])
-def test_a_hostile_program_is_refused_with_its_reason_whichever_law_runs(
-    processes, peer, arm, tmp_path, law
-):
+def test_a_hostile_program_is_refused_with_its_reason(processes, peer, arm, tmp_path):
     """Errors of YAML constructors, the file system or an encoding never end the node."""
-    node = processes.start('controller', {**NODE, 'law': law, 'program': ''})
+    node = processes.start('controller', {**NODE, 'program': ''})
     arm.command()
     latin = tmp_path / 'latin.yaml'
     latin.write_bytes('name: k\xf6rper'.encode('latin-1'))
     hostile = {
+        'no_such_program': 'scara_circle',
         'a: !!bool x': 'tag',
-        'a: 0b_': 'is not a number',
-        'a: 2001-99-99': "unknown key 'a'|is missing",
         str(latin): 'not UTF-8 text',
-        'x' * 5000: 'is not a file',
-        '/proc/self/mem': 'cannot be read',
-        '~nosuchuser/program': 'is not a file',
         'a: ' + '[' * 900: 'no YAML|nested too deeply',
     }
     for program, reason in hostile.items():

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from peer import RELIABLE
 from rcl_interfaces.msg import Parameter, ParameterType, ParameterValue
 from rcl_interfaces.srv import SetParameters
@@ -68,12 +67,11 @@ class Driver:
         self.spin_until(lambda: len(self.answered) >= end, 'commands')
 
 
-@pytest.mark.parametrize('radius', [0.08, 0.5])
-def test_the_arm_is_driven_while_another_program_is_examined(processes, peer, radius):
+def test_the_arm_is_driven_while_another_program_is_examined(processes, peer):
     node = processes.start('controller', NODE)
     driver = Driver(peer)
     driver.run(20)
-    text = SHIPPED.read_text(encoding='utf-8').replace('radius: 0.10', f'radius: {radius}')
+    text = SHIPPED.read_text(encoding='utf-8').replace('radius: 0.10', 'radius: 0.08')
     text += 'null_space: {damping: 1.0}\n'  # without effect on four rows of four: a remark
     client = peer.node.create_client(SetParameters, 'controller/set_parameters')
     driver.spin_until(client.service_is_ready, 'the parameter service')
@@ -86,11 +84,7 @@ def test_the_arm_is_driven_while_another_program_is_examined(processes, peer, ra
     # Checking takes about a hundred ticks; without its thread, no state is answered.
     assert len(driver.answered) > before + 20
     (result,) = asked.result().results
-    if radius > 0.3:
-        assert not result.successful
-        assert 'cannot be reached' in result.reason or 'limits are' in result.reason
-    else:
-        assert result.successful, result.reason
-        node.says('the null_space task acts only where the program is singular')
+    assert result.successful, result.reason
+    node.says('the null_space task acts only where the program is singular')
     driver.run(20)
     assert all(np.isfinite(tau).all() for tau in driver.answered)
