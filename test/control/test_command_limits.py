@@ -96,8 +96,7 @@ def profile_of(*terms: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize('terms', [None, (), ('gravity',), ('friction',), ('gravity', 'friction')])
-@pytest.mark.parametrize('rate', [0.0, 200.0])
-@pytest.mark.parametrize('scale', [0.01, 0.3])
+@pytest.mark.parametrize(('rate', 'scale'), [(0.0, 0.01), (200.0, 0.3)])
 @pytest.mark.parametrize('q', [PLACE, FAR], ids=['holding', 'saturated'])
 def test_a_lowered_effort_scale_is_obeyed_soon_and_without_a_jump(terms, rate, scale, q):
     """It takes at most 20 ms, or the rate limit's time; no step exceeds either slope."""

@@ -71,6 +71,7 @@ def test_a_velocity_without_motion_is_refused_and_the_next_state_goes_on(monitor
     v[1] += 30.0
     assert monitor.accept(1.001, Q + 1e-3 * V, v) is StateVerdict.JUMPED
     assert monitor.accept(1.002, Q + 2e-3 * V, V) is StateVerdict.ACCEPTED
+    assert monitor.dt == pytest.approx(0.002)
 
 
 def test_of_two_contradicting_publishers_only_one_is_believed(monitor):
@@ -129,12 +130,8 @@ def test_a_velocity_is_not_differentiated_from_states_that_a_slow_driver_repeats
     assert abs(state.v[0]) < 1e-3  # it has stopped
 
 
-def test_the_same_stamp_twice_is_not_newer(monitor):
-    assert monitor.accept(1.0, Q, V) is StateVerdict.NOT_NEWER
-    assert monitor.accept(1.0, Q, V) is StateVerdict.NOT_NEWER
-
-
 def test_one_state_out_of_order_is_refused_and_the_stream_goes_on(monitor):
+    assert [monitor.accept(1.0, Q, V) for _ in range(2)] == [StateVerdict.NOT_NEWER] * 2
     assert monitor.accept(1.002, Q, V) is StateVerdict.ACCEPTED
     assert monitor.accept(1.001, Q, V) is StateVerdict.NOT_NEWER
     assert monitor.accept(1.003, Q, V) is StateVerdict.ACCEPTED
@@ -165,12 +162,6 @@ def test_a_hundredth_may_be_the_step_of_a_coarse_encoder(monitor):
     there = Q + 1e-3 * V + 0.0099
     assert monitor.accept(1.001, there, V) is StateVerdict.ACCEPTED
     assert monitor.accept(1.002, there + 1e-3 * V + 0.011, V) is StateVerdict.JUMPED
-
-
-def test_a_single_wrong_state_stops_one_tick_only(monitor):
-    assert monitor.accept(1.001, Q + 0.5, V) is StateVerdict.JUMPED
-    assert monitor.accept(1.002, Q, V) is StateVerdict.ACCEPTED
-    assert monitor.dt == pytest.approx(0.002)
 
 
 def test_only_accepted_restarted_and_too_fast_states_are_usable():
