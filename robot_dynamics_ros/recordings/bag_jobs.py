@@ -14,7 +14,7 @@ import signal
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from importlib import import_module
 from pathlib import Path
@@ -78,29 +78,18 @@ def run_jobs(
     if jobs < 0:
         raise ConfigurationError('--jobs', f'is {jobs}', 'give 0 (all processors) or more')
     count = min(jobs or os.cpu_count() or 1, max(1, len(items)))
-    if scheduler:
-        yield from _on_cluster(work, items, on_failure, scheduler)
-    elif count == 1:
+    if count == 1 and not scheduler:
         for index, item in enumerate(items):
             yield index, work(item)
-    else:
-        yield from _in_processes(work, items, on_failure, count)
-
-
-def _in_processes(
-    work: Callable[[Any], Result],
-    items: Sequence[Any],
-    on_failure: Callable[[Any, str], Result],
-    count: int,
-) -> Iterator[tuple[int, Result]]:
-    """Yield results from process pools; retry items lost with a dead worker one by one."""
+        return
     waiting = deque(range(len(items)))
     while waiting:
         lost: list[int] = []
-        with _pool(count) as pool:
-            yield from _until_worker_dies(pool, work, items, waiting, lost, count)
+        with _cluster(scheduler) if scheduler else _processes(count) as pool:
+            at_once = len(items) if scheduler else count
+            yield from _until_worker_dies(pool, work, items, on_failure, waiting, lost, at_once)
         for index in sorted(lost):
-            with _pool(1) as pool:
+            with _processes(1) as pool:
                 try:
                     result = _submit(pool, work, items[index]).result()
                 except BrokenProcessPool:
@@ -110,7 +99,7 @@ def _in_processes(
 
 
 @contextlib.contextmanager
-def _pool(count: int) -> Iterator[ProcessPoolExecutor]:
+def _processes(count: int) -> Iterator[Executor]:
     """Yield a process pool; terminate its processes at once if the body raises."""
     context = multiprocessing.get_context('spawn')
     others = set(multiprocessing.active_children())
@@ -135,7 +124,7 @@ def end_with_parent() -> None:
     threading.Thread(target=await_parent, daemon=True).start()
 
 
-def _submit(pool: ProcessPoolExecutor, work: Callable[[Any], Result], item: Any) -> Future[Result]:
+def _submit(pool: Executor, work: Callable[[Any], Result], item: Any) -> Future[Result]:
     """Submit work to a pool, with SIGINT blocked so that only the parent handles it."""
     with _deferred_interrupt():
         return pool.submit(work, item)
@@ -160,18 +149,19 @@ def _deferred_interrupt() -> Iterator[None]:
 
 
 def _until_worker_dies(
-    pool: ProcessPoolExecutor,
+    pool: Executor,
     work: Callable[[Any], Result],
     items: Sequence[Any],
+    on_failure: Callable[[Any, str], Result],
     waiting: deque[int],
     lost: list[int],
     count: int,
 ) -> Iterator[tuple[int, Result]]:
-    """Yield results of a pool until all items are done or a worker dies.
+    """Yield results of a pool until all items are done or a process of this machine dies.
 
-    At most one item per process is submitted, so a dead worker affects no waiting item. Indices
-    of submitted items are removed from ``waiting``; those lost with a dead worker are appended to
-    ``lost``.
+    At most ``count`` items are submitted: one per process, so a dead one affects no waiting item.
+    Indices of submitted items are removed from ``waiting``; those lost with a dead process are
+    appended to ``lost``. A cluster restarts workers itself, and its failure is the item's.
     """
     running: dict[Future[Result], int] = {}
     while running or (waiting and not lost):
@@ -187,16 +177,15 @@ def _until_worker_dies(
                 result = future.result()
             except BrokenProcessPool:
                 lost.append(index)
-            else:
-                yield index, result
+                continue
+            except Exception as error:  # any kind: of a worker of the cluster
+                result = on_failure(items[index], f'its worker failed: {error!r}')
+            yield index, result
 
 
-def _on_cluster(
-    work: Callable[[Any], Result],
-    items: Sequence[Any],
-    on_failure: Callable[[Any, str], Result],
-    scheduler: str,
-) -> Iterator[tuple[int, Result]]:
+@contextlib.contextmanager
+def _cluster(scheduler: str) -> Iterator[Executor]:
+    """Yield the workers of a Dask scheduler."""
     try:
         distributed = import_module('distributed')
     except ImportError as error:
@@ -209,16 +198,8 @@ def _on_cluster(
         client = distributed.Client(scheduler, timeout=_CONNECT_S)
     except (OSError, ValueError) as error:
         raise PeerTimeoutError(f'scheduler {scheduler}', 'connection', _CONNECT_S) from error
-    with client:
-        futures = client.map(work, list(items), pure=False)
-        indices = {future.key: index for index, future in enumerate(futures)}
-        for future in distributed.as_completed(futures):
-            index = indices[future.key]
-            problem = future.exception()
-            if problem is None:
-                yield index, future.result()
-            else:
-                yield index, on_failure(items[index], f'its worker failed: {problem!r}')
+    with client:  # its executor as a context would wait for all work after an interrupt
+        yield client.get_executor(pure=False)
 
 
 def run_with_progress(
