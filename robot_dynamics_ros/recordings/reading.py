@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -19,7 +19,7 @@ from robot_dynamics_ros.description.shipped import robot_file
 from robot_dynamics_ros.errors import ModelError, RecordingError, RobotDynamicsError
 from robot_dynamics_ros.estimation.filtering import differentiate
 from robot_dynamics_ros.messages import NANO
-from robot_dynamics_ros.model import load_robot
+from robot_dynamics_ros.model import load_arm, load_robot
 from robot_dynamics_ros.model.robot_tree import STANDARD_GRAVITY, Robot
 from robot_dynamics_ros.recordings.bag.reader import BagReader
 from robot_dynamics_ros.recordings.bag_layout import choose_topics, make_layout, run_columns
@@ -409,7 +409,7 @@ class RobotChoice:
         """Load the robot, with ``UNLIMITED`` efforts if the description gives no limits.
 
         Joints without states are locked, and a remark of the reader says so, if no selection is
-        given.
+        given; grippers also if fewer joints are named.
 
         Raises:
             RecordingError: The bag has no description, and ``robot`` is empty; or a selected
@@ -419,10 +419,16 @@ class RobotChoice:
         tree = self._load(reader, self.selection)
         names = self._recorded_of(reader)
         missing = [name for name in tree.joint_names if name not in names]
+        chosen = self.selection.get('joints') or self.selection.get('tip')
+        if self.recorded_joints and len(self.recorded_joints) < tree.n and not chosen:
+            arm = self._load(reader, self.selection, load_arm)
+            if len(self.recorded_joints) == arm.n:
+                reader.remarks.append(arm.remarks[0])  # which joints are taken for a gripper
+                return arm
         if self.recorded_joints or not missing:
             return tree
         known = [name for name in tree.joint_names if name in names]
-        if self.selection.get('joints') or self.selection.get('tip') or not known:
+        if chosen or not known:
             raise RecordingError(
                 f'joints {", ".join(missing)}',
                 'have no states',
@@ -440,7 +446,12 @@ class RobotChoice:
         rows = load_driver_profile(self.driver_profile).joints
         return tuple(row.joint for row in rows) or reader.layout.joints
 
-    def _load(self, reader: RecordingReader, selection: Mapping[str, Any]) -> Robot:
+    def _load(
+        self,
+        reader: RecordingReader,
+        selection: Mapping[str, Any],
+        loader: Callable[..., Robot] = load_robot,
+    ) -> Robot:
         source = robot_file(self.robot) if self.robot else reader.description
         if not source:
             raise RecordingError(
@@ -449,7 +460,7 @@ class RobotChoice:
                 'give --robot or --description',
             )
         load = partial(
-            load_robot,
+            loader,
             source,
             self.gravity or _recorded_gravity(reader.parameters),
             identified=self.identified or str(reader.parameters.get('identified') or ''),

@@ -62,6 +62,13 @@ def test_a_recording_of_the_arm_alone_is_used_though_its_robot_has_more(selectio
     assert command_line(tmp_path, 'identify', bag, *selection, '--jobs', 1) == 0
 
 
+def test_names_for_the_arm_alone_lock_its_gripper(tmp_path, rng, capsys):
+    bag = write_run(tmp_path / 'bag', replace(run_of(rng), joints=('q0', 'q1', 'q2')))
+    words = ('analyze', bag, '--recorded-joints', 'q0,q1,q2', '--effort', 'measured')
+    assert command_line(tmp_path, *words) == 0
+    assert "'finger': taken for a gripper and locked" in capsys.readouterr().out
+
+
 def test_a_replay_of_the_arm_alone_locks_the_other_joints(tmp_path, rng, capsys):
     run = run_of(rng)
     q, v = run.position, run.velocity

@@ -108,7 +108,7 @@ def read_table(path: Path) -> Table:
     if any(units):
         mapping['position_unit'] = units
     named = mapping.get('joints') or [
-        x if x and not x.isdigit() else y for x, y in position.items()
+        x if x and not x.isdigit() else _split(y)[0] for x, y in position.items()
     ]
     values = {}
     for key, found in columns.items():
