@@ -21,9 +21,11 @@ def run(derivative, position, count, start=0.0):
 
 
 @pytest.mark.parametrize('cutoff', [5.0, 50.0, 400.0, math.inf])
-def test_a_constant_velocity_is_met_exactly_in_the_end(cutoff):
-    found = run(FilteredDerivative(1, cutoff), lambda t: 3.0 - 0.7 * t, 2000)
-    assert found[-1] == pytest.approx(-0.7, abs=1e-10)  # differences of 1e-3 of numbers of 3
+def test_a_constant_velocity_is_met_exactly_in_the_end_whenever_the_samples_come(cutoff):
+    derivative, rng = FilteredDerivative(1, cutoff), np.random.default_rng(3)
+    for t in np.cumsum(rng.uniform(0.2 * H, 3.0 * H, 2000)):
+        found = derivative.update(t, np.array([3.0 - 0.7 * t]))
+    assert found[0] == pytest.approx(-0.7, abs=1e-10)  # differences of 2e-4 s of numbers of 3
 
 
 @pytest.mark.parametrize('cutoff', [20.0, 80.0, 400.0])
@@ -52,15 +54,6 @@ def test_the_step_answer_is_that_of_a_first_order_low_pass():
     for k in range(1, 200):
         found = derivative.update(k * H, np.array([k * H]))[0]
         assert found == pytest.approx(1.0 - math.exp(-rate * k * H), rel=1e-9)
-
-
-def test_samples_need_not_be_even():
-    rng = np.random.default_rng(3)
-    times = np.cumsum(rng.uniform(0.2 * H, 3.0 * H, 3000))
-    derivative = FilteredDerivative(1, 30.0)
-    for t in times:
-        found = derivative.update(t, np.array([2.5 * t]))
-    assert found[0] == pytest.approx(2.5, rel=1e-9)
 
 
 def test_noise_of_encoder_steps_is_as_small_as_the_low_pass_makes_it():

@@ -71,28 +71,22 @@ def test_a_joint_pushed_with_all_effort_stops_at_its_limit(tree, joint, side):
     assert guard.active[joint] > 0
 
 
-def test_in_the_middle_a_moderate_effort_is_left_alone(tree):
-    guard = JointLimitGuard(tree, INERTIA)
-    effort = G + 0.3 * tree.effort_limit * [1, -1, 1, -1]
-    before = effort.copy()
-    assert not confine(guard, middle(tree), STILL, G, effort)
-    np.testing.assert_array_equal(effort, before)
+TREE = sample('scara').tree
 
 
-def test_an_effort_away_from_the_limit_is_left_alone(tree):
-    guard = JointLimitGuard(tree, INERTIA)
-    q = tree.position_upper - 1e-3
-    effort = G - 0.5 * tree.effort_limit
-    before = effort.copy()
-    assert not confine(guard, q, STILL, G, effort)
-    np.testing.assert_array_equal(effort, before)
-
-
-def test_holding_still_at_the_limit_is_allowed(tree):
-    guard = JointLimitGuard(tree, INERTIA)
-    for q in (tree.position_lower, tree.position_upper):
-        effort = G.copy()
-        assert not confine(guard, q, STILL, G, effort)
+@pytest.mark.parametrize(
+    ('q', 'push'),
+    [
+        (middle(TREE), 0.3 * TREE.effort_limit * [1, -1, 1, -1]),
+        (TREE.position_upper - 1e-3, -0.5 * TREE.effort_limit),  # away from the limit
+        (TREE.position_lower, STILL),
+        (TREE.position_upper, STILL),
+    ],
+)
+def test_a_moderate_effort_in_the_middle_away_from_a_limit_or_at_rest_is_left_alone(q, push):
+    effort = G + push
+    assert not confine(JointLimitGuard(TREE, INERTIA), q, STILL, G, effort)
+    np.testing.assert_array_equal(effort, G + push)
 
 
 @pytest.mark.slow
