@@ -22,7 +22,7 @@ from rclpy.qos import QoSProfile, ReliabilityPolicy
 from rclpy.qos_overriding_options import QoSOverridingOptions, QoSPolicyKind
 from sensor_msgs.msg import JointState
 
-from robot_dynamics_ros.control.drivers.driver_interface import DriverInterface
+from robot_dynamics_ros.control.drivers.driver_interface import ArmState, DriverInterface
 from robot_dynamics_ros.errors import ConfigurationError, PeerTimeoutError
 from robot_dynamics_ros.messages import NANO
 from robot_dynamics_ros.ros.conversions import (
@@ -54,6 +54,7 @@ class DriverConnection:
     Attributes:
         driver: As given.
         reader: Reads the serialized states that ``states`` receives, in the units of the driver.
+        state: The last state, for the controller to fill.
         writer: Publishes commands; available after :meth:`open`.
         states: The subscription of the states; available after :meth:`open`.
         publishers: The publishers of the commands; available after :meth:`open`.
@@ -80,6 +81,7 @@ class DriverConnection:
             self.command_topics = [*driver.command_topics]
             self._topic_of_positions = profile.command.topic_of_positions
         self.reader = JointStateReader(driver.names, velocity=not driver.differentiates)
+        self.state = ArmState(0, 0, self.reader.q, self.reader.v)
 
     def open(self, node: Node, on_state: Any) -> None:
         """Create the topics.

@@ -9,7 +9,7 @@ from typing import Any
 
 from rclpy.node import Node
 
-from robot_dynamics_ros.control.drivers.driver_interface import ArmState, robot_and_driver
+from robot_dynamics_ros.control.drivers.driver_interface import robot_and_driver
 from robot_dynamics_ros.control.goals import joint_tolerances
 from robot_dynamics_ros.control.health import HealthReport, SessionHealth
 from robot_dynamics_ros.control.modes import SessionMode
@@ -63,7 +63,6 @@ class RunningController:
         session = ControllerSession(tree, parameters, driver, simulated_time=simulated)
         self.session, self._node, self._log = session, node, node.get_logger()
         self.connection = DriverConnection(session.driver, parameters['command_form'])
-        self._reader = self.connection.reader
         self._publish_health, self._health = publish_health, SessionHealth()
         self.services = services = SessionServices(node, session)
         self.parameters = ParameterServices(node, session, services.submit, self._watch)
@@ -91,13 +90,14 @@ class RunningController:
     # States and commands -------------------------------------------------------------------------
 
     def _on_state(self, content: bytes) -> None:
-        begin, reader, session = time.perf_counter_ns(), self._reader, self.session
+        reader, state, session = self.connection.reader, self.connection.state, self.session
+        begin = state.arrival_ns = time.perf_counter_ns()
         if not reader.read(content):
             self._check_locked_joints()
             return
-        stamp = reader.stamp_ns or self._node.get_clock().now().nanoseconds
-        effort = reader.effort() if session.wants_effort else None
-        if session.update(ArmState(stamp, begin, reader.q, reader.v, effort)):
+        stamp = state.stamp_ns = reader.stamp_ns or self._node.get_clock().now().nanoseconds
+        state.effort = reader.effort() if session.wants_effort else None
+        if session.update(state):
             self.connection.writer.publish(session.command)
             self._health.count(stamp, time.perf_counter_ns() - begin)
             session.settle()
@@ -116,7 +116,7 @@ class RunningController:
         if not self._locked.joints:
             return
         before = self.session.locked.deviation
-        self._locked.read_positions(*self._reader.latest)
+        self._locked.read_positions(*self.connection.reader.latest)
         if self.session.on_locked(self._locked.q):
             self.connection.writer.publish(self.session.command)
         if bool(before) != bool(self.session.locked.deviation):
@@ -213,7 +213,7 @@ class RunningController:
     def report(self) -> HealthReport:
         """Return the health since the last call."""
         report = self._health.report(self.session, self._rivals(reports=True))
-        report.values['states_read_as_messages'] = self._reader.deserialized
-        report.values['states_unreadable'] = self._reader.unreadable
+        report.values['states_read_as_messages'] = self.connection.reader.deserialized
+        report.values['states_unreadable'] = self.connection.reader.unreadable
         self._log.debug(f'{report.message}; {report.values}')
         return report
