@@ -54,6 +54,7 @@ from robot_dynamics_ros.recordings.comparison import compare_recordings
 from robot_dynamics_ros.recordings.lockstep import SETTLE, simulate, write_recording
 from robot_dynamics_ros.recordings.metrics.analysis import AnalysisSettings, analyze_bag
 from robot_dynamics_ros.recordings.metrics.tracking import (
+    EXACT,
     TrackingMetrics,
     tracking_metrics,
 )
@@ -135,6 +136,8 @@ def run_demo(args: argparse.Namespace) -> int:
     for k, arm in enumerate(arms):
         runs = results[k * len(laws) : (k + 1) * len(laws)]
         _print(arm.name, runs)
+        if any(run.metrics.is_exact for run in runs):
+            console.print(EXACT)
         problems += outside_band(arm.name, runs)
     print_outside_band(console, problems)
     console.print(f'recordings, metrics and reports: {args.out}/<arm>/<law>/\n')

@@ -17,7 +17,7 @@ def run(law, errors, tool_mm, travel, tool_travel_mm=100.0, slides=None):
         joints, 0.0, 1.0, list(travel), tool_travel_mm, list(errors), list(errors), tool_mm,
         tool_mm, [0.0] * n, [1.0] * n, [0] * n, 1000,
     )  # fmt: skip
-    return DemoRun(law, metrics, slides or (False,) * n, {'p50': 1.0, 'p99': 1.0})
+    return DemoRun(law, metrics, slides or (False,) * n, {'p50': 1.0, 'p99': 1.0}, 0.0)
 
 
 @pytest.mark.parametrize(
@@ -41,6 +41,12 @@ def test_only_what_moves_is_judged(pd, torque, tools, travel, slides, expected):
         )
     ]
     assert outside_band('arm', runs) == expected
+
+
+def test_errors_of_zero_of_what_moves_are_told():
+    assert run('computed_torque', (3e-14, 0.0), 1e-11, (0.5, 0.0)).metrics.is_exact
+    assert not run('computed_torque', (1e-5, 0.0), 0.02, (0.5, 0.0)).metrics.is_exact
+    assert not run('computed_torque', (0.0,), 0.0, (0.0,)).metrics.is_exact
 
 
 def test_a_tool_at_rest_is_not_judged():

@@ -28,7 +28,8 @@ _POSITION_TOLERANCE = 1e-6  # tolerance of the position limits, rad or m
 _BLOCK = 8192  # rows of the tool path computed at once
 _ROUNDING = 1e-9  # of a simulation, rad or m; no encoder resolves it
 _TRAVEL = 1e-3  # of a reference that moves, rad or m
-_EXACT = (
+#: Why the errors of a motion are zero.
+EXACT = (
     'tracking errors are zero up to rounding: the simulated arm is exactly the model of its law; '
     'a real arm does not track like this'
 )
@@ -88,7 +89,7 @@ def tracking(run: Recording, tree: Robot, frame: str) -> MetricResult:
     }
     wanted = run.reference_position
     moves = bool((np.fmax.reduce(wanted) - np.fmin.reduce(wanted) > _TRAVEL).any())
-    findings = [Finding('ok', _EXACT)] if moves and joints.peak.max() < _ROUNDING else []
+    findings = [Finding('ok', EXACT)] if moves and joints.peak.max() < _ROUNDING else []
     return MetricResult(figures, findings, columns, more)
 
 
@@ -172,6 +173,11 @@ class TrackingMetrics:
     effort_limit: list[float]
     saturated_ticks: list[int]
     commands: int
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the errors of a motion are zero up to rounding."""
+        return max(self.peak_error) < _ROUNDING and max(self.travel) > _TRAVEL
 
 
 def tracking_metrics(
