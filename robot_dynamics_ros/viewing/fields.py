@@ -23,7 +23,7 @@ _ROW = (
 )
 _LABEL = '<span style="flex:0 0 36%;overflow-wrap:anywhere">{}</span>'
 _INPUT = (
-    '<input data-act="{name}" placeholder="{hint}" title="sent on Enter or on leaving" {off}'
+    '<input data-act="{name}" title="sent on Enter or on leaving" {off}'
     ' style="width:6.5em;font:inherit;background:transparent;border:1px solid #adb5bd">'
 )
 _BUTTON = (
@@ -210,7 +210,7 @@ class Field(FieldRow):
         super()._draw()
 
     def _control(self) -> str:
-        return _INPUT.format(name=escape(self._name), hint='', off=self._off)
+        return _INPUT.format(name=escape(self._name), off=self._off)
 
     def _buttons(self) -> str:
         if self._asked is not None:
