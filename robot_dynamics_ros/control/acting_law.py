@@ -76,7 +76,6 @@ class ActingLaw:
         self._idle = Gravity(tree, kernels)  # acts until control begins
         self.acting: ControlLaw = self._idle
         self._next: ControlLaw | None = None
-        law.use_external(self.force.external)
 
     def switch(self, law: ControlLaw | None = None, *, brake: bool = False) -> None:
         """Let a law act from the present state on.
@@ -122,7 +121,6 @@ class ActingLaw:
         following = self._next
         if self.law is former:
             self.law = law
-            law.use_external(self.force.external)
         if later and not alike:
             return
         if following is former and self.acting is self._idle:

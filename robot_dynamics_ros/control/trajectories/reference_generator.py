@@ -44,12 +44,6 @@ _BRAKING_S = 0.2
 #: a fraction of the velocity limit, and shortest duration, s.
 _BLEND_SPEED, _MIN_BLEND_S = 0.5, 0.3
 
-FindSpeedLimit = Callable[[Trajectory, bool], SpeedLimit | None]
-
-
-def _no_limit(_trajectory: Trajectory, _moving: bool) -> None:
-    """Return no speed limit."""
-
 
 class ReferenceGenerator:
     """Computes the joint reference; time is that of the states' timestamps, in ns.
@@ -76,7 +70,6 @@ class ReferenceGenerator:
         self.speed = PathSpeed(self._trajectory)
         self.measured: Array | None = None
         self._start_tolerance, self._moving_end, self._integrates = 0.0, False, False
-        self._speed_limit: FindSpeedLimit = _no_limit
         self._fastest = tree.velocity_limits()
 
     def configure(
@@ -87,7 +80,7 @@ class ReferenceGenerator:
         moving_end: bool = False,
         integrates: bool = False,
         measured: Array | None = None,
-        speed_limit: FindSpeedLimit = _no_limit,
+        speed_limit: Callable[[Trajectory, bool], SpeedLimit | None] = lambda *_: None,
     ) -> None:
         """Apply settings.
 
