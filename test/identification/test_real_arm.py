@@ -218,7 +218,7 @@ def no_number(run):
         (one_joint, 'study', 'shoulder_lift_joint only'),
         (huge, 'study', 'range of any sensor'),
         (no_number, 'study', 'no efforts'),
-        (lambda run: run, '', 'amperes'),
+        (lambda run: run, '', 'currents (A) taken for N m'),
     ],
 )
 def test_nonsense_is_one_sentence_and_no_result(tmp_path, capsys, change, gains, message):
