@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 
@@ -167,18 +166,6 @@ class Recording:
             np.where(known, values, np.nan) for values in (self.position, self.velocity)
         )
         return replace(self, position=position, velocity=velocity)
-
-    def followed_by(self, other: Recording) -> Recording:
-        """Return this recording with the rows of another one appended.
-
-        Args:
-            other: Later rows of the same joints; the result has its notes.
-        """
-        changed: dict[str, Any] = {
-            key: np.concatenate([getattr(self, key), getattr(other, key)])
-            for key in (*_PER_STATE, *_PER_JOINT)
-        }
-        return replace(other, **changed)
 
 
 #: First and last second of a whole recording.
