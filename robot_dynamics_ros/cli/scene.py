@@ -61,6 +61,7 @@ class Scene:
             None where the design does not apply (damped inverse).
         parameters: Additional parameters of controller and simulator.
         plant: Additional parameters of the simulator.
+        sensor: Link of the force sensor; empty: there is none.
         settled: For programs with contacts: time after which forces are evaluated, s.
         remarks: Remarks on the planning of the program.
     """
@@ -73,6 +74,7 @@ class Scene:
     relative: float | None = 0.02
     parameters: Mapping[str, Any] = field(default_factory=dict)
     plant: Mapping[str, Any] = field(default_factory=dict)
+    sensor: str = ''
     settled: float = 0.0
     remarks: tuple[str, ...] = ()
 
@@ -128,6 +130,7 @@ SCENES = {
         duration=4.0,
         relative=None,
         plant=on_board('scara_press'),
+        sensor='tool',
         settled=2.2,
     ),
     'four_dof_board': Scene(
@@ -138,6 +141,7 @@ SCENES = {
         duration=4.0,
         relative=None,
         plant=on_board('four_dof_board'),
+        sensor='tool',
         settled=2.2,
     ),
 }
@@ -267,6 +271,7 @@ def lockstep_run(scene: Scene) -> LockstepRun:
         'program': scene.program,
         'activation_ramp_s': 0.0,
         'lead_in': 0.0,  # a scene measures the decay of the initial error
+        'sensor_frame': scene.sensor,  # known from the start: no wrench is lost at the contact
         **scene.parameters,
     }
     plant = {

@@ -39,7 +39,8 @@ class SensorTool(Settings):
     sensor_frame: str = parameter(
         '',
         'Link of the force-torque sensor on ~/measured_wrench, to which sensor_tool_com and '
-        'sensor_bias belong; measurements at other links are refused; empty: any link.',
+        'sensor_bias belong; measurements at other links are refused, and the first one acts at '
+        'once; empty: any link, compiled for while the arm moves on.',
     )
     sensor_tool_mass: float = parameter(
         0.0, 'Mass that the sensor carries, see command weigh_tool; 0: none.', 0.0, 1e6, unit='kg'
@@ -135,7 +136,7 @@ class ForceSensor:
 
     Attributes:
         external: The effort for laws.
-        frame: Link of the last measured wrench; empty before the first.
+        frame: Link of the last or the expected measured wrench; empty if none is expected.
         tool: Weight and bias that are subtracted from measurements.
 
     Args:
@@ -150,6 +151,14 @@ class ForceSensor:
         self._bias = np.zeros(6)
         # Timestamps and wrenches, with the bias, since the arm has been at rest.
         self._samples: deque[tuple[int, Array]] = deque(maxlen=_MAX_SAMPLES)
+
+    def expect(self, frame: str) -> None:
+        """Compile the converter of a link, so that its first measurement acts at once.
+
+        Raises:
+            UnknownNameError: There is no such link.
+        """
+        self.frame, self._efforts = frame, FrameEfforts(self.tree, frame)
 
     def carry(self, tool: SensorTool) -> None:
         """Subtract other parameters from the next measurement on.

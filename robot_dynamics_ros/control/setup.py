@@ -164,4 +164,6 @@ def build_loop(
         derivative=FilteredDerivative(tree.n, cutoff, gap) if cutoff else None,
     )
     loop.set_payload(payload_from_parameters(parameters))
+    if parameters['sensor_frame']:
+        loop.force.expect(parameters['sensor_frame'])
     return loop
