@@ -91,6 +91,8 @@ DEGREES = {
                             'effort_unit': 'mN m'}),
     'of velocities by those of positions in names': (
         ['time', *numbered('{}{} [deg]', 'q'), *PLAIN[4:7], *numbered('{}{}_mNm', 'tau')], {}),
+    'per s is understood': (
+        ['time', *numbered('{}{}_deg', 'q', 'dq'), *numbered('{}{}_mNm', 'tau')], {}),
     'of velocities by those of positions': ([*PLAIN[:7], *numbered('{}{}_mNm', 'tau')],
                                             {'position_unit': 'deg'}),
 }  # fmt: skip

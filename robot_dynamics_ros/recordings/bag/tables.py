@@ -219,6 +219,8 @@ class _TableColumns:
     def _size(self, quantity: str, head: str, unit: str) -> float:
         unit = _split(head)[1] or unit
         sizes = _SIZES[quantity]
+        if quantity == 'velocity' and unit in POSITION_UNITS:  # dq1_deg: per s is understood
+            unit += '/s'
         if not unit or unit in sizes:
             return sizes.get(unit, 1.0)
         problem = f'column {head!r}: its unit {unit!r} is none of {quantity}'
