@@ -36,6 +36,7 @@ from robot_dynamics_ros.ros.conversions import (
     wrench_message,
 )
 from robot_dynamics_ros.ros.node import LATCHED, NEWEST
+from robot_dynamics_ros.ros.rclpy_compat import take_message
 from robot_dynamics_ros.spatial.scalar import Array
 
 #: Labels of the entries of ``~/constraint_condition``.
@@ -218,7 +219,7 @@ def subscribe_streams(
     session: ControllerSession,
     submit: Callable[..., None],
     log_remarks: Callable[[], None],
-) -> None:
+) -> Callable[[], None]:
     """Subscribe a controller to its streamed inputs, those whose message types are installed.
 
     Fast ones act at once, also while requests are being prepared.
@@ -238,6 +239,9 @@ def subscribe_streams(
         session: Its session.
         submit: Prepares a request, see ``RequestWorker.submit``.
         log_remarks: Logs the remarks of the session.
+
+    Returns:
+        A function that takes a measured wrench which has arrived, before its state is answered.
     """
     log = node.get_logger()
 
@@ -257,9 +261,19 @@ def subscribe_streams(
         else:
             apply(prepare)
 
+    subscriptions = {}
     for name, kind in STREAMS.items():
         # that of joint_trajectory_controller
         qos = LATCHED if name == 'speed_scaling_input' else NEWEST
         with suppress(ConfigurationError):  # control_msgs is not installed
             message = message_class(kind)
-            node.create_subscription(message, f'~/{name}', partial(on_message, name), qos)
+            subscriptions[name] = node.create_subscription(
+                message, f'~/{name}', partial(on_message, name), qos
+            )
+    wrenches = subscriptions['measured_wrench']
+
+    def take_wrench() -> None:
+        if (taken := take_message(wrenches)) is not None:
+            on_message('measured_wrench', taken[0])
+
+    return take_wrench

@@ -95,6 +95,16 @@ def test_the_force_sensor_tells_what_is_wanted_and_coulomb_s_friction(scenes, na
     assert np.sqrt(np.mean((size / np.hypot(1.0, 0.3) - desired) ** 2)) < 0.5
 
 
+@pytest.mark.parametrize('name', ['scara_press', 'four_dof_board'])
+def test_every_state_is_answered_with_the_wrench_sent_before_it(scenes, name):
+    changes = recorded(scenes[1] / name / 'bag', '/controller/changes')
+    taken = [json.loads(message.data) for message in changes]
+    taken = [(x['tick'], x['stamp_ns']) for x in taken if x['kind'] == 'measured wrench']
+    ticks = range(2, len(recorded(scenes[1] / name / 'bag', '/joint_states')) + 1)
+    # The first one comes before the activation; a tick is of 1 ms, the first at 0.
+    assert taken == [(tick, (tick - 1) * 1_000_000) for tick in ticks]
+
+
 def test_the_circle_decays_row_by_row_as_its_program_says(scenes):
     messages = recorded(scenes[1] / 'circle' / 'bag', '/controller/constraint')
     file = PROJECT / 'config' / 'programs' / 'scara_circle.yaml'

@@ -97,6 +97,8 @@ class RunningController:
             return
         stamp = state.stamp_ns = reader.stamp_ns or self._node.get_clock().now().nanoseconds
         state.effort = reader.effort() if session.wants_effort else None
+        if session.loop.force.frame:
+            self.services.take_wrench()
         if session.update(state):
             self.connection.writer.publish(session.command)
             self._health.count(stamp, time.perf_counter_ns() - begin)

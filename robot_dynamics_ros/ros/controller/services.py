@@ -54,7 +54,7 @@ class SessionServices:
         self._serve(Trigger, 'resume', lambda _: session.resume)
         self._serve(Trigger, 'add_waypoint', lambda _: prepare_waypoint(session), slow=True)
         self._serve(Trigger, 'tare_wrench', lambda _: self._tare)
-        subscribe_streams(node, session, self.submit, self.log_remarks)
+        self.take_wrench = subscribe_streams(node, session, self.submit, self.log_remarks)
 
     def submit(self, prepare: Callable[[], Apply], finish: Finish, **options: Any) -> None:
         """Prepare a request, and finish it between two ticks; see ``RequestWorker.submit``."""
