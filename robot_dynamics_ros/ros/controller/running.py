@@ -27,7 +27,6 @@ from robot_dynamics_ros.ros.rclpy_compat import take_message
 from robot_dynamics_ros.ros.spinning import tick_until
 
 _WATCH_PERIOD_S = 0.02  # at which the age of the states is checked
-_MAX_LOGGED = 200  # characters of a parameter in the log
 
 
 class RunningController:
@@ -75,8 +74,6 @@ class RunningController:
         self._log.info(f'{tree.name} under {session.loop.law.name}: {self.connection.describe()}')
         for remark in tree.remarks:
             self._log.warning(remark)
-        for name, value in session.parameters.items():
-            self._log.debug(f'{name}: {str(value)[:_MAX_LOGGED]}')
         self.parameters.log_law_remarks()
         self.parameters.publish()
 
