@@ -305,4 +305,5 @@ def _load_findings(q: Array, effort: Array, tree: Robot) -> Iterator[Finding]:
             yield effort_fault(named(tree, [i]), fault, detail=', or of gravity (--gravity)')
     slopes = slope[(swing > _CARRIES * swing.max()) & (np.diag(alike) > _UNLIKE)]
     if len(slopes) and (slopes.max() < _CURRENT or slopes.min() > 1.0 / _CURRENT):
-        yield effort_fault('the efforts', 'unit', 1.0 / float(np.median(slopes)))
+        found = effort_fault('the efforts', 'unit', 1.0 / float(np.median(slopes)))
+        yield found._replace(remedy=f'{found.remedy}; or is it another robot?')
