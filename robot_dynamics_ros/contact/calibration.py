@@ -78,12 +78,10 @@ class CalibrationResult:
     Attributes:
         thresholds: The dead bands.
         factor: Median of the widening factor s.
-        segments: Number of segments.
     """
 
     thresholds: ContactThresholds
     factor: float
-    segments: int
 
 
 def calibrate(
@@ -124,7 +122,7 @@ def calibrate(
     coefficients = factor[:, :, np.newaxis] * _envelopes(efforts, growth)
     bandwidth = np.asarray(bandwidth, dtype=float)
     thresholds = ContactThresholds(coefficients, bandwidth, delay)
-    return CalibrationResult(thresholds, float(np.median(factor)), len(numbers))
+    return CalibrationResult(thresholds, float(np.median(factor)))
 
 
 def _envelopes(efforts: Array, growth: Array) -> Array:

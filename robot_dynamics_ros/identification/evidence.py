@@ -25,7 +25,6 @@ import numpy as np
 
 from robot_dynamics_ros.identification.least_squares import Block, jackknife
 from robot_dynamics_ros.identification.unknowns import EVIDENCE_TERMS, BaseParameters, Unknowns
-from robot_dynamics_ros.recordings.series import root_mean_square
 from robot_dynamics_ros.spatial.scalar import Array
 
 _FOLDS, _SEGMENTS = 6, 12
@@ -37,9 +36,9 @@ _GAIN = 0.01  # relative reduction of the held-out residual required to include 
 _STEEP = ('square_friction', 'cubic_friction')  # extrapolate badly beyond the recorded speeds,
 _STEEPER = 0.08  # so an additional reduction is required
 _MOST_FOLDS_GAIN = 0.6  # share of the folds in which the residual must decrease
-_TRUST = 0.5  # standard deviation of the nominal inertia, relative to its size
+TRUST = 0.5  # standard deviation of the nominal inertia, relative to its size
 _TIED = 10.0  # correlated samples equivalent to one independent sample
-_WEAK = 30.0  # prior deviation of a joint term, in RMS efforts: practically uninformative
+_WEAK = 30.0  # prior deviation of what is unknown, in RMS efforts
 
 
 class Ridge:
@@ -92,7 +91,7 @@ class Ridge:
             columns: Effort per unit of each unknown, shape (N, n, p).
             effort: Effort to explain by the changes, shape (N, n), N m or N.
             usable: Mask of the efforts to use, shape (N, n).
-            spread: Prior standard deviations of the changes, shape (p,).
+            spread: Prior standard deviations of the changes, shape (p,); infinite if unknown.
             considered: Columns and standard deviations of what is not estimated.
         """
         parts = [columns, effort[:, :, np.newaxis]]
@@ -102,7 +101,7 @@ class Ridge:
         rows = np.where(usable[:, :, np.newaxis], np.concatenate(parts, axis=2), 0.0)
         cuts = np.array_split(rows.transpose(1, 0, 2), _SEGMENTS, axis=1)
         sums = np.array([part.transpose(0, 2, 1) @ part for part in cuts])
-        prior = np.diag(np.square(spread))
+        prior = np.diag(np.square(np.where(np.isinf(spread), _weak(sums), spread)))
         still = len(spread) - columns.shape[2]
         return cls(sums, usable.sum(axis=0), np.zeros(len(spread)), prior, still)
 
@@ -189,20 +188,22 @@ def _squared_effort(sums: Array) -> Array:
     return np.maximum(squares, max(_LEAST**2 * float(squares.max()), _NOTHING))
 
 
+def _weak(sums: Array) -> Array:
+    """Return deviations of all columns that are practically uninformative, shape (r,)."""
+    total, every = sums.sum(axis=0), range(sums.shape[3] - 1)
+    diagonal, effort = total[:, every, every].max(axis=0), _squared_effort(sums).max()
+    return np.asarray(_WEAK * np.sqrt(effort / np.where(diagonal > 0.0, diagonal, effort)))
+
+
 def _prior(sums: Array, unknowns: Unknowns, base: BaseParameters) -> Array:
     """Return the prior covariance of base parameters; arguments as of ``Ridge``."""
-    spread = np.zeros(len(unknowns))
-    spread[: unknowns.links] = _TRUST * unknowns.inertial_sizes()
-    diagonal = sums.sum(axis=0)[:, range(len(base)), range(len(base))].max(axis=0)
-    effort = _squared_effort(sums).max()
-    size = np.sqrt(effort / np.where(diagonal > 0.0, diagonal, effort))
-    spread[base.leading] = np.where(
-        base.leading < unknowns.links, spread[base.leading], _WEAK * size
-    )
+    spread, weak = TRUST * unknowns.inertial_sizes(), _weak(sums)
+    spread = np.append(spread, np.zeros(len(unknowns) - unknowns.links))
+    spread[base.leading] = np.where(base.leading < unknowns.links, spread[base.leading], weak)
     for k, name in enumerate(unknowns.names):  # there is no prior for a rotor's inertia
         rows = np.flatnonzero(base.B[:, k]) if name.endswith('.armature') else ()
         if len(rows) and k not in base.leading:
-            spread[k] = _WEAK * np.max(size[rows] / np.abs(base.B[rows, k]))
+            spread[k] = np.max(weak[rows] / np.abs(base.B[rows, k]))
     return (base.B * np.square(spread)) @ base.B.T
 
 
@@ -266,20 +267,3 @@ def _best_additions(
             if good and gain[joint] > best.get(joint, (0.0, 0))[0]:
                 best[joint] = (float(gain[joint]), k)
     return {k: gain for gain, k in best.values()}
-
-
-def weak_spread(columns: Array, effort: Array, usable: Array, deviations: float) -> Array:
-    """Return prior deviations that are practically uninformative, shape (p,).
-
-    Args:
-        columns: Effort per unit of each unknown, shape (N, n, p); each affects one joint.
-        effort: Shape (N, n), N m or N.
-        usable: Mask of the efforts to use, shape (N, n).
-        deviations: The effect of each deviation, in RMS efforts of that joint.
-    """
-    square = np.square(np.where(usable, effort, 0.0)).sum(axis=0)
-    rms = np.sqrt(square / np.maximum(usable.sum(axis=0), 1))
-    rms = np.maximum(rms, _LEAST * max(float(rms.max()), np.finfo(float).tiny))
-    size = root_mean_square(columns)
-    effect = deviations * rms[size.argmax(axis=0)]
-    return effect / np.maximum(size.max(axis=0), 1e-9)

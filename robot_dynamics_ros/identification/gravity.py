@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from robot_dynamics_ros.estimation.regressor import PER_BODY, gravity_regressor
-from robot_dynamics_ros.identification.evidence import Ridge, weak_spread
+from robot_dynamics_ros.identification.evidence import TRUST, Ridge
 from robot_dynamics_ros.identification.preparation import Preparation, Samples, prepare
 from robot_dynamics_ros.identification.unknowns import Unknowns
 from robot_dynamics_ros.model import Robot
@@ -32,8 +32,7 @@ from robot_dynamics_ros.spatial.scalar import Array
 
 _TERMS = ('damping', 'coulomb_friction', 'armature', 'offset', 'load_friction')
 _STATES = 1500  # states used; more add little information
-_TRUST = 0.5  # standard deviation of the nominal inertia, relative to its size
-_WEAK = 30.0  # prior deviation of a joint term, in RMS efforts; of gravity, m/s^2
+_WEAK = 30.0  # prior deviation of gravity, m/s^2
 _STEPS = 30
 _SETTLED = 1e-5  # m/s^2
 _SURE = 3.0  # standard deviations
@@ -163,8 +162,7 @@ def _around(samples: Samples, tree: Robot, values: Array) -> Ridge:
     pull = gravity_regressor(tree, samples.motion.q, values[:links])
     drives = unknowns.columns(samples.motion)
     columns = np.concatenate([pull, drives], axis=2)
-    effort, usable = samples.effort - unknowns.known(samples.motion), samples.usable
-    rest = effort - drives @ unknowns.nominal
-    weak = weak_spread(drives[:, :, links:], effort, usable, _WEAK)
-    spread = np.concatenate([np.full(3, _WEAK), _TRUST * unknowns.inertial_sizes(), weak])
-    return Ridge.of_samples(columns, rest, usable, spread)
+    rest = samples.effort - unknowns.known(samples.motion) - drives @ unknowns.nominal
+    terms = np.full(len(unknowns) - links, np.inf)
+    spread = np.concatenate([np.full(3, _WEAK), TRUST * unknowns.inertial_sizes(), terms])
+    return Ridge.of_samples(columns, rest, samples.usable, spread)

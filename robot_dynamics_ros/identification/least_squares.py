@@ -33,6 +33,7 @@ from itertools import pairwise
 import numpy as np
 
 from robot_dynamics_ros.errors import RecordingError
+from robot_dynamics_ros.estimation.accumulate import thinned
 from robot_dynamics_ros.identification.preparation import Samples
 from robot_dynamics_ros.identification.unknowns import BaseParameters, Unknowns
 from robot_dynamics_ros.spatial.scalar import Array
@@ -122,9 +123,7 @@ def merged(blocks: Sequence[Block]) -> Block:
 
 def reduced(blocks: Sequence[Block], most: int) -> list[Block]:
     """Return at most twice ``most`` blocks, each merged from as many consecutive ones."""
-    share = 1  # of consecutive blocks in one
-    while -(-len(blocks) // share) > 2 * most:
-        share *= 2
+    share = thinned(len(blocks), most).step  # of consecutive blocks in one
     if share == 1:
         return list(blocks)
     return [merged(blocks[k : k + share]) for k in range(0, len(blocks), share)]

@@ -22,7 +22,7 @@ import numpy as np
 
 from robot_dynamics_ros.errors import RecordingError
 from robot_dynamics_ros.estimation.regressor import PER_BODY, regressor
-from robot_dynamics_ros.identification.evidence import Ridge, weak_spread
+from robot_dynamics_ros.identification.evidence import Ridge
 from robot_dynamics_ros.identification.identify import Identification
 from robot_dynamics_ros.identification.preparation import Samples, prepare
 from robot_dynamics_ros.identification.unknowns import described
@@ -33,7 +33,6 @@ from robot_dynamics_ros.spatial.scalar import Array
 
 _REACH = 0.15  # m, prior distance of the centre of mass of a load from its frame
 _HEAVIEST = 1.0  # initial prior mass of a load, relative to the mass of the arm
-_WEAK = 10.0  # prior deviation of a friction change, in RMS efforts
 #: Relative deviation of described masses, and of gains that are not known better.
 STILL_TRUSTED = 0.1
 _CARRIES = 0.02  # of the largest gravity variation: minimum of a joint to scale its gain
@@ -142,7 +141,6 @@ class _Difference:
             [x[:, :, np.newaxis] * eye for x in (motion.v, motion.sign, np.ones_like(motion.v))],
             axis=2,
         )
-        self.drift = weak_spread(self.friction, self.samples.effort, self.samples.usable, _WEAK)
         self.steps = columns @ (np.zeros((0, len(unknowns))) if steps is None else steps).T
 
     def load(self, gains: DriveGains, near: Array) -> Ridge:
@@ -172,7 +170,7 @@ class _Difference:
         n = self.tree.n
         pull = (self.pull @ load)[:, :, np.newaxis] * np.eye(n)
         considered = self.pull @ moves.T / gains.factor[:, np.newaxis]
-        ridge = self._solve(pull, np.full(n, _WEAK), (considered, np.ones(len(moves))))
+        ridge = self._solve(pull, np.full(n, np.inf), (considered, np.ones(len(moves))))
         return ridge.values[:n], np.sqrt(np.diag(ridge.covariance()))[:n]
 
     def _solve(
@@ -183,7 +181,7 @@ class _Difference:
     ) -> Ridge:
         """Return the regression of what pulls, with the change of friction."""
         columns = np.concatenate([pull, self.friction], axis=2)
-        spread = np.concatenate([spread, self.drift])
+        spread = np.append(spread, np.full(self.friction.shape[2], np.inf))
         return Ridge.of_samples(columns, self.added, self.samples.usable, spread, considered)
 
 
