@@ -100,8 +100,8 @@ def instead(owner, name, change):
     return lambda self, *given, **named: change(self, original, *given, **named)
 
 
-def larger(self, original, limit):
-    original(self, 3.0 * np.asarray(limit))
+def larger(self, original, limit, rate):
+    original(self, 3.0 * np.asarray(limit), rate)
 
 
 def pushes(self, original, t, q, v, reference, out):
@@ -175,7 +175,7 @@ DEFECTS = {
     'silence not noticed': (ControllerSession, 'watch', unreported, ('silence',)),
     'reference thrown at a stop': (ReferenceGenerator, 'begin_glide', thrown, ('tolerance',)),
     'changes not softened': (EffortLimiter, 'soften', sudden, ('laws', 'tolerance')),
-    'limits of three times the size': (EffortLimiter, 'set_limit', larger, ('laws', 'tolerance')),
+    'limits of three times the size': (EffortLimiter, 'configure', larger, ('laws', 'tolerance')),
     'braking pushes': (Brake, 'effort', pushes, ('tolerance', 'hold')),
     'braking forgets gravity': (Brake, 'effort', falls, ('tolerance',)),
     'braking too strong': (Brake, 'effort', slams, ('nan', 'limits')),

@@ -6,7 +6,6 @@ from __future__ import annotations
 import csv
 import json
 from dataclasses import replace
-from functools import reduce
 from pathlib import Path
 
 import numpy as np
@@ -24,7 +23,6 @@ from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.recordings.metrics import analysis
 from robot_dynamics_ros.recordings.metrics.analysis import AnalysisSettings, analyze_bag, evaluate
 from robot_dynamics_ros.recordings.reading import RobotChoice, read_recording
-from robot_dynamics_ros.recordings.recording import Recording
 from robot_dynamics_ros.recordings.report.figures import PlotLine, panels
 from robot_dynamics_ros.recordings.report.toolkit import Report
 
@@ -319,9 +317,13 @@ def at_rest(run, rng, noise: float):
 
 def in_sequence(parts):
     """Return the parts as one recording with a state every millisecond."""
-    run = reduce(Recording.followed_by, parts)
-    stamps = MS * np.arange(len(run.time))
-    return replace(run, stamp_ns=stamps, time=1e-9 * stamps)
+    stamps = MS * np.arange(sum(len(part.time) for part in parts))
+    columns = (
+        'position', 'velocity', 'effort', 'reference_position', 'reference_velocity',
+        'measured_effort', 'arrival_ns', 'answer_ns',
+    )  # fmt: skip
+    joined = {name: np.concatenate([getattr(part, name) for part in parts]) for name in columns}
+    return replace(parts[-1], stamp_ns=stamps, time=1e-9 * stamps, **joined)
 
 
 # Energy, rates, limits, programs ----------------------------------------------------------------

@@ -98,7 +98,7 @@ DEGREES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(('heads', 'units'), DEGREES.values(), ids=DEGREES)
+@pytest.mark.parametrize(('heads', 'units'), list(DEGREES.values()), ids=list(DEGREES))
 def test_units_in_names_or_in_the_file_are_converted(heads, units, run, tmp_path):
     degrees = np.degrees(np.column_stack([run.position, run.velocity]))
     columns = [run.time, *degrees.T, *1e3 * run.measured_effort.T]

@@ -66,6 +66,7 @@ print('written: named')
 def test_what_a_process_leaves_is_found_and_removed(line, tmp_path, monkeypatch):
     package = tmp_path / 'vandal' / 'robot_dynamics_ros'
     package.mkdir(parents=True)
+    (package / '__init__.py').touch()  # without it the package of the clone is found
     (package / '__main__.py').write_text(_VANDAL, encoding='utf-8')
     monkeypatch.setitem(line._environment, 'PYTHONPATH', str(package.parent))
     ended = line.run(['analyze'], 10.0)
