@@ -27,6 +27,7 @@ from robot_dynamics_ros.recordings.report.figures import (
     panels,
 )
 from robot_dynamics_ros.recordings.report.toolkit import (
+    ROUNDING,
     Report,
     ReportList,
     ReportTable,
@@ -242,7 +243,7 @@ def _value_table(title: str, values: Sequence[Row], text: str = '') -> ReportTab
         (
             row.name,
             f'{row.nominal:.5g}',
-            f'{row.value:.5g}',
+            f'{0.0 if abs(row.value) < ROUNDING else row.value:.5g}',
             f'{row.deviation:.2g}' if row.deviation else 'not determined',
             _change(row.nominal, row.value),
             row.unit,
@@ -253,7 +254,7 @@ def _value_table(title: str, values: Sequence[Row], text: str = '') -> ReportTab
 
 
 def _change(old: float, new: float) -> str:
-    if new == old:
+    if abs(new - old) < ROUNDING:
         return 'none'
     return f'{100.0 * (new - old) / abs(old):+.3g} %' if old else 'new'
 
@@ -286,7 +287,7 @@ def _link_table(result: Identification) -> ReportTable:
 
 
 def _millimetres(point: Array) -> str:
-    return ' '.join(f'{1e3 * x + 0.0:.1f}' for x in point.tolist()) + ' mm'
+    return ' '.join(f'{round(1e3 * x, 1) + 0.0:.1f}' for x in point.tolist()) + ' mm'
 
 
 def pictures(

@@ -67,3 +67,8 @@ def test_a_perfect_recording_leaves_nothing_to_correct(tmp_path, capsys):
     said = capsys.readouterr().out
     assert 'nothing to correct' in said
     assert 'error' not in said
+    assert '-0.0 ' not in said
+    # Base parameters that are as described have no change, and those that are not there are 0.
+    rows = [line for line in said.splitlines() if 'Izz' in line and '┃' not in line]
+    assert rows
+    assert all(line.split('│')[5].strip() == 'none' for line in rows if line.count('│') == 7)

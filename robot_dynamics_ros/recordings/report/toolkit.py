@@ -407,7 +407,8 @@ def _notes(steps: Sequence[str], notes: Sequence[str]) -> str:
     return f'<details open><summary>Notes</summary><ul>{lines}</ul></details>' if lines else ''
 
 
-_ROUNDING = 1e-12  # SI units
+#: Numbers below it are rounding of the computation, SI units.
+ROUNDING = 1e-12
 
 # Texts ------------------------------------------------------------------------------------------
 
@@ -438,7 +439,7 @@ def quantity(value: float, unit: str = '') -> str:
     """
     if math.isnan(value):
         return '–'
-    value = 0 if abs(value) < _ROUNDING else value
+    value = 0 if abs(value) < ROUNDING else value
     return (f'{value} {unit}' if isinstance(value, int) else f'{value:.4g} {unit}').strip()
 
 
