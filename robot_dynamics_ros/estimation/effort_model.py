@@ -16,7 +16,7 @@ import numpy as np
 
 from robot_dynamics_ros.dynamics.joint_terms import JointTerms
 from robot_dynamics_ros.estimation.accumulate import ColumnTable
-from robot_dynamics_ros.estimation.regressor import PER_BODY, inertial_parameters, regressor
+from robot_dynamics_ros.estimation.regressor import PER_BODY, regressor
 from robot_dynamics_ros.model import Robot
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.kernel import compile_kernel
@@ -187,39 +187,6 @@ class EffortModel:
         return self._terms.friction(v_friction, self._kernels.batch('inverse_dynamics', *motion))
 
     def body_regressor(self, instants: Instants) -> Array:
-        """Return the efforts per kg of each body, with its centre and radii, shape (M, n, b)."""
-        tree, count = self.tree, len(instants.q)
-        Y = regressor(tree, instants.q, instants.v, instants.a)
-        per_kg = inertial_parameters(tree).reshape(tree.bodies, PER_BODY)
-        per_kg = per_kg / np.where(tree.mass > 0.0, tree.mass, 1.0)[:, np.newaxis]
-        return np.einsum('mjbk,bk->mjb', Y.reshape(count, tree.n, tree.bodies, PER_BODY), per_kg)
-
-    def load_regressor(self, instants: Instants, frame: str) -> Array:
-        r"""Return the effort regressor of a load of negligible extent.
-
-        .. math:: \tau_m = J_v^T (a_F - g), \quad \tau_{mc_i} = J_v^T (\alpha\times e_i
-                  + \omega\times(\omega\times e_i)) + J_\omega^T (e_i \times (a_F - g))
-
-        Args:
-            instants: The motion.
-            frame: Name of the frame F to which the load is fixed, with axes :math:`e_i`.
-
-        Returns:
-            Efforts of 1 kg, and of 1 kg m of first moment along each axis of F, shape (M, n, 4).
-        """
-        kernels = compile_kernel(self.tree, outputs=('frame_motion',), frame=frame)
-        q, v = (np.ascontiguousarray(x) for x in (instants.q, instants.v))
-        R, _, J, bias = kernels.batch('frame_motion', q, v)
-        twist = np.einsum('mij,mj->mi', J, v)
-        acceleration = np.einsum('mij,mj->mi', J, instants.a) + bias
-        specific_force, alpha, omega = (
-            acceleration[:, :3] - self.tree.gravity,
-            acceleration[:, 3:],
-            twist[:, 3:],
-        )
-        columns = [np.einsum('mij,mi->mj', J[:, :3], specific_force)]
-        for axis in np.moveaxis(R, 2, 0):
-            force = np.cross(alpha, axis) + np.cross(omega, np.cross(omega, axis))
-            wrench = np.hstack([force, np.cross(axis, specific_force)])
-            columns.append(np.einsum('mij,mi->mj', J, wrench))
-        return np.stack(columns, axis=-1)
+        """Return the efforts per inertial parameter of each body, shape (M, n, b, 10)."""
+        Y = regressor(self.tree, instants.q, instants.v, instants.a)
+        return Y.reshape(*instants.q.shape, self.tree.bodies, PER_BODY)

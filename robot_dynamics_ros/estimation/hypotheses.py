@@ -40,10 +40,9 @@ class Cause(NamedTuple):
     body: int = -1
 
     def overlaps(self, others: Sequence[Cause]) -> bool:
-        """Return whether it has columns of another one, or is a load on the same body."""
+        """Return whether it has columns of another one."""
         return any(
-            (self.joint == other.joint and bool(set(self.columns) & set(other.columns)))
-            or self.body == other.body >= 0
+            self.joint == other.joint and not set(self.columns).isdisjoint(other.columns)
             for other in others
         )
 
@@ -53,8 +52,10 @@ class Cause(NamedTuple):
 
 
 #: Columns of the regressor that precede those of the bodies and of the order of joints.
-COLUMNS = ('gx', 'gy', 'gz', 'delay', 'load', 'load x', 'load y', 'load z', 'mass', 'factor',
-            'rotor', 'offset', 'viscous', 'dry')  # fmt: skip
+_LOAD = ('load', 'load x', 'load y', 'load z')
+_EXTENT = ('load xx', 'load xy', 'load xz', 'load yy', 'load yz', 'load zz')
+COLUMNS = ('gx', 'gy', 'gz', 'delay', *_LOAD, *_EXTENT, 'mass', 'factor', 'rotor', 'offset',
+            'viscous', 'dry')  # fmt: skip
 PER_JOINT = {
     'factor': ('factor',),
     'rotor inertia': ('rotor',),
@@ -69,9 +70,11 @@ PER_DRIVE = (*USUAL, 'dry friction', 'viscous friction')
 COMMON = {
     'gravity': ('gx', 'gy', 'gz'),
     'timing': ('delay',),
-    'load': ('load', 'load x', 'load y', 'load z'),
+    'load': _LOAD,
     'mass': ('mass',),
 }
+
+LOADS = (_LOAD, _LOAD + _EXTENT)  #: columns of a load: a mass near the tool; of any extent
 
 
 def columns_of(*names: str) -> tuple[int, ...]:

@@ -45,6 +45,23 @@ def inertial_parameters(tree: Robot) -> Array:
     return np.concatenate([body_parameters(RigidBodyInertia(*body)) for body in bodies])
 
 
+def load_parameters(tree: Robot, frame: str) -> Array:
+    r"""Return the parameters of the body of a frame that parts of a load add, shape (10, 10).
+
+    Rows: a mass of 1 kg at the origin of the frame, first moments of 1 kg m along its axes, and
+    1 kg m^2 of each element of the inertia about the origin of the body. A point mass at p adds
+    :math:`p^2 1 - p p^T`, a quadratic: the central difference between two is exact.
+    """
+    at = tree.frame(frame)
+
+    def point(p: Array) -> Array:
+        return body_parameters(RigidBodyInertia(1.0, p, np.zeros((3, 3))))
+
+    axes = at.R_BF.T
+    moments = [0.5 * (point(at.p_BF + axis) - point(at.p_BF - axis)) for axis in axes]
+    return np.array([point(at.p_BF), *moments, *np.eye(PER_BODY)[4:]])
+
+
 def with_inertial_parameters(tree: Robot, parameters: Array) -> Robot:
     """Return the robot with other inertial parameters.
 

@@ -40,6 +40,7 @@ from robot_dynamics_ros.estimation.gravity_fit import GravityFit, fit_gravity
 from robot_dynamics_ros.estimation.hypotheses import (
     COLUMNS,
     COMMON,
+    LOADS,
     PER_DRIVE,
     PER_JOINT,
     USUAL,
@@ -49,7 +50,12 @@ from robot_dynamics_ros.estimation.hypotheses import (
     is_possible,
     order_causes,
 )
-from robot_dynamics_ros.estimation.regressor import gravity_regressor
+from robot_dynamics_ros.estimation.regressor import (
+    PER_BODY,
+    gravity_regressor,
+    inertial_parameters,
+    load_parameters,
+)
 from robot_dynamics_ros.model.findings import Finding
 from robot_dynamics_ros.spatial.scalar import Array
 
@@ -61,6 +67,7 @@ _EVIDENCE = 10.0  # nats: least evidence of a cause
 _TIE = 1e-3  # nats: least gain of another cause in place of one
 _EXPLAINED = 0.5  # least share that a reported cause explains of the remaining squared residual
 _MATTERS = 0.01  # of a joint's effort: least residual of which causes are reported
+_RESOLVED = 1e-3  # of an effort limit
 _MOST_CAUSES = 3  # per joint
 
 
@@ -178,15 +185,18 @@ class EffortResidual:
 
     def _columns(self, instants: Instants, effort: Array, rigid: Array, rates: Array) -> Array:
         """Return the regressor of all causes, shape (M, n, k)."""
-        gravity = gravity_regressor(self.model.tree, instants.q)
-        load = np.zeros((*effort.shape, 4))
-        if self._frame and len(effort):
-            load = self.model.load_regressor(instants, self._frame)
+        tree = self.model.tree
+        gravity, Y = gravity_regressor(tree, instants.q), self.model.body_regressor(instants)
+        mass = np.where(tree.mass > 0.0, tree.mass, 1.0)[:, np.newaxis]
+        links = inertial_parameters(tree).reshape(tree.bodies, PER_BODY) / mass
+        load = np.zeros((*effort.shape, PER_BODY))
+        if self._frame:
+            load = Y[:, :, tree.frame(self._frame).body] @ load_parameters(tree, self._frame).T
         n, single = effort.shape[1], (rigid, effort, instants.a, np.ones_like(effort))
         parts = [
             *(gravity, rates[:, :, np.newaxis], load, np.stack(single, axis=-1)),
             np.stack([instants.v_friction, instants.sign], axis=-1),
-            self.model.body_regressor(instants),
+            np.einsum('mjbk,bk->mjb', Y, links),
             effort[:, np.newaxis, :] - effort[:, :, np.newaxis],
             *(
                 np.repeat(x[:, np.newaxis], n, axis=1)
@@ -199,12 +209,11 @@ class EffortResidual:
         n, tree = len(self._counts), self.model.tree
         found = [Cause(name, columns_of(*columns)) for name, columns in COMMON.items()]
         body = tree.frame(self._frame).body if self._frame else -1
-        found = [
-            cause._replace(body=body) if cause.name == 'load' else cause
-            for cause in found
-            if cause.name != 'load' or self._frame
-        ]
-        found += [Cause('link', (len(COLUMNS) + i,), body=i) for i in range(tree.bodies)]
+        found = [cause for cause in found if cause.name != 'load']
+        if self._frame:
+            found += [Cause('load', columns_of(*columns), body=body) for columns in LOADS]
+        links = [i for i in range(tree.bodies) if i != body]  # a load is the likelier one there
+        found += [Cause('link', (len(COLUMNS) + i,), body=i) for i in links]
         found += order_causes(tree)
         found += [
             Cause(name, columns_of(*columns), j)
@@ -254,8 +263,17 @@ class EffortResidual:
 
     @property
     def _floor(self) -> Array:
-        """Squared residual that the timing of the samples leaves, shape (n,)."""
-        return np.maximum(self.resolution**2 * self._effort, 1e-300)
+        """Squared residual of each joint that needs no cause, shape (n,)."""
+        least = np.square(self.resolution) * self._effort
+        return np.maximum(least, self._counts * np.square(self.resolved) + 1e-300)
+
+    @property
+    def resolved(self) -> Array:
+        """Efforts that the drives cannot resolve, by limits and other joints, shape (n,)."""
+        size, slides = self.effort.rms, np.array(self.model.tree.joint_is_prismatic)
+        largest = np.where(slides, *(size.max(where=x, initial=0.0) for x in (slides, ~slides)))
+        limit = np.minimum(self.model.tree.effort_limit, largest)
+        return np.asarray(min(self.resolution, _RESOLVED) * limit)
 
     @property
     def _squares(self) -> Array:
@@ -380,12 +398,16 @@ class EffortResidual:
         if fit is not None and (fit.is_common_value or first == 'gravity') and fit.sentence():
             return [Finding('error', fit.sentence())]
         found = [one for one in found if one.cause.name != 'gravity']
-        matters = ~(self.share < _MATTERS)  # also where no effort acts
+        large = ~(self.share < _MATTERS)  # also where no effort acts
+        matters = large & (self.residual.rms > self.resolved)
         texts = []
         for one in found:
             joints = np.flatnonzero((one.share >= _EXPLAINED) & matters).tolist()
             if joints:
-                texts.append(finding(self.model.tree, one.cause, one.values, one.share, joints))
+                text = finding(self.model.tree, one.cause, one.values, one.share, joints)
+                if one.cause.name == 'load' and one.values[0] > 0.0:
+                    text = text._replace(remedy=f'identify --payload {self._frame} measures it')
+                texts.append(text)
         return texts
 
 

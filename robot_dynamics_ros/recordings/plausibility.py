@@ -31,10 +31,11 @@ _MARGIN = 0.05  # margin at the position limits, of a joint's range
 _TOO_FAST = 2.0  # times the velocity limit
 _ALIKE, _UNLIKE = 0.9, 0.6  # correlations
 _OWN = 0.9  # of the largest correlation of a velocity: least that with its own position,
-_OTHER = 0.33  # and of the effort that resembles a weight most: least of that joint's own
+_OTHER = 0.33  # and of the effort most like a required one: least of that joint's own
 _SAME_RATE = 0.2  # relative tolerance between velocities and derivatives of positions
-_CURRENT = 0.3  # of the gravity effort: lower measured efforts are in another unit
-_HEAVY = 0.3  # of the largest gravity variation of a joint: not masked by friction
+_SPAN_S = 0.02  # s, over which an acceleration is taken: noise of velocities hardly matters
+_CURRENT = 0.3  # of the required effort: lower measured efforts are in another unit
+_HEAVY = 0.3  # of the largest variation of a required effort: not masked by friction
 _CARRIES = 0.1  # of the largest gravity variation of a joint: minimum to check units
 
 
@@ -81,7 +82,7 @@ def check_recording(recording: Recording, tree: Robot, *, measured: bool) -> Non
     _refuse(velocity_findings(tree, run.time, q, v))
     _check_efforts(effort, moves, tree)
     if measured:
-        _refuse(_load_findings(q[::step], effort[::step], tree))
+        _refuse(_load_findings(run, effort, step, tree))
 
 
 def problem_of(recording: Recording, tree: Robot, *, measured: bool) -> str:
@@ -131,9 +132,12 @@ def moves_enough(recording: Recording, tree: Robot) -> bool:
 
 
 def _refuse(findings: Iterable[Finding]) -> None:
-    for finding in findings:
+    """Raise an error that names all findings of a check, with the remedy of the first."""
+    found = list(findings)
+    if found:
+        others = ''.join(f'; {one.culprit}: {one.problem}' for one in found[1:])
         raise RecordingError(
-            f'{finding.culprit} of the recording', finding.problem, finding.remedy
+            f'{found[0].culprit} of the recording', found[0].problem + others, found[0].remedy
         )
 
 
@@ -291,19 +295,33 @@ def _jumps(position: Array, row: int) -> bool:
     return bool((np.abs(position[row] - position[row - 1]) > farthest).any())
 
 
-def _load_findings(q: Array, effort: Array, tree: Robot) -> Iterator[Finding]:
-    """Yield the faults of efforts that contradict the gravity effort of a joint."""
-    kernels = compile_kernel(tree, outputs=('gravity_forces',))
-    weight = kernels.batch('gravity_forces', np.ascontiguousarray(q))
-    slope, alike = compared(np.nan_to_num(effort), weight)
-    swing = np.ptp(weight, axis=0)
-    for i in np.flatnonzero(swing > _HEAVY * swing.max()).tolist():
-        fault, other = _mistaken(alike[:, i], i, _OTHER)
-        if fault == 'order':
-            yield effort_fault(named(tree, [other]), fault, tree.joint_names[i])
-        elif fault == 'sign':
-            yield effort_fault(named(tree, [i]), fault, detail=', or of gravity (--gravity)')
-    slopes = slope[(swing > _CARRIES * swing.max()) & (np.diag(alike) > _UNLIKE)]
+def _load_findings(run: Recording, effort: Array, step: int, tree: Robot) -> Iterator[Finding]:
+    """Yield the faults of efforts that contradict what the motion of the arm requires."""
+    half = max(1, round(0.5 * _SPAN_S * (len(run.time) - 1) / (run.time[-1] - run.time[0])))
+    rows = slice(half, len(run.time) - half, step)
+    kernels = compile_kernel(tree, outputs=('inverse_dynamics', 'gravity_forces'))
+    v, t = run.velocity, run.time[:, np.newaxis]
+    a = ((v[2 * half :] - v[: -2 * half]) / (t[2 * half :] - t[: -2 * half]))[::step]
+    q, v, a = (np.ascontiguousarray(x) for x in (run.position[rows], v[rows], a))
+    required = kernels.batch('inverse_dynamics', q, v, a)
+    slope, alike = compared(np.nan_to_num(effort[rows]), required)
+    swing, weight = (np.ptp(x, axis=0) for x in (required, kernels.batch('gravity_forces', q)))
+    heavy = np.flatnonzero(swing > _HEAVY * swing.max()).tolist()
+    faults = {i: _mistaken(alike[:, i], i, _OTHER)[0] for i in heavy}
+    for i in heavy:
+        if faults[i] == 'sign':
+            yield effort_fault(named(tree, [i]), 'sign', detail=', or of gravity (--gravity)')
+    if 'order' in faults.values():
+        from scipy.optimize import linear_sum_assignment
+
+        for joint, i in zip(*linear_sum_assignment(-np.abs(alike)), strict=True):
+            if joint != i and abs(alike[joint, i]) > _UNLIKE:
+                yield effort_fault(named(tree, [joint]), 'order', tree.joint_names[i])
+        return
+    own = np.diag(alike)
+    fits = (own > _UNLIKE) & (own >= _OWN * np.abs(alike).max(axis=0))
+    slopes = slope[(weight > _CARRIES * weight.max()) & fits]
     if len(slopes) and (slopes.max() < _CURRENT or slopes.min() > 1.0 / _CURRENT):
         found = effort_fault('the efforts', 'unit', 1.0 / float(np.median(slopes)))
-        yield found._replace(remedy=f'{found.remedy}; or is it another robot?')
+        load = 'does it carry more than its own mass, ' if slopes.min() > 1.0 else ''
+        yield found._replace(remedy=f'{found.remedy}; or {load}is it another robot?')

@@ -6,9 +6,11 @@ The efforts are Pinocchio's, with friction that the description lacks, and noise
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
-from samples import Sample, sample
+from samples import Sample, joint, link, robot, sample
 from synthetic_runs import (
     Drives,
     measured_arm,
@@ -68,6 +70,59 @@ def test_one_cause_at_several_joints_is_one_cause(kind, rng):
     assert sum('is friction that the model lacks: about 0.' in text for text in texts) == 3
 
 
+def wrist_arm(load: float = 0.0, place: tuple[float, float, float] = (0.0, 0.0, 0.0)) -> Sample:
+    """An arm whose last joint turns a small hand about its own axis, with next to no effort."""
+
+    def turning(name, parent, child, z, axis, effort):
+        limits = {'limits': (-6.0, 6.0), 'velocity': 20.0, 'effort': effort}
+        return joint(name, parent, child, xyz=(0.0, 0.0, z), axis=axis, **limits)
+
+    solid = np.diag([1.0, 1.1, 0.4])
+    return Sample(
+        'wrist_arm',
+        robot(
+            'wrist_arm',
+            link('base'),
+            link('shoulder', 2.5, (0.0, 0.02, 0.05), 0.008 * solid),
+            link('upper', 2.2, (0.0, 0.0, 0.15), 0.02 * solid),
+            link('fore', 1.4, (0.01, 0.0, 0.12), 0.009 * solid),
+            link('wrist', 0.6, (0.0, 0.0, 0.04), 0.001 * solid),
+            link('hand', 0.5, (0.0, 0.0, 0.04), 0.0005 * solid),
+            link('tool', load, place, 1e-4 * np.eye(3)) if load else link('tool'),
+            turning('j1', 'base', 'shoulder', 0.12, (0, 0, 1), 60.0),
+            turning('j2', 'shoulder', 'upper', 0.1, (0, 1, 0), 60.0),
+            turning('j3', 'upper', 'fore', 0.3, (0, 1, 0), 35.0),
+            turning('j4', 'fore', 'wrist', 0.25, (0, 1, 0), 15.0),
+            turning('j5', 'wrist', 'hand', 0.09, (0, 0, 1), 8.0),
+            joint('grasp', 'hand', 'tool', 'fixed', xyz=(0.0, 0.0, 0.0)),
+        ),
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('pace', [1.0, 4.0])  # in which gravity and inertia prevail
+@pytest.mark.parametrize('noise', [0.0, 0.01])  # of the largest effort of each joint
+@pytest.mark.parametrize(
+    ('load', 'place'),
+    [(0.1, (0, 0, 0.08)), (0.4, (0, 0, 0.08)), (0.4, (0.05, -0.02, 0.08)), (1.2, (0, 0, 0))],
+)
+def test_a_load_beyond_the_tool_is_the_only_fault_whatever_the_motion(
+    load, place, noise, pace, rng
+):
+    """A load beside the frame has moments of inertia there, which no other cause explains."""
+    motion = sinusoids(rng, 5, np.arange(0.0, 24.0 / pace, 0.004 / pace), pace)
+    run = measured_run(wrist_arm(load, place), motion, friction=lambda v, rigid: 0.0 * v)
+    effort = run.measured_effort
+    effort += noise * np.abs(effort).max(axis=0) * rng.normal(size=effort.shape)
+    settings = AnalysisSettings(frame='tool')
+    found = evaluate(run, wrist_arm().tree, settings).findings
+    (fault,) = (finding for finding in found if finding.severity == 'error')
+    mass = re.fullmatch(r'the arm moves as if it carried (\S+) kg more .*', fault.problem)
+    # Noise of 1 % in 600 independent samples leaves 2 % of a load that is a tenth of the effort.
+    assert float(mass[1]) == pytest.approx(load, rel=0.05)
+    assert fault.remedy == 'identify --payload tool measures it'
+
+
 @pytest.mark.slow
 def test_separate_factors_stay_separate_causes(rng):
     run = run_of(rng, ARM)
@@ -87,17 +142,9 @@ def test_efforts_in_another_order_are_named(order, rng):
     """Also where the motion, not the weight, causes most of the efforts."""
     run, names = run_of(rng, ARM), ARM.tree.joint_names
     run.measured_effort[:] = run.measured_effort[:, order]
-    found = evaluate(run, ARM.tree, AnalysisSettings(frame='tool')).findings
-    wrong = {
-        finding.culprit + finding.problem.partition(':')[0]
-        for finding in found
-        if finding.severity == 'error'
-    }
-    assert wrong == {
-        f'joint {names[i]!r}its effort is what {names[k]} needs'
-        for i, k in enumerate(order)
-        if i != k
-    }
+    every = re.compile(r"joint '(\w+)'[^:]*: its effort is what (\w+) needs")
+    found = every.findall(' '.join(said(run, ARM)))
+    assert set(found) == {(names[i], names[k]) for i, k in enumerate(order) if i != k}
 
 
 @pytest.mark.slow

@@ -170,7 +170,7 @@ def test_lost_states_and_jitter_do_not_part_a_measured_run(tree):
         (lambda run: replace(run, velocity=run.velocity[:, ::-1]), 'its velocities are those of'),
         (
             lambda run: replace(run, measured_effort=0.05 * run.measured_effort),
-            'multiplied by 17.5; currents',
+            'multiplied by 16.1; currents',
         ),
         (lambda run: run.rows(slice(0, 5)), 'at least 8'),
     ],

@@ -46,7 +46,7 @@ CORRUPTED = {
     ),
     'efforts of other joints': (
         lambda run: replace(run, measured_effort=run.measured_effort[:, [0, 2, 1]]),
-        "joint 'elbow' of the recording: its effort is what lift needs",
+        "joint 'elbow': its effort is what lift needs",
     ),
     'efforts of the other sign': (
         lambda run: replace(run, measured_effort=-run.measured_effort),

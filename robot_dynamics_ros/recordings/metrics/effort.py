@@ -87,7 +87,8 @@ def _columns(evaluated: EvaluatedRun, rows: slice) -> dict[str, Array]:
 
 def _effort_findings(sums: EffortResidual, *, identified: bool) -> list[Finding]:
     """Report whether the model explains the efforts, and else the likely cause."""
-    names, share = sums.model.tree.joint_names, sums.share
+    names = sums.model.tree.joint_names
+    share = np.where(sums.residual.rms < sums.resolved, 0.0, sums.share)
     if not sums.residual.count.any():
         return [Finding('warning', 'no usable efforts were recorded')]
     idle = (sums.effort.rms == 0.0) & (sums.residual.rms > 0.0)
