@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import yaml
 
-from robot_dynamics_ros.description.urdf import TENSOR, Inertial
+from robot_dynamics_ros.description.urdf import TENSOR, Inertial, parse_urdf
 from robot_dynamics_ros.description.urdf_patch import JointDynamics, patch_urdf
 from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.estimation.regressor import (
@@ -25,6 +25,7 @@ from robot_dynamics_ros.identification.unknowns import (
     stribeck_velocity,
 )
 from robot_dynamics_ros.model.identified import DRIVE_TERMS, STRIBECK_VELOCITY
+from robot_dynamics_ros.model.selection import released
 from robot_dynamics_ros.spatial.inertia import body_inertia
 
 _UNCHANGED = 1e-9  # relative change below which the <inertial> of a body is not rewritten
@@ -90,6 +91,7 @@ def parameter_patch(identified: Identification) -> dict[str, Any]:
     return {
         'robot': identified.tree.name,
         'gravity': identified.tree.gravity.tolist(),
+        'locked': released(parse_urdf(tree.xml, lambda fault: None))[1],
         'links': links,
         'joints': joints,
     }

@@ -10,15 +10,23 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from robot_dynamics_ros.description.urdf import TENSOR, Inertial, Pose, Vector
+from robot_dynamics_ros.description.urdf import (
+    TENSOR,
+    Inertial,
+    Pose,
+    RobotDescription,
+    Vector,
+)
 from robot_dynamics_ros.description.urdf_patch import JointDynamics, patch_urdf
 from robot_dynamics_ros.errors import ConfigurationError, RobotDynamicsError, UnknownNameError
+from robot_dynamics_ros.model.build import MOVING
 from robot_dynamics_ros.model.robot_tree import Robot
+from robot_dynamics_ros.model.selection import released
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.yaml_reader import (
     Section,
@@ -42,6 +50,8 @@ DRIVE_TERMS = (
 )
 #: Velocity above which the Stribeck effect is mostly decayed, rad/s or m/s.
 STRIBECK_VELOCITY = 'stribeck_velocity'
+#: Begins the remark on joints that are locked because they were when the arm was identified.
+LOCKED = 'locked as in'
 _IN_URDF = ('damping', 'coulomb_friction', 'armature')
 _GRAVITY_TOLERANCE = 0.02  # m/s^2: tolerates Gazebo's default 9.8 instead of 9.81
 
@@ -54,12 +64,14 @@ class IdentifiedParameters(NamedTuple):
         links: New <inertial> of each link that differs, by link name.
         joints: Terms of every joint: those of a URDF, ``DRIVE_TERMS`` and ``STRIBECK_VELOCITY``.
         gravity: Gravity during identification, base frame, m/s^2.
+        locked: Positions of the joints that were locked, by name, rad or m.
     """
 
     path: str
     links: Mapping[str, Inertial]
     joints: Mapping[str, Mapping[str, float]]
     gravity: Vector
+    locked: Mapping[str, float]
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> IdentifiedParameters:
@@ -75,7 +87,8 @@ class IdentifiedParameters(NamedTuple):
             raise _fault(file, f'is refused: its terms are in {unit}, not in N m or N')
         links = section.optional('links', mapping_of(_inertial)) or {}
         joints = section.take('joints', mapping_of(_terms))
-        return cls(file, links, joints, section.take('gravity', _vector))
+        locked = section.optional('locked', mapping_of(number)) or {}
+        return cls(file, links, joints, section.take('gravity', _vector), locked)
 
     def patched(self, xml: str) -> str:
         """Return the URDF text with the identified inertias and dynamics inserted.
@@ -92,6 +105,22 @@ class IdentifiedParameters(NamedTuple):
         except UnknownNameError as error:
             raise _fault(self.path, f'is of another robot: {error}') from error
 
+    def locks(self, description: RobotDescription, controlled: Sequence[str]) -> dict[str, float]:
+        """Return the positions of the joints that were locked, unless they are to be controlled.
+
+        Raises:
+            ConfigurationError: The file belongs to another robot.
+        """
+        kinds = {joint.name: joint.kind for joint in released(description)[0].joints}
+        for name in self.locked:
+            if name not in kinds:
+                raise _fault(self.path, f'is of another robot: it locks joint {name!r}')
+        return {
+            name: position
+            for name, position in self.locked.items()
+            if kinds[name] in MOVING and name not in controlled
+        }
+
     def completed(self, tree: Robot) -> Robot:
         """Return a robot loaded from the patched text, with its drive friction added.
 
@@ -100,12 +129,14 @@ class IdentifiedParameters(NamedTuple):
         """
         missing = [name for name in tree.joint_names if name not in self.joints]
         if missing:
-            raise _fault(self.path, f'is of another robot: it lacks joint {missing[0]!r}')
+            was = 'locked' if missing[0] in self.locked else 'not there (is it another robot?)'
+            raise _fault(self.path, f'has no values of joint {missing[0]!r}, which was {was}')
         terms = {
             term: np.array([self.joints[name][term] for name in tree.joint_names])
             for term in (*DRIVE_TERMS, STRIBECK_VELOCITY)
         }
-        remarks = tree.remarks
+        at = ', '.join(f'{k} at {x:g}' for k, x in tree.locked.items() if k in self.locked)
+        remarks = (*tree.remarks, f'{LOCKED} {self.path}: {at}') if at else tree.remarks
         if math.dist(self.gravity, tree.gravity) > _GRAVITY_TOLERANCE:
             written = ' '.join(f'{x:.4g}' for x in self.gravity)
             remarks += (f'{self.path} was identified under another gravity: {written} m/s^2',)

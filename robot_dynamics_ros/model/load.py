@@ -104,7 +104,8 @@ def load_robot(
             friction. 'lock': mimic joints are locked.
         strict: Reject every error that ``check_model`` finds.
         identified: File ``parameters.yaml`` of the command ``identify``, whose inertias, friction
-            and armature replace those of the description; none if empty.
+            and armature replace those of the description, with the joints locked that were then;
+            none if empty.
 
     Returns:
         The robot as read-only arrays, joints in file order, parents first.
@@ -124,6 +125,7 @@ def load_robot(
     if corrected is not None:
         faults.clear()
         description = read_description(corrected.patched(description.xml), None, faults.append)
+        locked = corrected.locks(description, joints or ()) | dict(locked or {})
     choose = partial(select, joints=joints, base=base, tip=tip, locked=locked, mimic=mimic)
     tree = _tree(description, faults, vector('gravity', gravity), effort_limit, choose, strict)
     return tree if corrected is None else corrected.completed(tree)

@@ -20,6 +20,7 @@ from robot_dynamics_ros.errors import ModelError, RecordingError, RobotDynamicsE
 from robot_dynamics_ros.estimation.filtering import differentiate
 from robot_dynamics_ros.messages import NANO
 from robot_dynamics_ros.model import load_arm, load_robot
+from robot_dynamics_ros.model.identified import LOCKED
 from robot_dynamics_ros.model.robot_tree import STANDARD_GRAVITY, Robot
 from robot_dynamics_ros.recordings.bag.reader import BagReader
 from robot_dynamics_ros.recordings.bag_layout import choose_topics, make_layout, run_columns
@@ -417,6 +418,7 @@ class RobotChoice:
             DescriptionError: The description is invalid.
         """
         tree = self._load(reader, self.selection)
+        reader.remarks += [remark for remark in tree.remarks if remark.startswith(LOCKED)]
         names = self._recorded_of(reader)
         missing = [name for name in tree.joint_names if name not in names]
         chosen = self.selection.get('joints') or self.selection.get('tip')

@@ -18,7 +18,7 @@ from robot_dynamics_ros.control.trajectories.trajectory import Reference
 from robot_dynamics_ros.dynamics import linearize_driven, make_formulation
 from robot_dynamics_ros.dynamics.joint_terms import JointTerms
 from robot_dynamics_ros.errors import ConfigurationError
-from robot_dynamics_ros.model import load_robot
+from robot_dynamics_ros.model import load_arm, load_robot
 from robot_dynamics_ros.model.robot_parameters import robot_from_parameters
 from robot_dynamics_ros.parameters import defaults
 from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
@@ -154,6 +154,11 @@ def without(joint):
     return {name: {'damping': 0.0} for name in NAMES if name != joint}
 
 
+def full(names):
+    terms = {'damping': 0.1, 'coulomb_friction': 0.2, 'armature': 0.3, 'stribeck_velocity': 0.1}
+    return dict.fromkeys(names, terms)
+
+
 WRONG = [
     ({'joints': {}}, 'joint1'),
     ({'joints': without('joint2')}, 'coulomb_friction'),
@@ -172,6 +177,23 @@ def test_a_file_that_is_wrong_is_refused_by_name(tmp_path, changes, message):
 def test_a_file_of_another_robot_is_refused(tmp_path):
     with pytest.raises(ConfigurationError, match='another robot'):
         load_robot(sample('planar_2r').xml, identified=write(tmp_path))
+    with pytest.raises(ConfigurationError, match=r"another robot: it locks joint 'finger'"):
+        load_robot(sample('four_dof').xml, identified=write(tmp_path, locked={'finger': 0.0}))
+    with pytest.raises(ConfigurationError, match=r"'joint4', which was not .*another robot"):
+        load_robot(sample('four_dof').xml, identified=write(tmp_path, joints=full(NAMES[:3])))
+
+
+def test_the_joints_that_were_locked_are_locked_again(tmp_path):
+    file = write(tmp_path, joints=full(NAMES[:3]), locked={'joint4': 0.3})
+    for load, options in ((load_robot, {}), (load_arm, {}), (load_robot, {'tip': 'link4'})):
+        found = load(sample('four_dof').xml, identified=file, **options)
+        assert found.joint_names == NAMES[:3]
+        assert found.locked == {'joint4': 0.3}
+        assert any(f'locked as in {file}: joint4 at 0.3' in text for text in found.remarks)
+    fixed = load_robot(sample('four_dof').xml, locked={'joint4': 0.1}, identified=file)
+    assert fixed.locked == {'joint4': 0.1}, 'a given position precedes that of the file'
+    with pytest.raises(ConfigurationError, match="'joint4', which was locked"):
+        load_robot(sample('four_dof').xml, joints=NAMES, identified=file)
 
 
 LAWS = ('computed_torque', 'impedance', 'hand_guiding', 'constraint_stabilization')

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import warnings
 from dataclasses import replace
 
@@ -52,7 +53,9 @@ def command_line(tmp_path, *words):
 
 @pytest.mark.slow
 @pytest.mark.parametrize('selection', [[], ['--joints', 'pan,lift,elbow'], ['--tip', 'tool']])
-def test_a_recording_of_the_arm_alone_is_used_though_its_robot_has_more(selection, tmp_path, rng):
+def test_a_recording_of_the_arm_alone_is_used_though_its_robot_has_more(
+    selection, tmp_path, rng, capsys
+):
     bag = write_run(tmp_path / 'bag', run_of(rng))
     assert command_line(tmp_path, 'analyze', bag, *selection, '--effort', 'measured') == 0
     figures = json.loads((tmp_path / 'out' / 'metrics.json').read_text())
@@ -60,6 +63,13 @@ def test_a_recording_of_the_arm_alone_is_used_though_its_robot_has_more(selectio
     assert max(figures['effort']['residual_share']) < 1e-2  # central differences, and the jaw
     assert command_line(tmp_path, 'compare', bag, bag, *selection) == 0
     assert command_line(tmp_path, 'identify', bag, *selection, '--jobs', 1) == 0
+    shutil.move(tmp_path / 'out', tmp_path / 'model')
+    file = tmp_path / 'model' / 'parameters.yaml'
+    capsys.readouterr()
+    assert (
+        command_line(tmp_path, 'analyze', bag, '--effort', 'measured', '--identified', file) == 0
+    )
+    assert 'locked as in' in capsys.readouterr().out
 
 
 def test_names_for_the_arm_alone_lock_its_gripper(tmp_path, rng, capsys):
