@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -17,13 +16,15 @@ from robot_dynamics_ros.geometry.containment import Solid, contained
 from robot_dynamics_ros.geometry.robot_shapes import CollisionShapes, collision_shapes
 from robot_dynamics_ros.geometry.triangles import Triangles, box, distance_between
 from robot_dynamics_ros.model import Robot
-from robot_dynamics_ros.model.kinematics import FramePose, body_poses
+from robot_dynamics_ros.model.kinematics import FramePose
+from robot_dynamics_ros.spatial.rotation import rotation_about
 from robot_dynamics_ros.spatial.scalar import Array
 
 #: Minimum distance to obstacles, and between links, which are designed to pass each other
 #: closely, m.
 CLEARANCE, LINK_CLEARANCE = 0.005, 0.0005
-_STEP = 0.002  # relative motion of a pair between two measurements, m
+_BLOCK = 1000  # positions whose bounding spheres are computed at once
+_STEP, _ROUNDING = 0.002, 1e-12  # least relative motion of a pair between two measurements, m
 _MEASURE_DISTANCE = 0.05  # distance of the bounding spheres below which the solids are measured, m
 #: Begins a remark on what is not checked.
 UNCHECKED = 'NOT CHECKED FOR COLLISIONS'
@@ -184,31 +185,38 @@ class CollisionChecker:
         """Return the first pair that comes too close during a motion, and the posture.
 
         A pair is measured again once its relative motion may have used up the remaining distance,
-        or 2 mm if that is larger.
+        or 2 mm if that is larger. The bounding spheres at all positions bound it beforehand.
         """
-        remaining, before = np.zeros(len(self._pairs)), None
-        for q in positions:
-            start = q if before is None else before
-            motion = self._motion_bounds @ np.abs(q - start)
-            due = motion[motion > remaining]
-            count = max(1, math.ceil(float(due.max(initial=0.0)) / _STEP))
-            for k in range(1, count + 1):
-                between = start + k / count * (q - start)
-                remaining -= motion / count
+        q = np.array(list(positions), dtype=float)
+        if not len(q):
+            return None
+        remaining, start = np.zeros(len(self._pairs)), q[0]
+        for row, end in enumerate(q):
+            if row % _BLOCK == 0:
+                gaps = self._gaps(*self._poses(q[row : row + _BLOCK]), self._pairs) - CLEARANCE
+            motion = self._motion_bounds @ np.abs(end - start)
+            at, moves = 0.0, motion > 0.0
+            while at < 1.0:
+                step = min((remaining[moves] / motion[moves]).min(initial=np.inf), 1.0 - at)
+                at += step
+                remaining -= step * motion
+                between = start + at * (end - start)
                 if near := self._measure(between, remaining):
                     return near, between
-            before = q
+            np.maximum(remaining, gaps[row % _BLOCK], out=remaining)
+            start = end
         return None
 
     def _measure(self, q: Array, remaining: Array) -> ClosePair | None:
         """Measure the pairs with no remaining distance; return the first that is too close."""
-        due = np.flatnonzero(remaining <= 0.0)
+        due = np.flatnonzero(remaining <= _ROUNDING)
         if not len(due):
             return None
-        poses = self._poses(q)
-        gaps = self._gaps(poses, self._pairs[due])
-        remaining[due] = gaps - CLEARANCE
-        for k in due[gaps < _MEASURE_DISTANCE]:
+        R, p = self._poses(q)
+        gaps = self._gaps(R, p, self._pairs)
+        np.maximum(remaining, gaps - CLEARANCE, out=remaining)
+        poses = list(map(FramePose, R, p))
+        for k in due[gaps[due] < _MEASURE_DISTANCE]:
             i, j = self._pairs[k].tolist()
             distance, beyond = self._distance(poses, i, j)
             remaining[k] = max(beyond, _STEP)
@@ -216,10 +224,29 @@ class CollisionChecker:
                 return ClosePair(self._name(i), self._name(j), distance)
         return None
 
-    def _poses(self, q: Array) -> list[FramePose]:
-        """Return the poses of the bodies that carry the parts."""
-        bodies = [*body_poses(self._tree, q), FramePose(np.eye(3), np.zeros(3))]
-        return [bodies[part.body] for part in self._parts]
+    def _poses(self, q: Array) -> tuple[Array, Array]:
+        """Return the rotations and origins of the bodies that carry the parts.
+
+        Args:
+            q: Joint positions, shape (..., n), rad or m.
+
+        Returns:
+            Shapes (..., parts, 3, 3) and (..., parts, 3), m.
+        """
+        tree, u = self._tree, self._tree.joint_positions(q)
+        base = tree.bodies  # also the parent, and the body, of index -1
+        R = np.broadcast_to(np.eye(3), (*u.shape[:-1], base + 1, 3, 3)).copy()
+        p = np.zeros((*u.shape[:-1], base + 1, 3))
+        for i, parent in enumerate(tree.parent):
+            turn, arm, at = tree.R_PJ[i], tree.p_PJ[i], u[..., i, None]
+            if tree.prismatic[i]:
+                arm = arm + turn @ tree.axis[i] * at
+            else:
+                turn = turn @ rotation_about(tree.axis[i], at[..., None])
+            R[..., i, :, :] = R[..., parent, :, :] @ turn
+            p[..., i, :] = p[..., parent, :] + (R[..., parent, :, :] @ arm[..., None])[..., 0]
+        bodies = [part.body for part in self._parts]
+        return R[..., bodies, :, :], p[..., bodies, :]
 
     def _distance(self, poses: list[FramePose], i: int, j: int) -> tuple[float, float]:
         """Return the distance of two parts, and what it exceeds the required one by, m."""
@@ -234,14 +261,14 @@ class CollisionChecker:
         links = self._parts[i].is_link and self._parts[j].is_link
         return distance, distance - (LINK_CLEARANCE if links else CLEARANCE)
 
-    def _gaps(self, poses: list[FramePose], pairs: Array) -> Array:
-        """Return the distances between the bounding spheres of pairs, m."""
+    def _gaps(self, R: Array, p: Array, pairs: Array) -> Array:
+        """Return the distances between the bounding spheres of pairs, shape (..., pairs), m."""
         first, second = pairs.T
-        centres = np.array([R @ c + p for (R, p), c in zip(poses, self._centre, strict=True)])
-        apart = np.linalg.norm(centres[first] - centres[second], axis=1)
+        centres = (R @ self._centre[..., None])[..., 0] + p
+        apart = np.linalg.norm(centres[..., first, :] - centres[..., second, :], axis=-1)
         gaps = apart - self._radius[first] - self._radius[second]
         if self._ground is not None:
-            above = centres[first, 2] - self._radius[first] - self._ground
+            above = centres[..., first, 2] - self._radius[first] - self._ground
             gaps = np.where(second == _GROUND, above, gaps)
         return np.asarray(gaps)
 
@@ -274,8 +301,9 @@ class CollisionChecker:
         for q in random_postures(self._tree, _SAMPLE_COUNT):
             if not candidates:
                 break
-            poses = self._poses(q)
-            near = self._gaps(poses, np.array(candidates)) < CLEARANCE
+            R, p = self._poses(q)
+            near = self._gaps(R, p, np.array(candidates)) < CLEARANCE
+            poses = list(map(FramePose, R, p))
             candidates = [
                 pair
                 for pair, close in zip(candidates, near, strict=True)
