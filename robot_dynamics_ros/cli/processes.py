@@ -29,6 +29,8 @@ _END_SECONDS = 20.0
 _RUN_SECONDS = 900.0
 _PROGRESS = re.compile(r'progress ([0-9.]+)')
 _END = re.compile(r'to t = ([0-9.]+) s')
+_ENDED = re.compile(r'end of the run: t = ([0-9.]+) s')
+_DELIVERY_SECONDS = 20.0  # a busy machine delivers the last states late
 
 #: Receives the simulated time of a run and its end, s.
 Tell = Callable[[float, float], None]
@@ -240,9 +242,20 @@ class LockstepRun:
                     tell(min(float(times[-1]), end), end)
 
             nodes.wait_for_end('simulator', _RUN_SECONDS, progress)
+            self._await_last_state(nodes)
             nodes.end(['recorder', 'controller'])
             tell(end, end)
         return out / 'bag'
+
+    def _await_last_state(self, nodes: SceneProcesses) -> None:
+        """Wait until the recorder has the last state of the simulator: a bag lacks nothing."""
+        last = float(_ENDED.findall(nodes.output('simulator'))[-1])
+        end = time.monotonic() + _DELIVERY_SECONDS
+        while max(map(float, _PROGRESS.findall(nodes.output('recorder'))), default=0.0) < last:
+            nodes.check()
+            if time.monotonic() > end:
+                raise PeerTimeoutError('recorder', f'state of t = {last:.6f} s', _DELIVERY_SECONDS)
+            time.sleep(0.05)
 
 
 def run_all(console: Console, runs: Mapping[str, Callable[[Tell], Result]]) -> list[Result]:

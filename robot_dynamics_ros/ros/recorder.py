@@ -263,7 +263,7 @@ class Recorder(PackageNode):
             self._end(self._close())
             return
         if self._settings['progress']:
-            print(f'progress {self._newest_ns / NANO:.3f}', flush=True)
+            print(f'progress {self._newest_ns / NANO:.6f}', flush=True)
         known = dict(self.get_topic_names_and_types()) if self._untyped else {}
         for name in tuple(self._untyped):
             kinds = known.get(self.resolve_topic_name(name))

@@ -3,9 +3,13 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
+from robot_dynamics_ros.cli import processes
 from robot_dynamics_ros.cli.demo import DemoRun, outside_band
+from robot_dynamics_ros.errors import PeerTimeoutError
 from robot_dynamics_ros.recordings.metrics.tracking import TrackingMetrics
 
 
@@ -56,3 +60,15 @@ def test_a_tool_at_rest_is_not_judged():
         for law, error, tool in (('pd_gravity', 0.1, 1e-13), ('computed_torque', 1e-5, 1e-13))
     ]
     assert outside_band('arm', runs) == []
+
+
+def test_a_bag_that_lacks_the_last_states_is_no_result(monkeypatch):
+    """Beside other work, the recorder was ended 12 states early, and the errors were others."""
+    said = {'simulator': 'end of the run: t = 7.884000 s', 'recorder': 'progress 7.872000'}
+    nodes = SimpleNamespace(output=said.get, check=lambda: None)
+    run = processes.LockstepRun('scara', {}, {}, {})
+    monkeypatch.setattr(processes, '_DELIVERY_SECONDS', 0.1)
+    with pytest.raises(PeerTimeoutError, match='recorder: no state of t = 7.884000 s'):
+        run._await_last_state(nodes)
+    said['recorder'] += '\nprogress 7.884000'
+    run._await_last_state(nodes)
