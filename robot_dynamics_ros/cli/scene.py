@@ -194,7 +194,7 @@ def own_scene(settings: Path, program: str = '') -> Scene:
         raise ConfigurationError(f'program {task.name!r}', 'presses on a surface', remedy)
     title = f'the tool of {tree.name} on a swinging plane, the posture held'
     if program:
-        title = task.description or f'program {task.name} on {tree.name}'
+        title = task.description.rstrip(' .') or f'program {task.name} on {tree.name}'
     seconds = min(max(_OWN_SECONDS, task.horizon), _MOST_SECONDS)
     start = tuple(_off_by(task, _posture(task, settings)).tolist())
     return Scene(settings, str(path), title, start, seconds, None if program else 0.02)

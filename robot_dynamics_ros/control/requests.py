@@ -142,7 +142,8 @@ def _prepare_points(
     def follow() -> str:
         start = generator.commit(trajectory)
         session.goals.preempt('trajectory')
-        return f'accepted: {counted(len(points[0]), "point")} from {start * 1e-9:.9f} s'
+        seconds = f'{start * 1e-9:.9f}'.rstrip('0').rstrip('.')
+        return f'accepted: {counted(len(points[0]), "point")} from {seconds} s'
 
     return follow, trajectory.logged()
 

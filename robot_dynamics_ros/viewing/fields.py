@@ -49,10 +49,10 @@ def read_numbers(text: str, count: int) -> list[float]:
 
 
 def shown(value: Any) -> str:
-    """Return a value as text: numbers with spaces between."""
+    """Return a value as text: numbers with spaces between; an empty one is none."""
     if isinstance(value, (list, tuple)):
-        return ' '.join(map(shown, value))
-    return f'{value:g}' if isinstance(value, float) else str(value)
+        return ' '.join(map(shown, value)) or 'none'
+    return f'{value:g}' if isinstance(value, float) else str(value) or 'none'
 
 
 class FieldRow:

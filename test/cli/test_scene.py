@@ -46,6 +46,8 @@ def test_a_program_without_a_start_begins_with_5_mm_to_decay(settings, tmp_path)
     distance = np.linalg.norm(oracle.frame_pose('tool', np.array(scene.start))[1] - CENTRE)
     assert distance - radius == pytest.approx(0.005, abs=5e-6)
     assert scene.title == 'program ball on four_dof'
+    described = task({**ball, 'radius': radius}) | {'description': 'Circles the pipe.'}
+    assert own_scene(settings, written(tmp_path, described)).title == 'Circles the pipe'
 
 
 def test_a_program_that_presses_has_no_scene_without_its_board(settings):

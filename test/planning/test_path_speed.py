@@ -7,6 +7,7 @@ The efforts are Pinocchio's, the plant is MuJoCo's; for one joint the shortest t
 from __future__ import annotations
 
 import math
+import re
 from typing import Any
 
 import numpy as np
@@ -63,7 +64,7 @@ class Motion:
             loop = self.session.loop
             if k == 5:
                 points = line(self.begin, self.begin + end, last), 0
-                prepare_trajectory(self.session, *points)()
+                self.answer = prepare_trajectory(self.session, *points)()
             if k in dict(orders):
                 self.session.set_speed(dict(orders)[k])
             reference = loop.reference
@@ -113,7 +114,9 @@ def test_one_joint_needs_little_more_than_the_shortest_time():
                  joint('turn', 'base', 'wheel', velocity=50.0, effort=10.0))  # fmt: skip
     tree = load_robot(text)
     shortest = 2e3 * math.sqrt(2.0 * 0.5 / 9.0)
-    took = Motion(tree, [2.0], 0.3).took
+    motion = Motion(tree, [2.0], 0.3)
+    assert re.search(r' from 0\.00\d*[1-9] s$', motion.answer), 'no zeros at the end'
+    took = motion.took
     assert shortest < took < 1.15 * shortest  # the rest is due to the bounded rate of the effort
 
 

@@ -36,6 +36,7 @@ from urdf_text import joint, link, robot
 from robot_dynamics_ros.errors import ConfigurationError, RecordingError, UnknownNameError
 from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.recordings import growing_table, reading
+from robot_dynamics_ros.recordings.bag.files import short_name
 from robot_dynamics_ros.recordings.bag.reader import BagReader, BagWriter
 from robot_dynamics_ros.recordings.columns import NumberColumns, StateColumns
 from robot_dynamics_ros.recordings.reading import RecordingReader, read_recording
@@ -471,3 +472,22 @@ def test_the_order_of_efforts_is_that_of_the_description_in_the_bag(tmp_path):
     run = read_recording(write(tmp_path / 'bag', messages)).of_joints(tree.joint_names)
     assert run.effort.tobytes() == motion.tau.tobytes()
     assert run.position.tobytes() == motion.q[:, ::-1].tobytes()
+
+
+@pytest.mark.parametrize(
+    ('file', 'name'),
+    [
+        ('l_0.1_1.yaml', 'l_0.1_1'),
+        ('l_0.1_0.5.csv', 'l_0.1_0.5'),
+        ('run.v2.bag', 'run.v2'),
+        ('load_0.5', 'load_0.5'),
+        ('run_1.5_0.mcap', 'run_1.5_0'),
+        ('run_1.5_0.db3.zstd', 'run_1.5_0'),
+        ('a/bag/bag.mcap', 'bag'),
+    ],
+)
+def test_only_the_ending_of_a_file_is_no_part_of_its_name(file, name, tmp_path):
+    path = tmp_path / file
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.touch()
+    assert short_name(path) == name

@@ -27,7 +27,7 @@ from robot_dynamics_ros.spatial.rotation import quaternion_xyzw
 from robot_dynamics_ros.viewing.arm import ArmInstant, ContactFlash, LinkTree, by_origin
 from robot_dynamics_ros.viewing.arm_scene import REFERENCE_COLOUR, limit_colour
 from robot_dynamics_ros.viewing.events import EventLog
-from robot_dynamics_ros.viewing.fields import Button, Field, read_numbers
+from robot_dynamics_ros.viewing.fields import Button, Field, read_numbers, shown
 from robot_dynamics_ros.viewing.page import Page
 from robot_dynamics_ros.viewing.server import PageServer, refusal
 
@@ -211,6 +211,11 @@ def test_the_arm_keeps_half_of_a_small_screen(page, browser):
 
 
 @pytest.mark.slow
+def test_a_value_is_shown_also_where_it_is_empty():
+    values = '', [], [1.5, 2.0], 'drawing'
+    assert [*map(shown, values)] == ['none', 'none', '1.5 2', 'drawing']
+
+
 def test_a_number_is_sent_when_it_is_entered_and_only_if_it_is_one(page, browser):
     sent, replies = [], []
 

@@ -27,6 +27,7 @@ from robot_dynamics_ros.recordings.bag.tables import is_table
 from robot_dynamics_ros.yaml_reader.parsing import yaml_mapping
 
 _STORAGE_NAME = re.compile(r'\.(mcap|db3)(\.zstd)?$')
+_ENDING = re.compile(rf'({_STORAGE_NAME.pattern}|\.[A-Za-z]+)$')
 _METADATA = 'metadata.yaml'
 _ROS1_MAGIC = b'#ROSBAG V'
 
@@ -103,9 +104,9 @@ def is_bag(path: Path) -> bool:
 
 
 def short_name(bag: Path) -> str:
-    """Return a short name of a bag, such as ``a`` for ``runs/a/bag``."""
+    """Return a short name of a bag: ``a`` for ``runs/a/bag``, ``load_0.1`` for its table."""
     bag = bag.resolve()
-    name = bag.name.split('.')[0] if bag.is_file() else bag.name
+    name = _ENDING.sub('', bag.name) if bag.is_file() else bag.name
     return bag.parent.name if name in ('bag', 'rosbag2') else name
 
 

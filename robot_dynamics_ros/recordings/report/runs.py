@@ -27,6 +27,7 @@ from robot_dynamics_ros.recordings.report.figures import (
 )
 from robot_dynamics_ros.recordings.report.toolkit import (
     FORCE,
+    ROUNDING,
     Report,
     ReportTable,
     command_line,
@@ -37,7 +38,6 @@ from robot_dynamics_ros.recordings.report.toolkit import (
 from robot_dynamics_ros.spatial.scalar import Array
 
 #: Instants of a replay, and what they are.
-_ROUNDING = 1e-12  # of a deviation, m or rad
 _MARKED = {
     'first_difference_at': 'first command that differs',
     'last_difference_at': 'last command that differs',
@@ -58,7 +58,7 @@ def program_report(title: str, lead: str, metrics: ProgramMetrics) -> Report:
         'at start',
         'largest deviation',
         'of largest start in that unit',
-        'final RMS',
+        f'RMS of f in the last quarter (0: below {ROUNDING:g})',
     )
     rows = [
         (
@@ -99,7 +99,7 @@ def program_figures(
         PlotLine(f, 'measured', COLOURS[0], 1.5),
     )
     off = np.abs(f - exact)
-    distance = PlotLine(np.where(off > _ROUNDING, off, np.nan), 'deviation', COLOURS[1])
+    distance = PlotLine(np.where(off > ROUNDING, off, np.nan), 'deviation', COLOURS[1])
     plots.add('Deviation from the design, |f − design|', rows, distance, log=True)
     damped = np.where(run.damped[:, np.newaxis], sigma, np.nan)
     plots.add(
