@@ -7,6 +7,7 @@ import csv
 import errno
 import json
 import re
+import shutil
 import signal
 import sys
 from functools import partial
@@ -330,13 +331,22 @@ def test_a_worker_that_is_killed_costs_only_its_own_item():
     assert found[2] == 'poison: its process was killed, possibly out of memory'
 
 
+@pytest.fixture(scope='module')
+def long_bags(tmp_path_factory):
+    """Return two bags whose analysis takes some seconds each."""
+    bag = RecordedArm(30_000).bag(tmp_path_factory.mktemp('long') / 'run')
+    return [str(bag), shutil.copytree(bag, f'{bag}_again')]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ('way', 'busy_s'), [(signal.SIGKILL, 1.0), (signal.SIGINT, 1.0), (signal.SIGINT, 0.0)]
 )
-def test_no_worker_outlives_its_parent_and_an_interrupt_leaves_no_traceback(way, busy_s, tmp_path):
-    bags = [str(RecordedArm(30_000).bag(tmp_path / f'run{k}')) for k in range(2)]
-    words = ['robot_dynamics_ros', 'analyze', *bags, '--jobs', '2', '--output', tmp_path / 'out']
+def test_no_worker_outlives_its_parent_and_an_interrupt_leaves_no_traceback(
+    way, busy_s, long_bags, tmp_path
+):
+    given = ['--jobs', '2', '--output', tmp_path / 'out']
+    words = ['robot_dynamics_ros', 'analyze', *long_bags, *given]
     errors = errors_when_ended(words, way, lambda times: sum(t >= busy_s for t in times) > 1)
     if way == signal.SIGINT:
         assert 'Traceback' not in errors

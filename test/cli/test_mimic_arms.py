@@ -75,7 +75,7 @@ def motion(seconds: float) -> Recording:
 
 @pytest.fixture(scope='module')
 def bag(tmp_path_factory):
-    run = motion(25.0)
+    run = motion(12.0)
     messages = [text(0, SAMPLE.xml)]
     for row in zip(run.time, run.position, run.velocity, run.effort, strict=True):
         t, q, v, tau = row
@@ -242,7 +242,8 @@ def test_commands_without_a_recording_accept_the_arm(tmp_path, capsys):
     said = told(capsys, 'check_model', file)
     assert 'loads with 4 joints: turn, elbow, lift, roll' in said
     assert 'pinocchio' in told(capsys, 'compare_formulations', file, '--samples', 2)
-    said = told(capsys, 'excite', file, '--output', tmp_path / 'excited')
+    brief = '--harmonics', 3, '--period', 4, '--periods', 1
+    said = told(capsys, 'excite', file, '--output', tmp_path / 'excited', *brief)
     assert 'condition of the base regressor' in said
     told(capsys, 'derive', file, '--format', 'c', '--output', tmp_path / 'c')
     said = told(capsys, 'new_robot', file, '--out', tmp_path / 'arm')

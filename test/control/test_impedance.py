@@ -16,9 +16,9 @@ from robot_dynamics_ros.control.requests import prepare_parameters
 from robot_dynamics_ros.control.trajectories.trajectory import Reference
 from robot_dynamics_ros.errors import ParameterError, UnknownNameError
 
-CASES = [(name, place) for name in installed_arms() for place in (0, 1)]
-#: Half the mass at one place, twice the mass at the other.
-SHAPED = [(name, place, (0.5, 2.0)[place]) for name, place in CASES]
+#: Desired mass divided by the arm's own, with a stiffness in the joints and at the frame.
+FACTORS = {'scara': (0.5, 1.0), 'four_dof': (1.0, 2.0), 'panda': (0.5, 2.0)}
+SHAPED = [(name, place, FACTORS[name][place]) for name in installed_arms() for place in (0, 1)]
 
 
 def case(name, place):
@@ -100,27 +100,16 @@ def test_the_efforts_are_those_of_the_formula(robot, frame, stiff, period, rng):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(('name', 'place'), CASES)
-def test_pushes_measure_the_stiffness_and_damping_that_were_asked_for(name, place):
-    given = case(name, place)
-    seen = pushed(*given, directions=np.flatnonzero(given[3])[::2])  # the benchmark takes all
-    assert len(seen.stiffness) >= 2
-    assert len(seen.damping) >= 2
-    for figures in seen:  # requirements of the law; measured: 0.05 % and 1.1 %
-        np.testing.assert_allclose(figures, 1.0, atol=0.02)
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(('name', 'place', 'factor'), SHAPED)
 def test_pushes_measure_the_mass_that_was_asked_for_with_stiffness_and_damping(
     name, place, factor
 ):
     tree, start, frame, stiffness, away = case(name, place)
     stiffness = min(factor, 1.0) * stiffness  # a mode not faster than the arm's own
-    directions = np.flatnonzero(stiffness)[::2]
+    directions = np.flatnonzero(stiffness)[::2]  # the benchmark takes all
     seen = pushed(tree, start, frame, stiffness, away, directions=directions, factor=factor)
-    assert len(seen.frequency) >= 2
-    for figures in (seen.stiffness, seen.damping):
+    assert min(map(len, seen)) >= 2
+    for figures in (seen.stiffness, seen.damping):  # requirements; measured: 0.05 % and 1.1 %
         np.testing.assert_allclose(figures, 1.0, atol=0.02)
     np.testing.assert_allclose(np.square(seen.frequency), 1.0, atol=0.02)  # stiffness by mass
 
@@ -145,19 +134,11 @@ def test_where_nothing_tells_a_force_the_mass_is_its_own_and_diagnostics_say_so(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(('name', 'place'), CASES)
-def test_no_energy_is_made(name, place):
-    tree, start, frame, stiffness, _ = case(name, place)
-    # Undamped, the plant's step adds and removes energy: 30 rad/s by 1 ms is 3 %, of which half.
-    assert energy_gain(tree, start, frame, stiffness, 1) < 0.02
-    assert energy_gain(tree, start, frame, stiffness, 2, ratio=0.3) < 1e-4
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(('name', 'place', 'factor'), SHAPED)
-def test_another_mass_makes_no_energy(name, place, factor):
+def test_no_energy_is_made(name, place, factor):
     tree, start, frame, stiffness, _ = case(name, place)
-    # As above, for modes that are by the root of the factor faster.
+    # Undamped, the plant's step adds and removes energy: 30 rad/s by 1 ms is 3 %, of which half;
+    # modes are faster by the root of the factor.
     assert energy_gain(tree, start, frame, stiffness, 1, 0.0, factor) < 0.02 / factor**0.5
     assert energy_gain(tree, start, frame, stiffness, 2, 0.3, factor) < 1e-4
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The file written by command excite, sent to the simulator and to the driver emulator.
+"""The file written by command excite, sent to the driver emulator.
 
-Each is an arm with other friction than its description; the friction identified from the bag of
-the run must equal it.
+It is an arm with other friction than its description; the friction identified from the bag of the
+run must equal it.
 """
 
 from __future__ import annotations
@@ -47,9 +47,8 @@ def described(name: str, urdf: str) -> np.ndarray:
     return np.array([float(found[f'joint{i}'].get(name)) for i in (1, 2, 3, 4)])
 
 
-@pytest.mark.parametrize('arm', ['simulator', 'driver_emulator'])
-def test_the_file_of_excite_is_run_and_identified_from(processes, peer, excitation, tmp_path, arm):
-    driver = {'driver_profile': patient_profile(tmp_path)} if arm == 'driver_emulator' else {}
+def test_the_file_of_excite_is_run_and_identified_from(processes, peer, excitation, tmp_path):
+    driver = {'driver_profile': patient_profile(tmp_path)}
     first = yaml.safe_load(excitation.read_text())['points'][0]['positions']
     bag, out = tmp_path / 'bag', tmp_path / 'out'
     recorder = processes.start('recorder', {'bag': str(bag)})
@@ -57,7 +56,7 @@ def test_the_file_of_excite_is_run_and_identified_from(processes, peer, excitati
     patient = {'state_timeout_s': 60.0, 'await_listeners': ['recorder'], 'use_sim_time': True}
     processes.start('controller', {'robot': 'scara', **patient, **driver})
     plant = processes.start(
-        arm,
+        'driver_emulator',
         {'robot': 'scara', 'mode': 'lockstep', 'publish_clock': True, 'start_paused': True,
          'on_end': 'exit', 'initial_position': first, 'position_resolution': [1e-6], **FACTORS,
          **driver},
@@ -65,19 +64,17 @@ def test_the_file_of_excite_is_run_and_identified_from(processes, peer, excitati
     sender = processes.start(
         'trajectory',
         {'robot': 'scara', 'kind': 'file', 'file': str(excitation), 'start_time_s': 0.3,
-         'ready_services': ['recorder/ready'], 'simulator': arm, 'unpause_simulator': True,
-         'end_simulator': True, 'settle_s': 0.1, 'use_sim_time': True},
+         'ready_services': ['recorder/ready'], 'simulator': 'driver_emulator',
+         'unpause_simulator': True, 'end_simulator': True, 'settle_s': 0.1, 'use_sim_time': True},
     )  # fmt: skip
     assert sender.wait(60) == 0
     assert plant.wait(120) == 0
     recorder.stop(signal.SIGINT)
     assert main(['identify', str(bag), '--output', str(out), '--most', '1', '--jobs', '1']) == 0
     corrected, nominal = (out / 'corrected.urdf').read_text(), sample('scara').xml
-    for name, factor in (('damping', 1.5), ('friction', 0.7)):
-        # Friction must be within five percent. Three seconds measured by an encoder, whose
-        # differences are the velocity, leave nine of the Coulomb friction that is 4 % of an
-        # effort.
-        tolerance = 0.05 if arm == 'simulator' or name == 'damping' else 0.12
+    # Three seconds measured by an encoder, whose differences are the velocity, leave nine percent
+    # of the Coulomb friction that is 4 % of an effort.
+    for name, factor, tolerance in (('damping', 1.5, 0.05), ('friction', 0.7, 0.12)):
         np.testing.assert_allclose(
             described(name, corrected), factor * described(name, nominal), rtol=tolerance
         )
