@@ -21,10 +21,6 @@ from robot_dynamics_ros.spatial.validation import array
 Rates = tuple[Scalar, Scalar, Scalar]
 
 
-#: Peak of the first derivative of the quintic step :math:`10x^3 - 15x^4 + 6x^5`.
-PEAK_VELOCITY = 15.0 / 8.0
-
-
 class Timing:
     r"""A curve parameter that starts at rest, runs at a constant rate and ends at rest.
 
@@ -158,6 +154,23 @@ def quintic_offset(value: Array, rate: Array, duration: float, t: Scalar) -> tup
     row = (a, b, 0.0 * a, -10.0 * a - 6.0 * b, 15.0 * a + 8.0 * b, -6.0 * a - 3.0 * b)
     [offset], [slope], [curvature] = PiecewisePolynomial.evaluated(x, [row])
     return offset, slope / T, curvature / (T * T)
+
+
+def offset_duration(value: Array, speed: Array | float, rate: Array | float = 0.0) -> float:
+    r"""Return the duration for which :func:`quintic_offset` is within speed limits, s.
+
+    The first term has the peak :math:`\tfrac{15}8|f_0|/T`. The second one is fastest at the start;
+    it opposes :math:`\dot f_0` later, by at most :math:`0.512\,|\dot f_0|` at x = 3/5, which adds
+    to the first term if the offset grows at the start.
+
+    Args:
+        value: :math:`f_0`, shape (m,).
+        speed: Largest rates, shape (m,) or one for all; where the initial rate is larger, that.
+        rate: :math:`\dot f_0`, shape (m,).
+    """
+    growth = np.maximum(np.sign(value) * rate, 0.0)
+    room = np.maximum(speed, growth) - 0.512 * growth
+    return float((15.0 / 8.0 * np.abs(value) / room).max())
 
 
 Sample = tuple[Point, Point, Point]

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from robot_dynamics_ros.constraints.signals import PEAK_VELOCITY
+from robot_dynamics_ros.constraints.signals import offset_duration
 from robot_dynamics_ros.contact.detector import ContactDetector, ContactEvent, ContactThresholds
 from robot_dynamics_ros.contact.observer import MomentumObserver, ObserverSettings, WrenchEstimate
 from robot_dynamics_ros.control.laws.control_law import ControlLaw
@@ -108,7 +108,7 @@ def return_motion(path: list[Array], speed: Array) -> Points | None:
     slopes = np.abs(np.diff(table, axis=0)) / lengths[:, np.newaxis]
     limit = np.where(np.isfinite(speed), speed, 1.0)
     fastest = _SPEED * float((limit / np.maximum(slopes.max(axis=0), 1e-9)).min())
-    duration = max(_MIN_DURATION_S, PEAK_VELOCITY * float(along[-1]) / fastest)
+    duration = max(_MIN_DURATION_S, offset_duration(along[-1:], fastest))
     x = np.linspace(0.0, 1.0, _POINTS)
     share = x**3 * (10.0 - 15.0 * x + 6.0 * x**2)
     columns = [np.interp(share * along[-1], along, column) for column in table.T]

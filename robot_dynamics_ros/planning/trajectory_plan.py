@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from robot_dynamics_ros.constraints.curves import Circle, Curve, Line
-from robot_dynamics_ros.constraints.signals import PEAK_VELOCITY
+from robot_dynamics_ros.constraints.signals import offset_duration
 from robot_dynamics_ros.control.trajectories.points import trajectory_of_file
 from robot_dynamics_ros.control.trajectories.spline import JointSpline, KnotTable
 from robot_dynamics_ros.control.trajectories.trajectory import (
@@ -126,8 +126,8 @@ def point_settings(
     """
     held = np.clip(q, tree.reference_lower, tree.reference_upper).tolist()
     end = [goal.get(name, x) for name, x in zip(tree.joint_names, held, strict=True)]
-    seconds = PEAK_VELOCITY * np.abs(np.array(end) - q) / tree.velocity_limits(_DEFAULT_SPEED)
-    duration = max(float(seconds.max()), share * _SHORTEST_S)
+    seconds = offset_duration(np.array(end) - q, tree.velocity_limits(_DEFAULT_SPEED))
+    duration = max(seconds, share * _SHORTEST_S)
     return {'kind': 'point', 'goal': end, 'duration_s': duration, 'speed_scale': share}
 
 
@@ -170,8 +170,8 @@ def _planned(
     if np.abs(start.position - q).max() > _AT_START:
         seconds = settings['approach_s']
         if posture is not q:
-            distance = PEAK_VELOCITY * np.abs(start.position - q)
-            seconds = max(seconds, float((distance / (_BRANCH_SPEED * tree.velocity_limit)).max()))
+            fastest = _BRANCH_SPEED * tree.velocity_limit
+            seconds = max(seconds, offset_duration(start.position - q, fastest))
         parts.insert(0, Quintic(q, start.position, seconds))
     chain, scale = Chain(parts), settings['speed_scale']
     _check_duration(settings, chain.duration)

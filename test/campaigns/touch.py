@@ -29,7 +29,7 @@ from rich.progress import track
 
 from benchmark.measuring import Results
 from robot_dynamics_ros.cli.arguments import option
-from robot_dynamics_ros.constraints.signals import PEAK_VELOCITY
+from robot_dynamics_ros.constraints.signals import offset_duration
 from robot_dynamics_ros.contact.calibration import CalibrationSamples, calibrate
 from robot_dynamics_ros.contact.detector import ContactThresholds
 from robot_dynamics_ros.control.laws.stop_laws import Brake
@@ -151,8 +151,7 @@ class TouchTrial(SessionOnPlant):
         # Short motions are limited by effort, long ones by speed.
         goal = start + self.rng.uniform() ** 2 * (self._posture() - start)
         limit = np.where(np.isfinite(self.tree.velocity_limit), self.tree.velocity_limit, 2.0)
-        seconds = PEAK_VELOCITY * np.abs(goal - start) / (SPEED * limit)
-        motion = Quintic(start, goal, max(_SHORTEST, seconds.max()))
+        motion = Quintic(start, goal, max(_SHORTEST, offset_duration(goal - start, SPEED * limit)))
         for _ in range(12):
             if self._load(motion) <= EFFORT:
                 break

@@ -23,7 +23,7 @@ from robot_dynamics_ros.constraints.contact import ContactControl, ContactPhase
 from robot_dynamics_ros.constraints.feasibility import starting_configuration
 from robot_dynamics_ros.constraints.program import Program
 from robot_dynamics_ros.constraints.program_kernel import ProgramKernel
-from robot_dynamics_ros.constraints.signals import PEAK_VELOCITY, quintic_offset
+from robot_dynamics_ros.constraints.signals import offset_duration, quintic_offset
 from robot_dynamics_ros.control.laws.computed_torque import drive_settings
 from robot_dynamics_ros.control.laws.control_law import ExternalEffort, effort_terms
 from robot_dynamics_ros.dynamics.joint_terms import JointTerms, smooth_direction
@@ -366,8 +366,7 @@ class LeadIn:
     def begin(self, q: Array, v: Array) -> None:
         """Start the motion at a state, each of shape (n,)."""
         self._distance[:], self._rate[:] = q - self._goal, v
-        longest = float((PEAK_VELOCITY * np.abs(self._distance) / self._speed).max())
-        self.duration = max(longest, _SHORTEST_S)
+        self.duration = max(offset_duration(self._distance, self._speed, v), _SHORTEST_S)
 
     def acceleration(self, time: float, q: Array, v: Array) -> Array:
         """Return the joint acceleration, new array of shape (n,), at a time since start, s."""

@@ -17,7 +17,7 @@ import numpy as np
 import yaml
 
 from robot_dynamics_ros import yaml_reader as read
-from robot_dynamics_ros.constraints.signals import PEAK_VELOCITY
+from robot_dynamics_ros.constraints.signals import offset_duration
 from robot_dynamics_ros.control.trajectories.spline import JointWaypoints, Knot, Points
 from robot_dynamics_ros.control.trajectories.trajectory import Trajectory
 from robot_dynamics_ros.errors import TrajectoryError, shown
@@ -183,8 +183,8 @@ def add_waypoint(path: str, tree: Robot, position: Array, share: float) -> int:
         JointWaypoints(knots, joint_names=joints)
     time = 0.0
     if knots:
-        way = np.abs(position - np.asarray(knots[-1].position)) / (share * tree.velocity_limits())
-        time = knots[-1].time + max(_MIN_DURATION_S, PEAK_VELOCITY * float(way.max()))
+        way, fastest = position - np.asarray(knots[-1].position), share * tree.velocity_limits()
+        time = knots[-1].time + max(_MIN_DURATION_S, offset_duration(way, fastest))
     still = np.zeros(tree.n)
     points = [_point(k.time, k.position, k.velocity, k.acceleration) for k in knots]
     points.append(_point(time, position, still, still))

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from robot_dynamics_ros.constraints.signals import PEAK_VELOCITY
+from robot_dynamics_ros.constraints.signals import offset_duration
 from robot_dynamics_ros.control.targets import TargetFilter, TargetStream
 from robot_dynamics_ros.control.trajectories.following import (
     Blended,
@@ -389,8 +389,9 @@ class ReferenceGenerator:
         joined = isinstance(followed, JointWaypoints) and followed.first.time[0] > 0.0
         seconds = 0.0
         if np.abs(offset).max() > _NEGLIGIBLE or (rate.any() and not joined):
-            times = PEAK_VELOCITY * np.abs(offset) / _BLEND_SPEED + 2 * _BRAKING_S * np.abs(rate)
-            seconds = max(float((times / fastest).max()), _MIN_BLEND_S)
+            seconds = offset_duration(offset, _BLEND_SPEED * fastest, rate)
+            seconds += 2 * _BRAKING_S * float((np.abs(rate) / fastest).max())
+            seconds = max(seconds, _MIN_BLEND_S)
             self._joins = True
         start = now.rows.copy()
         self._trajectory = Blended(followed, begin, start, (offset, rate), seconds)
