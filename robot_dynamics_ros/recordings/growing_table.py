@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import tempfile
 from typing import IO, Generic, TypeVar
 
@@ -19,47 +21,51 @@ _Table = TypeVar('_Table', bound=ColumnTable)
 class GrowingTable(Generic[_Table]):
     """Appends rows, and returns all of them as one table.
 
-    The files have no names, so they vanish with the last array that maps them, whatever ends the
-    process.
+    Each column is a file without a name, in memory or on a disk: it grows without a copy, leaves
+    no holes in the heap, and vanishes with the last array that maps it, whatever ends the process.
 
     Args:
         empty: A table without rows, for the types and shapes of its columns.
     """
 
     def __init__(self, empty: _Table) -> None:
-        self._empty, self._parts, self._size = empty, list[_Table](), 0
-        self._files: list[IO[bytes]] = []
+        self._empty, self._files, self._in_memory = empty, list[IO[bytes]](), True
 
     def append(self, rows: _Table) -> None:
         """Append the rows of a table."""
-        columns = list(vars(rows).values())
-        if len(columns[0]):
-            self._parts.append(rows)
-            self._size += sum(column.nbytes for column in columns)
-        if self._size > IN_MEMORY:
-            self._write()
-
-    def _write(self) -> None:
-        """Move the rows from memory to the files."""
-        self._files = self._files or [tempfile.TemporaryFile() for _ in vars(self._empty)]  # noqa: SIM115
-        for part in self._parts:
-            for file, column in zip(self._files, vars(part).values(), strict=True):
-                np.ascontiguousarray(column).tofile(file)
-        self._parts, self._size = [], 0
+        self._files = self._files or [_memory() for _ in vars(self._empty)]
+        for file, column in zip(self._files, vars(rows).values(), strict=True):
+            np.ascontiguousarray(column).tofile(file)
+        if self._in_memory and sum(file.tell() for file in self._files) > IN_MEMORY:
+            self._files, self._in_memory = [_on_disk(file) for file in self._files], False
 
     def joined(self) -> _Table:
         """Return all rows; the table is empty afterwards."""
         if not self._files:
-            parts, self._parts, self._size = self._parts or [self._empty], [], 0
-            return type(self._empty).joined(parts)
-        self._write()
-        files, self._files = self._files, []
+            return self._empty
+        files, self._files, self._in_memory = self._files, [], True
         columns = vars(self._empty).values()
         return type(self._empty)(*map(_mapped, files, columns))
+
+
+def _memory() -> IO[bytes]:
+    """Return a new file in memory; elsewhere than on Linux in the folder of temporary files."""
+    if hasattr(os, 'memfd_create'):
+        return open(os.memfd_create('column'), 'w+b')
+    return tempfile.TemporaryFile()
+
+
+def _on_disk(file: IO[bytes]) -> IO[bytes]:
+    """Return a new file in the folder of temporary files, with the content of another one."""
+    with file:
+        file.seek(0)
+        moved = tempfile.TemporaryFile()  # noqa: SIM115
+        shutil.copyfileobj(file, moved)
+    return moved
 
 
 def _mapped(file: IO[bytes], empty: Array) -> Array:
     """Return the rows in a file, of the type and shape of an empty column."""
     with file:
-        rows = np.memmap(file, empty.dtype, 'c')
+        rows = np.memmap(file, empty.dtype, 'c') if file.tell() else empty
     return np.asarray(rows).reshape(-1, *empty.shape[1:])
