@@ -61,11 +61,12 @@ class LatePressing(Pressing):
 @pytest.mark.parametrize(
     ('name', 'delay', 'stiffness'),
     [
-        ('scara_press', 0, 1e3), ('scara_press', 0, 1e5),
+        ('scara_press', 0, 1e3),
         ('scara_press', 2, 1e6),
-        ('four_dof_board', 1, 1e3), ('four_dof_board', 1, 1e5), ('four_dof_board', 1, 1e6),
+        ('four_dof_board', 1, 1e5),
+        ('four_dof_board', 1, 1e6),
     ],
-)  # fmt: skip
+)
 def test_a_known_stiffness_is_pressed_calmly_or_refused_whatever_it_is(name, delay, stiffness):
     """From soft to stiff; the board has a damping ratio of 2 % only."""
     here = scene(name, friction=False)
@@ -101,10 +102,7 @@ def test_the_correction_of_the_force_has_the_slowest_decay_divided_by_eight(mass
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ('name', 'stiffness'),
-    [('scara_press', 1e3), ('scara_press', 1e5), ('four_dof_board', 1e5)],
-)
+@pytest.mark.parametrize(('name', 'stiffness'), [('scara_press', 1e3), ('four_dof_board', 1e5)])
 def test_a_measured_force_is_held_while_drawing_on_a_board_of_unknown_stiffness(name, stiffness):
     seen = pressed(name, stiffness, 0.3, seconds=3.2)
     assert seen.deviation < 0.5  # requirement; measured: 0.04 to 0.19 N

@@ -19,6 +19,7 @@ from robot_dynamics_ros.errors import ConfigurationError, RecordingError
 from robot_dynamics_ros.recordings.alignment import align, resample
 from robot_dynamics_ros.recordings.lockstep import write_recording
 from robot_dynamics_ros.recordings.reading import read_recording
+from robot_dynamics_ros.recordings.recording import Recording
 
 
 def program(t):
@@ -31,8 +32,7 @@ def program(t):
     return q, size * (slope * np.sin(w * t) + ramp * w * np.cos(w * t))
 
 
-def recorded(
-    path: Path,
+def run_of(
     *,
     late: float = 0.0,
     stamp: int = 0,
@@ -40,67 +40,61 @@ def recorded(
     count: int = 3000,
     error: float = 0.0,
     reference: bool = True,
-) -> Path:
-    """Record the program, begun late, with stamps of any origin, and a constant tracking error."""
-    t = 1e-9 * period * np.arange(count)
-    q, v = program(t - late)
-    messages = [text(stamp, arm_xml())]
-    for k in range(count):
-        now = stamp + k * period
-        messages.append(state(now, NAMES, q[k] - error, v[k]))
-        messages.append(command(now, [float(k), 1.0, -1.0]))
-        if reference:
-            messages.append(state(now, NAMES, q[k], v[k], topic=REFERENCE))
+) -> Recording:
+    """Return the program, begun late, with stamps of any origin, and a constant tracking error."""
+    stamps = stamp + period * np.arange(count)
+    q, v = program(1e-9 * period * np.arange(count) - late)
+    known = 1.0 if reference else np.nan
+    effort = np.tile([0.0, 1.0, -1.0], (count, 1))
+    effort[:, 0] = np.arange(count)
+    run = 1e-9 * stamps, q - error, v, effort, known * q, known * v
+    return Recording(NAMES, *run, description=arm_xml(), stamp_ns=stamps)
+
+
+def recorded(path: Path, **given) -> Path:
+    """Record the program."""
+    run = run_of(**given)
+    messages = [text(int(run.stamp_ns[0]), run.description)]
+    for k, now in enumerate(run.stamp_ns.tolist()):
+        messages.append(state(now, NAMES, run.position[k], run.velocity[k]))
+        messages.append(command(now, run.effort[k]))
+        desired = run.reference_position[k], run.reference_velocity[k]
+        messages.append(state(now, NAMES, *desired, topic=REFERENCE))
     return write(path, messages)
 
 
-def shift_of(first: Path, second: Path, method: str = 'motion'):
-    return align(read_recording(first), read_recording(second), method)
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize('reference', [True, False])
 @pytest.mark.parametrize('late', [0.0, 0.25, 0.1234567])
-def test_the_shift_of_a_late_run_is_found(late, reference, tmp_path):
-    first = recorded(tmp_path / 'a', reference=reference)
-    second = recorded(tmp_path / 'b', late=late, reference=reference)
-    found = shift_of(first, second)
+def test_the_shift_of_a_late_run_is_found(late, reference):
+    found = align(run_of(reference=reference), run_of(late=late, reference=reference))
     # Samples every millisecond, interpolated along lines: h^2 a / 8 = 1e-6 of a radian.
     assert found.shift == pytest.approx(late, abs=2e-6)
     assert found.correlation > 0.999
 
 
-@pytest.mark.slow
-def test_runs_on_different_clocks_and_at_different_rates_are_brought_together(tmp_path):
-    first = recorded(tmp_path / 'a', stamp=1_700_000_000 * SECOND)
-    second = recorded(tmp_path / 'b', late=0.3, stamp=5 * SECOND, period=2 * MS, count=1700)
-    found = shift_of(first, second)
+def test_runs_on_different_clocks_and_at_different_rates_are_brought_together():
+    first = run_of(stamp=1_700_000_000 * SECOND)
+    found = align(first, run_of(late=0.3, stamp=5 * SECOND, period=2 * MS, count=1700))
     # Seconds since 1970 as floats are good to 2e-7 s.
     assert found.shift == pytest.approx(5.0 + 0.3 - 1_700_000_000, abs=5e-6)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ('method', 'shift'), [('stamps', 0.0), ('start', 0.4), ('0.4', 0.4), ('motion', 0.4)]
-)
-def test_the_way_to_align_can_be_chosen(method, shift, tmp_path):
-    first, second = recorded(tmp_path / 'a'), recorded(tmp_path / 'b', late=0.4)
-    assert shift_of(first, second, method).shift == pytest.approx(shift, abs=2e-6)
+def test_the_way_to_align_can_be_chosen():
+    first, second = run_of(), run_of(late=0.4)
+    for method, shift in {'stamps': 0.0, 'start': 0.4, '0.4': 0.4, 'motion': 0.4}.items():
+        assert align(first, second, method).shift == pytest.approx(shift, abs=2e-6), method
     for no_way in ('somehow', 'nan', 'inf'):
         with pytest.raises(ConfigurationError, match='motion, start, stamps, or seconds'):
-            shift_of(first, second, no_way)
+            align(first, second, no_way)
     with pytest.raises(RecordingError, match='do not overlap under a shift of 100 s'):
-        shift_of(first, second, '100')
+        align(first, second, '100')
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize('lost', [slice(100, 101), slice(None)])
 @pytest.mark.parametrize('which', ['velocity', 'reference_velocity'])
-@pytest.mark.parametrize('late', [0.25, 0.1234567])
-def test_velocities_may_be_missing(late, which, lost, tmp_path):
-    reference = which == 'reference_velocity'
-    first = read_recording(recorded(tmp_path / 'a', reference=reference))
-    second = read_recording(recorded(tmp_path / 'b', late=late, reference=reference))
+def test_velocities_may_be_missing(which, lost):
+    reference, late = which == 'reference_velocity', 0.1234567
+    first, second = run_of(reference=reference), run_of(late=late, reference=reference)
     for runs in [(first, without(second, which, lost)), (without(first, which, lost), second)]:
         found = align(*runs)
         assert found.shift == pytest.approx(late, abs=2e-6)
@@ -110,8 +104,8 @@ def test_velocities_may_be_missing(late, which, lost, tmp_path):
         assert moved.position == pytest.approx(first.position[1000:2000], abs=3e-6)
 
 
-def test_a_reference_at_one_state_is_none_to_align_by(tmp_path):
-    run = read_recording(recorded(tmp_path / 'a', count=300))
+def test_a_reference_at_one_state_is_none_to_align_by():
+    run = run_of(count=300)
     lone = without(
         without(run, 'reference_velocity', slice(None)), 'reference_position', slice(299)
     )
@@ -124,10 +118,9 @@ def without(run, which: str, rows: slice):
     return replace(run, **{which: values})
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize('begin', [0, 1_700_000_000])
-def test_a_clock_that_jumps_is_named_with_its_place(begin, tmp_path):
-    run = read_recording(recorded(tmp_path / 'a', count=2000, reference=False))
+def test_a_clock_that_jumps_is_named_with_its_place(begin):
+    run = run_of(count=2000, reference=False)
     late = np.where(np.arange(2000) < 1200, begin, 1_800_000_000)
     jumped = replace(run, time=run.time + late, stamp_ns=run.stamp_ns + late * SECOND)
     size = 1_800_000_000 - begin
@@ -136,10 +129,8 @@ def test_a_clock_that_jumps_is_named_with_its_place(begin, tmp_path):
     assert align(run, jumped.rows(slice(1200, None))).correlation > 0.999
 
 
-def test_runs_at_rest_are_laid_side_by_side(tmp_path):
-    first = recorded(tmp_path / 'a', count=500)
-    second = recorded(tmp_path / 'b', count=500, stamp=SECOND)
-    found = shift_of(first, second)
+def test_runs_at_rest_are_laid_side_by_side():
+    found = align(run_of(count=500), run_of(count=500, stamp=SECOND))
     assert found.shift == pytest.approx(1.0)
     assert found.method == 'first states, nothing moves'
     assert np.isnan(found.correlation)
@@ -154,8 +145,8 @@ def test_what_is_unknown_is_no_figure_of_the_report(tmp_path, capsys):
     assert 'barely correlate' not in capsys.readouterr().out
 
 
-def test_states_between_two_lie_on_lines(tmp_path):
-    run = read_recording(recorded(tmp_path / 'a', period=10 * MS, count=400))
+def test_states_between_two_lie_on_lines():
+    run = run_of(period=10 * MS, count=400)
     time = np.linspace(1.2, 3.7, 777)
     found = resample(run, time)
     q, v = program(time)
@@ -214,8 +205,7 @@ def test_other_programs_are_told_as_such(tmp_path, capsys):
 
 @pytest.mark.slow
 def test_what_is_unusual_in_either_bag_is_told(tmp_path, capsys):
-    first = recorded(tmp_path / 'a')
-    motion = read_recording(first)
+    first, motion = recorded(tmp_path / 'a'), run_of()
     heavier = arm_xml().replace('<robot', '<!-- another -->\n<robot', 1)
     messages = [text(0, heavier)]
     for k in range(3000):

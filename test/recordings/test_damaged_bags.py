@@ -34,7 +34,7 @@ from robot_dynamics_ros.recordings.reading import read_recording, recorded_param
 zstd = zstd_module()
 COUNT = 6000
 PAGE = 4096
-CUTS = [0.02, 0.1, 0.33, 0.5, 0.77, 0.9, 0.999]
+CUTS = [0.02, 0.33, 0.77, 0.999]
 
 
 @pytest.fixture(scope='module')
@@ -100,7 +100,7 @@ def test_of_a_cut_bag_everything_before_the_cut_is_used(whole, form, share, tmp_
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize('share', [0.1, 0.5, 0.95])
+@pytest.mark.parametrize('share', [0.1, 0.95])
 @pytest.mark.parametrize('form', ['mcap_chunks', 'mcap_file', 'sqlite3_file'])
 def test_of_a_cut_compressed_bag_all_blocks_before_the_cut_are_used(whole, form, share, tmp_path):
     bag = cut(whole[form], tmp_path / 'bag', share)
@@ -186,8 +186,8 @@ def test_noise_in_a_file_never_gives_more_than_one_clear_error(tmp_path, rng):
 
 
 @pytest.mark.slow
-def test_a_chunk_with_a_wrong_checksum_is_damage(tmp_path):
-    bag = write(tmp_path / 'bag', Motion(COUNT).messages())
+def test_a_chunk_with_a_wrong_checksum_is_damage(whole, tmp_path):
+    bag = shutil.copytree(whole['mcap'], tmp_path / 'bag')
     file = storage_file(bag)
     data = bytearray(file.read_bytes())
     second = chunks(data)[1]  # its checksum follows 24 bytes

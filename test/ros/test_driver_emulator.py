@@ -103,8 +103,8 @@ def reached(peer, goal, tolerance: float, seconds: float = 60.0) -> list[JointSt
     return errors
 
 
-@pytest.mark.parametrize('name', sorted(shipped_profiles()))
-def test_every_profile_drives_its_arm_to_the_goal(processes, peer, tmp_path, name):
+@pytest.mark.parametrize('name', ['dynamixel', 'ur'])  # the fault campaign takes every one
+def test_a_profile_drives_its_arm_to_the_goal(processes, peer, tmp_path, name):
     profile = written(tmp_path, name)
     _, controller = start_pair(processes, profile)
     follow(peer, GOAL, 0.8)
