@@ -26,7 +26,6 @@ from robot_dynamics_ros.cli.arguments import option
 from robot_dynamics_ros.cli.processes import own_domain
 from robot_dynamics_ros.spatial.scalar import Array
 
-EXECUTORS = ('events', 'single')
 LISTENERS = ('monitor', 'record')
 _BASE = 'typed echo'
 #: Round trips before switching to another peer, and warm-up trips that are not counted.
@@ -45,39 +44,34 @@ def main(args: argparse.Namespace, results: Results) -> int:
     50 messages at a time.
 
     The typed echo is the minimum of a usual Python node: it answers every state by its positions.
-    Ratios of p99 have the range of nine of ten resamplings of the blocks. `single` is rclpy's
-    SingleThreadedExecutor for the echo, and for the controller `StatesFirstExecutor`, which is
-    used where rclpy has no EventsExecutor.
+    Ratios of p99 have the range of nine of ten resamplings of the blocks.
 
     Four controllers in one process share one thread of Python: each arm at 1 kHz or above should
     have its own process and processor.
     """
-    executors = (args.executor,) if args.executor else EXECUTORS
     with own_domain() as domain:
         os.environ |= {'ROS_DOMAIN_ID': str(domain), 'ROS_AUTOMATIC_DISCOVERY_RANGE': 'LOCALHOST'}
         rclpy.init()
-        for executor in executors:
-            for run, rows in comparison(executor, args).items():
-                title = f'{run}, {executor} executor, us'
-                results.table(title, [*_rows(rows)], peers=rows)
+        for run, rows in comparison(args).items():
+            results.table(f'{run}, us', [*_rows(rows)], peers=rows)
         rclpy.try_shutdown()
     return 0
 
 
-def comparison(executor: str, args: argparse.Namespace) -> Figures:
+def comparison(args: argparse.Namespace) -> Figures:
     """Return times of round trips, us: one after the other, periodic, and with busy loops.
 
     Trips longer than a period are late; one after the other those longer than 1 ms. With listeners
     a second controller, to which they listen, is compared with one that nobody listens to.
     """
     measure = partial(_alternate, args.blocks, args.messages)
-    peers = {kind: Peer(kind, executor) for kind in KINDS}
+    peers = {kind: Peer(kind) for kind in KINDS}
     with ExitStack() as stack:
         if args.beside:
             peers = {kind: peers[kind] for kind in (_BASE, 'controller')}
-            peers[f'controller with {", ".join(args.beside)}'] = Peer('controller', executor, 'w')
+            peers[f'controller with {", ".join(args.beside)}'] = Peer('controller', 'w')
         else:
-            peers[SEVERAL] = Peer(SEVERAL, executor)
+            peers[SEVERAL] = Peer(SEVERAL)
         probes = stack.enter_context(_answering(peers))
         if args.beside:
             *_, (name, peer) = peers.items()
@@ -168,7 +162,6 @@ def _rows(results: Mapping[str, Mapping[str, float]]) -> Iterator[dict[str, str]
 
 OPTIONS = {
     '--beside': option((), 'with these beside it', nargs='+', choices=LISTENERS),
-    '--executor': option(None, 'only this executor', choices=EXECUTORS),
     '--blocks': option(9, 'blocks per peer'),
     '--messages': option(400, 'messages per block'),
 }

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Peers of ``latency``, each in a separate process: echoes, and the controller; and their probe.
 
-``python -m benchmark.latency_nodes KIND EXECUTOR [ROS arguments]``.
+``python -m benchmark.latency_nodes KIND [ROS arguments]``.
 """
 
 from __future__ import annotations
@@ -27,7 +27,6 @@ from std_msgs.msg import Float64MultiArray
 from robot_dynamics_ros.ros.controller.node import Controller
 from robot_dynamics_ros.ros.conversions import ns_to_stamp
 from robot_dynamics_ros.ros.driver_connection import STATE_QOS
-from robot_dynamics_ros.ros.rclpy_compat import StatesFirstExecutor
 from robot_dynamics_ros.ros.spinning import freeze_objects, make_executor, run
 from robot_dynamics_ros.spatial.scalar import Array
 
@@ -79,19 +78,11 @@ def run_several(namespace: str, *ros_arguments: str) -> int:
     return 0
 
 
-def main(kind: str, executor: str, *ros_arguments: str) -> int:
+def main(kind: str, *ros_arguments: str) -> int:
     """Run a node until it is terminated; return its exit code."""
     if kind == SEVERAL:
-        return run_several(Peer(kind, executor).namespace, *ros_arguments)
-
-    def make() -> Node:
-        node = KINDS[kind]()
-        single = StatesFirstExecutor if kind == 'controller' else SingleThreadedExecutor
-        makers = {'single': single}
-        setattr(node, 'make_executor', makers.get(executor, make_executor))  # noqa: B010
-        return node
-
-    return run(make, ['node', *ros_arguments])
+        return run_several(Peer(kind).namespace, *ros_arguments)
+    return run(KINDS[kind], ['node', *ros_arguments])
 
 
 class Peer(NamedTuple):
@@ -99,12 +90,10 @@ class Peer(NamedTuple):
 
     Attributes:
         kind: One of ``KINDS``, or ``SEVERAL``.
-        executor: 'events' or 'single'.
         title: Distinguishes it from others of its kind.
     """
 
     kind: str
-    executor: str = 'events'
     title: str = ''
 
     @property
@@ -130,7 +119,7 @@ class Peer(NamedTuple):
 
     def command(self) -> list[str]:
         """Return the command line."""
-        words = [sys.executable, '-m', 'benchmark.latency_nodes', self.kind, self.executor]
+        words = [sys.executable, '-m', 'benchmark.latency_nodes', self.kind]
         words += ['--ros-args', '--params-file', 'config/scara.yaml']
         words += ['-r', f'__ns:=/{self.namespace}'] if self.kind != SEVERAL else []
         return words + [word for assignment in _PARAMETERS for word in ('-p', assignment)]

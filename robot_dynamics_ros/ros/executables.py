@@ -12,9 +12,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from importlib import import_module
-from importlib.machinery import PathFinder
 from itertools import pairwise
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from robot_dynamics_ros.errors import MissingDependencyError
@@ -34,19 +32,6 @@ NODES = {
     'gazebo_robot': ('gazebo_robot:GazeboRobot', 'node_parameters:GAZEBO_ROBOT'),
     'view': ('view:View', 'node_parameters:VIEW'),
 }
-
-#: Modules that load libraries, of those that the parameters of the nodes import.
-_EXTENSION_MODULES = (
-    'numpy',
-    'robot_dynamics_ros.disk_cache',
-    'array',
-    'bisect',
-    'cmath',
-    'dataclasses',
-    'heapq',
-    'xml.etree.ElementTree',
-    'yaml',
-)
 
 _REMEDY = (
     "source a ROS 2 installation, or pip install 'ros-jazzy-rclpy[fastrtps]' "
@@ -85,8 +70,6 @@ def run_executable(executable: str, args: Sequence[str] | None = None) -> int:
     use_one_thread()
     gc.disable()  # until spinning freezes the objects that stay: nearly all that are created here
     with _exit_on_interrupt():
-        with _loading_rclpy():
-            declared_parameters(executable)
         try:
             spinning, node = import_module(f'{__package__}.spinning'), node_class(executable)
         except ModuleNotFoundError as error:
@@ -125,32 +108,6 @@ def use_one_thread() -> None:
     """
     for library in ('OPENBLAS', 'OMP', 'MKL'):
         os.environ.setdefault(f'{library}_NUM_THREADS', '1')
-
-
-@contextlib.contextmanager
-def _loading_rclpy() -> Iterator[None]:
-    """Load the C++ libraries of rclpy in a thread, while this one imports modules without ROS.
-
-    They take some 25 ms and do not need the interpreter. A process loads one library at a time, so
-    the extension modules of what is imported meanwhile are loaded before.
-    """
-    import ctypes
-
-    for name in _EXTENSION_MODULES:
-        import_module(name)
-    found = PathFinder.find_spec('rclpy')  # None: importing it raises the error
-    folders = (found and found.submodule_search_locations) or ()
-    libraries = [file for folder in folders for file in Path(folder).glob('_rclpy_pybind11.*.so')]
-    if sys.platform != 'linux' or not libraries:
-        yield
-        return
-    load = ctypes.CDLL(None).dlopen  # it releases the interpreter, unlike importing
-    thread = threading.Thread(target=load, args=(bytes(libraries[0]), os.RTLD_NOW), daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        thread.join()
 
 
 @contextlib.contextmanager

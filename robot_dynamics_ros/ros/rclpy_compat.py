@@ -3,9 +3,9 @@
 
 Tested with rclpy of Jazzy to Lyrical.
 
-The executors serve one urgent topic first, or poll messages in batches. Passive nodes poll: waking
-up for every message costs far more processor time than taking the message, for its sender too, and
-a controller on the same machine may need that time.
+Passive nodes poll messages in batches: waking up for every message costs far more processor time
+than taking the message, for its sender too, and a controller on the same machine may need that
+time.
 """
 
 from __future__ import annotations
@@ -37,14 +37,10 @@ from rclpy.executors import (
     TimeoutException,
 )
 from rclpy.impl import rcutils_logger
-from rclpy.impl.implementation_singleton import rclpy_implementation
 from rclpy.subscription import Subscription
 from rclpy.utilities import get_rmw_implementation_identifier
 
 _KINDS = ('publisher', 'subscription', 'service', 'timer')
-#: Longest time for which everything but an urgent topic waits, s; serving everything takes about
-#: 1 % of it.
-_SERVE_PERIOD_S = 0.02
 #: Polling period, s, of nodes without ``poll_period_s``; 100 messages of a topic at 2 kHz.
 _POLL_S = 0.05
 #: Shortest period at which a polling process serves everything else, s.
@@ -109,17 +105,6 @@ def take_message(subscription: Any) -> tuple[Any, Any] | None:
     with subscription.handle:
         taken = subscription.handle.take_message(subscription.msg_type, subscription.raw)
     return taken if taken is None else (taken[0], taken[1])
-
-
-def wait_for_message(subscription: Any, executor: Any, timeout_ns: int) -> None:
-    """Wait only for a message of a subscription, or for the guard condition of an executor."""
-    guard, context = executor._guard, executor.context
-    with subscription.handle, guard.handle, context.handle:
-        wait_set = rclpy_implementation.WaitSet(1, 1, 0, 0, 0, 0, context.handle)
-        wait_set.clear_entities()
-        wait_set.add_subscription(subscription.handle)
-        wait_set.add_guard_condition(guard.handle)
-        wait_set.wait(timeout_ns)
 
 
 class DeliveryGate:
@@ -317,41 +302,13 @@ def destroy(node: Any, those: Sequence[Any]) -> None:
 # Executors ---------------------------------------------------------------------------------------
 
 
-class StatesFirstExecutor(SingleThreadedExecutor):
-    """Waits only for the ``urgent`` subscription of a node, and serves everything else in between.
-
-    For each message, a SingleThreadedExecutor builds the wait set of all entities of a node twice,
-    in Python; for a lifecycle node that takes longer than its callback. A node without ``urgent``,
-    or while it is None, is served as usual, but without the callback that rclpy would add to the
-    future for every message and keep.
-    """
-
-    def __init__(self, **options: Any) -> None:
-        super().__init__(**options)
-        self._served_at = -_SERVE_PERIOD_S
+class ServingExecutor(SingleThreadedExecutor):
+    """Serves one callback after the other, without one more callback of the future for each."""
 
     def spin_once_until_future_complete(self, future: Any, timeout_sec: Any = None) -> None:
-        """Answer the urgent message, or serve everything that is ready if that is due."""
-        urgent = self._urgent()
-        left = self._served_at + _SERVE_PERIOD_S - time.monotonic()
-        if urgent is None:
-            with _suppress_idle():
-                self._serve_one(future, timeout_sec)
-        elif left > 0.0:
-            wait_for_message(urgent, self, round(1e9 * left))
-            self._answer(urgent)
-        else:
-            self._serve(future)
-            self._served_at = time.monotonic()
-
-    def _urgent(self) -> Any:
-        urgent = (getattr(node, 'urgent', None) for node in self.get_nodes())
-        return next((subscription for subscription in urgent if subscription is not None), None)
-
-    def _answer(self, urgent: Any) -> None:
-        taken = None if urgent is None else take_message(urgent)
-        if taken is not None:
-            urgent.callback(taken[0])
+        """Serve what is ready next."""
+        with _suppress_idle():
+            self._serve_one(future, timeout_sec)
 
     def _serve_one(self, future: Any, timeout_sec: Any) -> None:
         handler, _, _ = self.wait_for_ready_callbacks(timeout_sec, None, future.done)
@@ -359,11 +316,10 @@ class StatesFirstExecutor(SingleThreadedExecutor):
         handler.result()  # raises what it raised
 
     def _serve(self, future: Any) -> None:
-        """Serve everything that is ready, and urgent messages in between."""
+        """Serve everything that is ready."""
         with _suppress_idle():
             while True:
                 self._serve_one(future, 0)
-                self._answer(self._urgent())
 
 
 def _suppress_idle() -> contextlib.AbstractContextManager[None]:
@@ -391,7 +347,7 @@ class PolledGroup(ReentrantCallbackGroup):
         return not isinstance(entity, Subscription)
 
 
-class PollingExecutor(StatesFirstExecutor):
+class PollingExecutor(ServingExecutor):
     """Sleeps for ``poll_period_s`` of a node, calls its ``poll``, serves what else is ready.
 
     It never waits on entities: the middleware would wake it at every message of a topic. While it
@@ -404,7 +360,7 @@ class PollingExecutor(StatesFirstExecutor):
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
-        self._gate, self.woken = delivery_gate(), Event()
+        self._gate, self.woken, self._served_at = delivery_gate(), Event(), -_SERVE_REST_S
 
     def spin_once_until_future_complete(self, future: Any, timeout_sec: Any = None) -> None:
         """Sleep, poll the messages, serve what is ready."""

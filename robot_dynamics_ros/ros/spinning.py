@@ -32,7 +32,7 @@ from rclpy.task import Future
 
 from robot_dynamics_ros.errors import ConfigurationError, RobotDynamicsError
 from robot_dynamics_ros.ros.rclpy_compat import (
-    StatesFirstExecutor,
+    ServingExecutor,
     reduce_startup_work,
     remove_unfinished_ports,
 )
@@ -53,13 +53,12 @@ def make_executor() -> Executor:
     """Return the executor with the lowest latency that this rclpy provides.
 
     The EventsExecutor (rclpy >= 7.1.4) answers a message in about 3/4 of the time of the
-    SingleThreadedExecutor, with half the processor time (``benchmark/``). Older ones have only the
-    latter; there :class:`StatesFirstExecutor` is used.
+    SingleThreadedExecutor, with half the processor time (``benchmark/``).
     """
     try:
         from rclpy.experimental import EventsExecutor
     except ImportError:
-        return StatesFirstExecutor()
+        return ServingExecutor()
     return EventsExecutor()
 
 

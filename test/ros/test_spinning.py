@@ -17,8 +17,7 @@ import rclpy
 from rclpy.task import Future
 from std_msgs.msg import String
 
-from robot_dynamics_ros.ros.executables import NODES
-from robot_dynamics_ros.ros.rclpy_compat import StatesFirstExecutor, remove_unfinished_ports
+from robot_dynamics_ros.ros.rclpy_compat import ServingExecutor, remove_unfinished_ports
 from robot_dynamics_ros.ros.recorder import Recorder
 from robot_dynamics_ros.ros.spinning import freeze_objects
 from robot_dynamics_ros.ros.view import View
@@ -28,26 +27,23 @@ NODE = """
 import sys
 import numpy
 import rclpy
-from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
 from rclpy.task import Future
 from std_msgs.msg import String
 from robot_dynamics_ros.errors import ParameterError
 from robot_dynamics_ros.ros.spinning import run
-from robot_dynamics_ros.ros.rclpy_compat import StatesFirstExecutor
+from robot_dynamics_ros.ros.rclpy_compat import ServingExecutor
 
 class Speaker(Node):
     def __init__(self):
         super().__init__('speaker')
         if {case!r} == 'refused':
             raise ParameterError('gain', -1.0, 'must be positive')
-        if {executor!r} == 'single':
-            self.make_executor = SingleThreadedExecutor
-        if {executor!r} == 'states first':
-            self.make_executor = StatesFirstExecutor
+        if {executor!r} == 'serving':
+            self.make_executor = ServingExecutor
         self.finished = Future()
         self.words = self.create_publisher(String, 'words', 10)
-        self.urgent = self.create_subscription(String, 'enough', self.on_message, 10)
+        self.create_subscription(String, 'enough', self.on_message, 10)
         self.create_timer(0.05, self.speak)
 
     def on_message(self, _):
@@ -72,7 +68,7 @@ code = run(Speaker)
 assert not rclpy.ok()
 sys.exit(code)
 """
-EXECUTORS = pytest.mark.parametrize('executor', ['events', 'single', 'states first'])
+EXECUTORS = pytest.mark.parametrize('executor', ['events', 'serving'])
 
 
 def start(processes, case, executor):
@@ -169,7 +165,7 @@ class CountingFuture(Future):
 
 @pytest.mark.parametrize('node_class', [Recorder, View, None])
 def test_an_executor_keeps_nothing_of_the_messages_that_it_served(peer, node_class):
-    executor = getattr(node_class, 'make_executor', StatesFirstExecutor)(context=peer.context)
+    executor = getattr(node_class, 'make_executor', ServingExecutor)(context=peer.context)
     node, enough = rclpy.create_node('served', context=peer.context), CountingFuture()
     ticks = iter(range(50))
     node.create_timer(1e-3, lambda: next(ticks, None) is None and enough.set_result(True))
@@ -235,42 +231,6 @@ def test_a_port_in_use_or_being_created_is_kept(processes, peer):
     finally:
         creator.join()
         port.unlink()
-
-
-_WATCHED_START = """
-import sys
-from pathlib import Path
-from robot_dynamics_ros.ros import executables
-
-def libraries():
-    return {{n for n, m in sys.modules.items() if str(getattr(m, '__file__', '')).endswith('.so')}}
-
-class Watch:
-    def find_spec(self, name, path, target=None):
-        if name == 'rclpy':
-            print('loaded:', '_rclpy_pybind11' in Path('/proc/self/maps').read_text())
-            sys.exit()
-
-def declared(name, original=executables.declared_parameters):
-    before = libraries()
-    original(name)
-    print('waited for:', sorted(libraries() - before))
-
-sys.meta_path.insert(0, Watch())
-executables.declared_parameters = declared
-executables.run_executable({executable!r})
-"""
-
-
-@pytest.mark.skipif(sys.platform != 'linux', reason='the process has no /proc/self/maps')
-@pytest.mark.parametrize('executable', NODES)
-def test_the_libraries_of_rclpy_are_loaded_while_modules_without_ros_are_imported(
-    processes, executable
-):
-    node = processes.start('start', code=_WATCHED_START.format(executable=executable))
-    assert node.wait() == 0, node.output
-    assert 'loaded: True' in node.output
-    assert 'waited for: []' in node.output, 'name these in _EXTENSION_MODULES'
 
 
 class Ring:

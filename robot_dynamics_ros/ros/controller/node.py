@@ -129,11 +129,6 @@ class Controller(LifecycleNode):
         if self._run is not None:
             self._run.close()
 
-    @property
-    def urgent(self) -> Any:
-        """The subscription that is served first; None if there is none."""
-        return None if self._run is None else self._run.connection.states
-
     def _value(self, name: str) -> Any:
         return self.get_parameter(name).value
 
