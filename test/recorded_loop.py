@@ -131,10 +131,8 @@ class RecordedLoop:
     def _record(self, stamp: int, time: int) -> None:
         reference, names = self.loop.reference, self.tree.joint_names
         self.efforts.append(self.loop.effort.copy())
-        effort = self.loop.effort
-        if self.map is not None:
-            effort = self.map.command_of(effort)[self.map.order]
-        self.messages.append(command(time + (200_000 if self.wall else 0), effort))
+        sent = self.loop.effort if self.map is None else self.session.command
+        self.messages.append(command(time + (200_000 if self.wall else 0), sent))
         self.messages.append(
             state(stamp, names, reference.position, reference.velocity, topic=REFERENCE,
                   time=time + (210_000 if self.wall else 0))

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from contextlib import suppress
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import islice, product
 from typing import Any
@@ -129,13 +130,19 @@ class DefaultMotion:
         return Circle(self.center.tolist(), self.radius, *numbers, laps)
 
 
-def default_motion(tree: Robot, frame: str, obstacles: Obstacles | None = None) -> DefaultMotion:
+def default_motion(
+    tree: Robot,
+    frame: str,
+    obstacles: Obstacles | None = None,
+    radii: Sequence[float] = _RADII,
+) -> DefaultMotion:
     """Plan a posture and a circle.
 
     Args:
         tree: The robot.
         frame: Name of the frame to move.
         obstacles: Obstacles around the arm; collisions are checked if a library is available.
+        radii: Radii to try, relative to the arm's length, the largest first.
 
     Raises:
         UnknownNameError: There is no such frame.
@@ -152,7 +159,7 @@ def default_motion(tree: Robot, frame: str, obstacles: Obstacles | None = None) 
     overloads: list[OverloadError] = []
     for _ in range(_BATCHES):
         batch = list(islice(postures, _BATCH_SIZE))
-        for part, home in product(_RADII, batch):
+        for part, home in product(radii, batch):
             try:
                 circle = _circle(tree, frame, home, part * arm_length(tree))
                 planned = _plan(tree, circle, checker)

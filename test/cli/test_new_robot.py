@@ -113,8 +113,10 @@ def test_the_driver_profile_is_the_model_in_si_units(written):
     assert [joint.name for joint in profile.joints] == list(tree.joint_names)
     assert list(effort_limits(profile).values()) == tree.effort_limit.tolist()
     driver, numbers = DriverInterface(profile, tree), np.arange(1.0, tree.n + 1.0)
-    for convert in (driver.position, driver.velocity, driver.measured_effort, driver.command_of):
+    for convert in (driver.position, driver.velocity, driver.measured_effort):
         np.testing.assert_array_equal(convert(numbers), numbers)
+    driver.write(numbers)
+    np.testing.assert_array_equal(driver.command, numbers)
 
 
 @pytest.mark.slow

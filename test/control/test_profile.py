@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -20,6 +21,12 @@ from robot_dynamics_ros.model import load_robot
 SCARA = sample('scara').tree
 JOINTS = SCARA.joint_names
 DEGREE = math.pi / 180.0
+
+
+def commanded(driver, effort):
+    """Return the command of efforts; the order of the driver is that of the model."""
+    driver.write(effort)
+    return driver.command.copy()
 
 
 def profile(**keys):
@@ -58,9 +65,8 @@ def test_what_the_shipped_profiles_say_of_gravity_and_rates():
     servo = load_driver_profile('dynamixel')
     assert (servo.compensated_by_driver, servo.state.rate_hz) == ((), 200.0)
     # 2.409 N m at the horn are 1 A, in mA
-    np.testing.assert_allclose(
-        DriverInterface(servo, SCARA).command_of(np.full(4, 2.409)), 1000.0, rtol=1e-15
-    )
+    command = commanded(DriverInterface(servo, SCARA), np.full(4, 2.409))
+    np.testing.assert_allclose(command, 1000.0, rtol=1e-15)
     lbr = load_driver_profile('kuka_lbr')
     assert (lbr.compensated_by_driver, lbr.state.rate_hz) == (('gravity',), 500.0)
     assert (lbr.command.form, lbr.command.topic_of_positions) == (
@@ -237,7 +243,7 @@ def test_every_conversion_has_the_value_that_its_words_say():
     np.testing.assert_allclose(driver.velocity(y), expected, rtol=1e-15)
     # Joint 1: -(5.6 + 0.4) / (0.05 * 120); joint 2: against its axis, in mN m; joint 3: of the
     # rated 1.2 N m times 3000 rad/m, 36 N are 10 permille; joint 4: behind the gear.
-    command = driver.command_of(np.array([5.6, 3.0, 36.0, 2.0]))
+    command = commanded(driver, np.array([5.6, 3.0, 36.0, 2.0]))
     np.testing.assert_allclose(command, [-1.0, -3000.0, 10.0, 0.04], rtol=1e-14)
     measured = driver.measured_effort(np.array([-1.0, -3000.0, 36.0, 0.04]))
     np.testing.assert_allclose(measured, [6.0, 3.0, 36.0, 2.0], rtol=1e-14)
@@ -254,7 +260,7 @@ def test_every_conversion_goes_there_and_back(value):
         (driver.position_reading, driver.position),
         (driver.velocity_reading, driver.velocity),
         (driver.effort_reading, driver.measured_effort),
-        (driver.command_of, driver.commanded_effort),
+        (partial(commanded, driver), driver.commanded_effort),
     ]
     for there, back in pairs:
         # Sums with zeros and offsets of up to 30 lose digits of small numbers.

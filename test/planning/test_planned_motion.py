@@ -123,7 +123,7 @@ def test_a_short_circle_gets_more_laps_and_a_long_one_is_smaller():
 
 
 @pytest.mark.slow
-def test_a_weak_arm_is_told_the_joint_what_it_needs_and_what_it_has(monkeypatch):
+def test_a_weak_arm_is_told_the_joint_what_it_needs_and_what_it_has():
     """A slide that holds 19.6 N easily, and whose friction of 2e4 N it cannot overcome."""
     parts = [
         link('base'),
@@ -134,10 +134,8 @@ def test_a_weak_arm_is_told_the_joint_what_it_needs_and_what_it_has(monkeypatch)
         body('b'),
     ]  # fmt: skip
     tree = load_robot(robot('weak', *parts, *point('b')))
-    # One size of the circle: none is light enough, and every one takes a second.
-    monkeypatch.setattr('robot_dynamics_ros.planning.default_motion._RADII', (0.1,))
     with pytest.raises(ModelError) as refused:
-        default_motion(tree, 'tool')
+        default_motion(tree, 'tool', radii=[0.1])  # none is light enough
     assert str(refused.value).startswith("joint 'y': needs ")
     assert 'its effort limit is 500 N; at most 60% of it are used' in str(refused.value)
 

@@ -234,10 +234,6 @@ class DriverInterface:
         """Convert the driver's measured efforts to N m or N at the joints, new array."""
         return self._convert(Transmission.efforts_of_joints, self.measured_scale * reading)
 
-    def command_of(self, effort: Array) -> Array:
-        """Return the command of efforts, new array in the driver's units."""
-        return (self.motor_effort(effort) + self.effort_offset) / self.effort_scale
-
     def motor_effort(self, effort: Array) -> Array:
         """Convert joint efforts to motor efforts for joints that share motors; new array."""
         return self._convert(Transmission.efforts_of_motors, effort.copy())
