@@ -11,8 +11,8 @@ velocity limit and 60 % of its effort limit. At s times the speed, the efforts a
 from __future__ import annotations
 
 import math
-from contextlib import suppress
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice, product
 from typing import Any
