@@ -10,7 +10,7 @@ import numpy as np
 
 from robot_dynamics_ros.constraints.curves import Curve, Lissajous
 from robot_dynamics_ros.constraints.signals import Timed, Timing
-from robot_dynamics_ros.control.trajectories.spline import JointSpline, Knot
+from robot_dynamics_ros.control.trajectories.spline import JointSpline, KnotTable
 from robot_dynamics_ros.control.trajectories.trajectory import (
     Reference,
     Trajectory,
@@ -43,9 +43,8 @@ class Quintic(JointSpline):
         self, start: Sequence[float] | Array, goal: Sequence[float] | Array, duration: float
     ) -> None:
         a = joint_vector('start', start)
-        b, still = joint_vector('goal', goal, len(a)), [0.0] * len(a)
-        end = positive('duration', duration)
-        super().__init__([Knot(0.0, a, still, still), Knot(end, b, still, still)])
+        ends = np.array([a, joint_vector('goal', goal, len(a))])
+        super().__init__(KnotTable.at_rest([0.0, positive('duration', duration)], ends))
 
 
 PerJoint = Sequence[float] | Array | float
@@ -247,19 +246,21 @@ class ToolPath(JointSpline):
         return worst
 
 
-def _solve(task: ToolTask, curve: Curve, timing: Timing, near: Array, step: float) -> list[Knot]:
+def _solve(task: ToolTask, curve: Curve, timing: Timing, near: Array, step: float) -> KnotTable:
     """Return knots at most a step apart, including the ends of the ramps."""
     breaks = [0.0, timing.ramp, timing.duration - timing.ramp, timing.duration]
-    knots: list[Knot] = []
+    knots: list[tuple[float, Array, Array, Array]] = []
     for begin, end in zip(breaks[:-1], breaks[1:], strict=True):
         count = math.ceil((end - begin) / step - 1e-9)
         for k in range(0 if not knots else 1, count + 1):
             knots.append(_knot(task, curve, timing, begin + (end - begin) * k / count, near))
-            near = np.array(knots[-1].position)
-    return knots
+            near = knots[-1][1]
+    return KnotTable.uniform(*map(np.array, zip(*knots, strict=True)))
 
 
-def _knot(task: ToolTask, curve: Curve, timing: Timing, t: float, near: Array) -> Knot:
+def _knot(
+    task: ToolTask, curve: Curve, timing: Timing, t: float, near: Array
+) -> tuple[float, Array, Array, Array]:
     s, ds, dds = timing.at(t)
     p, dp, ddp = (np.array(x, dtype=float) for x in curve.at(s))
     try:
@@ -276,7 +277,7 @@ def _knot(task: ToolTask, curve: Curve, timing: Timing, t: float, near: Array) -
                 f'joint {name!r} would move at {abs(v[i]):.4g} per second',
                 f'its limit is {task.tree.velocity_limit[i]:.4g}; lower the speed',
             )
-    return Knot(t, q.tolist(), v.tolist(), a.tolist())
+    return t, q, v, a
 
 
 class WavyCurve(Curve):

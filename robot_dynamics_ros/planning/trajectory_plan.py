@@ -15,9 +15,7 @@ from robot_dynamics_ros.constraints.signals import offset_duration
 from robot_dynamics_ros.control.trajectories.points import trajectory_of_file
 from robot_dynamics_ros.control.trajectories.spline import JointSpline, KnotTable
 from robot_dynamics_ros.control.trajectories.trajectory import (
-    Chain,
     Reference,
-    Slowed,
     Trajectory,
     check_limits,
 )
@@ -166,23 +164,50 @@ def _planned(
     motion = KINDS[settings['kind']](tree, settings, posture)
     start = Reference(tree.n)
     motion.sample(0.0, start)
-    parts: list[Trajectory] = [motion]
+    approach: Quintic | None = None
     if np.abs(start.position - q).max() > _AT_START:
         seconds = settings['approach_s']
         if posture is not q:
             fastest = _BRANCH_SPEED * tree.velocity_limit
             seconds = max(seconds, offset_duration(start.position - q, fastest))
-        parts.insert(0, Quintic(q, start.position, seconds))
-    chain, scale = Chain(parts), settings['speed_scale']
-    _check_duration(settings, chain.duration)
-    slowed = Slowed(chain, scale)
+        approach = Quintic(q, start.position, seconds)
+    scale = settings['speed_scale']
+    whole = ApproachedMotion(approach, motion, scale)
+    _check_duration(settings, scale * whole.duration)
     outside = np.maximum(tree.reference_lower - q, q - tree.reference_upper)
-    check_limits(slowed, tree, outside=np.maximum(outside, 0.0))
+    check_limits(whole, tree, outside=np.maximum(outside, 0.0))
     if checker is not None:
-        checker.require_free(settings['kind'], chain.table(chain.instants(_CHECK_PERIOD))[0])
-    return _sampled(
-        slowed, scale * settings['sample_rate'], (chain.duration - motion.duration) / scale
-    )
+        positions = whole.table(whole.instants(_CHECK_PERIOD / scale))[0]
+        checker.require_free(settings['kind'], positions)
+    return _sampled(whole, scale * settings['sample_rate'], whole.begin / scale)
+
+
+class ApproachedMotion(Trajectory):
+    r"""Motion after an approach to its start, both slowed down by a constant factor.
+
+    Args:
+        approach: Ends at rest where the motion begins; None: there is none.
+        motion: The motion.
+        rate: :math:`\lambda` of :math:`q(\lambda t)`, in (0, 1].
+
+    Attributes:
+        begin: Duration of the approach at full speed, s.
+    """
+
+    def __init__(self, approach: Trajectory | None, motion: Trajectory, rate: float) -> None:
+        self._approach, self._motion, self._rate = approach, motion, rate
+        self.n, self.begin = motion.n, 0.0 if approach is None else approach.duration
+        self.duration = (self.begin + motion.duration) / rate
+
+    def sample(self, t: float, reference: Reference) -> None:
+        """Compute the motion at a time; see :class:`Trajectory`."""
+        s = self._rate * t
+        if self._approach is not None and s < self.begin:
+            self._approach.sample(s, reference)
+        else:
+            self._motion.sample(s - self.begin, reference)
+        reference.velocity *= self._rate
+        reference.acceleration *= self._rate**2
 
 
 def _check_duration(settings: Mapping[str, Any], seconds: float) -> None:
@@ -286,7 +311,7 @@ def _waypoints(tree: Robot, settings: Mapping[str, Any], q: Array) -> Trajectory
         raise ParameterError(
             'waypoint_times', list(times), 'must increase strictly, by at least 1 ns, from above 0'
         )
-    return Chain([Quintic(points[k], points[k + 1], spans[k]) for k in range(len(times))])
+    return JointSpline(KnotTable.at_rest([0.0, *times], np.array(points)))
 
 
 def _file(tree: Robot, settings: Mapping[str, Any], q: Array) -> Trajectory:

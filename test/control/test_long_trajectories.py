@@ -119,7 +119,7 @@ def test_points_that_give_different_things_move_as_their_polynomials_to_the_digi
         for k, point in enumerate(one_by_one(*random_points(rng, 2)))
     ]
     knots.insert(0, Knot(0.0, [0.1] * JOINTS))
-    assert_motion_between(JointWaypoints(knots), knots, rng)
+    assert_motion_between(JointWaypoints(KnotTable.of(knots)), knots, rng)
 
 
 def test_the_instants_are_those_that_are_counted_one_by_one(rng):
@@ -183,9 +183,12 @@ def test_a_table_that_breaks_a_rule_is_refused_as_its_points_are(spoil, texts, r
     points, names = random_points(rng, 2), ('shoulder', 'elbow', 'wrist')
     spoil(points)
     errors = []
-    for given in (KnotTable.uniform(*points), one_by_one(*points)):
+    for make in (
+        lambda: KnotTable.uniform(*points),
+        lambda: KnotTable.of(one_by_one(*points), JOINTS, names),
+    ):
         with pytest.raises(TrajectoryError) as caught:
-            JointWaypoints(given, somewhere(), names)
+            JointWaypoints(make(), somewhere(), names)
         errors.append(str(caught.value))
     assert errors[0] == errors[1]
     for text in texts:

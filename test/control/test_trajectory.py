@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from samples import sample
 
-from robot_dynamics_ros.control.trajectories.spline import JointWaypoints, Knot
-from robot_dynamics_ros.control.trajectories.trajectory import Chain, Hold, Reference, check_limits
+from robot_dynamics_ros.control.trajectories.spline import JointWaypoints, Knot, KnotTable
+from robot_dynamics_ros.control.trajectories.trajectory import Hold, Reference, check_limits
 from robot_dynamics_ros.errors import TrajectoryError
 from robot_dynamics_ros.planning.motions import Quintic, Sine
 
@@ -47,7 +47,7 @@ def test_quintic_reaches_goal_and_its_peaks_are_those_of_the_formulas():
 def test_waypoints_leave_from_the_given_start():
     start = Reference(2)
     start.position[:], start.velocity[:] = (0.3, -0.1), (1.0, 2.0)
-    trajectory = JointWaypoints([Knot(1.0, [1.0, 1.0], [0.0, 0.0])], start)
+    trajectory = JointWaypoints(KnotTable.of([Knot(1.0, [1.0, 1.0], [0.0, 0.0])]), start)
     start.position[:] = 9.0
     position, velocity, _ = state(trajectory, 0.0)
     np.testing.assert_allclose(position, [0.3, -0.1])
@@ -56,7 +56,7 @@ def test_waypoints_leave_from_the_given_start():
 
 
 def test_a_start_that_is_no_state_of_the_joints_is_refused():
-    knots, unknown = [Knot(1.0, [1.0, 1.0])], Reference(2)
+    knots, unknown = KnotTable.of([Knot(1.0, [1.0, 1.0])]), Reference(2)
     unknown.position[1] = np.nan
     with pytest.raises(TrajectoryError, match='start: is nan for joint wrist'):
         JointWaypoints(knots, unknown, ['arm', 'wrist'])
@@ -69,7 +69,7 @@ def test_a_start_that_is_no_state_of_the_joints_is_refused():
 
 def test_a_first_point_at_time_zero_replaces_the_start():
     start = Reference(1)
-    trajectory = JointWaypoints([Knot(0.0, [0.5]), Knot(1.0, [1.0])], start)
+    trajectory = JointWaypoints(KnotTable.of([Knot(0.0, [0.5]), Knot(1.0, [1.0])]), start)
     assert state(trajectory, 0.0)[0] == 0.5
 
 
@@ -81,7 +81,7 @@ def test_waypoints_begun_elsewhere_are_those_that_would_have_been_made_there(fir
     here, there = Reference(2), Reference(2)
     there.position[:], there.velocity[:] = [0.4, -0.3], [0.2, 0.1]
     there.acceleration[:] = -0.5, 0.3
-    begun, made = JointWaypoints(knots, here), JointWaypoints(knots, there)
+    begun, made = (JointWaypoints(KnotTable.of(knots), start) for start in (here, there))
     begun.set_start(there)
     for t in np.linspace(-0.1, 2.1, 45):
         for found, expected in zip(state(begun, t), state(made, t), strict=True):
@@ -89,7 +89,7 @@ def test_waypoints_begun_elsewhere_are_those_that_would_have_been_made_there(fir
 
 
 def test_a_single_point_at_time_zero_is_held():
-    trajectory = JointWaypoints([Knot(0.0, [0.5, 0.1])])
+    trajectory = JointWaypoints(KnotTable.of([Knot(0.0, [0.5, 0.1])]))
     assert trajectory.duration == 0.0
     np.testing.assert_array_equal(state(trajectory, 0.3)[0], [0.5, 0.1])
 
@@ -109,11 +109,11 @@ WRONG_POINTS = {
 def test_waypoints_that_break_a_rule_are_refused_by_name(case):
     points, message = WRONG_POINTS[case]
     with pytest.raises(TrajectoryError) as caught:
-        JointWaypoints(points, joint_names=NAMES)
+        JointWaypoints(KnotTable.of(points, 2, NAMES), joint_names=NAMES)
     assert message in str(caught.value)
 
 
-# ---- sine, hold, chain --------------------------------------------------------------------------
+# ---- sine, hold ---------------------------------------------------------------------------------
 
 
 def test_sine_follows_its_formula_after_the_ramp():
@@ -135,21 +135,7 @@ def test_hold_keeps_a_copy():
     np.testing.assert_array_equal(state(trajectory, 5.0)[0], [0.1, 0.2])
 
 
-def test_a_chain_runs_its_parts_in_order():
-    first, second = Quintic([0.0], [1.0], 2.0), Quintic([1.0], [3.0], 1.0)
-    chain = Chain([first, second])
-    assert chain.duration == 3.0
-    for t in (-1.0, 0.7, 1.99):
-        assert state(chain, t)[0] == state(first, t)[0]
-    for t in (2.0, 2.4, 9.0):
-        assert state(chain, t)[0] == state(second, t - 2.0)[0]
-
-
 REFUSALS = {
-    'chain of nothing': (lambda: Chain([]), 'has no parts'),
-    'endless part': (lambda: Chain([Sine([0.0], 1.0, 1.0), Hold([0.0])]), 'part 0: never ends'),
-    'gap': (lambda: Chain([Hold([0.0]), Hold([0.1])]), 'part 1: starts with joint 0 at 0.1'),
-    'joints': (lambda: Chain([Hold([0.0]), Hold([0.0, 0.0])]), 'part 1: has 2 joints'),
     'quintic duration': (lambda: Quintic([0.0], [1.0], 0.0), 'duration: is 0.0'),
     'quintic goal': (lambda: Quintic([0.0], [1.0, 2.0], 1.0), 'goal: has shape (2,)'),
     'quintic nan': (lambda: Quintic([math.nan], [1.0], 1.0), 'start: is nan'),
@@ -177,9 +163,8 @@ def test_limits_of_the_robot_are_checked_along_the_whole_motion():
     check_limits(Quintic(home, [2.2, -2.4, 0.24, 6.0], 3.0), tree)
     still = [0.0] * 4
     # Starts and ends inside; the cubic between overshoots joint2.
-    over = JointWaypoints(
-        [Knot(0.0, home, still), Knot(1.0, [0, 2.5, 0.1, 0], [0, 4.0, 0, 0]), Knot(2, home, still)]
-    )
+    knots = [Knot(0.0, home, still), Knot(1.0, [0, 2.5, 0.1, 0], [0, 4.0, 0, 0])]
+    over = JointWaypoints(KnotTable.of([*knots, Knot(2, home, still)]))
     for trajectory, message in (
         (Quintic(home, [2.4, 0.0, 0.1, 0.0], 3.0), "joint 'joint1': is at 2.3"),
         (over, "joint 'joint2': is at 2.6"),

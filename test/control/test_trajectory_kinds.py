@@ -10,8 +10,8 @@ import pytest
 from samples import shipped
 
 from robot_dynamics_ros.constraints.curves import Circle, Line
-from robot_dynamics_ros.control.trajectories.spline import JointWaypoints, Knot
-from robot_dynamics_ros.control.trajectories.trajectory import Chain, Hold, Reference, Slowed
+from robot_dynamics_ros.control.trajectories.spline import JointWaypoints, Knot, KnotTable
+from robot_dynamics_ros.control.trajectories.trajectory import Hold, Reference
 from robot_dynamics_ros.kinematics.tool_task import FourDofTask, ScaraTask
 from robot_dynamics_ros.planning.motions import (
     Fourier,
@@ -20,6 +20,7 @@ from robot_dynamics_ros.planning.motions import (
     ToolPath,
     WavyCurve,
 )
+from robot_dynamics_ros.planning.trajectory_plan import ApproachedMotion
 
 
 def start_state():
@@ -34,17 +35,20 @@ def quintic_waypoints():
     rng = np.random.default_rng(5)
     still = [0.0] * 3
     inner = [Knot(t, *rng.uniform(-1.0, 1.0, (3, 3)).tolist()) for t in (0.7, 1.1, 1.9)]
-    return JointWaypoints([*inner, Knot(2.5, [0.2, 0.1, 0.0], still, still)], start_state())
+    knots = KnotTable.of([*inner, Knot(2.5, [0.2, 0.1, 0.0], still, still)])
+    return JointWaypoints(knots, start_state())
 
 
 def cubic_waypoints():
     rng = np.random.default_rng(6)
     inner = [Knot(t, *rng.uniform(-1.0, 1.0, (2, 3)).tolist()) for t in (0.5, 1.3)]
-    return JointWaypoints([*inner, Knot(2.0, [0.2, 0.1, 0.0], [0.0] * 3)], start_state())
+    knots = KnotTable.of([*inner, Knot(2.0, [0.2, 0.1, 0.0], [0.0] * 3)])
+    return JointWaypoints(knots, start_state())
 
 
 def linear_waypoints():
-    return JointWaypoints([Knot(0.0, [0.0, 1.0]), Knot(0.5, [1.0, 1.0]), Knot(2.0, [0.3, -0.5])])
+    knots = [Knot(0.0, [0.0, 1.0]), Knot(0.5, [1.0, 1.0]), Knot(2.0, [0.3, -0.5])]
+    return JointWaypoints(KnotTable.of(knots))
 
 
 @cache
@@ -61,9 +65,9 @@ def four_dof_path():
     return ToolPath(task, line, speed=0.3, ramp=0.5, near=[0.0, -1.5, 0.8, 0.3])
 
 
-def chain():
+def approached():
     there = Quintic([0.0, 0.5], [1.0, -0.5], 0.8)
-    return Chain([there, Hold([1.0, -0.5]), Sine([1.0, -0.5], 0.2, 1.0, ramp=0.3, duration=1.0)])
+    return ApproachedMotion(there, Sine([1.0, -0.5], 0.2, 1.0, ramp=0.3, duration=1.0), 0.5)
 
 
 def fourier():
@@ -78,9 +82,8 @@ TRAJECTORIES = {
     'quintic': lambda: Quintic([0.0, 1.0], [0.5, -2.0], 1.7),
     'sine': lambda: Sine([0.1, 0.2], [0.5, 0.3], [0.8, 1.3], [0.4, -1.0], 0.5, 3.0),
     'endless_sine': lambda: Sine([0.1, 0.2], [0.5, 0.3], [0.8, 1.3]),
-    'chain': chain,
     'fourier': fourier,
-    'slowed': lambda: Slowed(chain(), 0.5),
+    'approached': approached,
     'scara_circle': scara_path,
     'four_dof_line': four_dof_path,
     'quintic_waypoints': quintic_waypoints,
@@ -89,7 +92,7 @@ TRAJECTORIES = {
 }
 #: Those whose position has two continuous derivatives for all times.
 SMOOTH = [
-    'hold', 'quintic', 'sine', 'endless_sine', 'chain', 'fourier', 'slowed', 'scara_circle',
+    'hold', 'quintic', 'sine', 'endless_sine', 'fourier', 'approached', 'scara_circle',
     'four_dof_line',
 ]  # fmt: skip
 

@@ -18,7 +18,7 @@ import yaml
 
 from robot_dynamics_ros import yaml_reader as read
 from robot_dynamics_ros.constraints.signals import offset_duration
-from robot_dynamics_ros.control.trajectories.spline import JointWaypoints, Knot, Points
+from robot_dynamics_ros.control.trajectories.spline import JointWaypoints, Knot, KnotTable, Points
 from robot_dynamics_ros.control.trajectories.trajectory import Trajectory
 from robot_dynamics_ros.errors import TrajectoryError, shown
 from robot_dynamics_ros.messages import stamp_ns
@@ -180,7 +180,7 @@ def add_waypoint(path: str, tree: Robot, position: Array, share: float) -> int:
     joints, knots = tree.joint_names, list[Knot]()
     if os.path.exists(path):
         knots = _read_knots(path, joints)
-        JointWaypoints(knots, joint_names=joints)
+        JointWaypoints(KnotTable.of(knots, tree.n, joints), joint_names=joints)
     time = 0.0
     if knots:
         way, fastest = position - np.asarray(knots[-1].position), share * tree.velocity_limits()
@@ -238,7 +238,8 @@ def trajectory_of_file(
     Raises:
         TrajectoryError: The file cannot be read, has other joints, or is invalid.
     """
-    return JointWaypoints(_read_knots(path, joints), None, joints, continuous)
+    table = KnotTable.of(_read_knots(path, joints), len(joints), joints)
+    return JointWaypoints(table, None, joints, continuous)
 
 
 def _read_knots(path: str | os.PathLike[str], joints: Sequence[str]) -> list[Knot]:

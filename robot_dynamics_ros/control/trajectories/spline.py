@@ -103,6 +103,12 @@ class KnotTable(NamedTuple):
         )
 
     @classmethod
+    def at_rest(cls, time: Sequence[float], position: Array) -> KnotTable:
+        """Return a table of knots without velocity and acceleration."""
+        still = np.zeros_like(position)
+        return cls.uniform(np.array(time, dtype=float), position, still, still)
+
+    @classmethod
     def of(
         cls,
         knots: Sequence[Knot],
@@ -117,9 +123,10 @@ class KnotTable(NamedTuple):
             joint_names: Used in errors only.
 
         Raises:
-            TrajectoryError: A knot has a wrong size, a number that is not finite, or an
-                acceleration without a velocity.
+            TrajectoryError: There is none, or one has a wrong size, a number that is not finite,
+                or an acceleration without a velocity.
         """
+        _refuse_nothing([knot.position for knot in knots])
         rows, still = list[Any](), [0.0] * (n or len(knots[0].position))
         for k, knot in enumerate(knots):
             given = zip(_KINDS, knot[1:], strict=True)
@@ -225,11 +232,10 @@ class JointSpline(Trajectory):
     """Trajectory of checked knots joined by polynomials.
 
     Args:
-        knots: At least one, with strictly increasing times from 0 and equal numbers of joints.
+        table: At least one knot, with strictly increasing times from 0.
     """
 
-    def __init__(self, knots: Sequence[Knot] | KnotTable) -> None:
-        table = knots if isinstance(knots, KnotTable) else KnotTable.of(knots)
+    def __init__(self, table: KnotTable) -> None:
         self.n = table.position.shape[1]
         self._pieces = PiecewisePolynomial(table.time, table.coefficients())
         self._polynomials, self._x = polynomials(self.n), np.zeros(1)
@@ -313,8 +319,7 @@ class JointWaypoints(JointSpline):
     not ignored.
 
     Args:
-        points: At least one; times in s from the start of the trajectory. A table is checked as a
-            whole, which is faster for many points.
+        table: At least one point.
         start: Reference at time 0; copied. Required if the first point's time is not 0; otherwise
             the first point is used.
         joint_names: Used in errors only.
@@ -333,13 +338,13 @@ class JointWaypoints(JointSpline):
 
     def __init__(
         self,
-        points: Sequence[Knot] | KnotTable,
+        table: KnotTable,
         start: Reference | None = None,
         joint_names: Sequence[str] | None = None,
         continuous: Array | None = None,
         stop: float = 0.0,
     ) -> None:
-        table = _checked(points, start, joint_names, moving_end=stop > 0.0)
+        _check(table, start, joint_names, moving_end=stop > 0.0)
         if continuous is not None and not continuous.any():
             continuous = None
         if continuous is not None:
@@ -408,25 +413,24 @@ class JointWaypoints(JointSpline):
         return Knot(0.0, *(joint_vector('start', row, n, self._names) for row in start.rows))
 
 
-def _checked(
-    points: Sequence[Knot] | KnotTable,
-    start: Reference | None,
-    joint_names: Sequence[str] | None,
-    *,
-    moving_end: bool,
-) -> KnotTable:
-    """Return the points as arrays, or raise the error of a violated rule."""
-    if isinstance(points, KnotTable):
-        positions: Any = points.position
-    else:
-        positions = [point.position for point in points]
+def _refuse_nothing(positions: Any) -> None:
+    """Check that there are points, and that the first one has positions."""
     if len(positions) == 0:
         raise TrajectoryError('trajectory', 'has no points', 'give at least one, or use a Hold')
     if len(positions[0]) == 0:
         raise TrajectoryError('point 0', 'has no positions', 'every point needs them')
-    n = len(joint_names or (positions[0] if start is None else start.position))
-    if not isinstance(points, KnotTable):
-        points = KnotTable.of(points, n, joint_names)
+
+
+def _check(
+    points: KnotTable,
+    start: Reference | None,
+    joint_names: Sequence[str] | None,
+    *,
+    moving_end: bool,
+) -> None:
+    """Raise the error of a violated rule."""
+    _refuse_nothing(points.position)
+    n = len(joint_names or (points.position[0] if start is None else start.position))
     _refuse_times(points.time)
     for kind, rows in zip(_KINDS, points.motion, strict=True):
         if rows.shape[1] != n or not np.isfinite(rows).all():
@@ -439,7 +443,6 @@ def _checked(
             f'is the last and moves joint {joint} at {points.velocity[-1, i]:g}',
             'it must be zero, unless allow_nonzero_velocity_at_trajectory_end is set',
         )
-    return points
 
 
 def _refuse_times(time: Array) -> None:

@@ -34,10 +34,8 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from bisect import bisect_right
 from collections.abc import Sequence
 from functools import cache, partial
-from itertools import accumulate, pairwise
 
 import numpy as np
 
@@ -197,52 +195,6 @@ def positive(name: str, value: float) -> float:
     return float(value)
 
 
-class Chain(Trajectory):
-    """Sequence of trajectories, each starting where the previous one ends.
-
-    Args:
-        parts: At least one; all except the last have a finite duration.
-
-    Raises:
-        TrajectoryError: There is none, a part before the last never ends, or a part does not
-            start where the previous one ends (within 1e-6 rad or m).
-    """
-
-    def __init__(self, parts: Sequence[Trajectory]) -> None:
-        if not parts:
-            raise TrajectoryError('chain', 'has no parts', 'give at least one trajectory')
-        self._parts, self.n = tuple(parts), parts[0].n
-        for k, (part, following) in enumerate(pairwise(parts)):
-            if not math.isfinite(part.duration):
-                raise TrajectoryError(f'part {k}', 'never ends', 'only the last part may')
-            _check_joint(k, part, following)
-        self._starts = list(accumulate((part.duration for part in parts[:-1]), initial=0.0))
-        self.duration = self._starts[-1] + parts[-1].duration
-
-    def sample(self, t: float, reference: Reference) -> None:
-        """Compute the motion at a time; see :class:`Trajectory`."""
-        k = max(0, bisect_right(self._starts, t) - 1)
-        self._parts[k].sample(t - self._starts[k], reference)
-
-
-def _check_joint(k: int, part: Trajectory, following: Trajectory) -> None:
-    if part.n != following.n:
-        raise TrajectoryError(
-            f'part {k + 1}', f'has {following.n} joints', f'part {k} has {part.n}'
-        )
-    end, start = Reference(part.n), Reference(part.n)
-    part.sample(part.duration, end)
-    following.sample(0.0, start)
-    gap = np.abs(end.position - start.position)
-    if gap.max() > 1e-6:
-        joint = int(gap.argmax())
-        raise TrajectoryError(
-            f'part {k + 1}',
-            f'starts with joint {joint} at {start.position[joint]:.6g}',
-            f'part {k} ends at {end.position[joint]:.6g}',
-        )
-
-
 class Hold(Trajectory):
     """Holds one position; its duration is 0.
 
@@ -269,37 +221,6 @@ class Hold(Trajectory):
     def sample(self, t: float, reference: Reference) -> None:
         """Return the position at rest; see :class:`Trajectory`."""
         reference.rows[:] = self.rows
-
-
-class Slowed(Trajectory):
-    r"""Trajectory slowed down by a constant factor.
-
-    .. math:: q_s(t) = q(\lambda t), \qquad \dot q_s = \lambda\,\dot q, \qquad
-              \ddot q_s = \lambda^2\,\ddot q
-
-    Args:
-        motion: The original trajectory.
-        rate: :math:`\lambda`, in (0, 1]; 0.25 takes four times as long.
-
-    Raises:
-        TrajectoryError: The rate is not in (0, 1].
-    """
-
-    def __init__(self, motion: Trajectory, rate: float) -> None:
-        if not 0.0 < rate <= 1.0:
-            raise TrajectoryError('rate', f'is {rate:g}', 'it must be above 0, at most 1')
-        self._motion, self._rate = motion, rate
-        self.n, self.duration = motion.n, motion.duration / rate
-
-    def sample(self, t: float, reference: Reference) -> None:
-        """Compute the motion at a time; see :class:`Trajectory`."""
-        self._motion.sample(t * self._rate, reference)
-        reference.velocity *= self._rate
-        reference.acceleration *= self._rate**2
-
-    def instants(self, step: float) -> Array:
-        """Return times that resolve the motion; see :class:`Trajectory`."""
-        return self._motion.instants(step * self._rate) / self._rate
 
 
 class ReferenceSampler:
