@@ -12,6 +12,7 @@ import reprlib
 from collections.abc import Callable, Collection, Iterable
 
 _MAX_LENGTH = 1000  # characters of one part of a message
+_MAX_REMEDY = 6000  # a remedy may hold a file to write
 _REPR = reprlib.Repr()
 _REPR.maxlevel = 3
 _REPR.maxstring = _REPR.maxother = _REPR.maxlong = 80
@@ -25,10 +26,10 @@ def shown(value: object) -> str:
         return f'a {type(value).__name__} of enormous size'
 
 
-def brief(text: str) -> str:
+def brief(text: str, most: int = _MAX_LENGTH) -> str:
     """Return a text on one line, with its middle omitted if it is very long."""
     line = ' '.join(text.splitlines())
-    return line if len(line) <= _MAX_LENGTH else f'{line[: _MAX_LENGTH - 250]} ... {line[-200:]}'
+    return line if len(line) <= most else f'{line[: most - 250]} ... {line[-200:]}'
 
 
 class RobotDynamicsError(Exception):
@@ -76,7 +77,7 @@ class DescriptionError(RobotDynamicsError, ValueError):
 
     def __init__(self, culprit: str, problem: str, remedy: str) -> None:
         self.culprit, self.problem, self.remedy = culprit, problem, remedy
-        super().__init__(f'{brief(culprit)}: {brief(problem)}; {brief(remedy)}')
+        super().__init__(f'{brief(culprit)}: {brief(problem)}; {brief(remedy, _MAX_REMEDY)}')
 
 
 FaultHandler = Callable[[DescriptionError], None]

@@ -147,7 +147,7 @@ def test_a_namespace_is_not_a_prefix_of_another(tmp_path):
         ),
         ('log.csv', b'q_0,q_1\n0.1,0.2\n', ('no column of times', 'rate: HZ', 'recordings.md')),
         ('log.csv', b'time,q_0\n0.1,0.2\n0.2,x\n', ("line 3, column 'q_0': 'x' is no number",)),
-        ('log.csv', b'time,q_0\n1,0.2\n2,0.3\n', ("'time' advances by 1", 'time_unit: ms')),
+        ('log.csv', b'time,q_0\n1,0.2\n2,0.3\n', ("'time' advances by 1", 'time_unit: FILL IN')),
         ('log.yaml', b'table: x.csv\nrates: 3\n', ("unknown key 'rates'", 'time_unit')),
         ('picture.png', b'\x89PNG\r\n\x1a\n\x00,,', ('is not a recording', '.mcap, .db3')),
     ],

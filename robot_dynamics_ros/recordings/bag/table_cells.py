@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Cells of tables: text of any separator and encoding, and Parquet.
+
+The names of the columns are in the last line before the first row of numbers that has as many
+cells; ``#`` before them, and all other lines above, are skipped. Columns are separated by
+semicolons (then with decimal commas, too), tabs, commas or spaces.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from robot_dynamics_ros.errors import RecordingError
+from robot_dynamics_ros.recordings.bag.column_names import is_unit
+from robot_dynamics_ros.recordings.output_folder import pyarrow
+
+PARQUET = '.parquet'
+_COMMENT = ('#', '%')
+_NUMBER = re.compile(r'[+-]?(?:\d[\d.,]*(?:e[+-]?\d+)?|nan|inf)', re.I)
+
+
+def read_cells(path: Path) -> tuple[list[str], list[int], list[list[str]]]:
+    """Return the names of the columns, the line of every row, and the cells by column.
+
+    Raises:
+        RecordingError: The file does not exist, has no names or no numbers, or a row has more
+            cells than there are names; names the line.
+        MissingDependencyError: pyarrow is not installed, and the file is Parquet.
+    """
+    culprit = f'table {str(path)!r}'
+    if not path.is_file():
+        raise RecordingError(culprit, 'no such file', 'correct the key table')
+    if path.suffix.lower() == PARQUET:
+        heads, cells = _parquet_cells(path)
+        return heads, list(range(1, len(next(iter(cells), [])) + 1)), cells
+    above, rows = list[list[str]](), dict[int, list[str]]()
+    for line, comment, cells_of_line in _lines(path):
+        if rows or _is_row(cells_of_line):
+            rows |= {} if comment else {line: cells_of_line}
+        else:
+            above.append(cells_of_line)
+    count = len(next(iter(rows.values()), []))
+    heads = next((x for x in reversed(above) if len(x) == count), above[-1] if above else [])
+    if not (rows and heads):
+        problem = f'has no {"line of names above its numbers" if rows else "row of numbers"}'
+        raise RecordingError(culprit, problem, 'give a line of names, and rows of numbers below')
+    for line, row in rows.items():
+        if len(row) > len(heads):
+            problem = f'line {line} has {len(row)} cells below {len(heads)} names'
+            remedy = 'separate the columns by semicolons if numbers have decimal commas'
+            raise RecordingError(culprit, problem, remedy)
+    k = above.index(heads)
+    if k and len(above[k - 1]) == count and all(map(is_unit, heads)):
+        heads = [f'{a} [{b}]' if b else a for a, b in zip(above[k - 1], heads, strict=True)]
+    columns = [
+        [row[i] if i < len(row) else '' for row in rows.values()] for i in range(len(heads))
+    ]
+    return heads, list(rows), columns
+
+
+def _lines(path: Path) -> Iterator[tuple[int, bool, list[str]]]:
+    """Yield the number of each line with text, whether it is a comment, and its cells."""
+    data = path.read_bytes()
+    try:
+        content = data.decode('utf-16' if data[:2] in (b'\xff\xfe', b'\xfe\xff') else 'utf-8-sig')
+    except UnicodeDecodeError:
+        content = data.decode('cp1252', errors='replace')  # of Excel
+    lines = [line.strip(' \r') for line in content.splitlines()]
+    last = next((x for x in reversed(lines) if x.strip() and not x.startswith(_COMMENT)), '')
+    separator = next((x for x in ';\t,' if x in last), ' ')
+    for number, line in enumerate(lines, 1):
+        bare = line.lstrip('#% ')
+        if separator == ' ':
+            bare = ' '.join(bare.split())
+        if not bare.strip():
+            continue
+        (cells,) = csv.reader([bare], delimiter=separator, skipinitialspace=True)
+        while len(cells) > 1 and not cells[-1].strip():
+            cells.pop()
+        yield number, line.startswith(_COMMENT), [cell.strip() for cell in cells]
+
+
+def _is_row(cells: Sequence[str]) -> bool:
+    """Return whether cells are a row of a table: at least half of them are numbers."""
+    return 2 * sum(bool(_NUMBER.fullmatch(cell)) for cell in cells) >= len(cells)
+
+
+def _parquet_cells(path: Path) -> tuple[list[str], list[list[str]]]:
+    """Return the names and the columns of a Parquet file, dates in ISO format."""
+    table = pyarrow()[1].read_table(path)
+    cells = []
+    for column in table.columns:
+        values = column.to_numpy()
+        dates = values.dtype.kind == 'M'
+        texts = np.datetime_as_string(values).tolist() if dates else map(str, values.tolist())
+        cells.append(['' if x in ('None', 'NaT') else x for x in texts])
+    return list(table.column_names), cells

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Names of columns as loggers write them: quantity, role, joint and unit."""
+
+from __future__ import annotations
+
+import pytest
+
+from robot_dynamics_ros.recordings.bag.column_names import parse
+
+UNDERSTOOD = {
+    'q1': ('position', '1', ''),
+    'qd1': ('velocity', '1', ''),
+    'tau1': ('effort', '1', ''),
+    'j1_pos_deg': ('position', 'j1', 'deg'),
+    'j1_vel_deg_s': ('velocity', 'j1', 'deg/s'),
+    'j1_eff_Nm': ('effort', 'j1', 'N m'),
+    'J1 Position (deg)': ('position', 'J1', 'deg'),
+    'Joint 1 Torque [N*m]': ('effort', 'Joint 1', 'N m'),
+    'Axis 3 speed [rpm]': ('velocity', 'Axis 3', 'rpm'),
+    'joint1.position': ('position', 'joint1', ''),
+    'joint1/position': ('position', 'joint1', ''),
+    'left/joint1/velocity': ('velocity', 'left/joint1', ''),
+    '/joint_states/joint1/effort': ('effort', 'joint1', ''),
+    '/joint_states/position[0]': ('position', '0', ''),
+    'field.velocity3': ('velocity', '3', ''),
+    'pos_1': ('position', '1', ''),
+    'position[0]': ('position', '0', ''),
+    'joint_positions[elbow]': ('position', 'elbow', ''),
+    'tau[elbow] (mN m)': ('effort', 'elbow', 'mN m'),
+    'shoulder_pan_joint_position_rad': ('position', 'shoulder_pan_joint', 'rad'),
+    'elbow_joint_speed_rad_per_s': ('velocity', 'elbow_joint', 'rad/s'),
+    'effort_joint1_Nm': ('effort', 'joint1', 'N m'),
+    'effort_joint1_N': ('effort', 'joint1', 'N'),
+    'slide_pos_m': ('position', 'slide', 'm'),
+    'slide_pos_mm': ('position', 'slide', 'mm'),
+    'slide_vel_mm_s': ('velocity', 'slide', 'mm/s'),
+    'pos_A': ('position', 'A', ''),
+    'pos_left_A': ('position', 'left_A', ''),
+    'A1_pos_ist': ('position', 'A1', ''),
+    'A1_pos_soll': ('reference_position', 'A1', ''),
+    'dq_1': ('velocity', '1', ''),
+    'vel_j1_degps': ('velocity', 'j1', 'deg/s'),
+    'position.elbow [°]': ('position', 'elbow', 'deg'),
+    'j1_vel [°/s]': ('velocity', 'j1', 'deg/s'),
+    'actual_q_0': ('position', '0', ''),
+    'actual_qd_0': ('velocity', '0', ''),
+    'actual_current_0': ('effort', '0', 'A'),
+    'current_1_mA': ('effort', '1', 'mA'),
+    'current_position_1': ('position', '1', ''),
+    'target_q_0': ('reference_position', '0', ''),
+    'target_moment_0': ('effort', '0', ''),
+    'q_d[1]': ('reference_position', '1', ''),
+    'tau_J_d[0]': ('command', 'J_0', ''),
+    'cmd_tau_1': ('command', '1', ''),
+    'commands[2]': ('command', '2', ''),
+    'q1 [grad]': ('position', '1', 'grad'),
+    'j1 effort [%]': ('effort', 'j1', 'percent'),
+}
+NOT_OF_A_JOINT = ('time', 't', 'robot_mode', 'actual_TCP_pose_0', 'joint_temperatures_0',
+                  'target_qdd_0', 'j1_pos_vel', 'j1_pos_ticks', 'battery', '')  # fmt: skip
+
+
+def test_a_name_says_quantity_joint_and_unit_in_any_order():
+    found = {head: column and (column.key, column.joint, column.unit)
+             for head in UNDERSTOOD for column in [parse(head)]}  # fmt: skip
+    assert found == UNDERSTOOD
+    assert [head for head in NOT_OF_A_JOINT if parse(head)] == []
+
+
+@pytest.mark.parametrize('other', ['joint1', 'J1', 'joint_01', 'axis 1', 'tau_J[1]', 'a1'])
+def test_counted_joints_are_the_same_however_they_are_written(other):
+    head = other if '[' in other else f'{other}_tau'
+    assert parse(head).label == parse('q1').label == '1'
+    assert parse('panda_joint1_tau').label == 'panda_joint1'
+
+
+def test_torques_precede_currents_and_what_is_measured_what_is_not():
+    order = 'actual_tau_1', 'tau_1', 'actual_current_1', 'current_1', 'target_moment_1'
+    ranks = [parse(head).rank for head in order]
+    assert ranks == sorted({*ranks})

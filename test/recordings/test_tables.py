@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tables as other loggers export them are read, or refused with a YAML file that can be pasted."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime, timedelta
+
+import numpy as np
+import pytest
+import yaml
+
+from robot_dynamics_ros.__main__ import main
+from robot_dynamics_ros.errors import RobotDynamicsError
+from robot_dynamics_ros.recordings.bag.tables import read_table
+
+N, JOINTS = 40, ('pan', 'lift')
+TIME = np.arange(N) * 0.002
+START = datetime(2026, 1, 31, 12)
+NS = 1769860800 * 10**9  # START, in UTC
+
+
+def values():
+    """Return position, velocity and effort, shape (N, 2) each, in units of thousandths."""
+    return np.round(np.random.default_rng(3).normal(size=(3, N, 2)), 3)
+
+
+Q, V, TAU = values()
+
+
+def write(path, heads, columns, separator=',', point='.', encoding='utf-8', above=''):
+    cells = [[x if isinstance(x, str) else repr(float(x)).replace('.', point) for x in row]
+             for row in zip(*columns, strict=True)]  # fmt: skip
+    lines = [separator.join(row) for row in [heads, *cells]]
+    path.write_bytes((above + '\n'.join(lines) + '\n').encode(encoding))
+    return path
+
+
+def heads(pattern='{joint}_{quantity}', quantities=('pos', 'vel', 'eff'), joints=JOINTS):
+    return [pattern.format(joint=j, quantity=q) for q in quantities for j in joints]
+
+
+ALL = [*Q.T, *V.T, *TAU.T]
+DATES = [(START + timedelta(seconds=x)).isoformat(timespec='microseconds') for x in TIME]
+FORMS = {
+    'decimal commas, cp1252': (
+        ['time_ms', *(f'{q} {j} [{u}]' for q, u in (('Pos', '°'), ('Vel', '°/s'), ('Torque', 'Nm'))
+                      for j in JOINTS)],
+        [1e3 * TIME, *np.degrees(Q).T, *np.degrees(V).T, *TAU.T],
+        {'separator': ';', 'point': ',', 'encoding': 'cp1252', 'above': 'sep=;\n'}),
+    'dates, byte order mark': (['timestamp', *heads()], [DATES, *ALL], {'encoding': 'utf-8-sig'}),
+    'dates of UTC': (['timestamp', *heads()], [[f'{x}Z' for x in DATES], *ALL], {}),
+    'dates as index': (['', *heads()], [DATES, *ALL], {}),
+    'Unicode text of Excel': (['Time [s]', *heads()], [TIME, *ALL],
+                              {'separator': '\t', 'point': ',', 'encoding': 'utf-16'}),
+    'comments': (['t', *heads()], [TIME, *ALL], {'above': '# arm: mine, day: 3\n\n'}),
+    'a line of units': (['t', *heads()], [TIME, *np.degrees(Q).T, *V.T, *TAU.T],
+                        {'above': 'Scope 3\n'}),
+    'ns since 1970': (['stamp', *heads()], [[str(NS + 2_000_000 * k) for k in range(N)], *ALL],
+                      {}),
+    'sec and nanosec': (['header.stamp.sec', 'header.stamp.nanosec', *heads()],
+                        [['1769860800'] * N, 1e9 * TIME, *ALL], {}),
+    'columns in another order': (
+        ['lift_eff', 'pan_vel', 't', 'pan_pos', 'lift_pos', 'lift_vel', 'pan_eff'],
+        [TAU[:, 1], V[:, 0], TIME, *Q.T, V[:, 1], TAU[:, 0]], {}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize('form', FORMS)
+def test_a_table_is_read_as_it_was_exported(form, tmp_path):
+    names, columns, how = FORMS[form]
+    path = write(tmp_path / 'log.csv', names, columns, **how)
+    if form == 'a line of units':
+        first, second, *rows = path.read_text().splitlines()
+        units = 's,deg,deg,rad/s,rad/s,Nm,Nm'
+        path.write_text('\n'.join([first, second, units, *rows]))
+    table = read_table(path)
+    assert table.joints == JOINTS
+    for key, expected in (('position', Q), ('velocity', V), ('effort', TAU)):
+        np.testing.assert_allclose(table.values[key], expected, rtol=1e-14, atol=1e-15)
+    np.testing.assert_array_equal(np.diff(table.time_ns), 2_000_000)
+    if form.startswith(('dates', 'ns', 'sec')):
+        assert table.time_ns[0] == NS
+
+
+def test_what_is_not_read_is_named_and_currents_ask_for_a_profile(tmp_path):
+    names = [*heads(quantities=('pos', 'vel', 'current_mA')), 'battery', 'tcp_speed']
+    path = write(tmp_path / 'log.csv', ['t', *names], [TIME, *ALL, TIME, TIME])
+    notes = read_table(path).notes
+    assert 'columns that are not read: battery, tcp_speed' in notes
+    assert any('pan_current_mA' in x and '--driver-profile' in x for x in notes[1:])
+
+
+REFUSED = {
+    'letters': (['t', *'abcdef'], 'has no columns of positions'),
+    'an unknown unit': (['t', *heads(quantities=('pos_ticks', 'vel', 'eff'))], 'of positions'),
+    'a missing joint': (['t', *heads()[:3], 'x', *heads()[4:]], 'no column of velocity for lift'),
+    'two of one kind': (['t', *heads(quantities=('pos', 'angle', 'eff'))],
+                        'has several columns of position for one joint: pan_pos, pan_angle'),
+    'other numbers': (['t', 'q0', 'q1', 'dq0', 'dq1', 'tau1', 'tau2'], 'of effort for q0, only'),
+    'no time': (['sample', *heads()], 'has no column of times'),
+    'unit of time': (['t', *heads()], "column 't' advances by 2: in which unit"),
+}  # fmt: skip
+KNOWN = {
+    'letters': {'position': ['a', 'b'], 'velocity': ['c', 'd'], 'effort': ['e', 'f']},
+    'an unknown unit': {'position': heads(quantities=('pos_ticks',))},
+    'no time': {'time': 'sample'},
+    'unit of time': {'time_unit': 'ms'},
+}
+
+
+@pytest.mark.parametrize('kind', REFUSED)
+def test_a_refusal_gives_a_file_for_this_table(kind, tmp_path):
+    names, problem = REFUSED[kind]
+    scale = 1e3 if kind == 'unit of time' else 1.0
+    path = write(tmp_path / 'log.csv', names, [scale * TIME, *ALL])
+    with pytest.raises(RobotDynamicsError, match=re.escape(problem)) as refused:
+        read_table(path)
+    text = re.search(r'\{.*\}', str(refused.value))[0]
+    content = yaml.safe_load(text)
+    assert {'table', 'time', 'position', 'effort'} <= {*content}
+    unknown = {key for key, value in content.items() if 'FILL IN' in value}
+    assert unknown == {*KNOWN.get(kind, {})}, 'only what cannot be known'
+    (tmp_path / 'log.yaml').write_text(yaml.safe_dump(content | KNOWN.get(kind, {})))
+    assert len(read_table(tmp_path / 'log.yaml').joints) == len(content.get('joints', JOINTS))
+    if unknown:
+        (tmp_path / 'log.yaml').write_text(text)
+        with pytest.raises(RobotDynamicsError, match='FILL IN'):
+            read_table(tmp_path / 'log.yaml')
+
+
+def test_rows_that_fit_no_names_are_refused(tmp_path):
+    path = write(tmp_path / 'log.csv', ['t', *heads()], [TIME, *ALL], point=',')
+    with pytest.raises(RobotDynamicsError, match='line 2 has 14 cells below 7 names; .*semicol'):
+        read_table(path)
+    path.write_text('0,1,2\n0.1,1,2\n')
+    with pytest.raises(RobotDynamicsError, match='has no line of names'):
+        read_table(path)
+    path.write_text('t,q1,q1\n0,1,2\n0.1,1,2\n')
+    with pytest.raises(RobotDynamicsError, match="has 2 columns 'q1'"):
+        read_table(path)
+    path.write_text('t,q1,tau1\n0,1,2\n0.1,1,off\n')
+    with pytest.raises(RobotDynamicsError, match="line 3, column 'tau1': 'off' is no number"):
+        read_table(path)
+    path.write_text('t,q1,tau1\n0,1,2\nsoon,1,1\n')
+    with pytest.raises(RobotDynamicsError, match="line 3, column 't': 'soon' is no time"):
+        read_table(path)
+    assert main(['analyze', str(path), '--output', str(tmp_path / 'out')]) == 2
+
+
+def test_a_table_of_parquet_is_read_with_its_index(tmp_path):
+    arrow, parquet = pytest.importorskip('pyarrow'), pytest.importorskip('pyarrow.parquet')
+    columns = dict(zip(heads(), ALL, strict=True))
+    columns['__index_level_0__'] = np.array(DATES, dtype='datetime64[ns]')
+    parquet.write_table(arrow.table(columns), tmp_path / 'log.parquet')
+    table = read_table(tmp_path / 'log.parquet')
+    np.testing.assert_array_equal(table.values['effort'], TAU)
+    assert table.time_ns[1] == NS + 2_000_000
