@@ -224,7 +224,7 @@ def no_number(run):
 def test_nonsense_is_one_sentence_and_no_result(tmp_path, capsys, change, gains, message):
     begin = time.process_time()
     words = ['identify', str(with_run(tmp_path, change)), '--output', str(tmp_path / 'out'),
-             '--robot', str(DATA / 'ur10e.urdf'), '--jobs', '1']  # fmt: skip
+             '--robot', str(DATA / 'ur10e.urdf'), '--to', '15', '--jobs', '1']  # fmt: skip
     if gains:
         words += ['--driver-profile', str(profile_of(GAINS[gains], tmp_path))]
     assert main(words) != 0
@@ -253,7 +253,7 @@ def test_a_robot_of_another_geometry_is_refused_in_one_sentence(tmp_path, capsys
     """The masses are those of the arm; only the effort, or an absurd result, reveals it."""
     (tmp_path / 'other.urdf').write_text(geometry((DATA / 'ur10e.urdf').read_text(), change))
     words = ['identify', str(DATA / 'bag'), '--robot', str(tmp_path / 'other.urdf'), '--jobs', '1',
-             '--driver-profile', str(profile_of(GAINS['study'], tmp_path)),
+             '--to', '15', '--driver-profile', str(profile_of(GAINS['study'], tmp_path)),
              '--output', str(tmp_path / 'out')]  # fmt: skip
     assert main(words) != 0
     (sentence, _) = capsys.readouterr().err.strip().splitlines()
