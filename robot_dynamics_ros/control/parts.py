@@ -86,6 +86,7 @@ class ControllerParts:
         self.enabling = EnablingSwitch()
         self.source, self._source_ended = 'joint_states', False
         self._received_ns: int | None = None
+        self._refused_ns, self._refusal, self._problem = 0, '', ''
         self.install(tree, self.built_for(tree))
         initial = self.parameters['speed_scaling.initial_scaling_factor']
         self.loop.generator.speed.scale(initial)
@@ -208,9 +209,11 @@ class ControllerParts:
 
     def silence(self) -> str:
         """Return the error text of a state timeout, with the reason if it is known."""
-        refused = self.loop.state.last_refusal
-        why = f' (last one refused: {refused})' if refused else ''
-        return f'no fresh state on {self.source} within {1e-9 * self._timeout_ns:g} s{why}'
+        why = self._problem
+        if not why and self._refused_ns > (self._received_ns or 0):
+            why = f'last one refused: {self._refusal}'
+        text = f'no fresh state on {self.source} within {1e-9 * self._timeout_ns:g} s'
+        return f'{text} ({why})' if why else text
 
     @property
     def _timeout_ns(self) -> int:

@@ -112,6 +112,7 @@ class SessionModes(ControllerParts):
             verdict = loop.observe(stamp_ns, q, v)
             repeated = verdict is StateVerdict.NOT_NEWER
         if not (verdict.usable or repeated):
+            self._refused_ns, self._refusal = state.arrival_ns, verdict.value
             return False
         self._received_ns = self._now_ns = state.arrival_ns
         self._elapsed = loop.state.dt or loop.settings.period
@@ -192,15 +193,25 @@ class SessionModes(ControllerParts):
             if problem:
                 self.remark('warning', problem)
 
-    def watch(self, now_ns: int, source: str = 'joint_states', *, has_ended: bool = False) -> bool:
+    def watch(
+        self,
+        now_ns: int,
+        source: str = 'joint_states',
+        problem: str = '',
+        *,
+        has_ended: bool = False,
+    ) -> bool:
         """Check the age of the last state; return whether ``command`` must be sent.
 
         Args:
             now_ns: Current time on the clock of the arrivals, ns.
             source: Name of the states' source in remarks.
+            problem: Why it gives no states at present, if it is known.
             has_ended: Whether it has left, so that its silence is no error.
         """
         self.source, self._source_ended = source, has_ended
+        refused_lately = 2 * (now_ns - self._refused_ns) < self._timeout_ns
+        self._problem = '' if refused_lately else problem
         try:
             return self.is_silent(now_ns) and self._on_silence(now_ns)
         except Exception as error:

@@ -33,6 +33,7 @@ from robot_dynamics_ros.messages import (
     stamp_ns,
     state_layout,
 )
+from robot_dynamics_ros.parameters import counted
 from robot_dynamics_ros.spatial.scalar import Array
 
 _MESSAGES = {'per_joint': Float64, 'joint_state': JointState}  # of some forms of the command
@@ -98,7 +99,8 @@ class JointStateReader:
         missing_velocity: Joints whose last message had a position but no velocity.
         stamp_ns: Timestamp of the last state, ns.
         latest: Joint names and positions of the last message, in its order.
-        deserialized, unreadable: Numbers of states that were deserialized or could not be read.
+        deserialized: Number of messages that were deserialized.
+        unreadable: Number of those that are no JointState or of inconsistent lengths.
         other_layouts: Number of messages that contain all joints in another layout than those
             before.
     """
@@ -108,7 +110,8 @@ class JointStateReader:
         self.q, self.v = np.full((2, len(joints)), np.nan)
         self.missing_velocity: tuple[str, ...] = ()
         self.deserialized = self.unreadable = self.stamp_ns = self.other_layouts = 0
-        self._updated = np.zeros(len(joints), dtype=bool)
+        self._updated, self._seen = np.zeros((2, len(joints)), dtype=bool)
+        self._complete, self._flaw = False, 'no message arrived'
         self._names: list[str] = []
         self.latest = self._names, np.zeros(0)
         self._ours = self._theirs = np.zeros(0, dtype=np.intp)  # equal joints: model and message
@@ -132,11 +135,10 @@ class JointStateReader:
         try:
             message: JointState = deserialize_message(content, JointState)
         except RuntimeError:
-            self.unreadable += 1
-            return False
+            return self._flawed('is no JointState')
         self.deserialized += 1
         complete = self.read_message(message)
-        self.other_layouts += self._has_all and self._layout is not None
+        self.other_layouts += self._has_all and not self._flaw and self._layout is not None
         if complete and self._has_all:
             self._layout = _verified(message_bytes(content, state_layout), message)
             self._layout_names, self._layout_order = self._names, self._theirs
@@ -149,12 +151,17 @@ class JointStateReader:
         self.latest = self._names, np.asarray(msg.position)
         count = len(self._names)
         self._effort = np.asarray(msg.effort if len(msg.effort) == count else ())
-        self._effort_order = self._theirs
-        if len(msg.position) != count or not len(self._ours):
+        self._effort_order, self._complete, self._flaw = self._theirs, False, ''
+        if not len(self._ours):
             return False
+        if len(msg.position) != count:
+            return self._flawed(f'has {counted(len(msg.position), "position")} for {count} names')
+        if self._velocity and len(msg.velocity) not in (0, count):
+            return self._flawed(f'has {len(msg.velocity)} velocities for {count} names')
+        self._seen[self._ours] = True
         named = [self.joints[i] for i in self._ours]
         missing = [name for name in self.missing_velocity if name not in named]
-        if self._velocity and len(msg.velocity) != count:
+        if self._velocity and not len(msg.velocity):
             self.missing_velocity = (*missing, *named)
             return False
         self.missing_velocity = tuple(missing)
@@ -166,10 +173,16 @@ class JointStateReader:
         self.q[self._ours] = position[self._theirs]
         self.v[self._ours] = velocity[self._theirs]
         self._updated[self._ours] = True
-        complete = bool(self._updated.all())
-        if complete:
+        self._complete = bool(self._updated.all())
+        if self._complete:
             self._updated[:] = False
-        return complete
+        return self._complete
+
+    def _flawed(self, flaw: str) -> bool:
+        """Count a message that cannot be used, for a reason."""
+        self.unreadable, self._flaw = self.unreadable + 1, f'the last message {flaw}'
+        self._complete = False
+        return False
 
     def read_positions(self, names: Sequence[str], position: Array) -> None:
         """Read the positions that a message gives, see ``latest``, of those joints it names."""
@@ -179,7 +192,7 @@ class JointStateReader:
 
     def _take_all(self, position: Array, velocity: Array, order: Array) -> None:
         """Take the state from arrays in which the joints are at the indices ``order``."""
-        self.missing_velocity = ()
+        self.missing_velocity, self._complete, self._flaw = (), True, ''
         position.take(order, out=self.q, mode='clip')
         if self._velocity:
             velocity.take(order, out=self.v, mode='clip')
@@ -198,13 +211,25 @@ class JointStateReader:
 
     def missing_joints(self) -> list[str]:
         """Return the joints that have not been received yet."""
-        return [name for name, x in zip(self.joints, self.q, strict=True) if np.isnan(x)]
+        return [name for name, seen in zip(self.joints, self._seen, strict=True) if not seen]
 
-    def stale_joints(self) -> list[str]:
-        """Return the joints that are no longer updated while others are."""
-        if self._has_all or not self._updated.any():
-            return []
-        return [name for name, new in zip(self.joints, self._updated, strict=True) if not new]
+    def problem(self) -> str:
+        """Return why the last message completed no state; empty if it did."""
+        never, without = self.missing_joints(), self.missing_velocity
+        if self._complete or (self._flaw and not never):
+            return self._flaw
+        states = zip(self.joints, self._updated, strict=True)
+        old = [name for name, new in states if not new and name not in (*never, *without)]
+        others = [name for name in self._names if name not in self.joints]
+        names_none = not (self._flaw or self._names)
+        clauses = {
+            'never seen': never,
+            'no velocity for': without,
+            'no longer seen': old,
+            'the last message names': others or ['no joint'] * names_none,
+        }
+        texts = [f'{what}: {", ".join(names)}' for what, names in clauses.items() if names]
+        return '; '.join([*filter(None, [self._flaw]), *texts])
 
     def _update_indices(self, names: Sequence[str]) -> None:
         """Update the index map if the list of names has changed; the last of duplicates counts."""

@@ -129,26 +129,19 @@ class DriverConnection:
         for publisher in self.publishers:
             publisher.wait_for_all_acked(_DELIVERY_TIMEOUT)
 
-    def source(self, node: Node) -> tuple[str, bool]:
-        """Return the topic of the states with the reason why none is complete, if it is known.
+    def source(self, node: Node) -> tuple[str, str, bool]:
+        """Return the topic of the states and why it gives no complete one, if it is known.
 
         Args:
             node: The node that owns the topics.
 
         Returns:
-            The text, and whether the publisher of complete states has ended.
+            Topic and reason, and whether the publisher of complete states has ended.
         """
         topic = self.states.topic_name
         if not self.reader.missing_joints() and not node.count_publishers(topic):
-            return f'{topic} (its publisher has ended)', True
-        for what, joints in (
-            ('never seen: ', self.reader.missing_joints()),
-            ('no velocity for ', self.reader.missing_velocity),
-            ('no longer seen: ', self.reader.stale_joints()),
-        ):
-            if joints:
-                return f'{topic} ({what}{", ".join(joints)})', False
-        return topic, False
+            return topic, 'its publisher has ended', True
+        return topic, self.reader.problem(), False
 
     def has_new_subscriber(self) -> bool:
         """Return whether the commands have more subscribers than at the last call."""
@@ -300,8 +293,8 @@ class StateCollector(PackageNode):
     def _check_progress(self) -> None:
         elapsed = time.monotonic() - self._started_at
         if not self._rows and elapsed > min(self._seconds, _TIMEOUT_S):
-            missing = ', '.join(self._reader.missing_joints()) or 'all joints at once'
-            self._end(error=PeerTimeoutError(self._state.topic, f'state of {missing}', elapsed))
+            peer = f'{self._state.topic} ({self._reader.problem()})'
+            self._end(error=PeerTimeoutError(peer, 'state of all joints', elapsed))
         elif elapsed > self._seconds:
             self._end()
         else:

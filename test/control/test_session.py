@@ -211,6 +211,31 @@ def test_silence_is_counted_on_the_clock_of_the_arrivals_and_stops_with_gravity(
     ]
 
 
+@pytest.mark.parametrize(
+    ('states', 'problem', 'reason'),
+    [
+        ('good', '', None),
+        ('bad good', '', None),
+        ('bad good', 'no longer seen: joint3', 'no longer seen: joint3'),
+        ('good bad', 'no longer seen: joint3', 'no longer seen: joint3'),
+        ('good bad', '', 'last one refused: not finite'),
+        ('good bad late', 'no longer seen: joint3', 'last one refused: not finite'),
+    ],
+)
+def test_the_reason_of_a_silence_is_what_has_happened_since_the_last_state(
+    states, problem, reason
+):
+    run = Driven().active()
+    for kind in states.split():
+        if kind == 'late':
+            run.now += 150 * MS
+        run.state(PLACE if kind == 'good' else np.full(4, np.nan))
+    assert run.session.watch(run.now + (0 if 'late' in states else 120) * MS, problem=problem)
+    given = f' ({reason})' if reason else ''
+    errors = [remark.text for remark in run.session.remarks if remark.level == 'error']
+    assert errors == [f'no fresh state on joint_states within 0.1 s{given}: stop action gravity']
+
+
 def test_the_silence_of_a_driver_that_has_ended_is_no_error():
     run = Driven().active()
     assert run.session.watch(run.now + 200 * MS, 'joint_states', has_ended=True)

@@ -92,7 +92,44 @@ def test_bytes_are_taken_and_refused_as_messages_are(first, second, velocity):
         assert outcome(as_bytes, complete, as_bytes.effort()) == expected, name
         stamp = message.header.stamp
         assert as_bytes.stamp_ns == stamp.sec * 1_000_000_000 + stamp.nanosec
-    assert as_bytes.unreadable == 0
+    assert as_bytes.unreadable == as_objects.unreadable
+    assert as_bytes.problem() == as_objects.problem()
+
+
+@pytest.mark.parametrize(
+    ('names', 'problem'),
+    {
+        (): 'no message arrived; never seen: joint1, joint2, joint3',
+        ('no velocities',): 'no velocity for: joint1, joint2, joint3',
+        (
+            'nothing of ours',
+        ): 'never seen: joint1, joint2, joint3; the last message names: gripper',
+        ('usual', 'nothing of ours'): 'no longer seen: joint1, joint2, joint3; '
+        'the last message names: gripper',
+        ('a part',): 'never seen: joint3',
+        ('usual', 'a part'): 'no longer seen: joint3',
+        ('a part', 'a part', 'prefixed'): 'never seen: joint3; '
+        'the last message names: arm_joint1, arm_joint2, arm_joint3',
+        ('usual', 'empty'): 'no longer seen: joint1, joint2, joint3; '
+        'the last message names: no joint',
+        ('usual', 'too many positions'): 'the last message has 4 positions for 3 names',
+        ('usual', 'too few velocities'): 'the last message has 2 velocities for 3 names',
+        ('usual', 'cut off'): 'the last message is no JointState',
+        ('usual', 'not a number'): '',
+        ('empty', 'too few positions', 'usual', 'usual'): '',
+        ('nothing of ours', 'a part', 'the rest'): '',
+    }.items(),
+)
+def test_it_says_why_the_last_message_completes_no_state(names, problem):
+    reader = JointStateReader(JOINTS)
+    parts = {'prefixed': state([f'arm_{name}' for name in JOINTS]), 'the rest': state(JOINTS[2:])}
+    contents = {k: bytes(serialize_message(v)) for k, v in (MESSAGES | parts).items()}
+    contents['cut off'] = contents['usual'][:40]
+    for name in names:
+        reader.read(contents[name])
+    assert reader.problem() == problem
+    flawed = [name for name in names if name.startswith(('too', 'cut'))]
+    assert reader.unreadable == len(flawed)
 
 
 @pytest.mark.parametrize('last', ['usual', 'another order'])

@@ -135,8 +135,8 @@ class RunningController:
         session, now = self.session, time.perf_counter_ns()
         if session.mode is SessionMode.ENDED:  # this call was pending when the session was closed
             return
-        source, has_ended = self.connection.source(self._node)
-        if session.watch(now, source, has_ended=has_ended):
+        source, problem, has_ended = self.connection.source(self._node)
+        if session.watch(now, source, problem, has_ended=has_ended):
             self.connection.writer.publish(session.command)
         self.services.log_remarks()
         self._watchdog.timer_period_ns = session.patience_ns(now)
