@@ -25,6 +25,12 @@ from robot_dynamics_ros.spatial.scalar import Array
 NANO = 1_000_000_000
 
 
+def wrench_of(message: Any) -> Array:
+    """Return force and moment of a WrenchStamped in its axes, shape (6,), N and N m."""
+    f, m = message.wrench.force, message.wrench.torque
+    return np.array([f.x, f.y, f.z, m.x, m.y, m.z])
+
+
 class MessageLayout(NamedTuple):
     """Byte layout of messages that differ only in the timestamp and the numbers.
 

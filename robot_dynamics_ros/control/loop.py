@@ -121,7 +121,7 @@ class ControlLoop(ActingLaw):
         self.limiter.configure(limits, settings.rates(self.tree.n))
         if differs('stopping'):
             self._make_stop_laws(settings)
-        self.transfer.change_duration(self.state.time, settings.activation_ramp_s)
+        self.transfer.configure(settings.activation_ramp_s)
         self.state.validator.configure(settings.state_timeout_s)
         if differs('effort_scale'):
             self._fit_guard()

@@ -80,8 +80,7 @@ class PayloadModel:
         self.tree = self.check(payload)
         self._new, self.payload = self._parameters(payload), payload
         self._old = self._now.copy()
-        self._weight = TransferWeight(duration)
-        self._weight.start(t)
+        self._weight = TransferWeight(duration, t)
         self.advance(t)
 
     def check(self, payload: Payload | None) -> Robot:
@@ -104,7 +103,7 @@ class PayloadModel:
         """Restart a change in progress from its present load after the clock jumped to t, s."""
         if self.changing:
             self._old = self._now.copy()
-            self._weight.start(t)
+            self._weight = self._weight._replace(begin=t)
 
     def advance(self, t: float) -> None:
         """Update the load to a time, s."""

@@ -35,6 +35,7 @@ from robot_dynamics_ros.control.trajectories.points import add_waypoint
 from robot_dynamics_ros.control.trajectories.spline import Points
 from robot_dynamics_ros.control.trajectories.trajectory import Reference
 from robot_dynamics_ros.errors import ConfigurationError, ParameterError, RobotDynamicsError
+from robot_dynamics_ros.messages import wrench_of
 from robot_dynamics_ros.parameters import checked, counted
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.spatial.validation import array
@@ -327,7 +328,7 @@ def prepare_wrench(
 
 @_request('measured wrench')
 def prepare_measured_wrench(
-    session: ControllerSession, frame: str, wrench: Sequence[float]
+    session: ControllerSession, frame: str, wrench: Sequence[float] | Array
 ) -> Prepared:
     """Store the measurement of a force-torque sensor.
 
@@ -392,14 +393,8 @@ def _pose(session: ControllerSession, msg: Any) -> Commit:
 
 def _wrench(session: ControllerSession, msg: Any) -> Commit:
     q = session.loop.q.copy()
-    read = partial(session.targets.wrench, msg.header.frame_id, _numbers(msg), q)
+    read = partial(session.targets.wrench, msg.header.frame_id, wrench_of(msg), q)
     return prepare_wrench(session, read)
-
-
-def _numbers(msg: Any) -> tuple[float, ...]:
-    """Return force and torque of a WrenchStamped, N and N m."""
-    f, m = msg.wrench.force, msg.wrench.torque
-    return (f.x, f.y, f.z, m.x, m.y, m.z)
 
 
 #: Preparation of a message of ROS or of a recording, by the last part of the topic.
@@ -408,7 +403,7 @@ STREAMED: dict[str, Callable[[ControllerSession, Any], Apply]] = {
     'target_pose': _pose,
     'target_wrench': _wrench,
     'measured_wrench': lambda session, msg: prepare_measured_wrench(
-        session, msg.header.frame_id, _numbers(msg)
+        session, msg.header.frame_id, wrench_of(msg)
     ),
     'enable_guiding': lambda session, msg: partial(session.enable, msg.data),
     'speed_scaling_input': lambda session, msg: partial(session.set_speed, msg.factor),
@@ -433,7 +428,9 @@ def _trajectory_again(
     return _prepare_points(session, points, start_ns, snapshot)
 
 
-def _wrench_again(session: ControllerSession, axes: str, wrench: Sequence[float]) -> Commit:
+def _wrench_again(
+    session: ControllerSession, axes: str, wrench: Sequence[float] | Array
+) -> Commit:
     return prepare_wrench(session, lambda: session.targets.wrench(axes, wrench))
 
 

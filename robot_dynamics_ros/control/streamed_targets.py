@@ -147,7 +147,7 @@ class StreamedTargets:
         return self._loop.generator.aim(target, self._filter)
 
     def wrench(
-        self, axes: str, wrench: Sequence[float], q: Array | None = None
+        self, axes: str, wrench: Sequence[float] | Array, q: Array | None = None
     ) -> tuple[TargetWrench, Array, bool]:
         """Return the adder of a wrench, the wrench, and whether it is given in ``target_frame``.
 

@@ -14,6 +14,7 @@ follows the effort of the law at a limited rate until it equals it, see ``SLEWS`
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
@@ -30,35 +31,23 @@ SLEWS = {
 }
 
 
-class TransferWeight:
+class TransferWeight(NamedTuple):
     """Weight s of what is new, from 0 to 1.
 
-    Args:
+    Attributes:
         duration: T, s, not negative; 0: 1 at once.
+        begin: t_0, s.
     """
 
-    def __init__(self, duration: float = 0.0) -> None:
-        self.duration = duration
-        self._begin = -math.inf
-
-    def start(self, t: float) -> None:
-        """Start at a time, s, on the clock of ``at``."""
-        self._begin = t
-
-    def change(self, t: float, duration: float) -> None:
-        """Change the duration, s, at a time, s; a transfer in progress continues from there."""
-        x = (t - self._begin) / self.duration if self.duration > 0.0 else 1.0
-        self.duration = duration
-        self._begin = t - x * self.duration if x < 1.0 else -math.inf
+    duration: float = 0.0
+    begin: float = -math.inf
 
     def at(self, t: float) -> float:
         """Return the weight at a time, s."""
-        if self.duration == 0.0:
+        if t >= self.begin + self.duration:
             return 1.0
-        x = (t - self._begin) / self.duration
-        if x >= 1.0:
-            return 1.0
-        return x * x * (3.0 - 2.0 * x) if x > 0.0 else 0.0
+        x = max(t - self.begin, 0.0) / self.duration
+        return x * x * (3.0 - 2.0 * x)
 
 
 class Transfer:
@@ -75,20 +64,19 @@ class Transfer:
 
     def __init__(self, limiter: EffortLimiter) -> None:
         self.effort, self.weight = np.zeros_like(limiter.motor), TransferWeight()
+        self._duration = 0.0
         self.former: ControlLaw | None = None
         self._limiter = limiter
+
+    def configure(self, duration: float) -> None:
+        """Set the duration of the next transfers, s."""
+        self._duration = duration
 
     def start(self, t: float, former: ControlLaw | None, *, urgent: bool = False) -> None:
         """Start at a time, s, from a law; None: the present law acts alone at once."""
         self.former = former
-        self.weight.start(t)
+        self.weight = TransferWeight(self._duration, t)
         self.limit_rate('stop' if urgent else 'law')
-
-    def change_duration(self, t: float, duration: float) -> None:
-        """Change the duration, s, at a time, s; a transfer in progress continues from there."""
-        if self.weight.at(t) < 1.0 and duration != self.weight.duration:
-            self.limit_rate('settings')
-        self.weight.change(t, duration)
 
     def limit_rate(self, cause: str) -> None:
         """Limit the rate of the command after a discontinuity, one of ``SLEWS``."""

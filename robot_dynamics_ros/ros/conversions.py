@@ -334,12 +334,6 @@ def leading_stamp_ns(data: bytes) -> int:
     return int(sec * NANO + nanosec)
 
 
-def wrench_of(message: WrenchStamped) -> Array:
-    """Return force and moment of a message in the axes of its frame, shape (6,), N and N m."""
-    f, m = message.wrench.force, message.wrench.torque
-    return np.array([f.x, f.y, f.z, m.x, m.y, m.z])
-
-
 def state_message(joints: Sequence[str], *, effort: bool = True) -> JointState:
     """Return a joint state of zeros, with or without efforts."""
     zeros = [0.0] * len(joints)

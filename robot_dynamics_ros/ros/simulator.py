@@ -35,6 +35,7 @@ from std_srvs.srv import SetBool, Trigger
 
 from robot_dynamics_ros.control.drivers.driver_interface import command_order
 from robot_dynamics_ros.errors import PeerTimeoutError, RobotDynamicsError
+from robot_dynamics_ros.messages import wrench_of
 from robot_dynamics_ros.model.payload import payload_from_parameters
 from robot_dynamics_ros.parameters import Parameter, checked
 from robot_dynamics_ros.ros import node_parameters as declared
@@ -43,7 +44,6 @@ from robot_dynamics_ros.ros.conversions import (
     ns_to_stamp,
     subscribe_commands,
     wrench_message,
-    wrench_of,
 )
 from robot_dynamics_ros.ros.node import (
     STEADY,

@@ -18,8 +18,8 @@ from rclpy.serialization import deserialize_message
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray, String
 
-from robot_dynamics_ros.messages import NANO
-from robot_dynamics_ros.ros.conversions import leading_stamp_ns, wrench_of
+from robot_dynamics_ros.messages import NANO, wrench_of
+from robot_dynamics_ros.ros.conversions import leading_stamp_ns
 from robot_dynamics_ros.ros.node import LATCHED
 from robot_dynamics_ros.ros.rclpy_compat import PolledGroup, take_message
 from robot_dynamics_ros.viewing.arm import (

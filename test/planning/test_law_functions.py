@@ -178,8 +178,7 @@ def test_computed_torque_in_c_is_the_law_ramp_and_limits_around_it(robot, follow
     law = ComputedTorque(tree, natural_frequency=8.0, friction_velocity=follow, period=1e-3)
     function = computed_torque_function(law, 0.5)
     lib = library(c_source(tree, functions=[function], name='arm'), tmp_path)
-    ramp, reference, wanted, clipped = TransferWeight(0.5), Reference(4), np.zeros(4), 0
-    ramp.start(0.0)
+    ramp, reference, wanted, clipped = TransferWeight(0.5, 0.0), Reference(4), np.zeros(4), 0
     for since in (-0.1, 0.0, 0.1, 0.4, 0.5, 3.0):
         for spread in (0.1, 3.0):
             q, v, before, *asked = spread * rng.normal(size=(6, 4))
