@@ -193,7 +193,7 @@ def _plan(
             with choice.read(bag) as reader:
                 tree = choice.load(reader)
                 description = '' if choice.robot else reader.description
-            source = Source(str(bag), choice, tree, description)
+            source = Source(str(bag), choice, tree, description, tuple(reader.remarks))
             start = _first_moving(source, request.effort)
             plan = plan_by_evidence(
                 start, tree, args.terms, request, gravity_known=bool(args.gravity)

@@ -48,12 +48,14 @@ class Source:
         choice: Conversion of its numbers, and its time range.
         tree: The robot model for all bags.
         description: URDF text of that robot, if it was taken from a bag.
+        remarks: Which joints are locked or left out, one sentence each.
     """
 
     path: str
     choice: RobotChoice
     tree: Robot
     description: str = ''
+    remarks: tuple[str, ...] = ()
 
     def read(self) -> tuple[Recording, list[str]]:
         """Return the recording without outliers, and remarks, one sentence each.
@@ -65,7 +67,7 @@ class Source:
             run = self.choice.run(reader, self.tree).of_joints(self.tree.joint_names)
             other = self.description and reader.description not in ('', self.description)
             notes = ['has another robot description, which is not used'] if other else []
-            notes += reader.notes
+            notes += [*self.remarks, *reader.notes]
         run, outliers = without_outliers(run)
         if problem := outliers.problem():
             raise RecordingError('the recording', 'is of no use', problem)

@@ -427,19 +427,41 @@ class RobotChoice:
             if len(self.recorded_joints) == arm.n:
                 reader.remarks.append(arm.remarks[0])  # which joints are taken for a gripper
                 return arm
-        if self.recorded_joints or not missing:
+        if self.recorded_joints:
             return tree
+        of_model = {*tree.joint_names, *tree.locked, *tree.mimic_joints}
         known = [name for name in tree.joint_names if name in names]
-        if chosen or not known:
-            raise RecordingError(
-                f'joints {", ".join(missing)}',
-                'have no states',
-                f'recorded are {", ".join(names)}; choose among them with --joints, --tip or '
-                '--locked, or give their recorded names with --recorded-joints',
-            )
+        others = [name for name in names if name not in of_model]
+        if missing and (chosen or not known):
+            remedy = self._remedy(reader, tree, others, chosen=bool(chosen))
+            problem = f'have no states; recorded are {", ".join(names)}'
+            raise RecordingError(f'joints {", ".join(missing)}', problem, remedy)
+        if others:
+            reader.remarks.append(f'joints {", ".join(others)} are not of the robot: left out')
+        if not missing:
+            return tree
         locked = ', '.join(missing)
         reader.remarks.append(f'joints without states are locked ({locked}): see --locked')
         return self._load(reader, {**self.selection, 'joints': known})
+
+    def _remedy(
+        self, reader: RecordingReader, tree: Robot, names: Sequence[str], *, chosen: bool
+    ) -> str:
+        """Return how to use recorded joints with other names than those of a robot."""
+        if chosen:
+            return (
+                'choose among them with --joints, --tip or --locked, or give their recorded '
+                'names with --recorded-joints'
+            )
+        loaded = tree, self._load(reader, self.selection, load_arm)
+        for joints in (x.joint_names for x in loaded if x.n == len(names)):
+            option = f'--recorded-joints {",".join(names)}'
+            return f'if they are {", ".join(joints)}, in this order: {option}'
+        few = len(names) < tree.n
+        return (
+            f'give those of {", ".join(tree.joint_names)} with --recorded-joints, in this order'
+            + ('; files of single joints are to be joined by their times first' if few else '')
+        )
 
     def _recorded_of(self, reader: RecordingReader) -> tuple[str, ...]:
         """Return the names in the model of the recorded joints."""

@@ -65,11 +65,33 @@ def test_a_recording_of_the_arm_alone_is_used_though_its_robot_has_more(
     assert command_line(tmp_path, 'identify', bag, *selection, '--jobs', 1) == 0
     shutil.move(tmp_path / 'out', tmp_path / 'model')
     file = tmp_path / 'model' / 'parameters.yaml'
-    capsys.readouterr()
+    said = capsys.readouterr().out.rpartition('Learned from')[2]
+    assert ('joints without states are locked (finger)' in said) is not bool(selection)
     assert (
         command_line(tmp_path, 'analyze', bag, '--effort', 'measured', '--identified', file) == 0
     )
     assert 'locked as in' in capsys.readouterr().out
+
+
+def test_other_names_are_refused_with_the_option_for_them(tmp_path, rng, capsys):
+    run = run_of(rng).rows(slice(100))
+    bag = write_run(tmp_path / 'bag', replace(run, joints=('q0', 'q1', 'q2')))
+    assert command_line(tmp_path, 'analyze', bag) == 2
+    remedy = 'if they are pan, lift, elbow, in this order: --recorded-joints q0,q1,q2'
+    assert remedy in capsys.readouterr().err
+    (tmp_path / 'pan.csv').write_text('t,pos,vel\n0,1,0\n0.1,1,0\n')
+    (tmp_path / 'arm.urdf').write_text(run.description)
+    words = (tmp_path / 'pan.csv', '--robot', tmp_path / 'arm.urdf')
+    assert command_line(tmp_path, 'analyze', *words) == 2
+    assert 'files of single joints are to be joined by their times' in capsys.readouterr().err
+
+
+def test_recorded_joints_that_the_robot_lacks_are_named(tmp_path, rng, capsys):
+    bag = write_run(tmp_path / 'bag', run_of(rng, finger=True).rows(slice(100)))
+    (tmp_path / 'arm.urdf').write_text(measured_arm().xml)
+    words = (bag, '--robot', tmp_path / 'arm.urdf', '--no-report')
+    assert command_line(tmp_path, 'analyze', *words) == 0
+    assert 'joints finger are not of the robot: left out' in capsys.readouterr().out
 
 
 def test_names_for_the_arm_alone_lock_its_gripper(tmp_path, rng, capsys):

@@ -229,7 +229,8 @@ class BagReader:
         sentences = list(self._files.notes)
         for file, storage in zip(self._files.files, self._storages, strict=True):
             if storage.contents.losses:
-                sentences.append(f'{file.name}: {"; ".join(storage.contents.losses)}')
+                of_file = '' if self._files.path.is_file() else f'{file.name}: '
+                sentences += [f'{of_file}{loss}' for loss in storage.contents.losses]
         for topic, count in self._read_counts.items():
             expected = self._files.counts.get(topic, count)
             if count < expected:
