@@ -88,6 +88,7 @@ def test_every_node_takes_its_parameters(written):
     assert nodes['/**/trajectory']['ros__parameters']['tool_frame'] == written.frame
 
 
+@pytest.mark.slow
 def test_a_controller_started_by_its_command_watches_the_locked_joints(tmp_path):
     """The node gets a generated file, in whose text the locked joints are fixed ones."""
     words = ['--robot', 'four_dof', '--joints', 'joint1,joint3,joint4']
@@ -360,6 +361,7 @@ def test_gazebo_gets_ros2_control_with_the_start_of_the_parameters(written):
     assert [param.text for param in control.iter('param')] == ['0.1'] * n
 
 
+@pytest.mark.slow
 def test_a_launch_finds_the_folder_by_its_parameter_file_or_by_a_description(written, tmp_path):
     parameters = written.folder / 'parameters.yaml'
     assert described(str(parameters)) == parameters

@@ -147,6 +147,7 @@ def test_a_trajectory_goes_on_until_the_next_begins_which_drops_what_begins_late
     assert [end.code for end in arm.ends] == [-1, -1, 0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(('every', 'lead'), [(20, 10), (100, 150), (7, 500), (2, 3)])
 def test_goals_that_replace_each_other_before_they_begin_are_followed(every, lead):
     """As a receding horizon sends them: each acts from its start to that of the next."""
@@ -171,6 +172,7 @@ def test_trajectories_that_began_while_states_were_lost_leave_the_last_one():
     assert arm.q == pytest.approx([0.3, 0.0])
 
 
+@pytest.mark.slow
 def test_too_many_that_wait_are_refused_and_those_before_go_on():
     arm = Arm()
     for k in range(1000):

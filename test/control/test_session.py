@@ -909,6 +909,7 @@ def test_a_reference_that_has_come_to_the_arm_stands_still_once_the_law_takes_ov
     assert not driven.session.loop.reference.velocity.any()
 
 
+@pytest.mark.slow
 def test_another_program_acts_at_once_and_another_lead_in_keeps_it():
     text = (share_directory() / 'config' / 'programs' / 'scara_circle.yaml').read_text('utf-8')
     first = {'law': 'constraint_stabilization', 'program': text}

@@ -79,6 +79,7 @@ def test_tracking_errors_of_gazebo_are_references_minus_positions():
     assert tracking['rms_error'] == pytest.approx(rms, rel=1e-12)
 
 
+@pytest.mark.slow
 def test_errors_of_zero_are_explained(tmp_path, capsys):
     for offset in (0.0, 1e-6):
         arm = RecordedArm(300)
@@ -581,6 +582,7 @@ def test_parquet_holds_every_row(tmp_path):
     assert table['position.elbow'].to_pylist() == arm.q[:, 1].tolist()
 
 
+@pytest.mark.slow
 def test_tables_written_in_parts_are_those_written_at_once(tmp_path, monkeypatch):
     """Also if a part is no multiple of the rows left out; the curves are those of the whole."""
     bag = RecordedArm(3000).bag(tmp_path / 'bag')

@@ -19,9 +19,7 @@ from std_srvs.srv import SetBool, Trigger
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 from robot_dynamics_ros.__main__ import main
-from robot_dynamics_ros.control.setup import DEFAULTS
 from robot_dynamics_ros.recordings.reading import read_recording
-from robot_dynamics_ros.ros.controller.parameters import CONTROLLER
 
 JOINTS = [f'joint{i}' for i in (1, 2, 3, 4)]
 FIRST = [0.3, -0.4, 0.1, 0.5]
@@ -121,9 +119,3 @@ def test_a_recorded_run_is_replayed_to_the_digit_and_explained(
     # The plant's Coulomb friction is a soft constraint, solved to 1e-14 with an impedance of
     # 0.9999.
     assert max(figures['effort']['residual_share']) < 1e-4
-
-
-def test_the_usual_parameters_of_a_replay_are_those_of_the_node():
-    declared = {spec.name: spec.default for spec in CONTROLLER}
-    assert DEFAULTS.keys() <= declared.keys()
-    assert {name: declared[name] for name in DEFAULTS} == DEFAULTS

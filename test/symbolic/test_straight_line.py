@@ -79,14 +79,9 @@ def pair(tree):
 
 # Ten factors of at most 2.3: sums of numbers below some thousand, rounded at 1e-13.
 @given(EXPRESSIONS)
-def test_arithmetic_keeps_the_value(tree):
+def test_arithmetic_and_short_expressions_keep_the_value(tree):
     scalar, value = pair(tree)
     assert number(scalar) == pytest.approx(value, rel=1e-10, abs=1e-10)
-
-
-@given(EXPRESSIONS)
-def test_short_expressions_keep_the_value(tree):
-    scalar, value = pair(tree)
     found = expression(scalar).subs({sp.Symbol(name): x for name, x in VALUES.items()})
     assert float(found) == pytest.approx(value, rel=1e-10, abs=1e-10)
 
