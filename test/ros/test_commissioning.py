@@ -99,4 +99,4 @@ def test_a_running_driver_is_checked_without_a_command(processes, peer, tmp_path
 def test_a_driver_that_is_silent_is_named_however_short_the_time(processes, tmp_path):
     command, _ = listening(processes, tmp_path, TRUE, seconds='0.5')
     assert command.wait(60.0) == 1
-    assert 'error: joint_states: no state of joint1, joint2, joint3, joint4' in command.output
+    assert 'no message arrived; never seen: joint1, joint2, joint3, joint4' in command.output
